@@ -1,0 +1,3 @@
+//! The `nandex` program.
+
+fn main() {}

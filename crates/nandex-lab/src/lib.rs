@@ -1,0 +1,1 @@
+//! The lab: workloads, traces, experiments, metrics and reports for flash indexes.

@@ -1,0 +1,1 @@
+//! Page caches: frames in RAM over a [`PageStore`](crate::ftl::PageStore), and the replacement policies.

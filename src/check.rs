@@ -1,0 +1,109 @@
+//! What an index answers when something is wrong, and what a checker reports.
+
+use crate::ftl::StoreError;
+use crate::nand::NandError;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// Why an index could not do what was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IndexError {
+    /// The storage below failed.
+    Store(StoreError),
+    /// No room is left: the operation was not done and nothing was lost.
+    Full,
+    /// Bytes on the medium contradict an invariant of the index.
+    Corrupted {
+        /// The invariant, by its number in the index's header, and what was found.
+        what: &'static str,
+        /// The page or node where it was found.
+        at: u64,
+    },
+    /// A key or value of the wrong length.
+    WrongLength {
+        /// "key" or "value".
+        what: &'static str,
+        /// Bytes the index was formatted for.
+        expected: usize,
+        /// Bytes given.
+        got: usize,
+    },
+    /// The index cannot run with these settings on this chip.
+    Unsupported(String),
+    /// The medium holds no index of this kind, or one made with other settings.
+    NotFormatted(&'static str),
+    /// The index promises nothing after a power cut, and the power was cut: contents are not to be trusted.
+    NotCleanlyClosed,
+}
+
+impl From<StoreError> for IndexError {
+    fn from(error: StoreError) -> IndexError {
+        match error {
+            StoreError::Full => IndexError::Full,
+            StoreError::Unsupported(what) => IndexError::Unsupported(what),
+            other => IndexError::Store(other),
+        }
+    }
+}
+
+impl From<NandError> for IndexError {
+    fn from(error: NandError) -> IndexError {
+        IndexError::Store(StoreError::Nand(error))
+    }
+}
+
+impl fmt::Display for IndexError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            IndexError::Store(e) => write!(f, "{e}"),
+            IndexError::Full => write!(f, "no room is left; nothing was changed"),
+            IndexError::Corrupted { what, at } => write!(f, "corrupted at {at}: {what}"),
+            IndexError::WrongLength { what, expected, got } => {
+                write!(f, "a {what} has {expected} bytes here, not {got}")
+            }
+            IndexError::Unsupported(what) => write!(f, "{what}"),
+            IndexError::NotFormatted(what) => write!(f, "no index to mount: {what}"),
+            IndexError::NotCleanlyClosed => {
+                write!(f, "the power was cut and this configuration promises nothing after that")
+            }
+        }
+    }
+}
+
+impl core::error::Error for IndexError {}
+
+/// One broken invariant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The invariant's number in the header of the module, such as "M3".
+    pub invariant: &'static str,
+    /// The page or node at fault.
+    pub at: u64,
+    /// What was found.
+    pub found: String,
+}
+
+/// What a walk over the whole index found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    /// Nodes visited.
+    pub nodes: u64,
+    /// Records counted.
+    pub records: u64,
+    /// Broken invariants; empty when all hold.
+    pub violations: Vec<Violation>,
+}
+
+impl CheckReport {
+    /// Notes a broken invariant.
+    pub fn violation(&mut self, invariant: &'static str, at: u64, found: String) {
+        self.violations.push(Violation { invariant, at, found });
+    }
+
+    /// Whether every invariant holds.
+    pub fn is_sound(&self) -> bool {
+        self.violations.is_empty()
+    }
+}

@@ -1,0 +1,63 @@
+//! Fixed-width little-endian fields in byte slices, and the checksum of a page.
+//!
+//! Every multi-byte field on the chip is little-endian, except keys: keys are byte strings in `memcmp` order, so
+//! an unsigned integer key is stored big-endian.
+
+/// Reads a `u16` at `at`.
+#[inline]
+pub fn get_u16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+/// Writes a `u16` at `at`.
+#[inline]
+pub fn put_u16(bytes: &mut [u8], at: usize, value: u16) {
+    bytes[at..at + 2].copy_from_slice(&value.to_le_bytes());
+}
+
+/// Reads a `u32` at `at`.
+#[inline]
+pub fn get_u32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// Writes a `u32` at `at`.
+#[inline]
+pub fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
+    bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+}
+
+/// Reads a 40-bit unsigned integer at `at` (a page sequence number).
+#[inline]
+pub fn get_u40(bytes: &[u8], at: usize) -> u64 {
+    u64::from(get_u32(bytes, at)) | (u64::from(bytes[at + 4]) << 32)
+}
+
+/// Writes the low 40 bits of `value` at `at`.
+#[inline]
+pub fn put_u40(bytes: &mut [u8], at: usize, value: u64) {
+    assert!(value < 1 << 40, "a sequence number needs more than 40 bits");
+    bytes[at..at + 5].copy_from_slice(&value.to_le_bytes()[..5]);
+}
+
+/// Reads a `u64` at `at`.
+#[inline]
+pub fn get_u64(bytes: &[u8], at: usize) -> u64 {
+    u64::from(get_u32(bytes, at)) | (u64::from(get_u32(bytes, at + 4)) << 32)
+}
+
+/// Writes a `u64` at `at`.
+#[inline]
+pub fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
+    bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+}
+
+/// CRC-32 (IEEE) over several slices in turn.
+#[inline]
+pub fn crc32(parts: &[&[u8]]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    for part in parts {
+        hasher.update(part);
+    }
+    hasher.finalize()
+}

@@ -1,0 +1,150 @@
+//! Logical pages that may be overwritten: the trait of every FTL, cache and device below the trees.
+
+use crate::nand::{Cause, NandError};
+use crate::units::Lpn;
+use alloc::string::String;
+use core::fmt;
+
+/// Pages that may be overwritten.
+pub trait PageStore {
+    /// Bytes of a page.
+    fn page_bytes(&self) -> usize;
+
+    /// Logical pages, numbered from 0.
+    fn page_count(&self) -> u32;
+
+    /// Reads a page. A page never written, or trimmed, reads as zeros.
+    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError>;
+
+    /// Writes a page whole. When this returns, the page survives a power cut if [`PageStore::durable_writes`]; in any
+    /// case it is old or new after a cut, never torn.
+    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError>;
+
+    /// Drops a page: it reads as zeros from now on. After a power cut its old contents may be back, unless the store
+    /// was synced since.
+    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError>;
+
+    /// Makes everything written or trimmed before survive a power cut.
+    fn sync(&mut self) -> Result<(), StoreError>;
+
+    /// The most pages that [`PageStore::write_atomic`] takes at once; 1 where several pages cannot be atomic.
+    fn atomic_pages_max(&self) -> usize {
+        1
+    }
+
+    /// Writes several different pages, all or none of which survive a power cut.
+    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+        match pages {
+            [] => Ok(()),
+            [(lpn, data)] => self.write(*lpn, cause, data),
+            _ => {
+                Err(StoreError::Unsupported(String::from("this store cannot write several pages atomically")))
+            }
+        }
+    }
+
+    /// Whether a write survives a power cut as soon as it returns, without [`PageStore::sync`].
+    fn durable_writes(&self) -> bool;
+
+    /// Whether what survives a power cut is always the state after some prefix of the writes (an atomic group counts
+    /// as one), at least as long as the one at the last sync.
+    fn prefix_consistent(&self) -> bool;
+
+    /// Bytes of RAM held: tables, frames and buffers.
+    fn ram_bytes(&self) -> usize;
+}
+
+/// What a store refuses or fails to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The chip failed or refused.
+    Nand(NandError),
+    /// The page number lies beyond the store.
+    OutOfRange(Lpn),
+    /// The buffer is not one page long.
+    WrongLength {
+        /// Bytes of a page.
+        expected: usize,
+        /// Bytes given.
+        got: usize,
+    },
+    /// No room is left: the write was not done and nothing was lost.
+    Full,
+    /// Bytes on the medium make no sense.
+    Corrupted {
+        /// What is wrong.
+        what: &'static str,
+        /// The page where it was found.
+        at: u64,
+    },
+    /// The store cannot do this, or not on this chip: what it needs and what there is.
+    Unsupported(String),
+    /// The medium holds no store of this kind.
+    NotFormatted(&'static str),
+}
+
+impl From<NandError> for StoreError {
+    fn from(error: NandError) -> StoreError {
+        StoreError::Nand(error)
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StoreError::Nand(e) => write!(f, "{e}"),
+            StoreError::OutOfRange(lpn) => write!(f, "{lpn} is beyond the end of the store"),
+            StoreError::WrongLength { expected, got } => {
+                write!(f, "a page has {expected} bytes here, not {got}")
+            }
+            StoreError::Full => write!(f, "no room is left; nothing was changed"),
+            StoreError::Corrupted { what, at } => write!(f, "corrupted at page {at}: {what}"),
+            StoreError::Unsupported(what) => write!(f, "{what}"),
+            StoreError::NotFormatted(what) => write!(f, "no store to mount: {what}"),
+        }
+    }
+}
+
+impl core::error::Error for StoreError {}
+
+macro_rules! forward {
+    ($($wrapper:ty),*) => {$(
+        impl<S: PageStore + ?Sized> PageStore for $wrapper {
+            fn page_bytes(&self) -> usize {
+                (**self).page_bytes()
+            }
+            fn page_count(&self) -> u32 {
+                (**self).page_count()
+            }
+            fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+                (**self).read(lpn, cause, data)
+            }
+            fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+                (**self).write(lpn, cause, data)
+            }
+            fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
+                (**self).trim(lpn)
+            }
+            fn sync(&mut self) -> Result<(), StoreError> {
+                (**self).sync()
+            }
+            fn atomic_pages_max(&self) -> usize {
+                (**self).atomic_pages_max()
+            }
+            fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+                (**self).write_atomic(pages, cause)
+            }
+            fn durable_writes(&self) -> bool {
+                (**self).durable_writes()
+            }
+            fn prefix_consistent(&self) -> bool {
+                (**self).prefix_consistent()
+            }
+            fn ram_bytes(&self) -> usize {
+                (**self).ram_bytes()
+            }
+        }
+    )*};
+}
+forward!(&mut S, alloc::boxed::Box<S>);

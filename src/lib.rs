@@ -1,0 +1,32 @@
+//! Ordered and spatial indexes for flash memory.
+//!
+//! The crate is the *engine*: chips, flash translation layers, caches and indexes. It is `no_std` with `alloc`,
+//! deterministic, and reads no clock, spawns no thread, opens no file and prints nothing.
+//!
+//! The rooms, each using only those to its right:
+//!
+//! ```text
+//! ordered, spatial -> log -> cache -> ftl -> nand -> units, codec, rng
+//! ```
+#![no_std]
+#![deny(missing_docs)]
+
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+pub mod cache;
+pub mod check;
+pub mod codec;
+pub mod ftl;
+pub mod log;
+pub mod nand;
+pub mod ordered;
+pub mod rng;
+pub mod units;
+
+pub use check::{CheckReport, IndexError};
+pub use ftl::{PageStore, StoreError};
+pub use nand::{Cause, Geometry, Nand, NandError};
+pub use ordered::OrderedIndex;
+pub use units::{Lpn, Nanos, Pbn, Ppn};

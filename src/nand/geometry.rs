@@ -1,0 +1,137 @@
+//! The shape of a chip, and the refusal of absurd ones.
+
+use crate::units::{Pbn, Ppn};
+use core::fmt;
+
+/// The shape of a chip and the programming rules it enforces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Bytes of a page's data area.
+    pub page_bytes: u32,
+    /// Bytes of a page's spare (out-of-band) area, the bad-block mark at byte 0 included.
+    pub spare_bytes: u32,
+    /// Pages of a block.
+    pub pages_per_block: u32,
+    /// Blocks of the chip.
+    pub blocks: u32,
+    /// Programs a page takes between two erases (NOP); 1 forbids partial programs.
+    pub programs_per_page_max: u32,
+    /// Whether the pages of a block may be programmed in any order.
+    pub random_order: bool,
+}
+
+/// An impossible geometry: which field, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GeometryError {
+    /// The field at fault, as in a chip file.
+    pub field: &'static str,
+    /// What is wrong with its value.
+    pub reason: &'static str,
+    /// The value given.
+    pub value: u64,
+}
+
+impl fmt::Display for GeometryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = {}: {}", self.field, self.value, self.reason)
+    }
+}
+
+impl core::error::Error for GeometryError {}
+
+impl Geometry {
+    /// A geometry with one program per page, in ascending order.
+    pub const fn new(page_bytes: u32, spare_bytes: u32, pages_per_block: u32, blocks: u32) -> Geometry {
+        Geometry {
+            page_bytes,
+            spare_bytes,
+            pages_per_block,
+            blocks,
+            programs_per_page_max: 1,
+            random_order: false,
+        }
+    }
+
+    /// Refuses what no chip can be, naming the field and the reason.
+    pub fn validate(&self) -> Result<(), GeometryError> {
+        let fail = |field, value: u32, reason| Err(GeometryError { field, reason, value: u64::from(value) });
+        if !(64..=65_536).contains(&self.page_bytes) {
+            return fail("page_bytes", self.page_bytes, "a page has 64 to 65,536 bytes");
+        }
+        if !self.page_bytes.is_power_of_two() {
+            return fail("page_bytes", self.page_bytes, "the data area of a page is a power of two");
+        }
+        if self.spare_bytes > self.page_bytes {
+            return fail("spare_bytes", self.spare_bytes, "the spare area is not larger than the page");
+        }
+        if !(2..=4096).contains(&self.pages_per_block) {
+            return fail("pages_per_block", self.pages_per_block, "a block has 2 to 4,096 pages");
+        }
+        if self.blocks < 4 {
+            return fail("blocks", self.blocks, "a chip that can collect garbage has at least 4 blocks");
+        }
+        if u64::from(self.blocks) * u64::from(self.pages_per_block) >= u64::from(u32::MAX) {
+            return fail("blocks", self.blocks, "pages are numbered with 32 bits");
+        }
+        if !(1..=255).contains(&self.programs_per_page_max) {
+            return fail(
+                "programs_per_page_max",
+                self.programs_per_page_max,
+                "a page takes 1 to 255 programs",
+            );
+        }
+        Ok(())
+    }
+
+    /// Pages of the chip.
+    #[inline]
+    pub const fn pages(&self) -> u32 {
+        self.blocks * self.pages_per_block
+    }
+
+    /// Bytes of the data areas of the whole chip.
+    pub const fn data_bytes(&self) -> u64 {
+        self.pages() as u64 * self.page_bytes as u64
+    }
+
+    /// The block of a page.
+    #[inline]
+    pub const fn block_of(&self, ppn: Ppn) -> Pbn {
+        Pbn(ppn.0 / self.pages_per_block)
+    }
+
+    /// The place of a page in its block.
+    #[inline]
+    pub const fn page_in_block(&self, ppn: Ppn) -> u32 {
+        ppn.0 % self.pages_per_block
+    }
+
+    /// The page at a place in a block.
+    #[inline]
+    pub const fn page_at(&self, pbn: Pbn, page: u32) -> Ppn {
+        Ppn(pbn.0 * self.pages_per_block + page)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_split_and_join() {
+        let g = Geometry::new(4096, 128, 128, 128);
+        let ppn = g.page_at(Pbn(3), 7);
+        assert_eq!((g.block_of(ppn), g.page_in_block(ppn)), (Pbn(3), 7));
+        assert_eq!(g.data_bytes(), 64 << 20);
+    }
+
+    #[test]
+    fn an_absurd_geometry_is_named() {
+        let odd = Geometry::new(3000, 64, 64, 1024).validate().unwrap_err();
+        assert_eq!(odd.field, "page_bytes");
+        assert_eq!(Geometry::new(2048, 64, 64, 3).validate().unwrap_err().field, "blocks");
+        assert_eq!(Geometry::new(2048, 64, 1, 64).validate().unwrap_err().field, "pages_per_block");
+        assert_eq!(Geometry::new(2048, 4096, 64, 64).validate().unwrap_err().field, "spare_bytes");
+        assert!(Geometry::new(2048, 64, 64, 1024).validate().is_ok());
+    }
+}

@@ -1,0 +1,187 @@
+//! The chip: a trait for raw NAND flash, its geometry, and what can go wrong.
+//!
+//! A page is the unit of read and program, a block the unit of erase. A page is programmed only when erased, and the
+//! pages of a block in ascending order unless the part allows otherwise. Each page has a spare area (out-of-band
+//! bytes) that is programmed together with it. Byte 0 of the spare area is where manufacturers mark a bad block; the
+//! layers above leave it 0xFF.
+
+mod geometry;
+pub mod sim;
+
+pub use geometry::{Geometry, GeometryError};
+
+use crate::units::{Pbn, Ppn};
+use core::fmt;
+
+/// Why a physical operation happened: who pays for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Cause {
+    /// An operation of the user.
+    Host,
+    /// A page cache or write cache made room or was flushed.
+    CacheEviction,
+    /// Moving live pages out of a victim block, and erasing it.
+    GarbageCollection,
+    /// A log block merged with data blocks (hybrid FTLs), or a log merged with a node.
+    Merge,
+    /// Mapping tables kept on flash.
+    Mapping,
+    /// Moving data to even out wear.
+    WearLevelling,
+    /// Checkpoints and superblocks.
+    Checkpoint,
+    /// Mounting after a clean or unclean end.
+    Recovery,
+    /// A checker looks on: the simulated chip neither counts nor times it.
+    Check,
+}
+
+impl Cause {
+    /// Every cause that is counted, in the order of the counters.
+    pub const COUNTED: [Cause; 8] = [
+        Cause::Host,
+        Cause::CacheEviction,
+        Cause::GarbageCollection,
+        Cause::Merge,
+        Cause::Mapping,
+        Cause::WearLevelling,
+        Cause::Checkpoint,
+        Cause::Recovery,
+    ];
+
+    /// The name used in results, in snake case.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Cause::Host => "host",
+            Cause::CacheEviction => "cache_eviction",
+            Cause::GarbageCollection => "garbage_collection",
+            Cause::Merge => "merge",
+            Cause::Mapping => "mapping",
+            Cause::WearLevelling => "wear_levelling",
+            Cause::Checkpoint => "checkpoint",
+            Cause::Recovery => "recovery",
+            Cause::Check => "check",
+        }
+    }
+}
+
+/// Raw NAND flash.
+///
+/// `data` and `spare` may be shorter than the page's areas: a read then returns the first bytes only, a program leaves
+/// the rest erased (0xFF). Longer slices are refused.
+pub trait Nand {
+    /// The shape of the chip and the rules it enforces.
+    fn geometry(&self) -> Geometry;
+
+    /// Reads a page. An erased page reads as 0xFF.
+    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError>;
+
+    /// Programs an erased page. When this returns an error other than [`NandError::PowerLost`], the page must be
+    /// treated as programmed with unknown contents.
+    fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError>;
+
+    /// Erases a block: every page reads 0xFF and may be programmed again.
+    fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<(), NandError>;
+
+    /// Whether the block carries a bad-block mark, factory or grown.
+    fn is_bad(&mut self, pbn: Pbn) -> Result<bool, NandError>;
+
+    /// Marks a block bad for good.
+    fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError>;
+}
+
+/// What a chip refuses or fails to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NandError {
+    /// The page number lies beyond the chip.
+    PageOutOfRange(Ppn),
+    /// The block number lies beyond the chip.
+    BlockOutOfRange(Pbn),
+    /// A buffer is longer than the page's data or spare area.
+    BufferTooLong(Ppn),
+    /// The page was programmed since its block was erased, and the part allows no further partial program.
+    NotErased(Ppn),
+    /// A later page of the block was programmed already, and the part requires ascending order.
+    OutOfOrder(Ppn),
+    /// The block is marked bad.
+    BadBlock(Pbn),
+    /// The program operation failed: the block should be retired.
+    ProgramFailed(Ppn),
+    /// The erase operation failed: the block should be retired.
+    EraseFailed(Pbn),
+    /// The page holds more bit errors than the ECC corrects (a torn page, for one).
+    Uncorrectable(Ppn),
+    /// The power is off: nothing happens until it is switched on again.
+    PowerLost,
+}
+
+impl fmt::Display for NandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NandError::PageOutOfRange(p) => write!(f, "{p} is beyond the end of the chip"),
+            NandError::BlockOutOfRange(b) => write!(f, "{b} is beyond the end of the chip"),
+            NandError::BufferTooLong(p) => write!(f, "the buffer for {p} is longer than the page"),
+            NandError::NotErased(p) => write!(f, "{p} is programmed already and must be erased first"),
+            NandError::OutOfOrder(p) => {
+                write!(f, "{p} precedes a page of its block that is programmed already")
+            }
+            NandError::BadBlock(b) => write!(f, "{b} is marked bad"),
+            NandError::ProgramFailed(p) => write!(f, "programming {p} failed"),
+            NandError::EraseFailed(b) => write!(f, "erasing {b} failed"),
+            NandError::Uncorrectable(p) => write!(f, "{p} has more bit errors than can be corrected"),
+            NandError::PowerLost => write!(f, "the power is off"),
+        }
+    }
+}
+
+impl core::error::Error for NandError {}
+
+macro_rules! forward {
+    ($($wrapper:ty),*) => {$(
+        impl<N: Nand + ?Sized> Nand for $wrapper {
+            fn geometry(&self) -> Geometry {
+                (**self).geometry()
+            }
+            fn read(&mut self, p: Ppn, c: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+                (**self).read(p, c, data, spare)
+            }
+            fn program(&mut self, p: Ppn, c: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
+                (**self).program(p, c, data, spare)
+            }
+            fn erase(&mut self, b: Pbn, c: Cause) -> Result<(), NandError> {
+                (**self).erase(b, c)
+            }
+            fn is_bad(&mut self, b: Pbn) -> Result<bool, NandError> {
+                (**self).is_bad(b)
+            }
+            fn mark_bad(&mut self, b: Pbn) -> Result<(), NandError> {
+                (**self).mark_bad(b)
+            }
+        }
+    )*};
+}
+forward!(&mut N, alloc::boxed::Box<N>);
+
+/// A chip shared by an index and its observer on one thread.
+impl<N: Nand + ?Sized> Nand for alloc::rc::Rc<core::cell::RefCell<N>> {
+    fn geometry(&self) -> Geometry {
+        self.borrow().geometry()
+    }
+    fn read(&mut self, p: Ppn, c: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+        self.borrow_mut().read(p, c, data, spare)
+    }
+    fn program(&mut self, p: Ppn, c: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
+        self.borrow_mut().program(p, c, data, spare)
+    }
+    fn erase(&mut self, b: Pbn, c: Cause) -> Result<(), NandError> {
+        self.borrow_mut().erase(b, c)
+    }
+    fn is_bad(&mut self, b: Pbn) -> Result<bool, NandError> {
+        self.borrow_mut().is_bad(b)
+    }
+    fn mark_bad(&mut self, b: Pbn) -> Result<(), NandError> {
+        self.borrow_mut().mark_bad(b)
+    }
+}

@@ -1,0 +1,155 @@
+//! Ordered indexes: fixed-size keys and values, in key order.
+
+pub(crate) mod node;
+mod settings;
+
+pub use settings::{Options, Settings};
+
+use crate::check::{CheckReport, IndexError};
+use alloc::vec::Vec;
+use core::ops::{Bound, ControlFlow};
+
+/// Sizes of the records of an index, fixed when it is formatted.
+///
+/// Keys are byte strings in `memcmp` order; an unsigned integer key is stored big-endian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordFormat {
+    /// Bytes of a key, 1 to 255.
+    pub key_bytes: u8,
+    /// Bytes of a value, 0 to 255.
+    pub value_bytes: u8,
+}
+
+impl RecordFormat {
+    /// Records of these sizes.
+    pub const fn new(key_bytes: u8, value_bytes: u8) -> RecordFormat {
+        assert!(key_bytes > 0, "a key has at least one byte");
+        RecordFormat { key_bytes, value_bytes }
+    }
+
+    /// Bytes of a leaf entry.
+    pub const fn entry_bytes(&self) -> usize {
+        self.key_bytes as usize + self.value_bytes as usize
+    }
+
+    /// Refuses a key of the wrong length.
+    pub fn check_key(&self, key: &[u8]) -> Result<(), IndexError> {
+        check_length("key", self.key_bytes, key.len())
+    }
+
+    /// Refuses a value of the wrong length.
+    pub fn check_value(&self, value: &[u8]) -> Result<(), IndexError> {
+        check_length("value", self.value_bytes, value.len())
+    }
+}
+
+fn check_length(what: &'static str, expected: u8, got: usize) -> Result<(), IndexError> {
+    let expected = usize::from(expected);
+    if got == expected { Ok(()) } else { Err(IndexError::WrongLength { what, expected, got }) }
+}
+
+/// What an index promises about a power cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Durability {
+    /// Nothing: mounting after a cut reports it instead of returning wrong data.
+    None,
+    /// The state at the last sync, or a later one that is a prefix of the history.
+    EverySync,
+    /// Acknowledged means durable.
+    EveryOperation,
+}
+
+impl Durability {
+    /// The name used in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Durability::None => "none",
+            Durability::EverySync => "every sync",
+            Durability::EveryOperation => "every operation",
+        }
+    }
+}
+
+/// The way a range is walked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Smallest key first.
+    Ascending,
+    /// Largest key first.
+    Descending,
+}
+
+/// One figure that an index tells about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// Its name, in snake case, unit last.
+    pub name: &'static str,
+    /// Its value.
+    pub value: u64,
+}
+
+/// What an index tells about itself without touching the medium.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IndexStats {
+    /// Levels from leaf to root; a tree of one leaf has height 1.
+    pub height: u32,
+    /// Pages of the medium that hold live data.
+    pub live_pages: u64,
+    /// Cache hits, page granular; 0 where there is no cache.
+    pub cache_hits: u64,
+    /// Cache misses.
+    pub cache_misses: u64,
+    /// Garbage collections: victim blocks reclaimed.
+    pub collections: u64,
+    /// Figures of this index alone.
+    pub metrics: Vec<Metric>,
+}
+
+/// Called for each record of a range; `Break` ends the walk.
+pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
+
+/// An ordered index of fixed-size records with unique keys.
+///
+/// An index owns its storage; how it is formatted and mounted is its own affair (see the registry).
+pub trait OrderedIndex {
+    /// The sizes of its records.
+    fn record(&self) -> RecordFormat;
+
+    /// What it promises about a power cut, with the settings it runs with.
+    fn durability(&self) -> Durability;
+
+    /// Looks a key up; when present copies its value to `value` and returns true.
+    fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError>;
+
+    /// Inserts a record, or gives an existing key a new value; returns whether the key existed.
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError>;
+
+    /// Removes a key; returns whether it existed.
+    fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError>;
+
+    /// Visits the records between two bounds in key order, in either direction.
+    fn range(
+        &mut self,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), IndexError>;
+
+    /// Makes every acknowledged operation survive a power cut.
+    fn sync(&mut self) -> Result<(), IndexError>;
+
+    /// Syncs and leaves the medium so that the next mount is cheapest (a checkpoint, a clean mark).
+    fn close(&mut self) -> Result<(), IndexError> {
+        self.sync()
+    }
+
+    /// Walks the whole index and checks its numbered invariants. The walk is neither counted nor timed.
+    fn check(&mut self) -> Result<CheckReport, IndexError>;
+
+    /// What it tells about itself.
+    fn stats(&self) -> IndexStats;
+
+    /// Bytes of RAM held: tables, buffers and caches.
+    fn ram_bytes(&self) -> usize;
+}

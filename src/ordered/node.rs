@@ -1,0 +1,203 @@
+//! The bytes of a tree node: sorted keys in one array, their values in another, as all trees here share it.
+//!
+//! ```text
+//! | key 0 | key 1 | ... | key c-1 | value 0 | value 1 | ... | value c-1 |      c = capacity
+//! ```
+//!
+//! Keys lie together so that a binary search touches few cache lines. How many entries are in use is kept by the owner of
+//! the node (in the page's spare area or in a header), so that a node of `c` entries fills `c * entry_bytes` exactly.
+//! In an internal node the value is a child's address and key `i` is a lower bound of all keys below child `i`;
+//! the bound of child 0 is not relied upon.
+
+use core::cmp::Ordering;
+
+/// How many entries a node holds and how wide they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeShape {
+    /// Entries at most.
+    pub capacity: usize,
+    /// Bytes of a key.
+    pub key_bytes: usize,
+    /// Bytes of a value or child address.
+    pub value_bytes: usize,
+}
+
+impl NodeShape {
+    /// The largest node that fits into an area.
+    pub const fn fitting(area_bytes: usize, key_bytes: usize, value_bytes: usize) -> NodeShape {
+        NodeShape { capacity: area_bytes / (key_bytes + value_bytes), key_bytes, value_bytes }
+    }
+
+    /// Bytes the node takes.
+    pub const fn bytes(&self) -> usize {
+        self.capacity * (self.key_bytes + self.value_bytes)
+    }
+
+    fn value_at(&self, i: usize) -> usize {
+        self.capacity * self.key_bytes + i * self.value_bytes
+    }
+
+    /// Key `i`.
+    #[inline]
+    pub fn key<'a>(&self, node: &'a [u8], i: usize) -> &'a [u8] {
+        &node[i * self.key_bytes..(i + 1) * self.key_bytes]
+    }
+
+    /// Value `i`.
+    #[inline]
+    pub fn value<'a>(&self, node: &'a [u8], i: usize) -> &'a [u8] {
+        let at = self.value_at(i);
+        &node[at..at + self.value_bytes]
+    }
+
+    /// Overwrites key `i`.
+    pub fn set_key(&self, node: &mut [u8], i: usize, key: &[u8]) {
+        node[i * self.key_bytes..(i + 1) * self.key_bytes].copy_from_slice(key);
+    }
+
+    /// Overwrites value `i`.
+    pub fn set_value(&self, node: &mut [u8], i: usize, value: &[u8]) {
+        let at = self.value_at(i);
+        node[at..at + self.value_bytes].copy_from_slice(value);
+    }
+
+    /// Finds `key` among the first `count` entries: where it is, or where it belongs.
+    #[inline]
+    pub fn search(&self, node: &[u8], count: usize, key: &[u8]) -> Result<usize, usize> {
+        assert!(count <= self.capacity && key.len() == self.key_bytes);
+        match self.key_bytes {
+            4 => search_by(count, be_u32(key), |i| be_u32(self.key(node, i))),
+            8 => search_by(count, be_u64(key), |i| be_u64(self.key(node, i))),
+            _ => search_by(count, key, |i| self.key(node, i)),
+        }
+    }
+
+    /// The child below which `key` belongs: the last whose bound is not above it, or else the first.
+    #[inline]
+    pub fn child_slot(&self, node: &[u8], count: usize, key: &[u8]) -> usize {
+        match self.search(node, count, key) {
+            Ok(i) => i,
+            Err(i) => i.saturating_sub(1),
+        }
+    }
+
+    /// Puts an entry at place `i`, moving the later ones up.
+    pub fn insert(&self, node: &mut [u8], count: usize, i: usize, entry: (&[u8], &[u8])) {
+        assert!(i <= count && count < self.capacity, "no room for entry {i} of {count}");
+        let (k, v) = (self.key_bytes, self.value_at(i));
+        node.copy_within(i * k..count * k, (i + 1) * k);
+        node.copy_within(v..self.value_at(count), v + self.value_bytes);
+        self.set_key(node, i, entry.0);
+        self.set_value(node, i, entry.1);
+    }
+
+    /// Takes entry `i` out, moving the later ones down.
+    pub fn remove(&self, node: &mut [u8], count: usize, i: usize) {
+        assert!(i < count && count <= self.capacity, "no entry {i} of {count}");
+        let (k, v) = (self.key_bytes, self.value_at(i));
+        node.copy_within((i + 1) * k..count * k, i * k);
+        node.copy_within(v + self.value_bytes..self.value_at(count), v);
+    }
+
+    /// Copies `count` entries from place `from` of one node to place `to` of another, whose capacity may differ.
+    pub fn copy_entries(&self, source: (&[u8], usize), count: usize, into: (&NodeShape, &mut [u8], usize)) {
+        let ((node, from), (shape, target, to)) = (source, into);
+        assert!(from + count <= self.capacity && to + count <= shape.capacity);
+        let k = self.key_bytes;
+        target[to * k..(to + count) * k].copy_from_slice(&node[from * k..(from + count) * k]);
+        let (s, t) = (self.value_at(from), shape.value_at(to));
+        let bytes = count * self.value_bytes;
+        target[t..t + bytes].copy_from_slice(&node[s..s + bytes]);
+    }
+
+    /// The first place whose key does not rise above the one before it, if any.
+    pub fn first_unsorted(&self, node: &[u8], count: usize) -> Option<usize> {
+        (1..count).find(|&i| self.key(node, i - 1) >= self.key(node, i))
+    }
+}
+
+#[inline]
+fn be_u32(bytes: &[u8]) -> u32 {
+    u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+}
+
+#[inline]
+fn be_u64(bytes: &[u8]) -> u64 {
+    u64::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]])
+}
+
+#[inline]
+fn search_by<K: Ord>(count: usize, wanted: K, key: impl Fn(usize) -> K) -> Result<usize, usize> {
+    let (mut low, mut high) = (0, count);
+    while low < high {
+        let middle = usize::midpoint(low, high);
+        match key(middle).cmp(&wanted) {
+            Ordering::Less => low = middle + 1,
+            Ordering::Greater => high = middle,
+            Ordering::Equal => return Ok(middle),
+        }
+    }
+    Err(low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+    use alloc::collections::BTreeMap;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    fn random_walk(key_bytes: usize, value_bytes: usize, seed: u64) {
+        let shape = NodeShape::fitting(512, key_bytes, value_bytes);
+        let mut node = vec![0xff; 512];
+        let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+        let mut rng = Rng::new(seed);
+        for _ in 0..2_000 {
+            let (mut key, mut value) = (vec![0; key_bytes], vec![0; value_bytes]);
+            rng.fill(&mut key);
+            key[0] &= 7;
+            rng.fill(&mut value);
+            let count = model.len();
+            match shape.search(&node, count, &key) {
+                Ok(i) => {
+                    assert_eq!(shape.value(&node, i), &model[&key][..]);
+                    shape.remove(&mut node, count, i);
+                    model.remove(&key);
+                }
+                Err(i) if count < shape.capacity => {
+                    shape.insert(&mut node, count, i, (&key, &value));
+                    model.insert(key, value);
+                }
+                Err(_) => shape.remove(&mut node, count, 0),
+            }
+            if model.len() == count && count == shape.capacity {
+                model.pop_first();
+            }
+            assert_eq!(shape.first_unsorted(&node, model.len()), None);
+            assert!(model.keys().enumerate().all(|(i, k)| shape.key(&node, i) == &k[..]));
+        }
+    }
+
+    #[test]
+    fn a_node_is_a_sorted_map() {
+        for (k, v) in [(4, 4), (8, 4), (8, 8), (16, 8), (1, 0), (3, 5)] {
+            random_walk(k, v, 11);
+        }
+    }
+
+    #[test]
+    fn entries_move_between_nodes_of_different_capacity() {
+        let (wide, narrow) = (NodeShape::fitting(64, 4, 4), NodeShape::fitting(32, 4, 4));
+        let mut from = vec![0; 64];
+        for i in 0..8u32 {
+            wide.insert(&mut from, i as usize, i as usize, (&i.to_be_bytes(), &(i * 10).to_le_bytes()));
+        }
+        let mut to = vec![0; 32];
+        wide.copy_entries((&from, 4), 4, (&narrow, &mut to, 0));
+        assert_eq!(narrow.key(&to, 0), 4u32.to_be_bytes());
+        assert_eq!(narrow.value(&to, 3), 70u32.to_le_bytes());
+        assert_eq!(narrow.child_slot(&to, 4, &6u32.to_be_bytes()), 2);
+        assert_eq!(narrow.child_slot(&to, 4, &1u32.to_be_bytes()), 0);
+    }
+}

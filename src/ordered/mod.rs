@@ -1,6 +1,6 @@
 //! Ordered indexes: fixed-size keys and values, in key order.
 
-pub(crate) mod node;
+pub mod node;
 mod settings;
 
 pub use settings::{Options, Settings};

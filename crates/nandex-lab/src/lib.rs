@@ -1,1 +1,3 @@
 //! The lab: workloads, traces, experiments, metrics and reports for flash indexes.
+
+pub mod results;

@@ -1,0 +1,162 @@
+//! What a run yields: plain data with units in the names, the same facts for table, JSON, CSV and report.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Everything one command measured, with what is needed to repeat it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Results {
+    /// Version of this layout; it rises when a field changes its meaning.
+    pub schema: u32,
+    /// Version of Nandex.
+    pub nandex_version: &'static str,
+    /// The command that yields the same results again.
+    pub command: String,
+    /// The chip.
+    pub chip: ChipFacts,
+    /// The workload and its settings.
+    pub workload: WorkloadFacts,
+    /// One row per index and seed, in the order asked for.
+    pub runs: Vec<Run>,
+    /// One sentence of conclusion.
+    pub conclusion: String,
+}
+
+/// The chip of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct ChipFacts {
+    /// Name in the catalogue, or the file it came from.
+    pub name: String,
+    /// Bytes of a page's data area.
+    pub page_bytes: u32,
+    /// Bytes of a page's spare area.
+    pub spare_bytes: u32,
+    /// Pages of a block.
+    pub pages_per_block: u32,
+    /// Blocks of the chip.
+    pub blocks: u32,
+    /// Time of a whole page read, transfer included.
+    pub page_read_ns: u64,
+    /// Time of a whole page program, transfer included.
+    pub page_program_ns: u64,
+    /// Time of a block erase.
+    pub block_erase_ns: u64,
+    /// Erases a block is specified for.
+    pub endurance_erases: u32,
+}
+
+/// The workload of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct WorkloadFacts {
+    /// Name of the generator, or of the trace file.
+    pub name: String,
+    /// Bytes of a key.
+    pub key_bytes: u8,
+    /// Bytes of a value.
+    pub value_bytes: u8,
+    /// Operations in all phases together.
+    pub operations: u64,
+    /// RAM given to each index, tables included; absent when unlimited.
+    pub ram_bytes: Option<u64>,
+    /// Durability class asked for.
+    pub durability: String,
+    /// Options set with `--set`.
+    pub options: BTreeMap<String, String>,
+}
+
+/// One index over one workload with one seed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Run {
+    /// Name of the index in the registry.
+    pub index: String,
+    /// What the index stands on: "raw" or the FTL and cache.
+    pub storage: String,
+    /// Seed of the workload.
+    pub seed: u64,
+    /// Why the run could not start or had to stop; the figures then cover what was done before.
+    pub error: Option<String>,
+    /// Durability class the index declares with these settings.
+    pub durability: String,
+    /// RAM the index holds at the end.
+    pub ram_bytes: u64,
+    /// Levels from leaf to root at the end.
+    pub height: u32,
+    /// Records at the end.
+    pub records: u64,
+    /// Pages that hold live data at the end.
+    pub live_pages: u64,
+    /// Bytes of those pages over bytes of the records.
+    pub space_amplification: f64,
+    /// Phases in the order they ran.
+    pub phases: Vec<Phase>,
+    /// Erases of each block at the end.
+    pub wear_erases: Vec<u32>,
+    /// Figures of this index alone, as it names them.
+    pub metrics: BTreeMap<String, u64>,
+}
+
+/// One phase of a workload, such as the load or the retrievals.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Phase {
+    /// Its name.
+    pub name: String,
+    /// Whether it counts in the totals (a load usually does not).
+    pub measured: bool,
+    /// Operations and their costs by kind: "get", "insert", "remove", "update", "range", "sync".
+    pub kinds: BTreeMap<&'static str, Costs>,
+    /// Operations on the chip by cause ("host", "garbage_collection", ...).
+    pub causes: BTreeMap<&'static str, CauseCounts>,
+    /// Everything in the phase together.
+    pub total: Costs,
+    /// Bytes programmed into data areas over bytes of the records written; 0 where nothing was written.
+    pub write_amplification: f64,
+    /// Time of the processor, measured apart from flash time and never mixed into it.
+    pub cpu_ns: u64,
+    /// Energy of the chip.
+    pub energy_nj: u64,
+    /// Cache hits and misses, page granular.
+    pub cache_hits: u64,
+    /// See `cache_hits`.
+    pub cache_misses: u64,
+    /// Victim blocks reclaimed.
+    pub collections: u64,
+    /// Flash time accumulated over the operations, at most a few hundred samples.
+    pub timeline: Vec<Sample>,
+}
+
+/// What some operations cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Costs {
+    /// How many operations.
+    pub operations: u64,
+    /// Page reads.
+    pub page_reads: u64,
+    /// Page programs.
+    pub page_programs: u64,
+    /// Block erases.
+    pub block_erases: u64,
+    /// Simulated time of the chip.
+    pub flash_time_ns: u64,
+    /// The largest flash time of one operation.
+    pub flash_time_max_ns: u64,
+}
+
+/// Operations on the chip for one cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CauseCounts {
+    /// Page reads.
+    pub page_reads: u64,
+    /// Page programs.
+    pub page_programs: u64,
+    /// Block erases.
+    pub block_erases: u64,
+}
+
+/// A point of the accumulated flash time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Sample {
+    /// Operations done.
+    pub operations: u64,
+    /// Flash time so far, within the phase.
+    pub flash_time_ns: u64,
+}

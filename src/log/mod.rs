@@ -1,7 +1,7 @@
 //! The log under the trees that live on raw NAND: where the next page goes, which pages live, what to collect, and how
 //! all of it is found again.
 //!
-//! A tree writes whole pages out of place. It asks for an address ([`Log::allocate`]), writes the page there
+//! A tree writes whole pages out of place. It begins an operation ([`Log::begin`]), asks for an address ([`Log::allocate`]), writes the page there
 //! ([`Log::write`]), says which pages died ([`Log::invalidate`]) and when its operation is over ([`Log::finish`]). The page
 //! that holds the new root is written last: what precedes it without such a page is as if never written.
 //!
@@ -25,7 +25,7 @@ pub use tag::Tag;
 
 use crate::check::IndexError;
 use crate::ftl::StoreError;
-use crate::ftl::blocks::{BlockTable, Wear};
+use crate::ftl::blocks::{BlockState, BlockTable, Wear};
 use crate::ftl::checkpoint::CheckpointArea;
 use crate::ftl::victim::VictimPolicy;
 use crate::nand::{Cause, Geometry, Nand, NandError};
@@ -36,14 +36,15 @@ use alloc::vec::Vec;
 use parts::{ReadPart, WritePart};
 use recovery::State;
 
-/// When a full write part is programmed.
+/// When an overfull write part is programmed. The part counts as overfull when it holds more pages than its size, so that
+/// the page written last is always at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flush {
-    /// At the end of the operation that made it exceed its size: an operation is never divided.
-    AfterOperation,
-    /// Before a page is added to a full part, be it in the middle of an operation: what a tree does whose operations
-    /// write more pages than the part holds. The root being last keeps the operation whole.
-    BeforePage,
+    /// When the next operation begins: an operation is never divided.
+    BetweenOperations,
+    /// Before another page is added, be it in the middle of an operation: for a tree whose operations write more pages than
+    /// the part holds. The root being last keeps the operation whole.
+    BetweenPages,
 }
 
 /// How a log is set up; none of it is stored on the chip.
@@ -68,7 +69,7 @@ impl Default for LogConfig {
         LogConfig {
             read_pages: 0,
             write_pages: 0,
-            flush: Flush::AfterOperation,
+            flush: Flush::BetweenOperations,
             victim: VictimPolicy::Greedy,
             collect_at_blocks: 2,
             checkpoint_blocks: 16,
@@ -157,25 +158,11 @@ impl<N: Nand> Log<N> {
         let geometry = nand.geometry();
         check_config(&geometry, &config)?;
         let mut blocks = BlockTable::new(geometry);
-        for pbn in (0..geometry.blocks).map(Pbn) {
-            if nand.is_bad(pbn)? {
-                blocks.retire(pbn);
-            }
-        }
+        blocks.retire_marked(&mut nand)?;
         let area = CheckpointArea::format(&mut nand, &mut blocks)?;
-        for pbn in (0..geometry.blocks).map(Pbn) {
-            if blocks.is_unclean(pbn) {
-                match nand.erase(pbn, Cause::Checkpoint) {
-                    Ok(()) => {
-                        blocks.note_erase(pbn);
-                        blocks.release(pbn);
-                    }
-                    Err(NandError::EraseFailed(_)) => {
-                        nand.mark_bad(pbn)?;
-                        blocks.retire(pbn);
-                    }
-                    Err(error) => return Err(error.into()),
-                }
+        for pbn in blocks.in_state(BlockState::Unclean).collect::<Vec<_>>() {
+            if blocks.erase(&mut nand, pbn, Cause::Checkpoint)? {
+                blocks.release(pbn);
             }
         }
         Ok(Log::assemble(nand, config, area, State::new(blocks, owner)))
@@ -363,8 +350,8 @@ impl<N: Nand> Log<N> {
         if let Some(ppn) = self.writes.revive() {
             return Ok(ppn);
         }
-        if self.config.flush == Flush::BeforePage && self.writes.slots.len() >= self.writes.pages() {
-            self.flush(Cause::CacheEviction)?;
+        if self.config.flush == Flush::BetweenPages {
+            self.flush_if_overfull()?;
         }
         let ppn = self.next_address(cause)?;
         self.writes.push(ppn, self.frontier.block_sequence);
@@ -393,28 +380,7 @@ impl<N: Nand> Log<N> {
     }
 
     fn take_erased_block(&mut self, cause: Cause) -> Result<Pbn, IndexError> {
-        loop {
-            let (block, needs_erase) = self.blocks.take_free(Wear::Least).ok_or(IndexError::Full)?;
-            if !needs_erase || self.erase(block, cause)? {
-                return Ok(block);
-            }
-        }
-    }
-
-    /// Erases a block; false when it failed, and the block is retired.
-    fn erase(&mut self, block: Pbn, cause: Cause) -> Result<bool, IndexError> {
-        match self.nand.erase(block, cause) {
-            Ok(()) => {
-                self.blocks.note_erase(block);
-                Ok(true)
-            }
-            Err(NandError::EraseFailed(_)) => {
-                self.nand.mark_bad(block)?;
-                self.blocks.retire(block);
-                Ok(false)
-            }
-            Err(error) => Err(error.into()),
-        }
+        Ok(self.blocks.take_erased(&mut self.nand, Wear::Least, cause)?)
     }
 
     /// Writes a page at an address that [`Log::allocate`] gave.
@@ -451,7 +417,7 @@ impl<N: Nand> Log<N> {
     ) -> Result<(), IndexError> {
         let home = self.geometry.block_of(ppn);
         let last = self.geometry.page_in_block(ppn) + 1 == self.geometry.pages_per_block;
-        let valid = if last { self.blocks.valid_bits(home) } else { Vec::new() };
+        let valid = if last { self.valid_bits(home) } else { Vec::new() };
         tag::encode(&mut self.page.spare, data, tag, place, &valid);
         let physical = self.physical(ppn);
         match self.nand.program(physical, cause, data, &self.page.spare) {
@@ -461,6 +427,16 @@ impl<N: Nand> Log<N> {
             }
             other => Ok(other?),
         }
+    }
+
+    /// One bit for each page of a block, 1 = valid.
+    fn valid_bits(&self, home: Pbn) -> Vec<u8> {
+        let mut bits = vec![0; (self.geometry.pages_per_block as usize).div_ceil(8)];
+        for ppn in self.blocks.valid_pages(home) {
+            let page = self.geometry.page_in_block(ppn) as usize;
+            bits[page / 8] |= 1 << (page % 8);
+        }
+        bits
     }
 
     /// Copies the block of a page that could not be programmed to another block, with that page.
@@ -482,8 +458,7 @@ impl<N: Nand> Log<N> {
                 self.counters.blocks_replaced += 1;
                 return Ok(());
             }
-            self.nand.mark_bad(target)?;
-            self.blocks.retire(target);
+            self.blocks.give_up(&mut self.nand, target)?;
         }
     }
 
@@ -531,15 +506,23 @@ impl<N: Nand> Log<N> {
         }
     }
 
-    /// Ends an operation: the pages it replaced die, and an overfull write part is programmed.
-    pub fn finish(&mut self) -> Result<(), IndexError> {
+    /// Ends an operation: the pages it replaced die.
+    pub fn finish(&mut self) {
         while let Some(ppn) = self.dying.pop() {
             self.blocks.invalidate(ppn);
         }
-        if self.writes.slots.len() > self.writes.pages() {
-            self.flush(Cause::CacheEviction)?;
+    }
+
+    /// Begins an operation that will write: programs an overfull write part.
+    pub fn begin(&mut self) -> Result<(), IndexError> {
+        match self.config.flush {
+            Flush::BetweenOperations => self.flush_if_overfull(),
+            Flush::BetweenPages => Ok(()),
         }
-        Ok(())
+    }
+
+    fn flush_if_overfull(&mut self) -> Result<(), IndexError> {
+        if self.writes.slots.len() > self.writes.pages() { self.flush(Cause::CacheEviction) } else { Ok(()) }
     }
 
     /// Whether enough blocks were filled for another checkpoint.
@@ -577,7 +560,7 @@ impl<N: Nand> Log<N> {
 
     /// The block to collect, by the policy; pages waiting for it are programmed first.
     fn victim(&mut self) -> Result<Option<Pbn>, IndexError> {
-        let Some(victim) = self.blocks.victim(self.config.victim, self.sequence) else { return Ok(None) };
+        let Some(victim) = self.blocks.victim(self.config.victim) else { return Ok(None) };
         if self.writes.slots.iter().any(|slot| self.geometry.block_of(slot.ppn) == victim) {
             self.flush(Cause::CacheEviction)?;
         }
@@ -585,7 +568,7 @@ impl<N: Nand> Log<N> {
     }
 
     fn valid_count(&self, block: Pbn) -> u32 {
-        u32::from(self.blocks.valid_count(block))
+        self.blocks.valid_count(block)
     }
 
     /// Erases a victim whose pages have moved. What moved is programmed first, lest a cut find it in neither place.
@@ -594,7 +577,7 @@ impl<N: Nand> Log<N> {
         self.flush(Cause::CacheEviction)?;
         let block = self.physical_block(home);
         self.replaced.retain(|pair| pair.0 != home);
-        if self.erase(block, Cause::GarbageCollection)? {
+        if self.blocks.erase(&mut self.nand, block, Cause::GarbageCollection)? {
             self.blocks.release(block);
         }
         if block != home {

@@ -19,7 +19,7 @@ use super::tag::{self, Place, Tag};
 use super::{Frontier, Log, LogConfig, Root, check_config};
 use crate::check::IndexError;
 use crate::codec::{get_u16, get_u32, get_u64};
-use crate::ftl::blocks::{BlockState, BlockTable, Wear};
+use crate::ftl::blocks::{BlockState, BlockTable};
 use crate::ftl::checkpoint::CheckpointArea;
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::units::{Pbn, Ppn};
@@ -74,7 +74,7 @@ impl State {
             return None;
         }
         Some(State {
-            blocks: BlockTable::decode(geometry, bytes.get(replaced_end..)?)?,
+            blocks: BlockTable::decode(geometry, bytes.get(replaced_end..)?).ok()?,
             owner: bytes.get(FIXED_BYTES..owner_end)?.to_vec(),
             replaced,
             frontier: Frontier {
@@ -147,13 +147,9 @@ impl<N: Nand> Log<N> {
         };
         let mut state = State::decode(&payload, geometry)
             .ok_or(IndexError::NotFormatted("the newest checkpoint is not that of a log"))?;
-        for pbn in (0..geometry.blocks).map(Pbn) {
-            if nand.is_bad(pbn)? && state.blocks.state(pbn) != BlockState::Bad && !is_home(&state, pbn) {
-                state.blocks.retire(pbn);
-            }
-        }
-        area.reserve_blocks(&mut state.blocks);
-        state.blocks.distrust_free();
+        let mut reserved = area.occupied();
+        reserved.extend(state.replaced.iter().map(|pair| pair.1));
+        state.blocks.reserve_exactly(&reserved)?;
         let closed = state.closed;
         let mut log = Log::assemble(nand, config, area, state);
         if !(closed && log.nothing_since()?) {
@@ -171,7 +167,14 @@ impl<N: Nand> Log<N> {
 
     /// Whether the block that a session would have opened first shows no sign of one.
     fn nothing_since(&mut self) -> Result<bool, IndexError> {
-        let Some(next) = self.blocks.peek_free(Wear::Least) else { return Ok(true) };
+        let mut next = None;
+        for block in self.blocks.in_state(BlockState::Unclean).collect::<Vec<_>>() {
+            let rank = (self.blocks.erase_count(block), block);
+            if next.is_none_or(|least| rank < least) && !self.nand.is_bad(block)? {
+                next = Some(rank);
+            }
+        }
+        let Some((_, next)) = next else { return Ok(true) };
         let page = self.geometry.page_at(next, 0);
         Ok(match self.read_raw(page)? {
             Found::Erased => true,
@@ -198,39 +201,78 @@ impl<N: Nand> Log<N> {
     /// The blocks with pages newer than the checkpoint: number, home, first page to look at.
     fn blocks_opened_since(&mut self) -> Result<Vec<(u32, Pbn, u32)>, IndexError> {
         let mut opened = Vec::new();
-        let since = self.frontier;
+        let mut bad = Vec::new();
         for block in (0..self.geometry.blocks).map(Pbn) {
-            let stands_in = self.replaced.iter().any(|pair| pair.1 == block);
+            let stands_in_for = self.replaced.iter().find(|pair| pair.1 == block).map(|pair| pair.0);
             let unused = matches!(self.blocks.state(block), BlockState::Bad | BlockState::Reserved);
-            let failed = self.replaced.iter().any(|pair| pair.0 == block);
-            if (unused && !stands_in) || failed {
+            if unused && stands_in_for.is_none() {
                 continue;
             }
-            let found = self.read_raw(self.geometry.page_at(block, 0))?;
-            let known_home = self.replaced.iter().find(|pair| pair.1 == block).map(|pair| pair.0);
-            match found {
-                Found::Page(_, place) if place.block_sequence > since.block_sequence => {
-                    if let Some(home) = self.adopt(block, &place)? {
-                        opened.push((place.block_sequence, home, 0));
-                    }
-                }
-                Found::Page(_, place) if since.block == Some(Pbn(place.home)) => {
-                    if place.home == block.0 || known_home.is_some() {
-                        opened.push((place.block_sequence, Pbn(place.home), since.next_page));
-                    } else if let Some(home) = self.adopt(block, &place)? {
-                        opened.push((place.block_sequence, home, 0));
-                    }
-                }
-                Found::Page(..) => {}
-                Found::Erased | Found::Garbage => self.forget(block, known_home),
+            if self.nand.is_bad(block)? {
+                bad.push(block);
+                continue;
             }
+            opened.extend(self.look_at_block(block, stands_in_for)?);
         }
-        if let Some(open) = self.frontier.block.take() {
-            if self.blocks.state(open) == BlockState::Open {
-                self.blocks.close(open);
-            }
+        if let Some(open) = self.frontier.block.take()
+            && self.blocks.state(open) == BlockState::Open
+        {
+            self.blocks.close(open);
+        }
+        for block in bad {
+            self.retire_unless_replaced(block);
         }
         Ok(opened)
+    }
+
+    /// What the first page of a block says: its number, home and first new page, if it has pages since the checkpoint.
+    fn look_at_block(
+        &mut self,
+        block: Pbn,
+        stands_in_for: Option<Pbn>,
+    ) -> Result<Option<(u32, Pbn, u32)>, IndexError> {
+        let since = self.frontier;
+        let Found::Page(_, place) = self.read_raw(self.geometry.page_at(block, 0))? else {
+            self.forget(block, stands_in_for);
+            return Ok(None);
+        };
+        let is_frontier = since.block == Some(Pbn(place.home));
+        let number = place.block_sequence;
+        if is_frontier && number == since.block_sequence && (place.home == block.0 || stands_in_for.is_some()) {
+            return Ok(Some((number, Pbn(place.home), since.next_page)));
+        }
+        if number > since.block_sequence || (is_frontier && number == since.block_sequence) {
+            return Ok(self.adopt(block, &place)?.map(|home| (number, home, 0)));
+        }
+        Ok(None)
+    }
+
+    /// A block marked bad since the checkpoint: either another one answers to its addresses, or nothing in it lived.
+    fn retire_unless_replaced(&mut self, block: Pbn) {
+        if !self.replaced.iter().any(|pair| pair.0 == block) {
+            self.clear_valid(block);
+            self.blocks.retire(block);
+        }
+    }
+
+    fn clear_valid(&mut self, block: Pbn) {
+        while let Some(ppn) = self.blocks.next_valid(block, 0) {
+            self.blocks.invalidate(ppn);
+        }
+    }
+
+    /// Makes a block Full, none of its pages valid yet.
+    fn take_over(&mut self, block: Pbn) {
+        self.clear_valid(block);
+        if self.blocks.state(block).is_free() {
+            self.blocks.claim(block);
+        }
+        if self.blocks.state(block) == BlockState::Open {
+            self.blocks.close(block);
+        }
+        if self.frontier.block == Some(block) {
+            self.frontier.block = None;
+        }
     }
 
     /// Takes over a block written since the checkpoint; `None` for the unfinished copy of a failed block.
@@ -243,15 +285,19 @@ impl<N: Nand> Log<N> {
             });
         }
         if home == block {
-            self.blocks.adopt(block);
+            self.take_over(block);
             return Ok(Some(home));
         }
-        if !self.nand.is_bad(self.physical_block(home))? {
-            self.blocks.forget(block);
+        if !self.nand.is_bad(self.physical_block(home))? || self.blocks.state(home) == BlockState::Bad {
+            self.forget(block, None);
             return Ok(None);
         }
+        self.clear_valid(block);
+        if !self.blocks.state(block).is_free() {
+            self.blocks.discard(block);
+        }
         self.blocks.reserve(block);
-        self.blocks.adopt(home);
+        self.take_over(home);
         self.replaced.retain(|pair| pair.0 != home);
         self.replaced.push((home, block));
         self.replaced.sort_unstable();
@@ -260,14 +306,13 @@ impl<N: Nand> Log<N> {
 
     /// A block that the checkpoint took for used and that was erased since.
     fn forget(&mut self, block: Pbn, known_home: Option<Pbn>) {
-        match known_home {
-            Some(home) => {
-                self.replaced.retain(|pair| pair.0 != home);
-                self.blocks.retire(home);
-                self.blocks.forget(block);
-            }
-            None => self.blocks.forget(block),
+        if let Some(home) = known_home {
+            self.replaced.retain(|pair| pair.0 != home);
+            self.clear_valid(home);
+            self.blocks.retire(home);
         }
+        self.clear_valid(block);
+        self.blocks.discard(block);
         if self.frontier.block == Some(block) {
             self.frontier.block = None;
         }
@@ -286,14 +331,27 @@ impl<N: Nand> Log<N> {
             if place.block_sequence != number || Pbn(place.home) != home {
                 continue;
             }
-            self.blocks.mark_valid(ppn);
+            if !self.blocks.is_valid(ppn) {
+                self.blocks.mark_valid(ppn);
+            }
             seen.page(ppn, tag, place);
             if page + 1 == g.pages_per_block && place.remaining == 0 {
-                let bits = tag::valid_bits(&self.page.spare, g.pages_per_block).to_vec();
-                self.blocks.keep_valid(home, &bits);
+                self.drop_invalid(home);
             }
         }
         Ok(())
+    }
+
+    /// Takes the valid bits of a block from its last page, which is in the buffer.
+    fn drop_invalid(&mut self, home: Pbn) {
+        let g = self.geometry;
+        let bits = tag::valid_bits(&self.page.spare, g.pages_per_block);
+        for page in 0..g.pages_per_block {
+            let ppn = g.page_at(home, page);
+            if bits[page as usize / 8] >> (page % 8) & 1 == 0 && self.blocks.is_valid(ppn) {
+                self.blocks.invalidate(ppn);
+            }
+        }
     }
 
     fn read_raw(&mut self, physical: Ppn) -> Result<Found, IndexError> {
@@ -311,10 +369,6 @@ impl<N: Nand> Log<N> {
             None => Found::Garbage,
         })
     }
-}
-
-fn is_home(state: &State, block: Pbn) -> bool {
-    state.replaced.iter().any(|pair| pair.0 == block)
 }
 
 enum Found {

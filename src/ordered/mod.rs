@@ -2,10 +2,10 @@
 
 pub mod mu;
 pub mod node;
-mod raw;
+pub mod raw;
 mod settings;
+pub mod wandering;
 
-pub use raw::{RAW_OPTIONS, raw_config};
 pub use settings::{Options, Settings};
 
 use crate::check::{CheckReport, IndexError};

@@ -14,10 +14,9 @@
 use crate::log::tag::LEVELS_MAX;
 use crate::ordered::RecordFormat;
 use crate::ordered::node::NodeShape;
+use crate::ordered::raw::ADDRESS_BYTES;
 use core::ops::Range;
 
-/// Bytes of a child's address.
-pub const ADDRESS_BYTES: usize = 4;
 
 /// The places of the nodes in a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +27,7 @@ pub struct Layout {
 
 impl Layout {
     /// The layout of pages of this size.
-    pub const fn new(page_bytes: usize, record: RecordFormat) -> Layout {
+    pub const fn of(page_bytes: usize, record: RecordFormat) -> Layout {
         Layout { page_bytes, record }
     }
 
@@ -83,7 +82,7 @@ impl Layout {
 mod tests {
     use super::*;
 
-    const PAPER: Layout = Layout::new(4096, RecordFormat::new(4, 4));
+    const PAPER: Layout = Layout::of(4096, RecordFormat::new(4, 4));
 
     #[test]
     fn algorithm_1() {
@@ -117,7 +116,7 @@ mod tests {
     #[test]
     fn a_full_root_splits_into_nodes_that_fit() {
         for (key, value) in [(4, 4), (8, 4), (8, 8), (16, 8), (3, 5), (20, 4)] {
-            let layout = Layout::new(2048, RecordFormat::new(key, value));
+            let layout = Layout::of(2048, RecordFormat::new(key, value));
             for height in 1..layout.height_max() {
                 let root = layout.shape(height, height).capacity;
                 assert_eq!(root, 2 * layout.shape(height, height + 1).capacity);

@@ -1,6 +1,6 @@
-//! What the trees on raw NAND share: how settings become a log, and the options they take.
+//! How settings become a log, and the options that every tree on raw NAND takes.
 
-use super::{Durability, Settings};
+use crate::ordered::{Durability, Settings};
 use crate::check::IndexError;
 use crate::ftl::blocks::BlockTable;
 use crate::ftl::victim::VictimPolicy;
@@ -31,7 +31,7 @@ pub fn raw_config(
     let options = &settings.options;
     let default = LogConfig::default();
     let page_bytes = geometry.page_bytes as usize + FRAME_BYTES;
-    let tables = BlockTable::ram_bytes_for(&geometry) + 2 * geometry.page_bytes as usize + 512 + fixed_bytes;
+    let tables = BlockTable::new(geometry).ram_bytes() + 2 * geometry.page_bytes as usize + 512 + fixed_bytes;
     let spare_pages = match settings.ram_bytes {
         None => 0,
         Some(ram) => {

@@ -1,6 +1,6 @@
-//! The walk over the whole tree that checks invariants M1 to M6.
+//! The walk over the whole tree that checks invariants R1 to R6.
 
-use super::{MuTree, address};
+use super::{RawTree, Scheme, address};
 use crate::check::{CheckReport, IndexError};
 use crate::log::Tag;
 use crate::nand::{Cause, Nand};
@@ -24,7 +24,7 @@ struct Visit {
     high: Option<Vec<u8>>,
 }
 
-impl<N: Nand> MuTree<N> {
+impl<N: Nand, S: Scheme> RawTree<N, S> {
     pub(super) fn walk_all(&mut self) -> Result<CheckReport, IndexError> {
         let mut walk = Walk { report: CheckReport::default(), reached: BTreeMap::new() };
         let mut todo = Vec::new();
@@ -49,15 +49,15 @@ impl<N: Nand> MuTree<N> {
         report.nodes += 1;
         let reached = walk.reached.entry(visit.page).or_insert(level);
         *reached = level.min(*reached);
-        let shape = self.layout.shape(level, height);
-        let node = &page.data[self.layout.area(level, height)];
+        let shape = self.scheme.shape(level, height);
+        let node = &page.data[self.scheme.page_area(level, height)];
         let count = usize::from(tag.counts[usize::from(level) - 1]);
         if tag.lowest_level > level || count > shape.capacity {
-            report.violation("M1", at, format!("{count} entries at level {level} of page {:?}", tag));
+            report.violation("R1", at, format!("{count} entries at level {level} of page {:?}", tag));
             return Ok(());
         }
         if let Some(i) = shape.first_unsorted(node, count) {
-            report.violation("M1", at, format!("key {i} at level {level} does not rise"));
+            report.violation("R1", at, format!("key {i} at level {level} does not rise"));
         }
         check_filling(report, at, (level, height), (count, shape.capacity));
         if level == 1 {
@@ -68,18 +68,21 @@ impl<N: Nand> MuTree<N> {
             if visit.low.as_deref().is_some_and(|low| first < low)
                 || visit.high.as_deref().is_some_and(|high| last >= high)
             {
-                report.violation("M2", at, format!("keys at level {level} leave the parent's bounds"));
+                report.violation("R2", at, format!("keys at level {level} leave the parent's bounds"));
             }
         }
         for i in 0..if level > 1 { count } else { 0 } {
             let high = if i + 1 < count { Some(shape.key(node, i + 1).to_vec()) } else { visit.high.clone() };
-            let page = address(shape.value(node, i));
+            let mut page = address(shape.value(node, i));
+            if level == 2 {
+                page = self.journal.resolve(page);
+            }
             todo.push(Visit { page, level: level - 1, low: Some(shape.key(node, i).to_vec()), high });
         }
         if level > tag.lowest_level {
             let own = (0..count).any(|i| address(shape.value(node, i)) == visit.page);
             if !own {
-                report.violation("M4", at, format!("the node at level {level} has no child in its page"));
+                report.violation("R4", at, format!("the node at level {level} has no child in its page"));
             }
         }
         Ok(())
@@ -90,12 +93,12 @@ impl<N: Nand> MuTree<N> {
             let tag: Tag = self.log.read(page, Cause::Check)?.tag;
             if !self.log.is_valid(page) || tag.lowest_level != level {
                 let found = format!("reached from level {level}, begins at {}", tag.lowest_level);
-                walk.report.violation("M5", u64::from(page.0), found);
+                walk.report.violation("R5", u64::from(page.0), found);
             }
         }
         let (live, reached) = (self.log.live_pages(), walk.reached.len() as u64);
         if live != reached && !(self.bits_in_doubt && live > reached) {
-            walk.report.violation("M6", 0, format!("{live} valid pages, {reached} that can be reached"));
+            walk.report.violation("R6", 0, format!("{live} valid pages, {reached} that can be reached"));
         }
         Ok(())
     }
@@ -113,6 +116,6 @@ fn check_filling(
         false => 1,
     };
     if count < least || (level == height && count >= capacity) {
-        report.violation("M3", at, format!("{count} of {capacity} entries at level {level} of {height}"));
+        report.violation("R3", at, format!("{count} of {capacity} entries at level {level} of {height}"));
     }
 }

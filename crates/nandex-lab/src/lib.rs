@@ -4,6 +4,7 @@ pub mod error;
 pub mod names;
 pub mod registry;
 pub mod results;
+pub mod trace;
 pub mod workload;
 
 pub use error::LabError;

@@ -44,6 +44,13 @@ pub enum LabError {
         /// What is wrong there.
         reason: String,
     },
+    /// A chip file or an image of a chip that cannot be used.
+    Chip {
+        /// The file.
+        file: String,
+        /// The field or place, and what is wrong with it.
+        reason: String,
+    },
     /// An index refused its settings.
     Index(IndexError),
     /// A file could not be read or written.
@@ -97,6 +104,7 @@ impl fmt::Display for LabError {
             ),
             LabError::Trace { file, place: Some(place), reason } => write!(f, "{file}: {place}: {reason}"),
             LabError::Trace { file, place: None, reason } => write!(f, "{file}: {reason}"),
+            LabError::Chip { file, reason } => write!(f, "{file}: {reason}"),
             LabError::Index(error) => write!(f, "{error}"),
             LabError::Io { file, error } => write!(f, "{file}: {error}"),
         }

@@ -1,5 +1,6 @@
 //! The lab: workloads, traces, experiments, metrics and reports for flash indexes.
 
+pub mod chip;
 pub mod error;
 pub mod names;
 pub mod registry;

@@ -257,7 +257,7 @@ fn compare(chip: &mut SimChip, model: &mut Model) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
 
     #[test]
     fn the_chip_follows_the_rules((geometry, ops) in case()) {

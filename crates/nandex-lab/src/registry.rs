@@ -1,0 +1,90 @@
+//! The one list of indexes and of stores (FTLs): whatever runs in the lab has a line here and nowhere else.
+//!
+//! An entry says how an index is made on a fresh chip and found again on a used one. An index that lives on a
+//! [`PageStore`] builds its store itself, from the same settings, with [`STORES`]; to the lab every index is a function
+//! from a chip to a [`OrderedIndex`].
+
+use crate::error::LabError;
+use crate::names::{self, OptionInfo};
+use nandex::ordered::{Options, Settings};
+use nandex::{IndexError, Nand, OrderedIndex, PageStore, StoreError};
+
+/// What an index stands on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hosting {
+    /// Raw NAND: the index places its pages itself.
+    Raw,
+    /// Logical pages: an FTL, with a page cache where RAM is left for one.
+    Store,
+}
+
+impl Hosting {
+    /// The name used in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Hosting::Raw => "raw",
+            Hosting::Store => "store",
+        }
+    }
+}
+
+/// Makes an index on a chip, or finds it again.
+pub type OpenIndex = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn OrderedIndex>, IndexError>;
+
+/// Makes a store on a chip, or finds it again.
+pub type OpenStore = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn PageStore>, StoreError>;
+
+/// An index the lab can run.
+#[derive(Clone, Copy, Debug)]
+pub struct IndexEntry {
+    /// Its name on the command line and in results.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub summary: &'static str,
+    /// What it stands on.
+    pub hosting: Hosting,
+    /// Makes an empty index on a chip whose contents do not matter.
+    pub format: OpenIndex,
+    /// Finds the index on a chip that holds one.
+    pub mount: OpenIndex,
+    /// The options it understands; for one on a store, those of its stores and caches too.
+    pub options: &'static [OptionInfo],
+}
+
+/// An FTL the lab can run.
+#[derive(Clone, Copy, Debug)]
+pub struct StoreEntry {
+    /// Its name on the command line and in results.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub summary: &'static str,
+    /// Makes an empty store on a chip whose contents do not matter.
+    pub format: OpenStore,
+    /// Finds the store on a chip that holds one.
+    pub mount: OpenStore,
+    /// The options it understands.
+    pub options: &'static [OptionInfo],
+}
+
+/// Every index.
+pub const INDEXES: &[IndexEntry] = &[];
+
+/// Every store.
+pub const STORES: &[StoreEntry] = &[];
+
+/// The index of this name.
+pub fn index(name: &str) -> Result<&'static IndexEntry, LabError> {
+    names::find("index", name, INDEXES, |e| e.name)
+}
+
+/// The store of this name.
+pub fn store(name: &str) -> Result<&'static StoreEntry, LabError> {
+    names::find("store", name, STORES, |e| e.name)
+}
+
+impl IndexEntry {
+    /// Refuses options that this index does not understand.
+    pub fn check_options(&self, options: &Options) -> Result<(), LabError> {
+        names::resolve(self.options, options).map(drop)
+    }
+}

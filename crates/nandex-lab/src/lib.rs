@@ -1,9 +1,12 @@
 //! The lab: workloads, traces, experiments, metrics and reports for flash indexes.
 
 pub mod error;
+pub mod keys;
+pub mod model;
 pub mod names;
 pub mod registry;
 pub mod results;
+pub mod runner;
 pub mod trace;
 pub mod workload;
 

@@ -65,7 +65,7 @@ pub struct WorkloadFacts {
 }
 
 /// One index over one workload with one seed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Run {
     /// Name of the index in the registry.
     pub index: String,
@@ -77,7 +77,7 @@ pub struct Run {
     pub error: Option<String>,
     /// Durability class the index declares with these settings.
     pub durability: String,
-    /// RAM the index holds at the end.
+    /// RAM the index holds: the most seen at the ends of the phases.
     pub ram_bytes: u64,
     /// Levels from leaf to root at the end.
     pub height: u32,
@@ -89,7 +89,7 @@ pub struct Run {
     pub space_amplification: f64,
     /// Phases in the order they ran.
     pub phases: Vec<Phase>,
-    /// Erases of each block at the end.
+    /// Erases of each block since the format.
     pub wear_erases: Vec<u32>,
     /// Figures of this index alone, as it names them.
     pub metrics: BTreeMap<String, u64>,
@@ -106,11 +106,11 @@ pub struct Phase {
     pub kinds: BTreeMap<&'static str, Costs>,
     /// Operations on the chip by cause ("host", "garbage_collection", ...).
     pub causes: BTreeMap<&'static str, CauseCounts>,
-    /// Everything in the phase together.
+    /// Everything in the phase together. Its costs include those of syncs, its number of operations does not.
     pub total: Costs,
-    /// Bytes programmed into data areas over bytes of the records written; 0 where nothing was written.
+    /// Bytes programmed into data areas over bytes of the records inserted, updated and removed; 0 where there are none.
     pub write_amplification: f64,
-    /// Time of the processor, measured apart from flash time and never mixed into it.
+    /// Time of the processor in index, FTL and cache, measured apart from flash time and never mixed into it.
     pub cpu_ns: u64,
     /// Energy of the chip.
     pub energy_nj: u64,
@@ -139,6 +139,21 @@ pub struct Costs {
     pub flash_time_ns: u64,
     /// The largest flash time of one operation.
     pub flash_time_max_ns: u64,
+}
+
+impl Costs {
+    /// The costs of both together.
+    #[must_use]
+    pub fn plus(&self, other: &Costs) -> Costs {
+        Costs {
+            operations: self.operations + other.operations,
+            page_reads: self.page_reads + other.page_reads,
+            page_programs: self.page_programs + other.page_programs,
+            block_erases: self.block_erases + other.block_erases,
+            flash_time_ns: self.flash_time_ns + other.flash_time_ns,
+            flash_time_max_ns: self.flash_time_max_ns.max(other.flash_time_max_ns),
+        }
+    }
 }
 
 /// Operations on the chip for one cause.

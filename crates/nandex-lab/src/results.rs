@@ -1,10 +1,13 @@
 //! What a run yields: plain data with units in the names, the same facts for table, JSON, CSV and report.
 
+use crate::workload::Workload;
+use nandex::nand::Part;
+use nandex::ordered::Settings;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Everything one command measured, with what is needed to repeat it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Results {
     /// Version of this layout; it rises when a field changes its meaning.
     pub schema: u32,
@@ -23,7 +26,7 @@ pub struct Results {
 }
 
 /// The chip of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct ChipFacts {
     /// Name in the catalogue, or the file it came from.
     pub name: String,
@@ -46,7 +49,7 @@ pub struct ChipFacts {
 }
 
 /// The workload of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct WorkloadFacts {
     /// Name of the generator, or of the trace file.
     pub name: String,
@@ -139,6 +142,52 @@ pub struct Costs {
     pub flash_time_ns: u64,
     /// The largest flash time of one operation.
     pub flash_time_max_ns: u64,
+}
+
+/// The layout of [`Results`] described in `docs/metrics.md`.
+pub const SCHEMA: u32 = 1;
+
+impl Results {
+    /// The results without processor time, the only figure that is not the same at every run: what golden files hold.
+    #[must_use]
+    pub fn without_cpu_time(&self) -> Results {
+        let mut results = self.clone();
+        results.runs.iter_mut().flat_map(|run| &mut run.phases).for_each(|phase| phase.cpu_ns = 0);
+        results
+    }
+}
+
+impl ChipFacts {
+    /// The facts of a part.
+    pub fn of(part: &Part) -> ChipFacts {
+        ChipFacts {
+            name: part.name.to_string(),
+            page_bytes: part.geometry.page_bytes,
+            spare_bytes: part.geometry.spare_bytes,
+            pages_per_block: part.geometry.pages_per_block,
+            blocks: part.geometry.blocks,
+            page_read_ns: part.page_read_ns(),
+            page_program_ns: part.page_program_ns(),
+            block_erase_ns: part.timing.erase_ns,
+            endurance_erases: part.endurance_erases,
+        }
+    }
+}
+
+impl WorkloadFacts {
+    /// The facts of a workload that runs with these settings; its own options and those set for indexes together.
+    pub fn of(workload: &Workload, settings: &Settings) -> WorkloadFacts {
+        let set = settings.options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        WorkloadFacts {
+            name: workload.name.clone(),
+            key_bytes: settings.record.key_bytes,
+            value_bytes: settings.record.value_bytes,
+            operations: workload.operations(),
+            ram_bytes: settings.ram_bytes.map(|bytes| bytes as u64),
+            durability: settings.durability.name().to_string(),
+            options: workload.options.clone().into_iter().chain(set).collect(),
+        }
+    }
 }
 
 impl Costs {

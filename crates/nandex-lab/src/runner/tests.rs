@@ -378,3 +378,39 @@ fn every_generator_runs_and_is_right() {
         assert_eq!(run.error, None, "{}", entry.name);
     }
 }
+
+#[test]
+fn runs_are_the_same_whatever_the_number_of_threads() {
+    let workloads: Vec<Workload> = (0..6)
+        .map(|seed| {
+            let mut options = Options::default();
+            options.set("records", "400");
+            options.set("operations", "600");
+            workload("zipfian").unwrap().build(seed, &options).unwrap()
+        })
+        .collect();
+    let prepared: Vec<_> = workloads.iter().map(|w| Prepared::new(w, 4).unwrap()).collect();
+    let part = part();
+    let jobs: Vec<Job<'_>> = prepared
+        .iter()
+        .map(|prepared| {
+            let settings = Settings::new(RecordFormat::new(4, 4));
+            Job { index: &SCRIPTED, part: &part, prepared, settings, options: RunOptions::default() }
+        })
+        .collect();
+    let json = |threads| {
+        let finished = std::sync::atomic::AtomicU64::new(0);
+        let runs = crate::parallel::run_all(&jobs, threads, &Control::default(), |place, run| {
+            assert_eq!(run.seed, place as u64);
+            finished.fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!(finished.into_inner(), 6);
+        let results = crate::results::Results { runs, ..crate::results::Results::default() };
+        let mut bytes = Vec::new();
+        crate::record::write_json(&results.without_cpu_time(), &mut bytes).unwrap();
+        crate::record::write_csv(&results.without_cpu_time(), &mut bytes).unwrap();
+        bytes
+    };
+    let alone = json(1);
+    assert!(alone.len() > 1000 && json(2) == alone && json(5) == alone);
+}

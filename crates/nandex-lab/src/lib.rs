@@ -2,9 +2,15 @@
 
 pub mod chip;
 pub mod error;
+pub mod keys;
+pub mod model;
 pub mod names;
+pub mod parallel;
+pub mod record;
 pub mod registry;
 pub mod results;
+pub mod runner;
+pub mod stats;
 pub mod trace;
 pub mod workload;
 

@@ -83,6 +83,16 @@ pub fn store(name: &str) -> Result<&'static StoreEntry, LabError> {
 }
 
 impl IndexEntry {
+    /// What it stands on with these options: "raw", or the values of its options `ftl` and `cache`, joined by "+".
+    pub fn storage(&self, options: &Options) -> String {
+        if self.hosting == Hosting::Raw {
+            return String::from("raw");
+        }
+        let parts = self.options.iter().filter(|o| matches!(o.name, "ftl" | "cache"));
+        let names: Vec<&str> = parts.map(|o| options.text(o.name).unwrap_or(o.default)).collect();
+        names.join("+")
+    }
+
     /// Refuses options that this index does not understand.
     pub fn check_options(&self, options: &Options) -> Result<(), LabError> {
         names::resolve(self.options, options).map(drop)

@@ -56,6 +56,11 @@ impl OpKind {
             OpKind::Sync => "sync",
         }
     }
+
+    /// Whether it changes what the index holds.
+    pub const fn changes(self) -> bool {
+        matches!(self, OpKind::Insert | OpKind::Remove | OpKind::Update)
+    }
 }
 
 /// One operation on an abstract key.

@@ -1,8 +1,10 @@
 //! Ordered indexes: fixed-size keys and values, in key order.
 
+pub mod bplus;
 pub mod node;
 mod settings;
 
+pub use bplus::{BPlusConfig, BPlusTree};
 pub use settings::{Options, Settings};
 
 use crate::check::{CheckReport, IndexError};

@@ -20,9 +20,9 @@ pub struct Geometry {
     pub random_order: bool,
 }
 
-/// An impossible geometry: which field, and why.
+/// An impossible description of a chip: which field, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GeometryError {
+pub struct PartError {
     /// The field at fault, as in a chip file.
     pub field: &'static str,
     /// What is wrong with its value.
@@ -31,13 +31,16 @@ pub struct GeometryError {
     pub value: u64,
 }
 
-impl fmt::Display for GeometryError {
+impl fmt::Display for PartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} = {}: {}", self.field, self.value, self.reason)
     }
 }
 
-impl core::error::Error for GeometryError {}
+impl core::error::Error for PartError {}
+
+const BLOCK_BYTES_MAX: u64 = 128 << 20;
+const BLOCKS_MAX: u32 = 1 << 22;
 
 impl Geometry {
     /// A geometry with one program per page, in ascending order.
@@ -53,8 +56,8 @@ impl Geometry {
     }
 
     /// Refuses what no chip can be, naming the field and the reason.
-    pub fn validate(&self) -> Result<(), GeometryError> {
-        let fail = |field, value: u32, reason| Err(GeometryError { field, reason, value: u64::from(value) });
+    pub fn validate(&self) -> Result<(), PartError> {
+        let fail = |field, value: u32, reason| Err(PartError { field, reason, value: u64::from(value) });
         if !(64..=65_536).contains(&self.page_bytes) {
             return fail("page_bytes", self.page_bytes, "a page has 64 to 65,536 bytes");
         }
@@ -67,8 +70,18 @@ impl Geometry {
         if !(2..=4096).contains(&self.pages_per_block) {
             return fail("pages_per_block", self.pages_per_block, "a block has 2 to 4,096 pages");
         }
+        if self.block_bytes() > BLOCK_BYTES_MAX {
+            return fail(
+                "pages_per_block",
+                self.pages_per_block,
+                "a block has at most 128 MiB with its spare areas",
+            );
+        }
         if self.blocks < 4 {
             return fail("blocks", self.blocks, "a chip that can collect garbage has at least 4 blocks");
+        }
+        if self.blocks > BLOCKS_MAX {
+            return fail("blocks", self.blocks, "a chip has at most 4,194,304 blocks");
         }
         if u64::from(self.blocks) * u64::from(self.pages_per_block) >= u64::from(u32::MAX) {
             return fail("blocks", self.blocks, "pages are numbered with 32 bits");
@@ -81,6 +94,17 @@ impl Geometry {
             );
         }
         Ok(())
+    }
+
+    /// Bytes of a page, spare area included: what a program moves over the bus.
+    #[inline]
+    pub const fn raw_page_bytes(&self) -> usize {
+        self.page_bytes as usize + self.spare_bytes as usize
+    }
+
+    /// Bytes of a block, spare areas included.
+    pub const fn block_bytes(&self) -> u64 {
+        self.raw_page_bytes() as u64 * self.pages_per_block as u64
     }
 
     /// Pages of the chip.

@@ -5,10 +5,13 @@
 //! bytes) that is programmed together with it. Byte 0 of the spare area is where manufacturers mark a bad block; the
 //! layers above leave it 0xFF.
 
+pub mod catalogue;
 mod geometry;
+mod part;
 pub mod sim;
 
-pub use geometry::{Geometry, GeometryError};
+pub use geometry::{Geometry, PartError};
+pub use part::{Basis, Note, Part, Supply, Timing};
 
 use crate::units::{Pbn, Ppn};
 use core::fmt;

@@ -1,0 +1,130 @@
+//! The parts that are known by name, each number with its source.
+//!
+//! `papers` holds the set-ups of the papers that are reproduced, `raw` parts on a parallel bus, `calibrated` what
+//! published simulators took for a part, `spi` serial NAND, `presets` the defaults of simulators that name no part. NOR is
+//! absent: it is programmed in units far smaller than what it erases, over and over, and has no spare area, which a
+//! [`Geometry`] cannot say honestly; it waits for a chip model of its own.
+//!
+//! Where a data sheet gives a typical and a largest value, the typical one stands here; where reads or programs differ
+//! between the pages of a cell, their mean.
+
+mod calibrated;
+mod papers;
+mod presets;
+mod raw;
+mod spi;
+
+use super::{Basis, Geometry, Note, Part, Supply, Timing};
+use alloc::borrow::Cow;
+
+/// The fields every catalogue part has a note for, in this order.
+pub const NOTED_FIELDS: [&str; 9] =
+    ["organisation", "blocks", "nop", "read", "program", "erase", "transfer", "endurance", "supply"];
+
+/// Every part, in the order they are listed.
+pub fn parts() -> impl Iterator<Item = &'static Part> {
+    let simulators = calibrated::PARTS.iter().chain(presets::PARTS);
+    papers::PARTS.iter().chain(raw::PARTS).chain(spi::PARTS).chain(simulators)
+}
+
+/// The part of this name.
+pub fn find(name: &str) -> Option<&'static Part> {
+    parts().find(|part| part.name == name)
+}
+
+/// The paper's set-up of the mu-Tree: 64 MiB of the MLC part K9GAG08U0M.
+pub fn mlc_64m() -> Part {
+    papers::MLC_64M
+}
+
+/// One entry: its numbers, and a note for each of [`NOTED_FIELDS`].
+const fn part(name: &'static str, numbers: Numbers, notes: &'static [Note; 9]) -> Part {
+    let mut geometry = Geometry::new(numbers.page.0, numbers.page.1, numbers.pages_per_block, numbers.blocks);
+    geometry.programs_per_page_max = numbers.nop;
+    geometry.random_order = numbers.random_order;
+    let (read_ns, program_ns, erase_ns) = numbers.latencies_ns;
+    Part {
+        name: Cow::Borrowed(name),
+        geometry,
+        timing: Timing { read_ns, program_ns, erase_ns, transfer_ps_per_byte: numbers.transfer_ps },
+        supply: Supply::flat(numbers.supply.0, numbers.supply.1),
+        endurance_erases: numbers.endurance,
+        notes,
+    }
+}
+
+struct Numbers {
+    /// Bytes of the data and of the spare area.
+    page: (u32, u32),
+    pages_per_block: u32,
+    blocks: u32,
+    nop: u32,
+    random_order: bool,
+    /// Array times of read, program and erase.
+    latencies_ns: (u64, u64, u64),
+    /// Per byte.
+    transfer_ps: u64,
+    endurance: u32,
+    /// mV and mA.
+    supply: (u32, u32),
+}
+
+const fn datasheet(field: &'static str, text: &'static str) -> Note {
+    Note { field, basis: Basis::Datasheet, text }
+}
+
+const fn paper(field: &'static str, text: &'static str) -> Note {
+    Note { field, basis: Basis::Paper, text }
+}
+
+const fn simulator(field: &'static str, text: &'static str) -> Note {
+    Note { field, basis: Basis::Simulator, text }
+}
+
+const fn remembered(field: &'static str, text: &'static str) -> Note {
+    Note { field, basis: Basis::Remembered, text }
+}
+
+const fn assumed(field: &'static str, text: &'static str) -> Note {
+    Note { field, basis: Basis::Assumed, text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_of_every_part_has_its_source() {
+        for part in parts() {
+            let fields: alloc::vec::Vec<&str> = part.notes.iter().map(|note| note.field).collect();
+            assert_eq!(fields, NOTED_FIELDS, "{}", part.name);
+            assert!(part.notes.iter().all(|note| !note.text.is_empty()), "{}", part.name);
+        }
+    }
+
+    #[test]
+    fn every_part_is_valid_and_found_by_its_name() {
+        for part in parts() {
+            part.validate().unwrap_or_else(|error| panic!("{}: {error}", part.name));
+            assert!(core::ptr::eq(find(&part.name).unwrap(), part), "{} is there twice", part.name);
+        }
+        assert!(find("K9GAG08U0M").is_none(), "names are lower case");
+    }
+
+    #[test]
+    fn the_mu_tree_papers_table_1() {
+        let mlc = mlc_64m();
+        assert_eq!(mlc.geometry.data_bytes(), 64 << 20);
+        assert_eq!(
+            (mlc.page_read_ns(), mlc.page_program_ns(), mlc.timing.erase_ns),
+            (165_600, 905_800, 1_500_000)
+        );
+        let slc = find("slc-64m").unwrap();
+        assert_eq!(slc.geometry.data_bytes(), 64 << 20);
+        assert_eq!(
+            (slc.page_read_ns(), slc.page_program_ns(), slc.timing.erase_ns),
+            (77_800, 252_800, 1_500_000)
+        );
+        assert_eq!((mlc.geometry.programs_per_page_max, slc.geometry.programs_per_page_max), (1, 4));
+    }
+}

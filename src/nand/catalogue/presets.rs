@@ -1,0 +1,113 @@
+//! Defaults of simulators that name no part.
+
+use super::{Numbers, assumed, part, simulator};
+use crate::nand::Part;
+
+pub(super) static PARTS: &[Part] = &[
+    part(
+        "flashsim",
+        Numbers {
+            page: (2048, 64),
+            pages_per_block: 64,
+            blocks: 1024,
+            nop: 4,
+            random_order: false,
+            latencies_ns: (25_000, 300_000, 2_000_000),
+            transfer_ps: 0,
+            endurance: 100_000,
+            supply: (3300, 25),
+        },
+        &[
+            simulator("organisation", "flashsim.conf: 64 pages; pages of 2,048+64 B are assumed"),
+            assumed("blocks", "1,024 blocks"),
+            assumed("nop", "4 partial programs, as SLC parts"),
+            simulator("read", "flashsim.conf: 25 us"),
+            simulator("program", "flashsim.conf: 300 us"),
+            simulator("erase", "flashsim.conf: 2 ms"),
+            simulator("transfer", "flashsim counts no transfer apart from the latencies: 0"),
+            simulator("endurance", "flashsim.conf: 100,000 erases"),
+            assumed("supply", "25 mA at 3.3 V"),
+        ],
+    ),
+    part(
+        "disksim-flashsim",
+        Numbers {
+            page: (2048, 64),
+            pages_per_block: 64,
+            blocks: 1024,
+            nop: 4,
+            random_order: false,
+            latencies_ns: (130_900, 405_900, 1_500_000),
+            transfer_ps: 0,
+            endurance: 100_000,
+            supply: (3300, 25),
+        },
+        &[
+            simulator(
+                "organisation",
+                "DiskSim-FlashSim: 4 sectors of 512 B, 64 pages; the spare area of 64 B is assumed",
+            ),
+            assumed("blocks", "1,024 blocks"),
+            assumed("nop", "4 partial programs, as SLC parts"),
+            simulator("read", "DiskSim-FlashSim: 130.9 us, transfer included"),
+            simulator("program", "DiskSim-FlashSim: 405.9 us, transfer included"),
+            simulator("erase", "DiskSim-FlashSim: 1.5 ms"),
+            simulator("transfer", "in the latencies already: 0"),
+            assumed("endurance", "100,000 erases, as SLC parts"),
+            assumed("supply", "25 mA at 3.3 V"),
+        ],
+    ),
+    part(
+        "wiscsee",
+        Numbers {
+            page: (2048, 64),
+            pages_per_block: 64,
+            blocks: 1024,
+            nop: 4,
+            random_order: false,
+            latencies_ns: (20_000, 200_000, 1_500_000),
+            transfer_ps: 0,
+            endurance: 100_000,
+            supply: (3300, 25),
+        },
+        &[
+            assumed("organisation", "2,048+64 B, 64 pages"),
+            assumed("blocks", "1,024 blocks"),
+            assumed("nop", "4 partial programs, as SLC parts"),
+            simulator("read", "wiscsee config.py: 20 us at most"),
+            simulator("program", "wiscsee config.py: 200 us"),
+            simulator("erase", "wiscsee config.py: 1.5 ms"),
+            assumed("transfer", "no transfer apart from the latencies: 0"),
+            assumed("endurance", "100,000 erases, as SLC parts"),
+            assumed("supply", "25 mA at 3.3 V"),
+        ],
+    ),
+    part(
+        "flash-dbsim",
+        Numbers {
+            page: (2048, 64),
+            pages_per_block: 64,
+            blocks: 1024,
+            nop: 4,
+            random_order: false,
+            latencies_ns: (25_000, 200_000, 1_500_000),
+            transfer_ps: 0,
+            endurance: 100_000,
+            supply: (3300, 25),
+        },
+        &[
+            simulator(
+                "organisation",
+                "Flash-DBSim sample: 2,048 B, 64 pages; the spare area of 64 B is assumed",
+            ),
+            simulator("blocks", "Flash-DBSim sample: 1,024 blocks"),
+            assumed("nop", "4 partial programs, as SLC parts"),
+            simulator("read", "Flash-DBSim sample: 25 us"),
+            simulator("program", "Flash-DBSim sample: 200 us"),
+            simulator("erase", "Flash-DBSim sample: 1.5 ms"),
+            assumed("transfer", "no transfer apart from the latencies: 0"),
+            simulator("endurance", "Flash-DBSim sample: 100,000 erases"),
+            assumed("supply", "25 mA at 3.3 V"),
+        ],
+    ),
+];

@@ -1,0 +1,254 @@
+//! A part: everything the simulator must know of a chip, and where each number comes from.
+
+use super::geometry::{Geometry, PartError};
+use alloc::borrow::Cow;
+
+/// A chip as its data sheet describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Name in the catalogue, or of the chip file.
+    pub name: Cow<'static, str>,
+    /// Shape and programming rules.
+    pub geometry: Geometry,
+    /// How long each operation takes.
+    pub timing: Timing,
+    /// What each operation draws.
+    pub supply: Supply,
+    /// Erases a block is specified for.
+    pub endurance_erases: u32,
+    /// Where the numbers come from; empty for a part that is not of the catalogue.
+    pub notes: &'static [Note],
+}
+
+/// How long a chip takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// Array time of a page read (tR), in ns.
+    pub read_ns: u64,
+    /// Array time of a page program (tPROG), in ns.
+    pub program_ns: u64,
+    /// Time of a block erase (tBERS), in ns.
+    pub erase_ns: u64,
+    /// Bus time of one byte, in picoseconds.
+    pub transfer_ps_per_byte: u64,
+}
+
+/// Supply voltage, and the current drawn while an operation lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Supply {
+    /// Supply voltage in mV.
+    pub voltage_mv: u32,
+    /// Current of a read's array time, in mA.
+    pub read_ma: u32,
+    /// Current of a program's array time, in mA.
+    pub program_ma: u32,
+    /// Current of an erase, in mA.
+    pub erase_ma: u32,
+    /// Current while bytes move over the bus, in mA.
+    pub transfer_ma: u32,
+}
+
+/// Where a number of a part comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The field it is about, as in a chip file: "read", "endurance", ...
+    pub field: &'static str,
+    /// How far it can be trusted.
+    pub basis: Basis,
+    /// The source in words.
+    pub text: &'static str,
+}
+
+/// How far a number can be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// Text or figure of a data sheet, directly or as quoted by others.
+    Datasheet,
+    /// A number of a paper, or what follows from it by arithmetic.
+    Paper,
+    /// Default or calibration of a published simulator.
+    Simulator,
+    /// Remembered; verify before relying on it.
+    Remembered,
+    /// No source was found: our assumption.
+    Assumed,
+}
+
+impl Basis {
+    /// The word used in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Basis::Datasheet => "data sheet",
+            Basis::Paper => "paper",
+            Basis::Simulator => "simulator",
+            Basis::Remembered => "remembered",
+            Basis::Assumed => "assumed",
+        }
+    }
+}
+
+impl Timing {
+    /// Time to move `bytes` over the bus, rounded down to whole ns.
+    #[inline]
+    pub const fn transfer_ns(&self, bytes: usize) -> u64 {
+        bytes as u64 * self.transfer_ps_per_byte / 1000
+    }
+
+    /// Time of a read that moves `bytes` to the host.
+    #[inline]
+    pub const fn page_read_ns(&self, bytes: usize) -> u64 {
+        self.read_ns + self.transfer_ns(bytes)
+    }
+
+    /// Time of a program that moves `bytes` to the chip.
+    #[inline]
+    pub const fn page_program_ns(&self, bytes: usize) -> u64 {
+        self.program_ns + self.transfer_ns(bytes)
+    }
+}
+
+impl Supply {
+    /// The same current for everything.
+    pub const fn flat(voltage_mv: u32, current_ma: u32) -> Supply {
+        Supply {
+            voltage_mv,
+            read_ma: current_ma,
+            program_ma: current_ma,
+            erase_ma: current_ma,
+            transfer_ma: current_ma,
+        }
+    }
+
+    /// Energy of `ns` at `ma` followed by a transfer of `transfer_ns`, in pJ: mV x mA x ns is a thousandth of that.
+    #[inline]
+    pub const fn energy_pj(&self, ma: u32, ns: u64, transfer_ns: u64) -> u64 {
+        self.voltage_mv as u64 * (ma as u64 * ns + self.transfer_ma as u64 * transfer_ns) / 1000
+    }
+}
+
+impl Part {
+    /// A part that is not of the catalogue: 25 mA at 3.3 V, 100,000 erases.
+    pub const fn new(name: &'static str, geometry: Geometry, timing: Timing) -> Part {
+        Part {
+            name: Cow::Borrowed(name),
+            geometry,
+            timing,
+            supply: Supply::flat(3300, 25),
+            endurance_erases: 100_000,
+            notes: &[],
+        }
+    }
+
+    /// The same part with another number of blocks.
+    pub fn with_blocks(mut self, blocks: u32) -> Part {
+        self.geometry.blocks = blocks;
+        self
+    }
+
+    /// Time of a read of a whole page with its spare area.
+    pub const fn page_read_ns(&self) -> u64 {
+        self.timing.page_read_ns(self.geometry.raw_page_bytes())
+    }
+
+    /// Time of a program; the whole page with its spare area always crosses the bus.
+    pub const fn page_program_ns(&self) -> u64 {
+        self.timing.page_program_ns(self.geometry.raw_page_bytes())
+    }
+
+    /// Where the number of a field comes from.
+    pub fn note(&self, field: &str) -> Option<&'static Note> {
+        self.notes.iter().find(|note| note.field == field)
+    }
+
+    /// Refuses what no chip can be, naming the field and the reason.
+    pub fn validate(&self) -> Result<(), PartError> {
+        self.geometry.validate()?;
+        let within = |field, value: u64, most: u64, reason| {
+            if value <= most { Ok(()) } else { Err(PartError { field, reason, value }) }
+        };
+        let longest = "an operation of a chip takes at most 10 s";
+        within("read_ns", self.timing.read_ns, TIME_NS_MAX, longest)?;
+        within("program_ns", self.timing.program_ns, TIME_NS_MAX, longest)?;
+        within("erase_ns", self.timing.erase_ns, TIME_NS_MAX, longest)?;
+        let slowest = "a byte takes at most 10 us on the bus";
+        within("transfer_ps_per_byte", self.timing.transfer_ps_per_byte, TRANSFER_PS_MAX, slowest)?;
+        let supply = self.supply;
+        within("voltage_mv", u64::from(supply.voltage_mv), 20_000, "a chip runs at 20 V or less")?;
+        let most = "a chip draws at most 10 A";
+        within("read_ma", u64::from(supply.read_ma), CURRENT_MA_MAX, most)?;
+        within("program_ma", u64::from(supply.program_ma), CURRENT_MA_MAX, most)?;
+        within("erase_ma", u64::from(supply.erase_ma), CURRENT_MA_MAX, most)?;
+        within("transfer_ma", u64::from(supply.transfer_ma), CURRENT_MA_MAX, most)?;
+        if self.endurance_erases == 0 {
+            return Err(PartError {
+                field: "endurance",
+                reason: "a block takes at least one erase",
+                value: 0,
+            });
+        }
+        Ok(())
+    }
+}
+
+// Together these keep the energy of one operation below 2^62 pJ x 1000, so that its products fit 64 bits.
+const TIME_NS_MAX: u64 = 10_000_000_000;
+const TRANSFER_PS_MAX: u64 = 10_000_000;
+const CURRENT_MA_MAX: u64 = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMING: Timing =
+        Timing { read_ns: 60_000, program_ns: 800_200, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };
+
+    fn part() -> Part {
+        Part::new("test", Geometry::new(4096, 128, 128, 128), TIMING)
+    }
+
+    #[test]
+    fn times_include_the_transfer_of_the_bytes_moved() {
+        assert_eq!(part().page_read_ns(), 165_600);
+        assert_eq!(part().page_program_ns(), 905_800);
+        assert_eq!(TIMING.page_read_ns(128), 63_200);
+    }
+
+    #[test]
+    fn energy_is_voltage_times_current_times_time() {
+        // 3.3 V x 15 mA x 25 us = 1.2375 uJ, then 52.8 us of transfer at the same current = 2.6136 uJ.
+        assert_eq!(Supply::flat(3300, 15).energy_pj(15, 25_000, 0), 1_237_500);
+        assert_eq!(Supply::flat(3300, 15).energy_pj(15, 25_000, 52_800), 1_237_500 + 2_613_600);
+    }
+
+    #[test]
+    fn the_most_extreme_valid_part_does_not_overflow() {
+        let mut part = part();
+        part.geometry = Geometry::new(65_536, 65_536, 64, 4);
+        part.timing = Timing {
+            read_ns: TIME_NS_MAX,
+            program_ns: TIME_NS_MAX,
+            erase_ns: TIME_NS_MAX,
+            transfer_ps_per_byte: TRANSFER_PS_MAX,
+        };
+        part.supply = Supply::flat(20_000, 10_000);
+        part.validate().unwrap();
+        let transfer = part.timing.transfer_ns(part.geometry.raw_page_bytes());
+        assert!(part.supply.energy_pj(10_000, TIME_NS_MAX, transfer) > 0);
+    }
+
+    #[test]
+    fn an_absurd_description_is_named() {
+        let field_of = |change: fn(&mut Part)| {
+            let mut part = part();
+            change(&mut part);
+            part.validate().unwrap_err().field
+        };
+        assert_eq!(field_of(|p| p.timing.read_ns = u64::MAX), "read_ns");
+        assert_eq!(field_of(|p| p.timing.transfer_ps_per_byte = 10_000_001), "transfer_ps_per_byte");
+        assert_eq!(field_of(|p| p.supply.voltage_mv = 230_000), "voltage_mv");
+        assert_eq!(field_of(|p| p.supply.erase_ma = 16_000), "erase_ma");
+        assert_eq!(field_of(|p| p.endurance_erases = 0), "endurance");
+        assert_eq!(field_of(|p| p.geometry.page_bytes = 3000), "page_bytes");
+        assert!(part().with_blocks(4).validate().is_ok());
+    }
+}

@@ -1,0 +1,250 @@
+//! One block: the bytes of its programmed pages, and the state of each page.
+//!
+//! Pages are kept one after another in the order in which they were programmed, and a page knows its slot. So nothing
+//! is ever filled with 0xFF: an erase forgets, the first program of a page appends, and copying a block copies
+//! what was programmed.
+//!
+//! Invariants: B1 a page with a slot has `slot < bytes.len() / page`; B2 no two pages share a slot; B3 an erased page has
+//! no slot; B4 every page at or beyond `next` is erased, unless the block is half-erased.
+
+use super::faults::TornModel;
+use crate::nand::Geometry;
+use crate::rng::Rng;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// What a program was asked to put into a page; either part may be short.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Payload<'a> {
+    pub(super) data: &'a [u8],
+    pub(super) spare: &'a [u8],
+}
+
+/// How a page reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Health {
+    /// As its bytes are.
+    #[default]
+    Good,
+    /// Not at all: more bit errors than can be corrected.
+    Unreadable,
+}
+
+/// The slot of a page that has none.
+pub(super) const NO_SLOT: u16 = u16::MAX;
+
+/// The number of programs of a page that takes none until its block is erased.
+pub(super) const SEALED: u8 = u8::MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PageState {
+    /// Programs since the last erase.
+    pub(super) programs: u8,
+    pub(super) health: Health,
+    /// Where its bytes are; a page without any reads as 0xFF.
+    pub(super) slot: u16,
+}
+
+impl PageState {
+    pub(super) const ERASED: PageState = PageState { programs: 0, health: Health::Good, slot: NO_SLOT };
+}
+
+#[derive(Debug)]
+pub(super) struct Block {
+    pub(super) bytes: Vec<u8>,
+    pub(super) pages: Box<[PageState]>,
+    /// One past the last page programmed since the last erase.
+    pub(super) next: u32,
+    /// An erase of the block was cut: it takes no program until it is erased.
+    pub(super) half_erased: bool,
+    block_bytes: usize,
+}
+
+/// A copy has room for the whole block, as it is made in order to be programmed.
+impl Clone for Block {
+    fn clone(&self) -> Block {
+        let mut bytes = Vec::with_capacity(self.block_bytes);
+        bytes.extend_from_slice(&self.bytes);
+        Block { bytes, pages: self.pages.clone(), ..*self }
+    }
+}
+
+impl Block {
+    /// An erased block with room for `bytes`.
+    pub(super) fn with_capacity(geometry: &Geometry, bytes: usize) -> Block {
+        Block {
+            bytes: Vec::with_capacity(bytes),
+            pages: vec![PageState::ERASED; geometry.pages_per_block as usize].into_boxed_slice(),
+            next: 0,
+            half_erased: false,
+            block_bytes: geometry.block_bytes() as usize,
+        }
+    }
+
+    pub(super) fn erased(geometry: &Geometry) -> Block {
+        Block::with_capacity(geometry, geometry.block_bytes() as usize)
+    }
+
+    pub(super) fn stored(&self, geometry: &Geometry, state: PageState) -> Option<&[u8]> {
+        let size = geometry.raw_page_bytes();
+        let start = usize::from(state.slot) * size;
+        (state.slot != NO_SLOT).then(|| &self.bytes[start..start + size])
+    }
+
+    /// Programs a page: appends it, or clears further bits of one that was programmed before.
+    pub(super) fn program(&mut self, geometry: &Geometry, page: usize, payload: Payload<'_>) {
+        if self.pages[page].slot == NO_SLOT {
+            self.append(geometry, page, payload);
+        } else {
+            let stored = self.stored_mut(geometry, page);
+            let (data, spare) = stored.split_at_mut(geometry.page_bytes as usize);
+            clear_bits(data, payload.data);
+            clear_bits(spare, payload.spare);
+        }
+        self.note_program(page);
+    }
+
+    /// Programs a page of which only part came about.
+    pub(super) fn program_torn(
+        &mut self,
+        geometry: &Geometry,
+        page: usize,
+        payload: Payload<'_>,
+        torn: (TornModel, u64),
+    ) {
+        let (model, mut rng) = (torn.0, Rng::new(torn.1));
+        match model {
+            TornModel::Prefix => {
+                let (data, spare) = prefix(payload, &mut rng);
+                self.program(geometry, page, Payload { data, spare });
+            }
+            TornModel::RandomBits => {
+                let (data, spare) = (blur(payload.data, &mut rng), blur(payload.spare, &mut rng));
+                self.program(geometry, page, Payload { data: &data, spare: &spare });
+            }
+            TornModel::Unreadable => {
+                self.note_program(page);
+                self.pages[page].health = Health::Unreadable;
+            }
+            TornModel::LooksErased => {
+                self.note_program(page);
+                self.pages[page].programs = SEALED;
+            }
+        }
+    }
+
+    /// Erases a block of which only part came about: it takes no program until it is erased again.
+    pub(super) fn erase_torn(&mut self, geometry: &Geometry, model: TornModel, seed: u64) {
+        let mut rng = Rng::new(seed);
+        self.half_erased = true;
+        let keep = rng.below(u64::from(geometry.pages_per_block) + 1) as usize;
+        for page in 0..self.pages.len() {
+            if self.pages[page].programs == 0 {
+                continue;
+            }
+            let fate = match model {
+                TornModel::Prefix if page < keep => TornErase::Erased,
+                TornModel::Prefix => TornErase::Old,
+                TornModel::LooksErased => TornErase::Erased,
+                TornModel::RandomBits => [TornErase::Old, TornErase::Blurred][rng.below(2) as usize],
+                TornModel::Unreadable => {
+                    [TornErase::Old, TornErase::Erased, TornErase::Unreadable][rng.below(3) as usize]
+                }
+            };
+            match fate {
+                TornErase::Old => {}
+                TornErase::Erased => self.pages[page] = PageState::ERASED,
+                TornErase::Unreadable => self.pages[page].health = Health::Unreadable,
+                TornErase::Blurred if self.pages[page].slot == NO_SLOT => {}
+                TornErase::Blurred => {
+                    let stored = self.stored_mut(geometry, page);
+                    stored.iter_mut().for_each(|byte| *byte |= rng.next_u64() as u8);
+                }
+            }
+        }
+    }
+
+    fn append(&mut self, geometry: &Geometry, page: usize, payload: Payload<'_>) {
+        let (page_bytes, start) = (geometry.page_bytes as usize, self.bytes.len());
+        if self.bytes.capacity() < self.block_bytes {
+            self.bytes.reserve_exact(self.block_bytes - start);
+        }
+        self.bytes.extend_from_slice(payload.data);
+        self.bytes.resize(start + page_bytes, 0xff);
+        self.bytes.extend_from_slice(payload.spare);
+        self.bytes.resize(start + geometry.raw_page_bytes(), 0xff);
+        self.pages[page].slot = (start / geometry.raw_page_bytes()) as u16;
+    }
+
+    fn note_program(&mut self, page: usize) {
+        let state = &mut self.pages[page];
+        state.programs = state.programs.saturating_add(1);
+        self.next = self.next.max(page as u32 + 1);
+    }
+
+    fn stored_mut(&mut self, geometry: &Geometry, page: usize) -> &mut [u8] {
+        let size = geometry.raw_page_bytes();
+        let start = usize::from(self.pages[page].slot) * size;
+        &mut self.bytes[start..start + size]
+    }
+
+    fn forget(&mut self) {
+        self.bytes.clear();
+        self.pages.fill(PageState::ERASED);
+        self.next = 0;
+        self.half_erased = false;
+    }
+}
+
+#[derive(Clone, Copy)]
+enum TornErase {
+    Old,
+    Erased,
+    Unreadable,
+    Blurred,
+}
+
+/// Erases a block; one that a clone of the chip still looks at is left to the clone.
+pub(super) fn erase(place: &mut Option<Arc<Block>>) {
+    match place.as_mut().and_then(Arc::get_mut) {
+        Some(block) => block.forget(),
+        None => *place = None,
+    }
+}
+
+/// Programming only clears bits.
+fn clear_bits(stored: &mut [u8], new: &[u8]) {
+    stored.iter_mut().zip(new).for_each(|(old, new)| *old &= new);
+}
+
+/// The first bytes of what was to be programmed: part of the data, or all of it and part of the spare area.
+fn prefix<'a>(payload: Payload<'a>, rng: &mut Rng) -> (&'a [u8], &'a [u8]) {
+    let mut part = |bytes: &'a [u8]| {
+        let kept = if bytes.is_empty() { 0 } else { rng.below(bytes.len() as u64) as usize };
+        &bytes[..kept]
+    };
+    let (data, spare) = (part(payload.data), part(payload.spare));
+    match rng.below(3) {
+        0 => (data, &[]),
+        1 if !payload.spare.is_empty() => (payload.data, &[]),
+        2 if !payload.spare.is_empty() => (payload.data, spare),
+        _ => (data, &[]),
+    }
+}
+
+/// The bytes with some of the bits to be cleared still set: half of them, a quarter or an eighth.
+fn blur(bytes: &[u8], rng: &mut Rng) -> Vec<u8> {
+    let thinning = rng.below(3);
+    let mut blurred = bytes.to_vec();
+    for chunk in blurred.chunks_mut(8) {
+        let mut still_set = rng.next_u64();
+        for _ in 0..thinning {
+            still_set &= rng.next_u64();
+        }
+        let still_set = still_set.to_le_bytes();
+        chunk.iter_mut().zip(still_set).for_each(|(byte, set)| *byte |= set);
+    }
+    blurred
+}

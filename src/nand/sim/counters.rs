@@ -1,0 +1,80 @@
+//! What a chip did, by who caused it.
+
+use crate::nand::Cause;
+
+/// Operations by cause, in the order of [`Cause::COUNTED`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Page reads.
+    pub page_reads: [u64; 8],
+    /// Page programs.
+    pub page_programs: [u64; 8],
+    /// Block erases.
+    pub block_erases: [u64; 8],
+}
+
+impl Counters {
+    /// What was done since `earlier`, a former state of the same counters.
+    pub fn since(&self, earlier: &Counters) -> Counters {
+        let minus = |now: &[u64; 8], then: &[u64; 8]| core::array::from_fn(|i| now[i] - then[i]);
+        Counters {
+            page_reads: minus(&self.page_reads, &earlier.page_reads),
+            page_programs: minus(&self.page_programs, &earlier.page_programs),
+            block_erases: minus(&self.block_erases, &earlier.block_erases),
+        }
+    }
+
+    /// Page reads of all causes.
+    pub fn page_reads_total(&self) -> u64 {
+        self.page_reads.iter().sum()
+    }
+
+    /// Page programs of all causes.
+    pub fn page_programs_total(&self) -> u64 {
+        self.page_programs.iter().sum()
+    }
+
+    /// Block erases of all causes.
+    pub fn block_erases_total(&self) -> u64 {
+        self.block_erases.iter().sum()
+    }
+}
+
+/// Counts one operation; a checker's is not counted.
+#[inline]
+pub(super) fn count(row: &mut [u64; 8], cause: Cause) {
+    if let Some(counter) = row.get_mut(cause as usize) {
+        *counter += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cause_but_the_checker_has_its_counter() {
+        let mut row = [0; 8];
+        for (place, cause) in Cause::COUNTED.into_iter().enumerate() {
+            assert_eq!(cause as usize, place);
+            count(&mut row, cause);
+        }
+        count(&mut row, Cause::Check);
+        assert_eq!(row, [1; 8]);
+    }
+
+    #[test]
+    fn differences_and_totals() {
+        let mut before = Counters::default();
+        before.page_reads[0] = 3;
+        let mut after = before;
+        after.page_reads[0] = 5;
+        after.page_reads[7] = 1;
+        after.block_erases[2] = 4;
+        let done = after.since(&before);
+        assert_eq!(
+            (done.page_reads_total(), done.page_programs_total(), done.block_erases_total()),
+            (3, 0, 4)
+        );
+    }
+}

@@ -1,0 +1,155 @@
+//! What goes wrong with a simulated chip, all of it seeded.
+//!
+//! A power cut strikes at one physical operation, counted from 0 over programs, erases and bad-block marks. Program and
+//! erase failures strike at a rate; an erase may also fail because the block is worn. Silent bit errors change the
+//! returned copy, never the stored bytes. Looking on as [`Cause::Check`](crate::nand::Cause::Check) is spared all of it.
+
+use crate::rng::{Rng, split_mix};
+
+/// What goes wrong, and how often. The default is a chip that never fails.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Fixes all that is random.
+    pub seed: u64,
+    /// Programs that fail, in a million.
+    pub program_failures_ppm: u32,
+    /// Erases that fail, in a million.
+    pub erase_failures_ppm: u32,
+    /// Whether an erase beyond the part's endurance may fail: with a probability that rises from 0 at the endurance
+    /// to 1 at twice the endurance.
+    pub wears_out: bool,
+    /// Wrong bits in 10^9 bits read.
+    pub bit_errors_per_gigabit: u32,
+}
+
+/// One power cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PowerCut {
+    /// Which physical operation it strikes, as numbered by `SimChip::operations`.
+    pub at_operation: u64,
+    /// When it strikes.
+    pub when: CutWhen,
+    /// What is left of an operation struck inside.
+    pub torn: TornModel,
+    /// Fixes what is random in that.
+    pub seed: u64,
+}
+
+/// When a power cut strikes an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CutWhen {
+    /// Nothing of it happened.
+    Before,
+    /// Part of it happened.
+    Inside,
+    /// All of it happened, but nobody was told.
+    After,
+}
+
+/// What is left of a program or an erase that the power cut struck inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TornModel {
+    /// A program: the first bytes (data, then spare). An erase: the first pages erased, the others as before.
+    Prefix,
+    /// A program: some of the bits that should be cleared are. An erase: each page as before, or with random bits set.
+    RandomBits,
+    /// A program: the page reads as uncorrectable. An erase: each page as before, erased, or uncorrectable.
+    Unreadable,
+    /// Everything reads as before a program, or as after an erase, but refuses to be programmed until erased again.
+    LooksErased,
+}
+
+impl TornModel {
+    /// Every model.
+    pub const ALL: [TornModel; 4] =
+        [TornModel::Prefix, TornModel::RandomBits, TornModel::Unreadable, TornModel::LooksErased];
+
+    /// The name used in commands and results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            TornModel::Prefix => "prefix",
+            TornModel::RandomBits => "random_bits",
+            TornModel::Unreadable => "unreadable",
+            TornModel::LooksErased => "looks_erased",
+        }
+    }
+}
+
+/// How a physical operation ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Done,
+    Failed { seed: u64 },
+    LostBefore,
+    LostInside { torn: TornModel, seed: u64 },
+    LostAfter,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct FaultState {
+    pub(super) faults: Faults,
+    rng: Rng,
+    pub(super) power_cut: Option<PowerCut>,
+    /// Bits still to be read until the next one is wrong.
+    bits_until_error: u64,
+}
+
+impl FaultState {
+    pub(super) fn new(faults: Faults, power_cut: Option<PowerCut>) -> FaultState {
+        assert!(faults.program_failures_ppm <= 1_000_000 && faults.erase_failures_ppm <= 1_000_000);
+        assert!(faults.bit_errors_per_gigabit <= 1_000_000_000);
+        let mut rng = Rng::new(faults.seed);
+        let bits_until_error = error_gap(faults.bit_errors_per_gigabit, &mut rng);
+        FaultState { faults, rng, power_cut, bits_until_error }
+    }
+
+    /// Whether the power is cut at this operation, else whether it fails with this rate.
+    pub(super) fn fate(&mut self, operation: u64, failures_ppm: u32) -> Fate {
+        if let Some(cut) = self.power_cut.take_if(|cut| cut.at_operation == operation) {
+            return match cut.when {
+                CutWhen::Before => Fate::LostBefore,
+                CutWhen::Inside => Fate::LostInside { torn: cut.torn, seed: cut.seed },
+                CutWhen::After => Fate::LostAfter,
+            };
+        }
+        if failures_ppm > 0 && self.rng.chance(u64::from(failures_ppm), 1_000_000) {
+            return Fate::Failed { seed: split_mix(self.faults.seed ^ operation) };
+        }
+        Fate::Done
+    }
+
+    /// The rate at which the next erase of a block fails that was erased `wear` times.
+    pub(super) fn erase_failures_ppm(&self, wear: u32, endurance: u32) -> u32 {
+        let beyond = if self.faults.wears_out {
+            u64::from(wear.saturating_add(1).saturating_sub(endurance))
+        } else {
+            0
+        };
+        let worn_ppm = (beyond * 1_000_000 / u64::from(endurance)).min(1_000_000) as u32;
+        worn_ppm.max(self.faults.erase_failures_ppm)
+    }
+
+    /// Flips the bits that are read wrongly.
+    pub(super) fn corrupt(&mut self, data: &mut [u8], spare: &mut [u8]) {
+        if self.faults.bit_errors_per_gigabit == 0 {
+            return;
+        }
+        let bits = (data.len() + spare.len()) as u64 * 8;
+        let mut at = self.bits_until_error;
+        while at < bits {
+            let byte = (at / 8) as usize;
+            match data.get_mut(byte) {
+                Some(byte) => *byte ^= 1 << (at % 8),
+                None => spare[byte - data.len()] ^= 1 << (at % 8),
+            }
+            at += error_gap(self.faults.bit_errors_per_gigabit, &mut self.rng);
+        }
+        self.bits_until_error = at - bits;
+    }
+}
+
+/// Bits from one error to the next: even between 1 and twice the mean.
+fn error_gap(errors_per_gigabit: u32, rng: &mut Rng) -> u64 {
+    let mean = 1_000_000_000 / u64::from(errors_per_gigabit.max(1));
+    1 + rng.below(2 * mean - 1)
+}

@@ -1,0 +1,394 @@
+//! The simulated chip: real bytes, the physics of NAND, exact counts, simulated time and energy, faults.
+//!
+//! Each operation goes the same way: is the power on, is the address on the chip, do the rules allow it; then its fate is
+//! drawn (done, failed, lost to a power cut), the block changes accordingly, and what happened is counted, timed and
+//! noted in the recording. An operation that the chip refuses costs nothing.
+//!
+//! Time is the sum of latencies, nothing overlaps: a read takes its array time and the transfer of the bytes asked for, a
+//! program always transfers the whole page, an erase transfers nothing. [`Cause::Check`] is neither counted nor timed, and
+//! no fault strikes it, but what is torn already reads as torn.
+//!
+//! A clone shares the blocks and copies one when either side changes it, so a chip can be cloned at every operation.
+
+mod block;
+mod counters;
+mod faults;
+mod record;
+#[cfg(test)]
+mod tests;
+
+pub use counters::Counters;
+pub use faults::{CutWhen, Faults, PowerCut, TornModel};
+pub use record::{PhysicalOp, Recorded, Recording};
+
+use super::{Cause, Geometry, Nand, NandError, Part, PartError};
+use crate::rng::Rng;
+use crate::units::{Nanos, Pbn, Ppn};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use block::{Block, Health, PageState, Payload};
+use counters::count;
+use faults::{Fate, FaultState};
+use record::Diary;
+
+/// A chip in memory.
+#[derive(Clone, Debug)]
+pub struct SimChip {
+    part: Part,
+    /// A block never programmed has none.
+    blocks: Vec<Option<Arc<Block>>>,
+    bad: Vec<bool>,
+    wear: Vec<u32>,
+    counters: Counters,
+    time: Nanos,
+    energy_pj: u64,
+    operations: u64,
+    powered: bool,
+    faults: Option<Box<FaultState>>,
+    diary: Diary,
+}
+
+impl SimChip {
+    /// A fresh chip: every block good and erased, nothing ever fails.
+    pub fn new(part: &Part) -> Result<SimChip, PartError> {
+        part.validate()?;
+        let blocks = part.geometry.blocks as usize;
+        Ok(SimChip {
+            part: part.clone(),
+            blocks: vec![None; blocks],
+            bad: vec![false; blocks],
+            wear: vec![0; blocks],
+            counters: Counters::default(),
+            time: Nanos(0),
+            energy_pj: 0,
+            operations: 0,
+            powered: true,
+            faults: None,
+            diary: Diary::default(),
+        })
+    }
+
+    /// Marks some blocks bad as a factory does: `ratio_ppm` of a million, never block 0.
+    pub fn with_factory_bad_blocks(mut self, ratio_ppm: u32, seed: u64) -> SimChip {
+        let mut rng = Rng::new(seed);
+        for bad in self.bad.iter_mut().skip(1) {
+            *bad |= rng.chance(u64::from(ratio_ppm), 1_000_000);
+        }
+        self
+    }
+
+    /// Lets the chip fail from now on.
+    pub fn with_faults(mut self, faults: Faults) -> SimChip {
+        self.set_faults(faults);
+        self
+    }
+
+    /// Lets the chip fail from now on; a power cut that is planned stays planned.
+    pub fn set_faults(&mut self, faults: Faults) {
+        let power_cut = self.faults.as_ref().and_then(|state| state.power_cut);
+        self.faults = Some(Box::new(FaultState::new(faults, power_cut)));
+    }
+
+    /// Plans a power cut, in place of one planned before. One whose operation has passed never strikes.
+    pub fn plan_power_cut(&mut self, cut: PowerCut) {
+        let state = self.faults.get_or_insert_with(|| Box::new(FaultState::new(Faults::default(), None)));
+        state.power_cut = Some(cut);
+    }
+
+    /// Switches the power off: every operation is refused.
+    pub fn power_off(&mut self) {
+        self.powered = false;
+    }
+
+    /// Switches the power on again after a cut.
+    pub fn power_on(&mut self) {
+        self.powered = true;
+    }
+
+    /// Whether the power is on.
+    pub fn is_powered(&self) -> bool {
+        self.powered
+    }
+
+    /// The part simulated.
+    pub fn part(&self) -> &Part {
+        &self.part
+    }
+
+    /// Operations so far, by cause.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Simulated time so far.
+    pub fn time(&self) -> Nanos {
+        self.time
+    }
+
+    /// Energy so far, in pJ.
+    pub fn energy_pj(&self) -> u64 {
+        self.energy_pj
+    }
+
+    /// Erases of each block.
+    pub fn wear(&self) -> &[u32] {
+        &self.wear
+    }
+
+    /// Changes of the chip's state so far: programs, erases and bad-block marks, whole or torn. It numbers the next one.
+    pub fn operations(&self) -> u64 {
+        self.operations
+    }
+
+    /// Starts a recording of every change of the chip's state.
+    pub fn start_recording(&mut self) {
+        self.diary.0 = Some(Box::default());
+    }
+
+    /// Labels the operations recorded from now on, say with the host operations acknowledged so far.
+    pub fn mark(&mut self, mark: u64) {
+        if let Some(recording) = &mut self.diary.0 {
+            recording.mark = mark;
+        }
+    }
+
+    /// Ends the recording and hands it over; empty when there was none.
+    pub fn take_recording(&mut self) -> Recording {
+        self.diary.0.take().map_or_else(Recording::default, |recording| *recording)
+    }
+
+    /// Repeats a recorded operation as it ended then. See [`SimChip::apply`].
+    pub fn replay(&mut self, recorded: &Recorded) -> Result<(), NandError> {
+        self.change(&recorded.op, recorded.torn)
+    }
+
+    /// Changes the chip's state as this operation does: it is numbered and wears the block, but is neither counted, timed
+    /// nor faulted, and needs no power.
+    pub fn apply(&mut self, op: &PhysicalOp) -> Result<(), NandError> {
+        self.change(op, None)
+    }
+
+    /// Changes the chip's state as this operation does when it is torn; a torn bad-block mark is there or not.
+    pub fn apply_torn(&mut self, op: &PhysicalOp, torn: TornModel, seed: u64) -> Result<(), NandError> {
+        self.change(op, Some((torn, seed)))
+    }
+
+    fn change(&mut self, op: &PhysicalOp, torn: Option<(TornModel, u64)>) -> Result<(), NandError> {
+        match op {
+            PhysicalOp::Program { ppn, data, spare } => {
+                let page = self.check_program(*ppn, data.len(), spare.len())?;
+                self.change_page(*ppn, page, Payload { data, spare }, torn);
+            }
+            PhysicalOp::Erase { pbn } => {
+                self.check_block(*pbn)?;
+                self.change_block(*pbn, torn);
+            }
+            PhysicalOp::MarkBad { pbn } => {
+                self.check_block_number(*pbn)?;
+                self.bad[pbn.index()] |= torn.is_none_or(|(_, seed)| seed & 1 == 0);
+            }
+        }
+        self.operations += 1;
+        Ok(())
+    }
+
+    fn change_page(&mut self, ppn: Ppn, page: usize, payload: Payload<'_>, torn: Option<(TornModel, u64)>) {
+        let geometry = &self.part.geometry;
+        let place = &mut self.blocks[geometry.block_of(ppn).index()];
+        let block = Arc::make_mut(place.get_or_insert_with(|| Arc::new(Block::erased(geometry))));
+        match torn {
+            None => block.program(geometry, page, payload),
+            Some(torn) => block.program_torn(geometry, page, payload, torn),
+        }
+    }
+
+    fn change_block(&mut self, pbn: Pbn, torn: Option<(TornModel, u64)>) {
+        let geometry = &self.part.geometry;
+        let place = &mut self.blocks[pbn.index()];
+        match torn {
+            None => block::erase(place),
+            Some((model, seed)) => {
+                let block = place.get_or_insert_with(|| Arc::new(Block::erased(geometry)));
+                Arc::make_mut(block).erase_torn(geometry, model, seed);
+            }
+        }
+        self.wear[pbn.index()] = self.wear[pbn.index()].saturating_add(1);
+    }
+
+    #[inline]
+    fn check_power(&self) -> Result<(), NandError> {
+        if self.powered { Ok(()) } else { Err(NandError::PowerLost) }
+    }
+
+    fn check_page(&self, ppn: Ppn, data: usize, spare: usize) -> Result<Pbn, NandError> {
+        let geometry = &self.part.geometry;
+        if ppn.0 >= geometry.pages() {
+            return Err(NandError::PageOutOfRange(ppn));
+        }
+        if data > geometry.page_bytes as usize || spare > geometry.spare_bytes as usize {
+            return Err(NandError::BufferTooLong(ppn));
+        }
+        let pbn = geometry.block_of(ppn);
+        if self.bad[pbn.index()] { Err(NandError::BadBlock(pbn)) } else { Ok(pbn) }
+    }
+
+    /// The page's place in its block, if it may be programmed.
+    fn check_program(&self, ppn: Ppn, data: usize, spare: usize) -> Result<usize, NandError> {
+        let geometry = &self.part.geometry;
+        let pbn = self.check_page(ppn, data, spare)?;
+        let page = geometry.page_in_block(ppn);
+        if let Some(block) = &self.blocks[pbn.index()] {
+            let programs = u32::from(block.pages[page as usize].programs);
+            if programs >= geometry.programs_per_page_max || block.half_erased {
+                return Err(NandError::NotErased(ppn));
+            }
+            if !geometry.random_order && page + 1 < block.next {
+                return Err(NandError::OutOfOrder(ppn));
+            }
+        }
+        Ok(page as usize)
+    }
+
+    fn check_block_number(&self, pbn: Pbn) -> Result<(), NandError> {
+        if pbn.0 < self.part.geometry.blocks { Ok(()) } else { Err(NandError::BlockOutOfRange(pbn)) }
+    }
+
+    fn check_block(&self, pbn: Pbn) -> Result<(), NandError> {
+        self.check_block_number(pbn)?;
+        if self.bad[pbn.index()] { Err(NandError::BadBlock(pbn)) } else { Ok(()) }
+    }
+
+    /// How the next change of state ends, given the rate at which this kind of operation fails.
+    #[inline]
+    fn fate(&mut self, cause: Option<Cause>, failures_ppm: impl FnOnce(&FaultState) -> u32) -> Fate {
+        match &mut self.faults {
+            Some(state) if cause != Some(Cause::Check) => {
+                let failures_ppm = failures_ppm(state);
+                state.fate(self.operations, failures_ppm)
+            }
+            _ => Fate::Done,
+        }
+    }
+
+    #[inline]
+    fn charge(&mut self, cause: Cause, ma: u32, array_ns: u64, bytes: usize) {
+        if cause != Cause::Check {
+            let transfer_ns = self.part.timing.transfer_ns(bytes);
+            self.time += Nanos(array_ns + transfer_ns);
+            self.energy_pj += self.part.supply.energy_pj(ma, array_ns, transfer_ns);
+        }
+    }
+
+    /// The error of an operation that ended this way, after the power went off if it was cut.
+    #[inline]
+    fn ended(&mut self, fate: Fate, failure: NandError) -> Result<(), NandError> {
+        match fate {
+            Fate::Done => Ok(()),
+            Fate::Failed { .. } => Err(failure),
+            Fate::LostBefore | Fate::LostInside { .. } | Fate::LostAfter => {
+                self.powered = false;
+                Err(NandError::PowerLost)
+            }
+        }
+    }
+}
+
+/// How the block changes under this fate: whole, or torn; a failed operation leaves random bits.
+#[inline]
+fn torn_by(fate: Fate) -> Option<(TornModel, u64)> {
+    match fate {
+        Fate::Failed { seed } => Some((TornModel::RandomBits, seed)),
+        Fate::LostInside { torn, seed } => Some((torn, seed)),
+        Fate::Done | Fate::LostBefore | Fate::LostAfter => None,
+    }
+}
+
+impl Nand for SimChip {
+    fn geometry(&self) -> Geometry {
+        self.part.geometry
+    }
+
+    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+        self.check_power()?;
+        let pbn = self.check_page(ppn, data.len(), spare.len())?;
+        count(&mut self.counters.page_reads, cause);
+        self.charge(cause, self.part.supply.read_ma, self.part.timing.read_ns, data.len() + spare.len());
+        let geometry = &self.part.geometry;
+        let page = geometry.page_in_block(ppn) as usize;
+        let block = self.blocks[pbn.index()].as_deref();
+        let state = block.map_or(PageState::ERASED, |block| block.pages[page]);
+        if state.health == Health::Unreadable {
+            return Err(NandError::Uncorrectable(ppn));
+        }
+        match block.and_then(|block| block.stored(geometry, state)) {
+            Some(stored) => {
+                let (stored_data, stored_spare) = stored.split_at(geometry.page_bytes as usize);
+                data.copy_from_slice(&stored_data[..data.len()]);
+                spare.copy_from_slice(&stored_spare[..spare.len()]);
+            }
+            None => {
+                data.fill(0xff);
+                spare.fill(0xff);
+            }
+        }
+        match &mut self.faults {
+            Some(state) if cause != Cause::Check => state.corrupt(data, spare),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
+        self.check_power()?;
+        let page = self.check_program(ppn, data.len(), spare.len())?;
+        let fate = self.fate(Some(cause), |state| state.faults.program_failures_ppm);
+        if fate != Fate::LostBefore {
+            let torn = torn_by(fate);
+            self.change_page(ppn, page, Payload { data, spare }, torn);
+            self.operations += 1;
+            count(&mut self.counters.page_programs, cause);
+            let bytes = self.part.geometry.raw_page_bytes();
+            self.charge(cause, self.part.supply.program_ma, self.part.timing.program_ns, bytes);
+            let op = || PhysicalOp::Program { ppn, data: data.into(), spare: spare.into() };
+            self.diary.note(Some(cause), torn, op);
+        }
+        self.ended(fate, NandError::ProgramFailed(ppn))
+    }
+
+    fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<(), NandError> {
+        self.check_power()?;
+        self.check_block(pbn)?;
+        let (wear, endurance) = (self.wear[pbn.index()], self.part.endurance_erases);
+        let fate = self.fate(Some(cause), |state| state.erase_failures_ppm(wear, endurance));
+        if fate != Fate::LostBefore {
+            let torn = torn_by(fate);
+            self.change_block(pbn, torn);
+            self.operations += 1;
+            count(&mut self.counters.block_erases, cause);
+            self.charge(cause, self.part.supply.erase_ma, self.part.timing.erase_ns, 0);
+            self.diary.note(Some(cause), torn, || PhysicalOp::Erase { pbn });
+        }
+        self.ended(fate, NandError::EraseFailed(pbn))
+    }
+
+    fn is_bad(&mut self, pbn: Pbn) -> Result<bool, NandError> {
+        self.check_power()?;
+        self.check_block_number(pbn)?;
+        Ok(self.bad[pbn.index()])
+    }
+
+    fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
+        self.check_power()?;
+        self.check_block_number(pbn)?;
+        let fate = self.fate(None, |_| 0);
+        if fate != Fate::LostBefore {
+            let torn = torn_by(fate);
+            self.bad[pbn.index()] |= torn.is_none_or(|(_, seed)| seed & 1 == 0);
+            self.operations += 1;
+            self.diary.note(None, torn, || PhysicalOp::MarkBad { pbn });
+        }
+        self.ended(fate, NandError::BadBlock(pbn))
+    }
+}

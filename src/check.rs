@@ -41,6 +41,8 @@ pub enum IndexError {
     NotFormatted(&'static str),
     /// The index promises nothing after a power cut, and the power was cut: contents are not to be trusted.
     NotCleanlyClosed,
+    /// An earlier operation failed half-way (the chip refused or lost power): mount again to continue.
+    Interrupted,
 }
 
 impl From<StoreError> for IndexError {
@@ -73,6 +75,7 @@ impl fmt::Display for IndexError {
             }
             IndexError::Unsupported(what) => write!(f, "{what}"),
             IndexError::NotFormatted(what) => write!(f, "no index to mount: {what}"),
+            IndexError::Interrupted => write!(f, "an earlier operation failed half-way; mount again"),
             IndexError::NotCleanlyClosed => {
                 write!(f, "the power was cut and this configuration promises nothing after that")
             }

@@ -4,7 +4,6 @@ pub mod bplus;
 pub mod node;
 mod settings;
 
-pub use bplus::{BPlusConfig, BPlusTree};
 pub use settings::{Options, Settings};
 
 use crate::check::{CheckReport, IndexError};

@@ -229,9 +229,8 @@ impl<S: PageStore> BPlusTree<S> {
                 Ok(()) => {}
                 Err(StoreError::Full) if i == 0 => return Err(IndexError::Full),
                 Err(error) => {
-                    let error = if i == 0 { error.into() } else { IndexError::NotCleanlyClosed };
-                    self.failed = Some(error.clone());
-                    return Err(error);
+                    self.is_interrupted = true;
+                    return Err(if error == StoreError::Full { IndexError::Interrupted } else { error.into() });
                 }
             }
         }

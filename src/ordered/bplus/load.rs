@@ -51,7 +51,7 @@ impl<S: PageStore> BPlusTree<S> {
         }
         self.unmark_clean()?;
         let loaded = Loader { tree: self, fill, levels: 0, waits: [false; HEIGHT_MAX + 1] }.run(records);
-        if loaded.is_err() {
+        if loaded.is_err() && !self.is_interrupted {
             self.unload()?;
         }
         self.begin();
@@ -61,7 +61,7 @@ impl<S: PageStore> BPlusTree<S> {
     /// Gives up every page but the empty root.
     fn unload(&mut self) -> Result<(), IndexError> {
         for lpn in (ROOT.0 + 1..self.layout.page_count).map(Lpn) {
-            if self.space.is_used(lpn) && self.space.release_written(lpn) && self.failed.is_none() {
+            if self.space.is_used(lpn) && self.space.release_written(lpn) {
                 trim(&mut self.store, lpn)?;
             }
         }
@@ -186,14 +186,10 @@ impl<S: PageStore> Loader<'_, S> {
         let root = &mut self.tree.path[level - 1];
         root.set_lpn(ROOT);
         root.seal();
-        match self.tree.store.write(ROOT, Cause::Host, &root.bytes) {
-            Ok(()) => self.tree.height = level,
-            Err(StoreError::Full) => return Err(IndexError::Full),
-            Err(error) => {
-                self.tree.failed = Some(error.clone().into());
-                return Err(error.into());
-            }
-        }
+        let written = self.tree.store.write(ROOT, Cause::Host, &root.bytes);
+        self.tree.is_interrupted = written.as_ref().is_err_and(|error| *error != StoreError::Full);
+        written?;
+        self.tree.height = level;
         Ok(())
     }
 }

@@ -143,8 +143,8 @@ pub struct BPlusTree<S> {
     freed: Vec<Lpn>,
     /// Whether the superblock says clean.
     is_clean: bool,
-    /// The write that failed with unknown effect: nothing is believed before the next mount.
-    failed: Option<IndexError>,
+    /// Whether a write failed with unknown effect: nothing is believed before the next mount.
+    is_interrupted: bool,
     counts: Counts,
 }
 
@@ -222,7 +222,7 @@ impl<S: PageStore> BPlusTree<S> {
             taken: Vec::new(),
             freed: Vec::new(),
             is_clean,
-            failed: None,
+            is_interrupted: false,
             counts: Counts::default(),
         }
     }
@@ -255,7 +255,7 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Refuses to go on after a write whose effect is unknown.
     fn ready(&self) -> Result<(), IndexError> {
-        self.failed.clone().map_or(Ok(()), Err)
+        if self.is_interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
     }
 
     fn sync_and_mark(&mut self) -> Result<(), IndexError> {
@@ -271,7 +271,7 @@ impl<S: PageStore> BPlusTree<S> {
         // Should the mark fail to be written, nobody knows what the medium says: no change may follow.
         let marked = self.write_superblock(true).and_then(|()| Ok(self.store.sync()?));
         self.is_clean = marked.is_ok();
-        self.failed = marked.clone().err();
+        self.is_interrupted = marked.is_err();
         marked
     }
 }

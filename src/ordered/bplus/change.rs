@@ -230,7 +230,11 @@ impl<S: PageStore> BPlusTree<S> {
                 Err(StoreError::Full) if i == 0 => return Err(IndexError::Full),
                 Err(error) => {
                     self.is_interrupted = true;
-                    return Err(if error == StoreError::Full { IndexError::Interrupted } else { error.into() });
+                    return Err(if error == StoreError::Full {
+                        IndexError::Interrupted
+                    } else {
+                        error.into()
+                    });
                 }
             }
         }

@@ -115,13 +115,13 @@ impl BPlusConfig {
         })
     }
 
-    /// The most RAM a tree on `store` ever needs besides what the store itself holds: a page for each node that the largest
-    /// operation touches, and one or two bits per page of the store.
+    /// The most RAM a tree on `store` ever needs besides what the store itself holds: two pages for each level of the
+    /// highest tree and two more, a page number for each, and a bit or two per page of the store.
     pub fn ram_bytes_max(&self, store: &impl PageStore) -> Result<usize, IndexError> {
         let layout = Layout::new(self, store.page_bytes(), store.page_count())?;
-        let pages = layout.group_pages_max().max(2 * layout.height_max());
-        let frames = pages * (layout.page_bytes + size_of::<Frame>());
-        Ok(frames + Space::ram_bytes(layout.page_count, !store.durable_writes()))
+        let frame_bytes = layout.page_bytes + size_of::<Frame>() + size_of::<Lpn>();
+        let frames_max = 2 * (layout.height_max() + 1);
+        Ok(frames_max * frame_bytes + Space::ram_bytes(layout.page_count, !store.durable_writes()))
     }
 }
 
@@ -219,8 +219,8 @@ impl<S: PageStore> BPlusTree<S> {
             path: Vec::new(),
             extra: Vec::new(),
             extra_used: 0,
-            taken: Vec::new(),
-            freed: Vec::new(),
+            taken: Vec::with_capacity(layout.height_max() + 1),
+            freed: Vec::with_capacity(layout.height_max() + 1),
             is_clean,
             is_interrupted: false,
             counts: Counts::default(),

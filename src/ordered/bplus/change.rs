@@ -139,10 +139,6 @@ impl<S: PageStore> BPlusTree<S> {
         let other_count = other.count();
         let (left, right) = if is_right { (other, node) } else { (node, other) };
         let (shape, internal) = (self.layout.shape(level), self.layout.internal);
-        if level > 1 {
-            // Bound 0 of a node is not relied upon, but it stops being bound 0 now: the parent knows the true one.
-            shape.set_key(right.area_mut(), 0, internal.key(parent.area(), right_slot));
-        }
         if other_count > self.layout.fill_min(level) {
             page::even_out(&shape, left, right);
             internal.set_key(parent.area_mut(), right_slot, shape.key(right.area(), 0));

@@ -28,7 +28,9 @@
 //!
 //! - B1 A page that is a node carries a right checksum, its own number and the mark of a node.
 //! - B2 The keys of a leaf ascend strictly, and so do the bounds of an internal node from entry 1 on.
-//! - B3 Keys below child i are at least bound i (for i > 0) and below bound i + 1. Bound 0 is not relied upon.
+//! - B3 Keys below child i are at least bound i (for i > 0) and below bound i + 1. Bound 0 of an internal node repeats the
+//!   bound that its parent has for it, so neighbours merge as they are; on the left edge of the tree, where nothing
+//!   bounds the keys from below, it means nothing.
 //! - B4 A node is at least half full and fits its capacity; a root that is internal has two children at least.
 //! - B5 A child is one level below its parent; leaves have level 1; no tree is higher than half-full nodes make it.
 //! - B6 Every page has at most one parent, and the pages in use are the superblock and those reached from the root.

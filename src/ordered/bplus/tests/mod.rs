@@ -344,6 +344,29 @@ fn a_plain_insertion_writes_one_page_and_a_search_reads_one_per_level() {
 }
 
 #[test]
+fn a_range_reads_only_leaves_with_records_in_it() {
+    let mut tree = small_tree(WRITE_THROUGH, 80);
+    tree.bulk_load((0..64).map(|n| (key(n, SMALL), [0; 2])), Fill::FULL).unwrap();
+    assert_eq!((tree.height, tree.store.page_count()), (3, 80));
+    let (low, high) = (key(16, SMALL), key(24, SMALL));
+    let bounds = [
+        (Bound::Included(&low[..]), Bound::Excluded(&high[..]), 2 + 2),
+        (Bound::Excluded(&low), Bound::Included(&high), 2 + 3),
+        (Bound::Included(&low), Bound::Included(&low), 2 + 1),
+        (Bound::Unbounded, Bound::Excluded(&low), 2 + 4),
+        (Bound::Unbounded, Bound::Unbounded, 5 + 16),
+        (Bound::Included(&high), Bound::Excluded(&low), 0),
+    ];
+    for (direction, (low, high, pages)) in
+        [Direction::Ascending, Direction::Descending].into_iter().flat_map(|d| bounds.map(|b| (d, b)))
+    {
+        let reads = tree.store.page_reads;
+        tree.range(low, high, direction, &mut |_, _| ControlFlow::Continue(())).unwrap();
+        assert_eq!(tree.store.page_reads - reads, pages, "{low:?} {high:?} {direction:?}");
+    }
+}
+
+#[test]
 fn no_operation_writes_more_pages_than_declared() {
     let mut tree = small_tree(WRITE_THROUGH, 300);
     let group_pages_max = tree.layout.group_pages_max();

@@ -30,6 +30,11 @@ pub enum IndexError {
         /// Bytes given.
         got: usize,
     },
+    /// The records of a bulk load do not ascend strictly.
+    NotSorted {
+        /// The first record, counted from 0, whose key is not above the one before it.
+        position: u64,
+    },
     /// The index cannot run with these settings on this chip.
     Unsupported(String),
     /// The medium holds no index of this kind, or one made with other settings.
@@ -64,6 +69,9 @@ impl fmt::Display for IndexError {
             IndexError::Corrupted { what, at } => write!(f, "corrupted at {at}: {what}"),
             IndexError::WrongLength { what, expected, got } => {
                 write!(f, "a {what} has {expected} bytes here, not {got}")
+            }
+            IndexError::NotSorted { position } => {
+                write!(f, "the key of record {position} is not above the one before it")
             }
             IndexError::Unsupported(what) => write!(f, "{what}"),
             IndexError::NotFormatted(what) => write!(f, "no index to mount: {what}"),

@@ -1,5 +1,6 @@
 //! Ordered indexes: fixed-size keys and values, in key order.
 
+pub mod bplus;
 pub mod mu;
 pub mod node;
 pub mod raw;

@@ -5,7 +5,9 @@
 //! from a chip to a [`OrderedIndex`].
 
 use crate::error::LabError;
-use crate::names::{self, OptionInfo};
+use crate::names::{self, OptionInfo, option};
+use nandex::ordered::mu::MuTree;
+use nandex::ordered::wandering::WanderingTree;
 use nandex::ordered::{Options, Settings};
 use nandex::{IndexError, Nand, OrderedIndex, PageStore, StoreError};
 
@@ -67,7 +69,46 @@ pub struct StoreEntry {
 }
 
 /// Every index.
-pub const INDEXES: &[IndexEntry] = &[];
+pub const INDEXES: &[IndexEntry] = &[
+    IndexEntry {
+        name: "mu",
+        summary: "mu-Tree (Kang et al. 2007): the whole path in one page, one program per update",
+        hosting: Hosting::Raw,
+        format: |nand, settings| Ok(Box::new(MuTree::format_with(nand, settings)?)),
+        mount: |nand, settings| Ok(Box::new(MuTree::mount_with(nand, settings)?)),
+        options: &RAW_OPTIONS,
+    },
+    IndexEntry {
+        name: "wandering",
+        summary: "wandering B+-tree (JFFS3, 2005): every update rewrites the path; journal as an option",
+        hosting: Hosting::Raw,
+        format: |nand, settings| Ok(Box::new(WanderingTree::format_with(nand, settings)?)),
+        mount: |nand, settings| Ok(Box::new(WanderingTree::mount_with(nand, settings)?)),
+        options: &WANDERING_OPTIONS,
+    },
+];
+
+/// Options that every tree on raw NAND takes.
+const RAW_OPTIONS: [OptionInfo; 5] = [
+    option("read_pages", "what the RAM leaves", "pages of the read part of the cache"),
+    option("write_pages", "0, or half of them when syncs suffice", "pages of the write part of the cache"),
+    option("victim", "greedy", "which block is collected: greedy, cost-benefit"),
+    option("collect_at_blocks", "2", "collect garbage while at most this many blocks are free"),
+    option("checkpoint_blocks", "16", "blocks filled between two checkpoints"),
+];
+
+const WANDERING_OPTIONS: [OptionInfo; 6] = [
+    RAW_OPTIONS[0],
+    RAW_OPTIONS[1],
+    RAW_OPTIONS[2],
+    RAW_OPTIONS[3],
+    RAW_OPTIONS[4],
+    option(
+        "journal",
+        "0",
+        "leaves that may move before the nodes above them are written (JFFS3's journal tree)",
+    ),
+];
 
 /// Every store.
 pub const STORES: &[StoreEntry] = &[];

@@ -25,15 +25,16 @@ mod range;
 mod settings;
 mod update;
 
-pub use settings::{RAW_OPTIONS, raw_config};
+pub use settings::raw_config;
 
 use super::node::NodeShape;
-use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit};
+use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit};
 use crate::check::{CheckReport, IndexError};
 use crate::log::tag::Tag;
-use crate::log::{Log, LogConfig};
+use crate::log::{Flush, Log, LogConfig};
 use crate::nand::{Cause, Nand};
 use crate::units::Ppn;
+use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::{Bound, Range};
@@ -48,6 +49,9 @@ pub const ADDRESS_BYTES: usize = 4;
 pub trait Scheme: Copy {
     /// What a formatted chip says of its owner, before the record sizes.
     const KIND: &'static [u8];
+
+    /// When an overfull write part of the cache is programmed.
+    const FLUSH: Flush;
 
     /// The scheme for pages and records of these sizes; `Unsupported` when a page holds too little.
     fn new(page_bytes: usize, record: RecordFormat) -> Result<Self, IndexError>;
@@ -126,8 +130,12 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         let mut log = Log::mount(nand, config)?;
         match log.owner().strip_prefix(S::KIND) {
             Some(sizes) if sizes == [record.key_bytes, record.value_bytes] => {}
-            Some(_) => return Err(IndexError::NotFormatted("the tree on the chip has records of other sizes")),
-            None => return Err(IndexError::NotFormatted("the log on the chip is that of another kind of tree")),
+            Some(_) => {
+                return Err(IndexError::NotFormatted("the tree on the chip has records of other sizes"));
+            }
+            None => {
+                return Err(IndexError::NotFormatted("the log on the chip is that of another kind of tree"));
+            }
         }
         let root = log.root().ok_or(IndexError::NotFormatted("the log on the chip has no root"))?;
         if root.height == 0 || root.height > scheme.height_max() {
@@ -138,6 +146,36 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         tree.bits_in_doubt = true;
         tree.replay_journal(&journal)?;
         Ok(tree)
+    }
+
+    /// Formats the chip for a tree as `settings` ask.
+    pub fn format_with(nand: N, settings: &Settings) -> Result<RawTree<N, S>, IndexError> {
+        let (config, journal) = Self::configure(&nand, settings)?;
+        let mut tree = RawTree::format(nand, settings.record, config)?;
+        tree.set_journal(journal)?;
+        Ok(tree)
+    }
+
+    /// Finds the tree on the chip again and runs it as `settings` ask.
+    pub fn mount_with(nand: N, settings: &Settings) -> Result<RawTree<N, S>, IndexError> {
+        let (config, journal) = Self::configure(&nand, settings)?;
+        let mut tree = RawTree::mount(nand, settings.record, config)?;
+        tree.set_journal(journal)?;
+        Ok(tree)
+    }
+
+    fn configure(nand: &N, settings: &Settings) -> Result<(LogConfig, usize), IndexError> {
+        let geometry = nand.geometry();
+        let scheme = S::new(geometry.page_bytes as usize, settings.record)?;
+        let journal = settings.options.number("journal")?.unwrap_or(0) as usize;
+        if journal > geometry.pages() as usize / 16 {
+            return Err(IndexError::Unsupported(format!(
+                "a journal of {journal} leaves is too much for this chip: at most {}",
+                geometry.pages() / 16
+            )));
+        }
+        let fixed_bytes = size_of::<Self>() + scheme.path_bytes() + journal * size_of::<(u32, u32)>();
+        Ok((raw_config(settings, geometry, fixed_bytes, S::FLUSH)?, journal))
     }
 
     fn assemble(log: Log<N>, scheme: S, record: RecordFormat, root: (Ppn, u8)) -> RawTree<N, S> {

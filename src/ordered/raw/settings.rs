@@ -1,21 +1,12 @@
 //! How settings become a log, and the options that every tree on raw NAND takes.
 
-use crate::ordered::{Durability, Settings};
 use crate::check::IndexError;
 use crate::ftl::blocks::BlockTable;
 use crate::ftl::victim::VictimPolicy;
 use crate::log::{Flush, LogConfig};
 use crate::nand::Geometry;
+use crate::ordered::{Durability, Settings};
 use alloc::format;
-
-/// Options that every tree on raw NAND takes: name and meaning.
-pub const RAW_OPTIONS: [(&str, &str); 5] = [
-    ("read_pages", "pages of the read part of the cache (default: what the RAM leaves)"),
-    ("write_pages", "pages of the write part; above 0 the tree is durable at every sync only"),
-    ("victim", "which block is collected: greedy, cost-benefit"),
-    ("collect_at_blocks", "collect garbage while at most this many blocks are free (default 2)"),
-    ("checkpoint_blocks", "blocks filled between two checkpoints (default 16)"),
-];
 
 /// Bytes of cache bookkeeping per page, besides the page.
 const FRAME_BYTES: usize = 96;
@@ -72,5 +63,7 @@ pub fn raw_config(
 }
 
 fn too_little(ram: usize, needed: usize) -> IndexError {
-    IndexError::Unsupported(format!("{ram} bytes of RAM are too few: tables, buffers and cache take {needed}"))
+    IndexError::Unsupported(format!(
+        "{ram} bytes of RAM are too few: tables, buffers and cache take {needed}"
+    ))
 }

@@ -3,6 +3,7 @@
 pub mod bplus;
 pub mod node;
 mod settings;
+pub mod typed;
 
 pub use settings::{Options, Settings};
 

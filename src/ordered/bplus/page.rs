@@ -1,7 +1,7 @@
 //! The bytes of the B+-tree's pages, and the edits of nodes as pure functions on them.
 //!
-//! Integers are little-endian, keys are byte strings. Page 0 is the superblock, written when the tree is formatted (and,
-//! in the durability class *none*, when its clean mark changes):
+//! Integers are little-endian, keys are byte strings. Page 0 is the superblock, written when the tree is formatted
+//! (and, in the durability class *none*, when its clean mark changes):
 //!
 //! ```text
 //! bytes  0..4   CRC-32 of the rest of the page
@@ -162,7 +162,8 @@ impl Layout {
         Ok((layout, page[34] == 1))
     }
 
-    /// Checks a page that was read as the node of this number and level; a root whose level is not known yet has `None`.
+    /// Checks a page that was read as the node of this number and level; a root whose level is not known yet has
+    /// `None`.
     pub(super) fn verify(&self, frame: &Frame, lpn: Lpn, level: Option<usize>) -> Result<(), IndexError> {
         let bytes = &frame.bytes;
         if get_u32(bytes, 0) != crc32(&[&bytes[4..]]) {

@@ -65,6 +65,13 @@ use core::ops::Bound;
 use page::{Frame, Layout, ROOT, SUPERBLOCK};
 use space::Space;
 
+/// Options that the tree takes: name and meaning.
+pub const OPTIONS: [(&str, &str); 3] = [
+    ("order", "entries of a node at most, leaf and internal (default: what the page holds)"),
+    ("leaf_capacity", "entries of a leaf at most, 2 or more (default: order)"),
+    ("internal_capacity", "children of an internal node at most, 3 or more (default: order)"),
+];
+
 /// How a B+-tree is formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BPlusConfig {
@@ -104,7 +111,7 @@ impl BPlusConfig {
         self
     }
 
-    /// From settings: the options `order` (both capacities), `leaf_capacity` and `internal_capacity`.
+    /// From settings, with the [`OPTIONS`].
     pub fn from_settings(settings: &Settings) -> Result<BPlusConfig, IndexError> {
         let number = |name| -> Result<Option<usize>, IndexError> {
             let value = settings.options.number(name)?;

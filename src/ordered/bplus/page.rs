@@ -173,7 +173,11 @@ impl Layout {
             return Err(corrupted("B1: another page stands in the node's place", lpn));
         }
         let found = frame.level();
-        if found == 0 || found > self.height_max() || level.is_some_and(|level| level != found) {
+        let is_right = match level {
+            Some(level) => level == found,
+            None => (1..=self.height_max()).contains(&found),
+        };
+        if !is_right {
             return Err(corrupted("B5: the node has another level than its parent says", lpn));
         }
         let least = match (lpn, found) {

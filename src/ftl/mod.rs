@@ -1,5 +1,10 @@
 //! Logical pages that may be overwritten: the trait of every FTL, cache and device below the trees.
 
+pub mod blocks;
+pub mod checkpoint;
+pub mod spare;
+pub mod victim;
+
 use crate::nand::{Cause, NandError};
 use crate::units::Lpn;
 use alloc::string::String;

@@ -1,0 +1,405 @@
+//! Checkpoints: byte strings written so that the newest complete one is found again from a fixed place.
+//!
+//! After the superblock scheme of JFFS3 (Bityutskiy 2005), which the mu-Tree (Section 5.2) takes over:
+//!
+//! ```text
+//! anchors: the first good blocks of the chip, used in turn      checkpoint blocks: anywhere, chosen by wear
+//! +-----------------+-----------------+-------                  +-------------------+-------------------+--------
+//! | ref 1 -> 40, 41 | ref 2 -> 17, 93 | erased        ref 2 --> | checkpoint 8      | checkpoint 9      | erased
+//! +-----------------+-----------------+-------                  +-------------------+-------------------+--------
+//! ```
+//!
+//! A *record* is a byte string over consecutive pages. The spare area of each ([`super::spare`]) holds the kind, the
+//! place in the record (number) and the record's version; the string starts with its length as u32. A checkpoint is
+//! one record; a reference is a record that lists the blocks that carry checkpoints.
+//!
+//! - *Write*: the record is appended to the current checkpoint blocks. When it does not fit there, new blocks are
+//!   taken from the table, the record goes to their start, a reference is appended to the current anchor, and only
+//!   then are the old blocks given back. When the anchor is full the next one is erased first; the old one still
+//!   holds the last reference.
+//! - *Mount*: the reference with the highest version in the anchors, then the checkpoint with the highest version in
+//!   its blocks. A record that is not whole does not count.
+//! - *After a mount* nothing is appended to what was there before: a program cut short may have left a page that
+//!   looks erased, and no page is programmed twice. The next write takes new blocks and the next anchor.
+//! - *Failing blocks*: one that fails while it is being written is retired and another taken. The old blocks, which
+//!   still carry the last checkpoint, are retired only once the new one is complete. An anchor that fails is retired
+//!   for good; the last one is never erased, so that when it is full as well, writing fails with `Full`.
+//!
+//! Invariants
+//! - C1: the newest complete checkpoint and a reference to its blocks are on the chip at every instant.
+//! - C2: no page is programmed after a page of unknown contents in the same block.
+
+mod record;
+#[cfg(test)]
+mod tests;
+
+use super::StoreError;
+use super::blocks::{BlockTable, Wear};
+use super::spare::{PageKind, require_spare};
+use crate::codec::get_u32;
+use crate::nand::{Cause, Geometry, Nand};
+use crate::units::{Pbn, Ppn};
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use record::{Place, newest_record, program, records, with_length};
+
+/// Good blocks at the start of a chip that serve as anchors.
+pub const fn anchor_count(geometry: Geometry) -> u32 {
+    if geometry.blocks < 1024 { 2 } else { 4 }
+}
+
+/// Where the next record goes: a run of pages over some blocks.
+#[derive(Clone, Debug, Default)]
+struct Run {
+    blocks: Vec<Pbn>,
+    /// Pages used; the whole length when nothing may be appended.
+    used: u32,
+}
+
+impl Run {
+    fn pages(&self, geometry: Geometry) -> u32 {
+        self.blocks.len() as u32 * geometry.pages_per_block
+    }
+
+    fn page_at(&self, geometry: Geometry, at: u32) -> Ppn {
+        let block = self.blocks[(at / geometry.pages_per_block) as usize];
+        geometry.page_at(block, at % geometry.pages_per_block)
+    }
+}
+
+/// The anchors and the checkpoint blocks of a chip.
+#[derive(Clone, Debug)]
+pub struct CheckpointArea {
+    geometry: Geometry,
+    /// Anchors still in use, ascending.
+    anchors: Vec<Pbn>,
+    /// The anchor that holds the newest reference; all anchors are erased when there is none.
+    anchor: Option<Pbn>,
+    anchor_used: u32,
+    reference_version: u64,
+    run: Run,
+    version: u64,
+}
+
+impl CheckpointArea {
+    /// Prepares a chip: chooses and erases the anchors. The table must know the bad blocks; the anchors become
+    /// Reserved in it. There is nothing to mount before the first write.
+    pub fn format<N: Nand>(nand: &mut N, blocks: &mut BlockTable) -> Result<CheckpointArea, StoreError> {
+        let geometry = nand.geometry();
+        require_spare(geometry)?;
+        let mut area = CheckpointArea::empty(geometry);
+        let mut good = (0..geometry.blocks).map(Pbn);
+        while area.anchors.len() < anchor_count(geometry) as usize {
+            let Some(pbn) = good.find(|&p| blocks.state(p).is_free()) else {
+                return Err(StoreError::Unsupported(String::from("the chip has too few good blocks")));
+            };
+            blocks.claim(pbn);
+            if blocks.erase(nand, pbn, Cause::Checkpoint)? {
+                blocks.reserve(pbn);
+                area.anchors.push(pbn);
+            }
+        }
+        Ok(area)
+    }
+
+    fn empty(geometry: Geometry) -> CheckpointArea {
+        CheckpointArea {
+            geometry,
+            anchors: Vec::new(),
+            anchor: None,
+            anchor_used: 0,
+            reference_version: 0,
+            run: Run::default(),
+            version: 0,
+        }
+    }
+
+    /// Finds the newest complete checkpoint and returns its bytes; none when the chip carries no reference.
+    /// [`CheckpointArea::occupied`] then tells which blocks are to be Reserved.
+    pub fn mount<N: Nand>(nand: &mut N) -> Result<Option<(CheckpointArea, Vec<u8>)>, StoreError> {
+        let geometry = nand.geometry();
+        require_spare(geometry)?;
+        let mut area = CheckpointArea::empty(geometry);
+        let mut reference = None;
+        for pbn in first_good_blocks(nand, anchor_count(geometry))? {
+            let run = Run { blocks: vec![pbn], used: 0 };
+            for (version, bytes) in records(nand, geometry, &run, PageKind::Anchor)? {
+                if version > area.reference_version {
+                    area.reference_version = version;
+                    area.anchor = Some(pbn);
+                    reference = Some(bytes);
+                }
+            }
+        }
+        let Some(reference) = reference else { return Ok(None) };
+        area.decode_reference(&reference)?;
+        let mut good = Vec::new();
+        for &anchor in &area.anchors {
+            if !nand.is_bad(anchor)? {
+                good.push(anchor);
+            }
+        }
+        area.anchors = good;
+        // Nothing is appended to what an earlier session wrote (C2).
+        area.anchor_used = geometry.pages_per_block;
+        area.run.used = area.run.pages(geometry);
+        let newest = newest_record(nand, geometry, &area.run)?;
+        let (version, payload) = newest
+            .ok_or(StoreError::Corrupted { what: "no checkpoint is complete", at: area.reference_version })?;
+        area.version = version;
+        Ok(Some((area, payload)))
+    }
+
+    /// The blocks in use: anchors and checkpoint blocks.
+    pub fn occupied(&self) -> Vec<Pbn> {
+        self.anchors.iter().chain(&self.run.blocks).copied().collect()
+    }
+
+    /// The version of the newest checkpoint; 0 before the first.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Pages that a payload of this length takes.
+    pub const fn pages_needed(geometry: Geometry, payload_bytes: usize) -> usize {
+        (4 + payload_bytes).div_ceil(geometry.page_bytes as usize)
+    }
+
+    /// Blocks that a payload of this length takes at most at one time, the anchors apart: old and new.
+    pub const fn blocks_needed(geometry: Geometry, payload_bytes: usize) -> usize {
+        let pages = CheckpointArea::pages_needed(geometry, payload_bytes);
+        2 * pages.div_ceil(geometry.pages_per_block as usize)
+    }
+
+    /// Writes a checkpoint. When this fails, the previous one is still the newest.
+    pub fn write<N: Nand>(
+        &mut self,
+        nand: &mut N,
+        blocks: &mut BlockTable,
+        payload: &[u8],
+    ) -> Result<(), StoreError> {
+        let record = with_length(payload);
+        let pages = record.len().div_ceil(self.geometry.page_bytes as usize) as u32;
+        let mut failing = None;
+        if self.run.used + pages <= self.run.pages(self.geometry) {
+            failing = self.append(nand, &record)?;
+            if failing.is_none() {
+                self.version += 1;
+                return Ok(());
+            }
+        }
+        self.require_anchor(pages.div_ceil(self.geometry.pages_per_block))?;
+        let fresh = self.write_fresh(nand, blocks, &record)?;
+        // Should this fail, a reference may exist nevertheless: the new blocks stay Reserved until the next mount.
+        self.refer_to(nand, blocks, &fresh.blocks)?;
+        let old = core::mem::replace(&mut self.run, fresh);
+        self.version += 1;
+        for pbn in old.blocks {
+            if Some(pbn) == failing {
+                blocks.give_up(nand, pbn)?;
+            } else {
+                blocks.discard(pbn);
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends to the current blocks; the block that failed, if one did.
+    fn append<N: Nand>(&mut self, nand: &mut N, record: &[u8]) -> Result<Option<Pbn>, StoreError> {
+        let first = self.run.used;
+        // Should this fail midway, nothing more is appended (C2).
+        self.run.used = self.run.pages(self.geometry);
+        let mut at = first;
+        for chunk in record.chunks(self.geometry.page_bytes as usize) {
+            let ppn = self.run.page_at(self.geometry, at);
+            let kind = PageKind::Checkpoint;
+            let place = Place { kind, number: at - first, version: self.version + 1 };
+            if !program(nand, ppn, place, chunk)? {
+                return Ok(Some(self.geometry.block_of(ppn)));
+            }
+            at += 1;
+        }
+        self.run.used = at;
+        Ok(None)
+    }
+
+    /// Writes a record to new blocks, which become Reserved.
+    fn write_fresh<N: Nand>(
+        &mut self,
+        nand: &mut N,
+        blocks: &mut BlockTable,
+        record: &[u8],
+    ) -> Result<Run, StoreError> {
+        let page_bytes = self.geometry.page_bytes as usize;
+        let mut run = Run { blocks: Vec::new(), used: 0 };
+        for part in record.chunks(page_bytes * self.geometry.pages_per_block as usize) {
+            match self.fill_block(nand, blocks, part, run.used) {
+                Ok(pbn) => run.blocks.push(pbn),
+                Err(error) => {
+                    run.blocks.into_iter().for_each(|pbn| blocks.discard(pbn));
+                    return Err(error);
+                }
+            }
+            run.used += part.len().div_ceil(page_bytes) as u32;
+        }
+        Ok(run)
+    }
+
+    /// Writes a part of a record to the start of a new block, trying others as long as blocks fail.
+    fn fill_block<N: Nand>(
+        &self,
+        nand: &mut N,
+        blocks: &mut BlockTable,
+        part: &[u8],
+        first: u32,
+    ) -> Result<Pbn, StoreError> {
+        loop {
+            let pbn = blocks.take_erased(nand, Wear::Least, Cause::Checkpoint)?;
+            blocks.reserve(pbn);
+            let mut whole = Ok(true);
+            for (i, chunk) in part.chunks(self.geometry.page_bytes as usize).enumerate() {
+                let ppn = self.geometry.page_at(pbn, i as u32);
+                let kind = PageKind::Checkpoint;
+                let place = Place { kind, number: first + i as u32, version: self.version + 1 };
+                whole = program(nand, ppn, place, chunk);
+                if whole != Ok(true) {
+                    break;
+                }
+            }
+            match whole {
+                Ok(true) => return Ok(pbn),
+                Ok(false) => blocks.give_up(nand, pbn)?,
+                Err(error) => {
+                    blocks.discard(pbn);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Makes `targets` the blocks in which checkpoints are looked for.
+    fn refer_to<N: Nand>(
+        &mut self,
+        nand: &mut N,
+        blocks: &mut BlockTable,
+        targets: &[Pbn],
+    ) -> Result<(), StoreError> {
+        loop {
+            let record = with_length(&self.encode_reference(targets));
+            let pages = self.reference_pages(targets.len() as u32);
+            let (anchor, first) = match self.anchor {
+                Some(anchor) if self.anchor_used + pages <= self.geometry.pages_per_block => {
+                    (anchor, self.anchor_used)
+                }
+                _ => (self.next_anchor(nand, blocks)?, 0),
+            };
+            if Some(anchor) == self.anchor {
+                self.anchor_used = self.geometry.pages_per_block;
+            }
+            if self.program_reference(nand, anchor, first, &record)? {
+                self.anchor = Some(anchor);
+                self.anchor_used = first + pages;
+                self.reference_version += 1;
+                return Ok(());
+            }
+            // The anchor that holds the newest reference is only left, never marked bad, before there is a newer one.
+            if Some(anchor) != self.anchor {
+                self.anchors.retain(|&a| a != anchor);
+                blocks.give_up(nand, anchor)?;
+            }
+        }
+    }
+
+    fn reference_pages(&self, targets: u32) -> u32 {
+        let numbers = 2 + self.anchors.len() + targets as usize;
+        CheckpointArea::pages_needed(self.geometry, 4 * numbers) as u32
+    }
+
+    /// Refuses a checkpoint to which no reference could be written.
+    fn require_anchor(&self, targets: u32) -> Result<(), StoreError> {
+        let (pages, block) = (self.reference_pages(targets), self.geometry.pages_per_block);
+        if pages > block {
+            let what = "the list of checkpoint blocks does not fit into one block";
+            return Err(StoreError::Unsupported(String::from(what)));
+        }
+        let another = self.anchors.iter().any(|&a| Some(a) != self.anchor);
+        if another || self.anchor_used + pages <= block { Ok(()) } else { Err(StoreError::Full) }
+    }
+
+    fn program_reference<N: Nand>(
+        &self,
+        nand: &mut N,
+        anchor: Pbn,
+        first: u32,
+        record: &[u8],
+    ) -> Result<bool, StoreError> {
+        for (i, chunk) in record.chunks(self.geometry.page_bytes as usize).enumerate() {
+            let ppn = self.geometry.page_at(anchor, first + i as u32);
+            let kind = PageKind::Anchor;
+            let place = Place { kind, number: i as u32, version: self.reference_version + 1 };
+            if !program(nand, ppn, place, chunk)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The next anchor in turn, erased; `Full` when the one with the newest reference is the last.
+    fn next_anchor<N: Nand>(&mut self, nand: &mut N, blocks: &mut BlockTable) -> Result<Pbn, StoreError> {
+        loop {
+            let after = |a: &&Pbn| self.anchor.is_none_or(|current| **a > current);
+            let candidate = self.anchors.iter().find(after).or(self.anchors.first()).copied();
+            let Some(anchor) = candidate.filter(|&a| Some(a) != self.anchor) else {
+                return Err(StoreError::Full);
+            };
+            if blocks.erase(nand, anchor, Cause::Checkpoint)? {
+                return Ok(anchor);
+            }
+            self.anchors.retain(|&a| a != anchor);
+        }
+    }
+
+    fn encode_reference(&self, targets: &[Pbn]) -> Vec<u8> {
+        let lists = [&self.anchors[..], targets];
+        let counts = lists.iter().map(|list| list.len() as u32);
+        let numbers = counts.chain(lists.iter().flat_map(|list| list.iter().map(|p| p.0)));
+        numbers.flat_map(u32::to_le_bytes).collect()
+    }
+
+    fn decode_reference(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        let corrupted = StoreError::Corrupted {
+            what: "a reference to the checkpoints makes no sense",
+            at: self.reference_version,
+        };
+        let numbers: Vec<u32> = bytes.chunks_exact(4).map(|b| get_u32(b, 0)).collect();
+        let [anchors, targets, list @ ..] = &numbers[..] else { return Err(corrupted) };
+        let expected = u64::from(*anchors) + u64::from(*targets);
+        let in_range = list.iter().all(|&p| p < self.geometry.blocks);
+        if expected != list.len() as u64 || !in_range || *anchors == 0 || *targets == 0 {
+            return Err(corrupted);
+        }
+        let (anchors, targets) = list.split_at(*anchors as usize);
+        self.anchors = anchors.iter().map(|&p| Pbn(p)).collect();
+        self.run.blocks = targets.iter().map(|&p| Pbn(p)).collect();
+        Ok(())
+    }
+
+    /// Bytes of RAM held between calls.
+    pub fn ram_bytes(&self) -> usize {
+        size_of::<CheckpointArea>() + (self.anchors.len() + self.run.blocks.len()) * size_of::<Pbn>()
+    }
+}
+
+fn first_good_blocks<N: Nand>(nand: &mut N, count: u32) -> Result<Vec<Pbn>, StoreError> {
+    let mut found = Vec::new();
+    for pbn in (0..nand.geometry().blocks).map(Pbn) {
+        if found.len() == count as usize {
+            break;
+        }
+        if !nand.is_bad(pbn)? {
+            found.push(pbn);
+        }
+    }
+    Ok(found)
+}

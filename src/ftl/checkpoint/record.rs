@@ -1,0 +1,164 @@
+//! A byte string over consecutive pages: writing a page of it, and finding the whole ones again.
+
+use super::Run;
+use crate::codec::get_u32;
+use crate::ftl::StoreError;
+use crate::ftl::spare::{Found, Header, PageKind, read_page};
+use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::units::Ppn;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Which page of which record.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) kind: PageKind,
+    /// Place in the record.
+    pub(super) number: u32,
+    /// Version of the record.
+    pub(super) version: u64,
+}
+
+/// The record of a payload.
+pub(super) fn with_length(payload: &[u8]) -> Vec<u8> {
+    let mut record = Vec::with_capacity(4 + payload.len());
+    record.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+    record.extend_from_slice(payload);
+    record
+}
+
+/// Programs a page of a record, the end of the data area zero. False: the program failed.
+pub(super) fn program<N: Nand>(
+    nand: &mut N,
+    ppn: Ppn,
+    place: Place,
+    chunk: &[u8],
+) -> Result<bool, StoreError> {
+    let mut data = vec![0; nand.geometry().page_bytes as usize];
+    data[..chunk.len()].copy_from_slice(chunk);
+    let Place { kind, number, version } = place;
+    let spare = Header { kind, number, version, extra: 0 }.seal(&data);
+    match nand.program(ppn, Cause::Checkpoint, &data, &spare) {
+        Ok(()) => Ok(true),
+        Err(NandError::ProgramFailed(_) | NandError::BadBlock(_)) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The first page of a record.
+struct Start {
+    at: u32,
+    version: u64,
+    payload_bytes: u32,
+}
+
+impl Start {
+    fn pages(&self, geometry: Geometry) -> u32 {
+        let bytes = 4 + u64::from(self.payload_bytes);
+        bytes.div_ceil(u64::from(geometry.page_bytes)) as u32
+    }
+}
+
+/// Whether a page that is lost while a later page of its record can be read is corruption. Among checkpoints it is:
+/// a cut only takes the end of a record. An anchor may have been half erased.
+fn is_strict(kind: PageKind) -> bool {
+    kind == PageKind::Checkpoint
+}
+
+/// Finds where the records of a run start, in ascending order.
+fn starts<N: Nand>(
+    nand: &mut N,
+    geometry: Geometry,
+    run: &Run,
+    kind: PageKind,
+) -> Result<Vec<Start>, StoreError> {
+    let mut data = vec![0; geometry.page_bytes as usize];
+    let mut found: Vec<Start> = Vec::new();
+    let mut at = 0;
+    while at < run.pages(geometry) {
+        let ppn = run.page_at(geometry, at);
+        match read_page(nand, ppn, Cause::Recovery, &mut data)? {
+            Found::Page(h, _) if h.kind == kind && h.number == 0 => {
+                let start = Start { at, version: h.version, payload_bytes: get_u32(&data, 0) };
+                at = at.saturating_add(start.pages(geometry));
+                found.push(start);
+                continue;
+            }
+            Found::Page(h, _)
+                if is_strict(kind)
+                    && h.kind == kind
+                    && found.last().is_none_or(|s| s.version < h.version) =>
+            {
+                let what = "the first page of a checkpoint is lost";
+                return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+            }
+            Found::Erased => break,
+            Found::Page(..) | Found::Unreadable => {}
+        }
+        at += 1;
+    }
+    Ok(found)
+}
+
+/// The payload of a record; none when it was never completed.
+fn load<N: Nand>(
+    nand: &mut N,
+    run: &Run,
+    start: &Start,
+    kind: PageKind,
+) -> Result<Option<Vec<u8>>, StoreError> {
+    let geometry = nand.geometry();
+    let pages = start.pages(geometry);
+    if start.at.checked_add(pages).is_none_or(|end| end > run.pages(geometry)) {
+        return Ok(None);
+    }
+    let mut data = vec![0; geometry.page_bytes as usize];
+    let mut record = Vec::with_capacity(pages as usize * data.len());
+    let mut lost = None;
+    for i in 0..pages {
+        let ppn = run.page_at(geometry, start.at + i);
+        let found = read_page(nand, ppn, Cause::Recovery, &mut data)?;
+        let belongs = |h: Header| h.kind == kind && h.number == i && h.version == start.version;
+        if matches!(found, Found::Page(h, _) if belongs(h)) {
+            if let Some(at) = lost.filter(|_| is_strict(kind)) {
+                let what = "a page of a complete checkpoint is lost";
+                return Err(StoreError::Corrupted { what, at });
+            }
+            record.extend_from_slice(&data);
+        } else {
+            lost = lost.or(Some(u64::from(ppn.0)));
+        }
+    }
+    record.truncate(4 + start.payload_bytes as usize);
+    Ok(lost.is_none().then(|| record.split_off(4)))
+}
+
+/// Every complete record of a run, oldest first.
+pub(super) fn records<N: Nand>(
+    nand: &mut N,
+    geometry: Geometry,
+    run: &Run,
+    kind: PageKind,
+) -> Result<Vec<(u64, Vec<u8>)>, StoreError> {
+    let mut complete = Vec::new();
+    for start in starts(nand, geometry, run, kind)? {
+        if let Some(payload) = load(nand, run, &start, kind)? {
+            complete.push((start.version, payload));
+        }
+    }
+    Ok(complete)
+}
+
+/// The newest complete checkpoint of a run.
+pub(super) fn newest_record<N: Nand>(
+    nand: &mut N,
+    geometry: Geometry,
+    run: &Run,
+) -> Result<Option<(u64, Vec<u8>)>, StoreError> {
+    for start in starts(nand, geometry, run, PageKind::Checkpoint)?.iter().rev() {
+        if let Some(payload) = load(nand, run, start, PageKind::Checkpoint)? {
+            return Ok(Some((start.version, payload)));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,155 @@
+//! The 16 bytes in the spare area of every page that this room programs.
+//!
+//! ```text
+//! byte  0      1      2..6     6..11     11      12..16
+//!      0xFF   kind   number   version   extra   CRC-32 of the data area, then bytes 1..12
+//! ```
+//!
+//! All fields are little-endian. Byte 0 is the bad-block mark and stays 0xFF. What number, version and extra mean
+//! depends on the kind. The data area is always programmed and checked whole, so that one CRC covers every bit of the
+//! page but the mark; a page that is torn, half erased or flipped does not pass for a written one.
+
+use super::StoreError;
+use crate::codec::{crc32, get_u32, get_u40, put_u32, put_u40};
+use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::units::Ppn;
+use alloc::format;
+use alloc::string::String;
+
+/// Bytes of the spare area in use.
+pub const SPARE_BYTES: usize = 16;
+
+/// What a page holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum PageKind {
+    /// A logical page as the host wrote it.
+    Host = b'H',
+    /// A logical page moved by the FTL.
+    Copy = b'C',
+    /// A list of trimmed logical pages.
+    Trim = b'T',
+    /// A page of a checkpoint.
+    Checkpoint = b'P',
+    /// A page of a reference to the blocks of the checkpoints.
+    Anchor = b'A',
+}
+
+impl PageKind {
+    const fn from_byte(byte: u8) -> Option<PageKind> {
+        Some(match byte {
+            b'H' => PageKind::Host,
+            b'C' => PageKind::Copy,
+            b'T' => PageKind::Trim,
+            b'P' => PageKind::Checkpoint,
+            b'A' => PageKind::Anchor,
+            _ => return None,
+        })
+    }
+}
+
+/// The fields of a spare area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What the page holds.
+    pub kind: PageKind,
+    /// Logical page number, or the place of the page in its record.
+    pub number: u32,
+    /// Which version; below 2^40.
+    pub version: u64,
+    /// Meaning by kind.
+    pub extra: u8,
+}
+
+impl Header {
+    /// The spare area of a page with these fields and data.
+    pub fn seal(&self, data: &[u8]) -> [u8; SPARE_BYTES] {
+        let mut spare = [0xff; SPARE_BYTES];
+        spare[1] = self.kind as u8;
+        put_u32(&mut spare, 2, self.number);
+        put_u40(&mut spare, 6, self.version);
+        spare[11] = self.extra;
+        let crc = crc32(&[data, &spare[1..12]]);
+        put_u32(&mut spare, 12, crc);
+        spare
+    }
+
+    /// The fields, if the page is whole.
+    pub fn open(data: &[u8], spare: &[u8; SPARE_BYTES]) -> Option<Header> {
+        let kind = PageKind::from_byte(spare[1])?;
+        if checksum(spare) != crc32(&[data, &spare[1..12]]) {
+            return None;
+        }
+        Some(Header { kind, number: get_u32(spare, 2), version: get_u40(spare, 6), extra: spare[11] })
+    }
+}
+
+/// The checksum field: an identity of the page, near enough.
+pub fn checksum(spare: &[u8; SPARE_BYTES]) -> u32 {
+    get_u32(spare, 12)
+}
+
+/// What reading a page found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Every bit is 1: never programmed, or a program or erase was cut short.
+    Erased,
+    /// Bytes that were not written like this: torn, half erased, flipped, or uncorrectable.
+    Unreadable,
+    /// A whole page, and its checksum.
+    Page(Header, u32),
+}
+
+/// Reads a page into `data` (the whole data area) and checks it.
+pub fn read_page<N: Nand>(
+    nand: &mut N,
+    ppn: Ppn,
+    cause: Cause,
+    data: &mut [u8],
+) -> Result<Found, StoreError> {
+    let mut spare = [0; SPARE_BYTES];
+    match nand.read(ppn, cause, data, &mut spare) {
+        Ok(()) => {}
+        Err(NandError::Uncorrectable(_) | NandError::BadBlock(_)) => return Ok(Found::Unreadable),
+        Err(error) => return Err(error.into()),
+    }
+    if let Some(header) = Header::open(data, &spare) {
+        return Ok(Found::Page(header, checksum(&spare)));
+    }
+    let erased = spare.iter().chain(data.iter()).all(|&b| b == 0xff);
+    Ok(if erased { Found::Erased } else { Found::Unreadable })
+}
+
+/// Refuses a chip whose spare area is too small.
+pub fn require_spare(geometry: Geometry) -> Result<(), StoreError> {
+    let has = geometry.spare_bytes as usize;
+    if has < SPARE_BYTES {
+        let what = format!("a page needs {SPARE_BYTES} spare bytes, this chip has {has}");
+        return Err(StoreError::Unsupported(what));
+    }
+    geometry.validate().map_err(|e| StoreError::Unsupported(String::from(e.reason)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bit_but_the_mark_is_covered() {
+        let header = Header { kind: PageKind::Host, number: 7, version: (1 << 40) - 1, extra: 3 };
+        let mut data = [0x5a; 64];
+        let mut spare = header.seal(&data);
+        assert_eq!(spare[0], 0xff);
+        assert_eq!(Header::open(&data, &spare), Some(header));
+        for bit in 8..128 {
+            spare[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Header::open(&data, &spare), None, "spare bit {bit}");
+            spare[bit / 8] ^= 1 << (bit % 8);
+        }
+        for bit in 0..512 {
+            data[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Header::open(&data, &spare), None, "data bit {bit}");
+            data[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+}

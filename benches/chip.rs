@@ -8,11 +8,13 @@
 
 use divan::black_box;
 use nandex::nand::sim::SimChip;
-use nandex::nand::{Nand, Part, catalogue};
+use nandex::nand::{Nand, catalogue};
 use nandex::{Cause, Pbn, Ppn};
 use std::time::Instant;
 
+/// Blocks of the chip compared with copying, and of the chips that divan measures.
 const BLOCKS: u32 = 1024;
+const BLOCKS_DIVAN: u32 = 128;
 const ROUNDS: usize = 5;
 
 fn main() {
@@ -22,10 +24,6 @@ fn main() {
     divan::main();
 }
 
-fn part() -> Part {
-    catalogue::mlc_64m().with_blocks(BLOCKS)
-}
-
 /// A chip every page of which is programmed, and as many bytes beside it.
 struct Bench {
     chip: SimChip,
@@ -33,22 +31,24 @@ struct Bench {
     page_bytes: usize,
     raw_bytes: usize,
     pages: u32,
+    blocks: u32,
 }
 
 impl Bench {
-    fn new() -> Bench {
-        let part = part();
+    fn new(blocks: u32) -> Bench {
+        let part = catalogue::mlc_64m().with_blocks(blocks);
         let (geometry, raw_bytes) = (part.geometry, part.geometry.raw_page_bytes());
         let pages = geometry.pages();
         let memory = vec![0x5a; pages as usize * raw_bytes];
         let chip = SimChip::new(&part).unwrap();
-        let mut bench = Bench { chip, memory, page_bytes: geometry.page_bytes as usize, raw_bytes, pages };
+        let page_bytes = geometry.page_bytes as usize;
+        let mut bench = Bench { chip, memory, page_bytes, raw_bytes, pages, blocks };
         bench.program_all(Order::InRow);
         bench
     }
 
     fn page(&mut self, order: Order, step: u32) -> (u32, usize) {
-        let ppn = order.ppn(step);
+        let ppn = order.ppn(step, self.blocks);
         (ppn, ppn as usize * self.raw_bytes)
     }
 
@@ -69,7 +69,7 @@ impl Bench {
     }
 
     fn erase_all(&mut self) {
-        for pbn in 0..BLOCKS {
+        for pbn in 0..self.blocks {
             self.chip.erase(Pbn(pbn), Cause::Host).unwrap();
         }
     }
@@ -89,10 +89,10 @@ enum Order {
 }
 
 impl Order {
-    fn ppn(self, step: u32) -> u32 {
+    fn ppn(self, step: u32, blocks: u32) -> u32 {
         match self {
             Order::InRow => step,
-            Order::InTurn => step % BLOCKS * 128 + step / BLOCKS,
+            Order::InTurn => step % blocks * 128 + step / blocks,
         }
     }
 }
@@ -110,7 +110,7 @@ fn print_row(what: &str, units: u32, chip_ns: f64, copy_ns: f64) {
 
 fn print_ratios() {
     println!("{:<44}{:>12}{:>12}{:>8}", "operation on 4,096+128 B pages", "ns", "copy ns", "ratio");
-    let mut bench = Bench::new();
+    let mut bench = Bench::new(BLOCKS);
     let mut other = vec![1; bench.memory.len()];
     for (order, name) in [(Order::InRow, "in a row"), (Order::InTurn, "block by block in turn")] {
         let [mut read, mut program, mut erase, mut copy] = [f64::INFINITY; 4];
@@ -134,23 +134,26 @@ fn print_ratios() {
 
 #[divan::bench]
 fn page_read(bencher: divan::Bencher<'_, '_>) {
-    let (mut bench, mut step) = (Bench::new(), 0);
+    let (mut bench, mut step) = (Bench::new(BLOCKS_DIVAN), 0);
     let mut page = [0; 4096 + 128];
     bencher.bench_local(|| {
         step = (step + 1) % bench.pages;
         let (data, spare) = page.split_at_mut(4096);
-        bench.chip.read(Ppn(Order::InTurn.ppn(step)), Cause::Host, data, spare).unwrap();
+        bench.chip.read(Ppn(Order::InTurn.ppn(step, BLOCKS_DIVAN)), Cause::Host, data, spare).unwrap();
         black_box(&page);
     });
 }
 
 #[divan::bench]
 fn page_read_spare_only(bencher: divan::Bencher<'_, '_>) {
-    let (mut bench, mut step) = (Bench::new(), 0);
+    let (mut bench, mut step) = (Bench::new(BLOCKS_DIVAN), 0);
     let mut spare = [0; 128];
     bencher.bench_local(|| {
         step = (step + 1) % bench.pages;
-        bench.chip.read(Ppn(Order::InTurn.ppn(step)), Cause::Host, &mut [], &mut spare).unwrap();
+        bench
+            .chip
+            .read(Ppn(Order::InTurn.ppn(step, BLOCKS_DIVAN)), Cause::Host, &mut [], &mut spare)
+            .unwrap();
         black_box(&spare);
     });
 }
@@ -158,7 +161,7 @@ fn page_read_spare_only(bencher: divan::Bencher<'_, '_>) {
 /// With the block erase that falls to each 128th page.
 #[divan::bench]
 fn page_program(bencher: divan::Bencher<'_, '_>) {
-    let (mut bench, mut step) = (Bench::new(), 0);
+    let (mut bench, mut step) = (Bench::new(BLOCKS_DIVAN), 0);
     let page = [0x33; 4096 + 128];
     bencher.bench_local(|| {
         if step % 128 == 0 {
@@ -172,9 +175,9 @@ fn page_program(bencher: divan::Bencher<'_, '_>) {
 
 #[divan::bench]
 fn block_erase(bencher: divan::Bencher<'_, '_>) {
-    let (mut bench, mut step) = (Bench::new(), 0);
+    let (mut bench, mut step) = (Bench::new(BLOCKS_DIVAN), 0);
     bencher.bench_local(|| {
-        step = (step + 1) % BLOCKS;
+        step = (step + 1) % BLOCKS_DIVAN;
         bench.chip.erase(Pbn(step), Cause::Host).unwrap();
     });
 }

@@ -30,12 +30,19 @@ pub enum IndexError {
         /// Bytes given.
         got: usize,
     },
+    /// The records of a bulk load do not ascend strictly.
+    NotSorted {
+        /// The first record, counted from 0, whose key is not above the one before it.
+        position: u64,
+    },
     /// The index cannot run with these settings on this chip.
     Unsupported(String),
     /// The medium holds no index of this kind, or one made with other settings.
     NotFormatted(&'static str),
     /// The index promises nothing after a power cut, and the power was cut: contents are not to be trusted.
     NotCleanlyClosed,
+    /// An earlier operation failed half-way (the chip refused or lost power): mount again to continue.
+    Interrupted,
 }
 
 impl From<StoreError> for IndexError {
@@ -63,8 +70,12 @@ impl fmt::Display for IndexError {
             IndexError::WrongLength { what, expected, got } => {
                 write!(f, "a {what} has {expected} bytes here, not {got}")
             }
+            IndexError::NotSorted { position } => {
+                write!(f, "the key of record {position} is not above the one before it")
+            }
             IndexError::Unsupported(what) => write!(f, "{what}"),
             IndexError::NotFormatted(what) => write!(f, "no index to mount: {what}"),
+            IndexError::Interrupted => write!(f, "an earlier operation failed half-way; mount again"),
             IndexError::NotCleanlyClosed => {
                 write!(f, "the power was cut and this configuration promises nothing after that")
             }

@@ -1,1 +1,622 @@
-//! The log under the trees that live on raw NAND: where the next page goes, which pages live, what to collect.
+//! The log under the trees that live on raw NAND: where the next page goes, which pages live, what to collect, and how
+//! all of it is found again.
+//!
+//! A tree writes whole pages out of place. It begins an operation ([`Log::begin`]), asks for an address ([`Log::allocate`]), writes the page there
+//! ([`Log::write`]), says which pages died ([`Log::invalidate`]) and when its operation is over ([`Log::finish`]). The page
+//! that holds the new root is written last: what precedes it without such a page is as if never written.
+//!
+//! * **Frontier**: one open block, programmed in ascending order; the next one is the least worn free block.
+//! * **Cache**: the two-part cache of the mu-Tree paper (`parts`). Without a write part every operation is durable when it
+//!   returns; with one, every flush is: its pages carry how many are still to come, and a flush that was cut is dropped whole.
+//! * **Collection**: `collect`. The log keeps one valid bit per page; the last page of each block also carries the bits of its
+//!   block as they were when it was filled (section 5.1), from which a mount after a power cut starts.
+//! * **Checkpoint**: root, block table and frontier, written every so many blocks and at close, found from a fixed place
+//!   (`ftl::checkpoint`); mounting reads it and follows what was written since (`recovery`).
+//! * **Program failure**: the block's pages are copied to another block, which answers to the failed block's addresses from then
+//!   on (its home), so that no pointer in the tree changes.
+
+pub mod collect;
+mod parts;
+mod recovery;
+pub mod tag;
+
+pub use parts::Page;
+pub use tag::Tag;
+
+use crate::check::IndexError;
+use crate::ftl::StoreError;
+use crate::ftl::blocks::{BlockState, BlockTable, Wear};
+use crate::ftl::checkpoint::CheckpointArea;
+use crate::ftl::victim::VictimPolicy;
+use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::units::{Pbn, Ppn};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+use parts::{ReadPart, WritePart};
+use recovery::State;
+
+/// When an overfull write part is programmed. The part counts as overfull when it holds more pages than its size, so that
+/// the page written last is always at hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flush {
+    /// When the next operation begins: an operation is never divided.
+    BetweenOperations,
+    /// Before another page is added, be it in the middle of an operation: for a tree whose operations write more pages than
+    /// the part holds. The root being last keeps the operation whole.
+    BetweenPages,
+}
+
+/// How a log is set up; none of it is stored on the chip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogConfig {
+    /// Pages of the read part; 0 for none.
+    pub read_pages: usize,
+    /// Pages of the write part, at most 200; 0 for none.
+    pub write_pages: usize,
+    /// When the write part is programmed.
+    pub flush: Flush,
+    /// Which block is collected.
+    pub victim: VictimPolicy,
+    /// Garbage is collected while at most this many blocks are free.
+    pub collect_at_blocks: u32,
+    /// A checkpoint is written after this many blocks were opened.
+    pub checkpoint_blocks: u32,
+}
+
+impl Default for LogConfig {
+    fn default() -> LogConfig {
+        LogConfig {
+            read_pages: 0,
+            write_pages: 0,
+            flush: Flush::BetweenOperations,
+            victim: VictimPolicy::Greedy,
+            collect_at_blocks: 2,
+            checkpoint_blocks: 16,
+        }
+    }
+}
+
+/// Where the tree hangs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Root {
+    /// The page that holds the root.
+    pub ppn: Ppn,
+    /// Levels of the tree.
+    pub height: u8,
+}
+
+/// What the log counts besides the chip's own counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogCounters {
+    /// Reads answered by either part of the cache.
+    pub cache_hits: u64,
+    /// Reads that went to the chip.
+    pub cache_misses: u64,
+    /// Victim blocks reclaimed.
+    pub collections: u64,
+    /// Pages of victims that were asked to move.
+    pub relocations: u64,
+    /// Checkpoints written.
+    pub checkpoints: u64,
+    /// Blocks replaced after a program failure.
+    pub blocks_replaced: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Frontier {
+    block: Option<Pbn>,
+    next_page: u32,
+    block_sequence: u32,
+}
+
+/// The log allocator.
+pub struct Log<N> {
+    nand: N,
+    geometry: Geometry,
+    config: LogConfig,
+    owner: Vec<u8>,
+    blocks: BlockTable,
+    area: CheckpointArea,
+    /// (home, block that answers to its addresses), sorted.
+    replaced: Vec<(Pbn, Pbn)>,
+    frontier: Frontier,
+    sequence: u64,
+    root: Option<Root>,
+    /// Pages that die when the operation under way is finished.
+    dying: Vec<Ppn>,
+    /// Journal leaves that a mount found after the newest root, oldest first.
+    journal: Vec<Ppn>,
+    reads: ReadPart,
+    writes: WritePart,
+    page: PageBuffer,
+    /// The page whose contents the buffer holds.
+    loaded: Option<Ppn>,
+    blocks_since_checkpoint: u32,
+    counters: LogCounters,
+}
+
+struct PageBuffer {
+    tag: Tag,
+    data: Vec<u8>,
+    spare: Vec<u8>,
+}
+
+impl PageBuffer {
+    fn new(geometry: &Geometry) -> PageBuffer {
+        PageBuffer {
+            tag: Tag::default(),
+            data: vec![0; geometry.page_bytes as usize],
+            spare: vec![0; geometry.spare_bytes as usize],
+        }
+    }
+}
+
+impl<N: Nand> Log<N> {
+    /// Erases the chip and starts an empty log. `owner` says whose log it is; [`Log::mount`] gives it back.
+    pub fn format(mut nand: N, config: LogConfig, owner: &[u8]) -> Result<Log<N>, IndexError> {
+        let geometry = nand.geometry();
+        check_config(&geometry, &config)?;
+        let mut blocks = BlockTable::new(geometry);
+        blocks.retire_marked(&mut nand)?;
+        let area = CheckpointArea::format(&mut nand, &mut blocks)?;
+        for pbn in blocks.in_state(BlockState::Unclean).collect::<Vec<_>>() {
+            if blocks.erase(&mut nand, pbn, Cause::Checkpoint)? {
+                blocks.release(pbn);
+            }
+        }
+        Ok(Log::assemble(nand, config, area, State::new(blocks, owner)))
+    }
+
+    fn assemble(nand: N, config: LogConfig, area: CheckpointArea, state: State) -> Log<N> {
+        let geometry = nand.geometry();
+        Log {
+            geometry,
+            config,
+            owner: state.owner,
+            blocks: state.blocks,
+            area,
+            replaced: state.replaced,
+            frontier: state.frontier,
+            sequence: state.sequence,
+            root: state.root,
+            dying: Vec::new(),
+            journal: Vec::new(),
+            reads: ReadPart::new(config.read_pages, geometry.page_bytes as usize),
+            writes: WritePart::new(config.write_pages, geometry.page_bytes as usize),
+            page: PageBuffer::new(&geometry),
+            loaded: None,
+            blocks_since_checkpoint: 0,
+            counters: LogCounters::default(),
+            nand,
+        }
+    }
+
+    /// The shape of the chip.
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// How the log was set up.
+    pub fn config(&self) -> LogConfig {
+        self.config
+    }
+
+    /// What [`Log::format`] was told of the owner.
+    pub fn owner(&self) -> &[u8] {
+        &self.owner
+    }
+
+    /// The page written last that holds a root.
+    pub fn root(&self) -> Option<Root> {
+        self.root
+    }
+
+    /// What the log counted so far.
+    pub fn counters(&self) -> LogCounters {
+        self.counters
+    }
+
+    /// Valid pages on the whole chip.
+    pub fn live_pages(&self) -> u64 {
+        u64::from(self.blocks.live_pages())
+    }
+
+    /// Whether a page holds something that lives.
+    pub fn is_valid(&self, ppn: Ppn) -> bool {
+        self.blocks.is_valid(ppn)
+    }
+
+    /// Pages that can still be written before a block must be reclaimed.
+    pub fn free_pages(&self) -> u32 {
+        let open = match self.frontier.block {
+            Some(_) => self.geometry.pages_per_block - self.frontier.next_page,
+            None => 0,
+        };
+        self.blocks.free_count() * self.geometry.pages_per_block + open
+    }
+
+    /// Bytes of RAM held: block table, cache parts and buffers.
+    pub fn ram_bytes(&self) -> usize {
+        let page = self.page.data.len() + self.page.spare.len();
+        let reads = self.reads.pages() * (self.geometry.page_bytes as usize + 64);
+        self.blocks.ram_bytes() + self.area.ram_bytes() + page + reads + self.writes.ram_bytes()
+    }
+
+    /// Reads a page through the cache.
+    pub fn read(&mut self, ppn: Ppn, cause: Cause) -> Result<Page<'_>, IndexError> {
+        if cause == Cause::Check {
+            return self.peek(ppn);
+        }
+        if let Some(frame) = self.reads.find(ppn) {
+            self.counters.cache_hits += 1;
+            return Ok(self.reads.frame(frame).page());
+        }
+        if self.writes.find(ppn).is_some() {
+            self.counters.cache_hits += 1;
+            return Ok(self.written(ppn));
+        }
+        self.counters.cache_misses += 1;
+        self.load(ppn, cause)?;
+        if self.reads.pages() == 0 {
+            return Ok(Page { tag: self.page.tag, data: &self.page.data });
+        }
+        let (_, frame) = self.reads.admit(ppn);
+        frame.tag = self.page.tag;
+        core::mem::swap(&mut frame.data, &mut self.page.data);
+        self.loaded = None;
+        Ok(frame.page())
+    }
+
+    /// Reads a page that the operation read just before, for another of its nodes: it is still at hand, at no cost.
+    pub fn again(&mut self, ppn: Ppn, cause: Cause) -> Result<Page<'_>, IndexError> {
+        if let Some(frame) = self.reads.find(ppn) {
+            return Ok(self.reads.frame(frame).page());
+        }
+        if self.writes.find(ppn).is_some() {
+            return Ok(self.written(ppn));
+        }
+        if self.loaded == Some(ppn) {
+            return Ok(Page { tag: self.page.tag, data: &self.page.data });
+        }
+        self.read(ppn, cause)
+    }
+
+    /// Reads a page for a checker: neither counted nor kept.
+    fn peek(&mut self, ppn: Ppn) -> Result<Page<'_>, IndexError> {
+        if self.writes.find(ppn).is_some() {
+            return Ok(self.written(ppn));
+        }
+        self.load(ppn, Cause::Check)?;
+        Ok(Page { tag: self.page.tag, data: &self.page.data })
+    }
+
+    fn written(&self, ppn: Ppn) -> Page<'_> {
+        match self.writes.find(ppn) {
+            Some(slot) => Page { tag: slot.tag, data: &slot.data },
+            None => unreachable!("the caller found {ppn} in the write part"),
+        }
+    }
+
+    /// Reads a page from the chip into the buffer and verifies it.
+    fn load(&mut self, ppn: Ppn, cause: Cause) -> Result<(), IndexError> {
+        if ppn.0 >= self.geometry.pages() {
+            return Err(IndexError::Corrupted {
+                what: "a page address beyond the chip",
+                at: u64::from(ppn.0),
+            });
+        }
+        let physical = self.physical(ppn);
+        self.loaded = None;
+        self.nand.read(physical, cause, &mut self.page.data, &mut self.page.spare)?;
+        let home = self.geometry.block_of(ppn).0;
+        match tag::decode(&self.page.spare, &self.page.data) {
+            Some((tag, place)) if place.home == home => {
+                self.page.tag = tag;
+                self.loaded = Some(ppn);
+                Ok(())
+            }
+            Some(_) => Err(IndexError::Corrupted {
+                what: "the page belongs to another address",
+                at: u64::from(ppn.0),
+            }),
+            None => Err(IndexError::Corrupted {
+                what: "the page's checksum does not match",
+                at: u64::from(ppn.0),
+            }),
+        }
+    }
+
+    fn physical(&self, ppn: Ppn) -> Ppn {
+        if self.replaced.is_empty() {
+            return ppn;
+        }
+        let home = self.geometry.block_of(ppn);
+        self.geometry.page_at(self.physical_block(home), self.geometry.page_in_block(ppn))
+    }
+
+    fn physical_block(&self, home: Pbn) -> Pbn {
+        match self.replaced.binary_search_by_key(&home, |pair| pair.0) {
+            Ok(i) => self.replaced[i].1,
+            Err(_) => home,
+        }
+    }
+
+    /// The address the next page will have. The caller made room before ([`collect::make_room`]).
+    pub fn allocate(&mut self, cause: Cause) -> Result<Ppn, IndexError> {
+        if self.writes.pages() == 0 {
+            return self.next_address(cause);
+        }
+        if let Some(ppn) = self.writes.revive() {
+            return Ok(ppn);
+        }
+        if self.config.flush == Flush::BetweenPages {
+            self.flush_if_overfull()?;
+        }
+        let ppn = self.next_address(cause)?;
+        self.writes.push(ppn, self.frontier.block_sequence);
+        Ok(ppn)
+    }
+
+    fn next_address(&mut self, cause: Cause) -> Result<Ppn, IndexError> {
+        let block = match self.frontier.block {
+            Some(block) if self.frontier.next_page < self.geometry.pages_per_block => block,
+            _ => self.open_block(cause)?,
+        };
+        let ppn = self.geometry.page_at(block, self.frontier.next_page);
+        self.frontier.next_page += 1;
+        Ok(ppn)
+    }
+
+    fn open_block(&mut self, cause: Cause) -> Result<Pbn, IndexError> {
+        let block = self.take_erased_block(cause)?;
+        if let Some(full) = self.frontier.block {
+            self.blocks.close(full);
+        }
+        let block_sequence = self.frontier.block_sequence + 1;
+        self.frontier = Frontier { block: Some(block), next_page: 0, block_sequence };
+        self.blocks_since_checkpoint += 1;
+        Ok(block)
+    }
+
+    fn take_erased_block(&mut self, cause: Cause) -> Result<Pbn, IndexError> {
+        Ok(self.blocks.take_erased(&mut self.nand, Wear::Least, cause)?)
+    }
+
+    /// Writes a page at an address that [`Log::allocate`] gave.
+    pub fn write(&mut self, ppn: Ppn, tag: Tag, data: &[u8], cause: Cause) -> Result<(), IndexError> {
+        self.sequence += 1;
+        self.blocks.mark_valid(ppn);
+        if tag.root {
+            self.root = Some(Root { ppn, height: tag.height });
+        }
+        let sequence = self.sequence;
+        if let Some(slot) = self.writes.find_mut(ppn) {
+            slot.sequence = sequence;
+            slot.tag = tag;
+            slot.data.copy_from_slice(data);
+            return Ok(());
+        }
+        assert_eq!(self.writes.pages(), 0, "{ppn} was not allocated");
+        let place = tag::Place {
+            remaining: 0,
+            block_sequence: self.frontier.block_sequence,
+            sequence,
+            home: self.geometry.block_of(ppn).0,
+        };
+        self.program(ppn, &tag, &place, data, cause)
+    }
+
+    fn program(
+        &mut self,
+        ppn: Ppn,
+        tag: &Tag,
+        place: &tag::Place,
+        data: &[u8],
+        cause: Cause,
+    ) -> Result<(), IndexError> {
+        let home = self.geometry.block_of(ppn);
+        let last = self.geometry.page_in_block(ppn) + 1 == self.geometry.pages_per_block;
+        let valid = if last { self.valid_bits(home) } else { Vec::new() };
+        tag::encode(&mut self.page.spare, data, tag, place, &valid);
+        let physical = self.physical(ppn);
+        match self.nand.program(physical, cause, data, &self.page.spare) {
+            Err(NandError::ProgramFailed(_)) => {
+                let spare = self.page.spare.clone();
+                self.replace_block(ppn, data, &spare)
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// One bit for each page of a block, 1 = valid.
+    fn valid_bits(&self, home: Pbn) -> Vec<u8> {
+        let mut bits = vec![0; (self.geometry.pages_per_block as usize).div_ceil(8)];
+        for ppn in self.blocks.valid_pages(home) {
+            let page = self.geometry.page_in_block(ppn) as usize;
+            bits[page / 8] |= 1 << (page % 8);
+        }
+        bits
+    }
+
+    /// Copies the block of a page that could not be programmed to another block, with that page.
+    fn replace_block(&mut self, ppn: Ppn, data: &[u8], spare: &[u8]) -> Result<(), IndexError> {
+        let home = self.geometry.block_of(ppn);
+        let failed = self.physical_block(home);
+        let last = self.geometry.page_in_block(ppn);
+        loop {
+            let target = self.take_erased_block(Cause::Recovery)?;
+            if self.copy_block(failed, target, last, (data, spare))? {
+                self.nand.mark_bad(failed)?;
+                self.blocks.reserve(target);
+                self.replaced.retain(|pair| pair.0 != home);
+                self.replaced.push((home, target));
+                self.replaced.sort_unstable();
+                if failed != home {
+                    self.blocks.retire(failed);
+                }
+                self.counters.blocks_replaced += 1;
+                return Ok(());
+            }
+            self.blocks.give_up(&mut self.nand, target)?;
+        }
+    }
+
+    fn copy_block(
+        &mut self,
+        from: Pbn,
+        to: Pbn,
+        last: u32,
+        page: (&[u8], &[u8]),
+    ) -> Result<bool, IndexError> {
+        let g = self.geometry;
+        let mut copy = PageBuffer::new(&g);
+        for i in 0..last {
+            let source = g.page_at(from, i);
+            match self.nand.read(source, Cause::Recovery, &mut copy.data, &mut copy.spare) {
+                Ok(()) if tag::looks_erased(&copy.spare, &copy.data) => continue,
+                Ok(()) => {}
+                Err(NandError::Uncorrectable(_)) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            match self.nand.program(g.page_at(to, i), Cause::Recovery, &copy.data, &copy.spare) {
+                Ok(()) => {}
+                Err(NandError::ProgramFailed(_)) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        match self.nand.program(g.page_at(to, last), Cause::Recovery, page.0, page.1) {
+            Ok(()) => Ok(true),
+            Err(NandError::ProgramFailed(_)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Says that nothing in a page can be reached any more once the operation is finished. A page that waits in the write
+    /// part gives up its place at once; one on the chip stays valid until then, because a cut may bring it back.
+    pub fn invalidate(&mut self, ppn: Ppn) {
+        self.reads.remove(ppn);
+        self.loaded = None;
+        match self.writes.find_mut(ppn) {
+            Some(slot) => {
+                slot.live = false;
+                self.blocks.invalidate(ppn);
+            }
+            None => self.dying.push(ppn),
+        }
+    }
+
+    /// Ends an operation: the pages it replaced die.
+    pub fn finish(&mut self) {
+        while let Some(ppn) = self.dying.pop() {
+            self.blocks.invalidate(ppn);
+        }
+    }
+
+    /// Begins an operation that will write: programs an overfull write part.
+    pub fn begin(&mut self) -> Result<(), IndexError> {
+        match self.config.flush {
+            Flush::BetweenOperations => self.flush_if_overfull(),
+            Flush::BetweenPages => Ok(()),
+        }
+    }
+
+    fn flush_if_overfull(&mut self) -> Result<(), IndexError> {
+        if self.writes.slots.len() > self.writes.pages() { self.flush(Cause::CacheEviction) } else { Ok(()) }
+    }
+
+    /// Whether enough blocks were filled for another checkpoint.
+    pub fn wants_checkpoint(&self) -> bool {
+        self.blocks_since_checkpoint >= self.config.checkpoint_blocks
+    }
+
+    /// Programs the write part whole. Afterwards everything written is durable.
+    pub fn flush(&mut self, cause: Cause) -> Result<(), IndexError> {
+        let slots = self.writes.take();
+        let g = self.geometry;
+        // A hole as first page would hide the block from a mount, as last page its valid bits.
+        let edge = |page: u32| page == 0 || page + 1 == g.pages_per_block;
+        let needed = |slot: &parts::Slot| slot.live || edge(g.page_in_block(slot.ppn));
+        let mut remaining = slots.iter().filter(|slot| needed(slot)).count();
+        for slot in slots.iter().filter(|slot| needed(slot)) {
+            remaining -= 1;
+            let place = tag::Place {
+                remaining: remaining as u8,
+                block_sequence: slot.block_sequence,
+                sequence: slot.sequence,
+                home: g.block_of(slot.ppn).0,
+            };
+            let tag = if slot.live { slot.tag } else { Tag { root: false, journal: false, ..slot.tag } };
+            self.program(slot.ppn, &tag, &place, &slot.data, cause)?;
+        }
+        self.writes.recycle(slots);
+        Ok(())
+    }
+
+    /// Whether so few blocks are free that garbage should be collected.
+    pub fn wants_collection(&self) -> bool {
+        self.blocks.free_count() <= self.config.collect_at_blocks
+    }
+
+    /// The block to collect, by the policy; pages waiting for it are programmed first.
+    fn victim(&mut self) -> Result<Option<Pbn>, IndexError> {
+        let Some(victim) = self.blocks.victim(self.config.victim) else { return Ok(None) };
+        if self.writes.slots.iter().any(|slot| self.geometry.block_of(slot.ppn) == victim) {
+            self.flush(Cause::CacheEviction)?;
+        }
+        Ok(Some(victim))
+    }
+
+    fn valid_count(&self, block: Pbn) -> u32 {
+        self.blocks.valid_count(block)
+    }
+
+    /// Erases a victim whose pages have moved. What moved is programmed first, lest a cut find it in neither place.
+    fn reclaim(&mut self, home: Pbn) -> Result<(), IndexError> {
+        assert_eq!(self.valid_count(home), 0, "{home} still holds valid pages");
+        self.flush(Cause::CacheEviction)?;
+        let block = self.physical_block(home);
+        self.replaced.retain(|pair| pair.0 != home);
+        if self.blocks.erase(&mut self.nand, block, Cause::GarbageCollection)? {
+            self.blocks.release(block);
+        }
+        if block != home {
+            self.blocks.retire(home);
+        }
+        self.counters.collections += 1;
+        Ok(())
+    }
+
+    /// Gives the chip back.
+    pub fn into_nand(self) -> N {
+        self.nand
+    }
+}
+
+/// Refuses a chip or settings that the log cannot work with, saying why.
+fn check_config(geometry: &Geometry, config: &LogConfig) -> Result<(), IndexError> {
+    let needed = tag::spare_bytes_needed(geometry.pages_per_block);
+    if (geometry.spare_bytes as usize) < needed {
+        let has = geometry.spare_bytes;
+        return Err(IndexError::Unsupported(format!(
+            "a tree on raw NAND needs {needed} spare bytes a page with {} pages a block; this chip has {has}",
+            geometry.pages_per_block
+        )));
+    }
+    if config.write_pages > 200 {
+        return Err(IndexError::Unsupported(format!(
+            "the write part of the cache holds at most 200 pages, not {}",
+            config.write_pages
+        )));
+    }
+    if geometry.blocks < 8 {
+        return Err(IndexError::Unsupported(format!(
+            "a tree on raw NAND needs 8 blocks; this chip has {}",
+            geometry.blocks
+        )));
+    }
+    if geometry.blocks >= 1 << 24 {
+        return Err(IndexError::Store(StoreError::Unsupported("more than 2^24 blocks".into())));
+    }
+    Ok(())
+}

@@ -41,6 +41,7 @@ impl core::error::Error for PartError {}
 
 const BLOCK_BYTES_MAX: u64 = 128 << 20;
 const BLOCKS_MAX: u32 = 1 << 22;
+const PAGES_MAX: u64 = 1 << 28;
 
 impl Geometry {
     /// A geometry with one program per page, in ascending order.
@@ -83,8 +84,8 @@ impl Geometry {
         if self.blocks > BLOCKS_MAX {
             return fail("blocks", self.blocks, "a chip has at most 4,194,304 blocks");
         }
-        if u64::from(self.blocks) * u64::from(self.pages_per_block) >= u64::from(u32::MAX) {
-            return fail("blocks", self.blocks, "pages are numbered with 32 bits");
+        if u64::from(self.blocks) * u64::from(self.pages_per_block) > PAGES_MAX {
+            return fail("blocks", self.blocks, "a chip has at most 268,435,456 pages");
         }
         if !(1..=255).contains(&self.programs_per_page_max) {
             return fail(

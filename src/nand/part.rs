@@ -127,6 +127,9 @@ impl Supply {
 }
 
 impl Part {
+    /// The longest name of a part.
+    pub const NAME_BYTES_MAX: usize = 255;
+
     /// A part that is not of the catalogue: 25 mA at 3.3 V, 100,000 erases.
     pub const fn new(name: &'static str, geometry: Geometry, timing: Timing) -> Part {
         Part {
@@ -166,6 +169,8 @@ impl Part {
         let within = |field, value: u64, most: u64, reason| {
             if value <= most { Ok(()) } else { Err(PartError { field, reason, value }) }
         };
+        let name_most = Part::NAME_BYTES_MAX as u64;
+        within("name", self.name.len() as u64, name_most, "a name has at most 255 bytes, not this many")?;
         let longest = "an operation of a chip takes at most 10 s";
         within("read_ns", self.timing.read_ns, TIME_NS_MAX, longest)?;
         within("program_ns", self.timing.program_ns, TIME_NS_MAX, longest)?;

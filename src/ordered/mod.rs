@@ -1,12 +1,17 @@
 //! Ordered indexes: fixed-size keys and values, in key order.
 
+pub mod bplus;
+pub mod mu;
 pub mod node;
+pub mod raw;
 mod settings;
+pub mod wandering;
 
 pub use settings::{Options, Settings};
 
 use crate::check::{CheckReport, IndexError};
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow};
 
 /// Sizes of the records of an index, fixed when it is formatted.
@@ -107,6 +112,25 @@ pub struct IndexStats {
 
 /// Called for each record of a range; `Break` ends the walk.
 pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
+
+/// Where a key lies: before the bounds, within or after them.
+pub(crate) fn within(key: &[u8], (low, high): (Bound<&[u8]>, Bound<&[u8]>)) -> Ordering {
+    let before = match low {
+        Bound::Included(low) => key < low,
+        Bound::Excluded(low) => key <= low,
+        Bound::Unbounded => false,
+    };
+    let after = match high {
+        Bound::Included(high) => key > high,
+        Bound::Excluded(high) => key >= high,
+        Bound::Unbounded => false,
+    };
+    match (before, after) {
+        (true, _) => Ordering::Less,
+        (false, true) => Ordering::Greater,
+        (false, false) => Ordering::Equal,
+    }
+}
 
 /// An ordered index of fixed-size records with unique keys.
 ///

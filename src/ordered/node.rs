@@ -99,6 +99,20 @@ impl NodeShape {
         node.copy_within(v + self.value_bytes..self.value_at(count), v);
     }
 
+    /// Takes the first `n` entries out, moving the later ones down.
+    pub fn remove_first(&self, node: &mut [u8], count: usize, n: usize) {
+        assert!(n <= count && count <= self.capacity, "no {n} entries of {count}");
+        node.copy_within(n * self.key_bytes..count * self.key_bytes, 0);
+        node.copy_within(self.value_at(n)..self.value_at(count), self.value_at(0));
+    }
+
+    /// Moves every entry up by `n` places; the first `n` are to be overwritten.
+    pub fn open_first(&self, node: &mut [u8], count: usize, n: usize) {
+        assert!(count + n <= self.capacity, "no room for {n} entries before {count}");
+        node.copy_within(..count * self.key_bytes, n * self.key_bytes);
+        node.copy_within(self.value_at(0)..self.value_at(count), self.value_at(n));
+    }
+
     /// Copies `count` entries from place `from` of one node to place `to` of another, whose capacity may differ.
     pub fn copy_entries(&self, source: (&[u8], usize), count: usize, into: (&NodeShape, &mut [u8], usize)) {
         let ((node, from), (shape, target, to)) = (source, into);

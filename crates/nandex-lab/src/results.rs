@@ -1,10 +1,13 @@
 //! What a run yields: plain data with units in the names, the same facts for table, JSON, CSV and report.
 
+use crate::workload::Workload;
+use nandex::nand::Part;
+use nandex::ordered::Settings;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Everything one command measured, with what is needed to repeat it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Results {
     /// Version of this layout; it rises when a field changes its meaning.
     pub schema: u32,
@@ -23,7 +26,7 @@ pub struct Results {
 }
 
 /// The chip of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct ChipFacts {
     /// Name in the catalogue, or the file it came from.
     pub name: String,
@@ -46,7 +49,7 @@ pub struct ChipFacts {
 }
 
 /// The workload of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct WorkloadFacts {
     /// Name of the generator, or of the trace file.
     pub name: String,
@@ -65,7 +68,7 @@ pub struct WorkloadFacts {
 }
 
 /// One index over one workload with one seed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Run {
     /// Name of the index in the registry.
     pub index: String,
@@ -77,7 +80,7 @@ pub struct Run {
     pub error: Option<String>,
     /// Durability class the index declares with these settings.
     pub durability: String,
-    /// RAM the index holds at the end.
+    /// RAM the index holds: the most seen at the ends of the phases.
     pub ram_bytes: u64,
     /// Levels from leaf to root at the end.
     pub height: u32,
@@ -89,7 +92,7 @@ pub struct Run {
     pub space_amplification: f64,
     /// Phases in the order they ran.
     pub phases: Vec<Phase>,
-    /// Erases of each block at the end.
+    /// Erases of each block since the format.
     pub wear_erases: Vec<u32>,
     /// Figures of this index alone, as it names them.
     pub metrics: BTreeMap<String, u64>,
@@ -106,11 +109,11 @@ pub struct Phase {
     pub kinds: BTreeMap<&'static str, Costs>,
     /// Operations on the chip by cause ("host", "garbage_collection", ...).
     pub causes: BTreeMap<&'static str, CauseCounts>,
-    /// Everything in the phase together.
+    /// Everything in the phase together. Its costs include those of syncs, its number of operations does not.
     pub total: Costs,
-    /// Bytes programmed into data areas over bytes of the records written; 0 where nothing was written.
+    /// Bytes programmed into data areas over bytes of the records inserted, updated and removed; 0 where there are none.
     pub write_amplification: f64,
-    /// Time of the processor, measured apart from flash time and never mixed into it.
+    /// Time of the processor in index, FTL and cache, measured apart from flash time and never mixed into it.
     pub cpu_ns: u64,
     /// Energy of the chip.
     pub energy_nj: u64,
@@ -139,6 +142,67 @@ pub struct Costs {
     pub flash_time_ns: u64,
     /// The largest flash time of one operation.
     pub flash_time_max_ns: u64,
+}
+
+/// The layout of [`Results`] described in `docs/metrics.md`.
+pub const SCHEMA: u32 = 1;
+
+impl Results {
+    /// The results without processor time, the only figure that is not the same at every run: what golden files hold.
+    #[must_use]
+    pub fn without_cpu_time(&self) -> Results {
+        let mut results = self.clone();
+        results.runs.iter_mut().flat_map(|run| &mut run.phases).for_each(|phase| phase.cpu_ns = 0);
+        results
+    }
+}
+
+impl ChipFacts {
+    /// The facts of a part.
+    pub fn of(part: &Part) -> ChipFacts {
+        ChipFacts {
+            name: part.name.to_string(),
+            page_bytes: part.geometry.page_bytes,
+            spare_bytes: part.geometry.spare_bytes,
+            pages_per_block: part.geometry.pages_per_block,
+            blocks: part.geometry.blocks,
+            page_read_ns: part.page_read_ns(),
+            page_program_ns: part.page_program_ns(),
+            block_erase_ns: part.timing.erase_ns,
+            endurance_erases: part.endurance_erases,
+        }
+    }
+}
+
+impl WorkloadFacts {
+    /// The facts of a workload that runs with these settings; its own options and those set for indexes together.
+    pub fn of(workload: &Workload, settings: &Settings) -> WorkloadFacts {
+        let set = settings.options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        WorkloadFacts {
+            name: workload.name.clone(),
+            key_bytes: settings.record.key_bytes,
+            value_bytes: settings.record.value_bytes,
+            operations: workload.operations(),
+            ram_bytes: settings.ram_bytes.map(|bytes| bytes as u64),
+            durability: settings.durability.name().to_string(),
+            options: workload.options.clone().into_iter().chain(set).collect(),
+        }
+    }
+}
+
+impl Costs {
+    /// The costs of both together.
+    #[must_use]
+    pub fn plus(&self, other: &Costs) -> Costs {
+        Costs {
+            operations: self.operations + other.operations,
+            page_reads: self.page_reads + other.page_reads,
+            page_programs: self.page_programs + other.page_programs,
+            block_erases: self.block_erases + other.block_erases,
+            flash_time_ns: self.flash_time_ns + other.flash_time_ns,
+            flash_time_max_ns: self.flash_time_max_ns.max(other.flash_time_max_ns),
+        }
+    }
 }
 
 /// Operations on the chip for one cause.

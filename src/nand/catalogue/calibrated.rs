@@ -1,6 +1,6 @@
 //! What published simulators took for a part, by default or by calibration.
 
-use super::{Numbers, assumed, datasheet, paper, part, remembered, simulator};
+use super::{Numbers, assumed, paper, part, remembered, simulator};
 use crate::nand::Part;
 
 pub(super) static PARTS: &[Part] = &[
@@ -216,7 +216,7 @@ pub(super) static PARTS: &[Part] = &[
                 "SK hynix 96-layer QLC (ISSCC 2020, 13.2): 16 KiB pages; the spare area of 1,664 B and 512 pages are assumed",
             ),
             assumed("blocks", "512 blocks, 4 GiB"),
-            datasheet("nop", "1, as quoted"),
+            assumed("nop", "1: QLC takes no partial program"),
             assumed("read", "121.7 us, as `femu-qlc`"),
             paper("program", "ISSCC 2020, 13.2: 30 MB/s, hence 16 KiB in 546 us"),
             assumed("erase", "6.34 ms, as `femu-qlc`"),

@@ -24,7 +24,7 @@ pub(super) static PARTS: &[Part] = &[
             simulator("read", "flashsim.conf: 25 us"),
             simulator("program", "flashsim.conf: 300 us"),
             simulator("erase", "flashsim.conf: 2 ms"),
-            simulator("transfer", "flashsim counts no transfer apart from the latencies: 0"),
+            assumed("transfer", "no transfer apart from the latencies: 0"),
             simulator("endurance", "flashsim.conf: 100,000 erases"),
             assumed("supply", "25 mA at 3.3 V"),
         ],

@@ -107,7 +107,7 @@ pub(super) static PARTS: &[Part] = &[
         &[
             datasheet(
                 "organisation",
-                "Samsung K9F1208U0B, 512 Mbit small-block SLC: 512+16 B, 32 pages, programmed in any order",
+                "Samsung K9F1208U0B, 512 Mbit small-block SLC: 512+16 B, 32 pages; that they take any order is remembered",
             ),
             datasheet("blocks", "512 Mbit, hence 4,096 blocks"),
             remembered("nop", "1 to 2 programs of the main area, 3 of the spare area; 2 here"),

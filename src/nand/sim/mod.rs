@@ -13,12 +13,14 @@
 mod block;
 mod counters;
 mod faults;
+mod image;
 mod record;
 #[cfg(test)]
 mod tests;
 
 pub use counters::Counters;
 pub use faults::{CutWhen, Faults, PowerCut, TornModel};
+pub use image::{ImageError, ImagePlace};
 pub use record::{PhysicalOp, Recorded, Recording};
 
 use super::{Cause, Geometry, Nand, NandError, Part, PartError};

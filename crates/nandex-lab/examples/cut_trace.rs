@@ -1,0 +1,40 @@
+//! Cuts a window out of an OPS1 trace: `cut_trace FULL.ops[.zst] FIRST COUNT NAME` writes `NAME.ops.zst`, and
+//! `NAME.init.ops.zst` with the contents at its start when there are any.
+
+use nandex_lab::LabError;
+use nandex_lab::trace::{Trace, TraceOptions, cut, ops1};
+use std::path::Path;
+use std::process::ExitCode;
+
+fn run(full: &str, window: std::ops::Range<usize>, name: &str) -> Result<Trace, LabError> {
+    let trace = Trace::read(Path::new(full), &TraceOptions { strict: true, ..TraceOptions::default() })?;
+    let part = cut(&trace, window);
+    ops1::write(Path::new(&format!("{name}.ops.zst")), &part.records)?;
+    if !part.init.is_empty() {
+        ops1::write(Path::new(&format!("{name}.init.ops.zst")), &part.init)?;
+    }
+    Ok(part)
+}
+
+#[allow(clippy::print_stdout, clippy::print_stderr)]
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [full, first, count, name] = &arguments[..] else {
+        eprintln!("usage: cut_trace FULL.ops[.zst] FIRST COUNT NAME");
+        return ExitCode::from(2);
+    };
+    let (Ok(first), Ok(count)) = (first.parse::<usize>(), count.parse::<usize>()) else {
+        eprintln!("FIRST and COUNT are whole numbers");
+        return ExitCode::from(2);
+    };
+    match run(full, first..first.saturating_add(count), name) {
+        Ok(part) => {
+            println!("{:#?}", part.summary());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}

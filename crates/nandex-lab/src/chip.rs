@@ -1,0 +1,305 @@
+//! Chips as people name them: a part of the catalogue, a TOML file of one's own, or an image of a chip on disk.
+//!
+//! A chip file gives every number by name, or says `like = "mlc-64m"` and gives only what differs:
+//!
+//! ```toml
+//! like = "w25n01gv"
+//! blocks = 256
+//! read_us = 70.5                # or read_ns
+//! ```
+
+use crate::error::LabError;
+use crate::results::ChipFacts;
+use nandex::nand::sim::SimChip;
+use nandex::nand::{Geometry, Part, PartError, Supply, Timing, catalogue};
+use serde::Deserialize;
+use std::borrow::Cow;
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// A part by its name in the catalogue, or described by a chip file.
+pub fn find(name_or_file: &str) -> Result<Part, LabError> {
+    if let Some(part) = catalogue::find(name_or_file) {
+        return Ok(part.clone());
+    }
+    let path = Path::new(name_or_file);
+    if path.extension().is_some_and(|extension| extension == "toml") || path.is_file() {
+        return load(path);
+    }
+    Err(LabError::unknown("chip", name_or_file, catalogue::parts().map(|part| part.name.as_ref())))
+}
+
+/// The part that a chip file describes.
+pub fn load(path: &Path) -> Result<Part, LabError> {
+    let text = fs::read_to_string(path).map_err(|error| LabError::io(path.display(), error))?;
+    let name = path.file_stem().map_or(Cow::Borrowed("chip"), |stem| stem.to_string_lossy());
+    parse(&text, &name).map_err(|reason| LabError::Chip {
+        file: path.display().to_string(),
+        reason: reason.trim_end().to_string(),
+    })
+}
+
+/// What results tell about a chip.
+pub fn facts(part: &Part) -> ChipFacts {
+    let geometry = &part.geometry;
+    ChipFacts {
+        name: part.name.to_string(),
+        page_bytes: geometry.page_bytes,
+        spare_bytes: geometry.spare_bytes,
+        pages_per_block: geometry.pages_per_block,
+        blocks: geometry.blocks,
+        page_read_ns: part.page_read_ns(),
+        page_program_ns: part.page_program_ns(),
+        block_erase_ns: part.timing.erase_ns,
+        endurance_erases: part.endurance_erases,
+    }
+}
+
+/// Writes an image of the chip, compressed.
+pub fn save_image(path: &Path, chip: &SimChip) -> Result<(), LabError> {
+    let compressed = zstd::bulk::compress(&chip.to_image(), zstd::DEFAULT_COMPRESSION_LEVEL);
+    compressed.and_then(|bytes| fs::write(path, bytes)).map_err(|error| LabError::io(path.display(), error))
+}
+
+/// Reads an image of a chip, compressed or not.
+pub fn load_image(path: &Path) -> Result<SimChip, LabError> {
+    let io = |error| LabError::io(path.display(), error);
+    let mut bytes = fs::read(path).map_err(io)?;
+    if bytes.starts_with(&ZSTD_MAGIC) {
+        bytes = decompress(&bytes).map_err(io)?;
+    }
+    SimChip::from_image(&bytes)
+        .map_err(|error| LabError::Chip { file: path.display().to_string(), reason: error.to_string() })
+}
+
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+const IMAGE_BYTES_MAX: u64 = 8 << 30;
+
+fn decompress(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut image = Vec::new();
+    zstd::Decoder::new(bytes)?.take(IMAGE_BYTES_MAX).read_to_end(&mut image)?;
+    Ok(image)
+}
+
+/// A chip file as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChipFile {
+    name: Option<String>,
+    like: Option<String>,
+    page_bytes: Option<u32>,
+    spare_bytes: Option<u32>,
+    pages_per_block: Option<u32>,
+    blocks: Option<u32>,
+    nop: Option<u32>,
+    random_order: Option<bool>,
+    read_us: Option<f64>,
+    read_ns: Option<u64>,
+    program_us: Option<f64>,
+    program_ns: Option<u64>,
+    erase_us: Option<f64>,
+    erase_ns: Option<u64>,
+    transfer_ns_per_byte: Option<f64>,
+    endurance: Option<u32>,
+    voltage_mv: Option<u32>,
+    read_ma: Option<u32>,
+    program_ma: Option<u32>,
+    erase_ma: Option<u32>,
+    transfer_ma: Option<u32>,
+}
+
+fn parse(text: &str, file_name: &str) -> Result<Part, String> {
+    let file: ChipFile = toml::from_str(text).map_err(|error| error.to_string())?;
+    let like = file.like.as_deref().map(base).transpose()?;
+    let geometry = geometry(&file, like.map(|part| part.geometry))?;
+    let timing = timing(&file, like.map(|part| part.timing))?;
+    let mut part = Part::new("", geometry, timing);
+    part.supply = supply(&file, like.map_or(part.supply, |part| part.supply));
+    part.endurance_erases =
+        file.endurance.unwrap_or(like.map_or(part.endurance_erases, |part| part.endurance_erases));
+    part.name = Cow::Owned(file.name.unwrap_or_else(|| file_name.to_string()));
+    part.validate().map_err(|error| refusal(&error))?;
+    Ok(part)
+}
+
+/// The impossible number in the words of a chip file.
+fn refusal(error: &PartError) -> String {
+    match error.field {
+        "programs_per_page_max" => format!("nop = {}: {}", error.value, error.reason),
+        "transfer_ps_per_byte" => {
+            format!("transfer_ns_per_byte = {}: {}", error.value as f64 / 1000.0, error.reason)
+        }
+        _ => error.to_string(),
+    }
+}
+
+fn base(name: &str) -> Result<&'static Part, String> {
+    catalogue::find(name).ok_or_else(|| {
+        let known = catalogue::parts().map(|part| part.name.as_ref());
+        format!("like: {}", LabError::unknown("chip", name, known))
+    })
+}
+
+fn need<T>(field: &str, given: Option<T>, like: Option<T>) -> Result<T, String> {
+    given
+        .or(like)
+        .ok_or_else(|| format!("{field} is missing: give it, or name a known chip with like = \"...\""))
+}
+
+fn geometry(file: &ChipFile, like: Option<Geometry>) -> Result<Geometry, String> {
+    let mut geometry = Geometry::new(
+        need("page_bytes", file.page_bytes, like.map(|g| g.page_bytes))?,
+        need("spare_bytes", file.spare_bytes, like.map(|g| g.spare_bytes))?,
+        need("pages_per_block", file.pages_per_block, like.map(|g| g.pages_per_block))?,
+        need("blocks", file.blocks, like.map(|g| g.blocks))?,
+    );
+    geometry.programs_per_page_max =
+        file.nop.or(like.map(|g| g.programs_per_page_max)).unwrap_or(geometry.programs_per_page_max);
+    geometry.random_order =
+        file.random_order.or(like.map(|g| g.random_order)).unwrap_or(geometry.random_order);
+    Ok(geometry)
+}
+
+fn timing(file: &ChipFile, like: Option<Timing>) -> Result<Timing, String> {
+    let latency = |name: &str, us: Option<f64>, ns: Option<u64>, like: Option<u64>| match (us, ns) {
+        (Some(_), Some(_)) => Err(format!("give {name}_us or {name}_ns, not both")),
+        (Some(us), None) => thousandths(&format!("{name}_us"), us),
+        (None, ns) => need(&format!("{name}_us"), ns, like),
+    };
+    let transfer = file.transfer_ns_per_byte.map(|ns| thousandths("transfer_ns_per_byte", ns)).transpose()?;
+    Ok(Timing {
+        read_ns: latency("read", file.read_us, file.read_ns, like.map(|t| t.read_ns))?,
+        program_ns: latency("program", file.program_us, file.program_ns, like.map(|t| t.program_ns))?,
+        erase_ns: latency("erase", file.erase_us, file.erase_ns, like.map(|t| t.erase_ns))?,
+        transfer_ps_per_byte: need("transfer_ns_per_byte", transfer, like.map(|t| t.transfer_ps_per_byte))?,
+    })
+}
+
+/// A time in the unit a thousand times smaller, to the nearest whole number.
+fn thousandths(field: &str, value: f64) -> Result<u64, String> {
+    if value.is_finite() && value >= 0.0 {
+        Ok((value * 1000.0).round() as u64)
+    } else {
+        Err(format!("{field} = {value}: a time is not negative"))
+    }
+}
+
+fn supply(file: &ChipFile, like: Supply) -> Supply {
+    Supply {
+        voltage_mv: file.voltage_mv.unwrap_or(like.voltage_mv),
+        read_ma: file.read_ma.unwrap_or(like.read_ma),
+        program_ma: file.program_ma.unwrap_or(like.program_ma),
+        erase_ma: file.erase_ma.unwrap_or(like.erase_ma),
+        transfer_ma: file.transfer_ma.or(file.read_ma).unwrap_or(like.transfer_ma),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandex::nand::Nand;
+    use nandex::{Cause, Pbn, Ppn};
+
+    const WHOLE: &str = "page_bytes = 2048\nspare_bytes = 64\npages_per_block = 64\nblocks = 128\n\
+                         read_us = 25\nprogram_ns = 200_100\nerase_us = 1500.5\ntransfer_ns_per_byte = 19.231\n";
+
+    fn refused(text: &str) -> String {
+        parse(text, "mine").unwrap_err()
+    }
+
+    #[test]
+    fn a_name_finds_its_part_and_a_near_one_is_suggested() {
+        assert_eq!(find("mlc-64m").unwrap(), catalogue::mlc_64m());
+        let error = find("mlc64m").unwrap_err().to_string();
+        assert_eq!(error, "there is no chip 'mlc64m'; did you mean 'mlc-64m'?");
+    }
+
+    #[test]
+    fn a_chip_file_describes_a_part() {
+        let part = parse(WHOLE, "mine").unwrap();
+        assert_eq!((part.name.as_ref(), part.geometry), ("mine", Geometry::new(2048, 64, 64, 128)));
+        let timing = part.timing;
+        assert_eq!((timing.read_ns, timing.program_ns, timing.erase_ns), (25_000, 200_100, 1_500_500));
+        assert_eq!(timing.transfer_ps_per_byte, 19_231);
+        let more =
+            "name = \"x\"\nnop = 4\nrandom_order = true\nendurance = 7\nvoltage_mv = 1800\nread_ma = 9\n";
+        let part = parse(&format!("{more}{WHOLE}"), "mine").unwrap();
+        assert_eq!((part.name.as_ref(), part.endurance_erases), ("x", 7));
+        assert!(part.geometry.random_order && part.geometry.programs_per_page_max == 4);
+        let supply = part.supply;
+        assert_eq!(
+            (supply.voltage_mv, supply.read_ma, supply.transfer_ma, supply.erase_ma),
+            (1800, 9, 9, 25)
+        );
+    }
+
+    #[test]
+    fn a_chip_file_may_say_what_it_is_like() {
+        let part = parse("like = \"mlc-64m\"\nblocks = 16\nprogram_us = 905.8", "mine").unwrap();
+        let mlc = catalogue::mlc_64m();
+        assert_eq!(part.geometry, mlc.clone().with_blocks(16).geometry);
+        assert_eq!(part.timing, Timing { program_ns: 905_800, ..mlc.timing });
+        assert_eq!((part.supply, part.endurance_erases), (mlc.supply, mlc.endurance_erases));
+        let error = refused("like = \"w25n01gw\"");
+        assert_eq!(error, "like: there is no chip 'w25n01gw'; did you mean 'w25n01gv'?");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_chip_file_is_named() {
+        assert!(refused("page_bytes = 2048").starts_with("spare_bytes is missing"));
+        assert!(refused(&WHOLE.replace("read_us", "raed_us")).contains("unknown field `raed_us`"));
+        assert!(refused(&WHOLE.replace("128", "\"many\"")).contains("invalid type"));
+        assert!(refused(&format!("{WHOLE}read_ns = 5")).contains("give read_us or read_ns, not both"));
+        assert!(refused(&WHOLE.replace("2048", "3000")).starts_with("page_bytes = 3000: "));
+        assert!(
+            refused(&WHOLE.replace("1500.5", "-1.0")).starts_with("erase_us = -1: a time is not negative")
+        );
+        assert!(refused(&WHOLE.replace("1500.5", "nan")).starts_with("erase_us = NaN"));
+        assert!(refused(&format!("nop = 0\n{WHOLE}")).starts_with("nop = 0: "));
+        assert!(refused(&WHOLE.replace("19.231", "1e9")).starts_with("transfer_ns_per_byte = 1000000000: "));
+    }
+
+    #[test]
+    fn the_sample_file_is_a_chip_and_errors_name_the_file() {
+        let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/chip.toml");
+        assert_eq!(find(sample).unwrap().name, "my-slc");
+        let missing = find("no/such/chip.toml").unwrap_err().to_string();
+        assert!(missing.starts_with("no/such/chip.toml: "), "{missing}");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("odd.toml");
+        fs::write(&path, WHOLE.replace("2048", "3000")).unwrap();
+        let error = load(&path).unwrap_err().to_string();
+        assert!(error.contains("odd.toml: page_bytes = 3000: "), "{error}");
+    }
+
+    #[test]
+    fn an_image_goes_to_a_file_and_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("chip.image");
+        let mut chip = SimChip::new(&catalogue::mlc_64m().with_blocks(4)).unwrap();
+        chip.program(Ppn(5), Cause::Host, &[7; 100], &[1]).unwrap();
+        chip.erase(Pbn(2), Cause::Host).unwrap();
+        save_image(&path, &chip).unwrap();
+        assert_eq!(load_image(&path).unwrap().to_image(), chip.to_image());
+        fs::write(&path, chip.to_image()).unwrap();
+        assert_eq!(load_image(&path).unwrap().to_image(), chip.to_image());
+        fs::write(&path, b"something else").unwrap();
+        let error = load_image(&path).unwrap_err().to_string();
+        assert!(
+            error.ends_with("chip.image: no image of a chip: it does not begin with NANDEXCH"),
+            "{error}"
+        );
+        let mut broken = zstd::bulk::compress(&chip.to_image(), 3).unwrap();
+        broken.truncate(broken.len() - 9);
+        fs::write(&path, broken).unwrap();
+        assert!(load_image(&path).is_err());
+    }
+
+    #[test]
+    fn facts_count_the_transfer() {
+        let facts = facts(&catalogue::mlc_64m());
+        let times = (facts.page_read_ns, facts.page_program_ns, facts.block_erase_ns);
+        assert_eq!(times, (165_600, 905_800, 1_500_000));
+    }
+}

@@ -1,0 +1,104 @@
+//! Names as people type them: options with their defaults, look-up in a list, and the nearest when there is none.
+
+use crate::error::LabError;
+use nandex::ordered::Options;
+use std::collections::BTreeMap;
+
+/// An option that a workload, an index or a store understands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OptionInfo {
+    /// Its name, as in `--set name=value`.
+    pub name: &'static str,
+    /// Its value when not set, as text; what follows from the chip or the RAM is described in words.
+    pub default: &'static str,
+    /// What it does, in one line, with its unit.
+    pub help: &'static str,
+}
+
+/// Shorthand for a row of a table of options.
+pub const fn option(name: &'static str, default: &'static str, help: &'static str) -> OptionInfo {
+    OptionInfo { name, default, help }
+}
+
+/// The candidate most like `name`, if any is alike enough to be what was meant.
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let likeness = |candidate: &str| strsim::jaro_winkler(&name.to_lowercase(), &candidate.to_lowercase());
+    let scored = candidates.into_iter().map(|c| (likeness(c), c)).filter(|(score, _)| *score >= 0.7);
+    scored.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, candidate)| candidate)
+}
+
+/// The item called `name`; an unknown name is refused with the nearest known one.
+pub fn find<'a, T>(
+    what: &'static str,
+    name: &str,
+    items: &'a [T],
+    name_of: impl Fn(&T) -> &'static str,
+) -> Result<&'a T, LabError> {
+    items
+        .iter()
+        .find(|item| name_of(item) == name)
+        .ok_or_else(|| LabError::unknown(what, name, items.iter().map(name_of)))
+}
+
+/// Every option of `known` with its value: as set, or the default. An unknown option is refused.
+pub fn resolve(known: &[OptionInfo], set: &Options) -> Result<BTreeMap<String, String>, LabError> {
+    for (name, _) in set.iter() {
+        find("option", name, known, |o| o.name)?;
+    }
+    let value = |o: &OptionInfo| set.text(o.name).unwrap_or(o.default).to_string();
+    Ok(known.iter().map(|o| (o.name.to_string(), value(o))).collect())
+}
+
+/// Deals options to several takers, each of which gets those it knows; an option nobody knows is refused.
+pub fn deal(set: &Options, takers: &[&[OptionInfo]]) -> Result<Vec<Options>, LabError> {
+    let mut dealt = vec![Options::default(); takers.len()];
+    for (name, value) in set.iter() {
+        let mut taken = false;
+        for (known, options) in takers.iter().zip(&mut dealt) {
+            if known.iter().any(|o| o.name == name) {
+                options.set(name, value);
+                taken = true;
+            }
+        }
+        if !taken {
+            let all = takers.iter().flat_map(|known| known.iter().map(|o| o.name));
+            return Err(LabError::unknown("option", name, all));
+        }
+    }
+    Ok(dealt)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: [OptionInfo; 2] = [option("records", "100", "how many"), option("theta", "0.99", "skew")];
+
+    #[test]
+    fn the_nearest_name_is_offered_and_a_far_one_is_not() {
+        assert_eq!(nearest("reccords", ["records", "theta"]), Some("records"));
+        assert_eq!(nearest("MU", ["bplus", "mu"]), Some("mu"));
+        assert_eq!(nearest("zzz", ["records", "theta"]), None);
+    }
+
+    #[test]
+    fn options_are_resolved_and_unknown_ones_refused() {
+        let mut set = Options::default();
+        set.set("theta", "0.5");
+        let all = resolve(&KNOWN, &set).unwrap();
+        assert_eq!((all["records"].as_str(), all["theta"].as_str()), ("100", "0.5"));
+        set.set("thetta", "1");
+        let refused = resolve(&KNOWN, &set).unwrap_err().to_string();
+        assert_eq!(refused, "there is no option 'thetta'; did you mean 'theta'?");
+    }
+
+    #[test]
+    fn options_go_to_those_who_know_them() {
+        let mut set = Options::default();
+        set.set("theta", "0.5");
+        let dealt = deal(&set, &[&KNOWN[..1], &KNOWN[..]]).unwrap();
+        assert_eq!((dealt[0].text("theta"), dealt[1].text("theta")), (None, Some("0.5")));
+        set.set("thta", "1");
+        assert!(deal(&set, &[&KNOWN[..]]).is_err());
+    }
+}

@@ -1,0 +1,141 @@
+//! The one list of indexes and of stores (FTLs): whatever runs in the lab has a line here and nowhere else.
+//!
+//! An entry says how an index is made on a fresh chip and found again on a used one. An index that lives on a
+//! [`PageStore`] builds its store itself, from the same settings, with [`STORES`]; to the lab every index is a function
+//! from a chip to a [`OrderedIndex`].
+
+use crate::error::LabError;
+use crate::names::{self, OptionInfo, option};
+use nandex::ordered::mu::MuTree;
+use nandex::ordered::wandering::WanderingTree;
+use nandex::ordered::{Options, Settings};
+use nandex::{IndexError, Nand, OrderedIndex, PageStore, StoreError};
+
+/// What an index stands on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hosting {
+    /// Raw NAND: the index places its pages itself.
+    Raw,
+    /// Logical pages: an FTL, with a page cache where RAM is left for one.
+    Store,
+}
+
+impl Hosting {
+    /// The name used in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Hosting::Raw => "raw",
+            Hosting::Store => "store",
+        }
+    }
+}
+
+/// Makes an index on a chip, or finds it again.
+pub type OpenIndex = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn OrderedIndex>, IndexError>;
+
+/// Makes a store on a chip, or finds it again.
+pub type OpenStore = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn PageStore>, StoreError>;
+
+/// An index the lab can run.
+#[derive(Clone, Copy, Debug)]
+pub struct IndexEntry {
+    /// Its name on the command line and in results.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub summary: &'static str,
+    /// What it stands on.
+    pub hosting: Hosting,
+    /// Makes an empty index on a chip whose contents do not matter.
+    pub format: OpenIndex,
+    /// Finds the index on a chip that holds one.
+    pub mount: OpenIndex,
+    /// The options it understands; for one on a store, those of its stores and caches too.
+    pub options: &'static [OptionInfo],
+}
+
+/// An FTL the lab can run.
+#[derive(Clone, Copy, Debug)]
+pub struct StoreEntry {
+    /// Its name on the command line and in results.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub summary: &'static str,
+    /// Makes an empty store on a chip whose contents do not matter.
+    pub format: OpenStore,
+    /// Finds the store on a chip that holds one.
+    pub mount: OpenStore,
+    /// The options it understands.
+    pub options: &'static [OptionInfo],
+}
+
+/// Every index.
+pub const INDEXES: &[IndexEntry] = &[
+    IndexEntry {
+        name: "mu",
+        summary: "mu-Tree (Kang et al. 2007): the whole path in one page, one program per update",
+        hosting: Hosting::Raw,
+        format: |nand, settings| Ok(Box::new(MuTree::format_with(nand, settings)?)),
+        mount: |nand, settings| Ok(Box::new(MuTree::mount_with(nand, settings)?)),
+        options: &RAW_OPTIONS,
+    },
+    IndexEntry {
+        name: "wandering",
+        summary: "wandering B+-tree (JFFS3, 2005): every update rewrites the path; journal as an option",
+        hosting: Hosting::Raw,
+        format: |nand, settings| Ok(Box::new(WanderingTree::format_with(nand, settings)?)),
+        mount: |nand, settings| Ok(Box::new(WanderingTree::mount_with(nand, settings)?)),
+        options: &WANDERING_OPTIONS,
+    },
+];
+
+/// Options that every tree on raw NAND takes.
+const RAW_OPTIONS: [OptionInfo; 5] = [
+    option("read_pages", "what the RAM leaves", "pages of the read part of the cache"),
+    option("write_pages", "0, or half of them when syncs suffice", "pages of the write part of the cache"),
+    option("victim", "greedy", "which block is collected: greedy, cost-benefit"),
+    option("collect_at_blocks", "2", "collect garbage while at most this many blocks are free"),
+    option("checkpoint_blocks", "16", "blocks filled between two checkpoints"),
+];
+
+const WANDERING_OPTIONS: [OptionInfo; 6] = [
+    RAW_OPTIONS[0],
+    RAW_OPTIONS[1],
+    RAW_OPTIONS[2],
+    RAW_OPTIONS[3],
+    RAW_OPTIONS[4],
+    option(
+        "journal",
+        "0",
+        "leaves that may move before the nodes above them are written (JFFS3's journal tree)",
+    ),
+];
+
+/// Every store.
+pub const STORES: &[StoreEntry] = &[];
+
+/// The index of this name.
+pub fn index(name: &str) -> Result<&'static IndexEntry, LabError> {
+    names::find("index", name, INDEXES, |e| e.name)
+}
+
+/// The store of this name.
+pub fn store(name: &str) -> Result<&'static StoreEntry, LabError> {
+    names::find("store", name, STORES, |e| e.name)
+}
+
+impl IndexEntry {
+    /// What it stands on with these options: "raw", or the values of its options `ftl` and `cache`, joined by "+".
+    pub fn storage(&self, options: &Options) -> String {
+        if self.hosting == Hosting::Raw {
+            return String::from("raw");
+        }
+        let parts = self.options.iter().filter(|o| matches!(o.name, "ftl" | "cache"));
+        let names: Vec<&str> = parts.map(|o| options.text(o.name).unwrap_or(o.default)).collect();
+        names.join("+")
+    }
+
+    /// Refuses options that this index does not understand.
+    pub fn check_options(&self, options: &Options) -> Result<(), LabError> {
+        names::resolve(self.options, options).map(drop)
+    }
+}

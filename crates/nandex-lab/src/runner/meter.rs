@@ -1,0 +1,153 @@
+//! From the chip's counters to the figures of a phase: costs by kind and by cause, a timeline, amplification.
+
+use crate::results::{CauseCounts, Costs, Phase, Sample};
+use crate::workload::{OpKind, PhaseOps};
+use nandex::nand::Cause;
+use nandex::nand::sim::{Counters, SimChip};
+use nandex::ordered::{IndexStats, OrderedIndex};
+use std::collections::BTreeMap;
+
+/// Samples of the accumulated flash time in a phase, at most.
+pub(super) const TIMELINE_SAMPLES: usize = 300;
+
+/// What the chip had done at some moment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reading {
+    counters: Counters,
+    time_ns: u64,
+    energy_pj: u64,
+}
+
+impl Reading {
+    fn of(chip: &SimChip) -> Reading {
+        Reading { counters: chip.counters(), time_ns: chip.time().0, energy_pj: chip.energy_pj() }
+    }
+}
+
+/// Turns differences of the chip's counters into the figures of phases.
+pub(super) struct Meter {
+    page_bytes: u64,
+    entry_bytes: u64,
+    /// The chip after the last operation.
+    last: Reading,
+    /// The chip and the index when the phase began.
+    start: Reading,
+    start_stats: IndexStats,
+    kinds: BTreeMap<&'static str, Costs>,
+    cpu_ns: u64,
+    records_written: u64,
+    operations: u64,
+    sample_every: u64,
+    timeline: Vec<Sample>,
+}
+
+impl Meter {
+    /// Counts from the chip's present state on, records of so many bytes.
+    pub(super) fn new(chip: &SimChip, entry_bytes: u64) -> Meter {
+        let now = Reading::of(chip);
+        Meter {
+            page_bytes: chip.part().geometry.page_bytes.into(),
+            entry_bytes,
+            last: now,
+            start: now,
+            start_stats: IndexStats::default(),
+            kinds: BTreeMap::new(),
+            cpu_ns: 0,
+            records_written: 0,
+            operations: 0,
+            sample_every: 1,
+            timeline: Vec::new(),
+        }
+    }
+
+    /// Begins a phase of so many operations.
+    pub(super) fn start_phase(&mut self, operations: usize, index: &dyn OrderedIndex) {
+        self.start = self.last;
+        self.start_stats = index.stats();
+        self.kinds.clear();
+        self.timeline.clear();
+        (self.cpu_ns, self.records_written, self.operations) = (0, 0, 0);
+        self.sample_every = operations.div_ceil(TIMELINE_SAMPLES).max(1) as u64;
+    }
+
+    /// Books an operation just done: all the chip did since the last one.
+    pub(super) fn book(&mut self, kind: OpKind, chip: &SimChip, cpu_ns: u64) {
+        let now = Reading::of(chip);
+        let done = now.counters.since(&self.last.counters);
+        let flash_time_ns = now.time_ns - self.last.time_ns;
+        let costs = self.kinds.entry(kind.name()).or_default();
+        costs.operations += 1;
+        costs.page_reads += done.page_reads_total();
+        costs.page_programs += done.page_programs_total();
+        costs.block_erases += done.block_erases_total();
+        costs.flash_time_ns += flash_time_ns;
+        costs.flash_time_max_ns = costs.flash_time_max_ns.max(flash_time_ns);
+        self.cpu_ns += cpu_ns;
+        self.records_written += u64::from(kind.changes());
+        self.last = now;
+        // A sync costs, but does nothing that costs could be shared out over.
+        self.operations += u64::from(kind != OpKind::Sync);
+        if self.operations.is_multiple_of(self.sample_every) {
+            self.sample();
+        }
+    }
+
+    fn sample(&mut self) {
+        if self.operations == 0 {
+            return;
+        }
+        let now =
+            Sample { operations: self.operations, flash_time_ns: self.last.time_ns - self.start.time_ns };
+        match self.timeline.last_mut() {
+            Some(last) if last.operations == now.operations => *last = now,
+            _ => self.timeline.push(now),
+        }
+    }
+
+    /// The figures of the phase.
+    pub(super) fn end_phase(&mut self, phase: &PhaseOps, index: &dyn OrderedIndex) -> Phase {
+        self.sample();
+        let stats = index.stats();
+        let done = self.last.counters.since(&self.start.counters);
+        let mut total = self.kinds.values().fold(Costs::default(), |sum, costs| sum.plus(costs));
+        total.operations = self.operations;
+        let written = self.records_written * self.entry_bytes;
+        let programmed = total.page_programs * self.page_bytes;
+        Phase {
+            name: phase.name.clone(),
+            measured: phase.measured,
+            kinds: std::mem::take(&mut self.kinds),
+            causes: by_cause(&done),
+            total,
+            write_amplification: ratio(programmed, written),
+            cpu_ns: self.cpu_ns,
+            energy_nj: (self.last.energy_pj - self.start.energy_pj) / 1000,
+            cache_hits: since(stats.cache_hits, self.start_stats.cache_hits),
+            cache_misses: since(stats.cache_misses, self.start_stats.cache_misses),
+            collections: since(stats.collections, self.start_stats.collections),
+            timeline: std::mem::take(&mut self.timeline),
+        }
+    }
+}
+
+/// The growth of a counter that an index keeps.
+fn since(now: u64, then: u64) -> u64 {
+    assert!(now >= then, "a counter of the index fell from {then} to {now}");
+    now - then
+}
+
+/// A quotient, 0 where there is nothing to divide by.
+pub(super) fn ratio(numerator: u64, denominator: u64) -> f64 {
+    if denominator == 0 { 0.0 } else { numerator as f64 / denominator as f64 }
+}
+
+/// The causes that did anything.
+fn by_cause(counters: &Counters) -> BTreeMap<&'static str, CauseCounts> {
+    let counts = |cause: &Cause| CauseCounts {
+        page_reads: counters.page_reads[*cause as usize],
+        page_programs: counters.page_programs[*cause as usize],
+        block_erases: counters.block_erases[*cause as usize],
+    };
+    let all = Cause::COUNTED.iter().map(|cause| (cause.name(), counts(cause)));
+    all.filter(|(_, counts)| *counts != CauseCounts::default()).collect()
+}

@@ -1,0 +1,137 @@
+//! One index on one simulated chip over one workload: what every operation cost, and whether every answer was right.
+//!
+//! The chip is shared by the index and the runner, which reads its counters after every call: the difference is the cost of
+//! the operation, the garbage collections and evictions it had to wait for included. Formatting is not counted.
+//!
+//! Every answer is compared with a [`Model`](crate::model::Model) unless told not to; the first wrong one ends the run, as
+//! does the first error of the index. What was measured until then is kept, and [`Run::error`] says where it stopped.
+//!
+//! Processor time is the wall time spent in the index less the time spent in the simulated chip: what index, FTL and cache
+//! compute. It is the only figure that differs from one run to the next.
+
+mod chip;
+mod meter;
+mod session;
+#[cfg(test)]
+mod tests;
+
+use crate::error::LabError;
+use crate::keys::KeyTable;
+use crate::registry::IndexEntry;
+use crate::results::Run;
+use crate::workload::Workload;
+use nandex::nand::Part;
+use nandex::ordered::Settings;
+use session::Session;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A workload made ready for trees with keys of one width; all runs share it.
+#[derive(Clone, Debug)]
+pub struct Prepared<'a> {
+    workload: &'a Workload,
+    keys: KeyTable,
+    /// The slot of every operation's key, by phase.
+    slots: Vec<Vec<u32>>,
+}
+
+impl<'a> Prepared<'a> {
+    /// Looks through the workload once and ranks its keys.
+    pub fn new(workload: &'a Workload, key_bytes: u8) -> Result<Prepared<'a>, LabError> {
+        let keys = KeyTable::new(workload, key_bytes)?;
+        let slots = workload.phases.iter().map(|p| p.ops.iter().map(|op| keys.slot(op)).collect());
+        Ok(Prepared { workload, slots: slots.collect(), keys })
+    }
+
+    /// The workload.
+    pub fn workload(&self) -> &'a Workload {
+        self.workload
+    }
+
+    /// Its keys.
+    pub fn keys(&self) -> &KeyTable {
+        &self.keys
+    }
+}
+
+/// How a run is carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunOptions {
+    /// Compare every answer with the model.
+    pub verify: bool,
+    /// Walk the index at the end and check its invariants (neither counted nor timed).
+    pub check: bool,
+    /// Measure processor time. Two looks at the clock for each page touched make a run somewhat slower.
+    pub cpu_time: bool,
+    /// Sync after so many insertions, removals and updates; never unasked when absent.
+    pub sync_every: Option<u64>,
+}
+
+impl Default for RunOptions {
+    fn default() -> RunOptions {
+        RunOptions { verify: true, check: true, cpu_time: true, sync_every: None }
+    }
+}
+
+/// One run to do.
+#[derive(Clone, Debug)]
+pub struct Job<'a> {
+    /// The index.
+    pub index: &'a IndexEntry,
+    /// The chip.
+    pub part: &'a Part,
+    /// The workload.
+    pub prepared: &'a Prepared<'a>,
+    /// Record sizes, RAM, durability, options of the index.
+    pub settings: Settings,
+    /// How to carry it out.
+    pub options: RunOptions,
+}
+
+/// Shared between the runs and whoever waits for them: cancels them, and tells how far they are.
+#[derive(Debug, Default)]
+pub struct Control {
+    cancelled: AtomicBool,
+    done: AtomicU64,
+}
+
+impl Control {
+    /// Makes every run stop before its next operation. Safe to call from a signal's thread.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the runs are to stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Operations done by all runs so far; those that a run will not do because it failed count as done.
+    pub fn done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    fn add_done(&self, operations: u64) {
+        self.done.fetch_add(operations, Ordering::Relaxed);
+    }
+}
+
+/// Does one run. A failure is told in [`Run::error`], next to what was measured before it.
+pub fn run(job: &Job<'_>, control: &Control) -> Run {
+    let workload = job.prepared.workload;
+    let mut result = Run {
+        index: job.index.name.to_string(),
+        storage: job.index.storage(&job.settings.options),
+        seed: workload.seed,
+        ..Run::default()
+    };
+    let mut done = 0;
+    let outcome = Session::open(job, control).and_then(|mut session| {
+        let outcome = session.run_phases(&mut result);
+        done = session.reported();
+        session.finish(&mut result);
+        outcome.and_then(|()| session.check(result.ram_bytes))
+    });
+    result.error = outcome.err();
+    control.add_done(workload.operations() - done);
+    result
+}

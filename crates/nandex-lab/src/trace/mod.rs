@@ -1,0 +1,212 @@
+//! Traces: recorded operations of real index trees, read from files.
+//!
+//! Two forms, both plain or compressed with zstd (known by its magic number): OPS1, the binary form ([`ops1`]), and a
+//! text form ([`text`]). A name ending in `.ops` (before `.zst`) is OPS1; of other files the first byte decides.
+//!
+//! A trace may have a second file with the contents before it began: `NAME.init.ops` beside `NAME.ops`, each plain or
+//! `.zst`. It is found by its name and becomes an unmeasured phase "init".
+//!
+//! Decompression is by the `zstd` crate, the reference implementation: it reads the long windows these files are
+//! packed with, is several times faster than the pure-Rust decoder, and can also pack well, which cutting needs.
+
+mod cut;
+pub mod ops1;
+mod summary;
+pub mod text;
+
+pub use cut::cut;
+pub use summary::{TraceSummary, TreeSummary};
+
+use crate::error::LabError;
+use crate::workload::{Op, OpKind, PhaseOps, Workload};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+/// What a recorded operation was, as the trace tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum RecordKind {
+    /// A look-up that found its key.
+    Hit = 0,
+    /// A look-up whose key was absent.
+    Miss = 1,
+    /// An insertion of an absent key.
+    Insert = 2,
+    /// A deletion of a present key.
+    Delete = 3,
+    /// An update of a present key.
+    Modify = 4,
+    /// A range search of `count` keys.
+    Range = 5,
+    /// A look-up of which the trace does not say whether it found its key (text form only).
+    Get = 6,
+    /// A durability barrier (text form only).
+    Sync = 7,
+}
+
+/// One recorded operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// What it was.
+    pub kind: RecordKind,
+    /// The index it addressed; 0 where there is one.
+    pub tree: u8,
+    /// Notes of the capture; their meaning depends on the trace.
+    pub flags: u16,
+    /// Keys scanned by a range search; 1 otherwise.
+    pub count: u32,
+    /// The key; the start of a range.
+    pub key: u64,
+}
+
+/// How a trace is to be read.
+#[derive(Clone, Debug, Default)]
+pub struct TraceOptions {
+    /// The file of the contents before the trace; without it, the one beside the trace if there is one.
+    pub init: Option<PathBuf>,
+    /// Refuse a record that contradicts those before it: an insertion of a present key, a hit of an absent one, ...
+    pub strict: bool,
+    /// Read only so many operations.
+    pub operations: Option<u64>,
+    /// Bit 0 of a range's flags means that it runs downwards (true of the OLTP-A and OLAP-B captures).
+    pub descending_flag: bool,
+}
+
+/// A trace in memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// The file's name without its folder and extensions.
+    pub name: String,
+    /// The contents before it, as insertions.
+    pub init: Vec<Record>,
+    /// The operations.
+    pub records: Vec<Record>,
+}
+
+impl Trace {
+    /// Reads a trace, and its initial contents where there are any.
+    pub fn read(path: &Path, options: &TraceOptions) -> Result<Trace, LabError> {
+        let init_path = options.init.clone().or_else(|| init_beside(path));
+        let init = match &init_path {
+            Some(init) => read_records(init, None)?,
+            None => Vec::new(),
+        };
+        let trace = Trace { name: stem(path), init, records: read_records(path, options.operations)? };
+        if options.strict {
+            summary::check(&trace).map_err(|(in_init, number, reason)| LabError::Trace {
+                file: if in_init { init_path.as_deref().unwrap_or(path) } else { path }.display().to_string(),
+                place: Some(format!("operation {number}")),
+                reason,
+            })?;
+        }
+        Ok(trace)
+    }
+
+    /// Counts of the trace, the paper's way of counting among them.
+    pub fn summary(&self) -> TraceSummary {
+        TraceSummary::of(self)
+    }
+
+    /// The trace as a workload: an unmeasured phase of initial contents, if any, and a measured one.
+    pub fn workload(&self, options: &TraceOptions) -> Workload {
+        let ops = |records: &[Record]| records.iter().map(|r| r.op(options.descending_flag)).collect();
+        let mut phases = Vec::new();
+        if !self.init.is_empty() {
+            phases.push(PhaseOps::unmeasured("init", ops(&self.init)));
+        }
+        phases.push(PhaseOps::measured("trace", ops(&self.records)));
+        let mut used = BTreeMap::new();
+        if let Some(n) = options.operations {
+            used.insert("operations".to_string(), n.to_string());
+        }
+        Workload { name: self.name.clone(), seed: 0, options: used, phases }
+    }
+}
+
+impl Record {
+    /// What the index is asked to do.
+    pub fn op(&self, descending_flag: bool) -> Op {
+        let kind = match self.kind {
+            RecordKind::Hit | RecordKind::Miss | RecordKind::Get => OpKind::Get,
+            RecordKind::Insert => OpKind::Insert,
+            RecordKind::Delete => OpKind::Remove,
+            RecordKind::Modify => OpKind::Update,
+            RecordKind::Range if descending_flag && self.flags & 1 == 1 => OpKind::RangeDown,
+            RecordKind::Range => OpKind::Range,
+            RecordKind::Sync => OpKind::Sync,
+        };
+        Op { kind, tree: self.tree, count: self.count, key: self.key }
+    }
+}
+
+/// The file's name without folder, `.zst`, `.ops`, `.txt` and `.init`.
+fn stem(path: &Path) -> String {
+    let name = path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    let without = |name: &str, end: &str| name.strip_suffix(end).unwrap_or(name).to_string();
+    [".zst", ".ops", ".txt", ".init"].iter().fold(name, |name, end| without(&name, end))
+}
+
+/// `DIR/NAME.init.EXT` for `DIR/NAME.EXT`, plain or compressed, if there is such a file.
+fn init_beside(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let plain = name.strip_suffix(".zst").unwrap_or(name);
+    let (base, extension) = plain.rsplit_once('.')?;
+    [".zst", ""]
+        .iter()
+        .map(|packed| path.with_file_name(format!("{base}.init.{extension}{packed}")))
+        .find(|beside| beside.is_file())
+}
+
+fn is_ops1_name(path: &Path) -> bool {
+    let name = path.to_string_lossy();
+    name.strip_suffix(".zst").unwrap_or(&name).ends_with(".ops")
+}
+
+/// Opens a file, unpacking it when it begins with the magic number of zstd.
+fn open(path: &Path) -> Result<Box<dyn BufRead>, LabError> {
+    let failed = |error| LabError::io(path.display(), error);
+    let mut file = BufReader::new(File::open(path).map_err(failed)?);
+    if file.fill_buf().map_err(failed)?.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+        let unpacked = zstd::stream::read::Decoder::with_buffer(file).map_err(failed)?;
+        return Ok(Box::new(BufReader::with_capacity(1 << 16, unpacked)));
+    }
+    Ok(Box::new(file))
+}
+
+fn read_records(path: &Path, limit: Option<u64>) -> Result<Vec<Record>, LabError> {
+    let mut input = open(path)?;
+    let damaged = |place: Option<String>, reason: String| LabError::Trace {
+        file: path.display().to_string(),
+        place,
+        reason,
+    };
+    let limit = limit.unwrap_or(u64::MAX);
+    let is_ops1 = is_ops1_name(path)
+        || input.fill_buf().map_err(|e| damaged(None, e.to_string()))?.first().is_some_and(|&b| b < b'\t');
+    if is_ops1 {
+        let mut reader = ops1::Reader::new(input);
+        let read = reader.by_ref().take(limit.min(usize::MAX as u64) as usize).collect::<Result<_, _>>();
+        read.map_err(|reason| damaged(Some(reader.place()), reason))
+    } else {
+        text::read(input, limit).map_err(|(line, reason)| damaged(Some(format!("line {line}")), reason))
+    }
+}
+
+/// Reads until `buffer` is full or the input ends; returns the bytes read.
+fn read_full(input: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match input.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests;

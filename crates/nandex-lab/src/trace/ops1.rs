@@ -1,0 +1,118 @@
+//! OPS1: a bare sequence of 16-byte little-endian records, no header.
+//!
+//! | offset | type | field |
+//! |---|---|---|
+//! | 0 | u8 | operation: 0 hit, 1 miss, 2 insert, 3 delete, 4 modify, 5 range |
+//! | 1 | u8 | which index |
+//! | 2 | u16 | flags, their meaning depends on the trace |
+//! | 4 | u32 | keys scanned by a range, at least 1; 1 otherwise |
+//! | 8 | u64 | key |
+
+use super::{Record, RecordKind, read_full};
+use crate::error::LabError;
+use nandex::codec::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
+use std::fs::File;
+use std::io::{BufWriter, Read, Write};
+use std::path::Path;
+
+/// Bytes of a record.
+pub const RECORD_BYTES: usize = 16;
+
+/// Reads records one after the other; after the first bad one it ends.
+#[derive(Debug)]
+pub struct Reader<R> {
+    input: R,
+    read: u64,
+    ended: bool,
+}
+
+impl<R: Read> Reader<R> {
+    /// A reader of plain (already unpacked) records.
+    pub fn new(input: R) -> Reader<R> {
+        Reader { input, read: 0, ended: false }
+    }
+
+    /// Where the last record read stands; records are numbered from 1.
+    pub fn place(&self) -> String {
+        let number = self.read.max(1);
+        format!("record {number} (byte {})", (number - 1) * RECORD_BYTES as u64)
+    }
+
+    fn next_record(&mut self) -> Result<Option<Record>, String> {
+        let mut bytes = [0; RECORD_BYTES];
+        self.read += 1;
+        match read_full(&mut self.input, &mut bytes).map_err(|e| format!("cannot be read: {e}"))? {
+            0 => {
+                self.read -= 1;
+                Ok(None)
+            }
+            RECORD_BYTES => decode(&bytes).map(Some),
+            got => Err(format!("is cut off after {got} of {RECORD_BYTES} bytes")),
+        }
+    }
+}
+
+impl<R: Read> Iterator for Reader<R> {
+    type Item = Result<Record, String>;
+
+    fn next(&mut self) -> Option<Result<Record, String>> {
+        if self.ended {
+            return None;
+        }
+        let record = self.next_record().transpose();
+        self.ended = !matches!(record, Some(Ok(_)));
+        record
+    }
+}
+
+/// The record in 16 bytes, or what is wrong with it.
+pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Result<Record, String> {
+    let kind = match bytes[0] {
+        0 => RecordKind::Hit,
+        1 => RecordKind::Miss,
+        2 => RecordKind::Insert,
+        3 => RecordKind::Delete,
+        4 => RecordKind::Modify,
+        5 => RecordKind::Range,
+        unknown => return Err(format!("has the unknown operation {unknown}; known are 0 to 5")),
+    };
+    let count = get_u32(bytes, 4);
+    if count == 0 {
+        return Err(String::from("has a count of 0"));
+    }
+    Ok(Record { kind, tree: bytes[1], flags: get_u16(bytes, 2), count, key: get_u64(bytes, 8) })
+}
+
+/// The 16 bytes of a record. A look-up of unknown outcome and a sync have no code in OPS1.
+pub fn encode(record: &Record) -> Option<[u8; RECORD_BYTES]> {
+    if matches!(record.kind, RecordKind::Get | RecordKind::Sync) {
+        return None;
+    }
+    let mut bytes = [0; RECORD_BYTES];
+    bytes[0] = record.kind as u8;
+    bytes[1] = record.tree;
+    put_u16(&mut bytes, 2, record.flags);
+    put_u32(&mut bytes, 4, record.count);
+    put_u64(&mut bytes, 8, record.key);
+    Some(bytes)
+}
+
+/// Writes records, packed with zstd (level 19) when the name ends in `.zst`.
+pub fn write(path: &Path, records: &[Record]) -> Result<(), LabError> {
+    let failed = |error| LabError::io(path.display(), error);
+    let mut bytes = Vec::with_capacity(records.len() * RECORD_BYTES);
+    for (i, record) in records.iter().enumerate() {
+        bytes.extend_from_slice(&encode(record).ok_or_else(|| LabError::Trace {
+            file: path.display().to_string(),
+            place: Some(format!("record {}", i + 1)),
+            reason: format!("{:?} has no code in OPS1", record.kind),
+        })?);
+    }
+    let mut file = BufWriter::new(File::create(path).map_err(failed)?);
+    if path.extension().is_some_and(|e| e == "zst") {
+        zstd::stream::copy_encode(&bytes[..], &mut file, 19).map_err(failed)?;
+    } else {
+        file.write_all(&bytes).map_err(failed)?;
+    }
+    file.flush().map_err(failed)
+}

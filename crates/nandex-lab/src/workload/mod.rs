@@ -1,0 +1,394 @@
+//! Workloads: operations on abstract keys in named phases, each made from a seed alone.
+//!
+//! A workload is plain data: the operations of every phase, 16 bytes each. It is made once and read by all runs, and
+//! because it is finite and known it can be looked through before a run, which ranking keys needs.
+//!
+//! The same entry, options and seed give the same operations on every machine: random numbers come from
+//! [`nandex::rng::Rng`], shares are whole numbers, and the little floating point there is (the weights of the zipfian
+//! distribution) uses nothing but `+ - * /`, which IEEE 754 defines to the last bit.
+
+use crate::error::LabError;
+use crate::names::{self, OptionInfo};
+use nandex::ordered::Options;
+use nandex::rng::{Rng, split_mix};
+use std::collections::BTreeMap;
+
+mod ascending;
+mod mix;
+mod mu;
+mod pick;
+mod sequence;
+mod ycsb;
+mod zipf;
+
+pub use pick::Picker;
+pub use zipf::Zipf;
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum OpKind {
+    /// Looks a key up, present or not.
+    Get,
+    /// Inserts a record whose key is absent (a present key gets the new value).
+    Insert,
+    /// Removes a key.
+    Remove,
+    /// Gives a present key a new value.
+    Update,
+    /// Visits `count` records from the key upwards.
+    Range,
+    /// Visits `count` records from the key downwards.
+    RangeDown,
+    /// Makes everything before durable; key and count mean nothing.
+    Sync,
+}
+
+impl OpKind {
+    /// The name used in results; both directions of a range are one kind there.
+    pub const fn name(self) -> &'static str {
+        match self {
+            OpKind::Get => "get",
+            OpKind::Insert => "insert",
+            OpKind::Remove => "remove",
+            OpKind::Update => "update",
+            OpKind::Range | OpKind::RangeDown => "range",
+            OpKind::Sync => "sync",
+        }
+    }
+
+    /// Whether it changes what the index holds.
+    pub const fn changes(self) -> bool {
+        matches!(self, OpKind::Insert | OpKind::Remove | OpKind::Update)
+    }
+}
+
+/// One operation on an abstract key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Op {
+    /// What it does.
+    pub kind: OpKind,
+    /// Which index it addresses, in a trace of several; 0 otherwise.
+    pub tree: u8,
+    /// Records a range visits; 1 otherwise.
+    pub count: u32,
+    /// The key, before it is cut to the width of the tree's keys.
+    pub key: u64,
+}
+
+impl Op {
+    /// An operation on one key of tree 0.
+    pub const fn new(kind: OpKind, key: u64) -> Op {
+        Op { kind, tree: 0, count: 1, key }
+    }
+
+    /// A range upwards in tree 0.
+    pub const fn range(key: u64, count: u32) -> Op {
+        Op { kind: OpKind::Range, tree: 0, count, key }
+    }
+}
+
+/// A stretch of a workload with figures of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PhaseOps {
+    /// Its name in results.
+    pub name: String,
+    /// Whether it counts in totals; a load usually does not.
+    pub measured: bool,
+    /// Its operations in order.
+    pub ops: Vec<Op>,
+}
+
+impl PhaseOps {
+    /// A phase that counts.
+    pub fn measured(name: &str, ops: Vec<Op>) -> PhaseOps {
+        PhaseOps { name: name.to_string(), measured: true, ops }
+    }
+
+    /// A phase that prepares the ground.
+    pub fn unmeasured(name: &str, ops: Vec<Op>) -> PhaseOps {
+        PhaseOps { name: name.to_string(), measured: false, ops }
+    }
+}
+
+/// Operations in phases, and where they came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// Name of the generator or of the trace file.
+    pub name: String,
+    /// The seed it was made from; 0 for a trace.
+    pub seed: u64,
+    /// Every option with the value used.
+    pub options: BTreeMap<String, String>,
+    /// The phases in the order they run.
+    pub phases: Vec<PhaseOps>,
+}
+
+impl Workload {
+    /// Operations in all phases.
+    pub fn operations(&self) -> u64 {
+        self.phases.iter().map(|p| p.ops.len() as u64).sum()
+    }
+
+    /// Every operation in order.
+    pub fn ops(&self) -> impl Iterator<Item = &Op> {
+        self.phases.iter().flat_map(|p| &p.ops)
+    }
+}
+
+/// A generator of workloads.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkloadEntry {
+    /// Its name on the command line and in results.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub summary: &'static str,
+    /// Its options with their defaults.
+    pub options: &'static [OptionInfo],
+    /// Makes the phases.
+    generate: fn(&Parameters) -> Result<Vec<PhaseOps>, LabError>,
+}
+
+impl WorkloadEntry {
+    /// Makes the workload of this seed with these options; an unknown option is refused with the nearest.
+    pub fn build(&self, seed: u64, set: &Options) -> Result<Workload, LabError> {
+        let options = names::resolve(self.options, set)?;
+        let parameters = Parameters { seed, options };
+        let phases = (self.generate)(&parameters)?;
+        Ok(Workload { name: self.name.to_string(), seed, options: parameters.options, phases })
+    }
+}
+
+/// Every generator.
+pub const WORKLOADS: &[WorkloadEntry] = &[
+    mu::ENTRY,
+    sequence::ENTRY,
+    ycsb::A,
+    ycsb::B,
+    ycsb::C,
+    ycsb::D,
+    ycsb::E,
+    ycsb::F,
+    mix::UNIFORM,
+    mix::ZIPFIAN,
+    mix::HOT_COLD,
+    ascending::ENTRY,
+];
+
+/// The generator of this name.
+pub fn workload(name: &str) -> Result<&'static WorkloadEntry, LabError> {
+    names::find("workload", name, WORKLOADS, |e| e.name)
+}
+
+/// A seed and every option of a generator.
+#[derive(Clone, Debug)]
+pub struct Parameters {
+    seed: u64,
+    options: BTreeMap<String, String>,
+}
+
+impl Parameters {
+    /// A generator of random numbers for one purpose, so that more of one kind of numbers does not shift another.
+    fn rng(&self, purpose: u64) -> Rng {
+        Rng::new(self.seed ^ split_mix(purpose))
+    }
+
+    /// The keys of the workload's records.
+    fn keys(&self) -> Keys {
+        Keys { base: self.rng(0).next_u64() }
+    }
+
+    fn text(&self, name: &'static str) -> &str {
+        self.options.get(name).map_or("", String::as_str)
+    }
+
+    /// A whole number; `_` may separate its digits.
+    fn number(&self, name: &'static str) -> Result<u64, LabError> {
+        let text = self.text(name);
+        text.replace('_', "").parse().map_err(|_| LabError::bad_option(name, text, "is no whole number"))
+    }
+
+    /// A whole number within bounds.
+    fn number_in(&self, name: &'static str, low: u64, high: u64) -> Result<u64, LabError> {
+        let number = self.number(name)?;
+        if (low..=high).contains(&number) {
+            return Ok(number);
+        }
+        Err(LabError::bad_option(name, self.text(name), format!("is not between {low} and {high}")))
+    }
+
+    /// A decimal number within bounds.
+    fn decimal_in(&self, name: &'static str, low: f64, high: f64) -> Result<f64, LabError> {
+        let text = self.text(name);
+        let number: f64 = text.parse().map_err(|_| LabError::bad_option(name, text, "is no number"))?;
+        if (low..=high).contains(&number) {
+            return Ok(number);
+        }
+        Err(LabError::bad_option(name, text, format!("is not between {low} and {high}")))
+    }
+
+    /// One of some words.
+    fn choice(&self, name: &'static str, words: &[&'static str]) -> Result<&'static str, LabError> {
+        let text = self.text(name);
+        words
+            .iter()
+            .find(|w| **w == text)
+            .copied()
+            .ok_or_else(|| LabError::bad_option(name, text, format!("is none of {}", words.join(", "))))
+    }
+}
+
+/// Random 64-bit keys by record number, each different: a bijection of the number.
+#[derive(Clone, Copy, Debug)]
+struct Keys {
+    base: u64,
+}
+
+impl Keys {
+    fn key(self, record: u64) -> u64 {
+        split_mix(self.base.wrapping_add(record))
+    }
+}
+
+/// Records at most, in one workload: a slot in the runner's model is numbered with 32 bits.
+const RECORDS_MAX: u64 = 1 << 30;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn build(name: &str, seed: u64, set: &[(&str, &str)]) -> Workload {
+        let mut options = Options::default();
+        set.iter().for_each(|(k, v)| options.set(k, v));
+        workload(name).unwrap().build(seed, &options).unwrap()
+    }
+
+    /// Small sizes of every generator.
+    fn small(entry: &WorkloadEntry, seed: u64) -> Workload {
+        build(entry.name, seed, &[("records", "500"), ("operations", "400")])
+    }
+
+    /// A checksum over every byte that a run would see.
+    fn fingerprint(workload: &Workload) -> u32 {
+        let mut bytes = Vec::new();
+        for phase in &workload.phases {
+            bytes.extend_from_slice(phase.name.as_bytes());
+            for op in &phase.ops {
+                bytes.extend_from_slice(&[op.kind as u8, op.tree]);
+                bytes.extend_from_slice(&op.count.to_le_bytes());
+                bytes.extend_from_slice(&op.key.to_le_bytes());
+            }
+        }
+        nandex::codec::crc32(&[&bytes])
+    }
+
+    #[test]
+    fn a_seed_fixes_every_byte_on_every_machine() {
+        // Recorded once; a difference means that published figures can no longer be repeated.
+        let recorded = [
+            ("mu", 0x916f_2004),
+            ("rs", 0xcb7c_6b0a),
+            ("ycsb-a", 0x3dc5_28d5),
+            ("ycsb-b", 0x3a8a_8208),
+            ("ycsb-c", 0x8db1_0343),
+            ("ycsb-d", 0x4302_6ff9),
+            ("ycsb-e", 0x195b_3e9c),
+            ("ycsb-f", 0x175a_4141),
+            ("uniform", 0xb9d0_23c1),
+            ("zipfian", 0x5492_4fe8),
+            ("hot-cold", 0x4784_d530),
+            ("ascending", 0x8916_4563),
+        ];
+        let now: Vec<(&str, u32)> = WORKLOADS.iter().map(|e| (e.name, fingerprint(&small(e, 7)))).collect();
+        assert_eq!(now, recorded);
+    }
+
+    #[test]
+    fn another_seed_is_another_workload() {
+        for entry in WORKLOADS {
+            assert_eq!(small(entry, 1), small(entry, 1));
+            assert_ne!(small(entry, 1).phases, small(entry, 2).phases, "{}", entry.name);
+        }
+    }
+
+    #[test]
+    fn every_operation_means_what_it_says() {
+        for entry in WORKLOADS {
+            let mut present = BTreeSet::new();
+            for op in small(entry, 3).ops() {
+                match op.kind {
+                    OpKind::Insert => assert!(present.insert(op.key), "{}: {op:?}", entry.name),
+                    OpKind::Remove => assert!(present.remove(&op.key), "{}: {op:?}", entry.name),
+                    OpKind::Sync => {}
+                    _ => assert!(present.contains(&op.key) && op.count > 0, "{}: {op:?}", entry.name),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_microbenchmark_has_the_papers_sizes() {
+        let w = build("mu", 1, &[]);
+        let sizes: Vec<_> = w.phases.iter().map(|p| (p.name.as_str(), p.measured, p.ops.len())).collect();
+        let tens = 10_000;
+        assert_eq!(sizes[0], ("load", false, 1_000_000));
+        assert_eq!(
+            sizes[1..],
+            [("retrievals", true, tens), ("deletions", true, tens), ("insertions", true, tens)]
+        );
+        let loaded: BTreeSet<u64> = w.phases[0].ops.iter().map(|o| o.key).collect();
+        assert_eq!(loaded.len(), 1_000_000);
+        assert!(w.phases[3].ops.iter().all(|o| !loaded.contains(&o.key)));
+    }
+
+    #[test]
+    fn the_sequence_ratio_is_the_share_of_ascending_inserts() {
+        let keys = |rs: &str, layout: &str| -> Vec<u64> {
+            let set = [("records", "1000"), ("rs", rs), ("layout", layout)];
+            build("rs", 1, &set).ops().map(|o| o.key).collect()
+        };
+        for layout in ["disjoint", "spread"] {
+            assert!(keys("1", layout).iter().copied().eq(1..=1000));
+            for rs in ["0", "0.25", "0.5"] {
+                let mut all = keys(rs, layout);
+                all.sort_unstable();
+                assert!(all.iter().copied().eq(1..=1000), "{rs} {layout}");
+            }
+        }
+        let lower: Vec<u64> = keys("0.5", "disjoint").into_iter().filter(|&k| k <= 500).collect();
+        assert!(lower.iter().copied().eq(1..=500));
+        assert!(!keys("0", "disjoint").is_sorted());
+    }
+
+    #[test]
+    fn the_mixes_have_the_shares_asked_for() {
+        let share = |w: &Workload, kind| {
+            let run = &w.phases[1].ops;
+            run.iter().filter(|o| o.kind == kind).count() * 100 / run.len()
+        };
+        let set =
+            [("records", "5000"), ("operations", "50000"), ("get", "1"), ("insert", "1"), ("remove", "0")];
+        let w = build("uniform", 1, &[&set[..], &[("update", "2")]].concat());
+        let found = [OpKind::Get, OpKind::Insert, OpKind::Update, OpKind::Remove].map(|k| share(&w, k));
+        assert!(found[0].abs_diff(25) <= 1 && found[1].abs_diff(25) <= 1 && found[2].abs_diff(50) <= 1);
+        assert_eq!(found[3], 0);
+        let f = build("ycsb-f", 1, &[("records", "1000")]);
+        assert!(share(&f, OpKind::Update).abs_diff(33) <= 1);
+    }
+
+    #[test]
+    fn senseless_options_are_refused() {
+        let refuse = |name: &str, set: (&str, &str)| {
+            let mut options = Options::default();
+            options.set(set.0, set.1);
+            workload(name).unwrap().build(1, &options).unwrap_err().to_string()
+        };
+        assert_eq!(refuse("rs", ("rs", "1.5")), "option rs: '1.5' is not between 0 and 1");
+        assert_eq!(refuse("mu", ("records", "many")), "option records: 'many' is no whole number");
+        assert_eq!(refuse("mu", ("recrods", "5")), "there is no option 'recrods'; did you mean 'records'?");
+        assert!(refuse("mu", ("records", "5")).contains("exceeds the 5 records"));
+        let unknown = workload("ycsb_a").unwrap_err().to_string();
+        assert_eq!(unknown, "there is no workload 'ycsb_a'; did you mean 'ycsb-a'?");
+    }
+}

@@ -1,0 +1,69 @@
+//! Garbage collection: the log picks a victim block, the tree moves what lives in it.
+
+use super::Log;
+use crate::check::IndexError;
+use crate::nand::Nand;
+use crate::units::{Pbn, Ppn};
+
+/// A tree whose pages the log may ask to be moved.
+pub trait Relocate<N: Nand> {
+    /// The log the tree lives on.
+    fn log(&mut self) -> &mut Log<N>;
+
+    /// Writes what lives in the page elsewhere, or, when nothing in it can be reached from the root, invalidates it. The
+    /// page is invalid afterwards.
+    fn relocate(&mut self, ppn: Ppn) -> Result<(), IndexError>;
+
+    /// Programs that moving one page takes at most.
+    fn programs_per_move(&self) -> u32;
+}
+
+/// How much an operation needs before it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// Pages it may program.
+    pub pages: u32,
+    /// Blocks that must still be free besides: inserts leave more than removals, so that a full tree can shrink.
+    pub free_blocks: u32,
+}
+
+/// Collects garbage until more than the threshold of blocks is free, or nothing can be gained. `Full` when even `need` is
+/// not met; nothing was changed then but the place of some pages.
+pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexError> {
+    let mut futile_rounds = 0;
+    while tree.log().wants_collection() && futile_rounds < 8 {
+        let before = tree.log().free_pages();
+        if !collect_one(tree)? {
+            break;
+        }
+        futile_rounds = if tree.log().free_pages() > before { 0 } else { futile_rounds + 1 };
+    }
+    let log = tree.log();
+    let kept = need.free_blocks * log.geometry().pages_per_block;
+    if log.free_pages() >= need.pages + kept { Ok(()) } else { Err(IndexError::Full) }
+}
+
+/// Reclaims one block; false when no victim is worth it or its pages have nowhere to go.
+fn collect_one<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<bool, IndexError> {
+    let programs_per_move = tree.programs_per_move();
+    let Some(victim) = tree.log().victim()? else { return Ok(false) };
+    let moves = tree.log().valid_count(victim) * programs_per_move;
+    if moves > tree.log().free_pages() {
+        return Ok(false);
+    }
+    relocate_all(tree, victim)?;
+    tree.log().reclaim(victim)?;
+    Ok(true)
+}
+
+pub(super) fn relocate_all<N: Nand, T: Relocate<N>>(tree: &mut T, victim: Pbn) -> Result<(), IndexError> {
+    let geometry = tree.log().geometry();
+    for page in 0..geometry.pages_per_block {
+        let ppn = geometry.page_at(victim, page);
+        if tree.log().is_valid(ppn) {
+            tree.relocate(ppn)?;
+            assert!(!tree.log().is_valid(ppn), "{ppn} was moved and is still valid");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! The two-part cache of the mu-Tree paper (section 5.3): whole pages, a read part and a write part that share none.
+//!
+//! The read part is an LRU list of pages as they are on the chip. The write part holds pages that have an address but are
+//! not programmed yet, in the order of their addresses, so that it can be programmed whole, in ascending page order.
+//! When a page of it dies, the next page takes over its place and its address.
+
+use super::tag::Tag;
+use crate::cache::lru::LruList;
+use crate::units::Ppn;
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A page as the tree sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Page<'a> {
+    /// What its owner said about it.
+    pub tag: Tag,
+    /// Its data area.
+    pub data: &'a [u8],
+}
+
+pub(super) struct Frame {
+    ppn: Ppn,
+    pub(super) tag: Tag,
+    pub(super) data: Vec<u8>,
+}
+
+impl Frame {
+    pub(super) fn page(&self) -> Page<'_> {
+        Page { tag: self.tag, data: &self.data }
+    }
+}
+
+/// The read part: least recently used page out.
+pub(super) struct ReadPart {
+    frames: Vec<Frame>,
+    places: BTreeMap<Ppn, u32>,
+    order: LruList,
+    unused: Vec<u32>,
+}
+
+impl ReadPart {
+    pub(super) fn new(pages: usize, page_bytes: usize) -> ReadPart {
+        let frame = || Frame { ppn: Ppn(0), tag: Tag::default(), data: vec![0; page_bytes] };
+        ReadPart {
+            frames: (0..pages).map(|_| frame()).collect(),
+            places: BTreeMap::new(),
+            order: LruList::new(pages),
+            unused: (0..pages as u32).rev().collect(),
+        }
+    }
+
+    pub(super) fn pages(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// The frame of a page, which becomes the most recently used.
+    pub(super) fn find(&mut self, ppn: Ppn) -> Option<u32> {
+        let frame = *self.places.get(&ppn)?;
+        self.order.touch(frame);
+        Some(frame)
+    }
+
+    pub(super) fn frame(&self, frame: u32) -> &Frame {
+        &self.frames[frame as usize]
+    }
+
+    /// Gives `ppn` a frame, emptying the least recently used one when none is unused.
+    pub(super) fn admit(&mut self, ppn: Ppn) -> (u32, &mut Frame) {
+        let frame = match (self.unused.pop(), self.order.least()) {
+            (Some(frame), _) => frame,
+            (None, Some(frame)) => {
+                self.order.remove(frame);
+                self.places.remove(&self.frames[frame as usize].ppn);
+                frame
+            }
+            (None, None) => unreachable!("a read part without frames admits nothing"),
+        };
+        self.places.insert(ppn, frame);
+        self.order.push(frame);
+        let entry = &mut self.frames[frame as usize];
+        entry.ppn = ppn;
+        (frame, entry)
+    }
+
+    pub(super) fn remove(&mut self, ppn: Ppn) {
+        if let Some(frame) = self.places.remove(&ppn) {
+            self.order.remove(frame);
+            self.unused.push(frame);
+        }
+    }
+}
+
+/// A page of the write part.
+pub(super) struct Slot {
+    pub(super) ppn: Ppn,
+    pub(super) block_sequence: u32,
+    pub(super) sequence: u64,
+    pub(super) live: bool,
+    pub(super) tag: Tag,
+    pub(super) data: Vec<u8>,
+}
+
+/// The write part: pages that have an address and wait to be programmed, in the order of their addresses.
+pub(super) struct WritePart {
+    pages: usize,
+    page_bytes: usize,
+    pub(super) slots: Vec<Slot>,
+    unused: Vec<Vec<u8>>,
+}
+
+impl WritePart {
+    pub(super) fn new(pages: usize, page_bytes: usize) -> WritePart {
+        WritePart { pages, page_bytes, slots: Vec::new(), unused: Vec::new() }
+    }
+
+    /// Pages it is meant to hold; an operation may exceed them until it ends.
+    pub(super) fn pages(&self) -> usize {
+        self.pages
+    }
+
+    pub(super) fn find(&self, ppn: Ppn) -> Option<&Slot> {
+        self.slots.iter().find(|slot| slot.ppn == ppn && slot.live)
+    }
+
+    pub(super) fn find_mut(&mut self, ppn: Ppn) -> Option<&mut Slot> {
+        self.slots.iter_mut().find(|slot| slot.ppn == ppn)
+    }
+
+    /// The address of a dead page, alive again for the page that takes its place.
+    pub(super) fn revive(&mut self) -> Option<Ppn> {
+        let slot = self.slots.iter_mut().find(|slot| !slot.live)?;
+        slot.live = true;
+        Some(slot.ppn)
+    }
+
+    pub(super) fn push(&mut self, ppn: Ppn, block_sequence: u32) {
+        let data = self.unused.pop().unwrap_or_else(|| vec![0; self.page_bytes]);
+        let tag = Tag::default();
+        self.slots.push(Slot { ppn, block_sequence, sequence: 0, live: true, tag, data });
+    }
+
+    /// Takes every slot out, in the order of their addresses.
+    pub(super) fn take(&mut self) -> Vec<Slot> {
+        core::mem::take(&mut self.slots)
+    }
+
+    /// Takes back the buffers of slots that are programmed.
+    pub(super) fn recycle(&mut self, mut slots: Vec<Slot>) {
+        self.unused.extend(slots.drain(..).map(|slot| slot.data));
+        self.slots = slots;
+    }
+
+    pub(super) fn ram_bytes(&self) -> usize {
+        let buffers = self.unused.len() + self.slots.len();
+        buffers.max(self.pages) * (self.page_bytes + size_of::<Slot>())
+    }
+}

@@ -1,0 +1,418 @@
+//! Checkpoints of the log, and finding its newest state again after a clean or unclean end.
+//!
+//! A checkpoint holds the root, the frontier and the block table. A mount reads the newest one and then:
+//!
+//! 1. If it was written at close (or by the last mount), one read of the block that would have been opened next tells
+//!    whether anything was written since. Nothing was: done.
+//! 2. Otherwise the first page of every block tells which were opened since. Their pages are read in the order they were
+//!    programmed. A page whose checksum fails was torn and is left out; so are the pages of a flush that is not whole.
+//!    The newest page left that holds a root is the root; what follows it belongs to no complete operation.
+//! 3. A block's valid bits come from the checkpoint, or from its last page where it was filled since, or else every page
+//!    counts as valid. That may be too many: whoever moves a page asks first whether it can still be reached
+//!    (mu-Tree, section 5.1).
+//! 4. A checkpoint is written, so that what was torn or dropped is behind it for good.
+//!
+//! No page of a block opened before the mount is programmed again, and every free block is erased before its next use: neither a
+//! torn page nor an interrupted erase has to be told from an erased page.
+
+use super::tag::{self, Place, Tag};
+use super::{Frontier, Log, LogConfig, Root, check_config};
+use crate::check::IndexError;
+use crate::codec::{get_u16, get_u32, get_u64};
+use crate::ftl::blocks::{BlockState, BlockTable};
+use crate::ftl::checkpoint::CheckpointArea;
+use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::units::{Pbn, Ppn};
+use alloc::vec::Vec;
+
+const VERSION: u8 = 1;
+const NONE: u32 = u32::MAX;
+const FIXED_BYTES: usize = 36;
+
+/// What a checkpoint says.
+pub(super) struct State {
+    pub(super) blocks: BlockTable,
+    pub(super) owner: Vec<u8>,
+    pub(super) replaced: Vec<(Pbn, Pbn)>,
+    pub(super) frontier: Frontier,
+    pub(super) sequence: u64,
+    pub(super) root: Option<Root>,
+    closed: bool,
+}
+
+impl State {
+    pub(super) fn new(blocks: BlockTable, owner: &[u8]) -> State {
+        State {
+            blocks,
+            owner: owner.to_vec(),
+            replaced: Vec::new(),
+            frontier: Frontier { block: None, next_page: 0, block_sequence: 0 },
+            sequence: 0,
+            root: None,
+            closed: false,
+        }
+    }
+
+    /// Reads a payload that `Log::payload` made.
+    fn decode(bytes: &[u8], geometry: Geometry) -> Option<State> {
+        let fixed = bytes.get(..FIXED_BYTES)?;
+        let within = |value: u32, end: u32| value == NONE || value < end;
+        let (block, root) = (get_u32(fixed, 14), get_u32(fixed, 22));
+        let (next_page, replaced_count) = (get_u32(fixed, 18), get_u32(fixed, 32) as usize);
+        if fixed[0] != VERSION || !within(block, geometry.blocks) || !within(root, geometry.pages()) {
+            return None;
+        }
+        if next_page > geometry.pages_per_block || replaced_count > geometry.blocks as usize {
+            return None;
+        }
+        let owner_end = FIXED_BYTES + usize::from(get_u16(fixed, 30));
+        let replaced_end = owner_end + replaced_count * 8;
+        let pairs = bytes.get(owner_end..replaced_end)?;
+        let replaced: Vec<(Pbn, Pbn)> =
+            pairs.chunks_exact(8).map(|p| (Pbn(get_u32(p, 0)), Pbn(get_u32(p, 4)))).collect();
+        if replaced.iter().any(|(h, p)| h.0 >= geometry.blocks || p.0 >= geometry.blocks) {
+            return None;
+        }
+        Some(State {
+            blocks: BlockTable::decode(geometry, bytes.get(replaced_end..)?).ok()?,
+            owner: bytes.get(FIXED_BYTES..owner_end)?.to_vec(),
+            replaced,
+            frontier: Frontier {
+                block: (block != NONE).then_some(Pbn(block)),
+                next_page,
+                block_sequence: get_u32(fixed, 10),
+            },
+            sequence: get_u64(fixed, 2),
+            root: (root != NONE).then_some(Root { ppn: Ppn(root), height: fixed[26] }),
+            closed: fixed[1] == 1,
+        })
+    }
+}
+
+impl<N: Nand> Log<N> {
+    /// Programs the write part and writes a checkpoint.
+    pub fn checkpoint(&mut self) -> Result<(), IndexError> {
+        self.flush(Cause::CacheEviction)?;
+        self.write_checkpoint(false)
+    }
+
+    /// The same, and leaves the frontier, so that the next mount sees at one glance that nothing was written since.
+    pub fn close(&mut self) -> Result<(), IndexError> {
+        self.flush(Cause::CacheEviction)?;
+        self.leave_frontier();
+        self.write_checkpoint(true)
+    }
+
+    fn leave_frontier(&mut self) {
+        if let Some(open) = self.frontier.block.take() {
+            self.blocks.close(open);
+        }
+    }
+
+    fn write_checkpoint(&mut self, closed: bool) -> Result<(), IndexError> {
+        let payload = self.payload(closed);
+        self.area.write(&mut self.nand, &mut self.blocks, &payload)?;
+        self.blocks_since_checkpoint = 0;
+        self.counters.checkpoints += 1;
+        Ok(())
+    }
+
+    fn payload(&self, closed: bool) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        bytes.extend([VERSION, u8::from(closed)]);
+        bytes.extend(self.sequence.to_le_bytes());
+        bytes.extend(self.frontier.block_sequence.to_le_bytes());
+        bytes.extend(self.frontier.block.map_or(NONE, |b| b.0).to_le_bytes());
+        bytes.extend(self.frontier.next_page.to_le_bytes());
+        bytes.extend(self.root.map_or(NONE, |r| r.ppn.0).to_le_bytes());
+        bytes.extend([self.root.map_or(0, |r| r.height), 0, 0, 0]);
+        bytes.extend((self.owner.len() as u16).to_le_bytes());
+        bytes.extend((self.replaced.len() as u32).to_le_bytes());
+        assert_eq!(bytes.len(), FIXED_BYTES);
+        bytes.extend(&self.owner);
+        for (home, block) in &self.replaced {
+            bytes.extend(home.0.to_le_bytes());
+            bytes.extend(block.0.to_le_bytes());
+        }
+        self.blocks.encode(&mut bytes);
+        bytes
+    }
+
+    /// Finds the newest state again.
+    pub fn mount(mut nand: N, config: LogConfig) -> Result<Log<N>, IndexError> {
+        let geometry = nand.geometry();
+        check_config(&geometry, &config)?;
+        let Some((area, payload)) = CheckpointArea::mount(&mut nand)? else {
+            return Err(IndexError::NotFormatted("the chip holds no checkpoint"));
+        };
+        let mut state = State::decode(&payload, geometry)
+            .ok_or(IndexError::NotFormatted("the newest checkpoint is not that of a log"))?;
+        let mut reserved = area.occupied();
+        reserved.extend(state.replaced.iter().map(|pair| pair.1));
+        state.blocks.reserve_exactly(&reserved)?;
+        let closed = state.closed;
+        let mut log = Log::assemble(nand, config, area, state);
+        if !(closed && log.nothing_since()?) {
+            log.follow()?;
+            log.leave_frontier();
+            log.write_checkpoint(true)?;
+        }
+        Ok(log)
+    }
+
+    /// Journal leaves written after the newest root, oldest first, as the mount found them.
+    pub fn take_journal(&mut self) -> Vec<Ppn> {
+        core::mem::take(&mut self.journal)
+    }
+
+    /// Whether the block that a session would have opened first shows no sign of one.
+    fn nothing_since(&mut self) -> Result<bool, IndexError> {
+        let mut next = None;
+        for block in self.blocks.in_state(BlockState::Unclean).collect::<Vec<_>>() {
+            let rank = (self.blocks.erase_count(block), block);
+            if next.is_none_or(|least| rank < least) && !self.nand.is_bad(block)? {
+                next = Some(rank);
+            }
+        }
+        let Some((_, next)) = next else { return Ok(true) };
+        let page = self.geometry.page_at(next, 0);
+        Ok(match self.read_raw(page)? {
+            Found::Erased => true,
+            Found::Page(_, place) => place.block_sequence <= self.frontier.block_sequence,
+            Found::Garbage => false,
+        })
+    }
+
+    /// Reads what was written since the checkpoint and takes the newest complete root from it.
+    fn follow(&mut self) -> Result<(), IndexError> {
+        let mut opened = self.blocks_opened_since()?;
+        opened.sort_unstable();
+        let mut seen = Seen::new(self.sequence, self.root);
+        for (block_sequence, home, first_page) in opened {
+            self.follow_block((block_sequence, home), first_page, &mut seen)?;
+            self.frontier.block_sequence = self.frontier.block_sequence.max(block_sequence);
+        }
+        self.sequence = seen.sequence;
+        self.root = seen.root;
+        self.journal = seen.journal();
+        Ok(())
+    }
+
+    /// The blocks with pages newer than the checkpoint: number, home, first page to look at.
+    fn blocks_opened_since(&mut self) -> Result<Vec<(u32, Pbn, u32)>, IndexError> {
+        let mut opened = Vec::new();
+        let mut bad = Vec::new();
+        for block in (0..self.geometry.blocks).map(Pbn) {
+            let stands_in_for = self.replaced.iter().find(|pair| pair.1 == block).map(|pair| pair.0);
+            let unused = matches!(self.blocks.state(block), BlockState::Bad | BlockState::Reserved);
+            if unused && stands_in_for.is_none() {
+                continue;
+            }
+            if self.nand.is_bad(block)? {
+                bad.push(block);
+                continue;
+            }
+            opened.extend(self.look_at_block(block, stands_in_for)?);
+        }
+        if let Some(open) = self.frontier.block.take()
+            && self.blocks.state(open) == BlockState::Open
+        {
+            self.blocks.close(open);
+        }
+        for block in bad {
+            self.retire_unless_replaced(block);
+        }
+        Ok(opened)
+    }
+
+    /// What the first page of a block says: its number, home and first new page, if it has pages since the checkpoint.
+    fn look_at_block(
+        &mut self,
+        block: Pbn,
+        stands_in_for: Option<Pbn>,
+    ) -> Result<Option<(u32, Pbn, u32)>, IndexError> {
+        let since = self.frontier;
+        let Found::Page(_, place) = self.read_raw(self.geometry.page_at(block, 0))? else {
+            self.forget(block, stands_in_for);
+            return Ok(None);
+        };
+        let is_frontier = since.block == Some(Pbn(place.home));
+        let number = place.block_sequence;
+        if is_frontier && number == since.block_sequence && (place.home == block.0 || stands_in_for.is_some())
+        {
+            return Ok(Some((number, Pbn(place.home), since.next_page)));
+        }
+        if number > since.block_sequence || (is_frontier && number == since.block_sequence) {
+            return Ok(self.adopt(block, &place)?.map(|home| (number, home, 0)));
+        }
+        Ok(None)
+    }
+
+    /// A block marked bad since the checkpoint: either another one answers to its addresses, or nothing in it lived.
+    fn retire_unless_replaced(&mut self, block: Pbn) {
+        if !self.replaced.iter().any(|pair| pair.0 == block) {
+            self.clear_valid(block);
+            self.blocks.retire(block);
+        }
+    }
+
+    fn clear_valid(&mut self, block: Pbn) {
+        while let Some(ppn) = self.blocks.next_valid(block, 0) {
+            self.blocks.invalidate(ppn);
+        }
+    }
+
+    /// Makes a block Full, none of its pages valid yet.
+    fn take_over(&mut self, block: Pbn) {
+        self.clear_valid(block);
+        if self.blocks.state(block).is_free() {
+            self.blocks.claim(block);
+        }
+        if self.blocks.state(block) == BlockState::Open {
+            self.blocks.close(block);
+        }
+        if self.frontier.block == Some(block) {
+            self.frontier.block = None;
+        }
+    }
+
+    /// Takes over a block written since the checkpoint; `None` for the unfinished copy of a failed block.
+    fn adopt(&mut self, block: Pbn, place: &Place) -> Result<Option<Pbn>, IndexError> {
+        let home = Pbn(place.home);
+        if home.0 >= self.geometry.blocks {
+            return Err(IndexError::Corrupted {
+                what: "a page's home lies beyond the chip",
+                at: u64::from(block.0),
+            });
+        }
+        if home == block {
+            self.take_over(block);
+            return Ok(Some(home));
+        }
+        if !self.nand.is_bad(self.physical_block(home))? || self.blocks.state(home) == BlockState::Bad {
+            self.forget(block, None);
+            return Ok(None);
+        }
+        self.clear_valid(block);
+        if !self.blocks.state(block).is_free() {
+            self.blocks.discard(block);
+        }
+        self.blocks.reserve(block);
+        self.take_over(home);
+        self.replaced.retain(|pair| pair.0 != home);
+        self.replaced.push((home, block));
+        self.replaced.sort_unstable();
+        Ok(Some(home))
+    }
+
+    /// A block that the checkpoint took for used and that was erased since.
+    fn forget(&mut self, block: Pbn, known_home: Option<Pbn>) {
+        if let Some(home) = known_home {
+            self.replaced.retain(|pair| pair.0 != home);
+            self.clear_valid(home);
+            self.blocks.retire(home);
+        }
+        self.clear_valid(block);
+        self.blocks.discard(block);
+        if self.frontier.block == Some(block) {
+            self.frontier.block = None;
+        }
+    }
+
+    fn follow_block(
+        &mut self,
+        (number, home): (u32, Pbn),
+        first: u32,
+        seen: &mut Seen,
+    ) -> Result<(), IndexError> {
+        let g = self.geometry;
+        for page in first..g.pages_per_block {
+            let ppn = g.page_at(home, page);
+            let Found::Page(tag, place) = self.read_raw(self.physical(ppn))? else { continue };
+            if place.block_sequence != number || Pbn(place.home) != home {
+                continue;
+            }
+            if !self.blocks.is_valid(ppn) {
+                self.blocks.mark_valid(ppn);
+            }
+            seen.page(ppn, tag, place);
+            if page + 1 == g.pages_per_block && place.remaining == 0 {
+                self.drop_invalid(home);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the valid bits of a block from its last page, which is in the buffer.
+    fn drop_invalid(&mut self, home: Pbn) {
+        let g = self.geometry;
+        let bits = tag::valid_bits(&self.page.spare, g.pages_per_block);
+        for page in 0..g.pages_per_block {
+            let ppn = g.page_at(home, page);
+            if bits[page as usize / 8] >> (page % 8) & 1 == 0 && self.blocks.is_valid(ppn) {
+                self.blocks.invalidate(ppn);
+            }
+        }
+    }
+
+    fn read_raw(&mut self, physical: Ppn) -> Result<Found, IndexError> {
+        self.loaded = None;
+        match self.nand.read(physical, Cause::Recovery, &mut self.page.data, &mut self.page.spare) {
+            Ok(()) => {}
+            Err(NandError::Uncorrectable(_)) => return Ok(Found::Garbage),
+            Err(error) => return Err(error.into()),
+        }
+        if tag::looks_erased(&self.page.spare, &self.page.data) {
+            return Ok(Found::Erased);
+        }
+        Ok(match tag::decode(&self.page.spare, &self.page.data) {
+            Some((tag, place)) => Found::Page(tag, place),
+            None => Found::Garbage,
+        })
+    }
+}
+
+enum Found {
+    Erased,
+    Garbage,
+    Page(Tag, Place),
+}
+
+/// What was read since the checkpoint, in the order it was programmed.
+struct Seen {
+    sequence: u64,
+    root: Option<Root>,
+    root_sequence: u64,
+    /// Pages of a flush that is not whole yet.
+    pending: Vec<(Ppn, Tag, u64)>,
+    journal: Vec<(u64, Ppn)>,
+}
+
+impl Seen {
+    fn new(sequence: u64, root: Option<Root>) -> Seen {
+        Seen { sequence, root, root_sequence: 0, pending: Vec::new(), journal: Vec::new() }
+    }
+
+    fn page(&mut self, ppn: Ppn, tag: Tag, place: Place) {
+        self.sequence = self.sequence.max(place.sequence);
+        self.pending.push((ppn, tag, place.sequence));
+        if place.remaining > 0 {
+            return;
+        }
+        for (ppn, tag, sequence) in self.pending.drain(..) {
+            if tag.root && sequence > self.root_sequence {
+                self.root = Some(Root { ppn, height: tag.height });
+                self.root_sequence = sequence;
+            }
+            if tag.journal {
+                self.journal.push((sequence, ppn));
+            }
+        }
+    }
+
+    fn journal(mut self) -> Vec<Ppn> {
+        self.journal.retain(|entry| entry.0 > self.root_sequence);
+        self.journal.sort_unstable();
+        self.journal.into_iter().map(|entry| entry.1).collect()
+    }
+}

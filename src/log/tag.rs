@@ -1,0 +1,151 @@
+//! The spare area of a log page: who it is, when it was written, how many entries its nodes hold, and its checksum.
+//!
+//! ```text
+//! at  bytes  field
+//!  0    1    0xFF, the place of the bad-block mark
+//!  1    1    0xA0 | flags: 1 = holds the root, 2 = journal leaf
+//!  2    1    lowest level of a node in the page (a leaf is 1)
+//!  3    1    height of the tree, when the page holds the root
+//!  4    1    pages of the same flush still to come (0 = the flush is whole)
+//!  5    4    number of the block in the order of opening
+//!  9    5    number of the page in the order of writing
+//! 14    3    home block: the block this page's address names (differs after a program failure)
+//! 17    4    CRC-32 of the data area and of every other byte of the spare area
+//! 21   16    entries in use in the node at level 1, 2, ... 8, two bytes each
+//! 37    -    last page of a block only: one bit a page, 1 = valid when the block was filled (mu-Tree, section 5.1)
+//! ```
+
+use crate::codec::{crc32, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
+
+/// Nodes a page can hold: levels 1 to 8.
+pub const LEVELS_MAX: usize = 8;
+
+const MAGIC: u8 = 0xa0;
+const FLAG_ROOT: u8 = 1;
+const FLAG_JOURNAL: u8 = 2;
+const CRC_AT: usize = 17;
+const COUNTS_AT: usize = 21;
+const VALID_AT: usize = COUNTS_AT + 2 * LEVELS_MAX;
+
+/// Spare bytes that the log needs on a chip with this many pages per block.
+pub const fn spare_bytes_needed(pages_per_block: u32) -> usize {
+    VALID_AT + (pages_per_block as usize).div_ceil(8)
+}
+
+/// What the owner of a page says about it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tag {
+    /// Whether the page holds the root: the operation that wrote it is complete.
+    pub root: bool,
+    /// Whether the page is a leaf whose parent is not updated yet (journal of the wandering tree).
+    pub journal: bool,
+    /// Lowest level of a node in the page; a leaf is 1.
+    pub lowest_level: u8,
+    /// Height of the tree, when `root`.
+    pub height: u8,
+    /// Entries in use in the node at level `i + 1`.
+    pub counts: [u16; LEVELS_MAX],
+}
+
+/// Where a page stands in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Pages of the same flush still to come.
+    pub remaining: u8,
+    /// Number of the block in the order of opening.
+    pub block_sequence: u32,
+    /// Number of the page in the order of writing.
+    pub sequence: u64,
+    /// The block that the page's address names.
+    pub home: u32,
+}
+
+/// Fills `spare` for a page; `valid` is the bit map of a block's last page, else empty.
+pub fn encode(spare: &mut [u8], data: &[u8], tag: &Tag, place: &Place, valid: &[u8]) {
+    spare.fill(0xff);
+    spare[1] = MAGIC | u8::from(tag.root) * FLAG_ROOT | u8::from(tag.journal) * FLAG_JOURNAL;
+    spare[2] = tag.lowest_level;
+    spare[3] = tag.height;
+    spare[4] = place.remaining;
+    put_u32(spare, 5, place.block_sequence);
+    put_u40(spare, 9, place.sequence);
+    spare[14..17].copy_from_slice(&place.home.to_le_bytes()[..3]);
+    for (i, count) in tag.counts.iter().enumerate() {
+        put_u16(spare, COUNTS_AT + 2 * i, *count);
+    }
+    spare[VALID_AT..VALID_AT + valid.len()].copy_from_slice(valid);
+    let crc = checksum(spare, data);
+    put_u32(spare, CRC_AT, crc);
+}
+
+/// Reads the spare area of a whole page; `None` when the bytes are not those of a sound log page.
+pub fn decode(spare: &[u8], data: &[u8]) -> Option<(Tag, Place)> {
+    if spare[1] & !(FLAG_ROOT | FLAG_JOURNAL) != MAGIC || checksum(spare, data) != get_u32(spare, CRC_AT) {
+        return None;
+    }
+    let tag = Tag {
+        root: spare[1] & FLAG_ROOT != 0,
+        journal: spare[1] & FLAG_JOURNAL != 0,
+        lowest_level: spare[2],
+        height: spare[3],
+        counts: core::array::from_fn(|i| get_u16(spare, COUNTS_AT + 2 * i)),
+    };
+    let place = Place {
+        remaining: spare[4],
+        block_sequence: get_u32(spare, 5),
+        sequence: get_u40(spare, 9),
+        home: u32::from_le_bytes([spare[14], spare[15], spare[16], 0]),
+    };
+    Some((tag, place))
+}
+
+/// The bit map in the last page of a block.
+pub fn valid_bits(spare: &[u8], pages_per_block: u32) -> &[u8] {
+    &spare[VALID_AT..spare_bytes_needed(pages_per_block)]
+}
+
+/// Whether a page reads as if it were never programmed.
+pub fn looks_erased(spare: &[u8], data: &[u8]) -> bool {
+    spare.iter().all(|&b| b == 0xff) && data.iter().all(|&b| b == 0xff)
+}
+
+fn checksum(spare: &[u8], data: &[u8]) -> u32 {
+    crc32(&[data, &spare[..CRC_AT], &spare[CRC_AT + 4..]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn a_tag_survives_the_round_trip_and_no_bit_flip() {
+        let tag = Tag {
+            root: true,
+            journal: false,
+            lowest_level: 1,
+            height: 3,
+            counts: [7, 130, 2, 0, 0, 0, 0, 9],
+        };
+        let place = Place { remaining: 2, block_sequence: 77, sequence: 1 << 35, home: 70_000 };
+        let mut data = vec![0x5a; 256];
+        let mut spare = vec![0; 64];
+        encode(&mut spare, &data, &tag, &place, &[0b1010_0000; 8]);
+        assert_eq!(decode(&spare, &data), Some((tag, place)));
+        assert_eq!(valid_bits(&spare, 64), [0b1010_0000; 8]);
+        for bit in 0..(64 * 8) {
+            spare[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(decode(&spare, &data), None, "flip of spare bit {bit}");
+            spare[bit / 8] ^= 1 << (bit % 8);
+        }
+        data[9] ^= 4;
+        assert_eq!(decode(&spare, &data), None);
+    }
+
+    #[test]
+    fn an_erased_page_is_no_log_page() {
+        assert_eq!(decode(&[0xff; 64], &[0xff; 512]), None);
+        assert!(looks_erased(&[0xff; 64], &[0xff; 512]));
+        assert_eq!(spare_bytes_needed(128), 53);
+    }
+}

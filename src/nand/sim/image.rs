@@ -1,0 +1,543 @@
+//! A chip as bytes: everything but faults, plans and recordings, to be kept in a file and loaded again.
+//!
+//! Little-endian throughout; an erased page takes no room.
+//!
+//! ```text
+//! header  magic "NANDEXCH", version u32
+//!         page_bytes, spare_bytes, pages_per_block, blocks, programs_per_page_max, random_order      6 x u32
+//!         read_ns, program_ns, erase_ns, transfer_ps_per_byte                                        4 x u64
+//!         voltage_mv, read_ma, program_ma, erase_ma, transfer_ma, endurance_erases                   6 x u32
+//!         page reads, page programs, block erases by cause, then time_ns, energy_pj, operations     27 x u64
+//!         length of the name u32, the name in UTF-8, CRC-32 of the header so far
+//! block   wear u32, flags u32 (1 bad, 2 half-erased), pages listed u32
+//!         per page that is not erased, ascending: number u16, programs u8, kind u8 (0 the page's bytes follow,
+//!         1 it reads as erased, 2 it is uncorrectable); programs 255 means that it takes no more
+//!         CRC-32 of the block's record
+//! ```
+//!
+//! A loaded chip is powered and never fails until told to. Bytes of any kind may be given to [`SimChip::from_image`]: what
+//! is wrong is said with its place, and memory is taken only for pages that the image holds.
+
+use super::block::{Block, Health, NO_SLOT, PageState, SEALED};
+use super::{Counters, SimChip};
+use crate::codec::{crc32, get_u16, get_u32, get_u64};
+use crate::nand::{Geometry, Part, PartError, Supply, Timing};
+use crate::units::{Nanos, Pbn};
+use alloc::borrow::Cow;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+const MAGIC: &[u8; 8] = b"NANDEXCH";
+const VERSION: u32 = 1;
+/// The shortest record of a block: wear, flags, pages listed, checksum.
+const BLOCK_RECORD_MIN: u64 = 16;
+/// Counters beyond this are absurd, and adding to them could overflow.
+const COUNT_MAX: u64 = 1 << 62;
+
+const BAD: u32 = 1;
+const HALF_ERASED: u32 = 2;
+
+const KIND_BYTES: u8 = 0;
+const KIND_LOOKS_ERASED: u8 = 1;
+const KIND_UNREADABLE: u8 = 2;
+
+/// Why bytes are no image of a chip.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ImageError {
+    /// They do not begin as an image of a chip does.
+    NotAnImage,
+    /// A version that this program does not read.
+    UnknownVersion(u32),
+    /// They end too early.
+    Truncated(ImagePlace),
+    /// They contradict themselves.
+    Corrupted {
+        /// What is wrong.
+        what: &'static str,
+        /// Where.
+        place: ImagePlace,
+    },
+    /// They describe a chip that cannot be.
+    Part(PartError),
+}
+
+/// A place in an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImagePlace {
+    /// The block whose record it is in; `None` in the header or after the last block.
+    pub block: Option<Pbn>,
+    /// Byte offset.
+    pub offset: u64,
+}
+
+impl fmt::Display for ImagePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.block {
+            Some(pbn) => write!(f, "byte {} ({pbn})", self.offset),
+            None => write!(f, "byte {}", self.offset),
+        }
+    }
+}
+
+impl fmt::Display for ImageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ImageError::NotAnImage => write!(f, "no image of a chip: it does not begin with NANDEXCH"),
+            ImageError::UnknownVersion(version) => {
+                write!(f, "an image of version {version}; this program reads version {VERSION}")
+            }
+            ImageError::Truncated(place) => write!(f, "the image is cut short at {place}"),
+            ImageError::Corrupted { what, place } => write!(f, "the image is corrupted at {place}: {what}"),
+            ImageError::Part(error) => write!(f, "the image describes an impossible chip: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for ImageError {}
+
+impl SimChip {
+    /// The chip as bytes.
+    pub fn to_image(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.write_header(&mut out);
+        for pbn in 0..self.blocks.len() {
+            self.write_block(&mut out, pbn);
+        }
+        out
+    }
+
+    /// The chip that these bytes describe.
+    pub fn from_image(bytes: &[u8]) -> Result<SimChip, ImageError> {
+        let mut reader = Reader { bytes, at: 0, block: None };
+        let mut chip = read_header(&mut reader)?;
+        let blocks = chip.part.geometry.blocks;
+        if (bytes.len() - reader.at) as u64 / BLOCK_RECORD_MIN < u64::from(blocks) {
+            reader.at = bytes.len();
+            return Err(reader.truncated());
+        }
+        for pbn in 0..blocks {
+            reader.block = Some(Pbn(pbn));
+            read_block(&mut reader, &mut chip, pbn as usize)?;
+        }
+        reader.block = None;
+        if reader.at < bytes.len() {
+            Err(reader.corrupted("more bytes after the last block"))
+        } else {
+            Ok(chip)
+        }
+    }
+
+    fn write_header(&self, out: &mut Vec<u8>) {
+        let (geometry, timing, supply) = (&self.part.geometry, &self.part.timing, &self.part.supply);
+        out.extend_from_slice(MAGIC);
+        put_u32s(
+            out,
+            &[
+                VERSION,
+                geometry.page_bytes,
+                geometry.spare_bytes,
+                geometry.pages_per_block,
+                geometry.blocks,
+                geometry.programs_per_page_max,
+                u32::from(geometry.random_order),
+            ],
+        );
+        put_u64s(out, &[timing.read_ns, timing.program_ns, timing.erase_ns, timing.transfer_ps_per_byte]);
+        put_u32s(
+            out,
+            &[supply.voltage_mv, supply.read_ma, supply.program_ma, supply.erase_ma, supply.transfer_ma],
+        );
+        put_u32s(out, &[self.part.endurance_erases]);
+        let counters = &self.counters;
+        for row in [&counters.page_reads, &counters.page_programs, &counters.block_erases] {
+            put_u64s(out, row);
+        }
+        put_u64s(out, &[self.time.0, self.energy_pj, self.operations]);
+        put_u32s(out, &[self.part.name.len() as u32]);
+        out.extend_from_slice(self.part.name.as_bytes());
+        let checksum = crc32(&[out]);
+        put_u32s(out, &[checksum]);
+    }
+
+    fn write_block(&self, out: &mut Vec<u8>, pbn: usize) {
+        let start = out.len();
+        let block = self.blocks[pbn].as_deref();
+        let half_erased = block.is_some_and(|block| block.half_erased);
+        let flags = if self.bad[pbn] { BAD } else { 0 } | if half_erased { HALF_ERASED } else { 0 };
+        let listed = || {
+            let pages = block.iter().flat_map(|block| block.pages.iter().enumerate());
+            pages.filter(|(_, state)| state.programs > 0)
+        };
+        put_u32s(out, &[self.wear[pbn], flags, listed().count() as u32]);
+        for (page, state) in listed() {
+            let stored = block.and_then(|block| block.stored(&self.part.geometry, *state));
+            let (kind, bytes) = match (state.health, stored) {
+                (Health::Unreadable, _) => (KIND_UNREADABLE, &[][..]),
+                (Health::Good, None) => (KIND_LOOKS_ERASED, &[][..]),
+                (Health::Good, Some(bytes)) => (KIND_BYTES, bytes),
+            };
+            out.extend_from_slice(&(page as u16).to_le_bytes());
+            out.extend_from_slice(&[state.programs, kind]);
+            out.extend_from_slice(bytes);
+        }
+        let checksum = crc32(&[&out[start..]]);
+        put_u32s(out, &[checksum]);
+    }
+}
+
+fn put_u32s(out: &mut Vec<u8>, values: &[u32]) {
+    values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
+}
+
+fn put_u64s(out: &mut Vec<u8>, values: &[u64]) {
+    values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
+}
+
+/// Takes bytes from the front, and knows where it is when they run out.
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    block: Option<Pbn>,
+}
+
+impl<'a> Reader<'a> {
+    fn place(&self) -> ImagePlace {
+        ImagePlace { block: self.block, offset: self.at as u64 }
+    }
+
+    fn truncated(&self) -> ImageError {
+        ImageError::Truncated(self.place())
+    }
+
+    fn corrupted(&self, what: &'static str) -> ImageError {
+        ImageError::Corrupted { what, place: self.place() }
+    }
+
+    fn take(&mut self, count: usize) -> Result<&'a [u8], ImageError> {
+        let taken = self.bytes[self.at..].get(..count).ok_or_else(|| self.truncated())?;
+        self.at += count;
+        Ok(taken)
+    }
+
+    fn u32(&mut self) -> Result<u32, ImageError> {
+        Ok(get_u32(self.take(4)?, 0))
+    }
+
+    fn u64(&mut self) -> Result<u64, ImageError> {
+        Ok(get_u64(self.take(8)?, 0))
+    }
+
+    fn count(&mut self) -> Result<u64, ImageError> {
+        let count = self.u64()?;
+        if count < COUNT_MAX { Ok(count) } else { Err(self.corrupted("a counter is absurdly large")) }
+    }
+
+    fn counts(&mut self) -> Result<[u64; 8], ImageError> {
+        let mut row = [0; 8];
+        for count in &mut row {
+            *count = self.count()?;
+        }
+        Ok(row)
+    }
+
+    /// Takes the checksum of everything since `start`.
+    fn checksum(&mut self, start: usize) -> Result<(), ImageError> {
+        let computed = crc32(&[&self.bytes[start..self.at]]);
+        if self.u32()? == computed { Ok(()) } else { Err(self.corrupted("the checksum does not match")) }
+    }
+}
+
+fn read_header(reader: &mut Reader<'_>) -> Result<SimChip, ImageError> {
+    if reader.take(MAGIC.len()).ok() != Some(MAGIC) {
+        return Err(ImageError::NotAnImage);
+    }
+    let version = reader.u32()?;
+    if version != VERSION {
+        return Err(ImageError::UnknownVersion(version));
+    }
+    let mut part = read_part(reader)?;
+    let counters = Counters {
+        page_reads: reader.counts()?,
+        page_programs: reader.counts()?,
+        block_erases: reader.counts()?,
+    };
+    let [time, energy_pj, operations] = [reader.count()?, reader.count()?, reader.count()?];
+    let name_bytes = reader.u32()?;
+    if name_bytes as usize > Part::NAME_BYTES_MAX {
+        return Err(reader.corrupted("the part's name is too long"));
+    }
+    let Ok(name) = core::str::from_utf8(reader.take(name_bytes as usize)?) else {
+        return Err(reader.corrupted("the part's name is not UTF-8"));
+    };
+    part.name = Cow::Owned(String::from(name));
+    reader.checksum(0)?;
+    let mut chip = SimChip::new(&part).map_err(ImageError::Part)?;
+    chip.counters = counters;
+    chip.time = Nanos(time);
+    chip.energy_pj = energy_pj;
+    chip.operations = operations;
+    Ok(chip)
+}
+
+fn read_part(reader: &mut Reader<'_>) -> Result<Part, ImageError> {
+    let mut geometry = Geometry::new(reader.u32()?, reader.u32()?, reader.u32()?, reader.u32()?);
+    geometry.programs_per_page_max = reader.u32()?;
+    geometry.random_order = match reader.u32()? {
+        0 => false,
+        1 => true,
+        _ => return Err(reader.corrupted("random_order is neither 0 nor 1")),
+    };
+    let timing = Timing {
+        read_ns: reader.u64()?,
+        program_ns: reader.u64()?,
+        erase_ns: reader.u64()?,
+        transfer_ps_per_byte: reader.u64()?,
+    };
+    let supply = Supply {
+        voltage_mv: reader.u32()?,
+        read_ma: reader.u32()?,
+        program_ma: reader.u32()?,
+        erase_ma: reader.u32()?,
+        transfer_ma: reader.u32()?,
+    };
+    let endurance_erases = reader.u32()?;
+    Ok(Part { supply, endurance_erases, ..Part::new("", geometry, timing) })
+}
+
+fn read_block(reader: &mut Reader<'_>, chip: &mut SimChip, pbn: usize) -> Result<(), ImageError> {
+    let geometry = chip.part.geometry;
+    let start = reader.at;
+    let [wear, flags, listed] = [reader.u32()?, reader.u32()?, reader.u32()?];
+    if flags > BAD | HALF_ERASED {
+        return Err(reader.corrupted("unknown flags"));
+    }
+    if listed > geometry.pages_per_block {
+        return Err(reader.corrupted("more pages than a block has"));
+    }
+    let half_erased = flags & HALF_ERASED != 0;
+    if listed > 0 || half_erased {
+        let mut block = Block::with_capacity(&geometry, 0);
+        block.half_erased = half_erased;
+        for _ in 0..listed {
+            read_page(reader, &geometry, &mut block)?;
+        }
+        chip.blocks[pbn] = Some(Arc::new(block));
+    }
+    chip.bad[pbn] = flags & BAD != 0;
+    chip.wear[pbn] = wear;
+    reader.checksum(start)
+}
+
+fn read_page(reader: &mut Reader<'_>, geometry: &Geometry, block: &mut Block) -> Result<(), ImageError> {
+    let head = reader.take(4)?;
+    let (page, programs, kind) = (u32::from(get_u16(head, 0)), head[2], head[3]);
+    if page < block.next || page >= geometry.pages_per_block {
+        return Err(reader.corrupted("a page out of place"));
+    }
+    if programs == 0 || (u32::from(programs) > geometry.programs_per_page_max && programs != SEALED) {
+        return Err(reader.corrupted("an impossible number of programs"));
+    }
+    let raw_bytes = geometry.raw_page_bytes();
+    let (health, slot) = match kind {
+        KIND_BYTES => {
+            let slot = block.bytes.len() / raw_bytes;
+            block.bytes.extend_from_slice(reader.take(raw_bytes)?);
+            (Health::Good, slot as u16)
+        }
+        KIND_LOOKS_ERASED => (Health::Good, NO_SLOT),
+        KIND_UNREADABLE => (Health::Unreadable, NO_SLOT),
+        _ => return Err(reader.corrupted("an unknown kind of page")),
+    };
+    block.pages[page as usize] = PageState { programs, health, slot };
+    block.next = page + 1;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nand::sim::{CutWhen, PhysicalOp, PowerCut, TornModel};
+    use crate::nand::{Cause, Nand};
+    use crate::units::Ppn;
+
+    /// A chip with a page of each kind, a worn, a bad and a half-erased block.
+    fn eventful() -> SimChip {
+        let timing = Timing { read_ns: 20, program_ns: 200, erase_ns: 1500, transfer_ps_per_byte: 25_000 };
+        let mut geometry = Geometry::new(64, 8, 4, 6);
+        geometry.programs_per_page_max = 2;
+        let mut chip = SimChip::new(&Part::new("small", geometry, timing)).unwrap();
+        for ppn in 0..8 {
+            chip.program(Ppn(ppn), Cause::COUNTED[ppn as usize], &[ppn as u8; 64], &[1; 8]).unwrap();
+        }
+        chip.program(Ppn(7), Cause::Host, &[0; 64], &[]).unwrap();
+        chip.read(Ppn(7), Cause::Merge, &mut [0; 64], &mut [0; 8]).unwrap();
+        chip.erase(Pbn(3), Cause::Recovery).unwrap();
+        chip.mark_bad(Pbn(4)).unwrap();
+        let op = |ppn| PhysicalOp::Program { ppn: Ppn(ppn), data: [2; 9].into(), spare: [].into() };
+        chip.apply_torn(&op(8), TornModel::Unreadable, 1).unwrap();
+        chip.apply_torn(&op(9), TornModel::LooksErased, 1).unwrap();
+        chip.apply_torn(&PhysicalOp::Erase { pbn: Pbn(0) }, TornModel::Unreadable, 3).unwrap();
+        chip.apply_torn(&PhysicalOp::Erase { pbn: Pbn(5) }, TornModel::Prefix, 3).unwrap();
+        chip
+    }
+
+    #[test]
+    fn an_image_brings_everything_back() {
+        let chip = eventful();
+        let image = chip.to_image();
+        let mut back = SimChip::from_image(&image).unwrap();
+        assert_eq!(back.to_image(), image);
+        assert_eq!((back.part(), back.counters(), back.time()), (chip.part(), chip.counters(), chip.time()));
+        assert_eq!((back.energy_pj(), back.operations()), (chip.energy_pj(), chip.operations()));
+        assert_eq!((back.wear(), &back.bad), (chip.wear(), &chip.bad));
+        let mut chip = chip;
+        for ppn in (0..24).map(Ppn) {
+            let (mut old, mut new) = ([0; 72], [0; 72]);
+            let [from_old, from_new] = [(&mut chip, &mut old), (&mut back, &mut new)].map(|(chip, page)| {
+                let (data, spare) = page.split_at_mut(64);
+                chip.read(ppn, Cause::Check, data, spare)
+            });
+            assert_eq!((from_old, old), (from_new, new), "{ppn}");
+            let [in_old, in_new] =
+                [&mut chip, &mut back].map(|chip| chip.clone().program(ppn, Cause::Check, &[0; 3], &[]));
+            assert_eq!(in_old, in_new, "{ppn}");
+        }
+    }
+
+    #[test]
+    fn a_loaded_chip_goes_on() {
+        let mut chip = SimChip::from_image(&eventful().to_image()).unwrap();
+        for pbn in (0..6).filter(|&pbn| pbn != 4) {
+            chip.erase(Pbn(pbn), Cause::Host).unwrap();
+            for page in 0..4 {
+                chip.program(Ppn(pbn * 4 + page), Cause::Host, &[page as u8; 64], &[0; 8]).unwrap();
+            }
+        }
+        let mut data = [0; 64];
+        chip.read(Ppn(23), Cause::Host, &mut data, &mut []).unwrap();
+        assert_eq!(data, [3; 64]);
+    }
+
+    #[test]
+    fn a_partly_programmed_block_is_programmed_further() {
+        let mut chip = SimChip::from_image(&eventful().to_image()).unwrap();
+        let shared = chip.clone();
+        chip.program(Ppn(10), Cause::Host, &[5; 64], &[]).unwrap();
+        assert_ne!(shared.to_image(), chip.to_image());
+        assert_eq!(shared.to_image(), eventful().to_image());
+    }
+
+    #[test]
+    fn an_image_of_a_chip_without_power_has_power_again() {
+        let mut chip = eventful();
+        let at_operation = chip.operations();
+        chip.plan_power_cut(PowerCut {
+            at_operation,
+            when: CutWhen::Before,
+            torn: TornModel::Prefix,
+            seed: 0,
+        });
+        chip.erase(Pbn(1), Cause::Host).unwrap_err();
+        assert!(SimChip::from_image(&chip.to_image()).unwrap().is_powered());
+    }
+
+    #[test]
+    fn erased_pages_take_no_room() {
+        let part = crate::nand::catalogue::mlc_64m();
+        assert!(SimChip::new(&part).unwrap().to_image().len() < 128 * 16 + 1000);
+    }
+
+    #[test]
+    fn every_changed_byte_is_noticed() {
+        let image = eventful().to_image();
+        for at in 0..image.len() {
+            for change in [0x01, 0x80, 0xff] {
+                let mut wrong = image.clone();
+                wrong[at] ^= change;
+                let error = SimChip::from_image(&wrong).unwrap_err();
+                assert!(!alloc::format!("{error}").is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn every_cut_image_is_noticed_and_so_is_a_longer_one() {
+        let image = eventful().to_image();
+        for length in 0..image.len() {
+            assert!(SimChip::from_image(&image[..length]).is_err(), "{length} bytes");
+        }
+        let longer = [&image[..], &[0]].concat();
+        let place = ImagePlace { block: None, offset: image.len() as u64 };
+        let what = "more bytes after the last block";
+        assert_eq!(SimChip::from_image(&longer).unwrap_err(), ImageError::Corrupted { what, place });
+    }
+
+    /// Whoever computes the checksums anew can still not make the loader panic or take much memory.
+    #[test]
+    fn every_changed_byte_under_a_right_checksum_is_refused_or_loads() {
+        let image = eventful().to_image();
+        let name = "small".len();
+        let header = 8 + 7 * 4 + 4 * 8 + 6 * 4 + 27 * 8 + 4 + name;
+        for at in 0..header {
+            for change in [0x01, 0x10, 0x80, 0xff] {
+                let mut wrong = image.clone();
+                wrong[at] ^= change;
+                let checksum = crc32(&[&wrong[..header]]);
+                wrong[header..header + 4].copy_from_slice(&checksum.to_le_bytes());
+                exercise(&wrong);
+            }
+        }
+        let first = header + 4;
+        let record = SimChip::from_image(&image).unwrap().record_bytes(0);
+        for at in first..first + record - 4 {
+            for change in [0x01, 0x02, 0x04, 0x80, 0xff] {
+                let mut wrong = image.clone();
+                wrong[at] ^= change;
+                let checksum = crc32(&[&wrong[first..first + record - 4]]);
+                wrong[first + record - 4..first + record].copy_from_slice(&checksum.to_le_bytes());
+                exercise(&wrong);
+            }
+        }
+    }
+
+    /// Loads the image and, if it loads, does everything to block 0.
+    fn exercise(image: &[u8]) {
+        let Ok(mut chip) = SimChip::from_image(image) else { return };
+        let geometry = chip.geometry();
+        for ppn in 0..geometry.pages_per_block {
+            let _ = chip.read(Ppn(ppn), Cause::Host, &mut [0; 64], &mut []);
+            let _ = chip.program(Ppn(ppn), Cause::Host, &[0; 64], &[]);
+        }
+        chip.erase(Pbn(0), Cause::Host).map_or_else(|_| (), |()| assert!(chip.wear()[0] > 0));
+        assert_eq!(SimChip::from_image(&chip.to_image()).unwrap().wear(), chip.wear());
+    }
+
+    impl SimChip {
+        fn record_bytes(&self, pbn: usize) -> usize {
+            let mut out = Vec::new();
+            self.write_block(&mut out, pbn);
+            out.len()
+        }
+    }
+
+    #[test]
+    fn errors_say_what_and_where() {
+        let image = eventful().to_image();
+        let text = |bytes: &[u8]| alloc::format!("{}", SimChip::from_image(bytes).unwrap_err());
+        assert_eq!(text(b"PK"), "no image of a chip: it does not begin with NANDEXCH");
+        let mut wrong = image.clone();
+        wrong[8] = 9;
+        assert_eq!(text(&wrong), "an image of version 9; this program reads version 1");
+        let mut wrong = image.clone();
+        let last = wrong.len() - 1;
+        wrong[last] ^= 1;
+        let expected = alloc::format!(
+            "the image is corrupted at byte {} (pbn 5): the checksum does not match",
+            image.len()
+        );
+        assert_eq!(text(&wrong), expected);
+    }
+}

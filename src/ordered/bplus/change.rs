@@ -1,0 +1,266 @@
+//! Insertion and removal: the edits of an operation in RAM, and the one group of page writes that makes them so.
+//!
+//! Each step up the path is decided by a small enum; nothing reaches the store before [`BPlusTree::finish`], so an operation that runs out
+//! of pages is given up by forgetting what it did.
+
+use super::page::{self, Frame, HEIGHT_MAX, Layout, ROOT};
+use super::{BPlusTree, frame_at, trim};
+use crate::check::IndexError;
+use crate::ftl::{PageStore, StoreError};
+use crate::nand::Cause;
+use crate::ordered::Durability;
+use crate::units::Lpn;
+
+/// What became of a node that was to take one entry more.
+enum Added {
+    Fits,
+    /// It was split: the upper half is this extra frame, and its parent must be told.
+    Split(usize),
+}
+
+/// What became of a node that had too few entries.
+enum Mended {
+    /// Its neighbour lent some: the parent has as many entries as before.
+    Lent,
+    /// It is one with its neighbour: the parent lost an entry.
+    Merged(Place),
+}
+
+/// Where a node stands in RAM.
+#[derive(Clone, Copy)]
+enum Place {
+    Path(usize),
+    Extra(usize),
+}
+
+impl<S: PageStore> BPlusTree<S> {
+    fn level(&self, depth: usize) -> usize {
+        self.height - depth
+    }
+
+    /// Gives entry `at` of the leaf a new value.
+    pub(super) fn overwrite(&mut self, at: usize, value: &[u8]) {
+        let leaf = &mut self.path[self.height - 1];
+        self.layout.leaf.set_value(leaf.area_mut(), at, value);
+        leaf.is_dirty = true;
+    }
+
+    /// Puts a record at place `at` of the leaf and splits what gets too full, from the leaf up.
+    pub(super) fn add(&mut self, at: usize, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
+        let mut depth = self.height - 1;
+        let mut step = self.add_entry(depth, at, (key, value))?;
+        while let Added::Split(right) = step {
+            depth -= 1;
+            let (bound, child) = self.announcement(right);
+            let after = self.path[depth].slot + 1;
+            step = self.add_entry(depth, after, (&bound[..key.len()], &child))?;
+        }
+        Ok(())
+    }
+
+    /// What the parent is told of a new node: its first key and its page.
+    pub(super) fn announcement(&self, extra: usize) -> ([u8; 255], [u8; 4]) {
+        let node = &self.extra[extra];
+        let mut bound = [0; 255];
+        let key = self.layout.shape(node.level()).key(node.area(), 0);
+        bound[..key.len()].copy_from_slice(key);
+        (bound, node.lpn().0.to_le_bytes())
+    }
+
+    fn add_entry(&mut self, depth: usize, at: usize, entry: (&[u8], &[u8])) -> Result<Added, IndexError> {
+        let level = self.level(depth);
+        let shape = self.layout.shape(level);
+        if self.path[depth].count() < shape.capacity {
+            self.path[depth].insert(&shape, at, entry);
+            return Ok(Added::Fits);
+        }
+        if depth == 0 {
+            self.raise_root(at, entry)?;
+            return Ok(Added::Fits);
+        }
+        let right = self.new_node(level)?;
+        page::split(&shape, &mut self.path[depth], &mut self.extra[right], at, entry);
+        Ok(Added::Split(right))
+    }
+
+    /// Splits the full root: both halves go to new pages, below a root one level higher.
+    fn raise_root(&mut self, at: usize, entry: (&[u8], &[u8])) -> Result<(), IndexError> {
+        let level = self.height;
+        let shape = self.layout.shape(level);
+        let (left, right) = (self.new_node(level)?, self.new_node(level)?);
+        self.extra[left].copy_node(&self.path[0]);
+        let (below, above) = self.extra.split_at_mut(right);
+        page::split(&shape, &mut below[left], &mut above[0], at, entry);
+        self.path[0].reset(ROOT, level + 1);
+        for (i, half) in [left, right].into_iter().enumerate() {
+            let (bound, child) = self.announcement(half);
+            let internal = self.layout.internal;
+            self.path[0].insert(&internal, i, (&bound[..internal.key_bytes], &child));
+        }
+        Ok(())
+    }
+
+    /// Takes a free page for a new node.
+    fn new_node(&mut self, level: usize) -> Result<usize, IndexError> {
+        let lpn = self.space.allocate().ok_or(IndexError::Full)?;
+        self.taken.push(lpn);
+        let i = self.extra_used;
+        frame_at(&mut self.extra, i, &self.layout).reset(lpn, level);
+        self.extra_used += 1;
+        Ok(i)
+    }
+
+    /// Takes entry `at` out of the leaf and mends what gets too empty, from the leaf up.
+    pub(super) fn take(&mut self, at: usize) -> Result<(), IndexError> {
+        let leaf = self.layout.leaf;
+        self.path[self.height - 1].remove(&leaf, at);
+        for depth in (1..self.height).rev() {
+            if self.path[depth].count() >= self.layout.fill_min(self.level(depth)) {
+                break;
+            }
+            match self.mend(depth)? {
+                Mended::Lent => break,
+                Mended::Merged(child) if depth == 1 && self.path[0].count() == 1 => self.lower_root(child),
+                Mended::Merged(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills a node up from the neighbour below the same parent, or merges the two.
+    fn mend(&mut self, depth: usize) -> Result<Mended, IndexError> {
+        let level = self.level(depth);
+        let slot = self.path[depth - 1].slot;
+        let is_right = slot > 0;
+        let neighbour = self.fetch_neighbour(depth, if is_right { slot - 1 } else { slot + 1 })?;
+        let right_slot = if is_right { slot } else { slot + 1 };
+        let (parents, nodes) = self.path.split_at_mut(depth);
+        let (parent, node, other) = (&mut parents[depth - 1], &mut nodes[0], &mut self.extra[neighbour]);
+        let other_count = other.count();
+        let (left, right) = if is_right { (other, node) } else { (node, other) };
+        let (shape, internal) = (self.layout.shape(level), self.layout.internal);
+        if other_count > self.layout.fill_min(level) {
+            page::even_out(&shape, left, right);
+            internal.set_key(parent.area_mut(), right_slot, shape.key(right.area(), 0));
+            parent.is_dirty = true;
+            self.counts.redistributions += 1;
+            return Ok(Mended::Lent);
+        }
+        let moved = right.count();
+        page::move_left(&shape, left, right, moved);
+        right.is_dirty = false;
+        self.freed.push(right.lpn());
+        parent.remove(&internal, right_slot);
+        Ok(Mended::Merged(if is_right { Place::Extra(neighbour) } else { Place::Path(depth) }))
+    }
+
+    fn fetch_neighbour(&mut self, depth: usize, slot: usize) -> Result<usize, IndexError> {
+        let lpn = self.layout.child(&self.path[depth - 1], slot)?;
+        let level = self.level(depth);
+        let i = self.extra_used;
+        let frame = frame_at(&mut self.extra, i, &self.layout);
+        load(&mut self.store, &self.layout, (lpn, Some(level)), Cause::Host, frame)?;
+        self.extra_used += 1;
+        Ok(i)
+    }
+
+    /// Lets the root take over its only child.
+    fn lower_root(&mut self, child: Place) {
+        let (root, below) = self.path.split_at_mut(1);
+        let child = match child {
+            Place::Path(depth) => &mut below[depth - 1],
+            Place::Extra(i) => &mut self.extra[i],
+        };
+        root[0].copy_node(child);
+        child.is_dirty = false;
+        self.freed.push(child.lpn());
+    }
+
+    /// Forgets the operation before: the frames are free again.
+    pub(super) fn begin(&mut self) {
+        self.path.iter_mut().chain(&mut self.extra).for_each(|frame| frame.is_dirty = false);
+        self.extra_used = 0;
+        self.taken.clear();
+        self.freed.clear();
+    }
+
+    /// Makes a finished edit so, or gives it up with nothing changed.
+    pub(super) fn finish(&mut self, edit: Result<(), IndexError>) -> Result<(), IndexError> {
+        let done = edit.and_then(|()| self.unmark_clean()).and_then(|()| self.write_group());
+        if done.is_err() {
+            self.taken.iter().for_each(|&lpn| self.space.release(lpn));
+            return done;
+        }
+        self.settle()
+    }
+
+    /// In the class *none* the mark on the medium goes before the first change after a sync.
+    pub(super) fn unmark_clean(&mut self) -> Result<(), IndexError> {
+        if self.durability != Durability::None || !self.is_clean {
+            return Ok(());
+        }
+        self.write_superblock(false)?;
+        self.store.sync()?;
+        self.is_clean = false;
+        Ok(())
+    }
+
+    /// Writes every changed node: atomically where the store can, else new pages first and the root last.
+    fn write_group(&mut self) -> Result<(), IndexError> {
+        let mut group: [(Lpn, &[u8]); 2 * HEIGHT_MAX] = [(Lpn(0), &[]); 2 * HEIGHT_MAX];
+        let mut count = 0;
+        let extra = &mut self.extra[..self.extra_used];
+        for frame in extra.iter_mut().chain(self.path.iter_mut().rev()).filter(|frame| frame.is_dirty) {
+            frame.seal();
+            group[count] = (frame.lpn(), &frame.bytes);
+            count += 1;
+        }
+        let together = if count <= self.store.atomic_pages_max() { count } else { 1 };
+        for (i, pages) in group[..count].chunks(together).enumerate() {
+            let written = match pages {
+                [(lpn, data)] => self.store.write(*lpn, Cause::Host, data),
+                _ => self.store.write_atomic(pages, Cause::Host),
+            };
+            match written {
+                Ok(()) => {}
+                Err(StoreError::Full) if i == 0 => return Err(IndexError::Full),
+                Err(error) => {
+                    self.is_interrupted = true;
+                    return Err(if error == StoreError::Full {
+                        IndexError::Interrupted
+                    } else {
+                        error.into()
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// After the writes: the tree is as high as its root says, and pages given up are free.
+    fn settle(&mut self) -> Result<(), IndexError> {
+        let height = self.path[0].level();
+        self.counts.splits += (self.taken.len() - height.saturating_sub(self.height)) as u64;
+        self.counts.merges += (self.freed.len() - self.height.saturating_sub(height)) as u64;
+        self.height = height;
+        for &lpn in &self.freed {
+            if self.space.release_written(lpn) {
+                trim(&mut self.store, lpn)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads and verifies a node.
+pub(super) fn load(
+    store: &mut impl PageStore,
+    layout: &Layout,
+    node: (Lpn, Option<usize>),
+    cause: Cause,
+    frame: &mut Frame,
+) -> Result<(), IndexError> {
+    store.read(node.0, cause, &mut frame.bytes)?;
+    frame.is_dirty = false;
+    layout.verify(frame, node.0, node.1)
+}

@@ -1,0 +1,426 @@
+//! A B+-tree on logical pages: the baseline of every comparison, and a dependable index over any [`PageStore`].
+//!
+//! D. Comer, "The Ubiquitous B-Tree", ACM Computing Surveys 11(2), 1979. A node is a page (`page.rs` has every byte). Leaves
+//! hold the records, internal nodes a lower bound and the page of each child. The store below makes pages
+//! overwritable, so a node keeps its page number for life and only the nodes that change are written.
+//!
+//! - *get* reads one page per level.
+//! - *insert* reads the path and writes the leaf. A full leaf is split in halves and the upper one announced to the
+//!   parent, which may split in turn. The root never moves: when it splits, both halves go to new pages.
+//! - *remove* writes the leaf. A leaf less than half full borrows from the neighbour below the same parent (the left one if there is
+//!   one) until both are even, or merges with it when the neighbour is half full itself; the parent may underflow in
+//!   turn. A root left with one child takes over the child's contents.
+//! - *range* goes from leaf to leaf through the parents, whose pages it holds. Leaves are not chained: a chain would
+//!   cost one more page write per split and merge, for reads that are few (a parent is left once per hundreds of leaves).
+//!
+//! An operation changes pages in RAM, takes the new pages it needs, and only then writes: one page by
+//! [`PageStore::write`], several by [`PageStore::write_atomic`]. So a plain insert programs one page, a full store changes nothing,
+//! and a power cut leaves the tree before or after the operation. The superblock (page 0) is written once. Free pages are
+//! found at mount by reading the internal nodes.
+//!
+//! # Durability
+//!
+//! On a store that takes all pages of the largest operation atomically: *every operation* where writes are durable,
+//! *every sync* where the writes that survive are a prefix. On any other store *none*: the superblock's clean mark is cleared
+//! before the first change and set by sync, and without it mount answers [`IndexError::NotCleanlyClosed`].
+//!
+//! # Invariants
+//!
+//! - B1 A page that is a node carries a right checksum, its own number and the mark of a node.
+//! - B2 The keys of a leaf ascend strictly, and so do the bounds of an internal node from entry 1 on.
+//! - B3 Keys below child i are at least bound i (for i > 0) and below bound i + 1. Bound 0 of an internal node repeats the
+//!   bound that its parent has for it, so neighbours merge as they are; on the left edge of the tree, where nothing
+//!   bounds the keys from below, it means nothing.
+//! - B4 A node is at least half full and fits its capacity; a root that is internal has two children at least.
+//! - B5 A child is one level below its parent; leaves have level 1; no tree is higher than half-full nodes make it.
+//! - B6 Every page has at most one parent, and the pages in use are the superblock and those reached from the root.
+//! - B7 The superblock says how the tree is laid out, under a right checksum.
+//! - B8 In the class *none* the mark on the medium is not clean while changes are not synced.
+//!
+//! # Deviations
+//!
+//! An internal node holds as many bounds as children (the first unused), as all trees here do; Comer's holds one less. An internal node
+//! of order d thus has d children. Insertion does not hand entries to neighbours before it splits.
+
+mod change;
+mod load;
+mod page;
+mod space;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+pub use load::Fill;
+
+use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit};
+use crate::check::{CheckReport, IndexError};
+use crate::ftl::{PageStore, StoreError};
+use crate::nand::Cause;
+use crate::units::Lpn;
+use alloc::format;
+use alloc::vec::Vec;
+use core::ops::Bound;
+use page::{Frame, Layout, ROOT, SUPERBLOCK};
+use space::Space;
+
+/// How a B+-tree is formatted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BPlusConfig {
+    /// Sizes of the records.
+    pub record: RecordFormat,
+    /// Entries of a leaf at most, 2 or more; `None` means as many as the page holds.
+    pub leaf_capacity: Option<usize>,
+    /// Children of an internal node at most, 3 or more; `None` means as many as the page holds.
+    pub internal_capacity: Option<usize>,
+    /// The durability class wanted; a store on which the tree cannot give it is refused.
+    pub durability: Durability,
+}
+
+impl BPlusConfig {
+    /// Full pages, and every operation durable.
+    pub const fn new(record: RecordFormat) -> BPlusConfig {
+        BPlusConfig {
+            record,
+            leaf_capacity: None,
+            internal_capacity: None,
+            durability: Durability::EveryOperation,
+        }
+    }
+
+    /// The same with nodes of at most `order` entries, leaf and internal.
+    #[must_use]
+    pub const fn with_order(mut self, order: usize) -> BPlusConfig {
+        self.leaf_capacity = Some(order);
+        self.internal_capacity = Some(order);
+        self
+    }
+
+    /// The same for a store that allows only this durability class.
+    #[must_use]
+    pub const fn with_durability(mut self, durability: Durability) -> BPlusConfig {
+        self.durability = durability;
+        self
+    }
+
+    /// From settings: the options `order` (both capacities), `leaf_capacity` and `internal_capacity`.
+    pub fn from_settings(settings: &Settings) -> Result<BPlusConfig, IndexError> {
+        let number = |name| -> Result<Option<usize>, IndexError> {
+            let value = settings.options.number(name)?;
+            Ok(value.map(|n| usize::try_from(n).unwrap_or(usize::MAX)))
+        };
+        let order = number("order")?;
+        Ok(BPlusConfig {
+            record: settings.record,
+            leaf_capacity: number("leaf_capacity")?.or(order),
+            internal_capacity: number("internal_capacity")?.or(order),
+            durability: settings.durability,
+        })
+    }
+
+    /// The most RAM a tree on `store` ever needs besides what the store itself holds: two pages for each level of the
+    /// highest tree and two more, a page number for each, and a bit or two per page of the store.
+    pub fn ram_bytes_max(&self, store: &impl PageStore) -> Result<usize, IndexError> {
+        let layout = Layout::new(self, store.page_bytes(), store.page_count())?;
+        let frame_bytes = layout.page_bytes + size_of::<Frame>() + size_of::<Lpn>();
+        let frames_max = 2 * (layout.height_max() + 1);
+        Ok(frames_max * frame_bytes + Space::ram_bytes(layout.page_count, !store.durable_writes()))
+    }
+}
+
+/// A B+-tree that owns its store.
+pub struct BPlusTree<S> {
+    store: S,
+    layout: Layout,
+    durability: Durability,
+    space: Space,
+    height: usize,
+    /// The nodes of the last descent, root first. Longer than the tree is high after it shrank.
+    path: Vec<Frame>,
+    /// New nodes and neighbours of the operation in hand; the first `extra_used` are in use.
+    extra: Vec<Frame>,
+    extra_used: usize,
+    /// Pages taken by the operation in hand.
+    taken: Vec<Lpn>,
+    /// Pages given up by the operation in hand.
+    freed: Vec<Lpn>,
+    /// Whether the superblock says clean.
+    is_clean: bool,
+    /// Whether a write failed with unknown effect: nothing is believed before the next mount.
+    is_interrupted: bool,
+    counts: Counts,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    splits: u64,
+    merges: u64,
+    redistributions: u64,
+}
+
+impl<S: PageStore> BPlusTree<S> {
+    /// Makes an empty tree; whatever the store held is dropped.
+    pub fn format(mut store: S, config: BPlusConfig) -> Result<BPlusTree<S>, IndexError> {
+        let layout = Layout::new(&config, store.page_bytes(), store.page_count())?;
+        require(config.durability, promise(&store, &layout), &store, &layout)?;
+        // The old superblock goes first: no cut may leave it above pages that are gone.
+        store.trim(SUPERBLOCK)?;
+        store.sync()?;
+        for lpn in (ROOT.0..layout.page_count).map(Lpn) {
+            store.trim(lpn)?;
+        }
+        let mut tree = BPlusTree::empty(store, layout, true);
+        let mut root = layout.frame();
+        root.reset(ROOT, 1);
+        root.seal();
+        tree.store.write(ROOT, Cause::Checkpoint, &root.bytes)?;
+        tree.store.sync()?;
+        tree.path.push(root);
+        tree.write_superblock(true)?;
+        tree.store.sync()?;
+        Ok(tree)
+    }
+
+    /// Opens the tree that a store holds.
+    pub fn mount(mut store: S) -> Result<BPlusTree<S>, IndexError> {
+        let mut page = alloc::vec![0; store.page_bytes()];
+        store.read(SUPERBLOCK, Cause::Recovery, &mut page)?;
+        let (layout, is_clean) = Layout::of_superblock(&page, store.page_count())?;
+        if !is_clean {
+            return Err(IndexError::NotCleanlyClosed);
+        }
+        let mut tree = BPlusTree::empty(store, layout, is_clean);
+        tree.fetch(0, ROOT, None, Cause::Recovery)?;
+        tree.height = tree.path[0].level();
+        tree.claim_below(0)?;
+        Ok(tree)
+    }
+
+    /// Opens the tree that a store holds, and refuses one formatted with other records or capacities or giving less durability.
+    pub fn mount_as(store: S, config: BPlusConfig) -> Result<BPlusTree<S>, IndexError> {
+        let tree = BPlusTree::mount(store)?;
+        let expected = Layout::new(&config, tree.layout.page_bytes, tree.layout.page_count)?;
+        require(config.durability, tree.durability, &tree.store, &tree.layout)?;
+        if expected == tree.layout {
+            Ok(tree)
+        } else {
+            Err(IndexError::NotFormatted("the tree has records of other sizes or nodes of other capacities"))
+        }
+    }
+
+    fn empty(store: S, layout: Layout, is_clean: bool) -> BPlusTree<S> {
+        let durability = promise(&store, &layout);
+        let mut space = Space::new(layout.page_count, !store.durable_writes());
+        space.claim(SUPERBLOCK);
+        space.claim(ROOT);
+        BPlusTree {
+            store,
+            layout,
+            durability,
+            space,
+            height: 1,
+            path: Vec::new(),
+            extra: Vec::new(),
+            extra_used: 0,
+            taken: Vec::with_capacity(layout.height_max() + 1),
+            freed: Vec::with_capacity(layout.height_max() + 1),
+            is_clean,
+            is_interrupted: false,
+            counts: Counts::default(),
+        }
+    }
+
+    /// How the tree was formatted, with the capacities in use and the class it promises.
+    pub fn config(&self) -> BPlusConfig {
+        BPlusConfig {
+            record: self.layout.record,
+            leaf_capacity: Some(self.layout.leaf.capacity),
+            internal_capacity: Some(self.layout.internal.capacity),
+            durability: self.durability,
+        }
+    }
+
+    /// The store below.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// Gives the store back; what was not synced is as after a power cut.
+    pub fn into_store(self) -> S {
+        self.store
+    }
+
+    fn write_superblock(&mut self, is_clean: bool) -> Result<(), IndexError> {
+        let page = &mut frame_at(&mut self.extra, self.extra_used, &self.layout).bytes;
+        self.layout.put_superblock(is_clean, page);
+        Ok(self.store.write(SUPERBLOCK, Cause::Checkpoint, page)?)
+    }
+
+    /// Refuses to go on after a write whose effect is unknown.
+    fn ready(&self) -> Result<(), IndexError> {
+        if self.is_interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
+    }
+
+    fn sync_and_mark(&mut self) -> Result<(), IndexError> {
+        self.store.sync()?;
+        let mut start = SUPERBLOCK;
+        while let Some(lpn) = self.space.next_untrimmed(start) {
+            trim(&mut self.store, lpn)?;
+            start = lpn;
+        }
+        if self.is_clean {
+            return Ok(());
+        }
+        // Should the mark fail to be written, nobody knows what the medium says: no change may follow.
+        let marked = self.write_superblock(true).and_then(|()| Ok(self.store.sync()?));
+        self.is_clean = marked.is_ok();
+        self.is_interrupted = marked.is_err();
+        marked
+    }
+}
+
+/// What a tree laid out like this promises on this store.
+fn promise(store: &impl PageStore, layout: &Layout) -> Durability {
+    if store.atomic_pages_max() < layout.group_pages_max() {
+        Durability::None
+    } else if store.durable_writes() {
+        Durability::EveryOperation
+    } else if store.prefix_consistent() {
+        Durability::EverySync
+    } else {
+        Durability::None
+    }
+}
+
+fn require(
+    wanted: Durability,
+    given: Durability,
+    store: &impl PageStore,
+    layout: &Layout,
+) -> Result<(), IndexError> {
+    if given >= wanted {
+        return Ok(());
+    }
+    Err(IndexError::Unsupported(format!(
+        "durability '{}' is wanted, but a B+-tree on this store gives '{}': an operation writes up to {} pages and the \
+         store takes {} atomically; its writes are {}durable at once and {} in order",
+        wanted.name(),
+        given.name(),
+        layout.group_pages_max(),
+        store.atomic_pages_max(),
+        if store.durable_writes() { "" } else { "not " },
+        if store.prefix_consistent() { "survive" } else { "do not survive" },
+    )))
+}
+
+/// Trims a page that no node uses. A store with no room for the note of it only keeps the page longer.
+fn trim(store: &mut impl PageStore, lpn: Lpn) -> Result<(), IndexError> {
+    match store.trim(lpn) {
+        Err(StoreError::Full) => Ok(()),
+        done => Ok(done?),
+    }
+}
+
+/// Frame `i` of a pool that grows by need and never shrinks.
+fn frame_at<'a>(pool: &'a mut Vec<Frame>, i: usize, layout: &Layout) -> &'a mut Frame {
+    while pool.len() <= i {
+        pool.push(layout.frame());
+    }
+    &mut pool[i]
+}
+
+impl<S: PageStore> OrderedIndex for BPlusTree<S> {
+    fn record(&self) -> RecordFormat {
+        self.layout.record
+    }
+
+    fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
+        self.ready()?;
+        self.layout.record.check_key(key)?;
+        self.layout.record.check_value(value)?;
+        let found = self.find(key)?;
+        if let Ok(at) = found {
+            let leaf = &self.path[self.height - 1];
+            value.copy_from_slice(self.layout.leaf.value(leaf.area(), at));
+        }
+        Ok(found.is_ok())
+    }
+
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
+        self.ready()?;
+        self.layout.record.check_key(key)?;
+        self.layout.record.check_value(value)?;
+        let found = self.find(key)?;
+        let edit = match found {
+            Ok(at) => {
+                self.overwrite(at, value);
+                Ok(())
+            }
+            Err(at) => self.add(at, key, value),
+        };
+        self.finish(edit)?;
+        Ok(found.is_ok())
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        self.ready()?;
+        self.layout.record.check_key(key)?;
+        let Ok(at) = self.find(key)? else { return Ok(false) };
+        let edit = self.take(at);
+        self.finish(edit)?;
+        Ok(true)
+    }
+
+    fn range(
+        &mut self,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), IndexError> {
+        self.ready()?;
+        for bound in [low, high] {
+            if let Bound::Included(key) | Bound::Excluded(key) = bound {
+                self.layout.record.check_key(key)?;
+            }
+        }
+        self.visit_range(&walk::Span { low, high }, direction, visit)
+    }
+
+    fn sync(&mut self) -> Result<(), IndexError> {
+        self.ready()?;
+        self.sync_and_mark()
+    }
+
+    fn check(&mut self) -> Result<CheckReport, IndexError> {
+        self.ready()?;
+        self.check_all()
+    }
+
+    fn stats(&self) -> IndexStats {
+        let metric = |name, value| Metric { name, value };
+        IndexStats {
+            height: self.height as u32,
+            live_pages: u64::from(self.space.used_pages()),
+            metrics: alloc::vec![
+                metric("free_pages", u64::from(self.space.free_pages())),
+                metric("splits", self.counts.splits),
+                metric("merges", self.counts.merges),
+                metric("redistributions", self.counts.redistributions),
+            ],
+            ..IndexStats::default()
+        }
+    }
+
+    fn ram_bytes(&self) -> usize {
+        let frames = self.path.len() + self.extra.len();
+        let lists = self.taken.capacity() + self.freed.capacity();
+        self.store.ram_bytes()
+            + Space::ram_bytes(self.layout.page_count, !self.store.durable_writes())
+            + frames * (self.layout.page_bytes + size_of::<Frame>())
+            + lists * size_of::<Lpn>()
+    }
+}

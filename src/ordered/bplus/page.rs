@@ -1,0 +1,325 @@
+//! The bytes of the B+-tree's pages, and the edits of nodes as pure functions on them.
+//!
+//! Integers are little-endian, keys are byte strings. Page 0 is the superblock, written when the tree is formatted (and,
+//! in the durability class *none*, when its clean mark changes):
+//!
+//! ```text
+//! bytes  0..4   CRC-32 of the rest of the page
+//!        4..8   the page's own number, 0
+//!        8..16  the characters "NXBPLUS1"
+//!       16..20  bytes of a page
+//!       20..24  pages of the store when it was formatted
+//!       24..28  entries of a leaf at most
+//!       28..32  entries of an internal node at most
+//!       32      bytes of a key          33   bytes of a value
+//!       34      1 = clean: every change before the last sync is here; 0 = changes are under way
+//!       35..    0
+//! ```
+//!
+//! Page 1 is the root, whatever its level; every other page in use is a node too:
+//!
+//! ```text
+//! bytes  0..4   CRC-32 of the rest of the page
+//!        4..8   the page's own number
+//!        8      level: 1 for a leaf, one more than its children for an internal node
+//!        9      0xB1, the mark of a node
+//!       10..12  entries in use
+//!       12..    the node as laid out by NodeShape: keys, then values (leaf) or page numbers of children (internal);
+//!               what lies beyond the entries in use is unspecified
+//! ```
+
+use super::BPlusConfig;
+use crate::check::IndexError;
+use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
+use crate::ordered::RecordFormat;
+use crate::ordered::node::NodeShape;
+use crate::units::Lpn;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec;
+
+pub(super) const SUPERBLOCK: Lpn = Lpn(0);
+pub(super) const ROOT: Lpn = Lpn(1);
+
+const MAGIC: &[u8; 8] = b"NXBPLUS1";
+const SUPERBLOCK_BYTES: usize = 35;
+const NODE_MARK: u8 = 0xB1;
+const HEADER_BYTES: usize = 12;
+const CHILD_BYTES: usize = 4;
+
+/// No store has more than 2^32 pages and no internal node fewer than two children, so no tree is higher.
+pub(super) const HEIGHT_MAX: usize = 32;
+
+/// How the pages of one tree are laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub(super) record: RecordFormat,
+    pub(super) page_bytes: usize,
+    pub(super) page_count: u32,
+    pub(super) leaf: NodeShape,
+    pub(super) internal: NodeShape,
+}
+
+impl Layout {
+    /// The layout on pages of this size; refused when a node would hold too little.
+    pub(super) fn new(config: &BPlusConfig, page_bytes: usize, pages: u32) -> Result<Layout, IndexError> {
+        let area = page_bytes.saturating_sub(HEADER_BYTES);
+        let (key, value) = (usize::from(config.record.key_bytes), usize::from(config.record.value_bytes));
+        let shape = |name: &str, value: usize, wanted: Option<usize>, least: usize| {
+            let mut shape = NodeShape::fitting(area, key, value);
+            shape.capacity = shape.capacity.min(usize::from(u16::MAX));
+            let possible = shape.capacity;
+            shape.capacity = wanted.unwrap_or(possible);
+            if shape.capacity < least || shape.capacity > possible {
+                return Err(IndexError::Unsupported(format!(
+                    "{name} of {} entries on pages of {page_bytes} bytes: {least} to {possible} entries of {} bytes \
+                     are possible",
+                    shape.capacity,
+                    key + value,
+                )));
+            }
+            Ok(shape)
+        };
+        let leaf = shape("a leaf", value, config.leaf_capacity, 2)?;
+        let internal = shape("an internal node", CHILD_BYTES, config.internal_capacity, 3)?;
+        if page_bytes < SUPERBLOCK_BYTES || pages < 2 {
+            return Err(IndexError::Unsupported(format!(
+                "{pages} pages of {page_bytes} bytes: a B+-tree needs 2 pages of {SUPERBLOCK_BYTES} bytes at least"
+            )));
+        }
+        Ok(Layout { record: config.record, page_bytes, page_count: pages, leaf, internal })
+    }
+
+    /// The shape of the nodes of a level.
+    pub(super) fn shape(&self, level: usize) -> NodeShape {
+        if level == 1 { self.leaf } else { self.internal }
+    }
+
+    /// Entries of a node of this level at least, unless it is the root.
+    pub(super) fn fill_min(&self, level: usize) -> usize {
+        self.shape(level).capacity.div_ceil(2)
+    }
+
+    /// The height of the highest tree that finds room: a root of two children and every other node half full.
+    pub(super) fn height_max(&self) -> usize {
+        let nodes_max = u64::from(self.page_count) - 1;
+        let (mut height, mut bottom, mut nodes) = (1, 1, 1);
+        loop {
+            bottom = if height == 1 { 2 } else { bottom * self.fill_min(2) as u64 };
+            nodes += bottom;
+            if nodes > nodes_max {
+                return height;
+            }
+            height += 1;
+        }
+    }
+
+    /// Pages that one operation writes at most: a split of every node of the path but the root, which is either
+    /// split as well (and the tree is still lower than it can be) or only takes the new entry.
+    pub(super) fn group_pages_max(&self) -> usize {
+        2 * self.height_max() - 1
+    }
+
+    /// An empty page.
+    pub(super) fn frame(&self) -> Frame {
+        Frame { bytes: vec![0; self.page_bytes].into_boxed_slice(), slot: 0, is_dirty: false }
+    }
+
+    /// Writes the superblock into `page`.
+    pub(super) fn put_superblock(&self, is_clean: bool, page: &mut [u8]) {
+        page.fill(0);
+        put_u32(page, 4, SUPERBLOCK.0);
+        page[8..16].copy_from_slice(MAGIC);
+        put_u32(page, 16, self.page_bytes as u32);
+        put_u32(page, 20, self.page_count);
+        put_u32(page, 24, self.leaf.capacity as u32);
+        put_u32(page, 28, self.internal.capacity as u32);
+        page[32] = self.record.key_bytes;
+        page[33] = self.record.value_bytes;
+        page[34] = u8::from(is_clean);
+        let crc = crc32(&[&page[4..]]);
+        put_u32(page, 0, crc);
+    }
+
+    /// Reads the superblock: the layout, and whether it is marked clean.
+    pub(super) fn of_superblock(page: &[u8], page_count: u32) -> Result<(Layout, bool), IndexError> {
+        if page.len() < SUPERBLOCK_BYTES || page[8..16] != *MAGIC {
+            return Err(IndexError::NotFormatted("page 0 is no superblock of a B+-tree"));
+        }
+        if get_u32(page, 0) != crc32(&[&page[4..]]) || get_u32(page, 4) != SUPERBLOCK.0 || page[32] == 0 {
+            return Err(corrupted("B7: the superblock's checksum is wrong", SUPERBLOCK));
+        }
+        if get_u32(page, 16) as usize != page.len() || get_u32(page, 20) > page_count {
+            return Err(IndexError::NotFormatted("the tree was formatted on other or more pages"));
+        }
+        let config = BPlusConfig {
+            leaf_capacity: Some(get_u32(page, 24) as usize),
+            internal_capacity: Some(get_u32(page, 28) as usize),
+            ..BPlusConfig::new(RecordFormat::new(page[32], page[33]))
+        };
+        let layout = Layout::new(&config, page.len(), get_u32(page, 20))
+            .map_err(|_| corrupted("B7: the superblock's capacities are impossible", SUPERBLOCK))?;
+        Ok((layout, page[34] == 1))
+    }
+
+    /// Checks a page that was read as the node of this number and level; a root whose level is not known yet has `None`.
+    pub(super) fn verify(&self, frame: &Frame, lpn: Lpn, level: Option<usize>) -> Result<(), IndexError> {
+        let bytes = &frame.bytes;
+        if get_u32(bytes, 0) != crc32(&[&bytes[4..]]) {
+            return Err(corrupted("B1: the checksum of the node is wrong", lpn));
+        }
+        if frame.lpn() != lpn || bytes[9] != NODE_MARK {
+            return Err(corrupted("B1: another page stands in the node's place", lpn));
+        }
+        let found = frame.level();
+        if found == 0 || found > self.height_max() || level.is_some_and(|level| level != found) {
+            return Err(corrupted("B5: the node has another level than its parent says", lpn));
+        }
+        let least = match (lpn, found) {
+            (ROOT, 1) => 0,
+            (ROOT, _) => 2,
+            _ => self.fill_min(found),
+        };
+        if (least..=self.shape(found).capacity).contains(&frame.count()) {
+            Ok(())
+        } else {
+            Err(corrupted("B4: the node holds too few or too many entries", lpn))
+        }
+    }
+
+    /// The page of child `slot` of an internal node.
+    pub(super) fn child(&self, frame: &Frame, slot: usize) -> Result<Lpn, IndexError> {
+        let lpn = get_u32(self.internal.value(frame.area(), slot), 0);
+        if lpn > ROOT.0 && lpn < self.page_count {
+            Ok(Lpn(lpn))
+        } else {
+            Err(corrupted("B6: the page of a child cannot be one", frame.lpn()))
+        }
+    }
+}
+
+pub(super) fn corrupted(what: &'static str, at: Lpn) -> IndexError {
+    IndexError::Corrupted { what, at: u64::from(at.0) }
+}
+
+/// A page in RAM that holds a node.
+#[derive(Clone, Debug)]
+pub(super) struct Frame {
+    pub(super) bytes: Box<[u8]>,
+    /// The entry that the walk in hand goes through.
+    pub(super) slot: usize,
+    /// Whether the operation in hand changed it.
+    pub(super) is_dirty: bool,
+}
+
+impl Frame {
+    /// Makes it an empty node.
+    pub(super) fn reset(&mut self, lpn: Lpn, level: usize) {
+        self.bytes.fill(0);
+        put_u32(&mut self.bytes, 4, lpn.0);
+        self.bytes[8] = level as u8;
+        self.bytes[9] = NODE_MARK;
+        self.is_dirty = true;
+    }
+
+    pub(super) fn lpn(&self) -> Lpn {
+        Lpn(get_u32(&self.bytes, 4))
+    }
+
+    pub(super) fn set_lpn(&mut self, lpn: Lpn) {
+        put_u32(&mut self.bytes, 4, lpn.0);
+    }
+
+    pub(super) fn level(&self) -> usize {
+        usize::from(self.bytes[8])
+    }
+
+    pub(super) fn count(&self) -> usize {
+        usize::from(get_u16(&self.bytes, 10))
+    }
+
+    pub(super) fn set_count(&mut self, count: usize) {
+        put_u16(&mut self.bytes, 10, count as u16);
+        self.is_dirty = true;
+    }
+
+    pub(super) fn area(&self) -> &[u8] {
+        &self.bytes[HEADER_BYTES..]
+    }
+
+    pub(super) fn area_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[HEADER_BYTES..]
+    }
+
+    /// Puts the checksum on the finished page.
+    pub(super) fn seal(&mut self) {
+        let crc = crc32(&[&self.bytes[4..]]);
+        put_u32(&mut self.bytes, 0, crc);
+    }
+
+    /// Takes over level and entries of another node, and keeps its own number.
+    pub(super) fn copy_node(&mut self, source: &Frame) {
+        self.bytes[8..].copy_from_slice(&source.bytes[8..]);
+        self.is_dirty = true;
+    }
+
+    /// Puts an entry at place `at` of a node that is not full.
+    pub(super) fn insert(&mut self, shape: &NodeShape, at: usize, entry: (&[u8], &[u8])) {
+        let count = self.count();
+        shape.insert(self.area_mut(), count, at, entry);
+        self.set_count(count + 1);
+    }
+
+    /// Takes the entry at place `at` out.
+    pub(super) fn remove(&mut self, shape: &NodeShape, at: usize) {
+        let count = self.count();
+        shape.remove(self.area_mut(), count, at);
+        self.set_count(count - 1);
+    }
+}
+
+/// Moves the first `count` entries of `right` to the end of `left`.
+pub(super) fn move_left(shape: &NodeShape, left: &mut Frame, right: &mut Frame, count: usize) {
+    let (to, have) = (left.count(), right.count());
+    shape.copy_entries((right.area(), 0), count, (shape, left.area_mut(), to));
+    shape.remove_first(right.area_mut(), have, count);
+    left.set_count(to + count);
+    right.set_count(have - count);
+}
+
+/// Moves the last `count` entries of `left` to the front of `right`.
+pub(super) fn move_right(shape: &NodeShape, left: &mut Frame, right: &mut Frame, count: usize) {
+    let (from, have) = (left.count() - count, right.count());
+    shape.open_first(right.area_mut(), have, count);
+    shape.copy_entries((left.area(), from), count, (shape, right.area_mut(), 0));
+    left.set_count(from);
+    right.set_count(have + count);
+}
+
+/// Shares the entries of two neighbours out evenly.
+pub(super) fn even_out(shape: &NodeShape, left: &mut Frame, right: &mut Frame) {
+    let share = (left.count() + right.count()).div_ceil(2);
+    if left.count() < share {
+        move_left(shape, left, right, share - left.count());
+    } else {
+        move_right(shape, left, right, left.count() - share);
+    }
+}
+
+/// Splits a full node that is to take one entry more at place `at`: the upper half goes to the empty `right`.
+pub(super) fn split(
+    shape: &NodeShape,
+    left: &mut Frame,
+    right: &mut Frame,
+    at: usize,
+    entry: (&[u8], &[u8]),
+) {
+    let (full, share) = (left.count(), (left.count() + 1).div_ceil(2));
+    if at < share {
+        move_right(shape, left, right, full + 1 - share);
+        left.insert(shape, at, entry);
+    } else {
+        move_right(shape, left, right, full - share);
+        right.insert(shape, at - share, entry);
+    }
+}

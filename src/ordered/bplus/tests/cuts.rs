@@ -1,0 +1,182 @@
+//! The power is cut at every write, and the store keeps as little as it promised to.
+//!
+//! A run is recorded once. For each place in the recording every state that the store's promise allows is built, mounted,
+//! checked, and compared with the contents before or after the operation that was under way.
+
+use super::*;
+
+/// A recorded run: the store's steps, and after each operation how many there were, with the contents then.
+struct Recorded {
+    empty: Pages,
+    steps: Vec<Step>,
+    done: Vec<(usize, Model)>,
+}
+
+fn record(promise: Promise, ops: usize, seed: u64) -> Recorded {
+    let mut tree = small_tree(promise, 80);
+    let empty = tree.store.pages.clone();
+    tree.store.steps.clear();
+    let (mut rng, mut model, mut done) = (Rng::new(seed), Model::new(), vec![(0, Model::new())]);
+    for i in 0..ops {
+        let key = key(rng.below(80) as u16, SMALL);
+        // Waves of insertion and removal, so that the tree rises and falls through its heights.
+        let grows = if i / 150 % 2 == 0 { 4 } else { 1 };
+        match rng.below(6) {
+            5 if rng.chance(1, 4) => tree.sync().unwrap(),
+            n if n < grows => {
+                let value = value(i as u64, SMALL);
+                tree.insert(&key, &value).unwrap();
+                model.insert(key, value);
+            }
+            _ => {
+                tree.remove(&key).unwrap();
+                model.remove(&key);
+            }
+        }
+        done.push((tree.store.steps.len(), model.clone()));
+    }
+    assert!(tree.counts.merges > 10 && tree.counts.redistributions > 10);
+    Recorded { empty, steps: tree.into_store().steps, done }
+}
+
+impl Recorded {
+    /// The steps before the last sync among the first `cut`.
+    fn synced(&self, cut: usize) -> usize {
+        self.steps[..cut].iter().rposition(|step| matches!(step, Step::Sync)).map_or(0, |i| i + 1)
+    }
+
+    /// What is on the medium when the first `writes` steps survive, and of the trims after the last sync before
+    /// `cut` all (or none).
+    fn pages(&self, writes: usize, cut: usize, trims: bool) -> Pages {
+        let synced = self.synced(cut);
+        let mut pages = self.empty.clone();
+        for (i, step) in self.steps[..cut].iter().enumerate() {
+            match step {
+                Step::Write(group) if i < writes => {
+                    group.iter().for_each(|(lpn, data)| pages[lpn.index()].copy_from_slice(data));
+                }
+                Step::Trim(lpn) if i < synced || trims => pages[lpn.index()].fill(0),
+                _ => {}
+            }
+        }
+        pages
+    }
+
+    /// The contents before and after the operation to which step `cut` belongs.
+    fn around(&self, cut: usize) -> (&Model, &Model) {
+        let after = self.done.partition_point(|(steps, _)| *steps < cut);
+        let before = self.done.partition_point(|(steps, _)| *steps <= cut) - 1;
+        (&self.done[before.min(after)].1, &self.done[after.max(before)].1)
+    }
+
+    fn assert_survives(&self, pages: Pages, writes: usize, promise: Promise) {
+        let mut tree = BPlusTree::mount(Mem::holding(pages, promise)).unwrap();
+        let found = contents(&mut tree).unwrap();
+        let (before, after) = self.around(writes);
+        assert!(found == *before || found == *after, "after {writes} steps");
+        assert_sound(&mut tree, &found);
+    }
+}
+
+#[test]
+fn every_operation_survives_where_writes_are_durable() {
+    let run = record(WRITE_THROUGH, 900, 1);
+    for cut in 0..=run.steps.len() {
+        for trims in [false, true] {
+            run.assert_survives(run.pages(cut, cut, trims), cut, WRITE_THROUGH);
+        }
+    }
+}
+
+#[test]
+fn a_prefix_survives_where_writes_are_in_order() {
+    let run = record(ORDERED, 900, 2);
+    assert!(run.steps.iter().any(|step| matches!(step, Step::Trim(_))));
+    for cut in 0..=run.steps.len() {
+        let synced = run.synced(cut);
+        for writes in [synced, synced.midpoint(cut), cut] {
+            for trims in [false, true] {
+                run.assert_survives(run.pages(writes, cut, trims), writes, ORDERED);
+            }
+        }
+    }
+}
+
+/// The outcome where nothing is promised: refused, or exactly the contents at some sync.
+fn assert_refused_or_synced(run: &Recorded, cut: usize, pages: Pages, promise: Promise) -> bool {
+    match BPlusTree::mount(Mem::holding(pages, promise)) {
+        Err(IndexError::NotCleanlyClosed) => true,
+        Err(error) => panic!("{error} after {cut} steps"),
+        Ok(mut tree) => {
+            let found = contents(&mut tree).unwrap();
+            let (before, after) = run.around(cut);
+            assert!(found == *before || found == *after, "after {cut} steps");
+            assert_sound(&mut tree, &found);
+            false
+        }
+    }
+}
+
+#[test]
+fn a_cut_is_noticed_where_nothing_is_promised() {
+    let run = record(UNORDERED, 600, 3);
+    let mut rng = Rng::new(3);
+    let mut refused = 0;
+    for cut in 0..=run.steps.len() {
+        for _ in 0..3 {
+            let mut pages = run.pages(run.synced(cut), cut, rng.chance(1, 2));
+            for step in &run.steps[run.synced(cut)..cut] {
+                let Step::Write(group) = step else { continue };
+                for (lpn, data) in group.iter().filter(|_| rng.chance(1, 2)) {
+                    pages[lpn.index()].copy_from_slice(data);
+                }
+            }
+            refused += u32::from(assert_refused_or_synced(&run, cut, pages, UNORDERED));
+        }
+    }
+    assert!(refused > 100);
+}
+
+#[test]
+fn a_cut_is_noticed_where_pages_are_written_one_by_one() {
+    let run = record(SINGLE, 600, 4);
+    let refused = (0..=run.steps.len())
+        .filter(|&cut| assert_refused_or_synced(&run, cut, run.pages(cut, cut, true), SINGLE));
+    assert!(refused.count() > 100);
+}
+
+#[test]
+fn a_bulk_load_is_all_or_nothing() {
+    for promise in [WRITE_THROUGH, ORDERED, UNORDERED] {
+        let mut tree = small_tree(promise, 80);
+        let empty = tree.store.pages.clone();
+        tree.store.steps.clear();
+        let model: Model = (0..100).map(|n| (key(n, SMALL), value(u64::from(n), SMALL))).collect();
+        tree.bulk_load(&model, Fill::FULL).unwrap();
+        let steps = tree.into_store().steps;
+        let done = vec![(0, Model::new()), (steps.len(), model)];
+        let run = Recorded { empty, steps, done };
+        for cut in 0..=run.steps.len() {
+            assert_refused_or_synced(&run, cut, run.pages(cut, cut, true), promise);
+        }
+    }
+}
+
+#[test]
+fn a_format_leaves_the_old_tree_the_new_one_or_none() {
+    let (mut tree, mut model) = (small_tree(WRITE_THROUGH, 80), Model::new());
+    fill(&mut tree, &mut model, 0..60);
+    let mut store = tree.into_store();
+    store.steps.clear();
+    let empty = store.pages.clone();
+    let config = BPlusConfig::new(SMALL);
+    let steps = BPlusTree::format(store, config).unwrap().into_store().steps;
+    let run = Recorded { empty, steps, done: vec![] };
+    for cut in 0..=run.steps.len() {
+        match BPlusTree::mount(Mem::holding(run.pages(cut, cut, true), WRITE_THROUGH)) {
+            Ok(mut tree) if cut == 0 => assert_eq!(contents(&mut tree).unwrap(), model),
+            Ok(mut tree) => assert_sound(&mut tree, &Model::new()),
+            Err(error) => assert!(matches!(error, IndexError::NotFormatted(_)), "{error} after {cut} steps"),
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Reading the tree: the descent to a leaf, the walk over a range, the walk at mount, and the checker.
+
+use super::change::load;
+use super::page::{Frame, Layout, ROOT, SUPERBLOCK, corrupted};
+use super::space::Space;
+use super::{BPlusTree, frame_at};
+use crate::check::{CheckReport, IndexError};
+use crate::ftl::{PageStore, StoreError};
+use crate::nand::Cause;
+use crate::ordered::node::NodeShape;
+use crate::ordered::{Direction, Durability, Visit};
+use crate::units::Lpn;
+use alloc::format;
+use alloc::string::ToString;
+use core::ops::{Bound, ControlFlow};
+
+/// The keys between two bounds.
+pub(super) struct Span<'a> {
+    pub(super) low: Bound<&'a [u8]>,
+    pub(super) high: Bound<&'a [u8]>,
+}
+
+impl Span<'_> {
+    /// Whether no key at all can lie in it.
+    fn is_empty(&self) -> bool {
+        use Bound::{Excluded, Included, Unbounded};
+        match (self.low, self.high) {
+            (Unbounded, _) | (_, Unbounded) => false,
+            (Included(low), Included(high)) => low > high,
+            (Included(low) | Excluded(low), Included(high) | Excluded(high)) => low >= high,
+        }
+    }
+
+    /// The child to enter first.
+    fn first_child(&self, direction: Direction, shape: &NodeShape, node: &Frame) -> usize {
+        let (area, count) = (node.area(), node.count());
+        match (direction, self.low, self.high) {
+            (Direction::Ascending, Bound::Unbounded, _) => 0,
+            (Direction::Ascending, Bound::Included(key) | Bound::Excluded(key), _)
+            | (Direction::Descending, _, Bound::Included(key)) => shape.child_slot(area, count, key),
+            (Direction::Descending, _, Bound::Unbounded) => count - 1,
+            (Direction::Descending, _, Bound::Excluded(key)) => {
+                let (Ok(i) | Err(i)) = shape.search(area, count, key);
+                i.saturating_sub(1)
+            }
+        }
+    }
+
+    /// Whether a child beyond this bound, in the direction of the walk, can hold keys of the span.
+    fn reaches(&self, direction: Direction, bound: &[u8]) -> bool {
+        match (direction, self.low, self.high) {
+            (Direction::Ascending, _, Bound::Included(high)) => bound <= high,
+            (Direction::Ascending, _, Bound::Excluded(high)) => bound < high,
+            (Direction::Descending, Bound::Included(low) | Bound::Excluded(low), _) => bound > low,
+            _ => true,
+        }
+    }
+
+    /// The entries of a leaf that lie in it.
+    fn entries(&self, shape: &NodeShape, leaf: &Frame) -> core::ops::Range<usize> {
+        let search = |key| shape.search(leaf.area(), leaf.count(), key);
+        let from = match self.low {
+            Bound::Unbounded => 0,
+            Bound::Included(key) => search(key).unwrap_or_else(|i| i),
+            Bound::Excluded(key) => search(key).map_or_else(|i| i, |i| i + 1),
+        };
+        let to = match self.high {
+            Bound::Unbounded => leaf.count(),
+            Bound::Included(key) => search(key).map_or_else(|i| i, |i| i + 1),
+            Bound::Excluded(key) => search(key).unwrap_or_else(|i| i),
+        };
+        from..to
+    }
+}
+
+impl<S: PageStore> BPlusTree<S> {
+    /// Reads a node into the path.
+    pub(super) fn fetch(
+        &mut self,
+        depth: usize,
+        lpn: Lpn,
+        level: Option<usize>,
+        cause: Cause,
+    ) -> Result<(), IndexError> {
+        let frame = frame_at(&mut self.path, depth, &self.layout);
+        load(&mut self.store, &self.layout, (lpn, level), cause, frame)
+    }
+
+    /// Reads the path from a node down to a leaf, through the children that `pick` chooses.
+    fn descend(
+        &mut self,
+        start: (usize, Lpn),
+        pick: impl Fn(&NodeShape, &Frame) -> usize,
+    ) -> Result<(), IndexError> {
+        let (mut depth, mut lpn) = start;
+        loop {
+            self.fetch(depth, lpn, Some(self.height - depth), Cause::Host)?;
+            if depth + 1 == self.height {
+                return Ok(());
+            }
+            let frame = &mut self.path[depth];
+            frame.slot = pick(&self.layout.internal, frame);
+            lpn = self.layout.child(frame, frame.slot)?;
+            depth += 1;
+        }
+    }
+
+    /// Reads the path to the leaf of a key: where the key is in the leaf, or where it belongs.
+    pub(super) fn find(&mut self, key: &[u8]) -> Result<Result<usize, usize>, IndexError> {
+        self.begin();
+        self.descend((0, ROOT), |shape, node| shape.child_slot(node.area(), node.count(), key))?;
+        let leaf = &self.path[self.height - 1];
+        Ok(self.layout.leaf.search(leaf.area(), leaf.count(), key))
+    }
+
+    /// Visits the records of a span, leaf by leaf.
+    pub(super) fn visit_range(
+        &mut self,
+        span: &Span<'_>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), IndexError> {
+        if span.is_empty() {
+            return Ok(());
+        }
+        self.descend((0, ROOT), |shape, node| span.first_child(direction, shape, node))?;
+        while self.visit_leaf(span, direction, visit).is_continue() && self.next_leaf(span, direction)? {}
+        Ok(())
+    }
+
+    fn visit_leaf(&self, span: &Span<'_>, direction: Direction, visit: Visit<'_>) -> ControlFlow<()> {
+        let (shape, leaf) = (&self.layout.leaf, &self.path[self.height - 1]);
+        let mut show = |i| visit(shape.key(leaf.area(), i), shape.value(leaf.area(), i));
+        let mut entries = span.entries(shape, leaf);
+        match direction {
+            Direction::Ascending => entries.try_for_each(&mut show),
+            Direction::Descending => entries.rev().try_for_each(&mut show),
+        }
+    }
+
+    /// Goes up to the first parent with another child on the way and down to its nearest leaf; false at the end of the span, which the
+    /// parent's bounds tell without reading the leaf.
+    fn next_leaf(&mut self, span: &Span<'_>, direction: Direction) -> Result<bool, IndexError> {
+        let internal = self.layout.internal;
+        let has_more = |node: &Frame| match direction {
+            Direction::Ascending => node.slot + 1 < node.count(),
+            Direction::Descending => node.slot > 0,
+        };
+        let Some(depth) = self.path[..self.height - 1].iter().rposition(has_more) else { return Ok(false) };
+        let node = &mut self.path[depth];
+        let bound = node.slot + usize::from(direction == Direction::Ascending);
+        if !span.reaches(direction, internal.key(node.area(), bound)) {
+            return Ok(false);
+        }
+        node.slot = if direction == Direction::Ascending { node.slot + 1 } else { node.slot - 1 };
+        let child = self.layout.child(node, node.slot)?;
+        self.descend((depth + 1, child), |_, node| match direction {
+            Direction::Ascending => 0,
+            Direction::Descending => node.count() - 1,
+        })?;
+        Ok(true)
+    }
+
+    /// Marks every page below a node of the path as in use; leaves are not read.
+    pub(super) fn claim_below(&mut self, depth: usize) -> Result<(), IndexError> {
+        let level = self.height - depth;
+        if level == 1 {
+            return Ok(());
+        }
+        for slot in 0..self.path[depth].count() {
+            let child = self.layout.child(&self.path[depth], slot)?;
+            if !self.space.claim(child) {
+                return Err(corrupted("B6: the page has two parents", child));
+            }
+            if level > 2 {
+                self.fetch(depth + 1, child, Some(level - 1), Cause::Recovery)?;
+                self.claim_below(depth + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Walks the whole tree. Takes one bit of RAM per page of the store while it does.
+    pub(super) fn check_all(&mut self) -> Result<CheckReport, IndexError> {
+        self.begin();
+        let mut walk =
+            Walk { report: CheckReport::default(), reached: Space::new(self.layout.page_count, false) };
+        self.check_superblock(&mut walk)?;
+        walk.reached.claim(SUPERBLOCK);
+        walk.reached.claim(ROOT);
+        self.check_node(0, ROOT, &mut walk)?;
+        let (used, reached) = (self.space.used_pages(), walk.reached.used_pages());
+        if used != reached && walk.report.is_sound() {
+            let found = format!("{used} pages are in use, {reached} are reached");
+            walk.report.violation("B6", u64::from(ROOT.0), found);
+        }
+        Ok(walk.report)
+    }
+
+    fn check_superblock(&mut self, walk: &mut Walk) -> Result<(), IndexError> {
+        let page = &mut frame_at(&mut self.extra, 0, &self.layout).bytes;
+        self.store.read(SUPERBLOCK, Cause::Check, page)?;
+        match Layout::of_superblock(page, self.layout.page_count) {
+            Ok((layout, _)) if layout != self.layout => {
+                walk.report.violation("B7", 0, "the superblock tells another layout".to_string());
+            }
+            Ok((_, true)) if self.durability == Durability::None && !self.is_clean => {
+                walk.report.violation("B8", 0, "marked clean amid changes".to_string());
+            }
+            Ok(_) => {}
+            Err(error) => walk.report.violation("B7", 0, error.to_string()),
+        }
+        Ok(())
+    }
+
+    fn check_node(&mut self, depth: usize, lpn: Lpn, walk: &mut Walk) -> Result<(), IndexError> {
+        let level = self.height - depth;
+        match self.fetch(depth, lpn, Some(level), Cause::Check) {
+            Ok(()) => {}
+            Err(IndexError::Corrupted { what, .. }) => {
+                let (invariant, found) = what.split_once(": ").unwrap_or(("B1", what));
+                walk.report.violation(invariant, u64::from(lpn.0), found.to_string());
+                return Ok(());
+            }
+            Err(IndexError::Store(error @ StoreError::Corrupted { .. })) => {
+                walk.report.violation("B1", u64::from(lpn.0), error.to_string());
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        }
+        walk.report.nodes += 1;
+        self.check_keys(depth, walk);
+        if level == 1 {
+            walk.report.records += self.path[depth].count() as u64;
+            return Ok(());
+        }
+        for slot in 0..self.path[depth].count() {
+            self.path[depth].slot = slot;
+            match self.layout.child(&self.path[depth], slot) {
+                Err(error) => walk.report.violation("B6", u64::from(lpn.0), error.to_string()),
+                Ok(child) if !walk.reached.claim(child) || !self.space.is_used(child) => {
+                    let found = "a page with two parents, or taken for free".to_string();
+                    walk.report.violation("B6", u64::from(child.0), found);
+                }
+                Ok(child) => self.check_node(depth + 1, child, walk)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The order of the keys in a node, and their place between the bounds of the ancestors.
+    fn check_keys(&self, depth: usize, walk: &mut Walk) {
+        let (node, level) = (&self.path[depth], self.height - depth);
+        let (shape, at) = (self.layout.shape(level), u64::from(node.lpn().0));
+        let first = usize::from(level > 1);
+        let keys = || (first..node.count()).map(|i| shape.key(node.area(), i));
+        if let Some(i) = keys().zip(keys().skip(1)).position(|(a, b)| a >= b) {
+            walk.report.violation("B2", at, format!("key {} does not rise", first + i + 1));
+        }
+        let bound = |i: fn(&Frame) -> usize, applies: fn(&Frame) -> bool| {
+            let ancestor = self.path[..depth].iter().rfind(|node| applies(node))?;
+            Some(self.layout.internal.key(ancestor.area(), i(ancestor)))
+        };
+        let low = bound(|node| node.slot, |node| node.slot > 0);
+        let high = bound(|node| node.slot + 1, |node| node.slot + 1 < node.count());
+        if keys().any(|key| low.is_some_and(|low| key < low) || high.is_some_and(|high| key >= high)) {
+            walk.report.violation("B3", at, "a key lies outside the bounds of the parents".to_string());
+        }
+        if level > 1 && low.is_some_and(|low| low != shape.key(node.area(), 0)) {
+            walk.report.violation("B3", at, "bound 0 differs from the parent's bound".to_string());
+        }
+    }
+}
+
+/// What the checker has seen so far.
+struct Walk {
+    report: CheckReport,
+    reached: Space,
+}

@@ -1,0 +1,134 @@
+//! Where the nodes of the mu-Tree lie in a page (paper, section 3.1 and Algorithm 1), and the analysis that follows from
+//! it (section 4).
+//!
+//! ```text
+//! height 1 | leaf                                            |    Q = page bytes
+//! height 2 | root                   | leaf                   |
+//! height 3 | root       | level 2   | leaf                   |
+//! height 4 | root | l 3 | level 2   | leaf                   |
+//! ```
+//!
+//! The node at level L takes Q/2^L bytes from offset Q/2^L; the root at level H takes Q/2^(H-1) bytes from 0. So no area but the
+//! root's depends on the height.
+
+use crate::log::tag::LEVELS_MAX;
+use crate::ordered::RecordFormat;
+use crate::ordered::node::NodeShape;
+use crate::ordered::raw::ADDRESS_BYTES;
+use core::ops::Range;
+
+/// The places of the nodes in a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    page_bytes: usize,
+    record: RecordFormat,
+}
+
+impl Layout {
+    /// The layout of pages of this size.
+    pub const fn of(page_bytes: usize, record: RecordFormat) -> Layout {
+        Layout { page_bytes, record }
+    }
+
+    /// Bytes of a page's data area.
+    pub const fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+
+    const fn value_bytes(&self, level: u8) -> usize {
+        if level == 1 { self.record.value_bytes as usize } else { ADDRESS_BYTES }
+    }
+
+    const fn half(&self, level: u8) -> NodeShape {
+        NodeShape::fitting(self.page_bytes >> level, self.record.key_bytes as usize, self.value_bytes(level))
+    }
+
+    /// The shape of the node at `level` of a tree of this height. The root holds twice what it would as an inner node, so
+    /// that it splits into two that fit.
+    pub const fn shape(&self, level: u8, height: u8) -> NodeShape {
+        let half = self.half(level);
+        if level == height { NodeShape { capacity: half.capacity * 2, ..half } } else { half }
+    }
+
+    /// The bytes of that node within the page.
+    pub const fn area(&self, level: u8, height: u8) -> Range<usize> {
+        let bytes = self.page_bytes >> level;
+        if level == height { 0..bytes * 2 } else { bytes..bytes * 2 }
+    }
+
+    /// The greatest height: each level must hold two entries, and a page can name 8 nodes.
+    pub fn height_max(&self) -> u8 {
+        (1..=LEVELS_MAX as u8).take_while(|&level| self.half(level).capacity >= 2).count() as u8
+    }
+
+    /// Records of a full tree of this height: the product of the capacities (eq. 4 and 5).
+    pub fn records_max(&self, height: u8) -> u64 {
+        (1..=height).map(|level| self.shape(level, height).capacity as u64).fold(1, u64::saturating_mul)
+    }
+
+    /// The least height that holds this many records when every node is full: eq. 6, rounded up.
+    pub fn height_for(&self, records: u64) -> Option<u8> {
+        (1..=self.height_max()).find(|&height| self.records_max(height) >= records)
+    }
+
+    /// Valid pages of a tree of full leaves: eq. 10. Inner nodes live in the leaves' pages.
+    pub fn pages_for(&self, records: u64) -> u64 {
+        records.div_ceil(self.half(1).capacity as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAPER: Layout = Layout::of(4096, RecordFormat::new(4, 4));
+
+    #[test]
+    fn algorithm_1() {
+        assert_eq!(PAPER.area(1, 1), 0..4096);
+        assert_eq!((PAPER.area(1, 2), PAPER.area(2, 2)), (2048..4096, 0..2048));
+        assert_eq!((PAPER.area(1, 3), PAPER.area(2, 3), PAPER.area(3, 3)), (2048..4096, 1024..2048, 0..1024));
+        assert_eq!((PAPER.area(3, 4), PAPER.area(4, 4)), (512..1024, 0..512));
+    }
+
+    #[test]
+    fn areas_of_a_path_fill_the_page_without_overlap() {
+        for height in 1..=PAPER.height_max() {
+            let mut end = 4096;
+            for level in 1..=height {
+                let area = PAPER.area(level, height);
+                assert_eq!(area.end, end);
+                assert!(PAPER.shape(level, height).bytes() <= area.len());
+                end = area.start;
+            }
+            assert_eq!(end, 0);
+        }
+    }
+
+    #[test]
+    fn equation_4_for_the_papers_fanout() {
+        let capacity = |level, height| PAPER.shape(level, height).capacity;
+        assert_eq!((capacity(1, 3), capacity(2, 3), capacity(3, 3)), (256, 128, 128));
+        assert_eq!((capacity(1, 1), capacity(2, 2)), (512, 256));
+    }
+
+    #[test]
+    fn a_full_root_splits_into_nodes_that_fit() {
+        for (key, value) in [(4, 4), (8, 4), (8, 8), (16, 8), (3, 5), (20, 4)] {
+            let layout = Layout::of(2048, RecordFormat::new(key, value));
+            for height in 1..layout.height_max() {
+                let root = layout.shape(height, height).capacity;
+                assert_eq!(root, 2 * layout.shape(height, height + 1).capacity);
+            }
+        }
+    }
+
+    #[test]
+    fn equations_5_and_10() {
+        assert_eq!(PAPER.records_max(3), 256 * 128 * 128);
+        assert_eq!(PAPER.height_for(1_000_000), Some(3));
+        assert_eq!(PAPER.height_for(1 << 22), Some(3));
+        assert_eq!(PAPER.height_for((1 << 22) + 1), Some(4));
+        assert_eq!(PAPER.pages_for(1_000_000), 3907);
+    }
+}

@@ -1,0 +1,121 @@
+//! The walk over the whole tree that checks invariants R1 to R6.
+
+use super::{RawTree, Scheme, address};
+use crate::check::{CheckReport, IndexError};
+use crate::log::Tag;
+use crate::nand::{Cause, Nand};
+use crate::units::Ppn;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec::Vec;
+
+/// What a walk remembers.
+struct Walk {
+    report: CheckReport,
+    /// Pages reached, with the lowest level they were reached at.
+    reached: BTreeMap<Ppn, u8>,
+}
+
+/// A node to visit, and between which keys it must lie.
+struct Visit {
+    page: Ppn,
+    level: u8,
+    low: Option<Vec<u8>>,
+    high: Option<Vec<u8>>,
+}
+
+impl<N: Nand, S: Scheme> RawTree<N, S> {
+    pub(super) fn walk_all(&mut self) -> Result<CheckReport, IndexError> {
+        let mut walk = Walk { report: CheckReport::default(), reached: BTreeMap::new() };
+        let mut todo = Vec::new();
+        todo.push(Visit { page: self.root, level: self.height, low: None, high: None });
+        while let Some(visit) = todo.pop() {
+            self.check_node(&visit, &mut walk, &mut todo)?;
+        }
+        self.check_pages(&mut walk)?;
+        Ok(walk.report)
+    }
+
+    fn check_node(
+        &mut self,
+        visit: &Visit,
+        walk: &mut Walk,
+        todo: &mut Vec<Visit>,
+    ) -> Result<(), IndexError> {
+        let (height, level) = (self.height, visit.level);
+        let page = self.log.read(visit.page, Cause::Check)?;
+        let (tag, at) = (page.tag, u64::from(visit.page.0));
+        let report = &mut walk.report;
+        report.nodes += 1;
+        let reached = walk.reached.entry(visit.page).or_insert(level);
+        *reached = level.min(*reached);
+        let shape = self.scheme.shape(level, height);
+        let node = &page.data[self.scheme.page_area(level, height)];
+        let count = usize::from(tag.counts[usize::from(level) - 1]);
+        if tag.lowest_level > level || count > shape.capacity {
+            report.violation("R1", at, format!("{count} entries at level {level} of page {:?}", tag));
+            return Ok(());
+        }
+        if let Some(i) = shape.first_unsorted(node, count) {
+            report.violation("R1", at, format!("key {i} at level {level} does not rise"));
+        }
+        check_filling(report, at, (level, height), (count, shape.capacity));
+        if level == 1 {
+            report.records += count as u64;
+        }
+        if count > 0 {
+            let (first, last) = (shape.key(node, 0), shape.key(node, count - 1));
+            if visit.low.as_deref().is_some_and(|low| first < low)
+                || visit.high.as_deref().is_some_and(|high| last >= high)
+            {
+                report.violation("R2", at, format!("keys at level {level} leave the parent's bounds"));
+            }
+        }
+        for i in 0..if level > 1 { count } else { 0 } {
+            let high = if i + 1 < count { Some(shape.key(node, i + 1).to_vec()) } else { visit.high.clone() };
+            let mut page = address(shape.value(node, i));
+            if level == 2 {
+                page = self.journal.resolve(page);
+            }
+            todo.push(Visit { page, level: level - 1, low: Some(shape.key(node, i).to_vec()), high });
+        }
+        if level > tag.lowest_level {
+            let own = (0..count).any(|i| address(shape.value(node, i)) == visit.page);
+            if !own {
+                report.violation("R4", at, format!("the node at level {level} has no child in its page"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_pages(&mut self, walk: &mut Walk) -> Result<(), IndexError> {
+        for (&page, &level) in &walk.reached {
+            let tag: Tag = self.log.read(page, Cause::Check)?.tag;
+            if !self.log.is_valid(page) || tag.lowest_level != level {
+                let found = format!("reached from level {level}, begins at {}", tag.lowest_level);
+                walk.report.violation("R5", u64::from(page.0), found);
+            }
+        }
+        let (live, reached) = (self.log.live_pages(), walk.reached.len() as u64);
+        if live != reached && !(self.bits_in_doubt && live > reached) {
+            walk.report.violation("R6", 0, format!("{live} valid pages, {reached} that can be reached"));
+        }
+        Ok(())
+    }
+}
+
+fn check_filling(
+    report: &mut CheckReport,
+    at: u64,
+    (level, height): (u8, u8),
+    (count, capacity): (usize, usize),
+) {
+    let least = match level == height {
+        true if level == 1 => 0,
+        true => 2,
+        false => 1,
+    };
+    if count < least || (level == height && count >= capacity) {
+        report.violation("R3", at, format!("{count} of {capacity} entries at level {level} of {height}"));
+    }
+}

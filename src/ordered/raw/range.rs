@@ -1,0 +1,99 @@
+//! Range scans: the path to the leaf at hand is kept, so each node is read once; leaves are not chained.
+
+use super::{RawTree, Scheme, address};
+use crate::check::IndexError;
+use crate::nand::{Cause, Nand};
+use crate::ordered::{Direction, Visit, within};
+use crate::units::Ppn;
+use core::ops::{Bound, ControlFlow};
+
+impl<N: Nand, S: Scheme> RawTree<N, S> {
+    pub(super) fn walk_range(
+        &mut self,
+        (low, high): (Bound<&[u8]>, Bound<&[u8]>),
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), IndexError> {
+        let start = match direction {
+            Direction::Ascending => low,
+            Direction::Descending => high,
+        };
+        if let Bound::Included(key) | Bound::Excluded(key) = start {
+            self.record.check_key(key)?;
+        }
+        self.go_to_leaf(self.root, self.height, (start, direction))?;
+        loop {
+            if self.visit_leaf((low, high), direction, visit).is_break() {
+                return Ok(());
+            }
+            let Some((child, level)) = self.next_subtree(direction) else { return Ok(()) };
+            self.go_to_leaf(child, level, (Bound::Unbounded, direction))?;
+        }
+    }
+
+    /// Copies the nodes from `ppn` at `level` down to the leaf nearest to `start`.
+    fn go_to_leaf(
+        &mut self,
+        mut ppn: Ppn,
+        mut level: u8,
+        (start, direction): (Bound<&[u8]>, Direction),
+    ) -> Result<(), IndexError> {
+        loop {
+            self.copy_node(ppn, level, Cause::Host)?;
+            if level == 1 {
+                return Ok(());
+            }
+            let (shape, count) = (self.shape(level), self.count(level));
+            let slot = match (start, direction) {
+                (Bound::Included(key) | Bound::Excluded(key), _) => {
+                    shape.child_slot(self.node(level), count, key)
+                }
+                (Bound::Unbounded, Direction::Ascending) => 0,
+                (Bound::Unbounded, Direction::Descending) => count - 1,
+            };
+            self.path.step_mut(level).slot = slot as u16;
+            ppn = address(shape.value(self.node(level), slot));
+            level -= 1;
+        }
+    }
+
+    /// Visits the records of the leaf that lie within the bounds; breaks when the walk is over.
+    fn visit_leaf(
+        &self,
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> ControlFlow<()> {
+        let (shape, node, count) = (self.shape(1), self.node(1), self.count(1));
+        for i in 0..count {
+            let i = if direction == Direction::Ascending { i } else { count - 1 - i };
+            let key = shape.key(node, i);
+            match within(key, bounds) {
+                core::cmp::Ordering::Equal => visit(key, shape.value(node, i))?,
+                core::cmp::Ordering::Less if direction == Direction::Descending => {
+                    return ControlFlow::Break(());
+                }
+                core::cmp::Ordering::Greater if direction == Direction::Ascending => {
+                    return ControlFlow::Break(());
+                }
+                _ => {}
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// The next subtree beside the path, nearest to the leaf: its page and level.
+    fn next_subtree(&mut self, direction: Direction) -> Option<(Ppn, u8)> {
+        for level in 2..=self.height {
+            let (count, slot) = (self.count(level), usize::from(self.path.step(level).slot));
+            let next = match direction {
+                Direction::Ascending if slot + 1 < count => slot + 1,
+                Direction::Descending if slot > 0 => slot - 1,
+                _ => continue,
+            };
+            self.path.step_mut(level).slot = next as u16;
+            return Some((address(self.shape(level).value(self.node(level), next)), level - 1));
+        }
+        None
+    }
+}

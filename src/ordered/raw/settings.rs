@@ -1,0 +1,69 @@
+//! How settings become a log, and the options that every tree on raw NAND takes.
+
+use crate::check::IndexError;
+use crate::ftl::blocks::BlockTable;
+use crate::ftl::victim::VictimPolicy;
+use crate::log::{Flush, LogConfig};
+use crate::nand::Geometry;
+use crate::ordered::{Durability, Settings};
+use alloc::format;
+
+/// Bytes of cache bookkeeping per page, besides the page.
+const FRAME_BYTES: usize = 96;
+
+/// The log that `settings` ask for. `fixed_bytes` is what the tree itself holds; the rest of the RAM goes to the
+/// cache: to its read part when every operation is to be durable, else half to each part.
+pub fn raw_config(
+    settings: &Settings,
+    geometry: Geometry,
+    fixed_bytes: usize,
+    flush: Flush,
+) -> Result<LogConfig, IndexError> {
+    let options = &settings.options;
+    let default = LogConfig::default();
+    let page_bytes = geometry.page_bytes as usize + FRAME_BYTES;
+    let tables = BlockTable::new(geometry).ram_bytes() + 2 * geometry.page_bytes as usize + 512 + fixed_bytes;
+    let spare_pages = match settings.ram_bytes {
+        None => 0,
+        Some(ram) => {
+            let left = ram.checked_sub(tables).ok_or_else(|| too_little(ram, tables))?;
+            left / page_bytes
+        }
+    };
+    let divided = settings.durability < Durability::EveryOperation;
+    let write_default = if divided { (spare_pages / 2).min(200) } else { 0 };
+    let write_pages = options.number("write_pages")?.map_or(write_default, |n| n as usize);
+    let read_default = spare_pages.saturating_sub(write_pages);
+    let read_pages = options.number("read_pages")?.map_or(read_default, |n| n as usize);
+    if let Some(ram) = settings.ram_bytes {
+        let needed = tables + (read_pages + write_pages) * page_bytes;
+        if needed > ram {
+            return Err(too_little(ram, needed));
+        }
+    }
+    if write_pages > 0 && !divided {
+        return Err(IndexError::Unsupported(format!(
+            "write_pages = {write_pages} makes the tree durable at every sync only, and every operation is asked for"
+        )));
+    }
+    let blocks = |name, default: u32| {
+        Ok::<u32, IndexError>(options.number(name)?.map_or(default, |n| n.clamp(1, 1 << 24) as u32))
+    };
+    Ok(LogConfig {
+        read_pages,
+        write_pages,
+        flush,
+        victim: match options.choice("victim", &["greedy", "cost-benefit"])? {
+            "greedy" => VictimPolicy::Greedy,
+            _ => VictimPolicy::CostBenefit,
+        },
+        collect_at_blocks: blocks("collect_at_blocks", default.collect_at_blocks)?,
+        checkpoint_blocks: blocks("checkpoint_blocks", default.checkpoint_blocks)?,
+    })
+}
+
+fn too_little(ram: usize, needed: usize) -> IndexError {
+    IndexError::Unsupported(format!(
+        "{ram} bytes of RAM are too few: tables, buffers and cache take {needed}"
+    ))
+}

@@ -1,0 +1,337 @@
+//! Insertion, removal and relocation, as far as they are the same for every scheme: pure edits of the copied path.
+
+use super::{RawTree, Scheme, Sibling, address};
+use crate::check::IndexError;
+use crate::log::Log;
+use crate::log::collect::{Need, Relocate, make_room};
+use crate::log::tag::Tag;
+use crate::nand::{Cause, Nand};
+use crate::ordered::node::NodeShape;
+use crate::units::Ppn;
+
+/// Blocks that inserts leave free beyond what removals and collection need.
+const INSERT_RESERVE_BLOCKS: u32 = 1;
+
+impl<N: Nand, S: Scheme> RawTree<N, S> {
+    pub(super) fn insert_entry(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
+        self.make_room_for_update(INSERT_RESERVE_BLOCKS)?;
+        // A split root needs room for the one above it.
+        let path_bytes = self.scheme.path_bytes(self.height + 1);
+        self.path.buffer.resize(path_bytes, 0xff);
+        self.log.begin()?;
+        self.copy_path(key, 1, Cause::Host)?;
+        let (shape, count) = (self.shape(1), self.count(1));
+        let found = shape.search(self.node(1), count, key);
+        if found.is_err() && self.root_would_overflow() {
+            return Err(IndexError::Full);
+        }
+        if self.journal.is_on() {
+            let splits = found.is_err() && count == shape.capacity;
+            return self.insert_journaled((key, value), found, splits || self.lowers_bounds(key));
+        }
+        self.change_leaf(key, value, found)?;
+        Ok(found.is_ok())
+    }
+
+    /// Changes the copied leaf and writes the path.
+    pub(super) fn change_leaf(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        found: Result<usize, usize>,
+    ) -> Result<(), IndexError> {
+        self.interrupted = true;
+        let sibling = match found {
+            Ok(i) => {
+                let shape = self.shape(1);
+                shape.set_value(self.node_mut(1), i, value);
+                None
+            }
+            Err(i) => {
+                self.lower_bounds(key);
+                self.add_entry(1, i, (key, value))?
+            }
+        };
+        S::write_path(self, 1, sibling, Cause::Host)?;
+        self.end_update()
+    }
+
+    fn make_room_for_update(&mut self, free_blocks: u32) -> Result<(), IndexError> {
+        let pages = self.scheme.pages_per_update(self.height) + self.journal.pages_to_commit();
+        make_room(self, Need { pages, free_blocks })
+    }
+
+    /// Whether splits up to the root would fill a root that cannot grow.
+    fn root_would_overflow(&self) -> bool {
+        self.height == self.scheme.height_max()
+            && self.count(self.height) >= self.scheme.root_entries_max(self.height)
+    }
+
+    /// The path's node at `level` is about to be replaced or dropped: its page dies if it begins with that node.
+    pub(crate) fn retire(&mut self, level: u8) {
+        let step = self.path.step(level);
+        if step.lowest_level == level {
+            self.log.invalidate(Ppn(step.page));
+        }
+    }
+
+    /// Whether a key lies below the lower bounds on its path.
+    fn lowers_bounds(&self, key: &[u8]) -> bool {
+        self.height > 1 && key < self.shape(2).key(self.node(2), self.slot(2))
+    }
+
+    /// Keeps the entries of the path lower bounds of what lies below them, for a new key.
+    pub(super) fn lower_bounds(&mut self, key: &[u8]) {
+        for level in 2..=self.height {
+            let (shape, slot) = (self.shape(level), self.slot(level));
+            if slot == 0 && key < shape.key(self.node(level), 0) {
+                shape.set_key(self.node_mut(level), 0, key);
+            }
+        }
+    }
+
+    /// Adds an entry to a node of the path. When the node is full it is split, and the half off the path written.
+    pub(super) fn add_entry(
+        &mut self,
+        level: u8,
+        i: usize,
+        entry: (&[u8], &[u8]),
+    ) -> Result<Option<Sibling>, IndexError> {
+        let (shape, count) = (self.shape(level), self.count(level));
+        if count < shape.capacity {
+            shape.insert(self.node_mut(level), count, i, entry);
+            self.path.step_mut(level).count += 1;
+            return Ok(None);
+        }
+        self.split_node(level, i, entry).map(Some)
+    }
+
+    /// Splits a full node that takes one more entry at place `i`: the first ceil((d+1)/2) entries go left. A leaf's right
+    /// half stays on the path, and of an inner node the half with the path's child.
+    fn split_node(&mut self, level: u8, i: usize, entry: (&[u8], &[u8])) -> Result<Sibling, IndexError> {
+        let (shape, count) = (self.shape(level), self.count(level));
+        let left_count = (count + 1).div_ceil(2);
+        let entry_is_left = i < left_count;
+        // Entries of the full node that go left, so that the left half has `left_count` once the new entry is in.
+        let kept_left = if entry_is_left { left_count - 1 } else { left_count };
+        let path_is_left = level > 1 && entry_is_left;
+        self.detach_half(level, kept_left, !path_is_left);
+        let (node_count, detached_count) =
+            if path_is_left { (kept_left, count - kept_left) } else { (count - kept_left, kept_left) };
+        self.path.step_mut(level).count = node_count as u16;
+        let mut detached_count = detached_count;
+        let at = if entry_is_left { i } else { i - kept_left };
+        if entry_is_left == path_is_left {
+            shape.insert(self.node_mut(level), node_count, at, entry);
+            self.path.step_mut(level).count += 1;
+        } else {
+            let area = self.scheme.page_area(level, self.height);
+            shape.insert(&mut self.detached[area], detached_count, at, entry);
+            detached_count += 1;
+        }
+        if level > 1 {
+            let slot = if path_is_left { i } else { i - kept_left };
+            self.path.step_mut(level).slot = slot as u16;
+        }
+        let right = if path_is_left {
+            &self.detached[self.scheme.page_area(level, self.height)]
+        } else {
+            self.node(level)
+        };
+        let separator = shape.key(right, 0).to_vec();
+        let page = self.write_detached(level, detached_count)?;
+        Ok(Sibling { separator, page, is_left: !path_is_left })
+    }
+
+    /// Moves one half of the path's node to its place in the detached page.
+    fn detach_half(&mut self, level: u8, left_count: usize, left: bool) {
+        let (shape, count) = (self.shape(level), self.count(level));
+        self.detached.fill(0xff);
+        let node = &mut self.path.buffer[self.scheme.path_area(level, self.height)];
+        let detached = &mut self.detached[self.scheme.page_area(level, self.height)];
+        if left {
+            shape.copy_entries((node, 0), left_count, (&shape, detached, 0));
+            move_to_front(&shape, node, left_count, count - left_count);
+        } else {
+            shape.copy_entries((node, left_count), count - left_count, (&shape, detached, 0));
+        }
+    }
+
+    fn write_detached(&mut self, level: u8, count: usize) -> Result<Ppn, IndexError> {
+        let mut tag = Tag { lowest_level: level, ..Tag::default() };
+        tag.counts[usize::from(level) - 1] = count as u16;
+        let page = self.log.allocate(Cause::Host)?;
+        self.log.write(page, tag, &self.detached, Cause::Host)?;
+        Ok(page)
+    }
+
+    /// Enters the half that a split below left over into the path's node at `level`, which may be split in turn. The path's own
+    /// entry is left to name its child by [`RawTree::set_child`].
+    pub(crate) fn enter_sibling(&mut self, level: u8, half: &Sibling) -> Result<Option<Sibling>, IndexError> {
+        let (shape, slot) = (self.shape(level), self.slot(level));
+        let address = half.page.0.to_le_bytes();
+        if half.is_left {
+            // The entry so far names the left half now; the new one is the path's.
+            shape.set_value(self.node_mut(level), slot, &address);
+            self.path.step_mut(level).slot += 1;
+            self.add_entry(level, slot + 1, (&half.separator, &address))
+        } else {
+            self.add_off_path(level, slot + 1, (&half.separator, &address))
+        }
+    }
+
+    /// Adds an entry that is not the path's, keeping track of the path's slot when the node is split.
+    fn add_off_path(
+        &mut self,
+        level: u8,
+        i: usize,
+        entry: (&[u8], &[u8]),
+    ) -> Result<Option<Sibling>, IndexError> {
+        let (shape, count) = (self.shape(level), self.count(level));
+        if count < shape.capacity {
+            return self.add_entry(level, i, entry);
+        }
+        let slot = self.slot(level);
+        let left_count = (count + 1).div_ceil(2);
+        let kept_left = if i < left_count { left_count - 1 } else { left_count };
+        if (slot < kept_left) == (i < left_count) {
+            let sibling = self.split_node(level, i, entry)?;
+            self.path.step_mut(level).slot -= 1;
+            return Ok(Some(sibling));
+        }
+        self.split_apart(level, i, entry)
+    }
+
+    /// The seam falls between the path's entry (last of the left half) and the new one (first of the right half).
+    fn split_apart(
+        &mut self,
+        level: u8,
+        i: usize,
+        entry: (&[u8], &[u8]),
+    ) -> Result<Option<Sibling>, IndexError> {
+        let (shape, count) = (self.shape(level), self.count(level));
+        self.detach_half(level, i, false);
+        let area = self.scheme.page_area(level, self.height);
+        shape.insert(&mut self.detached[area], count - i, 0, entry);
+        self.path.step_mut(level).count = i as u16;
+        let page = self.write_detached(level, count - i + 1)?;
+        Ok(Some(Sibling { separator: entry.0.to_vec(), page, is_left: false }))
+    }
+
+    pub(super) fn remove_entry(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        self.make_room_for_update(0)?;
+        self.log.begin()?;
+        self.copy_path(key, 1, Cause::Host)?;
+        let Ok(slot) = self.shape(1).search(self.node(1), self.count(1), key) else { return Ok(false) };
+        if self.journal.is_on() {
+            let empties = self.count(1) == 1 && self.height > 1;
+            return self.remove_journaled(key, slot, empties);
+        }
+        self.take_from_leaf(slot)?;
+        Ok(true)
+    }
+
+    /// Takes an entry out of the copied leaf, and what becomes empty out of the nodes above, and writes the path.
+    pub(super) fn take_from_leaf(&mut self, mut slot: usize) -> Result<(), IndexError> {
+        self.interrupted = true;
+        let mut lowest = 1;
+        loop {
+            let (shape, count) = (self.shape(lowest), self.count(lowest));
+            shape.remove(self.node_mut(lowest), count, slot);
+            self.path.step_mut(lowest).count -= 1;
+            if count > 1 || lowest == self.height {
+                break;
+            }
+            self.retire(lowest);
+            lowest += 1;
+            slot = self.slot(lowest);
+        }
+        let lowest = self.shrink(lowest)?;
+        S::write_path(self, lowest, None, Cause::Host)?;
+        self.end_update()
+    }
+
+    /// While the root has one child only, the child becomes the root (mu-Tree paper, Algorithm 5). Returns the lowest level
+    /// of the path that is left.
+    fn shrink(&mut self, mut lowest: u8) -> Result<u8, IndexError> {
+        while self.height > 1 && self.count(self.height) == 1 {
+            assert_eq!(lowest, self.height, "R3: a root with one child was left to stand");
+            let level = self.height - 1;
+            let child = address(self.shape(self.height).value(self.node(self.height), 0));
+            self.retire(self.height);
+            self.copy_node(child, level, Cause::Host)?;
+            let (node, shape, count) = (self.node(level).to_vec(), self.shape(level), self.count(level));
+            self.height = level;
+            lowest = level;
+            let root = self.shape(level);
+            shape.copy_entries((&node, 0), count, (&root, self.node_mut(level), 0));
+        }
+        Ok(lowest)
+    }
+
+    pub(super) fn end_update(&mut self) -> Result<(), IndexError> {
+        self.log.finish();
+        if self.log.wants_checkpoint() {
+            self.commit_journal()?;
+            self.log.checkpoint()?;
+        }
+        self.interrupted = false;
+        Ok(())
+    }
+}
+
+/// Moves `count` entries from place `from` to the front of their node.
+fn move_to_front(shape: &NodeShape, node: &mut [u8], from: usize, count: usize) {
+    let (k, v) = (shape.key_bytes, shape.value_bytes);
+    node.copy_within(from * k..(from + count) * k, 0);
+    let values = shape.capacity * k;
+    node.copy_within(values + from * v..values + (from + count) * v, values);
+}
+
+impl<N: Nand, S: Scheme> Relocate<N> for RawTree<N, S> {
+    fn log(&mut self) -> &mut Log<N> {
+        &mut self.log
+    }
+
+    /// Rewrites the path to the page's lowest node, found by that node's first key.
+    fn relocate(&mut self, ppn: Ppn) -> Result<(), IndexError> {
+        self.log.begin()?;
+        let Some(level) = self.find_page(ppn)? else {
+            self.log.invalidate(ppn);
+            self.log.finish();
+            return Ok(());
+        };
+        if self.journal.is_on() {
+            return self.relocate_journaled(ppn, level);
+        }
+        self.interrupted = true;
+        S::write_path(self, level, None, Cause::GarbageCollection)?;
+        self.log.finish();
+        self.interrupted = false;
+        Ok(())
+    }
+
+    fn programs_per_move(&self) -> u32 {
+        self.scheme.programs_per_move(self.height)
+    }
+}
+
+impl<N: Nand, S: Scheme> RawTree<N, S> {
+    /// Copies the path to the lowest node of a page and returns its level; none when it cannot be reached.
+    pub(super) fn find_page(&mut self, ppn: Ppn) -> Result<Option<u8>, IndexError> {
+        let page = self.log.read(ppn, Cause::GarbageCollection)?;
+        let level = page.tag.lowest_level;
+        if level == self.height && ppn == self.root {
+            self.copy_node(ppn, level, Cause::GarbageCollection)?;
+            return Ok(Some(level));
+        }
+        if !(1..self.height).contains(&level) {
+            return Ok(None);
+        }
+        let shape = self.scheme.shape(level, self.height);
+        // An old root's page keeps its lowest node elsewhere; whatever is read there is no key that leads back here.
+        let key = shape.key(&page.data[self.scheme.page_area(level, self.height)], 0).to_vec();
+        self.copy_path(&key, level, Cause::GarbageCollection)?;
+        Ok((self.path.step(level).page == ppn.0).then_some(level))
+    }
+}

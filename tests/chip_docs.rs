@@ -1,0 +1,87 @@
+//! `docs/chips.md` lists the catalogue as it is. `NANDEX_BLESS=1 cargo test --test chip_docs` writes it anew.
+#![allow(clippy::unwrap_used)]
+
+use nandex::nand::{Basis, Part, catalogue};
+use std::fmt::Write;
+
+const HEAD: &str = "# The parts known by name
+
+Written from the catalogue by the test `chip_docs`; edit `src/nand/catalogue/`, not this page.
+
+Each number carries a letter that says how far to trust it: **d** data sheet (directly or as quoted by others), **p** a
+paper, or arithmetic from it, **s** default or calibration of a published simulator, **r** remembered: verify before
+relying on it, **a** our assumption, no source was found. The sources in words follow the table. Times are array times;
+a read or program adds the transfer of its bytes. Any number of blocks may be had with `Part::with_blocks` or a chip file
+that says `like = \"NAME\"` and `blocks = N`.
+
+";
+
+fn mark(part: &Part, field: &str) -> char {
+    match part.note(field).unwrap().basis {
+        Basis::Datasheet => 'd',
+        Basis::Paper => 'p',
+        Basis::Simulator => 's',
+        Basis::Remembered => 'r',
+        Basis::Assumed => 'a',
+    }
+}
+
+fn us(ns: u64) -> String {
+    format!("{}", ns as f64 / 1000.0)
+}
+
+fn row(part: &Part) -> String {
+    let (geometry, timing, supply) = (&part.geometry, &part.timing, &part.supply);
+    let order = if geometry.random_order { ", any order" } else { "" };
+    let marked = |value: String, field| format!("{value} {}", mark(part, field));
+    let cells = [
+        part.name.to_string(),
+        marked(
+            format!("{}+{} x {}{order}", geometry.page_bytes, geometry.spare_bytes, geometry.pages_per_block),
+            "organisation",
+        ),
+        marked(geometry.blocks.to_string(), "blocks"),
+        marked(geometry.programs_per_page_max.to_string(), "nop"),
+        marked(us(timing.read_ns), "read"),
+        marked(us(timing.program_ns), "program"),
+        marked(us(timing.erase_ns), "erase"),
+        marked(us(timing.transfer_ps_per_byte), "transfer"),
+        us(part.page_read_ns()),
+        us(part.page_program_ns()),
+        marked(part.endurance_erases.to_string(), "endurance"),
+        marked(format!("{} mV, {} mA", supply.voltage_mv, supply.read_ma), "supply"),
+    ];
+    format!("| {} |\n", cells.join(" | "))
+}
+
+fn page() -> String {
+    let mut page = String::from(HEAD);
+    page.push_str(
+        "| part | page+spare bytes x pages per block | blocks | NOP | read us | program us | erase us | bus ns/B | \
+         whole page read us | whole page program us | erases | supply |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for part in catalogue::parts() {
+        page.push_str(&row(part));
+    }
+    page.push_str("\n## Sources\n");
+    for part in catalogue::parts() {
+        write!(page, "\n### {}\n\n", part.name).unwrap();
+        for note in part.notes {
+            writeln!(page, "- {} ({}): {}", note.field, note.basis.name(), note.text).unwrap();
+        }
+    }
+    page
+}
+
+#[test]
+fn the_page_of_parts_is_up_to_date() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/chips.md");
+    if std::env::var_os("NANDEX_BLESS").is_some() {
+        std::fs::write(path, page()).unwrap();
+    }
+    let written = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        written == page(),
+        "docs/chips.md is out of date: run NANDEX_BLESS=1 cargo test --test chip_docs"
+    );
+}

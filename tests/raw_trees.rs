@@ -1,0 +1,118 @@
+//! The trees on raw NAND against a `BTreeMap`, with remounts, small chips and every form of their cache.
+
+use nandex::log::{Flush, LogConfig};
+use nandex::nand::catalogue::mlc_64m;
+use nandex::nand::sim::SimChip;
+use nandex::ordered::mu::MuTree;
+use nandex::ordered::raw::{RawTree, Scheme};
+use nandex::ordered::wandering::WanderingTree;
+use nandex::ordered::{Direction, OrderedIndex, RecordFormat};
+use nandex::rng::Rng;
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+
+const RECORD: RecordFormat = RecordFormat::new(4, 4);
+
+struct Soak {
+    page_bytes: u32,
+    keys: u64,
+    config: LogConfig,
+    journal: usize,
+    seed: u64,
+}
+
+fn soak<S: Scheme>(soak: &Soak) {
+    let mut part = mlc_64m();
+    part.geometry = nandex::Geometry::new(soak.page_bytes, 64, 16, 96);
+    let chip = SimChip::new(&part).unwrap();
+    let mut tree = RawTree::<_, S>::format(chip, RECORD, soak.config).unwrap();
+    tree.set_journal(soak.journal).unwrap();
+    let mut model = BTreeMap::new();
+    let mut rng = Rng::new(soak.seed);
+    for op in 0..12_000u32 {
+        let key = (rng.below(soak.keys) as u32).to_be_bytes();
+        let value = op.to_be_bytes();
+        match rng.below(100) {
+            0..50 => {
+                let existed = tree.insert(&key, &value).unwrap_or_else(|e| panic!("op {op}: {e}"));
+                assert_eq!(existed, model.insert(key, value).is_some(), "op {op}");
+            }
+            50..90 => assert_eq!(tree.remove(&key).unwrap(), model.remove(&key).is_some(), "op {op}"),
+            _ => {
+                let mut got = [0; 4];
+                let found = tree.get(&key, &mut got).unwrap();
+                assert_eq!(found.then_some(got), model.get(&key).copied());
+            }
+        }
+        if op % 500 == 0 {
+            let report = tree.check().unwrap();
+            assert!(report.is_sound(), "op {op}: {:?}", report.violations);
+            assert_eq!(report.records, model.len() as u64);
+        }
+        if op % 3000 == 2999 {
+            if op % 2 == 0 {
+                tree.close().unwrap()
+            } else {
+                tree.sync().unwrap()
+            }
+            tree = RawTree::mount(tree.into_nand(), RECORD, soak.config).unwrap();
+            tree.set_journal(soak.journal).unwrap();
+        }
+    }
+    for direction in [Direction::Ascending, Direction::Descending] {
+        let mut all = Vec::new();
+        tree.range(Bound::Unbounded, Bound::Unbounded, direction, &mut |k, v| {
+            all.push((k.to_vec(), v.to_vec()));
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        if direction == Direction::Descending {
+            all.reverse();
+        }
+        assert!(all.iter().map(|(k, v)| (&k[..], &v[..])).eq(model.iter().map(|(k, v)| (&k[..], &v[..]))));
+    }
+}
+
+fn configs(flush: Flush) -> Vec<(u32, u64, LogConfig)> {
+    let config =
+        |read_pages, write_pages| LogConfig { read_pages, write_pages, flush, ..LogConfig::default() };
+    vec![
+        (512, 4000, config(0, 0)),
+        (1024, 4000, config(2, 2)),
+        (512, 2000, config(4, 1)),
+        (512, 2000, config(3, 9)),
+    ]
+}
+
+#[test]
+fn a_mu_tree_is_a_map() {
+    for (page_bytes, keys, config) in configs(Flush::BetweenOperations) {
+        for seed in 0..3 {
+            soak::<nandex::ordered::mu::layout::Layout>(&Soak { page_bytes, keys, config, journal: 0, seed });
+        }
+    }
+}
+
+#[test]
+fn a_wandering_tree_is_a_map() {
+    for (page_bytes, keys, config) in configs(Flush::BetweenPages) {
+        for journal in [0, 8] {
+            soak::<nandex::ordered::wandering::OneNodePages>(&Soak {
+                page_bytes,
+                keys,
+                config,
+                journal,
+                seed: 5,
+            });
+        }
+    }
+}
+
+#[test]
+fn one_kind_does_not_mount_as_another() {
+    let chip = SimChip::new(&mlc_64m()).unwrap();
+    let chip = MuTree::format(chip, RECORD, LogConfig::default()).unwrap().into_nand();
+    assert!(WanderingTree::mount(chip.clone(), RECORD, LogConfig::default()).is_err());
+    assert!(MuTree::mount(chip.clone(), RecordFormat::new(8, 4), LogConfig::default()).is_err());
+    assert!(MuTree::mount(chip, RECORD, LogConfig::default()).is_ok());
+}

@@ -1,6 +1,7 @@
 //! The lab: workloads, traces, experiments, metrics and reports for flash indexes.
 
 pub mod error;
+pub mod forest;
 pub mod keys;
 pub mod model;
 pub mod names;

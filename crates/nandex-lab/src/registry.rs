@@ -5,6 +5,7 @@
 //! from a chip to a [`OrderedIndex`].
 
 use crate::error::LabError;
+use crate::forest::TreeShare;
 use crate::names::{self, OptionInfo};
 use nandex::ordered::{Options, Settings};
 use nandex::{IndexError, Nand, OrderedIndex, PageStore, StoreError};
@@ -31,6 +32,10 @@ impl Hosting {
 /// Makes an index on a chip, or finds it again.
 pub type OpenIndex = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn OrderedIndex>, IndexError>;
 
+/// Makes several trees on one chip, each with its number; see [`crate::forest`].
+pub type OpenForest =
+    fn(Box<dyn Nand>, &Settings, &[TreeShare]) -> Result<Vec<(u8, Box<dyn OrderedIndex>)>, IndexError>;
+
 /// Makes a store on a chip, or finds it again.
 pub type OpenStore = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn PageStore>, StoreError>;
 
@@ -47,6 +52,8 @@ pub struct IndexEntry {
     pub format: OpenIndex,
     /// Finds the index on a chip that holds one.
     pub mount: OpenIndex,
+    /// Makes several such trees that share one store; None for an index that owns the whole chip.
+    pub forest: Option<OpenForest>,
     /// The options it understands; for one on a store, those of its stores and caches too.
     pub options: &'static [OptionInfo],
 }

@@ -52,7 +52,7 @@ impl Forest {
 }
 
 /// The bound within tree `number` that a bound of the forest comes to; None where it leaves out the whole tree.
-fn bound_in<'a>(number: u8, bound: Bound<&'a [u8]>, is_low: bool) -> Option<Bound<&'a [u8]>> {
+fn bound_in(number: u8, bound: Bound<&[u8]>, is_low: bool) -> Option<Bound<&[u8]>> {
     let (Bound::Included(key) | Bound::Excluded(key)) = bound else { return Some(Bound::Unbounded) };
     match number.cmp(&key[0]) {
         Ordering::Equal => Some(bound.map(|key| &key[1..])),

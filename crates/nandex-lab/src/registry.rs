@@ -32,7 +32,8 @@ impl Hosting {
 /// Makes an index on a chip, or finds it again.
 pub type OpenIndex = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn OrderedIndex>, IndexError>;
 
-/// Makes several trees on one chip, each with its number; see [`crate::forest`].
+/// Makes several trees on one chip, each with its number: cuts the store with [`crate::forest::share_store`] and formats a
+/// tree on each slice.
 pub type OpenForest =
     fn(Box<dyn Nand>, &Settings, &[TreeShare]) -> Result<Vec<(u8, Box<dyn OrderedIndex>)>, IndexError>;
 

@@ -187,3 +187,31 @@ fn the_bundled_trace_is_what_its_readme_says() {
     assert_eq!((tree.records_max, tree.records_end), (253_025, 246_821));
     assert!(tree.key_max < 1 << 26);
 }
+
+#[test]
+fn no_bytes_whatever_bring_a_reader_down() {
+    let mut rng = nandex::rng::Rng::new(12);
+    let packed = zstd::encode_all(&bytes_of(&sample()).repeat(50)[..], 3).unwrap();
+    let text = b"insert 0:0x7 # new\nrange 1:3 -100\nsync\nupdate 18_000\n".repeat(4);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t");
+    for round in 0..600 {
+        let mut bytes = match round % 4 {
+            0 => packed.clone(),
+            1 => text.clone(),
+            2 => bytes_of(&sample()),
+            _ => vec![0; rng.below(80) as usize],
+        };
+        if round % 4 == 3 {
+            rng.fill(&mut bytes);
+        } else {
+            let place = rng.below(bytes.len() as u64) as usize;
+            bytes[place] ^= 1 << rng.below(8);
+            bytes.truncate(bytes.len() - rng.below(4) as usize);
+        }
+        std::fs::write(&path, &bytes).unwrap();
+        if let Err(error) = Trace::read(&path, &TraceOptions { strict: true, ..TraceOptions::default() }) {
+            assert!(error.to_string().starts_with(&path.display().to_string()), "{error}");
+        }
+    }
+}

@@ -99,6 +99,8 @@ pub struct LogCounters {
     pub relocations: u64,
     /// Checkpoints written.
     pub checkpoints: u64,
+    /// Checkpoints that found no block.
+    pub checkpoints_skipped: u64,
     /// Blocks replaced after a program failure.
     pub blocks_replaced: u64,
 }

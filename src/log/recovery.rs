@@ -236,6 +236,14 @@ impl<N: Nand> Log<N> {
             self.forget(block, stands_in_for);
             return Ok(None);
         };
+        let stands_in_for = match stands_in_for {
+            // The block it stood in for was reclaimed since, and this one serves anew.
+            Some(home) if home.0 != place.home => {
+                self.forget(block, Some(home));
+                None
+            }
+            other => other,
+        };
         let is_frontier = since.block == Some(Pbn(place.home));
         let number = place.block_sequence;
         if is_frontier && number == since.block_sequence && (place.home == block.0 || stands_in_for.is_some())

@@ -60,7 +60,7 @@ fn contents(tree: &mut Tree) -> Model {
 /// One random operation, on the model too, whether or not it succeeds on the tree.
 fn step(tree: &mut Tree, model: &mut Model, rng: &mut Rng, round: usize) -> Result<(), IndexError> {
     let (key, value) = (rng.below(KEYS) as u16, rng.next_u64() as u16);
-    let grows = if round / 40 % 2 == 0 { 9 } else { 3 };
+    let grows = if (round / 40).is_multiple_of(2) { 9 } else { 3 };
     match rng.below(10) {
         9 => tree.sync(),
         n if n < grows => {

@@ -44,40 +44,17 @@ pub trait ValueCodec: Sized {
 /// there, as the index does.
 ///
 /// ```
+/// use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+/// use nandex::nand::{catalogue, sim::SimChip};
 /// use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
-/// use nandex::ordered::typed::Typed;
-/// # use nandex::{Cause, Lpn, PageStore, StoreError};
-/// # struct Ram(Vec<[u8; 512]>);
-/// # impl PageStore for Ram {
-/// #     fn page_bytes(&self) -> usize { 512 }
-/// #     fn page_count(&self) -> u32 { self.0.len() as u32 }
-/// #     fn read(&mut self, lpn: Lpn, _: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-/// #         data.copy_from_slice(&self.0[lpn.index()]);
-/// #         Ok(())
-/// #     }
-/// #     fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
-/// #         self.write_atomic(&[(lpn, data)], cause)
-/// #     }
-/// #     fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
-/// #         self.0[lpn.index()].fill(0);
-/// #         Ok(())
-/// #     }
-/// #     fn sync(&mut self) -> Result<(), StoreError> { Ok(()) }
-/// #     fn atomic_pages_max(&self) -> usize { 64 }
-/// #     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], _: Cause) -> Result<(), StoreError> {
-/// #         pages.iter().for_each(|(lpn, data)| self.0[lpn.index()].copy_from_slice(data));
-/// #         Ok(())
-/// #     }
-/// #     fn durable_writes(&self) -> bool { true }
-/// #     fn prefix_consistent(&self) -> bool { true }
-/// #     fn ram_bytes(&self) -> usize { 0 }
-/// # }
-/// # let store = Ram(vec![[0; 512]; 64]);
+/// use nandex::ordered::typed::{Typed, record_of};
 ///
-/// // Readings by (sensor, second).
-/// type Readings<S> = Typed<BPlusTree<S>, (u16, u32), i32>;
-/// let tree = BPlusTree::format(store, BPlusConfig::new(Readings::<Ram>::RECORD))?;
-/// let mut readings = Readings::new(tree)?;
+/// let chip = SimChip::new(&catalogue::mlc_64m().with_blocks(64)).unwrap();
+/// let store = PageMapFtl::format(chip, FtlSettings::default())?;
+///
+/// // Readings in tenths of a degree, by sensor and second.
+/// let config = BPlusConfig::new(record_of::<(u16, u32), i32>());
+/// let mut readings: Typed<_, (u16, u32), i32> = Typed::new(BPlusTree::format(store, config)?)?;
 ///
 /// readings.insert(&(7, 60), &-5)?;
 /// readings.insert(&(7, 120), &-3)?;
@@ -86,7 +63,7 @@ pub trait ValueCodec: Sized {
 /// assert_eq!(readings.first()?, Some(((7, 60), -5)));
 ///
 /// let mut coldest = i32::MAX;
-/// readings.for_each((7, 0)..(8, 0), |_, celsius| coldest = coldest.min(celsius))?;
+/// readings.for_each((7, 0)..(8, 0), |_, tenths| coldest = coldest.min(tenths))?;
 /// assert_eq!(coldest, -5);
 /// # Ok::<(), nandex::IndexError>(())
 /// ```
@@ -97,20 +74,12 @@ pub struct Typed<I, K, V> {
 }
 
 impl<I: OrderedIndex, K: KeyCodec, V: ValueCodec> Typed<I, K, V> {
-    /// The sizes of the records, to format an index with. A key too long or empty does not compile.
-    pub const RECORD: RecordFormat = {
-        assert!(K::KEY_BYTES > 0 && K::KEY_BYTES <= BYTES_MAX, "a key has 1 to 255 bytes");
-        assert!(V::VALUE_BYTES <= BYTES_MAX, "a value has 255 bytes at most");
-        RecordFormat::new(K::KEY_BYTES as u8, V::VALUE_BYTES as u8)
-    };
-
     /// Wraps an index; refused when its records have other sizes.
     pub fn new(index: I) -> Result<Typed<I, K, V>, IndexError> {
-        let found = index.record();
-        for (what, expected, got) in [
-            ("key", Self::RECORD.key_bytes, found.key_bytes),
-            ("value", Self::RECORD.value_bytes, found.value_bytes),
-        ] {
+        let (wanted, found) = (record_of::<K, V>(), index.record());
+        for (what, expected, got) in
+            [("key", wanted.key_bytes, found.key_bytes), ("value", wanted.value_bytes, found.value_bytes)]
+        {
             if expected != got {
                 return Err(IndexError::WrongLength {
                     what,
@@ -206,6 +175,16 @@ impl<I: OrderedIndex, K: KeyCodec, V: ValueCodec> Typed<I, K, V> {
     pub fn into_index(self) -> I {
         self.index
     }
+}
+
+/// The sizes of records with keys of type `K` and values of type `V`, to format an index with. A key of no bytes, or one
+/// or a value of more than 255, does not compile.
+pub const fn record_of<K: KeyCodec, V: ValueCodec>() -> RecordFormat {
+    const {
+        assert!(K::KEY_BYTES > 0 && K::KEY_BYTES <= BYTES_MAX, "a key has 1 to 255 bytes");
+        assert!(V::VALUE_BYTES <= BYTES_MAX, "a value has 255 bytes at most");
+    }
+    RecordFormat::new(K::KEY_BYTES as u8, V::VALUE_BYTES as u8)
 }
 
 fn with_key<K: KeyCodec, T>(key: &K, act: impl FnOnce(&[u8]) -> T) -> T {
@@ -410,7 +389,7 @@ mod tests {
 
     #[test]
     fn a_typed_index_is_a_sorted_map() {
-        let mut index = Small::new(Ram(Small::RECORD, BTreeMap::new())).unwrap();
+        let mut index = Small::new(Ram(record_of::<i16, (u8, u32)>(), BTreeMap::new())).unwrap();
         for n in -50..50 {
             assert_eq!(index.insert(&n, &(n as u8, 7)), Ok(false));
         }

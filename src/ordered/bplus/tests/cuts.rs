@@ -20,7 +20,7 @@ fn record(promise: Promise, ops: usize, seed: u64) -> Recorded {
     for i in 0..ops {
         let key = key(rng.below(80) as u16, SMALL);
         // Waves of insertion and removal, so that the tree rises and falls through its heights.
-        let grows = if i / 150 % 2 == 0 { 4 } else { 1 };
+        let grows = if (i / 150).is_multiple_of(2) { 4 } else { 1 };
         match rng.below(6) {
             5 if rng.chance(1, 4) => tree.sync().unwrap(),
             n if n < grows => {

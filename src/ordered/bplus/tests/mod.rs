@@ -383,7 +383,7 @@ fn no_operation_writes_more_pages_than_declared() {
     for round in 0..6_000 {
         let n = rng.below(400) as u16;
         let writes = tree.store.page_writes;
-        if (round / 1_000) % 2 == 0 {
+        if (round / 1_000_u32).is_multiple_of(2) {
             tree.insert(&key(n, SMALL), &[0; 2]).unwrap();
         } else {
             tree.remove(&key(n, SMALL)).unwrap();

@@ -1,5 +1,7 @@
 //! The trees on raw NAND against a `BTreeMap`, with remounts, small chips and every form of their cache.
 
+#![allow(clippy::unwrap_used)]
+
 use nandex::log::{Flush, LogConfig};
 use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::{Faults, SimChip};

@@ -3,6 +3,7 @@
 pub mod blocks;
 pub mod checkpoint;
 pub mod page_map;
+pub mod ram;
 pub mod spare;
 pub mod victim;
 

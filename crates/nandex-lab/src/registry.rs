@@ -5,6 +5,7 @@
 //! from a chip to a [`OrderedIndex`].
 
 use crate::error::LabError;
+use crate::forest::TreeShare;
 use crate::names::{self, OptionInfo, option};
 use nandex::ordered::mu::MuTree;
 use nandex::ordered::wandering::WanderingTree;
@@ -33,6 +34,11 @@ impl Hosting {
 /// Makes an index on a chip, or finds it again.
 pub type OpenIndex = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn OrderedIndex>, IndexError>;
 
+/// Makes several trees on one chip, each with its number: cuts the store with [`crate::forest::share_store`] and formats a
+/// tree on each slice.
+pub type OpenForest =
+    fn(Box<dyn Nand>, &Settings, &[TreeShare]) -> Result<Vec<(u8, Box<dyn OrderedIndex>)>, IndexError>;
+
 /// Makes a store on a chip, or finds it again.
 pub type OpenStore = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn PageStore>, StoreError>;
 
@@ -49,6 +55,8 @@ pub struct IndexEntry {
     pub format: OpenIndex,
     /// Finds the index on a chip that holds one.
     pub mount: OpenIndex,
+    /// Makes several such trees that share one store; None for an index that owns the whole chip.
+    pub forest: Option<OpenForest>,
     /// The options it understands; for one on a store, those of its stores and caches too.
     pub options: &'static [OptionInfo],
 }
@@ -76,6 +84,7 @@ pub const INDEXES: &[IndexEntry] = &[
         hosting: Hosting::Raw,
         format: |nand, settings| Ok(Box::new(MuTree::format_with(nand, settings)?)),
         mount: |nand, settings| Ok(Box::new(MuTree::mount_with(nand, settings)?)),
+        forest: None,
         options: &RAW_OPTIONS,
     },
     IndexEntry {
@@ -84,6 +93,7 @@ pub const INDEXES: &[IndexEntry] = &[
         hosting: Hosting::Raw,
         format: |nand, settings| Ok(Box::new(WanderingTree::format_with(nand, settings)?)),
         mount: |nand, settings| Ok(Box::new(WanderingTree::mount_with(nand, settings)?)),
+        forest: None,
         options: &WANDERING_OPTIONS,
     },
 ];

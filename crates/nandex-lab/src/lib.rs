@@ -15,6 +15,7 @@ pub mod record;
 pub mod registry;
 pub mod results;
 pub mod runner;
+pub(crate) mod stack;
 pub mod stats;
 pub mod trace;
 pub mod workload;

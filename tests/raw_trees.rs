@@ -50,7 +50,11 @@ fn soak<S: Scheme>(soak: &Soak) {
             assert_eq!(report.records, model.len() as u64);
         }
         if op % 3000 == 2999 {
-            if op % 2 == 0 { tree.close().unwrap() } else { tree.sync().unwrap() }
+            if op % 2 == 0 {
+                tree.close().unwrap()
+            } else {
+                tree.sync().unwrap()
+            }
             tree = RawTree::mount(tree.into_nand(), RECORD, soak.config).unwrap();
             tree.set_journal(soak.journal).unwrap();
         }
@@ -72,7 +76,12 @@ fn soak<S: Scheme>(soak: &Soak) {
 fn configs(flush: Flush) -> Vec<(u32, u64, LogConfig)> {
     let config =
         |read_pages, write_pages| LogConfig { read_pages, write_pages, flush, ..LogConfig::default() };
-    vec![(512, 4000, config(0, 0)), (1024, 4000, config(2, 2)), (512, 2000, config(4, 1)), (512, 2000, config(3, 9))]
+    vec![
+        (512, 4000, config(0, 0)),
+        (1024, 4000, config(2, 2)),
+        (512, 2000, config(4, 1)),
+        (512, 2000, config(3, 9)),
+    ]
 }
 
 #[test]
@@ -88,7 +97,13 @@ fn a_mu_tree_is_a_map() {
 fn a_wandering_tree_is_a_map() {
     for (page_bytes, keys, config) in configs(Flush::BetweenPages) {
         for journal in [0, 8] {
-            soak::<nandex::ordered::wandering::OneNodePages>(&Soak { page_bytes, keys, config, journal, seed: 5 });
+            soak::<nandex::ordered::wandering::OneNodePages>(&Soak {
+                page_bytes,
+                keys,
+                config,
+                journal,
+                seed: 5,
+            });
         }
     }
 }

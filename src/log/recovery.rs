@@ -238,7 +238,8 @@ impl<N: Nand> Log<N> {
         };
         let is_frontier = since.block == Some(Pbn(place.home));
         let number = place.block_sequence;
-        if is_frontier && number == since.block_sequence && (place.home == block.0 || stands_in_for.is_some()) {
+        if is_frontier && number == since.block_sequence && (place.home == block.0 || stands_in_for.is_some())
+        {
             return Ok(Some((number, Pbn(place.home), since.next_page)));
         }
         if number > since.block_sequence || (is_frontier && number == since.block_sequence) {

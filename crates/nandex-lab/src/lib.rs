@@ -8,6 +8,7 @@ pub mod names;
 pub mod parallel;
 pub mod record;
 pub mod registry;
+pub mod report;
 pub mod results;
 pub mod runner;
 pub mod stats;

@@ -17,7 +17,6 @@ use crate::ordered::node::NodeShape;
 use crate::ordered::raw::ADDRESS_BYTES;
 use core::ops::Range;
 
-
 /// The places of the nodes in a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {

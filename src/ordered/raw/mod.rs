@@ -126,8 +126,12 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         let mut log = Log::mount(nand, config)?;
         match log.owner().strip_prefix(S::KIND) {
             Some(sizes) if sizes == [record.key_bytes, record.value_bytes] => {}
-            Some(_) => return Err(IndexError::NotFormatted("the tree on the chip has records of other sizes")),
-            None => return Err(IndexError::NotFormatted("the log on the chip is that of another kind of tree")),
+            Some(_) => {
+                return Err(IndexError::NotFormatted("the tree on the chip has records of other sizes"));
+            }
+            None => {
+                return Err(IndexError::NotFormatted("the log on the chip is that of another kind of tree"));
+            }
         }
         let root = log.root().ok_or(IndexError::NotFormatted("the log on the chip has no root"))?;
         if root.height == 0 || root.height > scheme.height_max() {

@@ -1,11 +1,11 @@
 //! How settings become a log, and the options that every tree on raw NAND takes.
 
-use crate::ordered::{Durability, Settings};
 use crate::check::IndexError;
 use crate::ftl::blocks::BlockTable;
 use crate::ftl::victim::VictimPolicy;
 use crate::log::{Flush, LogConfig};
 use crate::nand::Geometry;
+use crate::ordered::{Durability, Settings};
 use alloc::format;
 
 /// Options that every tree on raw NAND takes: name and meaning.
@@ -72,5 +72,7 @@ pub fn raw_config(
 }
 
 fn too_little(ram: usize, needed: usize) -> IndexError {
-    IndexError::Unsupported(format!("{ram} bytes of RAM are too few: tables, buffers and cache take {needed}"))
+    IndexError::Unsupported(format!(
+        "{ram} bytes of RAM are too few: tables, buffers and cache take {needed}"
+    ))
 }

@@ -130,8 +130,11 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             let slot = if path_is_left { i } else { i - kept_left };
             self.path.step_mut(level).slot = slot as u16;
         }
-        let right =
-            if path_is_left { &self.detached[self.scheme.page_area(level, self.height)] } else { self.node(level) };
+        let right = if path_is_left {
+            &self.detached[self.scheme.page_area(level, self.height)]
+        } else {
+            self.node(level)
+        };
         let separator = shape.key(right, 0).to_vec();
         let page = self.write_detached(level, detached_count)?;
         Ok(Sibling { separator, page, is_left: !path_is_left })

@@ -1,6 +1,7 @@
 //! The lab: workloads, traces, experiments, metrics and reports for flash indexes.
 
 pub mod chip;
+pub mod compare;
 pub mod error;
 pub mod keys;
 pub mod model;

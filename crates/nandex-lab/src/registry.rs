@@ -6,6 +6,8 @@
 
 use crate::error::LabError;
 use crate::names::{self, OptionInfo};
+use nandex::ordered::mu::layout::Layout;
+use nandex::ordered::wandering::OneNodePages;
 use nandex::ordered::{Options, Settings};
 use nandex::{IndexError, Nand, OrderedIndex, PageStore, StoreError};
 
@@ -67,7 +69,24 @@ pub struct StoreEntry {
 }
 
 /// Every index.
-pub const INDEXES: &[IndexEntry] = &[];
+pub const INDEXES: &[IndexEntry] = &[
+    IndexEntry {
+        name: "mu",
+        summary: "mu-Tree: the nodes from root to leaf share one page, one program an update (raw NAND)",
+        hosting: Hosting::Raw,
+        format: raw::format::<Layout>,
+        mount: raw::mount::<Layout>,
+        options: raw::OPTIONS,
+    },
+    IndexEntry {
+        name: "wandering",
+        summary: "wandering B+-tree as in JFFS3: a changed leaf rewrites its path to the root (raw NAND)",
+        hosting: Hosting::Raw,
+        format: raw::format::<OneNodePages>,
+        mount: raw::mount::<OneNodePages>,
+        options: raw::OPTIONS,
+    },
+];
 
 /// Every store.
 pub const STORES: &[StoreEntry] = &[];
@@ -80,6 +99,39 @@ pub fn index(name: &str) -> Result<&'static IndexEntry, LabError> {
 /// The store of this name.
 pub fn store(name: &str) -> Result<&'static StoreEntry, LabError> {
     names::find("store", name, STORES, |e| e.name)
+}
+
+/// The trees on raw NAND, all made in the same way.
+mod raw {
+    use crate::names::{OptionInfo, option};
+    use nandex::log::Flush;
+    use nandex::ordered::raw::{RawTree, Scheme, raw_config};
+    use nandex::ordered::{OrderedIndex, Settings};
+    use nandex::{IndexError, Nand};
+
+    pub(super) const OPTIONS: &[OptionInfo] = &[
+        option("read_pages", "what the RAM leaves", "pages of the read part of the cache"),
+        option("write_pages", "half of that", "pages of the write part; above 0: durable at every sync only"),
+        option("victim", "greedy", "which block is collected: greedy, cost-benefit"),
+        option("collect_at_blocks", "2", "collect garbage while at most this many blocks are free"),
+        option("checkpoint_blocks", "16", "blocks filled between two checkpoints"),
+    ];
+
+    pub(super) fn format<S: Scheme + 'static>(
+        nand: Box<dyn Nand>,
+        settings: &Settings,
+    ) -> Result<Box<dyn OrderedIndex>, IndexError> {
+        let config = raw_config(settings, nand.geometry(), 0, Flush::BetweenPages)?;
+        Ok(Box::new(RawTree::<_, S>::format(nand, settings.record, config)?))
+    }
+
+    pub(super) fn mount<S: Scheme + 'static>(
+        nand: Box<dyn Nand>,
+        settings: &Settings,
+    ) -> Result<Box<dyn OrderedIndex>, IndexError> {
+        let config = raw_config(settings, nand.geometry(), 0, Flush::BetweenPages)?;
+        Ok(Box::new(RawTree::<_, S>::mount(nand, settings.record, config)?))
+    }
 }
 
 impl IndexEntry {

@@ -3,6 +3,7 @@
 pub mod chip;
 pub mod compare;
 pub mod error;
+pub mod inspect;
 pub mod keys;
 pub mod model;
 pub mod names;

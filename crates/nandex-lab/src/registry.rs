@@ -104,10 +104,10 @@ pub fn store(name: &str) -> Result<&'static StoreEntry, LabError> {
 /// The trees on raw NAND, all made in the same way.
 mod raw {
     use crate::names::{OptionInfo, option};
-    use nandex::log::Flush;
+    use nandex::log::{Flush, LogConfig};
     use nandex::ordered::raw::{RawTree, Scheme, raw_config};
     use nandex::ordered::{OrderedIndex, Settings};
-    use nandex::{IndexError, Nand};
+    use nandex::{Geometry, IndexError, Nand};
 
     pub(super) const OPTIONS: &[OptionInfo] = &[
         option("read_pages", "what the RAM leaves", "pages of the read part of the cache"),
@@ -121,15 +121,22 @@ mod raw {
         nand: Box<dyn Nand>,
         settings: &Settings,
     ) -> Result<Box<dyn OrderedIndex>, IndexError> {
-        let config = raw_config(settings, nand.geometry(), 0, Flush::BetweenPages)?;
+        let config = config::<S>(nand.geometry(), settings)?;
         Ok(Box::new(RawTree::<_, S>::format(nand, settings.record, config)?))
+    }
+
+    /// The log's share of the RAM: without the path beyond its first page, which every tree has.
+    fn config<S: Scheme>(geometry: Geometry, settings: &Settings) -> Result<LogConfig, IndexError> {
+        let page_bytes = geometry.page_bytes as usize;
+        let path_bytes = S::new(page_bytes, settings.record)?.path_bytes();
+        raw_config(settings, geometry, path_bytes.saturating_sub(page_bytes), Flush::BetweenPages)
     }
 
     pub(super) fn mount<S: Scheme + 'static>(
         nand: Box<dyn Nand>,
         settings: &Settings,
     ) -> Result<Box<dyn OrderedIndex>, IndexError> {
-        let config = raw_config(settings, nand.geometry(), 0, Flush::BetweenPages)?;
+        let config = config::<S>(nand.geometry(), settings)?;
         Ok(Box::new(RawTree::<_, S>::mount(nand, settings.record, config)?))
     }
 }

@@ -172,7 +172,7 @@ impl Measure {
             all.push(Measure::WriteAmplification);
         }
         all.push(Measure::Collections);
-        if totals.iter().any(|t| t.cache_hits + t.cache_misses > 0) {
+        if totals.iter().any(|t| t.cache_hits > 0) {
             all.push(Measure::HitRatio);
         }
         use Measure::{CpuTime, Height, Ram, Space, SpaceAmplification, WearSpread};

@@ -6,6 +6,7 @@
 //! read those two.
 
 pub mod conclusion;
+pub mod grid;
 pub mod html;
 pub mod measure;
 pub mod scale;

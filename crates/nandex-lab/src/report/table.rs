@@ -4,16 +4,13 @@
 //! below each other as the width asks for; each block repeats the name of the index. Nothing depends on colour: the
 //! best value of a class bears a star.
 
+use super::grid::{GAP, Side, grid};
 use super::measure::{Group, Measure};
 use super::scale::{Scale, show, show_count};
 use super::summary::{Class, Row, Summary};
 use crate::results::Results;
 use crate::stats;
-use comfy_table::{CellAlignment, ContentArrangement, Table};
 use std::fmt::Write as _;
-
-/// Blanks between two columns, one of them drawn by the table itself.
-const GAP: usize = 2;
 
 /// Renders the results for a terminal of this many columns.
 pub fn render(results: &Results, width: usize) -> String {
@@ -40,12 +37,12 @@ pub fn render(results: &Results, width: usize) -> String {
 struct Column {
     heading: [String; 2],
     cells: Vec<String>,
-    alignment: CellAlignment,
+    side: Side,
 }
 
 impl Column {
     fn text(heading: &str, cells: Vec<String>) -> Column {
-        Column { heading: [heading.to_string(), String::new()], cells, alignment: CellAlignment::Left }
+        Column { heading: [heading.to_string(), String::new()], cells, side: Side::Left }
     }
 
     fn figures(summary: &Summary<'_>, class: &Class<'_>, measure: Measure) -> Column {
@@ -63,7 +60,7 @@ impl Column {
         };
         // The blank under the star keeps heading and figures in line.
         let heading = [format!("{first} "), format!("{second} ")];
-        Column { heading, cells, alignment: CellAlignment::Right }
+        Column { heading, cells, side: Side::Right }
     }
 
     /// Half the width of the interval over the seeds, in percent of the mean.
@@ -75,7 +72,7 @@ impl Column {
             _ => "- ".to_string(),
         };
         let heading = ["mean ".to_string(), "\u{b1}% ".to_string()];
-        Column { heading, cells: class.finished().map(cell).collect(), alignment: CellAlignment::Right }
+        Column { heading, cells: class.finished().map(cell).collect(), side: Side::Right }
     }
 
     fn width(&self) -> usize {
@@ -133,26 +130,10 @@ fn deal<'c>(columns: &'c [Column], class: &Class<'_>, width: usize) -> Vec<Vec<&
 fn block(class: &Class<'_>, columns: &[&Column]) -> String {
     let names = Column::text("index", class.finished().map(|r| r.index.to_string()).collect());
     let all: Vec<&Column> = std::iter::once(&names).chain(columns.iter().copied()).collect();
-    let mut table = Table::new();
-    table.load_style(style()).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(all.iter().map(|c| c.heading.join("\n")));
-    for i in 0..names.cells.len() {
-        table.add_row(all.iter().map(|c| c.cells[i].clone()));
-    }
-    for (i, (column, shape)) in all.iter().zip(table.column_iter_mut()).enumerate() {
-        shape.set_padding((if i == 0 { 0 } else { GAP as u16 - 1 }, 0));
-        shape.set_cell_alignment(column.alignment);
-    }
-    table.trim_fmt() + "\n"
-}
-
-/// A rule under the headings and two blanks between columns, nothing else.
-fn style() -> comfy_table::TableStyle {
-    use comfy_table::{ContentLineStyle, LineStyle, TableStyle};
-    TableStyle::new()
-        .header_lines(ContentLineStyle::none())
-        .header_separator(LineStyle::none().fill('-').junction('-'))
-        .content_lines(ContentLineStyle::none())
+    let headings: Vec<String> = all.iter().map(|c| c.heading.join("\n")).collect();
+    let sides: Vec<Side> = all.iter().map(|c| c.side).collect();
+    let row = |i: usize| all.iter().map(|c| c.cells[i].clone()).collect();
+    grid(&headings, &sides, &(0..names.cells.len()).map(row).collect::<Vec<_>>())
 }
 
 fn settings(results: &Results, summary: &Summary<'_>) -> String {

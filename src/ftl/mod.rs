@@ -2,6 +2,7 @@
 
 pub mod blocks;
 pub mod checkpoint;
+pub mod page_map;
 pub mod spare;
 pub mod victim;
 

@@ -5,9 +5,10 @@
 //! from a chip to a [`OrderedIndex`].
 
 use crate::error::LabError;
-use crate::names::{self, OptionInfo};
-use nandex::ordered::mu::layout::Layout;
-use nandex::ordered::wandering::OneNodePages;
+use crate::forest::TreeShare;
+use crate::names::{self, OptionInfo, option};
+use nandex::ordered::mu::MuTree;
+use nandex::ordered::wandering::WanderingTree;
 use nandex::ordered::{Options, Settings};
 use nandex::{IndexError, Nand, OrderedIndex, PageStore, StoreError};
 
@@ -33,6 +34,11 @@ impl Hosting {
 /// Makes an index on a chip, or finds it again.
 pub type OpenIndex = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn OrderedIndex>, IndexError>;
 
+/// Makes several trees on one chip, each with its number: cuts the store with [`crate::forest::share_store`] and formats a
+/// tree on each slice.
+pub type OpenForest =
+    fn(Box<dyn Nand>, &Settings, &[TreeShare]) -> Result<Vec<(u8, Box<dyn OrderedIndex>)>, IndexError>;
+
 /// Makes a store on a chip, or finds it again.
 pub type OpenStore = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn PageStore>, StoreError>;
 
@@ -49,6 +55,8 @@ pub struct IndexEntry {
     pub format: OpenIndex,
     /// Finds the index on a chip that holds one.
     pub mount: OpenIndex,
+    /// Makes several such trees that share one store; None for an index that owns the whole chip.
+    pub forest: Option<OpenForest>,
     /// The options it understands; for one on a store, those of its stores and caches too.
     pub options: &'static [OptionInfo],
 }
@@ -72,20 +80,44 @@ pub struct StoreEntry {
 pub const INDEXES: &[IndexEntry] = &[
     IndexEntry {
         name: "mu",
-        summary: "mu-Tree: the nodes from root to leaf share one page, one program an update (raw NAND)",
+        summary: "mu-Tree (Kang et al. 2007): the whole path in one page, one program per update",
         hosting: Hosting::Raw,
-        format: raw::format::<Layout>,
-        mount: raw::mount::<Layout>,
-        options: raw::OPTIONS,
+        format: |nand, settings| Ok(Box::new(MuTree::format_with(nand, settings)?)),
+        mount: |nand, settings| Ok(Box::new(MuTree::mount_with(nand, settings)?)),
+        forest: None,
+        options: &RAW_OPTIONS,
     },
     IndexEntry {
         name: "wandering",
-        summary: "wandering B+-tree as in JFFS3: a changed leaf rewrites its path to the root (raw NAND)",
+        summary: "wandering B+-tree (JFFS3, 2005): every update rewrites the path; journal as an option",
         hosting: Hosting::Raw,
-        format: raw::format::<OneNodePages>,
-        mount: raw::mount::<OneNodePages>,
-        options: raw::OPTIONS,
+        format: |nand, settings| Ok(Box::new(WanderingTree::format_with(nand, settings)?)),
+        mount: |nand, settings| Ok(Box::new(WanderingTree::mount_with(nand, settings)?)),
+        forest: None,
+        options: &WANDERING_OPTIONS,
     },
+];
+
+/// Options that every tree on raw NAND takes.
+const RAW_OPTIONS: [OptionInfo; 5] = [
+    option("read_pages", "what the RAM leaves", "pages of the read part of the cache"),
+    option("write_pages", "0, or half of them when syncs suffice", "pages of the write part of the cache"),
+    option("victim", "greedy", "which block is collected: greedy, cost-benefit"),
+    option("collect_at_blocks", "2", "collect garbage while at most this many blocks are free"),
+    option("checkpoint_blocks", "16", "blocks filled between two checkpoints"),
+];
+
+const WANDERING_OPTIONS: [OptionInfo; 6] = [
+    RAW_OPTIONS[0],
+    RAW_OPTIONS[1],
+    RAW_OPTIONS[2],
+    RAW_OPTIONS[3],
+    RAW_OPTIONS[4],
+    option(
+        "journal",
+        "0",
+        "leaves that may move before the nodes above them are written (JFFS3's journal tree)",
+    ),
 ];
 
 /// Every store.
@@ -99,46 +131,6 @@ pub fn index(name: &str) -> Result<&'static IndexEntry, LabError> {
 /// The store of this name.
 pub fn store(name: &str) -> Result<&'static StoreEntry, LabError> {
     names::find("store", name, STORES, |e| e.name)
-}
-
-/// The trees on raw NAND, all made in the same way.
-mod raw {
-    use crate::names::{OptionInfo, option};
-    use nandex::log::{Flush, LogConfig};
-    use nandex::ordered::raw::{RawTree, Scheme, raw_config};
-    use nandex::ordered::{OrderedIndex, Settings};
-    use nandex::{Geometry, IndexError, Nand};
-
-    pub(super) const OPTIONS: &[OptionInfo] = &[
-        option("read_pages", "what the RAM leaves", "pages of the read part of the cache"),
-        option("write_pages", "half of that", "pages of the write part; above 0: durable at every sync only"),
-        option("victim", "greedy", "which block is collected: greedy, cost-benefit"),
-        option("collect_at_blocks", "2", "collect garbage while at most this many blocks are free"),
-        option("checkpoint_blocks", "16", "blocks filled between two checkpoints"),
-    ];
-
-    pub(super) fn format<S: Scheme + 'static>(
-        nand: Box<dyn Nand>,
-        settings: &Settings,
-    ) -> Result<Box<dyn OrderedIndex>, IndexError> {
-        let config = config::<S>(nand.geometry(), settings)?;
-        Ok(Box::new(RawTree::<_, S>::format(nand, settings.record, config)?))
-    }
-
-    /// The log's share of the RAM: without the path beyond its first page, which every tree has.
-    fn config<S: Scheme>(geometry: Geometry, settings: &Settings) -> Result<LogConfig, IndexError> {
-        let page_bytes = geometry.page_bytes as usize;
-        let path_bytes = S::new(page_bytes, settings.record)?.path_bytes();
-        raw_config(settings, geometry, path_bytes.saturating_sub(page_bytes), Flush::BetweenPages)
-    }
-
-    pub(super) fn mount<S: Scheme + 'static>(
-        nand: Box<dyn Nand>,
-        settings: &Settings,
-    ) -> Result<Box<dyn OrderedIndex>, IndexError> {
-        let config = config::<S>(nand.geometry(), settings)?;
-        Ok(Box::new(RawTree::<_, S>::mount(nand, settings.record, config)?))
-    }
 }
 
 impl IndexEntry {

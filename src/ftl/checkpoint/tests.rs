@@ -120,7 +120,7 @@ fn failing_blocks_are_replaced() {
     for seed in 0..40 {
         let faults =
             Faults { seed, program_failures_ppm: 20_000, erase_failures_ppm: 20_000, ..Faults::default() };
-        let mut chip = chip(64).with_faults(faults);
+        let mut chip = chip(1024).with_faults(faults);
         let (mut area, mut blocks) = format(&mut chip);
         let mut written = None;
         for n in 0..100 {

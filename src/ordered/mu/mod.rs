@@ -23,6 +23,7 @@ use super::RecordFormat;
 use super::node::NodeShape;
 use super::raw::{RawTree, Scheme, Sibling};
 use crate::check::IndexError;
+use crate::log::Flush;
 use crate::log::tag::Tag;
 use crate::nand::{Cause, Nand};
 use crate::units::Ppn;
@@ -35,6 +36,8 @@ pub type MuTree<N> = RawTree<N, Layout>;
 
 impl Scheme for Layout {
     const KIND: &'static [u8] = b"mu-tree 1";
+
+    const FLUSH: Flush = Flush::BetweenOperations;
 
     fn new(page_bytes: usize, record: RecordFormat) -> Result<Layout, IndexError> {
         let layout = Layout::of(page_bytes, record);
@@ -58,7 +61,7 @@ impl Scheme for Layout {
         self.area(level, height)
     }
 
-    fn path_bytes(&self) -> usize {
+    fn path_bytes(&self, _height: u8) -> usize {
         self.page_bytes()
     }
 

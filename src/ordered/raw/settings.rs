@@ -8,15 +8,6 @@ use crate::nand::Geometry;
 use crate::ordered::{Durability, Settings};
 use alloc::format;
 
-/// Options that every tree on raw NAND takes: name and meaning.
-pub const RAW_OPTIONS: [(&str, &str); 5] = [
-    ("read_pages", "pages of the read part of the cache (default: what the RAM leaves)"),
-    ("write_pages", "pages of the write part; above 0 the tree is durable at every sync only"),
-    ("victim", "which block is collected: greedy, cost-benefit"),
-    ("collect_at_blocks", "collect garbage while at most this many blocks are free (default 2)"),
-    ("checkpoint_blocks", "blocks filled between two checkpoints (default 16)"),
-];
-
 /// Bytes of cache bookkeeping per page, besides the page.
 const FRAME_BYTES: usize = 96;
 

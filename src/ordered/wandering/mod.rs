@@ -16,6 +16,7 @@ use super::RecordFormat;
 use super::node::NodeShape;
 use super::raw::{ADDRESS_BYTES, RawTree, Scheme, Sibling};
 use crate::check::IndexError;
+use crate::log::Flush;
 use crate::log::tag::{LEVELS_MAX, Tag};
 use crate::nand::{Cause, Nand};
 use crate::units::Ppn;
@@ -59,6 +60,8 @@ impl OneNodePages {
 impl Scheme for OneNodePages {
     const KIND: &'static [u8] = b"wandering 1";
 
+    const FLUSH: Flush = Flush::BetweenPages;
+
     fn new(page_bytes: usize, record: RecordFormat) -> Result<OneNodePages, IndexError> {
         let scheme = OneNodePages { page_bytes, record };
         if scheme.shape(1, 2).capacity < 4 || scheme.shape(2, 2).capacity < 4 {
@@ -83,8 +86,8 @@ impl Scheme for OneNodePages {
         start..start + self.page_bytes
     }
 
-    fn path_bytes(&self) -> usize {
-        LEVELS_MAX * self.page_bytes
+    fn path_bytes(&self, height: u8) -> usize {
+        usize::from(height) * self.page_bytes
     }
 
     fn height_max(&self) -> u8 {

@@ -4,7 +4,8 @@
 //! the results are the same whatever the number of threads. A trace has no seed and is run once.
 
 use crate::error::LabError;
-use crate::names;
+use crate::keys::Trees;
+use crate::names::{self, OptionInfo, option};
 use crate::parallel::run_all;
 use crate::registry::IndexEntry;
 use crate::report::conclusion::conclusion;
@@ -24,6 +25,13 @@ pub enum Source {
     /// A trace; one workload.
     Trace(PathBuf, TraceOptions),
 }
+
+/// Options of a trace.
+pub const TRACE_OPTIONS: &[OptionInfo] = &[option(
+    "trees",
+    "one",
+    "a trace of several indexes runs as one tree, or as a tree each (per-index) on one store",
+)];
 
 /// What is to be compared.
 #[derive(Clone, Debug)]
@@ -59,8 +67,11 @@ impl Comparison {
     /// Does every run. What cannot run is a row with its reason; an error is something wrong with the request itself.
     pub fn run(&self, control: &Control, watch: &dyn Watch) -> Result<Results, LabError> {
         let mut options = self.deal()?;
-        let workloads = self.workloads(&options.remove(0))?;
-        let prepared = workloads.iter().map(|w| Prepared::new(w, self.settings.record.key_bytes));
+        let of_workload = options.remove(0);
+        let workloads = self.workloads(&of_workload)?;
+        let trees = trees(&of_workload)?;
+        let key_bytes = self.settings.record.key_bytes;
+        let prepared = workloads.iter().map(|w| Prepared::with_trees(w, key_bytes, trees));
         let prepared = prepared.collect::<Result<Vec<_>, _>>()?;
         let jobs = self.jobs(&prepared, &options);
         watch.start(jobs.iter().map(|job| job.prepared.workload().operations()).sum());
@@ -82,7 +93,7 @@ impl Comparison {
     fn deal(&self) -> Result<Vec<Options>, LabError> {
         let of_workload = match &self.source {
             Source::Generator(entry) => entry.options,
-            Source::Trace(..) => &[],
+            Source::Trace(..) => TRACE_OPTIONS,
         };
         let mut takers = vec![of_workload];
         takers.extend(self.indexes.iter().map(|index| index.options));
@@ -107,6 +118,14 @@ impl Comparison {
             options: self.run,
         };
         with_options.flat_map(|pair| prepared.iter().map(move |prepared| job(pair, prepared))).collect()
+    }
+}
+
+fn trees(options: &Options) -> Result<Trees, LabError> {
+    match options.text("trees") {
+        None | Some("one") => Ok(Trees::One),
+        Some("per-index") => Ok(Trees::PerIndex),
+        Some(other) => Err(LabError::bad_option("trees", other, "is none of one, per-index")),
     }
 }
 
@@ -175,6 +194,6 @@ mod tests {
         tight.settings.ram_bytes = Some(100);
         let results = tight.run(&Control::default(), &Counting::default()).unwrap();
         assert!(results.runs.iter().all(|r| r.error.as_ref().is_some_and(|e| e.contains("RAM"))));
-        assert_eq!(results.conclusion, "mu and wandering did not finish.");
+        assert_eq!(results.conclusion, "mu and wandering could not run.");
     }
 }

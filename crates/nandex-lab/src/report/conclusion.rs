@@ -89,14 +89,20 @@ fn price(winner: &Row<'_>, base: &Row<'_>) -> String {
     }
 }
 
-fn failures(summary: &Summary<'_>) -> Option<String> {
-    let names: Vec<&str> =
-        summary.rows_as_asked().iter().filter(|r| !r.failed.is_empty()).map(|r| r.label.as_str()).collect();
+fn failures(summary: &Summary<'_>) -> Vec<String> {
+    let names = |started: bool| {
+        let failed = |row: &&&Row<'_>| row.failed.iter().any(|run| run.phases.is_empty() != started);
+        let rows = summary.rows_as_asked();
+        rows.iter().filter(failed).map(|row| row.label.clone()).collect::<Vec<_>>()
+    };
+    let told = [(names(false), "could not run"), (names(true), "did not finish")];
+    told.into_iter().filter_map(|(names, how)| Some(format!("{} {how}", listed(&names)?))).collect()
+}
+
+/// Names as prose lists them: "a, b and c".
+fn listed(names: &[String]) -> Option<String> {
     let (last, rest) = names.split_last()?;
-    Some(match rest {
-        [] => format!("{last} did not finish"),
-        _ => format!("{} and {last} did not finish", rest.join(", ")),
-    })
+    Some(if rest.is_empty() { last.clone() } else { format!("{} and {last}", rest.join(", ")) })
 }
 
 /// A ratio with its interval over the seeds.
@@ -166,8 +172,8 @@ mod tests {
 
     #[test]
     fn failures_are_told() {
-        assert_eq!(conclusion(&only(&["jffs3"])), "jffs3 did not finish.");
-        assert!(conclusion(&only(&["mu-tree", "jffs3"])).ends_with("; jffs3 did not finish."));
+        assert_eq!(conclusion(&only(&["jffs3"])), "jffs3 could not run.");
+        assert!(conclusion(&only(&["mu-tree", "jffs3"])).ends_with("; jffs3 could not run."));
         assert_eq!(conclusion(&only(&[])), "Nothing was measured.");
     }
 }

@@ -21,8 +21,8 @@ pub struct Row<'a> {
     pub storage: &'a str,
     /// The runs that finished, with their sums.
     pub finished: Vec<(&'a Run, Totals)>,
-    /// The runs that did not, each with its seed and the reason.
-    pub failed: Vec<(u64, &'a str)>,
+    /// The runs that did not.
+    pub failed: Vec<&'a Run>,
     page_bytes: u32,
 }
 
@@ -48,16 +48,18 @@ impl Row<'_> {
 }
 
 impl<'a> Row<'a> {
-    /// Why runs did not finish, each reason once with its seeds.
-    pub fn reasons(&self) -> Vec<(&'a str, Vec<u64>)> {
-        let mut reasons: Vec<(&str, Vec<u64>)> = Vec::new();
-        for (seed, reason) in &self.failed {
-            match reasons.iter_mut().find(|(known, _)| known == reason) {
-                Some((_, seeds)) => seeds.push(*seed),
-                None => reasons.push((reason, vec![*seed])),
+    /// What kept runs from finishing, each reason once with its seeds: "could not run: ..." or "stopped: ...".
+    pub fn failures(&self) -> Vec<(String, Vec<u64>)> {
+        let mut failures: Vec<(String, Vec<u64>)> = Vec::new();
+        for run in &self.failed {
+            let how = if run.phases.is_empty() { "could not run" } else { "stopped" };
+            let reason = format!("{how}: {}", run.error.as_deref().unwrap_or_default());
+            match failures.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, seeds)) => seeds.push(run.seed),
+                None => failures.push((reason, vec![run.seed])),
             }
         }
-        reasons
+        failures
     }
 }
 
@@ -68,6 +70,8 @@ pub struct Class<'a> {
     pub durability: &'a str,
     /// Its rows.
     pub rows: Vec<Row<'a>>,
+    /// Whether every row was given the same RAM: how much of it one holds is no merit then.
+    equal_ram: bool,
 }
 
 impl<'a> Class<'a> {
@@ -78,7 +82,7 @@ impl<'a> Class<'a> {
 
     /// Whether the row has the best value of the class: only where there is something to beat.
     pub fn is_best(&self, row: &Row<'_>, measure: Measure) -> bool {
-        if !measure.is_ranked() {
+        if !measure.is_ranked() || (self.equal_ram && measure == Measure::Ram) {
             return false;
         }
         let means = || self.rows.iter().filter_map(|r| r.value(measure)).map(|s| s.mean);
@@ -128,8 +132,8 @@ impl<'a> Summary<'a> {
                 rows.push((&run.durability, new_row(results, run, rows.len())));
                 rows.len() - 1
             });
-            match &run.error {
-                Some(reason) => rows[at].1.failed.push((run.seed, reason)),
+            match run.error {
+                Some(_) => rows[at].1.failed.push(run),
                 None => rows[at].1.finished.push((run, Totals::of(run, results))),
             }
         }
@@ -138,7 +142,8 @@ impl<'a> Summary<'a> {
         let mut seeds: Vec<u64> = results.runs.iter().map(|r| r.seed).collect();
         seeds.sort_unstable();
         seeds.dedup();
-        Summary { measures, classes: into_classes(rows), seeds }
+        let equal_ram = results.workload.ram_bytes.is_some();
+        Summary { measures, classes: into_classes(rows, equal_ram), seeds }
     }
 
     /// All rows, strongest promise first.
@@ -184,12 +189,12 @@ fn label(results: &Results, run: &Run) -> String {
     label
 }
 
-fn into_classes<'a>(rows: Vec<(&'a str, Row<'a>)>) -> Vec<Class<'a>> {
+fn into_classes<'a>(rows: Vec<(&'a str, Row<'a>)>, equal_ram: bool) -> Vec<Class<'a>> {
     let mut classes: Vec<Class<'a>> = Vec::new();
     for (durability, row) in rows {
         match classes.iter_mut().find(|c| c.durability == durability) {
             Some(class) => class.rows.push(row),
-            None => classes.push(Class { durability, rows: vec![row] }),
+            None => classes.push(Class { durability, rows: vec![row], equal_ram }),
         }
     }
     classes.sort_by_key(|c| match c.durability {

@@ -23,9 +23,9 @@ pub fn render(results: &Results, width: usize) -> String {
             out += &block(class, &columns);
         }
         for row in &class.rows {
-            for (reason, failed) in row.reasons() {
+            for (reason, failed) in row.failures() {
                 let (index, storage, seeds) = (row.index, row.storage, seeds(&failed));
-                out += &wrap(&format!("! {index} ({storage}), {seeds}, did not finish: {reason}"), width);
+                out += &wrap(&format!("! {index} ({storage}), {seeds}, {reason}"), width);
             }
         }
     }
@@ -283,7 +283,7 @@ bplus-wandering  raw       3.67       2.67   0.0208   496.97     4.33     4.33  
         let text = render(&sample::results(), 200);
         let told: Vec<&str> = text.lines().filter(|l| l.starts_with('!')).collect();
         let reason = "needs 128 KiB of RAM for its <journal> & cache, 64 KiB were given";
-        assert_eq!(told, [format!("! jffs3 (raw), seeds 1 to 2, did not finish: {reason}")]);
+        assert_eq!(told, [format!("! jffs3 (raw), seeds 1 to 2, could not run: {reason}")]);
     }
 
     #[test]

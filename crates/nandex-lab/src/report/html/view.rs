@@ -211,11 +211,11 @@ fn groups(summary: &Summary<'_>) -> Vec<(&'static str, usize)> {
 
 fn class_view(summary: &Summary<'_>, class: &Class<'_>) -> ClassView {
     let failures = class.rows.iter().flat_map(|row| {
-        row.reasons().into_iter().map(|(reason, failed)| Failure {
+        row.failures().into_iter().map(|(reason, failed)| Failure {
             chip: chip(row),
             storage: row.storage.to_string(),
             seeds: seeds(&failed),
-            reason: reason.to_string(),
+            reason,
         })
     });
     let row_view = |row: &Row<'_>| RowView {

@@ -5,14 +5,17 @@
 //! [`results`] go to files by [`record`] and into claims by [`stats`].
 
 pub mod chip;
+pub mod compare;
 pub mod error;
 pub mod forest;
+pub mod inspect;
 pub mod keys;
 pub mod model;
 pub mod names;
 pub mod parallel;
 pub mod record;
 pub mod registry;
+pub mod report;
 pub mod results;
 pub mod runner;
 pub(crate) mod stack;

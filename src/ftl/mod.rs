@@ -74,9 +74,9 @@ pub trait PageStore {
 /// What a store tells about itself without touching the medium.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreStats {
-    /// Reads and writes that a cache answered.
+    /// Reads that a cache answered.
     pub cache_hits: u64,
-    /// Reads and writes that it passed on.
+    /// Reads that it passed on.
     pub cache_misses: u64,
     /// Garbage collections: victim blocks reclaimed.
     pub collections: u64,

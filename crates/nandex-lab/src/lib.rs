@@ -5,17 +5,21 @@
 //! [`results`] go to files by [`record`] and into claims by [`stats`].
 
 pub mod chip;
+pub mod compare;
 pub mod crash;
 pub mod error;
 pub mod forest;
+pub mod inspect;
 pub mod keys;
 pub mod model;
 pub mod names;
 pub mod parallel;
 pub mod record;
 pub mod registry;
+pub mod report;
 pub mod results;
 pub mod runner;
+pub(crate) mod stack;
 pub mod stats;
 pub mod trace;
 pub mod workload;

@@ -9,6 +9,7 @@ pub mod compare;
 pub mod crash;
 pub mod error;
 pub mod forest;
+pub mod fuzz;
 pub mod inspect;
 pub mod keys;
 pub mod model;

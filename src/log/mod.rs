@@ -513,7 +513,10 @@ impl<N: Nand> Log<N> {
     /// Ends an operation: the pages it replaced die.
     pub fn finish(&mut self) {
         while let Some(ppn) = self.dying.pop() {
-            self.blocks.invalidate(ppn);
+            // A damaged tree may have led to one page twice.
+            if self.blocks.is_valid(ppn) {
+                self.blocks.invalidate(ppn);
+            }
         }
     }
 

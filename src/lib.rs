@@ -30,3 +30,8 @@ pub use ftl::{PageStore, StoreError};
 pub use nand::{Cause, Geometry, Nand, NandError};
 pub use ordered::OrderedIndex;
 pub use units::{Lpn, Nanos, Pbn, Ppn};
+
+/// The example of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -76,13 +76,39 @@ impl Header {
 
     /// The fields, if the page is whole.
     pub fn open(data: &[u8], spare: &[u8; SPARE_BYTES]) -> Option<Header> {
+        let whole = checksum(spare) == crc32(&[data, &spare[1..12]]);
+        Header::claimed(spare).filter(|_| whole)
+    }
+
+    /// The fields as they stand, of a page that may not be whole.
+    fn claimed(spare: &[u8; SPARE_BYTES]) -> Option<Header> {
         let kind = PageKind::from_byte(spare[1])?;
-        if checksum(spare) != crc32(&[data, &spare[1..12]]) {
-            return None;
-        }
         Some(Header { kind, number: get_u32(spare, 2), version: get_u40(spare, 6), extra: spare[11] })
     }
+
+    /// The fields of a page in which exactly one bit is wrong. CRC-32 tells which one; what a page of chance bytes looks
+    /// like by chance, in one case of 2^32 for each bit, is not to be trusted without another sign.
+    fn identify(data: &[u8], spare: &[u8; SPARE_BYTES]) -> Option<Header> {
+        let syndrome = checksum(spare) ^ crc32(&[data, &spare[1..12]]);
+        if syndrome.count_ones() == 1 {
+            return Header::claimed(spare);
+        }
+        // What a wrong bit does to the checksum depends only on the number of bits that follow it.
+        let bits = (data.len() + 11) * 8;
+        let shift = |effect: &u32| Some(effect >> 1 ^ if effect & 1 == 1 { CRC_POLYNOMIAL } else { 0 });
+        let mut effects = core::iter::successors(Some(CRC_POLYNOMIAL), shift).take(bits);
+        let wrong = bits - 1 - effects.position(|effect| effect == syndrome)?;
+        let mut spare = *spare;
+        if wrong >= data.len() * 8 {
+            let bit = wrong - data.len() * 8;
+            spare[1 + bit / 8] ^= 1 << (bit % 8);
+        }
+        Header::claimed(&spare)
+    }
 }
+
+/// Of CRC-32 (IEEE), least significant bit first.
+const CRC_POLYNOMIAL: u32 = 0xedb8_8320;
 
 /// The checksum field: an identity of the page, near enough.
 pub fn checksum(spare: &[u8; SPARE_BYTES]) -> u32 {
@@ -94,8 +120,9 @@ pub fn checksum(spare: &[u8; SPARE_BYTES]) -> u32 {
 pub enum Found {
     /// Every bit is 1: never programmed, or a program or erase was cut short.
     Erased,
-    /// Bytes that were not written like this: torn, half erased, flipped, or uncorrectable.
-    Unreadable,
+    /// Bytes that were not written like this: torn, half erased, flipped, or uncorrectable. With the fields, if all but one
+    /// bit is right.
+    Unreadable(Option<Header>),
     /// A whole page, and its checksum.
     Page(Header, u32),
 }
@@ -110,14 +137,14 @@ pub fn read_page<N: Nand>(
     let mut spare = [0; SPARE_BYTES];
     match nand.read(ppn, cause, data, &mut spare) {
         Ok(()) => {}
-        Err(NandError::Uncorrectable(_) | NandError::BadBlock(_)) => return Ok(Found::Unreadable),
+        Err(NandError::Uncorrectable(_) | NandError::BadBlock(_)) => return Ok(Found::Unreadable(None)),
         Err(error) => return Err(error.into()),
     }
     if let Some(header) = Header::open(data, &spare) {
         return Ok(Found::Page(header, checksum(&spare)));
     }
     let erased = spare.iter().chain(data.iter()).all(|&b| b == 0xff);
-    Ok(if erased { Found::Erased } else { Found::Unreadable })
+    Ok(if erased { Found::Erased } else { Found::Unreadable(Header::identify(data, &spare)) })
 }
 
 /// Refuses a chip whose spare area is too small.
@@ -141,14 +168,17 @@ mod tests {
         let mut spare = header.seal(&data);
         assert_eq!(spare[0], 0xff);
         assert_eq!(Header::open(&data, &spare), Some(header));
+        assert_eq!(Header::identify(&data, &[0xff; SPARE_BYTES]), None);
         for bit in 8..128 {
             spare[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Header::open(&data, &spare), None, "spare bit {bit}");
+            assert_eq!(Header::identify(&data, &spare), Some(header), "spare bit {bit}");
             spare[bit / 8] ^= 1 << (bit % 8);
         }
         for bit in 0..512 {
             data[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Header::open(&data, &spare), None, "data bit {bit}");
+            assert_eq!(Header::identify(&data, &spare), Some(header), "data bit {bit}");
             data[bit / 8] ^= 1 << (bit % 8);
         }
     }

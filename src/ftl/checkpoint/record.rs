@@ -93,7 +93,7 @@ fn starts<N: Nand>(
                 return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
             }
             Found::Erased => break,
-            Found::Page(..) | Found::Unreadable => {}
+            Found::Page(..) | Found::Unreadable(_) => {}
         }
         at += 1;
     }

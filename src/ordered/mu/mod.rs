@@ -61,7 +61,7 @@ impl Scheme for Layout {
         self.area(level, height)
     }
 
-    fn path_bytes(&self) -> usize {
+    fn path_bytes(&self, _height: u8) -> usize {
         self.page_bytes()
     }
 

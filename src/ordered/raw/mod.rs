@@ -65,8 +65,8 @@ pub trait Scheme: Copy {
     /// The bytes of that node within the buffer of the path.
     fn path_area(&self, level: u8, height: u8) -> Range<usize>;
 
-    /// Bytes of the buffer of the path.
-    fn path_bytes(&self) -> usize;
+    /// Bytes of the buffer of the path in a tree of this height.
+    fn path_bytes(&self, height: u8) -> usize;
 
     /// The greatest height.
     fn height_max(&self) -> u8;
@@ -121,6 +121,9 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         let tag = Tag { root: true, lowest_level: 1, height: 1, ..Tag::default() };
         log.write(root, tag, &vec![0xff; page_bytes], Cause::Checkpoint)?;
         log.close()?;
+        if log.counters().checkpoints == 0 {
+            return Err(IndexError::Full);
+        }
         Ok(RawTree::assemble(log, scheme, record, (root, 1)))
     }
 
@@ -174,7 +177,8 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
                 geometry.pages() / 16
             )));
         }
-        let fixed_bytes = size_of::<Self>() + scheme.path_bytes() + journal * size_of::<(u32, u32)>();
+        let path_bytes = scheme.path_bytes(height_bound(&scheme, geometry.pages()) + 1);
+        let fixed_bytes = size_of::<Self>() + path_bytes + journal * size_of::<(u32, u32)>();
         Ok((raw_config(settings, geometry, fixed_bytes, S::FLUSH)?, journal))
     }
 
@@ -184,7 +188,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             record,
             root: root.0,
             height: root.1,
-            path: Path::new(scheme.path_bytes()),
+            path: Path::new(scheme.path_bytes(root.1 + 1)),
             detached: vec![0xff; log.geometry().page_bytes as usize],
             journal: Journal::default(),
             interrupted: false,
@@ -206,6 +210,16 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     fn usable(&self) -> Result<(), IndexError> {
         if self.interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
     }
+}
+
+/// The height of a tree on so many pages whose nodes are half full.
+fn height_bound<S: Scheme>(scheme: &S, pages: u32) -> u8 {
+    let (mut nodes, mut height) = (pages as usize, 1);
+    while nodes > 1 && height < scheme.height_max() {
+        height += 1;
+        nodes = nodes.div_ceil((scheme.shape(height, height + 1).capacity / 2).max(2));
+    }
+    height
 }
 
 /// The entries in use of the node at `level`, or what is wrong with them.
@@ -312,13 +326,14 @@ impl<N: Nand, S: Scheme> OrderedIndex for RawTree<N, S> {
             metrics: vec![
                 Metric { name: "relocations", value: counters.relocations },
                 Metric { name: "checkpoints", value: counters.checkpoints },
+                Metric { name: "checkpoints_skipped", value: counters.checkpoints_skipped },
                 Metric { name: "blocks_replaced", value: counters.blocks_replaced },
             ],
         }
     }
 
     fn ram_bytes(&self) -> usize {
-        let buffers = self.detached.len() + self.scheme.path_bytes();
+        let buffers = self.detached.len() + self.path.buffer.len();
         size_of::<Self>() + buffers + self.journal.ram_bytes() + self.log.ram_bytes()
     }
 }

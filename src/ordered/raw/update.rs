@@ -15,6 +15,9 @@ const INSERT_RESERVE_BLOCKS: u32 = 1;
 impl<N: Nand, S: Scheme> RawTree<N, S> {
     pub(super) fn insert_entry(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
         self.make_room_for_update(INSERT_RESERVE_BLOCKS)?;
+        // A split root needs room for the one above it.
+        let path_bytes = self.scheme.path_bytes(self.height + 1);
+        self.path.buffer.resize(path_bytes, 0xff);
         self.log.begin()?;
         self.copy_path(key, 1, Cause::Host)?;
         let (shape, count) = (self.shape(1), self.count(1));

@@ -86,8 +86,8 @@ impl Scheme for OneNodePages {
         start..start + self.page_bytes
     }
 
-    fn path_bytes(&self) -> usize {
-        LEVELS_MAX * self.page_bytes
+    fn path_bytes(&self, height: u8) -> usize {
+        usize::from(height) * self.page_bytes
     }
 
     fn height_max(&self) -> u8 {

@@ -1,0 +1,522 @@
+//! A page-mapping flash translation layer: any logical page may lie in any physical page.
+//!
+//! The map from logical to physical pages is in RAM. Every write goes to the next page of an open block; the page that
+//! held the old contents becomes invalid, and when free blocks run short, a victim's valid pages move and the block is
+//! free again. Pages the host writes and pages that move have a frontier each, so that what proved cold is not mixed
+//! with what is hot. (Ban 1995 for the idea; Kawaguchi, Nishioka and Motoda 1995 for cleaning.)
+//!
+//! # On the chip
+//!
+//! The spare area ([`super::spare`]) of a page says whose it is. Every host write has a *version*, a number one larger
+//! than the last. `number` is the logical page.
+//!
+//! | kind | version | extra |
+//! |---|---|---|
+//! | Host | its own | pages of the same atomic group still to come, 0 for the last and for single writes |
+//! | Copy (moved) | that of the page it copies | low byte of the erase count of its block |
+//! | Trim | the last committed version | the same |
+//!
+//! # Operations
+//!
+//! - *Write* (a group; a single write is a group of one): make room for all of it, program its pages, then change the
+//!   map. A program that fails is repeated in a new block under the same version; the failed block is emptied and
+//!   retired once the group is whole.
+//! - *Collect* (`relocate`): copy the victim's valid pages under their versions, log pending trims, give the block back
+//!   unerased. It is erased when it is needed.
+//! - *Trim*: changes the map, and is logged in a page of the relocation frontier at `sync` or before a block with
+//!   trimmed pages may be erased. A checkpoint makes the log obsolete.
+//! - *Checkpoint*: map, block table and frontiers, by [`CheckpointArea`]; after so many opened blocks, and at `close`.
+//! - *Mount* (`recovery`): the newest checkpoint, then what was programmed since.
+//!
+//! # Invariants
+//!
+//! - P1: a page is valid in the block table exactly when the map or the trim log points to it.
+//! - P2: a mapped page reads back as that logical page, with a good checksum; else reading it is an error, never other
+//!   data.
+//! - P3: between operations the chip, read by `recovery`, yields the map in RAM, but for trims that are not synced.
+//! - P4: the host takes a free block only while more than `floor_blocks` are free; so relocation and the next
+//!   checkpoint always find one, after power cuts too.
+//! - P5: versions above the last checkpoint's belong to one session: the first program after a mount that found any
+//!   is preceded by a checkpoint. So a group that was cut never gets company of higher versions.
+
+mod recovery;
+mod relocate;
+mod settings;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub use settings::FtlSettings;
+
+use super::blocks::{BlockState, BlockTable, Wear};
+use super::checkpoint::CheckpointArea;
+use super::spare::{Found, Header, PageKind, checksum, read_page};
+use super::{PageStore, StoreError, StoreStats};
+use crate::check::CheckReport;
+use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::units::{Lpn, Pbn, Ppn};
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+use settings::Limits;
+use state::{Frontier, LOST, NONE, State, Stream};
+
+/// Once a block was erased so often since the last checkpoint, another one is due: a moved page carries only the low
+/// byte of the erase count, by which a mount knows a rewritten block.
+const ERASES_PER_CHECKPOINT_MAX: u8 = 200;
+
+/// What the FTL did besides reading and writing, since it was formatted or mounted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FtlCounters {
+    /// Pages written by the host.
+    pub host_writes: u64,
+    /// Victims collected.
+    pub collections: u64,
+    /// Valid pages moved out of victims, cold blocks and failing blocks.
+    pub moved_pages: u64,
+    /// Blocks moved to even out wear.
+    pub levelled_blocks: u64,
+    /// Checkpoints written.
+    pub checkpoints: u64,
+    /// Pages programmed to log trims.
+    pub trim_pages: u64,
+    /// Blocks that failed and were retired.
+    pub retired_blocks: u64,
+    /// Logical pages found unreadable when they were to be moved.
+    pub lost_pages: u64,
+}
+
+/// The page-mapping FTL.
+pub struct PageMapFtl<N> {
+    nand: N,
+    geometry: Geometry,
+    settings: FtlSettings,
+    limits: Limits,
+    state: State,
+    area: CheckpointArea,
+    /// Trimmed since the last page of the trim log.
+    trimmed: BTreeSet<u32>,
+    trim_pages: Vec<Ppn>,
+    /// Full blocks in which a program failed, to be emptied and retired.
+    doomed: Vec<Pbn>,
+    erases_since_checkpoint: Vec<u8>,
+    blocks_since_checkpoint: u32,
+    blocks_since_levelling: u32,
+    /// A checkpoint must come before the next program (P5).
+    stale: bool,
+    /// A checkpoint should come before the next write.
+    due: bool,
+    page: Vec<u8>,
+    group: Vec<Ppn>,
+    counters: FtlCounters,
+}
+
+impl<N: Nand> PageMapFtl<N> {
+    /// Erases the chip and starts an empty store on it.
+    pub fn format(mut nand: N, settings: FtlSettings) -> Result<PageMapFtl<N>, StoreError> {
+        let geometry = nand.geometry();
+        let mut blocks = BlockTable::new(geometry);
+        blocks.retire_marked(&mut nand)?;
+        let area = CheckpointArea::format(&mut nand, &mut blocks)?;
+        for pbn in blocks.in_state(BlockState::Unclean).collect::<Vec<Pbn>>() {
+            if blocks.erase(&mut nand, pbn, Cause::Checkpoint)? {
+                blocks.release(pbn);
+            }
+        }
+        let limits = Limits::for_chip(geometry, &settings, blocks.good_count())?;
+        let state = State {
+            map: vec![NONE; limits.page_count as usize],
+            blocks,
+            first_crc: vec![0; geometry.blocks as usize],
+            frontiers: [None; 2],
+            atomic_pages: limits.atomic_pages,
+            next_version: 1,
+            committed: 0,
+        };
+        let mut ftl = PageMapFtl::assemble(nand, settings, area, state);
+        ftl.checkpoint()?;
+        ftl.counters = FtlCounters::default();
+        Ok(ftl)
+    }
+
+    /// Finds the store on a chip again. Nothing is programmed or erased by this.
+    pub fn mount(mut nand: N, settings: FtlSettings) -> Result<PageMapFtl<N>, StoreError> {
+        let Some((area, payload)) = CheckpointArea::mount(&mut nand)? else {
+            return Err(StoreError::NotFormatted("the chip holds no checkpoint"));
+        };
+        let mut state = State::decode(nand.geometry(), &payload)?;
+        state.blocks.reserve_exactly(&area.occupied())?;
+        let mut ftl = PageMapFtl::assemble(nand, settings, area, state);
+        ftl.recover()?;
+        Ok(ftl)
+    }
+
+    fn assemble(nand: N, settings: FtlSettings, area: CheckpointArea, state: State) -> PageMapFtl<N> {
+        let geometry = nand.geometry();
+        let limits = Limits::new(geometry, &settings, state.map.len() as u32, state.atomic_pages);
+        PageMapFtl {
+            nand,
+            geometry,
+            settings,
+            limits,
+            state,
+            area,
+            trimmed: BTreeSet::new(),
+            trim_pages: Vec::new(),
+            doomed: Vec::new(),
+            erases_since_checkpoint: vec![0; geometry.blocks as usize],
+            blocks_since_checkpoint: 0,
+            blocks_since_levelling: 0,
+            stale: false,
+            due: false,
+            page: vec![0; geometry.page_bytes as usize],
+            group: Vec::new(),
+            counters: FtlCounters::default(),
+        }
+    }
+
+    /// Writes a checkpoint, so that the next mount need not follow what came before, and gives the chip back.
+    pub fn close(mut self) -> Result<N, StoreError> {
+        self.checkpoint()?;
+        Ok(self.nand)
+    }
+
+    /// Gives the chip back as if the power were cut.
+    pub fn into_nand(self) -> N {
+        self.nand
+    }
+
+    /// The chip.
+    pub fn nand(&self) -> &N {
+        &self.nand
+    }
+
+    /// The chip, for measuring and for faults. Programming or erasing it breaks the store.
+    pub fn nand_mut(&mut self) -> &mut N {
+        &mut self.nand
+    }
+
+    /// What is known of the blocks.
+    pub fn blocks(&self) -> &BlockTable {
+        &self.state.blocks
+    }
+
+    /// What the FTL did since it was formatted or mounted.
+    pub fn counters(&self) -> FtlCounters {
+        self.counters
+    }
+
+    /// Writes a checkpoint. When it fails, the previous one still holds.
+    pub fn checkpoint(&mut self) -> Result<(), StoreError> {
+        // The new map supersedes the trim log.
+        for &ppn in &self.trim_pages {
+            self.state.blocks.invalidate(ppn);
+        }
+        let payload = self.state.encode();
+        if let Err(error) = self.area.write(&mut self.nand, &mut self.state.blocks, &payload) {
+            for &ppn in &self.trim_pages {
+                self.state.blocks.mark_valid(ppn);
+            }
+            return Err(error);
+        }
+        self.trim_pages.clear();
+        self.trimmed.clear();
+        self.erases_since_checkpoint.fill(0);
+        self.blocks_since_checkpoint = 0;
+        (self.stale, self.due) = (false, false);
+        self.counters.checkpoints += 1;
+        Ok(())
+    }
+
+    fn page_of(&self, lpn: Lpn) -> Result<u32, StoreError> {
+        self.state.map.get(lpn.index()).copied().ok_or(StoreError::OutOfRange(lpn))
+    }
+
+    fn require_page(&self, bytes: usize) -> Result<(), StoreError> {
+        let expected = self.geometry.page_bytes as usize;
+        if bytes == expected { Ok(()) } else { Err(StoreError::WrongLength { expected, got: bytes }) }
+    }
+
+    fn check_read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        let ppn = match self.page_of(lpn)? {
+            NONE => {
+                data.fill(0);
+                return Ok(());
+            }
+            LOST => return Err(lost(lpn)),
+            ppn => Ppn(ppn),
+        };
+        match read_page(&mut self.nand, ppn, cause, data)? {
+            Found::Page(header, _) if names(header, lpn) => Ok(()),
+            Found::Page(..) => {
+                Err(StoreError::Corrupted { what: "a page holds another logical page", at: u64::from(ppn.0) })
+            }
+            Found::Erased | Found::Unreadable(_) => {
+                Err(StoreError::Corrupted { what: "a page does not pass its checksum", at: u64::from(ppn.0) })
+            }
+        }
+    }
+}
+
+/// Writing.
+impl<N: Nand> PageMapFtl<N> {
+    /// Programs a group and then changes the map. On an error nothing of it has happened, and nothing of it will be
+    /// found by a mount.
+    fn write_group(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+        for (lpn, data) in pages {
+            self.page_of(*lpn)?;
+            self.require_page(data.len())?;
+        }
+        self.prepare(pages.len() as u32)?;
+        self.group.clear();
+        for (i, (lpn, data)) in pages.iter().enumerate() {
+            let remaining = (pages.len() - 1 - i) as u8;
+            let version = self.state.next_version;
+            let header = Header { kind: PageKind::Host, number: lpn.0, version, extra: remaining };
+            match self.program(Stream::Host, header, data, cause) {
+                Ok(ppn) => self.group.push(ppn),
+                Err(error) => {
+                    self.stale |= !self.group.is_empty();
+                    return Err(error);
+                }
+            }
+            self.state.next_version += 1;
+        }
+        self.state.committed = self.state.next_version - 1;
+        for (i, (lpn, _)) in pages.iter().enumerate() {
+            self.remap(*lpn, self.group[i]);
+        }
+        self.counters.host_writes += pages.len() as u64;
+        self.retire_doomed()?;
+        // A mount could not tell the failed page from a committed one that is gone, were its repetition erased first.
+        self.stale |= !self.doomed.is_empty();
+        Ok(())
+    }
+
+    fn remap(&mut self, lpn: Lpn, ppn: Ppn) {
+        let old = core::mem::replace(&mut self.state.map[lpn.index()], ppn.0);
+        if old < LOST {
+            self.state.blocks.invalidate(Ppn(old));
+        }
+        self.state.blocks.mark_valid(ppn);
+        if !self.trimmed.is_empty() {
+            self.trimmed.remove(&lpn.0);
+        }
+    }
+
+    /// Does what must be done before a group of this many pages is programmed without interruption.
+    fn prepare(&mut self, pages: u32) -> Result<(), StoreError> {
+        if self.stale || self.due || self.blocks_since_checkpoint >= self.limits.checkpoint_interval {
+            self.checkpoint()?;
+        }
+        self.retire_doomed()?;
+        let room = self.room(Stream::Host);
+        if pages > room {
+            self.make_room((pages - room).div_ceil(self.geometry.pages_per_block))?;
+        }
+        Ok(())
+    }
+
+    /// Pages left in a frontier.
+    fn room(&self, stream: Stream) -> u32 {
+        self.state.frontiers[stream as usize].map_or(0, |f| self.geometry.pages_per_block - f.next)
+    }
+
+    /// Programs the next page of a frontier. Where a program fails, the block is doomed and the next one tried.
+    fn program(
+        &mut self,
+        stream: Stream,
+        mut header: Header,
+        data: &[u8],
+        cause: Cause,
+    ) -> Result<Ppn, StoreError> {
+        loop {
+            let frontier = self.frontier_with_room(stream)?;
+            let ppn = self.geometry.page_at(frontier.pbn, frontier.next);
+            if stream == Stream::Relocation {
+                header.extra = self.state.blocks.erase_count(frontier.pbn) as u8;
+            }
+            let spare = header.seal(data);
+            self.state.frontiers[stream as usize] = Some(Frontier { next: frontier.next + 1, ..frontier });
+            match self.nand.program(ppn, cause, data, &spare) {
+                Ok(()) => {
+                    if frontier.next == 0 {
+                        self.state.first_crc[frontier.pbn.index()] = checksum(&spare);
+                    }
+                    return Ok(ppn);
+                }
+                Err(NandError::ProgramFailed(_) | NandError::BadBlock(_)) => {
+                    self.leave(stream);
+                    self.doomed.push(frontier.pbn);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn frontier_with_room(&mut self, stream: Stream) -> Result<Frontier, StoreError> {
+        if let Some(frontier) = self.state.frontiers[stream as usize]
+            && frontier.next < self.geometry.pages_per_block
+        {
+            return Ok(frontier);
+        }
+        self.leave(stream);
+        let wear = if stream == Stream::Host { Wear::Least } else { Wear::Most };
+        let blocks = &mut self.state.blocks;
+        let pbn = blocks.take_erased(&mut self.nand, wear, Cause::GarbageCollection)?;
+        self.state.first_crc[pbn.index()] = 0;
+        let erases = &mut self.erases_since_checkpoint[pbn.index()];
+        *erases = erases.saturating_add(1);
+        self.due |= *erases >= ERASES_PER_CHECKPOINT_MAX;
+        self.blocks_since_checkpoint += 1;
+        self.blocks_since_levelling += 1;
+        let frontier = Frontier { pbn, next: 0 };
+        self.state.frontiers[stream as usize] = Some(frontier);
+        Ok(frontier)
+    }
+
+    /// Closes a frontier.
+    fn leave(&mut self, stream: Stream) {
+        if let Some(frontier) = self.state.frontiers[stream as usize].take() {
+            self.state.blocks.close(frontier.pbn);
+        }
+    }
+}
+
+impl<N: Nand> PageStore for PageMapFtl<N> {
+    fn page_bytes(&self) -> usize {
+        self.geometry.page_bytes as usize
+    }
+
+    fn page_count(&self) -> u32 {
+        self.limits.page_count
+    }
+
+    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        self.require_page(data.len())?;
+        self.check_read(lpn, cause, data)
+    }
+
+    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+        self.write_group(&[(lpn, data)], cause)
+    }
+
+    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
+        let old = self.page_of(lpn)?;
+        if old == NONE {
+            return Ok(());
+        }
+        self.state.map[lpn.index()] = NONE;
+        if old != LOST {
+            self.state.blocks.invalidate(Ppn(old));
+        }
+        self.trimmed.insert(lpn.0);
+        if self.trimmed.len() < self.trims_per_page() {
+            return Ok(());
+        }
+        match self.persist_trims() {
+            // The trim is done; what is missing is the room to log it.
+            Err(StoreError::Full) => Ok(()),
+            other => other,
+        }
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.persist_trims()
+    }
+
+    fn checkpoint(&mut self) -> Result<(), StoreError> {
+        PageMapFtl::checkpoint(self)
+    }
+
+    fn stats(&self) -> StoreStats {
+        StoreStats {
+            collections: self.counters.collections,
+            moved_pages: self.counters.moved_pages,
+            live_pages: u64::from(self.state.blocks.live_pages()),
+            ..StoreStats::default()
+        }
+    }
+
+    fn atomic_pages_max(&self) -> usize {
+        self.limits.atomic_pages as usize
+    }
+
+    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+        if pages.len() > self.atomic_pages_max() {
+            let what =
+                format!("{} pages at once, this store takes {}", pages.len(), self.limits.atomic_pages);
+            return Err(StoreError::Unsupported(what));
+        }
+        if pages.is_empty() { Ok(()) } else { self.write_group(pages, cause) }
+    }
+
+    fn durable_writes(&self) -> bool {
+        true
+    }
+
+    fn prefix_consistent(&self) -> bool {
+        true
+    }
+
+    fn ram_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.state.map.len() * 4
+            + self.state.blocks.ram_bytes()
+            + self.geometry.blocks as usize * 5
+            + self.area.ram_bytes()
+            + self.trims_per_page() * 8
+            + self.limits.trim_pages_max as usize * 4
+            + self.limits.atomic_pages as usize * 4
+            + self.page.len()
+    }
+}
+
+/// Looking on.
+impl<N: Nand> PageMapFtl<N> {
+    /// Checks the invariants that can be seen between two operations. Costs no counted I/O.
+    pub fn check(&mut self) -> Result<CheckReport, StoreError> {
+        let mut report = CheckReport::default();
+        let mut unclaimed = self.state.blocks.clone();
+        let mut data = vec![0; self.geometry.page_bytes as usize];
+        for lpn in (0..self.limits.page_count).map(Lpn) {
+            let ppn = self.state.map[lpn.index()];
+            if ppn >= LOST {
+                continue;
+            }
+            report.records += 1;
+            if unclaimed.is_valid(Ppn(ppn)) {
+                unclaimed.invalidate(Ppn(ppn));
+            } else {
+                report.violation(
+                    "P1",
+                    u64::from(ppn),
+                    format!("{lpn} is mapped to a page that is not valid"),
+                );
+            }
+            match self.check_read(lpn, Cause::Check, &mut data) {
+                Err(error @ StoreError::Corrupted { .. }) => {
+                    report.violation("P2", u64::from(lpn.0), format!("{error}"));
+                }
+                other => other?,
+            }
+        }
+        let expected = self.trim_pages.len() as u32;
+        if unclaimed.live_pages() != expected {
+            let found = format!("{} valid pages beside the map, {expected} expected", unclaimed.live_pages());
+            report.violation("P1", 0, found);
+        }
+        report.nodes = u64::from(self.state.blocks.good_count());
+        Ok(report)
+    }
+}
+
+/// Whether a page holds this logical page.
+fn names(header: Header, lpn: Lpn) -> bool {
+    matches!(header.kind, PageKind::Host | PageKind::Copy) && header.number == lpn.0
+}
+
+fn lost(lpn: Lpn) -> StoreError {
+    StoreError::Corrupted { what: "the chip lost this logical page", at: u64::from(lpn.0) }
+}

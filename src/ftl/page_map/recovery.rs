@@ -1,0 +1,424 @@
+//! Mounting: from the newest checkpoint and what was programmed after it to the map.
+//!
+//! 1. *Which blocks changed.* One look at the spare area of the first page of each block: the checkpoint knows its
+//!    checksum. A whole page with another checksum means that the block was rewritten. Rewritten blocks are read page by
+//!    page, and so is the rest of the two blocks that were open.
+//! 2. *What counts.* The horizon is the highest version that is committed for sure: of the last page of a group, of a
+//!    moved page, or of a page of the trim log. Host pages beyond it belong to a group that was cut: they are dropped.
+//! 3. *Which page is whose.* For each logical page the highest version wins, unless a trim of this or a higher version is
+//!    logged. Several pages of one version hold the same bytes; they come from a move. The copy is taken, but where that
+//!    leaves two blocks partly valid although one of them could be free, the original is.
+//! 4. *The block table* follows from the map. No frontier is continued: its next page may be half programmed although
+//!    it looks erased. Blocks without valid pages are free, to be erased before use.
+//!
+//! A page that cannot be read may be one that was being programmed when the power was cut, one whose program failed and
+//! was repeated, or one in a block that was being erased. Then nothing hangs on it: its version is beyond the horizon, or
+//! found elsewhere, or superseded. Else the chip lost it. If only one bit of it is wrong, and its fields make sense in its
+//! place, it is known which logical page that is, and only reading that one fails. If not, and its block still holds live
+//! pages, mounting fails with `Corrupted`. A logical page whose block was rewritten, and which is found nowhere else, is
+//! lost as well. What cannot be told from a cut: the loss of the very last group, and of several bits of the only live page
+//! in a block written since the checkpoint.
+
+use super::PageMapFtl;
+use super::state::{LOST, NONE, Stream};
+use crate::codec::get_u32;
+use crate::ftl::StoreError;
+use crate::ftl::blocks::BlockState;
+use crate::ftl::spare::{Found, Header, PageKind, SPARE_BYTES, checksum, read_page};
+use crate::nand::{Cause, Nand, NandError};
+use crate::units::{Pbn, Ppn};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A page with a logical page in it, programmed after the checkpoint.
+#[derive(Clone, Copy)]
+struct Event {
+    lpn: u32,
+    version: u64,
+    readable: bool,
+    ppn: Ppn,
+}
+
+/// What the first page of a block says.
+enum First {
+    /// As at the checkpoint, or erased: whatever the map says of this block still holds.
+    Kept,
+    /// Rewritten since; the checksum of the new first page, if that can be read.
+    Rewritten(Option<(Header, u32)>),
+    /// Holds pages of an old checkpoint.
+    Foreign,
+    /// Marked bad since.
+    Bad,
+}
+
+/// What was read since the checkpoint.
+#[derive(Default)]
+struct Scan {
+    events: Vec<Event>,
+    /// Highest version logged as trimmed, by logical page.
+    trims: BTreeMap<u32, u64>,
+    trim_pages: Vec<Ppn>,
+    /// Versions of the pages of the trim log.
+    trim_versions: BTreeSet<u64>,
+    /// Unreadable pages of the trim log, and their versions.
+    lost_trims: Vec<(Ppn, u64)>,
+    horizon: u64,
+    highest: u64,
+    /// Rewritten or marked bad: what the checkpoint says of their pages is void.
+    gone: BTreeSet<Pbn>,
+    bad: Vec<Pbn>,
+    /// Host pages that cannot be recognised, and the version they should have.
+    unreadable: Vec<(Ppn, u64)>,
+    /// Blocks in which an unreadable page precedes a readable one, or a committed version is missing.
+    torn: BTreeSet<Pbn>,
+    found_any: bool,
+}
+
+impl<N: Nand> PageMapFtl<N> {
+    pub(super) fn recover(&mut self) -> Result<(), StoreError> {
+        let mut scan = Scan { horizon: self.state.committed, ..Scan::default() };
+        for pbn in (0..self.geometry.blocks).map(Pbn) {
+            if !matches!(self.state.blocks.state(pbn), BlockState::Bad | BlockState::Reserved) {
+                self.follow_block(pbn, &mut scan)?;
+            }
+        }
+        let versions = scan.settle();
+        self.state.next_version = self.state.next_version.max(scan.highest + 1);
+        let mut alternatives = Vec::new();
+        let map = self.newest_map(&mut scan, &versions, &mut alternatives)?;
+        let map = self.with_fewest_blocks(map, &scan, alternatives);
+        self.state.committed = scan.horizon;
+        self.adopt(map, scan);
+        Ok(())
+    }
+
+    fn follow_block(&mut self, pbn: Pbn, scan: &mut Scan) -> Result<(), StoreError> {
+        let frontiers = self.state.frontiers;
+        let at_checkpoint = |stream: Stream| frontiers[stream as usize].filter(|f| f.pbn == pbn);
+        match self.look_at_first(pbn)? {
+            First::Kept => {
+                let host = at_checkpoint(Stream::Host);
+                let expected = host.map(|_| self.state.next_version);
+                match host.or(at_checkpoint(Stream::Relocation)) {
+                    Some(frontier) => self.follow_pages(pbn, frontier.next, expected, scan),
+                    None => Ok(()),
+                }
+            }
+            First::Rewritten(first) => {
+                scan.gone.insert(pbn);
+                self.note_rewritten(pbn, first);
+                self.follow_pages(pbn, 0, None, scan)
+            }
+            First::Foreign => {
+                scan.gone.insert(pbn);
+                self.state.first_crc[pbn.index()] = 0;
+                Ok(())
+            }
+            First::Bad => {
+                scan.gone.insert(pbn);
+                scan.bad.push(pbn);
+                Ok(())
+            }
+        }
+    }
+
+    fn look_at_first(&mut self, pbn: Pbn) -> Result<First, StoreError> {
+        let ppn = self.geometry.page_at(pbn, 0);
+        let known = self.state.first_crc[pbn.index()];
+        let mut spare = [0; SPARE_BYTES];
+        match self.nand.read(ppn, Cause::Recovery, &mut [], &mut spare) {
+            Ok(()) if spare == [0xff; SPARE_BYTES] => return Ok(First::Kept),
+            Ok(()) if known != 0 && checksum(&spare) == known => return Ok(First::Kept),
+            Ok(()) | Err(NandError::Uncorrectable(_)) => {}
+            Err(NandError::BadBlock(_)) => return Ok(First::Bad),
+            Err(error) => return Err(error.into()),
+        }
+        match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
+            Found::Page(_, crc) if crc == known => Ok(First::Kept),
+            Found::Page(header, crc) if is_data(header.kind) => Ok(First::Rewritten(Some((header, crc)))),
+            Found::Page(..) => Ok(First::Foreign),
+            Found::Erased => Ok(First::Kept),
+            Found::Unreadable(_) => self.look_past_first(pbn),
+        }
+    }
+
+    /// The first page cannot be read: whether another page of the block was programmed after the checkpoint.
+    fn look_past_first(&mut self, pbn: Pbn) -> Result<First, StoreError> {
+        let committed = self.state.committed;
+        let erases = self.state.blocks.erase_count(pbn) as u8;
+        let open = self.state.frontiers.iter().flatten().find(|f| f.pbn == pbn);
+        let end = open.map_or(self.geometry.pages_per_block, |f| f.next);
+        for page in 1..end {
+            let ppn = self.geometry.page_at(pbn, page);
+            if let Found::Page(header, _) = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
+                let is_new = match header.kind {
+                    PageKind::Host => header.version > committed,
+                    PageKind::Copy | PageKind::Trim => header.extra != erases,
+                    PageKind::Checkpoint | PageKind::Anchor => false,
+                };
+                return Ok(if is_new { First::Rewritten(None) } else { First::Kept });
+            }
+        }
+        Ok(First::Kept)
+    }
+
+    fn note_rewritten(&mut self, pbn: Pbn, first: Option<(Header, u32)>) {
+        self.state.first_crc[pbn.index()] = first.map_or(0, |(_, crc)| crc);
+        let known = self.state.blocks.erase_count(pbn) as u8;
+        let erases = match first {
+            Some((header, _)) if header.kind != PageKind::Host => header.extra.wrapping_sub(known).max(1),
+            _ => 1,
+        };
+        for _ in 0..erases {
+            self.state.blocks.note_erase(pbn);
+        }
+    }
+
+    /// Reads the pages of a block up to the first erased one. `version` is that of the first one if the host wrote it.
+    fn follow_pages(
+        &mut self,
+        pbn: Pbn,
+        from: u32,
+        version: Option<u64>,
+        scan: &mut Scan,
+    ) -> Result<(), StoreError> {
+        let mut seen = Seen { host: version.map(|v| (from, v)), stamp: None, last: None };
+        let mut unreadable = Vec::new();
+        for page in from..self.geometry.pages_per_block {
+            let ppn = self.geometry.page_at(pbn, page);
+            match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
+                Found::Page(header, _) if is_data(header.kind) => {
+                    self.note_page(header, ppn, scan)?;
+                    seen.note(page, header);
+                }
+                Found::Erased => break,
+                Found::Page(..) => unreadable.push((page, None)),
+                Found::Unreadable(claim) => unreadable.push((page, claim)),
+            }
+            scan.found_any = true;
+        }
+        for (page, claim) in unreadable {
+            self.note_unreadable(self.geometry.page_at(pbn, page), claim, &seen, scan);
+        }
+        Ok(())
+    }
+
+    fn note_unreadable(&self, ppn: Ppn, claim: Option<Header>, seen: &Seen, scan: &mut Scan) {
+        let page = self.geometry.page_in_block(ppn);
+        let expected = seen.version_at(page);
+        let claim = claim.filter(|h| match h.kind {
+            PageKind::Host => Some(h.version) == expected && h.number < self.limits.page_count,
+            PageKind::Copy => Some(h.extra) == seen.stamp && h.number < self.limits.page_count,
+            PageKind::Trim => Some(h.extra) == seen.stamp && Some(page) < seen.last,
+            PageKind::Checkpoint | PageKind::Anchor => false,
+        });
+        match claim {
+            Some(Header { kind: PageKind::Trim, version, .. }) => scan.lost_trims.push((ppn, version)),
+            Some(Header { number, version, .. }) => {
+                scan.events.push(Event { lpn: number, version, readable: false, ppn });
+            }
+            None => {
+                scan.unreadable.extend(expected.map(|version| (ppn, version)));
+                if Some(page) < seen.last {
+                    scan.torn.insert(self.geometry.block_of(ppn));
+                }
+            }
+        }
+    }
+
+    fn note_page(&self, header: Header, ppn: Ppn, scan: &mut Scan) -> Result<(), StoreError> {
+        let Header { kind, number, version, extra } = header;
+        let committed = kind != PageKind::Host || extra == 0;
+        if committed {
+            scan.horizon = scan.horizon.max(version);
+        }
+        scan.highest = scan.highest.max(version);
+        if kind == PageKind::Trim {
+            scan.trim_pages.push(ppn);
+            scan.trim_versions.insert(version);
+            return self.note_trims(version, ppn, scan);
+        }
+        if number >= self.limits.page_count {
+            return Err(out_of_range(ppn));
+        }
+        scan.events.push(Event { lpn: number, version, readable: true, ppn });
+        Ok(())
+    }
+
+    fn note_trims(&self, version: u64, ppn: Ppn, scan: &mut Scan) -> Result<(), StoreError> {
+        let count = get_u32(&self.page, 0) as usize;
+        if count > self.trims_per_page() {
+            return Err(out_of_range(ppn));
+        }
+        for lpn in (0..count).map(|i| get_u32(&self.page, 4 + 4 * i)) {
+            if lpn >= self.limits.page_count {
+                return Err(out_of_range(ppn));
+            }
+            let highest = scan.trims.entry(lpn).or_insert(version);
+            *highest = version.max(*highest);
+        }
+        Ok(())
+    }
+
+    /// Step 3. Fills `alternatives` with logical pages that lie elsewhere as well.
+    fn newest_map(
+        &self,
+        scan: &mut Scan,
+        versions: &[u64],
+        alternatives: &mut Vec<(u32, Ppn)>,
+    ) -> Result<Vec<u32>, StoreError> {
+        let g = self.geometry;
+        for &(ppn, version) in &scan.unreadable {
+            if version <= scan.horizon && versions.binary_search(&version).is_err() {
+                scan.torn.insert(g.block_of(ppn));
+            }
+        }
+        if let Some((ppn, _)) =
+            scan.lost_trims.iter().find(|(_, version)| !scan.trim_versions.contains(version))
+        {
+            let what = "a page of the trim log cannot be read";
+            return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+        }
+        let gone = |ppn: u32| ppn < LOST && scan.gone.contains(&g.block_of(Ppn(ppn)));
+        let mut map: Vec<u32> =
+            self.state.map.iter().map(|&ppn| if gone(ppn) { LOST } else { ppn }).collect();
+        scan.trims.keys().for_each(|&lpn| map[lpn as usize] = NONE);
+        // The last of each logical page is the one that counts: highest version, readable, in a sound block.
+        let torn = |ppn: Ppn| scan.torn.contains(&g.block_of(ppn));
+        scan.events.sort_unstable_by_key(|e| (e.lpn, e.version, e.readable, !torn(e.ppn), e.ppn));
+        for history in scan.events.chunk_by(|a, b| a.lpn == b.lpn) {
+            let newest = history[history.len() - 1];
+            let place = &mut map[newest.lpn as usize];
+            if scan.trims.get(&newest.lpn).is_some_and(|&trimmed| trimmed >= newest.version) {
+                continue;
+            }
+            let original = (newest.version <= self.state.committed && *place < LOST).then_some(Ppn(*place));
+            if !newest.readable {
+                *place = original.map_or(LOST, |ppn| ppn.0);
+                continue;
+            }
+            if torn(newest.ppn) {
+                let what = "a committed page in a block written last cannot be read";
+                return Err(StoreError::Corrupted { what, at: u64::from(newest.ppn.0) });
+            }
+            let is_twin = |e: &&Event| e.version == newest.version && e.readable && e.ppn != newest.ppn;
+            let twin = history.iter().find(is_twin).map(|e| e.ppn);
+            let other = original.or(twin).filter(|&ppn| !torn(ppn));
+            alternatives.extend(other.map(|ppn| (newest.lpn, ppn)));
+            *place = newest.ppn.0;
+        }
+        Ok(map)
+    }
+
+    /// Undoes moves out of blocks that are still partly valid where that leaves the block they went to empty.
+    fn with_fewest_blocks(&self, mut map: Vec<u32>, scan: &Scan, alternatives: Vec<(u32, Ppn)>) -> Vec<u32> {
+        let g = self.geometry;
+        let mut valid = vec![0u32; g.blocks as usize];
+        let mapped = map.iter().copied().filter(|&ppn| ppn < LOST).map(Ppn);
+        for ppn in mapped.chain(scan.trim_pages.iter().copied()) {
+            valid[g.block_of(ppn).index()] += 1;
+        }
+        let mut by_block: BTreeMap<Pbn, Vec<(u32, Ppn)>> = BTreeMap::new();
+        for (lpn, other) in alternatives {
+            by_block.entry(g.block_of(Ppn(map[lpn as usize]))).or_default().push((lpn, other));
+        }
+        for (pbn, moves) in by_block {
+            let stays =
+                |&(_, other): &(u32, Ppn)| g.block_of(other) != pbn && valid[g.block_of(other).index()] > 0;
+            if moves.len() as u32 != valid[pbn.index()] || !moves.iter().all(stays) {
+                continue;
+            }
+            for (lpn, original) in moves {
+                map[lpn as usize] = original.0;
+                valid[g.block_of(original).index()] += 1;
+            }
+            valid[pbn.index()] = 0;
+        }
+        map
+    }
+
+    /// Step 4.
+    fn adopt(&mut self, map: Vec<u32>, scan: Scan) {
+        let blocks = &mut self.state.blocks;
+        for &pbn in &scan.gone {
+            while let Some(ppn) = blocks.next_valid(pbn, 0) {
+                blocks.invalidate(ppn);
+            }
+            if blocks.state(pbn).is_free() {
+                blocks.claim(pbn);
+            }
+        }
+        for pbn in blocks.in_state(BlockState::Open).collect::<Vec<Pbn>>() {
+            blocks.close(pbn);
+        }
+        let old = core::mem::replace(&mut self.state.map, map);
+        let mapped = |ppn: u32| (ppn < LOST).then_some(Ppn(ppn));
+        for (&old, &new) in old.iter().zip(&self.state.map) {
+            if let Some(ppn) = mapped(old).filter(|&ppn| old != new && blocks.is_valid(ppn)) {
+                blocks.invalidate(ppn);
+            }
+        }
+        for ppn in self.state.map.iter().filter_map(|&ppn| mapped(ppn)) {
+            if !blocks.is_valid(ppn) {
+                blocks.mark_valid(ppn);
+            }
+        }
+        scan.trim_pages.iter().for_each(|&ppn| blocks.mark_valid(ppn));
+        for pbn in blocks.in_state(BlockState::Full).collect::<Vec<Pbn>>() {
+            if blocks.valid_count(pbn) == 0 {
+                blocks.discard(pbn);
+            }
+        }
+        scan.bad.iter().for_each(|&pbn| blocks.retire(pbn));
+        self.state.frontiers = [None; 2];
+        self.trim_pages = scan.trim_pages;
+        self.stale = scan.found_any;
+    }
+}
+
+impl Scan {
+    /// Drops what lies beyond the horizon; the versions that remain, ascending.
+    fn settle(&mut self) -> Vec<u64> {
+        let horizon = self.horizon;
+        self.events.retain(|e| e.version <= horizon);
+        let readable = self.events.iter().filter(|e| e.readable);
+        let mut versions: Vec<u64> = readable.map(|e| e.version).collect();
+        versions.sort_unstable();
+        versions.dedup();
+        versions
+    }
+}
+
+/// What the readable pages of a block say of the others.
+struct Seen {
+    /// A page the host wrote, and its version; those of the block follow each other.
+    host: Option<(u32, u64)>,
+    /// The stamp of moved pages.
+    stamp: Option<u8>,
+    last: Option<u32>,
+}
+
+impl Seen {
+    fn note(&mut self, page: u32, header: Header) {
+        self.last = Some(page);
+        if header.kind == PageKind::Host {
+            self.host = Some((page, header.version));
+        } else {
+            self.stamp = Some(header.extra);
+        }
+    }
+
+    fn version_at(&self, page: u32) -> Option<u64> {
+        let (known, version) = self.host?;
+        (version + u64::from(page)).checked_sub(u64::from(known))
+    }
+}
+
+fn is_data(kind: PageKind) -> bool {
+    matches!(kind, PageKind::Host | PageKind::Copy | PageKind::Trim)
+}
+
+fn out_of_range(ppn: Ppn) -> StoreError {
+    StoreError::Corrupted { what: "a page names a logical page beyond the store", at: u64::from(ppn.0) }
+}

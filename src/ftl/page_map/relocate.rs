@@ -1,0 +1,189 @@
+//! Moving valid pages: out of victims to gain room, out of cold blocks to even out wear, out of failing blocks.
+//!
+//! All three are one operation, *evacuate*: (1) copy the valid pages to the relocation frontier under their versions,
+//! (2) log the trims that are pending, since pages trimmed in this block may be gone for good soon, (3) give the block
+//! back, or retire it. A page that cannot be read is lost; that is made known by a checkpoint before (3), lest an older
+//! version of it be taken for the newest after a power cut.
+
+use super::state::{LOST, NONE, Stream};
+use super::{PageMapFtl, names};
+use crate::codec::put_u32;
+use crate::ftl::StoreError;
+use crate::ftl::spare::{Found, Header, PageKind, read_page};
+use crate::nand::{Cause, Nand};
+use crate::units::{Lpn, Pbn, Ppn};
+
+impl<N: Nand> PageMapFtl<N> {
+    /// Collects garbage until the host may take this many blocks (P4).
+    pub(super) fn make_room(&mut self, blocks: u32) -> Result<(), StoreError> {
+        if self.room(Stream::Host) == 0 {
+            self.leave(Stream::Host);
+        }
+        while self.state.blocks.free_count() < self.limits.floor_blocks + blocks {
+            self.collect()?;
+        }
+        self.level_wear()
+    }
+
+    fn collect(&mut self) -> Result<(), StoreError> {
+        let victim = self.state.blocks.victim(self.settings.victim).ok_or(StoreError::Full)?;
+        self.counters.collections += 1;
+        self.evacuate(victim, Cause::GarbageCollection)
+    }
+
+    /// Moves the block erased least if it lags too far behind. Looked at once in so many opened blocks, as it takes a
+    /// scan of the table.
+    fn level_wear(&mut self) -> Result<(), StoreError> {
+        let Some(gap) = self.settings.wear_gap_erases else { return Ok(()) };
+        if self.blocks_since_levelling < 8 + self.geometry.blocks / 32 {
+            return Ok(());
+        }
+        self.blocks_since_levelling = 0;
+        let Some((coldest, erases)) = self.state.blocks.least_worn_full() else { return Ok(()) };
+        if self.state.blocks.most_erases() - erases <= gap {
+            return Ok(());
+        }
+        self.counters.levelled_blocks += 1;
+        self.evacuate(coldest, Cause::WearLevelling)
+    }
+
+    /// Empties and retires the blocks in which a program failed, as far as the room suffices.
+    pub(super) fn retire_doomed(&mut self) -> Result<(), StoreError> {
+        while let Some(&pbn) = self.doomed.last() {
+            match self.evacuate(pbn, Cause::GarbageCollection) {
+                Ok(()) => {}
+                Err(StoreError::Full) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn evacuate(&mut self, pbn: Pbn, cause: Cause) -> Result<(), StoreError> {
+        let mut lost = false;
+        let mut page = 0;
+        while let Some(ppn) = self.state.blocks.next_valid(pbn, page) {
+            lost |= !self.relocate(ppn, cause)?;
+            page = self.geometry.page_in_block(ppn) + 1;
+        }
+        self.log_trims(cause)?;
+        if lost {
+            self.stale = true;
+            self.checkpoint()?;
+        }
+        if let Some(i) = self.doomed.iter().position(|&d| d == pbn) {
+            self.state.blocks.give_up(&mut self.nand, pbn)?;
+            self.doomed.swap_remove(i);
+            self.counters.retired_blocks += 1;
+        } else {
+            self.state.blocks.discard(pbn);
+        }
+        Ok(())
+    }
+
+    /// Moves a valid page; false when it cannot be read and is lost.
+    fn relocate(&mut self, ppn: Ppn, cause: Cause) -> Result<bool, StoreError> {
+        let mut data = core::mem::take(&mut self.page);
+        let moved = self.relocate_through(ppn, cause, &mut data);
+        self.page = data;
+        moved
+    }
+
+    fn relocate_through(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8]) -> Result<bool, StoreError> {
+        let header = match read_page(&mut self.nand, ppn, cause, data)? {
+            Found::Page(header, _) if self.is_current(header, ppn) => header,
+            _ => {
+                self.lose(ppn);
+                return Ok(false);
+            }
+        };
+        let kind = if header.kind == PageKind::Host { PageKind::Copy } else { header.kind };
+        let copy = self.program(Stream::Relocation, Header { kind, ..header }, data, cause)?;
+        self.counters.moved_pages += 1;
+        if kind == PageKind::Copy {
+            self.state.map[header.number as usize] = copy.0;
+        } else if let Some(i) = self.trim_pages.iter().position(|&p| p == ppn) {
+            self.trim_pages[i] = copy;
+        }
+        self.state.blocks.invalidate(ppn);
+        self.state.blocks.mark_valid(copy);
+        Ok(true)
+    }
+
+    fn is_current(&self, header: Header, ppn: Ppn) -> bool {
+        match header.kind {
+            PageKind::Trim => self.trim_pages.contains(&ppn),
+            _ => {
+                self.state.map.get(header.number as usize) == Some(&ppn.0)
+                    && names(header, Lpn(header.number))
+            }
+        }
+    }
+
+    /// Gives up a valid page that cannot be read. Which one it was, only a search tells.
+    fn lose(&mut self, ppn: Ppn) {
+        if let Some(place) = self.state.map.iter_mut().find(|place| **place == ppn.0) {
+            *place = LOST;
+            self.counters.lost_pages += 1;
+        }
+        self.trim_pages.retain(|&p| p != ppn);
+        self.state.blocks.invalidate(ppn);
+    }
+
+    /// Trims that one page of the log takes.
+    pub(super) fn trims_per_page(&self) -> usize {
+        self.geometry.page_bytes as usize / 4 - 1
+    }
+
+    /// Makes the pending trims survive a power cut.
+    pub(super) fn persist_trims(&mut self) -> Result<(), StoreError> {
+        while !self.trimmed.is_empty() && !self.stale && !self.due {
+            let may_open = self.state.blocks.free_count() > self.limits.floor_blocks;
+            if may_open || self.room(Stream::Relocation) > 0 {
+                return self.log_trims(Cause::Host);
+            }
+            self.collect()?;
+        }
+        if self.trimmed.is_empty() { Ok(()) } else { self.checkpoint() }
+    }
+
+    /// Logs the trims that are pending.
+    fn log_trims(&mut self, cause: Cause) -> Result<(), StoreError> {
+        if self.trimmed.is_empty() {
+            return Ok(());
+        }
+        if self.stale || self.due {
+            // The log ends with a checkpoint, and that holds whatever is pending.
+            return self.checkpoint();
+        }
+        let mut data = core::mem::take(&mut self.page);
+        let logged = self.log_trims_through(cause, &mut data);
+        self.page = data;
+        logged
+    }
+
+    fn log_trims_through(&mut self, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        while let Some(&first) = self.trimmed.first() {
+            let chunk = self.trimmed.range(first..).take(self.trims_per_page());
+            data.fill(0xff);
+            let mut count = 0;
+            for &lpn in chunk {
+                assert!(self.state.map[lpn as usize] == NONE, "P1: a trimmed page is mapped");
+                put_u32(data, 4 + 4 * count, lpn);
+                count += 1;
+            }
+            put_u32(data, 0, count as u32);
+            let header =
+                Header { kind: PageKind::Trim, number: NONE, version: self.state.committed, extra: 0 };
+            let ppn = self.program(Stream::Relocation, header, data, cause)?;
+            self.state.blocks.mark_valid(ppn);
+            self.trim_pages.push(ppn);
+            self.counters.trim_pages += 1;
+            for _ in 0..count {
+                self.trimmed.pop_first();
+            }
+        }
+        self.due |= self.trim_pages.len() >= self.limits.trim_pages_max as usize;
+        Ok(())
+    }
+}

@@ -1,0 +1,104 @@
+//! What can be chosen about the FTL, and what follows from it for a chip.
+
+use super::state;
+use crate::ftl::StoreError;
+use crate::ftl::checkpoint::{CheckpointArea, anchor_count};
+use crate::ftl::victim::VictimPolicy;
+use crate::nand::Geometry;
+use alloc::format;
+
+/// Most pages of one atomic group: the number still to come has one byte.
+const GROUP_PAGES_MAX: u32 = 256;
+
+/// Free blocks that only relocation may use: one for its frontier, one for a block that fails meanwhile.
+const RELOCATION_BLOCKS: u32 = 2;
+
+/// How the FTL is set up. The first three take effect when a chip is formatted, the others also when it is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FtlSettings {
+    /// Physical pages beyond the logical ones, in a million of the logical ones. Small chips keep more back, as much
+    /// as it takes to work.
+    pub over_provisioning_ppm: u32,
+    /// Blocks set aside for those that will fail, in a million.
+    pub bad_blocks_ppm: u32,
+    /// Most pages of an atomic group, up to 256; not more than a sixteenth of the chip is granted.
+    pub atomic_pages: u32,
+    /// Which block is collected.
+    pub victim: VictimPolicy,
+    /// A checkpoint is written after this many blocks were opened; `None` bounds its cost to one page in 32.
+    pub checkpoint_blocks: Option<u32>,
+    /// Static wear levelling: cold blocks move once their wear lags behind the largest by more erases than this.
+    pub wear_gap_erases: Option<u32>,
+}
+
+impl Default for FtlSettings {
+    fn default() -> FtlSettings {
+        FtlSettings {
+            over_provisioning_ppm: 125_000,
+            bad_blocks_ppm: 20_000,
+            atomic_pages: 64,
+            victim: VictimPolicy::Greedy,
+            checkpoint_blocks: None,
+            wear_gap_erases: None,
+        }
+    }
+}
+
+/// What an FTL with some number of logical pages keeps to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limits {
+    pub(super) page_count: u32,
+    pub(super) atomic_pages: u32,
+    /// The host takes a block only while more than these are free: for relocation, and for the next checkpoint.
+    pub(super) floor_blocks: u32,
+    /// Live pages of the trim log before a checkpoint is due.
+    pub(super) trim_pages_max: u32,
+    pub(super) checkpoint_interval: u32,
+}
+
+impl Limits {
+    pub(super) fn new(
+        geometry: Geometry,
+        settings: &FtlSettings,
+        page_count: u32,
+        atomic_pages: u32,
+    ) -> Limits {
+        let bytes = state::encoded_bytes(geometry, page_count);
+        let pages = CheckpointArea::pages_needed(geometry, bytes) as u32;
+        let blocks = pages.div_ceil(geometry.pages_per_block);
+        let interval = settings.checkpoint_blocks.unwrap_or((32 * blocks).max(64));
+        Limits {
+            page_count,
+            atomic_pages,
+            floor_blocks: RELOCATION_BLOCKS + blocks,
+            trim_pages_max: pages.min(geometry.pages() / 32).max(2),
+            checkpoint_interval: interval.max(1),
+        }
+    }
+
+    /// The limits for a chip about to be formatted, given the number of its good blocks.
+    pub(super) fn for_chip(
+        geometry: Geometry,
+        settings: &FtlSettings,
+        good_blocks: u32,
+    ) -> Result<Limits, StoreError> {
+        let (good, block_pages) = (u64::from(good_blocks), u64::from(geometry.pages_per_block));
+        let wanted = good * block_pages * 1_000_000 / (1_000_000 + u64::from(settings.over_provisioning_ppm));
+        let granted = settings.atomic_pages.min(GROUP_PAGES_MAX).min(geometry.pages() / 16).max(1);
+        let limits = Limits::new(geometry, settings, wanted as u32, granted);
+        // Besides the live pages there are: the anchors, old and new checkpoint, blocks for relocation, two frontiers,
+        // blocks that will fail, the pages of a group before their old versions die, and the trim log.
+        let checkpoints = 2 * (limits.floor_blocks - RELOCATION_BLOCKS);
+        let failing = (good * u64::from(settings.bad_blocks_ppm)).div_ceil(1_000_000);
+        let kept_blocks = u64::from(anchor_count(geometry) + checkpoints + RELOCATION_BLOCKS + 2) + failing;
+        let kept_pages = u64::from(granted + limits.trim_pages_max + 1);
+        let usable = good.saturating_sub(kept_blocks) * block_pages;
+        let page_count = wanted.min(usable.saturating_sub(kept_pages)) as u32;
+        if page_count == 0 {
+            let what =
+                format!("the FTL needs {kept_blocks} blocks for itself, the chip has {good} good ones");
+            return Err(StoreError::Unsupported(what));
+        }
+        Ok(Limits { page_count, ..limits })
+    }
+}

@@ -1,0 +1,152 @@
+//! What survives a clean end, and its bytes in a checkpoint.
+//!
+//! ```text
+//! at  bytes   field
+//!  0    4     "NXF1"
+//!  4   12     page_bytes, pages_per_block, blocks of the chip
+//! 16    8     logical pages, most pages of an atomic group
+//! 24   16     next version, last committed version
+//! 40   16     host frontier: block (2^32 - 1 = none) and next page; the same of the relocation frontier
+//! 56    -     block table (`ftl::blocks`)
+//!  -    -     per block: checksum of its first page, 0 when it was erased
+//!  -    -     per logical page: physical page, 2^32 - 1 = none, 2^32 - 2 = lost
+//! ```
+
+use crate::codec::{get_u32, get_u64};
+use crate::ftl::StoreError;
+use crate::ftl::blocks::{BlockState, BlockTable};
+use crate::nand::Geometry;
+use crate::units::{Pbn, Ppn};
+use alloc::vec::Vec;
+
+/// A logical page that is not mapped.
+pub(super) const NONE: u32 = u32::MAX;
+/// A logical page whose contents the chip lost.
+pub(super) const LOST: u32 = u32::MAX - 1;
+
+const MAGIC: [u8; 4] = *b"NXF1";
+const FIXED_BYTES: usize = 56;
+/// A medium with versions beyond is taken for corrupted; there are as many again before they run out.
+const VERSION_MAX: u64 = 1 << 39;
+
+/// An open block and the next page to program in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Frontier {
+    pub(super) pbn: Pbn,
+    pub(super) next: u32,
+}
+
+/// Which frontier a page goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stream {
+    Host,
+    Relocation,
+}
+
+/// All that survives a clean end.
+#[derive(Clone, Debug)]
+pub(super) struct State {
+    pub(super) map: Vec<u32>,
+    pub(super) blocks: BlockTable,
+    /// Checksum of the first page of each block; tells at a mount which blocks were rewritten.
+    pub(super) first_crc: Vec<u32>,
+    pub(super) frontiers: [Option<Frontier>; 2],
+    pub(super) atomic_pages: u32,
+    pub(super) next_version: u64,
+    pub(super) committed: u64,
+}
+
+/// Bytes of a checkpoint.
+pub(super) fn encoded_bytes(geometry: Geometry, page_count: u32) -> usize {
+    FIXED_BYTES + BlockTable::encoded_bytes(geometry) + 4 * geometry.blocks as usize + 4 * page_count as usize
+}
+
+impl State {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let g = self.blocks.geometry();
+        let total = encoded_bytes(g, self.map.len() as u32);
+        let mut bytes = Vec::with_capacity(total);
+        bytes.extend(MAGIC);
+        let page_count = self.map.len() as u32;
+        put_all(&mut bytes, &[g.page_bytes, g.pages_per_block, g.blocks, page_count, self.atomic_pages]);
+        bytes.extend(self.next_version.to_le_bytes());
+        bytes.extend(self.committed.to_le_bytes());
+        for frontier in &self.frontiers {
+            put_all(&mut bytes, &frontier.map_or([NONE, 0], |f| [f.pbn.0, f.next]));
+        }
+        self.blocks.encode(&mut bytes);
+        put_all(&mut bytes, &self.first_crc);
+        put_all(&mut bytes, &self.map);
+        assert_eq!(bytes.len(), total, "the layout above");
+        bytes
+    }
+
+    pub(super) fn decode(geometry: Geometry, bytes: &[u8]) -> Result<State, StoreError> {
+        let g = geometry;
+        if bytes.len() < FIXED_BYTES || bytes[..4] != MAGIC {
+            return Err(StoreError::NotFormatted("the newest checkpoint is not that of a page-mapping FTL"));
+        }
+        let numbers = get_all(&bytes[4..24]);
+        if numbers[..3] != [g.page_bytes, g.pages_per_block, g.blocks] {
+            return Err(StoreError::NotFormatted("the chip was formatted with another geometry"));
+        }
+        let (page_count, atomic_pages) = (numbers[3], numbers[4]);
+        if page_count > g.pages() || bytes.len() != encoded_bytes(g, page_count) {
+            return Err(corrupted(16));
+        }
+        let table_end = FIXED_BYTES + BlockTable::encoded_bytes(g);
+        let crcs_end = table_end + 4 * g.blocks as usize;
+        let state = State {
+            map: get_all(&bytes[crcs_end..]),
+            blocks: BlockTable::decode(g, &bytes[FIXED_BYTES..table_end])?,
+            first_crc: get_all(&bytes[table_end..crcs_end]),
+            frontiers: [get_frontier(g, bytes, 40)?, get_frontier(g, bytes, 48)?],
+            atomic_pages,
+            next_version: get_u64(bytes, 24),
+            committed: get_u64(bytes, 32),
+        };
+        state.validate()?;
+        Ok(state)
+    }
+
+    /// Map and table must tell the same story.
+    fn validate(&self) -> Result<(), StoreError> {
+        let versions_fit = self.committed < self.next_version && self.next_version < VERSION_MAX;
+        if !(1..=256).contains(&self.atomic_pages) || !versions_fit {
+            return Err(corrupted(24));
+        }
+        if self.frontiers.iter().flatten().any(|f| self.blocks.state(f.pbn) != BlockState::Open) {
+            return Err(corrupted(40));
+        }
+        let mut unclaimed = self.blocks.clone();
+        for ppn in self.map.iter().copied().filter(|&ppn| ppn < LOST).map(Ppn) {
+            if ppn.0 >= unclaimed.geometry().pages() || !unclaimed.is_valid(ppn) {
+                return Err(corrupted(ppn.0));
+            }
+            unclaimed.invalidate(ppn);
+        }
+        if unclaimed.live_pages() == 0 { Ok(()) } else { Err(corrupted(FIXED_BYTES as u32)) }
+    }
+}
+
+fn corrupted(at: u32) -> StoreError {
+    StoreError::Corrupted { what: "a checkpoint of the FTL makes no sense", at: u64::from(at) }
+}
+
+fn get_frontier(geometry: Geometry, bytes: &[u8], at: usize) -> Result<Option<Frontier>, StoreError> {
+    match (get_u32(bytes, at), get_u32(bytes, at + 4)) {
+        (NONE, _) => Ok(None),
+        (pbn, next) if pbn < geometry.blocks && next <= geometry.pages_per_block => {
+            Ok(Some(Frontier { pbn: Pbn(pbn), next }))
+        }
+        _ => Err(corrupted(at as u32)),
+    }
+}
+
+fn put_all(bytes: &mut Vec<u8>, numbers: &[u32]) {
+    numbers.iter().for_each(|n| bytes.extend(n.to_le_bytes()));
+}
+
+fn get_all(bytes: &[u8]) -> Vec<u32> {
+    bytes.chunks_exact(4).map(|b| get_u32(b, 0)).collect()
+}

@@ -1,0 +1,424 @@
+//! The FTL against an array of pages: in use, after cuts at every operation, with failing blocks and flipped bits.
+
+use super::*;
+use crate::ftl::victim::VictimPolicy;
+use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
+use crate::nand::{Part, Timing};
+use crate::rng::Rng;
+use alloc::collections::BTreeMap;
+
+const TIMING: Timing =
+    Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };
+
+fn chip(geometry: Geometry) -> SimChip {
+    SimChip::new(&Part::new("test", geometry, TIMING)).unwrap()
+}
+
+fn small() -> Geometry {
+    Geometry::new(64, 16, 4, 22)
+}
+
+fn settings() -> FtlSettings {
+    FtlSettings { atomic_pages: 5, checkpoint_blocks: Some(12), ..FtlSettings::default() }
+}
+
+/// The page that stands for a number; 0 is the page of zeros.
+fn page(tag: u64, bytes: usize) -> Vec<u8> {
+    let mut data = vec![0; bytes];
+    if tag != 0 {
+        Rng::new(tag).fill(&mut data);
+        data[..8].copy_from_slice(&tag.to_le_bytes());
+    }
+    data
+}
+
+/// What the store should hold.
+#[derive(Clone, Debug)]
+struct Model {
+    pages: Vec<u64>,
+    /// What a trim that is not synced may give back after a cut.
+    trimmed: BTreeMap<u32, u64>,
+    next_tag: u64,
+}
+
+impl Model {
+    fn new(page_count: u32) -> Model {
+        Model { pages: vec![0; page_count as usize], trimmed: BTreeMap::new(), next_tag: 1 }
+    }
+
+    fn write(&mut self, lpn: u32, tag: u64) {
+        self.pages[lpn as usize] = tag;
+        self.trimmed.remove(&lpn);
+        self.next_tag = self.next_tag.max(tag + 1);
+    }
+
+    fn trim(&mut self, lpn: u32) {
+        let old = core::mem::replace(&mut self.pages[lpn as usize], 0);
+        if old != 0 {
+            self.trimmed.insert(lpn, old);
+        }
+    }
+
+    fn allows(&self, found: &[u64]) -> bool {
+        let allowed = |lpn: usize| {
+            let wanted = self.pages[lpn];
+            found[lpn] == wanted || (wanted == 0 && self.trimmed.get(&(lpn as u32)) == Some(&found[lpn]))
+        };
+        (0..found.len()).all(allowed)
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Write(Vec<u32>),
+    Trim(u32),
+    Sync,
+    Checkpoint,
+}
+
+fn random_op(rng: &mut Rng, page_count: u32, group_max: u64) -> Op {
+    let lpn = |rng: &mut Rng| {
+        // Four fifths of the writes go to a fifth of the pages.
+        let range = if rng.chance(4, 5) { page_count.div_ceil(5) } else { page_count };
+        rng.below(u64::from(range)) as u32
+    };
+    match rng.below(40) {
+        0..=23 => Op::Write(vec![lpn(rng)]),
+        24..=31 => {
+            let mut group: Vec<u32> = (0..=rng.below(group_max)).map(|_| lpn(rng)).collect();
+            group.sort_unstable();
+            group.dedup();
+            rng.shuffle(&mut group);
+            Op::Write(group)
+        }
+        32..=35 => Op::Trim(lpn(rng)),
+        36..=38 => Op::Sync,
+        _ => Op::Checkpoint,
+    }
+}
+
+fn apply(ftl: &mut PageMapFtl<SimChip>, model: &mut Model, op: &Op) -> Result<(), StoreError> {
+    match op {
+        Op::Write(lpns) => {
+            let bytes = ftl.page_bytes();
+            let first = model.next_tag;
+            let data: Vec<Vec<u8>> = (0..lpns.len()).map(|i| page(first + i as u64, bytes)).collect();
+            lpns.iter().enumerate().for_each(|(i, &lpn)| model.write(lpn, first + i as u64));
+            let group: Vec<(Lpn, &[u8])> =
+                lpns.iter().zip(&data).map(|(&lpn, data)| (Lpn(lpn), &data[..])).collect();
+            ftl.write_atomic(&group, Cause::Host)
+        }
+        Op::Trim(lpn) => {
+            model.trim(*lpn);
+            ftl.trim(Lpn(*lpn))
+        }
+        Op::Sync => {
+            ftl.sync()?;
+            model.trimmed.clear();
+            Ok(())
+        }
+        Op::Checkpoint => {
+            ftl.checkpoint()?;
+            model.trimmed.clear();
+            Ok(())
+        }
+    }
+}
+
+fn contents(ftl: &mut PageMapFtl<SimChip>) -> Vec<u64> {
+    let mut data = vec![0; ftl.page_bytes()];
+    let mut tags = Vec::new();
+    for lpn in 0..ftl.page_count() {
+        ftl.read(Lpn(lpn), Cause::Check, &mut data).unwrap();
+        let tag = u64::from_le_bytes(data[..8].try_into().unwrap());
+        assert_eq!(data, page(tag, data.len()), "lpn {lpn}");
+        tags.push(tag);
+    }
+    tags
+}
+
+fn assert_sound(ftl: &mut PageMapFtl<SimChip>) {
+    let report = ftl.check().unwrap();
+    assert!(report.is_sound(), "{report:?}");
+}
+
+/// Runs operations until the power is cut; then mounts and compares with the model before and after the operation
+/// that was cut. The model becomes what was found.
+fn run_to_cut(
+    mut ftl: PageMapFtl<SimChip>,
+    model: &mut Model,
+    rng: &mut Rng,
+    ops: usize,
+) -> (PageMapFtl<SimChip>, bool) {
+    for _ in 0..ops {
+        let op = random_op(rng, ftl.page_count(), ftl.atomic_pages_max() as u64);
+        let before = model.clone();
+        match apply(&mut ftl, model, &op) {
+            Ok(()) => {}
+            Err(StoreError::Nand(NandError::PowerLost)) => return (remount(ftl, model, &before), true),
+            Err(error) => panic!("{op:?}: {error:?}"),
+        }
+    }
+    ftl.nand_mut().power_off();
+    let before = model.clone();
+    (remount(ftl, model, &before), false)
+}
+
+fn remount(ftl: PageMapFtl<SimChip>, model: &mut Model, before: &Model) -> PageMapFtl<SimChip> {
+    let mut chip = ftl.into_nand();
+    chip.power_on();
+    let mut ftl = PageMapFtl::mount(chip, settings()).unwrap();
+    let found = contents(&mut ftl);
+    assert!(
+        before.allows(&found) || model.allows(&found),
+        "found {found:?}\nbefore {before:?}\nafter {model:?}"
+    );
+    assert_sound(&mut ftl);
+    model.pages = found;
+    model.trimmed.clear();
+    ftl
+}
+
+fn cut_run(first: u64, when: CutWhen, torn: TornModel, seed: u64) -> bool {
+    let mut rng = Rng::new(seed);
+    let mut ftl = PageMapFtl::format(chip(small()), settings()).unwrap();
+    let mut model = Model::new(ftl.page_count());
+    let mut struck = false;
+    for (cut, wait) in [first, rng.below(6), rng.below(60), 10_000].into_iter().enumerate() {
+        let at_operation = ftl.nand().operations() + wait;
+        ftl.nand_mut().plan_power_cut(PowerCut { at_operation, when, torn, seed: seed ^ first });
+        let was_cut;
+        (ftl, was_cut) = run_to_cut(ftl, &mut model, &mut rng, 120);
+        struck |= cut == 0 && was_cut;
+    }
+    struck
+}
+
+#[test]
+fn a_cut_at_every_operation_loses_nothing() {
+    for when in [CutWhen::Before, CutWhen::Inside, CutWhen::After] {
+        for torn in TornModel::ALL {
+            if when != CutWhen::Inside && torn != TornModel::Prefix {
+                continue;
+            }
+            let mut at = 0;
+            while cut_run(at, when, torn, at % 3) {
+                at += 1;
+            }
+            assert!(at > 200, "the workload has more operations than {at}");
+        }
+    }
+}
+
+#[test]
+fn it_is_an_array_of_pages() {
+    for (seed, geometry) in [
+        (1, small()),
+        (2, Geometry::new(128, 16, 2, 60)),
+        (3, Geometry::new(64, 16, 16, 24)),
+        (4, Geometry::new(512, 16, 32, 16)),
+    ] {
+        let policy = VictimPolicy::ALL[seed as usize % 2];
+        let wear_gap_erases = (seed > 2).then_some(4);
+        let settings = FtlSettings { victim: policy, wear_gap_erases, ..settings() };
+        let mut rng = Rng::new(seed);
+        let mut ftl = PageMapFtl::format(chip(geometry), settings).unwrap();
+        let mut model = Model::new(ftl.page_count());
+        for step in 0..4000 {
+            let op = random_op(&mut rng, ftl.page_count(), ftl.atomic_pages_max() as u64);
+            apply(&mut ftl, &mut model, &op).unwrap();
+            if step % 500 == 499 {
+                assert_eq!(contents(&mut ftl), model.pages);
+                assert_sound(&mut ftl);
+                ftl = PageMapFtl::mount(ftl.close().unwrap(), settings).unwrap();
+                assert!(!ftl.stale, "nothing was written after the checkpoint");
+                model.trimmed.clear();
+                assert_eq!(contents(&mut ftl), model.pages);
+            }
+        }
+        assert!(ftl.nand().wear().iter().sum::<u32>() > 100);
+    }
+}
+
+#[test]
+fn a_completely_written_store_can_be_overwritten_for_ever() {
+    let mut ftl = PageMapFtl::format(chip(small()), settings()).unwrap();
+    let mut model = Model::new(ftl.page_count());
+    for lpn in 0..ftl.page_count() {
+        apply(&mut ftl, &mut model, &Op::Write(vec![lpn])).unwrap();
+    }
+    let mut rng = Rng::new(9);
+    for _ in 0..5000 {
+        let lpn = rng.below(u64::from(ftl.page_count())) as u32;
+        apply(&mut ftl, &mut model, &Op::Write(vec![lpn])).unwrap();
+    }
+    assert_eq!(contents(&mut ftl), model.pages);
+}
+
+#[test]
+fn failing_blocks_cost_room_but_no_data() {
+    for seed in 0..60 {
+        let faults =
+            Faults { seed, program_failures_ppm: 2_000, erase_failures_ppm: 5_000, ..Faults::default() };
+        let mut rng = Rng::new(seed);
+        let settings = FtlSettings { bad_blocks_ppm: 300_000, ..settings() };
+        let chip =
+            chip(Geometry::new(64, 16, 4, 80)).with_factory_bad_blocks(30_000, seed).with_faults(faults);
+        let mut ftl = PageMapFtl::format(chip, settings).unwrap();
+        let mut model = Model::new(ftl.page_count());
+        let mut full = false;
+        for step in 0..3000 {
+            let op = random_op(&mut rng, ftl.page_count(), ftl.atomic_pages_max() as u64);
+            let before = model.clone();
+            match apply(&mut ftl, &mut model, &op) {
+                Ok(()) => {}
+                Err(StoreError::Full) => {
+                    (model, full) = (before, true);
+                    break;
+                }
+                Err(error) => panic!("seed {seed} step {step} {op:?}: {error:?}"),
+            }
+            if rng.chance(1, 200) {
+                ftl = remount(ftl, &mut model, &before);
+            }
+        }
+        assert_eq!(contents(&mut ftl), model.pages, "seed {seed}, full: {full}");
+        assert_sound(&mut ftl);
+        assert!(ftl.blocks().in_state(BlockState::Bad).count() > 2);
+    }
+}
+
+/// A chip on which one bit of one page reads wrongly for ever.
+struct Flipped {
+    chip: SimChip,
+    ppn: Ppn,
+    bit: usize,
+}
+
+impl Nand for Flipped {
+    fn geometry(&self) -> Geometry {
+        self.chip.geometry()
+    }
+
+    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+        self.chip.read(ppn, cause, data, spare)?;
+        let byte = self.bit / 8;
+        let place = match byte.checked_sub(self.geometry().page_bytes as usize) {
+            None => data.get_mut(byte),
+            Some(byte) => spare.get_mut(byte),
+        };
+        if let Some(byte) = place.filter(|_| ppn == self.ppn) {
+            *byte ^= 1 << (self.bit % 8);
+        }
+        Ok(())
+    }
+
+    fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
+        self.chip.program(ppn, cause, data, spare)
+    }
+
+    fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<(), NandError> {
+        self.chip.erase(pbn, cause)
+    }
+
+    fn is_bad(&mut self, pbn: Pbn) -> Result<bool, NandError> {
+        self.chip.is_bad(pbn)
+    }
+
+    fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
+        self.chip.mark_bad(pbn)
+    }
+}
+
+fn aged(seed: u64) -> (SimChip, Vec<u64>) {
+    let mut ftl = PageMapFtl::format(chip(small()), settings()).unwrap();
+    let mut model = Model::new(ftl.page_count());
+    let mut rng = Rng::new(seed);
+    for _ in 0..400 {
+        let op = random_op(&mut rng, ftl.page_count(), 4);
+        apply(&mut ftl, &mut model, &op).unwrap();
+    }
+    ftl.sync().unwrap();
+    // The loss of the very last write looks like a cut; nobody asks for this one.
+    let last = ftl.page_count() - 1;
+    apply(&mut ftl, &mut model, &Op::Write(vec![last])).unwrap();
+    model.pages.pop();
+    (ftl.into_nand(), model.pages)
+}
+
+#[test]
+fn a_wrong_bit_anywhere_is_noticed() {
+    let (mut worn, mut refused) = (0, 0);
+    for seed in 0..2 {
+        let (chip, pages) = aged(seed);
+        for ppn in (0..small().pages()).map(Ppn) {
+            for bit in (ppn.index() % 5..640).step_by(5) {
+                let flipped = Flipped { chip: chip.clone(), ppn, bit };
+                let mut ftl = match PageMapFtl::mount(flipped, settings()) {
+                    Ok(ftl) => ftl,
+                    Err(StoreError::Corrupted { .. } | StoreError::NotFormatted(_)) => {
+                        refused += 1;
+                        continue;
+                    }
+                    Err(error) => panic!("{error:?}"),
+                };
+                let mut data = vec![0; 64];
+                for (lpn, &tag) in pages.iter().enumerate() {
+                    match ftl.read(Lpn(lpn as u32), Cause::Host, &mut data) {
+                        Ok(()) => assert_eq!(data, page(tag, 64), "{ppn} bit {bit} lpn {lpn}"),
+                        Err(StoreError::Corrupted { .. }) => worn += 1,
+                        Err(error) => panic!("{error:?}"),
+                    }
+                }
+            }
+        }
+    }
+    assert!(worn > 2000, "{worn} logical pages could not be read");
+    // What cannot do without any bit are the newest checkpoint and the reference to it: 10 of 88 pages.
+    assert!(refused < 3000, "{refused} mounts refused");
+}
+
+/// A lost page is lost alone: the rest can be read, moved and overwritten, and so can the page itself.
+#[test]
+fn a_lost_page_stays_lost_until_it_is_written() {
+    let (chip, pages) = aged(3);
+    let lost = PageMapFtl::mount(chip.clone(), settings()).unwrap().state.map[3];
+    let mut ftl = PageMapFtl::mount(Flipped { chip, ppn: Ppn(lost), bit: 77 }, settings()).unwrap();
+    let (mut data, bytes) = (vec![0; 64], page(7, 64));
+    for round in 0..200 {
+        let lpn = Lpn(4 + round % 8);
+        ftl.write(lpn, Cause::Host, &bytes).unwrap();
+        if round % 50 == 0 {
+            ftl = PageMapFtl::mount(ftl.into_nand(), settings()).unwrap();
+        }
+        let read = ftl.read(Lpn(3), Cause::Host, &mut data);
+        assert!(matches!(read, Err(StoreError::Corrupted { .. })), "{read:?} in round {round}");
+    }
+    assert_eq!(ftl.counters().lost_pages, 0, "made known by a checkpoint of an earlier session");
+    ftl.read(Lpn(1), Cause::Host, &mut data).unwrap();
+    assert_eq!(data, page(pages[1], 64));
+    ftl.write(Lpn(3), Cause::Host, &bytes).unwrap();
+    ftl.read(Lpn(3), Cause::Host, &mut data).unwrap();
+    assert_eq!(data, bytes);
+}
+
+#[test]
+fn a_rotten_chip_never_panics() {
+    let (chip, _) = aged(5);
+    for seed in 0..1500 {
+        let faults = Faults { seed, bit_errors_per_gigabit: 1 << (10 + seed % 12), ..Faults::default() };
+        let Ok(mut ftl) = PageMapFtl::mount(chip.clone().with_faults(faults), settings()) else { continue };
+        let mut data = vec![0; 64];
+        for lpn in (0..ftl.page_count()).map(Lpn) {
+            if ftl.read(lpn, Cause::Host, &mut data).is_ok() {
+                let tag = u64::from_le_bytes(data[..8].try_into().unwrap());
+                assert_eq!(data, page(tag, 64), "{lpn} was never written like this");
+            }
+        }
+        for lpn in (0..ftl.page_count()).map(Lpn) {
+            let _ = ftl.write(lpn, Cause::Host, &data);
+            let _ = ftl.trim(Lpn(lpn.0 / 2));
+        }
+        let _ = ftl.sync();
+    }
+}

@@ -7,6 +7,7 @@
 pub mod analysis;
 pub mod chip;
 pub mod compare;
+pub mod crash;
 pub mod error;
 pub mod experiment;
 pub mod forest;

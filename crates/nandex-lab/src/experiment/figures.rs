@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// `phase.kind.figure_unit`, those of the whole run by their name alone.
 pub(super) fn of_run(run: &Run, chip: &ChipFacts) -> BTreeMap<String, f64> {
     let mut figures = BTreeMap::new();
-    let mut put = |name: String, value: f64| drop(figures.insert(name, value));
+    let mut put = |name: String, value: f64| {
+        figures.insert(name, value);
+    };
     put("height_levels".into(), f64::from(run.height));
     put("records".into(), run.records as f64);
     put("live_pages".into(), run.live_pages as f64);

@@ -126,7 +126,7 @@ impl Control {
         self.planned.fetch_add(operations, Ordering::Relaxed);
     }
 
-    fn add_done(&self, operations: u64) {
+    pub(crate) fn add_done(&self, operations: u64) {
         self.done.fetch_add(operations, Ordering::Relaxed);
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod chip;
 pub mod compare;
+pub mod crash;
 pub mod error;
 pub mod forest;
 pub mod inspect;

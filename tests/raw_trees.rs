@@ -54,9 +54,9 @@ fn soak<S: Scheme>(soak: &Soak) {
         }
         if op % 3000 == 2999 {
             if op % 2 == 0 {
-                tree.close().unwrap()
+                tree.close().unwrap();
             } else {
-                tree.sync().unwrap()
+                tree.sync().unwrap();
             }
             tree = RawTree::mount(tree.into_nand(), RECORD, soak.config).unwrap();
             tree.set_journal(soak.journal).unwrap();

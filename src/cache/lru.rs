@@ -1,5 +1,7 @@
-//! The order of least recent use, over frames by number.
+//! The order of least recent use, over frames by number; and the policy that evicts the least recently used page.
 
+use super::policy::Replacement;
+use crate::units::Lpn;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -53,5 +55,83 @@ impl LruList {
     /// The least recently used frame.
     pub fn least(&self) -> Option<u32> {
         (self.last != NONE).then_some(self.last)
+    }
+
+    /// Bytes of RAM held besides the list itself.
+    pub fn ram_bytes(&self) -> usize {
+        self.links.len() * size_of::<(u32, u32)>()
+    }
+}
+
+/// Least recently used page out, clean or dirty.
+#[derive(Clone, Debug)]
+pub struct Lru {
+    order: LruList,
+}
+
+impl Lru {
+    /// The policy for this many frames.
+    pub fn new(frames: usize) -> Lru {
+        Lru { order: LruList::new(frames) }
+    }
+}
+
+impl Replacement for Lru {
+    fn name(&self) -> &'static str {
+        "lru"
+    }
+
+    fn touch(&mut self, frame: u32, _write: bool) {
+        self.order.touch(frame);
+    }
+
+    fn admit(&mut self, frame: u32, _lpn: Lpn, _write: bool) {
+        self.order.push(frame);
+    }
+
+    fn cleaned(&mut self, _frame: u32) {}
+
+    fn remove(&mut self, frame: u32) {
+        self.order.remove(frame);
+    }
+
+    fn victim(&mut self) -> Option<u32> {
+        self.order.least()
+    }
+
+    fn ram_bytes(&self) -> usize {
+        size_of::<Lru>() + self.order.ram_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    #[test]
+    fn the_list_keeps_the_order_of_use() {
+        let mut list = LruList::new(8);
+        let mut model: Vec<u32> = Vec::new();
+        let mut rng = Rng::new(1);
+        for _ in 0..10_000 {
+            let frame = rng.below(8) as u32;
+            match model.iter().position(|&f| f == frame) {
+                None => {
+                    list.push(frame);
+                    model.push(frame);
+                }
+                Some(i) if rng.chance(1, 3) => {
+                    list.remove(frame);
+                    model.remove(i);
+                }
+                Some(i) => {
+                    list.touch(frame);
+                    model.remove(i);
+                    model.push(frame);
+                }
+            }
+            assert_eq!(list.least(), model.first().copied());
+        }
     }
 }

@@ -1,3 +1,26 @@
 //! Page caches: frames in RAM over a [`PageStore`](crate::ftl::PageStore), and the replacement policies.
+//!
+//! [`PageCache`] is a `PageStore` itself. Which page leaves is decided by a [`Replacement`] policy, a value; when its
+//! contents reach the store below is decided by the write mode:
+//!
+//! - *Through*: a write goes to the store at once, and a group as a group. Durability is that of the store.
+//! - *Back*, over a store with atomic groups: dirty pages leave only all together, as one atomic group, when the next
+//!   write would make them too many, when a dirty page must make room, or at `sync`. Pages written as a group become dirty
+//!   together. So what a power cut leaves is the state after some prefix of the writes, never older than the last sync.
+//!   Trims wait for that flush too: what was written before a page was freed must not be lost alone.
+//! - *Back*, over a store without them: a dirty page is written alone when it is evicted; after a cut old and new pages
+//!   may be mixed, and the cache says so ([`PageStore::prefix_consistent`](crate::ftl::PageStore::prefix_consistent)).
+//!
+//! Invariants
+//! - K1: a page has at most one frame, and the table, the policy and the frame agree on it.
+//! - K2: a clean frame equals the page in the store below.
+//! - K3: (Back, atomic) there are never more dirty frames than one atomic group takes.
 
 pub mod lru;
+mod page_cache;
+mod policy;
+mod table;
+
+pub use lru::Lru;
+pub use page_cache::{CacheConfig, CacheCounters, PageCache, WriteMode};
+pub use policy::Replacement;

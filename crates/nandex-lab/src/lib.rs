@@ -6,6 +6,7 @@
 
 pub mod chip;
 pub mod compare;
+pub mod crash;
 pub mod error;
 pub mod forest;
 pub mod inspect;
@@ -18,6 +19,7 @@ pub mod registry;
 pub mod report;
 pub mod results;
 pub mod runner;
+pub(crate) mod stack;
 pub mod stats;
 pub mod trace;
 pub mod workload;

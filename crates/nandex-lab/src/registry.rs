@@ -7,6 +7,8 @@
 use crate::error::LabError;
 use crate::forest::TreeShare;
 use crate::names::{self, OptionInfo, option};
+use crate::stack;
+use nandex::ftl::page_map::PageMapFtl;
 use nandex::ordered::mu::MuTree;
 use nandex::ordered::wandering::WanderingTree;
 use nandex::ordered::{Options, Settings};
@@ -31,13 +33,24 @@ impl Hosting {
     }
 }
 
+/// Whether something is made anew or found again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Open {
+    /// Made anew on a chip whose contents do not matter.
+    Format,
+    /// Found again on a chip that holds it.
+    Mount,
+}
+
 /// Makes an index on a chip, or finds it again.
 pub type OpenIndex = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn OrderedIndex>, IndexError>;
 
 /// Makes several trees on one chip, each with its number: cuts the store with [`crate::forest::share_store`] and formats a
 /// tree on each slice.
-pub type OpenForest =
-    fn(Box<dyn Nand>, &Settings, &[TreeShare]) -> Result<Vec<(u8, Box<dyn OrderedIndex>)>, IndexError>;
+pub type OpenForest = fn(Box<dyn Nand>, &Settings, &[TreeShare]) -> Result<NumberedTrees, IndexError>;
+
+/// Trees of a forest, each with its number.
+pub type NumberedTrees = Vec<(u8, Box<dyn OrderedIndex>)>;
 
 /// Makes a store on a chip, or finds it again.
 pub type OpenStore = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn PageStore>, StoreError>;
@@ -96,6 +109,15 @@ pub const INDEXES: &[IndexEntry] = &[
         forest: None,
         options: &WANDERING_OPTIONS,
     },
+    IndexEntry {
+        name: "bplus",
+        summary: "B+-tree with redistribution and merging, over an FTL and a page cache",
+        hosting: Hosting::Store,
+        format: |nand, settings| stack::bplus(nand, settings, Open::Format),
+        mount: |nand, settings| stack::bplus(nand, settings, Open::Mount),
+        forest: Some(stack::bplus_forest),
+        options: &stack::BPLUS_OPTIONS,
+    },
 ];
 
 /// Options that every tree on raw NAND takes.
@@ -121,7 +143,17 @@ const WANDERING_OPTIONS: [OptionInfo; 6] = [
 ];
 
 /// Every store.
-pub const STORES: &[StoreEntry] = &[];
+pub const STORES: &[StoreEntry] = &[StoreEntry {
+    name: "page-map",
+    summary: "page-mapping FTL: any logical page in any physical page, two frontiers, atomic groups",
+    format: |nand, settings| {
+        Ok(Box::new(PageMapFtl::format(nand, stack::page_map_settings(&settings.options)?)?))
+    },
+    mount: |nand, settings| {
+        Ok(Box::new(PageMapFtl::mount(nand, stack::page_map_settings(&settings.options)?)?))
+    },
+    options: &stack::PAGE_MAP_OPTIONS,
+}];
 
 /// The index of this name.
 pub fn index(name: &str) -> Result<&'static IndexEntry, LabError> {

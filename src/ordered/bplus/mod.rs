@@ -405,6 +405,11 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
         self.sync_and_mark()
     }
 
+    fn close(&mut self) -> Result<(), IndexError> {
+        self.sync()?;
+        Ok(self.store.checkpoint()?)
+    }
+
     fn check(&mut self) -> Result<CheckReport, IndexError> {
         self.ready()?;
         self.check_all()
@@ -412,16 +417,20 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
 
     fn stats(&self) -> IndexStats {
         let metric = |name, value| Metric { name, value };
+        let store = self.store.stats();
         IndexStats {
             height: self.height as u32,
             live_pages: u64::from(self.space.used_pages()),
+            cache_hits: store.cache_hits,
+            cache_misses: store.cache_misses,
+            collections: store.collections,
             metrics: alloc::vec![
                 metric("free_pages", u64::from(self.space.free_pages())),
                 metric("splits", self.counts.splits),
                 metric("merges", self.counts.merges),
                 metric("redistributions", self.counts.redistributions),
+                metric("relocations", store.moved_pages),
             ],
-            ..IndexStats::default()
         }
     }
 

@@ -115,7 +115,7 @@ impl Control {
         self.done.load(Ordering::Relaxed)
     }
 
-    fn add_done(&self, operations: u64) {
+    pub(crate) fn add_done(&self, operations: u64) {
         self.done.fetch_add(operations, Ordering::Relaxed);
     }
 }

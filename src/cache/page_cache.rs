@@ -1,0 +1,430 @@
+//! The cache itself: frames, hits and misses, eviction, flush. What it promises is said in [`super`].
+
+use super::policy::Replacement;
+use super::table::FrameTable;
+use crate::ftl::{PageStore, StoreError, StoreStats};
+use crate::nand::Cause;
+use crate::units::Lpn;
+use alloc::collections::BTreeSet;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// When written pages reach the store below.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WriteMode {
+    /// At once.
+    #[default]
+    Through,
+    /// When they are evicted or flushed.
+    Back,
+}
+
+/// How a cache is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheConfig {
+    /// Pages it holds; 0 for none.
+    pub frames: usize,
+    /// When written pages reach the store.
+    pub mode: WriteMode,
+    /// Back over a store with atomic groups: most dirty pages, if fewer than frames and group allow.
+    pub dirty_frames_max: Option<usize>,
+}
+
+/// What the cache did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheCounters {
+    /// Reads of a page in the cache.
+    pub read_hits: u64,
+    /// Reads that went to the store.
+    pub read_misses: u64,
+    /// Writes of a page in the cache.
+    pub write_hits: u64,
+    /// Writes of a page that was not in the cache.
+    pub write_misses: u64,
+    /// Clean pages that made room.
+    pub clean_evictions: u64,
+    /// Dirty pages written alone to make room.
+    pub dirty_evictions: u64,
+    /// Flushes of all dirty pages.
+    pub flushes: u64,
+    /// Pages written by flushes.
+    pub flushed_pages: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    lpn: Lpn,
+    used: bool,
+    dirty: bool,
+}
+
+/// Frames over a store.
+#[derive(Debug)]
+pub struct PageCache<S, P> {
+    store: S,
+    policy: P,
+    mode: WriteMode,
+    page_bytes: usize,
+    bytes: Vec<u8>,
+    frames: Vec<Frame>,
+    table: FrameTable,
+    unused: Vec<u32>,
+    dirty_frames: usize,
+    /// K3; 0 when dirty pages leave one by one.
+    group_frames: usize,
+    /// Trims that wait for the flush of what was written before them.
+    trimmed: BTreeSet<u32>,
+    counters: CacheCounters,
+}
+
+impl<S: PageStore, P: Replacement> PageCache<S, P> {
+    /// An empty cache over `store`. The policy must be made for the same number of frames.
+    pub fn new(store: S, policy: P, config: CacheConfig) -> PageCache<S, P> {
+        let CacheConfig { frames, mode, dirty_frames_max } = config;
+        let page_bytes = store.page_bytes();
+        let group = store.atomic_pages_max();
+        let group_frames = match mode {
+            WriteMode::Back if group > 1 => group.min(frames).min(dirty_frames_max.unwrap_or(frames)),
+            _ => 0,
+        };
+        PageCache {
+            store,
+            policy,
+            mode,
+            page_bytes,
+            bytes: vec![0; frames * page_bytes],
+            frames: vec![Frame { lpn: Lpn(0), used: false, dirty: false }; frames],
+            table: FrameTable::new(frames),
+            unused: (0..frames as u32).rev().collect(),
+            dirty_frames: 0,
+            group_frames,
+            trimmed: BTreeSet::new(),
+            counters: CacheCounters::default(),
+        }
+    }
+
+    /// The store below.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// The store below, for measuring. Writing to it behind the cache's back breaks K2.
+    pub fn store_mut(&mut self) -> &mut S {
+        &mut self.store
+    }
+
+    /// Syncs and gives the store back.
+    pub fn close(mut self) -> Result<S, StoreError> {
+        self.sync()?;
+        Ok(self.store)
+    }
+
+    /// Gives the store back and forgets what is dirty, as a power cut does.
+    pub fn into_store(self) -> S {
+        self.store
+    }
+
+    /// What the cache did so far.
+    pub fn counters(&self) -> CacheCounters {
+        self.counters
+    }
+
+    /// Pages in the cache that the store does not have yet.
+    pub fn dirty_frames(&self) -> usize {
+        self.dirty_frames
+    }
+
+    /// The policy's name.
+    pub fn policy_name(&self) -> &'static str {
+        self.policy.name()
+    }
+
+    /// Whether dirty pages leave only all together.
+    fn is_grouped(&self) -> bool {
+        self.mode == WriteMode::Back && self.store.atomic_pages_max() > 1
+    }
+
+    /// Trims that may wait for a flush.
+    fn trims_max(&self) -> usize {
+        self.frames.len() + 16
+    }
+
+    fn check_args(&self, lpn: Lpn, got: usize) -> Result<(), StoreError> {
+        let expected = self.page_bytes;
+        if lpn.0 >= self.store.page_count() {
+            return Err(StoreError::OutOfRange(lpn));
+        }
+        if got == expected { Ok(()) } else { Err(StoreError::WrongLength { expected, got }) }
+    }
+
+    fn page_mut(&mut self, frame: u32) -> &mut [u8] {
+        &mut self.bytes[frame as usize * self.page_bytes..][..self.page_bytes]
+    }
+
+    /// Puts a page into an unused frame.
+    fn admit(&mut self, lpn: Lpn, data: &[u8], dirty: bool, write: bool) {
+        let Some(frame) = self.unused.pop() else { return };
+        self.page_mut(frame).copy_from_slice(data);
+        self.frames[frame as usize] = Frame { lpn, used: true, dirty };
+        self.dirty_frames += usize::from(dirty);
+        self.table.insert(lpn, frame);
+        self.policy.admit(frame, lpn, write);
+    }
+
+    /// Makes the page's frame hold `data`, if it has one or one is unused.
+    fn put(&mut self, lpn: Lpn, data: &[u8], dirty: bool) {
+        let Some(frame) = self.table.get(lpn) else {
+            self.counters.write_misses += 1;
+            return self.admit(lpn, data, dirty, true);
+        };
+        self.counters.write_hits += 1;
+        self.page_mut(frame).copy_from_slice(data);
+        let was_dirty = core::mem::replace(&mut self.frames[frame as usize].dirty, dirty);
+        self.dirty_frames += usize::from(dirty);
+        self.dirty_frames -= usize::from(was_dirty);
+        self.policy.touch(frame, true);
+    }
+
+    /// Empties a frame, whatever is in it.
+    fn release(&mut self, frame: u32) {
+        let Frame { lpn, used, dirty } = self.frames[frame as usize];
+        assert!(used, "K1: frame {frame} is not in use");
+        self.table.remove(lpn);
+        self.policy.remove(frame);
+        self.frames[frame as usize] = Frame { lpn, used: false, dirty: false };
+        self.dirty_frames -= usize::from(dirty);
+        self.unused.push(frame);
+    }
+
+    /// Makes sure that a frame is unused, if the cache has any.
+    fn make_room(&mut self) -> Result<(), StoreError> {
+        if self.unused.is_empty() { self.evict() } else { Ok(()) }
+    }
+
+    fn evict(&mut self) -> Result<(), StoreError> {
+        let Some(frame) = self.policy.victim() else { return Ok(()) };
+        let Frame { lpn, dirty, .. } = self.frames[frame as usize];
+        if dirty && !self.is_grouped() {
+            let data = page_of(&self.bytes, self.page_bytes, frame);
+            self.store.write(lpn, Cause::CacheEviction, data)?;
+            self.counters.dirty_evictions += 1;
+        } else {
+            if dirty {
+                self.flush()?;
+            }
+            self.counters.clean_evictions += 1;
+        }
+        self.release(frame);
+        Ok(())
+    }
+
+    /// Writes all dirty pages, then does the trims that waited for them.
+    fn flush(&mut self) -> Result<(), StoreError> {
+        if self.dirty_frames > 0 {
+            let numbered = self.frames.iter().enumerate().filter(|(_, f)| f.dirty);
+            let mut dirty: Vec<(Lpn, u32)> = numbered.map(|(i, f)| (f.lpn, i as u32)).collect();
+            dirty.sort_unstable();
+            if self.is_grouped() {
+                let page = |frame: u32| page_of(&self.bytes, self.page_bytes, frame);
+                let group: Vec<(Lpn, &[u8])> = dirty.iter().map(|&(lpn, f)| (lpn, page(f))).collect();
+                self.store.write_atomic(&group, Cause::CacheEviction)?;
+                dirty.iter().for_each(|&(_, frame)| self.clean(frame));
+            } else {
+                for (lpn, frame) in dirty {
+                    let data = page_of(&self.bytes, self.page_bytes, frame);
+                    self.store.write(lpn, Cause::CacheEviction, data)?;
+                    self.clean(frame);
+                }
+            }
+            self.counters.flushes += 1;
+        }
+        while let Some(&lpn) = self.trimmed.first() {
+            self.store.trim(Lpn(lpn))?;
+            self.trimmed.remove(&lpn);
+        }
+        Ok(())
+    }
+
+    fn clean(&mut self, frame: u32) {
+        self.frames[frame as usize].dirty = false;
+        self.dirty_frames -= 1;
+        self.counters.flushed_pages += 1;
+        self.policy.cleaned(frame);
+    }
+
+    /// The store first, then the frames.
+    fn write_through(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+        match pages {
+            [(lpn, data)] => self.store.write(*lpn, cause, data)?,
+            _ => self.store.write_atomic(pages, cause)?,
+        }
+        for (lpn, data) in pages {
+            self.trimmed.remove(&lpn.0);
+            if self.table.get(*lpn).is_none() {
+                self.make_room()?;
+            }
+            self.put(*lpn, data, false);
+        }
+        Ok(())
+    }
+
+    /// Makes a group dirty as a whole: what must be flushed for it is flushed before.
+    fn write_back_group(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+        if pages.len() > self.group_frames {
+            self.flush()?;
+            return self.write_through(pages, cause);
+        }
+        loop {
+            let frame_of = |lpn: Lpn| self.table.get(lpn).map(|frame| self.frames[frame as usize]);
+            let missing = pages.iter().filter(|(lpn, _)| frame_of(*lpn).is_none()).count();
+            let clean = pages.iter().filter(|(lpn, _)| frame_of(*lpn).is_none_or(|f| !f.dirty)).count();
+            if self.dirty_frames + clean > self.group_frames {
+                self.flush()?;
+            } else if self.unused.len() < missing {
+                self.evict()?;
+            } else {
+                break;
+            }
+        }
+        for (lpn, data) in pages {
+            self.trimmed.remove(&lpn.0);
+            self.put(*lpn, data, true);
+        }
+        Ok(())
+    }
+
+    /// Makes a page dirty; another may be written in its place.
+    fn write_back_single(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+        if self.frames.is_empty() {
+            return self.store.write(lpn, cause, data);
+        }
+        if self.table.get(lpn).is_none() {
+            self.make_room()?;
+        }
+        self.put(lpn, data, true);
+        Ok(())
+    }
+
+    fn read_missing(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        self.counters.read_misses += 1;
+        let room = self.make_room();
+        // On a full store dirty pages cannot leave; reading still works.
+        if !matches!(room, Err(StoreError::Full)) {
+            room?;
+        }
+        self.store.read(lpn, cause, data)?;
+        self.admit(lpn, data, false, false);
+        Ok(())
+    }
+}
+
+fn page_of(bytes: &[u8], page_bytes: usize, frame: u32) -> &[u8] {
+    &bytes[frame as usize * page_bytes..][..page_bytes]
+}
+
+impl<S: PageStore, P: Replacement> PageStore for PageCache<S, P> {
+    fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+
+    fn page_count(&self) -> u32 {
+        self.store.page_count()
+    }
+
+    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        self.check_args(lpn, data.len())?;
+        let frame = self.table.get(lpn);
+        let looks_on = cause == Cause::Check;
+        if let Some(frame) = frame {
+            data.copy_from_slice(page_of(&self.bytes, self.page_bytes, frame));
+            if !looks_on {
+                self.policy.touch(frame, false);
+            }
+        } else if self.trimmed.contains(&lpn.0) {
+            data.fill(0);
+        } else if looks_on {
+            return self.store.read(lpn, cause, data);
+        } else {
+            return self.read_missing(lpn, cause, data);
+        }
+        self.counters.read_hits += u64::from(!looks_on);
+        Ok(())
+    }
+
+    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+        self.check_args(lpn, data.len())?;
+        match self.mode {
+            WriteMode::Through => self.write_through(&[(lpn, data)], cause),
+            WriteMode::Back if self.is_grouped() => self.write_back_group(&[(lpn, data)], cause),
+            WriteMode::Back => self.write_back_single(lpn, cause, data),
+        }
+    }
+
+    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
+        self.check_args(lpn, self.page_bytes)?;
+        if let Some(frame) = self.table.get(lpn) {
+            self.release(frame);
+        }
+        if self.dirty_frames == 0 || !self.is_grouped() {
+            return self.store.trim(lpn);
+        }
+        self.trimmed.insert(lpn.0);
+        if self.trimmed.len() > self.trims_max() { self.flush() } else { Ok(()) }
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.flush()?;
+        self.store.sync()
+    }
+
+    fn atomic_pages_max(&self) -> usize {
+        self.store.atomic_pages_max()
+    }
+
+    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+        for (lpn, data) in pages {
+            self.check_args(*lpn, data.len())?;
+        }
+        match pages {
+            [] => Ok(()),
+            [(lpn, data)] => self.write(*lpn, cause, data),
+            _ if self.is_grouped() && pages.len() <= self.atomic_pages_max() => {
+                self.write_back_group(pages, cause)
+            }
+            _ if self.mode == WriteMode::Through => self.write_through(pages, cause),
+            // The store says why not.
+            _ => self.store.write_atomic(pages, cause),
+        }
+    }
+
+    fn durable_writes(&self) -> bool {
+        let delays = self.mode == WriteMode::Back && !self.frames.is_empty();
+        !delays && self.store.durable_writes()
+    }
+
+    fn prefix_consistent(&self) -> bool {
+        let mixes = self.mode == WriteMode::Back && !self.is_grouped() && !self.frames.is_empty();
+        !mixes && self.store.prefix_consistent()
+    }
+
+    fn checkpoint(&mut self) -> Result<(), StoreError> {
+        self.sync()?;
+        self.store.checkpoint()
+    }
+
+    fn stats(&self) -> StoreStats {
+        let below = self.store.stats();
+        StoreStats { cache_hits: self.counters.read_hits, cache_misses: self.counters.read_misses, ..below }
+    }
+
+    fn ram_bytes(&self) -> usize {
+        let trims = if self.is_grouped() { self.trims_max() * 8 } else { 0 };
+        size_of::<Self>() - size_of::<S>()
+            + self.bytes.len()
+            + self.frames.len() * (size_of::<Frame>() + size_of::<u32>())
+            + self.table.ram_bytes()
+            + self.policy.ram_bytes()
+            + trims
+            + self.store.ram_bytes()
+    }
+}

@@ -1,8 +1,10 @@
 //! The trees on raw NAND against a `BTreeMap`, with remounts, small chips and every form of their cache.
 
+#![allow(clippy::unwrap_used)]
+
 use nandex::log::{Flush, LogConfig};
 use nandex::nand::catalogue::mlc_64m;
-use nandex::nand::sim::SimChip;
+use nandex::nand::sim::{Faults, SimChip};
 use nandex::ordered::mu::MuTree;
 use nandex::ordered::raw::{RawTree, Scheme};
 use nandex::ordered::wandering::WanderingTree;
@@ -19,12 +21,13 @@ struct Soak {
     config: LogConfig,
     journal: usize,
     seed: u64,
+    faults: Faults,
 }
 
 fn soak<S: Scheme>(soak: &Soak) {
     let mut part = mlc_64m();
     part.geometry = nandex::Geometry::new(soak.page_bytes, 64, 16, 96);
-    let chip = SimChip::new(&part).unwrap();
+    let chip = SimChip::new(&part).unwrap().with_faults(soak.faults);
     let mut tree = RawTree::<_, S>::format(chip, RECORD, soak.config).unwrap();
     tree.set_journal(soak.journal).unwrap();
     let mut model = BTreeMap::new();
@@ -51,9 +54,9 @@ fn soak<S: Scheme>(soak: &Soak) {
         }
         if op % 3000 == 2999 {
             if op % 2 == 0 {
-                tree.close().unwrap()
+                tree.close().unwrap();
             } else {
-                tree.sync().unwrap()
+                tree.sync().unwrap();
             }
             tree = RawTree::mount(tree.into_nand(), RECORD, soak.config).unwrap();
             tree.set_journal(soak.journal).unwrap();
@@ -88,7 +91,14 @@ fn configs(flush: Flush) -> Vec<(u32, u64, LogConfig)> {
 fn a_mu_tree_is_a_map() {
     for (page_bytes, keys, config) in configs(Flush::BetweenOperations) {
         for seed in 0..3 {
-            soak::<nandex::ordered::mu::layout::Layout>(&Soak { page_bytes, keys, config, journal: 0, seed });
+            soak::<nandex::ordered::mu::layout::Layout>(&Soak {
+                page_bytes,
+                keys,
+                config,
+                journal: 0,
+                seed,
+                faults: Faults::default(),
+            });
         }
     }
 }
@@ -103,7 +113,24 @@ fn a_wandering_tree_is_a_map() {
                 config,
                 journal,
                 seed: 5,
+                faults: Faults::default(),
             });
+        }
+    }
+}
+
+#[test]
+fn failing_blocks_are_replaced() {
+    for seed in 0..6 {
+        let faults =
+            Faults { seed, program_failures_ppm: 200, erase_failures_ppm: 2_000, ..Faults::default() };
+        for (page_bytes, keys, config) in configs(Flush::BetweenOperations) {
+            let soaked = Soak { page_bytes, keys: keys / 2, config, journal: 0, seed, faults };
+            soak::<nandex::ordered::mu::layout::Layout>(&soaked);
+        }
+        for (page_bytes, keys, config) in configs(Flush::BetweenPages) {
+            let soaked = Soak { page_bytes, keys: keys / 2, config, journal: 4, seed, faults };
+            soak::<nandex::ordered::wandering::OneNodePages>(&soaked);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::policy::Replacement;
 use super::table::FrameTable;
-use crate::ftl::{PageStore, StoreError};
+use crate::ftl::{PageStore, StoreError, StoreStats};
 use crate::nand::Cause;
 use crate::units::Lpn;
 use alloc::collections::BTreeSet;
@@ -405,6 +405,16 @@ impl<S: PageStore, P: Replacement> PageStore for PageCache<S, P> {
     fn prefix_consistent(&self) -> bool {
         let mixes = self.mode == WriteMode::Back && !self.is_grouped() && !self.frames.is_empty();
         !mixes && self.store.prefix_consistent()
+    }
+
+    fn checkpoint(&mut self) -> Result<(), StoreError> {
+        self.sync()?;
+        self.store.checkpoint()
+    }
+
+    fn stats(&self) -> StoreStats {
+        let below = self.store.stats();
+        StoreStats { cache_hits: self.counters.read_hits, cache_misses: self.counters.read_misses, ..below }
     }
 
     fn ram_bytes(&self) -> usize {

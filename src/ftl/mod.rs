@@ -34,6 +34,11 @@ pub trait PageStore {
     /// Makes everything written or trimmed before survive a power cut.
     fn sync(&mut self) -> Result<(), StoreError>;
 
+    /// Syncs, and leaves the medium so that the next mount is cheapest (a checkpoint, where the store has them).
+    fn checkpoint(&mut self) -> Result<(), StoreError> {
+        self.sync()
+    }
+
     /// The most pages that [`PageStore::write_atomic`] takes at once; 1 where several pages cannot be atomic.
     fn atomic_pages_max(&self) -> usize {
         1
@@ -59,6 +64,26 @@ pub trait PageStore {
 
     /// Bytes of RAM held: tables, frames and buffers.
     fn ram_bytes(&self) -> usize;
+
+    /// What the store tells about itself, that of the stores below it included.
+    fn stats(&self) -> StoreStats {
+        StoreStats::default()
+    }
+}
+
+/// What a store tells about itself without touching the medium.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreStats {
+    /// Reads that a cache answered.
+    pub cache_hits: u64,
+    /// Reads that it passed on.
+    pub cache_misses: u64,
+    /// Garbage collections: victim blocks reclaimed.
+    pub collections: u64,
+    /// Valid pages moved out of victims.
+    pub moved_pages: u64,
+    /// Physical pages that hold live data; 0 where the store does not know.
+    pub live_pages: u64,
 }
 
 /// What a store refuses or fails to do.
@@ -148,8 +173,14 @@ macro_rules! forward {
             fn prefix_consistent(&self) -> bool {
                 (**self).prefix_consistent()
             }
+            fn checkpoint(&mut self) -> Result<(), StoreError> {
+                (**self).checkpoint()
+            }
             fn ram_bytes(&self) -> usize {
                 (**self).ram_bytes()
+            }
+            fn stats(&self) -> StoreStats {
+                (**self).stats()
             }
         }
     )*};

@@ -99,6 +99,8 @@ pub struct LogCounters {
     pub relocations: u64,
     /// Checkpoints written.
     pub checkpoints: u64,
+    /// Checkpoints that found no block.
+    pub checkpoints_skipped: u64,
     /// Blocks replaced after a program failure.
     pub blocks_replaced: u64,
 }
@@ -404,14 +406,13 @@ impl<N: Nand> Log<N> {
             sequence,
             home: self.geometry.block_of(ppn).0,
         };
-        self.program(ppn, &tag, &place, data, cause)
+        self.program(ppn, (&tag, &place), data, cause)
     }
 
     fn program(
         &mut self,
         ppn: Ppn,
-        tag: &Tag,
-        place: &tag::Place,
+        (tag, place): (&Tag, &tag::Place),
         data: &[u8],
         cause: Cause,
     ) -> Result<(), IndexError> {
@@ -547,7 +548,7 @@ impl<N: Nand> Log<N> {
                 home: g.block_of(slot.ppn).0,
             };
             let tag = if slot.live { slot.tag } else { Tag { root: false, journal: false, ..slot.tag } };
-            self.program(slot.ppn, &tag, &place, &slot.data, cause)?;
+            self.program(slot.ppn, (&tag, &place), &slot.data, cause)?;
         }
         self.writes.recycle(slots);
         Ok(())

@@ -19,6 +19,7 @@ use super::tag::{self, Place, Tag};
 use super::{Frontier, Log, LogConfig, Root, check_config};
 use crate::check::IndexError;
 use crate::codec::{get_u16, get_u32, get_u64};
+use crate::ftl::StoreError;
 use crate::ftl::blocks::{BlockState, BlockTable};
 use crate::ftl::checkpoint::CheckpointArea;
 use crate::nand::{Cause, Geometry, Nand, NandError};
@@ -109,11 +110,16 @@ impl<N: Nand> Log<N> {
         }
     }
 
+    /// Writes a checkpoint. Where no block is left for it (most anchors failed, say) the previous one stays the newest and
+    /// the next mount has more to follow; nothing is lost by that.
     fn write_checkpoint(&mut self, closed: bool) -> Result<(), IndexError> {
         let payload = self.payload(closed);
-        self.area.write(&mut self.nand, &mut self.blocks, &payload)?;
         self.blocks_since_checkpoint = 0;
-        self.counters.checkpoints += 1;
+        match self.area.write(&mut self.nand, &mut self.blocks, &payload) {
+            Ok(()) => self.counters.checkpoints += 1,
+            Err(StoreError::Full) => self.counters.checkpoints_skipped += 1,
+            Err(error) => return Err(error.into()),
+        }
         Ok(())
     }
 
@@ -235,6 +241,14 @@ impl<N: Nand> Log<N> {
         let Found::Page(_, place) = self.read_raw(self.geometry.page_at(block, 0))? else {
             self.forget(block, stands_in_for);
             return Ok(None);
+        };
+        let stands_in_for = match stands_in_for {
+            // The block it stood in for was reclaimed since, and this one serves anew.
+            Some(home) if home.0 != place.home => {
+                self.forget(block, Some(home));
+                None
+            }
+            other => other,
         };
         let is_frontier = since.block == Some(Pbn(place.home));
         let number = place.block_sequence;

@@ -63,7 +63,13 @@ pub struct Place {
 /// Fills `spare` for a page; `valid` is the bit map of a block's last page, else empty.
 pub fn encode(spare: &mut [u8], data: &[u8], tag: &Tag, place: &Place, valid: &[u8]) {
     spare.fill(0xff);
-    spare[1] = MAGIC | u8::from(tag.root) * FLAG_ROOT | u8::from(tag.journal) * FLAG_JOURNAL;
+    spare[1] = MAGIC;
+    if tag.root {
+        spare[1] |= FLAG_ROOT;
+    }
+    if tag.journal {
+        spare[1] |= FLAG_JOURNAL;
+    }
     spare[2] = tag.lowest_level;
     spare[3] = tag.height;
     spare[4] = place.remaining;

@@ -5,6 +5,7 @@ pub mod mu;
 pub mod node;
 pub mod raw;
 mod settings;
+pub mod typed;
 pub mod wandering;
 
 pub use settings::{Options, Settings};

@@ -1,3 +1,45 @@
 //! The `nandex` program.
+//!
+//! `args` turns the command line into plain data, `commands` does what it says with the lab, `output` and `progress`
+//! talk to files and the terminal. Results go to stdout, everything else to stderr. Exit codes: see [`args::AFTER_HELP`].
 
-fn main() {}
+mod args;
+mod commands;
+mod output;
+mod parse;
+mod progress;
+
+use clap::Parser;
+use nandex_lab::LabError;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// How a command ended that did what it was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Status {
+    /// All is well.
+    Done,
+    /// It worked, and what it found is bad: a run that stopped, a broken invariant.
+    Bad,
+}
+
+fn main() -> ExitCode {
+    let args = args::Args::parse();
+    match commands::run(args) {
+        Ok(Status::Done) => ExitCode::SUCCESS,
+        Ok(Status::Bad) => ExitCode::from(1),
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nobody is left to tell when stderr is closed too.
+            let _ = writeln!(io::stderr(), "nandex: {error:#}");
+            ExitCode::from(if error.is::<LabError>() { 2 } else { 1 })
+        }
+    }
+}
+
+/// Whoever read stdout has seen enough.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
+}

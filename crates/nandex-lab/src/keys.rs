@@ -2,11 +2,25 @@
 //!
 //! Every distinct key of a workload has a *slot*, its rank among all of them in the order (tree, key). If the keys fit into
 //! the tree's keys they are stored as they are, big-endian; else the slot is stored instead. Either way the order of
-//! keys is the order of slots. Keys of a trace that addresses several trees get one byte with the tree's number in
-//! front; when they are ranked the number is part of the rank already.
+//! keys is the order of slots.
+//!
+//! A trace that addresses several trees runs as one tree ([`Trees::One`]): the tree's number is the first byte of the
+//! tree's keys, or part of the rank where keys are ranked. Or it runs as a forest ([`Trees::PerIndex`]): the number is one
+//! byte in front of the tree's keys, and keys are ranked within their tree.
 
 use crate::error::LabError;
+use crate::forest::TreeShare;
 use crate::workload::{Op, OpKind, Workload};
+
+/// How a workload that addresses several indexes runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trees {
+    /// As one tree whose keys start with the number of the index.
+    #[default]
+    One,
+    /// As a tree for each index; they share one store.
+    PerIndex,
+}
 
 /// The distinct keys of a workload, and how they are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,13 +29,17 @@ pub struct KeyTable {
     keys: Vec<(u8, u64)>,
     /// First slot of each tree, in tree order, and one past the last slot.
     tree_starts: Vec<usize>,
-    key_bytes: usize,
+    /// Bytes of an encoded key.
+    width: usize,
+    /// Whether the first of them is the tree's number.
+    numbered: bool,
     ranked: bool,
+    trees: Trees,
 }
 
 impl KeyTable {
     /// The keys of a workload for trees with keys of this width; refused when not even their ranks fit.
-    pub fn new(workload: &Workload, key_bytes: u8) -> Result<KeyTable, LabError> {
+    pub fn new(workload: &Workload, key_bytes: u8, trees: Trees) -> Result<KeyTable, LabError> {
         let keyed = workload.ops().filter(|op| op.kind != OpKind::Sync);
         let mut keys: Vec<(u8, u64)> = keyed.map(|op| (op.tree, op.key)).collect();
         keys.sort_unstable();
@@ -29,14 +47,30 @@ impl KeyTable {
         let starts = |i: &usize| *i == 0 || keys[i - 1].0 != keys[*i].0;
         let mut tree_starts: Vec<usize> = (0..keys.len()).filter(starts).collect();
         tree_starts.push(keys.len());
+
+        let per_index = trees == Trees::PerIndex;
         let several = tree_starts.len() > 2;
+        let inner = usize::from(key_bytes);
         let largest = keys.iter().map(|k| k.1).max().unwrap_or(0);
-        let width = usize::from(key_bytes);
-        let fits = fits(largest, width.saturating_sub(usize::from(several)));
-        if keys.len() >= u32::MAX as usize || (!fits && !fits_count(keys.len(), width)) {
-            return Err(LabError::TooManyKeys { keys: keys.len() as u64, key_bytes });
+        let ranked = !fits(largest, inner - usize::from(several && !per_index));
+        let most = if per_index { tree_starts.windows(2).map(|w| w[1] - w[0]).max() } else { None };
+        let ranks = most.unwrap_or(keys.len());
+        if keys.len() >= u32::MAX as usize || (ranked && ranks > 0 && !fits(ranks as u64 - 1, inner)) {
+            return Err(LabError::TooManyKeys { keys: ranks as u64, key_bytes });
         }
-        Ok(KeyTable { keys, tree_starts, key_bytes: width, ranked: !fits })
+        let (width, numbered) = (inner + usize::from(per_index), per_index || (several && !ranked));
+        Ok(KeyTable { keys, tree_starts, width, numbered, ranked, trees })
+    }
+
+    /// How several indexes run.
+    pub fn trees(&self) -> Trees {
+        self.trees
+    }
+
+    /// The distinct keys of each tree.
+    pub fn shares(&self) -> Vec<TreeShare> {
+        let share = |w: &[usize]| TreeShare { tree: self.keys[w[0]].0, records: (w[1] - w[0]) as u64 };
+        self.tree_starts.windows(2).map(share).collect()
     }
 
     /// Distinct keys.
@@ -72,19 +106,19 @@ impl KeyTable {
 
     /// Writes the key of a slot.
     pub fn encode(&self, slot: u32, out: &mut [u8]) {
-        assert_eq!(out.len(), self.key_bytes, "a key buffer of another width");
+        assert_eq!(out.len(), self.width, "a key buffer of another width");
         let (tree, key) = self.keys[slot as usize];
-        let (prefix, number) = match (self.ranked, self.tree_starts.len() > 2) {
-            (true, _) => (None, u64::from(slot)),
-            (false, false) => (None, key),
-            (false, true) => (Some(tree), key),
+        let number = match (self.ranked, self.trees) {
+            (false, _) => key,
+            (true, Trees::One) => u64::from(slot),
+            (true, Trees::PerIndex) => u64::from(slot - self.tree_of(slot).start),
         };
         out.fill(0);
         let bytes = number.to_be_bytes();
         let low = bytes.len().min(out.len());
         let at = out.len() - low;
         out[at..].copy_from_slice(&bytes[bytes.len() - low..]);
-        if let Some(tree) = prefix {
+        if self.numbered {
             out[0] = tree;
         }
     }
@@ -92,10 +126,6 @@ impl KeyTable {
 
 fn fits(number: u64, bytes: usize) -> bool {
     bytes >= 8 || number < 1 << (8 * bytes)
-}
-
-fn fits_count(count: usize, bytes: usize) -> bool {
-    count == 0 || fits(count as u64 - 1, bytes)
 }
 
 #[cfg(test)]
@@ -123,40 +153,59 @@ mod tests {
     fn ranking_keeps_the_order() {
         let keys = [(0, 1 << 40), (0, 3), (0, u64::MAX), (0, 1 << 39), (0, 3)];
         for width in [1, 2, 4, 7] {
-            let table = KeyTable::new(&workload(&keys), width).unwrap();
+            let table = KeyTable::new(&workload(&keys), width, Trees::One).unwrap();
             assert!(table.is_ranked() && table.len() == 4);
             assert!(encoded(&table, width.into()).is_sorted_by(|a, b| a < b));
             assert_eq!(table.key(table.slot(&Op::new(OpKind::Get, 1 << 39))), (0, 1 << 39));
         }
-        let wide = KeyTable::new(&workload(&keys), 12).unwrap();
+        let wide = KeyTable::new(&workload(&keys), 12, Trees::One).unwrap();
         assert!(!wide.is_ranked());
         assert_eq!(encoded(&wide, 12)[3], [&[0; 4][..], &[0xff; 8]].concat());
     }
 
     #[test]
     fn keys_that_fit_are_stored_as_they_are() {
-        let table = KeyTable::new(&workload(&[(0, 0xaa_bbcc), (0, 5)]), 4).unwrap();
+        let table = KeyTable::new(&workload(&[(0, 0xaa_bbcc), (0, 5)]), 4, Trees::One).unwrap();
         assert_eq!(encoded(&table, 4), [[0, 0, 0, 5], [0, 0xaa, 0xbb, 0xcc]]);
     }
 
     #[test]
     fn several_trees_share_one_by_the_number_in_front() {
         let keys = [(2, 7), (0, 9), (2, 1), (7, 0)];
-        let table = KeyTable::new(&workload(&keys), 4).unwrap();
+        let table = KeyTable::new(&workload(&keys), 4, Trees::One).unwrap();
         assert_eq!(encoded(&table, 4), [[0, 0, 0, 9], [2, 0, 0, 1], [2, 0, 0, 7], [7, 0, 0, 0]]);
         assert_eq!(
             (table.tree_of(0), table.tree_of(1), table.tree_of(2), table.tree_of(3)),
             (0..1, 1..3, 1..3, 3..4)
         );
-        let narrow = KeyTable::new(&workload(&keys), 1).unwrap();
+        let narrow = KeyTable::new(&workload(&keys), 1, Trees::One).unwrap();
         assert!(narrow.is_ranked());
         assert_eq!(encoded(&narrow, 1), [[0], [1], [2], [3]]);
     }
 
     #[test]
+    fn a_forest_has_the_number_in_front_and_ranks_within_each_tree() {
+        let keys = [(2, 700), (0, 9), (2, 1), (7, 0)];
+        let whole = KeyTable::new(&workload(&keys), 2, Trees::PerIndex).unwrap();
+        assert_eq!(encoded(&whole, 3), [[0, 0, 9], [2, 0, 1], [2, 700u16.to_be_bytes()[0], 188], [7, 0, 0]]);
+        let ranked = KeyTable::new(&workload(&keys), 1, Trees::PerIndex).unwrap();
+        assert_eq!(encoded(&ranked, 2), [[0, 0], [2, 0], [2, 1], [7, 0]]);
+        let shares: Vec<_> = ranked.shares().iter().map(|s| (s.tree, s.records)).collect();
+        assert_eq!(shares, [(0, 1), (2, 2), (7, 1)]);
+        let two_hundred: Vec<(u8, u64)> = (0..400).map(|k| ((k % 2) as u8, k << 20)).collect();
+        assert!(KeyTable::new(&workload(&two_hundred), 1, Trees::PerIndex).is_ok());
+        assert!(KeyTable::new(&workload(&two_hundred), 1, Trees::One).is_err());
+    }
+
+    #[test]
     fn more_keys_than_the_width_can_tell_apart_are_refused() {
         let keys: Vec<(u8, u64)> = (0..257).map(|k| (0, k)).collect();
-        assert!(KeyTable::new(&workload(&keys[..256]), 1).is_ok());
-        assert!(KeyTable::new(&workload(&keys), 1).unwrap_err().to_string().contains("257 distinct keys"));
+        assert!(KeyTable::new(&workload(&keys[..256]), 1, Trees::One).is_ok());
+        assert!(
+            KeyTable::new(&workload(&keys), 1, Trees::One)
+                .unwrap_err()
+                .to_string()
+                .contains("257 distinct keys")
+        );
     }
 }

@@ -1,15 +1,25 @@
 //! The lab: workloads, traces, experiments, metrics and reports for flash indexes.
+//!
+//! A [`workload`] (or a [`trace`] turned into one) is made ready for a key width by [`runner::Prepared`]; [`runner::run`]
+//! drives one index of the [`registry`] on one simulated chip through it, [`parallel::run_all`] many at once; the
+//! [`results`] go to files by [`record`] and into claims by [`stats`].
 
 pub mod chip;
+pub mod compare;
+pub mod crash;
 pub mod error;
+pub mod forest;
+pub mod inspect;
 pub mod keys;
 pub mod model;
 pub mod names;
 pub mod parallel;
 pub mod record;
 pub mod registry;
+pub mod report;
 pub mod results;
 pub mod runner;
+pub(crate) mod stack;
 pub mod stats;
 pub mod trace;
 pub mod workload;

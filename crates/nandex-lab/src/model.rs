@@ -63,7 +63,7 @@ impl Model {
 }
 
 /// A value for a key and a version, different for each pair where 8 bytes are there to tell.
-fn fill_value(slot: u32, version: u32, out: &mut [u8]) {
+pub(crate) fn fill_value(slot: u32, version: u32, out: &mut [u8]) {
     let mut word = (u64::from(version) << 32) | u64::from(slot);
     for chunk in out.chunks_mut(8) {
         word = split_mix(word);

@@ -5,7 +5,10 @@
 //! from a chip to a [`OrderedIndex`].
 
 use crate::error::LabError;
+use crate::forest::TreeShare;
 use crate::names::{self, OptionInfo, option};
+use crate::stack;
+use nandex::ftl::page_map::PageMapFtl;
 use nandex::ordered::mu::MuTree;
 use nandex::ordered::wandering::WanderingTree;
 use nandex::ordered::{Options, Settings};
@@ -30,8 +33,24 @@ impl Hosting {
     }
 }
 
+/// Whether something is made anew or found again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Open {
+    /// Made anew on a chip whose contents do not matter.
+    Format,
+    /// Found again on a chip that holds it.
+    Mount,
+}
+
 /// Makes an index on a chip, or finds it again.
 pub type OpenIndex = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn OrderedIndex>, IndexError>;
+
+/// Makes several trees on one chip, each with its number: cuts the store with [`crate::forest::share_store`] and formats a
+/// tree on each slice.
+pub type OpenForest = fn(Box<dyn Nand>, &Settings, &[TreeShare]) -> Result<NumberedTrees, IndexError>;
+
+/// Trees of a forest, each with its number.
+pub type NumberedTrees = Vec<(u8, Box<dyn OrderedIndex>)>;
 
 /// Makes a store on a chip, or finds it again.
 pub type OpenStore = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn PageStore>, StoreError>;
@@ -49,6 +68,8 @@ pub struct IndexEntry {
     pub format: OpenIndex,
     /// Finds the index on a chip that holds one.
     pub mount: OpenIndex,
+    /// Makes several such trees that share one store; None for an index that owns the whole chip.
+    pub forest: Option<OpenForest>,
     /// The options it understands; for one on a store, those of its stores and caches too.
     pub options: &'static [OptionInfo],
 }
@@ -76,6 +97,7 @@ pub const INDEXES: &[IndexEntry] = &[
         hosting: Hosting::Raw,
         format: |nand, settings| Ok(Box::new(MuTree::format_with(nand, settings)?)),
         mount: |nand, settings| Ok(Box::new(MuTree::mount_with(nand, settings)?)),
+        forest: None,
         options: &RAW_OPTIONS,
     },
     IndexEntry {
@@ -84,7 +106,17 @@ pub const INDEXES: &[IndexEntry] = &[
         hosting: Hosting::Raw,
         format: |nand, settings| Ok(Box::new(WanderingTree::format_with(nand, settings)?)),
         mount: |nand, settings| Ok(Box::new(WanderingTree::mount_with(nand, settings)?)),
+        forest: None,
         options: &WANDERING_OPTIONS,
+    },
+    IndexEntry {
+        name: "bplus",
+        summary: "B+-tree with redistribution and merging, over an FTL and a page cache",
+        hosting: Hosting::Store,
+        format: |nand, settings| stack::bplus(nand, settings, Open::Format),
+        mount: |nand, settings| stack::bplus(nand, settings, Open::Mount),
+        forest: Some(stack::bplus_forest),
+        options: &stack::BPLUS_OPTIONS,
     },
 ];
 
@@ -111,7 +143,17 @@ const WANDERING_OPTIONS: [OptionInfo; 6] = [
 ];
 
 /// Every store.
-pub const STORES: &[StoreEntry] = &[];
+pub const STORES: &[StoreEntry] = &[StoreEntry {
+    name: "page-map",
+    summary: "page-mapping FTL: any logical page in any physical page, two frontiers, atomic groups",
+    format: |nand, settings| {
+        Ok(Box::new(PageMapFtl::format(nand, stack::page_map_settings(&settings.options)?)?))
+    },
+    mount: |nand, settings| {
+        Ok(Box::new(PageMapFtl::mount(nand, stack::page_map_settings(&settings.options)?)?))
+    },
+    options: &stack::PAGE_MAP_OPTIONS,
+}];
 
 /// The index of this name.
 pub fn index(name: &str) -> Result<&'static IndexEntry, LabError> {

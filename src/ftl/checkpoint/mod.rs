@@ -46,7 +46,11 @@ use record::{Place, newest_record, program, records, with_length};
 
 /// Good blocks at the start of a chip that serve as anchors.
 pub const fn anchor_count(geometry: Geometry) -> u32 {
-    if geometry.blocks < 1024 { 2 } else { 4 }
+    match geometry.blocks {
+        0..64 => 2,
+        64..1024 => 3,
+        _ => 4,
+    }
 }
 
 /// Where the next record goes: a run of pages over some blocks.

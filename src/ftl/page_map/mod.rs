@@ -51,7 +51,7 @@ pub use settings::FtlSettings;
 use super::blocks::{BlockState, BlockTable, Wear};
 use super::checkpoint::CheckpointArea;
 use super::spare::{Found, Header, PageKind, checksum, read_page};
-use super::{PageStore, StoreError};
+use super::{PageStore, StoreError, StoreStats};
 use crate::check::CheckReport;
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::units::{Lpn, Pbn, Ppn};
@@ -424,6 +424,19 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
 
     fn sync(&mut self) -> Result<(), StoreError> {
         self.persist_trims()
+    }
+
+    fn checkpoint(&mut self) -> Result<(), StoreError> {
+        PageMapFtl::checkpoint(self)
+    }
+
+    fn stats(&self) -> StoreStats {
+        StoreStats {
+            collections: self.counters.collections,
+            moved_pages: self.counters.moved_pages,
+            live_pages: u64::from(self.state.blocks.live_pages()),
+            ..StoreStats::default()
+        }
     }
 
     fn atomic_pages_max(&self) -> usize {

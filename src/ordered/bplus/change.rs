@@ -1,7 +1,7 @@
 //! Insertion and removal: the edits of an operation in RAM, and the one group of page writes that makes them so.
 //!
-//! Each step up the path is decided by a small enum; nothing reaches the store before [`BPlusTree::finish`], so an operation that runs out
-//! of pages is given up by forgetting what it did.
+//! Each step up the path is decided by a small enum; nothing reaches the store before [`BPlusTree::finish`], so an
+//! operation that runs out of pages is given up by forgetting what it did.
 
 use super::page::{self, Frame, HEIGHT_MAX, Layout, ROOT};
 use super::{BPlusTree, frame_at, trim};

@@ -1,36 +1,37 @@
 //! A B+-tree on logical pages: the baseline of every comparison, and a dependable index over any [`PageStore`].
 //!
-//! D. Comer, "The Ubiquitous B-Tree", ACM Computing Surveys 11(2), 1979. A node is a page (`page.rs` has every byte). Leaves
-//! hold the records, internal nodes a lower bound and the page of each child. The store below makes pages
-//! overwritable, so a node keeps its page number for life and only the nodes that change are written.
+//! D. Comer, "The Ubiquitous B-Tree", ACM Computing Surveys 11(2), 1979. A node is a page (`page.rs` has every
+//! byte). Leaves hold the records, internal nodes a lower bound and the page of each child. The store below makes
+//! pages overwritable, so a node keeps its page number for life and only nodes that change are written.
 //!
 //! - *get* reads one page per level.
 //! - *insert* reads the path and writes the leaf. A full leaf is split in halves and the upper one announced to the
 //!   parent, which may split in turn. The root never moves: when it splits, both halves go to new pages.
-//! - *remove* writes the leaf. A leaf less than half full borrows from the neighbour below the same parent (the left one if there is
-//!   one) until both are even, or merges with it when the neighbour is half full itself; the parent may underflow in
-//!   turn. A root left with one child takes over the child's contents.
-//! - *range* goes from leaf to leaf through the parents, whose pages it holds. Leaves are not chained: a chain would
-//!   cost one more page write per split and merge, for reads that are few (a parent is left once per hundreds of leaves).
+//! - *remove* writes the leaf. A leaf less than half full borrows from the neighbour below the same parent (the
+//!   left one if there is one) until both are even, or merges with it when the neighbour is half full itself; the
+//!   parent may underflow in turn. A root left with one child takes over the child's contents.
+//! - *range* goes from leaf to leaf through the parents, whose pages it holds. Leaves are not chained: a chain in both
+//!   directions would cost one more page write per split and merge, and save few reads (a parent serves all its leaves).
 //!
 //! An operation changes pages in RAM, takes the new pages it needs, and only then writes: one page by
-//! [`PageStore::write`], several by [`PageStore::write_atomic`]. So a plain insert programs one page, a full store changes nothing,
-//! and a power cut leaves the tree before or after the operation. The superblock (page 0) is written once. Free pages are
-//! found at mount by reading the internal nodes.
+//! [`PageStore::write`], several by [`PageStore::write_atomic`]. So a plain insert programs one page, a full store
+//! changes nothing, and a power cut leaves the tree before or after the operation. The superblock (page 0) is
+//! written once. Free pages are found at mount by reading the internal nodes.
 //!
 //! # Durability
 //!
 //! On a store that takes all pages of the largest operation atomically: *every operation* where writes are durable,
-//! *every sync* where the writes that survive are a prefix. On any other store *none*: the superblock's clean mark is cleared
-//! before the first change and set by sync, and without it mount answers [`IndexError::NotCleanlyClosed`].
+//! *every sync* where the writes that survive are a prefix. On any other store *none*: the superblock's clean mark
+//! is cleared before the first change and set by sync, and without it mount answers
+//! [`IndexError::NotCleanlyClosed`].
 //!
 //! # Invariants
 //!
 //! - B1 A page that is a node carries a right checksum, its own number and the mark of a node.
 //! - B2 The keys of a leaf ascend strictly, and so do the bounds of an internal node from entry 1 on.
-//! - B3 Keys below child i are at least bound i (for i > 0) and below bound i + 1. Bound 0 of an internal node repeats the
-//!   bound that its parent has for it, so neighbours merge as they are; on the left edge of the tree, where nothing
-//!   bounds the keys from below, it means nothing.
+//! - B3 Keys below child i are at least bound i (for i > 0) and below bound i + 1. Bound 0 of an internal node
+//!   repeats the bound that its parent has for it, so neighbours merge as they are; on the left edge of the tree,
+//!   where nothing bounds the keys from below, it means nothing.
 //! - B4 A node is at least half full and fits its capacity; a root that is internal has two children at least.
 //! - B5 A child is one level below its parent; leaves have level 1; no tree is higher than half-full nodes make it.
 //! - B6 Every page has at most one parent, and the pages in use are the superblock and those reached from the root.
@@ -39,8 +40,9 @@
 //!
 //! # Deviations
 //!
-//! An internal node holds as many bounds as children (the first unused), as all trees here do; Comer's holds one less. An internal node
-//! of order d thus has d children. Insertion does not hand entries to neighbours before it splits.
+//! An internal node holds as many bounds as children (the first unused), as all trees here do; Comer's holds one
+//! less. An internal node of order d thus has d children. Insertion does not hand entries to neighbours before it
+//! splits.
 
 mod change;
 mod load;
@@ -62,6 +64,13 @@ use alloc::vec::Vec;
 use core::ops::Bound;
 use page::{Frame, Layout, ROOT, SUPERBLOCK};
 use space::Space;
+
+/// Options that the tree takes: name and meaning.
+pub const OPTIONS: [(&str, &str); 3] = [
+    ("order", "entries of a node at most, leaf and internal (default: what the page holds)"),
+    ("leaf_capacity", "entries of a leaf at most, 2 or more (default: order)"),
+    ("internal_capacity", "children of an internal node at most, 3 or more (default: order)"),
+];
 
 /// How a B+-tree is formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +111,7 @@ impl BPlusConfig {
         self
     }
 
-    /// From settings: the options `order` (both capacities), `leaf_capacity` and `internal_capacity`.
+    /// From settings, with the [`OPTIONS`].
     pub fn from_settings(settings: &Settings) -> Result<BPlusConfig, IndexError> {
         let number = |name| -> Result<Option<usize>, IndexError> {
             let value = settings.options.number(name)?;
@@ -195,7 +204,8 @@ impl<S: PageStore> BPlusTree<S> {
         Ok(tree)
     }
 
-    /// Opens the tree that a store holds, and refuses one formatted with other records or capacities or giving less durability.
+    /// Opens the tree that a store holds, and refuses one formatted with other records or capacities or giving less
+    /// durability.
     pub fn mount_as(store: S, config: BPlusConfig) -> Result<BPlusTree<S>, IndexError> {
         let tree = BPlusTree::mount(store)?;
         let expected = Layout::new(&config, tree.layout.page_bytes, tree.layout.page_count)?;
@@ -395,6 +405,11 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
         self.sync_and_mark()
     }
 
+    fn close(&mut self) -> Result<(), IndexError> {
+        self.sync()?;
+        Ok(self.store.checkpoint()?)
+    }
+
     fn check(&mut self) -> Result<CheckReport, IndexError> {
         self.ready()?;
         self.check_all()
@@ -402,16 +417,20 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
 
     fn stats(&self) -> IndexStats {
         let metric = |name, value| Metric { name, value };
+        let store = self.store.stats();
         IndexStats {
             height: self.height as u32,
             live_pages: u64::from(self.space.used_pages()),
+            cache_hits: store.cache_hits,
+            cache_misses: store.cache_misses,
+            collections: store.collections,
             metrics: alloc::vec![
                 metric("free_pages", u64::from(self.space.free_pages())),
                 metric("splits", self.counts.splits),
                 metric("merges", self.counts.merges),
                 metric("redistributions", self.counts.redistributions),
+                metric("relocations", store.moved_pages),
             ],
-            ..IndexStats::default()
         }
     }
 

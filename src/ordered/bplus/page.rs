@@ -1,7 +1,7 @@
 //! The bytes of the B+-tree's pages, and the edits of nodes as pure functions on them.
 //!
-//! Integers are little-endian, keys are byte strings. Page 0 is the superblock, written when the tree is formatted (and,
-//! in the durability class *none*, when its clean mark changes):
+//! Integers are little-endian, keys are byte strings. Page 0 is the superblock, written when the tree is formatted
+//! (and, in the durability class *none*, when its clean mark changes):
 //!
 //! ```text
 //! bytes  0..4   CRC-32 of the rest of the page
@@ -162,7 +162,8 @@ impl Layout {
         Ok((layout, page[34] == 1))
     }
 
-    /// Checks a page that was read as the node of this number and level; a root whose level is not known yet has `None`.
+    /// Checks a page that was read as the node of this number and level; a root whose level is not known yet has
+    /// `None`.
     pub(super) fn verify(&self, frame: &Frame, lpn: Lpn, level: Option<usize>) -> Result<(), IndexError> {
         let bytes = &frame.bytes;
         if get_u32(bytes, 0) != crc32(&[&bytes[4..]]) {
@@ -172,7 +173,11 @@ impl Layout {
             return Err(corrupted("B1: another page stands in the node's place", lpn));
         }
         let found = frame.level();
-        if found == 0 || found > self.height_max() || level.is_some_and(|level| level != found) {
+        let is_right = match level {
+            Some(level) => level == found,
+            None => (1..=self.height_max()).contains(&found),
+        };
+        if !is_right {
             return Err(corrupted("B5: the node has another level than its parent says", lpn));
         }
         let least = match (lpn, found) {

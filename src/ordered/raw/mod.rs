@@ -121,6 +121,9 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         let tag = Tag { root: true, lowest_level: 1, height: 1, ..Tag::default() };
         log.write(root, tag, &vec![0xff; page_bytes], Cause::Checkpoint)?;
         log.close()?;
+        if log.counters().checkpoints == 0 {
+            return Err(IndexError::Full);
+        }
         Ok(RawTree::assemble(log, scheme, record, (root, 1)))
     }
 
@@ -323,6 +326,7 @@ impl<N: Nand, S: Scheme> OrderedIndex for RawTree<N, S> {
             metrics: vec![
                 Metric { name: "relocations", value: counters.relocations },
                 Metric { name: "checkpoints", value: counters.checkpoints },
+                Metric { name: "checkpoints_skipped", value: counters.checkpoints_skipped },
                 Metric { name: "blocks_replaced", value: counters.blocks_replaced },
             ],
         }

@@ -16,7 +16,7 @@ mod session;
 mod tests;
 
 use crate::error::LabError;
-use crate::keys::KeyTable;
+use crate::keys::{KeyTable, Trees};
 use crate::registry::IndexEntry;
 use crate::results::Run;
 use crate::workload::Workload;
@@ -35,9 +35,14 @@ pub struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    /// Looks through the workload once and ranks its keys.
+    /// Looks through the workload once and ranks its keys; several indexes run as one tree.
     pub fn new(workload: &'a Workload, key_bytes: u8) -> Result<Prepared<'a>, LabError> {
-        let keys = KeyTable::new(workload, key_bytes)?;
+        Prepared::with_trees(workload, key_bytes, Trees::One)
+    }
+
+    /// The same, where it is told how several indexes run.
+    pub fn with_trees(workload: &'a Workload, key_bytes: u8, trees: Trees) -> Result<Prepared<'a>, LabError> {
+        let keys = KeyTable::new(workload, key_bytes, trees)?;
         let slots = workload.phases.iter().map(|p| p.ops.iter().map(|op| keys.slot(op)).collect());
         Ok(Prepared { workload, slots: slots.collect(), keys })
     }
@@ -110,7 +115,7 @@ impl Control {
         self.done.load(Ordering::Relaxed)
     }
 
-    fn add_done(&self, operations: u64) {
+    pub(crate) fn add_done(&self, operations: u64) {
         self.done.fetch_add(operations, Ordering::Relaxed);
     }
 }

@@ -3,6 +3,8 @@
 use super::chip::TimedChip;
 use super::meter::{Meter, ratio};
 use super::{Control, Job};
+use crate::forest::Forest;
+use crate::keys::Trees;
 use crate::model::Model;
 use crate::results::Run;
 use crate::workload::{Op, OpKind};
@@ -59,10 +61,10 @@ impl<'a> Session<'a> {
         } else {
             Box::new(Rc::clone(&chip))
         };
-        let index = (job.index.format)(nand, &job.settings).map_err(|e| e.to_string())?;
-        let record = job.settings.record;
+        let index = format(job, nand).map_err(|e| e.to_string())?;
+        let record = index.record();
         let (key, value) = (vec![0; record.key_bytes.into()], vec![0; record.value_bytes.into()]);
-        let meter = Meter::new(&chip.borrow(), record.entry_bytes() as u64);
+        let meter = Meter::new(&chip.borrow(), job.settings.record.entry_bytes() as u64);
         let format_wear = chip.borrow().wear().to_vec();
         let buffers =
             Buffers { bound: key.clone(), key, expected: value.clone(), value, visited: Vec::new() };
@@ -291,6 +293,21 @@ impl<'a> Session<'a> {
             return Err(format!("the check at the end found {found} records, not {expected}"));
         }
         Ok(())
+    }
+}
+
+/// Makes the index, or a forest of it where each index of the workload is to be a tree of its own.
+fn format(job: &Job<'_>, nand: Box<dyn Nand>) -> Result<Box<dyn OrderedIndex>, IndexError> {
+    let keys = &job.prepared.keys;
+    match (keys.trees(), job.index.forest) {
+        (Trees::One, _) => (job.index.format)(nand, &job.settings),
+        (Trees::PerIndex, Some(forest)) => {
+            Ok(Box::new(Forest::new(forest(nand, &job.settings, &keys.shares())?)?))
+        }
+        (Trees::PerIndex, None) => Err(IndexError::Unsupported(format!(
+            "{} owns the whole chip, several cannot share one; run the workload as one tree",
+            job.index.name
+        ))),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests of the runner with an index whose every answer and every page operation is known.
 
 use super::*;
+use crate::keys::Trees;
 use crate::names::option;
 use crate::registry::Hosting;
 use crate::results::{CauseCounts, Costs, Phase};
@@ -144,6 +145,20 @@ const SCRIPTED: IndexEntry = IndexEntry {
     hosting: Hosting::Store,
     format,
     mount: |_, _| Err(IndexError::NotFormatted("a map is not kept")),
+    forest: Some(|nand, settings, shares| {
+        // Each tree works a chip; they cannot share one, but share its numbers.
+        let shared = std::rc::Rc::new(std::cell::RefCell::new(nand));
+        shares
+            .iter()
+            .map(|share| {
+                let record = settings.record;
+                let nand = Box::new(std::rc::Rc::clone(&shared));
+                let map = BTreeMap::new();
+                let tree = Scripted { nand, record, map, next: 0, lie: "none", room: share.records, hits: 0 };
+                Ok((share.tree, Box::new(tree) as Box<dyn OrderedIndex>))
+            })
+            .collect()
+    }),
     options: &[
         option("lie", "none", "how to answer wrongly"),
         option("room", "", "records that fit"),
@@ -350,6 +365,33 @@ fn a_range_stays_within_its_tree() {
         error(&w, "short")
             .ends_with("(range, key 1 of index 2): wrong answer: the range ends after 1 records")
     );
+}
+
+#[test]
+fn several_indexes_run_as_a_forest_where_that_can_be() {
+    let op = |kind, tree, key| Op { tree, ..Op::new(kind, key) };
+    let mut ops: Vec<Op> =
+        [(1, 1 << 40), (2, 1), (2, 1 << 50)].iter().map(|&(t, k)| op(OpKind::Insert, t, k)).collect();
+    ops.extend([op(OpKind::Get, 1, 1 << 40), op(OpKind::Range, 2, 1), op(OpKind::RangeDown, 2, 1 << 50)]);
+    ops.iter_mut().for_each(|op| op.count = 5);
+    let w = of(ops);
+    let prepared = Prepared::with_trees(&w, 1, Trees::PerIndex).unwrap();
+    let part = part();
+    let settings = Settings::new(RecordFormat::new(1, 4));
+    let job = |index| Job {
+        index,
+        part: &part,
+        prepared: &prepared,
+        settings: settings.clone(),
+        options: RunOptions::default(),
+    };
+    let run = super::run(&job(&SCRIPTED), &Control::default());
+    assert_eq!(run.error, None);
+    assert_eq!((run.records, run.ram_bytes), (3, 2000));
+    assert_eq!(run.space_amplification, 512.0 / 5.0);
+    let alone = IndexEntry { forest: None, ..SCRIPTED };
+    let refused = super::run(&job(&alone), &Control::default()).error.unwrap();
+    assert!(refused.starts_with("scripted owns the whole chip"), "{refused}");
 }
 
 #[test]

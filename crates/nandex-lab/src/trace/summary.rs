@@ -110,7 +110,7 @@ impl TraceSummary {
 
 /// The keys present in each tree.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Contents {
+struct Contents {
     trees: BTreeMap<u8, HashSet<u64>>,
 }
 
@@ -119,16 +119,8 @@ impl Contents {
         self.trees.get(&tree).map_or(0, |keys| keys.len() as u64)
     }
 
-    /// Every key present, in order.
-    pub(super) fn sorted(&self) -> Vec<(u8, u64)> {
-        let each = self.trees.iter().flat_map(|(&tree, keys)| keys.iter().map(move |&key| (tree, key)));
-        let mut all: Vec<(u8, u64)> = each.collect();
-        all.sort_unstable();
-        all
-    }
-
     /// Follows a record; an error says what it contradicts.
-    pub(super) fn apply(&mut self, record: &Record) -> Result<(), &'static str> {
+    fn apply(&mut self, record: &Record) -> Result<(), &'static str> {
         let keys = self.trees.entry(record.tree).or_default();
         let sound = match record.kind {
             RecordKind::Insert => keys.insert(record.key),

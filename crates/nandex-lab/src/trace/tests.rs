@@ -169,7 +169,7 @@ fn a_cut_stands_alone() {
     let window = cut(&trace, 3..6);
     assert_eq!(window.records, sample()[3..6]);
     let init: Vec<_> = window.init.iter().map(|r| (r.tree, r.key)).collect();
-    assert_eq!(init, [(0, 7), (1, 9), (1, u64::MAX)]);
+    assert_eq!(init, [(1, 9), (0, 7), (1, u64::MAX)]);
     assert_eq!(window.summary().contradictions, 0);
     assert!(cut(&trace, 20..30).records.is_empty());
 }
@@ -186,4 +186,32 @@ fn the_bundled_trace_is_what_its_readme_says() {
     let tree = summary.trees[&0];
     assert_eq!((tree.records_max, tree.records_end), (253_025, 246_821));
     assert!(tree.key_max < 1 << 26);
+}
+
+#[test]
+fn no_bytes_whatever_bring_a_reader_down() {
+    let mut rng = nandex::rng::Rng::new(12);
+    let packed = zstd::encode_all(&bytes_of(&sample()).repeat(50)[..], 3).unwrap();
+    let text = b"insert 0:0x7 # new\nrange 1:3 -100\nsync\nupdate 18_000\n".repeat(4);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t");
+    for round in 0..600 {
+        let mut bytes = match round % 4 {
+            0 => packed.clone(),
+            1 => text.clone(),
+            2 => bytes_of(&sample()),
+            _ => vec![0; rng.below(80) as usize],
+        };
+        if round % 4 == 3 {
+            rng.fill(&mut bytes);
+        } else {
+            let place = rng.below(bytes.len() as u64) as usize;
+            bytes[place] ^= 1 << rng.below(8);
+            bytes.truncate(bytes.len() - rng.below(4) as usize);
+        }
+        std::fs::write(&path, &bytes).unwrap();
+        if let Err(error) = Trace::read(&path, &TraceOptions { strict: true, ..TraceOptions::default() }) {
+            assert!(error.to_string().starts_with(&path.display().to_string()), "{error}");
+        }
+    }
 }

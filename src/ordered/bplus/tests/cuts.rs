@@ -1,7 +1,7 @@
 //! The power is cut at every write, and the store keeps as little as it promised to.
 //!
-//! A run is recorded once. For each place in the recording every state that the store's promise allows is built, mounted,
-//! checked, and compared with the contents before or after the operation that was under way.
+//! A run is recorded once. For each place in the recording every state that the store's promise allows is built,
+//! mounted, checked, and compared with the contents before or after the operation that was under way.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn record(promise: Promise, ops: usize, seed: u64) -> Recorded {
     for i in 0..ops {
         let key = key(rng.below(80) as u16, SMALL);
         // Waves of insertion and removal, so that the tree rises and falls through its heights.
-        let grows = if i / 150 % 2 == 0 { 4 } else { 1 };
+        let grows = if (i / 150).is_multiple_of(2) { 4 } else { 1 };
         match rng.below(6) {
             5 if rng.chance(1, 4) => tree.sync().unwrap(),
             n if n < grows => {

@@ -7,7 +7,7 @@ use super::{BPlusConfig, BPlusTree, Fill};
 use crate::check::IndexError;
 use crate::codec::{crc32, put_u32};
 use crate::ftl::{PageStore, StoreError};
-use crate::nand::Cause;
+use crate::nand::{Cause, NandError};
 use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
 use crate::rng::Rng;
 use crate::units::Lpn;
@@ -49,8 +49,9 @@ struct Mem {
     steps: Vec<Step>,
     page_reads: u64,
     page_writes: u64,
-    /// Page writes left before the store is full.
+    /// Page writes left before the store refuses, and what it says then.
     room: usize,
+    refusal: StoreError,
 }
 
 impl Mem {
@@ -59,7 +60,15 @@ impl Mem {
     }
 
     fn holding(pages: Pages, promise: Promise) -> Mem {
-        Mem { pages, promise, steps: Vec::new(), page_reads: 0, page_writes: 0, room: usize::MAX }
+        Mem {
+            pages,
+            promise,
+            steps: Vec::new(),
+            page_reads: 0,
+            page_writes: 0,
+            room: usize::MAX,
+            refusal: StoreError::Full,
+        }
     }
 }
 
@@ -99,7 +108,7 @@ impl PageStore for Mem {
 
     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], _: Cause) -> Result<(), StoreError> {
         assert!((1..=self.promise.atomic_pages).contains(&pages.len()));
-        self.room = self.room.checked_sub(pages.len()).ok_or(StoreError::Full)?;
+        self.room = self.room.checked_sub(pages.len()).ok_or_else(|| self.refusal.clone())?;
         self.page_writes += pages.len() as u64;
         for (lpn, data) in pages {
             self.pages[lpn.index()].copy_from_slice(data);
@@ -374,7 +383,7 @@ fn no_operation_writes_more_pages_than_declared() {
     for round in 0..6_000 {
         let n = rng.below(400) as u16;
         let writes = tree.store.page_writes;
-        if (round / 1_000) % 2 == 0 {
+        if (round / 1_000_u32).is_multiple_of(2) {
             tree.insert(&key(n, SMALL), &[0; 2]).unwrap();
         } else {
             tree.remove(&key(n, SMALL)).unwrap();
@@ -444,6 +453,37 @@ fn a_group_written_in_part_ends_the_work_until_the_next_mount() {
     assert_eq!(tree.insert(&key(4, SMALL), &[0; 2]), Err(IndexError::Interrupted));
     assert_eq!(tree.get(&key(0, SMALL), &mut [0; 2]), Err(IndexError::Interrupted));
     assert_eq!(BPlusTree::mount(tree.into_store()).err(), Some(IndexError::NotCleanlyClosed));
+}
+
+#[test]
+fn a_write_of_unknown_effect_ends_the_work_until_the_next_mount() {
+    let (mut tree, mut model) = (small_tree(WRITE_THROUGH, 300), Model::new());
+    fill(&mut tree, &mut model, 0..9);
+    (tree.store.room, tree.store.refusal) = (0, StoreError::Nand(NandError::PowerLost));
+    let refused = tree.insert(&key(9, SMALL), &[0; 2]);
+    assert_eq!(refused, Err(IndexError::Store(StoreError::Nand(NandError::PowerLost))));
+    assert_eq!(tree.remove(&key(0, SMALL)), Err(IndexError::Interrupted));
+    assert_eq!(tree.sync(), Err(IndexError::Interrupted));
+    let mut tree = BPlusTree::mount(tree.into_store()).unwrap();
+    assert_eq!(contents(&mut tree), Ok(model));
+}
+
+#[test]
+fn no_room_for_the_mark_changes_nothing() {
+    for room in 0..3 {
+        let (mut tree, mut model) = (small_tree(SINGLE, 300), Model::new());
+        fill(&mut tree, &mut model, 0..3);
+        tree.sync().unwrap();
+        tree.store.room = room;
+        let inserted = tree.insert(&key(3, SMALL), &[0; 2]);
+        assert_eq!(inserted, if room < 2 { Err(IndexError::Full) } else { Ok(false) });
+        tree.store.room = usize::MAX;
+        fill(&mut tree, &mut model, 10..40);
+        model.extend((room == 2).then(|| (key(3, SMALL), vec![0; 2])));
+        assert_sound(&mut tree, &model);
+        tree.close().unwrap();
+        assert_eq!(contents(&mut BPlusTree::mount(tree.into_store()).unwrap()), Ok(model));
+    }
 }
 
 #[test]

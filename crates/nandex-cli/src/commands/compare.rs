@@ -1,0 +1,136 @@
+//! `nandex compare`: indexes over a workload, as table, files and report.
+
+use crate::Status;
+use crate::args::Compare;
+use crate::output::{self, Target};
+use crate::parse::knows;
+use crate::progress::{Progress, stop_on_interrupt};
+use anyhow::{Context, Result};
+use nandex::ordered::{Options, Settings};
+use nandex_lab::compare::{Comparison, Source};
+use nandex_lab::registry::INDEXES;
+use nandex_lab::report::{html, table};
+use nandex_lab::results::{Results, Run};
+use nandex_lab::runner::{Control, RunOptions};
+use nandex_lab::trace::TraceOptions;
+use nandex_lab::{LabError, parallel, record};
+use std::sync::Arc;
+
+pub(crate) fn run(args: Compare) -> Result<Status> {
+    check_targets(&args)?;
+    let control = Arc::new(Control::default());
+    stop_on_interrupt(&control)?;
+    let comparison = comparison(&args)?;
+    let progress = Progress::new(Arc::clone(&control));
+    let results = progress.follow(|| comparison.run(&control, &progress)).map_err(named)?;
+    write(&args, &results)?;
+    Ok(status(&results))
+}
+
+/// An option is refused where it is dealt, and by then nobody knows which flag it came with.
+fn named(error: LabError) -> anyhow::Error {
+    let is_option =
+        matches!(error, LabError::UnknownName { what: "option", .. } | LabError::BadOption { .. });
+    let error = anyhow::Error::new(error);
+    if is_option { error.context("--set") } else { error }
+}
+
+fn check_targets(args: &Compare) -> Result<()> {
+    if args.json == Some(Target::Stdout) && args.csv == Some(Target::Stdout) {
+        let reason = "and --json - too: only one of them can go to stdout";
+        return Err(LabError::bad_option("--csv", "-", reason).into());
+    }
+    args.json.iter().chain(&args.csv).try_for_each(Target::prepare)?;
+    args.report.as_deref().map_or(Ok(()), output::prepare)
+}
+
+fn comparison(args: &Compare) -> Result<Comparison, LabError> {
+    let mut options = Options::default();
+    for (name, value) in &args.set {
+        options.set(name, value);
+    }
+    let source = match &args.trace {
+        Some(path) => {
+            let options =
+                TraceOptions { strict: args.strict, operations: args.ops, ..TraceOptions::default() };
+            Source::Trace(path.clone(), options)
+        }
+        None => {
+            if let Some(ops) = args.ops {
+                if !knows(args.workload.options, "operations") {
+                    let reason = format!("cannot be set for the workload {}", args.workload.name);
+                    return Err(LabError::bad_option("--ops", &ops.to_string(), reason));
+                }
+                options.set("operations", &ops.to_string());
+            }
+            Source::Generator(args.workload)
+        }
+    };
+    let settings =
+        Settings { record: args.record, ram_bytes: args.ram, durability: args.durability, options };
+    Ok(Comparison {
+        part: args.chip.clone(),
+        source,
+        indexes: if args.index.is_empty() { INDEXES.iter().collect() } else { args.index.clone() },
+        settings,
+        seeds: (0..args.seeds).map(|i| args.seed.wrapping_add(i)).collect(),
+        run: RunOptions { sync_every: args.sync_every, ..RunOptions::default() },
+        threads: args.threads.map_or_else(parallel::cores, usize::from),
+        command: command(),
+    })
+}
+
+/// The command line as a shell would take it again.
+fn command() -> String {
+    let words = std::env::args().skip(1).map(|word| quoted(&word));
+    std::iter::once("nandex".to_string()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+@%".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_string(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+/// Files first: they are complete even when nobody reads the table.
+fn write(args: &Compare, results: &Results) -> Result<()> {
+    if let Some(path) = &args.report {
+        let page = html::render(results).context("cannot make the report")?;
+        output::write_file(path, |out| out.write_all(page.as_bytes()))?;
+    }
+    if let Some(target) = &args.json {
+        target.write(|out| record::write_json(results, out))?;
+    }
+    if let Some(target) = &args.csv {
+        target.write(|out| record::write_csv(results, out))?;
+    }
+    if args.json != Some(Target::Stdout) && args.csv != Some(Target::Stdout) {
+        output::print(&table::render(results, output::width()))?;
+    }
+    Ok(())
+}
+
+/// Bad when a run stopped half-way, or none could be started. An index that cannot run on this chip or within this RAM
+/// is a result.
+fn status(results: &Results) -> Status {
+    let stopped = |run: &Run| run.error.is_some() && !run.phases.is_empty();
+    match results.runs.iter().any(stopped) || results.runs.iter().all(|run| run.error.is_some()) {
+        true => Status::Bad,
+        false => Status::Done,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_the_shell_when_they_must_be() {
+        assert_eq!(quoted("--set"), "--set");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}

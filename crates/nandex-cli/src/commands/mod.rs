@@ -1,0 +1,18 @@
+//! What each command does.
+
+mod check;
+mod compare;
+mod list;
+
+use crate::Status;
+use crate::args::{Args, Command};
+use anyhow::Result;
+
+/// Does what the command line says.
+pub(crate) fn run(args: Args) -> Result<Status> {
+    match args.command {
+        Command::Compare(compare) => compare::run(compare),
+        Command::Check(check) => check::run(&check),
+        Command::List(list) => list::run(&list),
+    }
+}

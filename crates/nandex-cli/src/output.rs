@@ -1,0 +1,84 @@
+//! Where results go: stdout, or files whose folder is looked for before anything is measured.
+
+use anyhow::{Context, Result, bail};
+use std::convert::Infallible;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Columns of a table that is not read in a terminal.
+const WIDTH_DEFAULT: usize = 120;
+
+/// A file, or stdout when it is called `-`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    Stdout,
+    File(PathBuf),
+}
+
+impl FromStr for Target {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Target, Infallible> {
+        Ok(if text == "-" { Target::Stdout } else { Target::File(PathBuf::from(text)) })
+    }
+}
+
+impl Target {
+    /// Refuses a file whose folder does not exist: better now than after an hour of measuring.
+    pub(crate) fn prepare(&self) -> Result<()> {
+        match self {
+            Target::Stdout => Ok(()),
+            Target::File(path) => prepare(path),
+        }
+    }
+
+    /// Writes to the target.
+    pub(crate) fn write(&self, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+        match self {
+            Target::Stdout => {
+                let mut out = BufWriter::new(io::stdout().lock());
+                content(&mut out)?;
+                Ok(out.flush()?)
+            }
+            Target::File(path) => write_file(path, content),
+        }
+    }
+}
+
+/// Refuses a file whose folder does not exist, or that is a folder itself.
+pub(crate) fn prepare(path: &Path) -> Result<()> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        bail!("cannot write {}: there is no folder {}", path.display(), folder.display());
+    }
+    if path.is_dir() {
+        bail!("cannot write {}: it is a folder", path.display());
+    }
+    Ok(())
+}
+
+/// Writes a file and names it when that fails.
+pub(crate) fn write_file(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    let write = || {
+        let mut out = BufWriter::new(File::create(path)?);
+        content(&mut out)?;
+        out.flush()
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Prints text to stdout.
+pub(crate) fn print(text: &str) -> Result<()> {
+    Target::Stdout.write(|out| out.write_all(text.as_bytes()))
+}
+
+/// Columns of the terminal, or what suits a file.
+pub(crate) fn width() -> usize {
+    let terminal = console::Term::stdout();
+    terminal
+        .size_checked()
+        .filter(|_| terminal.is_term())
+        .map_or(WIDTH_DEFAULT, |(_, columns)| columns.into())
+}

@@ -1,0 +1,120 @@
+//! Values as people type them. Every error says what is wrong; the flag is named by whoever called.
+
+use nandex::nand::Part;
+use nandex::ordered::{Durability, RecordFormat};
+use nandex_lab::registry::{self, IndexEntry};
+use nandex_lab::workload::{self, WorkloadEntry};
+use nandex_lab::{LabError, chip as chips, names};
+
+pub(crate) fn chip(text: &str) -> Result<Part, LabError> {
+    chips::find(text)
+}
+
+pub(crate) fn index(text: &str) -> Result<&'static IndexEntry, LabError> {
+    registry::index(text)
+}
+
+pub(crate) fn workload(text: &str) -> Result<&'static WorkloadEntry, LabError> {
+    workload::workload(text)
+}
+
+/// A number of bytes, with KiB, MiB or GiB after it or nothing.
+pub(crate) fn bytes(text: &str) -> Result<usize, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match &text[digits.len()..] {
+        "" | "B" => 1u64,
+        "KiB" | "K" | "k" => 1 << 10,
+        "MiB" | "M" => 1 << 20,
+        "GiB" | "G" => 1 << 30,
+        unit => return Err(format!("'{unit}' is no unit; give B, KiB, MiB or GiB")),
+    };
+    let bytes = count(digits.trim_end())?.checked_mul(factor);
+    bytes
+        .and_then(|b| usize::try_from(b).ok())
+        .ok_or_else(|| "that is more than this computer can address".into())
+}
+
+/// A whole number above 0; `_` may separate its digits.
+pub(crate) fn count(text: &str) -> Result<u64, String> {
+    let number = text.replace('_', "").parse::<u64>();
+    match number {
+        Ok(0) => Err("at least 1 is needed".to_string()),
+        Ok(number) => Ok(number),
+        Err(_) => Err(format!("'{text}' is no whole number")),
+    }
+}
+
+/// The sizes of key and value, such as `8/4`.
+pub(crate) fn record(text: &str) -> Result<RecordFormat, String> {
+    let halves = text.split_once('/').ok_or("give bytes of key and value, such as 8/4")?;
+    let size = |half: &str| half.parse::<u8>().map_err(|_| format!("'{half}' is not between 0 and 255"));
+    match (size(halves.0)?, size(halves.1)?) {
+        (0, _) => Err("a key has at least one byte".to_string()),
+        (key, value) => Ok(RecordFormat::new(key, value)),
+    }
+}
+
+/// A durability class; its words may be joined by `-`.
+pub(crate) fn durability(text: &str) -> Result<Durability, LabError> {
+    let classes = [Durability::EveryOperation, Durability::EverySync, Durability::None];
+    let given = text.replace([' ', '_'], "-");
+    let name = |class: &Durability| class.name().replace(' ', "-");
+    classes.into_iter().find(|class| name(class) == given).ok_or_else(|| {
+        let known = classes.map(|class| name(&class));
+        LabError::unknown("durability class", text, known.iter().map(String::as_str))
+    })
+}
+
+/// An option as `name=value`; whether anybody knows it is seen later.
+pub(crate) fn option(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_string(), value.to_string())),
+        _ => Err("give NAME=VALUE".to_string()),
+    }
+}
+
+/// Whether an option of this name is in the list.
+pub(crate) fn knows(options: &[names::OptionInfo], name: &str) -> bool {
+    options.iter().any(|option| option.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_take_binary_units() {
+        assert_eq!(bytes("64KiB"), Ok(65_536));
+        assert_eq!(bytes("1 MiB"), Ok(1 << 20));
+        assert_eq!(bytes("4096"), Ok(4096));
+        assert_eq!(bytes("1_000B"), Ok(1000));
+        assert_eq!(bytes("64KB").unwrap_err(), "'KB' is no unit; give B, KiB, MiB or GiB");
+        assert_eq!(bytes("KiB").unwrap_err(), "'' is no whole number");
+        assert_eq!(bytes("0").unwrap_err(), "at least 1 is needed");
+        assert!(bytes("99999999999GiB").unwrap_err().contains("more than"));
+        assert!(bytes("-1").is_err() && bytes("1.5MiB").is_err());
+    }
+
+    #[test]
+    fn records_are_key_and_value() {
+        assert_eq!(record("8/4"), Ok(RecordFormat::new(8, 4)));
+        assert_eq!(record("16/0"), Ok(RecordFormat::new(16, 0)));
+        assert_eq!(record("0/4").unwrap_err(), "a key has at least one byte");
+        assert_eq!(record("300/4").unwrap_err(), "'300' is not between 0 and 255");
+        assert!(record("8").is_err());
+    }
+
+    #[test]
+    fn a_class_is_found_by_its_name_and_suggested() {
+        assert_eq!(durability("every-sync").unwrap(), Durability::EverySync);
+        assert_eq!(durability("every operation").unwrap(), Durability::EveryOperation);
+        let error = durability("every-synk").unwrap_err().to_string();
+        assert_eq!(error, "there is no durability class 'every-synk'; did you mean 'every-sync'?");
+    }
+
+    #[test]
+    fn options_keep_what_follows_the_first_equals_sign() {
+        assert_eq!(option("a=b=c"), Ok(("a".to_string(), "b=c".to_string())));
+        assert!(option("=b").is_err() && option("a").is_err());
+    }
+}

@@ -1,0 +1,88 @@
+//! Progress on stderr when it is a terminal, and Ctrl-C, which lets the finished rows be written.
+
+use anyhow::{Context, Result};
+use console::Term;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use nandex_lab::compare::Watch;
+use nandex_lab::results::Run;
+use nandex_lab::runner::Control;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+const BAR: &str = "{msg:9} {wide_bar} {human_pos}/{human_len} operations  {per_sec}  {eta} left";
+const TICK: Duration = Duration::from_millis(100);
+
+/// A bar over the operations of all runs.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    control: Arc<Control>,
+}
+
+impl Progress {
+    /// A bar when stderr is a terminal, otherwise nothing.
+    pub(crate) fn new(control: Arc<Control>) -> Progress {
+        let bar = match Term::stderr().is_term() {
+            true => ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()),
+            false => ProgressBar::hidden(),
+        };
+        Progress { bar, control }
+    }
+
+    /// Does the work while the bar follows the control.
+    pub(crate) fn follow<T>(&self, work: impl FnOnce() -> T) -> T {
+        if self.bar.is_hidden() {
+            return work();
+        }
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    self.bar.set_position(self.control.done());
+                    thread::sleep(TICK);
+                }
+            });
+            let _end = SetWhenDropped(&over);
+            let result = work();
+            self.bar.finish_and_clear();
+            result
+        })
+    }
+}
+
+impl Watch for Progress {
+    fn start(&self, operations: u64) {
+        if let Ok(style) = ProgressStyle::with_template(BAR) {
+            self.bar.set_style(style);
+        }
+        self.bar.set_length(operations);
+        self.bar.set_message("running");
+    }
+
+    fn finished(&self, run: &Run) {
+        let how = run.error.as_deref().unwrap_or("done");
+        self.bar.println(format!("{} on {}, seed {}: {how}", run.index, run.storage, run.seed));
+    }
+}
+
+/// Ends the bar's thread even when the work panics.
+struct SetWhenDropped<'a>(&'a AtomicBool);
+
+impl Drop for SetWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Makes Ctrl-C stop the runs; what they did until then is kept. A second one ends the program.
+pub(crate) fn stop_on_interrupt(control: &Arc<Control>) -> Result<()> {
+    let control = Arc::clone(control);
+    let handler = move || {
+        if control.is_cancelled() {
+            std::process::exit(130);
+        }
+        control.cancel();
+    };
+    ctrlc::set_handler(handler).context("cannot listen for Ctrl-C")
+}

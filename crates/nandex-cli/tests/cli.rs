@@ -1,0 +1,258 @@
+//! The program as people run it: what it prints where, and how it exits.
+#![allow(clippy::unwrap_used)]
+
+use nandex::nand::Nand;
+use nandex::nand::sim::SimChip;
+use nandex::ordered::{RecordFormat, Settings};
+use nandex_lab::{chip, registry};
+use std::cell::RefCell;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::rc::Rc;
+
+/// A comparison that takes a moment only.
+const SMALL: [&str; 7] = ["compare", "--index", "mu,wandering", "--set", "records=2000", "--ops", "200"];
+
+fn nandex(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_nandex")).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+fn small(more: &[&str]) -> Output {
+    nandex(&[&SMALL, more].concat())
+}
+
+fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).unwrap()
+}
+
+/// A refusal: exit code 2, nothing on stdout, and these words on stderr.
+fn assert_refused(args: &[&str], words: &[&str]) {
+    let output = nandex(args);
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
+    assert_eq!(stdout(&output), "", "{args:?}");
+    for word in words {
+        assert!(stderr(&output).contains(word), "{args:?}: no '{word}' in: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn help_goes_to_stdout_and_tells_the_exit_codes() {
+    for args in [&["--help"][..], &["compare", "--help"], &["check", "--help"], &["list", "--help"]] {
+        let output = nandex(args);
+        assert!(output.status.success());
+        assert!(stdout(&output).contains("Exit codes: 0 done"), "{args:?}");
+        assert_eq!(stderr(&output), "");
+    }
+}
+
+#[test]
+fn unknown_names_suggest_the_nearest() {
+    assert_refused(&["compare", "--chip", "mlc64m"], &["--chip", "did you mean 'mlc-64m'?"]);
+    assert_refused(&["compare", "--index", "mu,wanderng"], &["--index", "did you mean 'wandering'?"]);
+    assert_refused(&["compare", "--workload", "yscb-a"], &["--workload", "did you mean 'ycsb-a'?"]);
+    assert_refused(
+        &["compare", "--durability", "every-synk"],
+        &["--durability", "did you mean 'every-sync'?"],
+    );
+    assert_refused(&["compare", "--set", "recrods=5"], &["--set", "did you mean 'records'?"]);
+    assert_refused(&["comprae"], &["compare"]);
+    assert_refused(&["compare", "--indx", "mu"], &["--index"]);
+    assert_refused(&["list", "chip"], &["chips"]);
+}
+
+#[test]
+fn bad_values_say_which_flag_and_why() {
+    assert_refused(&["compare", "--ram", "64KB"], &["--ram", "'KB' is no unit"]);
+    assert_refused(&["compare", "--ops", "many"], &["--ops", "no whole number"]);
+    assert_refused(&["compare", "--ops", "0"], &["--ops", "at least 1"]);
+    assert_refused(&["compare", "--seed", "-1"], &["--seed"]);
+    assert_refused(&["compare", "--threads", "0"], &["--threads"]);
+    assert_refused(&["compare", "--record", "4"], &["--record", "8/4"]);
+    assert_refused(&["compare", "--set", "records"], &["--set", "NAME=VALUE"]);
+    assert_refused(&["compare", "--set", "records=ten"], &["--set", "records", "no whole number"]);
+    assert_refused(&["compare", "--json", "-", "--csv", "-"], &["--csv", "--json"]);
+    assert_refused(&["compare", "--trace", "no/such.ops"], &["no/such.ops"]);
+    assert_refused(&["compare", "--trace", "x.ops", "--seed", "3"], &["--trace", "--seed"]);
+}
+
+#[test]
+fn results_that_cannot_be_written_are_refused_before_anything_is_measured() {
+    let output = small(&["--report", "/no/such/folder/report.html"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("there is no folder /no/such/folder"), "{}", stderr(&output));
+    assert_eq!(stdout(&output), "");
+}
+
+#[test]
+fn a_comparison_prints_settings_rows_and_a_conclusion() {
+    let output = small(&[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(stderr(&output), "", "no progress where there is no terminal");
+    let text = stdout(&output);
+    assert!(text.starts_with("chip mlc-64m: 128 blocks"), "{text}");
+    assert!(text.contains("\nmu ") && text.contains("\nwandering "), "{text}");
+    assert!(text.contains("mu took the least flash time"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+}
+
+#[test]
+fn json_and_csv_hold_the_same_facts() {
+    let folder = tempfile::tempdir().unwrap();
+    let csv_file = folder.path().join("rows.csv");
+    let output = small(&["--json", "-", "--csv", csv_file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["schema"], 1);
+    assert_eq!(json["workload"]["operations"], 2600);
+    assert!(json["command"].as_str().unwrap().starts_with("nandex compare --index mu,wandering"));
+    let runs = json["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2);
+    let mut csv = csv::Reader::from_path(csv_file).unwrap();
+    let heads = csv.headers().unwrap().clone();
+    let column = |name: &str| heads.iter().position(|h| h == name).unwrap();
+    let rows: Vec<csv::StringRecord> = csv.records().map(Result::unwrap).collect();
+    for run in runs {
+        for phase in run["phases"].as_array().unwrap() {
+            let total = rows.iter().find(|row| {
+                row[column("index")] == *run["index"].as_str().unwrap()
+                    && row[column("phase")] == *phase["name"].as_str().unwrap()
+                    && &row[column("kind")] == "total"
+            });
+            for name in ["page_reads", "page_programs", "block_erases", "flash_time_ns"] {
+                assert_eq!(total.unwrap()[column(name)], phase["total"][name].to_string());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_results_whatever_the_threads() {
+    let facts = |threads: &str| {
+        let output = small(&["--threads", threads, "--seeds", "2", "--json", "-"]);
+        let mut json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        json["command"] = serde_json::Value::Null;
+        for run in json["runs"].as_array_mut().unwrap() {
+            for phase in run["phases"].as_array_mut().unwrap() {
+                phase["cpu_ns"] = serde_json::Value::Null;
+            }
+        }
+        json
+    };
+    assert_eq!(facts("1"), facts("4"));
+}
+
+#[test]
+fn the_report_is_one_file_with_the_conclusion() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("report.html");
+    let output = small(&["--report", file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let page = fs::read_to_string(file).unwrap();
+    assert!(page.starts_with("<!doctype html>"));
+    assert!(page.contains("mu took the least flash time"));
+    assert!(page.contains("nandex compare --index mu,wandering"));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn an_index_that_does_not_fit_is_a_result_unless_none_does() {
+    let output = small(&["--ram", "50KiB"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+    let all = small(&["--ram", "1KiB"]);
+    assert_eq!(all.status.code(), Some(1));
+    assert!(stdout(&all).contains("bytes of RAM are too few"), "{}", stdout(&all));
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_failure() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_nandex"))
+        .args([&SMALL[..], &["--json", "-"]].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
+}
+
+#[test]
+fn lists_are_tables_or_json() {
+    for (what, name) in [("chips", "mlc-64m"), ("indexes", "mu"), ("workloads", "ycsb-a")] {
+        let table = nandex(&["list", what]);
+        assert!(table.status.success());
+        assert!(stdout(&table).lines().any(|l| l.starts_with(name)), "{}", stdout(&table));
+        let json = nandex(&["list", what, "--json"]);
+        let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+        assert!(json.as_array().unwrap().iter().any(|entry| entry["name"] == name), "{json}");
+    }
+}
+
+/// Saves a chip with a mu-Tree of 300 records of 8 + 4 bytes; what happens to the chip in between is up to the caller.
+fn save_image(path: &Path, damage: impl FnOnce(&mut SimChip)) {
+    let shared = Rc::new(RefCell::new(SimChip::new(&chip::find("mlc-64m").unwrap()).unwrap()));
+    let entry = registry::index("mu").unwrap();
+    let nand: Box<dyn Nand> = Box::new(Rc::clone(&shared));
+    let mut tree = (entry.format)(nand, &Settings::new(RecordFormat::new(8, 4))).unwrap();
+    for key in 0..300u64 {
+        tree.insert(&key.to_be_bytes(), &[7; 4]).unwrap();
+    }
+    tree.close().unwrap();
+    drop(tree);
+    damage(&mut shared.borrow_mut());
+    chip::save_image(path, &shared.borrow()).unwrap();
+}
+
+#[test]
+fn a_sound_image_is_told_apart_from_an_empty_and_a_broken_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("chip.img");
+    let check = |more: &[&str]| nandex(&[&["check", image.to_str().unwrap()], more].concat());
+    save_image(&image, |_| {});
+    let sound = check(&[]);
+    assert_eq!(sound.status.code(), Some(0), "{}{}", stdout(&sound), stderr(&sound));
+    assert!(stdout(&sound).contains("index mu, records of 8/4 bytes"), "{}", stdout(&sound));
+    assert!(stdout(&sound).contains("300 records") && stdout(&sound).contains("every invariant holds"));
+    assert_eq!(check(&["--record", "4/4"]).status.code(), Some(1));
+
+    let empty = SimChip::new(&chip::find("mlc-64m").unwrap()).unwrap();
+    chip::save_image(&image, &empty).unwrap();
+    let none = check(&[]);
+    assert_eq!(none.status.code(), Some(1));
+    assert!(stdout(&none).contains("no index"), "{}", stdout(&none));
+
+    let mut bytes = fs::read(&image).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x10;
+    fs::write(&image, bytes).unwrap();
+    let broken = check(&[]);
+    assert_eq!((broken.status.code(), stdout(&broken)), (Some(2), ""));
+    assert!(stderr(&broken).contains("chip.img"), "{}", stderr(&broken));
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_leaves_the_rows_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rows.json");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_nandex"))
+        .args(["compare", "--index", "wandering", "--workload", "uniform", "--set", "records=1000"])
+        .args(["--ops", "4000000"])
+        .args(["--json", file.to_str().unwrap()])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert!(child.try_wait().unwrap().is_none(), "it ended before it was interrupted");
+    let signal = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(signal.success());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let json: serde_json::Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+    assert!(json["runs"][0]["error"].as_str().unwrap().contains("cancelled"), "{json}");
+}

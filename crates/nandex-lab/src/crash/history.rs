@@ -1,0 +1,281 @@
+//! What a workload was meant to do to the contents: the state after any number of its operations, and which of these states
+//! a power cut may leave.
+//!
+//! Contents are an array of slots. For an index a slot is a key, for a store a logical page. A slot holds the fingerprint
+//! of a value, 0 where there is none (an absent key, a page of zeros).
+
+use super::ops::HostOp;
+use super::subject::Promise;
+use crate::model::fill_value;
+use nandex::rng::split_mix;
+
+/// The fingerprint of a value that is there.
+pub(super) fn fingerprint(bytes: &[u8]) -> u64 {
+    let mut hash = bytes.len() as u64;
+    for chunk in bytes.chunks(8) {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        hash = split_mix(hash ^ u64::from_le_bytes(word));
+    }
+    hash.max(1)
+}
+
+/// One slot changed.
+#[derive(Clone, Copy, Debug)]
+struct Effect {
+    slot: u32,
+    old: u64,
+    new: u64,
+    /// The slot is a page that was trimmed: until the next sync its old contents may come back.
+    trimmed: bool,
+}
+
+/// A workload as it was acknowledged.
+#[derive(Debug)]
+pub(super) struct History {
+    base: Vec<u64>,
+    effects: Vec<Effect>,
+    /// Where the effects of each operation end.
+    ends: Vec<usize>,
+    /// For each number of acknowledged operations, how many of them are followed by a sync.
+    synced: Vec<usize>,
+    last: Vec<u64>,
+}
+
+/// The states around which a cut happened.
+#[derive(Clone, Debug)]
+pub(super) struct Moment {
+    pub(super) acknowledged: usize,
+    state: Vec<u64>,
+}
+
+/// Which state came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Survivor {
+    /// The one after the last acknowledged operation.
+    Exact,
+    /// The one after the operation in flight.
+    InFlight,
+    /// An earlier one, not before the last sync.
+    Prefix,
+}
+
+impl History {
+    /// A history that begins with these contents.
+    pub(super) fn new(base: Vec<u64>) -> History {
+        History { last: base.clone(), base, effects: Vec::new(), ends: Vec::new(), synced: vec![0] }
+    }
+
+    /// Operations so far.
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The contents now.
+    pub(super) fn contents(&self) -> &[u64] {
+        &self.last
+    }
+
+    /// Notes an acknowledged operation; `values` is the length of a value.
+    pub(super) fn note(&mut self, op: &HostOp, version: u32, value_bytes: usize, trims: bool) {
+        let value = |slot: u32| {
+            let mut value = vec![0; value_bytes];
+            fill_value(slot, version, &mut value);
+            fingerprint(&value)
+        };
+        match op {
+            HostOp::Put(slot) => self.change(*slot, value(*slot), false),
+            HostOp::Group(slots) => slots.iter().for_each(|slot| self.change(*slot, value(*slot), false)),
+            HostOp::Remove(slot) => self.change(*slot, 0, trims),
+            HostOp::Sync | HostOp::Remount { .. } => {}
+        }
+        self.note_nothing(matches!(op, HostOp::Sync | HostOp::Remount { .. }));
+    }
+
+    /// Notes an operation that changed nothing: a sync, or one that was refused.
+    pub(super) fn note_nothing(&mut self, sync: bool) {
+        self.ends.push(self.effects.len());
+        let floor = if sync { self.ends.len() } else { self.synced[self.ends.len() - 1] };
+        self.synced.push(floor);
+    }
+
+    fn change(&mut self, slot: u32, new: u64, trimmed: bool) {
+        let place = &mut self.last[slot as usize];
+        self.effects.push(Effect { slot, old: *place, new, trimmed });
+        *place = new;
+    }
+
+    /// The moment before the first operation.
+    pub(super) fn start(&self) -> Moment {
+        Moment { acknowledged: 0, state: self.base.clone() }
+    }
+
+    /// Moves on to a later moment.
+    pub(super) fn advance(&self, moment: &mut Moment, acknowledged: usize) {
+        for op in moment.acknowledged..acknowledged {
+            self.redo(op, &mut moment.state);
+        }
+        moment.acknowledged = acknowledged;
+    }
+
+    fn effects_of(&self, op: usize) -> &[Effect] {
+        let start = if op == 0 { 0 } else { self.ends[op - 1] };
+        &self.effects[start..self.ends[op]]
+    }
+
+    fn redo(&self, op: usize, state: &mut [u64]) {
+        self.effects_of(op).iter().for_each(|effect| state[effect.slot as usize] = effect.new);
+    }
+
+    fn undo(&self, op: usize, state: &mut [u64]) {
+        self.effects_of(op).iter().rev().for_each(|effect| state[effect.slot as usize] = effect.old);
+    }
+
+    /// Which of the states that the promise allows at this moment was found; else the first slot that is wrong in
+    /// the state after the last acknowledged operation.
+    pub(super) fn survivor(
+        &self,
+        moment: &Moment,
+        found: &[u64],
+        promise: Promise,
+    ) -> Result<Survivor, Wrong> {
+        let (acknowledged, floor) = (moment.acknowledged, self.synced[moment.acknowledged]);
+        if promise == Promise::EachSlot {
+            return self.each_slot(moment, found);
+        }
+        if self.matches(&moment.state, found, floor..acknowledged) {
+            return Ok(Survivor::Exact);
+        }
+        let mut state = moment.state.clone();
+        if acknowledged < self.len() {
+            self.redo(acknowledged, &mut state);
+            if self.matches(&state, found, floor..acknowledged + 1) {
+                return Ok(Survivor::InFlight);
+            }
+            state.copy_from_slice(&moment.state);
+        }
+        if promise == Promise::Prefix {
+            for op in (floor..acknowledged).rev() {
+                self.undo(op, &mut state);
+                if self.matches(&state, found, floor..op) {
+                    return Ok(Survivor::Prefix);
+                }
+            }
+        }
+        Err(Wrong::between(&moment.state, found))
+    }
+
+    /// Whether these contents are the state, but for pages trimmed by `since`, which may hold what they held before.
+    fn matches(&self, state: &[u64], found: &[u64], since: std::ops::Range<usize>) -> bool {
+        let mut wrong = (0..state.len()).filter(|&slot| state[slot] != found[slot]).peekable();
+        if wrong.peek().is_none() {
+            return true;
+        }
+        wrong.all(|slot| state[slot] == 0 && self.came_back(slot as u32, found[slot], since.clone()))
+    }
+
+    /// Whether the last changes of this slot are trims of what was found in it.
+    fn came_back(&self, slot: u32, found: u64, since: std::ops::Range<usize>) -> bool {
+        let changes = since.rev().flat_map(|op| self.effects_of(op).iter().rev());
+        let mut of_slot = changes.filter(|effect| effect.slot == slot).take_while(|effect| effect.trimmed);
+        of_slot.any(|effect| effect.old == found)
+    }
+
+    /// Every slot holds what it held at the last sync or at some time since.
+    fn each_slot(&self, moment: &Moment, found: &[u64]) -> Result<Survivor, Wrong> {
+        let until = (moment.acknowledged + 1).min(self.len());
+        let since: Vec<Effect> =
+            (self.synced[moment.acknowledged]..until).flat_map(|op| self.effects_of(op)).copied().collect();
+        let allowed = |slot: usize| {
+            moment.state[slot] == found[slot]
+                || since
+                    .iter()
+                    .any(|e| e.slot as usize == slot && (e.old == found[slot] || e.new == found[slot]))
+        };
+        match (0..found.len()).find(|&slot| !allowed(slot)) {
+            Some(slot) => Err(Wrong { slot, expected: moment.state[slot], found: found[slot] }),
+            None if moment.state == found => Ok(Survivor::Exact),
+            None => Ok(Survivor::Prefix),
+        }
+    }
+}
+
+/// A slot that does not hold what it should.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wrong {
+    slot: usize,
+    expected: u64,
+    found: u64,
+}
+
+impl Wrong {
+    /// The first difference.
+    pub(super) fn between(expected: &[u64], found: &[u64]) -> Wrong {
+        let slot = (0..expected.len()).find(|&slot| expected[slot] != found[slot]).unwrap_or(0);
+        Wrong { slot, expected: expected[slot], found: found[slot] }
+    }
+}
+
+impl std::fmt::Display for Wrong {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let what = match (self.expected, self.found) {
+            (0, _) => "is there and should not be",
+            (_, 0) => "is gone",
+            _ => "has another value",
+        };
+        write!(f, "no allowed state: compared with the last acknowledged one, number {} {what}", self.slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn history(ops: &[HostOp], trims: bool) -> History {
+        let mut history = History::new(vec![0; 4]);
+        for (i, op) in ops.iter().enumerate() {
+            history.note(op, i as u32, 8, trims);
+        }
+        history
+    }
+
+    fn moment(history: &History, acknowledged: usize) -> Moment {
+        let mut moment = history.start();
+        history.advance(&mut moment, acknowledged);
+        moment
+    }
+
+    #[test]
+    fn a_cut_leaves_what_was_acknowledged_or_one_more() {
+        let h = history(&[HostOp::Put(0), HostOp::Put(1), HostOp::Put(2)], false);
+        let (now, at) = (moment(&h, 1), |n| moment(&h, n).state);
+        assert_eq!(h.survivor(&now, &at(1), Promise::LastState), Ok(Survivor::Exact));
+        assert_eq!(h.survivor(&now, &at(2), Promise::LastState), Ok(Survivor::InFlight));
+        assert!(h.survivor(&now, &at(0), Promise::LastState).is_err());
+        assert!(h.survivor(&now, &at(3), Promise::LastState).is_err());
+    }
+
+    #[test]
+    fn a_prefix_does_not_end_before_the_last_sync() {
+        let h = history(&[HostOp::Put(0), HostOp::Sync, HostOp::Put(1), HostOp::Put(2)], false);
+        let (now, at) = (moment(&h, 4), |n| moment(&h, n).state);
+        assert_eq!(h.survivor(&now, &at(2), Promise::Prefix), Ok(Survivor::Prefix));
+        assert!(h.survivor(&now, &at(0), Promise::Prefix).is_err());
+        let mut mixed = at(4);
+        mixed[1] = 0;
+        assert!(h.survivor(&now, &mixed, Promise::Prefix).is_err());
+        assert_eq!(h.survivor(&now, &mixed, Promise::EachSlot), Ok(Survivor::Prefix));
+        mixed[0] = 0;
+        assert!(h.survivor(&now, &mixed, Promise::EachSlot).is_err());
+    }
+
+    #[test]
+    fn a_trimmed_page_may_come_back_until_the_next_sync() {
+        let h = history(&[HostOp::Put(0), HostOp::Remove(0), HostOp::Sync, HostOp::Put(1)], true);
+        let written = moment(&h, 1).state;
+        assert_eq!(h.survivor(&moment(&h, 2), &written, Promise::LastState), Ok(Survivor::Exact));
+        assert!(h.survivor(&moment(&h, 3), &written, Promise::LastState).is_err());
+        let keys = history(&[HostOp::Put(0), HostOp::Remove(0), HostOp::Sync], false);
+        assert!(keys.survivor(&moment(&keys, 2), &written, Promise::LastState).is_err());
+    }
+}

@@ -1,0 +1,372 @@
+//! The power is cut at every physical operation of a workload, and what comes back is compared with what was promised.
+//!
+//! 1. The workload runs once on a small chip that records every program, erase and bad-block mark, labelled with the number of
+//!    operations acknowledged before it ([`Rehearsal::record`]).
+//! 2. A second chip walks along the recording. Before each physical operation it is cloned; the clone sees the operation not
+//!    at all, or torn in every way the chip can tear it. (A cut after an operation is one before the next.)
+//! 3. The clone is mounted, its invariants are checked, and its whole contents compared: a class that keeps every operation must come
+//!    back with the acknowledged ones, or these and the one in flight; one that keeps every sync with some prefix of
+//!    the history that is no shorter than the last sync; one that promises nothing must refuse or be right.
+//! 4. Some of the recovered chips go on working for a few dozen operations, and of these some are cut a second time, during the
+//!    recovery or after it.
+//!
+//! The work is divided over threads by stretches of the recording; the report is the same whatever their number.
+
+mod history;
+mod ops;
+mod point;
+mod report;
+mod subject;
+mod trial;
+
+pub use point::{Cut, CutPoint};
+pub use report::{CrashFailure, CrashReport, Tally};
+
+use crate::error::LabError;
+use crate::parallel;
+use crate::registry::{IndexEntry, StoreEntry};
+use crate::runner::Control;
+use history::{History, Moment};
+use nandex::nand::sim::{Faults, PhysicalOp, Recorded, Recording, SimChip};
+use nandex::nand::{Part, catalogue};
+use nandex::ordered::{Durability, Settings};
+use nandex::rng::Rng;
+use nandex::{Cause, Geometry};
+use ops::{HostOp, Mix, Source};
+use point::WAYS;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Instant;
+use subject::{Promise, SharedChip, Subject};
+use trial::{Context, Outcome, Walk};
+
+/// What is tested.
+#[derive(Clone, Copy, Debug)]
+pub enum Target {
+    /// An index of the registry.
+    Index(&'static IndexEntry),
+    /// A store of the registry.
+    Store(&'static StoreEntry),
+}
+
+impl Target {
+    /// Its name in the registry.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Target::Index(entry) => entry.name,
+            Target::Store(entry) => entry.name,
+        }
+    }
+
+    fn kind(&self) -> &'static str {
+        match self {
+            Target::Index(_) => "index",
+            Target::Store(_) => "store",
+        }
+    }
+}
+
+/// Where the power is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cuts {
+    /// Before and inside every physical operation, torn in every way.
+    All,
+    /// At so many places, evenly spread.
+    Sample(u64),
+    /// At one place: a replay.
+    At(CutPoint),
+}
+
+/// Failures of the chip while the workload runs; they are repeated along the recording.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChipFailures {
+    /// Programs that fail, in a million.
+    pub program_failures_ppm: u32,
+    /// Erases that fail, in a million.
+    pub erase_failures_ppm: u32,
+    /// Blocks that are bad from the factory, in a million.
+    pub bad_blocks_ppm: u32,
+}
+
+/// A crash test to do.
+#[derive(Clone, Debug)]
+pub struct CrashPlan {
+    /// What is tested.
+    pub target: Target,
+    /// The chip; small ones show more in less time.
+    pub part: Part,
+    /// Record sizes, RAM, durability, options.
+    pub settings: Settings,
+    /// Operations of the workload.
+    pub operations: u64,
+    /// Fixes everything random.
+    pub seed: u64,
+    /// Where the power is cut.
+    pub cuts: Cuts,
+    /// Different keys, or pages of a store at most.
+    pub slots: u32,
+    /// Failures of the chip besides the cuts.
+    pub failures: ChipFailures,
+}
+
+/// The name of the chip that crash tests use unless told otherwise.
+pub const SMALL_CHIP: &str = "crash-small";
+
+/// A chip so small that garbage is collected and checkpoints are written many times in a short run.
+pub fn small_chip() -> Part {
+    let mut part = catalogue::mlc_64m();
+    part.name = SMALL_CHIP.into();
+    part.geometry = Geometry::new(512, 64, 16, 32);
+    part
+}
+
+impl CrashPlan {
+    /// All cuts of 2,000 operations on the small chip.
+    pub fn new(target: Target, settings: Settings) -> CrashPlan {
+        CrashPlan {
+            target,
+            part: small_chip(),
+            settings,
+            operations: 2000,
+            seed: 1,
+            cuts: Cuts::All,
+            slots: 1200,
+            failures: ChipFailures::default(),
+        }
+    }
+
+    /// The command that repeats one cut of this test.
+    pub fn replay_command(&self, at: &str) -> String {
+        let settings = &self.settings;
+        let mut command = format!(
+            "nandex crash --{} {} --ops {} --seed {} --at {at}",
+            self.target.kind(),
+            self.target.name(),
+            self.operations,
+            self.seed
+        );
+        let mut add = |flag: &str, value: &dyn std::fmt::Display| {
+            command.push_str(&format!(" --{flag} {value}"));
+        };
+        if self.part.name != SMALL_CHIP {
+            add("chip", &self.part.name);
+        }
+        add("keys", &self.slots);
+        add("record", &format_args!("{}/{}", settings.record.key_bytes, settings.record.value_bytes));
+        if let Some(ram) = settings.ram_bytes {
+            add("ram", &ram);
+        }
+        if settings.durability != Durability::EveryOperation {
+            add("durability", &settings.durability.name().replace(' ', "-"));
+        }
+        let failures = self.failures;
+        if failures != ChipFailures::default() {
+            let (program, erase) = (failures.program_failures_ppm, failures.erase_failures_ppm);
+            add("faults", &format_args!("{program},{erase},{}", failures.bad_blocks_ppm));
+        }
+        settings.options.iter().for_each(|(name, value)| add("set", &format_args!("{name}={value}")));
+        command
+    }
+}
+
+/// The workload after it ran once, ready to be cut.
+pub struct Rehearsal {
+    plan: CrashPlan,
+    start: SimChip,
+    recording: Recording,
+    history: History,
+    stopped: Option<String>,
+    refused: u64,
+    mix: Mix,
+    promise: Promise,
+    durability: Durability,
+}
+
+/// Part of the records that are there before the workload begins, in percent of the keys.
+const LOADED_PERCENT: u64 = 60;
+
+/// Physical operations that a thread takes at a time.
+const STRETCH: usize = 48;
+
+impl Rehearsal {
+    /// Runs the workload and records it. What the index refuses outright is an error here; what fails later stands
+    /// in the report.
+    pub fn record(plan: CrashPlan) -> Result<Rehearsal, LabError> {
+        let chip = SimChip::new(&plan.part).map_err(|error| LabError::Chip {
+            file: plan.part.name.to_string(),
+            reason: error.to_string(),
+        })?;
+        let chip = chip.with_factory_bad_blocks(plan.failures.bad_blocks_ppm, plan.seed);
+        let chip: SharedChip = Rc::new(RefCell::new(chip));
+        let mut subject = Subject::format(&plan, &chip)?;
+        let mix = subject.mix(&plan);
+        let (promise, durability) = (subject.promise(), subject.durability());
+        let history = subject.load(mix, LOADED_PERCENT).map_err(|why| {
+            LabError::bad_option("keys", &plan.slots.to_string(), format!("with this chip: {why}"))
+        })?;
+        let start = chip.borrow().clone();
+        chip.borrow_mut().start_recording();
+        chip.borrow_mut().set_faults(Faults {
+            seed: plan.seed,
+            program_failures_ppm: plan.failures.program_failures_ppm,
+            erase_failures_ppm: plan.failures.erase_failures_ppm,
+            ..Faults::default()
+        });
+        let recording = Recording::default();
+        let (stopped, refused) = (None, 0);
+        let mut rehearsal =
+            Rehearsal { plan, start, recording, history, stopped, refused, mix, promise, durability };
+        rehearsal.stopped = rehearsal.run_workload(subject, &chip).err();
+        rehearsal.recording = chip.borrow_mut().take_recording();
+        Ok(rehearsal)
+    }
+
+    fn run_workload(&mut self, mut subject: Subject, chip: &SharedChip) -> Result<(), String> {
+        let mut source = Source::new(self.plan.seed, self.mix);
+        for number in 0..self.plan.operations {
+            chip.borrow_mut().mark(number);
+            let op = source.next(self.history.contents());
+            let version = number as u32 + 1;
+            let at = |why: String| format!("operation {number}, without any cut: {why}");
+            if subject.apply(&op, version, self.history.contents()).map_err(at)? {
+                let trims = matches!(subject, Subject::Store(_));
+                self.history.note(&op, version, subject.value_bytes(), trims);
+            } else {
+                self.refused += 1;
+                self.history.note_nothing(false);
+            }
+            if matches!(op, HostOp::Remount { .. }) {
+                chip.borrow_mut().mark(number + 1);
+                drop(subject);
+                subject = Subject::mount(&self.plan, chip).map_err(|error| at(format!("mount: {error}")))?;
+            }
+        }
+        chip.borrow_mut().mark(self.plan.operations);
+        let found = subject.contents(self.mix.slots as usize)?;
+        if found != self.history.contents() {
+            return Err(format!(
+                "at the end, without any cut: {}",
+                history::Wrong::between(self.history.contents(), &found)
+            ));
+        }
+        Ok(())
+    }
+
+    /// Physical operations recorded.
+    pub fn physical_operations(&self) -> u64 {
+        self.recording.operations.len() as u64
+    }
+
+    /// Cuts to be tried, second ones not counted.
+    pub fn cuts(&self) -> u64 {
+        self.cut_numbers().len() as u64
+    }
+
+    fn cut_numbers(&self) -> Vec<u64> {
+        // The last one lies after everything.
+        let all = self.physical_operations() * WAYS + 1;
+        match self.plan.cuts {
+            Cuts::All => (0..all).collect(),
+            Cuts::Sample(wanted) if wanted >= all => (0..all).collect(),
+            Cuts::Sample(wanted) => {
+                let mut rng = Rng::new(self.plan.seed);
+                let start = |part: u64| (u128::from(all) * u128::from(part) / u128::from(wanted)) as u64;
+                (0..wanted).map(|part| start(part) + rng.below(start(part + 1) - start(part))).collect()
+            }
+            Cuts::At(point) => vec![point.first.number().min(all - 1)],
+        }
+    }
+
+    /// Tries the cuts on so many threads.
+    pub fn run(&self, threads: usize, control: &Control) -> CrashReport {
+        let began = Instant::now();
+        let numbers = self.cut_numbers();
+        let operations = &self.recording.operations;
+        let context = Context {
+            plan: &self.plan,
+            mix: self.mix,
+            promise: self.promise,
+            durability: self.durability,
+            may_be_full: self.refused > 0,
+        };
+        let tick = || {
+            control.add_done(1);
+            !control.is_cancelled()
+        };
+        let stretches = self.stretches(&numbers);
+        let outcomes = parallel::map(&stretches, threads, |stretch| {
+            let (chip, moment) = (stretch.chip.clone(), stretch.moment.clone());
+            let (history, recording) = (&self.history, &operations[..]);
+            let mut walk = Walk { history, recording, chip, moment, at: stretch.at };
+            match self.plan.cuts {
+                _ if control.is_cancelled() => Outcome::default(),
+                Cuts::At(point) => context.try_point(&mut walk, point),
+                _ => context.try_cuts(&mut walk, stretch.numbers, &tick),
+            }
+        });
+        let mut report = self.report();
+        for outcome in outcomes {
+            report.tally.add(&outcome.tally);
+            report.first_failure = report.first_failure.or(outcome.first_failure);
+        }
+        if let Some(failure) = &mut report.first_failure {
+            failure.replay = self.plan.replay_command(&failure.at);
+        }
+        report.cancelled = control.is_cancelled();
+        report.elapsed_ms = began.elapsed().as_millis() as u64;
+        report
+    }
+
+    /// The cuts in groups, each with the chip just before the first.
+    fn stretches<'a>(&self, numbers: &'a [u64]) -> Vec<Stretch<'a>> {
+        let recording = &self.recording.operations[..];
+        let (chip, moment) = (self.start.clone(), self.history.start());
+        let mut walk = Walk { history: &self.history, recording, chip, moment, at: 0 };
+        let groups = numbers.chunks(STRETCH * WAYS as usize);
+        let stretch = |numbers: &'a [u64]| {
+            walk.advance(Cut::numbered(numbers[0]).operation as usize);
+            Stretch { numbers, chip: walk.chip.clone(), moment: walk.moment.clone(), at: walk.at }
+        };
+        groups.map(stretch).collect()
+    }
+
+    fn report(&self) -> CrashReport {
+        let (plan, settings) = (&self.plan, &self.plan.settings);
+        let count = |is: &dyn Fn(&Recorded) -> bool| {
+            self.recording.operations.iter().filter(|op| is(op)).count() as u64
+        };
+        let caused = |cause: Cause| count(&|recorded| recorded.cause == Some(cause));
+        let options = settings.options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        CrashReport {
+            kind: plan.target.kind(),
+            name: plan.target.name().to_string(),
+            chip: plan.part.name.to_string(),
+            key_bytes: settings.record.key_bytes,
+            value_bytes: settings.record.value_bytes,
+            ram_bytes: settings.ram_bytes.map(|bytes| bytes as u64),
+            options: options.collect(),
+            durability: self.durability.name(),
+            seed: plan.seed,
+            operations: self.history.len() as u64,
+            operations_refused: self.refused,
+            physical_operations: self.physical_operations(),
+            physical_failures: count(&|op| op.torn.is_some() && !matches!(op.op, PhysicalOp::MarkBad { .. })),
+            collection_operations: caused(Cause::GarbageCollection),
+            checkpoint_operations: caused(Cause::Checkpoint),
+            stopped: self.stopped.clone(),
+            ..CrashReport::default()
+        }
+    }
+}
+
+struct Stretch<'a> {
+    numbers: &'a [u64],
+    chip: SimChip,
+    moment: Moment,
+    at: usize,
+}
+
+/// Does a whole crash test on every core.
+pub fn run(plan: CrashPlan, control: &Control) -> Result<CrashReport, LabError> {
+    Ok(Rehearsal::record(plan)?.run(parallel::cores(), control))
+}

@@ -1,0 +1,122 @@
+//! The workload of a crash test: inserts, updates and removals all over the keys and in runs, syncs and remounts at times.
+
+use nandex::rng::Rng;
+
+/// An operation of the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum HostOp {
+    /// An insert or update of a key, a write of a page.
+    Put(u32),
+    /// A removal of a key, a trim of a page.
+    Remove(u32),
+    /// Several pages at once, all or none.
+    Group(Vec<u32>),
+    Sync,
+    /// An orderly end and a new mount: after a close, or after a sync alone.
+    Remount {
+        close: bool,
+    },
+}
+
+/// What suits the subject under test.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mix {
+    pub(super) slots: u32,
+    /// Most slots of a group; 1 for no groups.
+    pub(super) group_max: usize,
+    /// Whether only a close allows another mount.
+    pub(super) always_close: bool,
+}
+
+/// Draws operations.
+#[derive(Debug)]
+pub(super) struct Source {
+    rng: Rng,
+    mix: Mix,
+    run: Option<Run>,
+}
+
+/// Neighbouring slots, one after the other.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    next: u32,
+    left: u64,
+    removes: bool,
+}
+
+impl Source {
+    pub(super) fn new(seed: u64, mix: Mix) -> Source {
+        Source { rng: Rng::new(seed), mix, run: None }
+    }
+
+    /// The next operation on these contents.
+    pub(super) fn next(&mut self, contents: &[u64]) -> HostOp {
+        if let Some(op) = self.continue_run() {
+            return op;
+        }
+        let slot = self.rng.below(u64::from(self.mix.slots)) as u32;
+        match self.rng.below(1000) {
+            0..25 => HostOp::Sync,
+            25..30 => HostOp::Remount { close: self.mix.always_close || self.rng.chance(1, 2) },
+            30..45 => {
+                let left = 4 + self.rng.below(40);
+                self.run = Some(Run { next: slot + 1, left, removes: self.rng.chance(2, 5) });
+                HostOp::Put(slot)
+            }
+            45..120 if self.mix.group_max > 1 => HostOp::Group(self.group()),
+            45..600 => HostOp::Put(slot),
+            _ => HostOp::Remove(present(contents, slot)),
+        }
+    }
+
+    fn continue_run(&mut self) -> Option<HostOp> {
+        let run = self.run.as_mut()?;
+        if run.left == 0 || run.next >= self.mix.slots {
+            self.run = None;
+            return None;
+        }
+        run.next += 1;
+        run.left -= 1;
+        let slot = run.next - 1;
+        Some(if run.removes { HostOp::Remove(slot) } else { HostOp::Put(slot) })
+    }
+
+    fn group(&mut self) -> Vec<u32> {
+        let wanted = 2 + self.rng.below(self.mix.group_max.min(8) as u64 - 1);
+        let mut slots: Vec<u32> = Vec::new();
+        while slots.len() < wanted as usize {
+            let slot = self.rng.below(u64::from(self.mix.slots)) as u32;
+            if !slots.contains(&slot) {
+                slots.push(slot);
+            }
+        }
+        slots
+    }
+}
+
+/// The first slot from here on that holds something, if one of the next few does.
+fn present(contents: &[u64], slot: u32) -> u32 {
+    let near = (slot as usize..contents.len()).take(6).find(|&near| contents[near] != 0);
+    near.map_or(slot, |near| near as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_operation_is_drawn() {
+        let mix = Mix { slots: 100, group_max: 4, always_close: false };
+        let mut source = Source::new(1, mix);
+        let ops: Vec<HostOp> = (0..3000).map(|_| source.next(&[1; 100])).collect();
+        let count = |is: fn(&HostOp) -> bool| ops.iter().filter(|op| is(op)).count();
+        assert!(count(|op| matches!(op, HostOp::Put(_))) > 1000);
+        assert!(count(|op| matches!(op, HostOp::Remove(_))) > 600);
+        assert!(count(|op| matches!(op, HostOp::Group(slots) if slots.len() > 1)) > 50);
+        assert!(count(|op| *op == HostOp::Sync) > 20);
+        assert!(count(|op| *op == HostOp::Remount { close: true }) > 0);
+        assert!(ops.windows(3).any(
+            |w| matches!(w, [HostOp::Put(a), HostOp::Put(b), HostOp::Put(c)] if a + 1 == *b && b + 1 == *c)
+        ));
+    }
+}

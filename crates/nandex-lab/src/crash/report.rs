@@ -1,0 +1,184 @@
+//! What a crash test found, with stable names.
+
+use super::history::Survivor;
+use super::point::CutPoint;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The outcome of a crash test.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CrashReport {
+    /// "index" or "store".
+    pub kind: &'static str,
+    /// Its name.
+    pub name: String,
+    /// The chip.
+    pub chip: String,
+    /// Bytes of a key.
+    pub key_bytes: u8,
+    /// Bytes of a value.
+    pub value_bytes: u8,
+    /// RAM given, where it was limited.
+    pub ram_bytes: Option<u64>,
+    /// Options set.
+    pub options: BTreeMap<String, String>,
+    /// The durability class it declared, which decides what may be lost.
+    pub durability: &'static str,
+    /// Fixes the workload and all that is random in the cuts.
+    pub seed: u64,
+    /// Operations of the workload.
+    pub operations: u64,
+    /// Operations refused because the chip was full.
+    pub operations_refused: u64,
+    /// Physical operations of the workload: programs, erases and bad-block marks.
+    pub physical_operations: u64,
+    /// Those that failed, as far as failures were asked for.
+    pub physical_failures: u64,
+    /// Programs and erases for garbage collection.
+    pub collection_operations: u64,
+    /// Programs and erases for checkpoints.
+    pub checkpoint_operations: u64,
+    /// Why the workload ended early, if it did: an error or a wrong answer without any cut.
+    pub stopped: Option<String>,
+    /// Whether the test was cancelled.
+    pub cancelled: bool,
+    /// What the cuts led to.
+    #[serde(flatten)]
+    pub tally: Tally,
+    /// The first failure in the order of the physical operations.
+    pub first_failure: Option<CrashFailure>,
+    /// Wall time.
+    pub elapsed_ms: u64,
+}
+
+impl CrashReport {
+    /// Whether nothing was lost and nothing broke.
+    pub fn is_clean(&self) -> bool {
+        self.stopped.is_none() && self.tally.failures() == 0
+    }
+
+    /// The same without the wall time, which differs from run to run.
+    #[must_use]
+    pub fn without_elapsed(&self) -> CrashReport {
+        CrashReport { elapsed_ms: 0, ..self.clone() }
+    }
+}
+
+/// Counts over all cuts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    /// Cuts tried, second ones included.
+    pub cuts_tried: u64,
+    /// Second cuts among them.
+    pub second_cuts_tried: u64,
+    /// Came back as after the last acknowledged operation.
+    pub recovered_exact: u64,
+    /// Came back with the operation in flight done.
+    pub recovered_in_flight: u64,
+    /// Came back with an earlier state since the last sync.
+    pub recovered_prefix: u64,
+    /// Refused to mount, as what promises nothing may.
+    pub refused: u64,
+    /// Recovered chips on which the work went on, with more operations and another mount.
+    pub continued: u64,
+    /// Came back with contents that no promise allows.
+    pub lost: u64,
+    /// Could not be mounted or read.
+    pub unmountable: u64,
+    /// Came back with a broken invariant.
+    pub unsound: u64,
+    /// Gave a wrong answer or an error when the work went on.
+    pub went_wrong: u64,
+    /// Panicked.
+    pub panicked: u64,
+}
+
+impl Tally {
+    /// Cuts with a bad end.
+    pub fn failures(&self) -> u64 {
+        self.lost + self.unmountable + self.unsound + self.went_wrong + self.panicked
+    }
+
+    pub(super) fn add(&mut self, other: &Tally) {
+        self.cuts_tried += other.cuts_tried;
+        self.second_cuts_tried += other.second_cuts_tried;
+        self.recovered_exact += other.recovered_exact;
+        self.recovered_in_flight += other.recovered_in_flight;
+        self.recovered_prefix += other.recovered_prefix;
+        self.refused += other.refused;
+        self.continued += other.continued;
+        self.lost += other.lost;
+        self.unmountable += other.unmountable;
+        self.unsound += other.unsound;
+        self.went_wrong += other.went_wrong;
+        self.panicked += other.panicked;
+    }
+
+    pub(super) fn survived(&mut self, survivor: Survivor) {
+        match survivor {
+            Survivor::Exact => self.recovered_exact += 1,
+            Survivor::InFlight => self.recovered_in_flight += 1,
+            Survivor::Prefix => self.recovered_prefix += 1,
+        }
+    }
+
+    pub(super) fn failed(&mut self, failure: &Failure) {
+        match failure {
+            Failure::Lost(_) => self.lost += 1,
+            Failure::Unmountable(_) => self.unmountable += 1,
+            Failure::Unsound(_) => self.unsound += 1,
+            Failure::WentWrong(_) => self.went_wrong += 1,
+            Failure::Panicked(_) => self.panicked += 1,
+        }
+    }
+}
+
+/// A bad end, with the reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    Lost(String),
+    Unmountable(String),
+    Unsound(String),
+    WentWrong(String),
+    Panicked(String),
+}
+
+impl Failure {
+    fn parts(&self) -> (&'static str, &str) {
+        match self {
+            Failure::Lost(why) => ("lost", why),
+            Failure::Unmountable(why) => ("unmountable", why),
+            Failure::Unsound(why) => ("unsound", why),
+            Failure::WentWrong(why) => ("went_wrong", why),
+            Failure::Panicked(why) => ("panicked", why),
+        }
+    }
+}
+
+/// A failure and how to see it again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CrashFailure {
+    /// Where the power was cut, as `--at` takes it.
+    pub at: String,
+    /// Operations of the workload acknowledged before the cut.
+    pub acknowledged: u64,
+    /// "lost", "unmountable", "unsound", "went_wrong" or "panicked".
+    pub kind: &'static str,
+    /// What was found.
+    pub what: String,
+    /// The command that replays it.
+    pub replay: String,
+}
+
+impl CrashFailure {
+    pub(super) fn new(at: CutPoint, acknowledged: usize, failure: &Failure) -> CrashFailure {
+        let (kind, what) = failure.parts();
+        CrashFailure {
+            at: at.to_string(),
+            acknowledged: acknowledged as u64,
+            kind,
+            what: what.to_string(),
+            replay: String::new(),
+        }
+    }
+}

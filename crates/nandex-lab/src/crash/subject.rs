@@ -1,0 +1,272 @@
+//! An index or a store under a crash test: opened on a shared chip, changed, read out whole.
+
+use super::history::{History, fingerprint};
+use super::ops::{HostOp, Mix};
+use super::{CrashPlan, Target};
+use crate::model::fill_value;
+use nandex::nand::sim::SimChip;
+use nandex::ordered::{Direction, Durability};
+use nandex::rng::split_mix;
+use nandex::{Cause, IndexError, Lpn, Nand, OrderedIndex, PageStore};
+use std::cell::RefCell;
+use std::ops::{Bound, ControlFlow};
+use std::rc::Rc;
+
+/// The chip, shared by the subject and the test.
+pub(super) type SharedChip = Rc<RefCell<SimChip>>;
+
+/// Which states may come back after a power cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Promise {
+    /// The one after the last acknowledged operation, or after the one in flight.
+    LastState,
+    /// Or an earlier one, down to the last sync.
+    Prefix,
+    /// Any mixture of what the slots held since the last sync.
+    EachSlot,
+}
+
+/// An open index or store.
+pub(super) enum Subject {
+    Index(Box<dyn OrderedIndex>),
+    Store(Box<dyn PageStore>),
+}
+
+/// What was wrong with an answer, in words.
+pub(super) type Why = String;
+
+impl Subject {
+    /// Makes an empty one.
+    pub(super) fn format(plan: &CrashPlan, chip: &SharedChip) -> Result<Subject, IndexError> {
+        let nand: Box<dyn Nand> = Box::new(Rc::clone(chip));
+        Ok(match plan.target {
+            Target::Index(entry) => Subject::Index((entry.format)(nand, &plan.settings)?),
+            Target::Store(entry) => Subject::Store((entry.format)(nand, &plan.settings)?),
+        })
+    }
+
+    /// Finds it again.
+    pub(super) fn mount(plan: &CrashPlan, chip: &SharedChip) -> Result<Subject, IndexError> {
+        let nand: Box<dyn Nand> = Box::new(Rc::clone(chip));
+        Ok(match plan.target {
+            Target::Index(entry) => Subject::Index((entry.mount)(nand, &plan.settings)?),
+            Target::Store(entry) => Subject::Store((entry.mount)(nand, &plan.settings)?),
+        })
+    }
+
+    /// Its durability class.
+    pub(super) fn durability(&self) -> Durability {
+        match self {
+            Subject::Index(index) => index.durability(),
+            Subject::Store(store) if store.durable_writes() => Durability::EveryOperation,
+            Subject::Store(_) => Durability::EverySync,
+        }
+    }
+
+    /// Which states it may come back with.
+    pub(super) fn promise(&self) -> Promise {
+        match self {
+            Subject::Store(store) if !store.durable_writes() && !store.prefix_consistent() => {
+                Promise::EachSlot
+            }
+            _ if self.durability() == Durability::EveryOperation => Promise::LastState,
+            _ => Promise::Prefix,
+        }
+    }
+
+    /// Bytes of a value, or of a page.
+    pub(super) fn value_bytes(&self) -> usize {
+        match self {
+            Subject::Index(index) => index.record().value_bytes.into(),
+            Subject::Store(store) => store.page_bytes(),
+        }
+    }
+
+    /// Which operations suit it.
+    pub(super) fn mix(&self, plan: &CrashPlan) -> Mix {
+        match self {
+            Subject::Index(index) => {
+                let width = u32::from(index.record().key_bytes);
+                let keys = if width < 4 { 1 << (8 * width) } else { u32::MAX };
+                let always_close = index.durability() == Durability::None;
+                Mix { slots: plan.slots.clamp(2, keys), group_max: 1, always_close }
+            }
+            Subject::Store(store) => Mix {
+                slots: store.page_count().min(plan.slots).max(2),
+                group_max: store.atomic_pages_max(),
+                always_close: false,
+            },
+        }
+    }
+
+    /// Carries an operation out and checks its answer against the contents before it. `Ok(false)` when it was refused
+    /// for want of room.
+    pub(super) fn apply(&mut self, op: &HostOp, version: u32, contents: &[u64]) -> Result<bool, Why> {
+        let done = match self {
+            Subject::Index(index) => apply_to_index(index.as_mut(), op, version),
+            Subject::Store(store) => apply_to_store(store.as_mut(), op, version).map(|()| None),
+        };
+        match (done, op) {
+            (Err(IndexError::Full), _) => Ok(false),
+            (Err(error), _) => Err(format!("{op:?}: {error}")),
+            (Ok(Some(existed)), HostOp::Put(slot) | HostOp::Remove(slot))
+                if existed != (contents[*slot as usize] != 0) =>
+            {
+                Err(format!("{op:?}: says that the key existed: {existed}"))
+            }
+            (Ok(_), _) => Ok(true),
+        }
+    }
+
+    /// Ends in an orderly way.
+    pub(super) fn end(&mut self, close: bool) -> Result<(), Why> {
+        let ended = match self {
+            Subject::Index(index) if close => index.close(),
+            Subject::Index(index) => index.sync(),
+            Subject::Store(store) => store.sync().map_err(IndexError::from),
+        };
+        ended.map_err(|error| format!("at the end: {error}"))
+    }
+
+    /// Walks the invariants; the records counted, where records are counted.
+    pub(super) fn check(&mut self) -> Result<Option<u64>, Why> {
+        let Subject::Index(index) = self else { return Ok(None) };
+        let report = index.check().map_err(|error| format!("check: {error}"))?;
+        match report.violations.first() {
+            None => Ok(Some(report.records)),
+            Some(broken) => Err(format!("{} broken at {}: {}", broken.invariant, broken.at, broken.found)),
+        }
+    }
+
+    /// All of its contents by slot.
+    pub(super) fn contents(&mut self, slots: usize) -> Result<Vec<u64>, Why> {
+        match self {
+            Subject::Index(index) => index_contents(index.as_mut(), slots),
+            Subject::Store(store) => store_contents(store.as_mut(), slots),
+        }
+    }
+
+    /// Looks a few slots up one by one and compares them with the contents.
+    pub(super) fn spot_check(&mut self, contents: &[u64], first: usize) -> Result<(), Why> {
+        let Subject::Index(index) = self else { return Ok(()) };
+        let record = index.record();
+        let (mut key, mut value) = (vec![0; record.key_bytes.into()], vec![0; record.value_bytes.into()]);
+        let step = (contents.len() / 16).max(1);
+        for slot in (first % step..contents.len()).step_by(step) {
+            write_key(slot as u32, &mut key);
+            let found = index.get(&key, &mut value).map_err(|error| format!("get: {error}"))?;
+            let found = if found { fingerprint(&value) } else { 0 };
+            if found != contents[slot] {
+                return Err(format!("a look-up of number {slot} contradicts the range search"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings in the records that a run starts with.
+    pub(super) fn load(&mut self, mix: Mix, share_percent: u64) -> Result<History, Why> {
+        let mut history = History::new(vec![0; mix.slots as usize]);
+        let value_bytes = self.value_bytes();
+        let around = mix.slots.next_power_of_two();
+        for number in 0..around {
+            // An odd factor is a bijection modulo a power of two: every slot comes once, in no order.
+            let slot = number.wrapping_mul(0x9e37_79b1) & (around - 1);
+            if slot >= mix.slots || split_mix(slot.into()) % 100 >= share_percent {
+                continue;
+            }
+            let op = HostOp::Put(slot);
+            if !self.apply(&op, 0, history.contents())? {
+                return Err(String::from("the chip is too small for the records that the test starts with"));
+            }
+            history.note(&op, 0, value_bytes, false);
+        }
+        self.end(true)?;
+        Ok(History::new(history.contents().to_vec()))
+    }
+}
+
+/// The key of a slot: its number, then bytes that follow from it. The order of keys is that of slots.
+pub(super) fn write_key(slot: u32, key: &mut [u8]) {
+    let number = slot.to_be_bytes();
+    let width = key.len().min(4);
+    key[..width].copy_from_slice(&number[4 - width..]);
+    fill_value(slot, u32::MAX, &mut key[width..]);
+}
+
+fn apply_to_index(
+    index: &mut dyn OrderedIndex,
+    op: &HostOp,
+    version: u32,
+) -> Result<Option<bool>, IndexError> {
+    let record = index.record();
+    let mut key = vec![0; record.key_bytes.into()];
+    match op {
+        HostOp::Put(slot) => {
+            let mut value = vec![0; record.value_bytes.into()];
+            write_key(*slot, &mut key);
+            fill_value(*slot, version, &mut value);
+            index.insert(&key, &value).map(Some)
+        }
+        HostOp::Remove(slot) => {
+            write_key(*slot, &mut key);
+            index.remove(&key).map(Some)
+        }
+        HostOp::Sync | HostOp::Remount { close: false } => index.sync().map(|()| None),
+        HostOp::Remount { close: true } => index.close().map(|()| None),
+        HostOp::Group(_) => Err(IndexError::Unsupported(String::from("an index takes no groups"))),
+    }
+}
+
+fn apply_to_store(store: &mut dyn PageStore, op: &HostOp, version: u32) -> Result<(), IndexError> {
+    let page = |slot: u32| {
+        let mut page = vec![0; store.page_bytes()];
+        fill_value(slot, version, &mut page);
+        page
+    };
+    match op {
+        HostOp::Put(slot) => {
+            let data = page(*slot);
+            store.write(Lpn(*slot), Cause::Host, &data)?;
+        }
+        HostOp::Remove(slot) => store.trim(Lpn(*slot))?,
+        HostOp::Group(slots) => {
+            let pages: Vec<Vec<u8>> = slots.iter().map(|slot| page(*slot)).collect();
+            let group: Vec<(Lpn, &[u8])> =
+                slots.iter().zip(&pages).map(|(slot, data)| (Lpn(*slot), &data[..])).collect();
+            store.write_atomic(&group, Cause::Host)?;
+        }
+        HostOp::Sync | HostOp::Remount { .. } => store.sync()?,
+    }
+    Ok(())
+}
+
+fn index_contents(index: &mut dyn OrderedIndex, slots: usize) -> Result<Vec<u64>, Why> {
+    let mut contents = vec![0; slots];
+    let mut key_of_slot = vec![0; index.record().key_bytes.into()];
+    let mut wrong = None;
+    let mut least = 0;
+    let walk = index.range(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, &mut |key, value| {
+        let number = key.iter().take(4).fold(0, |number, &byte| number << 8 | u32::from(byte));
+        write_key(number, &mut key_of_slot);
+        let slot = number as usize;
+        if slot < least || slot >= slots || key != key_of_slot {
+            wrong = Some(format!("the range search yields a key that never was or comes twice: {key:02x?}"));
+            return ControlFlow::Break(());
+        }
+        contents[slot] = fingerprint(value);
+        least = slot + 1;
+        ControlFlow::Continue(())
+    });
+    walk.map_err(|error| format!("range: {error}"))?;
+    wrong.map_or(Ok(contents), Err)
+}
+
+fn store_contents(store: &mut dyn PageStore, slots: usize) -> Result<Vec<u64>, Why> {
+    let mut page = vec![0; store.page_bytes()];
+    let mut contents = Vec::with_capacity(slots);
+    for slot in 0..slots as u32 {
+        store.read(Lpn(slot), Cause::Check, &mut page).map_err(|error| format!("read: {error}"))?;
+        contents.push(if page.iter().all(|&byte| byte == 0) { 0 } else { fingerprint(&page) });
+    }
+    Ok(contents)
+}

@@ -1,0 +1,298 @@
+//! Several trees as one index: the first byte of a key says which tree the rest belongs to.
+//!
+//! This is how a trace that addresses several indexes runs as several trees. They share one store, and with it one cache
+//! and one garbage collection: [`share_store`] cuts the store into slices, a run of pages for each tree in proportion to
+//! the records it will hold. Trees on raw NAND own the whole chip and cannot be shared out like this.
+
+use nandex::check::CheckReport;
+use nandex::ftl::StoreStats;
+use nandex::ordered::{Direction, Durability, IndexStats, OrderedIndex, RecordFormat, Visit};
+use nandex::{Cause, IndexError, Lpn, PageStore, StoreError};
+use std::cell::RefCell;
+use std::cmp::Ordering;
+use std::ops::{Bound, ControlFlow};
+use std::rc::Rc;
+
+/// What a tree of a forest will hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TreeShare {
+    /// Its number: the first byte of its keys.
+    pub tree: u8,
+    /// Records it holds at most.
+    pub records: u64,
+}
+
+/// Several trees behind one [`OrderedIndex`].
+pub struct Forest {
+    /// The trees by number, ascending.
+    trees: Vec<(u8, Box<dyn OrderedIndex>)>,
+    record: RecordFormat,
+}
+
+impl Forest {
+    /// A forest of trees with the same record sizes. Keys of the forest are one byte longer than those of its trees.
+    pub fn new(mut trees: Vec<(u8, Box<dyn OrderedIndex>)>) -> Result<Forest, IndexError> {
+        trees.sort_by_key(|(number, _)| *number);
+        let unsupported = |why: &str| IndexError::Unsupported(String::from(why));
+        let inner = trees.first().ok_or_else(|| unsupported("a forest has at least one tree"))?.1.record();
+        if trees.iter().any(|(_, tree)| tree.record() != inner) {
+            return Err(unsupported("the trees of a forest have records of the same sizes"));
+        }
+        let key_bytes = inner.key_bytes.checked_add(1);
+        let key_bytes =
+            key_bytes.ok_or_else(|| unsupported("no byte is left in the key for the tree's number"))?;
+        Ok(Forest { trees, record: RecordFormat::new(key_bytes, inner.value_bytes) })
+    }
+
+    /// The tree that a key belongs to, if there is one, and the key in it.
+    fn tree<'a>(&mut self, key: &'a [u8]) -> Result<(Option<&mut dyn OrderedIndex>, &'a [u8]), IndexError> {
+        self.record.check_key(key)?;
+        let found = self.trees.binary_search_by_key(&key[0], |(number, _)| *number);
+        Ok((found.ok().map(|place| &mut *self.trees[place].1 as &mut dyn OrderedIndex), &key[1..]))
+    }
+}
+
+/// The bound within tree `number` that a bound of the forest comes to; None where it leaves out the whole tree.
+fn bound_in(number: u8, bound: Bound<&[u8]>, is_low: bool) -> Option<Bound<&[u8]>> {
+    let (Bound::Included(key) | Bound::Excluded(key)) = bound else { return Some(Bound::Unbounded) };
+    match number.cmp(&key[0]) {
+        Ordering::Equal => Some(bound.map(|key| &key[1..])),
+        Ordering::Greater if is_low => Some(Bound::Unbounded),
+        Ordering::Less if !is_low => Some(Bound::Unbounded),
+        _ => None,
+    }
+}
+
+impl OrderedIndex for Forest {
+    fn record(&self) -> RecordFormat {
+        self.record
+    }
+
+    fn durability(&self) -> Durability {
+        self.trees.iter().map(|(_, tree)| tree.durability()).min().unwrap_or(Durability::None)
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
+        match self.tree(key)? {
+            (Some(tree), key) => tree.get(key, value),
+            (None, _) => Ok(false),
+        }
+    }
+
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
+        match self.tree(key)? {
+            (Some(tree), inner) => tree.insert(inner, value),
+            (None, _) => Err(IndexError::Unsupported(format!("the forest has no tree {}", key[0]))),
+        }
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        match self.tree(key)? {
+            (Some(tree), key) => tree.remove(key),
+            (None, _) => Ok(false),
+        }
+    }
+
+    fn range(
+        &mut self,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), IndexError> {
+        for bound in [low, high] {
+            if let Bound::Included(key) | Bound::Excluded(key) = bound {
+                self.record.check_key(key)?;
+            }
+        }
+        let mut key = vec![0; self.record.key_bytes.into()];
+        let mut places: Vec<usize> = (0..self.trees.len()).collect();
+        if direction == Direction::Descending {
+            places.reverse();
+        }
+        let mut flow = ControlFlow::Continue(());
+        for place in places {
+            let (number, tree) = &mut self.trees[place];
+            let (Some(low), Some(high)) = (bound_in(*number, low, true), bound_in(*number, high, false))
+            else {
+                continue;
+            };
+            key[0] = *number;
+            tree.range(low, high, direction, &mut |inner, value| {
+                key[1..].copy_from_slice(inner);
+                flow = visit(&key, value);
+                flow
+            })?;
+            if flow.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), IndexError> {
+        self.trees.iter_mut().try_for_each(|(_, tree)| tree.sync())
+    }
+
+    fn close(&mut self) -> Result<(), IndexError> {
+        self.trees.iter_mut().try_for_each(|(_, tree)| tree.close())
+    }
+
+    fn check(&mut self) -> Result<CheckReport, IndexError> {
+        let mut all = CheckReport::default();
+        for (_, tree) in &mut self.trees {
+            let report = tree.check()?;
+            all.nodes += report.nodes;
+            all.records += report.records;
+            all.violations.extend(report.violations);
+        }
+        Ok(all)
+    }
+
+    /// Sums over the trees; the height is that of the highest.
+    fn stats(&self) -> IndexStats {
+        let mut all = IndexStats::default();
+        for stats in self.trees.iter().map(|(_, tree)| tree.stats()) {
+            all.height = all.height.max(stats.height);
+            all.live_pages += stats.live_pages;
+            all.cache_hits += stats.cache_hits;
+            all.cache_misses += stats.cache_misses;
+            all.collections += stats.collections;
+            for metric in stats.metrics {
+                match all.metrics.iter_mut().find(|m| m.name == metric.name) {
+                    Some(sum) => sum.value += metric.value,
+                    None => all.metrics.push(metric),
+                }
+            }
+        }
+        all
+    }
+
+    fn ram_bytes(&self) -> usize {
+        self.trees.iter().map(|(_, tree)| tree.ram_bytes()).sum()
+    }
+}
+
+/// Pages that a slice has at least.
+const SLICE_PAGES_MIN: u32 = 16;
+
+/// Cuts a store into a slice for each tree, in proportion to the records expected.
+pub fn share_store<S: PageStore>(store: S, shares: &[TreeShare]) -> Result<Vec<(u8, Slice<S>)>, StoreError> {
+    let pages = store.page_count();
+    let least = shares.len() as u64 * u64::from(SLICE_PAGES_MIN);
+    let Some(spare) = u64::from(pages).checked_sub(least) else {
+        let (needed, trees) = (least, shares.len());
+        return Err(StoreError::Unsupported(format!(
+            "{trees} trees need {needed} pages, the store has {pages}"
+        )));
+    };
+    let records: u64 = shares.iter().map(|share| share.records).sum();
+    let shared = Rc::new(RefCell::new(Shared { store, changed: false }));
+    let mut first = 0;
+    let slices = shares.iter().enumerate().map(|(place, share)| {
+        let extra = u128::from(spare) * u128::from(share.records) / u128::from(records.max(1));
+        let slice = Slice { shared: Rc::clone(&shared), first, pages: SLICE_PAGES_MIN + extra as u32, place };
+        first += slice.pages;
+        (share.tree, slice)
+    });
+    Ok(slices.collect())
+}
+
+/// A store that several slices use.
+struct Shared<S> {
+    store: S,
+    /// Something was written or trimmed since the last sync.
+    changed: bool,
+}
+
+/// A run of a shared store's pages, numbered from 0.
+pub struct Slice<S> {
+    shared: Rc<RefCell<Shared<S>>>,
+    first: u32,
+    pages: u32,
+    /// Which slice it is.
+    place: usize,
+}
+
+impl<S: PageStore> Slice<S> {
+    /// The page of the store that a page of the slice is.
+    fn outer(&self, lpn: Lpn) -> Result<Lpn, StoreError> {
+        if lpn.0 < self.pages { Ok(Lpn(self.first + lpn.0)) } else { Err(StoreError::OutOfRange(lpn)) }
+    }
+}
+
+impl<S: PageStore> PageStore for Slice<S> {
+    fn page_bytes(&self) -> usize {
+        self.shared.borrow().store.page_bytes()
+    }
+
+    fn page_count(&self) -> u32 {
+        self.pages
+    }
+
+    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        let outer = self.outer(lpn)?;
+        self.shared.borrow_mut().store.read(outer, cause, data)
+    }
+
+    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+        let outer = self.outer(lpn)?;
+        let mut shared = self.shared.borrow_mut();
+        shared.changed = true;
+        shared.store.write(outer, cause, data)
+    }
+
+    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
+        let outer = self.outer(lpn)?;
+        let mut shared = self.shared.borrow_mut();
+        shared.changed = true;
+        shared.store.trim(outer)
+    }
+
+    /// Syncs the whole store, unless another slice did so and nothing was written since.
+    fn sync(&mut self) -> Result<(), StoreError> {
+        let mut shared = self.shared.borrow_mut();
+        if shared.changed {
+            shared.store.sync()?;
+            shared.changed = false;
+        }
+        Ok(())
+    }
+
+    fn atomic_pages_max(&self) -> usize {
+        self.shared.borrow().store.atomic_pages_max()
+    }
+
+    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+        let outer: Result<Vec<_>, _> =
+            pages.iter().map(|&(lpn, data)| self.outer(lpn).map(|outer| (outer, data))).collect();
+        let mut shared = self.shared.borrow_mut();
+        shared.changed = true;
+        shared.store.write_atomic(&outer?, cause)
+    }
+
+    fn durable_writes(&self) -> bool {
+        self.shared.borrow().store.durable_writes()
+    }
+
+    fn prefix_consistent(&self) -> bool {
+        self.shared.borrow().store.prefix_consistent()
+    }
+
+    fn checkpoint(&mut self) -> Result<(), StoreError> {
+        self.sync()?;
+        if self.place == 0 { self.shared.borrow_mut().store.checkpoint() } else { Ok(()) }
+    }
+
+    /// The first slice answers for the whole store.
+    fn ram_bytes(&self) -> usize {
+        if self.place == 0 { self.shared.borrow().store.ram_bytes() } else { 0 }
+    }
+
+    fn stats(&self) -> StoreStats {
+        if self.place == 0 { self.shared.borrow().store.stats() } else { StoreStats::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,38 @@
+//! Rows and columns for a terminal: a rule under the headings, blanks between the columns, no other lines.
+
+use comfy_table::{CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle};
+
+/// Blanks between two columns, one of them drawn by the table itself.
+pub(super) const GAP: usize = 2;
+
+/// The side that the cells of a column are set to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// For words.
+    Left,
+    /// For figures.
+    Right,
+}
+
+/// Lays out rows below their headings, which may have several lines.
+pub fn grid(headings: &[String], sides: &[Side], rows: &[Vec<String>]) -> String {
+    let mut table = Table::new();
+    table.load_style(style()).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(headings);
+    table.add_rows(rows);
+    for (i, (side, column)) in sides.iter().zip(table.column_iter_mut()).enumerate() {
+        column.set_padding((if i == 0 { 0 } else { GAP as u16 - 1 }, 0));
+        column.set_cell_alignment(match side {
+            Side::Left => CellAlignment::Left,
+            Side::Right => CellAlignment::Right,
+        });
+    }
+    table.trim_fmt() + "\n"
+}
+
+fn style() -> TableStyle {
+    TableStyle::new()
+        .header_lines(ContentLineStyle::none())
+        .header_separator(LineStyle::none().fill('-').junction('-'))
+        .content_lines(ContentLineStyle::none())
+}

@@ -1,0 +1,153 @@
+//! The report: one HTML file that holds everything it shows and loads nothing.
+//!
+//! `templates/report.html` is its skeleton; askama fills it and escapes whatever it inserts. The plots are figures
+//! of plotly, whose script comes from the crate of that name and is written into the file: the report opens
+//! without a network, and its content policy forbids one. `report.js` gives the plots their theme, sorts the table
+//! and switches series on and off; without it the tables still say everything.
+
+mod plots;
+mod view;
+
+use crate::results::Results;
+use askama::Template;
+
+/// Renders the results as a self-contained HTML page.
+///
+/// # Errors
+/// Only when the results cannot be written as JSON.
+pub fn render(results: &Results) -> Result<String, askama::Error> {
+    view::Page::of(results).map_err(askama::Error::custom)?.render()
+}
+
+/// Plotly's script alone; the crate hands it out in front of a second one, for formulas, that no plot here needs.
+fn plotly_script() -> String {
+    let sources = plotly::Plot::offline_js_sources();
+    let end = sources.find("</script>").unwrap_or(sources.len());
+    let start = sources.find('>').map_or(0, |i| i + 1);
+    sources[start..end].to_string()
+}
+
+/// JSON that can stand in a script element: no `<` can end it.
+fn for_script(json: &str) -> String {
+    json.replace('<', "\\u003c")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+    use scraper::{Html, Selector};
+
+    fn page() -> String {
+        render(&sample::results()).unwrap()
+    }
+
+    /// What stands outside of plotly's script, which names addresses it never visits here.
+    fn own_part(page: &str) -> String {
+        page.replacen(&plotly_script(), "", 1)
+    }
+
+    fn texts(page: &Html, selector: &str) -> Vec<String> {
+        let selector = Selector::parse(selector).unwrap();
+        page.select(&selector).map(|e| e.text().collect::<String>().trim().to_string()).collect()
+    }
+
+    #[test]
+    fn the_page_is_well_formed_html() {
+        let page = Html::parse_document(&page());
+        assert!(page.errors.is_empty(), "{:?}", page.errors);
+    }
+
+    #[test]
+    fn nothing_is_loaded_from_elsewhere() {
+        let page = page();
+        let own = own_part(&page);
+        assert!(page.len() - own.len() > 1_000_000, "plotly's script is not in the page");
+        assert!(!own.contains("://"), "an address in the page");
+        assert!(own.contains("default-src 'none'"));
+        let html = Html::parse_document(&own);
+        for loaded in ["link", "img", "iframe", "[src]", "[href]", "object", "embed", "base"] {
+            assert!(html.select(&Selector::parse(loaded).unwrap()).next().is_none(), "{loaded}");
+        }
+        assert!(!own.contains("@import") && !own.contains("url("));
+    }
+
+    #[test]
+    fn every_plot_has_its_place_and_its_traces() {
+        let html = Html::parse_document(&own_part(&page()));
+        let figures: serde_json::Value = serde_json::from_str(&texts(&html, "#figures")[0]).unwrap();
+        let figures = figures.as_array().unwrap();
+        assert_eq!(figures.len(), 6);
+        for figure in figures {
+            let id = figure["id"].as_str().unwrap();
+            assert_eq!(html.select(&Selector::parse(&format!("#{id}")).unwrap()).count(), 1, "{id}");
+            assert!(!figure["data"].as_array().unwrap().is_empty(), "{id}");
+        }
+        // Kinds, timeline and wear have a trace for each index that ran, always in the same colour.
+        for figure in [&figures[0], &figures[4], &figures[5]] {
+            let tokens: Vec<&str> = figure["data"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|t| t["legendgroup"].as_str().unwrap())
+                .collect();
+            assert_eq!(tokens, ["s0", "s1", "s2"]);
+        }
+    }
+
+    #[test]
+    fn the_comparison_shows_rows_by_class_and_failures_with_their_reason() {
+        let html = Html::parse_document(&own_part(&page()));
+        assert_eq!(texts(&html, ".comparison .class").len(), 2);
+        assert_eq!(texts(&html, ".comparison .row").len(), 3);
+        let failed = texts(&html, ".comparison .failed td");
+        assert_eq!(failed.len(), 1);
+        assert!(
+            failed[0].contains("seeds 1 to 2") && failed[0].contains("its <journal> & cache"),
+            "{failed:?}"
+        );
+        let best = texts(&html, "tr[data-series=s0] b");
+        assert!(best.contains(&"0.67".to_string()), "{best:?}");
+        assert!(texts(&html, "tr[data-series=s2] b").is_empty(), "a class of one has no best");
+    }
+
+    #[test]
+    fn names_cannot_inject_markup() {
+        let evil = "</script><script>alert(1)</script>\"'<img src=x onerror=alert(2)>";
+        let mut results = sample::results();
+        results.command = evil.to_string();
+        results.chip.name = evil.to_string();
+        results.workload.name = evil.to_string();
+        results.workload.options.insert(evil.to_string(), evil.to_string());
+        results.conclusion = evil.to_string();
+        for run in &mut results.runs {
+            run.index = evil.to_string();
+            run.storage = evil.to_string();
+            run.durability = evil.to_string();
+            for phase in &mut run.phases {
+                phase.name = evil.to_string();
+            }
+        }
+        let page = own_part(&render(&results).unwrap());
+        let html = Html::parse_document(&page);
+        assert!(html.errors.is_empty(), "{:?}", html.errors);
+        let own = Html::parse_document(&own_part(&super::tests::page()));
+        for element in ["script", "img", "[onerror]"] {
+            let selector = Selector::parse(element).unwrap();
+            assert_eq!(html.select(&selector).count(), own.select(&selector).count(), "{element}");
+        }
+        // The library reads tags in its labels: they must be entities there.
+        let figures: serde_json::Value = serde_json::from_str(&texts(&html, "#figures")[0]).unwrap();
+        assert!(!figures.to_string().contains("<img"));
+    }
+
+    #[test]
+    fn results_without_a_finished_run_make_a_page_without_plots() {
+        let mut results = sample::results();
+        results.runs.retain(|r| r.error.is_some());
+        let html = Html::parse_document(&own_part(&render(&results).unwrap()));
+        assert!(html.errors.is_empty(), "{:?}", html.errors);
+        assert_eq!(texts(&html, ".plot").len(), 0);
+        assert_eq!(texts(&html, ".failed").len(), 1);
+    }
+}

@@ -1,0 +1,132 @@
+//! Power cuts for every index and store of the registry: everywhere in a short run, sampled in a long one.
+
+use nandex::ordered::{Durability, RecordFormat, Settings};
+use nandex_lab::crash::{ChipFailures, CrashPlan, CrashReport, Cuts, Rehearsal, Target};
+use nandex_lab::parallel::cores;
+use nandex_lab::registry::{INDEXES, STORES};
+use nandex_lab::runner::Control;
+
+fn settings() -> Settings {
+    Settings::new(RecordFormat::new(8, 8))
+}
+
+/// The same with room for a cache that is worth syncing.
+fn cached(durability: Durability) -> Settings {
+    Settings { durability, ram_bytes: Some(40_000), ..settings() }
+}
+
+fn targets() -> impl Iterator<Item = Target> {
+    INDEXES.iter().map(Target::Index).chain(STORES.iter().map(Target::Store))
+}
+
+fn run(plan: CrashPlan) -> CrashReport {
+    let rehearsal = Rehearsal::record(plan).unwrap();
+    let report = rehearsal.run(cores(), &Control::default());
+    println!("{}", serde_json::to_string(&report).unwrap());
+    report
+}
+
+fn assert_clean(report: &CrashReport) {
+    let failure = report.first_failure.as_ref();
+    assert!(report.is_clean(), "{} {}: {:?} {failure:?}", report.kind, report.name, report.stopped);
+    assert!(!report.cancelled && report.operations_refused == 0);
+    let tally = &report.tally;
+    let ends = tally.recovered_exact + tally.recovered_in_flight + tally.recovered_prefix + tally.refused;
+    assert_eq!(ends, tally.cuts_tried);
+    assert!(tally.recovered_exact > 0 && tally.continued > 0 && tally.second_cuts_tried > 0);
+}
+
+#[test]
+fn nothing_is_lost_at_any_cut_of_a_short_run() {
+    for target in targets() {
+        for settings in [
+            settings(),
+            cached(Durability::EveryOperation),
+            cached(Durability::EverySync),
+            cached(Durability::None),
+        ] {
+            let plan = CrashPlan { operations: 250, slots: 800, ..CrashPlan::new(target, settings) };
+            let report = run(plan);
+            assert_clean(&report);
+            assert_eq!(
+                report.tally.cuts_tried - report.tally.second_cuts_tried,
+                report.physical_operations * 5 + 1
+            );
+        }
+    }
+}
+
+#[test]
+fn nothing_is_lost_at_sampled_cuts_of_a_long_run() {
+    for target in targets() {
+        for (seed, settings) in [(2, settings()), (3, cached(Durability::EverySync))] {
+            let plan = CrashPlan {
+                operations: 6000,
+                seed,
+                cuts: Cuts::Sample(1500),
+                ..CrashPlan::new(target, settings)
+            };
+            let report = run(plan);
+            assert_clean(&report);
+            assert!(report.collection_operations > 100, "{}: too little was collected", report.name);
+            assert!(report.checkpoint_operations > 20, "{}: too few checkpoints", report.name);
+        }
+    }
+}
+
+#[test]
+fn nothing_is_lost_when_programs_and_erases_fail_too() {
+    for target in targets() {
+        let failures =
+            ChipFailures { program_failures_ppm: 1500, erase_failures_ppm: 1500, bad_blocks_ppm: 40_000 };
+        for seed in 4..7 {
+            let plan = CrashPlan {
+                operations: 1200,
+                seed,
+                slots: 800,
+                cuts: Cuts::Sample(1200),
+                failures,
+                ..CrashPlan::new(target, settings())
+            };
+            let report = run(plan);
+            assert_clean(&report);
+            assert!(report.physical_failures > 0);
+        }
+    }
+}
+
+#[test]
+fn a_report_is_the_same_on_any_number_of_threads() {
+    let plan = CrashPlan {
+        operations: 300,
+        cuts: Cuts::Sample(300),
+        ..CrashPlan::new(Target::Index(&INDEXES[0]), settings())
+    };
+    let rehearsal = Rehearsal::record(plan.clone()).unwrap();
+    let alone = rehearsal.run(1, &Control::default()).without_elapsed();
+    assert_eq!(rehearsal.run(5, &Control::default()).without_elapsed(), alone);
+    assert_eq!(Rehearsal::record(plan).unwrap().run(2, &Control::default()).without_elapsed(), alone);
+}
+
+#[test]
+fn a_cut_is_replayed_alone() {
+    let mut plan = CrashPlan { operations: 200, ..CrashPlan::new(Target::Index(&INDEXES[0]), settings()) };
+    plan.cuts = Cuts::At("17:prefix".parse().unwrap());
+    let report = run(plan.clone());
+    assert_clean(&report);
+    assert_eq!(report.tally.continued, 1);
+    plan.cuts = Cuts::At("17:prefix,3:random_bits".parse().unwrap());
+    let report = run(plan.clone());
+    assert_eq!((report.tally.cuts_tried, report.tally.second_cuts_tried), (2, 1));
+    let command = plan.replay_command("17:prefix");
+    assert_eq!(command, "nandex crash --index mu --ops 200 --seed 1 --at 17:prefix --keys 1200 --record 8/8");
+}
+
+#[test]
+fn a_cancelled_test_says_so() {
+    let control = Control::default();
+    control.cancel();
+    let plan = CrashPlan { operations: 100, ..CrashPlan::new(Target::Index(&INDEXES[0]), settings()) };
+    let report = Rehearsal::record(plan).unwrap().run(2, &control);
+    assert!(report.cancelled && report.tally.cuts_tried == 0);
+}

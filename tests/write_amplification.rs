@@ -11,7 +11,7 @@ use nandex::{Cause, Geometry, Lpn, PageStore};
 
 const TIMING: Timing =
     Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };
-const GEOMETRY: Geometry = Geometry::new(64, 16, 64, 400);
+const GEOMETRY: Geometry = Geometry::new(512, 16, 64, 400);
 
 fn ftl(over_provisioning_ppm: u32, victim: VictimPolicy) -> PageMapFtl<SimChip> {
     let chip = SimChip::new(&Part::new("test", GEOMETRY, TIMING)).unwrap();
@@ -35,7 +35,7 @@ fn steady(ftl: &mut PageMapFtl<SimChip>, fills: u32, mut next: impl FnMut(u64) -
         if i == warm {
             moved_before = write_amplification(ftl, 1) - 1.0;
         }
-        ftl.write(Lpn(next(i)), Cause::Host, &[i as u8; 64]).unwrap();
+        ftl.write(Lpn(next(i)), Cause::Host, &[i as u8; 512]).unwrap();
     }
     (write_amplification(ftl, 1) - 1.0 - moved_before) / (writes - warm) as f64 + 1.0
 }
@@ -110,15 +110,15 @@ fn cost_benefit_beats_greedy_under_skewed_writes() {
 #[test]
 fn static_levelling_evens_out_wear() {
     let spread = |wear_gap_erases| {
-        let chip = SimChip::new(&Part::new("test", Geometry::new(64, 16, 16, 100), TIMING)).unwrap();
+        let chip = SimChip::new(&Part::new("test", Geometry::new(512, 16, 16, 100), TIMING)).unwrap();
         let settings = FtlSettings { wear_gap_erases, ..FtlSettings::default() };
         let mut ftl = PageMapFtl::format(chip, settings).unwrap();
         let hot = ftl.page_count() / 10;
         for lpn in 0..ftl.page_count() {
-            ftl.write(Lpn(lpn), Cause::Host, &[1; 64]).unwrap();
+            ftl.write(Lpn(lpn), Cause::Host, &[1; 512]).unwrap();
         }
         for i in 0..60_000u32 {
-            ftl.write(Lpn(i % hot), Cause::Host, &[i as u8; 64]).unwrap();
+            ftl.write(Lpn(i % hot), Cause::Host, &[i as u8; 512]).unwrap();
         }
         // The anchors, the first blocks of the chip, only hold references to checkpoints.
         let wear = &ftl.nand().wear()[4..];

@@ -57,7 +57,7 @@ fn hits_misses_and_victims_are_those_of_lru() {
             }
             model.push((lpn, mode == WriteMode::Back && (is_write || was_dirty)));
             if is_write {
-                write(&mut cache, lpn, step as u8)
+                write(&mut cache, lpn, step as u8);
             } else {
                 let _ = read(&mut cache, lpn);
             }

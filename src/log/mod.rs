@@ -135,6 +135,8 @@ pub struct Log<N> {
     /// The page whose contents the buffer holds.
     loaded: Option<Ppn>,
     blocks_since_checkpoint: u32,
+    /// The newest checkpoint is a closing one: a mount looks for what followed it in one place only.
+    closed: bool,
     counters: LogCounters,
 }
 
@@ -189,6 +191,7 @@ impl<N: Nand> Log<N> {
             page: PageBuffer::new(&geometry),
             loaded: None,
             blocks_since_checkpoint: 0,
+            closed: state.closed,
             counters: LogCounters::default(),
             nand,
         }
@@ -568,6 +571,12 @@ impl<N: Nand> Log<N> {
         Ok(Some(victim))
     }
 
+    /// Whether the newest checkpoint is a closing one. Then the block opened first after it is the only sign that anything was
+    /// written, and a reclaim could remove the sign or have another block opened first: a plain checkpoint precedes it.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
     fn valid_count(&self, block: Pbn) -> u32 {
         self.blocks.valid_count(block)
     }
@@ -575,6 +584,7 @@ impl<N: Nand> Log<N> {
     /// Erases a victim whose pages have moved. What moved is programmed first, lest a cut find it in neither place.
     fn reclaim(&mut self, home: Pbn) -> Result<(), IndexError> {
         assert_eq!(self.valid_count(home), 0, "{home} still holds valid pages");
+        assert!(!self.closed, "{home} is reclaimed while the newest checkpoint is a closing one");
         self.flush(Cause::CacheEviction)?;
         let block = self.physical_block(home);
         self.replaced.retain(|pair| pair.0 != home);

@@ -14,6 +14,9 @@ pub trait Relocate<N: Nand> {
     /// page is invalid afterwards.
     fn relocate(&mut self, ppn: Ppn) -> Result<(), IndexError>;
 
+    /// Writes a checkpoint, after everything of the tree that a checkpoint does not hold.
+    fn checkpoint(&mut self) -> Result<(), IndexError>;
+
     /// Programs that moving one page takes at most.
     fn programs_per_move(&self) -> u32;
 }
@@ -31,6 +34,12 @@ pub struct Need {
 /// not met; nothing was changed then but the place of some pages.
 pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexError> {
     let mut futile_rounds = 0;
+    if tree.log().wants_collection() && tree.log().is_closed() {
+        tree.checkpoint()?;
+        if tree.log().is_closed() {
+            return Err(IndexError::Full);
+        }
+    }
     while tree.log().wants_collection() && futile_rounds < 8 {
         let before = tree.log().free_pages();
         if !collect_one(tree)? {

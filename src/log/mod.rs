@@ -18,6 +18,7 @@
 pub mod collect;
 mod parts;
 mod recovery;
+mod replace;
 pub mod tag;
 
 pub use parts::Page;
@@ -135,6 +136,8 @@ pub struct Log<N> {
     /// The page whose contents the buffer holds.
     loaded: Option<Ppn>,
     blocks_since_checkpoint: u32,
+    /// The newest checkpoint is a closing one: a mount looks for what followed it in one place only.
+    closed: bool,
     counters: LogCounters,
 }
 
@@ -189,6 +192,7 @@ impl<N: Nand> Log<N> {
             page: PageBuffer::new(&geometry),
             loaded: None,
             blocks_since_checkpoint: 0,
+            closed: state.closed,
             counters: LogCounters::default(),
             nand,
         }
@@ -440,59 +444,6 @@ impl<N: Nand> Log<N> {
         bits
     }
 
-    /// Copies the block of a page that could not be programmed to another block, with that page.
-    fn replace_block(&mut self, ppn: Ppn, data: &[u8], spare: &[u8]) -> Result<(), IndexError> {
-        let home = self.geometry.block_of(ppn);
-        let failed = self.physical_block(home);
-        let last = self.geometry.page_in_block(ppn);
-        loop {
-            let target = self.take_erased_block(Cause::Recovery)?;
-            if self.copy_block(failed, target, last, (data, spare))? {
-                self.nand.mark_bad(failed)?;
-                self.blocks.reserve(target);
-                self.replaced.retain(|pair| pair.0 != home);
-                self.replaced.push((home, target));
-                self.replaced.sort_unstable();
-                if failed != home {
-                    self.blocks.retire(failed);
-                }
-                self.counters.blocks_replaced += 1;
-                return Ok(());
-            }
-            self.blocks.give_up(&mut self.nand, target)?;
-        }
-    }
-
-    fn copy_block(
-        &mut self,
-        from: Pbn,
-        to: Pbn,
-        last: u32,
-        page: (&[u8], &[u8]),
-    ) -> Result<bool, IndexError> {
-        let g = self.geometry;
-        let mut copy = PageBuffer::new(&g);
-        for i in 0..last {
-            let source = g.page_at(from, i);
-            match self.nand.read(source, Cause::Recovery, &mut copy.data, &mut copy.spare) {
-                Ok(()) if tag::looks_erased(&copy.spare, &copy.data) => continue,
-                Ok(()) => {}
-                Err(NandError::Uncorrectable(_)) => continue,
-                Err(error) => return Err(error.into()),
-            }
-            match self.nand.program(g.page_at(to, i), Cause::Recovery, &copy.data, &copy.spare) {
-                Ok(()) => {}
-                Err(NandError::ProgramFailed(_)) => return Ok(false),
-                Err(error) => return Err(error.into()),
-            }
-        }
-        match self.nand.program(g.page_at(to, last), Cause::Recovery, page.0, page.1) {
-            Ok(()) => Ok(true),
-            Err(NandError::ProgramFailed(_)) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-
     /// Says that nothing in a page can be reached any more once the operation is finished. A page that waits in the write
     /// part gives up its place at once; one on the chip stays valid until then, because a cut may bring it back.
     pub fn invalidate(&mut self, ppn: Ppn) {
@@ -568,6 +519,12 @@ impl<N: Nand> Log<N> {
         Ok(Some(victim))
     }
 
+    /// Whether the newest checkpoint is a closing one. Then the block opened first after it is the only sign that anything was
+    /// written, and a reclaim could remove the sign or have another block opened first: a plain checkpoint precedes it.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
     fn valid_count(&self, block: Pbn) -> u32 {
         self.blocks.valid_count(block)
     }
@@ -575,6 +532,7 @@ impl<N: Nand> Log<N> {
     /// Erases a victim whose pages have moved. What moved is programmed first, lest a cut find it in neither place.
     fn reclaim(&mut self, home: Pbn) -> Result<(), IndexError> {
         assert_eq!(self.valid_count(home), 0, "{home} still holds valid pages");
+        assert!(!self.closed, "{home} is reclaimed while the newest checkpoint is a closing one");
         self.flush(Cause::CacheEviction)?;
         let block = self.physical_block(home);
         self.replaced.retain(|pair| pair.0 != home);

@@ -38,7 +38,7 @@ pub(super) struct State {
     pub(super) frontier: Frontier,
     pub(super) sequence: u64,
     pub(super) root: Option<Root>,
-    closed: bool,
+    pub(super) closed: bool,
 }
 
 impl State {
@@ -113,19 +113,26 @@ impl<N: Nand> Log<N> {
     /// Writes a checkpoint. Where no block is left for it (most anchors failed, say) the previous one stays the newest and
     /// the next mount has more to follow; nothing is lost by that.
     fn write_checkpoint(&mut self, closed: bool) -> Result<(), IndexError> {
-        let payload = self.payload(closed);
+        let mut payload = self.payload();
+        // A closing checkpoint must be followed by a plain one before anything is reclaimed: see `Log::is_closed`.
+        let blocks_needed = CheckpointArea::blocks_needed(self.geometry, payload.len());
+        let closed = closed && self.blocks.free_count() as usize > blocks_needed;
+        payload[1] = u8::from(closed);
         self.blocks_since_checkpoint = 0;
         match self.area.write(&mut self.nand, &mut self.blocks, &payload) {
-            Ok(()) => self.counters.checkpoints += 1,
+            Ok(()) => {
+                self.counters.checkpoints += 1;
+                self.closed = closed;
+            }
             Err(StoreError::Full) => self.counters.checkpoints_skipped += 1,
             Err(error) => return Err(error.into()),
         }
         Ok(())
     }
 
-    fn payload(&self, closed: bool) -> Vec<u8> {
+    fn payload(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        bytes.extend([VERSION, u8::from(closed)]);
+        bytes.extend([VERSION, 0]);
         bytes.extend(self.sequence.to_le_bytes());
         bytes.extend(self.frontier.block_sequence.to_le_bytes());
         bytes.extend(self.frontier.block.map_or(NONE, |b| b.0).to_le_bytes());
@@ -161,12 +168,16 @@ impl<N: Nand> Log<N> {
         if !(closed && log.nothing_since()?) {
             log.follow()?;
             log.leave_frontier();
-            log.write_checkpoint(true)?;
+            // The pages of a journal lie before a checkpoint that does not name them: the tree enters them first.
+            if log.journal.is_empty() {
+                log.write_checkpoint(true)?;
+            }
         }
         Ok(log)
     }
 
-    /// Journal leaves written after the newest root, oldest first, as the mount found them.
+    /// Journal leaves written after the newest root, oldest first, as the mount found them. Their owner enters them and
+    /// then closes the log.
     pub fn take_journal(&mut self) -> Vec<Ppn> {
         core::mem::take(&mut self.journal)
     }
@@ -180,7 +191,7 @@ impl<N: Nand> Log<N> {
                 next = Some(rank);
             }
         }
-        let Some((_, next)) = next else { return Ok(true) };
+        let Some((_, next)) = next else { return Ok(false) };
         let page = self.geometry.page_at(next, 0);
         Ok(match self.read_raw(page)? {
             Found::Erased => true,
@@ -399,16 +410,30 @@ struct Seen {
     root_sequence: u64,
     /// Pages of a flush that is not whole yet.
     pending: Vec<(Ppn, Tag, u64)>,
+    /// What the next page of that flush says of the pages after it.
+    still_to_come: Option<u8>,
     journal: Vec<(u64, Ppn)>,
 }
 
 impl Seen {
     fn new(sequence: u64, root: Option<Root>) -> Seen {
-        Seen { sequence, root, root_sequence: 0, pending: Vec::new(), journal: Vec::new() }
+        Seen {
+            sequence,
+            root,
+            root_sequence: 0,
+            pending: Vec::new(),
+            still_to_come: None,
+            journal: Vec::new(),
+        }
     }
 
     fn page(&mut self, ppn: Ppn, tag: Tag, place: Place) {
         self.sequence = self.sequence.max(place.sequence);
+        // A flush that was cut is not completed by what came later.
+        if self.still_to_come.is_some_and(|next| next != place.remaining) {
+            self.pending.clear();
+        }
+        self.still_to_come = place.remaining.checked_sub(1);
         self.pending.push((ppn, tag, place.sequence));
         if place.remaining > 0 {
             return;

@@ -147,7 +147,11 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         let journal = log.take_journal();
         let mut tree = RawTree::assemble(log, scheme, record, (root.ppn, root.height));
         tree.bits_in_doubt = true;
-        tree.replay_journal(&journal)?;
+        if !journal.is_empty() {
+            tree.replay_journal(&journal)?;
+            tree.commit_journal()?;
+            tree.log.close()?;
+        }
         Ok(tree)
     }
 

@@ -1,6 +1,6 @@
 //! Insertion, removal and relocation, as far as they are the same for every scheme: pure edits of the copied path.
 
-use super::{RawTree, Scheme, Sibling, address};
+use super::{RawTree, Scheme, Sibling, address, entry_count};
 use crate::check::IndexError;
 use crate::log::Log;
 use crate::log::collect::{Need, Relocate, make_room};
@@ -8,6 +8,7 @@ use crate::log::tag::Tag;
 use crate::nand::{Cause, Nand};
 use crate::ordered::node::NodeShape;
 use crate::units::Ppn;
+use alloc::vec::Vec;
 
 /// Blocks that inserts leave free beyond what removals and collection need.
 const INSERT_RESERVE_BLOCKS: u32 = 1;
@@ -272,8 +273,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     pub(super) fn end_update(&mut self) -> Result<(), IndexError> {
         self.log.finish();
         if self.log.wants_checkpoint() {
-            self.commit_journal()?;
-            self.log.checkpoint()?;
+            self.checkpoint()?;
         }
         self.interrupted = false;
         Ok(())
@@ -311,6 +311,11 @@ impl<N: Nand, S: Scheme> Relocate<N> for RawTree<N, S> {
         Ok(())
     }
 
+    fn checkpoint(&mut self) -> Result<(), IndexError> {
+        self.commit_journal()?;
+        self.log.checkpoint()
+    }
+
     fn programs_per_move(&self) -> u32 {
         self.scheme.programs_per_move(self.height)
     }
@@ -319,8 +324,10 @@ impl<N: Nand, S: Scheme> Relocate<N> for RawTree<N, S> {
 impl<N: Nand, S: Scheme> RawTree<N, S> {
     /// Copies the path to the lowest node of a page and returns its level; none when it cannot be reached.
     pub(super) fn find_page(&mut self, ppn: Ppn) -> Result<Option<u8>, IndexError> {
-        let page = self.log.read(ppn, Cause::GarbageCollection)?;
-        let level = page.tag.lowest_level;
+        let level = match self.log.read(ppn, Cause::GarbageCollection) {
+            Ok(page) => page.tag.lowest_level,
+            Err(error) => return if self.is_reachable(ppn)? { Err(error) } else { Ok(None) },
+        };
         if level == self.height && ppn == self.root {
             self.copy_node(ppn, level, Cause::GarbageCollection)?;
             return Ok(Some(level));
@@ -330,8 +337,32 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         }
         let shape = self.scheme.shape(level, self.height);
         // An old root's page keeps its lowest node elsewhere; whatever is read there is no key that leads back here.
+        let page = self.log.again(ppn, Cause::GarbageCollection)?;
         let key = shape.key(&page.data[self.scheme.page_area(level, self.height)], 0).to_vec();
         self.copy_path(&key, level, Cause::GarbageCollection)?;
         Ok((self.path.step(level).page == ppn.0).then_some(level))
+    }
+
+    /// Whether an address in the tree leads to this page. A block whose erase was cut short may hold pages that count as
+    /// valid, for no mount can tell, and cannot be read: no key in them says where to look.
+    fn is_reachable(&mut self, wanted: Ppn) -> Result<bool, IndexError> {
+        let height = self.height;
+        let mut todo = Vec::from([(self.root, height)]);
+        while let Some((ppn, level)) = todo.pop() {
+            if ppn == wanted {
+                return Ok(true);
+            }
+            if level == 1 {
+                continue;
+            }
+            let page = self.log.read(ppn, Cause::GarbageCollection)?;
+            let shape = self.scheme.shape(level, height);
+            let node = &page.data[self.scheme.page_area(level, height)];
+            for i in 0..entry_count(&page.tag, level, shape.capacity, ppn)? {
+                let child = address(shape.value(node, i));
+                todo.push((if level == 2 { self.journal.resolve(child) } else { child }, level - 1));
+            }
+        }
+        Ok(false)
     }
 }

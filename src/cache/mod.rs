@@ -20,6 +20,8 @@ pub mod lru;
 mod page_cache;
 mod policy;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub use lru::Lru;
 pub use page_cache::{CacheConfig, CacheCounters, PageCache, WriteMode};

@@ -25,7 +25,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run indexes over a workload at the same RAM, and show a table, a conclusion and a report.
-    Compare(Compare),
+    Compare(Box<Compare>),
     /// Find the index in the image of a chip and check its invariants.
     Check(Check),
     /// List what there is by name.

@@ -5,6 +5,7 @@
 //! the records it will hold. Trees on raw NAND own the whole chip and cannot be shared out like this.
 
 use nandex::check::CheckReport;
+use nandex::ftl::StoreStats;
 use nandex::ordered::{Direction, Durability, IndexStats, OrderedIndex, RecordFormat, Visit};
 use nandex::{Cause, IndexError, Lpn, PageStore, StoreError};
 use std::cell::RefCell;
@@ -278,9 +279,18 @@ impl<S: PageStore> PageStore for Slice<S> {
         self.shared.borrow().store.prefix_consistent()
     }
 
+    fn checkpoint(&mut self) -> Result<(), StoreError> {
+        self.sync()?;
+        if self.place == 0 { self.shared.borrow_mut().store.checkpoint() } else { Ok(()) }
+    }
+
     /// The first slice answers for the whole store.
     fn ram_bytes(&self) -> usize {
         if self.place == 0 { self.shared.borrow().store.ram_bytes() } else { 0 }
+    }
+
+    fn stats(&self) -> StoreStats {
+        if self.place == 0 { self.shared.borrow().store.stats() } else { StoreStats::default() }
     }
 }
 

@@ -75,8 +75,7 @@ mod tests {
         }
         tree.close().unwrap();
         drop(tree);
-        let chip = shared.borrow().clone();
-        chip
+        Rc::into_inner(shared).unwrap().into_inner()
     }
 
     #[test]

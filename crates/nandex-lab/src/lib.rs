@@ -4,10 +4,12 @@
 //! drives one index of the [`registry`] on one simulated chip through it, [`parallel::run_all`] many at once; the
 //! [`results`] go to files by [`record`] and into claims by [`stats`].
 
+pub mod analysis;
 pub mod chip;
 pub mod compare;
 pub mod crash;
 pub mod error;
+pub mod experiment;
 pub mod forest;
 pub mod fuzz;
 pub mod inspect;
@@ -18,6 +20,7 @@ pub mod parallel;
 pub mod record;
 pub mod registry;
 pub mod report;
+pub mod repro;
 pub mod results;
 pub mod runner;
 pub(crate) mod stack;

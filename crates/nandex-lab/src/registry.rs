@@ -47,8 +47,10 @@ pub type OpenIndex = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn OrderedIndex
 
 /// Makes several trees on one chip, each with its number: cuts the store with [`crate::forest::share_store`] and formats a
 /// tree on each slice.
-pub type OpenForest =
-    fn(Box<dyn Nand>, &Settings, &[TreeShare]) -> Result<Vec<(u8, Box<dyn OrderedIndex>)>, IndexError>;
+pub type OpenForest = fn(Box<dyn Nand>, &Settings, &[TreeShare]) -> Result<NumberedTrees, IndexError>;
+
+/// Trees of a forest, each with its number.
+pub type NumberedTrees = Vec<(u8, Box<dyn OrderedIndex>)>;
 
 /// Makes a store on a chip, or finds it again.
 pub type OpenStore = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn PageStore>, StoreError>;
@@ -113,7 +115,7 @@ pub const INDEXES: &[IndexEntry] = &[
         hosting: Hosting::Store,
         format: |nand, settings| stack::bplus(nand, settings, Open::Format),
         mount: |nand, settings| stack::bplus(nand, settings, Open::Mount),
-        forest: None,
+        forest: Some(stack::bplus_forest),
         options: &stack::BPLUS_OPTIONS,
     },
 ];

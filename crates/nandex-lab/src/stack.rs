@@ -1,7 +1,8 @@
 //! What a tree on logical pages stands on: an FTL on the chip, and a page cache where RAM is left for one.
 
+use crate::forest::{TreeShare, share_store};
 use crate::names::{OptionInfo, option};
-use crate::registry::{Open, store};
+use crate::registry::{NumberedTrees, Open, store};
 use nandex::cache::{CacheConfig, Lru, PageCache, WriteMode};
 use nandex::ftl::page_map::FtlSettings;
 use nandex::ftl::victim::VictimPolicy;
@@ -74,6 +75,35 @@ pub(crate) fn bplus(
     open: Open,
 ) -> Result<Box<dyn OrderedIndex>, IndexError> {
     let config = BPlusConfig::from_settings(settings)?;
+    let store = cached_store(nand, settings, open, (&config, 1))?;
+    Ok(match open {
+        Open::Format => Box::new(BPlusTree::format(store, config)?),
+        Open::Mount => Box::new(BPlusTree::mount_as(store, config)?),
+    })
+}
+
+/// Formats a B+-tree for each share on a slice of one store.
+pub(crate) fn bplus_forest(
+    nand: Box<dyn Nand>,
+    settings: &Settings,
+    shares: &[TreeShare],
+) -> Result<NumberedTrees, IndexError> {
+    let config = BPlusConfig::from_settings(settings)?;
+    let store = cached_store(nand, settings, Open::Format, (&config, shares.len()))?;
+    let mut trees: NumberedTrees = Vec::new();
+    for (tree, slice) in share_store(store, shares)? {
+        trees.push((tree, Box::new(BPlusTree::format(slice, config)?)));
+    }
+    Ok(trees)
+}
+
+/// The FTL that the settings name, with a page cache where RAM is left for one beside FTL and so many trees.
+fn cached_store(
+    nand: Box<dyn Nand>,
+    settings: &Settings,
+    open: Open,
+    (config, trees): (&BPlusConfig, usize),
+) -> Result<Box<dyn PageStore>, IndexError> {
     let name = settings.options.text("ftl").unwrap_or("page-map");
     let entry = store(name).map_err(|e| IndexError::Unsupported(e.to_string()))?;
     settings.options.choice("cache", &["lru"])?;
@@ -81,25 +111,14 @@ pub(crate) fn bplus(
         Open::Format => (entry.format)(nand, settings)?,
         Open::Mount => (entry.mount)(nand, settings)?,
     };
-    let frames = cache_frames(settings, &ftl, config.ram_bytes_max(&ftl)?)?;
+    let frames = cache_frames(settings, &ftl, config.ram_bytes_max(&ftl)? * trees)?;
     if frames == 0 {
-        return on(ftl, config, open);
+        return Ok(ftl);
     }
     let mode =
         if settings.durability == Durability::EveryOperation { WriteMode::Through } else { WriteMode::Back };
-    let cache = PageCache::new(ftl, Lru::new(frames), CacheConfig { frames, mode, dirty_frames_max: None });
-    on(cache, config, open)
-}
-
-fn on<S: PageStore + 'static>(
-    store: S,
-    config: BPlusConfig,
-    open: Open,
-) -> Result<Box<dyn OrderedIndex>, IndexError> {
-    Ok(match open {
-        Open::Format => Box::new(BPlusTree::format(store, config)?),
-        Open::Mount => Box::new(BPlusTree::mount_as(store, config)?),
-    })
+    let cache = CacheConfig { frames, mode, dirty_frames_max: None };
+    Ok(Box::new(PageCache::new(ftl, Lru::new(frames), cache)))
 }
 
 /// Frames of the page cache: as set, or what the tables of FTL and tree leave of the RAM.

@@ -44,8 +44,8 @@ struct Event {
 enum First {
     /// As at the checkpoint, or erased: whatever the map says of this block still holds.
     Kept,
-    /// Rewritten since; the checksum of the new first page, if that can be read.
-    Rewritten(Option<(Header, u32)>),
+    /// Rewritten since. The checksum of the new first page, 0 if that cannot be read; and a page that can.
+    Rewritten(u32, Header),
     /// Holds pages of an old checkpoint.
     Foreign,
     /// Marked bad since.
@@ -105,9 +105,9 @@ impl<N: Nand> PageMapFtl<N> {
                     None => Ok(()),
                 }
             }
-            First::Rewritten(first) => {
+            First::Rewritten(crc, page) => {
                 scan.gone.insert(pbn);
-                self.note_rewritten(pbn, first);
+                self.note_rewritten(pbn, crc, page);
                 self.follow_pages(pbn, 0, None, scan)
             }
             First::Foreign => {
@@ -136,7 +136,7 @@ impl<N: Nand> PageMapFtl<N> {
         }
         match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
             Found::Page(_, crc) if crc == known => Ok(First::Kept),
-            Found::Page(header, crc) if is_data(header.kind) => Ok(First::Rewritten(Some((header, crc)))),
+            Found::Page(header, crc) if is_data(header.kind) => Ok(First::Rewritten(crc, header)),
             Found::Page(..) => Ok(First::Foreign),
             Found::Erased => Ok(First::Kept),
             Found::Unreadable(_) => self.look_past_first(pbn),
@@ -145,7 +145,7 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// The first page cannot be read: whether another page of the block was programmed after the checkpoint.
     fn look_past_first(&mut self, pbn: Pbn) -> Result<First, StoreError> {
-        let committed = self.state.committed;
+        let next_version = self.state.next_version;
         let erases = self.state.blocks.erase_count(pbn) as u8;
         let open = self.state.frontiers.iter().flatten().find(|f| f.pbn == pbn);
         let end = open.map_or(self.geometry.pages_per_block, |f| f.next);
@@ -153,23 +153,21 @@ impl<N: Nand> PageMapFtl<N> {
             let ppn = self.geometry.page_at(pbn, page);
             if let Found::Page(header, _) = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
                 let is_new = match header.kind {
-                    PageKind::Host => header.version > committed,
+                    PageKind::Host => header.version >= next_version,
                     PageKind::Copy | PageKind::Trim => header.extra != erases,
                     PageKind::Checkpoint | PageKind::Anchor => false,
                 };
-                return Ok(if is_new { First::Rewritten(None) } else { First::Kept });
+                return Ok(if is_new { First::Rewritten(0, header) } else { First::Kept });
             }
         }
         Ok(First::Kept)
     }
 
-    fn note_rewritten(&mut self, pbn: Pbn, first: Option<(Header, u32)>) {
-        self.state.first_crc[pbn.index()] = first.map_or(0, |(_, crc)| crc);
+    fn note_rewritten(&mut self, pbn: Pbn, first_crc: u32, page: Header) {
+        self.state.first_crc[pbn.index()] = first_crc;
         let known = self.state.blocks.erase_count(pbn) as u8;
-        let erases = match first {
-            Some((header, _)) if header.kind != PageKind::Host => header.extra.wrapping_sub(known).max(1),
-            _ => 1,
-        };
+        // The stamp of a moved page tells the count; a host page only that there was an erase.
+        let erases = if page.kind == PageKind::Host { 1 } else { page.extra.wrapping_sub(known) };
         for _ in 0..erases {
             self.state.blocks.note_erase(pbn);
         }
@@ -299,6 +297,9 @@ impl<N: Nand> PageMapFtl<N> {
                 continue;
             }
             if torn(newest.ppn) {
+                if original.is_some() {
+                    continue;
+                }
                 let what = "a committed page in a block written last cannot be read";
                 return Err(StoreError::Corrupted { what, at: u64::from(newest.ppn.0) });
             }

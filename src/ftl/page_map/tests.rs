@@ -255,6 +255,29 @@ fn a_completely_written_store_can_be_overwritten_for_ever() {
     assert_eq!(contents(&mut ftl), model.pages);
 }
 
+/// Every cut wastes the rest of the open blocks and may leave a move half done; collection must still find room (P4).
+#[test]
+fn cut_after_cut_does_not_fill_it() {
+    for seed in 0..12 {
+        let geometry =
+            [small(), Geometry::new(64, 16, 8, 18), Geometry::new(128, 16, 16, 14)][seed as usize % 3];
+        let settings = FtlSettings { victim: VictimPolicy::ALL[seed as usize % 2], ..settings() };
+        let mut rng = Rng::new(seed);
+        let mut ftl = PageMapFtl::format(chip(geometry), settings).unwrap();
+        let mut model = Model::new(ftl.page_count());
+        for lpn in 0..ftl.page_count() {
+            apply(&mut ftl, &mut model, &Op::Write(vec![lpn])).unwrap();
+        }
+        for session in 0..700 {
+            let at_operation = ftl.nand().operations() + rng.below([4, 12, 40][session % 3]);
+            let torn = TornModel::ALL[session % 4];
+            ftl.nand_mut().plan_power_cut(PowerCut { at_operation, when: CutWhen::Inside, torn, seed });
+            (ftl, _) = run_to_cut(ftl, &mut model, &mut rng, 60);
+        }
+        assert!(ftl.nand().operations() > 6000);
+    }
+}
+
 #[test]
 fn failing_blocks_cost_room_but_no_data() {
     for seed in 0..60 {

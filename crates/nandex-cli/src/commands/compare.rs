@@ -16,14 +16,14 @@ use nandex_lab::trace::TraceOptions;
 use nandex_lab::{LabError, parallel, record};
 use std::sync::Arc;
 
-pub(crate) fn run(args: Compare) -> Result<Status> {
-    check_targets(&args)?;
+pub(crate) fn run(args: &Compare) -> Result<Status> {
+    check_targets(args)?;
     let control = Arc::new(Control::default());
     stop_on_interrupt(&control)?;
-    let comparison = comparison(&args)?;
+    let comparison = comparison(args)?;
     let progress = Progress::new(Arc::clone(&control));
     let results = progress.follow(|| comparison.run(&control, &progress)).map_err(named)?;
-    write(&args, &results)?;
+    write(args, &results)?;
     Ok(status(&results))
 }
 

@@ -11,7 +11,7 @@ use anyhow::Result;
 /// Does what the command line says.
 pub(crate) fn run(args: Args) -> Result<Status> {
     match args.command {
-        Command::Compare(compare) => compare::run(compare),
+        Command::Compare(compare) => compare::run(&compare),
         Command::Check(check) => check::run(&check),
         Command::List(list) => list::run(&list),
     }

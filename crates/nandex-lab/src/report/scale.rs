@@ -67,6 +67,9 @@ impl Scale {
 
     /// The value in this scale, without the unit.
     pub fn number(&self, value: f64) -> String {
+        if value == 0.0 {
+            return "0".to_string();
+        }
         grouped(&format!("{:.*}", self.decimals, value / self.divisor))
     }
 
@@ -156,6 +159,7 @@ mod tests {
     fn small_figures_keep_two_digits() {
         assert_eq!(Scale::of(Quantity::Number, [0.0281, 3.0]).number(0.0281), "0.028");
         assert_eq!(Scale::of(Quantity::Number, [0.0]).number(0.0), "0");
+        assert_eq!(Scale::of(Quantity::Number, [0.0, 0.003]).number(0.0), "0");
     }
 
     #[test]

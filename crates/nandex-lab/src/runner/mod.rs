@@ -97,6 +97,7 @@ pub struct Job<'a> {
 pub struct Control {
     cancelled: AtomicBool,
     done: AtomicU64,
+    planned: AtomicU64,
 }
 
 impl Control {
@@ -113,6 +114,16 @@ impl Control {
     /// Operations done by all runs so far; those that a run will not do because it failed count as done.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
+    }
+
+    /// Operations that all runs will do in all, as far as they are known by now.
+    pub fn planned(&self) -> u64 {
+        self.planned.load(Ordering::Relaxed)
+    }
+
+    /// Adds operations that will be done.
+    pub fn plan(&self, operations: u64) {
+        self.planned.fetch_add(operations, Ordering::Relaxed);
     }
 
     pub(crate) fn add_done(&self, operations: u64) {

@@ -12,7 +12,7 @@ use plotly::common::{Anchor, Font, Pattern, PatternShape, TextPosition, Title};
 use plotly::common::{
     DashType, ErrorData, ErrorType, HoverInfo, Line, Marker, MarkerSymbol, Mode, Orientation,
 };
-use plotly::histogram::HistNorm;
+use plotly::histogram::{Bins, HistNorm};
 use plotly::layout::{Annotation, Axis, BarMode, HoverMode, Margin, RangeMode, Shape, ShapeLine, ShapeType};
 use plotly::{Bar, Histogram, Layout, Scatter, Trace};
 
@@ -27,6 +27,12 @@ const MARKERS: [(&str, MarkerSymbol); 8] = [
     ("\u{271a}", MarkerSymbol::Cross),
     ("\u{2716}", MarkerSymbol::X),
 ];
+
+/// Bars of the histogram of wear at most.
+const WEAR_BARS: u32 = 30;
+
+/// Typefaces in which the markers have the same size.
+const SYMBOLS: &str = "DejaVu Sans, Segoe UI Symbol, Apple Symbols, sans-serif";
 
 const DASHES: [DashType; 6] = [
     DashType::Solid,
@@ -111,7 +117,7 @@ fn kinds(summary: &Summary<'_>, rows: &[&Row<'_>]) -> Figure {
             .hover_info(HoverInfo::Text)
             .text(glyph(row.series))
             .text_position(TextPosition::Outside)
-            .text_font(Font::new().color(token(row.series)).size(13))
+            .text_font(Font::new().color(token(row.series)).size(13).family(SYMBOLS))
             .clip_on_axis(false)
             .marker(Marker::new().color(token(row.series)));
         if summary.seeds.len() < 2 {
@@ -137,7 +143,12 @@ fn causes(id: &'static str, title: &str, rows: &[&Row<'_>], count: fn(&CauseCoun
     let labels: Vec<String> = rows
         .iter()
         .map(|r| {
-            format!("{} <span style='color:{}'>{}</span>", safe(&r.label), token(r.series), glyph(r.series))
+            format!(
+                "{} <span style='color:{};font-family:{SYMBOLS}'>{}</span>",
+                safe(&r.label),
+                token(r.series),
+                glyph(r.series)
+            )
         })
         .collect();
     let mut traces: Vec<Box<dyn Trace>> = Vec::new();
@@ -246,14 +257,20 @@ fn boundaries(row: &Row<'_>) -> (Vec<Shape>, Vec<Annotation>) {
 
 /// How many blocks were erased how often, over all seeds.
 fn wear(rows: &[&Row<'_>]) -> Figure {
+    let erases = |row: &Row<'_>| -> Vec<u32> {
+        row.finished.iter().flat_map(|(run, _)| run.wear_erases.iter().copied()).collect()
+    };
+    let all = || rows.iter().flat_map(|row| erases(row));
+    let (least, most) = (all().min().unwrap_or(0), all().max().unwrap_or(0));
+    // Whole numbers in the middle of their bar.
+    let width = (most - least).div_ceil(WEAR_BARS).max(1);
+    let bins = || Bins::new(f64::from(least) - 0.5, f64::from(most) + 0.5, f64::from(width));
     let histogram = |row: &&Row<'_>| -> Box<dyn Trace> {
-        let erases: Vec<u32> =
-            row.finished.iter().flat_map(|(run, _)| run.wear_erases.iter().copied()).collect();
-        Histogram::new(erases)
+        Histogram::new(erases(row))
             .name(safe(&row.label))
             .legend_group(token(row.series))
-            .bin_group("wear")
-            .n_bins_x(30)
+            .auto_bin_x(false)
+            .x_bins(bins())
             .hist_norm(HistNorm::Percent)
             .hover_template(format!(
                 "<b>{}</b><br>%{{y:.1f}}% of the blocks<br>erased %{{x}} times<extra></extra>",
@@ -261,11 +278,12 @@ fn wear(rows: &[&Row<'_>]) -> Figure {
             ))
             .marker(Marker::new().color(token(row.series)))
     };
+    let x_axis = Axis::new().title(axis_title("erases of a block since the format")).tick_format(",~d");
     let layout = base()
         .bar_mode(BarMode::Group)
         .bar_gap(0.12)
         .hover_mode(HoverMode::Closest)
-        .x_axis(Axis::new().title(axis_title("erases of a block at the end")).tick_format(",~d"))
+        .x_axis(if most - least < 12 { x_axis.dtick(1.0) } else { x_axis })
         .y_axis(figures_axis("share of the blocks [%]"));
     figure("plot-wear", rows.iter().map(histogram).collect(), layout)
 }

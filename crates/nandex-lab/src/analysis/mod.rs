@@ -1,0 +1,3 @@
+//! What the papers derive on paper: their equations as functions, to be held against what is measured.
+
+pub mod mu;

@@ -1,0 +1,49 @@
+//! Power cuts as a computed cell: the crash test of one index, see [`crate::crash`].
+
+use super::RunPlan;
+use super::results::CellResult;
+use crate::LabError;
+use crate::crash::{CrashPlan, Cuts, Rehearsal, Target};
+use crate::registry;
+use crate::runner::Control;
+use crate::stats::Summary;
+use nandex::ordered::{RecordFormat, Settings};
+
+/// Cuts of a smoke run.
+const SMOKE_CUTS: u64 = 200;
+
+/// The cell of this name: `cuts/INDEX`. Every operation is durable, so a cut may undo nothing but the one in flight.
+pub(super) fn cell(name: &str, plan: &RunPlan, control: &Control) -> Result<CellResult, LabError> {
+    let index = name.strip_prefix("cuts/").unwrap_or(name);
+    let settings = Settings::new(RecordFormat::new(4, 4));
+    let mut crash = CrashPlan::new(Target::Index(registry::index(index)?), settings);
+    if plan.smoke {
+        crash.operations /= 10;
+        crash.cuts = Cuts::Sample(SMOKE_CUTS);
+    }
+    let rehearsal = Rehearsal::record(crash)?;
+    control.plan(rehearsal.cuts());
+    let report = rehearsal.run(plan.threads, control);
+    if report.cancelled {
+        let missing = Some(String::from("cancelled"));
+        return Ok(CellResult { name: name.to_string(), missing, ..CellResult::default() });
+    }
+    let tally = &report.tally;
+    let figures = [
+        ("operations", report.operations),
+        ("physical_operations", report.physical_operations),
+        ("cuts_tried", tally.cuts_tried),
+        ("cuts_recovered_exactly", tally.recovered_exact),
+        ("cuts_recovered_with_the_operation_in_flight", tally.recovered_in_flight),
+        ("cuts_with_a_bad_end", tally.failures() + u64::from(report.stopped.is_some())),
+    ];
+    let exact = |(figure, count): (&str, u64)| {
+        let value = count as f64;
+        (figure.to_string(), Summary { count: 1, mean: value, min: value, max: value, ci95: None })
+    };
+    Ok(CellResult {
+        name: name.to_string(),
+        figures: figures.into_iter().map(exact).collect(),
+        ..CellResult::default()
+    })
+}

@@ -1,0 +1,160 @@
+//! An experiment as data: the files of its folder, built into the program.
+//!
+//! `experiment.toml` says what runs: inputs x variants x indexes, each combination a *cell* named
+//! `input/variant/index`. `expected.toml` says what the paper claims of it (see [`crate::repro`]). `README.md` holds the
+//! notes: set-up, what the paper leaves open, what is assumed.
+
+use crate::repro::Claim;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// An experiment: a figure or table of a paper.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Experiment {
+    /// What runs.
+    pub definition: Definition,
+    /// What the paper claims of it.
+    pub claims: Vec<Claim>,
+    /// Its notes, in Markdown.
+    pub notes: &'static str,
+}
+
+/// What an experiment runs.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Definition {
+    /// Its name, that of its folder.
+    pub name: String,
+    /// The paper: "mu".
+    pub paper: String,
+    /// The figure, table or section.
+    pub shows: String,
+    /// What it is, in one line.
+    pub summary: String,
+    /// The chip, by its name in the catalogue.
+    pub chip: String,
+    /// Bytes of a key.
+    pub key_bytes: u8,
+    /// Bytes of a value.
+    pub value_bytes: u8,
+    /// Seeds of generated workloads when none are asked for; a trace runs once.
+    pub seeds: u32,
+    /// Indexes, by their names in the registry.
+    #[serde(default)]
+    pub indexes: Vec<String>,
+    /// Workloads.
+    #[serde(default, rename = "input")]
+    pub inputs: Vec<Input>,
+    /// Settings.
+    #[serde(default, rename = "variant")]
+    pub variants: Vec<Variant>,
+    /// Cells that are computed rather than run over a workload, see `derived`.
+    #[serde(default)]
+    pub derived: Vec<String>,
+    /// What is smaller in a smoke run.
+    pub smoke: Smoke,
+}
+
+/// A workload of an experiment.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// Its name in cells.
+    pub name: String,
+    /// A generator.
+    pub workload: Option<String>,
+    /// The generator's options.
+    #[serde(default)]
+    pub options: BTreeMap<String, String>,
+    /// A trace.
+    pub trace: Option<TraceInput>,
+}
+
+/// A trace of an experiment.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct TraceInput {
+    /// The full trace, a file in the data folder.
+    pub file: String,
+    /// Whether the bundled cut stands in when the full trace is not there.
+    #[serde(default)]
+    pub bundled_cut: bool,
+}
+
+/// Settings of an experiment.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// Its name in cells.
+    pub name: String,
+    /// Blocks of the chip, if others than the part has.
+    pub blocks: Option<u32>,
+    /// Bytes of a key, if others than the experiment's.
+    pub key_bytes: Option<u8>,
+    /// Whether a sync is enough to be durable by, which a write cache needs; else every operation is durable.
+    #[serde(default)]
+    pub durable_by_sync: bool,
+    /// Options of the indexes.
+    #[serde(default)]
+    pub options: BTreeMap<String, String>,
+}
+
+/// What is smaller in a smoke run.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Smoke {
+    /// Blocks of the chip, where the variant names none.
+    pub blocks: Option<u32>,
+    /// Options of the generators.
+    #[serde(default)]
+    pub options: BTreeMap<String, String>,
+    /// Operations of the bundled cut of a trace.
+    pub trace_operations: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClaimsFile {
+    #[serde(default, rename = "claim")]
+    claims: Vec<Claim>,
+}
+
+/// The three files of an experiment's folder.
+macro_rules! folder {
+    ($name:literal) => {
+        (
+            include_str!(concat!("../../../../experiments/", $name, "/experiment.toml")),
+            include_str!(concat!("../../../../experiments/", $name, "/expected.toml")),
+            include_str!(concat!("../../../../experiments/", $name, "/README.md")),
+        )
+    };
+}
+
+/// Every experiment's folder, in the order of lists.
+const FOLDERS: &[(&str, &str, &str)] = &[
+    folder!("mu-table5"),
+    folder!("mu-figure7"),
+    folder!("mu-space"),
+    folder!("mu-figure8"),
+    folder!("mu-figure9"),
+    folder!("mu-recovery"),
+    folder!("mu-checkpoint-sweep"),
+    folder!("mu-key-sweep"),
+];
+
+static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| FOLDERS.iter().map(parse).collect());
+
+/// Every experiment.
+pub fn list() -> &'static [Experiment] {
+    &EXPERIMENTS
+}
+
+/// A folder that does not parse is a mistake in the program, found by the tests below.
+fn parse((definition, expected, notes): &(&'static str, &'static str, &'static str)) -> Experiment {
+    let definition: Definition =
+        toml::from_str(definition).unwrap_or_else(|error| panic!("experiment.toml: {error}\n{definition}"));
+    let claims: ClaimsFile =
+        toml::from_str(expected).unwrap_or_else(|error| panic!("{}/expected.toml: {error}", definition.name));
+    Experiment { definition, claims: claims.claims, notes }
+}

@@ -1,0 +1,70 @@
+//! From the counts of a run to the figures that papers print.
+
+use crate::results::{ChipFacts, Costs, Phase, Run};
+use crate::stats::Summary;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Every figure of a run: those of a phase as `phase.figure_unit`, those of one kind of operation in it as
+/// `phase.kind.figure_unit`, those of the whole run by their name alone.
+pub(super) fn of_run(run: &Run, chip: &ChipFacts) -> BTreeMap<String, f64> {
+    let mut figures = BTreeMap::new();
+    let mut put = |name: String, value: f64| {
+        figures.insert(name, value);
+    };
+    put("height_levels".into(), f64::from(run.height));
+    put("records".into(), run.records as f64);
+    put("live_pages".into(), run.live_pages as f64);
+    put("ram_bytes".into(), run.ram_bytes as f64);
+    for phase in run.phases.iter().filter(|phase| phase.total.operations > 0) {
+        of_phase(phase, chip, &mut put);
+    }
+    figures
+}
+
+fn of_phase(phase: &Phase, chip: &ChipFacts, put: &mut impl FnMut(String, f64)) {
+    let name = &phase.name;
+    let total = &phase.total;
+    let mut per_op = |prefix: &str, costs: &Costs| {
+        let operations = costs.operations as f64;
+        put(format!("{prefix}.operations"), operations);
+        put(format!("{prefix}.page_reads_per_op"), costs.page_reads as f64 / operations);
+        put(format!("{prefix}.page_programs_per_op"), costs.page_programs as f64 / operations);
+        put(format!("{prefix}.block_erases_per_op"), costs.block_erases as f64 / operations);
+        put(format!("{prefix}.flash_time_ms_per_op"), costs.flash_time_ns as f64 / operations / 1e6);
+    };
+    per_op(name, total);
+    for (kind, costs) in phase.kinds.iter().filter(|(kind, _)| phase.kinds.len() > 1 && **kind != "sync") {
+        per_op(&format!("{name}.{kind}"), costs);
+    }
+    let program_ns = total.page_programs * chip.page_program_ns;
+    let erase_ns = total.block_erases * chip.block_erase_ns;
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    put(format!("{name}.page_reads"), total.page_reads as f64);
+    put(format!("{name}.page_programs"), total.page_programs as f64);
+    put(format!("{name}.block_erases"), total.block_erases as f64);
+    put(format!("{name}.flash_time_s"), seconds(total.flash_time_ns));
+    put(format!("{name}.program_time_s"), seconds(program_ns));
+    put(format!("{name}.erase_time_s"), seconds(erase_ns));
+    put(format!("{name}.read_time_s"), seconds(total.flash_time_ns.saturating_sub(program_ns + erase_ns)));
+    put(format!("{name}.collections"), phase.collections as f64);
+    let looked_up = phase.cache_hits + phase.cache_misses;
+    if looked_up > 0 {
+        put(format!("{name}.cache_hit_percent"), 100.0 * phase.cache_hits as f64 / looked_up as f64);
+    }
+    if let Some(moved) = phase.causes.get("garbage_collection") {
+        put(format!("{name}.collection_programs"), moved.page_programs as f64);
+    }
+    if let Some(kept) = phase.causes.get("checkpoint") {
+        put(format!("{name}.checkpoint_programs"), kept.page_programs as f64);
+    }
+}
+
+/// Each figure over all runs that have it.
+pub(super) fn over_seeds(runs: &[BTreeMap<String, f64>]) -> BTreeMap<String, Summary> {
+    let names: BTreeSet<&String> = runs.iter().flat_map(BTreeMap::keys).collect();
+    let sum_up = |name: &String| {
+        let values: Vec<f64> = runs.iter().filter_map(|run| run.get(name).copied()).collect();
+        Summary::of(&values).map(|summary| (name.clone(), summary))
+    };
+    names.into_iter().filter_map(sum_up).collect()
+}

@@ -1,0 +1,68 @@
+//! Experiments: the figures and tables of the papers, each from one command.
+//!
+//! An experiment is data ([`definition`]): one folder under `experiments/`, built into the program, so that it needs no files.
+//! Its cells (input x variant x index) are runs of the [`crate::runner`] on chips of their own, in parallel over the cores;
+//! besides there are computed cells ([`derived`]): the papers' equations and the power-cut tests. The results are the
+//! same for every number of threads. [`crate::repro`] holds them against what the paper claims.
+
+mod bench;
+mod cuts;
+mod definition;
+mod derived;
+mod figures;
+mod input;
+mod results;
+#[cfg(test)]
+mod tests;
+mod write;
+
+pub use bench::Bench;
+pub use definition::{Definition, Experiment, Input, Smoke, TraceInput, Variant, list};
+pub use input::DATA_VARIABLE;
+pub use results::{CellResult, EXPERIMENT_SCHEMA, ExperimentResults};
+pub use write::{write_folder, write_json, write_raw_csv, write_summary_csv};
+
+use crate::LabError;
+use crate::parallel::cores;
+use crate::runner::Control;
+use std::path::PathBuf;
+
+/// How experiments are carried out.
+#[derive(Clone, Debug)]
+pub struct RunPlan {
+    /// The small size that only shows that everything works.
+    pub smoke: bool,
+    /// Seeds of generated workloads; what the experiment says when absent.
+    pub seeds: Option<u32>,
+    /// Runs at a time.
+    pub threads: usize,
+    /// Folder of the full traces; the variable [`DATA_VARIABLE`] or the usual folders when absent.
+    pub data: Option<PathBuf>,
+}
+
+impl Default for RunPlan {
+    fn default() -> RunPlan {
+        RunPlan { smoke: false, seeds: None, threads: cores(), data: None }
+    }
+}
+
+impl RunPlan {
+    /// The command that runs this experiment so.
+    pub fn command(&self, experiment: &str) -> String {
+        let smoke = if self.smoke { " --smoke" } else { "" };
+        let seeds = self.seeds.map_or_else(String::new, |seeds| format!(" --seeds {seeds}"));
+        format!("nandex run {experiment}{smoke}{seeds}")
+    }
+}
+
+/// The experiment of this name; an unknown one is refused with the nearest.
+pub fn find(name: &str) -> Result<&'static Experiment, LabError> {
+    list().iter().find(|experiment| experiment.definition.name == name).ok_or_else(|| {
+        LabError::unknown("experiment", name, list().iter().map(|e| e.definition.name.as_str()))
+    })
+}
+
+/// Runs the experiment of this name.
+pub fn run(name: &str, plan: &RunPlan, control: &Control) -> Result<ExperimentResults, LabError> {
+    Bench::new(plan, control).run(find(name)?)
+}

@@ -1,0 +1,74 @@
+//! What an experiment yields: cells with their runs, and figures over the seeds.
+
+use super::definition::Definition;
+use crate::results::{ChipFacts, Run, WorkloadFacts};
+use crate::stats::Summary;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Version of the layout of [`ExperimentResults`].
+pub const EXPERIMENT_SCHEMA: u32 = 1;
+
+/// Everything an experiment measured, with what is needed to repeat it. The same for every number of threads, and
+/// without processor time the same on every machine.
+#[derive(Clone, Debug, Serialize)]
+pub struct ExperimentResults {
+    /// Version of this layout; it rises when a field changes its meaning.
+    pub schema: u32,
+    /// Version of Nandex.
+    pub nandex_version: &'static str,
+    /// The command that yields the same results again.
+    pub command: String,
+    /// Whether this is the small size that only shows that everything works.
+    pub smoke: bool,
+    /// Seeds of the generated workloads.
+    pub seeds: Vec<u64>,
+    /// The definition in full.
+    pub definition: Definition,
+    /// One for each combination of input, variant and index, then the computed ones.
+    pub cells: Vec<CellResult>,
+}
+
+/// One configuration.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CellResult {
+    /// `input/variant/index`, or the name of a computed cell.
+    pub name: String,
+    /// Name of the input; empty for a computed cell.
+    pub input: String,
+    /// Name of the variant; empty for a computed cell.
+    pub variant: String,
+    /// Name of the index; empty for a computed cell.
+    pub index: String,
+    /// The chip; absent for a computed cell.
+    pub chip: Option<ChipFacts>,
+    /// The workload; absent for a computed cell and where the input is missing.
+    pub workload: Option<WorkloadFacts>,
+    /// What stands in for the input named, when it is not there.
+    pub stand_in: Option<String>,
+    /// Why the cell did not run at all.
+    pub missing: Option<String>,
+    /// One run for each seed.
+    pub runs: Vec<Run>,
+    /// Figures over the seeds, units in their names.
+    pub figures: BTreeMap<String, Summary>,
+}
+
+impl ExperimentResults {
+    /// The cell of this name.
+    pub fn cell(&self, name: &str) -> Option<&CellResult> {
+        self.cells.iter().find(|cell| cell.name == name)
+    }
+
+    /// Every run that stopped early, with why.
+    pub fn failures(&self) -> impl Iterator<Item = (&CellResult, &str)> {
+        self.cells.iter().flat_map(|cell| cell.failures().map(move |why| (cell, why)))
+    }
+}
+
+impl CellResult {
+    /// Why runs stopped early.
+    pub fn failures(&self) -> impl Iterator<Item = &str> {
+        self.runs.iter().filter_map(|run| run.error.as_deref())
+    }
+}

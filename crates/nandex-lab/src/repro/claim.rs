@@ -1,0 +1,125 @@
+//! Claims as data: what a paper says, and how a measurement is judged by it.
+
+use serde::{Deserialize, Serialize};
+
+/// One measured statement of a paper, from the `expected.toml` of the experiment that produces it.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// Its id, such as "M1".
+    pub id: String,
+    /// What it says.
+    pub text: String,
+    /// How it is judged.
+    pub rule: Rule,
+    /// Whether the smoke size can tell; else it is not judged there.
+    #[serde(default)]
+    pub in_smoke: bool,
+    /// What is assumed, what is known about a deviation.
+    #[serde(default)]
+    pub note: String,
+    /// Every figure it consists of.
+    #[serde(rename = "value")]
+    pub values: Vec<Expected>,
+}
+
+/// How measured figures are held against the paper's.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Rule {
+    /// Within so many percent of the paper's figure, limits included.
+    WithinPercent(f64),
+    /// At most the paper's figure, at as many decimals as the paper prints.
+    AtMostPrinted {
+        /// Decimals the paper prints.
+        decimals: u32,
+    },
+    /// Exactly the paper's figure.
+    Exact,
+    /// The paper claims a direction only: the figure is above 0.
+    Direction,
+    /// As `Direction`; the paper gives a size too, of other inputs, so that agreeing in direction is all there can be.
+    DirectionAndSize,
+}
+
+/// A figure of a claim, and where it is measured.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(untagged)]
+pub enum Expected {
+    /// The same figure of both trees.
+    Pair {
+        /// `input/variant`, to which the index is added.
+        at: String,
+        /// The figure.
+        figure: String,
+        /// The paper's for the wandering B+-tree.
+        wandering: f64,
+        /// The paper's for the mu-Tree.
+        mu: f64,
+    },
+    /// A comparison of both trees.
+    Compared {
+        /// `input/variant`, to which the index is added.
+        at: String,
+        /// The figure.
+        figure: String,
+        /// How the two are compared.
+        form: Form,
+        /// The paper's result; absent where it gives none.
+        paper: Option<f64>,
+    },
+    /// A figure of one cell.
+    Single {
+        /// The cell.
+        cell: String,
+        /// The figure.
+        figure: String,
+        /// The paper's.
+        paper: f64,
+    },
+}
+
+/// How the figures of the two trees become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// mu-Tree / wandering B+-tree.
+    Quotient,
+    /// What the mu-Tree saves, in percent of the wandering B+-tree's.
+    SavingPercent,
+    /// How much more work the mu-Tree does in the same time, in percent: wandering B+-tree / mu-Tree - 1.
+    SpeedupPercent,
+}
+
+impl Form {
+    /// The comparison's result.
+    pub fn of(self, wandering: f64, mu: f64) -> f64 {
+        match self {
+            Form::Quotient => mu / wandering,
+            Form::SavingPercent => 100.0 * (1.0 - mu / wandering),
+            Form::SpeedupPercent => 100.0 * (wandering / mu - 1.0),
+        }
+    }
+
+    /// Its name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Form::Quotient => "mu / wandering",
+            Form::SavingPercent => "saving of mu in percent",
+            Form::SpeedupPercent => "speedup of mu in percent",
+        }
+    }
+}
+
+impl Rule {
+    /// The rule in words.
+    pub fn words(self) -> String {
+        match self {
+            Rule::WithinPercent(percent) => format!("within {percent} %"),
+            Rule::AtMostPrinted { decimals } => format!("at most, at {decimals} decimals"),
+            Rule::Exact => String::from("exact"),
+            Rule::Direction => String::from("direction"),
+            Rule::DirectionAndSize => String::from("direction, size reported"),
+        }
+    }
+}

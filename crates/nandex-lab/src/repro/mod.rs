@@ -1,0 +1,270 @@
+//! The scorecard: every claim of a paper, measured now and judged by a rule that was fixed before.
+//!
+//! The claims stand in `experiments/*/expected.toml` ([`Claim`]): the paper's figures, the cells that measure them, the rule.
+//! [`run`] carries the experiments out and judges ([`judge`]); no verdict is written down anywhere.
+
+mod claim;
+pub mod judge;
+#[cfg(test)]
+mod tests;
+
+pub use claim::{Claim, Expected, Form, Rule};
+
+use crate::LabError;
+use crate::experiment::{self, Bench, Experiment, ExperimentResults, RunPlan};
+use crate::runner::Control;
+use serde::Serialize;
+use std::io::{self, Write};
+
+/// What is to be reproduced, and how.
+#[derive(Clone, Debug)]
+pub struct ReproPlan {
+    /// The paper: "mu".
+    pub paper: String,
+    /// How the experiments are carried out.
+    pub run: RunPlan,
+}
+
+/// The papers whose claims can be reproduced.
+pub const PAPERS: &[&str] = &["mu"];
+
+/// Version of the layout of [`Scorecard`].
+pub const SCORECARD_SCHEMA: u32 = 1;
+
+/// Every claim of a paper with its verdict.
+#[derive(Clone, Debug, Serialize)]
+pub struct Scorecard {
+    /// Version of this layout; it rises when a field changes its meaning.
+    pub schema: u32,
+    /// Version of Nandex.
+    pub nandex_version: &'static str,
+    /// The command that yields the same again.
+    pub command: String,
+    /// The paper.
+    pub paper: String,
+    /// Whether the experiments ran at the small size, which judges few claims.
+    pub smoke: bool,
+    /// A row for each claim, in the order of their ids.
+    pub rows: Vec<ScoreRow>,
+}
+
+/// One claim and what became of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ScoreRow {
+    /// Its id, such as "M1".
+    pub id: String,
+    /// What the paper says.
+    pub claim: String,
+    /// Every figure it consists of.
+    pub values: Vec<ScoreValue>,
+    /// How far the figures may lie from the paper's.
+    pub band: String,
+    /// The worst verdict on any figure.
+    pub verdict: Verdict,
+    /// Which figures are outside, what is assumed, why something was not judged.
+    pub note: String,
+    /// The experiment that measured it.
+    pub experiment: String,
+    /// The command that measures it again.
+    pub command: String,
+}
+
+/// One figure of a claim.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ScoreValue {
+    /// The cell, or the `input/variant` of a comparison of both trees.
+    pub cell: String,
+    /// The figure, its unit in the name.
+    pub figure: String,
+    /// The paper's; absent where it gives none.
+    pub paper: Option<f64>,
+    /// The mean over the seeds; absent when it was not measured.
+    pub measured: Option<f64>,
+    /// The smallest over the seeds.
+    pub measured_min: Option<f64>,
+    /// The largest over the seeds.
+    pub measured_max: Option<f64>,
+    /// The verdict on this figure.
+    pub verdict: Verdict,
+}
+
+/// What became of a claim, from best to worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Same direction, size within the band.
+    Reproduced,
+    /// Same direction, size outside the band or of other inputs.
+    DirectionOnly,
+    /// Measured, and the claim could not be judged by it: a smoke size, an input that is not there.
+    NotJudged,
+    /// Neither.
+    NotReproduced,
+}
+
+impl Verdict {
+    /// The verdict in words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Verdict::Reproduced => "reproduced",
+            Verdict::DirectionOnly => "direction only",
+            Verdict::NotJudged => "not judged",
+            Verdict::NotReproduced => "not reproduced",
+        }
+    }
+}
+
+/// Every claim, with the experiment it belongs to.
+pub fn claims() -> impl Iterator<Item = (&'static Experiment, &'static Claim)> {
+    experiment::list()
+        .iter()
+        .flat_map(|experiment| experiment.claims.iter().map(move |claim| (experiment, claim)))
+}
+
+/// Runs every experiment of the paper that measures a claim, and judges.
+pub fn run(plan: &ReproPlan, control: &Control) -> Result<Scorecard, LabError> {
+    if !PAPERS.contains(&plan.paper.as_str()) {
+        return Err(LabError::unknown("paper", &plan.paper, PAPERS.iter().copied()));
+    }
+    let mut bench = Bench::new(&plan.run, control);
+    let mut rows = Vec::new();
+    let measures = |e: &&Experiment| e.definition.paper == plan.paper && !e.claims.is_empty();
+    for experiment in experiment::list().iter().filter(measures) {
+        let results = bench.run(experiment)?;
+        rows.extend(experiment.claims.iter().map(|claim| row(claim, &results)));
+    }
+    rows.sort_by_key(|row: &ScoreRow| number_of(&row.id));
+    Ok(Scorecard {
+        schema: SCORECARD_SCHEMA,
+        nandex_version: env!("CARGO_PKG_VERSION"),
+        command: plan.command(),
+        paper: plan.paper.clone(),
+        smoke: plan.run.smoke,
+        rows,
+    })
+}
+
+/// The number in an id, so that M10 comes after M9.
+fn number_of(id: &str) -> u32 {
+    id.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(u32::MAX)
+}
+
+/// The row of a claim from the results of its experiment.
+pub fn row(claim: &Claim, results: &ExperimentResults) -> ScoreRow {
+    let mut values = judge::values(claim, results);
+    let mut reasons = reasons(results);
+    if results.smoke && !claim.in_smoke {
+        values.iter_mut().for_each(|value| value.verdict = Verdict::NotJudged);
+        reasons.insert(0, String::from("the smoke size cannot tell"));
+    }
+    let outside =
+        values.iter().filter(|v| matches!(v.verdict, Verdict::DirectionOnly | Verdict::NotReproduced));
+    if !matches!(claim.rule, Rule::DirectionAndSize) {
+        reasons.extend(outside.map(ScoreValue::outside));
+    }
+    reasons.extend((!claim.note.is_empty()).then(|| claim.note.clone()));
+    ScoreRow {
+        id: claim.id.clone(),
+        claim: claim.text.clone(),
+        band: claim.rule.words(),
+        verdict: judge::worst(&values),
+        values,
+        note: reasons.join("; "),
+        experiment: results.definition.name.clone(),
+        command: results.command.clone(),
+    }
+}
+
+/// What went wrong in the experiment, or was not as it names it.
+fn reasons(results: &ExperimentResults) -> Vec<String> {
+    let mut reasons = Vec::new();
+    for cell in &results.cells {
+        let failed = cell.failures().map(|why| format!("{}: {why}", cell.name));
+        let missing = cell.missing.iter().chain(&cell.stand_in).map(|why| format!("{}: {why}", cell.input));
+        for reason in failed.chain(missing) {
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
+        }
+    }
+    reasons
+}
+
+impl ScoreValue {
+    fn outside(&self) -> String {
+        let number = |value: Option<f64>| value.map_or_else(|| "?".into(), |value| format!("{value:.3}"));
+        format!(
+            "outside: {} {}: {} against {}",
+            self.cell,
+            self.figure,
+            number(self.measured),
+            number(self.paper)
+        )
+    }
+}
+
+impl ReproPlan {
+    fn command(&self) -> String {
+        let smoke = if self.run.smoke { " --smoke" } else { "" };
+        format!("nandex repro --paper {}{smoke}", self.paper)
+    }
+}
+
+impl Scorecard {
+    /// Rows with this verdict.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.rows.iter().filter(|row| row.verdict == verdict).count()
+    }
+
+    /// Writes everything as JSON, indented, with a newline at the end.
+    pub fn write_json(&self, mut out: impl Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut out, self)?;
+        writeln!(out)
+    }
+
+    /// Writes a row for each figure of each claim.
+    pub fn write_csv(&self, out: impl Write) -> io::Result<()> {
+        let mut csv = csv::Writer::from_writer(out);
+        csv.write_record([
+            "id",
+            "claim",
+            "cell",
+            "figure",
+            "paper",
+            "measured",
+            "measured_min",
+            "measured_max",
+            "band",
+            "value_verdict",
+            "verdict",
+            "note",
+            "experiment",
+            "command",
+        ])?;
+        for row in &self.rows {
+            for value in &row.values {
+                let number = |n: Option<f64>| n.map_or_else(String::new, |n| n.to_string());
+                let numbers =
+                    [value.paper, value.measured, value.measured_min, value.measured_max].map(number);
+                let [paper, measured, min, max] = &numbers;
+                csv.write_record([
+                    &row.id,
+                    &row.claim,
+                    &value.cell,
+                    &value.figure,
+                    paper,
+                    measured,
+                    min,
+                    max,
+                    &row.band,
+                    value.verdict.words(),
+                    row.verdict.words(),
+                    &row.note,
+                    &row.experiment,
+                    &row.command,
+                ])?;
+            }
+        }
+        csv.flush()
+    }
+}

@@ -1,0 +1,151 @@
+//! The judging of claims, on figures made up for both sides of every band.
+
+use super::*;
+use crate::experiment::CellResult;
+use crate::stats::Summary;
+use std::collections::BTreeMap;
+
+/// Results with these figures, by cell.
+fn results(cells: &[(&str, f64)]) -> ExperimentResults {
+    let cell = |&(name, value): &(&str, f64)| {
+        let summary = Summary::of(&[value]).unwrap();
+        let figures = BTreeMap::from([("f".to_string(), summary)]);
+        CellResult { name: name.into(), figures, ..CellResult::default() }
+    };
+    let definition = experiment::list()[0].definition.clone();
+    ExperimentResults {
+        schema: 1,
+        nandex_version: "",
+        command: String::new(),
+        smoke: false,
+        seeds: vec![1],
+        definition,
+        cells: cells.iter().map(cell).collect(),
+    }
+}
+
+fn claim(rule: Rule, value: Expected) -> Claim {
+    Claim {
+        id: "X1".into(),
+        text: String::new(),
+        rule,
+        in_smoke: false,
+        note: String::new(),
+        values: vec![value],
+    }
+}
+
+fn pair(rule: Rule, paper: [f64; 2], measured: [f64; 2]) -> Verdict {
+    let [wandering, mu] = paper;
+    let value = Expected::Pair { at: "a".into(), figure: "f".into(), wandering, mu };
+    let cells = [("a/wandering", measured[0]), ("a/mu", measured[1])];
+    row(&claim(rule, value), &results(&cells)).verdict
+}
+
+fn compared(rule: Rule, form: Form, paper: Option<f64>, measured: [f64; 2]) -> Verdict {
+    let value = Expected::Compared { at: "a".into(), figure: "f".into(), form, paper };
+    let cells = [("a/wandering", measured[0]), ("a/mu", measured[1])];
+    row(&claim(rule, value), &results(&cells)).verdict
+}
+
+fn single(rule: Rule, paper: f64, measured: f64) -> Verdict {
+    let value = Expected::Single { cell: "a".into(), figure: "f".into(), paper };
+    row(&claim(rule, value), &results(&[("a", measured)])).verdict
+}
+
+use Verdict::{DirectionOnly, NotJudged, NotReproduced, Reproduced};
+
+#[test]
+fn a_band_has_two_sides() {
+    let band = Rule::WithinPercent(7.0);
+    for (measured, expected) in [
+        ([4.0, 1.0], Reproduced),
+        ([4.28, 1.07], Reproduced),
+        ([3.72, 0.93], Reproduced),
+        ([4.29, 1.0], DirectionOnly),
+        ([4.0, 0.929], DirectionOnly),
+        ([1.0, 1.0], NotReproduced),
+        ([1.0, 4.0], NotReproduced),
+    ] {
+        assert_eq!(pair(band, [4.0, 1.0], measured), expected, "{measured:?}");
+    }
+}
+
+#[test]
+fn level_figures_have_no_direction_to_miss() {
+    assert_eq!(pair(Rule::WithinPercent(7.0), [0.5, 0.5], [0.5, 0.6]), DirectionOnly);
+}
+
+#[test]
+fn a_bound_holds_at_the_decimals_printed() {
+    let bound = Rule::AtMostPrinted { decimals: 2 };
+    assert_eq!(pair(bound, [0.03, 0.01], [0.0349, 0.0149]), Reproduced);
+    assert_eq!(pair(bound, [0.03, 0.01], [0.0351, 0.0149]), NotReproduced);
+    assert_eq!(pair(bound, [0.03, 0.01], [0.0349, 0.0151]), NotReproduced);
+}
+
+#[test]
+fn exact_is_exact() {
+    assert_eq!(single(Rule::Exact, 0.0, 0.0), Reproduced);
+    assert_eq!(single(Rule::Exact, 0.0, 1.0), NotReproduced);
+}
+
+#[test]
+fn quotients_and_savings() {
+    let band = Rule::WithinPercent(25.0);
+    let third = Some(1.0 / 3.0);
+    assert_eq!(compared(band, Form::Quotient, third, [100.0, 41.6]), Reproduced);
+    assert_eq!(compared(band, Form::Quotient, third, [100.0, 41.7]), DirectionOnly);
+    assert_eq!(compared(band, Form::Quotient, third, [100.0, 24.9]), DirectionOnly);
+    assert_eq!(compared(band, Form::Quotient, third, [100.0, 101.0]), NotReproduced);
+    let saving = |rule, measured| compared(rule, Form::SavingPercent, None, measured);
+    assert_eq!(saving(Rule::Direction, [10.0, 9.0]), Reproduced);
+    assert_eq!(saving(Rule::Direction, [9.0, 10.0]), NotReproduced);
+    assert_eq!(saving(Rule::DirectionAndSize, [10.0, 9.0]), DirectionOnly);
+    assert_eq!(saving(Rule::DirectionAndSize, [9.0, 10.0]), NotReproduced);
+    assert_eq!((Form::SavingPercent.of(200.0, 150.0), Form::SpeedupPercent.of(150.0, 100.0)), (25.0, 50.0));
+}
+
+#[test]
+fn the_worst_value_is_the_claims_verdict_and_is_named() {
+    let value = |cell: &str| Expected::Single { cell: cell.into(), figure: "f".into(), paper: 1.0 };
+    let mut both = claim(Rule::WithinPercent(7.0), value("a"));
+    both.values.push(value("b"));
+    let row = row(&both, &results(&[("a", 1.0), ("b", 1.2)]));
+    assert_eq!((row.verdict, row.values[0].verdict), (NotReproduced, Reproduced));
+    assert_eq!(row.note, "outside: b f: 1.200 against 1.000");
+}
+
+#[test]
+fn what_was_not_measured_is_not_judged() {
+    let value = Expected::Single { cell: "z".into(), figure: "f".into(), paper: 1.0 };
+    let missing = row(&claim(Rule::Exact, value.clone()), &results(&[]));
+    assert_eq!(missing.verdict, NotJudged);
+    let mut smoke = results(&[("z", 1.0)]);
+    smoke.smoke = true;
+    let small = row(&claim(Rule::Exact, value), &smoke);
+    assert_eq!((small.verdict, small.note.as_str()), (NotJudged, "the smoke size cannot tell"));
+    let mut cut = results(&[("a/wandering", 2.0), ("a/mu", 1.0)]);
+    cut.cells[0].stand_in = Some("the bundled cut".into());
+    let value =
+        Expected::Compared { at: "a".into(), figure: "f".into(), form: Form::SavingPercent, paper: None };
+    let stood_in = row(&claim(Rule::Direction, value), &cut);
+    assert_eq!(stood_in.verdict, NotJudged);
+    assert!(stood_in.note.contains("the bundled cut"));
+}
+
+#[test]
+fn the_scorecard_has_every_claim_in_order() {
+    let run_plan = RunPlan { smoke: true, threads: 2, ..RunPlan::default() };
+    let plan = ReproPlan { paper: "mu".into(), run: run_plan };
+    let card = run(&plan, &Control::default()).unwrap();
+    let ids: Vec<String> = card.rows.iter().map(|row| row.id.clone()).collect();
+    assert_eq!(ids, (1..=17).map(|n| format!("M{n}")).collect::<Vec<_>>());
+    let verdict = |id: &str| card.rows.iter().find(|row| row.id == id).unwrap().verdict;
+    assert_eq!((verdict("M1"), verdict("M11"), verdict("M13")), (NotJudged, Reproduced, NotJudged));
+    let mut csv = Vec::new();
+    card.write_csv(&mut csv).unwrap();
+    assert!(String::from_utf8(csv).unwrap().lines().count() > 40);
+    let other = ReproPlan { paper: "my".into(), ..plan };
+    assert!(run(&other, &Control::default()).unwrap_err().to_string().contains("there is no paper 'my'"));
+}

@@ -230,7 +230,7 @@ impl<N: Nand> Log<N> {
 
     /// Whether a page holds something that lives.
     pub fn is_valid(&self, ppn: Ppn) -> bool {
-        self.blocks.is_valid(ppn)
+        ppn.0 < self.geometry.pages() && self.blocks.is_valid(ppn)
     }
 
     /// Pages that can still be written before a block must be reclaimed.

@@ -17,20 +17,17 @@ use std::path::Path;
 fn generated(name: &str) -> Workload {
     let entry = workload(name).unwrap();
     let mut options = Options::default();
-    for (option, value) in [("records", "3000"), ("operations", "3000")] {
+    for (option, value) in [("records", "3000"), ("operations", "1500")] {
         if entry.options.iter().any(|known| known.name == option) {
             options.set(option, value);
         }
-    }
-    if entry.options.iter().any(|known| known.name == "retrievals") {
-        ["retrievals", "deletions", "insertions"].iter().for_each(|option| options.set(option, "500"));
     }
     entry.build(7, &options).unwrap()
 }
 
 fn traced() -> Workload {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/kernel_compile.ops.zst");
-    let options = TraceOptions { limit: Some(4000), ..TraceOptions::default() };
+    let options = TraceOptions { operations: Some(4000), ..TraceOptions::default() };
     Trace::read(&file, &options).unwrap().workload(&options)
 }
 

@@ -70,7 +70,7 @@ fn nothing_is_lost_at_sampled_cuts_of_a_long_run() {
             };
             let report = run(plan);
             assert_clean(&report);
-            assert!(report.collection_operations > 100, "{}: too little was collected", report.name);
+            assert!(report.collection_operations > 40, "{}: too little was collected", report.name);
             assert!(report.checkpoint_operations > 20, "{}: too few checkpoints", report.name);
         }
     }

@@ -17,6 +17,9 @@ pub trait Relocate<N: Nand> {
     /// Writes a checkpoint, after everything of the tree that a checkpoint does not hold.
     fn checkpoint(&mut self) -> Result<(), IndexError>;
 
+    /// Invalidates what counts as valid after a power cut and cannot be reached; false when nothing was in doubt.
+    fn settle_valid_bits(&mut self) -> Result<bool, IndexError>;
+
     /// Programs that moving one page takes at most.
     fn programs_per_move(&self) -> u32;
 }
@@ -33,13 +36,27 @@ pub struct Need {
 /// Collects garbage until more than the threshold of blocks is free, or nothing can be gained. `Full` when even `need` is
 /// not met; nothing was changed then but the place of some pages.
 pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexError> {
-    let mut futile_rounds = 0;
     if tree.log().wants_collection() && tree.log().is_closed() {
         tree.checkpoint()?;
         if tree.log().is_closed() {
             return Err(IndexError::Full);
         }
     }
+    loop {
+        collect_while_it_pays(tree)?;
+        let log = tree.log();
+        let kept = need.free_blocks * log.geometry().pages_per_block;
+        if log.free_pages() >= need.pages + kept {
+            return Ok(());
+        }
+        if !tree.settle_valid_bits()? {
+            return Err(IndexError::Full);
+        }
+    }
+}
+
+fn collect_while_it_pays<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<(), IndexError> {
+    let mut futile_rounds = 0;
     while tree.log().wants_collection() && futile_rounds < 8 {
         let before = tree.log().free_pages();
         if !collect_one(tree)? {
@@ -47,9 +64,7 @@ pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<()
         }
         futile_rounds = if tree.log().free_pages() > before { 0 } else { futile_rounds + 1 };
     }
-    let log = tree.log();
-    let kept = need.free_blocks * log.geometry().pages_per_block;
-    if log.free_pages() >= need.pages + kept { Ok(()) } else { Err(IndexError::Full) }
+    Ok(())
 }
 
 /// Reclaims one block; false when no victim is worth it or its pages have nowhere to go.

@@ -62,10 +62,11 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         make_room(self, Need { pages, free_blocks })
     }
 
-    /// Whether splits up to the root would fill a root that cannot grow.
+    /// Whether a new entry in the leaf would split every node up to a root that can neither take an entry nor grow.
     fn root_would_overflow(&self) -> bool {
         self.height == self.scheme.height_max()
             && self.count(self.height) >= self.scheme.root_entries_max(self.height)
+            && (1..self.height).all(|level| self.count(level) == self.shape(level).capacity)
     }
 
     /// The path's node at `level` is about to be replaced or dropped: its page dies if it begins with that node.
@@ -314,6 +315,19 @@ impl<N: Nand, S: Scheme> Relocate<N> for RawTree<N, S> {
     fn checkpoint(&mut self) -> Result<(), IndexError> {
         self.commit_journal()?;
         self.log.checkpoint()
+    }
+
+    fn settle_valid_bits(&mut self) -> Result<bool, IndexError> {
+        if !core::mem::take(&mut self.bits_in_doubt) {
+            return Ok(false);
+        }
+        for ppn in (0..self.log.geometry().pages()).map(Ppn) {
+            if self.log.is_valid(ppn) && self.find_page(ppn)?.is_none() {
+                self.log.invalidate(ppn);
+            }
+        }
+        self.log.finish();
+        Ok(true)
     }
 
     fn programs_per_move(&self) -> u32 {

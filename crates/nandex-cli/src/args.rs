@@ -5,16 +5,19 @@ use crate::parse;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use nandex::nand::Part;
 use nandex::ordered::{Durability, RecordFormat};
-use nandex_lab::registry::IndexEntry;
+use nandex_lab::crash::{ChipFailures, CutPoint, Cuts, SMALL_CHIP};
+use nandex_lab::experiment::Experiment;
+use nandex_lab::registry::{IndexEntry, StoreEntry};
 use nandex_lab::workload::WorkloadEntry;
 use std::path::PathBuf;
 
 /// What the exit codes mean.
 pub(crate) const AFTER_HELP: &str = "\
 Results go to stdout, progress and messages to stderr.
-Exit codes: 0 done; 1 a run stopped, an invariant is broken or a file could not be written; 2 a request that makes no sense.";
+Exit codes: 0 done; 1 it worked and found something bad (a run that stopped, a claim not reproduced, something lost,
+a broken invariant), or a file could not be written; 2 a request that makes no sense.";
 
-/// Indexes for flash memory, measured: compare them on a chip over a workload, and check their images.
+/// Indexes for flash memory, measured: compared on a chip over a workload, reproduced from their papers, crash-tested.
 #[derive(Debug, Parser)]
 #[command(name = "nandex", version, after_help = AFTER_HELP, max_term_width = 110)]
 pub(crate) struct Args {
@@ -26,6 +29,12 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Run indexes over a workload at the same RAM, and show a table, a conclusion and a report.
     Compare(Box<Compare>),
+    /// Run an experiment of a paper and show what it measured.
+    Run(Run),
+    /// Measure every claim of a paper and judge it.
+    Repro(Repro),
+    /// Cut the power at every physical operation and see what comes back.
+    Crash(Box<Crash>),
     /// Find the index in the image of a chip and check its invariants.
     Check(Check),
     /// List what there is by name.
@@ -77,15 +86,116 @@ pub(crate) struct Compare {
     /// Runs at a time [default: as many as there are cores]; it changes no result.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
+    #[command(flatten)]
+    pub(crate) files: Files,
+    /// Write a report that opens in a browser, all in one file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+}
+
+/// Where results go besides the table.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Files {
     /// Write the results as JSON; - for stdout, then without the table.
     #[arg(long, value_name = "FILE|-")]
     pub(crate) json: Option<Target>,
     /// Write the results as CSV; - for stdout, then without the table.
     #[arg(long, value_name = "FILE|-")]
     pub(crate) csv: Option<Target>,
-    /// Write a report that opens in a browser, all in one file.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) report: Option<PathBuf>,
+}
+
+/// How experiments are carried out.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Plan {
+    /// The small size, which only shows that everything works.
+    #[arg(long)]
+    pub(crate) smoke: bool,
+    /// Seeds of generated workloads [default: what the experiment says].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) seeds: Option<u32>,
+    /// Folder of the full traces [default: $NANDEX_DATA, or the usual folders].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Runs at a time [default: as many as there are cores]; it changes no result.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) threads: Option<u16>,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Run {
+    /// Experiment (nandex list experiments).
+    #[arg(value_parser = parse::experiment)]
+    pub(crate) experiment: &'static Experiment,
+    #[command(flatten)]
+    pub(crate) plan: Plan,
+    #[command(flatten)]
+    pub(crate) files: Files,
+    /// Folder for manifest.json, raw.csv, summary.csv and results.json; it is made when it is not there.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Repro {
+    /// The paper.
+    #[arg(long, default_value = "mu", value_parser = parse::paper)]
+    pub(crate) paper: String,
+    #[command(flatten)]
+    pub(crate) plan: Plan,
+    #[command(flatten)]
+    pub(crate) files: Files,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = AFTER_HELP)]
+#[group(id = "target", required = true, multiple = false, args = ["index", "ftl"])]
+pub(crate) struct Crash {
+    /// Index to test (nandex list indexes).
+    #[arg(long, value_name = "NAME", value_parser = parse::index)]
+    pub(crate) index: Option<&'static IndexEntry>,
+    /// FTL to test alone (nandex list ftls).
+    #[arg(long, value_name = "NAME", value_parser = parse::ftl)]
+    pub(crate) ftl: Option<&'static StoreEntry>,
+    /// Operations of the workload.
+    #[arg(long, value_name = "N", default_value = "2000", value_parser = parse::count)]
+    pub(crate) ops: u64,
+    /// Fixes the workload and all that is random in the cuts.
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
+    pub(crate) seed: u64,
+    /// Places to cut: all, or so many evenly spread.
+    #[arg(long, value_name = "all|N", default_value = "all", value_parser = parse::cuts)]
+    pub(crate) cuts: Cuts,
+    /// One cut alone, as a failure names it.
+    #[arg(long, value_name = "POINT", conflicts_with = "cuts", value_parser = parse::cut_point)]
+    pub(crate) at: Option<CutPoint>,
+    /// Part of the catalogue or a chip file; small chips show more in less time.
+    #[arg(long, value_name = "PART|FILE", default_value = SMALL_CHIP, value_parser = parse::crash_chip)]
+    pub(crate) chip: Part,
+    /// Different keys, or pages of an FTL at most.
+    #[arg(long, value_name = "N", default_value_t = 1200, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) keys: u32,
+    /// Bytes of a key and of a value.
+    #[arg(long, value_name = "KEY/VALUE", default_value = "8/8", value_parser = parse::record)]
+    pub(crate) record: RecordFormat,
+    /// RAM, tables included, such as 64KiB [default: no cache].
+    #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
+    pub(crate) ram: Option<usize>,
+    /// What it has to promise: every-operation, every-sync or none.
+    #[arg(long, value_name = "CLASS", default_value = "every-operation", value_parser = parse::durability)]
+    pub(crate) durability: Durability,
+    /// Failures of the chip in a million: programs, erases, and blocks bad from the factory.
+    #[arg(long, value_name = "P,E,B", value_parser = parse::faults)]
+    pub(crate) faults: Option<ChipFailures>,
+    /// Option of the index or FTL; may be repeated.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse::option)]
+    pub(crate) set: Vec<(String, String)>,
+    /// Cuts at a time [default: as many as there are cores]; it changes no result.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) threads: Option<u16>,
+    #[command(flatten)]
+    pub(crate) files: Files,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -116,6 +226,12 @@ pub(crate) enum Listed {
     Indexes,
     /// Flash translation layers with their options.
     Ftls,
+    /// Replacement and victim policies, and the option that chooses them.
+    Policies,
     /// Generators of operations with their options.
     Workloads,
+    /// Experiments of the papers.
+    Experiments,
+    /// Claims of the papers, with the experiment that measures each.
+    Claims,
 }

@@ -1,8 +1,11 @@
 //! Values as people type them. Every error says what is wrong; the flag is named by whoever called.
 
 use nandex::nand::Part;
-use nandex::ordered::{Durability, RecordFormat};
-use nandex_lab::registry::{self, IndexEntry};
+use nandex::ordered::{Durability, Options, RecordFormat};
+use nandex_lab::crash::{ChipFailures, CutPoint, Cuts, SMALL_CHIP, small_chip};
+use nandex_lab::experiment::{self as experiments, Experiment};
+use nandex_lab::registry::{self, IndexEntry, StoreEntry};
+use nandex_lab::repro::PAPERS;
 use nandex_lab::workload::{self, WorkloadEntry};
 use nandex_lab::{LabError, chip as chips, names};
 
@@ -16,6 +19,50 @@ pub(crate) fn index(text: &str) -> Result<&'static IndexEntry, LabError> {
 
 pub(crate) fn workload(text: &str) -> Result<&'static WorkloadEntry, LabError> {
     workload::workload(text)
+}
+
+pub(crate) fn ftl(text: &str) -> Result<&'static StoreEntry, LabError> {
+    registry::store(text)
+}
+
+pub(crate) fn experiment(text: &str) -> Result<&'static Experiment, LabError> {
+    experiments::find(text)
+}
+
+pub(crate) fn paper(text: &str) -> Result<String, LabError> {
+    match PAPERS.contains(&text) {
+        true => Ok(text.to_string()),
+        false => Err(LabError::unknown("paper", text, PAPERS.iter().copied())),
+    }
+}
+
+/// A part, or the small chip of the crash tests.
+pub(crate) fn crash_chip(text: &str) -> Result<Part, LabError> {
+    if text == SMALL_CHIP { Ok(small_chip()) } else { chips::find(text) }
+}
+
+pub(crate) fn cuts(text: &str) -> Result<Cuts, String> {
+    match text {
+        "all" => Ok(Cuts::All),
+        _ => count(text).map(Cuts::Sample).map_err(|why| format!("{why}; give all or a number")),
+    }
+}
+
+pub(crate) fn cut_point(text: &str) -> Result<CutPoint, LabError> {
+    text.parse()
+}
+
+/// Three rates in a million, such as `100,100,0`.
+pub(crate) fn faults(text: &str) -> Result<ChipFailures, String> {
+    let rate = |part: &str| match part.trim().parse() {
+        Ok(rate) if rate <= 1_000_000 => Ok(rate),
+        _ => Err(format!("'{part}' is not between 0 and 1000000")),
+    };
+    let rates = text.split(',').map(rate).collect::<Result<Vec<u32>, String>>()?;
+    let [program_failures_ppm, erase_failures_ppm, bad_blocks_ppm] = rates[..] else {
+        return Err("give three rates, such as 100,100,0".to_string());
+    };
+    Ok(ChipFailures { program_failures_ppm, erase_failures_ppm, bad_blocks_ppm })
 }
 
 /// A number of bytes, with KiB, MiB or GiB after it or nothing.
@@ -73,6 +120,15 @@ pub(crate) fn option(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// The options of a command line; of two with the same name the last one counts.
+pub(crate) fn options(set: &[(String, String)]) -> Options {
+    let mut options = Options::default();
+    for (name, value) in set {
+        options.set(name, value);
+    }
+    options
+}
+
 /// Whether an option of this name is in the list.
 pub(crate) fn knows(options: &[names::OptionInfo], name: &str) -> bool {
     options.iter().any(|option| option.name == name)
@@ -110,6 +166,15 @@ mod tests {
         assert_eq!(durability("every operation").unwrap(), Durability::EveryOperation);
         let error = durability("every-synk").unwrap_err().to_string();
         assert_eq!(error, "there is no durability class 'every-synk'; did you mean 'every-sync'?");
+    }
+
+    #[test]
+    fn cuts_and_faults() {
+        assert_eq!(cuts("all"), Ok(Cuts::All));
+        assert_eq!(cuts("500"), Ok(Cuts::Sample(500)));
+        assert_eq!(cuts("some").unwrap_err(), "'some' is no whole number; give all or a number");
+        assert_eq!(faults("1,2,3").unwrap().bad_blocks_ppm, 3);
+        assert!(faults("1,2").is_err() && faults("1,2,-3").is_err() && faults("1,2,2000000").is_err());
     }
 
     #[test]

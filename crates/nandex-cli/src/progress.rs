@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-const BAR: &str = "{msg:9} {wide_bar} {human_pos}/{human_len} operations  {per_sec}  {eta} left";
+const BAR: &str = "{wide_bar} {human_pos}/{human_len} {msg}  {per_sec}  {eta} left";
+/// While the end is not known.
+const SPINNER: &str = "{spinner} {human_pos} operations  {per_sec}  {elapsed} so far";
 const TICK: Duration = Duration::from_millis(100);
 
 /// A bar over the operations of all runs.
@@ -27,7 +29,19 @@ impl Progress {
             true => ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()),
             false => ProgressBar::hidden(),
         };
+        if let Ok(style) = ProgressStyle::with_template(SPINNER) {
+            bar.set_style(style);
+        }
         Progress { bar, control }
+    }
+
+    /// The end is known: so many of these.
+    pub(crate) fn count(&self, total: u64, what: &'static str) {
+        if let Ok(style) = ProgressStyle::with_template(BAR) {
+            self.bar.set_style(style);
+        }
+        self.bar.set_length(total);
+        self.bar.set_message(what);
     }
 
     /// Does the work while the bar follows the control.
@@ -53,11 +67,7 @@ impl Progress {
 
 impl Watch for Progress {
     fn start(&self, operations: u64) {
-        if let Ok(style) = ProgressStyle::with_template(BAR) {
-            self.bar.set_style(style);
-        }
-        self.bar.set_length(operations);
-        self.bar.set_message("running");
+        self.count(operations, "operations");
     }
 
     fn finished(&self, run: &Run) {

@@ -183,7 +183,15 @@ fn a_reader_that_leaves_is_no_failure() {
 
 #[test]
 fn lists_are_tables_or_json() {
-    for (what, name) in [("chips", "mlc-64m"), ("indexes", "mu"), ("workloads", "ycsb-a")] {
+    for (what, name) in [
+        ("chips", "mlc-64m"),
+        ("indexes", "mu"),
+        ("ftls", "page-map"),
+        ("policies", "greedy"),
+        ("workloads", "ycsb-a"),
+        ("experiments", "mu-table5"),
+        ("claims", "M12"),
+    ] {
         let table = nandex(&["list", what]);
         assert!(table.status.success());
         assert!(stdout(&table).lines().any(|l| l.starts_with(name)), "{}", stdout(&table));
@@ -191,6 +199,78 @@ fn lists_are_tables_or_json() {
         let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
         assert!(json.as_array().unwrap().iter().any(|entry| entry["name"] == name), "{json}");
     }
+}
+
+#[test]
+fn the_policies_listed_are_those_that_the_options_take() {
+    let json = nandex(&["list", "policies", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    for policy in json.as_array().unwrap() {
+        let set = policy["summary"].as_str().unwrap().split(':').next().unwrap();
+        let args = ["compare", "--index", "bplus", "--ram", "256KiB", "--ops", "10", "--set", "records=100"];
+        let output = nandex(&[&args[..], &["--set", set]].concat());
+        assert_eq!(output.status.code(), Some(0), "{set}: {}{}", stdout(&output), stderr(&output));
+    }
+}
+
+#[test]
+fn an_experiment_runs_at_smoke_size_into_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("table5");
+    let output = nandex(&["run", "mu-table5", "--smoke", "--seeds", "1", "--out", out.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
+    assert!(stdout(&output).contains("micro/0KB+0KB/mu"), "{}", stdout(&output));
+    for file in ["manifest.json", "raw.csv", "summary.csv", "results.json"] {
+        assert!(out.join(file).is_file(), "{file}");
+    }
+    assert_refused(&["run", "mu-table6"], &["mu-table6", "did you mean 'mu-table5'?"]);
+}
+
+#[test]
+fn a_scorecard_has_a_verdict_for_every_claim() {
+    let output = nandex(&["repro", "--smoke", "--json", "-"]);
+    let card: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = card["rows"].as_array().unwrap();
+    let ids: Vec<&str> = rows.iter().map(|row| row["id"].as_str().unwrap()).collect();
+    let listed = nandex(&["list", "claims", "--json"]);
+    let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!(ids.len(), listed.as_array().unwrap().len());
+    assert!(ids.contains(&"M1") && ids.contains(&"M17"), "{ids:?}");
+    assert!(rows.iter().all(|row| row["verdict"].is_string()));
+    assert_refused(&["repro", "--paper", "nu"], &["--paper", "'nu'"]);
+}
+
+#[test]
+fn a_crash_test_tells_what_was_cut_and_what_came_back() {
+    let small = ["crash", "--index", "mu", "--ops", "60", "--cuts", "200"];
+    let output = nandex(&small);
+    assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
+    assert!(stdout(&output).contains("cuts tried"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("mu: nothing lost at any of"), "{}", stdout(&output));
+    let json = nandex(&[&small[..], &["--json", "-"]].concat());
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert!(json["cuts_tried"].as_u64().unwrap() >= 200);
+    let csv = nandex(&[&small[..], &["--csv", "-"]].concat());
+    let mut csv = csv::Reader::from_reader(&csv.stdout[..]);
+    let column = csv.headers().unwrap().iter().position(|h| h == "cuts_tried").unwrap();
+    let row = csv.records().next().unwrap().unwrap();
+    assert_eq!(row[column], json["cuts_tried"].to_string());
+    let one = nandex(&["crash", "--ftl", "page-map", "--ops", "60", "--at", "17:prefix"]);
+    assert_eq!(one.status.code(), Some(0), "{}{}", stdout(&one), stderr(&one));
+}
+
+#[test]
+fn a_crash_test_needs_one_target_and_sound_values() {
+    assert_refused(&["crash"], &["--index", "--ftl"]);
+    assert_refused(&["crash", "--index", "mu", "--ftl", "page-map"], &["--index", "--ftl"]);
+    assert_refused(&["crash", "--ftl", "pagemap"], &["--ftl", "did you mean 'page-map'?"]);
+    assert_refused(&["crash", "--index", "mu", "--cuts", "some"], &["--cuts", "give all or a number"]);
+    assert_refused(&["crash", "--index", "mu", "--at", "17"], &["--at", "is no cut"]);
+    assert_refused(&["crash", "--index", "mu", "--faults", "1"], &["--faults", "three rates"]);
+    assert_refused(
+        &["crash", "--index", "mu", "--set", "victm=greedy"],
+        &["--set", "did you mean 'victim'?"],
+    );
 }
 
 /// Saves a chip with a mu-Tree of 300 records of 8 + 4 bytes; what happens to the chip in between is up to the caller.

@@ -6,7 +6,7 @@
 use crate::registry::{INDEXES, IndexEntry};
 use nandex::nand::sim::SimChip;
 use nandex::ordered::{RecordFormat, Settings};
-use nandex::{CheckReport, IndexError};
+use nandex::{CheckReport, IndexError, StoreError};
 
 /// What was found on a chip.
 #[derive(Clone, Debug)]
@@ -50,6 +50,7 @@ fn try_one(chip: &SimChip, index: &'static IndexEntry, record: RecordFormat) -> 
     let (height, outcome) = match mounted {
         Ok(mut tree) => (tree.stats().height, tree.check()),
         Err(IndexError::NotFormatted(_) | IndexError::Unsupported(_)) => return None,
+        Err(IndexError::Store(StoreError::NotFormatted(_))) => return None,
         Err(error) => (0, Err(error)),
     };
     Some(Found { index, record, height, outcome })

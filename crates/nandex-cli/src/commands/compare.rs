@@ -2,11 +2,11 @@
 
 use crate::Status;
 use crate::args::Compare;
-use crate::output::{self, Target};
-use crate::parse::knows;
+use crate::output;
+use crate::parse::{self, knows};
 use crate::progress::{Progress, stop_on_interrupt};
 use anyhow::{Context, Result};
-use nandex::ordered::{Options, Settings};
+use nandex::ordered::Settings;
 use nandex_lab::compare::{Comparison, Source};
 use nandex_lab::registry::INDEXES;
 use nandex_lab::report::{html, table};
@@ -17,7 +17,8 @@ use nandex_lab::{LabError, parallel, record};
 use std::sync::Arc;
 
 pub(crate) fn run(args: &Compare) -> Result<Status> {
-    check_targets(args)?;
+    args.files.prepare()?;
+    args.report.as_deref().map_or(Ok(()), output::prepare)?;
     let control = Arc::new(Control::default());
     stop_on_interrupt(&control)?;
     let comparison = comparison(args)?;
@@ -35,20 +36,8 @@ fn named(error: LabError) -> anyhow::Error {
     if is_option { error.context("--set") } else { error }
 }
 
-fn check_targets(args: &Compare) -> Result<()> {
-    if args.json == Some(Target::Stdout) && args.csv == Some(Target::Stdout) {
-        let reason = "and --json - too: only one of them can go to stdout";
-        return Err(LabError::bad_option("--csv", "-", reason).into());
-    }
-    args.json.iter().chain(&args.csv).try_for_each(Target::prepare)?;
-    args.report.as_deref().map_or(Ok(()), output::prepare)
-}
-
 fn comparison(args: &Compare) -> Result<Comparison, LabError> {
-    let mut options = Options::default();
-    for (name, value) in &args.set {
-        options.set(name, value);
-    }
+    let mut options = parse::options(&args.set);
     let source = match &args.trace {
         Some(path) => {
             let options =
@@ -94,22 +83,16 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Files first: they are complete even when nobody reads the table.
 fn write(args: &Compare, results: &Results) -> Result<()> {
     if let Some(path) = &args.report {
         let page = html::render(results).context("cannot make the report")?;
         output::write_file(path, |out| out.write_all(page.as_bytes()))?;
     }
-    if let Some(target) = &args.json {
-        target.write(|out| record::write_json(results, out))?;
-    }
-    if let Some(target) = &args.csv {
-        target.write(|out| record::write_csv(results, out))?;
-    }
-    if args.json != Some(Target::Stdout) && args.csv != Some(Target::Stdout) {
-        output::print(&table::render(results, output::width()))?;
-    }
-    Ok(())
+    args.files.write(
+        |out| record::write_json(results, out),
+        |out| record::write_csv(results, out),
+        |width| table::render(results, width),
+    )
 }
 
 /// Bad when a run stopped half-way, or none could be started. An index that cannot run on this chip or within this RAM

@@ -6,10 +6,12 @@ use crate::output;
 use anyhow::Result;
 use nandex::nand::{Part, catalogue};
 use nandex_lab::chip;
+use nandex_lab::experiment::{self, Experiment};
 use nandex_lab::names::OptionInfo;
 use nandex_lab::registry::{INDEXES, STORES};
-use nandex_lab::report::grid::{Side, grid};
+use nandex_lab::report::grid::{Side, grid, grid_within};
 use nandex_lab::report::scale::{Quantity, show, show_count};
+use nandex_lab::repro::{self, Claim};
 use nandex_lab::workload::WORKLOADS;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -18,7 +20,13 @@ pub(crate) fn run(args: &List) -> Result<Status> {
     let text = match (args.what, args.json) {
         (Listed::Chips, false) => chips(),
         (Listed::Chips, true) => pretty(&catalogue::parts().map(|p| json!(chip::facts(p))).collect()),
-        (_, false) => entries(args.what).iter().map(Entry::text).collect(),
+        (Listed::Claims, false) => claims(),
+        (Listed::Claims, true) => pretty(&repro::claims().map(claim_json).collect()),
+        (_, false) => {
+            let entries = entries(args.what);
+            let width = entries.iter().map(|e| e.name.len()).max().unwrap_or(0) + 1;
+            entries.iter().map(|entry| entry.text(width)).collect()
+        }
         (_, true) => pretty(&entries(args.what).iter().map(Entry::json).collect()),
     };
     output::print(&text)?;
@@ -53,6 +61,28 @@ fn chip_row(part: &Part) -> Vec<String> {
     ]
 }
 
+fn claims() -> String {
+    let heads = ["id", "experiment", "claim", "band"].map(String::from);
+    let sides = [Side::Left, Side::Left, Side::Prose, Side::Left];
+    let row = |(experiment, claim): (&Experiment, &Claim)| {
+        vec![claim.id.clone(), experiment.definition.name.clone(), claim.text.clone(), claim.rule.words()]
+    };
+    let mut claims: Vec<_> = repro::claims().collect();
+    claims.sort_by_key(|(_, claim)| (claim.id.len(), &claim.id));
+    grid_within(&heads, &sides, &claims.into_iter().map(row).collect::<Vec<_>>(), output::width())
+}
+
+fn claim_json((experiment, claim): (&Experiment, &Claim)) -> Value {
+    json!({"name": claim.id, "summary": claim.text, "band": claim.rule.words(), "experiment": experiment.definition.name})
+}
+
+/// Policies with what they are; the options `cache` and `victim` take them by name.
+const POLICIES: [(&str, &str); 3] = [
+    ("lru", "cache=lru: the page that was not used for the longest time leaves the page cache"),
+    ("greedy", "victim=greedy: the block with the fewest valid pages is collected"),
+    ("cost-benefit", "victim=cost-benefit: few valid pages and a long time without change count"),
+];
+
 /// Something with a name, a line about it, and options.
 struct Entry {
     name: &'static str,
@@ -62,26 +92,29 @@ struct Entry {
 
 fn entries(what: Listed) -> Vec<Entry> {
     match what {
-        Listed::Chips => Vec::new(),
-        Listed::Indexes => {
-            INDEXES.iter().map(|e| Entry { name: e.name, summary: e.summary, options: e.options }).collect()
+        Listed::Chips | Listed::Claims => Vec::new(),
+        Listed::Experiments => {
+            let entry = |e: &'static Experiment| Entry::new(&e.definition.name, &e.definition.summary, &[]);
+            experiment::list().iter().map(entry).collect()
         }
-        Listed::Ftls => {
-            STORES.iter().map(|e| Entry { name: e.name, summary: e.summary, options: e.options }).collect()
-        }
-        Listed::Workloads => {
-            WORKLOADS.iter().map(|e| Entry { name: e.name, summary: e.summary, options: e.options }).collect()
-        }
+        Listed::Policies => POLICIES.iter().map(|(name, summary)| Entry::new(name, summary, &[])).collect(),
+        Listed::Indexes => INDEXES.iter().map(|e| Entry::new(e.name, e.summary, e.options)).collect(),
+        Listed::Ftls => STORES.iter().map(|e| Entry::new(e.name, e.summary, e.options)).collect(),
+        Listed::Workloads => WORKLOADS.iter().map(|e| Entry::new(e.name, e.summary, e.options)).collect(),
     }
 }
 
 impl Entry {
-    fn text(&self) -> String {
-        let mut out = format!("{:12} {}\n", self.name, self.summary);
+    fn new(name: &'static str, summary: &'static str, options: &'static [OptionInfo]) -> Entry {
+        Entry { name, summary, options }
+    }
+
+    fn text(&self, width: usize) -> String {
+        let mut out = format!("{:width$} {}\n", self.name, self.summary);
         let settings = self.options.iter().map(|o| format!("{}={}", o.name, o.default));
-        let width = settings.clone().map(|s| s.chars().count()).max().unwrap_or(0);
+        let wide = settings.clone().map(|s| s.chars().count()).max().unwrap_or(0);
         for (setting, option) in settings.zip(self.options) {
-            let _ = writeln!(out, "{:12}   {setting:width$}  {}", "", option.help);
+            let _ = writeln!(out, "{:width$}   {setting:wide$}  {}", "", option.help);
         }
         out
     }

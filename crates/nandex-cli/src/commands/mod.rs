@@ -2,7 +2,10 @@
 
 mod check;
 mod compare;
+mod crash;
 mod list;
+mod repro;
+mod run;
 
 use crate::Status;
 use crate::args::{Args, Command};
@@ -12,6 +15,9 @@ use anyhow::Result;
 pub(crate) fn run(args: Args) -> Result<Status> {
     match args.command {
         Command::Compare(compare) => compare::run(&compare),
+        Command::Run(run) => run::run(&run),
+        Command::Repro(repro) => repro::run(&repro),
+        Command::Crash(crash) => crash::run(&crash),
         Command::Check(check) => check::run(&check),
         Command::List(list) => list::run(&list),
     }

@@ -138,9 +138,12 @@ impl CrashPlan {
     /// The command that repeats one cut of this test.
     pub fn replay_command(&self, at: &str) -> String {
         let settings = &self.settings;
+        let flag = match self.target {
+            Target::Index(_) => "index",
+            Target::Store(_) => "ftl",
+        };
         let mut command = format!(
-            "nandex crash --{} {} --ops {} --seed {} --at {at}",
-            self.target.kind(),
+            "nandex crash --{flag} {} --ops {} --seed {} --at {at}",
             self.target.name(),
             self.operations,
             self.seed

@@ -23,7 +23,7 @@ pub fn write_raw_csv(results: &ExperimentResults, out: impl Write) -> io::Result
         for run in &cell.runs {
             let seed = run.seed.to_string();
             let mut row = |figure: &str, value: f64| {
-                csv.write_record(&columns(results, cell, &[&seed, figure, &value.to_string()]))
+                csv.write_record(columns(results, cell, &[&seed, figure, &value.to_string()]))
             };
             for (figure, value) in cell.chip.iter().flat_map(|chip| figures::of_run(run, chip)) {
                 row(&figure, value)?;
@@ -33,7 +33,7 @@ pub fn write_raw_csv(results: &ExperimentResults, out: impl Write) -> io::Result
             }
         }
         for (figure, value) in cell.figures.iter().filter(|_| cell.runs.is_empty()) {
-            csv.write_record(&columns(results, cell, &["", figure, &value.mean.to_string()]))?;
+            csv.write_record(columns(results, cell, &["", figure, &value.mean.to_string()]))?;
         }
     }
     csv.flush()
@@ -51,7 +51,7 @@ pub fn write_summary_csv(results: &ExperimentResults, out: impl Write) -> io::Re
             let numbers = [summary.mean, summary.min, summary.max].map(|number| number.to_string());
             let [mean, min, max] = &numbers;
             let tail = [figure.as_str(), &summary.count.to_string(), mean, min, max, &ci95];
-            csv.write_record(&columns(results, cell, &tail))?;
+            csv.write_record(columns(results, cell, &tail))?;
         }
     }
     csv.flush()

@@ -53,7 +53,13 @@ fn clause(class: &Class<'_>, name_class: bool) -> Option<String> {
     let Some((next, next_time)) = rows.get(1) else {
         return Some(format!("{among}{} took {shown} of flash time per operation", winner.label));
     };
-    let ratio = next.ratio(winner, Measure::MeanTime)?;
+    let Some(ratio) = next.ratio(winner, Measure::MeanTime).filter(|_| time.mean > 0.0) else {
+        let next_shown = show(Measure::MeanTime.quantity(), next_time.mean);
+        return Some(format!(
+            "{among}{} did not touch the chip, {}, the next best, took {next_shown} of flash time per operation",
+            winner.label, next.label
+        ));
+    };
     if ratio.mean < 1.005 {
         return Some(format!(
             "{among}{} and {} took the same flash time, {shown} per operation",
@@ -167,6 +173,20 @@ mod tests {
         assert_eq!(
             conclusion(&results),
             "mu-tree and twin took the same flash time, 943 \u{b5}s per operation."
+        );
+    }
+
+    #[test]
+    fn an_index_that_never_touched_the_chip_has_no_ratio() {
+        let mut results = only(&["mu-tree", "bplus-wandering"]);
+        for run in results.runs.iter_mut().filter(|r| r.index == "mu-tree") {
+            for phase in &mut run.phases {
+                phase.total.flash_time_ns = 0;
+            }
+        }
+        assert_eq!(
+            conclusion(&results),
+            "mu-tree did not touch the chip, bplus-wandering, the next best, took 3.05 ms of flash time per operation."
         );
     }
 

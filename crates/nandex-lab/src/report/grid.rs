@@ -1,6 +1,8 @@
 //! Rows and columns for a terminal: a rule under the headings, blanks between the columns, no other lines.
 
-use comfy_table::{CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle};
+use comfy_table::{
+    CellAlignment, ColumnConstraint, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle,
+};
 
 /// Blanks between two columns, one of them drawn by the table itself.
 pub(super) const GAP: usize = 2;
@@ -10,22 +12,42 @@ pub(super) const GAP: usize = 2;
 pub enum Side {
     /// For words.
     Left,
+    /// For prose, on the left: broken into lines where the table would be too wide.
+    Prose,
     /// For figures.
     Right,
 }
 
 /// Lays out rows below their headings, which may have several lines.
 pub fn grid(headings: &[String], sides: &[Side], rows: &[Vec<String>]) -> String {
+    lay_out(headings, sides, rows, None)
+}
+
+/// The same, with prose broken into lines so that no line is wider than this.
+pub fn grid_within(headings: &[String], sides: &[Side], rows: &[Vec<String>], width: usize) -> String {
+    lay_out(headings, sides, rows, u16::try_from(width).ok())
+}
+
+fn lay_out(headings: &[String], sides: &[Side], rows: &[Vec<String>], width: Option<u16>) -> String {
     let mut table = Table::new();
-    table.load_style(style()).set_content_arrangement(ContentArrangement::Disabled);
+    table.load_style(style()).set_content_arrangement(match width {
+        Some(_) => ContentArrangement::Dynamic,
+        None => ContentArrangement::Disabled,
+    });
+    if let Some(width) = width {
+        table.set_width(width);
+    }
     table.set_header(headings);
     table.add_rows(rows);
     for (i, (side, column)) in sides.iter().zip(table.column_iter_mut()).enumerate() {
         column.set_padding((if i == 0 { 0 } else { GAP as u16 - 1 }, 0));
         column.set_cell_alignment(match side {
-            Side::Left => CellAlignment::Left,
+            Side::Left | Side::Prose => CellAlignment::Left,
             Side::Right => CellAlignment::Right,
         });
+        if *side != Side::Prose {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
     }
     table.trim_fmt() + "\n"
 }

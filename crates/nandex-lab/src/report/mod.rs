@@ -6,10 +6,13 @@
 //! read those two.
 
 pub mod conclusion;
+pub mod crash;
+pub mod experiment;
 pub mod grid;
 pub mod html;
 pub mod measure;
 pub mod scale;
+pub mod scorecard;
 pub mod summary;
 pub mod table;
 

@@ -205,7 +205,7 @@ fn notes(summary: &Summary<'_>) -> String {
 
 /// Breaks lines at blanks so that none is longer than the terminal, where a word allows it. A number stays with its
 /// unit.
-fn wrap(text: &str, width: usize) -> String {
+pub(super) fn wrap(text: &str, width: usize) -> String {
     let mut out = String::new();
     for line in text.lines() {
         let mut used = 0;

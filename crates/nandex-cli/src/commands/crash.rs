@@ -1,0 +1,86 @@
+//! `nandex crash`: the power is cut, and what comes back is compared with what was promised.
+
+use crate::Status;
+use crate::args::Crash;
+use crate::parse;
+use crate::progress::{Progress, stop_on_interrupt};
+use anyhow::Result;
+use nandex::ordered::Settings;
+use nandex_lab::crash::{CrashPlan, CrashReport, Cuts, Rehearsal, Target};
+use nandex_lab::names::resolve;
+use nandex_lab::report::crash as report;
+use nandex_lab::runner::Control;
+use nandex_lab::{LabError, parallel};
+use serde_json::Value;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+pub(crate) fn run(args: &Crash) -> Result<Status> {
+    args.files.prepare()?;
+    let control = Arc::new(Control::default());
+    stop_on_interrupt(&control)?;
+    let plan = plan(args)?;
+    let threads = args.threads.map_or_else(parallel::cores, usize::from);
+    let progress = Progress::new(Arc::clone(&control));
+    let found = progress.follow(|| {
+        let rehearsal = Rehearsal::record(plan)?;
+        progress.count(rehearsal.cuts(), "cuts");
+        Ok::<CrashReport, LabError>(rehearsal.run(threads, &control))
+    })?;
+    args.files.write(
+        |out| write_json(&found, out),
+        |out| write_csv(&found, out),
+        |width| report::render(&found, width),
+    )?;
+    Ok(if found.is_clean() && !found.cancelled { Status::Done } else { Status::Bad })
+}
+
+fn plan(args: &Crash) -> Result<CrashPlan> {
+    let options = parse::options(&args.set);
+    let (target, known) = match (args.index, args.ftl) {
+        (Some(entry), _) => (Target::Index(entry), entry.options),
+        (None, Some(entry)) => (Target::Store(entry), entry.options),
+        (None, None) => unreachable!("the parser asks for one of them"),
+    };
+    resolve(known, &options).map_err(|error| anyhow::Error::new(error).context("--set"))?;
+    let settings =
+        Settings { record: args.record, ram_bytes: args.ram, durability: args.durability, options };
+    Ok(CrashPlan {
+        part: args.chip.clone(),
+        operations: args.ops,
+        seed: args.seed,
+        cuts: args.at.map_or(args.cuts, Cuts::At),
+        slots: args.keys,
+        failures: args.faults.unwrap_or_default(),
+        ..CrashPlan::new(target, settings)
+    })
+}
+
+fn write_json(report: &CrashReport, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, report)?;
+    writeln!(out)
+}
+
+/// One row; the fields of what is nested have the names of both.
+fn write_csv(report: &CrashReport, out: &mut dyn Write) -> io::Result<()> {
+    let mut cells = Vec::new();
+    flatten("", &serde_json::to_value(report)?, &mut cells);
+    let mut csv = csv::Writer::from_writer(out);
+    csv.write_record(cells.iter().map(|(name, _)| name))?;
+    csv.write_record(cells.iter().map(|(_, value)| value))?;
+    csv.flush()
+}
+
+fn flatten(name: &str, value: &Value, cells: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(fields) => {
+            for (field, value) in fields {
+                let name = if name.is_empty() { field.clone() } else { format!("{name}_{field}") };
+                flatten(&name, value, cells);
+            }
+        }
+        Value::Null => cells.push((name.to_string(), String::new())),
+        Value::String(text) => cells.push((name.to_string(), text.clone())),
+        other => cells.push((name.to_string(), other.to_string())),
+    }
+}

@@ -1,0 +1,114 @@
+//! An experiment's results for a terminal: a row for each measured phase of each cell, then the computed figures.
+
+use super::grid::{Side, grid};
+use crate::experiment::{CellResult, ExperimentResults};
+use crate::stats::Summary;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+/// Figures of a phase that the table shows, with their headings and decimals.
+const COLUMNS: [(&str, &str, usize); 5] = [
+    ("operations", "operations", 0),
+    ("page_reads_per_op", "reads/op", 3),
+    ("page_programs_per_op", "programs/op", 3),
+    ("block_erases_per_op", "erases/op", 4),
+    ("flash_time_ms_per_op", "flash ms/op", 3),
+];
+
+/// Renders the results for a terminal of this many columns.
+pub fn render(results: &ExperimentResults, width: usize) -> String {
+    let definition = &results.definition;
+    let size = if results.smoke { ", smoke size" } else { "" };
+    let mut out = format!("{} ({}{size}): {}\n", definition.name, definition.shows, definition.summary);
+    let _ = writeln!(out, "chip {}; {}\n", definition.chip, super::table::seeds(&results.seeds));
+    let rows: Vec<Vec<String>> = results.cells.iter().flat_map(phases).collect();
+    if !rows.is_empty() {
+        let heads: Vec<String> =
+            ["cell", "phase"].into_iter().chain(COLUMNS.map(|c| c.1)).map(String::from).collect();
+        let sides: Vec<Side> =
+            (0..heads.len()).map(|i| if i < 2 { Side::Left } else { Side::Right }).collect();
+        out += &grid(&heads, &sides, &rows);
+    }
+    for cell in results.cells.iter().filter(|cell| cell.runs.is_empty()) {
+        out += &computed(cell);
+    }
+    for cell in &results.cells {
+        let stopped = cell.failures().map(|why| format!("! {}, stopped: {why}", cell.name));
+        let missing = cell.missing.iter().map(|why| format!("! {}, not run: {why}", cell.name));
+        let stand_in = cell.stand_in.iter().map(|why| format!("! {}: {why}", cell.name));
+        for line in stopped.chain(missing).chain(stand_in) {
+            out += &super::table::wrap(&line, width);
+        }
+    }
+    let _ = writeln!(out, "again: {}", results.command);
+    out
+}
+
+/// A row for each measured phase of a cell.
+fn phases(cell: &CellResult) -> Vec<Vec<String>> {
+    let measured =
+        |name: &&str| cell.runs.iter().any(|r| r.phases.iter().any(|p| p.measured && p.name == **name));
+    let mut seen = BTreeSet::new();
+    let names = cell.runs.iter().flat_map(|run| run.phases.iter().map(|p| p.name.as_str()));
+    let names = names.filter(|name| seen.insert(*name)).filter(measured).collect::<Vec<_>>();
+    let row = |phase: &str| {
+        let figure = |(figure, _, decimals): (&str, &str, usize)| {
+            cell.figures
+                .get(&format!("{phase}.{figure}"))
+                .map_or_else(|| "-".to_string(), |s| spread(s, decimals))
+        };
+        let head = [cell.name.clone(), phase.to_string()];
+        head.into_iter().chain(COLUMNS.map(figure)).collect()
+    };
+    names.into_iter().map(row).collect()
+}
+
+/// The figures of a computed cell.
+fn computed(cell: &CellResult) -> String {
+    if cell.figures.is_empty() {
+        return String::new();
+    }
+    let rows: Vec<Vec<String>> =
+        cell.figures.iter().map(|(name, value)| vec![name.clone(), plain(value.mean)]).collect();
+    let heads = [cell.name.clone(), "value".to_string()];
+    format!("\n{}", grid(&heads, &[Side::Left, Side::Right], &rows))
+}
+
+/// The mean, with its interval over the seeds where there are several that differ.
+fn spread(summary: &Summary, decimals: usize) -> String {
+    let mean = format!("{:.decimals$}", summary.mean);
+    match summary.ci95 {
+        Some(half) if half > 0.0 => format!("{mean} \u{b1} {half:.decimals$}"),
+        _ => mean,
+    }
+}
+
+fn plain(value: f64) -> String {
+    if value == value.trunc() { format!("{value:.0}") } else { format!("{value:.4}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{self, RunPlan};
+    use crate::runner::Control;
+
+    #[test]
+    fn a_smoke_run_shows_each_measured_phase_of_each_cell() {
+        let plan = RunPlan { smoke: true, seeds: Some(1), ..RunPlan::default() };
+        let results = experiment::run("mu-table5", &plan, &Control::default()).unwrap();
+        let text = render(&results, 120);
+        assert!(text.starts_with("mu-table5 (Table 5, smoke size)"), "{text}");
+        let rows = |name: &str| text.lines().filter(|l| l.starts_with("micro/") && l.contains(name)).count();
+        assert_eq!((rows("retrievals"), rows("load")), (8, 0), "{text}");
+        assert!(text.trim_end().ends_with("again: nandex run mu-table5 --smoke --seeds 1"), "{text}");
+    }
+
+    #[test]
+    fn computed_cells_are_listed_by_figure() {
+        let plan = RunPlan { smoke: true, ..RunPlan::default() };
+        let results = experiment::run("mu-figure7", &plan, &Control::default()).unwrap();
+        let text = render(&results, 120);
+        assert!(text.lines().any(|l| l.starts_with("mu_height_levels_1e6")), "{text}");
+    }
+}

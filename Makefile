@@ -16,7 +16,7 @@ tools: ## check that rustc, cargo, clippy and rustfmt are there
 
 run: tools ## the main job: compare the indexes on the bundled real trace, write report.html
 	$(CARGO) build --release --locked -p nandex-cli
-	./target/release/nandex compare --trace $(TRACE) --report report.html
+	./target/release/nandex compare --trace $(TRACE) --ram 128KiB --report report.html
 
 test: tools lint doc ## everything the gate tests
 	$(CARGO) test --workspace --locked

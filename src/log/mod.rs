@@ -18,6 +18,7 @@
 pub mod collect;
 mod parts;
 mod recovery;
+mod replace;
 pub mod tag;
 
 pub use parts::Page;
@@ -229,7 +230,7 @@ impl<N: Nand> Log<N> {
 
     /// Whether a page holds something that lives.
     pub fn is_valid(&self, ppn: Ppn) -> bool {
-        self.blocks.is_valid(ppn)
+        ppn.0 < self.geometry.pages() && self.blocks.is_valid(ppn)
     }
 
     /// Pages that can still be written before a block must be reclaimed.
@@ -443,59 +444,6 @@ impl<N: Nand> Log<N> {
         bits
     }
 
-    /// Copies the block of a page that could not be programmed to another block, with that page.
-    fn replace_block(&mut self, ppn: Ppn, data: &[u8], spare: &[u8]) -> Result<(), IndexError> {
-        let home = self.geometry.block_of(ppn);
-        let failed = self.physical_block(home);
-        let last = self.geometry.page_in_block(ppn);
-        loop {
-            let target = self.take_erased_block(Cause::Recovery)?;
-            if self.copy_block(failed, target, last, (data, spare))? {
-                self.nand.mark_bad(failed)?;
-                self.blocks.reserve(target);
-                self.replaced.retain(|pair| pair.0 != home);
-                self.replaced.push((home, target));
-                self.replaced.sort_unstable();
-                if failed != home {
-                    self.blocks.retire(failed);
-                }
-                self.counters.blocks_replaced += 1;
-                return Ok(());
-            }
-            self.blocks.give_up(&mut self.nand, target)?;
-        }
-    }
-
-    fn copy_block(
-        &mut self,
-        from: Pbn,
-        to: Pbn,
-        last: u32,
-        page: (&[u8], &[u8]),
-    ) -> Result<bool, IndexError> {
-        let g = self.geometry;
-        let mut copy = PageBuffer::new(&g);
-        for i in 0..last {
-            let source = g.page_at(from, i);
-            match self.nand.read(source, Cause::Recovery, &mut copy.data, &mut copy.spare) {
-                Ok(()) if tag::looks_erased(&copy.spare, &copy.data) => continue,
-                Ok(()) => {}
-                Err(NandError::Uncorrectable(_)) => continue,
-                Err(error) => return Err(error.into()),
-            }
-            match self.nand.program(g.page_at(to, i), Cause::Recovery, &copy.data, &copy.spare) {
-                Ok(()) => {}
-                Err(NandError::ProgramFailed(_)) => return Ok(false),
-                Err(error) => return Err(error.into()),
-            }
-        }
-        match self.nand.program(g.page_at(to, last), Cause::Recovery, page.0, page.1) {
-            Ok(()) => Ok(true),
-            Err(NandError::ProgramFailed(_)) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-
     /// Says that nothing in a page can be reached any more once the operation is finished. A page that waits in the write
     /// part gives up its place at once; one on the chip stays valid until then, because a cut may bring it back.
     pub fn invalidate(&mut self, ppn: Ppn) {
@@ -513,7 +461,10 @@ impl<N: Nand> Log<N> {
     /// Ends an operation: the pages it replaced die.
     pub fn finish(&mut self) {
         while let Some(ppn) = self.dying.pop() {
-            self.blocks.invalidate(ppn);
+            // A damaged tree may have led to one page twice.
+            if self.blocks.is_valid(ppn) {
+                self.blocks.invalidate(ppn);
+            }
         }
     }
 

@@ -11,6 +11,7 @@ pub mod crash;
 pub mod error;
 pub mod experiment;
 pub mod forest;
+pub mod fuzz;
 pub mod inspect;
 pub mod keys;
 pub mod model;

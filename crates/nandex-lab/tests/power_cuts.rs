@@ -7,16 +7,22 @@ use nandex_lab::registry::{INDEXES, STORES};
 use nandex_lab::runner::Control;
 
 fn settings() -> Settings {
-    Settings::new(RecordFormat::new(8, 8))
+    Settings::new(RecordFormat::new(4, 4))
 }
 
 /// The same with room for a cache that is worth syncing.
 fn cached(durability: Durability) -> Settings {
-    Settings { durability, ram_bytes: Some(40_000), ..settings() }
+    Settings { durability, ram_bytes: Some(60_000), ..settings() }
 }
 
 fn targets() -> impl Iterator<Item = Target> {
     INDEXES.iter().map(Target::Index).chain(STORES.iter().map(Target::Store))
+}
+
+/// The settings to be tested besides the durability classes.
+fn variants(target: Target) -> Vec<Settings> {
+    let journal = matches!(target, Target::Index(entry) if entry.options.iter().any(|o| o.name == "journal"));
+    if journal { vec![settings(), settings().with("journal", 8)] } else { vec![settings()] }
 }
 
 fn run(plan: CrashPlan) -> CrashReport {
@@ -39,13 +45,9 @@ fn assert_clean(report: &CrashReport) {
 #[test]
 fn nothing_is_lost_at_any_cut_of_a_short_run() {
     for target in targets() {
-        for settings in [
-            settings(),
-            cached(Durability::EveryOperation),
-            cached(Durability::EverySync),
-            cached(Durability::None),
-        ] {
-            let plan = CrashPlan { operations: 250, slots: 800, ..CrashPlan::new(target, settings) };
+        let classes = [Durability::EveryOperation, Durability::EverySync, Durability::None];
+        for settings in variants(target).into_iter().chain(classes.map(cached)) {
+            let plan = CrashPlan { operations: 250, slots: 900, ..CrashPlan::new(target, settings) };
             let report = run(plan);
             assert_clean(&report);
             assert_eq!(
@@ -68,7 +70,7 @@ fn nothing_is_lost_at_sampled_cuts_of_a_long_run() {
             };
             let report = run(plan);
             assert_clean(&report);
-            assert!(report.collection_operations > 100, "{}: too little was collected", report.name);
+            assert!(report.collection_operations > 40, "{}: too little was collected", report.name);
             assert!(report.checkpoint_operations > 20, "{}: too few checkpoints", report.name);
         }
     }
@@ -78,7 +80,8 @@ fn nothing_is_lost_at_sampled_cuts_of_a_long_run() {
 fn nothing_is_lost_when_programs_and_erases_fail_too() {
     for target in targets() {
         let failures =
-            ChipFailures { program_failures_ppm: 1500, erase_failures_ppm: 1500, bad_blocks_ppm: 40_000 };
+            ChipFailures { program_failures_ppm: 3000, erase_failures_ppm: 3000, bad_blocks_ppm: 40_000 };
+        let mut failed = 0;
         for seed in 4..7 {
             let plan = CrashPlan {
                 operations: 1200,
@@ -90,8 +93,9 @@ fn nothing_is_lost_when_programs_and_erases_fail_too() {
             };
             let report = run(plan);
             assert_clean(&report);
-            assert!(report.physical_failures > 0);
+            failed += report.physical_failures;
         }
+        assert!(failed > 5, "{failed} operations failed");
     }
 }
 
@@ -119,7 +123,7 @@ fn a_cut_is_replayed_alone() {
     let report = run(plan.clone());
     assert_eq!((report.tally.cuts_tried, report.tally.second_cuts_tried), (2, 1));
     let command = plan.replay_command("17:prefix");
-    assert_eq!(command, "nandex crash --index mu --ops 200 --seed 1 --at 17:prefix --keys 1200 --record 8/8");
+    assert_eq!(command, "nandex crash --index mu --ops 200 --seed 1 --at 17:prefix --keys 1200 --record 4/4");
 }
 
 #[test]

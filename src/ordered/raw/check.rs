@@ -59,7 +59,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         if let Some(i) = shape.first_unsorted(node, count) {
             report.violation("R1", at, format!("key {i} at level {level} does not rise"));
         }
-        check_filling(report, at, (level, height), (count, shape.capacity));
+        check_filling(report, at, (level, height), (count, self.scheme.root_entries_max(height)));
         if level == 1 {
             report.records += count as u64;
         }
@@ -108,14 +108,14 @@ fn check_filling(
     report: &mut CheckReport,
     at: u64,
     (level, height): (u8, u8),
-    (count, capacity): (usize, usize),
+    (count, root_max): (usize, usize),
 ) {
     let least = match level == height {
         true if level == 1 => 0,
         true => 2,
         false => 1,
     };
-    if count < least || (level == height && count >= capacity) {
-        report.violation("R3", at, format!("{count} of {capacity} entries at level {level} of {height}"));
+    if count < least || (level == height && count > root_max) {
+        report.violation("R3", at, format!("{count} of {root_max} entries at level {level} of {height}"));
     }
 }

@@ -181,9 +181,13 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
                 geometry.pages() / 16
             )));
         }
-        let path_bytes = scheme.path_bytes(height_bound(&scheme, geometry.pages()) + 1);
+        let height = height_bound(&scheme, geometry.pages());
+        let path_bytes = scheme.path_bytes(height + 1);
         let fixed_bytes = size_of::<Self>() + path_bytes + journal * size_of::<(u32, u32)>();
-        Ok((raw_config(settings, geometry, fixed_bytes, S::FLUSH)?, journal))
+        Ok((
+            raw_config(settings, geometry, fixed_bytes, (S::FLUSH, scheme.pages_per_update(height)))?,
+            journal,
+        ))
     }
 
     fn assemble(log: Log<N>, scheme: S, record: RecordFormat, root: (Ppn, u8)) -> RawTree<N, S> {

@@ -17,26 +17,32 @@ pub fn raw_config(
     settings: &Settings,
     geometry: Geometry,
     fixed_bytes: usize,
-    flush: Flush,
+    (flush, pages_per_update): (Flush, u32),
 ) -> Result<LogConfig, IndexError> {
     let options = &settings.options;
     let default = LogConfig::default();
     let page_bytes = geometry.page_bytes as usize + FRAME_BYTES;
     let tables = BlockTable::new(geometry).ram_bytes() + 2 * geometry.page_bytes as usize + 512 + fixed_bytes;
+    let divided = settings.durability < Durability::EveryOperation;
+    // What the write part holds beyond its size until it is flushed.
+    let overfull_pages = match flush {
+        Flush::BetweenOperations => pages_per_update as usize,
+        Flush::BetweenPages => 1,
+    };
     let spare_pages = match settings.ram_bytes {
         None => 0,
         Some(ram) => {
             let left = ram.checked_sub(tables).ok_or_else(|| too_little(ram, tables))?;
-            left / page_bytes
+            (left / page_bytes).saturating_sub(if divided { overfull_pages } else { 0 })
         }
     };
-    let divided = settings.durability < Durability::EveryOperation;
     let write_default = if divided { (spare_pages / 2).min(200) } else { 0 };
     let write_pages = options.number("write_pages")?.map_or(write_default, |n| n as usize);
     let read_default = spare_pages.saturating_sub(write_pages);
     let read_pages = options.number("read_pages")?.map_or(read_default, |n| n as usize);
     if let Some(ram) = settings.ram_bytes {
-        let needed = tables + (read_pages + write_pages) * page_bytes;
+        let overfull_pages = if write_pages > 0 { overfull_pages } else { 0 };
+        let needed = tables + (read_pages + write_pages + overfull_pages) * page_bytes;
         if needed > ram {
             return Err(too_little(ram, needed));
         }

@@ -1,3 +1,5 @@
+//! The experiments at smoke size: every one runs, and threads change no row.
+
 use super::*;
 use crate::registry;
 use crate::repro::Expected;

@@ -1,3 +1,5 @@
+//! The judging of claims, on figures made up for both sides of every band.
+
 use super::*;
 use crate::experiment::CellResult;
 use crate::stats::Summary;

@@ -1,0 +1,160 @@
+//! Damaged chips: nothing panics, and no answer is wrong without saying so.
+
+use nandex::Pbn;
+use nandex::nand::sim::SimChip;
+use nandex::ordered::{Direction, RecordFormat, Settings};
+use nandex::rng::Rng;
+use nandex_lab::fuzz::{Contents, chip_image, contents, damaged, mount_everything, part};
+use nandex_lab::registry::{INDEXES, IndexEntry};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+fn settings() -> Settings {
+    Settings::new(RecordFormat::new(8, 8))
+}
+
+/// A chip with an index that was used for a while and closed, and what the index holds.
+fn used_chip(entry: &IndexEntry, seed: u64) -> (SimChip, Contents) {
+    let chip = Rc::new(RefCell::new(SimChip::new(&part(1024, 16, 32)).unwrap()));
+    let mut index = (entry.format)(Box::new(Rc::clone(&chip)), &settings()).unwrap();
+    let (mut model, mut rng) = (Contents::new(), Rng::new(seed));
+    for number in 0u64..1500 {
+        let key = rng.below(700).to_be_bytes();
+        if rng.chance(2, 3) {
+            index.insert(&key, &number.to_be_bytes()).unwrap();
+            model.insert(key.to_vec(), number.to_be_bytes().to_vec());
+        } else {
+            index.remove(&key).unwrap();
+            model.remove(&key[..]);
+        }
+    }
+    index.close().unwrap();
+    let chip = chip.borrow().clone();
+    (chip, model)
+}
+
+#[derive(Debug, Default)]
+struct Found {
+    right: u32,
+    refused: u32,
+    wrong: Vec<String>,
+}
+
+/// Reads everything from a damaged chip and compares it.
+fn read_all(entry: &IndexEntry, chip: &SimChip, model: &Contents, what: &str, found: &mut Found) {
+    let Ok(mut index) = (entry.mount)(Box::new(chip.clone()), &settings()) else {
+        found.refused += 1;
+        return;
+    };
+    let _ = index.check();
+    let mut whole = true;
+    for key in (0..700u64).map(u64::to_be_bytes) {
+        let mut value = [0; 8];
+        match index.get(&key, &mut value) {
+            Ok(there) if there.then_some(&value[..]) == model.get(&key[..]).map(Vec::as_slice) => {}
+            Ok(_) => return found.wrong.push(format!("{}: get after {what}", entry.name)),
+            Err(_) => whole = false,
+        }
+    }
+    for direction in [Direction::Ascending, Direction::Descending] {
+        match contents(&mut *index, direction) {
+            Ok(all) if all.iter().cloned().collect::<Contents>() == *model => {}
+            Ok(_) => return found.wrong.push(format!("{}: range after {what}", entry.name)),
+            Err(_) => whole = false,
+        }
+    }
+    if whole { found.right += 1 } else { found.refused += 1 }
+}
+
+#[test]
+fn flipped_bits_are_never_returned_as_data() {
+    for entry in INDEXES {
+        let (chip, model) = used_chip(entry, 1);
+        let (mut rng, mut found) = (Rng::new(2), Found::default());
+        let mut pages: Vec<(Pbn, u32)> = Vec::new();
+        damaged(&chip, |pbn, page, _| pages.push((pbn, page)));
+        for trial in 0..900 {
+            let target = pages[rng.below(pages.len() as u64) as usize];
+            let flips = [1, 1, 3, 40][trial % 4];
+            let harmed = damaged(&chip, |pbn, page, bytes| {
+                if (pbn, page) == target {
+                    for _ in 0..flips {
+                        let bit = rng.below(bytes.len() as u64 * 8) as usize;
+                        bytes[bit / 8] ^= 1 << (bit % 8);
+                    }
+                }
+            });
+            read_all(
+                entry,
+                &harmed,
+                &model,
+                &format!("{flips} flips in page {} of {}", target.1, target.0),
+                &mut found,
+            );
+        }
+        println!("{}: {found:?}", entry.name);
+        assert!(found.wrong.is_empty(), "{}: {:?}", entry.name, found.wrong);
+        assert!(found.right > 50 && found.refused > 5, "{found:?}");
+    }
+}
+
+#[test]
+fn a_page_overwritten_by_another_is_noticed() {
+    for entry in INDEXES {
+        let (chip, model) = used_chip(entry, 3);
+        let (mut rng, mut found) = (Rng::new(4), Found::default());
+        let mut pages: Vec<Vec<u8>> = Vec::new();
+        damaged(&chip, |_, _, bytes| pages.push(bytes.to_vec()));
+        for _ in 0..300 {
+            let (target, source) = (rng.below(pages.len() as u64), rng.below(pages.len() as u64) as usize);
+            let mut number = 0;
+            let harmed = damaged(&chip, |_, _, bytes| {
+                if number == target {
+                    bytes.copy_from_slice(&pages[source]);
+                }
+                number += 1;
+            });
+            // A whole sound page in a wrong place may pass for an old version; it must not panic, and is counted here.
+            read_all(entry, &harmed, &model, &format!("page {target} overwritten"), &mut found);
+        }
+        println!("{}: {found:?}", entry.name);
+    }
+}
+
+#[test]
+fn damage_everywhere_panics_nowhere() {
+    for entry in INDEXES {
+        let (chip, _) = used_chip(entry, 5);
+        for trial in 0..40 {
+            let mut rng = Rng::new(trial);
+            let share = 1 + rng.below(30);
+            let harmed = damaged(&chip, |_, _, bytes| {
+                if rng.chance(share, 100) {
+                    let start = rng.below(bytes.len() as u64) as usize;
+                    let length = 1 + rng.below(16) as usize;
+                    bytes.iter_mut().skip(start).take(length).for_each(|byte| *byte = rng.next_u64() as u8);
+                }
+            });
+            mount_everything(&harmed);
+        }
+    }
+}
+
+#[test]
+fn bytes_of_any_kind_are_no_reason_to_panic() {
+    let (chip, _) = used_chip(&INDEXES[0], 6);
+    let image = chip.to_image();
+    let mut rng = Rng::new(7);
+    for trial in 0..2000 {
+        let mut bytes = image.clone();
+        for _ in 0..1 + trial % 5 {
+            let at = rng.below(bytes.len() as u64) as usize;
+            bytes[at] = rng.next_u64() as u8;
+        }
+        if trial % 7 == 0 {
+            bytes.truncate(rng.below(bytes.len() as u64) as usize);
+        }
+        chip_image(&bytes);
+    }
+    chip_image(&[]);
+}

@@ -1,0 +1,169 @@
+//! Every index of the registry against a `BTreeMap`, driven by random bytes over all chips, record sizes and classes.
+
+use nandex::nand::Part;
+use nandex::nand::sim::SimChip;
+use nandex::ordered::Direction;
+use nandex::ordered::{Durability, Options, RecordFormat, Settings};
+use nandex::rng::Rng;
+use nandex::{IndexError, OrderedIndex};
+use nandex_lab::fuzz::{self, contents, ordered_ops, part};
+use nandex_lab::registry::INDEXES;
+use nandex_lab::registry::IndexEntry;
+use proptest::prelude::*;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn an_index_is_a_map(bytes in prop::collection::vec(any::<u8>(), 10..1500)) {
+        ordered_ops(&bytes);
+    }
+}
+
+#[test]
+fn long_scripts_hold_too() {
+    for seed in 0..60 {
+        let mut bytes = vec![0; 12_000];
+        Rng::new(seed).fill(&mut bytes);
+        bytes[0] = seed as u8;
+        ordered_ops(&bytes);
+    }
+}
+
+fn open(
+    entry: &IndexEntry,
+    part: &Part,
+    settings: &Settings,
+) -> (Rc<RefCell<SimChip>>, Result<Box<dyn OrderedIndex>, IndexError>) {
+    let chip = Rc::new(RefCell::new(SimChip::new(part).unwrap()));
+    let index = (entry.format)(Box::new(Rc::clone(&chip)), settings);
+    (chip, index)
+}
+
+fn record() -> Settings {
+    Settings::new(RecordFormat::new(8, 8))
+}
+
+#[test]
+fn a_full_chip_loses_nothing_and_takes_records_again_once_some_are_gone() {
+    for entry in INDEXES {
+        for blocks in [16, 20, 24] {
+            fill_and_drain(entry, &part(2048, 8, blocks));
+        }
+    }
+}
+
+fn fill_and_drain(entry: &IndexEntry, part: &Part) {
+    let (chip, index) = open(entry, part, &record());
+    let mut index = index.unwrap();
+    let (mut model, mut rng) = (fuzz::Contents::new(), Rng::new(1));
+    for round in 0u64..3 {
+        let mut inserted = 0;
+        loop {
+            let key = rng.next_u64().to_be_bytes();
+            match index.insert(&key, &round.to_be_bytes()) {
+                Ok(_) => model.insert(key.to_vec(), round.to_be_bytes().to_vec()),
+                Err(IndexError::Full) => break,
+                Err(error) => panic!("{}: {error}", entry.name),
+            };
+            inserted += 1;
+            assert!(inserted < 100_000, "{}: never full", entry.name);
+        }
+        assert!(
+            inserted > 100,
+            "{} on {} blocks, round {round}: only {inserted} inserts",
+            entry.name,
+            part.geometry.blocks
+        );
+        assert_holds(entry, &mut *index, &model);
+        let gone: Vec<Vec<u8>> = model.keys().take(model.len() / 2).cloned().collect();
+        for key in gone {
+            let removed =
+                index.remove(&key).unwrap_or_else(|error| panic!("{}: remove: {error}", entry.name));
+            assert!(removed && model.remove(&key).is_some());
+        }
+        assert_holds(entry, &mut *index, &model);
+        if round == 1 {
+            index.close().unwrap();
+            index = (entry.mount)(Box::new(Rc::clone(&chip)), &record()).unwrap();
+        }
+    }
+}
+
+fn assert_holds(entry: &IndexEntry, index: &mut dyn OrderedIndex, model: &fuzz::Contents) {
+    let report = index.check().unwrap();
+    assert!(report.is_sound(), "{}: {:?}", entry.name, report.violations);
+    let expected: Vec<_> = model.clone().into_iter().collect();
+    assert!(contents(index, Direction::Ascending).unwrap() == expected, "{}: contents differ", entry.name);
+}
+
+#[test]
+fn what_is_refused_is_refused_with_a_reason() {
+    let part = part(2048, 64, 64);
+    for entry in INDEXES {
+        let refuse = |settings: &Settings, what: &str| match open(entry, &part, settings).1 {
+            Err(IndexError::Unsupported(why)) => assert!(why.len() > 15, "{}: {what}: {why}", entry.name),
+            Err(error) => panic!("{}: {what}: {error}", entry.name),
+            Ok(_) => panic!("{}: {what} was not refused", entry.name),
+        };
+        refuse(&Settings { ram_bytes: Some(100), ..record() }, "100 bytes of RAM");
+        for option in entry.options {
+            if option.default.parse::<u64>().is_ok() {
+                refuse(&record().with(option.name, "many"), option.name);
+            }
+        }
+        let mut unknown = Options::default();
+        unknown.set("no_such_option", "1");
+        assert!(entry.check_options(&unknown).unwrap_err().to_string().contains("no_such_option"));
+        let mut index = open(entry, &part, &record()).1.unwrap();
+        assert!(matches!(index.insert(&[1; 7], &[1; 8]), Err(IndexError::WrongLength { .. })));
+        assert!(matches!(index.insert(&[1; 8], &[1; 9]), Err(IndexError::WrongLength { .. })));
+        assert!(matches!(index.remove(&[1; 9]), Err(IndexError::WrongLength { .. })));
+        assert!(matches!(index.get(&[1; 8], &mut [1; 7]), Err(IndexError::WrongLength { .. })));
+    }
+}
+
+#[test]
+fn no_index_holds_more_ram_than_it_was_given() {
+    for entry in INDEXES {
+        let mut accepted = 0;
+        for ram in (4_000..200_000).step_by(7_777) {
+            for durability in [Durability::EveryOperation, Durability::EverySync, Durability::None] {
+                let settings = Settings { ram_bytes: Some(ram), durability, ..record() };
+                let Ok(mut index) = open(entry, &part(2048, 64, 64), &settings).1 else { continue };
+                accepted += 1;
+                let mut rng = Rng::new(ram as u64);
+                for _ in 0..600 {
+                    let key = rng.below(4000).to_be_bytes();
+                    index.insert(&key, &key).unwrap();
+                    assert!(index.ram_bytes() <= ram, "{}: {} of {ram} bytes", entry.name, index.ram_bytes());
+                }
+                assert!(index.durability() >= durability, "{}", entry.name);
+            }
+        }
+        assert!(accepted > 20, "{}: accepted {accepted} budgets only", entry.name);
+    }
+}
+
+#[test]
+fn two_runs_leave_the_same_chip() {
+    for entry in INDEXES {
+        let image = || {
+            let (chip, index) = open(entry, &part(1024, 16, 40), &record());
+            let (mut index, mut rng) = (index.unwrap(), Rng::new(9));
+            for _ in 0..3000 {
+                let key = rng.below(1500).to_be_bytes();
+                if rng.chance(2, 3) {
+                    index.insert(&key, &key).unwrap()
+                } else {
+                    index.remove(&key).unwrap()
+                };
+            }
+            index.close().unwrap();
+            chip.borrow().to_image()
+        };
+        assert!(image() == image(), "{}", entry.name);
+    }
+}

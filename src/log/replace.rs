@@ -1,0 +1,63 @@
+//! What becomes of a block in which a program failed: another block takes its pages and answers to its addresses.
+//!
+//! Marking the failed block bad is the switch: before it, a mount drops the unfinished copy; after it, the copy counts.
+
+use super::{Log, PageBuffer, tag};
+use crate::check::IndexError;
+use crate::nand::{Cause, Nand, NandError};
+use crate::units::{Pbn, Ppn};
+
+impl<N: Nand> Log<N> {
+    /// Copies the block of a page that could not be programmed to another block, with that page.
+    pub(super) fn replace_block(&mut self, ppn: Ppn, data: &[u8], spare: &[u8]) -> Result<(), IndexError> {
+        let home = self.geometry.block_of(ppn);
+        let failed = self.physical_block(home);
+        let last = self.geometry.page_in_block(ppn);
+        loop {
+            let target = self.take_erased_block(Cause::Recovery)?;
+            if self.copy_block(failed, target, last, (data, spare))? {
+                self.nand.mark_bad(failed)?;
+                self.blocks.reserve(target);
+                self.replaced.retain(|pair| pair.0 != home);
+                self.replaced.push((home, target));
+                self.replaced.sort_unstable();
+                if failed != home {
+                    self.blocks.retire(failed);
+                }
+                self.counters.blocks_replaced += 1;
+                return Ok(());
+            }
+            self.blocks.give_up(&mut self.nand, target)?;
+        }
+    }
+
+    fn copy_block(
+        &mut self,
+        from: Pbn,
+        to: Pbn,
+        last: u32,
+        page: (&[u8], &[u8]),
+    ) -> Result<bool, IndexError> {
+        let g = self.geometry;
+        let mut copy = PageBuffer::new(&g);
+        for i in 0..last {
+            let source = g.page_at(from, i);
+            match self.nand.read(source, Cause::Recovery, &mut copy.data, &mut copy.spare) {
+                Ok(()) if tag::looks_erased(&copy.spare, &copy.data) => continue,
+                Ok(()) => {}
+                Err(NandError::Uncorrectable(_)) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            match self.nand.program(g.page_at(to, i), Cause::Recovery, &copy.data, &copy.spare) {
+                Ok(()) => {}
+                Err(NandError::ProgramFailed(_)) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        match self.nand.program(g.page_at(to, last), Cause::Recovery, page.0, page.1) {
+            Ok(()) => Ok(true),
+            Err(NandError::ProgramFailed(_)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -2,18 +2,19 @@
 
 use anyhow::{Context, Result};
 use console::Term;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use nandex_lab::compare::Watch;
 use nandex_lab::results::Run;
 use nandex_lab::runner::Control;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-const BAR: &str = "{wide_bar} {human_pos}/{human_len} {msg}  {per_sec}  {eta} left";
+const BAR: &str = "{wide_bar} {human_pos}/{human_len} {msg}  {rate}  {eta} left";
 /// While the end is not known.
-const SPINNER: &str = "{spinner} {human_pos} operations  {per_sec}  {elapsed} so far";
+const SPINNER: &str = "{spinner} {human_pos} operations  {rate}  {elapsed} so far";
 const TICK: Duration = Duration::from_millis(100);
 
 /// A bar over the operations of all runs.
@@ -29,17 +30,13 @@ impl Progress {
             true => ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()),
             false => ProgressBar::hidden(),
         };
-        if let Ok(style) = ProgressStyle::with_template(SPINNER) {
-            bar.set_style(style);
-        }
+        set_style(&bar, SPINNER);
         Progress { bar, control }
     }
 
     /// The end is known: so many of these.
     pub(crate) fn count(&self, total: u64, what: &'static str) {
-        if let Ok(style) = ProgressStyle::with_template(BAR) {
-            self.bar.set_style(style);
-        }
+        set_style(&self.bar, BAR);
         self.bar.set_length(total);
         self.bar.set_message(what);
     }
@@ -62,6 +59,16 @@ impl Progress {
             self.bar.finish_and_clear();
             result
         })
+    }
+}
+
+fn set_style(bar: &ProgressBar, template: &str) {
+    let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
+        // A bar that cannot be drawn is no reason to stop.
+        let _ = write!(out, "{}/s", HumanCount(state.per_sec() as u64));
+    };
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.with_key("rate", rate));
     }
 }
 

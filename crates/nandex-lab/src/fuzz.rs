@@ -48,11 +48,11 @@ pub fn part(page_bytes: u32, pages_per_block: u32, blocks: u32) -> Part {
     part
 }
 
+/// A key and its value.
+pub type Record = (Vec<u8>, Vec<u8>);
+
 /// Everything an index holds, by a range search over all of it.
-pub fn contents(
-    index: &mut dyn OrderedIndex,
-    direction: Direction,
-) -> Result<Vec<(Vec<u8>, Vec<u8>)>, IndexError> {
+pub fn contents(index: &mut dyn OrderedIndex, direction: Direction) -> Result<Vec<Record>, IndexError> {
     let mut all = Vec::new();
     index.range(Bound::Unbounded, Bound::Unbounded, direction, &mut |key, value| {
         all.push((key.to_vec(), value.to_vec()));

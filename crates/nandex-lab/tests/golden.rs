@@ -3,6 +3,8 @@
 //! A difference means that published figures change. If that is meant, `NANDEX_BLESS=1 cargo test -p nandex-lab --test
 //! golden` records them anew; say why in the commit. Processor time is left out.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
 use nandex::nand::catalogue::mlc_64m;
 use nandex::ordered::{Options, RecordFormat, Settings};
 use nandex_lab::parallel::run_all;

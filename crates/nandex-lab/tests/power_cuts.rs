@@ -1,5 +1,7 @@
 //! Power cuts for every index and store of the registry: everywhere in a short run, sampled in a long one.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
 use nandex::ordered::{Durability, RecordFormat, Settings};
 use nandex_lab::crash::{ChipFailures, CrashPlan, CrashReport, Cuts, Rehearsal, Target};
 use nandex_lab::parallel::cores;

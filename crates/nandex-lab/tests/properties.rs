@@ -1,5 +1,7 @@
 //! Every index of the registry against a `BTreeMap`, driven by random bytes over all chips, record sizes and classes.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::type_complexity)]
+
 use nandex::nand::Part;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::Direction;

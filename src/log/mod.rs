@@ -537,6 +537,11 @@ impl<N: Nand> Log<N> {
         assert_eq!(self.valid_count(home), 0, "{home} still holds valid pages");
         assert!(!self.closed, "{home} is reclaimed while the newest checkpoint is a closing one");
         self.flush(Cause::CacheEviction)?;
+        // What was read of the block must not answer for the pages that will take its addresses.
+        self.loaded = None;
+        for page in 0..self.geometry.pages_per_block {
+            self.reads.remove(self.geometry.page_at(home, page));
+        }
         let block = self.physical_block(home);
         self.replaced.retain(|pair| pair.0 != home);
         if self.blocks.erase(&mut self.nand, block, Cause::GarbageCollection)? {

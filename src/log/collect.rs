@@ -55,14 +55,14 @@ pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<()
     }
 }
 
+/// Stops after a few rounds that do not beat the most pages ever free: a round may gain what the next one spends, as when a
+/// journal is committed on the way.
 fn collect_while_it_pays<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<(), IndexError> {
-    let mut futile_rounds = 0;
-    while tree.log().wants_collection() && futile_rounds < 8 {
-        let before = tree.log().free_pages();
-        if !collect_one(tree)? {
-            break;
-        }
-        futile_rounds = if tree.log().free_pages() > before { 0 } else { futile_rounds + 1 };
+    let (mut futile_rounds, mut most_free) = (0, tree.log().free_pages());
+    while tree.log().wants_collection() && futile_rounds < 8 && collect_one(tree)? {
+        let free = tree.log().free_pages();
+        futile_rounds = if free > most_free { 0 } else { futile_rounds + 1 };
+        most_free = most_free.max(free);
     }
     Ok(())
 }

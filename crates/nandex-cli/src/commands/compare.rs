@@ -63,7 +63,7 @@ fn comparison(args: &Compare) -> Result<Comparison, LabError> {
         indexes: if args.index.is_empty() { INDEXES.iter().collect() } else { args.index.clone() },
         settings,
         seeds: (0..args.seeds).map(|i| args.seed.wrapping_add(i)).collect(),
-        run: RunOptions { sync_every: args.sync_every, ..RunOptions::default() },
+        run: RunOptions { sync_every: args.sync_every, sync_at_end: true, ..RunOptions::default() },
         threads: args.threads.map_or_else(parallel::cores, usize::from),
         command: command(),
     })

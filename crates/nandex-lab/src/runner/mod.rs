@@ -69,11 +69,14 @@ pub struct RunOptions {
     pub cpu_time: bool,
     /// Sync after so many insertions, removals and updates; never unasked when absent.
     pub sync_every: Option<u64>,
+    /// Sync after the last operation, counted, where the class does not make every operation durable: what still waits in a
+    /// cache is then paid for like the rest.
+    pub sync_at_end: bool,
 }
 
 impl Default for RunOptions {
     fn default() -> RunOptions {
-        RunOptions { verify: true, check: true, cpu_time: true, sync_every: None }
+        RunOptions { verify: true, check: true, cpu_time: true, sync_every: None, sync_at_end: false }
     }
 }
 

@@ -84,8 +84,8 @@ impl<'a> Session<'a> {
         for (place, (phase, slots)) in prepared.workload.phases.iter().zip(&prepared.slots).enumerate() {
             self.meter.start_phase(phase.ops.len(), &*self.index);
             let mut outcome = self.run_ops(&phase.ops, slots);
-            // What still waits in a cache at the end is paid for like the rest.
-            if place == last && outcome.is_ok() && self.index.durability() != Durability::EveryOperation {
+            let delays = self.index.durability() != Durability::EveryOperation;
+            if self.job.options.sync_at_end && place == last && outcome.is_ok() && delays {
                 outcome = self.sync().map_err(|why| format!("the sync at the end: {why}"));
             }
             result.phases.push(self.meter.end_phase(phase, &*self.index));

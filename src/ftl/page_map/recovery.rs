@@ -155,7 +155,7 @@ impl<N: Nand> PageMapFtl<N> {
                 let is_new = match header.kind {
                     PageKind::Host => header.version >= next_version,
                     PageKind::Copy | PageKind::Trim => header.extra != erases,
-                    PageKind::Checkpoint | PageKind::Anchor => false,
+                    _ => false,
                 };
                 return Ok(if is_new { First::Rewritten(0, header) } else { First::Kept });
             }
@@ -209,7 +209,7 @@ impl<N: Nand> PageMapFtl<N> {
             PageKind::Host => Some(h.version) == expected && h.number < self.limits.page_count,
             PageKind::Copy => Some(h.extra) == seen.stamp && h.number < self.limits.page_count,
             PageKind::Trim => Some(h.extra) == seen.stamp && Some(page) < seen.last,
-            PageKind::Checkpoint | PageKind::Anchor => false,
+            _ => false,
         });
         match claim {
             Some(Header { kind: PageKind::Trim, version, .. }) => scan.lost_trims.push((ppn, version)),

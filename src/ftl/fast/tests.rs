@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ftl::PageStore;
-use crate::ftl::flash::suite;
+use crate::ftl::flash::tests as suite;
 use crate::nand::sim::SimChip;
 use crate::nand::{Part, Timing};
 use crate::units::Lpn;

@@ -41,7 +41,7 @@ mod scan;
 mod scheme;
 mod slots;
 #[cfg(test)]
-pub(crate) mod suite;
+pub(crate) mod tests;
 
 pub(crate) use gather::Source;
 pub use plan::FlashSettings;

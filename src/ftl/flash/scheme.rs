@@ -320,6 +320,10 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
             mapping_bytes: (self.scheme.mapping_bytes() + self.flash.table_bytes()) as u64,
         }
     }
+
+    fn live_page(&self, ppn: Ppn) -> Option<bool> {
+        (ppn.0 < self.flash.geometry().pages()).then(|| self.flash.is_valid(ppn))
+    }
 }
 
 /// Looking on.

@@ -4,6 +4,8 @@ pub mod blocks;
 pub mod checkpoint;
 pub mod fast;
 pub mod flash;
+pub mod hftl;
+pub mod hot;
 pub mod page_map;
 pub mod ram;
 pub mod spare;

@@ -433,32 +433,56 @@ impl<N: Nand> Flash<N> {
         Ok(true)
     }
 
-    /// Reads a valid page into the buffer for [`Flash::store`]; none when it cannot be read.
-    pub(crate) fn load(&mut self, ppn: Ppn, cause: Cause) -> Result<Option<Header>, StoreError> {
-        Ok(match read_page(&mut self.nand, ppn, cause, &mut self.page)? {
+    /// Reads a valid page whole; none when it cannot be read.
+    pub(crate) fn load_into(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        page: &mut [u8],
+    ) -> Result<Option<Header>, StoreError> {
+        Ok(match read_page(&mut self.nand, ppn, cause, page)? {
             Found::Page(header, _) => Some(header),
             Found::Erased | Found::Unreadable(_) => None,
         })
     }
 
-    /// Programs what was loaded under the version it had, as another kind; the copy is valid and the original is not.
-    /// False: the program failed.
-    pub(crate) fn store(
+    /// Programs a page that was loaded, under the version it had; the copy is valid and the original is not. False: the
+    /// program failed.
+    pub(crate) fn store_from(
         &mut self,
         (from, to): (Ppn, Ppn),
         header: Header,
         cause: Cause,
+        page: &[u8],
     ) -> Result<bool, StoreError> {
-        let page = core::mem::take(&mut self.page);
-        let programmed = self.program(to, header, cause, &page);
-        self.page = page;
-        if !programmed? {
+        if !self.program(to, header, cause, page)? {
             return Ok(false);
         }
         self.counters.moved_pages += 1;
         self.blocks.invalidate(from);
         self.blocks.mark_valid(to);
         Ok(true)
+    }
+
+    /// [`Flash::load_into`] a buffer of its own.
+    pub(crate) fn load(&mut self, ppn: Ppn, cause: Cause) -> Result<Option<Header>, StoreError> {
+        let mut page = core::mem::take(&mut self.page);
+        let header = self.load_into(ppn, cause, &mut page);
+        self.page = page;
+        header
+    }
+
+    /// [`Flash::store_from`] the buffer of [`Flash::load`].
+    pub(crate) fn store(
+        &mut self,
+        places: (Ppn, Ppn),
+        header: Header,
+        cause: Cause,
+    ) -> Result<bool, StoreError> {
+        let page = core::mem::take(&mut self.page);
+        let programmed = self.store_from(places, header, cause, &page);
+        self.page = page;
+        programmed
     }
 
     /// A valid page cannot be read: the logical page is lost until it is written.

@@ -243,18 +243,18 @@ impl Hftl {
 
     /// The next page of the hot area.
     fn hot_place<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<Ppn, StoreError> {
-        let pages = flash.geometry().pages_per_block;
-        let open =
-            |area: &[Pbn], flash: &Flash<N>| area.last().copied().filter(|&pbn| flash.next_page(pbn) < pages);
-        while open(&self.area, flash).is_none() {
+        loop {
+            if let Some(&pbn) = self.area.last()
+                && flash.next_page(pbn) < flash.geometry().pages_per_block
+            {
+                return Ok(flash.geometry().page_at(pbn, flash.next_page(pbn)));
+            }
             if self.area.len() >= self.hot_blocks {
                 self.clean(flash)?;
             } else {
                 self.area.push(flash.take(PageKind::Host, NOBODY, Wear::Least)?);
             }
         }
-        let pbn = open(&self.area, flash).unwrap_or(self.area[0]);
-        Ok(flash.geometry().page_at(pbn, flash.next_page(pbn)))
     }
 
     /// Gains room in the full hot area.

@@ -4,6 +4,7 @@ use crate::names::{OptionInfo, option};
 use crate::registry::Open;
 use nandex::ftl::fast::FastSettings;
 use nandex::ftl::flash::{FlashSettings, Scheme, SchemeFtl};
+use nandex::ftl::hftl::HftlSettings;
 use nandex::ordered::{Options, Settings};
 use nandex::{IndexError, Nand, PageStore, StoreError};
 
@@ -17,8 +18,14 @@ pub(crate) const LOG_BLOCKS: OptionInfo = option("log_blocks", "3 % of the chip"
 pub(crate) const EAGER_SWITCH: OptionInfo =
     option("eager_switch", "off", "on: a full sequential log block becomes a data block at once");
 
+pub(crate) const HOT_BLOCKS: OptionInfo =
+    option("hot_blocks", "5 % of the chip", "blocks of the area for hot pages, at least 2");
+
 /// Options of FAST.
 pub(crate) const FAST: [OptionInfo; 5] = [OVER_PROVISIONING, BAD_BLOCKS, WEAR_GAP, LOG_BLOCKS, EAGER_SWITCH];
+
+/// Options of the HFTL-like scheme.
+pub(crate) const HFTL: [OptionInfo; 5] = [OVER_PROVISIONING, BAD_BLOCKS, WEAR_GAP, LOG_BLOCKS, HOT_BLOCKS];
 
 /// Makes or finds a store of a mapping scheme.
 pub(crate) fn scheme<S: Scheme + 'static>(
@@ -39,6 +46,17 @@ pub(crate) fn fast(settings: &Settings) -> Result<FastSettings, StoreError> {
         common: common(options)?,
         log_blocks: count(options, "log_blocks", 1 << 22)?,
         eager_switch: choice(options, "eager_switch", &["off", "on"])? == "on",
+    })
+}
+
+/// What the HFTL-like scheme is asked for.
+pub(crate) fn hftl(settings: &Settings) -> Result<HftlSettings, StoreError> {
+    let options = &settings.options;
+    Ok(HftlSettings {
+        common: common(options)?,
+        log_blocks: count(options, "log_blocks", 1 << 22)?,
+        hot_blocks: count(options, "hot_blocks", 1 << 22)?,
+        ..HftlSettings::default()
     })
 }
 

@@ -10,6 +10,7 @@ use crate::ftls;
 use crate::names::{self, OptionInfo, option};
 use crate::stack;
 use nandex::ftl::fast::Fast;
+use nandex::ftl::hftl::Hftl;
 use nandex::ftl::page_map::PageMapFtl;
 use nandex::ordered::mu::MuTree;
 use nandex::ordered::wandering::WanderingTree;
@@ -231,6 +232,16 @@ pub const STORES: &[StoreEntry] = &[
         format: |nand, settings| ftls::scheme::<Fast>(nand, ftls::fast(settings), Open::Format),
         mount: |nand, settings| ftls::scheme::<Fast>(nand, ftls::fast(settings), Open::Mount),
         options: &ftls::FAST,
+    },
+    StoreEntry {
+        name: "hftl",
+        summary: "HFTL-like (after Lee, Yun and Lee 2009): FAST for cold pages, a page-mapped area for hot ones",
+        confidence: Confidence::Low,
+        basis: "title and abstract only: our reading",
+        is_atomic: false,
+        format: |nand, settings| ftls::scheme::<Hftl>(nand, ftls::hftl(settings), Open::Format),
+        mount: |nand, settings| ftls::scheme::<Hftl>(nand, ftls::hftl(settings), Open::Mount),
+        options: &ftls::HFTL,
     },
 ];
 

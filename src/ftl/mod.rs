@@ -2,6 +2,7 @@
 
 pub mod blocks;
 pub mod checkpoint;
+pub mod hot;
 pub mod page_map;
 pub mod ram;
 pub mod spare;

@@ -12,15 +12,17 @@
 //!
 //! Costs: the pool of free blocks is ordered by wear, O(log n). Full blocks hang in lists by their count of valid
 //! pages, the one changed last at the tail, so that [`VictimPolicy::Greedy`] finds its victim in O(1) however large
-//! the chip is. Ties go to the block erased least among the [`TIE_SCAN`] blocks unchanged for longest.
+//! the chip is. Ties go to the block erased least among the [`TIE_SCAN`] blocks unchanged for longest. The order of closing
+//! and the index of full blocks (`order`) are kept once a policy that needs them is asked for.
 //!
 //! Invariants
 //! - T1: a block is in the pool exactly when it is Free or Unclean, and in the list of its valid count exactly when Full.
 //! - T2: the valid count of a block equals its valid bits; Free, Unclean, Reserved and Bad blocks have none.
 
 use super::StoreError;
+use super::order::Order;
 use super::victim::{Candidate, VictimPolicy};
-use crate::codec::{get_u32, get_u64, put_u32, put_u64};
+use crate::codec::{get_u32, get_u40, get_u64, put_u32, put_u40};
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::units::{Pbn, Ppn};
 use alloc::collections::BTreeSet;
@@ -31,6 +33,9 @@ use alloc::vec::Vec;
 pub const TIE_SCAN: usize = 16;
 
 const NONE: u32 = u32::MAX;
+
+/// The clock has 40 bits on the medium; beyond it stands still there.
+const CLOCK_MAX: u64 = (1 << 40) - 1;
 
 /// What a block is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +112,7 @@ pub struct BlockTable {
     live_pages: u32,
     /// Logical time: pages marked valid so far.
     clock: u64,
+    order: Order,
 }
 
 impl BlockTable {
@@ -129,6 +135,7 @@ impl BlockTable {
             lowest: geometry.pages_per_block as usize,
             live_pages: 0,
             clock: 0,
+            order: Order::None,
         }
     }
 
@@ -333,12 +340,29 @@ impl BlockTable {
         })
     }
 
-    /// The full block to collect next; none when no full block has an invalid page.
-    pub fn victim(&mut self, policy: VictimPolicy) -> Option<Pbn> {
-        match policy {
-            VictimPolicy::Greedy => self.greedy(),
-            VictimPolicy::CostBenefit => self.cost_benefit(),
+    /// Keeps from now on what this policy needs, so that it knows the order in which blocks are closed. Without this it
+    /// learns of the policy when [`BlockTable::victim`] is first called, and takes the order of the last changes for it.
+    pub fn follow(&mut self, policy: VictimPolicy) {
+        if self.order.suits(policy) {
+            return;
         }
+        let mut full: Vec<u32> = self.in_state(BlockState::Full).map(|pbn| pbn.0).collect();
+        full.sort_by_key(|&pbn| self.blocks[pbn as usize].modified);
+        self.order = Order::new(policy, self.blocks.len(), full.into_iter(), self.clock);
+    }
+
+    /// The full block to collect next; none when no full block has an invalid page. Each one has.
+    pub fn victim(&mut self, policy: VictimPolicy) -> Option<Pbn> {
+        self.follow(policy);
+        // Who has the fewest valid pages also says whether there is a victim at all.
+        let greedy = self.greedy()?;
+        Some(match policy {
+            VictimPolicy::Greedy => greedy,
+            VictimPolicy::CostBenefit | VictimPolicy::Cat => self.best(policy).unwrap_or(greedy),
+            VictimPolicy::Fifo => self.fewest_of_oldest(1).unwrap_or(greedy),
+            VictimPolicy::Windowed { blocks } => self.fewest_of_oldest(blocks).unwrap_or(greedy),
+            VictimPolicy::Choices { count } => self.fewest_of_drawn(count).unwrap_or(greedy),
+        })
     }
 
     fn greedy(&mut self) -> Option<Pbn> {
@@ -356,7 +380,8 @@ impl BlockTable {
         oldest.min_by_key(|&at| self.blocks[at as usize].erases).map(Pbn)
     }
 
-    fn cost_benefit(&self) -> Option<Pbn> {
+    /// The best of all full blocks, for policies that weigh age against valid pages.
+    fn best(&self, policy: VictimPolicy) -> Option<Pbn> {
         let pages = self.geometry.pages_per_block;
         let mut best: Option<(Pbn, Candidate)> = None;
         for (i, block) in self.blocks.iter().enumerate() {
@@ -365,11 +390,33 @@ impl BlockTable {
             }
             let age = self.clock - block.modified;
             let candidate = Candidate { valid: u32::from(block.valid), pages, age, erases: block.erases };
-            if best.as_ref().is_none_or(|(_, b)| candidate.beats(b)) {
+            if best.as_ref().is_none_or(|(_, b)| candidate.beats(b, policy)) {
                 best = Some((Pbn(i as u32), candidate));
             }
         }
         best.map(|(pbn, _)| pbn)
+    }
+
+    /// The block with the fewest valid pages among so many closed first. Blocks with valid pages only that come first go
+    /// to the end; there must be another.
+    fn fewest_of_oldest(&mut self, window: u32) -> Option<Pbn> {
+        let Order::Closing(closing) = &mut self.order else { return None };
+        let (blocks, all) = (&self.blocks, self.geometry.pages_per_block);
+        let valid = |pbn: u32| u32::from(blocks[pbn as usize].valid);
+        while valid(closing.iter().next()?) == all {
+            closing.rotate();
+        }
+        // `min_by_key` keeps the first of equals: the one closed first.
+        closing.iter().take(window.max(1) as usize).min_by_key(|&pbn| valid(pbn)).map(Pbn)
+    }
+
+    /// The block with the fewest valid pages among so many drawn; none when all those have valid pages only.
+    fn fewest_of_drawn(&mut self, count: u32) -> Option<Pbn> {
+        let Order::Drawing(drawing) = &mut self.order else { return None };
+        let (blocks, all) = (&self.blocks, self.geometry.pages_per_block);
+        let valid = |pbn: u32| u32::from(blocks[pbn as usize].valid);
+        let drawn = (0..count.max(1)).filter_map(|_| drawing.draw());
+        drawn.min_by_key(|&pbn| valid(pbn)).filter(|&pbn| valid(pbn) < all).map(Pbn)
     }
 
     /// The full block erased least, and its erase count.
@@ -385,8 +432,14 @@ impl BlockTable {
     }
 
     fn set_state(&mut self, pbn: Pbn, state: BlockState) {
+        if self.state(pbn) == BlockState::Full {
+            self.order.remove(pbn.0);
+        }
         self.unlink(pbn);
         self.link(pbn, state);
+        if state == BlockState::Full {
+            self.order.add(pbn.0);
+        }
     }
 
     fn unlink(&mut self, pbn: Pbn) {
@@ -435,6 +488,7 @@ impl BlockTable {
             + self.valid_bits.len() * 8
             + self.by_valid.len() * size_of::<List>()
             + self.pool.len() * size_of::<(u32, u32)>()
+            + self.order.ram_bytes()
     }
 }
 
@@ -497,7 +551,8 @@ impl BlockTable {
     }
 }
 
-/// On the medium: clock u64, then state u8, erases u32 and modified u64 of each block, then one bit per page.
+/// On the medium: clock u64, then state u8, erases u32, modified u40 and rank u24 of each block, then one bit per page.
+/// The rank is the place among the full blocks in the order of closing, from 1; 0 where that order is not kept.
 impl BlockTable {
     /// Bytes that [`BlockTable::encode`] appends.
     pub fn encoded_bytes(geometry: Geometry) -> usize {
@@ -506,12 +561,20 @@ impl BlockTable {
 
     /// Appends the table to a checkpoint.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.clock.to_le_bytes());
+        out.extend_from_slice(&self.clock.min(CLOCK_MAX).to_le_bytes());
+        let rows = out.len();
         for block in &self.blocks {
-            let mut row = [block.state as u8; 13];
+            let mut row = [0; 13];
+            row[0] = block.state as u8;
             put_u32(&mut row, 1, block.erases);
-            put_u64(&mut row, 5, block.modified);
+            put_u40(&mut row, 5, block.modified.min(CLOCK_MAX));
             out.extend_from_slice(&row);
+        }
+        if let Order::Closing(closing) = &self.order {
+            for (rank, pbn) in (1u32..).zip(closing.iter()) {
+                let at = rows + 13 * pbn as usize + 10;
+                out[at..at + 3].copy_from_slice(&rank.to_le_bytes()[..3]);
+            }
         }
         for word in &self.valid_bits {
             out.extend_from_slice(&word.to_le_bytes());
@@ -528,26 +591,40 @@ impl BlockTable {
         }
         let mut table = BlockTable::new(geometry);
         table.clock = get_u64(bytes, 0);
-        if table.clock > 1 << 62 {
+        if table.clock > CLOCK_MAX {
             return Err(corrupted(0));
         }
         table.decode_bits(&bytes[8 + table.blocks.len() * 13..]).ok_or_else(|| corrupted(0))?;
         table.pool.clear();
+        let mut ranks = Vec::new();
         for pbn in (0..geometry.blocks).map(Pbn) {
             let row = &bytes[8 + pbn.index() * 13..];
             let state = BlockState::from_byte(row[0]).ok_or_else(|| corrupted(pbn.index()))?;
             let state = if state == BlockState::Free { BlockState::Unclean } else { state };
             let valid = table.valid_pages(pbn).count() as u16;
             let block = &mut table.blocks[pbn.index()];
-            (block.erases, block.modified, block.valid) = (get_u32(row, 1), get_u64(row, 5), valid);
+            (block.erases, block.modified, block.valid) = (get_u32(row, 1), get_u40(row, 5), valid);
             let may_have_valid = matches!(state, BlockState::Open | BlockState::Full);
             if block.modified > table.clock || (valid > 0 && !may_have_valid) {
                 return Err(corrupted(pbn.index()));
             }
             table.live_pages += u32::from(valid);
             table.link(pbn, state);
+            if state == BlockState::Full {
+                ranks.push((get_u32(row, 9) >> 8, pbn.0));
+            }
         }
+        table.decode_order(ranks);
         Ok(table)
+    }
+
+    /// Takes the order of closing over, if it was kept: that of the ranks, whatever they are.
+    fn decode_order(&mut self, mut ranks: Vec<(u32, u32)>) {
+        if ranks.iter().any(|&(rank, _)| rank > 0) {
+            ranks.sort_unstable();
+            let full = ranks.into_iter().map(|(_, pbn)| pbn);
+            self.order = Order::new(VictimPolicy::Fifo, self.blocks.len(), full, 0);
+        }
     }
 
     fn decode_bits(&mut self, bytes: &[u8]) -> Option<()> {
@@ -630,9 +707,18 @@ mod tests {
             } else if !live.is_empty() {
                 t.invalidate(live[rng.below(live.len() as u64) as usize]);
             }
-            let policy = VictimPolicy::ALL[rng.below(2) as usize];
+            let policy =
+                if step % 100 < 70 { VictimPolicy::Fifo } else { VictimPolicy::ALL[rng.below(6) as usize] };
             let victim = t.victim(policy);
-            assert_eq!(t.victim(VictimPolicy::Greedy).map(|v| t.valid_count(v)), slow_fewest(&t));
+            let fewest = slow_fewest(&t);
+            assert_eq!(victim.is_some(), fewest.is_some(), "{policy:?}");
+            assert!(
+                victim.is_none_or(|v| t.state(v) == BlockState::Full && t.valid_count(v) < 8),
+                "{policy:?}"
+            );
+            if policy == VictimPolicy::Greedy {
+                assert_eq!(victim.map(|v| t.valid_count(v)), fewest);
+            }
             if let Some(v) = victim.filter(|&v| t.valid_count(v) == 0) {
                 t.note_erase(v);
                 t.release(v);
@@ -646,6 +732,51 @@ mod tests {
                 assert_eq!(slow_fewest(&back), slow_fewest(&t));
             }
         }
+    }
+
+    #[test]
+    fn fifo_goes_by_the_order_of_closing_also_after_a_mount() {
+        let mut t = table();
+        t.follow(VictimPolicy::Fifo);
+        let blocks: Vec<Pbn> = [8, 5, 2, 3, 6, 8].into_iter().map(|valid| fill(&mut t, valid)).collect();
+        // A change of a block does not make it younger; one with valid pages only goes to the end.
+        let page = t.next_valid(blocks[1], 0).unwrap();
+        t.invalidate(page);
+        assert_eq!(t.victim(VictimPolicy::Fifo), Some(blocks[1]));
+        for window in [(1, 1), (2, 2), (3, 2), (6, 2)] {
+            assert_eq!(t.victim(VictimPolicy::Windowed { blocks: window.0 }), Some(blocks[window.1]));
+        }
+        let mut bytes = Vec::new();
+        t.encode(&mut bytes);
+        let mut back = BlockTable::decode(t.geometry(), &bytes).unwrap();
+        for table in [&mut t, &mut back] {
+            let mut order = Vec::new();
+            while let Some(victim) = table.victim(VictimPolicy::Fifo) {
+                order.push(victim);
+                let pages: Vec<Ppn> = table.valid_pages(victim).collect();
+                pages.into_iter().for_each(|p| table.invalidate(p));
+                table.discard(victim);
+            }
+            assert_eq!(order, [blocks[1], blocks[2], blocks[3], blocks[4]]);
+            assert_eq!(table.victim(VictimPolicy::Choices { count: 4 }), None);
+            let first = table.geometry().page_at(blocks[5], 0);
+            table.invalidate(first);
+            assert_eq!(table.victim(VictimPolicy::Fifo), Some(blocks[5]));
+        }
+    }
+
+    #[test]
+    fn more_choices_find_blocks_with_fewer_valid_pages() {
+        let mut t = table();
+        (0..32).for_each(|i| drop(fill(&mut t, i % 9)));
+        let mean = |t: &mut BlockTable, count| {
+            let valid =
+                |t: &mut BlockTable| t.victim(VictimPolicy::Choices { count }).map(|v| t.valid_count(v));
+            (0..500).filter_map(|_| valid(t)).sum::<u32>()
+        };
+        let means = [1, 2, 4, 400].map(|count| mean(&mut t.clone(), count));
+        assert!(means.is_sorted_by(|a, b| a > b), "{means:?}");
+        assert_eq!(means[3], 0, "the emptiest of all");
     }
 
     #[test]

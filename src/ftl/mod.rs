@@ -3,6 +3,7 @@
 pub mod blocks;
 pub mod checkpoint;
 pub mod hot;
+mod order;
 pub mod page_map;
 pub mod ram;
 pub mod spare;

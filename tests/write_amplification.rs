@@ -4,6 +4,7 @@
 use nandex::ftl::blocks::BlockState;
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::ftl::victim::VictimPolicy;
+use nandex::ftl::wear::WearLevelling;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Part, Timing};
 use nandex::rng::Rng;
@@ -94,7 +95,7 @@ fn sequential_overwriting_moves_nothing() {
 /// Nine tenths of the writes to a tenth of the pages: cost-benefit was made for this.
 #[test]
 fn cost_benefit_beats_greedy_under_skewed_writes() {
-    let [greedy, cost_benefit] = VictimPolicy::ALL.map(|victim| {
+    let [greedy, cost_benefit] = [VictimPolicy::Greedy, VictimPolicy::CostBenefit].map(|victim| {
         let mut ftl = ftl(200_000, victim);
         let mut rng = Rng::new(3);
         let pages = u64::from(ftl.page_count());
@@ -109,9 +110,9 @@ fn cost_benefit_beats_greedy_under_skewed_writes() {
 /// A tenth of the pages is rewritten for ever, the rest is cold. Without static levelling the cold blocks never wear.
 #[test]
 fn static_levelling_evens_out_wear() {
-    let spread = |wear_gap_erases| {
+    let spread = |wear_levelling| {
         let chip = SimChip::new(&Part::new("test", Geometry::new(512, 16, 16, 100), TIMING)).unwrap();
-        let settings = FtlSettings { wear_gap_erases, ..FtlSettings::default() };
+        let settings = FtlSettings { wear_levelling, ..FtlSettings::default() };
         let mut ftl = PageMapFtl::format(chip, settings).unwrap();
         let hot = ftl.page_count() / 10;
         for lpn in 0..ftl.page_count() {
@@ -124,7 +125,7 @@ fn static_levelling_evens_out_wear() {
         let wear = &ftl.nand().wear()[4..];
         wear.iter().max().unwrap() - wear.iter().min().unwrap()
     };
-    let (off, on) = (spread(None), spread(Some(8)));
+    let (off, on) = (spread(WearLevelling::None), spread(WearLevelling::Threshold { gap_erases: 8 }));
     assert!(off > 100, "{off} without levelling");
     assert!(on <= 20, "{on} with levelling");
 }

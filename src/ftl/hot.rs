@@ -40,9 +40,15 @@ pub struct HotSettings {
     pub decay_writes: u32,
 }
 
+impl HotSettings {
+    /// The paper's numbers.
+    pub const DEFAULT: HotSettings =
+        HotSettings { counters: 4096, hashes: 2, threshold: 4, decay_writes: 5120 };
+}
+
 impl Default for HotSettings {
     fn default() -> HotSettings {
-        HotSettings { counters: 4096, hashes: 2, threshold: 4, decay_writes: 5120 }
+        HotSettings::DEFAULT
     }
 }
 

@@ -3,11 +3,11 @@
 pub mod blocks;
 pub mod checkpoint;
 pub mod hot;
-mod order;
 pub mod page_map;
 pub mod ram;
 pub mod spare;
 pub mod victim;
+pub mod wear;
 
 use crate::nand::{Cause, NandError};
 use crate::units::Lpn;

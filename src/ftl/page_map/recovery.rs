@@ -20,6 +20,7 @@
 //! in a block written since the checkpoint.
 
 use super::PageMapFtl;
+use super::settings::Layout;
 use super::state::{LOST, NONE, Stream};
 use crate::codec::get_u32;
 use crate::ftl::StoreError;
@@ -99,16 +100,15 @@ impl<N: Nand> PageMapFtl<N> {
         match self.look_at_first(pbn)? {
             First::Kept => {
                 let host = at_checkpoint(Stream::Host);
-                let expected = host.map(|_| self.state.next_version);
                 match host.or(at_checkpoint(Stream::Relocation)) {
-                    Some(frontier) => self.follow_pages(pbn, frontier.next, expected, scan),
+                    Some(frontier) => self.follow_pages(pbn, frontier.next, host.is_some(), scan),
                     None => Ok(()),
                 }
             }
             First::Rewritten(crc, page) => {
                 scan.gone.insert(pbn);
                 self.note_rewritten(pbn, crc, page);
-                self.follow_pages(pbn, 0, None, scan)
+                self.follow_pages(pbn, 0, false, scan)
             }
             First::Foreign => {
                 scan.gone.insert(pbn);
@@ -173,15 +173,16 @@ impl<N: Nand> PageMapFtl<N> {
         }
     }
 
-    /// Reads the pages of a block up to the first erased one. `version` is that of the first one if the host wrote it.
+    /// Reads the pages of a block up to the first erased one. `continues` says that the host's pages went on here after the
+    /// checkpoint.
     fn follow_pages(
         &mut self,
         pbn: Pbn,
         from: u32,
-        version: Option<u64>,
+        continues: bool,
         scan: &mut Scan,
     ) -> Result<(), StoreError> {
-        let mut seen = Seen { host: version.map(|v| (from, v)), stamp: None, last: None };
+        let mut seen = Seen::new(self.state.layout, self.state.next_version, continues.then_some(from));
         let mut unreadable = Vec::new();
         for page in from..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(pbn, page);
@@ -204,11 +205,10 @@ impl<N: Nand> PageMapFtl<N> {
 
     fn note_unreadable(&self, ppn: Ppn, claim: Option<Header>, seen: &Seen, scan: &mut Scan) {
         let page = self.geometry.page_in_block(ppn);
-        let expected = seen.version_at(page);
         let claim = claim.filter(|h| match h.kind {
-            PageKind::Host => Some(h.version) == expected && h.number < self.limits.page_count,
-            PageKind::Copy => Some(h.extra) == seen.stamp && h.number < self.limits.page_count,
-            PageKind::Trim => Some(h.extra) == seen.stamp && Some(page) < seen.last,
+            PageKind::Host => seen.could_be(page, h.version) && h.number < self.limits.page_count,
+            PageKind::Copy => seen.has_stamp(h.extra) && h.number < self.limits.page_count,
+            PageKind::Trim => seen.has_stamp(h.extra) && Some(page) < seen.last,
             PageKind::Checkpoint | PageKind::Anchor => false,
         });
         match claim {
@@ -217,7 +217,7 @@ impl<N: Nand> PageMapFtl<N> {
                 scan.events.push(Event { lpn: number, version, readable: false, ppn });
             }
             None => {
-                scan.unreadable.extend(expected.map(|version| (ppn, version)));
+                scan.unreadable.extend(seen.version_at(page).map(|version| (ppn, version)));
                 if Some(page) < seen.last {
                     scan.torn.insert(self.geometry.block_of(ppn));
                 }
@@ -393,26 +393,63 @@ impl Scan {
 
 /// What the readable pages of a block say of the others.
 struct Seen {
-    /// A page the host wrote, and its version; those of the block follow each other.
-    host: Option<(u32, u64)>,
+    layout: Layout,
+    /// The lowest version of a host page that was written after the checkpoint.
+    first_version: u64,
+    /// Pages the host wrote, and their versions, ascending. In front, where the host's pages went on after the checkpoint,
+    /// the page before them.
+    host: Vec<(i64, u64)>,
     /// The stamp of moved pages.
     stamp: Option<u8>,
     last: Option<u32>,
 }
 
 impl Seen {
+    fn new(layout: Layout, first_version: u64, continues_at: Option<u32>) -> Seen {
+        let host = continues_at.map(|page| (i64::from(page) - 1, first_version - 1)).into_iter().collect();
+        Seen { layout, first_version, host, stamp: None, last: None }
+    }
+
     fn note(&mut self, page: u32, header: Header) {
         self.last = Some(page);
         if header.kind == PageKind::Host {
-            self.host = Some((page, header.version));
+            self.host.push((i64::from(page), header.version));
         } else {
             self.stamp = Some(header.extra);
         }
     }
 
+    /// The version that a page must have if the host wrote it and a cut is not to blame; none where that is not known.
     fn version_at(&self, page: u32) -> Option<u64> {
-        let (known, version) = self.host?;
-        (version + u64::from(page)).checked_sub(u64::from(known))
+        let &(known, version) = self.host.last()?;
+        let distance = i64::from(page) - known;
+        match self.layout {
+            Layout::Apart => version.checked_add_signed(distance),
+            // Whatever else is unreadable here may have been moved, and so may everything before the page.
+            Layout::Mixed => (distance == 1 || self.follows_all(page)).then_some(version + 1),
+            Layout::Spread => None,
+        }
+    }
+
+    /// Whether a page is the first one after the readable ones.
+    fn follows_all(&self, page: u32) -> bool {
+        self.last.is_some_and(|last| last + 1 == page)
+    }
+
+    /// Whether a page may be one that the host wrote as this version.
+    fn could_be(&self, page: u32, version: u64) -> bool {
+        if self.layout == Layout::Apart {
+            return self.version_at(page) == Some(version);
+        }
+        let place = self.host.partition_point(|&(other, _)| other < i64::from(page));
+        let after = self.host[..place].last().map_or(self.first_version, |&(_, before)| before + 1);
+        let before = self.host.get(place).map_or(u64::MAX, |&(_, after)| after);
+        (after..before).contains(&version)
+    }
+
+    /// Whether moved pages of this block bear this stamp, as far as that is known.
+    fn has_stamp(&self, stamp: u8) -> bool {
+        self.stamp.map_or(self.layout != Layout::Apart, |known| known == stamp)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Moving valid pages: out of victims to gain room, out of cold blocks to even out wear, out of failing blocks.
 //!
-//! All three are one operation, *evacuate*: (1) copy the valid pages to the relocation frontier under their versions,
+//! All three are one operation, *evacuate*: (1) copy the valid pages to the frontier for moved pages under their versions,
 //! (2) log the trims that are pending, since pages trimmed in this block may be gone for good soon, (3) give the block
 //! back, or retire it. A page that cannot be read is lost; that is made known by a checkpoint before (3), lest an older
 //! version of it be taken for the newest after a power cut.
@@ -9,20 +9,30 @@ use super::state::{LOST, NONE, Stream};
 use super::{PageMapFtl, names};
 use crate::codec::put_u32;
 use crate::ftl::StoreError;
+use crate::ftl::blocks::BlockState;
 use crate::ftl::spare::{Found, Header, PageKind, read_page};
 use crate::nand::{Cause, Nand};
 use crate::units::{Lpn, Pbn, Ppn};
 
 impl<N: Nand> PageMapFtl<N> {
-    /// Collects garbage until the host may take this many blocks (P4).
-    pub(super) fn make_room(&mut self, blocks: u32) -> Result<(), StoreError> {
-        if self.room(Stream::Host) == 0 {
-            self.leave(Stream::Host);
+    /// Collects garbage until the host may take the blocks for so many pages in each frontier (P4), and levels wear.
+    pub(super) fn make_room(&mut self, pages: [u32; 2]) -> Result<(), StoreError> {
+        for stream in Stream::ALL {
+            if pages[stream as usize] > 0 && self.room(stream) == 0 {
+                self.leave(stream);
+            }
         }
-        while self.state.blocks.free_count() < self.limits.floor_blocks + blocks {
+        self.collect_for(pages)?;
+        self.level_wear()?;
+        self.collect_for(pages)
+    }
+
+    fn collect_for(&mut self, pages: [u32; 2]) -> Result<(), StoreError> {
+        // A collection may take room from a frontier that is shared.
+        while self.state.blocks.free_count() < self.limits.floor_blocks + self.blocks_wanted(pages) {
             self.collect()?;
         }
-        self.level_wear()
+        Ok(())
     }
 
     fn collect(&mut self) -> Result<(), StoreError> {
@@ -31,20 +41,15 @@ impl<N: Nand> PageMapFtl<N> {
         self.evacuate(victim, Cause::GarbageCollection)
     }
 
-    /// Moves the block erased least if it lags too far behind. Looked at once in so many opened blocks, as it takes a
-    /// scan of the table.
+    /// Moves the block that the leveller names. The worn block it should move into is emptied first; as the most worn of the
+    /// free blocks it is the next one that moved pages go to.
     fn level_wear(&mut self) -> Result<(), StoreError> {
-        let Some(gap) = self.settings.wear_gap_erases else { return Ok(()) };
-        if self.blocks_since_levelling < 8 + self.geometry.blocks / 32 {
-            return Ok(());
-        }
-        self.blocks_since_levelling = 0;
-        let Some((coldest, erases)) = self.state.blocks.least_worn_full() else { return Ok(()) };
-        if self.state.blocks.most_erases() - erases <= gap {
-            return Ok(());
-        }
+        let Some(due) = self.leveller.next_move(&self.state.blocks) else { return Ok(()) };
         self.counters.levelled_blocks += 1;
-        self.evacuate(coldest, Cause::WearLevelling)
+        if let Some(worn) = due.worn.filter(|&worn| self.state.blocks.state(worn) == BlockState::Full) {
+            self.evacuate(worn, Cause::WearLevelling)?;
+        }
+        self.evacuate(due.cold, Cause::WearLevelling)
     }
 
     /// Empties and retires the blocks in which a program failed, as far as the room suffices.
@@ -98,7 +103,7 @@ impl<N: Nand> PageMapFtl<N> {
             }
         };
         let kind = if header.kind == PageKind::Host { PageKind::Copy } else { header.kind };
-        let copy = self.program(Stream::Relocation, Header { kind, ..header }, data, cause)?;
+        let copy = self.program(self.stream_of_moves(), Header { kind, ..header }, data, cause)?;
         self.counters.moved_pages += 1;
         if kind == PageKind::Copy {
             self.state.map[header.number as usize] = copy.0;
@@ -139,7 +144,7 @@ impl<N: Nand> PageMapFtl<N> {
     pub(super) fn persist_trims(&mut self) -> Result<(), StoreError> {
         while !self.trimmed.is_empty() && !self.stale && !self.due {
             let may_open = self.state.blocks.free_count() > self.limits.floor_blocks;
-            if may_open || self.room(Stream::Relocation) > 0 {
+            if may_open || self.room(self.stream_of_moves()) > 0 {
                 return self.log_trims(Cause::Host);
             }
             self.collect()?;
@@ -175,7 +180,7 @@ impl<N: Nand> PageMapFtl<N> {
             put_u32(data, 0, count as u32);
             let header =
                 Header { kind: PageKind::Trim, number: NONE, version: self.state.committed, extra: 0 };
-            let ppn = self.program(Stream::Relocation, header, data, cause)?;
+            let ppn = self.program(self.stream_of_moves(), header, data, cause)?;
             self.state.blocks.mark_valid(ppn);
             self.trim_pages.push(ppn);
             self.counters.trim_pages += 1;

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Costs: the pool of free blocks is ordered by wear, O(log n). Full blocks hang in lists by their count of valid
-//! pages, the one changed last at the tail, so that [`VictimPolicy::Greedy`] finds its victim in O(1) however large
+//! pages, the one changed last at the tail, so that the greedy policy finds its victim in O(1) however large
 //! the chip is. Ties go to the block erased least among the [`TIE_SCAN`] blocks unchanged for longest. The order of closing
 //! and the index of full blocks (`order`) are kept once a policy that needs them is asked for.
 //!
@@ -19,23 +19,24 @@
 //! - T1: a block is in the pool exactly when it is Free or Unclean, and in the list of its valid count exactly when Full.
 //! - T2: the valid count of a block equals its valid bits; Free, Unclean, Reserved and Bad blocks have none.
 
+mod choose;
+mod medium;
+mod order;
+#[cfg(test)]
+mod tests;
+
 use super::StoreError;
-use super::order::Order;
-use super::victim::{Candidate, VictimPolicy};
-use crate::codec::{get_u32, get_u40, get_u64, put_u32, put_u40};
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::units::{Pbn, Ppn};
 use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
+use order::Order;
 
 /// Blocks with equally few valid pages that greedy compares by wear.
 pub const TIE_SCAN: usize = 16;
 
 const NONE: u32 = u32::MAX;
-
-/// The clock has 40 bits on the medium; beyond it stands still there.
-const CLOCK_MAX: u64 = (1 << 40) - 1;
 
 /// What a block is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,6 +179,12 @@ impl BlockTable {
     #[inline]
     pub fn erase_count(&self, pbn: Pbn) -> u32 {
         self.blocks[pbn.index()].erases
+    }
+
+    /// When a page of a block last became valid or invalid, in pages marked valid so far.
+    #[inline]
+    pub fn modified(&self, pbn: Pbn) -> u64 {
+        self.blocks[pbn.index()].modified
     }
 
     /// The blocks in a state, ascending.
@@ -340,91 +347,6 @@ impl BlockTable {
         })
     }
 
-    /// Keeps from now on what this policy needs, so that it knows the order in which blocks are closed. Without this it
-    /// learns of the policy when [`BlockTable::victim`] is first called, and takes the order of the last changes for it.
-    pub fn follow(&mut self, policy: VictimPolicy) {
-        if self.order.suits(policy) {
-            return;
-        }
-        let mut full: Vec<u32> = self.in_state(BlockState::Full).map(|pbn| pbn.0).collect();
-        full.sort_by_key(|&pbn| self.blocks[pbn as usize].modified);
-        self.order = Order::new(policy, self.blocks.len(), full.into_iter(), self.clock);
-    }
-
-    /// The full block to collect next; none when no full block has an invalid page. Each one has.
-    pub fn victim(&mut self, policy: VictimPolicy) -> Option<Pbn> {
-        self.follow(policy);
-        // Who has the fewest valid pages also says whether there is a victim at all.
-        let greedy = self.greedy()?;
-        Some(match policy {
-            VictimPolicy::Greedy => greedy,
-            VictimPolicy::CostBenefit | VictimPolicy::Cat => self.best(policy).unwrap_or(greedy),
-            VictimPolicy::Fifo => self.fewest_of_oldest(1).unwrap_or(greedy),
-            VictimPolicy::Windowed { blocks } => self.fewest_of_oldest(blocks).unwrap_or(greedy),
-            VictimPolicy::Choices { count } => self.fewest_of_drawn(count).unwrap_or(greedy),
-        })
-    }
-
-    fn greedy(&mut self) -> Option<Pbn> {
-        let full = self.geometry.pages_per_block as usize;
-        while self.lowest < full && self.by_valid[self.lowest].head == NONE {
-            self.lowest += 1;
-        }
-        if self.lowest == full {
-            return None;
-        }
-        let head = self.by_valid[self.lowest].head;
-        let successor = |&at: &u32| Some(self.blocks[at as usize].next).filter(|&n| n != NONE);
-        let oldest = core::iter::successors(Some(head), successor).take(TIE_SCAN);
-        // `min_by_key` keeps the first of equals: the one unchanged for longest.
-        oldest.min_by_key(|&at| self.blocks[at as usize].erases).map(Pbn)
-    }
-
-    /// The best of all full blocks, for policies that weigh age against valid pages.
-    fn best(&self, policy: VictimPolicy) -> Option<Pbn> {
-        let pages = self.geometry.pages_per_block;
-        let mut best: Option<(Pbn, Candidate)> = None;
-        for (i, block) in self.blocks.iter().enumerate() {
-            if block.state != BlockState::Full || u32::from(block.valid) == pages {
-                continue;
-            }
-            let age = self.clock - block.modified;
-            let candidate = Candidate { valid: u32::from(block.valid), pages, age, erases: block.erases };
-            if best.as_ref().is_none_or(|(_, b)| candidate.beats(b, policy)) {
-                best = Some((Pbn(i as u32), candidate));
-            }
-        }
-        best.map(|(pbn, _)| pbn)
-    }
-
-    /// The block with the fewest valid pages among so many closed first. Blocks with valid pages only that come first go
-    /// to the end; there must be another.
-    fn fewest_of_oldest(&mut self, window: u32) -> Option<Pbn> {
-        let Order::Closing(closing) = &mut self.order else { return None };
-        let (blocks, all) = (&self.blocks, self.geometry.pages_per_block);
-        let valid = |pbn: u32| u32::from(blocks[pbn as usize].valid);
-        while valid(closing.iter().next()?) == all {
-            closing.rotate();
-        }
-        // `min_by_key` keeps the first of equals: the one closed first.
-        closing.iter().take(window.max(1) as usize).min_by_key(|&pbn| valid(pbn)).map(Pbn)
-    }
-
-    /// The block with the fewest valid pages among so many drawn; none when all those have valid pages only.
-    fn fewest_of_drawn(&mut self, count: u32) -> Option<Pbn> {
-        let Order::Drawing(drawing) = &mut self.order else { return None };
-        let (blocks, all) = (&self.blocks, self.geometry.pages_per_block);
-        let valid = |pbn: u32| u32::from(blocks[pbn as usize].valid);
-        let drawn = (0..count.max(1)).filter_map(|_| drawing.draw());
-        drawn.min_by_key(|&pbn| valid(pbn)).filter(|&pbn| valid(pbn) < all).map(Pbn)
-    }
-
-    /// The full block erased least, and its erase count.
-    pub fn least_worn_full(&self) -> Option<(Pbn, u32)> {
-        let full = self.in_state(BlockState::Full);
-        full.map(|pbn| (pbn, self.erase_count(pbn))).min_by_key(|&(_, erases)| erases)
-    }
-
     /// The largest erase count of a good block.
     pub fn most_erases(&self) -> u32 {
         let good = self.blocks.iter().filter(|b| b.state != BlockState::Bad);
@@ -548,248 +470,5 @@ impl BlockTable {
                 }
             }
         }
-    }
-}
-
-/// On the medium: clock u64, then state u8, erases u32, modified u40 and rank u24 of each block, then one bit per page.
-/// The rank is the place among the full blocks in the order of closing, from 1; 0 where that order is not kept.
-impl BlockTable {
-    /// Bytes that [`BlockTable::encode`] appends.
-    pub fn encoded_bytes(geometry: Geometry) -> usize {
-        8 + geometry.blocks as usize * 13 + (geometry.pages() as usize).div_ceil(64) * 8
-    }
-
-    /// Appends the table to a checkpoint.
-    pub fn encode(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.clock.min(CLOCK_MAX).to_le_bytes());
-        let rows = out.len();
-        for block in &self.blocks {
-            let mut row = [0; 13];
-            row[0] = block.state as u8;
-            put_u32(&mut row, 1, block.erases);
-            put_u40(&mut row, 5, block.modified.min(CLOCK_MAX));
-            out.extend_from_slice(&row);
-        }
-        if let Order::Closing(closing) = &self.order {
-            for (rank, pbn) in (1u32..).zip(closing.iter()) {
-                let at = rows + 13 * pbn as usize + 10;
-                out[at..at + 3].copy_from_slice(&rank.to_le_bytes()[..3]);
-            }
-        }
-        for word in &self.valid_bits {
-            out.extend_from_slice(&word.to_le_bytes());
-        }
-    }
-
-    /// Reads a table back from the first [`BlockTable::encoded_bytes`] of `bytes`. Free blocks come back Unclean: a
-    /// program may have been cut short in one of them since.
-    pub fn decode(geometry: Geometry, bytes: &[u8]) -> Result<BlockTable, StoreError> {
-        let corrupted =
-            |at: usize| StoreError::Corrupted { what: "a block table makes no sense", at: at as u64 };
-        if bytes.len() < BlockTable::encoded_bytes(geometry) {
-            return Err(corrupted(bytes.len()));
-        }
-        let mut table = BlockTable::new(geometry);
-        table.clock = get_u64(bytes, 0);
-        if table.clock > CLOCK_MAX {
-            return Err(corrupted(0));
-        }
-        table.decode_bits(&bytes[8 + table.blocks.len() * 13..]).ok_or_else(|| corrupted(0))?;
-        table.pool.clear();
-        let mut ranks = Vec::new();
-        for pbn in (0..geometry.blocks).map(Pbn) {
-            let row = &bytes[8 + pbn.index() * 13..];
-            let state = BlockState::from_byte(row[0]).ok_or_else(|| corrupted(pbn.index()))?;
-            let state = if state == BlockState::Free { BlockState::Unclean } else { state };
-            let valid = table.valid_pages(pbn).count() as u16;
-            let block = &mut table.blocks[pbn.index()];
-            (block.erases, block.modified, block.valid) = (get_u32(row, 1), get_u40(row, 5), valid);
-            let may_have_valid = matches!(state, BlockState::Open | BlockState::Full);
-            if block.modified > table.clock || (valid > 0 && !may_have_valid) {
-                return Err(corrupted(pbn.index()));
-            }
-            table.live_pages += u32::from(valid);
-            table.link(pbn, state);
-            if state == BlockState::Full {
-                ranks.push((get_u32(row, 9) >> 8, pbn.0));
-            }
-        }
-        table.decode_order(ranks);
-        Ok(table)
-    }
-
-    /// Takes the order of closing over, if it was kept: that of the ranks, whatever they are.
-    fn decode_order(&mut self, mut ranks: Vec<(u32, u32)>) {
-        if ranks.iter().any(|&(rank, _)| rank > 0) {
-            ranks.sort_unstable();
-            let full = ranks.into_iter().map(|(_, pbn)| pbn);
-            self.order = Order::new(VictimPolicy::Fifo, self.blocks.len(), full, 0);
-        }
-    }
-
-    fn decode_bits(&mut self, bytes: &[u8]) -> Option<()> {
-        for (i, word) in self.valid_bits.iter_mut().enumerate() {
-            *word = get_u64(bytes, i * 8);
-        }
-        let used = self.geometry.pages() % 64;
-        let unused = if used == 0 { 0 } else { u64::MAX << used };
-        (self.valid_bits.last()? & unused == 0).then_some(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::rng::Rng;
-
-    fn table() -> BlockTable {
-        BlockTable::new(Geometry::new(512, 16, 8, 40))
-    }
-
-    fn fill(table: &mut BlockTable, valid: u32) -> Pbn {
-        let (pbn, _) = table.take_free(Wear::Least).unwrap();
-        for page in 0..valid {
-            let ppn = table.geometry().page_at(pbn, page);
-            table.mark_valid(ppn);
-        }
-        table.close(pbn);
-        pbn
-    }
-
-    #[test]
-    fn greedy_takes_fewest_valid_then_least_worn_then_oldest() {
-        let mut t = table();
-        let worn = fill(&mut t, 3);
-        let old = fill(&mut t, 3);
-        let young = fill(&mut t, 3);
-        let full = fill(&mut t, 8);
-        t.note_erase(worn);
-        assert_eq!(t.victim(VictimPolicy::Greedy), Some(old));
-        let first = t.geometry().page_at(young, 0);
-        t.invalidate(first);
-        assert_eq!(t.victim(VictimPolicy::Greedy), Some(young));
-        for pbn in [worn, old, young] {
-            let pages: Vec<Ppn> = t.valid_pages(pbn).collect();
-            pages.into_iter().for_each(|p| t.invalidate(p));
-            t.discard(pbn);
-        }
-        assert_eq!(t.victim(VictimPolicy::Greedy), None, "{full} has nothing to gain");
-        assert_eq!(t.victim(VictimPolicy::CostBenefit), None);
-    }
-
-    #[test]
-    fn free_blocks_are_taken_by_wear() {
-        let mut t = table();
-        t.note_erase(Pbn(0));
-        t.note_erase(Pbn(5));
-        t.note_erase(Pbn(5));
-        assert_eq!(t.take_free(Wear::Most), Some((Pbn(5), true)));
-        assert_eq!(t.take_free(Wear::Least), Some((Pbn(1), true)));
-        t.release(Pbn(1));
-        assert_eq!(t.take_free(Wear::Least), Some((Pbn(1), false)));
-        assert_eq!(t.free_count(), 38);
-    }
-
-    /// The victim by definition, over all blocks.
-    fn slow_fewest(t: &BlockTable) -> Option<u32> {
-        let full = t.in_state(BlockState::Full).map(|p| t.valid_count(p));
-        full.filter(|&v| v < t.geometry().pages_per_block).min()
-    }
-
-    #[test]
-    fn random_use_keeps_counts_lists_and_encoding() {
-        let mut rng = Rng::new(5);
-        let mut t = table();
-        for step in 0..20_000 {
-            let live: Vec<Ppn> = (0..t.geometry().pages()).map(Ppn).filter(|&p| t.is_valid(p)).collect();
-            if t.free_count() > 4 && rng.chance(1, 5) {
-                fill(&mut t, rng.below(9) as u32);
-            } else if !live.is_empty() {
-                t.invalidate(live[rng.below(live.len() as u64) as usize]);
-            }
-            let policy =
-                if step % 100 < 70 { VictimPolicy::Fifo } else { VictimPolicy::ALL[rng.below(6) as usize] };
-            let victim = t.victim(policy);
-            let fewest = slow_fewest(&t);
-            assert_eq!(victim.is_some(), fewest.is_some(), "{policy:?}");
-            assert!(
-                victim.is_none_or(|v| t.state(v) == BlockState::Full && t.valid_count(v) < 8),
-                "{policy:?}"
-            );
-            if policy == VictimPolicy::Greedy {
-                assert_eq!(victim.map(|v| t.valid_count(v)), fewest);
-            }
-            if let Some(v) = victim.filter(|&v| t.valid_count(v) == 0) {
-                t.note_erase(v);
-                t.release(v);
-            }
-            if step % 1000 == 0 {
-                let mut bytes = Vec::new();
-                t.encode(&mut bytes);
-                assert_eq!(bytes.len(), BlockTable::encoded_bytes(t.geometry()));
-                let back = BlockTable::decode(t.geometry(), &bytes).unwrap();
-                assert_eq!((back.live_pages(), back.free_count()), (t.live_pages(), t.free_count()));
-                assert_eq!(slow_fewest(&back), slow_fewest(&t));
-            }
-        }
-    }
-
-    #[test]
-    fn fifo_goes_by_the_order_of_closing_also_after_a_mount() {
-        let mut t = table();
-        t.follow(VictimPolicy::Fifo);
-        let blocks: Vec<Pbn> = [8, 5, 2, 3, 6, 8].into_iter().map(|valid| fill(&mut t, valid)).collect();
-        // A change of a block does not make it younger; one with valid pages only goes to the end.
-        let page = t.next_valid(blocks[1], 0).unwrap();
-        t.invalidate(page);
-        assert_eq!(t.victim(VictimPolicy::Fifo), Some(blocks[1]));
-        for window in [(1, 1), (2, 2), (3, 2), (6, 2)] {
-            assert_eq!(t.victim(VictimPolicy::Windowed { blocks: window.0 }), Some(blocks[window.1]));
-        }
-        let mut bytes = Vec::new();
-        t.encode(&mut bytes);
-        let mut back = BlockTable::decode(t.geometry(), &bytes).unwrap();
-        for table in [&mut t, &mut back] {
-            let mut order = Vec::new();
-            while let Some(victim) = table.victim(VictimPolicy::Fifo) {
-                order.push(victim);
-                let pages: Vec<Ppn> = table.valid_pages(victim).collect();
-                pages.into_iter().for_each(|p| table.invalidate(p));
-                table.discard(victim);
-            }
-            assert_eq!(order, [blocks[1], blocks[2], blocks[3], blocks[4]]);
-            assert_eq!(table.victim(VictimPolicy::Choices { count: 4 }), None);
-            let first = table.geometry().page_at(blocks[5], 0);
-            table.invalidate(first);
-            assert_eq!(table.victim(VictimPolicy::Fifo), Some(blocks[5]));
-        }
-    }
-
-    #[test]
-    fn more_choices_find_blocks_with_fewer_valid_pages() {
-        let mut t = table();
-        (0..32).for_each(|i| drop(fill(&mut t, i % 9)));
-        let mean = |t: &mut BlockTable, count| {
-            let valid =
-                |t: &mut BlockTable| t.victim(VictimPolicy::Choices { count }).map(|v| t.valid_count(v));
-            (0..500).filter_map(|_| valid(t)).sum::<u32>()
-        };
-        let means = [1, 2, 4, 400].map(|count| mean(&mut t.clone(), count));
-        assert!(means.is_sorted_by(|a, b| a > b), "{means:?}");
-        assert_eq!(means[3], 0, "the emptiest of all");
-    }
-
-    #[test]
-    fn nonsense_is_refused_not_trusted() {
-        let t = table();
-        let mut bytes = Vec::new();
-        t.encode(&mut bytes);
-        assert!(BlockTable::decode(t.geometry(), &bytes[1..]).is_err());
-        bytes[8] = 9;
-        assert!(BlockTable::decode(t.geometry(), &bytes).is_err());
-        bytes[8] = 1;
-        let bits = 8 + 40 * 13;
-        bytes[bits] = 1;
-        assert!(BlockTable::decode(t.geometry(), &bytes).is_err(), "a valid page in a free block");
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! Invariant T3: what is kept holds exactly the full blocks, each once.
 
-use super::victim::VictimPolicy;
+use crate::ftl::victim::VictimPolicy;
 use crate::rng::Rng;
 use alloc::vec;
 use alloc::vec::Vec;

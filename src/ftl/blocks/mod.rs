@@ -195,12 +195,17 @@ impl BlockTable {
 
     /// Takes a block out of the pool; it becomes Open. True says that it must be erased first.
     pub fn take_free(&mut self, wear: Wear) -> Option<(Pbn, bool)> {
+        let pbn = self.first_free(wear)?;
+        let needs_erase = self.claim(pbn);
+        Some((pbn, needs_erase))
+    }
+
+    fn first_free(&self, wear: Wear) -> Option<Pbn> {
         let &(_, pbn) = match wear {
             Wear::Least => self.pool.first()?,
             Wear::Most => self.pool.last()?,
         };
-        let needs_erase = self.claim(Pbn(pbn));
-        Some((Pbn(pbn), needs_erase))
+        Some(Pbn(pbn))
     }
 
     /// Takes this block out of the pool; it becomes Open. True says that it must be erased before it is programmed.
@@ -457,18 +462,27 @@ impl BlockTable {
         cause: Cause,
     ) -> Result<Pbn, StoreError> {
         loop {
-            let (pbn, needs_erase) = self.take_free(wear).ok_or(StoreError::Full)?;
-            if !needs_erase {
+            let pbn = self.first_free(wear).ok_or(StoreError::Full)?;
+            if self.claim_erased(nand, pbn, cause)? {
                 return Ok(pbn);
             }
-            match self.erase(nand, pbn, cause) {
-                Ok(true) => return Ok(pbn),
-                Ok(false) => {}
-                Err(error) => {
-                    self.discard(pbn);
-                    return Err(error);
-                }
-            }
         }
+    }
+
+    /// Takes this block out of the pool, erased and Open. False: it failed and was retired.
+    pub fn claim_erased<N: Nand>(
+        &mut self,
+        nand: &mut N,
+        pbn: Pbn,
+        cause: Cause,
+    ) -> Result<bool, StoreError> {
+        if !self.claim(pbn) {
+            return Ok(true);
+        }
+        let erased = self.erase(nand, pbn, cause);
+        if erased.is_err() {
+            self.discard(pbn);
+        }
+        erased
     }
 }

@@ -134,7 +134,7 @@ impl<N: Nand> PageMapFtl<N> {
             map: vec![NONE; limits.page_count as usize],
             blocks,
             first_crc: vec![0; geometry.blocks as usize],
-            frontiers: [None; 2],
+            frontiers: [None; 3],
             layout: settings.separation.layout(),
             atomic_pages: limits.atomic_pages,
             next_version: 1,
@@ -341,7 +341,7 @@ impl<N: Nand> PageMapFtl<N> {
         let blocks = |stream: Stream| {
             pages[stream as usize].saturating_sub(self.room(stream)).div_ceil(self.geometry.pages_per_block)
         };
-        Stream::ALL.into_iter().map(blocks).sum()
+        blocks(Stream::Host) + blocks(Stream::Relocation)
     }
 
     /// Pages left in a frontier.
@@ -390,7 +390,13 @@ impl<N: Nand> PageMapFtl<N> {
         self.leave(stream);
         let wear = if stream == Stream::Host { Wear::Least } else { Wear::Most };
         let blocks = &mut self.state.blocks;
-        let pbn = blocks.take_erased(&mut self.nand, wear, Cause::GarbageCollection)?;
+        let cause = if stream == Stream::Levelling { Cause::WearLevelling } else { Cause::GarbageCollection };
+        let pbn = blocks.take_erased(&mut self.nand, wear, cause)?;
+        Ok(self.start(stream, pbn))
+    }
+
+    /// Makes a block that is open and erased the frontier.
+    fn start(&mut self, stream: Stream, pbn: Pbn) -> Frontier {
         self.state.first_crc[pbn.index()] = 0;
         let erases = &mut self.erases_since_checkpoint[pbn.index()];
         *erases = erases.saturating_add(1);
@@ -398,7 +404,7 @@ impl<N: Nand> PageMapFtl<N> {
         self.blocks_since_checkpoint += 1;
         let frontier = Frontier { pbn, next: 0 };
         self.state.frontiers[stream as usize] = Some(frontier);
-        Ok(frontier)
+        frontier
     }
 
     /// Closes a frontier.

@@ -372,7 +372,7 @@ impl<N: Nand> PageMapFtl<N> {
             }
         }
         scan.bad.iter().for_each(|&pbn| blocks.retire(pbn));
-        self.state.frontiers = [None; 2];
+        self.state.frontiers = [None; 3];
         self.trim_pages = scan.trim_pages;
         self.stale = scan.found_any;
     }

@@ -11,13 +11,14 @@ use crate::codec::put_u32;
 use crate::ftl::StoreError;
 use crate::ftl::blocks::BlockState;
 use crate::ftl::spare::{Found, Header, PageKind, read_page};
+use crate::ftl::wear::Move;
 use crate::nand::{Cause, Nand};
 use crate::units::{Lpn, Pbn, Ppn};
 
 impl<N: Nand> PageMapFtl<N> {
     /// Collects garbage until the host may take the blocks for so many pages in each frontier (P4), and levels wear.
     pub(super) fn make_room(&mut self, pages: [u32; 2]) -> Result<(), StoreError> {
-        for stream in Stream::ALL {
+        for stream in [Stream::Host, Stream::Relocation] {
             if pages[stream as usize] > 0 && self.room(stream) == 0 {
                 self.leave(stream);
             }
@@ -41,15 +42,34 @@ impl<N: Nand> PageMapFtl<N> {
         self.evacuate(victim, Cause::GarbageCollection)
     }
 
-    /// Moves the block that the leveller names. The worn block it should move into is emptied first; as the most worn of the
-    /// free blocks it is the next one that moved pages go to.
+    /// Moves the block that the leveller names. The worn block it should move into is emptied first. Cold data get a block
+    /// for themselves, the worn one if one is named: among pages that do not stay for long they would be moved again soon.
     fn level_wear(&mut self) -> Result<(), StoreError> {
-        let Some(due) = self.leveller.next_move(&self.state.blocks) else { return Ok(()) };
+        let Some(Move { cold, worn }) = self.leveller.next_move(&self.state.blocks) else { return Ok(()) };
         self.counters.levelled_blocks += 1;
-        if let Some(worn) = due.worn.filter(|&worn| self.state.blocks.state(worn) == BlockState::Full) {
+        if let Some(worn) = worn.filter(|&worn| self.state.blocks.state(worn) == BlockState::Full) {
             self.evacuate(worn, Cause::WearLevelling)?;
         }
-        self.evacuate(due.cold, Cause::WearLevelling)
+        if 4 * self.state.blocks.valid_count(cold) < 3 * self.geometry.pages_per_block {
+            return self.evacuate(cold, Cause::WearLevelling);
+        }
+        let copied = self
+            .open_for_levelling(worn)
+            .and_then(|()| self.copy_out(cold, Stream::Levelling, Cause::WearLevelling));
+        self.leave(Stream::Levelling);
+        let lost = copied?;
+        self.give_back(cold, lost, Cause::WearLevelling)
+    }
+
+    /// Opens this block, or the most worn free one, for the data of a cold block.
+    fn open_for_levelling(&mut self, worn: Option<Pbn>) -> Result<(), StoreError> {
+        if let Some(pbn) = worn.filter(|&pbn| self.state.blocks.state(pbn).is_free()) {
+            let blocks = &mut self.state.blocks;
+            if blocks.claim_erased(&mut self.nand, pbn, Cause::WearLevelling)? {
+                self.start(Stream::Levelling, pbn);
+            }
+        }
+        Ok(())
     }
 
     /// Empties and retires the blocks in which a program failed, as far as the room suffices.
@@ -65,12 +85,23 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     fn evacuate(&mut self, pbn: Pbn, cause: Cause) -> Result<(), StoreError> {
+        let lost = self.copy_out(pbn, self.stream_of_moves(), cause)?;
+        self.give_back(pbn, lost, cause)
+    }
+
+    /// Step 1; whether a page was lost.
+    fn copy_out(&mut self, pbn: Pbn, stream: Stream, cause: Cause) -> Result<bool, StoreError> {
         let mut lost = false;
         let mut page = 0;
         while let Some(ppn) = self.state.blocks.next_valid(pbn, page) {
-            lost |= !self.relocate(ppn, cause)?;
+            lost |= !self.relocate(ppn, stream, cause)?;
             page = self.geometry.page_in_block(ppn) + 1;
         }
+        Ok(lost)
+    }
+
+    /// Steps 2 and 3.
+    fn give_back(&mut self, pbn: Pbn, lost: bool, cause: Cause) -> Result<(), StoreError> {
         self.log_trims(cause)?;
         if lost {
             self.stale = true;
@@ -87,14 +118,19 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     /// Moves a valid page; false when it cannot be read and is lost.
-    fn relocate(&mut self, ppn: Ppn, cause: Cause) -> Result<bool, StoreError> {
+    fn relocate(&mut self, ppn: Ppn, stream: Stream, cause: Cause) -> Result<bool, StoreError> {
         let mut data = core::mem::take(&mut self.page);
-        let moved = self.relocate_through(ppn, cause, &mut data);
+        let moved = self.relocate_through(ppn, (stream, cause), &mut data);
         self.page = data;
         moved
     }
 
-    fn relocate_through(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8]) -> Result<bool, StoreError> {
+    fn relocate_through(
+        &mut self,
+        ppn: Ppn,
+        (stream, cause): (Stream, Cause),
+        data: &mut [u8],
+    ) -> Result<bool, StoreError> {
         let header = match read_page(&mut self.nand, ppn, cause, data)? {
             Found::Page(header, _) if self.is_current(header, ppn) => header,
             _ => {
@@ -103,7 +139,7 @@ impl<N: Nand> PageMapFtl<N> {
             }
         };
         let kind = if header.kind == PageKind::Host { PageKind::Copy } else { header.kind };
-        let copy = self.program(self.stream_of_moves(), Header { kind, ..header }, data, cause)?;
+        let copy = self.program(stream, Header { kind, ..header }, data, cause)?;
         self.counters.moved_pages += 1;
         if kind == PageKind::Copy {
             self.state.map[header.number as usize] = copy.0;

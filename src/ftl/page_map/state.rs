@@ -45,10 +45,8 @@ pub(super) enum Stream {
     Host,
     /// For what moves, and cold pages of the host.
     Relocation,
-}
-
-impl Stream {
-    pub(super) const ALL: [Stream; 2] = [Stream::Host, Stream::Relocation];
+    /// For the data of a cold block that moves to level wear; open only meanwhile, so that no checkpoint knows of it.
+    Levelling,
 }
 
 /// All that survives a clean end.
@@ -58,7 +56,7 @@ pub(super) struct State {
     pub(super) blocks: BlockTable,
     /// Checksum of the first page of each block; tells at a mount which blocks were rewritten.
     pub(super) first_crc: Vec<u32>,
-    pub(super) frontiers: [Option<Frontier>; 2],
+    pub(super) frontiers: [Option<Frontier>; 3],
     /// How the pages programmed since the checkpoint lie in their blocks.
     pub(super) layout: Layout,
     pub(super) atomic_pages: u32,
@@ -81,7 +79,8 @@ impl State {
         put_all(&mut bytes, &[g.page_bytes, g.pages_per_block, g.blocks, page_count, self.atomic_pages]);
         bytes.extend(self.next_version.to_le_bytes());
         bytes.extend(self.committed.to_le_bytes());
-        for frontier in &self.frontiers {
+        assert!(self.frontiers[Stream::Levelling as usize].is_none(), "a block is being moved");
+        for frontier in &self.frontiers[..2] {
             put_all(&mut bytes, &frontier.map_or([NONE, 0], |f| [f.pbn.0, f.next]));
         }
         put_all(&mut bytes, &[self.layout as u32]);
@@ -111,7 +110,7 @@ impl State {
             map: get_all(&bytes[crcs_end..]),
             blocks: BlockTable::decode(g, &bytes[FIXED_BYTES..table_end])?,
             first_crc: get_all(&bytes[table_end..crcs_end]),
-            frontiers: [get_frontier(g, bytes, 40)?, get_frontier(g, bytes, 48)?],
+            frontiers: [get_frontier(g, bytes, 40)?, get_frontier(g, bytes, 48)?, None],
             layout: Layout::from_number(get_u32(bytes, 56)).ok_or_else(|| corrupted(56))?,
             atomic_pages,
             next_version: get_u64(bytes, 24),

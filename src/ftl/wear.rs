@@ -9,21 +9,21 @@
 //!   since it joined the pool; `T` is the threshold.
 //!   1. Cold pool resize: while max EEC of the cold pool - min EEC of the hot pool > T, that block of the cold pool is
 //!      not cold: it goes to the hot pool.
-//!   2. Dirty swap: while max EC of the hot pool - min EC of the cold pool > T, the data of the former block move away
-//!      and those of the latter move into it; the two change pools.
+//!   2. Dirty swap: while max EC of the hot pool - min EC of the cold pool > T, the data of the latter block move into the
+//!      former, and the two change pools.
 //!   3. Hot pool resize: while max EC - min EC of the hot pool > 2 T, the block erased least goes to the cold pool.
 //!
 //! Looking for the extremes takes a scan of the table. So one scan plans as many moves as blocks are opened until the next
 //! one, in a 32nd of the blocks; a move planned earlier is told only if it still is due. That costs O(32) per opened block,
-//! and the pools 5 bytes of RAM a block.
+//! and the pools 8 bytes of RAM a block.
 //!
 //! Invariants
-//! - W1: every block told is full, and lags by more than the threshold at the last scan.
-//! - W2: at a swap the cold block was in the cold pool and the worn one in the hot pool.
+//! - W1: every block told is full, and lags by more than the threshold behind what was the most worn one.
+//! - W2: a worn block told is free. At a swap it was in the hot pool, and the cold block in the cold pool.
 //!
-//! Deviations: the paper checks one extreme after each erase, here many are planned at once. Which pool a block is in is
-//! not on the chip: after a mount the half that is unchanged for longest is the cold pool. A cold block that holds nothing
-//! changes pools without a move.
+//! Deviations: the paper looks after each erase, at the block erased; here the worn block is the most worn free one of the
+//! hot pool, and many cold blocks are found at once. Which pool a block is in is not on the chip: after a mount the half
+//! that is unchanged for longest is the cold pool. A cold block that holds nothing joins the hot pool by itself.
 //!
 //! Confidence: the dual pool from the published simulator of its author; threshold levelling is folklore.
 
@@ -65,7 +65,7 @@ impl WearLevelling {
 pub struct Move {
     /// The full block whose data should move, so that it wears.
     pub cold: Pbn,
-    /// The block that should take them, emptied before, as it is worn; none if any worn block will do.
+    /// The free block that should take them, as it is worn; none if any worn block will do.
     pub worn: Option<Pbn>,
 }
 
@@ -75,8 +75,8 @@ pub struct WearLeveller {
     rule: WearLevelling,
     /// Dual pool: what it knows of each block; else empty.
     pool: Vec<Member>,
-    /// Moves that are due, the next one last.
-    planned: Vec<Move>,
+    /// Cold blocks that should move, the next one last.
+    planned: Vec<Pbn>,
     /// Most erases of a good block at the last scan.
     most_erases: u32,
     calls_since_scan: u32,
@@ -118,13 +118,27 @@ impl WearLeveller {
                 WearLevelling::DualPool { threshold_erases } => self.plan_swaps(blocks, threshold_erases),
             }
         }
-        while let Some(due) = self.planned.pop() {
-            if self.is_due(due, blocks) {
-                if let Some(worn) = due.worn {
-                    self.swap(due.cold, worn, blocks);
+        while let Some(&cold) = self.planned.last() {
+            if blocks.state(cold) == BlockState::Full {
+                match self.rule {
+                    WearLevelling::DualPool { threshold_erases } => {
+                        let worn =
+                            self.worn_free_block(blocks, blocks.erase_count(cold), threshold_erases)?;
+                        self.planned.pop();
+                        self.join(worn, true, blocks);
+                        self.join(cold, false, blocks);
+                        return Some(Move { cold, worn: Some(worn) });
+                    }
+                    WearLevelling::Threshold { gap_erases }
+                        if lags(blocks.erase_count(cold), self.most_erases, gap_erases) =>
+                    {
+                        self.planned.pop();
+                        return Some(Move { cold, worn: None });
+                    }
+                    _ => {}
                 }
-                return Some(due);
             }
+            self.planned.pop();
         }
         None
     }
@@ -133,23 +147,13 @@ impl WearLeveller {
     pub fn ram_bytes(&self) -> usize {
         size_of::<WearLeveller>()
             + self.pool.len() * size_of::<Member>()
-            + self.planned.len() * size_of::<Move>()
+            + self.planned.len() * size_of::<Pbn>()
     }
 
-    fn is_due(&self, due: Move, blocks: &BlockTable) -> bool {
-        let is_full = blocks.state(due.cold) == BlockState::Full;
-        let erases = blocks.erase_count(due.cold);
-        match (self.rule, due.worn) {
-            (WearLevelling::Threshold { gap_erases }, _) => {
-                is_full && lags(erases, self.most_erases, gap_erases)
-            }
-            (WearLevelling::DualPool { threshold_erases }, Some(worn)) => {
-                is_full
-                    && lags(erases, blocks.erase_count(worn), threshold_erases)
-                    && is_movable(blocks, worn)
-            }
-            _ => false,
-        }
+    /// The most worn free block of the hot pool, if another lags behind it.
+    fn worn_free_block(&self, blocks: &BlockTable, erases: u32, threshold: u32) -> Option<Pbn> {
+        let worn = blocks.free_by_wear().take_while(|&pbn| lags(erases, blocks.erase_count(pbn), threshold));
+        worn.into_iter().find(|&pbn| !self.pool[pbn.index()].is_cold)
     }
 
     fn plan_laggards(&mut self, blocks: &BlockTable, gap: u32) {
@@ -158,7 +162,7 @@ impl WearLeveller {
         let mut laggards: Vec<Pbn> = blocks.in_state(BlockState::Full).filter(lagging).collect();
         laggards.sort_by_key(|&pbn| blocks.erase_count(pbn));
         laggards.truncate(moves_per_scan(blocks) as usize);
-        self.planned.extend(laggards.into_iter().rev().map(|cold| Move { cold, worn: None }));
+        self.planned.extend(laggards.into_iter().rev());
     }
 
     /// The blocks of a pool that take part, the one erased least first.
@@ -177,21 +181,21 @@ impl WearLeveller {
 
     fn plan_swaps(&mut self, blocks: &BlockTable, threshold: u32) {
         self.shrink_cold_pool(blocks, threshold);
-        let (hot, cold) = (self.members(blocks, false), self.members(blocks, true));
-        let mut swaps = Vec::new();
-        for (&worn, &cold) in hot.iter().rev().zip(&cold) {
-            if swaps.len() as u32 == moves_per_scan(blocks)
-                || !lags(blocks.erase_count(cold), blocks.erase_count(worn), threshold)
-            {
+        let Some(most) = self.members(blocks, false).last().map(|&pbn| blocks.erase_count(pbn)) else {
+            return;
+        };
+        for cold in self.members(blocks, true) {
+            let lagging = lags(blocks.erase_count(cold), most, threshold);
+            if !lagging || self.planned.len() as u32 == moves_per_scan(blocks) {
                 break;
             }
-            match blocks.state(cold) {
-                BlockState::Full => swaps.push(Move { cold, worn: Some(worn) }),
-                BlockState::Open => {}
-                _ => self.swap(cold, worn, blocks),
+            if blocks.state(cold) == BlockState::Full {
+                self.planned.push(cold);
+            } else {
+                self.join(cold, false, blocks);
             }
         }
-        self.planned.extend(swaps.into_iter().rev());
+        self.planned.reverse();
         self.shrink_hot_pool(blocks, threshold);
     }
 
@@ -215,12 +219,6 @@ impl WearLeveller {
                 self.join(pbn, true, blocks);
             }
         }
-    }
-
-    /// The worn block takes cold data and joins the cold pool, the other the hot pool.
-    fn swap(&mut self, cold: Pbn, worn: Pbn, blocks: &BlockTable) {
-        self.join(worn, true, blocks);
-        self.join(cold, false, blocks);
     }
 
     fn join(&mut self, pbn: Pbn, is_cold: bool, blocks: &BlockTable) {
@@ -280,6 +278,9 @@ mod tests {
             let Some(due) = leveller.next_move(&blocks) else { continue };
             assert_eq!(blocks.state(due.cold), BlockState::Full, "W1");
             moves += 1;
+            if let Some(worn) = due.worn {
+                assert!(blocks.state(worn).is_free(), "W2");
+            }
             let copy = fill(&mut blocks, Wear::Most);
             empty(&mut blocks, due.cold);
             // A hot block may be moved as well.
@@ -306,24 +307,28 @@ mod tests {
     }
 
     #[test]
-    fn what_proves_hot_leaves_the_cold_pool() {
+    fn pools_change_by_the_rules() {
         let mut blocks = BlockTable::new(Geometry::new(512, 16, 4, 8));
+        for pbn in [Pbn(0), Pbn(1)] {
+            blocks.claim(pbn);
+            blocks.close(pbn);
+        }
         let mut leveller = WearLeveller::new(WearLevelling::DualPool { threshold_erases: 3 }, &blocks);
-        let pools = |leveller: &WearLeveller| leveller.pool.iter().map(|m| m.is_cold).collect::<Vec<bool>>();
-        assert_eq!(pools(&leveller), [true, true, true, true, false, false, false, false]);
+        let cold = |leveller: &WearLeveller| {
+            let is_cold = |pbn: &u32| leveller.pool[*pbn as usize].is_cold;
+            (0..8).filter(is_cold).collect::<Vec<u32>>()
+        };
+        assert_eq!(cold(&leveller), [0, 1, 2, 3]);
         (0..4).for_each(|_| blocks.note_erase(Pbn(2)));
         leveller.plan_swaps(&blocks, 3);
-        assert_eq!(
-            pools(&leveller),
-            [false, true, true, true, false, false, false, false],
-            "2 became hot and was swapped"
-        );
-        (0..9).for_each(|_| blocks.note_erase(Pbn(6)));
+        assert_eq!(leveller.planned, [Pbn(0)], "one move a scan on a chip this small");
+        assert_eq!(cold(&leveller), [0, 1, 3], "block 2 proved hot");
+        let due = Move { cold: Pbn(0), worn: Some(Pbn(2)) };
+        assert_eq!(leveller.next_move(&blocks), Some(due));
+        assert_eq!(cold(&leveller), [1, 2, 3], "swapped");
+        assert_eq!(leveller.next_move(&blocks), None, "no worn block is free in the hot pool");
+        (0..8).for_each(|_| blocks.note_erase(Pbn(6)));
         leveller.plan_swaps(&blocks, 3);
-        assert!(
-            leveller.pool[6].is_cold && !leveller.pool[1].is_cold,
-            "an empty cold block is swapped without a move"
-        );
-        assert_eq!(leveller.planned, []);
+        assert_eq!(cold(&leveller), [0, 1, 2, 3, 4, 5, 7], "what lags twice as far in the hot pool is cold");
     }
 }

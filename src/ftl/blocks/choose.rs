@@ -6,6 +6,9 @@ use crate::ftl::victim::{Candidate, VictimPolicy};
 use crate::units::Pbn;
 use alloc::vec::Vec;
 
+/// Draws for each choice wanted, before a greedy one is made.
+const DRAWS_PER_CHOICE: usize = 64;
+
 impl BlockTable {
     /// Keeps from now on what this policy needs, so that it knows the order in which blocks are closed. Without this it
     /// learns of the policy when [`BlockTable::victim`] is first called, and takes the order of the last changes for it.
@@ -77,12 +80,13 @@ impl BlockTable {
         closing.iter().take(window.max(1) as usize).min_by_key(|&pbn| valid(pbn)).map(Pbn)
     }
 
-    /// The block with the fewest valid pages among so many drawn; none when all those have valid pages only.
+    /// The block with the fewest valid pages among so many drawn. Those with valid pages only do not count; none when the
+    /// draw finds hardly any others.
     fn fewest_of_drawn(&mut self, count: u32) -> Option<Pbn> {
         let Order::Drawing(drawing) = &mut self.order else { return None };
-        let (blocks, all) = (&self.blocks, self.geometry.pages_per_block);
+        let (blocks, all, count) = (&self.blocks, self.geometry.pages_per_block, count.max(1) as usize);
         let valid = |pbn: u32| u32::from(blocks[pbn as usize].valid);
-        let drawn = (0..count.max(1)).filter_map(|_| drawing.draw());
-        drawn.min_by_key(|&pbn| valid(pbn)).filter(|&pbn| valid(pbn) < all).map(Pbn)
+        let drawn = (0..DRAWS_PER_CHOICE * count).filter_map(|_| drawing.draw());
+        drawn.filter(|&pbn| valid(pbn) < all).take(count).min_by_key(|&pbn| valid(pbn)).map(Pbn)
     }
 }

@@ -193,6 +193,11 @@ impl BlockTable {
         numbered.filter(move |(_, b)| b.state == state).map(|(i, _)| Pbn(i as u32))
     }
 
+    /// The blocks of the pool, the most worn one first.
+    pub fn free_by_wear(&self) -> impl Iterator<Item = Pbn> + '_ {
+        self.pool.iter().rev().map(|&(_, pbn)| Pbn(pbn))
+    }
+
     /// Takes a block out of the pool; it becomes Open. True says that it must be erased first.
     pub fn take_free(&mut self, wear: Wear) -> Option<(Pbn, bool)> {
         let pbn = self.first_free(wear)?;

@@ -9,7 +9,8 @@
 //! # On the chip
 //!
 //! The spare area ([`super::spare`]) of a page says whose it is. Every host write has a *version*, a number one larger
-//! than the last. `number` is the logical page.
+//! than the last. `number` is the logical page; in the trim log
+//! it tells pages of one version apart.
 //!
 //! | kind | version | extra |
 //! |---|---|---|
@@ -101,6 +102,8 @@ pub struct PageMapFtl<N> {
     /// Trimmed since the last page of the trim log.
     trimmed: BTreeSet<u32>,
     trim_pages: Vec<Ppn>,
+    /// Of the next page of the trim log.
+    trim_number: u32,
     /// Full blocks in which a program failed, to be emptied and retired.
     doomed: Vec<Pbn>,
     erases_since_checkpoint: Vec<u8>,
@@ -182,6 +185,7 @@ impl<N: Nand> PageMapFtl<N> {
             area,
             trimmed: BTreeSet::new(),
             trim_pages: Vec::new(),
+            trim_number: 0,
             doomed: Vec::new(),
             erases_since_checkpoint: vec![0; geometry.blocks as usize],
             blocks_since_checkpoint: 0,

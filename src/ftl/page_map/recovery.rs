@@ -53,6 +53,16 @@ enum First {
     Bad,
 }
 
+/// An unreadable page of the trim log.
+#[derive(Clone, Copy)]
+struct LostTrims {
+    ppn: Ppn,
+    version: u64,
+    number: u32,
+    /// Nothing follows it in its block: it may have been cut.
+    is_last: bool,
+}
+
 /// What was read since the checkpoint.
 #[derive(Default)]
 struct Scan {
@@ -60,10 +70,9 @@ struct Scan {
     /// Highest version logged as trimmed, by logical page.
     trims: BTreeMap<u32, u64>,
     trim_pages: Vec<Ppn>,
-    /// Versions of the pages of the trim log.
-    trim_versions: BTreeSet<u64>,
-    /// Unreadable pages of the trim log, and their versions.
-    lost_trims: Vec<(Ppn, u64)>,
+    /// Versions and numbers of the pages of the trim log.
+    trim_names: BTreeSet<(u64, u32)>,
+    lost_trims: Vec<LostTrims>,
     horizon: u64,
     highest: u64,
     /// Rewritten or marked bad: what the checkpoint says of their pages is void.
@@ -101,14 +110,19 @@ impl<N: Nand> PageMapFtl<N> {
             First::Kept => {
                 let host = at_checkpoint(Stream::Host);
                 match host.or(at_checkpoint(Stream::Relocation)) {
-                    Some(frontier) => self.follow_pages(pbn, frontier.next, host.is_some(), scan),
+                    Some(frontier) => {
+                        let stamp = self.state.blocks.erase_count(pbn) as u8;
+                        let seen = self.seen(host.map(|_| frontier.next), Some(stamp));
+                        self.follow_pages(pbn, frontier.next, seen, scan)
+                    }
                     None => Ok(()),
                 }
             }
             First::Rewritten(crc, page) => {
                 scan.gone.insert(pbn);
                 self.note_rewritten(pbn, crc, page);
-                self.follow_pages(pbn, 0, false, scan)
+                let stamp = (page.kind != PageKind::Host).then_some(page.extra);
+                self.follow_pages(pbn, 0, self.seen(None, stamp), scan)
             }
             First::Foreign => {
                 scan.gone.insert(pbn);
@@ -139,28 +153,29 @@ impl<N: Nand> PageMapFtl<N> {
             Found::Page(header, crc) if is_data(header.kind) => Ok(First::Rewritten(crc, header)),
             Found::Page(..) => Ok(First::Foreign),
             Found::Erased => Ok(First::Kept),
-            Found::Unreadable(_) => self.look_past_first(pbn),
+            Found::Unreadable(claim) => self.look_past_first(pbn, claim),
         }
     }
 
     /// The first page cannot be read: whether another page of the block was programmed after the checkpoint.
-    fn look_past_first(&mut self, pbn: Pbn) -> Result<First, StoreError> {
+    fn look_past_first(&mut self, pbn: Pbn, claim: Option<Header>) -> Result<First, StoreError> {
         let next_version = self.state.next_version;
         let erases = self.state.blocks.erase_count(pbn) as u8;
+        let is_new = |header: &Header| match header.kind {
+            PageKind::Host => header.version >= next_version,
+            PageKind::Copy | PageKind::Trim => header.extra != erases,
+            PageKind::Checkpoint | PageKind::Anchor => false,
+        };
         let open = self.state.frontiers.iter().flatten().find(|f| f.pbn == pbn);
         let end = open.map_or(self.geometry.pages_per_block, |f| f.next);
         for page in 1..end {
             let ppn = self.geometry.page_at(pbn, page);
             if let Found::Page(header, _) = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
-                let is_new = match header.kind {
-                    PageKind::Host => header.version >= next_version,
-                    PageKind::Copy | PageKind::Trim => header.extra != erases,
-                    PageKind::Checkpoint | PageKind::Anchor => false,
-                };
-                return Ok(if is_new { First::Rewritten(0, header) } else { First::Kept });
+                return Ok(if is_new(&header) { First::Rewritten(0, header) } else { First::Kept });
             }
         }
-        Ok(First::Kept)
+        // It may be the only page, and others may have followed elsewhere.
+        Ok(claim.filter(is_new).map_or(First::Kept, |header| First::Rewritten(0, header)))
     }
 
     fn note_rewritten(&mut self, pbn: Pbn, first_crc: u32, page: Header) {
@@ -173,16 +188,22 @@ impl<N: Nand> PageMapFtl<N> {
         }
     }
 
-    /// Reads the pages of a block up to the first erased one. `continues` says that the host's pages went on here after the
-    /// checkpoint.
+    /// What is known of a block whose pages have not been read yet: where the host's pages went on after the checkpoint, and
+    /// the stamp of moved pages.
+    fn seen(&self, continues_at: Option<u32>, stamp: Option<u8>) -> Seen {
+        let first_version = self.state.next_version;
+        let host = continues_at.map(|page| (i64::from(page) - 1, first_version - 1)).into_iter().collect();
+        Seen { layout: self.state.layout, first_version, host, stamp, last: None }
+    }
+
+    /// Reads the pages of a block up to the first erased one.
     fn follow_pages(
         &mut self,
         pbn: Pbn,
         from: u32,
-        continues: bool,
+        mut seen: Seen,
         scan: &mut Scan,
     ) -> Result<(), StoreError> {
-        let mut seen = Seen::new(self.state.layout, self.state.next_version, continues.then_some(from));
         let mut unreadable = Vec::new();
         for page in from..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(pbn, page);
@@ -208,11 +229,13 @@ impl<N: Nand> PageMapFtl<N> {
         let claim = claim.filter(|h| match h.kind {
             PageKind::Host => seen.could_be(page, h.version) && h.number < self.limits.page_count,
             PageKind::Copy => seen.has_stamp(h.extra) && h.number < self.limits.page_count,
-            PageKind::Trim => seen.has_stamp(h.extra) && Some(page) < seen.last,
+            PageKind::Trim => seen.has_stamp(h.extra),
             PageKind::Checkpoint | PageKind::Anchor => false,
         });
         match claim {
-            Some(Header { kind: PageKind::Trim, version, .. }) => scan.lost_trims.push((ppn, version)),
+            Some(Header { kind: PageKind::Trim, version, number, .. }) => {
+                scan.lost_trims.push(LostTrims { ppn, version, number, is_last: Some(page) >= seen.last });
+            }
             Some(Header { number, version, .. }) => {
                 scan.events.push(Event { lpn: number, version, readable: false, ppn });
             }
@@ -234,7 +257,7 @@ impl<N: Nand> PageMapFtl<N> {
         scan.highest = scan.highest.max(version);
         if kind == PageKind::Trim {
             scan.trim_pages.push(ppn);
-            scan.trim_versions.insert(version);
+            scan.trim_names.insert((version, number));
             return self.note_trims(version, ppn, scan);
         }
         if number >= self.limits.page_count {
@@ -272,11 +295,14 @@ impl<N: Nand> PageMapFtl<N> {
                 scan.torn.insert(g.block_of(ppn));
             }
         }
-        if let Some((ppn, _)) =
-            scan.lost_trims.iter().find(|(_, version)| !scan.trim_versions.contains(version))
-        {
+        // After a page that was cut nothing is written.
+        let is_lost = |lost: &&LostTrims| {
+            let repeated = scan.trim_names.contains(&(lost.version, lost.number));
+            !repeated && (!lost.is_last || scan.highest > lost.version)
+        };
+        if let Some(lost) = scan.lost_trims.iter().find(is_lost) {
             let what = "a page of the trim log cannot be read";
-            return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+            return Err(StoreError::Corrupted { what, at: u64::from(lost.ppn.0) });
         }
         let gone = |ppn: u32| ppn < LOST && scan.gone.contains(&g.block_of(Ppn(ppn)));
         let mut map: Vec<u32> =
@@ -405,11 +431,6 @@ struct Seen {
 }
 
 impl Seen {
-    fn new(layout: Layout, first_version: u64, continues_at: Option<u32>) -> Seen {
-        let host = continues_at.map(|page| (i64::from(page) - 1, first_version - 1)).into_iter().collect();
-        Seen { layout, first_version, host, stamp: None, last: None }
-    }
-
     fn note(&mut self, page: u32, header: Header) {
         self.last = Some(page);
         if header.kind == PageKind::Host {

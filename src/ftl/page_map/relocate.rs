@@ -9,7 +9,6 @@ use super::state::{LOST, NONE, Stream};
 use super::{PageMapFtl, names};
 use crate::codec::put_u32;
 use crate::ftl::StoreError;
-use crate::ftl::blocks::BlockState;
 use crate::ftl::spare::{Found, Header, PageKind, read_page};
 use crate::ftl::wear::Move;
 use crate::nand::{Cause, Nand};
@@ -42,14 +41,11 @@ impl<N: Nand> PageMapFtl<N> {
         self.evacuate(victim, Cause::GarbageCollection)
     }
 
-    /// Moves the block that the leveller names. The worn block it should move into is emptied first. Cold data get a block
-    /// for themselves, the worn one if one is named: among pages that do not stay for long they would be moved again soon.
+    /// Moves the block that the leveller names. Cold data get a block for themselves, the worn one if one is named: among
+    /// pages that do not stay for long they would be moved again soon.
     fn level_wear(&mut self) -> Result<(), StoreError> {
         let Some(Move { cold, worn }) = self.leveller.next_move(&self.state.blocks) else { return Ok(()) };
         self.counters.levelled_blocks += 1;
-        if let Some(worn) = worn.filter(|&worn| self.state.blocks.state(worn) == BlockState::Full) {
-            self.evacuate(worn, Cause::WearLevelling)?;
-        }
         if 4 * self.state.blocks.valid_count(cold) < 3 * self.geometry.pages_per_block {
             return self.evacuate(cold, Cause::WearLevelling);
         }
@@ -63,11 +59,9 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// Opens this block, or the most worn free one, for the data of a cold block.
     fn open_for_levelling(&mut self, worn: Option<Pbn>) -> Result<(), StoreError> {
-        if let Some(pbn) = worn.filter(|&pbn| self.state.blocks.state(pbn).is_free()) {
-            let blocks = &mut self.state.blocks;
-            if blocks.claim_erased(&mut self.nand, pbn, Cause::WearLevelling)? {
-                self.start(Stream::Levelling, pbn);
-            }
+        let Some(pbn) = worn else { return Ok(()) };
+        if self.state.blocks.claim_erased(&mut self.nand, pbn, Cause::WearLevelling)? {
+            self.start(Stream::Levelling, pbn);
         }
         Ok(())
     }
@@ -214,8 +208,9 @@ impl<N: Nand> PageMapFtl<N> {
                 count += 1;
             }
             put_u32(data, 0, count as u32);
-            let header =
-                Header { kind: PageKind::Trim, number: NONE, version: self.state.committed, extra: 0 };
+            let (number, version) = (self.trim_number, self.state.committed);
+            let header = Header { kind: PageKind::Trim, number, version, extra: 0 };
+            self.trim_number = number.wrapping_add(1);
             let ppn = self.program(self.stream_of_moves(), header, data, cause)?;
             self.state.blocks.mark_valid(ppn);
             self.trim_pages.push(ppn);

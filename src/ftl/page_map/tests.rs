@@ -379,8 +379,8 @@ impl Nand for Flipped {
     }
 }
 
-fn aged(seed: u64) -> (SimChip, Vec<u64>) {
-    let mut ftl = PageMapFtl::format(chip(small()), settings()).unwrap();
+fn aged(seed: u64, settings: FtlSettings) -> (SimChip, Vec<u64>) {
+    let mut ftl = PageMapFtl::format(chip(small()), settings).unwrap();
     let mut model = Model::new(ftl.page_count());
     let mut rng = Rng::new(seed);
     for _ in 0..400 {
@@ -397,40 +397,48 @@ fn aged(seed: u64) -> (SimChip, Vec<u64>) {
 
 #[test]
 fn a_wrong_bit_anywhere_is_noticed() {
+    for number in 0..12 {
+        flip_every_bit(number / 3, variant(number));
+    }
+}
+
+fn flip_every_bit(seed: u64, settings: FtlSettings) {
+    let (chip, pages) = aged(seed, settings);
+    let sound = PageMapFtl::mount(chip.clone(), settings).unwrap();
     let (mut worn, mut refused) = (0, 0);
-    for seed in 0..2 {
-        let (chip, pages) = aged(seed);
-        for ppn in (0..small().pages()).map(Ppn) {
-            for bit in (ppn.index() % 5..640).step_by(5) {
-                let flipped = Flipped { chip: chip.clone(), ppn, bit };
-                let mut ftl = match PageMapFtl::mount(flipped, settings()) {
-                    Ok(ftl) => ftl,
-                    Err(StoreError::Corrupted { .. } | StoreError::NotFormatted(_)) => {
-                        refused += 1;
-                        continue;
-                    }
+    for ppn in (0..small().pages()).map(Ppn) {
+        // Without the newest checkpoint the one before is taken, and trims may come back.
+        let of_checkpoint = sound.blocks().state(small().block_of(ppn)) == BlockState::Reserved;
+        for bit in (ppn.index() % 5..640).step_by(5) {
+            let flipped = Flipped { chip: chip.clone(), ppn, bit };
+            let mut ftl = match PageMapFtl::mount(flipped, settings) {
+                Ok(ftl) => ftl,
+                Err(StoreError::Corrupted { .. } | StoreError::NotFormatted(_)) => {
+                    refused += 1;
+                    continue;
+                }
+                Err(error) => panic!("{error:?}"),
+            };
+            let mut data = vec![0; 64];
+            for (lpn, &tag) in pages.iter().enumerate() {
+                match ftl.read(Lpn(lpn as u32), Cause::Host, &mut data) {
+                    Ok(()) if of_checkpoint && tag == 0 => {}
+                    Ok(()) => assert_eq!(data, page(tag, 64), "{ppn} bit {bit} lpn {lpn}"),
+                    Err(StoreError::Corrupted { .. }) => worn += 1,
                     Err(error) => panic!("{error:?}"),
-                };
-                let mut data = vec![0; 64];
-                for (lpn, &tag) in pages.iter().enumerate() {
-                    match ftl.read(Lpn(lpn as u32), Cause::Host, &mut data) {
-                        Ok(()) => assert_eq!(data, page(tag, 64), "{ppn} bit {bit} lpn {lpn}"),
-                        Err(StoreError::Corrupted { .. }) => worn += 1,
-                        Err(error) => panic!("{error:?}"),
-                    }
                 }
             }
         }
     }
-    assert!(worn > 2000, "{worn} logical pages could not be read");
+    assert!(worn > 1000, "{worn} logical pages could not be read");
     // What cannot do without any bit are the newest checkpoint and the reference to it: 10 of 88 pages.
-    assert!(refused < 3000, "{refused} mounts refused");
+    assert!(refused < 1500, "{refused} mounts refused");
 }
 
 /// A lost page is lost alone: the rest can be read, moved and overwritten, and so can the page itself.
 #[test]
 fn a_lost_page_stays_lost_until_it_is_written() {
-    let (chip, pages) = aged(3);
+    let (chip, pages) = aged(3, settings());
     let lost = PageMapFtl::mount(chip.clone(), settings()).unwrap().state.map[3];
     let mut ftl = PageMapFtl::mount(Flipped { chip, ppn: Ppn(lost), bit: 77 }, settings()).unwrap();
     let (mut data, bytes) = (vec![0; 64], page(7, 64));
@@ -453,7 +461,7 @@ fn a_lost_page_stays_lost_until_it_is_written() {
 
 #[test]
 fn a_rotten_chip_never_panics() {
-    let (chip, _) = aged(5);
+    let (chip, _) = aged(5, settings());
     for seed in 0..1500 {
         let faults = Faults { seed, bit_errors_per_gigabit: 1 << (10 + seed % 12), ..Faults::default() };
         let Ok(mut ftl) = PageMapFtl::mount(chip.clone().with_faults(faults), settings()) else { continue };

@@ -10,6 +10,7 @@ pub mod page_map;
 pub mod ram;
 pub mod spare;
 pub mod victim;
+pub mod wear;
 
 use crate::nand::{Cause, NandError};
 use crate::units::{Lpn, Ppn};

@@ -104,6 +104,8 @@ pub struct StoreStats {
     pub full_merges: u64,
     /// Bytes of RAM that the mapping tables take, those of the blocks included.
     pub mapping_bytes: u64,
+    /// Programs of a page below one programmed before in its block, which not every chip allows.
+    pub out_of_order_programs: u64,
 }
 
 /// What a store refuses or fails to do.

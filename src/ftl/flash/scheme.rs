@@ -331,6 +331,7 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
             switch_merges: counters.switch_merges,
             partial_merges: counters.partial_merges,
             full_merges: counters.full_merges,
+            out_of_order_programs: counters.out_of_order_programs,
             mapping_bytes: (self.scheme.mapping_bytes() + self.flash.table_bytes()) as u64,
         }
     }

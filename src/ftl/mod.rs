@@ -2,6 +2,8 @@
 
 pub mod blocks;
 pub mod checkpoint;
+pub mod fast;
+pub mod flash;
 pub mod hot;
 pub mod page_map;
 pub mod ram;
@@ -86,6 +88,14 @@ pub struct StoreStats {
     pub moved_pages: u64,
     /// Physical pages that hold live data; 0 where the store does not know.
     pub live_pages: u64,
+    /// Log blocks that became data blocks as they were.
+    pub switch_merges: u64,
+    /// Log blocks that became data blocks after the rest of the pages was copied to them.
+    pub partial_merges: u64,
+    /// Logical blocks gathered from log and data blocks into a new block.
+    pub full_merges: u64,
+    /// Bytes of RAM that the mapping tables take, those of the blocks included.
+    pub mapping_bytes: u64,
 }
 
 /// What a store refuses or fails to do.

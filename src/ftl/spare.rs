@@ -29,6 +29,16 @@ pub enum PageKind {
     Copy = b'C',
     /// A list of trimmed logical pages.
     Trim = b'T',
+    /// A logical page in its place in a data block: page `n` of the block holds the `n`th page of a logical block.
+    Data = b'D',
+    /// A logical page in a log block that belongs to one logical block, or to a group of them.
+    Log = b'L',
+    /// A logical page in its place in a log block that is meant to become a data block.
+    Sequential = b'S',
+    /// A logical page of an atomic group; more of the group follow.
+    More = b'h',
+    /// A page of the mapping table.
+    Map = b'M',
     /// A page of a checkpoint.
     Checkpoint = b'P',
     /// A page of a reference to the blocks of the checkpoints.
@@ -36,11 +46,16 @@ pub enum PageKind {
 }
 
 impl PageKind {
-    const fn from_byte(byte: u8) -> Option<PageKind> {
+    pub(super) const fn from_byte(byte: u8) -> Option<PageKind> {
         Some(match byte {
             b'H' => PageKind::Host,
             b'C' => PageKind::Copy,
             b'T' => PageKind::Trim,
+            b'D' => PageKind::Data,
+            b'L' => PageKind::Log,
+            b'S' => PageKind::Sequential,
+            b'h' => PageKind::More,
+            b'M' => PageKind::Map,
             b'P' => PageKind::Checkpoint,
             b'A' => PageKind::Anchor,
             _ => return None,

@@ -1,26 +1,44 @@
 //! What a tree on logical pages stands on: an FTL on the chip, and a page cache where RAM is left for one.
 
 use crate::forest::{TreeShare, share_store};
+use crate::ftls;
 use crate::names::{OptionInfo, option};
-use crate::registry::{NumberedTrees, Open, store};
+use crate::registry::{NumberedTrees, Open, STORES, StoreEntry, store};
 use nandex::cache::{CacheConfig, Lru, PageCache, WriteMode};
-use nandex::ftl::page_map::FtlSettings;
+use nandex::ftl::hot::HotSettings;
+use nandex::ftl::page_map::{FtlSettings, Separation};
 use nandex::ftl::victim::VictimPolicy;
+use nandex::ftl::wear::WearLevelling;
 use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
 use nandex::ordered::{Durability, Options, Settings};
 use nandex::{IndexError, Nand, OrderedIndex, PageStore, StoreError};
 
 /// Options of the page-mapping FTL.
-pub(crate) const PAGE_MAP_OPTIONS: [OptionInfo; 5] = [
-    option("over_provisioning", "12.5", "physical pages beyond the logical ones, in % of the logical ones"),
-    option("victim", "greedy", "which block is collected: greedy, cost-benefit"),
+pub(crate) const PAGE_MAP_OPTIONS: [OptionInfo; 9] = [
+    ftls::OVER_PROVISIONING,
+    VICTIM,
     option("atomic_pages", "64", "most pages of an atomic group, up to 256"),
     option("checkpoint_blocks", "by its cost", "blocks opened between two checkpoints"),
-    option("wear_gap", "off", "erases by which a cold block may lag before it is moved"),
+    ftls::WEAR_GAP,
+    ftls::BAD_BLOCKS,
+    option(
+        "separation",
+        "two-frontiers",
+        "what has a block to fill of its own: two-frontiers, none, hot-filter",
+    ),
+    option("hot_counters", "4096", "counters of the hot filter; its period is 5/4 of them"),
+    option("levelling", "threshold", "how blocks that lag by wear_gap are found: threshold, dual-pool"),
 ];
 
+/// The victim policy, also of the trees on raw NAND.
+pub(crate) const VICTIM: OptionInfo = option(
+    "victim",
+    "greedy",
+    "which block is collected: greedy, cost-benefit, cat, fifo, windowed:N, choices:N",
+);
+
 /// Options of a B+-tree on a store, its own, its FTL's and its cache's.
-pub(crate) const BPLUS_OPTIONS: [OptionInfo; 11] = [
+pub(crate) const BPLUS_OPTIONS: [OptionInfo; 17] = [
     option("ftl", "page-map", "the FTL below (nandex list ftls)"),
     option("cache", "lru", "the replacement policy of the page cache (nandex list policies)"),
     option("cache_pages", "what the RAM leaves", "frames of the page cache"),
@@ -29,6 +47,12 @@ pub(crate) const BPLUS_OPTIONS: [OptionInfo; 11] = [
     PAGE_MAP_OPTIONS[2],
     PAGE_MAP_OPTIONS[3],
     PAGE_MAP_OPTIONS[4],
+    PAGE_MAP_OPTIONS[5],
+    PAGE_MAP_OPTIONS[6],
+    PAGE_MAP_OPTIONS[7],
+    PAGE_MAP_OPTIONS[8],
+    ftls::LOG_BLOCKS,
+    ftls::EAGER_SWITCH,
     option("order", "what the page holds", "entries of a node at most, leaf and internal"),
     option("leaf_capacity", "order", "entries of a leaf at most, 2 or more"),
     option("internal_capacity", "order", "children of an internal node at most, 3 or more"),
@@ -41,31 +65,47 @@ const FRAME_BYTES: usize = 48;
 pub(crate) fn page_map_settings(options: &Options) -> Result<FtlSettings, StoreError> {
     let number = |name| options.number(name).map_err(|e| StoreError::Unsupported(e.to_string()));
     let default = FtlSettings::default();
-    let victim = options.choice("victim", &["greedy", "cost-benefit"]);
     Ok(FtlSettings {
-        over_provisioning_ppm: match options.text("over_provisioning") {
-            Some(text) => percent_to_ppm(text)?,
-            None => default.over_provisioning_ppm,
+        over_provisioning_ppm: ftls::percent(options, "over_provisioning", 900.0)?
+            .unwrap_or(default.over_provisioning_ppm),
+        bad_blocks_ppm: ftls::percent(options, "bad_blocks", 50.0)?.unwrap_or(default.bad_blocks_ppm),
+        victim: match options.text("victim") {
+            Some(text) => VictimPolicy::parse(text).map_err(|e| refused("victim", &e))?,
+            None => default.victim,
         },
-        victim: match victim.map_err(|e| StoreError::Unsupported(e.to_string()))? {
-            "greedy" => VictimPolicy::Greedy,
-            _ => VictimPolicy::CostBenefit,
-        },
+        separation: separation(options)?,
+        wear_levelling: wear_levelling(options)?,
         atomic_pages: number("atomic_pages")?.map_or(default.atomic_pages, |n| n.clamp(1, 256) as u32),
         checkpoint_blocks: number("checkpoint_blocks")?.map(|n| n.clamp(1, 1 << 24) as u32),
-        wear_gap_erases: number("wear_gap")?.map(|n| n.clamp(1, 1 << 30) as u32),
-        ..default
     })
 }
 
-fn percent_to_ppm(text: &str) -> Result<u32, StoreError> {
-    let percent: f64 = text.parse().unwrap_or(-1.0);
-    if (0.0..=900.0).contains(&percent) {
-        Ok((percent * 10_000.0).round() as u32)
-    } else {
-        let what = format!("option over_provisioning: '{text}' is no percentage from 0 to 900");
-        Err(StoreError::Unsupported(what))
+fn separation(options: &Options) -> Result<Separation, StoreError> {
+    let counters = ftls::count(options, "hot_counters", 1 << 24)?;
+    match (ftls::choice(options, "separation", &["two-frontiers", "none", "hot-filter"])?, counters) {
+        ("hot-filter", None) => Ok(Separation::HotFilter(HotSettings::DEFAULT)),
+        ("hot-filter", Some(counters)) => {
+            let decay_writes = counters + counters / 4;
+            Ok(Separation::HotFilter(HotSettings { counters, decay_writes, ..HotSettings::DEFAULT }))
+        }
+        (_, Some(_)) => Err(refused("hot_counters", "only separation=hot-filter has any")),
+        ("none", None) => Ok(Separation::None),
+        _ => Ok(Separation::TwoFrontiers),
     }
+}
+
+fn wear_levelling(options: &Options) -> Result<WearLevelling, StoreError> {
+    let rule = ftls::choice(options, "levelling", &["threshold", "dual-pool"])?;
+    match (ftls::count(options, "wear_gap", 1 << 30)?, rule) {
+        (Some(gap_erases), "threshold") => Ok(WearLevelling::Threshold { gap_erases }),
+        (Some(threshold_erases), _) => Ok(WearLevelling::DualPool { threshold_erases }),
+        (None, "threshold") => Ok(WearLevelling::None),
+        (None, _) => Err(refused("levelling", "it also takes a wear_gap")),
+    }
+}
+
+fn refused(option: &str, why: &str) -> StoreError {
+    StoreError::Unsupported(format!("option {option}: {why}"))
 }
 
 /// Formats or mounts a B+-tree over the FTL and cache that its settings name.
@@ -106,6 +146,7 @@ fn cached_store(
 ) -> Result<Box<dyn PageStore>, IndexError> {
     let name = settings.options.text("ftl").unwrap_or("page-map");
     let entry = store(name).map_err(|e| IndexError::Unsupported(e.to_string()))?;
+    require_known_by(entry, &settings.options)?;
     settings.options.choice("cache", &["lru"])?;
     let ftl = match open {
         Open::Format => (entry.format)(nand, settings)?,
@@ -119,6 +160,18 @@ fn cached_store(
         if settings.durability == Durability::EveryOperation { WriteMode::Through } else { WriteMode::Back };
     let cache = CacheConfig { frames, mode, dirty_frames_max: None };
     Ok(Box::new(PageCache::new(ftl, Lru::new(frames), cache)))
+}
+
+/// Refuses options that are another FTL's.
+fn require_known_by(ftl: &StoreEntry, options: &Options) -> Result<(), IndexError> {
+    let knows = |entry: &StoreEntry, name: &str| entry.options.iter().any(|o| o.name == name);
+    for (name, _) in options.iter() {
+        if let Some(other) = STORES.iter().find(|e| knows(e, name)).filter(|_| !knows(ftl, name)) {
+            let what = format!("option {name} is for FTLs such as {}, not for {}", other.name, ftl.name);
+            return Err(IndexError::Unsupported(what));
+        }
+    }
+    Ok(())
 }
 
 /// Frames of the page cache: as set, or what the tables of FTL and tree leave of the RAM.
@@ -142,4 +195,61 @@ fn too_little(ram: usize, needed: usize) -> IndexError {
     IndexError::Unsupported(format!(
         "{ram} bytes of RAM are too few: the FTL's map, the tree and the cache take {needed}"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_on_a_store_takes_the_options_of_every_store() {
+        for entry in STORES {
+            for option in entry.options {
+                let known = BPLUS_OPTIONS.iter().any(|o| o.name == option.name);
+                assert!(known, "{}: {}", entry.name, option.name);
+            }
+        }
+    }
+
+    #[test]
+    fn options_choose_victims_separation_and_levelling() {
+        let settings = |pairs: &[(&str, &str)]| {
+            let mut options = Options::default();
+            pairs.iter().for_each(|(name, value)| options.set(name, value));
+            page_map_settings(&options)
+        };
+        assert_eq!(settings(&[]).unwrap(), FtlSettings::default());
+        let all = [
+            ("victim", "windowed:8"),
+            ("separation", "hot-filter"),
+            ("hot_counters", "1000"),
+            ("wear_gap", "20"),
+            ("levelling", "dual-pool"),
+        ];
+        let filter = HotSettings { counters: 1000, decay_writes: 1250, ..HotSettings::DEFAULT };
+        let expected = FtlSettings {
+            victim: VictimPolicy::Windowed { blocks: 8 },
+            separation: Separation::HotFilter(filter),
+            wear_levelling: WearLevelling::DualPool { threshold_erases: 20 },
+            ..FtlSettings::default()
+        };
+        assert_eq!(settings(&all).unwrap(), expected);
+        for alone in [
+            ("victim", "oldest"),
+            ("hot_counters", "1000"),
+            ("levelling", "dual-pool"),
+            ("separation", "all"),
+        ] {
+            assert!(settings(&[alone]).is_err(), "{alone:?}");
+        }
+    }
+
+    #[test]
+    fn options_of_another_ftl_are_refused() {
+        let mut options = Options::default();
+        options.set("log_blocks", "4");
+        assert!(require_known_by(store("fast").unwrap(), &options).is_ok());
+        let error = require_known_by(store("page-map").unwrap(), &options).unwrap_err().to_string();
+        assert!(error.contains("not for page-map"), "{error}");
+    }
 }

@@ -72,6 +72,9 @@ impl Run {
     }
 }
 
+/// Payloads of consecutive checkpoints.
+pub type Records = Vec<Vec<u8>>;
+
 /// The anchors and the checkpoint blocks of a chip.
 #[derive(Clone, Debug)]
 pub struct CheckpointArea {
@@ -122,6 +125,36 @@ impl CheckpointArea {
     /// Finds the newest complete checkpoint and returns its bytes; none when the chip carries no reference.
     /// [`CheckpointArea::occupied`] then tells which blocks are to be Reserved.
     pub fn mount<N: Nand>(nand: &mut N) -> Result<Option<(CheckpointArea, Vec<u8>)>, StoreError> {
+        let Some(mut area) = CheckpointArea::find(nand)? else { return Ok(None) };
+        let newest = newest_record(nand, area.geometry, &area.run)?;
+        let (version, payload) = newest.ok_or_else(|| area.incomplete())?;
+        area.version = version;
+        Ok(Some((area, payload)))
+    }
+
+    /// Like [`CheckpointArea::mount`], but returns every complete checkpoint that follows the last one which `is_whole`
+    /// accepts, that one first.
+    pub fn mount_since<N: Nand>(
+        nand: &mut N,
+        is_whole: impl Fn(&[u8]) -> bool,
+    ) -> Result<Option<(CheckpointArea, Records)>, StoreError> {
+        let Some(mut area) = CheckpointArea::find(nand)? else { return Ok(None) };
+        let all = records(nand, area.geometry, &area.run, PageKind::Checkpoint)?;
+        area.version = all.last().ok_or_else(|| area.incomplete())?.0;
+        let whole = all.iter().rposition(|(_, bytes)| is_whole(bytes)).ok_or_else(|| area.incomplete())?;
+        let since = &all[whole..];
+        if let Some(gap) = since.windows(2).find(|pair| pair[0].0 + 1 != pair[1].0) {
+            return Err(StoreError::Corrupted { what: "a note between checkpoints is lost", at: gap[0].0 });
+        }
+        Ok(Some((area, all.into_iter().skip(whole).map(|(_, bytes)| bytes).collect())))
+    }
+
+    fn incomplete(&self) -> StoreError {
+        StoreError::Corrupted { what: "no checkpoint is complete", at: self.reference_version }
+    }
+
+    /// Follows the newest reference; none when there is none.
+    fn find<N: Nand>(nand: &mut N) -> Result<Option<CheckpointArea>, StoreError> {
         let geometry = nand.geometry();
         require_spare(geometry)?;
         let mut area = CheckpointArea::empty(geometry);
@@ -148,11 +181,7 @@ impl CheckpointArea {
         // Nothing is appended to what an earlier session wrote (C2).
         area.anchor_used = geometry.pages_per_block;
         area.run.used = area.run.pages(geometry);
-        let newest = newest_record(nand, geometry, &area.run)?;
-        let (version, payload) = newest
-            .ok_or(StoreError::Corrupted { what: "no checkpoint is complete", at: area.reference_version })?;
-        area.version = version;
-        Ok(Some((area, payload)))
+        Ok(Some(area))
     }
 
     /// The blocks in use: anchors and checkpoint blocks.
@@ -207,6 +236,18 @@ impl CheckpointArea {
             }
         }
         Ok(())
+    }
+
+    /// Appends a small record that adds to the last checkpoint, where it still fits into the same blocks. False: it does
+    /// not, and a whole checkpoint is to be written instead.
+    pub fn write_note<N: Nand>(&mut self, nand: &mut N, payload: &[u8]) -> Result<bool, StoreError> {
+        let record = with_length(payload);
+        let pages = record.len().div_ceil(self.geometry.page_bytes as usize) as u32;
+        if self.run.used + pages > self.run.pages(self.geometry) || self.append(nand, &record)?.is_some() {
+            return Ok(false);
+        }
+        self.version += 1;
+        Ok(true)
     }
 
     /// Appends to the current blocks; the block that failed, if one did.

@@ -164,7 +164,7 @@ impl<N: Nand> PageMapFtl<N> {
         let is_new = |header: &Header| match header.kind {
             PageKind::Host => header.version >= next_version,
             PageKind::Copy | PageKind::Trim => header.extra != erases,
-            PageKind::Checkpoint | PageKind::Anchor => false,
+            _ => false,
         };
         let open = self.state.frontiers.iter().flatten().find(|f| f.pbn == pbn);
         let end = open.map_or(self.geometry.pages_per_block, |f| f.next);
@@ -230,7 +230,7 @@ impl<N: Nand> PageMapFtl<N> {
             PageKind::Host => seen.could_be(page, h.version) && h.number < self.limits.page_count,
             PageKind::Copy => seen.has_stamp(h.extra) && h.number < self.limits.page_count,
             PageKind::Trim => seen.has_stamp(h.extra),
-            PageKind::Checkpoint | PageKind::Anchor => false,
+            _ => false,
         });
         match claim {
             Some(Header { kind: PageKind::Trim, version, number, .. }) => {

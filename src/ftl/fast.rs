@@ -1,0 +1,527 @@
+//! FAST: data blocks in place, one log block for sequential writes, the other log blocks shared by all.
+//!
+//! Source: Lee, Park, Chung, Lee, Park and Song, "A log buffer-based flash translation layer using fully-associative
+//! sector translation", ACM TECS 6(3), 2007, as realised in the FlashSim of Pennsylvania State University. Data path:
+//! high confidence. Recovery and trim are ours; the original defines none.
+//!
+//! # State
+//!
+//! - `data[lbn]`: the data block of a logical block; page `n` of it can hold only page `n` of the logical block.
+//! - SW, the sequential log block: pages `0..fill` hold pages `0..fill` of its owner.
+//! - RW, the random log blocks: a queue of at most `log_blocks - 1`; any logical page may be in any of them.
+//!
+//! # Write
+//!
+//! 1. The page's place in the data block can be programmed, and no log block has the page: in place. (Where the chip
+//!    wants ascending order, places below a programmed one count as programmed.)
+//! 2. It is the first page of its logical block: SW is merged (a *switch* if it is full, else a *partial merge*: the rest
+//!    of the owner is copied to it), and a new SW starts with this page.
+//! 3. SW belongs to the logical block: the next page in sequence is appended; a page above it goes to its place while the
+//!    rest is copied (partial merge); a page written again makes a *full merge* of the owner, the new contents included.
+//! 4. Any other page is appended to the last RW block. When all are full, the oldest is the victim: each logical block
+//!    with a live page in it gets a full merge (or, as the owner of SW, a partial one), whose sources are all log blocks.
+//!
+//! # Invariants
+//!
+//! - A1: no first page of a logical block is written to an RW block, except one that a mount left there.
+//! - A2: a live page is in the RW map, or else in SW, or else in its data block.
+//!
+//! # Recovery and deviations
+//!
+//! As in [`super::flash`]. A log block or data block that was open takes no more pages; SW is then merged in full. An
+//! old copy is dropped only after the new one is programmed; the simulators' option to drop it before the victim is
+//! chosen saves a merge now and then and loses data at a power cut, so there is none.
+
+use super::StoreError;
+use super::blocks::Wear;
+use super::flash::{Flash, FlashSettings, Live, Mounted, NOBODY, Rules, Scheme, SchemeFtl, Source};
+use super::spare::PageKind;
+use crate::check::CheckReport;
+use crate::nand::{Cause, Geometry, Nand};
+use crate::units::{Lbn, Pbn, Ppn};
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A FAST translation layer.
+pub type FastFtl<N> = SchemeFtl<N, Fast>;
+
+/// What can be chosen.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FastSettings {
+    /// What every scheme has.
+    pub common: FlashSettings,
+    /// Log blocks, the sequential one included, at least 2; `None`: 3 % of the chip. Fixed at format.
+    pub log_blocks: Option<u32>,
+    /// A full SW block becomes a data block before one of its pages is written again, instead of being merged in full.
+    pub eager_switch: bool,
+}
+
+/// What FAST counts beside [`super::flash::FlashCounters`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FastCounters {
+    /// Full merges because a page of the SW block was written again, or the block could not be continued.
+    pub full_sw_merges: u64,
+    /// Full merges of logical blocks found in an RW victim.
+    pub full_rw_merges: u64,
+    /// RW blocks erased.
+    pub rw_victims: u64,
+}
+
+/// A random log block, and what was written to its pages.
+#[derive(Debug)]
+struct Random {
+    pbn: Pbn,
+    lpns: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sequential {
+    pbn: Pbn,
+    owner: Lbn,
+    fill: u32,
+}
+
+/// The tables of FAST.
+#[derive(Debug)]
+pub struct Fast {
+    data: Vec<Option<Pbn>>,
+    sw: Option<Sequential>,
+    rw: VecDeque<Random>,
+    rw_map: BTreeMap<u32, Ppn>,
+    log_blocks: u32,
+    eager_switch: bool,
+    /// What was done since format or mount.
+    pub counters: FastCounters,
+}
+
+/// The number of log blocks, where it is not set.
+pub(super) fn log_blocks_of(good_blocks: u32) -> u32 {
+    (good_blocks * 3 / 100).max(2)
+}
+
+impl Scheme for Fast {
+    type Settings = FastSettings;
+
+    const RULES: Rules = Rules {
+        magic: *b"FAST",
+        one_data_block: true,
+        listed: &[PageKind::Data, PageKind::Sequential, PageKind::Log],
+    };
+
+    fn common(settings: &FastSettings) -> FlashSettings {
+        settings.common
+    }
+
+    fn setup(settings: &FastSettings, _: Geometry, good_blocks: u32) -> [u32; 4] {
+        [settings.log_blocks.unwrap_or(log_blocks_of(good_blocks)).max(2), 0, 0, 0]
+    }
+
+    fn blocks_needed(setup: [u32; 4]) -> u32 {
+        setup[0].saturating_add(Fast::blocks_per_write(setup))
+    }
+
+    fn blocks_per_write(_: [u32; 4]) -> u32 {
+        // A new data block; what its merge gathers into, for the block frees two; and one that fails.
+        3
+    }
+
+    fn open<N: Nand>(
+        flash: &mut Flash<N>,
+        settings: &FastSettings,
+        mounted: Mounted,
+    ) -> Result<Fast, StoreError> {
+        let blocks = flash.page_count() / flash.geometry().pages_per_block;
+        let mut fast = Fast {
+            data: vec![None; blocks as usize],
+            sw: None,
+            rw: VecDeque::new(),
+            rw_map: BTreeMap::new(),
+            log_blocks: flash.setup()[0],
+            eager_switch: settings.eager_switch,
+            counters: FastCounters::default(),
+        };
+        fast.adopt(flash, &mounted.live);
+        Ok(fast)
+    }
+
+    fn locate<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+        _: Cause,
+    ) -> Result<Option<Ppn>, StoreError> {
+        Ok(self.find(flash, lpn))
+    }
+
+    fn write<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+        cause: Cause,
+        data: &[u8],
+    ) -> Result<(), StoreError> {
+        if self.write_in_place(flash, lpn, cause, data)? {
+            return Ok(());
+        }
+        let (lbn, page) = flash.split(lpn);
+        let sw = self.sw.filter(|sw| sw.owner == lbn);
+        if page == 0 {
+            return self.start_sequence(flash, lpn, cause, data);
+        }
+        match sw {
+            Some(sw) if page == sw.fill && flash.is_open(sw.pbn, page) => {
+                let old = self.find(flash, lpn);
+                if flash.write(
+                    flash.geometry().page_at(sw.pbn, page),
+                    (PageKind::Sequential, lpn),
+                    cause,
+                    data,
+                )? {
+                    self.sw = Some(Sequential { fill: page + 1, ..sw });
+                    self.drop_copy(flash, lpn, old);
+                    return Ok(());
+                }
+                self.merge_owner(flash, Some((lpn, cause, data)))
+            }
+            Some(sw) if self.eager_switch && sw.fill == flash.geometry().pages_per_block => {
+                self.merge_owner(flash, None)?;
+                self.append(flash, lpn, cause, data)
+            }
+            Some(_) => self.merge_owner(flash, Some((lpn, cause, data))),
+            None => self.append(flash, lpn, cause, data),
+        }
+    }
+
+    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreError> {
+        let old = self.find(flash, lpn);
+        self.drop_copy(flash, lpn, old);
+        Ok(old)
+    }
+
+    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreError> {
+        let tag = flash.tag(pbn);
+        if tag.role != Some(PageKind::Data) {
+            return Ok(false);
+        }
+        if self.sw.is_some_and(|sw| sw.owner.0 == tag.owner) {
+            self.merge_owner(flash, None)?;
+        } else {
+            self.merge_in_full(flash, Lbn(tag.owner), None)?;
+        }
+        Ok(true)
+    }
+
+    fn mapping_bytes(&self) -> usize {
+        self.data.len() * size_of::<Option<Pbn>>()
+            + self.rw.iter().map(|block| size_of::<Random>() + block.lpns.capacity() * 4).sum::<usize>()
+            + self.rw_map.len() * 2 * size_of::<(u32, Ppn)>()
+    }
+
+    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreError> {
+        for (&lpn, &ppn) in &self.rw_map {
+            let pbn = flash.geometry().block_of(ppn);
+            if !self.rw.iter().any(|block| block.pbn == pbn) {
+                report.violation(
+                    "A2",
+                    u64::from(lpn),
+                    format!("lpn {lpn} is mapped to {ppn}, in no log block"),
+                );
+            }
+        }
+        Ok(0)
+    }
+}
+
+type Incoming<'a> = (u32, Cause, &'a [u8]);
+
+impl Fast {
+    /// Owner and fill of the sequential log block.
+    pub fn sequential(&self) -> Option<(Lbn, u32)> {
+        self.sw.map(|sw| (sw.owner, sw.fill))
+    }
+
+    /// The logical pages in random log blocks.
+    pub fn random_pages(&self) -> impl Iterator<Item = u32> + '_ {
+        self.rw_map.keys().copied()
+    }
+
+    fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, live: &[Live]) {
+        let g = flash.geometry();
+        for page in live.iter().filter(|p| p.kind == PageKind::Data) {
+            self.data[flash.split(page.number).0.index()] = Some(g.block_of(page.ppn));
+        }
+        for page in live.iter().filter(|p| p.kind == PageKind::Sequential) {
+            let (pbn, (lbn, place)) = (g.block_of(page.ppn), flash.split(page.number));
+            match (self.data[lbn.index()], self.sw) {
+                (Some(data), _) if data == pbn => {}
+                // The merge was completed but for its last step; or the old data block has no live page any more.
+                (None, _) => {
+                    flash.retag(pbn, PageKind::Data, lbn.0);
+                    self.data[lbn.index()] = Some(pbn);
+                }
+                (Some(_), Some(sw)) if sw.pbn == pbn => {
+                    self.sw = Some(Sequential { fill: sw.fill.max(place + 1), ..sw });
+                }
+                (Some(_), None) => self.sw = Some(Sequential { pbn, owner: lbn, fill: place + 1 }),
+                (Some(_), Some(_)) => self.adopt_random(flash, page),
+            }
+        }
+        for page in live.iter().filter(|p| p.kind == PageKind::Log) {
+            self.adopt_random(flash, page);
+        }
+        if let Some(sw) = &mut self.sw {
+            sw.fill = sw.fill.max(flash.next_page(sw.pbn).min(g.pages_per_block));
+        }
+    }
+
+    fn adopt_random<N: Nand>(&mut self, flash: &Flash<N>, page: &Live) {
+        let (pbn, place) = (flash.geometry().block_of(page.ppn), flash.geometry().page_in_block(page.ppn));
+        if self.rw.back().is_none_or(|block| block.pbn != pbn) {
+            self.rw.push_back(Random { pbn, lpns: Vec::new() });
+        }
+        if let Some(block) = self.rw.back_mut() {
+            block.lpns.resize(place as usize, NOBODY);
+            block.lpns.push(page.number);
+        }
+        self.rw_map.insert(page.number, page.ppn);
+    }
+
+    fn find<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Option<Ppn> {
+        let (lbn, page) = flash.split(lpn);
+        let at = |pbn: Pbn| Some(flash.geometry().page_at(pbn, page)).filter(|&ppn| flash.is_valid(ppn));
+        let in_sw = || self.sw.filter(|sw| sw.owner == lbn).and_then(|sw| at(sw.pbn));
+        let in_data = || self.data[lbn.index()].and_then(at);
+        self.rw_map.get(&lpn).copied().or_else(in_sw).or_else(in_data)
+    }
+
+    fn drop_copy<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32, old: Option<Ppn>) {
+        if let Some(old) = old {
+            flash.invalidate(old);
+            if self.rw_map.get(&lpn) == Some(&old) {
+                self.rw_map.remove(&lpn);
+            }
+        }
+    }
+
+    /// Case 1; false: it does not apply, or the program failed.
+    fn write_in_place<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+        cause: Cause,
+        data: &[u8],
+    ) -> Result<bool, StoreError> {
+        if self.find(flash, lpn).is_some() {
+            return Ok(false);
+        }
+        let (lbn, page) = flash.split(lpn);
+        if self.sw.is_some_and(|sw| sw.owner == lbn && page < sw.fill) {
+            return Ok(false);
+        }
+        let pbn = match self.data[lbn.index()] {
+            Some(pbn) => pbn,
+            None => {
+                let pbn = flash.take(PageKind::Data, lbn.0, Wear::Least)?;
+                self.data[lbn.index()] = Some(pbn);
+                pbn
+            }
+        };
+        let ppn = flash.geometry().page_at(pbn, page);
+        Ok(flash.is_open(pbn, page) && flash.write(ppn, (PageKind::Data, lpn), cause, data)?)
+    }
+
+    /// Case 2.
+    fn start_sequence<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+        cause: Cause,
+        data: &[u8],
+    ) -> Result<(), StoreError> {
+        if self.sw.is_some() {
+            self.merge_owner(flash, None)?;
+        }
+        let (owner, _) = flash.split(lpn);
+        loop {
+            let pbn = flash.take(PageKind::Sequential, owner.0, Wear::Least)?;
+            let old = self.find(flash, lpn);
+            if flash.write(flash.geometry().page_at(pbn, 0), (PageKind::Sequential, lpn), cause, data)? {
+                self.sw = Some(Sequential { pbn, owner, fill: 1 });
+                self.drop_copy(flash, lpn, old);
+                return Ok(());
+            }
+            flash.free(pbn, Cause::Merge, Vec::new)?;
+        }
+    }
+
+    /// Ends the sequential log block by the cheapest merge that is possible, with a page of its owner that the host
+    /// writes now.
+    fn merge_owner<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        incoming: Option<Incoming<'_>>,
+    ) -> Result<(), StoreError> {
+        let Some(sw) = self.sw else { return Ok(()) };
+        let (old, pages) = (self.data[sw.owner.index()], flash.geometry().pages_per_block);
+        let place = incoming.map_or(pages, |(lpn, ..)| flash.split(lpn).1);
+        let is_open = sw.fill < pages && flash.is_open(sw.pbn, sw.fill);
+        // After a mount the data block may hold the copy that counts of a page in SW.
+        let below = |flash: &Flash<N>, pbn: Pbn| {
+            flash.blocks().next_valid(pbn, 0).is_some_and(|p| flash.geometry().page_in_block(p) < sw.fill)
+        };
+        let covers = !old.is_some_and(|pbn| below(flash, pbn));
+        if sw.fill == pages && incoming.is_none() && covers {
+            flash.counters.switch_merges += 1;
+        } else if is_open && place >= sw.fill && covers && self.complete(flash, sw, incoming)? {
+            flash.counters.partial_merges += 1;
+        } else {
+            return self.merge_owner_in_full(flash, sw, incoming);
+        }
+        self.sw = None;
+        flash.retag(sw.pbn, PageKind::Data, sw.owner.0);
+        self.replace_data(flash, sw.owner, sw.pbn)
+    }
+
+    /// Copies the rest of the owner to its log block; false: a program failed.
+    fn complete<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        sw: Sequential,
+        incoming: Option<Incoming<'_>>,
+    ) -> Result<bool, StoreError> {
+        let sources = self.sources(flash, sw.owner, incoming);
+        let old = incoming.and_then(|(lpn, ..)| self.find(flash, lpn).map(|ppn| (lpn, ppn)));
+        if !flash.fill(sw.pbn, sw.owner, sw.fill, &sources[sw.fill as usize..])? {
+            return Ok(false);
+        }
+        if let Some((lpn, ppn)) = old {
+            self.drop_copy(flash, lpn, Some(ppn));
+        }
+        self.forget_random(flash, sw.owner, sw.fill);
+        Ok(true)
+    }
+
+    fn merge_owner_in_full<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        sw: Sequential,
+        incoming: Option<Incoming<'_>>,
+    ) -> Result<(), StoreError> {
+        self.merge_in_full(flash, sw.owner, incoming)?;
+        self.counters.full_sw_merges += 1;
+        self.sw = None;
+        flash.free(sw.pbn, Cause::Merge, Vec::new)
+    }
+
+    /// Gathers a logical block from wherever its pages are.
+    fn merge_in_full<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lbn: Lbn,
+        incoming: Option<Incoming<'_>>,
+    ) -> Result<(), StoreError> {
+        let sources = self.sources(flash, lbn, incoming);
+        let old = incoming.and_then(|(lpn, ..)| self.find(flash, lpn).map(|ppn| (lpn, ppn)));
+        let pbn = flash.gather(lbn, &sources)?;
+        if let Some((lpn, ppn)) = old {
+            self.drop_copy(flash, lpn, Some(ppn));
+        }
+        self.forget_random(flash, lbn, 0);
+        flash.counters.full_merges += 1;
+        self.replace_data(flash, lbn, pbn)
+    }
+
+    fn replace_data<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn, pbn: Pbn) -> Result<(), StoreError> {
+        match self.data[lbn.index()].replace(pbn) {
+            Some(old) => flash.free(old, Cause::Merge, Vec::new),
+            None => Ok(()),
+        }
+    }
+
+    fn sources<'a, N: Nand>(
+        &self,
+        flash: &Flash<N>,
+        lbn: Lbn,
+        incoming: Option<Incoming<'a>>,
+    ) -> Vec<Option<Source<'a>>> {
+        let source = |page: u32| {
+            let lpn = flash.lpn_at(lbn, page);
+            match incoming {
+                Some((wanted, cause, data)) if wanted == lpn => Some(Source::Host(data, cause)),
+                _ => self.find(flash, lpn).map(Source::Page),
+            }
+        };
+        (0..flash.geometry().pages_per_block).map(source).collect()
+    }
+
+    /// Drops the RW entries of a logical block, from a page on, whose pages have moved.
+    fn forget_random<N: Nand>(&mut self, flash: &Flash<N>, lbn: Lbn, first: u32) {
+        for page in first..flash.geometry().pages_per_block {
+            let lpn = flash.lpn_at(lbn, page);
+            if self.rw_map.get(&lpn).is_some_and(|&ppn| !flash.is_valid(ppn)) {
+                self.rw_map.remove(&lpn);
+            }
+        }
+    }
+
+    /// Case 4.
+    fn append<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+        cause: Cause,
+        data: &[u8],
+    ) -> Result<(), StoreError> {
+        loop {
+            self.make_tail(flash)?;
+            let Some(tail) = self.rw.back_mut() else { continue };
+            let place = flash.next_page(tail.pbn);
+            let ppn = flash.geometry().page_at(tail.pbn, place);
+            tail.lpns.resize(place as usize, NOBODY);
+            tail.lpns.push(lpn);
+            let old = self.find(flash, lpn);
+            if flash.write(ppn, (PageKind::Log, lpn), cause, data)? {
+                self.drop_copy(flash, lpn, old);
+                self.rw_map.insert(lpn, ppn);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sees to it that the last RW block has room for a page.
+    fn make_tail<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
+        let pages = flash.geometry().pages_per_block;
+        if self.rw.back().is_some_and(|block| flash.next_page(block.pbn) < pages) {
+            return Ok(());
+        }
+        while self.rw.len() + 1 >= self.log_blocks as usize {
+            self.merge_victim(flash)?;
+        }
+        let pbn = flash.take(PageKind::Log, NOBODY, Wear::Least)?;
+        self.rw.push_back(Random { pbn, lpns: Vec::with_capacity(pages as usize) });
+        Ok(())
+    }
+
+    /// Merges every logical block with a live page in the oldest RW block, and erases it.
+    fn merge_victim<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
+        let Some(victim) = self.rw.front().map(|block| block.pbn) else { return Ok(()) };
+        while let Some(ppn) = flash.blocks().next_valid(victim, 0) {
+            let lpn = self.rw[0].lpns[flash.geometry().page_in_block(ppn) as usize];
+            let (lbn, _) = flash.split(lpn);
+            if self.sw.is_some_and(|sw| sw.owner == lbn) {
+                self.merge_owner(flash, None)?;
+            } else {
+                self.merge_in_full(flash, lbn, None)?;
+                self.counters.full_rw_merges += 1;
+            }
+        }
+        self.rw.pop_front();
+        self.counters.rw_victims += 1;
+        flash.free(victim, Cause::Merge, Vec::new)
+    }
+}
+
+#[cfg(test)]
+mod tests;

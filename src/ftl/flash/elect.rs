@@ -1,0 +1,274 @@
+//! Choosing one copy of each number among the pages that a scan found.
+//!
+//! 1. Pages of groups that were cut, and trimmed pages, are gone.
+//! 2. The highest version of each number wins. Versions of the base's past count as equal, because there is only one of
+//!    each number that the base calls valid, and copies made since have its bytes.
+//! 3. Where a logical block may have one data block only, the one stays that holds all winners of it; else one that
+//!    holds all winners which no log block holds. If there is none, a merge was cut that carried a write not yet
+//!    acknowledged: that version is given up.
+//! 4. Among copies of equal version, those stay that leave the fewest blocks in use: so a collection or merge that was
+//!    cut short is undone, and cut after cut never uses up the free blocks.
+//! 5. A page that could not be read is lost if it was acknowledged and no copy is as new. If it cannot even be named,
+//!    and its block is still in use, the mount is refused: no older version is passed off for it.
+
+use super::scan::Scan;
+use super::{Flash, Live, NOBODY, Tag, UNUSED};
+use crate::ftl::StoreError;
+use crate::ftl::blocks::BlockState;
+use crate::ftl::spare::{Found, Header, PageKind, read_page};
+use crate::nand::{Cause, Nand};
+use crate::units::{Pbn, Ppn};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A page that may be alive.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate {
+    pub(super) is_map: bool,
+    pub(super) number: u32,
+    /// 0 for a page that the base calls valid.
+    pub(super) version: u64,
+    pub(super) ppn: Ppn,
+}
+
+/// A page that cannot be read and may have been alive.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rotten {
+    pub(super) ppn: Ppn,
+    pub(super) claim: Option<Header>,
+    pub(super) is_old: bool,
+    pub(super) version: u64,
+}
+
+type Key = (bool, u32);
+
+/// All pages of the highest version of a number.
+struct Winner {
+    key: Key,
+    version: u64,
+    copies: Vec<Ppn>,
+}
+
+impl<N: Nand> Flash<N> {
+    /// Chooses, and makes table, tags and spent pages say so. The valid pages, by place.
+    pub(super) fn elect(&mut self, scan: &mut Scan) -> Result<Vec<Live>, StoreError> {
+        let past = self.next_version;
+        let version_of = |raw: u64| if raw < past { 0 } else { raw };
+        let trims = core::mem::take(&mut scan.trims);
+        let is_trimmed = |key: Key, raw: u64| !key.0 && trims.get(&key.1).is_some_and(|&stamp| raw < stamp);
+        scan.pages.retain(|c| c.version <= scan.committed && !is_trimmed((c.is_map, c.number), c.version));
+        for page in &mut scan.pages {
+            page.version = version_of(page.version);
+        }
+        self.drop_half_erased(scan)?;
+        if self.rules.one_data_block {
+            self.keep_one_data_block(scan)?;
+        }
+        let mut winners = winners(&mut scan.pages);
+        let mut lost = BTreeSet::new();
+        for rotten in &scan.rotten {
+            let Some(h) = rotten.claim else { continue };
+            let key = (h.kind == PageKind::Map, h.number);
+            let is_acknowledged =
+                rotten.is_old || (rotten.version < scan.highest && h.number < self.page_count);
+            if !is_acknowledged || rotten.version > scan.committed || is_trimmed(key, rotten.version) {
+                continue;
+            }
+            let found = winners.binary_search_by_key(&key, |w| w.key);
+            if found.is_ok_and(|i| winners[i].version >= version_of(rotten.version)) {
+                continue;
+            }
+            if key.0 {
+                let what = "a page of the mapping table cannot be read";
+                return Err(StoreError::Corrupted { what, at: u64::from(rotten.ppn.0) });
+            }
+            if let Ok(i) = found {
+                winners.remove(i);
+            }
+            lost.insert(h.number);
+        }
+        self.shun_half_erased(scan, &mut winners);
+        let chosen = self.with_fewest_blocks(winners);
+        self.refuse_unnamed(scan, &chosen)?;
+        self.lost.retain(|lpn| !trims.contains_key(lpn));
+        for ((is_map, number), _) in &chosen {
+            if !is_map {
+                self.lost.remove(number);
+            }
+        }
+        self.lost.extend(lost);
+        self.next_version = scan.highest + 1;
+        Ok(self.adopt(chosen, &scan.kinds))
+    }
+
+    /// The base's word for a page is not enough where the page was copied since: its block may be half erased.
+    fn drop_half_erased(&mut self, scan: &mut Scan) -> Result<(), StoreError> {
+        let key = |c: &Candidate| (c.is_map, c.number);
+        scan.pages.sort_unstable_by_key(|c| (key(c), c.version, c.ppn));
+        let mut doubtful: Vec<(Ppn, u32)> = Vec::new();
+        for copies in scan.pages.chunk_by(|a, b| key(a) == key(b)) {
+            let same = copies.iter().take_while(|c| c.version == 0);
+            if same.clone().count() > 1 {
+                doubtful.extend(same.map(|c| (c.ppn, c.number)));
+            }
+        }
+        let mut gone: BTreeSet<Ppn> = BTreeSet::new();
+        for (ppn, number) in doubtful {
+            let found = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)?;
+            if !matches!(found, Found::Page(h, _) if h.number == number) {
+                gone.insert(ppn);
+            }
+        }
+        scan.pages.retain(|c| !gone.contains(&c.ppn));
+        Ok(())
+    }
+
+    /// Step 3: drops the pages of data blocks that are superseded or incomplete.
+    fn keep_one_data_block(&self, scan: &mut Scan) -> Result<(), StoreError> {
+        let g = self.geometry;
+        let is_data = |ppn: Ppn| scan.kinds[g.block_of(ppn).index()] == Some(PageKind::Data);
+        let mut blocks: BTreeMap<u32, BTreeSet<Pbn>> = BTreeMap::new();
+        for page in scan.pages.iter().filter(|p| is_data(p.ppn)) {
+            blocks.entry(page.number / g.pages_per_block).or_default().insert(g.block_of(page.ppn));
+        }
+        let mut dropped: BTreeSet<Ppn> = BTreeSet::new();
+        for (lbn, rivals) in blocks.into_iter().filter(|(_, rivals)| rivals.len() > 1) {
+            let mut pages: Vec<Candidate> =
+                scan.pages.iter().filter(|p| p.number / g.pages_per_block == lbn).copied().collect();
+            let holder = match self.best_holder(&mut pages, &rivals, &is_data) {
+                Some(pbn) => pbn,
+                None => {
+                    let unacknowledged = scan.highest;
+                    let (cut, rest): (Vec<Candidate>, Vec<Candidate>) =
+                        pages.iter().copied().partition(|p| p.version == unacknowledged && is_data(p.ppn));
+                    dropped.extend(cut.iter().map(|p| p.ppn));
+                    pages = rest;
+                    self.best_holder(&mut pages, &rivals, &is_data).ok_or(StoreError::Corrupted {
+                        what: "no data block of a logical block is complete",
+                        at: u64::from(lbn),
+                    })?
+                }
+            };
+            let others = pages.iter().filter(|p| is_data(p.ppn) && g.block_of(p.ppn) != holder);
+            dropped.extend(others.map(|p| p.ppn));
+        }
+        scan.pages.retain(|p| !dropped.contains(&p.ppn));
+        Ok(())
+    }
+
+    /// The data block to keep: it holds all winners, or all that no log block holds.
+    fn best_holder(
+        &self,
+        pages: &mut [Candidate],
+        rivals: &BTreeSet<Pbn>,
+        is_data: &impl Fn(Ppn) -> bool,
+    ) -> Option<Pbn> {
+        let winners = winners(pages);
+        let in_block = |w: &Winner, pbn: Pbn| w.copies.iter().any(|&p| self.geometry.block_of(p) == pbn);
+        let in_log = |w: &Winner| w.copies.iter().any(|&p| !is_data(p));
+        let alone = rivals.iter().find(|&&pbn| winners.iter().all(|w| in_block(w, pbn)));
+        let held = |pbn: Pbn| winners.iter().filter(|w| in_block(w, pbn)).count();
+        let with_logs = rivals.iter().filter(|&&pbn| winners.iter().all(|w| in_block(w, pbn) || in_log(w)));
+        alone.or(with_logs.max_by_key(|&&pbn| held(pbn))).copied()
+    }
+
+    /// A block in which a page that the base knows cannot be read may be half erased: other copies are better.
+    fn shun_half_erased(&self, scan: &Scan, winners: &mut [Winner]) {
+        let block = |ppn: Ppn| self.geometry.block_of(ppn);
+        let suspects: BTreeSet<Pbn> = scan.rotten.iter().filter(|r| r.is_old).map(|r| block(r.ppn)).collect();
+        for winner in winners.iter_mut().filter(|w| w.copies.len() > 1) {
+            if winner.copies.iter().any(|&ppn| !suspects.contains(&block(ppn))) {
+                winner.copies.retain(|&ppn| !suspects.contains(&block(ppn)));
+            }
+        }
+    }
+
+    /// Step 4.
+    fn with_fewest_blocks(&self, winners: Vec<Winner>) -> Vec<(Key, Ppn)> {
+        let g = self.geometry;
+        let mut kept: BTreeSet<Pbn> = BTreeSet::new();
+        let mut chosen = Vec::with_capacity(winners.len());
+        let mut open: Vec<Winner> = Vec::new();
+        for winner in winners {
+            if let [only] = winner.copies[..] {
+                kept.insert(g.block_of(only));
+                chosen.push((winner.key, only));
+            } else {
+                open.push(winner);
+            }
+        }
+        while !open.is_empty() {
+            open.retain(|winner| {
+                let place = winner.copies.iter().find(|&&ppn| kept.contains(&g.block_of(ppn)));
+                chosen.extend(place.map(|&ppn| (winner.key, ppn)));
+                place.is_none()
+            });
+            let mut votes: BTreeMap<Pbn, u32> = BTreeMap::new();
+            for ppn in open.iter().flat_map(|w| &w.copies) {
+                *votes.entry(g.block_of(*ppn)).or_default() += 1;
+            }
+            kept.extend(votes.into_iter().max_by_key(|&(_, count)| count).map(|(pbn, _)| pbn));
+        }
+        chosen
+    }
+
+    /// Step 5.
+    fn refuse_unnamed(&self, scan: &Scan, chosen: &[(Key, Ppn)]) -> Result<(), StoreError> {
+        let unnamed = scan.rotten.iter().filter(|r| r.is_old && r.claim.is_none());
+        let in_use = |pbn: Pbn| chosen.iter().any(|(_, ppn)| self.geometry.block_of(*ppn) == pbn);
+        match unnamed.map(|r| r.ppn).find(|&ppn| in_use(self.geometry.block_of(ppn))) {
+            None => Ok(()),
+            Some(ppn) => {
+                let what = "a page that may be the newest of its kind cannot be read";
+                Err(StoreError::Corrupted { what, at: u64::from(ppn.0) })
+            }
+        }
+    }
+
+    fn adopt(&mut self, mut chosen: Vec<(Key, Ppn)>, kinds: &[Option<PageKind>]) -> Vec<Live> {
+        let g = self.geometry;
+        for pbn in (0..g.blocks).map(Pbn) {
+            while let Some(ppn) = self.blocks.next_valid(pbn, 0) {
+                self.blocks.invalidate(ppn);
+            }
+        }
+        chosen.sort_unstable_by_key(|&(_, ppn)| ppn);
+        let mut live = Vec::with_capacity(chosen.len());
+        let mut tags = vec![UNUSED; g.blocks as usize];
+        for &((_, number), ppn) in &chosen {
+            let pbn = g.block_of(ppn);
+            let kind = kinds[pbn.index()].unwrap_or(PageKind::Data);
+            let owner = if kind == PageKind::Data { number / g.pages_per_block } else { NOBODY };
+            tags[pbn.index()] = Tag { role: Some(kind), owner };
+            if self.blocks.state(pbn).is_free() {
+                self.blocks.claim(pbn);
+            }
+            self.blocks.mark_valid(ppn);
+            live.push(Live { kind, number, ppn });
+        }
+        self.tags = tags;
+        for pbn in self.blocks.in_state(BlockState::Open).collect::<Vec<Pbn>>() {
+            self.blocks.close(pbn);
+        }
+        for pbn in self.blocks.in_state(BlockState::Full).collect::<Vec<Pbn>>() {
+            if self.blocks.valid_count(pbn) == 0 {
+                self.blocks.discard(pbn);
+            }
+        }
+        live
+    }
+}
+
+/// Step 2. Ascending by key.
+fn winners(pages: &mut [Candidate]) -> Vec<Winner> {
+    let key = |c: &Candidate| (c.is_map, c.number);
+    pages.sort_unstable_by_key(|c| (key(c), c.version, c.ppn));
+    let mut winners = Vec::new();
+    for history in pages.chunk_by(|a, b| key(a) == key(b)) {
+        let newest = &history[history.len() - 1];
+        let copies = history.iter().filter(|c| c.version == newest.version).map(|c| c.ppn).collect();
+        winners.push(Winner { key: key(newest), version: newest.version, copies });
+    }
+    winners
+}

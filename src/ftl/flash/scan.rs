@@ -1,0 +1,240 @@
+//! What lies on a chip that was not ended cleanly: every page that may be alive.
+//!
+//! Steps, per block that is neither bad nor reserved
+//! 1. Read the page by which the base knows the block. If it is still that page, what the base calls valid is alive
+//!    and the spent pages need not be read, unless their numbers are not known.
+//! 2. Read every other page. One with the erase count of the base in a place the base calls spent is the base's; any
+//!    other was programmed since.
+//! 3. The erase count follows from the pages found.
+
+use super::base::{Base, decode_note, is_base};
+use super::elect::{Candidate, Rotten};
+use super::{Flash, Live, Mounted, NOBODY, Rules, UNUSED};
+use crate::ftl::StoreError;
+use crate::ftl::blocks::BlockState;
+use crate::ftl::checkpoint::CheckpointArea;
+use crate::ftl::spare::{Found, Header, PageKind, read_page};
+use crate::nand::{Cause, Nand};
+use crate::units::{Pbn, Ppn};
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// What a scan found.
+pub(super) struct Scan {
+    pub(super) pages: Vec<Candidate>,
+    pub(super) rotten: Vec<Rotten>,
+    /// Stamp of the last trim of each logical page trimmed since the base.
+    pub(super) trims: BTreeMap<u32, u64>,
+    /// Versions up to here are those of acknowledged writes, but for those of pages that await more of their group.
+    pub(super) committed: u64,
+    /// The highest version of a page that can be read.
+    pub(super) highest: u64,
+    /// Kind of the pages found in each block.
+    pub(super) kinds: Vec<Option<PageKind>>,
+}
+
+impl<N: Nand> Flash<N> {
+    /// Finds the store on a chip again. Nothing is programmed or erased by this.
+    pub(crate) fn mount(mut nand: N, rules: Rules) -> Result<(Flash<N>, Mounted), StoreError> {
+        let Some((area, records)) = CheckpointArea::mount_since(&mut nand, is_base)? else {
+            return Err(StoreError::NotFormatted("the chip holds no checkpoint"));
+        };
+        let mut base = Base::decode(nand.geometry(), &rules, &records[0])?;
+        base.blocks.reserve_exactly(&area.occupied())?;
+        let is_clean = base.is_clean && records.len() == 1;
+        let extra = core::mem::take(&mut base.extra);
+        let mut flash = Flash::assemble(nand, rules, area, base);
+        let mut mounted = Mounted { extra, is_clean, ..Mounted::default() };
+        if is_clean {
+            mounted.live = flash.list_known()?;
+            return Ok((flash, mounted));
+        }
+        let mut scan = flash.scan(&records[1..])?;
+        mounted.trimmed = scan.trims.keys().copied().collect();
+        mounted.live = flash.elect(&mut scan)?;
+        Ok((flash, mounted))
+    }
+
+    /// After a clean end: the valid pages of the kinds that the scheme wants to know.
+    fn list_known(&mut self) -> Result<Vec<Live>, StoreError> {
+        let mut live = Vec::new();
+        for pbn in (0..self.geometry.blocks).map(Pbn) {
+            let in_use = matches!(self.blocks.state(pbn), BlockState::Open | BlockState::Full);
+            if in_use && self.blocks.valid_count(pbn) == 0 {
+                self.blocks.discard(pbn);
+                self.tags[pbn.index()] = UNUSED;
+            }
+            let Some(kind) = self.tag(pbn).role else { continue };
+            if kind != PageKind::Data && !self.rules.listed.contains(&kind) {
+                continue;
+            }
+            for ppn in self.blocks.valid_pages(pbn).collect::<Vec<Ppn>>() {
+                let number = match self.number_in_place(ppn) {
+                    Some(number) => number,
+                    None => self.number_on_chip(ppn)?,
+                };
+                live.push(Live { kind, number, ppn });
+            }
+        }
+        Ok(live)
+    }
+
+    fn number_on_chip(&mut self, ppn: Ppn) -> Result<u32, StoreError> {
+        match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
+            Found::Page(header, _) if header.number < self.page_count => Ok(header.number),
+            Found::Unreadable(Some(header)) if header.number < self.page_count => Ok(header.number),
+            _ => Err(StoreError::Corrupted { what: "a live page cannot be read", at: u64::from(ppn.0) }),
+        }
+    }
+
+    /// The number of a page that lies in its place in a data block.
+    fn number_in_place(&self, ppn: Ppn) -> Option<u32> {
+        let tag = self.tag(self.geometry.block_of(ppn));
+        let place = self.geometry.page_in_block(ppn);
+        let known = tag.role == Some(PageKind::Data) && tag.owner != NOBODY;
+        let first = tag.owner.checked_mul(self.geometry.pages_per_block).filter(|_| known)?;
+        first.checked_add(place).filter(|&number| number < self.page_count)
+    }
+
+    fn scan(&mut self, notes: &[Vec<u8>]) -> Result<Scan, StoreError> {
+        let past = self.next_version - 1;
+        let mut scan = Scan {
+            pages: Vec::new(),
+            rotten: Vec::new(),
+            trims: BTreeMap::new(),
+            committed: past,
+            highest: past,
+            kinds: vec![None; self.geometry.blocks as usize],
+        };
+        for note in notes {
+            let (stamp, pages) = decode_note(note, self.page_count)?;
+            scan.committed = scan.committed.max(stamp.saturating_sub(1));
+            scan.highest = scan.highest.max(stamp.saturating_sub(1));
+            scan.trims.extend(pages.into_iter().map(|lpn| (lpn, stamp)));
+        }
+        for pbn in (0..self.geometry.blocks).map(Pbn) {
+            match self.blocks.state(pbn) {
+                BlockState::Bad | BlockState::Reserved => continue,
+                _ if self.nand.is_bad(pbn)? => {
+                    for ppn in self.blocks.valid_pages(pbn).collect::<Vec<Ppn>>() {
+                        self.blocks.invalidate(ppn);
+                    }
+                    self.blocks.retire(pbn);
+                }
+                _ => self.scan_block(pbn, &mut scan)?,
+            }
+        }
+        Ok(scan)
+    }
+
+    fn scan_block(&mut self, pbn: Pbn, scan: &mut Scan) -> Result<(), StoreError> {
+        let stamp = self.blocks.erase_count(pbn) as u8;
+        let is_known = match self.slots.first(pbn) {
+            None => false,
+            Some(page) => {
+                let ppn = self.geometry.page_at(pbn, page);
+                let found = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)?;
+                matches!(found, Found::Page(h, _) if is_ours(h) && h.extra == stamp)
+            }
+        };
+        let known_kind = self.tag(pbn).role.filter(|_| is_known);
+        scan.kinds[pbn.index()] = known_kind;
+        let mut seen =
+            Seen { first: self.slots.first(pbn).filter(|_| is_known), erases: None, any: is_known };
+        for page in 0..self.geometry.pages_per_block {
+            let ppn = self.geometry.page_at(pbn, page);
+            let is_old = is_known && !self.slots.is_open(pbn, page);
+            if is_old && !self.blocks.is_valid(ppn) {
+                continue;
+            }
+            if let Some(number) = self.number_in_place(ppn).filter(|_| is_old) {
+                scan.pages.push(Candidate { is_map: false, number, version: 0, ppn });
+                continue;
+            }
+            self.scan_page(ppn, (stamp, is_known), &mut seen, scan)?;
+        }
+        let gained = seen.erases.map_or(0, |found: u8| found.wrapping_sub(stamp));
+        (0..gained).for_each(|_| self.blocks.note_erase(pbn));
+        self.slots.clear(pbn);
+        if seen.any {
+            self.slots.seal(pbn);
+        }
+        self.slots.set_first(pbn, seen.first);
+        Ok(())
+    }
+
+    fn scan_page(
+        &mut self,
+        ppn: Ppn,
+        (stamp, is_known): (u8, bool),
+        seen: &mut Seen,
+        scan: &mut Scan,
+    ) -> Result<(), StoreError> {
+        let (pbn, place) = (self.geometry.block_of(ppn), self.geometry.page_in_block(ppn));
+        let was_spent = !self.slots.is_open(pbn, place);
+        let was_valid = self.blocks.is_valid(ppn);
+        let found = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)?;
+        seen.any |= found != Found::Erased;
+        let (header, readable) = match found {
+            Found::Erased => return Ok(()),
+            Found::Page(header, _) => (Some(header), true),
+            Found::Unreadable(claim) => (claim, false),
+        };
+        let header = header.filter(|h| is_ours(*h));
+        let is_old = was_spent && header.map_or(is_known, |h| h.extra == stamp);
+        if is_old && !was_valid {
+            if readable && let Some(h) = header {
+                seen.note(place, h);
+            }
+            return Ok(());
+        }
+        let Some(header) = header else {
+            if !readable {
+                scan.rotten.push(Rotten { ppn, claim: None, is_old, version: 0 });
+            }
+            return Ok(());
+        };
+        // The version of what the base knows counts as 0: there is one of each number.
+        let version = if is_old { 0 } else { header.version };
+        if !readable {
+            scan.rotten.push(Rotten { ppn, claim: Some(header), is_old, version });
+            return Ok(());
+        }
+        seen.note(place, header);
+        self.note_page(ppn, header, version, scan)
+    }
+
+    fn note_page(&self, ppn: Ppn, h: Header, version: u64, scan: &mut Scan) -> Result<(), StoreError> {
+        if h.number >= self.page_count {
+            let what = "a page names a logical page beyond the store";
+            return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+        }
+        scan.highest = scan.highest.max(h.version);
+        if h.kind != PageKind::More {
+            scan.committed = scan.committed.max(h.version);
+        }
+        let kind = &mut scan.kinds[self.geometry.block_of(ppn).index()];
+        *kind = kind.or(Some(h.kind));
+        scan.pages.push(Candidate { is_map: h.kind == PageKind::Map, number: h.number, version, ppn });
+        Ok(())
+    }
+}
+
+/// What a block says of itself.
+struct Seen {
+    first: Option<u32>,
+    erases: Option<u8>,
+    any: bool,
+}
+
+impl Seen {
+    fn note(&mut self, place: u32, header: Header) {
+        self.first = self.first.or(Some(place));
+        self.erases = Some(header.extra);
+    }
+}
+
+fn is_ours(header: Header) -> bool {
+    !matches!(header.kind, PageKind::Checkpoint | PageKind::Anchor | PageKind::Trim)
+}

@@ -189,7 +189,7 @@ impl Stack {
 const RAW_OPTIONS: [OptionInfo; 5] = [
     option("read_pages", "what the RAM leaves", "pages of the read part of the cache"),
     option("write_pages", "0, or half of them when syncs suffice", "pages of the write part of the cache"),
-    option("victim", "greedy", "which block is collected: greedy, cost-benefit"),
+    ftls::VICTIM,
     option("collect_at_blocks", "2", "collect garbage while at most this many blocks are free"),
     option("checkpoint_blocks", "16", "blocks filled between two checkpoints"),
 ];
@@ -215,13 +215,9 @@ pub const STORES: &[StoreEntry] = &[
         confidence: Confidence::High,
         basis: "several published simulators agree; cleaning checked against a closed form",
         is_atomic: true,
-        format: |nand, settings| {
-            Ok(Box::new(PageMapFtl::format(nand, stack::page_map_settings(&settings.options)?)?))
-        },
-        mount: |nand, settings| {
-            Ok(Box::new(PageMapFtl::mount(nand, stack::page_map_settings(&settings.options)?)?))
-        },
-        options: &stack::PAGE_MAP_OPTIONS,
+        format: |nand, settings| Ok(Box::new(PageMapFtl::format(nand, ftls::page_map(settings)?)?)),
+        mount: |nand, settings| Ok(Box::new(PageMapFtl::mount(nand, ftls::page_map(settings)?)?)),
+        options: &ftls::PAGE_MAP,
     },
     StoreEntry {
         name: "fast",

@@ -8,6 +8,7 @@
 
 use crate::ftl::victim::VictimPolicy;
 use crate::rng::Rng;
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -20,9 +21,9 @@ pub(super) enum Order {
     #[default]
     None,
     /// Who was closed before whom.
-    Closing(Closing),
+    Closing(Box<Closing>),
     /// Whom to draw from.
-    Drawing(Drawing),
+    Drawing(Box<Drawing>),
 }
 
 impl Order {
@@ -45,8 +46,10 @@ impl Order {
         seed: u64,
     ) -> Order {
         let mut order = match policy {
-            VictimPolicy::Fifo | VictimPolicy::Windowed { .. } => Order::Closing(Closing::new(blocks)),
-            VictimPolicy::Choices { .. } => Order::Drawing(Drawing::new(blocks, seed)),
+            VictimPolicy::Fifo | VictimPolicy::Windowed { .. } => {
+                Order::Closing(Box::new(Closing::new(blocks)))
+            }
+            VictimPolicy::Choices { .. } => Order::Drawing(Box::new(Drawing::new(blocks, seed))),
             VictimPolicy::Greedy | VictimPolicy::CostBenefit | VictimPolicy::Cat => return Order::None,
         };
         full.for_each(|pbn| order.add(pbn));

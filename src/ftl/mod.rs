@@ -1,5 +1,6 @@
 //! Logical pages that may be overwritten: the trait of every FTL, cache and device below the trees.
 
+pub mod bast;
 pub mod blocks;
 pub mod checkpoint;
 pub mod fast;

@@ -1,6 +1,6 @@
 //! What every scheme must pass: it is an array of pages, whatever happens to the chip.
 
-use super::{FlashSettings, Scheme, SchemeFtl};
+use super::{FlashCounters, FlashSettings, Scheme, SchemeFtl};
 use crate::ftl::{PageStore, StoreError};
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{Cause, Geometry, Nand, NandError, Part, Timing};
@@ -179,8 +179,9 @@ pub(crate) fn common(seed: u64) -> FlashSettings {
     FlashSettings { wear_gap_erases: (seed % 4 == 2).then_some(4), ..FlashSettings::default() }
 }
 
-/// Through random operations and clean remounts.
-pub(crate) fn is_an_array_of_pages<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+/// Through random operations and clean remounts. What the scheme did, so that a test can see that it did everything.
+pub(crate) fn is_an_array_of_pages<S: Scheme>(settings: impl Fn(u64) -> S::Settings) -> FlashCounters {
+    let mut total = FlashCounters::default();
     let geometries =
         [small(1), small(2), Geometry::new(256, 16, 8, 40), Geometry::new(512, 16, 16, 40), small(3)];
     for (seed, geometry) in (1..).zip(geometries) {
@@ -194,6 +195,12 @@ pub(crate) fn is_an_array_of_pages<S: Scheme>(settings: impl Fn(u64) -> S::Setti
             if step % 500 == 499 {
                 assert_eq!(contents(&mut ftl), model.pages);
                 assert_sound(&mut ftl);
+                let c = ftl.counters();
+                total.switch_merges += c.switch_merges;
+                total.partial_merges += c.partial_merges;
+                total.full_merges += c.full_merges;
+                total.collections += c.collections;
+                total.levelled_blocks += c.levelled_blocks;
                 ftl = Ftl::<S>::mount(ftl.close().unwrap(), settings(seed)).unwrap();
                 model.settle();
                 assert_eq!(contents(&mut ftl), model.pages);
@@ -202,6 +209,7 @@ pub(crate) fn is_an_array_of_pages<S: Scheme>(settings: impl Fn(u64) -> S::Setti
         }
         assert!(ftl.nand().wear().iter().sum::<u32>() > 100);
     }
+    total
 }
 
 /// Runs operations until the power is cut; then mounts and compares with the model before and after the operation

@@ -7,6 +7,7 @@ pub mod fast;
 pub mod flash;
 pub mod page_map;
 pub mod ram;
+pub mod sast;
 pub mod spare;
 pub mod victim;
 

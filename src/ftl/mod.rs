@@ -5,6 +5,7 @@ pub mod blocks;
 pub mod checkpoint;
 pub mod fast;
 pub mod flash;
+pub mod nftl;
 pub mod page_map;
 pub mod ram;
 pub mod sast;

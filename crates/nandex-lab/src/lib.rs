@@ -11,6 +11,7 @@ pub mod crash;
 pub mod error;
 pub mod experiment;
 pub mod forest;
+pub(crate) mod ftls;
 pub mod fuzz;
 pub mod inspect;
 pub mod keys;

@@ -28,8 +28,8 @@
 //!
 //! # Blocks
 //!
-//! One for each logical block, `log_blocks`, one that a full merge takes before it gives back two, and one in place of
-//! a block that fails in it.
+//! One for each logical block, `log_blocks`, and three: one that a full merge takes before it gives any back, and two
+//! in place of blocks that fail in it or before it.
 //!
 //! # Invariants
 //!
@@ -150,7 +150,12 @@ impl Scheme for Bast {
     }
 
     fn blocks_needed(setup: [u32; 4]) -> u32 {
-        setup[0].saturating_add(2)
+        setup[0].saturating_add(Bast::blocks_per_write(setup))
+    }
+
+    fn blocks_per_write(_: [u32; 4]) -> u32 {
+        // A new data block; what a merge gathers into before it gives any back; and one that fails.
+        3
     }
 
     fn open<N: Nand>(

@@ -30,7 +30,7 @@
 //!
 //! # Blocks
 //!
-//! One for each unit; two that only folding may take (one for the copies, one in place of a block that fails in it) and
+//! One for each unit; three that only folding may take (one for the copies, two in place of blocks that fail in it) and
 //! as many as a base takes stay free; and two replacement blocks. So when no more may be taken, some chain has two blocks,
 //! and folding it gives back at least one more than it takes.
 //!
@@ -89,7 +89,7 @@ pub struct NftlCounters {
 const NONE: u32 = u32::MAX;
 
 /// Blocks that only folding may take, besides those of a base.
-const FOLD_BLOCKS: u32 = 2;
+const FOLD_BLOCKS: u32 = 3;
 
 /// Bytes of a base for each block: its rank in its chain.
 const RANK_BYTES: u32 = 1;
@@ -122,6 +122,11 @@ impl Scheme for Nftl {
 
     fn blocks_needed(_: [u32; 4]) -> u32 {
         FOLD_BLOCKS + 2
+    }
+
+    fn blocks_per_write(_: [u32; 4]) -> u32 {
+        // What a fold gathers into before it gives any back, and one that fails.
+        2
     }
 
     fn extra_bytes_max(setup: [u32; 4]) -> usize {
@@ -251,7 +256,8 @@ impl Nftl {
     /// The blocks of a virtual unit, the oldest first.
     pub fn chain(&self, unit: Lbn) -> impl Iterator<Item = Pbn> + '_ {
         let link = |at: u32| Some(at).filter(|&at| at != NONE);
-        core::iter::successors(link(self.first[unit.index()]), move |&at| link(self.next[at as usize])).map(Pbn)
+        core::iter::successors(link(self.first[unit.index()]), move |&at| link(self.next[at as usize]))
+            .map(Pbn)
     }
 
     /// Once no more blocks than this are free, chains are folded.

@@ -20,7 +20,7 @@
 //!
 //! # Mounting
 //!
-//! When the newest record is a clean base, the chip is as it says. Otherwise `scan` reads: of a block that the base
+//! When the newest record is a clean base and nothing unreadable follows, the chip is as it says. Otherwise `scan` reads: of a block that the base
 //! knows, one page, to see that it was not erased since, and all pages that were not spent; of any other block every
 //! page. A page that the base knows is alive if it was valid; a page programmed since, by its version. `elect` then
 //! chooses one copy of each number, such that a merge or a collection that was cut short is undone or completed. No
@@ -45,7 +45,7 @@ pub(crate) mod tests;
 
 pub(crate) use gather::Source;
 pub use plan::FlashSettings;
-use plan::Plan;
+pub(crate) use plan::Plan;
 pub use scheme::{Scheme, SchemeFtl};
 
 use super::StoreError;
@@ -545,13 +545,18 @@ impl<N: Nand> Flash<N> {
         Ok(true)
     }
 
-    /// Once in so many erases: the full block erased least, if it lags behind the most worn by more than `gap`.
+    /// Once in so many erases: the block erased least, if it lags behind the most worn by more than `gap`; a full one, or a
+    /// data block, which may never become full.
     fn cold_block(&mut self, gap: u32) -> Option<Pbn> {
         if self.erases_since_levelling < 8 + self.geometry.blocks / 32 {
             return None;
         }
         self.erases_since_levelling = 0;
-        let (coldest, erases) = self.blocks.least_worn_full()?;
+        let is_data = |pbn: &Pbn| self.tag(*pbn).role == Some(PageKind::Data);
+        let open = self.blocks.in_state(BlockState::Open).filter(is_data);
+        let open = open.map(|pbn| (pbn, self.blocks.erase_count(pbn))).min_by_key(|&(_, erases)| erases);
+        let full = self.blocks.least_worn_full();
+        let (coldest, erases) = full.into_iter().chain(open).min_by_key(|&(_, erases)| erases)?;
         (self.blocks.most_erases() - erases > gap).then_some(coldest)
     }
 

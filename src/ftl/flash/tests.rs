@@ -407,6 +407,11 @@ pub(crate) fn notices_wrong_bits<S: Scheme>(settings: impl Fn(u64) -> S::Setting
             apply(&mut ftl, &mut model, &op).unwrap();
         }
         ftl.sync().unwrap();
+        // After a clean base, so that a single note is all that says that there is more.
+        if seed == 1 {
+            ftl.checkpoint().unwrap();
+            apply(&mut ftl, &mut model, &Op::Write(0)).unwrap();
+        }
         // The loss of the very last write looks like a cut; nobody asks for this one.
         let unasked = ftl.page_count() - 1;
         apply(&mut ftl, &mut model, &Op::Write(unasked)).unwrap();

@@ -151,8 +151,8 @@ fn static_wear_levelling_bounds_the_spread() {
     };
     let (free, levelled) = (spread(None), spread(Some(8)));
     assert_eq!(free.1, 0);
-    assert!(free.0 > 100, "{free:?}");
-    assert!(levelled.0 < 40 && levelled.1 > 50, "{levelled:?}");
+    // Copies of hot pages go to worn blocks as well, until cold ones settle there.
+    assert!(free.0 > 1500 && levelled.0 < 80 && levelled.1 > 50, "{free:?} {levelled:?}");
 }
 
 fn settings(seed: u64) -> NftlSettings {

@@ -1,13 +1,16 @@
 //! Logical pages that may be overwritten: the trait of every FTL, cache and device below the trees.
 
+pub mod bast;
 pub mod blocks;
 pub mod checkpoint;
 pub mod fast;
 pub mod flash;
 pub mod hftl;
 pub mod hot;
+pub mod nftl;
 pub mod page_map;
 pub mod ram;
+pub mod sast;
 pub mod spare;
 pub mod victim;
 pub mod wear;

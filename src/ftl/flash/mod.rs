@@ -20,7 +20,7 @@
 //!
 //! # Mounting
 //!
-//! When the newest record is a clean base, the chip is as it says. Otherwise `scan` reads: of a block that the base
+//! When the newest record is a clean base and nothing unreadable follows, the chip is as it says. Otherwise `scan` reads: of a block that the base
 //! knows, one page, to see that it was not erased since, and all pages that were not spent; of any other block every
 //! page. A page that the base knows is alive if it was valid; a page programmed since, by its version. `elect` then
 //! chooses one copy of each number, such that a merge or a collection that was cut short is undone or completed. No
@@ -45,7 +45,7 @@ pub(crate) mod tests;
 
 pub(crate) use gather::Source;
 pub use plan::FlashSettings;
-use plan::Plan;
+pub(crate) use plan::Plan;
 pub use scheme::{Scheme, SchemeFtl};
 
 use super::StoreError;
@@ -554,6 +554,10 @@ impl<N: Nand> Flash<N> {
                 continue;
             }
             self.tags[pbn.index()] = Tag { role: Some(role), owner };
+            if role == PageKind::Data {
+                // It may never become full; wear levelling is to see it nevertheless.
+                self.blocks.close(pbn);
+            }
             return Ok(pbn);
         }
     }

@@ -2,11 +2,14 @@
 
 use crate::names::{OptionInfo, option};
 use crate::registry::Open;
+use nandex::ftl::bast::{BastSettings, LogVictim};
 use nandex::ftl::fast::FastSettings;
 use nandex::ftl::flash::{FlashSettings, Scheme, SchemeFtl};
 use nandex::ftl::hftl::HftlSettings;
 use nandex::ftl::hot::HotSettings;
+use nandex::ftl::nftl::NftlSettings;
 use nandex::ftl::page_map::{FtlSettings, Separation};
+use nandex::ftl::sast::SastSettings;
 use nandex::ftl::victim::VictimPolicy;
 use nandex::ftl::wear::WearLevelling;
 use nandex::ordered::{Options, Settings};
@@ -43,6 +46,16 @@ pub(crate) const EAGER_SWITCH: OptionInfo =
 pub(crate) const HOT_BLOCKS: OptionInfo =
     option("hot_blocks", "5 % of the chip", "blocks of the area for hot pages, at least 2");
 
+pub(crate) const LOG_VICTIM: OptionInfo =
+    option("log_victim", "lru", "which log block is merged when all are in use: lru, fifo, random");
+pub(crate) const GROUP_BLOCKS: OptionInfo = option("group_blocks", "4", "N: logical blocks of a group");
+pub(crate) const LOGS_PER_GROUP: OptionInfo =
+    option("logs_per_group", "2", "K: log blocks that a group may have");
+pub(crate) const CLEANING: OptionInfo =
+    option("cleaning", "group", "what is cleaned at a time: group (all its log blocks), oldest");
+pub(crate) const CHAIN_BLOCKS: OptionInfo =
+    option("chain_blocks", "unlimited", "most blocks of a chain, at least 2");
+
 /// Options of page mapping.
 pub(crate) const PAGE_MAP: [OptionInfo; 9] = [
     OVER_PROVISIONING,
@@ -55,6 +68,17 @@ pub(crate) const PAGE_MAP: [OptionInfo; 9] = [
     SEPARATION,
     HOT_COUNTERS,
 ];
+
+/// Options of NFTL.
+pub(crate) const NFTL: [OptionInfo; 5] = [OVER_PROVISIONING, BAD_BLOCKS, WEAR_GAP, LEVELLING, CHAIN_BLOCKS];
+
+/// Options of BAST.
+pub(crate) const BAST: [OptionInfo; 6] =
+    [OVER_PROVISIONING, BAD_BLOCKS, WEAR_GAP, LEVELLING, LOG_BLOCKS, LOG_VICTIM];
+
+/// Options of SAST.
+pub(crate) const SAST: [OptionInfo; 8] =
+    [OVER_PROVISIONING, BAD_BLOCKS, WEAR_GAP, LEVELLING, LOG_BLOCKS, GROUP_BLOCKS, LOGS_PER_GROUP, CLEANING];
 
 /// Options of FAST.
 pub(crate) const FAST: [OptionInfo; 6] =
@@ -121,6 +145,37 @@ fn wear_levelling(options: &Options) -> Result<WearLevelling, StoreError> {
 
 fn bad_option(option: &str, why: &str) -> StoreError {
     StoreError::Unsupported(format!("option {option}: {why}"))
+}
+
+/// What NFTL is asked for.
+pub(crate) fn nftl(settings: &Settings) -> Result<NftlSettings, StoreError> {
+    let options = &settings.options;
+    Ok(NftlSettings { common: common(options)?, chain_blocks_max: count(options, "chain_blocks", 1 << 22)? })
+}
+
+/// What BAST is asked for.
+pub(crate) fn bast(settings: &Settings) -> Result<BastSettings, StoreError> {
+    let options = &settings.options;
+    let victim = match choice(options, "log_victim", &["lru", "fifo", "random"])? {
+        "fifo" => LogVictim::Oldest,
+        "random" => LogVictim::Random,
+        _ => LogVictim::LeastRecent,
+    };
+    let log_blocks = count(options, "log_blocks", 1 << 22)?;
+    Ok(BastSettings { common: common(options)?, log_blocks, victim, ..BastSettings::default() })
+}
+
+/// What SAST is asked for.
+pub(crate) fn sast(settings: &Settings) -> Result<SastSettings, StoreError> {
+    let options = &settings.options;
+    let default = SastSettings::default();
+    Ok(SastSettings {
+        common: common(options)?,
+        group_blocks: count(options, "group_blocks", 1 << 22)?.unwrap_or(default.group_blocks),
+        logs_per_group: count(options, "logs_per_group", 1 << 22)?.unwrap_or(default.logs_per_group),
+        log_blocks: count(options, "log_blocks", 1 << 22)?,
+        whole_group: choice(options, "cleaning", &["group", "oldest"])? == "group",
+    })
 }
 
 /// What FAST is asked for.

@@ -9,9 +9,12 @@ use crate::forest::TreeShare;
 use crate::ftls;
 use crate::names::{self, OptionInfo, option};
 use crate::stack;
+use nandex::ftl::bast::Bast;
 use nandex::ftl::fast::Fast;
 use nandex::ftl::hftl::Hftl;
+use nandex::ftl::nftl::Nftl;
 use nandex::ftl::page_map::PageMapFtl;
+use nandex::ftl::sast::Sast;
 use nandex::ordered::mu::MuTree;
 use nandex::ordered::wandering::WanderingTree;
 use nandex::ordered::{Durability, Options, Settings};
@@ -207,6 +210,18 @@ const WANDERING_OPTIONS: [OptionInfo; 6] = [
     ),
 ];
 
+/// The entry of a scheme on the shared ground: its type, its settings, its options.
+macro_rules! on_shared_ground {
+    ($scheme:ty, $settings:path, $options:expr, { $($field:ident: $value:expr),* $(,)? }) => {
+        StoreEntry {
+            $($field: $value,)*
+            format: |nand, settings| ftls::scheme::<$scheme>(nand, $settings(settings), Open::Format),
+            mount: |nand, settings| ftls::scheme::<$scheme>(nand, $settings(settings), Open::Mount),
+            options: &$options,
+        }
+    };
+}
+
 /// Every store.
 pub const STORES: &[StoreEntry] = &[
     StoreEntry {
@@ -219,26 +234,41 @@ pub const STORES: &[StoreEntry] = &[
         mount: |nand, settings| Ok(Box::new(PageMapFtl::mount(nand, ftls::page_map(settings)?)?)),
         options: &ftls::PAGE_MAP,
     },
-    StoreEntry {
+    on_shared_ground!(Nftl, ftls::nftl, ftls::NFTL, {
+        name: "nftl",
+        summary: "NFTL (Linux, after Ban 1995): block mapping, chains of replacement blocks, folds",
+        confidence: Confidence::High,
+        basis: "the driver was read; validity by versions instead of marks, mounting is ours",
+        is_atomic: false,
+    }),
+    on_shared_ground!(Bast, ftls::bast, ftls::BAST, {
+        name: "bast",
+        summary: "BAST (Kim et al. 2002): data blocks in place, a log block for each logical block that needs one",
+        confidence: Confidence::High,
+        basis: "code and notes agree on the data path; medium for the victim; mounting is ours",
+        is_atomic: false,
+    }),
+    on_shared_ground!(Sast, ftls::sast, ftls::SAST, {
+        name: "sast",
+        summary: "SAST, N:K (Park et al. 2008): groups of N logical blocks share up to K log blocks",
+        confidence: Confidence::High,
+        basis: "as in a published simulator that was read; the paper was not at hand",
+        is_atomic: false,
+    }),
+    on_shared_ground!(Fast, ftls::fast, ftls::FAST, {
         name: "fast",
-        summary: "FAST (Lee et al. 2007): data blocks in place, one sequential log block, random log blocks shared by all",
+        summary: "FAST (Lee et al. 2007): data blocks in place, one sequential log block, random ones shared by all",
         confidence: Confidence::High,
         basis: "rules as in a published simulator, checked by its test vector; recovery and trim are ours",
         is_atomic: false,
-        format: |nand, settings| ftls::scheme::<Fast>(nand, ftls::fast(settings), Open::Format),
-        mount: |nand, settings| ftls::scheme::<Fast>(nand, ftls::fast(settings), Open::Mount),
-        options: &ftls::FAST,
-    },
-    StoreEntry {
+    }),
+    on_shared_ground!(Hftl, ftls::hftl, ftls::HFTL, {
         name: "hftl",
         summary: "HFTL-like (after Lee, Yun and Lee 2009): FAST for cold pages, a page-mapped area for hot ones",
         confidence: Confidence::Low,
         basis: "title and abstract only: our reading",
         is_atomic: false,
-        format: |nand, settings| ftls::scheme::<Hftl>(nand, ftls::hftl(settings), Open::Format),
-        mount: |nand, settings| ftls::scheme::<Hftl>(nand, ftls::hftl(settings), Open::Mount),
-        options: &ftls::HFTL,
-    },
+    }),
 ];
 
 /// The index of this name.

@@ -231,3 +231,41 @@ fn choice(options: &Options, name: &str, words: &[&'static str]) -> Result<&'sta
 fn refused(error: IndexError) -> StoreError {
     StoreError::Unsupported(error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandex::ordered::RecordFormat;
+
+    #[test]
+    fn options_choose_victims_separation_and_levelling() {
+        let settings = |pairs: &[(&str, &str)]| {
+            let settings = Settings::new(RecordFormat::new(4, 4));
+            page_map(&pairs.iter().fold(settings, |settings, (name, value)| settings.with(name, value)))
+        };
+        assert_eq!(settings(&[]).unwrap(), FtlSettings::default());
+        let all = [
+            ("victim", "windowed:8"),
+            ("separation", "hot-filter"),
+            ("hot_counters", "1000"),
+            ("wear_gap", "20"),
+            ("levelling", "dual-pool"),
+        ];
+        let filter = HotSettings { counters: 1000, decay_writes: 1250, ..HotSettings::DEFAULT };
+        let expected = FtlSettings {
+            victim: VictimPolicy::Windowed { blocks: 8 },
+            separation: Separation::HotFilter(filter),
+            wear_levelling: WearLevelling::DualPool { threshold_erases: 20 },
+            ..FtlSettings::default()
+        };
+        assert_eq!(settings(&all).unwrap(), expected);
+        for alone in [
+            ("victim", "oldest"),
+            ("hot_counters", "1000"),
+            ("levelling", "dual-pool"),
+            ("separation", "all"),
+        ] {
+            assert!(settings(&[alone]).is_err(), "{alone:?}");
+        }
+    }
+}

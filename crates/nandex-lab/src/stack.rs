@@ -143,39 +143,6 @@ mod tests {
     }
 
     #[test]
-    fn options_choose_victims_separation_and_levelling() {
-        let settings = |pairs: &[(&str, &str)]| {
-            let mut options = Options::default();
-            pairs.iter().for_each(|(name, value)| options.set(name, value));
-            page_map_settings(&options)
-        };
-        assert_eq!(settings(&[]).unwrap(), FtlSettings::default());
-        let all = [
-            ("victim", "windowed:8"),
-            ("separation", "hot-filter"),
-            ("hot_counters", "1000"),
-            ("wear_gap", "20"),
-            ("levelling", "dual-pool"),
-        ];
-        let filter = HotSettings { counters: 1000, decay_writes: 1250, ..HotSettings::DEFAULT };
-        let expected = FtlSettings {
-            victim: VictimPolicy::Windowed { blocks: 8 },
-            separation: Separation::HotFilter(filter),
-            wear_levelling: WearLevelling::DualPool { threshold_erases: 20 },
-            ..FtlSettings::default()
-        };
-        assert_eq!(settings(&all).unwrap(), expected);
-        for alone in [
-            ("victim", "oldest"),
-            ("hot_counters", "1000"),
-            ("levelling", "dual-pool"),
-            ("separation", "all"),
-        ] {
-            assert!(settings(&[alone]).is_err(), "{alone:?}");
-        }
-    }
-
-    #[test]
     fn options_of_another_ftl_are_refused() {
         let mut options = Options::default();
         options.set("log_blocks", "4");

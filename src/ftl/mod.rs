@@ -10,6 +10,7 @@ pub mod page_map;
 pub mod ram;
 pub mod sast;
 pub mod spare;
+pub mod superblock;
 pub mod victim;
 
 use crate::nand::{Cause, NandError};

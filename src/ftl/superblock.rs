@@ -133,6 +133,8 @@ pub struct Superblock {
 enum Copies {
     /// Hot ones to U, cold ones to C.
     Apart,
+    /// All to C, which is taken from the worn blocks.
+    Cold,
     /// To whichever has room.
     Together,
 }
@@ -245,12 +247,10 @@ impl Scheme for Superblock {
 
     fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreError> {
         let number = flash.tag(pbn).owner as usize;
-        let is_ample = flash.blocks().free_count() > self.floor + 1;
-        if !is_ample || !self.supers.get(number).is_some_and(|s| s.blocks.contains(&pbn) && !s.is_open(pbn)) {
+        if !self.supers.get(number).is_some_and(|s| s.blocks.contains(&pbn) && !s.is_open(pbn)) {
             return Ok(false);
         }
-        // Cold pages are to come to rest in a worn block.
-        self.move_pages(flash, (number, pbn), Copies::Apart, Cause::WearLevelling)?;
+        self.move_pages(flash, (number, pbn), Copies::Cold, Cause::WearLevelling)?;
         self.release(flash, number, pbn, Cause::WearLevelling)?;
         Ok(true)
     }
@@ -504,7 +504,7 @@ impl Superblock {
                 Some(pbn) => Ok(pbn),
                 None => self.take_update(flash, number),
             },
-            Copies::Apart => group.cold.map_or_else(|| self.take_cold(flash, number), Ok),
+            Copies::Apart | Copies::Cold => group.cold.map_or_else(|| self.take_cold(flash, number), Ok),
             Copies::Together => match group.cold.or(update.map(into_update)) {
                 Some(pbn) => Ok(pbn),
                 None => self.take_cold(flash, number),

@@ -5,6 +5,8 @@ pub mod blocks;
 pub mod checkpoint;
 pub mod fast;
 pub mod flash;
+pub mod hftl;
+pub mod hot;
 pub mod nftl;
 pub mod page_map;
 pub mod ram;
@@ -12,9 +14,10 @@ pub mod sast;
 pub mod spare;
 pub mod superblock;
 pub mod victim;
+pub mod wear;
 
 use crate::nand::{Cause, NandError};
-use crate::units::Lpn;
+use crate::units::{Lpn, Ppn};
 use alloc::string::String;
 use core::fmt;
 
@@ -75,6 +78,13 @@ pub trait PageStore {
     fn stats(&self) -> StoreStats {
         StoreStats::default()
     }
+
+    /// Whether a page of the chip below holds something that is still needed; `None` where the store has no chip or does
+    /// not know. Costs no I/O.
+    fn live_page(&self, ppn: Ppn) -> Option<bool> {
+        let _ = ppn;
+        None
+    }
 }
 
 /// What a store tells about itself without touching the medium.
@@ -98,6 +108,8 @@ pub struct StoreStats {
     pub full_merges: u64,
     /// Bytes of RAM that the mapping tables take, those of the blocks included.
     pub mapping_bytes: u64,
+    /// Programs of a page below one programmed before in its block, which not every chip allows.
+    pub out_of_order_programs: u64,
 }
 
 /// What a store refuses or fails to do.
@@ -195,6 +207,9 @@ macro_rules! forward {
             }
             fn stats(&self) -> StoreStats {
                 (**self).stats()
+            }
+            fn live_page(&self, ppn: Ppn) -> Option<bool> {
+                (**self).live_page(ppn)
             }
         }
     )*};

@@ -1,6 +1,7 @@
 //! What every scheme must pass: it is an array of pages, whatever happens to the chip.
 
 use super::{FlashCounters, FlashSettings, Scheme, SchemeFtl};
+use crate::ftl::wear::WearLevelling;
 use crate::ftl::{PageStore, StoreError};
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{Cause, Geometry, Nand, NandError, Part, Timing};
@@ -181,7 +182,12 @@ fn is_full(error: &StoreError) -> bool {
 
 /// Settings of every kind.
 pub(crate) fn common(seed: u64) -> FlashSettings {
-    FlashSettings { wear_gap_erases: (seed % 4 == 2).then_some(4), ..FlashSettings::default() }
+    let wear_levelling = match seed % 4 {
+        2 => WearLevelling::Threshold { gap_erases: 4 },
+        3 => WearLevelling::DualPool { threshold_erases: 4 },
+        _ => WearLevelling::None,
+    };
+    FlashSettings { wear_levelling, ..FlashSettings::default() }
 }
 
 /// Through random operations and clean remounts. What the scheme did, so that a test can see that it did everything.

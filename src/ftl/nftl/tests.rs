@@ -3,6 +3,7 @@
 use super::*;
 use crate::ftl::PageStore;
 use crate::ftl::flash::tests as suite;
+use crate::ftl::wear::WearLevelling;
 use crate::nand::sim::SimChip;
 use crate::nand::{Part, Timing};
 use crate::rng::Rng;
@@ -130,10 +131,10 @@ fn a_clean_mount_keeps_the_order_of_a_chain() {
 
 #[test]
 fn static_wear_levelling_bounds_the_spread() {
-    let spread = |wear_gap_erases| {
+    let spread = |wear_levelling| {
         let geometry = Geometry::new(512, 16, 8, 64);
         let chip = SimChip::new(&Part::new("test", geometry, TIMING)).unwrap();
-        let common = FlashSettings { wear_gap_erases, ..FlashSettings::default() };
+        let common = FlashSettings { wear_levelling, ..FlashSettings::default() };
         let mut ftl = NftlFtl::format(chip, NftlSettings { common, chain_blocks_max: Some(3) }).unwrap();
         for lpn in 0..ftl.page_count() {
             ftl.write(Lpn(lpn), Cause::Host, &[1; 512]).unwrap();
@@ -149,8 +150,12 @@ fn static_wear_levelling_bounds_the_spread() {
         let wear: Vec<u32> = (0..64).map(Pbn).filter(in_use).map(|pbn| table.erase_count(pbn)).collect();
         (wear.iter().max().unwrap() - wear.iter().min().unwrap(), ftl.counters().levelled_blocks)
     };
-    let (free, levelled) = (spread(None), spread(Some(8)));
+    let free = spread(WearLevelling::None);
+    let levelled = spread(WearLevelling::Threshold { gap_erases: 8 });
+    let pooled = spread(WearLevelling::DualPool { threshold_erases: 8 });
     assert_eq!(free.1, 0);
+
+    assert!(pooled.0 < free.0 / 5 && pooled.1 > 50, "{free:?} {pooled:?}");
     // Copies of hot pages go to worn blocks as well, until cold ones settle there.
     assert!(free.0 > 1500 && levelled.0 < 80 && levelled.1 > 50, "{free:?} {levelled:?}");
 }

@@ -12,6 +12,7 @@ pub mod page_map;
 pub mod ram;
 pub mod sast;
 pub mod spare;
+pub mod superblock;
 pub mod victim;
 pub mod wear;
 

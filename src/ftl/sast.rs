@@ -447,8 +447,7 @@ impl Sast {
         number: u32,
         index: usize,
     ) -> Result<(), StoreError> {
-        loop {
-            let Some(log) = self.groups.get(&number).and_then(|group| group.logs.get(index)) else { break };
+        while let Some(log) = self.groups.get(&number).and_then(|group| group.logs.get(index)) {
             let Some(ppn) = flash.blocks().next_valid(log.pbn, 0) else { break };
             let lpn = log.lpns[flash.geometry().page_in_block(ppn) as usize];
             self.merge_in_full(flash, flash.split(lpn).0)?;

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 
 /// Where logical pages go.
 ///
-/// [`SchemeFtl`] has checked page numbers and lengths, and has called [`Flash::begin`], before it calls any of the
+/// [`SchemeFtl`] has checked page numbers and lengths, and has called `Flash::begin`, before it calls any of the
 /// operations that may program.
 pub trait Scheme: Sized {
     /// What can be chosen.

@@ -152,7 +152,7 @@ fn settings(seed: u64) -> SastSettings {
         group_blocks: [1, 2, 4, u32::MAX][seed as usize % 4],
         logs_per_group: [2, 1, 3, u32::MAX, 2][seed as usize % 5],
         log_blocks: Some(1 + seed as u32 % 5),
-        whole_group: seed % 3 != 0,
+        whole_group: !seed.is_multiple_of(3),
     }
 }
 

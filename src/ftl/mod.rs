@@ -2,11 +2,13 @@
 
 pub mod blocks;
 pub mod checkpoint;
+pub mod dftl;
 pub mod fast;
 pub mod flash;
 pub mod page_map;
 pub mod ram;
 pub mod spare;
+mod table;
 pub mod victim;
 
 use crate::nand::{Cause, NandError};

@@ -45,7 +45,7 @@ pub(crate) mod tests;
 
 pub(crate) use gather::Source;
 pub use plan::FlashSettings;
-use plan::Plan;
+pub(crate) use plan::Plan;
 pub use scheme::{Scheme, SchemeFtl};
 
 use super::StoreError;

@@ -74,6 +74,12 @@ pub trait Scheme: Sized {
         Vec::new()
     }
 
+    /// Called before a base is written that a mount may rely on alone: what [`Scheme::encode`] cannot hold goes to the
+    /// chip.
+    fn settle<N: Nand>(&mut self, _flash: &mut Flash<N>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// The most pages that a group may have.
     fn atomic_pages_max(&self) -> usize {
         1
@@ -270,6 +276,7 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
     }
 
     fn checkpoint(&mut self) -> Result<(), StoreError> {
+        self.scheme.settle(&mut self.flash)?;
         self.flash.write_base(true, &self.scheme.encode())
     }
 

@@ -71,11 +71,6 @@ impl Frontier {
         self.pbn.filter(is_mine)
     }
 
-    /// Pages left in it.
-    pub(super) fn room<N: Nand>(&self, flash: &Flash<N>) -> u32 {
-        self.block(flash).map_or(0, |pbn| flash.geometry().pages_per_block - flash.next_page(pbn))
-    }
-
     /// The page to program next.
     pub(super) fn slot<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<Ppn, StoreError> {
         let pbn = match self.block(flash) {
@@ -275,7 +270,8 @@ impl MapTable {
     /// The full block of the table with the fewest valid pages, if any has an invalid one.
     pub(super) fn victim<N: Nand>(&self, flash: &Flash<N>) -> Option<Pbn> {
         let blocks = flash.blocks();
-        let of_table = blocks.in_state(BlockState::Full).filter(|&p| flash.tag(p).role == Some(PageKind::Map));
+        let of_table =
+            blocks.in_state(BlockState::Full).filter(|&p| flash.tag(p).role == Some(PageKind::Map));
         let victim = of_table.min_by_key(|&pbn| blocks.valid_count(pbn))?;
         (blocks.valid_count(victim) < flash.geometry().pages_per_block).then_some(victim)
     }

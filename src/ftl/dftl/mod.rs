@@ -325,6 +325,11 @@ impl Dftl {
         self.cmt.len()
     }
 
+    /// Dirty entries that wait outside the cache.
+    pub fn untold_entries(&self) -> usize {
+        self.untold.len()
+    }
+
     fn adopt_dirty<N: Nand>(&mut self, flash: &Flash<N>, extra: &[u8]) -> Result<(), StoreError> {
         for entry in extra.chunks(8) {
             let fits = entry.len() == 8 && !self.cmt.is_full();

@@ -197,6 +197,12 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         &self.scheme
     }
 
+    /// Chip and scheme, to call what a write calls.
+    #[cfg(test)]
+    pub(crate) fn parts_mut(&mut self) -> (&mut Flash<N>, &mut S) {
+        (&mut self.flash, &mut self.scheme)
+    }
+
     /// What the scheme did since the store was formatted or mounted.
     pub fn counters(&self) -> FlashCounters {
         self.flash.counters

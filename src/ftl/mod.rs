@@ -3,6 +3,7 @@
 pub mod bast;
 pub mod blocks;
 pub mod checkpoint;
+pub mod dftl;
 pub mod fast;
 pub mod flash;
 pub mod hftl;
@@ -13,6 +14,7 @@ pub mod ram;
 pub mod sast;
 pub mod spare;
 pub mod superblock;
+mod table;
 pub mod victim;
 pub mod wear;
 

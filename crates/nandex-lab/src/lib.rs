@@ -5,6 +5,7 @@
 //! [`results`] go to files by [`record`] and into claims by [`stats`].
 
 pub mod analysis;
+pub mod block_trace;
 pub mod chip;
 pub mod compare;
 pub mod crash;

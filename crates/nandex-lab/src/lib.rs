@@ -20,6 +20,7 @@ pub mod names;
 pub mod parallel;
 pub mod record;
 pub mod registry;
+pub mod replay;
 pub mod report;
 pub mod repro;
 pub mod results;

@@ -119,8 +119,12 @@ impl Scheme for Fast {
     }
 
     fn blocks_needed(setup: [u32; 4]) -> u32 {
-        // A merge takes one more, and so does the base of a block that fails in it.
-        setup[0].saturating_add(2)
+        setup[0].saturating_add(Fast::blocks_per_write(setup))
+    }
+
+    fn blocks_per_write(_: [u32; 4]) -> u32 {
+        // A new data block; what its merge gathers into, for the block frees two; and one that fails.
+        3
     }
 
     fn open<N: Nand>(

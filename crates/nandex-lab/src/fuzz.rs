@@ -3,7 +3,7 @@
 //! The bytes of [`ordered_ops`] choose an index, a chip, record sizes, a durability class, a cache, and then operations,
 //! remounts and power cuts. Everything is compared with a `BTreeMap`; whatever differs panics.
 
-use crate::registry::{INDEXES, STORES};
+use crate::registry::{Hosting, INDEXES, STORES, Stack};
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::nand::{Nand, Part, catalogue};
 use nandex::ordered::{Direction, Durability, RecordFormat, Settings};
@@ -85,6 +85,10 @@ pub fn ordered_ops(bytes: &[u8]) {
     settings.ram_bytes = script.choose(&[None, None, Some(60_000), Some(150_000)]);
     if entry.options.iter().any(|o| o.name == "journal") && script.byte() % 2 == 1 {
         settings = settings.with("journal", 5);
+    }
+    if entry.hosting == Hosting::Store {
+        let ftl = Some(&STORES[usize::from(script.byte()) % STORES.len()]);
+        settings = Stack { index: entry, ftl }.settings(settings);
     }
     let chip = SimChip::new(&part).unwrap_or_else(|error| panic!("{error}"));
     let chip = Rc::new(RefCell::new(chip));

@@ -12,6 +12,7 @@ pub mod crash;
 pub mod error;
 pub mod experiment;
 pub mod forest;
+pub(crate) mod ftls;
 pub mod fuzz;
 pub mod inspect;
 pub mod keys;

@@ -6,12 +6,14 @@
 
 use crate::error::LabError;
 use crate::forest::TreeShare;
+use crate::ftls;
 use crate::names::{self, OptionInfo, option};
 use crate::stack;
+use nandex::ftl::fast::Fast;
 use nandex::ftl::page_map::PageMapFtl;
 use nandex::ordered::mu::MuTree;
 use nandex::ordered::wandering::WanderingTree;
-use nandex::ordered::{Options, Settings};
+use nandex::ordered::{Durability, Options, Settings};
 use nandex::{IndexError, Nand, OrderedIndex, PageStore, StoreError};
 
 /// What an index stands on.
@@ -74,6 +76,28 @@ pub struct IndexEntry {
     pub options: &'static [OptionInfo],
 }
 
+/// How well the sources pin a system down, and with them our version of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Confidence {
+    /// Described completely, or read in several realisations.
+    High,
+    /// The path of the data is known, something else is ours.
+    Medium,
+    /// Built from abstracts and short descriptions: our reading.
+    Low,
+}
+
+impl Confidence {
+    /// The word used in lists.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Confidence::High => "high",
+            Confidence::Medium => "medium",
+            Confidence::Low => "low",
+        }
+    }
+}
+
 /// An FTL the lab can run.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreEntry {
@@ -81,6 +105,12 @@ pub struct StoreEntry {
     pub name: &'static str,
     /// What it is, in one line.
     pub summary: &'static str,
+    /// How well its sources pin it down.
+    pub confidence: Confidence,
+    /// Why.
+    pub basis: &'static str,
+    /// Whether it writes several pages at once, all or none.
+    pub is_atomic: bool,
     /// Makes an empty store on a chip whose contents do not matter.
     pub format: OpenStore,
     /// Finds the store on a chip that holds one.
@@ -120,6 +150,40 @@ pub const INDEXES: &[IndexEntry] = &[
     },
 ];
 
+/// An index with what it stands on, where that can be chosen.
+#[derive(Clone, Copy, Debug)]
+pub struct Stack {
+    /// The index.
+    pub index: &'static IndexEntry,
+    /// The FTL below, for an index on logical pages.
+    pub ftl: Option<&'static StoreEntry>,
+}
+
+/// Every index on everything it can stand on.
+pub fn stacks() -> impl Iterator<Item = Stack> {
+    INDEXES.iter().flat_map(|index| {
+        let ftls: Vec<Option<&'static StoreEntry>> = match index.hosting {
+            Hosting::Raw => vec![None],
+            Hosting::Store => STORES.iter().map(Some).collect(),
+        };
+        ftls.into_iter().map(move |ftl| Stack { index, ftl })
+    })
+}
+
+impl Stack {
+    /// Index and FTL, as in "bplus on fast".
+    pub fn name(&self) -> String {
+        self.ftl.map_or(self.index.name.to_string(), |ftl| format!("{} on {}", self.index.name, ftl.name))
+    }
+
+    /// These settings for this stack; in the class *none* where the FTL writes one page at a time.
+    pub fn settings(&self, settings: Settings) -> Settings {
+        let Some(ftl) = self.ftl else { return settings };
+        let durability = if ftl.is_atomic { settings.durability } else { Durability::None };
+        Settings { durability, ..settings }.with("ftl", ftl.name)
+    }
+}
+
 /// Options that every tree on raw NAND takes.
 const RAW_OPTIONS: [OptionInfo; 5] = [
     option("read_pages", "what the RAM leaves", "pages of the read part of the cache"),
@@ -143,17 +207,32 @@ const WANDERING_OPTIONS: [OptionInfo; 6] = [
 ];
 
 /// Every store.
-pub const STORES: &[StoreEntry] = &[StoreEntry {
-    name: "page-map",
-    summary: "page-mapping FTL: any logical page in any physical page, two frontiers, atomic groups",
-    format: |nand, settings| {
-        Ok(Box::new(PageMapFtl::format(nand, stack::page_map_settings(&settings.options)?)?))
+pub const STORES: &[StoreEntry] = &[
+    StoreEntry {
+        name: "page-map",
+        summary: "page mapping: any logical page in any physical page, atomic groups",
+        confidence: Confidence::High,
+        basis: "several published simulators agree; cleaning checked against a closed form",
+        is_atomic: true,
+        format: |nand, settings| {
+            Ok(Box::new(PageMapFtl::format(nand, stack::page_map_settings(&settings.options)?)?))
+        },
+        mount: |nand, settings| {
+            Ok(Box::new(PageMapFtl::mount(nand, stack::page_map_settings(&settings.options)?)?))
+        },
+        options: &stack::PAGE_MAP_OPTIONS,
     },
-    mount: |nand, settings| {
-        Ok(Box::new(PageMapFtl::mount(nand, stack::page_map_settings(&settings.options)?)?))
+    StoreEntry {
+        name: "fast",
+        summary: "FAST (Lee et al. 2007): data blocks in place, one sequential log block, random log blocks shared by all",
+        confidence: Confidence::High,
+        basis: "rules as in a published simulator, checked by its test vector; recovery and trim are ours",
+        is_atomic: false,
+        format: |nand, settings| ftls::scheme::<Fast>(nand, ftls::fast(settings), Open::Format),
+        mount: |nand, settings| ftls::scheme::<Fast>(nand, ftls::fast(settings), Open::Mount),
+        options: &ftls::FAST,
     },
-    options: &stack::PAGE_MAP_OPTIONS,
-}];
+];
 
 /// The index of this name.
 pub fn index(name: &str) -> Result<&'static IndexEntry, LabError> {

@@ -1,8 +1,9 @@
 //! What a tree on logical pages stands on: an FTL on the chip, and a page cache where RAM is left for one.
 
 use crate::forest::{TreeShare, share_store};
+use crate::ftls;
 use crate::names::{OptionInfo, option};
-use crate::registry::{NumberedTrees, Open, store};
+use crate::registry::{NumberedTrees, Open, STORES, StoreEntry, store};
 use nandex::cache::{CacheConfig, Lru, PageCache, WriteMode};
 use nandex::ftl::page_map::FtlSettings;
 use nandex::ftl::victim::VictimPolicy;
@@ -11,16 +12,17 @@ use nandex::ordered::{Durability, Options, Settings};
 use nandex::{IndexError, Nand, OrderedIndex, PageStore, StoreError};
 
 /// Options of the page-mapping FTL.
-pub(crate) const PAGE_MAP_OPTIONS: [OptionInfo; 5] = [
-    option("over_provisioning", "12.5", "physical pages beyond the logical ones, in % of the logical ones"),
+pub(crate) const PAGE_MAP_OPTIONS: [OptionInfo; 6] = [
+    ftls::OVER_PROVISIONING,
     option("victim", "greedy", "which block is collected: greedy, cost-benefit"),
     option("atomic_pages", "64", "most pages of an atomic group, up to 256"),
     option("checkpoint_blocks", "by its cost", "blocks opened between two checkpoints"),
-    option("wear_gap", "off", "erases by which a cold block may lag before it is moved"),
+    ftls::WEAR_GAP,
+    ftls::BAD_BLOCKS,
 ];
 
 /// Options of a B+-tree on a store, its own, its FTL's and its cache's.
-pub(crate) const BPLUS_OPTIONS: [OptionInfo; 11] = [
+pub(crate) const BPLUS_OPTIONS: [OptionInfo; 14] = [
     option("ftl", "page-map", "the FTL below (nandex list ftls)"),
     option("cache", "lru", "the replacement policy of the page cache (nandex list policies)"),
     option("cache_pages", "what the RAM leaves", "frames of the page cache"),
@@ -29,6 +31,9 @@ pub(crate) const BPLUS_OPTIONS: [OptionInfo; 11] = [
     PAGE_MAP_OPTIONS[2],
     PAGE_MAP_OPTIONS[3],
     PAGE_MAP_OPTIONS[4],
+    PAGE_MAP_OPTIONS[5],
+    ftls::LOG_BLOCKS,
+    ftls::EAGER_SWITCH,
     option("order", "what the page holds", "entries of a node at most, leaf and internal"),
     option("leaf_capacity", "order", "entries of a leaf at most, 2 or more"),
     option("internal_capacity", "order", "children of an internal node at most, 3 or more"),
@@ -43,10 +48,9 @@ pub(crate) fn page_map_settings(options: &Options) -> Result<FtlSettings, StoreE
     let default = FtlSettings::default();
     let victim = options.choice("victim", &["greedy", "cost-benefit"]);
     Ok(FtlSettings {
-        over_provisioning_ppm: match options.text("over_provisioning") {
-            Some(text) => percent_to_ppm(text)?,
-            None => default.over_provisioning_ppm,
-        },
+        over_provisioning_ppm: ftls::percent(options, "over_provisioning", 900.0)?
+            .unwrap_or(default.over_provisioning_ppm),
+        bad_blocks_ppm: ftls::percent(options, "bad_blocks", 50.0)?.unwrap_or(default.bad_blocks_ppm),
         victim: match victim.map_err(|e| StoreError::Unsupported(e.to_string()))? {
             "greedy" => VictimPolicy::Greedy,
             _ => VictimPolicy::CostBenefit,
@@ -54,18 +58,7 @@ pub(crate) fn page_map_settings(options: &Options) -> Result<FtlSettings, StoreE
         atomic_pages: number("atomic_pages")?.map_or(default.atomic_pages, |n| n.clamp(1, 256) as u32),
         checkpoint_blocks: number("checkpoint_blocks")?.map(|n| n.clamp(1, 1 << 24) as u32),
         wear_gap_erases: number("wear_gap")?.map(|n| n.clamp(1, 1 << 30) as u32),
-        ..default
     })
-}
-
-fn percent_to_ppm(text: &str) -> Result<u32, StoreError> {
-    let percent: f64 = text.parse().unwrap_or(-1.0);
-    if (0.0..=900.0).contains(&percent) {
-        Ok((percent * 10_000.0).round() as u32)
-    } else {
-        let what = format!("option over_provisioning: '{text}' is no percentage from 0 to 900");
-        Err(StoreError::Unsupported(what))
-    }
 }
 
 /// Formats or mounts a B+-tree over the FTL and cache that its settings name.
@@ -106,6 +99,7 @@ fn cached_store(
 ) -> Result<Box<dyn PageStore>, IndexError> {
     let name = settings.options.text("ftl").unwrap_or("page-map");
     let entry = store(name).map_err(|e| IndexError::Unsupported(e.to_string()))?;
+    require_known_by(entry, &settings.options)?;
     settings.options.choice("cache", &["lru"])?;
     let ftl = match open {
         Open::Format => (entry.format)(nand, settings)?,
@@ -119,6 +113,18 @@ fn cached_store(
         if settings.durability == Durability::EveryOperation { WriteMode::Through } else { WriteMode::Back };
     let cache = CacheConfig { frames, mode, dirty_frames_max: None };
     Ok(Box::new(PageCache::new(ftl, Lru::new(frames), cache)))
+}
+
+/// Refuses options that are another FTL's.
+fn require_known_by(ftl: &StoreEntry, options: &Options) -> Result<(), IndexError> {
+    let knows = |entry: &StoreEntry, name: &str| entry.options.iter().any(|o| o.name == name);
+    for (name, _) in options.iter() {
+        if let Some(other) = STORES.iter().find(|e| knows(e, name)).filter(|_| !knows(ftl, name)) {
+            let what = format!("option {name} is for FTLs such as {}, not for {}", other.name, ftl.name);
+            return Err(IndexError::Unsupported(what));
+        }
+    }
+    Ok(())
 }
 
 /// Frames of the page cache: as set, or what the tables of FTL and tree leave of the RAM.
@@ -142,4 +148,28 @@ fn too_little(ram: usize, needed: usize) -> IndexError {
     IndexError::Unsupported(format!(
         "{ram} bytes of RAM are too few: the FTL's map, the tree and the cache take {needed}"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_on_a_store_takes_the_options_of_every_store() {
+        for entry in STORES {
+            for option in entry.options {
+                let known = BPLUS_OPTIONS.iter().any(|o| o.name == option.name);
+                assert!(known, "{}: {}", entry.name, option.name);
+            }
+        }
+    }
+
+    #[test]
+    fn options_of_another_ftl_are_refused() {
+        let mut options = Options::default();
+        options.set("log_blocks", "4");
+        assert!(require_known_by(store("fast").unwrap(), &options).is_ok());
+        let error = require_known_by(store("page-map").unwrap(), &options).unwrap_err().to_string();
+        assert!(error.contains("not for page-map"), "{error}");
+    }
 }

@@ -7,7 +7,7 @@ use nandex::nand::sim::SimChip;
 use nandex::ordered::{Direction, RecordFormat, Settings};
 use nandex::rng::Rng;
 use nandex_lab::fuzz::{Contents, chip_image, contents, damaged, mount_everything, part};
-use nandex_lab::registry::{INDEXES, IndexEntry};
+use nandex_lab::registry::{Stack, stacks};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -15,10 +15,14 @@ fn settings() -> Settings {
     Settings::new(RecordFormat::new(8, 8))
 }
 
+fn first() -> Stack {
+    stacks().next().unwrap()
+}
+
 /// A chip with an index that was used for a while and closed, and what the index holds.
-fn used_chip(entry: &IndexEntry, seed: u64) -> (SimChip, Contents) {
+fn used_chip(stack: Stack, seed: u64) -> (SimChip, Contents) {
     let chip = Rc::new(RefCell::new(SimChip::new(&part(1024, 16, 32)).unwrap()));
-    let mut index = (entry.format)(Box::new(Rc::clone(&chip)), &settings()).unwrap();
+    let mut index = (stack.index.format)(Box::new(Rc::clone(&chip)), &stack.settings(settings())).unwrap();
     let (mut model, mut rng) = (Contents::new(), Rng::new(seed));
     for number in 0u64..1500 {
         let key = rng.below(700).to_be_bytes();
@@ -43,8 +47,8 @@ struct Found {
 }
 
 /// Reads everything from a damaged chip and compares it.
-fn read_all(entry: &IndexEntry, chip: &SimChip, model: &Contents, what: &str, found: &mut Found) {
-    let Ok(mut index) = (entry.mount)(Box::new(chip.clone()), &settings()) else {
+fn read_all(stack: Stack, chip: &SimChip, model: &Contents, what: &str, found: &mut Found) {
+    let Ok(mut index) = (stack.index.mount)(Box::new(chip.clone()), &stack.settings(settings())) else {
         found.refused += 1;
         return;
     };
@@ -54,14 +58,14 @@ fn read_all(entry: &IndexEntry, chip: &SimChip, model: &Contents, what: &str, fo
         let mut value = [0; 8];
         match index.get(&key, &mut value) {
             Ok(there) if there.then_some(&value[..]) == model.get(&key[..]).map(Vec::as_slice) => {}
-            Ok(_) => return found.wrong.push(format!("{}: get after {what}", entry.name)),
+            Ok(_) => return found.wrong.push(format!("{}: get after {what}", stack.name())),
             Err(_) => whole = false,
         }
     }
     for direction in [Direction::Ascending, Direction::Descending] {
         match contents(&mut *index, direction) {
             Ok(all) if all.iter().cloned().collect::<Contents>() == *model => {}
-            Ok(_) => return found.wrong.push(format!("{}: range after {what}", entry.name)),
+            Ok(_) => return found.wrong.push(format!("{}: range after {what}", stack.name())),
             Err(_) => whole = false,
         }
     }
@@ -70,8 +74,8 @@ fn read_all(entry: &IndexEntry, chip: &SimChip, model: &Contents, what: &str, fo
 
 #[test]
 fn flipped_bits_are_never_returned_as_data() {
-    for entry in INDEXES {
-        let (chip, model) = used_chip(entry, 1);
+    for stack in stacks() {
+        let (chip, model) = used_chip(stack, 1);
         let (mut rng, mut found) = (Rng::new(2), Found::default());
         let mut pages: Vec<(Pbn, u32)> = Vec::new();
         damaged(&chip, |pbn, page, _| pages.push((pbn, page)));
@@ -87,23 +91,23 @@ fn flipped_bits_are_never_returned_as_data() {
                 }
             });
             read_all(
-                entry,
+                stack,
                 &harmed,
                 &model,
                 &format!("{flips} flips in page {} of {}", target.1, target.0),
                 &mut found,
             );
         }
-        println!("{}: {found:?}", entry.name);
-        assert!(found.wrong.is_empty(), "{}: {:?}", entry.name, found.wrong);
+        println!("{}: {found:?}", stack.name());
+        assert!(found.wrong.is_empty(), "{}: {:?}", stack.name(), found.wrong);
         assert!(found.right > 50 && found.refused > 5, "{found:?}");
     }
 }
 
 #[test]
 fn a_page_overwritten_by_another_is_noticed() {
-    for entry in INDEXES {
-        let (chip, model) = used_chip(entry, 3);
+    for stack in stacks() {
+        let (chip, model) = used_chip(stack, 3);
         let (mut rng, mut found) = (Rng::new(4), Found::default());
         let mut pages: Vec<Vec<u8>> = Vec::new();
         damaged(&chip, |_, _, bytes| pages.push(bytes.to_vec()));
@@ -117,16 +121,16 @@ fn a_page_overwritten_by_another_is_noticed() {
                 number += 1;
             });
             // A whole sound page in a wrong place may pass for an old version; it must not panic, and is counted here.
-            read_all(entry, &harmed, &model, &format!("page {target} overwritten"), &mut found);
+            read_all(stack, &harmed, &model, &format!("page {target} overwritten"), &mut found);
         }
-        println!("{}: {found:?}", entry.name);
+        println!("{}: {found:?}", stack.name());
     }
 }
 
 #[test]
 fn damage_everywhere_panics_nowhere() {
-    for entry in INDEXES {
-        let (chip, _) = used_chip(entry, 5);
+    for stack in stacks() {
+        let (chip, _) = used_chip(stack, 5);
         for trial in 0..40 {
             let mut rng = Rng::new(trial);
             let share = 1 + rng.below(30);
@@ -144,7 +148,7 @@ fn damage_everywhere_panics_nowhere() {
 
 #[test]
 fn bytes_of_any_kind_are_no_reason_to_panic() {
-    let (chip, _) = used_chip(&INDEXES[0], 6);
+    let (chip, _) = used_chip(first(), 6);
     let image = chip.to_image();
     let mut rng = Rng::new(7);
     for trial in 0..2000 {

@@ -5,7 +5,7 @@
 use nandex::ordered::{Durability, RecordFormat, Settings};
 use nandex_lab::crash::{ChipFailures, CrashPlan, CrashReport, Cuts, Rehearsal, Target};
 use nandex_lab::parallel::cores;
-use nandex_lab::registry::{INDEXES, STORES};
+use nandex_lab::registry::{Hosting, INDEXES, STORES, stacks};
 use nandex_lab::runner::Control;
 
 fn settings() -> Settings {
@@ -21,8 +21,14 @@ fn targets() -> impl Iterator<Item = Target> {
     INDEXES.iter().map(Target::Index).chain(STORES.iter().map(Target::Store))
 }
 
-/// The settings to be tested besides the durability classes.
+/// The settings to be tested besides the durability classes: the journal, and every FTL but the default one.
 fn variants(target: Target) -> Vec<Settings> {
+    if let Target::Index(entry) = target
+        && entry.hosting == Hosting::Store
+    {
+        let stacks = stacks().filter(|stack| stack.index.name == entry.name);
+        return stacks.map(|stack| stack.settings(settings())).collect();
+    }
     let journal = matches!(target, Target::Index(entry) if entry.options.iter().any(|o| o.name == "journal"));
     if journal { vec![settings(), settings().with("journal", 8)] } else { vec![settings()] }
 }
@@ -37,7 +43,8 @@ fn run(plan: CrashPlan) -> CrashReport {
 fn assert_clean(report: &CrashReport) {
     let failure = report.first_failure.as_ref();
     assert!(report.is_clean(), "{} {}: {:?} {failure:?}", report.kind, report.name, report.stopped);
-    assert!(!report.cancelled && report.operations_refused == 0);
+    // A chip of which blocks keep failing may become full; what it refuses has not happened.
+    assert!(!report.cancelled && (report.operations_refused == 0 || report.physical_failures > 4));
     let tally = &report.tally;
     let ends = tally.recovered_exact + tally.recovered_in_flight + tally.recovered_prefix + tally.refused;
     assert_eq!(ends, tally.cuts_tried);
@@ -81,6 +88,8 @@ fn nothing_is_lost_at_sampled_cuts_of_a_long_run() {
 #[test]
 fn nothing_is_lost_when_programs_and_erases_fail_too() {
     for target in targets() {
+        let on_raw = matches!(target, Target::Index(entry) if entry.hosting == Hosting::Raw);
+        let settings = if on_raw { settings() } else { settings().with("bad_blocks", 12) };
         let failures =
             ChipFailures { program_failures_ppm: 3000, erase_failures_ppm: 3000, bad_blocks_ppm: 40_000 };
         let mut failed = 0;
@@ -91,7 +100,7 @@ fn nothing_is_lost_when_programs_and_erases_fail_too() {
                 slots: 800,
                 cuts: Cuts::Sample(1200),
                 failures,
-                ..CrashPlan::new(target, settings())
+                ..CrashPlan::new(target, settings.clone())
             };
             let report = run(plan);
             assert_clean(&report);

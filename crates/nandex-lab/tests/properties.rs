@@ -9,8 +9,7 @@ use nandex::ordered::{Durability, Options, RecordFormat, Settings};
 use nandex::rng::Rng;
 use nandex::{IndexError, OrderedIndex};
 use nandex_lab::fuzz::{self, contents, ordered_ops, part};
-use nandex_lab::registry::INDEXES;
-use nandex_lab::registry::IndexEntry;
+use nandex_lab::registry::{INDEXES, IndexEntry, Stack, stacks};
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -50,15 +49,17 @@ fn record() -> Settings {
 
 #[test]
 fn a_full_chip_loses_nothing_and_takes_records_again_once_some_are_gone() {
-    for entry in INDEXES {
-        for blocks in [16, 20, 24] {
-            fill_and_drain(entry, &part(2048, 8, blocks));
+    for stack in stacks() {
+        let blocks = if stack.ftl.is_none_or(|ftl| ftl.is_atomic) { [16, 20, 24] } else { [24, 32, 40] };
+        for blocks in blocks {
+            fill_and_drain(stack, &part(2048, 8, blocks));
         }
     }
 }
 
-fn fill_and_drain(entry: &IndexEntry, part: &Part) {
-    let (chip, index) = open(entry, part, &record());
+fn fill_and_drain(stack: Stack, part: &Part) {
+    let (entry, settings) = (stack.index, stack.settings(record()));
+    let (chip, index) = open(entry, part, &settings);
     let mut index = index.unwrap();
     let (mut model, mut rng) = (fuzz::Contents::new(), Rng::new(1));
     for round in 0u64..3 {
@@ -68,37 +69,37 @@ fn fill_and_drain(entry: &IndexEntry, part: &Part) {
             match index.insert(&key, &round.to_be_bytes()) {
                 Ok(_) => model.insert(key.to_vec(), round.to_be_bytes().to_vec()),
                 Err(IndexError::Full) => break,
-                Err(error) => panic!("{}: {error}", entry.name),
+                Err(error) => panic!("{}: {error}", stack.name()),
             };
             inserted += 1;
-            assert!(inserted < 100_000, "{}: never full", entry.name);
+            assert!(inserted < 100_000, "{}: never full", stack.name());
         }
         assert!(
             inserted > 100,
             "{} on {} blocks, round {round}: only {inserted} inserts",
-            entry.name,
+            stack.name(),
             part.geometry.blocks
         );
-        assert_holds(entry, &mut *index, &model);
+        assert_holds(&stack.name(), &mut *index, &model);
         let gone: Vec<Vec<u8>> = model.keys().take(model.len() / 2).cloned().collect();
         for key in gone {
             let removed =
-                index.remove(&key).unwrap_or_else(|error| panic!("{}: remove: {error}", entry.name));
+                index.remove(&key).unwrap_or_else(|error| panic!("{}: remove: {error}", stack.name()));
             assert!(removed && model.remove(&key).is_some());
         }
-        assert_holds(entry, &mut *index, &model);
+        assert_holds(&stack.name(), &mut *index, &model);
         if round == 1 {
             index.close().unwrap();
-            index = (entry.mount)(Box::new(Rc::clone(&chip)), &record()).unwrap();
+            index = (entry.mount)(Box::new(Rc::clone(&chip)), &settings).unwrap();
         }
     }
 }
 
-fn assert_holds(entry: &IndexEntry, index: &mut dyn OrderedIndex, model: &fuzz::Contents) {
+fn assert_holds(name: &str, index: &mut dyn OrderedIndex, model: &fuzz::Contents) {
     let report = index.check().unwrap();
-    assert!(report.is_sound(), "{}: {:?}", entry.name, report.violations);
+    assert!(report.is_sound(), "{name}: {:?}", report.violations);
     let expected: Vec<_> = model.clone().into_iter().collect();
-    assert!(contents(index, Direction::Ascending).unwrap() == expected, "{}: contents differ", entry.name);
+    assert!(contents(index, Direction::Ascending).unwrap() == expected, "{name}: contents differ");
 }
 
 #[test]
@@ -129,31 +130,37 @@ fn what_is_refused_is_refused_with_a_reason() {
 
 #[test]
 fn no_index_holds_more_ram_than_it_was_given() {
-    for entry in INDEXES {
+    for stack in stacks() {
+        let entry = stack.index;
         let mut accepted = 0;
         for ram in (4_000..200_000).step_by(7_777) {
             for durability in [Durability::EveryOperation, Durability::EverySync, Durability::None] {
-                let settings = Settings { ram_bytes: Some(ram), durability, ..record() };
+                let settings = stack.settings(Settings { ram_bytes: Some(ram), durability, ..record() });
                 let Ok(mut index) = open(entry, &part(2048, 64, 64), &settings).1 else { continue };
                 accepted += 1;
                 let mut rng = Rng::new(ram as u64);
                 for _ in 0..600 {
                     let key = rng.below(4000).to_be_bytes();
                     index.insert(&key, &key).unwrap();
-                    assert!(index.ram_bytes() <= ram, "{}: {} of {ram} bytes", entry.name, index.ram_bytes());
+                    assert!(
+                        index.ram_bytes() <= ram,
+                        "{}: {} of {ram} bytes",
+                        stack.name(),
+                        index.ram_bytes()
+                    );
                 }
-                assert!(index.durability() >= durability, "{}", entry.name);
+                assert!(index.durability() >= settings.durability, "{}", stack.name());
             }
         }
-        assert!(accepted > 20, "{}: accepted {accepted} budgets only", entry.name);
+        assert!(accepted > 20, "{}: accepted {accepted} budgets only", stack.name());
     }
 }
 
 #[test]
 fn two_runs_leave_the_same_chip() {
-    for entry in INDEXES {
+    for stack in stacks() {
         let image = || {
-            let (chip, index) = open(entry, &part(1024, 16, 40), &record());
+            let (chip, index) = open(stack.index, &part(1024, 16, 40), &stack.settings(record()));
             let (mut index, mut rng) = (index.unwrap(), Rng::new(9));
             for _ in 0..3000 {
                 let key = rng.below(1500).to_be_bytes();
@@ -166,6 +173,6 @@ fn two_runs_leave_the_same_chip() {
             index.close().unwrap();
             chip.borrow().to_image()
         };
-        assert!(image() == image(), "{}", entry.name);
+        assert!(image() == image(), "{}", stack.name());
     }
 }

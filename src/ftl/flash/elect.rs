@@ -88,6 +88,7 @@ impl<N: Nand> Flash<N> {
             }
             lost.insert(h.number);
         }
+        self.shun_half_erased(scan, &mut winners);
         let chosen = self.with_fewest_blocks(winners);
         self.refuse_unnamed(scan, &chosen)?;
         self.lost.retain(|lpn| !trims.contains_key(lpn));
@@ -170,6 +171,18 @@ impl<N: Nand> Flash<N> {
         let held = |pbn: Pbn| winners.iter().filter(|w| in_block(w, pbn)).count();
         let with_logs = rivals.iter().filter(|&&pbn| winners.iter().all(|w| in_block(w, pbn) || in_log(w)));
         alone.or(with_logs.max_by_key(|&&pbn| held(pbn))).copied()
+    }
+
+    /// A block in which a page that the base knows cannot be read may be half erased: other copies are better.
+    fn shun_half_erased(&self, scan: &Scan, winners: &mut [Winner]) {
+        let block = |ppn: Ppn| self.geometry.block_of(ppn);
+        let suspects: BTreeSet<Pbn> =
+            scan.rotten.iter().filter(|r| r.is_old).map(|r| block(r.ppn)).collect();
+        for winner in winners.iter_mut().filter(|w| w.copies.len() > 1) {
+            if winner.copies.iter().any(|&ppn| !suspects.contains(&block(ppn))) {
+                winner.copies.retain(|&ppn| !suspects.contains(&block(ppn)));
+            }
+        }
     }
 
     /// Step 4.

@@ -45,7 +45,7 @@ pub(crate) mod tests;
 
 pub(crate) use gather::Source;
 pub use plan::FlashSettings;
-pub(crate) use plan::Plan;
+use plan::Plan;
 pub use scheme::{Scheme, SchemeFtl};
 
 use super::StoreError;

@@ -30,6 +30,9 @@ pub trait Scheme: Sized {
     /// Blocks needed besides those of the data: logs, frontiers, and what merges and collection take at a time.
     fn blocks_needed(setup: [u32; 4]) -> u32;
 
+    /// Free blocks that one write may take before it gives any back, a block that fails included.
+    fn blocks_per_write(setup: [u32; 4]) -> u32;
+
     /// Most bytes of [`Scheme::encode`].
     fn extra_bytes_max(_setup: [u32; 4]) -> usize {
         0
@@ -114,6 +117,8 @@ pub struct SchemeFtl<N, S> {
     flash: Flash<N>,
     scheme: S,
     wear_gap_erases: Option<u32>,
+    /// With fewer free blocks nothing is written any more.
+    floor_blocks: u32,
 }
 
 impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
@@ -130,7 +135,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         let plan = Plan::new(geometry, &S::common(&settings), good, needs)?;
         flash.set_up(plan.page_count, setup);
         let scheme = S::open(&mut flash, &settings, Mounted { is_clean: true, ..Mounted::default() })?;
-        let mut ftl = SchemeFtl { flash, scheme, wear_gap_erases: S::common(&settings).wear_gap_erases };
+        let mut ftl = SchemeFtl::assemble(flash, scheme, &settings);
         ftl.checkpoint()?;
         ftl.flash.counters = FlashCounters::default();
         Ok(ftl)
@@ -141,7 +146,18 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
     pub fn mount(nand: N, settings: S::Settings) -> Result<SchemeFtl<N, S>, StoreError> {
         let (mut flash, mounted) = Flash::mount(nand, S::RULES)?;
         let scheme = S::open(&mut flash, &settings, mounted)?;
-        Ok(SchemeFtl { flash, scheme, wear_gap_erases: S::common(&settings).wear_gap_erases })
+        Ok(SchemeFtl::assemble(flash, scheme, &settings))
+    }
+
+    fn assemble(flash: Flash<N>, scheme: S, settings: &S::Settings) -> SchemeFtl<N, S> {
+        let setup = flash.setup();
+        let base_blocks = Plan::base_blocks(flash.geometry(), S::extra_bytes_max(setup));
+        SchemeFtl {
+            wear_gap_erases: S::common(settings).wear_gap_erases,
+            floor_blocks: base_blocks + S::blocks_per_write(setup),
+            flash,
+            scheme,
+        }
     }
 
     /// Writes a base, so that the next mount need not look for what came before, and gives the chip back.
@@ -191,6 +207,9 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
     fn begin(&mut self) -> Result<(), StoreError> {
         let scheme = &self.scheme;
         self.flash.begin(|| scheme.encode())?;
+        if self.flash.blocks().free_count() < self.floor_blocks {
+            return Err(StoreError::Full);
+        }
         let Some(gap) = self.wear_gap_erases else { return Ok(()) };
         let Some(coldest) = self.flash.cold_block(gap) else { return Ok(()) };
         match self.scheme.evacuate(&mut self.flash, coldest) {

@@ -8,7 +8,7 @@ use nandex::nand::{Part, catalogue};
 use nandex_lab::chip;
 use nandex_lab::experiment::{self, Experiment};
 use nandex_lab::names::OptionInfo;
-use nandex_lab::registry::{INDEXES, STORES};
+use nandex_lab::registry::{Confidence, INDEXES, STORES, StoreEntry};
 use nandex_lab::report::grid::{Side, grid, grid_within};
 use nandex_lab::report::scale::{Quantity, show, show_count};
 use nandex_lab::repro::{self, Claim};
@@ -88,6 +88,8 @@ struct Entry {
     name: &'static str,
     summary: &'static str,
     options: &'static [OptionInfo],
+    /// How well its sources pin it down, and why; where that is told.
+    confidence: Option<(Confidence, &'static str)>,
 }
 
 fn entries(what: Listed) -> Vec<Entry> {
@@ -99,18 +101,26 @@ fn entries(what: Listed) -> Vec<Entry> {
         }
         Listed::Policies => POLICIES.iter().map(|(name, summary)| Entry::new(name, summary, &[])).collect(),
         Listed::Indexes => INDEXES.iter().map(|e| Entry::new(e.name, e.summary, e.options)).collect(),
-        Listed::Ftls => STORES.iter().map(|e| Entry::new(e.name, e.summary, e.options)).collect(),
+        Listed::Ftls => STORES.iter().map(Entry::ftl).collect(),
         Listed::Workloads => WORKLOADS.iter().map(|e| Entry::new(e.name, e.summary, e.options)).collect(),
     }
 }
 
 impl Entry {
     fn new(name: &'static str, summary: &'static str, options: &'static [OptionInfo]) -> Entry {
-        Entry { name, summary, options }
+        Entry { name, summary, options, confidence: None }
+    }
+
+    fn ftl(entry: &StoreEntry) -> Entry {
+        let confidence = Some((entry.confidence, entry.basis));
+        Entry { confidence, ..Entry::new(entry.name, entry.summary, entry.options) }
     }
 
     fn text(&self, width: usize) -> String {
         let mut out = format!("{:width$} {}\n", self.name, self.summary);
+        if let Some((confidence, basis)) = self.confidence {
+            let _ = writeln!(out, "{:width$} confidence {}: {basis}", "", confidence.name());
+        }
         let settings = self.options.iter().map(|o| format!("{}={}", o.name, o.default));
         let wide = settings.clone().map(|s| s.chars().count()).max().unwrap_or(0);
         for (setting, option) in settings.zip(self.options) {
@@ -122,6 +132,11 @@ impl Entry {
     fn json(&self) -> Value {
         let option = |o: &OptionInfo| json!({"name": o.name, "default": o.default, "help": o.help});
         let options: Vec<Value> = self.options.iter().map(option).collect();
-        json!({"name": self.name, "summary": self.summary, "options": options})
+        let mut entry = json!({"name": self.name, "summary": self.summary, "options": options});
+        if let Some((confidence, basis)) = self.confidence {
+            entry["confidence"] = json!(confidence.name());
+            entry["basis"] = json!(basis);
+        }
+        entry
     }
 }

@@ -354,7 +354,7 @@ impl Rehearsal {
             operations_refused: self.refused,
             physical_operations: self.physical_operations(),
             physical_failures: count(&|op| op.torn.is_some() && !matches!(op.op, PhysicalOp::MarkBad { .. })),
-            collection_operations: caused(Cause::GarbageCollection),
+            collection_operations: caused(Cause::GarbageCollection) + caused(Cause::Merge),
             checkpoint_operations: caused(Cause::Checkpoint),
             stopped: self.stopped.clone(),
             ..CrashReport::default()

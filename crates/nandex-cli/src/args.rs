@@ -206,6 +206,8 @@ pub(crate) struct Crash {
 pub(crate) enum Layout {
     /// Erase-block sized extents that the trace touches, side by side, by ascending address.
     Compact,
+    /// Pages that the trace touches, side by side.
+    Dense,
     /// At their address, modulo the store.
     Modulo,
 }
@@ -242,6 +244,9 @@ pub(crate) struct Replay {
     /// Replay only so many requests.
     #[arg(long, value_name = "N", value_parser = parse::count)]
     pub(crate) limit: Option<u64>,
+    /// Multiply the times of the trace by this.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse::count)]
+    pub(crate) time_scale: u64,
     /// How addresses become pages.
     #[arg(long, value_enum, value_name = "HOW", default_value_t = Layout::Compact)]
     pub(crate) layout: Layout,

@@ -176,8 +176,7 @@ impl<N: Nand> Flash<N> {
     /// A block in which a page that the base knows cannot be read may be half erased: other copies are better.
     fn shun_half_erased(&self, scan: &Scan, winners: &mut [Winner]) {
         let block = |ppn: Ppn| self.geometry.block_of(ppn);
-        let suspects: BTreeSet<Pbn> =
-            scan.rotten.iter().filter(|r| r.is_old).map(|r| block(r.ppn)).collect();
+        let suspects: BTreeSet<Pbn> = scan.rotten.iter().filter(|r| r.is_old).map(|r| block(r.ppn)).collect();
         for winner in winners.iter_mut().filter(|w| w.copies.len() > 1) {
             if winner.copies.iter().any(|&ppn| !suspects.contains(&block(ppn))) {
                 winner.copies.retain(|&ppn| !suspects.contains(&block(ppn)));

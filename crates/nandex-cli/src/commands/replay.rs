@@ -28,8 +28,7 @@ pub(crate) fn run(args: &Args) -> Result<Status> {
     stop_on_interrupt(&control)?;
     let replay = replay(args)?;
     let progress = Progress::new(Arc::clone(&control));
-    let requests = (replay.trace.requests.len() * replay.devices.len()) as u64;
-    progress.count(requests, "requests and filled pages");
+    progress.count(0, "requests and pages filled");
     let results = progress.follow(|| replay.run(&control)).map_err(named)?;
     write(args, &results)?;
     let failed = results.runs.iter().any(|run| run.error.is_some());
@@ -37,7 +36,8 @@ pub(crate) fn run(args: &Args) -> Result<Status> {
 }
 
 fn replay(args: &Args) -> Result<Replay, LabError> {
-    let options = BlockTraceOptions { format: args.format, requests: args.limit, event: args.event };
+    let (requests, time_scale) = (args.limit, args.time_scale);
+    let options = BlockTraceOptions { format: args.format, requests, event: args.event, time_scale };
     Ok(Replay {
         part: args.chip.clone(),
         trace: BlockTrace::read(&args.trace, &options)?,
@@ -45,6 +45,7 @@ fn replay(args: &Args) -> Result<Replay, LabError> {
         devices: devices(args),
         placing: match args.layout {
             Layout::Compact => Placing::Compact,
+            Layout::Dense => Placing::Dense,
             Layout::Modulo => Placing::Modulo,
         },
         fill: match args.fill {

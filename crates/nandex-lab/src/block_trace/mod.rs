@@ -32,6 +32,9 @@ pub const SECTOR_BYTES: u64 = 512;
 /// The longest read or write that is believed.
 const REQUEST_BYTES_MAX: u64 = 1 << 30;
 
+/// Some 146 years; room for the time that requests take is left above.
+const TIME_NS_MAX: u64 = 1 << 62;
+
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockOp {
@@ -84,11 +87,13 @@ pub struct BlockTraceOptions {
     pub requests: Option<u64>,
     /// The event of a blktrace that counts as the request.
     pub event: Event,
+    /// Times are multiplied by this: for a column whose unit is another than its name says, or for a slower trace.
+    pub time_scale: u64,
 }
 
 impl Default for BlockTraceOptions {
     fn default() -> BlockTraceOptions {
-        BlockTraceOptions { format: None, requests: None, event: Event::Queued }
+        BlockTraceOptions { format: None, requests: None, event: Event::Queued, time_scale: 1 }
     }
 }
 
@@ -226,6 +231,7 @@ struct Builder {
     reader: Option<Box<dyn LineReader>>,
     limit: usize,
     event: Event,
+    time_scale: u64,
     start_ns: Option<u64>,
     device: u32,
 }
@@ -237,6 +243,7 @@ impl Builder {
             reader: None,
             limit: options.requests.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX)),
             event: options.event,
+            time_scale: options.time_scale,
             start_ns: None,
             device: 0,
         };
@@ -286,7 +293,9 @@ impl Builder {
         let start = *self.start_ns.get_or_insert(time_ns.unwrap_or(0));
         self.trace.has_times |= time_ns.is_some();
         // Merged logs are out of order by a little; what seems to come before the first request came with it.
-        let time_ns = time_ns.unwrap_or(0).saturating_sub(start);
+        let time_ns = time_ns.unwrap_or(0).saturating_sub(start).checked_mul(self.time_scale);
+        let time_ns =
+            time_ns.filter(|&ns| ns < TIME_NS_MAX).ok_or("the time is centuries after the first one")?;
         self.trace.requests.push(Request { op, device: self.device, offset_bytes, bytes, time_ns });
         Ok(())
     }

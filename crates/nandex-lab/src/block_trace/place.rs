@@ -6,6 +6,8 @@
 //! - [`Placing::Compact`]: the extents that reads and writes touch are laid side by side, device by device, by ascending
 //!   address. Empty space disappears, order and alignment stay. Where they do not fit, extent `i` goes to place `i` modulo
 //!   the places there are: several share one, which the facts tell ([`Placement::folded_extents`]).
+//! - [`Placing::Dense`]: the same with extents of one page: only what is touched takes room, and what lay together in a block need
+//!   not do so any more.
 //! - [`Placing::Modulo`]: each extent stays where its address says, modulo the places there are.
 //!
 //! A write of part of a page reads the page and writes it whole. A trim drops the pages it covers whole, of extents that
@@ -17,8 +19,10 @@ use nandex::Lpn;
 /// How extents find their place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placing {
-    /// Side by side.
+    /// Extents of an erase block, side by side.
     Compact,
+    /// Pages, side by side.
+    Dense,
     /// At their address, modulo the store.
     Modulo,
 }
@@ -28,6 +32,7 @@ impl Placing {
     pub const fn name(self) -> &'static str {
         match self {
             Placing::Compact => "compact",
+            Placing::Dense => "dense",
             Placing::Modulo => "modulo",
         }
     }
@@ -38,17 +43,10 @@ impl Placing {
 pub struct PageShape {
     /// Bytes of a page.
     pub page_bytes: u32,
-    /// Pages of an erase block, and of an extent.
+    /// Pages of an erase block.
     pub pages_per_block: u32,
     /// Logical pages there are.
     pub pages: u32,
-}
-
-impl PageShape {
-    /// Extents that fit, at least one.
-    fn places(&self) -> u64 {
-        u64::from((self.pages / self.pages_per_block).max(1))
-    }
 }
 
 /// A page of a request.
@@ -65,6 +63,7 @@ pub struct PagePart {
 pub struct Placement {
     shape: PageShape,
     placing: Placing,
+    extent_pages: u32,
     /// Device and number of each extent that is touched, ascending.
     extents: Vec<(u32, u64)>,
 }
@@ -73,7 +72,8 @@ impl Placement {
     /// Lays out what a trace reads and writes.
     pub fn new(trace: &BlockTrace, shape: PageShape, placing: Placing) -> Placement {
         assert!(shape.pages > 0 && shape.pages_per_block > 0 && shape.page_bytes > 0, "{shape:?}");
-        let extent_bytes = u64::from(shape.page_bytes) * u64::from(shape.pages_per_block);
+        let extent_pages = if placing == Placing::Dense { 1 } else { shape.pages_per_block };
+        let extent_bytes = u64::from(shape.page_bytes) * u64::from(extent_pages);
         let mut extents = Vec::new();
         for request in trace.requests.iter().filter(|r| r.op != BlockOp::Trim) {
             let last = (request.offset_bytes + request.bytes - 1) / extent_bytes;
@@ -90,7 +90,7 @@ impl Placement {
         extents.sort_unstable();
         extents.dedup();
         extents.shrink_to_fit();
-        Placement { shape, placing, extents }
+        Placement { shape, placing, extent_pages, extents }
     }
 
     /// The pages it lays out on.
@@ -103,6 +103,16 @@ impl Placement {
         self.placing
     }
 
+    /// Pages of an extent.
+    pub fn extent_pages(&self) -> u32 {
+        self.extent_pages
+    }
+
+    /// Extents that fit, at least one.
+    fn places(&self) -> u64 {
+        u64::from((self.shape.pages / self.extent_pages).max(1))
+    }
+
     /// Extents that the trace touches.
     pub fn extents(&self) -> u64 {
         self.extents.len() as u64
@@ -111,9 +121,9 @@ impl Placement {
     /// Extents that share their place with an earlier one.
     pub fn folded_extents(&self) -> u64 {
         let places = match self.placing {
-            Placing::Compact => self.extents().min(self.shape.places()),
+            Placing::Compact | Placing::Dense => self.extents().min(self.places()),
             Placing::Modulo => {
-                let mut taken: Vec<u64> = self.extents.iter().map(|e| e.1 % self.shape.places()).collect();
+                let mut taken: Vec<u64> = self.extents.iter().map(|e| e.1 % self.places()).collect();
                 taken.sort_unstable();
                 taken.dedup();
                 taken.len() as u64
@@ -125,7 +135,7 @@ impl Placement {
     /// Logical pages that the touched extents take.
     pub fn pages_used(&self) -> u32 {
         let places = (self.extents() - self.folded_extents()) as u32;
-        (places * self.shape.pages_per_block).min(self.shape.pages)
+        (places * self.extent_pages).min(self.shape.pages)
     }
 
     /// Every logical page that belongs to a touched extent, ascending.
@@ -135,8 +145,8 @@ impl Placement {
         places.sort_unstable();
         places.dedup();
         let pages = |place: u64| {
-            let first = place as u32 * self.shape.pages_per_block;
-            (first..first + self.shape.pages_per_block).filter(|&p| p < self.shape.pages).map(Lpn)
+            let first = place as u32 * self.extent_pages;
+            (first..first + self.extent_pages).filter(|&p| p < self.shape.pages).map(Lpn)
         };
         places.into_iter().flat_map(pages).collect()
     }
@@ -145,17 +155,17 @@ impl Placement {
     pub fn pages(&self, request: &Request, parts: &mut Vec<PagePart>) {
         parts.clear();
         let page_bytes = u64::from(self.shape.page_bytes);
-        let per_block = u64::from(self.shape.pages_per_block);
+        let per_extent = u64::from(self.extent_pages);
         let (start, end) = (request.offset_bytes, request.offset_bytes + request.bytes);
-        let last_extent = (end - 1) / (page_bytes * per_block);
-        let from = (request.device, start / (page_bytes * per_block));
+        let last_extent = (end - 1) / (page_bytes * per_extent);
+        let from = (request.device, start / (page_bytes * per_extent));
         let first = self.extents.partition_point(|&extent| extent < from);
         for (i, &(device, number)) in self.extents.iter().enumerate().skip(first) {
             if device != request.device || number > last_extent {
                 break;
             }
-            let base = self.place(i as u64, number) as u32 * self.shape.pages_per_block;
-            let pages = number * per_block..(number + 1) * per_block;
+            let base = self.place(i as u64, number) as u32 * self.extent_pages;
+            let pages = number * per_extent..(number + 1) * per_extent;
             let touched = pages.start.max(start / page_bytes)..pages.end.min(end.div_ceil(page_bytes));
             parts.extend(touched.map(|page| {
                 let whole = start <= page * page_bytes && (page + 1) * page_bytes <= end;
@@ -166,8 +176,8 @@ impl Placement {
     }
 
     fn place(&self, rank: u64, number: u64) -> u64 {
-        let wanted = if self.placing == Placing::Compact { rank } else { number };
-        wanted % self.shape.places()
+        let wanted = if self.placing == Placing::Modulo { number } else { rank };
+        wanted % self.places()
     }
 }
 
@@ -211,6 +221,17 @@ mod tests {
         let two = request(BlockOp::Write, 1, 0, 2048);
         let placement = Placement::new(&trace(&[one, two]), SHAPE, Placing::Compact);
         assert_eq!((pages(&placement, one), pages(&placement, two)), (vec![(0, true)], vec![(4, true)]));
+    }
+
+    #[test]
+    fn dense_gives_room_to_touched_pages_only() {
+        let far = request(BlockOp::Write, 0, 1_000_000 * 8192 + 2048, 4096);
+        let near = request(BlockOp::Read, 0, 8192 - 512, 1024);
+        let placement = Placement::new(&trace(&[far, near]), SHAPE, Placing::Dense);
+        assert_eq!((placement.extents(), placement.folded_extents(), placement.pages_used()), (4, 0, 4));
+        assert_eq!(pages(&placement, near), [(0, false), (1, false)]);
+        assert_eq!(pages(&placement, far), [(2, true), (3, true)]);
+        assert_eq!(placement.used(), [0, 1, 2, 3].map(Lpn));
     }
 
     #[test]

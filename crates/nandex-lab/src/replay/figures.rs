@@ -26,14 +26,16 @@ pub struct ReplayResults {
     pub random_page_order: bool,
     /// The trace.
     pub trace: TraceFacts,
-    /// How addresses became pages: "compact" or "modulo".
+    /// How addresses became pages: "compact", "dense" or "modulo".
     pub placing: String,
     /// Logical pages that every device offered.
     pub pages: u64,
     /// Logical pages of the extents that the trace touches.
     pub pages_used: u64,
-    /// Extents of one erase block that the trace touches.
+    /// Extents that the trace touches.
     pub extents: u64,
+    /// Pages of an extent.
+    pub extent_pages: u64,
     /// Extents that share their place with another for want of room.
     pub folded_extents: u64,
     /// What was written before: "none", "touched" or "all".

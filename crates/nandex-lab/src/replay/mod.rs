@@ -153,6 +153,7 @@ impl Replay {
             pages: placement.shape().pages.into(),
             pages_used: placement.pages_used().into(),
             extents: placement.extents(),
+            extent_pages: placement.extent_pages().into(),
             folded_extents: placement.folded_extents(),
             fill: self.fill.name().to_string(),
             ram_bytes: self.ram_bytes.map(|n| n as u64),

@@ -245,7 +245,7 @@ fn figures_of_a_run_that_can_be_done_by_hand() {
     assert_eq!(run.latency_cdf.last(), Some(&(program, 1.0)));
     let waits = [program, 2 * program - 1000, 2 * program + read - 2000];
     assert_eq!(run.response.unwrap().mean_ns, waits.iter().sum::<u64>() / 3);
-    assert_eq!((results.trace.duration_ns, run.windows.len()), (Some(2000), 60));
+    assert_eq!((results.trace.duration_ns, run.windows.len()), (Some(2000), 59));
     let picture = run.picture.as_ref().unwrap();
     assert_eq!(picture.count(picture::PageLook::Valid), 1);
     assert!(run.mapping_bytes > 0 && run.ram_bytes >= run.mapping_bytes);

@@ -71,9 +71,10 @@ pub(super) fn facts(results: &ReplayResults) -> Vec<String> {
 
 fn layout(results: &ReplayResults) -> String {
     let mut out = format!(
-        "layout {}: {} extents of one erase block on {} of {} logical pages",
+        "layout {}: {} extents of {} on {} of {} logical pages",
         results.placing,
         show_count(results.extents),
+        if results.extent_pages == 1 { "a page" } else { "an erase block" },
         show_count(results.pages_used),
         show_count(results.pages),
     );

@@ -3,6 +3,7 @@
 use crate::names::{OptionInfo, option};
 use crate::registry::Open;
 use nandex::ftl::bast::{BastSettings, LogVictim};
+use nandex::ftl::dftl::DftlSettings;
 use nandex::ftl::fast::FastSettings;
 use nandex::ftl::flash::{FlashSettings, Scheme, SchemeFtl};
 use nandex::ftl::hftl::HftlSettings;
@@ -10,6 +11,7 @@ use nandex::ftl::hot::HotSettings;
 use nandex::ftl::nftl::NftlSettings;
 use nandex::ftl::page_map::{FtlSettings, Separation};
 use nandex::ftl::sast::SastSettings;
+use nandex::ftl::superblock::SuperblockSettings;
 use nandex::ftl::victim::VictimPolicy;
 use nandex::ftl::wear::WearLevelling;
 use nandex::ordered::{Options, Settings};
@@ -56,6 +58,13 @@ pub(crate) const CLEANING: OptionInfo =
 pub(crate) const CHAIN_BLOCKS: OptionInfo =
     option("chain_blocks", "unlimited", "most blocks of a chain, at least 2");
 
+pub(crate) const SUPERBLOCK_BLOCKS: OptionInfo =
+    option("superblock_blocks", "8", "N: logical blocks of a superblock");
+pub(crate) const EXTRA_BLOCKS: OptionInfo =
+    option("extra_blocks", "4", "M: blocks that a superblock may have beyond N");
+pub(crate) const MAPPING_RAM: OptionInfo =
+    option("mapping_ram", "1/64 of a full map", "bytes of RAM for cached entries of the mapping table");
+
 /// Options of page mapping.
 pub(crate) const PAGE_MAP: [OptionInfo; 9] = [
     OVER_PROVISIONING,
@@ -84,6 +93,14 @@ pub(crate) const SAST: [OptionInfo; 8] =
 pub(crate) const FAST: [OptionInfo; 6] =
     [OVER_PROVISIONING, BAD_BLOCKS, WEAR_GAP, LEVELLING, LOG_BLOCKS, EAGER_SWITCH];
 
+/// Options of the superblock scheme.
+pub(crate) const SUPERBLOCK: [OptionInfo; 6] =
+    [OVER_PROVISIONING, BAD_BLOCKS, WEAR_GAP, LEVELLING, SUPERBLOCK_BLOCKS, EXTRA_BLOCKS];
+
+/// Options of DFTL.
+pub(crate) const DFTL: [OptionInfo; 6] =
+    [OVER_PROVISIONING, BAD_BLOCKS, WEAR_GAP, LEVELLING, VICTIM, MAPPING_RAM];
+
 /// Options of the HFTL-like scheme.
 pub(crate) const HFTL: [OptionInfo; 6] =
     [OVER_PROVISIONING, BAD_BLOCKS, WEAR_GAP, LEVELLING, LOG_BLOCKS, HOT_BLOCKS];
@@ -108,10 +125,7 @@ pub(crate) fn page_map(settings: &Settings) -> Result<FtlSettings, StoreError> {
         over_provisioning_ppm: percent(options, "over_provisioning", 900.0)?
             .unwrap_or(default.over_provisioning_ppm),
         bad_blocks_ppm: percent(options, "bad_blocks", 50.0)?.unwrap_or(default.bad_blocks_ppm),
-        victim: match options.text("victim") {
-            Some(text) => VictimPolicy::parse(text).map_err(|e| bad_option("victim", &e))?,
-            None => default.victim,
-        },
+        victim: victim(options)?,
         separation: separation(options)?,
         wear_levelling: wear_levelling(options)?,
         atomic_pages: count(options, "atomic_pages", 256)?.unwrap_or(default.atomic_pages),
@@ -186,6 +200,34 @@ pub(crate) fn fast(settings: &Settings) -> Result<FastSettings, StoreError> {
         log_blocks: count(options, "log_blocks", 1 << 22)?,
         eager_switch: choice(options, "eager_switch", &["off", "on"])? == "on",
     })
+}
+
+/// What the superblock scheme is asked for.
+pub(crate) fn superblock(settings: &Settings) -> Result<SuperblockSettings, StoreError> {
+    let options = &settings.options;
+    let default = SuperblockSettings::default();
+    Ok(SuperblockSettings {
+        common: common(options)?,
+        group_blocks: count(options, "superblock_blocks", 1 << 22)?.unwrap_or(default.group_blocks),
+        extra_blocks: count(options, "extra_blocks", 1 << 22)?.unwrap_or(default.extra_blocks),
+    })
+}
+
+/// What DFTL is asked for.
+pub(crate) fn dftl(settings: &Settings) -> Result<DftlSettings, StoreError> {
+    let options = &settings.options;
+    Ok(DftlSettings {
+        common: common(options)?,
+        cache_bytes: count(options, "mapping_ram", 1 << 30)?,
+        victim: victim(options)?,
+    })
+}
+
+fn victim(options: &Options) -> Result<VictimPolicy, StoreError> {
+    match options.text("victim") {
+        Some(text) => VictimPolicy::parse(text).map_err(|e| bad_option("victim", &e)),
+        None => Ok(VictimPolicy::default()),
+    }
 }
 
 /// What the HFTL-like scheme is asked for.

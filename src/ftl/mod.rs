@@ -5,6 +5,7 @@ pub mod checkpoint;
 pub mod dftl;
 pub mod fast;
 pub mod flash;
+pub mod lazy;
 pub mod page_map;
 pub mod ram;
 pub mod spare;

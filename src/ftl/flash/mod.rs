@@ -183,6 +183,7 @@ pub struct Flash<N> {
     doomed: BTreeSet<Pbn>,
     erases_since_base: Vec<u8>,
     erases_since_levelling: u32,
+    old_may_stay_valid: bool,
     mark: Mark,
     page: Vec<u8>,
     /// What the scheme did.
@@ -238,6 +239,7 @@ impl<N: Nand> Flash<N> {
             doomed: BTreeSet::new(),
             erases_since_base: vec![0; geometry.blocks as usize],
             erases_since_levelling: 0,
+            old_may_stay_valid: false,
             mark: Mark::Base,
             page: vec![0; geometry.page_bytes as usize],
             counters: FlashCounters::default(),

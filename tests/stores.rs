@@ -10,7 +10,7 @@ use nandex::ftl::wear::WearLevelling;
 use nandex::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use nandex::nand::{Part, Timing};
 use nandex::rng::Rng;
-use nandex::{Cause, Geometry, Lpn, NandError, PageStore, StoreError};
+use nandex::{Cause, Geometry, Lpn, NandError, PageStore, Ppn, StoreError};
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -236,6 +236,11 @@ fn run(scene: &Scene, ops: &[Op], cuts: &[(u64, CutWhen, TornModel)]) {
         }
     }
     assert_eq!(contents(&mut *store), model.now());
+    let live: Vec<Ppn> =
+        (0..scene.geometry.pages()).map(Ppn).filter(|&ppn| store.live_page(ppn) == Some(true)).collect();
+    assert_eq!(live.len() as u64, store.stats().live_pages);
+    assert!(live.iter().all(|&ppn| !chip.borrow().is_erased(ppn)), "a live page is programmed");
+    assert_eq!(store.live_page(Ppn(scene.geometry.pages())), None);
 }
 
 fn op() -> impl Strategy<Value = Op> {

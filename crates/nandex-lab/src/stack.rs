@@ -5,54 +5,35 @@ use crate::ftls;
 use crate::names::{OptionInfo, option};
 use crate::registry::{NumberedTrees, Open, STORES, StoreEntry, store};
 use nandex::cache::{CacheConfig, Lru, PageCache, WriteMode};
-use nandex::ftl::hot::HotSettings;
-use nandex::ftl::page_map::{FtlSettings, Separation};
-use nandex::ftl::victim::VictimPolicy;
-use nandex::ftl::wear::WearLevelling;
 use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
 use nandex::ordered::{Durability, Options, Settings};
-use nandex::{IndexError, Nand, OrderedIndex, PageStore, StoreError};
-
-/// Options of the page-mapping FTL.
-pub(crate) const PAGE_MAP_OPTIONS: [OptionInfo; 9] = [
-    ftls::OVER_PROVISIONING,
-    VICTIM,
-    option("atomic_pages", "64", "most pages of an atomic group, up to 256"),
-    option("checkpoint_blocks", "by its cost", "blocks opened between two checkpoints"),
-    ftls::WEAR_GAP,
-    ftls::BAD_BLOCKS,
-    option(
-        "separation",
-        "two-frontiers",
-        "what has a block to fill of its own: two-frontiers, none, hot-filter",
-    ),
-    option("hot_counters", "4096", "counters of the hot filter; its period is 5/4 of them"),
-    option("levelling", "threshold", "how blocks that lag by wear_gap are found: threshold, dual-pool"),
-];
-
-/// The victim policy, also of the trees on raw NAND.
-pub(crate) const VICTIM: OptionInfo = option(
-    "victim",
-    "greedy",
-    "which block is collected: greedy, cost-benefit, cat, fifo, windowed:N, choices:N",
-);
+use nandex::{IndexError, Nand, OrderedIndex, PageStore};
 
 /// Options of a B+-tree on a store, its own, its FTL's and its cache's.
-pub(crate) const BPLUS_OPTIONS: [OptionInfo; 17] = [
+pub(crate) const BPLUS_OPTIONS: [OptionInfo; 26] = [
     option("ftl", "page-map", "the FTL below (nandex list ftls)"),
     option("cache", "lru", "the replacement policy of the page cache (nandex list policies)"),
     option("cache_pages", "what the RAM leaves", "frames of the page cache"),
-    PAGE_MAP_OPTIONS[0],
-    PAGE_MAP_OPTIONS[1],
-    PAGE_MAP_OPTIONS[2],
-    PAGE_MAP_OPTIONS[3],
-    PAGE_MAP_OPTIONS[4],
-    PAGE_MAP_OPTIONS[5],
-    PAGE_MAP_OPTIONS[6],
-    PAGE_MAP_OPTIONS[7],
-    PAGE_MAP_OPTIONS[8],
+    ftls::OVER_PROVISIONING,
+    ftls::BAD_BLOCKS,
+    ftls::WEAR_GAP,
+    ftls::LEVELLING,
+    ftls::VICTIM,
+    ftls::ATOMIC_PAGES,
+    ftls::CHECKPOINT_BLOCKS,
+    ftls::SEPARATION,
+    ftls::HOT_COUNTERS,
     ftls::LOG_BLOCKS,
     ftls::EAGER_SWITCH,
+    ftls::HOT_BLOCKS,
+    ftls::LOG_VICTIM,
+    ftls::GROUP_BLOCKS,
+    ftls::LOGS_PER_GROUP,
+    ftls::CLEANING,
+    ftls::CHAIN_BLOCKS,
+    ftls::SUPERBLOCK_BLOCKS,
+    ftls::EXTRA_BLOCKS,
+    ftls::MAPPING_RAM,
     option("order", "what the page holds", "entries of a node at most, leaf and internal"),
     option("leaf_capacity", "order", "entries of a leaf at most, 2 or more"),
     option("internal_capacity", "order", "children of an internal node at most, 3 or more"),
@@ -60,53 +41,6 @@ pub(crate) const BPLUS_OPTIONS: [OptionInfo; 17] = [
 
 /// What the page cache holds per frame besides the page.
 const FRAME_BYTES: usize = 48;
-
-/// The settings of the page-mapping FTL that the options ask for.
-pub(crate) fn page_map_settings(options: &Options) -> Result<FtlSettings, StoreError> {
-    let number = |name| options.number(name).map_err(|e| StoreError::Unsupported(e.to_string()));
-    let default = FtlSettings::default();
-    Ok(FtlSettings {
-        over_provisioning_ppm: ftls::percent(options, "over_provisioning", 900.0)?
-            .unwrap_or(default.over_provisioning_ppm),
-        bad_blocks_ppm: ftls::percent(options, "bad_blocks", 50.0)?.unwrap_or(default.bad_blocks_ppm),
-        victim: match options.text("victim") {
-            Some(text) => VictimPolicy::parse(text).map_err(|e| refused("victim", &e))?,
-            None => default.victim,
-        },
-        separation: separation(options)?,
-        wear_levelling: wear_levelling(options)?,
-        atomic_pages: number("atomic_pages")?.map_or(default.atomic_pages, |n| n.clamp(1, 256) as u32),
-        checkpoint_blocks: number("checkpoint_blocks")?.map(|n| n.clamp(1, 1 << 24) as u32),
-    })
-}
-
-fn separation(options: &Options) -> Result<Separation, StoreError> {
-    let counters = ftls::count(options, "hot_counters", 1 << 24)?;
-    match (ftls::choice(options, "separation", &["two-frontiers", "none", "hot-filter"])?, counters) {
-        ("hot-filter", None) => Ok(Separation::HotFilter(HotSettings::DEFAULT)),
-        ("hot-filter", Some(counters)) => {
-            let decay_writes = counters + counters / 4;
-            Ok(Separation::HotFilter(HotSettings { counters, decay_writes, ..HotSettings::DEFAULT }))
-        }
-        (_, Some(_)) => Err(refused("hot_counters", "only separation=hot-filter has any")),
-        ("none", None) => Ok(Separation::None),
-        _ => Ok(Separation::TwoFrontiers),
-    }
-}
-
-fn wear_levelling(options: &Options) -> Result<WearLevelling, StoreError> {
-    let rule = ftls::choice(options, "levelling", &["threshold", "dual-pool"])?;
-    match (ftls::count(options, "wear_gap", 1 << 30)?, rule) {
-        (Some(gap_erases), "threshold") => Ok(WearLevelling::Threshold { gap_erases }),
-        (Some(threshold_erases), _) => Ok(WearLevelling::DualPool { threshold_erases }),
-        (None, "threshold") => Ok(WearLevelling::None),
-        (None, _) => Err(refused("levelling", "it also takes a wear_gap")),
-    }
-}
-
-fn refused(option: &str, why: &str) -> StoreError {
-    StoreError::Unsupported(format!("option {option}: {why}"))
-}
 
 /// Formats or mounts a B+-tree over the FTL and cache that its settings name.
 pub(crate) fn bplus(
@@ -208,39 +142,6 @@ mod tests {
                 let known = BPLUS_OPTIONS.iter().any(|o| o.name == option.name);
                 assert!(known, "{}: {}", entry.name, option.name);
             }
-        }
-    }
-
-    #[test]
-    fn options_choose_victims_separation_and_levelling() {
-        let settings = |pairs: &[(&str, &str)]| {
-            let mut options = Options::default();
-            pairs.iter().for_each(|(name, value)| options.set(name, value));
-            page_map_settings(&options)
-        };
-        assert_eq!(settings(&[]).unwrap(), FtlSettings::default());
-        let all = [
-            ("victim", "windowed:8"),
-            ("separation", "hot-filter"),
-            ("hot_counters", "1000"),
-            ("wear_gap", "20"),
-            ("levelling", "dual-pool"),
-        ];
-        let filter = HotSettings { counters: 1000, decay_writes: 1250, ..HotSettings::DEFAULT };
-        let expected = FtlSettings {
-            victim: VictimPolicy::Windowed { blocks: 8 },
-            separation: Separation::HotFilter(filter),
-            wear_levelling: WearLevelling::DualPool { threshold_erases: 20 },
-            ..FtlSettings::default()
-        };
-        assert_eq!(settings(&all).unwrap(), expected);
-        for alone in [
-            ("victim", "oldest"),
-            ("hot_counters", "1000"),
-            ("levelling", "dual-pool"),
-            ("separation", "all"),
-        ] {
-            assert!(settings(&[alone]).is_err(), "{alone:?}");
         }
     }
 

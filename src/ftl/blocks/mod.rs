@@ -357,12 +357,6 @@ impl BlockTable {
         })
     }
 
-    /// The full block erased least, and its erase count.
-    pub fn least_worn_full(&self) -> Option<(Pbn, u32)> {
-        let full = self.in_state(BlockState::Full);
-        full.map(|pbn| (pbn, self.erase_count(pbn))).min_by_key(|&(_, erases)| erases)
-    }
-
     /// The largest erase count of a good block.
     pub fn most_erases(&self) -> u32 {
         let good = self.blocks.iter().filter(|b| b.state != BlockState::Bad);

@@ -484,8 +484,13 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
             collections: self.counters.collections,
             moved_pages: self.counters.moved_pages,
             live_pages: u64::from(self.state.blocks.live_pages()),
+            mapping_bytes: (self.state.map.len() * 4 + self.state.blocks.ram_bytes()) as u64,
             ..StoreStats::default()
         }
+    }
+
+    fn live_page(&self, ppn: Ppn) -> Option<bool> {
+        (ppn.0 < self.geometry.pages()).then(|| self.state.blocks.is_valid(ppn))
     }
 
     fn atomic_pages_max(&self) -> usize {

@@ -226,7 +226,7 @@ pub(crate) enum Before {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Replay {
-    /// FTLs (nandex list ftls) and disks (disk, disk-flat, disk-page), separated by commas; all: every FTL.
+    /// FTLs (nandex list ftls) and disks (disk, disk-flat, disk-page), separated by commas; all: every FTL; none.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "all", value_parser = parse::target)]
     pub(crate) ftl: Vec<ReplayTarget>,
     /// The block trace, packed with zstd or not.
@@ -267,6 +267,15 @@ pub(crate) struct Replay {
     /// Write a report that opens in a browser, all in one file.
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+    /// Replay on this file or block device too, timed by the wall clock. A file that is not there is made.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) file: Option<PathBuf>,
+    /// Overwrite what is in a file or on a device that is there.
+    #[arg(long, requires = "file")]
+    pub(crate) overwrite: bool,
+    /// Write each page to the medium at once (O_DSYNC).
+    #[arg(long, requires = "file")]
+    pub(crate) dsync: bool,
     /// Draw the chip at the end: FILE.svg or FILE.png; with several FTLs the name of each is put in.
     #[arg(long, value_name = "FILE")]
     pub(crate) map: Option<PathBuf>,

@@ -391,7 +391,7 @@ fn a_block_trace_is_replayed_on_ftls_disks_and_a_file() {
     assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
     assert!(fs::read_to_string(&report).unwrap().contains("plot-latency"));
     assert!(fs::read_to_string(&map).unwrap().starts_with("<svg"));
-    let mut csv = csv::Reader::from_path(csv).unwrap();
+    let mut csv = csv::Reader::from_path(&csv).unwrap();
     let rows: Vec<csv::StringRecord> = csv.records().map(Result::unwrap).collect();
     let clocks: Vec<&str> = rows.iter().map(|row| &row[3]).collect();
     assert_eq!(clocks, ["simulated", "simulated", "simulated", "wall clock"]);
@@ -425,7 +425,7 @@ fn a_replay_refuses_what_makes_no_sense() {
         &["replay", "--trace", &trace, "--ftl", "pagemap"],
         &["--ftl", "did you mean 'page-map'?"],
     );
-    assert_refused(&["replay", "--trace", &trace, "--format", "cvs"], &["--format", "did you mean 'csv'?"]);
+    assert_refused(&["replay", "--trace", &trace, "--format", "csvv"], &["--format", "did you mean 'csv'?"]);
     assert_refused(&["replay", "--trace", &trace, "--event", "Z"], &["--event", "known: Q, D, C"]);
     assert_refused(&["replay", "--trace", &trace, "--map", "x.gif"], &["--map", ".svg or .png"]);
     assert_refused(&["replay", "--trace", &trace, "--set", "nothing=1"], &["--set", "no option 'nothing'"]);

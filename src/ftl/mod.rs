@@ -1,14 +1,23 @@
 //! Logical pages that may be overwritten: the trait of every FTL, cache and device below the trees.
 
+pub mod bast;
 pub mod blocks;
 pub mod checkpoint;
+pub mod dftl;
 pub mod disk;
 pub mod fast;
 pub mod flash;
+pub mod hftl;
+pub mod hot;
+pub mod nftl;
 pub mod page_map;
 pub mod ram;
+pub mod sast;
 pub mod spare;
+pub mod superblock;
+mod table;
 pub mod victim;
+pub mod wear;
 
 use crate::nand::{Cause, NandError};
 use crate::units::{Lpn, Ppn};
@@ -102,6 +111,8 @@ pub struct StoreStats {
     pub full_merges: u64,
     /// Bytes of RAM that the mapping tables take, those of the blocks included.
     pub mapping_bytes: u64,
+    /// Programs of a page below one programmed before in its block, which not every chip allows.
+    pub out_of_order_programs: u64,
 }
 
 /// What a store refuses or fails to do.

@@ -37,12 +37,14 @@ pub(super) struct Scan {
 impl<N: Nand> Flash<N> {
     /// Finds the store on a chip again. Nothing is programmed or erased by this.
     pub(crate) fn mount(mut nand: N, rules: Rules) -> Result<(Flash<N>, Mounted), StoreError> {
-        let Some((area, records)) = CheckpointArea::mount_since(&mut nand, is_base)? else {
+        let Some((area, newest)) = CheckpointArea::mount_since(&mut nand, is_base)? else {
             return Err(StoreError::NotFormatted("the chip holds no checkpoint"));
         };
+        let records = newest.records;
         let mut base = Base::decode(nand.geometry(), &rules, &records[0])?;
         base.blocks.reserve_exactly(&area.occupied())?;
-        let is_clean = base.is_clean && records.len() == 1;
+        // What cannot be read may be the note that there is more.
+        let is_clean = base.is_clean && records.len() == 1 && !newest.is_ragged;
         let extra = core::mem::take(&mut base.extra);
         let mut flash = Flash::assemble(nand, rules, area, base);
         let mut mounted = Mounted { extra, is_clean, ..Mounted::default() };

@@ -3,6 +3,7 @@
 use super::plan::Needs;
 use super::{Flash, FlashCounters, FlashSettings, Mounted, Plan, Rules};
 use crate::check::CheckReport;
+use crate::ftl::wear::{Move, WearLeveller};
 use crate::ftl::{PageStore, StoreError, StoreStats};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::units::{Lpn, Pbn, Ppn};
@@ -12,7 +13,7 @@ use alloc::vec::Vec;
 
 /// Where logical pages go.
 ///
-/// [`SchemeFtl`] has checked page numbers and lengths, and has called [`Flash::begin`], before it calls any of the
+/// [`SchemeFtl`] has checked page numbers and lengths, and has called `Flash::begin`, before it calls any of the
 /// operations that may program.
 pub trait Scheme: Sized {
     /// What can be chosen.
@@ -74,6 +75,12 @@ pub trait Scheme: Sized {
         Vec::new()
     }
 
+    /// Called before a base is written that a mount may rely on alone: what [`Scheme::encode`] cannot hold goes to the
+    /// chip.
+    fn settle<N: Nand>(&mut self, _flash: &mut Flash<N>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// The most pages that a group may have.
     fn atomic_pages_max(&self) -> usize {
         1
@@ -116,7 +123,7 @@ pub trait Scheme: Sized {
 pub struct SchemeFtl<N, S> {
     flash: Flash<N>,
     scheme: S,
-    wear_gap_erases: Option<u32>,
+    leveller: WearLeveller,
     /// With fewer free blocks nothing is written any more.
     floor_blocks: u32,
 }
@@ -153,7 +160,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         let setup = flash.setup();
         let base_blocks = Plan::base_blocks(flash.geometry(), S::extra_bytes_max(setup));
         SchemeFtl {
-            wear_gap_erases: S::common(settings).wear_gap_erases,
+            leveller: WearLeveller::new(S::common(settings).wear_levelling, flash.blocks()),
             floor_blocks: base_blocks + S::blocks_per_write(setup),
             flash,
             scheme,
@@ -191,6 +198,12 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         &self.scheme
     }
 
+    /// Chip and scheme, to call what a write calls.
+    #[cfg(test)]
+    pub(crate) fn parts_mut(&mut self) -> (&mut Flash<N>, &mut S) {
+        (&mut self.flash, &mut self.scheme)
+    }
+
     /// What the scheme did since the store was formatted or mounted.
     pub fn counters(&self) -> FlashCounters {
         self.flash.counters
@@ -210,9 +223,18 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         if self.flash.blocks().free_count() < self.floor_blocks {
             return Err(StoreError::Full);
         }
-        let Some(gap) = self.wear_gap_erases else { return Ok(()) };
-        let Some(coldest) = self.flash.cold_block(gap) else { return Ok(()) };
-        match self.scheme.evacuate(&mut self.flash, coldest) {
+        if self.flash.opened_blocks() {
+            self.level_wear()?;
+        }
+        Ok(())
+    }
+
+    fn level_wear(&mut self) -> Result<(), StoreError> {
+        let Some(Move { cold, worn }) = self.leveller.next_move(self.flash.blocks()) else { return Ok(()) };
+        self.flash.begin_levelling(worn);
+        let moved = self.scheme.evacuate(&mut self.flash, cold);
+        self.flash.end_levelling();
+        match moved {
             Ok(moved) => self.flash.counters.levelled_blocks += u64::from(moved),
             // Levelling can wait; the write may still find room.
             Err(StoreError::Full) => {}
@@ -270,6 +292,7 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
     }
 
     fn checkpoint(&mut self) -> Result<(), StoreError> {
+        self.scheme.settle(&mut self.flash)?;
         self.flash.write_base(true, &self.scheme.encode())
     }
 
@@ -302,7 +325,11 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
     }
 
     fn ram_bytes(&self) -> usize {
-        size_of::<S>() + self.flash.ram_bytes() + self.scheme.mapping_bytes() + self.scheme.other_bytes()
+        size_of::<S>()
+            + self.leveller.ram_bytes()
+            + self.flash.ram_bytes()
+            + self.scheme.mapping_bytes()
+            + self.scheme.other_bytes()
     }
 
     fn stats(&self) -> StoreStats {
@@ -317,6 +344,7 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
             switch_merges: counters.switch_merges,
             partial_merges: counters.partial_merges,
             full_merges: counters.full_merges,
+            out_of_order_programs: counters.out_of_order_programs,
             mapping_bytes: (self.scheme.mapping_bytes() + self.flash.table_bytes()) as u64,
         }
     }

@@ -3,6 +3,8 @@
 pub mod bast;
 pub mod blocks;
 pub mod checkpoint;
+pub mod dftl;
+pub mod disk;
 pub mod fast;
 pub mod flash;
 pub mod hftl;
@@ -13,6 +15,7 @@ pub mod ram;
 pub mod sast;
 pub mod spare;
 pub mod superblock;
+mod table;
 pub mod victim;
 pub mod wear;
 
@@ -140,6 +143,8 @@ pub enum StoreError {
     Unsupported(String),
     /// The medium holds no store of this kind.
     NotFormatted(&'static str),
+    /// The device below failed, in the words of its system. Whether a write took place is unknown.
+    Device(String),
 }
 
 impl From<NandError> for StoreError {
@@ -160,6 +165,7 @@ impl fmt::Display for StoreError {
             StoreError::Corrupted { what, at } => write!(f, "corrupted at page {at}: {what}"),
             StoreError::Unsupported(what) => write!(f, "{what}"),
             StoreError::NotFormatted(what) => write!(f, "no store to mount: {what}"),
+            StoreError::Device(what) => write!(f, "the device failed: {what}"),
         }
     }
 }
@@ -215,3 +221,49 @@ macro_rules! forward {
     )*};
 }
 forward!(&mut S, alloc::boxed::Box<S>);
+
+/// A store shared with its observer on one thread.
+impl<S: PageStore + ?Sized> PageStore for alloc::rc::Rc<core::cell::RefCell<S>> {
+    fn page_bytes(&self) -> usize {
+        self.borrow().page_bytes()
+    }
+    fn page_count(&self) -> u32 {
+        self.borrow().page_count()
+    }
+    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        self.borrow_mut().read(lpn, cause, data)
+    }
+    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+        self.borrow_mut().write(lpn, cause, data)
+    }
+    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
+        self.borrow_mut().trim(lpn)
+    }
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.borrow_mut().sync()
+    }
+    fn atomic_pages_max(&self) -> usize {
+        self.borrow().atomic_pages_max()
+    }
+    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+        self.borrow_mut().write_atomic(pages, cause)
+    }
+    fn durable_writes(&self) -> bool {
+        self.borrow().durable_writes()
+    }
+    fn prefix_consistent(&self) -> bool {
+        self.borrow().prefix_consistent()
+    }
+    fn checkpoint(&mut self) -> Result<(), StoreError> {
+        self.borrow_mut().checkpoint()
+    }
+    fn ram_bytes(&self) -> usize {
+        self.borrow().ram_bytes()
+    }
+    fn stats(&self) -> StoreStats {
+        self.borrow().stats()
+    }
+    fn live_page(&self, ppn: Ppn) -> Option<bool> {
+        self.borrow().live_page(ppn)
+    }
+}

@@ -3,6 +3,7 @@
 use crate::names::{OptionInfo, option};
 use crate::registry::Open;
 use nandex::ftl::bast::{BastSettings, LogVictim};
+use nandex::ftl::dftl::DftlSettings;
 use nandex::ftl::fast::FastSettings;
 use nandex::ftl::flash::{FlashSettings, Scheme, SchemeFtl};
 use nandex::ftl::hftl::HftlSettings;
@@ -10,6 +11,7 @@ use nandex::ftl::hot::HotSettings;
 use nandex::ftl::nftl::NftlSettings;
 use nandex::ftl::page_map::{FtlSettings, Separation};
 use nandex::ftl::sast::SastSettings;
+use nandex::ftl::superblock::SuperblockSettings;
 use nandex::ftl::victim::VictimPolicy;
 use nandex::ftl::wear::WearLevelling;
 use nandex::ordered::{Options, Settings};
@@ -56,6 +58,13 @@ pub(crate) const CLEANING: OptionInfo =
 pub(crate) const CHAIN_BLOCKS: OptionInfo =
     option("chain_blocks", "unlimited", "most blocks of a chain, at least 2");
 
+pub(crate) const SUPERBLOCK_BLOCKS: OptionInfo =
+    option("superblock_blocks", "8", "N: logical blocks of a superblock");
+pub(crate) const EXTRA_BLOCKS: OptionInfo =
+    option("extra_blocks", "4", "M: blocks that a superblock may have beyond N");
+pub(crate) const MAPPING_RAM: OptionInfo =
+    option("mapping_ram", "1/64 of a full map", "bytes of RAM for cached entries of the mapping table");
+
 /// Options of page mapping.
 pub(crate) const PAGE_MAP: [OptionInfo; 9] = [
     OVER_PROVISIONING,
@@ -84,6 +93,14 @@ pub(crate) const SAST: [OptionInfo; 8] =
 pub(crate) const FAST: [OptionInfo; 6] =
     [OVER_PROVISIONING, BAD_BLOCKS, WEAR_GAP, LEVELLING, LOG_BLOCKS, EAGER_SWITCH];
 
+/// Options of the superblock scheme.
+pub(crate) const SUPERBLOCK: [OptionInfo; 6] =
+    [OVER_PROVISIONING, BAD_BLOCKS, WEAR_GAP, LEVELLING, SUPERBLOCK_BLOCKS, EXTRA_BLOCKS];
+
+/// Options of DFTL.
+pub(crate) const DFTL: [OptionInfo; 6] =
+    [OVER_PROVISIONING, BAD_BLOCKS, WEAR_GAP, LEVELLING, VICTIM, MAPPING_RAM];
+
 /// Options of the HFTL-like scheme.
 pub(crate) const HFTL: [OptionInfo; 6] =
     [OVER_PROVISIONING, BAD_BLOCKS, WEAR_GAP, LEVELLING, LOG_BLOCKS, HOT_BLOCKS];
@@ -108,10 +125,7 @@ pub(crate) fn page_map(settings: &Settings) -> Result<FtlSettings, StoreError> {
         over_provisioning_ppm: percent(options, "over_provisioning", 900.0)?
             .unwrap_or(default.over_provisioning_ppm),
         bad_blocks_ppm: percent(options, "bad_blocks", 50.0)?.unwrap_or(default.bad_blocks_ppm),
-        victim: match options.text("victim") {
-            Some(text) => VictimPolicy::parse(text).map_err(|e| bad_option("victim", &e))?,
-            None => default.victim,
-        },
+        victim: victim(options)?,
         separation: separation(options)?,
         wear_levelling: wear_levelling(options)?,
         atomic_pages: count(options, "atomic_pages", 256)?.unwrap_or(default.atomic_pages),
@@ -188,6 +202,34 @@ pub(crate) fn fast(settings: &Settings) -> Result<FastSettings, StoreError> {
     })
 }
 
+/// What the superblock scheme is asked for.
+pub(crate) fn superblock(settings: &Settings) -> Result<SuperblockSettings, StoreError> {
+    let options = &settings.options;
+    let default = SuperblockSettings::default();
+    Ok(SuperblockSettings {
+        common: common(options)?,
+        group_blocks: count(options, "superblock_blocks", 1 << 22)?.unwrap_or(default.group_blocks),
+        extra_blocks: count(options, "extra_blocks", 1 << 22)?.unwrap_or(default.extra_blocks),
+    })
+}
+
+/// What DFTL is asked for.
+pub(crate) fn dftl(settings: &Settings) -> Result<DftlSettings, StoreError> {
+    let options = &settings.options;
+    Ok(DftlSettings {
+        common: common(options)?,
+        cache_bytes: count(options, "mapping_ram", 1 << 30)?,
+        victim: victim(options)?,
+    })
+}
+
+fn victim(options: &Options) -> Result<VictimPolicy, StoreError> {
+    match options.text("victim") {
+        Some(text) => VictimPolicy::parse(text).map_err(|e| bad_option("victim", &e)),
+        None => Ok(VictimPolicy::default()),
+    }
+}
+
 /// What the HFTL-like scheme is asked for.
 pub(crate) fn hftl(settings: &Settings) -> Result<HftlSettings, StoreError> {
     let options = &settings.options;
@@ -230,4 +272,42 @@ fn choice(options: &Options, name: &str, words: &[&'static str]) -> Result<&'sta
 
 fn refused(error: IndexError) -> StoreError {
     StoreError::Unsupported(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandex::ordered::RecordFormat;
+
+    #[test]
+    fn options_choose_victims_separation_and_levelling() {
+        let settings = |pairs: &[(&str, &str)]| {
+            let settings = Settings::new(RecordFormat::new(4, 4));
+            page_map(&pairs.iter().fold(settings, |settings, (name, value)| settings.with(name, value)))
+        };
+        assert_eq!(settings(&[]).unwrap(), FtlSettings::default());
+        let all = [
+            ("victim", "windowed:8"),
+            ("separation", "hot-filter"),
+            ("hot_counters", "1000"),
+            ("wear_gap", "20"),
+            ("levelling", "dual-pool"),
+        ];
+        let filter = HotSettings { counters: 1000, decay_writes: 1250, ..HotSettings::DEFAULT };
+        let expected = FtlSettings {
+            victim: VictimPolicy::Windowed { blocks: 8 },
+            separation: Separation::HotFilter(filter),
+            wear_levelling: WearLevelling::DualPool { threshold_erases: 20 },
+            ..FtlSettings::default()
+        };
+        assert_eq!(settings(&all).unwrap(), expected);
+        for alone in [
+            ("victim", "oldest"),
+            ("hot_counters", "1000"),
+            ("levelling", "dual-pool"),
+            ("separation", "all"),
+        ] {
+            assert!(settings(&[alone]).is_err(), "{alone:?}");
+        }
+    }
 }

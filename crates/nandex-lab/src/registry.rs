@@ -10,11 +10,13 @@ use crate::ftls;
 use crate::names::{self, OptionInfo, option};
 use crate::stack;
 use nandex::ftl::bast::Bast;
+use nandex::ftl::dftl::Dftl;
 use nandex::ftl::fast::Fast;
 use nandex::ftl::hftl::Hftl;
 use nandex::ftl::nftl::Nftl;
 use nandex::ftl::page_map::PageMapFtl;
 use nandex::ftl::sast::Sast;
+use nandex::ftl::superblock::Superblock;
 use nandex::ordered::mu::MuTree;
 use nandex::ordered::wandering::WanderingTree;
 use nandex::ordered::{Durability, Options, Settings};
@@ -261,6 +263,20 @@ pub const STORES: &[StoreEntry] = &[
         confidence: Confidence::High,
         basis: "rules as in a published simulator, checked by its test vector; recovery and trim are ours",
         is_atomic: false,
+    }),
+    on_shared_ground!(Superblock, ftls::superblock, ftls::SUPERBLOCK, {
+        name: "superblock",
+        summary: "superblock FTL (Kang et al. 2006): adjacent logical blocks share their physical blocks page by page",
+        confidence: Confidence::Low,
+        basis: "abstracts and lecture notes: our reading; the map is in RAM",
+        is_atomic: false,
+    }),
+    on_shared_ground!(Dftl, ftls::dftl, ftls::DFTL, {
+        name: "dftl",
+        summary: "DFTL (Gupta et al. 2009): page mapping, the table on flash, entries in use cached; atomic groups",
+        confidence: Confidence::High,
+        basis: "three published simulators agree; recovery is ours",
+        is_atomic: true,
     }),
     on_shared_ground!(Hftl, ftls::hftl, ftls::HFTL, {
         name: "hftl",

@@ -10,7 +10,7 @@ use nandex::ordered::{Durability, Options, Settings};
 use nandex::{IndexError, Nand, OrderedIndex, PageStore};
 
 /// Options of a B+-tree on a store, its own, its FTL's and its cache's.
-pub(crate) const BPLUS_OPTIONS: [OptionInfo; 23] = [
+pub(crate) const BPLUS_OPTIONS: [OptionInfo; 26] = [
     option("ftl", "page-map", "the FTL below (nandex list ftls)"),
     option("cache", "lru", "the replacement policy of the page cache (nandex list policies)"),
     option("cache_pages", "what the RAM leaves", "frames of the page cache"),
@@ -31,6 +31,9 @@ pub(crate) const BPLUS_OPTIONS: [OptionInfo; 23] = [
     ftls::LOGS_PER_GROUP,
     ftls::CLEANING,
     ftls::CHAIN_BLOCKS,
+    ftls::SUPERBLOCK_BLOCKS,
+    ftls::EXTRA_BLOCKS,
+    ftls::MAPPING_RAM,
     option("order", "what the page holds", "entries of a node at most, leaf and internal"),
     option("leaf_capacity", "order", "entries of a leaf at most, 2 or more"),
     option("internal_capacity", "order", "children of an internal node at most, 3 or more"),
@@ -139,39 +142,6 @@ mod tests {
                 let known = BPLUS_OPTIONS.iter().any(|o| o.name == option.name);
                 assert!(known, "{}: {}", entry.name, option.name);
             }
-        }
-    }
-
-    #[test]
-    fn options_choose_victims_separation_and_levelling() {
-        let settings = |pairs: &[(&str, &str)]| {
-            let mut options = Options::default();
-            pairs.iter().for_each(|(name, value)| options.set(name, value));
-            page_map_settings(&options)
-        };
-        assert_eq!(settings(&[]).unwrap(), FtlSettings::default());
-        let all = [
-            ("victim", "windowed:8"),
-            ("separation", "hot-filter"),
-            ("hot_counters", "1000"),
-            ("wear_gap", "20"),
-            ("levelling", "dual-pool"),
-        ];
-        let filter = HotSettings { counters: 1000, decay_writes: 1250, ..HotSettings::DEFAULT };
-        let expected = FtlSettings {
-            victim: VictimPolicy::Windowed { blocks: 8 },
-            separation: Separation::HotFilter(filter),
-            wear_levelling: WearLevelling::DualPool { threshold_erases: 20 },
-            ..FtlSettings::default()
-        };
-        assert_eq!(settings(&all).unwrap(), expected);
-        for alone in [
-            ("victim", "oldest"),
-            ("hot_counters", "1000"),
-            ("levelling", "dual-pool"),
-            ("separation", "all"),
-        ] {
-            assert!(settings(&[alone]).is_err(), "{alone:?}");
         }
     }
 

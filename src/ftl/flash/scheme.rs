@@ -75,6 +75,12 @@ pub trait Scheme: Sized {
         Vec::new()
     }
 
+    /// Called before a base is written that a mount may rely on alone: what [`Scheme::encode`] cannot hold goes to the
+    /// chip.
+    fn settle<N: Nand>(&mut self, _flash: &mut Flash<N>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// The most pages that a group may have.
     fn atomic_pages_max(&self) -> usize {
         1
@@ -192,6 +198,12 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         &self.scheme
     }
 
+    /// Chip and scheme, to call what a write calls.
+    #[cfg(test)]
+    pub(crate) fn parts_mut(&mut self) -> (&mut Flash<N>, &mut S) {
+        (&mut self.flash, &mut self.scheme)
+    }
+
     /// What the scheme did since the store was formatted or mounted.
     pub fn counters(&self) -> FlashCounters {
         self.flash.counters
@@ -280,6 +292,7 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
     }
 
     fn checkpoint(&mut self) -> Result<(), StoreError> {
+        self.scheme.settle(&mut self.flash)?;
         self.flash.write_base(true, &self.scheme.encode())
     }
 

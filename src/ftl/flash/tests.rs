@@ -280,6 +280,14 @@ fn cut_run<S: Scheme>(
     for lpn in 0..ftl.page_count() / 2 {
         apply(&mut ftl, &mut model, &Op::Write(lpn)).unwrap();
     }
+    // Where garbage is collected only once room is short, it is short now.
+    for _ in 0..200 {
+        if ftl.counters().collections + ftl.counters().full_merges > 0 {
+            break;
+        }
+        let lpn = rng.below(u64::from(ftl.page_count() / 2)) as u32;
+        apply(&mut ftl, &mut model, &Op::Write(lpn)).unwrap();
+    }
     let mut struck = false;
     for (cut, wait) in [first, rng.below(6), rng.below(60), 10_000].into_iter().enumerate() {
         let at_operation = ftl.nand().operations() + wait;

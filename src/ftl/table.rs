@@ -1,0 +1,344 @@
+//! A mapping table kept on flash, page by page, and the frontiers of the schemes that keep one.
+//!
+//! Page `t` of the table holds the entries of logical pages `t * n ..`, `n` being the bytes of a page over four: a
+//! physical page as u32, little-endian, all ones for none. The *directory* in RAM says where each page of the table is.
+//! A page is never changed in place: it is loaded, changed, and saved as a new version (kind `Map`); reads, programs
+//! and erases for all that are [`Cause::Mapping`].
+//!
+//! Invariant
+//! - M1: the valid pages of kind `Map` are exactly those the directory names.
+
+use super::StoreError;
+use super::blocks::{BlockState, Wear};
+use super::flash::{Flash, Live, NOBODY};
+use super::spare::{Header, PageKind};
+use crate::check::CheckReport;
+use crate::codec::{get_u32, put_u32};
+use crate::nand::{Cause, Geometry, Nand};
+use crate::units::{Lpn, Pbn, Ppn};
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// No physical page.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A physical page or none, as in the table.
+pub(super) fn from_raw(raw: u32) -> Option<Ppn> {
+    (raw != NONE).then_some(Ppn(raw))
+}
+
+/// The other way.
+pub(super) fn to_raw(ppn: Option<Ppn>) -> u32 {
+    ppn.map_or(NONE, |p| p.0)
+}
+
+/// The block that is being filled with pages of one role.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frontier {
+    role: PageKind,
+    wear: Wear,
+    pbn: Option<Pbn>,
+}
+
+impl Frontier {
+    pub(super) const fn new(role: PageKind, wear: Wear) -> Frontier {
+        Frontier { role, wear, pbn: None }
+    }
+
+    /// After a mount: goes on with a block that is open, if there is one of this role.
+    pub(super) fn resume<N: Nand>(&mut self, flash: &mut Flash<N>) {
+        let open: Vec<Pbn> = flash.blocks().in_state(BlockState::Open).collect();
+        for pbn in open {
+            if flash.tag(pbn).role != Some(self.role) {
+                continue;
+            }
+            if self.pbn.is_none() {
+                self.pbn = Some(pbn);
+            } else {
+                flash.seal(pbn);
+            }
+        }
+    }
+
+    /// The block, while it can take pages.
+    pub(super) fn block<N: Nand>(&self, flash: &Flash<N>) -> Option<Pbn> {
+        let is_mine = |pbn: &Pbn| {
+            flash.blocks().state(*pbn) == BlockState::Open && flash.tag(*pbn).role == Some(self.role)
+        };
+        self.pbn.filter(is_mine)
+    }
+
+    /// The page to program next.
+    pub(super) fn slot<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<Ppn, StoreError> {
+        let pbn = match self.block(flash) {
+            Some(pbn) => pbn,
+            None => flash.take(self.role, NOBODY, self.wear)?,
+        };
+        self.pbn = Some(pbn);
+        Ok(flash.geometry().page_at(pbn, flash.next_page(pbn)))
+    }
+
+    /// Copies what was loaded from a page to the next one, as this kind.
+    pub(super) fn store<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        from: Ppn,
+        header: Header,
+        cause: Cause,
+    ) -> Result<Ppn, StoreError> {
+        loop {
+            let to = self.slot(flash)?;
+            if flash.store((from, to), header, cause)? {
+                return Ok(to);
+            }
+        }
+    }
+
+    /// Writes a logical page of the host.
+    pub(super) fn write<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        (kind, lpn): (PageKind, u32),
+        cause: Cause,
+        data: &[u8],
+    ) -> Result<Ppn, StoreError> {
+        loop {
+            let ppn = self.slot(flash)?;
+            if flash.write(ppn, (kind, lpn), cause, data)? {
+                return Ok(ppn);
+            }
+        }
+    }
+
+    /// Writes logical pages all or none of which survive a power cut; where they are.
+    pub(super) fn write_group<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        pages: &[(Lpn, &[u8])],
+        cause: Cause,
+    ) -> Result<Vec<Ppn>, StoreError> {
+        let mut written = Vec::with_capacity(pages.len());
+        for (i, (lpn, data)) in pages.iter().enumerate() {
+            let kind = if i + 1 == pages.len() { PageKind::Host } else { PageKind::More };
+            match self.write(flash, (kind, lpn.0), cause, data) {
+                Ok(ppn) => written.push(ppn),
+                Err(error) => {
+                    flash.abandon(&written);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(written)
+    }
+}
+
+/// A mapping table on flash.
+#[derive(Debug)]
+pub(super) struct MapTable {
+    directory: Vec<u32>,
+    per_page: u32,
+    page_count: u32,
+    physical_pages: u32,
+    frontier: Frontier,
+    page: Vec<u8>,
+}
+
+/// Entries in a page of the table.
+pub(super) fn entries_per_page(geometry: Geometry) -> u32 {
+    geometry.page_bytes / 4
+}
+
+/// Blocks that the whole table of a chip takes, at most.
+pub(super) fn blocks_for(geometry: Geometry, good_blocks: u32) -> u32 {
+    good_blocks.div_ceil(entries_per_page(geometry))
+}
+
+impl MapTable {
+    /// The table of a store, given its live pages.
+    pub(super) fn open<N: Nand>(flash: &mut Flash<N>, live: &[Live]) -> Result<MapTable, StoreError> {
+        let g = flash.geometry();
+        let per_page = entries_per_page(g);
+        let mut table = MapTable {
+            directory: vec![NONE; flash.page_count().div_ceil(per_page) as usize],
+            per_page,
+            page_count: flash.page_count(),
+            physical_pages: g.pages(),
+            frontier: Frontier::new(PageKind::Map, Wear::Least),
+            page: vec![0; g.page_bytes as usize],
+        };
+        for page in live.iter().filter(|p| p.kind == PageKind::Map) {
+            let place = table.directory.get_mut(page.number as usize).filter(|place| **place == NONE);
+            let what = "a page of the mapping table is not one, or there are two of it";
+            *place.ok_or(StoreError::Corrupted { what, at: u64::from(page.ppn.0) })? = page.ppn.0;
+        }
+        table.frontier.resume(flash);
+        Ok(table)
+    }
+
+    /// Pages of the table.
+    pub(super) fn pages(&self) -> u32 {
+        self.directory.len() as u32
+    }
+
+    /// The page of the table in which a logical page has its entry.
+    pub(super) fn page_of(&self, lpn: u32) -> u32 {
+        lpn / self.per_page
+    }
+
+    /// The logical pages that have their entries in a page of the table.
+    pub(super) fn range(&self, page: u32) -> Range<u32> {
+        page * self.per_page..((page + 1) * self.per_page).min(self.page_count)
+    }
+
+    /// Whether a page of the table exists; all entries are none otherwise.
+    pub(super) fn exists(&self, page: u32) -> bool {
+        self.directory[page as usize] != NONE
+    }
+
+    /// Brings a page of the table into the buffer, and checks it.
+    pub(super) fn load<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        page: u32,
+        cause: Cause,
+    ) -> Result<(), StoreError> {
+        let Some(ppn) = from_raw(self.directory[page as usize]) else {
+            self.page.fill(0xff);
+            return Ok(());
+        };
+        flash.read(ppn, page, cause, &mut self.page)?;
+        let limit = self.physical_pages;
+        let is_wrong = |raw: &[u8]| (limit..NONE).contains(&get_u32(raw, 0));
+        if self.page.chunks_exact(4).any(is_wrong) {
+            let what = "an entry of the mapping table lies beyond the chip";
+            return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+        }
+        Ok(())
+    }
+
+    /// The entry of a logical page in the buffer, which holds its page of the table.
+    pub(super) fn get(&self, lpn: u32) -> Option<Ppn> {
+        from_raw(get_u32(&self.page, (lpn % self.per_page) as usize * 4))
+    }
+
+    /// Changes the entry of a logical page in the buffer.
+    pub(super) fn set(&mut self, lpn: u32, ppn: Option<Ppn>) {
+        put_u32(&mut self.page, (lpn % self.per_page) as usize * 4, to_raw(ppn));
+    }
+
+    /// Writes the buffer as the new version of a page of the table.
+    pub(super) fn save<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreError> {
+        loop {
+            let ppn = self.frontier.slot(flash)?;
+            if flash.write_map(ppn, page, &self.page)? {
+                if let Some(old) = from_raw(self.directory[page as usize]) {
+                    flash.invalidate(old);
+                }
+                self.directory[page as usize] = ppn.0;
+                return Ok(());
+            }
+        }
+    }
+
+    /// The entry of a logical page on the chip; one read.
+    pub(super) fn entry<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+        cause: Cause,
+    ) -> Result<Option<Ppn>, StoreError> {
+        let page = self.page_of(lpn);
+        if !self.exists(page) {
+            return Ok(None);
+        }
+        self.load(flash, page, if cause == Cause::Check { cause } else { Cause::Mapping })?;
+        Ok(self.get(lpn))
+    }
+
+    /// A page of the table as it is on the chip, for a checker.
+    pub(super) fn peek<N: Nand>(&self, flash: &mut Flash<N>, page: u32) -> Result<Vec<u8>, StoreError> {
+        let mut bytes = vec![0xff; self.page.len()];
+        if let Some(ppn) = from_raw(self.directory[page as usize]) {
+            flash.read(ppn, page, Cause::Check, &mut bytes)?;
+        }
+        Ok(bytes)
+    }
+
+    /// The full block of the table with the fewest valid pages, if any has an invalid one.
+    pub(super) fn victim<N: Nand>(&self, flash: &Flash<N>) -> Option<Pbn> {
+        let blocks = flash.blocks();
+        let of_table =
+            blocks.in_state(BlockState::Full).filter(|&p| flash.tag(p).role == Some(PageKind::Map));
+        let victim = of_table.min_by_key(|&pbn| blocks.valid_count(pbn))?;
+        (blocks.valid_count(victim) < flash.geometry().pages_per_block).then_some(victim)
+    }
+
+    /// Moves the pages of the table out of a block, and frees it.
+    pub(super) fn collect<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        victim: Pbn,
+        extra: impl FnOnce() -> Vec<u8>,
+    ) -> Result<(), StoreError> {
+        while let Some(from) = flash.blocks().next_valid(victim, 0) {
+            let header = flash.load(from, Cause::Mapping)?;
+            let known = |h: &Header| self.directory.get(h.number as usize) == Some(&from.0);
+            let header = header.filter(known).ok_or(StoreError::Corrupted {
+                what: "a page of the mapping table cannot be read",
+                at: u64::from(from.0),
+            })?;
+            let to = self.frontier.store(flash, from, header, Cause::Mapping)?;
+            self.directory[header.number as usize] = to.0;
+        }
+        flash.free(victim, Cause::Mapping, extra)
+    }
+
+    /// After an unclean end: what the table says wrongly, given all live pages. Reads the whole table.
+    pub(super) fn differences<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        live: &[Live],
+    ) -> Result<BTreeMap<u32, u32>, StoreError> {
+        let mut found = vec![NONE; self.page_count as usize];
+        for page in live.iter().filter(|p| p.kind != PageKind::Map) {
+            found[page.number as usize] = page.ppn.0;
+        }
+        let mut differences = BTreeMap::new();
+        for page in 0..self.pages() {
+            self.load(flash, page, Cause::Recovery)?;
+            for lpn in self.range(page) {
+                let ppn = found[lpn as usize];
+                if to_raw(self.get(lpn)) != ppn {
+                    differences.insert(lpn, ppn);
+                }
+            }
+        }
+        Ok(differences)
+    }
+
+    /// Checks M1. The pages that the table has.
+    pub(super) fn check<N: Nand>(&self, flash: &Flash<N>, report: &mut CheckReport) -> u32 {
+        let pages = self.directory.iter().filter_map(|&raw| from_raw(raw));
+        let mut count = 0;
+        for ppn in pages {
+            count += 1;
+            if !flash.is_valid(ppn) {
+                report.violation("M1", u64::from(ppn.0), format!("the directory names {ppn}, not valid"));
+            }
+        }
+        count
+    }
+
+    /// Bytes of the directory.
+    pub(super) fn directory_bytes(&self) -> usize {
+        self.directory.len() * 4
+    }
+
+    /// Bytes of the buffer.
+    pub(super) fn buffer_bytes(&self) -> usize {
+        self.page.len()
+    }
+}

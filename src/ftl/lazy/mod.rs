@@ -238,7 +238,9 @@ impl Scheme for Lazy {
             return Ok(None);
         }
         if self.umt.trimmed() >= flash.geometry().pages_per_block {
-            self.tell_of_trims(flash)?;
+            flash.begin(|| self.encode())?;
+            self.make_room(flash, 1)?;
+            self.tell_of_first_trim(flash)?;
         }
         let told = self.gmt.entry(flash, lpn)?;
         let Some(entry) = self.umt.get(lpn) else {
@@ -269,7 +271,8 @@ impl Scheme for Lazy {
             return Ok(());
         }
         flash.begin(Vec::new)?;
-        self.make_room(flash, 1)
+        self.make_room(flash, 1)?;
+        if self.umt.len() <= self.entries_max { Ok(()) } else { Err(StoreError::Full) }
     }
 
     fn encode(&self) -> Vec<u8> {

@@ -31,7 +31,8 @@ impl Lazy {
             if has_room && self.umt.len() + pages as usize <= self.entries_max {
                 return Ok(());
             }
-            if !self.convert(flash)? {
+            let is_shorter = self.convert(flash)? || self.tell_of_first_trim(flash)?;
+            if !is_shorter {
                 return Ok(());
             }
         }
@@ -88,15 +89,12 @@ impl Lazy {
         Ok(())
     }
 
-    /// Rewrites the page of the table that the first tombstone belongs to.
-    pub(super) fn tell_of_trims<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
-        flash.begin(|| self.umt.encode())?;
-        self.make_room(flash, 1)?;
+    /// Rewrites the page of the table that the first tombstone belongs to; false: there is none.
+    pub(super) fn tell_of_first_trim<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<bool, StoreError> {
         let first = self.umt.iter().find(|(_, entry)| *entry == TOMBSTONE);
-        match first {
-            Some((lpn, _)) => self.tell(flash, self.gmt.table.page_of(lpn)),
-            None => Ok(()),
-        }
+        let Some((lpn, _)) = first else { return Ok(false) };
+        self.tell(flash, self.gmt.table.page_of(lpn))?;
+        Ok(true)
     }
 
     fn collect<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {

@@ -9,6 +9,7 @@ pub mod fast;
 pub mod flash;
 pub mod hftl;
 pub mod hot;
+pub mod lazy;
 pub mod nftl;
 pub mod page_map;
 pub mod ram;

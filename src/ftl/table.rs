@@ -71,6 +71,11 @@ impl Frontier {
         self.pbn.filter(is_mine)
     }
 
+    /// Pages left in it.
+    pub(super) fn room<N: Nand>(&self, flash: &Flash<N>) -> u32 {
+        self.block(flash).map_or(0, |pbn| flash.geometry().pages_per_block - flash.next_page(pbn))
+    }
+
     /// The page to program next.
     pub(super) fn slot<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<Ppn, StoreError> {
         let pbn = match self.block(flash) {
@@ -217,6 +222,16 @@ impl MapTable {
             return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
         }
         Ok(())
+    }
+
+    /// The buffer.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.page
+    }
+
+    /// Brings a page of the table into the buffer that was read before.
+    pub(super) fn fill(&mut self, bytes: &[u8]) {
+        self.page.copy_from_slice(bytes);
     }
 
     /// The entry of a logical page in the buffer, which holds its page of the table.

@@ -1,8 +1,9 @@
 //! Choosing one copy of each number among the pages that a scan found.
 //!
 //! 1. Pages of groups that were cut, and trimmed pages, are gone.
-//! 2. The highest version of each number wins. Versions of the base's past count as equal, because there is only one of
-//!    each number that the base calls valid, and copies made since have its bytes.
+//! 2. The highest version of each number wins. Versions of the base's past count as equal (as 0), because there is only
+//!    one of each number that the base calls valid, and copies made since have its bytes; unless the scheme says that
+//!    an older version may stay valid.
 //! 3. Where a logical block may have one data block only, the one stays that holds all winners of it; else one that
 //!    holds all winners which no log block holds. If there is none, a merge was cut that carried a write not yet
 //!    acknowledged: that version is given up.
@@ -54,7 +55,8 @@ impl<N: Nand> Flash<N> {
     /// Chooses, and makes table, tags and spent pages say so. The valid pages, by place.
     pub(super) fn elect(&mut self, scan: &mut Scan) -> Result<Vec<Live>, StoreError> {
         let past = self.next_version;
-        let version_of = |raw: u64| if raw < past { 0 } else { raw };
+        let all_differ = self.old_may_stay_valid;
+        let version_of = |raw: u64| if raw < past && !all_differ { 0 } else { raw };
         let trims = core::mem::take(&mut scan.trims);
         let is_trimmed = |key: Key, raw: u64| !key.0 && trims.get(&key.1).is_some_and(|&stamp| raw < stamp);
         scan.pages.retain(|c| c.version <= scan.committed && !is_trimmed((c.is_map, c.number), c.version));

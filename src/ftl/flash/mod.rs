@@ -186,6 +186,7 @@ pub struct Flash<N> {
     is_levelling: bool,
     /// The block to take for cold data, if it is still free.
     worn: Option<Pbn>,
+    old_may_stay_valid: bool,
     mark: Mark,
     page: Vec<u8>,
     /// What the scheme did.
@@ -243,6 +244,7 @@ impl<N: Nand> Flash<N> {
             opened_blocks: 0,
             is_levelling: false,
             worn: None,
+            old_may_stay_valid: false,
             mark: Mark::Base,
             page: vec![0; geometry.page_bytes as usize],
             counters: FlashCounters::default(),

@@ -1,0 +1,206 @@
+//! Room for writes: converting update and cold blocks, and collecting data blocks and blocks of the table.
+
+use super::{Entry, FREE_BLOCKS, Lazy, TOMBSTONE};
+use crate::ftl::StoreError;
+use crate::ftl::blocks::BlockState;
+use crate::ftl::flash::Flash;
+use crate::ftl::spare::{Header, PageKind};
+use crate::ftl::table::{Frontier, from_raw};
+use crate::nand::{Cause, Nand};
+use crate::units::{Pbn, Ppn};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// Free blocks with which a block may be converted.
+const FREE_TO_CONVERT: u32 = 3;
+
+impl Lazy {
+    /// Free blocks, those of the next base apart.
+    fn free_blocks<N: Nand>(&self, flash: &Flash<N>) -> u32 {
+        flash.blocks().free_count().saturating_sub(self.kept_blocks)
+    }
+
+    /// Enough free blocks, and a quota that allows so many pages in update blocks.
+    pub(super) fn make_room<N: Nand>(&mut self, flash: &mut Flash<N>, pages: u32) -> Result<(), StoreError> {
+        loop {
+            while self.free_blocks(flash) < FREE_BLOCKS {
+                self.collect(flash)?;
+            }
+            let more = u32::from(pages > self.update.room(flash));
+            let has_room = self.area.len() as u32 + more <= self.area_blocks;
+            if has_room && self.umt.len() + pages as usize <= self.entries_max {
+                return Ok(());
+            }
+            if !self.convert(flash)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Turns the cheapest full update or cold block into a data block; false: there is none.
+    pub(super) fn convert<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<bool, StoreError> {
+        let Some((pbn, pages)) = self.cheapest(flash) else { return Ok(false) };
+        for page in pages {
+            self.tell(flash, page)?;
+        }
+        let g = flash.geometry();
+        self.umt.forget_block(pbn, |ppn| g.block_of(ppn));
+        self.area.remove(&pbn);
+        self.counters.conversions += 1;
+        Ok(true)
+    }
+
+    /// The block to convert next, and the pages of the table to be rewritten for it.
+    fn cheapest<N: Nand>(&self, flash: &Flash<N>) -> Option<(Pbn, Vec<u32>)> {
+        let is_full = |pbn: &Pbn| flash.blocks().state(*pbn) == BlockState::Full;
+        let full = self.area.iter().copied().filter(is_full);
+        let mut costs: BTreeMap<Pbn, Vec<u32>> = full.map(|pbn| (pbn, Vec::new())).collect();
+        for (lpn, entry) in self.umt.iter() {
+            let Some(ppn) = from_raw(entry.ppn).filter(|_| entry.update) else { continue };
+            let page = self.gmt.table.page_of(lpn);
+            if let Some(pages) = costs.get_mut(&flash.geometry().block_of(ppn))
+                && pages.last() != Some(&page)
+            {
+                pages.push(page);
+            }
+        }
+        costs.into_iter().min_by_key(|(_, pages)| pages.len())
+    }
+
+    /// Rewrites a page of the table with all that the UMT knows of it.
+    fn tell<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreError> {
+        let updates = self.umt.updates(self.gmt.table.range(page));
+        if updates.is_empty() {
+            return Ok(());
+        }
+        self.gmt.bring(flash, page)?;
+        let mut older: Vec<Ppn> = Vec::new();
+        for (lpn, entry) in &updates {
+            if entry.invalidate {
+                older.extend(self.gmt.table.get(*lpn));
+            }
+            self.gmt.table.set(*lpn, from_raw(entry.ppn));
+        }
+        self.gmt.save(flash, page)?;
+        older.into_iter().for_each(|ppn| flash.invalidate(ppn));
+        self.umt.told(&updates);
+        self.counters.updates += 1;
+        Ok(())
+    }
+
+    /// Rewrites the page of the table that the first tombstone belongs to.
+    pub(super) fn tell_of_trims<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
+        flash.begin(|| self.umt.encode())?;
+        self.make_room(flash, 1)?;
+        let first = self.umt.iter().find(|(_, entry)| *entry == TOMBSTONE);
+        match first {
+            Some((lpn, _)) => self.tell(flash, self.gmt.table.page_of(lpn)),
+            None => Ok(()),
+        }
+    }
+
+    fn collect<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
+        let is_over = self.area.len() as u32 >= self.area_blocks;
+        if is_over && self.free_blocks(flash) >= FREE_TO_CONVERT && self.convert(flash)? {
+            return Ok(());
+        }
+        let Some(victim) = self.victim(flash) else {
+            // Converting shows which pages are superseded.
+            return if self.convert(flash)? { Ok(()) } else { Err(StoreError::Full) };
+        };
+        flash.counters.collections += 1;
+        if flash.tag(victim).role == Some(PageKind::Map) {
+            self.counters.table_victims += 1;
+            let umt = &self.umt;
+            return self.gmt.table.collect(flash, victim, || umt.encode());
+        }
+        let mut cold = self.cold;
+        let moved = self.move_out(flash, victim, &mut cold, Cause::GarbageCollection);
+        self.cold = cold;
+        moved
+    }
+
+    /// The block of DBA or MBA with the fewest pages that count as valid, erased least among equals.
+    fn victim<N: Nand>(&self, flash: &Flash<N>) -> Option<Pbn> {
+        let blocks = flash.blocks();
+        let full = blocks.in_state(BlockState::Full).filter(|pbn| !self.area.contains(pbn));
+        let victim = full.min_by_key(|&pbn| (blocks.valid_count(pbn), blocks.erase_count(pbn)))?;
+        (blocks.valid_count(victim) < self.block_pages).then_some(victim)
+    }
+
+    /// Moves what counts out of a data block, and frees it.
+    fn move_out<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        victim: Pbn,
+        to: &mut Frontier,
+        cause: Cause,
+    ) -> Result<(), StoreError> {
+        while let Some(from) = flash.blocks().next_valid(victim, 0) {
+            let header = flash.load(from, cause)?.filter(|h| h.number < flash.page_count());
+            let Some(header) = header else {
+                self.lose(flash, from)?;
+                continue;
+            };
+            let lpn = header.number;
+            if self.drop_superseded(flash, lpn, from) {
+                continue;
+            }
+            let ppn = to.store(flash, from, Header { kind: PageKind::Copy, ..header }, cause)?;
+            self.area.insert(flash.geometry().block_of(ppn));
+            self.umt.insert(lpn, Entry { ppn: ppn.0, update: true, invalidate: false });
+        }
+        let umt = &self.umt;
+        flash.free(victim, cause, || umt.encode())
+    }
+
+    /// Whether a page of a data block has been superseded; it does not count as valid then any more.
+    fn drop_superseded<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32, ppn: Ppn) -> bool {
+        let Some(entry) = self.umt.get(lpn) else { return false };
+        assert!(entry.invalidate, "L2: lpn {lpn} is in the UMT, and {ppn} counts as valid");
+        flash.invalidate(ppn);
+        self.umt.insert(lpn, Entry { invalidate: false, ..entry });
+        self.counters.dropped_pages += 1;
+        true
+    }
+
+    /// A page that counts as valid cannot be read: finds out whose it was, which takes the whole table.
+    fn lose<N: Nand>(&mut self, flash: &mut Flash<N>, ppn: Ppn) -> Result<(), StoreError> {
+        for page in 0..self.gmt.table.pages() {
+            self.gmt.bring(flash, page)?;
+            let Some(lpn) = self.gmt.table.range(page).find(|&lpn| self.gmt.table.get(lpn) == Some(ppn))
+            else {
+                continue;
+            };
+            // An older entry may name a place that another page has by now.
+            let entry = self.umt.get(lpn);
+            if entry.is_some_and(|entry| !entry.invalidate) {
+                continue;
+            }
+            if !self.drop_superseded(flash, lpn, ppn) {
+                flash.lose(ppn, lpn);
+                self.umt.insert(lpn, TOMBSTONE);
+            }
+            return Ok(());
+        }
+        Err(StoreError::Corrupted { what: "a valid page belongs to no logical page", at: u64::from(ppn.0) })
+    }
+
+    /// Moves a cold data block to one that was erased often.
+    pub(super) fn level<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreError> {
+        self.make_room(flash, 1)?;
+        let is_data = flash.blocks().state(pbn) == BlockState::Full && !self.area.contains(&pbn);
+        if !is_data || flash.blocks().valid_count(pbn) == 0 {
+            return Ok(false);
+        }
+        let umt = &self.umt;
+        if flash.tag(pbn).role == Some(PageKind::Map) {
+            self.gmt.table.collect(flash, pbn, || umt.encode())?;
+            return Ok(true);
+        }
+        let mut cold = self.cold;
+        let moved = self.move_out(flash, pbn, &mut cold, Cause::WearLevelling);
+        self.cold = cold;
+        moved.map(|()| true)
+    }
+}

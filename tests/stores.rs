@@ -3,12 +3,14 @@
 #![allow(clippy::unwrap_used)]
 
 use nandex::cache::{CacheConfig, Lru, PageCache, WriteMode};
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::hot::HotSettings;
+use nandex::ftl::page_map::{FtlSettings, PageMapFtl, Separation};
 use nandex::ftl::victim::VictimPolicy;
+use nandex::ftl::wear::WearLevelling;
 use nandex::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use nandex::nand::{Part, Timing};
 use nandex::rng::Rng;
-use nandex::{Cause, Geometry, Lpn, NandError, PageStore, StoreError};
+use nandex::{Cause, Geometry, Lpn, NandError, PageStore, Ppn, StoreError};
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -234,6 +236,11 @@ fn run(scene: &Scene, ops: &[Op], cuts: &[(u64, CutWhen, TornModel)]) {
         }
     }
     assert_eq!(contents(&mut *store), model.now());
+    let live: Vec<Ppn> =
+        (0..scene.geometry.pages()).map(Ppn).filter(|&ppn| store.live_page(ppn) == Some(true)).collect();
+    assert_eq!(live.len() as u64, store.stats().live_pages);
+    assert!(live.iter().all(|&ppn| !chip.borrow().is_erased(ppn)), "a live page is programmed");
+    assert_eq!(store.live_page(Ppn(scene.geometry.pages())), None);
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -248,6 +255,34 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
+fn victim() -> impl Strategy<Value = VictimPolicy> {
+    prop_oneof![
+        4 => (0..VictimPolicy::ALL.len()).prop_map(|i| VictimPolicy::ALL[i]),
+        1 => (1..12u32).prop_map(|blocks| VictimPolicy::Windowed { blocks }),
+        1 => (1..12u32).prop_map(|count| VictimPolicy::Choices { count }),
+    ]
+}
+
+fn separation() -> impl Strategy<Value = Separation> {
+    let numbers =
+        (1..64u32, 1..4u32, 1..6u8, 4..200u32).prop_map(|(counters, hashes, threshold, decay_writes)| {
+            HotSettings { counters, hashes, threshold, decay_writes }
+        });
+    prop_oneof![
+        1 => Just(Separation::None),
+        1 => Just(Separation::TwoFrontiers),
+        1 => numbers.prop_map(Separation::HotFilter),
+    ]
+}
+
+fn wear_levelling() -> impl Strategy<Value = WearLevelling> {
+    prop_oneof![
+        Just(WearLevelling::None),
+        (1..8u32).prop_map(|gap_erases| WearLevelling::Threshold { gap_erases }),
+        (1..8u32).prop_map(|threshold_erases| WearLevelling::DualPool { threshold_erases }),
+    ]
+}
+
 fn scene() -> impl Strategy<Value = Scene> {
     let geometry = (0..3u32, 1..5u32, 22..70u32)
         .prop_map(|(size, pages, blocks)| Geometry::new(64 << size, 16 << size, 1 << pages, blocks));
@@ -256,15 +291,20 @@ fn scene() -> impl Strategy<Value = Scene> {
         1 => (0..12usize).prop_map(Stack::Through),
         3 => (0..12usize).prop_map(Stack::Back),
     ];
-    let settings = (0..2usize, 2..20u32, 1..12u32, prop::option::of(1..8u32)).prop_map(
-        |(policy, atomic_pages, checkpoint_blocks, wear_gap_erases)| FtlSettings {
-            victim: VictimPolicy::ALL[policy],
-            atomic_pages,
-            checkpoint_blocks: Some(checkpoint_blocks * checkpoint_blocks),
-            wear_gap_erases,
-            ..FtlSettings::default()
-        },
-    );
+    let settings = (victim(), separation(), wear_levelling(), 2..20u32, 1..12u32, 50_000..400_000u32)
+        .prop_map(
+            |(victim, separation, wear_levelling, atomic_pages, checkpoint_blocks, over_provisioning_ppm)| {
+                FtlSettings {
+                    over_provisioning_ppm,
+                    victim,
+                    separation,
+                    wear_levelling,
+                    atomic_pages,
+                    checkpoint_blocks: Some(checkpoint_blocks * checkpoint_blocks),
+                    ..FtlSettings::default()
+                }
+            },
+        );
     (geometry, settings, stack, any::<u64>()).prop_filter_map(
         "the chip is too small",
         |(geometry, settings, stack, seed)| {

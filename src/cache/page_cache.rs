@@ -4,7 +4,7 @@ use super::policy::Replacement;
 use super::table::FrameTable;
 use crate::ftl::{PageStore, StoreError, StoreStats};
 use crate::nand::Cause;
-use crate::units::Lpn;
+use crate::units::{Lpn, Ppn};
 use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -415,6 +415,10 @@ impl<S: PageStore, P: Replacement> PageStore for PageCache<S, P> {
     fn stats(&self) -> StoreStats {
         let below = self.store.stats();
         StoreStats { cache_hits: self.counters.read_hits, cache_misses: self.counters.read_misses, ..below }
+    }
+
+    fn live_page(&self, ppn: Ppn) -> Option<bool> {
+        self.store.live_page(ppn)
     }
 
     fn ram_bytes(&self) -> usize {

@@ -1,19 +1,27 @@
 //! Logical pages that may be overwritten: the trait of every FTL, cache and device below the trees.
 
+pub mod bast;
 pub mod blocks;
 pub mod checkpoint;
 pub mod dftl;
+pub mod disk;
 pub mod fast;
 pub mod flash;
+pub mod hftl;
+pub mod hot;
 pub mod lazy;
+pub mod nftl;
 pub mod page_map;
 pub mod ram;
+pub mod sast;
 pub mod spare;
+pub mod superblock;
 mod table;
 pub mod victim;
+pub mod wear;
 
 use crate::nand::{Cause, NandError};
-use crate::units::Lpn;
+use crate::units::{Lpn, Ppn};
 use alloc::string::String;
 use core::fmt;
 
@@ -74,6 +82,13 @@ pub trait PageStore {
     fn stats(&self) -> StoreStats {
         StoreStats::default()
     }
+
+    /// Whether a page of the chip below holds something that is still needed; `None` where the store has no chip or does
+    /// not know. Costs no I/O.
+    fn live_page(&self, ppn: Ppn) -> Option<bool> {
+        let _ = ppn;
+        None
+    }
 }
 
 /// What a store tells about itself without touching the medium.
@@ -97,6 +112,8 @@ pub struct StoreStats {
     pub full_merges: u64,
     /// Bytes of RAM that the mapping tables take, those of the blocks included.
     pub mapping_bytes: u64,
+    /// Programs of a page below one programmed before in its block, which not every chip allows.
+    pub out_of_order_programs: u64,
 }
 
 /// What a store refuses or fails to do.
@@ -127,6 +144,8 @@ pub enum StoreError {
     Unsupported(String),
     /// The medium holds no store of this kind.
     NotFormatted(&'static str),
+    /// The device below failed, in the words of its system. Whether a write took place is unknown.
+    Device(String),
 }
 
 impl From<NandError> for StoreError {
@@ -147,6 +166,7 @@ impl fmt::Display for StoreError {
             StoreError::Corrupted { what, at } => write!(f, "corrupted at page {at}: {what}"),
             StoreError::Unsupported(what) => write!(f, "{what}"),
             StoreError::NotFormatted(what) => write!(f, "no store to mount: {what}"),
+            StoreError::Device(what) => write!(f, "the device failed: {what}"),
         }
     }
 }
@@ -195,7 +215,56 @@ macro_rules! forward {
             fn stats(&self) -> StoreStats {
                 (**self).stats()
             }
+            fn live_page(&self, ppn: Ppn) -> Option<bool> {
+                (**self).live_page(ppn)
+            }
         }
     )*};
 }
 forward!(&mut S, alloc::boxed::Box<S>);
+
+/// A store shared with its observer on one thread.
+impl<S: PageStore + ?Sized> PageStore for alloc::rc::Rc<core::cell::RefCell<S>> {
+    fn page_bytes(&self) -> usize {
+        self.borrow().page_bytes()
+    }
+    fn page_count(&self) -> u32 {
+        self.borrow().page_count()
+    }
+    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        self.borrow_mut().read(lpn, cause, data)
+    }
+    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+        self.borrow_mut().write(lpn, cause, data)
+    }
+    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
+        self.borrow_mut().trim(lpn)
+    }
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.borrow_mut().sync()
+    }
+    fn atomic_pages_max(&self) -> usize {
+        self.borrow().atomic_pages_max()
+    }
+    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+        self.borrow_mut().write_atomic(pages, cause)
+    }
+    fn durable_writes(&self) -> bool {
+        self.borrow().durable_writes()
+    }
+    fn prefix_consistent(&self) -> bool {
+        self.borrow().prefix_consistent()
+    }
+    fn checkpoint(&mut self) -> Result<(), StoreError> {
+        self.borrow_mut().checkpoint()
+    }
+    fn ram_bytes(&self) -> usize {
+        self.borrow().ram_bytes()
+    }
+    fn stats(&self) -> StoreStats {
+        self.borrow().stats()
+    }
+    fn live_page(&self, ppn: Ppn) -> Option<bool> {
+        self.borrow().live_page(ppn)
+    }
+}

@@ -1,8 +1,20 @@
 //! Which full block is collected next.
 //!
-//! Greedy takes the block with the fewest valid pages. Cost-benefit (Kawaguchi, Nishioka and Motoda, USENIX 1995)
-//! weighs the room gained against the copies it costs and the age of the block: it maximises
-//! `age * (1 - u) / (2 * u)`, `u` being the share of valid pages. All arithmetic is in integers.
+//! | policy | victim | costs |
+//! |---|---|---|
+//! | Greedy | fewest valid pages | O(1) |
+//! | CostBenefit | largest `age * (1 - u) / (2 * u)` (Kawaguchi, Nishioka and Motoda, USENIX 1995) | a look at every block |
+//! | Cat | smallest `u / (1 - u) * erases / age` (Chiang and Chang, JSS 1999: cost, age, times) | a look at every block |
+//! | Fifo | the one closed first (analysed by Desnoyers, SYSTOR 2012) | O(1), 8 bytes of RAM a block |
+//! | Windowed | fewest valid pages among the w closed first (Hu and others, SYSTOR 2009) | O(w), the same RAM |
+//! | Choices | fewest valid pages among d drawn at random (Van Houdt, SIGMETRICS 2013) | O(d), the same RAM |
+//!
+//! `u` is the share of valid pages. A block with valid pages only is never a victim: to move it gains nothing. Where one
+//! comes first in the order of closing, it goes to its end, as if it had been moved. So whatever the policy, each victim
+//! gains a page at least, and collection ends. All arithmetic is in integers.
+
+use alloc::format;
+use alloc::string::String;
 
 /// The rule that chooses the block to collect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,22 +24,64 @@ pub enum VictimPolicy {
     Greedy,
     /// Kawaguchi's benefit over cost: old blocks go first even with more valid pages. Looks at every full block.
     CostBenefit,
+    /// Chiang and Chang's cost, age and times: as cost-benefit, and worn blocks are spared. Looks at every full block.
+    Cat,
+    /// The block closed first, whatever is valid in it.
+    Fifo,
+    /// Fewest valid pages among the blocks closed first.
+    Windowed {
+        /// Blocks looked at; 1 is FIFO.
+        blocks: u32,
+    },
+    /// Fewest valid pages among blocks drawn evenly at random, a block perhaps twice.
+    Choices {
+        /// Blocks drawn; 1 is a random victim, log2 of the chip's blocks is what others call random greedy.
+        count: u32,
+    },
 }
 
 impl VictimPolicy {
-    /// Every policy.
-    pub const ALL: [VictimPolicy; 2] = [VictimPolicy::Greedy, VictimPolicy::CostBenefit];
+    /// Every policy, those with a number with its default.
+    pub const ALL: [VictimPolicy; 6] = [
+        VictimPolicy::Greedy,
+        VictimPolicy::CostBenefit,
+        VictimPolicy::Cat,
+        VictimPolicy::Fifo,
+        VictimPolicy::Windowed { blocks: 32 },
+        VictimPolicy::Choices { count: 3 },
+    ];
 
-    /// The name used in settings and results.
+    /// The name used in settings and results, without its number.
     pub const fn name(self) -> &'static str {
         match self {
             VictimPolicy::Greedy => "greedy",
-            VictimPolicy::CostBenefit => "cost_benefit",
+            VictimPolicy::CostBenefit => "cost-benefit",
+            VictimPolicy::Cat => "cat",
+            VictimPolicy::Fifo => "fifo",
+            VictimPolicy::Windowed { .. } => "windowed",
+            VictimPolicy::Choices { .. } => "choices",
+        }
+    }
+
+    /// The policy of this name, with another number than the default after a colon: `windowed:8`, `choices:2`.
+    pub fn parse(text: &str) -> Result<VictimPolicy, String> {
+        let (name, number) = text.split_once(':').map_or((text, None), |(name, number)| (name, Some(number)));
+        let policy = VictimPolicy::ALL.into_iter().find(|policy| policy.name() == name);
+        let number = number.map(|digits| digits.parse().ok().filter(|&n| n > 0));
+        match (policy, number) {
+            (Some(policy), None) => Ok(policy),
+            (Some(VictimPolicy::Windowed { .. }), Some(Some(blocks))) => {
+                Ok(VictimPolicy::Windowed { blocks })
+            }
+            (Some(VictimPolicy::Choices { .. }), Some(Some(count))) => Ok(VictimPolicy::Choices { count }),
+            _ => Err(format!(
+                "'{text}' is no victim policy; there are greedy, cost-benefit, cat, fifo, windowed:N and choices:N"
+            )),
         }
     }
 }
 
-/// A full block as cost-benefit sees it.
+/// A full block with an invalid page, as the policies see it that weigh several things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
     /// Valid pages.
@@ -41,11 +95,13 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// Whether this block is worth more than `other`; the one erased less wins a tie.
-    pub(super) fn beats(&self, other: &Candidate) -> bool {
-        // age * (N - v) / (2 v), compared crosswise; a block without valid pages is worth more than any other.
+    /// Whether this block is a better victim than `other`; of equals the one erased less is.
+    pub(super) fn beats(&self, other: &Candidate, policy: VictimPolicy) -> bool {
+        // The erases that count as a cost; a block never erased must not be free of cost.
+        let times = |c: &Candidate| if policy == VictimPolicy::Cat { u128::from(c.erases) + 1 } else { 1 };
+        // age * (N - v) / (v * times), compared crosswise; a block without valid pages is worth more than any other.
         let worth = |a: &Candidate, b: &Candidate| {
-            u128::from(a.age) * u128::from(a.pages - a.valid) * u128::from(b.valid)
+            u128::from(a.age) * u128::from((a.pages - a.valid) * b.valid) * times(b)
         };
         match (self.valid, other.valid) {
             (0, 0) => self.erases < other.erases,
@@ -69,14 +125,36 @@ mod tests {
 
     #[test]
     fn an_old_block_beats_a_young_emptier_one() {
-        // 100 * 32/64 = 50 against 10 * 48/32 = 15.
-        assert!(block(32, 100).beats(&block(16, 10)));
-        assert!(!block(16, 10).beats(&block(32, 100)));
+        for policy in [VictimPolicy::CostBenefit, VictimPolicy::Cat] {
+            // 100 * 32/32 = 100 against 10 * 48/16 = 30.
+            assert!(block(32, 100).beats(&block(16, 10), policy));
+            assert!(!block(16, 10).beats(&block(32, 100), policy));
+        }
+    }
+
+    #[test]
+    fn a_worn_block_is_spared_by_cat() {
+        let worn = Candidate { erases: 4, ..block(32, 100) };
+        assert!(worn.beats(&block(16, 10), VictimPolicy::CostBenefit));
+        // 100 / 5 = 20 against 30.
+        assert!(block(16, 10).beats(&worn, VictimPolicy::Cat));
     }
 
     #[test]
     fn an_empty_block_beats_all() {
-        assert!(block(0, 0).beats(&block(1, u64::MAX)));
-        assert!(!block(1, u64::MAX).beats(&block(0, 0)));
+        assert!(block(0, 0).beats(&block(1, u64::MAX), VictimPolicy::CostBenefit));
+        assert!(!block(1, u64::MAX).beats(&block(0, 0), VictimPolicy::CostBenefit));
+    }
+
+    #[test]
+    fn names_and_numbers_are_understood() {
+        for policy in VictimPolicy::ALL {
+            assert_eq!(VictimPolicy::parse(policy.name()), Ok(policy));
+        }
+        assert_eq!(VictimPolicy::parse("windowed:8"), Ok(VictimPolicy::Windowed { blocks: 8 }));
+        assert_eq!(VictimPolicy::parse("choices:2"), Ok(VictimPolicy::Choices { count: 2 }));
+        for wrong in ["", "greed", "greedy:2", "windowed:", "windowed:0", "choices:x", "fifo:1"] {
+            assert!(VictimPolicy::parse(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -163,6 +163,7 @@ impl<N: Nand> Log<N> {
         let geometry = nand.geometry();
         check_config(&geometry, &config)?;
         let mut blocks = BlockTable::new(geometry);
+        blocks.follow(config.victim);
         blocks.retire_marked(&mut nand)?;
         let area = CheckpointArea::format(&mut nand, &mut blocks)?;
         for pbn in blocks.in_state(BlockState::Unclean).collect::<Vec<_>>() {

@@ -1,10 +1,11 @@
 //! The command line as plain data. Values are checked where they are parsed, so that a bad one names its flag.
 
 use crate::output::Target;
-use crate::parse;
+use crate::parse::{self, ReplayTarget};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use nandex::nand::Part;
 use nandex::ordered::{Durability, RecordFormat};
+use nandex_lab::block_trace::{BlockFormat, Event};
 use nandex_lab::crash::{ChipFailures, CutPoint, Cuts, SMALL_CHIP};
 use nandex_lab::experiment::Experiment;
 use nandex_lab::registry::{IndexEntry, StoreEntry};
@@ -35,6 +36,8 @@ pub(crate) enum Command {
     Repro(Repro),
     /// Cut the power at every physical operation and see what comes back.
     Crash(Box<Crash>),
+    /// Replay a block trace on FTLs, disks and files.
+    Replay(Box<Replay>),
     /// Find the index in the image of a chip and check its invariants.
     Check(Check),
     /// List what there is by name.
@@ -196,6 +199,77 @@ pub(crate) struct Crash {
     pub(crate) threads: Option<u16>,
     #[command(flatten)]
     pub(crate) files: Files,
+}
+
+/// How a replay lays out addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Layout {
+    /// Erase-block sized extents that the trace touches, side by side, by ascending address.
+    Compact,
+    /// Pages that the trace touches, side by side.
+    Dense,
+    /// At their address, modulo the store.
+    Modulo,
+}
+
+/// What is written before a replay; not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Before {
+    /// Nothing: a new device.
+    None,
+    /// Every page of the extents that the trace touches, once.
+    Touched,
+    /// Every logical page, once: a device that has been in use.
+    All,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Replay {
+    /// FTLs (nandex list ftls) and disks (disk, disk-flat, disk-page), separated by commas; all: every FTL.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "all", value_parser = parse::target)]
+    pub(crate) ftl: Vec<ReplayTarget>,
+    /// The block trace, packed with zstd or not.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: PathBuf,
+    /// Its format: spc, msr, blktrace, fio or csv [default: by its contents].
+    #[arg(long, value_name = "NAME", value_parser = parse::trace_format)]
+    pub(crate) format: Option<&'static BlockFormat>,
+    /// The event of a blktrace that counts as the request: Q (queued), D (issued) or C (completed).
+    #[arg(long, value_name = "LETTER", default_value = "Q", value_parser = parse::event)]
+    pub(crate) event: Event,
+    /// Part of the catalogue (nandex list chips), or a chip file.
+    #[arg(long, value_name = "PART|FILE", default_value = "mlc-64m", value_parser = parse::chip)]
+    pub(crate) chip: Part,
+    /// Replay only so many requests.
+    #[arg(long, value_name = "N", value_parser = parse::count)]
+    pub(crate) limit: Option<u64>,
+    /// Multiply the times of the trace by this.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse::count)]
+    pub(crate) time_scale: u64,
+    /// How addresses become pages.
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = Layout::Compact)]
+    pub(crate) layout: Layout,
+    /// What is written before, uncounted.
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = Before::All)]
+    pub(crate) fill: Before,
+    /// RAM for each FTL, tables included, such as 64KiB; one that holds more is refused [default: whatever it needs].
+    #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
+    pub(crate) ram: Option<usize>,
+    /// Option of an FTL (nandex list ftls); may be repeated.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse::option)]
+    pub(crate) set: Vec<(String, String)>,
+    /// Replays at a time [default: as many as there are cores]; it changes no result.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) threads: Option<u16>,
+    #[command(flatten)]
+    pub(crate) files: Files,
+    /// Write a report that opens in a browser, all in one file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// Draw the chip at the end: FILE.svg or FILE.png; with several FTLs the name of each is put in.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) map: Option<PathBuf>,
 }
 
 #[derive(Debug, ClapArgs)]

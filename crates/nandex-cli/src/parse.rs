@@ -2,12 +2,14 @@
 
 use nandex::nand::Part;
 use nandex::ordered::{Durability, Options, RecordFormat};
+use nandex_lab::block_trace::{BlockFormat, Event};
 use nandex_lab::crash::{ChipFailures, CutPoint, Cuts, SMALL_CHIP, small_chip};
 use nandex_lab::experiment::{self as experiments, Experiment};
 use nandex_lab::registry::{self, IndexEntry, StoreEntry};
+use nandex_lab::replay::{self, DiskEntry};
 use nandex_lab::repro::PAPERS;
 use nandex_lab::workload::{self, WorkloadEntry};
-use nandex_lab::{LabError, chip as chips, names};
+use nandex_lab::{LabError, block_trace, chip as chips, names};
 
 pub(crate) fn chip(text: &str) -> Result<Part, LabError> {
     chips::find(text)
@@ -23,6 +25,40 @@ pub(crate) fn workload(text: &str) -> Result<&'static WorkloadEntry, LabError> {
 
 pub(crate) fn ftl(text: &str) -> Result<&'static StoreEntry, LabError> {
     registry::store(text)
+}
+
+/// What a trace can be replayed on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ReplayTarget {
+    /// Every FTL.
+    All,
+    Ftl(&'static StoreEntry),
+    Disk(&'static DiskEntry),
+}
+
+pub(crate) fn target(text: &str) -> Result<ReplayTarget, LabError> {
+    if text == "all" {
+        return Ok(ReplayTarget::All);
+    }
+    if let Ok(disk) = replay::disk(text) {
+        return Ok(ReplayTarget::Disk(disk));
+    }
+    registry::store(text).map(ReplayTarget::Ftl).map_err(|_| {
+        let ftls = registry::STORES.iter().map(|e| e.name);
+        LabError::unknown(
+            "FTL or disk",
+            text,
+            ftls.chain(replay::DISKS.iter().map(|d| d.name)).chain(["all"]),
+        )
+    })
+}
+
+pub(crate) fn trace_format(text: &str) -> Result<&'static BlockFormat, LabError> {
+    block_trace::format(text)
+}
+
+pub(crate) fn event(text: &str) -> Result<Event, LabError> {
+    Event::from_letter(text)
 }
 
 pub(crate) fn experiment(text: &str) -> Result<&'static Experiment, LabError> {

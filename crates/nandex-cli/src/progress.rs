@@ -50,6 +50,9 @@ impl Progress {
         thread::scope(|scope| {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
+                    if self.control.planned() > 0 {
+                        self.bar.set_length(self.control.planned());
+                    }
                     self.bar.set_position(self.control.done());
                     thread::sleep(TICK);
                 }

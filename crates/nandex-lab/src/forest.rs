@@ -7,6 +7,7 @@
 use nandex::check::CheckReport;
 use nandex::ftl::StoreStats;
 use nandex::ordered::{Direction, Durability, IndexStats, OrderedIndex, RecordFormat, Visit};
+use nandex::units::Ppn;
 use nandex::{Cause, IndexError, Lpn, PageStore, StoreError};
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -291,6 +292,10 @@ impl<S: PageStore> PageStore for Slice<S> {
 
     fn stats(&self) -> StoreStats {
         if self.place == 0 { self.shared.borrow().store.stats() } else { StoreStats::default() }
+    }
+
+    fn live_page(&self, ppn: Ppn) -> Option<bool> {
+        self.shared.borrow().store.live_page(ppn)
     }
 }
 

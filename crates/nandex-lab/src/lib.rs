@@ -5,6 +5,7 @@
 //! [`results`] go to files by [`record`] and into claims by [`stats`].
 
 pub mod analysis;
+pub mod block_trace;
 pub mod chip;
 pub mod compare;
 pub mod crash;
@@ -20,6 +21,7 @@ pub mod names;
 pub mod parallel;
 pub mod record;
 pub mod registry;
+pub mod replay;
 pub mod report;
 pub mod repro;
 pub mod results;

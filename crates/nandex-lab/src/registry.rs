@@ -9,8 +9,14 @@ use crate::forest::TreeShare;
 use crate::ftls;
 use crate::names::{self, OptionInfo, option};
 use crate::stack;
+use nandex::ftl::bast::Bast;
+use nandex::ftl::dftl::Dftl;
 use nandex::ftl::fast::Fast;
+use nandex::ftl::hftl::Hftl;
+use nandex::ftl::nftl::Nftl;
 use nandex::ftl::page_map::PageMapFtl;
+use nandex::ftl::sast::Sast;
+use nandex::ftl::superblock::Superblock;
 use nandex::ordered::mu::MuTree;
 use nandex::ordered::wandering::WanderingTree;
 use nandex::ordered::{Durability, Options, Settings};
@@ -188,7 +194,7 @@ impl Stack {
 const RAW_OPTIONS: [OptionInfo; 5] = [
     option("read_pages", "what the RAM leaves", "pages of the read part of the cache"),
     option("write_pages", "0, or half of them when syncs suffice", "pages of the write part of the cache"),
-    option("victim", "greedy", "which block is collected: greedy, cost-benefit"),
+    ftls::VICTIM,
     option("collect_at_blocks", "2", "collect garbage while at most this many blocks are free"),
     option("checkpoint_blocks", "16", "blocks filled between two checkpoints"),
 ];
@@ -206,6 +212,18 @@ const WANDERING_OPTIONS: [OptionInfo; 6] = [
     ),
 ];
 
+/// The entry of a scheme on the shared ground: its type, its settings, its options.
+macro_rules! on_shared_ground {
+    ($scheme:ty, $settings:path, $options:expr, { $($field:ident: $value:expr),* $(,)? }) => {
+        StoreEntry {
+            $($field: $value,)*
+            format: |nand, settings| ftls::scheme::<$scheme>(nand, $settings(settings), Open::Format),
+            mount: |nand, settings| ftls::scheme::<$scheme>(nand, $settings(settings), Open::Mount),
+            options: &$options,
+        }
+    };
+}
+
 /// Every store.
 pub const STORES: &[StoreEntry] = &[
     StoreEntry {
@@ -214,24 +232,59 @@ pub const STORES: &[StoreEntry] = &[
         confidence: Confidence::High,
         basis: "several published simulators agree; cleaning checked against a closed form",
         is_atomic: true,
-        format: |nand, settings| {
-            Ok(Box::new(PageMapFtl::format(nand, stack::page_map_settings(&settings.options)?)?))
-        },
-        mount: |nand, settings| {
-            Ok(Box::new(PageMapFtl::mount(nand, stack::page_map_settings(&settings.options)?)?))
-        },
-        options: &stack::PAGE_MAP_OPTIONS,
+        format: |nand, settings| Ok(Box::new(PageMapFtl::format(nand, ftls::page_map(settings)?)?)),
+        mount: |nand, settings| Ok(Box::new(PageMapFtl::mount(nand, ftls::page_map(settings)?)?)),
+        options: &ftls::PAGE_MAP,
     },
-    StoreEntry {
+    on_shared_ground!(Nftl, ftls::nftl, ftls::NFTL, {
+        name: "nftl",
+        summary: "NFTL (Linux, after Ban 1995): block mapping, chains of replacement blocks, folds",
+        confidence: Confidence::High,
+        basis: "the driver was read; validity by versions instead of marks, mounting is ours",
+        is_atomic: false,
+    }),
+    on_shared_ground!(Bast, ftls::bast, ftls::BAST, {
+        name: "bast",
+        summary: "BAST (Kim et al. 2002): data blocks in place, a log block for each logical block that needs one",
+        confidence: Confidence::High,
+        basis: "code and notes agree on the data path; medium for the victim; mounting is ours",
+        is_atomic: false,
+    }),
+    on_shared_ground!(Sast, ftls::sast, ftls::SAST, {
+        name: "sast",
+        summary: "SAST, N:K (Park et al. 2008): groups of N logical blocks share up to K log blocks",
+        confidence: Confidence::High,
+        basis: "as in a published simulator that was read; the paper was not at hand",
+        is_atomic: false,
+    }),
+    on_shared_ground!(Fast, ftls::fast, ftls::FAST, {
         name: "fast",
-        summary: "FAST (Lee et al. 2007): data blocks in place, one sequential log block, random log blocks shared by all",
+        summary: "FAST (Lee et al. 2007): data blocks in place, one sequential log block, random ones shared by all",
         confidence: Confidence::High,
         basis: "rules as in a published simulator, checked by its test vector; recovery and trim are ours",
         is_atomic: false,
-        format: |nand, settings| ftls::scheme::<Fast>(nand, ftls::fast(settings), Open::Format),
-        mount: |nand, settings| ftls::scheme::<Fast>(nand, ftls::fast(settings), Open::Mount),
-        options: &ftls::FAST,
-    },
+    }),
+    on_shared_ground!(Superblock, ftls::superblock, ftls::SUPERBLOCK, {
+        name: "superblock",
+        summary: "superblock FTL (Kang et al. 2006): adjacent logical blocks share their physical blocks page by page",
+        confidence: Confidence::Low,
+        basis: "abstracts and lecture notes: our reading; the map is in RAM",
+        is_atomic: false,
+    }),
+    on_shared_ground!(Dftl, ftls::dftl, ftls::DFTL, {
+        name: "dftl",
+        summary: "DFTL (Gupta et al. 2009): page mapping, the table on flash, entries in use cached; atomic groups",
+        confidence: Confidence::High,
+        basis: "three published simulators agree; recovery is ours",
+        is_atomic: true,
+    }),
+    on_shared_ground!(Hftl, ftls::hftl, ftls::HFTL, {
+        name: "hftl",
+        summary: "HFTL-like (after Lee, Yun and Lee 2009): FAST for cold pages, a page-mapped area for hot ones",
+        confidence: Confidence::Low,
+        basis: "title and abstract only: our reading",
+        is_atomic: false,
+    }),
 ];
 
 /// The index of this name.

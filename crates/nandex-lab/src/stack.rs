@@ -5,35 +5,35 @@ use crate::ftls;
 use crate::names::{OptionInfo, option};
 use crate::registry::{NumberedTrees, Open, STORES, StoreEntry, store};
 use nandex::cache::{CacheConfig, Lru, PageCache, WriteMode};
-use nandex::ftl::page_map::FtlSettings;
-use nandex::ftl::victim::VictimPolicy;
 use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
 use nandex::ordered::{Durability, Options, Settings};
-use nandex::{IndexError, Nand, OrderedIndex, PageStore, StoreError};
-
-/// Options of the page-mapping FTL.
-pub(crate) const PAGE_MAP_OPTIONS: [OptionInfo; 6] = [
-    ftls::OVER_PROVISIONING,
-    option("victim", "greedy", "which block is collected: greedy, cost-benefit"),
-    option("atomic_pages", "64", "most pages of an atomic group, up to 256"),
-    option("checkpoint_blocks", "by its cost", "blocks opened between two checkpoints"),
-    ftls::WEAR_GAP,
-    ftls::BAD_BLOCKS,
-];
+use nandex::{IndexError, Nand, OrderedIndex, PageStore};
 
 /// Options of a B+-tree on a store, its own, its FTL's and its cache's.
-pub(crate) const BPLUS_OPTIONS: [OptionInfo; 14] = [
+pub(crate) const BPLUS_OPTIONS: [OptionInfo; 26] = [
     option("ftl", "page-map", "the FTL below (nandex list ftls)"),
     option("cache", "lru", "the replacement policy of the page cache (nandex list policies)"),
     option("cache_pages", "what the RAM leaves", "frames of the page cache"),
-    PAGE_MAP_OPTIONS[0],
-    PAGE_MAP_OPTIONS[1],
-    PAGE_MAP_OPTIONS[2],
-    PAGE_MAP_OPTIONS[3],
-    PAGE_MAP_OPTIONS[4],
-    PAGE_MAP_OPTIONS[5],
+    ftls::OVER_PROVISIONING,
+    ftls::BAD_BLOCKS,
+    ftls::WEAR_GAP,
+    ftls::LEVELLING,
+    ftls::VICTIM,
+    ftls::ATOMIC_PAGES,
+    ftls::CHECKPOINT_BLOCKS,
+    ftls::SEPARATION,
+    ftls::HOT_COUNTERS,
     ftls::LOG_BLOCKS,
     ftls::EAGER_SWITCH,
+    ftls::HOT_BLOCKS,
+    ftls::LOG_VICTIM,
+    ftls::GROUP_BLOCKS,
+    ftls::LOGS_PER_GROUP,
+    ftls::CLEANING,
+    ftls::CHAIN_BLOCKS,
+    ftls::SUPERBLOCK_BLOCKS,
+    ftls::EXTRA_BLOCKS,
+    ftls::MAPPING_RAM,
     option("order", "what the page holds", "entries of a node at most, leaf and internal"),
     option("leaf_capacity", "order", "entries of a leaf at most, 2 or more"),
     option("internal_capacity", "order", "children of an internal node at most, 3 or more"),
@@ -41,25 +41,6 @@ pub(crate) const BPLUS_OPTIONS: [OptionInfo; 14] = [
 
 /// What the page cache holds per frame besides the page.
 const FRAME_BYTES: usize = 48;
-
-/// The settings of the page-mapping FTL that the options ask for.
-pub(crate) fn page_map_settings(options: &Options) -> Result<FtlSettings, StoreError> {
-    let number = |name| options.number(name).map_err(|e| StoreError::Unsupported(e.to_string()));
-    let default = FtlSettings::default();
-    let victim = options.choice("victim", &["greedy", "cost-benefit"]);
-    Ok(FtlSettings {
-        over_provisioning_ppm: ftls::percent(options, "over_provisioning", 900.0)?
-            .unwrap_or(default.over_provisioning_ppm),
-        bad_blocks_ppm: ftls::percent(options, "bad_blocks", 50.0)?.unwrap_or(default.bad_blocks_ppm),
-        victim: match victim.map_err(|e| StoreError::Unsupported(e.to_string()))? {
-            "greedy" => VictimPolicy::Greedy,
-            _ => VictimPolicy::CostBenefit,
-        },
-        atomic_pages: number("atomic_pages")?.map_or(default.atomic_pages, |n| n.clamp(1, 256) as u32),
-        checkpoint_blocks: number("checkpoint_blocks")?.map(|n| n.clamp(1, 1 << 24) as u32),
-        wear_gap_erases: number("wear_gap")?.map(|n| n.clamp(1, 1 << 30) as u32),
-    })
-}
 
 /// Formats or mounts a B+-tree over the FTL and cache that its settings name.
 pub(crate) fn bplus(

@@ -4,14 +4,14 @@
   const root = document.documentElement;
   const figures = JSON.parse(document.getElementById("figures").textContent);
   const hidden = new Set();
-  const TOKEN = /^([sc]\d|ink|muted|faint)$/;
+  const TOKEN = /^([sc]\d+|ink|muted|faint)$/;
   let palette;
 
   const colour = (token) => palette.getPropertyValue("--" + token).trim();
 
   // Replaces colour tokens by the theme's colours, everywhere in a figure.
   function themed(value) {
-    if (typeof value === "string") return TOKEN.test(value) ? colour(value) : value.replace(/color:(s\d)/, (_, token) => "color:" + colour(token));
+    if (typeof value === "string") return TOKEN.test(value) ? colour(value) : value.replace(/color:(s\d+)/, (_, token) => "color:" + colour(token));
     if (Array.isArray(value)) return value.map(themed);
     if (value === null || typeof value !== "object") return value;
     return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, k === "ids" ? v : themed(v)]));

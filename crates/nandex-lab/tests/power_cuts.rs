@@ -48,7 +48,9 @@ fn assert_clean(report: &CrashReport) {
     let tally = &report.tally;
     let ends = tally.recovered_exact + tally.recovered_in_flight + tally.recovered_prefix + tally.refused;
     assert_eq!(ends, tally.cuts_tried);
-    assert!(tally.recovered_exact > 0 && tally.continued > 0 && tally.second_cuts_tried > 0);
+    assert!(tally.recovered_exact > 0 && tally.continued > 0);
+    // An index that is refused after a cut has no recovery to be cut.
+    assert!(tally.second_cuts_tried > 0 || report.durability == Durability::None.name());
 }
 
 #[test]

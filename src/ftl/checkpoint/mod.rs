@@ -42,7 +42,7 @@ use crate::units::{Pbn, Ppn};
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-use record::{Place, newest_record, program, records, with_length};
+use record::{Place, is_ragged, newest_record, program, records, with_length};
 
 /// Good blocks at the start of a chip that serve as anchors.
 pub const fn anchor_count(geometry: Geometry) -> u32 {
@@ -72,8 +72,14 @@ impl Run {
     }
 }
 
-/// Payloads of consecutive checkpoints.
-pub type Records = Vec<Vec<u8>>;
+/// The newest records of a chip.
+#[derive(Clone, Debug)]
+pub struct Newest {
+    /// Payloads of consecutive checkpoints.
+    pub records: Vec<Vec<u8>>,
+    /// Something was programmed after them that cannot be read: cut short, or gone bad.
+    pub is_ragged: bool,
+}
 
 /// The anchors and the checkpoint blocks of a chip.
 #[derive(Clone, Debug)]
@@ -137,7 +143,7 @@ impl CheckpointArea {
     pub fn mount_since<N: Nand>(
         nand: &mut N,
         is_whole: impl Fn(&[u8]) -> bool,
-    ) -> Result<Option<(CheckpointArea, Records)>, StoreError> {
+    ) -> Result<Option<(CheckpointArea, Newest)>, StoreError> {
         let Some(mut area) = CheckpointArea::find(nand)? else { return Ok(None) };
         let all = records(nand, area.geometry, &area.run, PageKind::Checkpoint)?;
         area.version = all.last().ok_or_else(|| area.incomplete())?.0;
@@ -146,7 +152,9 @@ impl CheckpointArea {
         if let Some(gap) = since.windows(2).find(|pair| pair[0].0 + 1 != pair[1].0) {
             return Err(StoreError::Corrupted { what: "a note between checkpoints is lost", at: gap[0].0 });
         }
-        Ok(Some((area, all.into_iter().skip(whole).map(|(_, bytes)| bytes).collect())))
+        let is_ragged = is_ragged(nand, area.geometry, &area.run, &all)?;
+        let records = all.into_iter().skip(whole).map(|(_, bytes)| bytes).collect();
+        Ok(Some((area, Newest { records, is_ragged })))
     }
 
     fn incomplete(&self) -> StoreError {

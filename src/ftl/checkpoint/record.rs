@@ -1,6 +1,6 @@
 //! A byte string over consecutive pages: writing a page of it, and finding the whole ones again.
 
-use super::Run;
+use super::{CheckpointArea, Run};
 use crate::codec::get_u32;
 use crate::ftl::StoreError;
 use crate::ftl::spare::{Found, Header, PageKind, read_page};
@@ -147,6 +147,22 @@ pub(super) fn records<N: Nand>(
         }
     }
     Ok(complete)
+}
+
+/// Whether a run, of which these are all complete records, holds more than they take.
+pub(super) fn is_ragged<N: Nand>(
+    nand: &mut N,
+    geometry: Geometry,
+    run: &Run,
+    complete: &[(u64, Vec<u8>)],
+) -> Result<bool, StoreError> {
+    let pages = |(_, payload): &(u64, Vec<u8>)| CheckpointArea::pages_needed(geometry, payload.len()) as u32;
+    let end = complete.iter().map(pages).sum::<u32>();
+    if end >= run.pages(geometry) {
+        return Ok(false);
+    }
+    let mut data = vec![0; geometry.page_bytes as usize];
+    Ok(read_page(nand, run.page_at(geometry, end), Cause::Recovery, &mut data)? != Found::Erased)
 }
 
 /// The newest complete checkpoint of a run.

@@ -79,7 +79,8 @@ impl<N: Nand> Flash<N> {
     /// Copies a page under its version; none when it cannot be read.
     fn copy(&mut self, from: Ppn, (kind, lpn): (PageKind, u32), to: Ppn) -> Result<Option<bool>, StoreError> {
         let mut page = core::mem::take(&mut self.page);
-        let found = read_page(&mut self.nand, from, Cause::Merge, &mut page);
+        let cause = self.charged(Cause::Merge);
+        let found = read_page(&mut self.nand, from, cause, &mut page);
         let programmed = match found {
             Ok(Found::Page(header, _)) if header.number == lpn => {
                 self.program(to, Header { kind, ..header }, Cause::Merge, &page).map(Some)

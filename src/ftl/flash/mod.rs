@@ -20,7 +20,7 @@
 //!
 //! # Mounting
 //!
-//! When the newest record is a clean base, the chip is as it says. Otherwise `scan` reads: of a block that the base
+//! When the newest record is a clean base and nothing unreadable follows, the chip is as it says. Otherwise `scan` reads: of a block that the base
 //! knows, one page, to see that it was not erased since, and all pages that were not spent; of any other block every
 //! page. A page that the base knows is alive if it was valid; a page programmed since, by its version. `elect` then
 //! chooses one copy of each number, such that a merge or a collection that was cut short is undone or completed. No
@@ -182,7 +182,10 @@ pub struct Flash<N> {
     /// Blocks in which a program failed, to be retired once they are empty.
     doomed: BTreeSet<Pbn>,
     erases_since_base: Vec<u8>,
-    erases_since_levelling: u32,
+    opened_blocks: u32,
+    is_levelling: bool,
+    /// The block to take for cold data, if it is still free.
+    worn: Option<Pbn>,
     old_may_stay_valid: bool,
     mark: Mark,
     page: Vec<u8>,
@@ -238,7 +241,9 @@ impl<N: Nand> Flash<N> {
             lost: base.lost,
             doomed: BTreeSet::new(),
             erases_since_base: vec![0; geometry.blocks as usize],
-            erases_since_levelling: 0,
+            opened_blocks: 0,
+            is_levelling: false,
+            worn: None,
             old_may_stay_valid: false,
             mark: Mark::Base,
             page: vec![0; geometry.page_bytes as usize],
@@ -435,32 +440,57 @@ impl<N: Nand> Flash<N> {
         Ok(true)
     }
 
-    /// Reads a valid page into the buffer for [`Flash::store`]; none when it cannot be read.
-    pub(crate) fn load(&mut self, ppn: Ppn, cause: Cause) -> Result<Option<Header>, StoreError> {
-        Ok(match read_page(&mut self.nand, ppn, cause, &mut self.page)? {
+    /// Reads a valid page whole; none when it cannot be read.
+    pub(crate) fn load_into(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        page: &mut [u8],
+    ) -> Result<Option<Header>, StoreError> {
+        let cause = self.charged(cause);
+        Ok(match read_page(&mut self.nand, ppn, cause, page)? {
             Found::Page(header, _) => Some(header),
             Found::Erased | Found::Unreadable(_) => None,
         })
     }
 
-    /// Programs what was loaded under the version it had, as another kind; the copy is valid and the original is not.
-    /// False: the program failed.
-    pub(crate) fn store(
+    /// Programs a page that was loaded, under the version it had; the copy is valid and the original is not. False: the
+    /// program failed.
+    pub(crate) fn store_from(
         &mut self,
         (from, to): (Ppn, Ppn),
         header: Header,
         cause: Cause,
+        page: &[u8],
     ) -> Result<bool, StoreError> {
-        let page = core::mem::take(&mut self.page);
-        let programmed = self.program(to, header, cause, &page);
-        self.page = page;
-        if !programmed? {
+        if !self.program(to, header, cause, page)? {
             return Ok(false);
         }
         self.counters.moved_pages += 1;
         self.blocks.invalidate(from);
         self.blocks.mark_valid(to);
         Ok(true)
+    }
+
+    /// [`Flash::load_into`] a buffer of its own.
+    pub(crate) fn load(&mut self, ppn: Ppn, cause: Cause) -> Result<Option<Header>, StoreError> {
+        let mut page = core::mem::take(&mut self.page);
+        let header = self.load_into(ppn, cause, &mut page);
+        self.page = page;
+        header
+    }
+
+    /// [`Flash::store_from`] the buffer of [`Flash::load`].
+    pub(crate) fn store(
+        &mut self,
+        places: (Ppn, Ppn),
+        header: Header,
+        cause: Cause,
+    ) -> Result<bool, StoreError> {
+        let page = core::mem::take(&mut self.page);
+        let programmed = self.store_from(places, header, cause, &page);
+        self.page = page;
+        programmed
     }
 
     /// A valid page cannot be read: the logical page is lost until it is written.
@@ -498,6 +528,7 @@ impl<N: Nand> Flash<N> {
         {
             self.blocks.close(pbn);
         }
+        let cause = self.charged(cause);
         match self.nand.program(ppn, cause, data, &header.seal(data)) {
             Ok(()) => Ok(true),
             Err(NandError::ProgramFailed(_) | NandError::BadBlock(_)) => {
@@ -515,17 +546,27 @@ impl<N: Nand> Flash<N> {
     /// Takes an erased block for a purpose. What must still be erased held a checkpoint, or was left by a power cut.
     pub(crate) fn take(&mut self, role: PageKind, owner: u32, wear: Wear) -> Result<Pbn, StoreError> {
         loop {
-            let (pbn, needs_erase) = self.blocks.take_free(wear).ok_or(StoreError::Full)?;
+            let worn = self.worn.take_if(|pbn| wear == Wear::Most && self.blocks.state(*pbn).is_free());
+            let (pbn, needs_erase) = match worn {
+                Some(pbn) => (pbn, self.blocks.claim(pbn)),
+                None => self.blocks.take_free(wear).ok_or(StoreError::Full)?,
+            };
+            self.opened_blocks += 1;
             if needs_erase && !self.erase(pbn, Cause::Checkpoint)? {
                 continue;
             }
             self.tags[pbn.index()] = Tag { role: Some(role), owner };
+            if role == PageKind::Data {
+                // It may never become full; wear levelling is to see it nevertheless.
+                self.blocks.close(pbn);
+            }
             return Ok(pbn);
         }
     }
 
     /// Erases a block that is Open; false when it failed and was retired.
     fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<bool, StoreError> {
+        let cause = self.charged(cause);
         match self.blocks.erase(&mut self.nand, pbn, cause) {
             Ok(true) => {}
             Ok(false) => {
@@ -538,7 +579,6 @@ impl<N: Nand> Flash<N> {
             }
         }
         self.slots.clear(pbn);
-        self.erases_since_levelling += 1;
         let erases = &mut self.erases_since_base[pbn.index()];
         *erases = erases.saturating_add(1);
         if *erases >= ERASES_PER_BASE_MAX {
@@ -547,14 +587,26 @@ impl<N: Nand> Flash<N> {
         Ok(true)
     }
 
-    /// Once in so many erases: the full block erased least, if it lags behind the most worn by more than `gap`.
-    fn cold_block(&mut self, gap: u32) -> Option<Pbn> {
-        if self.erases_since_levelling < 8 + self.geometry.blocks / 32 {
-            return None;
+    /// Whether blocks were taken since this was asked last.
+    fn opened_blocks(&mut self) -> bool {
+        core::mem::take(&mut self.opened_blocks) > 0
+    }
+
+    /// What is done until [`Flash::end_levelling`] is done to level wear; `worn` is the block to take for cold data.
+    fn begin_levelling(&mut self, worn: Option<Pbn>) {
+        (self.is_levelling, self.worn) = (true, worn);
+    }
+
+    fn end_levelling(&mut self) {
+        (self.is_levelling, self.worn) = (false, None);
+    }
+
+    /// Who pays for an operation.
+    fn charged(&self, cause: Cause) -> Cause {
+        match cause {
+            Cause::Merge | Cause::GarbageCollection if self.is_levelling => Cause::WearLevelling,
+            cause => cause,
         }
-        self.erases_since_levelling = 0;
-        let (coldest, erases) = self.blocks.least_worn_full()?;
-        (self.blocks.most_erases() - erases > gap).then_some(coldest)
     }
 
     /// Changes what a block is used for.

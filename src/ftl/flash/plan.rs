@@ -3,6 +3,7 @@
 use super::base;
 use crate::ftl::StoreError;
 use crate::ftl::checkpoint::{CheckpointArea, anchor_count};
+use crate::ftl::wear::WearLevelling;
 use crate::nand::Geometry;
 use alloc::format;
 
@@ -17,13 +18,17 @@ pub struct FlashSettings {
     pub over_provisioning_ppm: u32,
     /// Blocks set aside for those that will fail, in a million.
     pub bad_blocks_ppm: u32,
-    /// Static wear levelling: cold blocks move once their wear lags behind the largest by more erases than this.
-    pub wear_gap_erases: Option<u32>,
+    /// Static wear levelling: whether and when blocks with cold data move. Takes effect at a mount, too.
+    pub wear_levelling: WearLevelling,
 }
 
 impl Default for FlashSettings {
     fn default() -> FlashSettings {
-        FlashSettings { over_provisioning_ppm: 125_000, bad_blocks_ppm: 20_000, wear_gap_erases: None }
+        FlashSettings {
+            over_provisioning_ppm: 125_000,
+            bad_blocks_ppm: 20_000,
+            wear_levelling: WearLevelling::None,
+        }
     }
 }
 

@@ -41,12 +41,14 @@ impl<N: Nand> Flash<N> {
         rules: Rules,
         old_may_stay_valid: bool,
     ) -> Result<(Flash<N>, Mounted), StoreError> {
-        let Some((area, records)) = CheckpointArea::mount_since(&mut nand, is_base)? else {
+        let Some((area, newest)) = CheckpointArea::mount_since(&mut nand, is_base)? else {
             return Err(StoreError::NotFormatted("the chip holds no checkpoint"));
         };
+        let records = newest.records;
         let mut base = Base::decode(nand.geometry(), &rules, &records[0])?;
         base.blocks.reserve_exactly(&area.occupied())?;
-        let is_clean = base.is_clean && records.len() == 1;
+        // What cannot be read may be the note that there is more.
+        let is_clean = base.is_clean && records.len() == 1 && !newest.is_ragged;
         let extra = core::mem::take(&mut base.extra);
         let mut flash = Flash::assemble(nand, rules, area, base);
         flash.old_may_stay_valid = old_may_stay_valid;

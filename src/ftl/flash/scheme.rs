@@ -3,6 +3,7 @@
 use super::plan::Needs;
 use super::{Flash, FlashCounters, FlashSettings, Mounted, Plan, Rules};
 use crate::check::CheckReport;
+use crate::ftl::wear::{Move, WearLeveller};
 use crate::ftl::{PageStore, StoreError, StoreStats};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::units::{Lpn, Pbn, Ppn};
@@ -12,7 +13,7 @@ use alloc::vec::Vec;
 
 /// Where logical pages go.
 ///
-/// [`SchemeFtl`] has checked page numbers and lengths, and has called [`Flash::begin`], before it calls any of the
+/// [`SchemeFtl`] has checked page numbers and lengths, and has called `Flash::begin`, before it calls any of the
 /// operations that may program.
 pub trait Scheme: Sized {
     /// What can be chosen.
@@ -125,7 +126,7 @@ pub trait Scheme: Sized {
 pub struct SchemeFtl<N, S> {
     flash: Flash<N>,
     scheme: S,
-    wear_gap_erases: Option<u32>,
+    leveller: WearLeveller,
     /// With fewer free blocks nothing is written any more.
     floor_blocks: u32,
 }
@@ -162,7 +163,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         let setup = flash.setup();
         let base_blocks = Plan::base_blocks(flash.geometry(), S::extra_bytes_max(setup));
         SchemeFtl {
-            wear_gap_erases: S::common(settings).wear_gap_erases,
+            leveller: WearLeveller::new(S::common(settings).wear_levelling, flash.blocks()),
             floor_blocks: base_blocks + S::blocks_per_write(setup),
             flash,
             scheme,
@@ -225,9 +226,18 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         if self.flash.blocks().free_count() < self.floor_blocks {
             return Err(StoreError::Full);
         }
-        let Some(gap) = self.wear_gap_erases else { return Ok(()) };
-        let Some(coldest) = self.flash.cold_block(gap) else { return Ok(()) };
-        match self.scheme.evacuate(&mut self.flash, coldest) {
+        if self.flash.opened_blocks() {
+            self.level_wear()?;
+        }
+        Ok(())
+    }
+
+    fn level_wear(&mut self) -> Result<(), StoreError> {
+        let Some(Move { cold, worn }) = self.leveller.next_move(self.flash.blocks()) else { return Ok(()) };
+        self.flash.begin_levelling(worn);
+        let moved = self.scheme.evacuate(&mut self.flash, cold);
+        self.flash.end_levelling();
+        match moved {
             Ok(moved) => self.flash.counters.levelled_blocks += u64::from(moved),
             // Levelling can wait; the write may still find room.
             Err(StoreError::Full) => {}
@@ -318,7 +328,11 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
     }
 
     fn ram_bytes(&self) -> usize {
-        size_of::<S>() + self.flash.ram_bytes() + self.scheme.mapping_bytes() + self.scheme.other_bytes()
+        size_of::<S>()
+            + self.leveller.ram_bytes()
+            + self.flash.ram_bytes()
+            + self.scheme.mapping_bytes()
+            + self.scheme.other_bytes()
     }
 
     fn stats(&self) -> StoreStats {
@@ -333,8 +347,13 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
             switch_merges: counters.switch_merges,
             partial_merges: counters.partial_merges,
             full_merges: counters.full_merges,
+            out_of_order_programs: counters.out_of_order_programs,
             mapping_bytes: (self.scheme.mapping_bytes() + self.flash.table_bytes()) as u64,
         }
+    }
+
+    fn live_page(&self, ppn: Ppn) -> Option<bool> {
+        (ppn.0 < self.flash.geometry().pages()).then(|| self.flash.is_valid(ppn))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What every scheme must pass: it is an array of pages, whatever happens to the chip.
 
-use super::{FlashSettings, Scheme, SchemeFtl};
+use super::{FlashCounters, FlashSettings, Scheme, SchemeFtl};
+use crate::ftl::wear::WearLevelling;
 use crate::ftl::{PageStore, StoreError};
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{Cause, Geometry, Nand, NandError, Part, Timing};
@@ -181,11 +182,17 @@ fn is_full(error: &StoreError) -> bool {
 
 /// Settings of every kind.
 pub(crate) fn common(seed: u64) -> FlashSettings {
-    FlashSettings { wear_gap_erases: (seed % 4 == 2).then_some(4), ..FlashSettings::default() }
+    let wear_levelling = match seed % 4 {
+        2 => WearLevelling::Threshold { gap_erases: 4 },
+        3 => WearLevelling::DualPool { threshold_erases: 4 },
+        _ => WearLevelling::None,
+    };
+    FlashSettings { wear_levelling, ..FlashSettings::default() }
 }
 
-/// Through random operations and clean remounts.
-pub(crate) fn is_an_array_of_pages<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+/// Through random operations and clean remounts. What the scheme did, so that a test can see that it did everything.
+pub(crate) fn is_an_array_of_pages<S: Scheme>(settings: impl Fn(u64) -> S::Settings) -> FlashCounters {
+    let mut total = FlashCounters::default();
     let geometries =
         [small(1), small(2), Geometry::new(256, 16, 8, 40), Geometry::new(512, 16, 16, 40), small(3)];
     for (seed, geometry) in (1..).zip(geometries) {
@@ -199,6 +206,12 @@ pub(crate) fn is_an_array_of_pages<S: Scheme>(settings: impl Fn(u64) -> S::Setti
             if step % 500 == 499 {
                 assert_eq!(contents(&mut ftl), model.pages);
                 assert_sound(&mut ftl);
+                let c = ftl.counters();
+                total.switch_merges += c.switch_merges;
+                total.partial_merges += c.partial_merges;
+                total.full_merges += c.full_merges;
+                total.collections += c.collections;
+                total.levelled_blocks += c.levelled_blocks;
                 ftl = Ftl::<S>::mount(ftl.close().unwrap(), settings(seed)).unwrap();
                 model.settle();
                 assert_eq!(contents(&mut ftl), model.pages);
@@ -207,6 +220,7 @@ pub(crate) fn is_an_array_of_pages<S: Scheme>(settings: impl Fn(u64) -> S::Setti
         }
         assert!(ftl.nand().wear().iter().sum::<u32>() > 100);
     }
+    total
 }
 
 /// Runs operations until the power is cut; then mounts and compares with the model before and after the operation
@@ -407,6 +421,11 @@ pub(crate) fn notices_wrong_bits<S: Scheme>(settings: impl Fn(u64) -> S::Setting
             apply(&mut ftl, &mut model, &op).unwrap();
         }
         ftl.sync().unwrap();
+        // After a clean base, so that a single note is all that says that there is more.
+        if seed == 1 {
+            ftl.checkpoint().unwrap();
+            apply(&mut ftl, &mut model, &Op::Write(0)).unwrap();
+        }
         // The loss of the very last write looks like a cut; nobody asks for this one.
         let unasked = ftl.page_count() - 1;
         apply(&mut ftl, &mut model, &Op::Write(unasked)).unwrap();

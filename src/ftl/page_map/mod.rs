@@ -3,12 +3,14 @@
 //! The map from logical to physical pages is in RAM. Every write goes to the next page of an open block; the page that
 //! held the old contents becomes invalid, and when free blocks run short, a victim's valid pages move and the block is
 //! free again. Pages the host writes and pages that move have a frontier each, so that what proved cold is not mixed
-//! with what is hot. (Ban 1995 for the idea; Kawaguchi, Nishioka and Motoda 1995 for cleaning.)
+//! with what is hot; or they share one; or a filter says which of the host's pages are hot ([`Separation`]). (Ban 1995 for
+//! the idea; Kawaguchi, Nishioka and Motoda 1995 for cleaning; Hsieh, Kuo and Chang 2006 for the filter.)
 //!
 //! # On the chip
 //!
 //! The spare area ([`super::spare`]) of a page says whose it is. Every host write has a *version*, a number one larger
-//! than the last. `number` is the logical page.
+//! than the last. `number` is the logical page; in the trim log
+//! it tells pages of one version apart.
 //!
 //! | kind | version | extra |
 //! |---|---|---|
@@ -21,7 +23,7 @@
 //! - *Write* (a group; a single write is a group of one): make room for all of it, program its pages, then change the
 //!   map. A program that fails is repeated in a new block under the same version; the failed block is emptied and
 //!   retired once the group is whole.
-//! - *Collect* (`relocate`): copy the victim's valid pages under their versions, log pending trims, give the block back
+//! - *Collect* (`relocate`): copy the victim's valid pages under their versions to the frontier for moved pages, log pending trims, give the block back
 //!   unerased. It is erased when it is needed.
 //! - *Trim*: changes the map, and is logged in a page of the relocation frontier at `sync` or before a block with
 //!   trimmed pages may be erased. A checkpoint makes the log obsolete.
@@ -46,11 +48,13 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use settings::FtlSettings;
+pub use settings::{FtlSettings, Separation};
 
 use super::blocks::{BlockState, BlockTable, Wear};
 use super::checkpoint::CheckpointArea;
+use super::hot::HotFilter;
 use super::spare::{Found, Header, PageKind, checksum, read_page};
+use super::wear::WearLeveller;
 use super::{PageStore, StoreError, StoreStats};
 use crate::check::CheckReport;
 use crate::nand::{Cause, Geometry, Nand, NandError};
@@ -98,11 +102,15 @@ pub struct PageMapFtl<N> {
     /// Trimmed since the last page of the trim log.
     trimmed: BTreeSet<u32>,
     trim_pages: Vec<Ppn>,
+    /// Of the next page of the trim log.
+    trim_number: u32,
     /// Full blocks in which a program failed, to be emptied and retired.
     doomed: Vec<Pbn>,
     erases_since_checkpoint: Vec<u8>,
     blocks_since_checkpoint: u32,
-    blocks_since_levelling: u32,
+    leveller: WearLeveller,
+    /// Tells hot pages where the separation asks for it.
+    hot: Option<HotFilter>,
     /// A checkpoint must come before the next program (P5).
     stale: bool,
     /// A checkpoint should come before the next write.
@@ -129,7 +137,8 @@ impl<N: Nand> PageMapFtl<N> {
             map: vec![NONE; limits.page_count as usize],
             blocks,
             first_crc: vec![0; geometry.blocks as usize],
-            frontiers: [None; 2],
+            frontiers: [None; 3],
+            layout: settings.separation.layout(),
             atomic_pages: limits.atomic_pages,
             next_version: 1,
             committed: 0,
@@ -149,13 +158,25 @@ impl<N: Nand> PageMapFtl<N> {
         state.blocks.reserve_exactly(&area.occupied())?;
         let mut ftl = PageMapFtl::assemble(nand, settings, area, state);
         ftl.recover()?;
+        // A mount must know how the pages after a checkpoint share blocks: where that changes, another one comes first.
+        let layout = ftl.settings.separation.layout();
+        ftl.stale |= layout != core::mem::replace(&mut ftl.state.layout, layout);
+        ftl.state.blocks.follow(ftl.settings.victim);
+        ftl.leveller = WearLeveller::new(ftl.settings.wear_levelling, &ftl.state.blocks);
         Ok(ftl)
     }
 
-    fn assemble(nand: N, settings: FtlSettings, area: CheckpointArea, state: State) -> PageMapFtl<N> {
+    fn assemble(nand: N, settings: FtlSettings, area: CheckpointArea, mut state: State) -> PageMapFtl<N> {
         let geometry = nand.geometry();
+        state.blocks.follow(settings.victim);
+        let hot = match settings.separation {
+            Separation::HotFilter(numbers) => Some(HotFilter::new(numbers)),
+            Separation::None | Separation::TwoFrontiers => None,
+        };
         let limits = Limits::new(geometry, &settings, state.map.len() as u32, state.atomic_pages);
         PageMapFtl {
+            leveller: WearLeveller::new(settings.wear_levelling, &state.blocks),
+            hot,
             nand,
             geometry,
             settings,
@@ -164,10 +185,10 @@ impl<N: Nand> PageMapFtl<N> {
             area,
             trimmed: BTreeSet::new(),
             trim_pages: Vec::new(),
+            trim_number: 0,
             doomed: Vec::new(),
             erases_since_checkpoint: vec![0; geometry.blocks as usize],
             blocks_since_checkpoint: 0,
-            blocks_since_levelling: 0,
             stale: false,
             due: false,
             page: vec![0; geometry.page_bytes as usize],
@@ -268,13 +289,13 @@ impl<N: Nand> PageMapFtl<N> {
             self.page_of(*lpn)?;
             self.require_page(data.len())?;
         }
-        self.prepare(pages.len() as u32)?;
+        self.prepare(pages)?;
         self.group.clear();
         for (i, (lpn, data)) in pages.iter().enumerate() {
             let remaining = (pages.len() - 1 - i) as u8;
             let version = self.state.next_version;
             let header = Header { kind: PageKind::Host, number: lpn.0, version, extra: remaining };
-            match self.program(Stream::Host, header, data, cause) {
+            match self.program(self.stream_of(*lpn), header, data, cause) {
                 Ok(ppn) => self.group.push(ppn),
                 Err(error) => {
                     self.stale |= !self.group.is_empty();
@@ -305,17 +326,26 @@ impl<N: Nand> PageMapFtl<N> {
         }
     }
 
-    /// Does what must be done before a group of this many pages is programmed without interruption.
-    fn prepare(&mut self, pages: u32) -> Result<(), StoreError> {
+    /// Does what must be done before a group is programmed without interruption.
+    fn prepare(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), StoreError> {
         if self.stale || self.due || self.blocks_since_checkpoint >= self.limits.checkpoint_interval {
             self.checkpoint()?;
         }
         self.retire_doomed()?;
-        let room = self.room(Stream::Host);
-        if pages > room {
-            self.make_room((pages - room).div_ceil(self.geometry.pages_per_block))?;
+        let mut wanted = [0; 2];
+        if let Some(filter) = &mut self.hot {
+            pages.iter().for_each(|(lpn, _)| filter.note_write(*lpn));
         }
-        Ok(())
+        pages.iter().for_each(|(lpn, _)| wanted[self.stream_of(*lpn) as usize] += 1);
+        if self.blocks_wanted(wanted) > 0 { self.make_room(wanted) } else { Ok(()) }
+    }
+
+    /// Blocks to be opened for so many pages in each frontier.
+    fn blocks_wanted(&self, pages: [u32; 2]) -> u32 {
+        let blocks = |stream: Stream| {
+            pages[stream as usize].saturating_sub(self.room(stream)).div_ceil(self.geometry.pages_per_block)
+        };
+        blocks(Stream::Host) + blocks(Stream::Relocation)
     }
 
     /// Pages left in a frontier.
@@ -334,7 +364,7 @@ impl<N: Nand> PageMapFtl<N> {
         loop {
             let frontier = self.frontier_with_room(stream)?;
             let ppn = self.geometry.page_at(frontier.pbn, frontier.next);
-            if stream == Stream::Relocation {
+            if header.kind != PageKind::Host {
                 header.extra = self.state.blocks.erase_count(frontier.pbn) as u8;
             }
             let spare = header.seal(data);
@@ -364,16 +394,21 @@ impl<N: Nand> PageMapFtl<N> {
         self.leave(stream);
         let wear = if stream == Stream::Host { Wear::Least } else { Wear::Most };
         let blocks = &mut self.state.blocks;
-        let pbn = blocks.take_erased(&mut self.nand, wear, Cause::GarbageCollection)?;
+        let cause = if stream == Stream::Levelling { Cause::WearLevelling } else { Cause::GarbageCollection };
+        let pbn = blocks.take_erased(&mut self.nand, wear, cause)?;
+        Ok(self.start(stream, pbn))
+    }
+
+    /// Makes a block that is open and erased the frontier.
+    fn start(&mut self, stream: Stream, pbn: Pbn) -> Frontier {
         self.state.first_crc[pbn.index()] = 0;
         let erases = &mut self.erases_since_checkpoint[pbn.index()];
         *erases = erases.saturating_add(1);
         self.due |= *erases >= ERASES_PER_CHECKPOINT_MAX;
         self.blocks_since_checkpoint += 1;
-        self.blocks_since_levelling += 1;
         let frontier = Frontier { pbn, next: 0 };
         self.state.frontiers[stream as usize] = Some(frontier);
-        Ok(frontier)
+        frontier
     }
 
     /// Closes a frontier.
@@ -381,6 +416,19 @@ impl<N: Nand> PageMapFtl<N> {
         if let Some(frontier) = self.state.frontiers[stream as usize].take() {
             self.state.blocks.close(frontier.pbn);
         }
+    }
+
+    /// The frontier for a page that the host writes.
+    fn stream_of(&self, lpn: Lpn) -> Stream {
+        match &self.hot {
+            Some(filter) if !filter.is_hot(lpn) => Stream::Relocation,
+            _ => Stream::Host,
+        }
+    }
+
+    /// The frontier for pages that move and for the trim log.
+    fn stream_of_moves(&self) -> Stream {
+        if self.settings.separation == Separation::None { Stream::Host } else { Stream::Relocation }
     }
 }
 
@@ -435,8 +483,13 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
             collections: self.counters.collections,
             moved_pages: self.counters.moved_pages,
             live_pages: u64::from(self.state.blocks.live_pages()),
+            mapping_bytes: (self.state.map.len() * 4 + self.state.blocks.ram_bytes()) as u64,
             ..StoreStats::default()
         }
+    }
+
+    fn live_page(&self, ppn: Ppn) -> Option<bool> {
+        (ppn.0 < self.geometry.pages()).then(|| self.state.blocks.is_valid(ppn))
     }
 
     fn atomic_pages_max(&self) -> usize {
@@ -465,6 +518,8 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
             + self.state.map.len() * 4
             + self.state.blocks.ram_bytes()
             + self.geometry.blocks as usize * 5
+            + self.leveller.ram_bytes()
+            + self.hot.as_ref().map_or(0, HotFilter::ram_bytes)
             + self.area.ram_bytes()
             + self.trims_per_page() * 8
             + self.limits.trim_pages_max as usize * 4

@@ -20,6 +20,7 @@
 //! in a block written since the checkpoint.
 
 use super::PageMapFtl;
+use super::settings::Layout;
 use super::state::{LOST, NONE, Stream};
 use crate::codec::get_u32;
 use crate::ftl::StoreError;
@@ -52,6 +53,16 @@ enum First {
     Bad,
 }
 
+/// An unreadable page of the trim log.
+#[derive(Clone, Copy)]
+struct LostTrims {
+    ppn: Ppn,
+    version: u64,
+    number: u32,
+    /// Nothing follows it in its block: it may have been cut.
+    is_last: bool,
+}
+
 /// What was read since the checkpoint.
 #[derive(Default)]
 struct Scan {
@@ -59,10 +70,9 @@ struct Scan {
     /// Highest version logged as trimmed, by logical page.
     trims: BTreeMap<u32, u64>,
     trim_pages: Vec<Ppn>,
-    /// Versions of the pages of the trim log.
-    trim_versions: BTreeSet<u64>,
-    /// Unreadable pages of the trim log, and their versions.
-    lost_trims: Vec<(Ppn, u64)>,
+    /// Versions and numbers of the pages of the trim log.
+    trim_names: BTreeSet<(u64, u32)>,
+    lost_trims: Vec<LostTrims>,
     horizon: u64,
     highest: u64,
     /// Rewritten or marked bad: what the checkpoint says of their pages is void.
@@ -99,16 +109,20 @@ impl<N: Nand> PageMapFtl<N> {
         match self.look_at_first(pbn)? {
             First::Kept => {
                 let host = at_checkpoint(Stream::Host);
-                let expected = host.map(|_| self.state.next_version);
                 match host.or(at_checkpoint(Stream::Relocation)) {
-                    Some(frontier) => self.follow_pages(pbn, frontier.next, expected, scan),
+                    Some(frontier) => {
+                        let stamp = self.state.blocks.erase_count(pbn) as u8;
+                        let seen = self.seen(host.map(|_| frontier.next), Some(stamp));
+                        self.follow_pages(pbn, frontier.next, seen, scan)
+                    }
                     None => Ok(()),
                 }
             }
             First::Rewritten(crc, page) => {
                 scan.gone.insert(pbn);
                 self.note_rewritten(pbn, crc, page);
-                self.follow_pages(pbn, 0, None, scan)
+                let stamp = (page.kind != PageKind::Host).then_some(page.extra);
+                self.follow_pages(pbn, 0, self.seen(None, stamp), scan)
             }
             First::Foreign => {
                 scan.gone.insert(pbn);
@@ -139,28 +153,29 @@ impl<N: Nand> PageMapFtl<N> {
             Found::Page(header, crc) if is_data(header.kind) => Ok(First::Rewritten(crc, header)),
             Found::Page(..) => Ok(First::Foreign),
             Found::Erased => Ok(First::Kept),
-            Found::Unreadable(_) => self.look_past_first(pbn),
+            Found::Unreadable(claim) => self.look_past_first(pbn, claim),
         }
     }
 
     /// The first page cannot be read: whether another page of the block was programmed after the checkpoint.
-    fn look_past_first(&mut self, pbn: Pbn) -> Result<First, StoreError> {
+    fn look_past_first(&mut self, pbn: Pbn, claim: Option<Header>) -> Result<First, StoreError> {
         let next_version = self.state.next_version;
         let erases = self.state.blocks.erase_count(pbn) as u8;
+        let is_new = |header: &Header| match header.kind {
+            PageKind::Host => header.version >= next_version,
+            PageKind::Copy | PageKind::Trim => header.extra != erases,
+            _ => false,
+        };
         let open = self.state.frontiers.iter().flatten().find(|f| f.pbn == pbn);
         let end = open.map_or(self.geometry.pages_per_block, |f| f.next);
         for page in 1..end {
             let ppn = self.geometry.page_at(pbn, page);
             if let Found::Page(header, _) = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
-                let is_new = match header.kind {
-                    PageKind::Host => header.version >= next_version,
-                    PageKind::Copy | PageKind::Trim => header.extra != erases,
-                    _ => false,
-                };
-                return Ok(if is_new { First::Rewritten(0, header) } else { First::Kept });
+                return Ok(if is_new(&header) { First::Rewritten(0, header) } else { First::Kept });
             }
         }
-        Ok(First::Kept)
+        // It may be the only page, and others may have followed elsewhere.
+        Ok(claim.filter(is_new).map_or(First::Kept, |header| First::Rewritten(0, header)))
     }
 
     fn note_rewritten(&mut self, pbn: Pbn, first_crc: u32, page: Header) {
@@ -173,15 +188,22 @@ impl<N: Nand> PageMapFtl<N> {
         }
     }
 
-    /// Reads the pages of a block up to the first erased one. `version` is that of the first one if the host wrote it.
+    /// What is known of a block whose pages have not been read yet: where the host's pages went on after the checkpoint, and
+    /// the stamp of moved pages.
+    fn seen(&self, continues_at: Option<u32>, stamp: Option<u8>) -> Seen {
+        let first_version = self.state.next_version;
+        let host = continues_at.map(|page| (i64::from(page) - 1, first_version - 1)).into_iter().collect();
+        Seen { layout: self.state.layout, first_version, host, stamp, last: None }
+    }
+
+    /// Reads the pages of a block up to the first erased one.
     fn follow_pages(
         &mut self,
         pbn: Pbn,
         from: u32,
-        version: Option<u64>,
+        mut seen: Seen,
         scan: &mut Scan,
     ) -> Result<(), StoreError> {
-        let mut seen = Seen { host: version.map(|v| (from, v)), stamp: None, last: None };
         let mut unreadable = Vec::new();
         for page in from..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(pbn, page);
@@ -204,20 +226,21 @@ impl<N: Nand> PageMapFtl<N> {
 
     fn note_unreadable(&self, ppn: Ppn, claim: Option<Header>, seen: &Seen, scan: &mut Scan) {
         let page = self.geometry.page_in_block(ppn);
-        let expected = seen.version_at(page);
         let claim = claim.filter(|h| match h.kind {
-            PageKind::Host => Some(h.version) == expected && h.number < self.limits.page_count,
-            PageKind::Copy => Some(h.extra) == seen.stamp && h.number < self.limits.page_count,
-            PageKind::Trim => Some(h.extra) == seen.stamp && Some(page) < seen.last,
+            PageKind::Host => seen.could_be(page, h.version) && h.number < self.limits.page_count,
+            PageKind::Copy => seen.has_stamp(h.extra) && h.number < self.limits.page_count,
+            PageKind::Trim => seen.has_stamp(h.extra),
             _ => false,
         });
         match claim {
-            Some(Header { kind: PageKind::Trim, version, .. }) => scan.lost_trims.push((ppn, version)),
+            Some(Header { kind: PageKind::Trim, version, number, .. }) => {
+                scan.lost_trims.push(LostTrims { ppn, version, number, is_last: Some(page) >= seen.last });
+            }
             Some(Header { number, version, .. }) => {
                 scan.events.push(Event { lpn: number, version, readable: false, ppn });
             }
             None => {
-                scan.unreadable.extend(expected.map(|version| (ppn, version)));
+                scan.unreadable.extend(seen.version_at(page).map(|version| (ppn, version)));
                 if Some(page) < seen.last {
                     scan.torn.insert(self.geometry.block_of(ppn));
                 }
@@ -234,7 +257,7 @@ impl<N: Nand> PageMapFtl<N> {
         scan.highest = scan.highest.max(version);
         if kind == PageKind::Trim {
             scan.trim_pages.push(ppn);
-            scan.trim_versions.insert(version);
+            scan.trim_names.insert((version, number));
             return self.note_trims(version, ppn, scan);
         }
         if number >= self.limits.page_count {
@@ -272,11 +295,14 @@ impl<N: Nand> PageMapFtl<N> {
                 scan.torn.insert(g.block_of(ppn));
             }
         }
-        if let Some((ppn, _)) =
-            scan.lost_trims.iter().find(|(_, version)| !scan.trim_versions.contains(version))
-        {
+        // After a page that was cut nothing is written.
+        let is_lost = |lost: &&LostTrims| {
+            let repeated = scan.trim_names.contains(&(lost.version, lost.number));
+            !repeated && (!lost.is_last || scan.highest > lost.version)
+        };
+        if let Some(lost) = scan.lost_trims.iter().find(is_lost) {
             let what = "a page of the trim log cannot be read";
-            return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+            return Err(StoreError::Corrupted { what, at: u64::from(lost.ppn.0) });
         }
         let gone = |ppn: u32| ppn < LOST && scan.gone.contains(&g.block_of(Ppn(ppn)));
         let mut map: Vec<u32> =
@@ -372,7 +398,7 @@ impl<N: Nand> PageMapFtl<N> {
             }
         }
         scan.bad.iter().for_each(|&pbn| blocks.retire(pbn));
-        self.state.frontiers = [None; 2];
+        self.state.frontiers = [None; 3];
         self.trim_pages = scan.trim_pages;
         self.stale = scan.found_any;
     }
@@ -393,8 +419,12 @@ impl Scan {
 
 /// What the readable pages of a block say of the others.
 struct Seen {
-    /// A page the host wrote, and its version; those of the block follow each other.
-    host: Option<(u32, u64)>,
+    layout: Layout,
+    /// The lowest version of a host page that was written after the checkpoint.
+    first_version: u64,
+    /// Pages the host wrote, and their versions, ascending. In front, where the host's pages went on after the checkpoint,
+    /// the page before them.
+    host: Vec<(i64, u64)>,
     /// The stamp of moved pages.
     stamp: Option<u8>,
     last: Option<u32>,
@@ -404,15 +434,43 @@ impl Seen {
     fn note(&mut self, page: u32, header: Header) {
         self.last = Some(page);
         if header.kind == PageKind::Host {
-            self.host = Some((page, header.version));
+            self.host.push((i64::from(page), header.version));
         } else {
             self.stamp = Some(header.extra);
         }
     }
 
+    /// The version that a page must have if the host wrote it and a cut is not to blame; none where that is not known.
     fn version_at(&self, page: u32) -> Option<u64> {
-        let (known, version) = self.host?;
-        (version + u64::from(page)).checked_sub(u64::from(known))
+        let &(known, version) = self.host.last()?;
+        let distance = i64::from(page) - known;
+        match self.layout {
+            Layout::Apart => version.checked_add_signed(distance),
+            // Whatever else is unreadable here may have been moved, and so may everything before the page.
+            Layout::Mixed => (distance == 1 || self.follows_all(page)).then_some(version + 1),
+            Layout::Spread => None,
+        }
+    }
+
+    /// Whether a page is the first one after the readable ones.
+    fn follows_all(&self, page: u32) -> bool {
+        self.last.is_some_and(|last| last + 1 == page)
+    }
+
+    /// Whether a page may be one that the host wrote as this version.
+    fn could_be(&self, page: u32, version: u64) -> bool {
+        if self.layout == Layout::Apart {
+            return self.version_at(page) == Some(version);
+        }
+        let place = self.host.partition_point(|&(other, _)| other < i64::from(page));
+        let after = self.host[..place].last().map_or(self.first_version, |&(_, before)| before + 1);
+        let before = self.host.get(place).map_or(u64::MAX, |&(_, after)| after);
+        (after..before).contains(&version)
+    }
+
+    /// Whether moved pages of this block bear this stamp, as far as that is known.
+    fn has_stamp(&self, stamp: u8) -> bool {
+        self.stamp.map_or(self.layout != Layout::Apart, |known| known == stamp)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Moving valid pages: out of victims to gain room, out of cold blocks to even out wear, out of failing blocks.
 //!
-//! All three are one operation, *evacuate*: (1) copy the valid pages to the relocation frontier under their versions,
+//! All three are one operation, *evacuate*: (1) copy the valid pages to the frontier for moved pages under their versions,
 //! (2) log the trims that are pending, since pages trimmed in this block may be gone for good soon, (3) give the block
 //! back, or retire it. A page that cannot be read is lost; that is made known by a checkpoint before (3), lest an older
 //! version of it be taken for the newest after a power cut.
@@ -10,19 +10,29 @@ use super::{PageMapFtl, names};
 use crate::codec::put_u32;
 use crate::ftl::StoreError;
 use crate::ftl::spare::{Found, Header, PageKind, read_page};
+use crate::ftl::wear::Move;
 use crate::nand::{Cause, Nand};
 use crate::units::{Lpn, Pbn, Ppn};
 
 impl<N: Nand> PageMapFtl<N> {
-    /// Collects garbage until the host may take this many blocks (P4).
-    pub(super) fn make_room(&mut self, blocks: u32) -> Result<(), StoreError> {
-        if self.room(Stream::Host) == 0 {
-            self.leave(Stream::Host);
+    /// Collects garbage until the host may take the blocks for so many pages in each frontier (P4), and levels wear.
+    pub(super) fn make_room(&mut self, pages: [u32; 2]) -> Result<(), StoreError> {
+        for stream in [Stream::Host, Stream::Relocation] {
+            if pages[stream as usize] > 0 && self.room(stream) == 0 {
+                self.leave(stream);
+            }
         }
-        while self.state.blocks.free_count() < self.limits.floor_blocks + blocks {
+        self.collect_for(pages)?;
+        self.level_wear()?;
+        self.collect_for(pages)
+    }
+
+    fn collect_for(&mut self, pages: [u32; 2]) -> Result<(), StoreError> {
+        // A collection may take room from a frontier that is shared.
+        while self.state.blocks.free_count() < self.limits.floor_blocks + self.blocks_wanted(pages) {
             self.collect()?;
         }
-        self.level_wear()
+        Ok(())
     }
 
     fn collect(&mut self) -> Result<(), StoreError> {
@@ -31,20 +41,29 @@ impl<N: Nand> PageMapFtl<N> {
         self.evacuate(victim, Cause::GarbageCollection)
     }
 
-    /// Moves the block erased least if it lags too far behind. Looked at once in so many opened blocks, as it takes a
-    /// scan of the table.
+    /// Moves the block that the leveller names. Cold data get a block for themselves, the worn one if one is named: among
+    /// pages that do not stay for long they would be moved again soon.
     fn level_wear(&mut self) -> Result<(), StoreError> {
-        let Some(gap) = self.settings.wear_gap_erases else { return Ok(()) };
-        if self.blocks_since_levelling < 8 + self.geometry.blocks / 32 {
-            return Ok(());
-        }
-        self.blocks_since_levelling = 0;
-        let Some((coldest, erases)) = self.state.blocks.least_worn_full() else { return Ok(()) };
-        if self.state.blocks.most_erases() - erases <= gap {
-            return Ok(());
-        }
+        let Some(Move { cold, worn }) = self.leveller.next_move(&self.state.blocks) else { return Ok(()) };
         self.counters.levelled_blocks += 1;
-        self.evacuate(coldest, Cause::WearLevelling)
+        if 4 * self.state.blocks.valid_count(cold) < 3 * self.geometry.pages_per_block {
+            return self.evacuate(cold, Cause::WearLevelling);
+        }
+        let copied = self
+            .open_for_levelling(worn)
+            .and_then(|()| self.copy_out(cold, Stream::Levelling, Cause::WearLevelling));
+        self.leave(Stream::Levelling);
+        let lost = copied?;
+        self.give_back(cold, lost, Cause::WearLevelling)
+    }
+
+    /// Opens this block, or the most worn free one, for the data of a cold block.
+    fn open_for_levelling(&mut self, worn: Option<Pbn>) -> Result<(), StoreError> {
+        let Some(pbn) = worn else { return Ok(()) };
+        if self.state.blocks.claim_erased(&mut self.nand, pbn, Cause::WearLevelling)? {
+            self.start(Stream::Levelling, pbn);
+        }
+        Ok(())
     }
 
     /// Empties and retires the blocks in which a program failed, as far as the room suffices.
@@ -60,12 +79,23 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     fn evacuate(&mut self, pbn: Pbn, cause: Cause) -> Result<(), StoreError> {
+        let lost = self.copy_out(pbn, self.stream_of_moves(), cause)?;
+        self.give_back(pbn, lost, cause)
+    }
+
+    /// Step 1; whether a page was lost.
+    fn copy_out(&mut self, pbn: Pbn, stream: Stream, cause: Cause) -> Result<bool, StoreError> {
         let mut lost = false;
         let mut page = 0;
         while let Some(ppn) = self.state.blocks.next_valid(pbn, page) {
-            lost |= !self.relocate(ppn, cause)?;
+            lost |= !self.relocate(ppn, stream, cause)?;
             page = self.geometry.page_in_block(ppn) + 1;
         }
+        Ok(lost)
+    }
+
+    /// Steps 2 and 3.
+    fn give_back(&mut self, pbn: Pbn, lost: bool, cause: Cause) -> Result<(), StoreError> {
         self.log_trims(cause)?;
         if lost {
             self.stale = true;
@@ -82,14 +112,19 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     /// Moves a valid page; false when it cannot be read and is lost.
-    fn relocate(&mut self, ppn: Ppn, cause: Cause) -> Result<bool, StoreError> {
+    fn relocate(&mut self, ppn: Ppn, stream: Stream, cause: Cause) -> Result<bool, StoreError> {
         let mut data = core::mem::take(&mut self.page);
-        let moved = self.relocate_through(ppn, cause, &mut data);
+        let moved = self.relocate_through(ppn, (stream, cause), &mut data);
         self.page = data;
         moved
     }
 
-    fn relocate_through(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8]) -> Result<bool, StoreError> {
+    fn relocate_through(
+        &mut self,
+        ppn: Ppn,
+        (stream, cause): (Stream, Cause),
+        data: &mut [u8],
+    ) -> Result<bool, StoreError> {
         let header = match read_page(&mut self.nand, ppn, cause, data)? {
             Found::Page(header, _) if self.is_current(header, ppn) => header,
             _ => {
@@ -98,7 +133,7 @@ impl<N: Nand> PageMapFtl<N> {
             }
         };
         let kind = if header.kind == PageKind::Host { PageKind::Copy } else { header.kind };
-        let copy = self.program(Stream::Relocation, Header { kind, ..header }, data, cause)?;
+        let copy = self.program(stream, Header { kind, ..header }, data, cause)?;
         self.counters.moved_pages += 1;
         if kind == PageKind::Copy {
             self.state.map[header.number as usize] = copy.0;
@@ -139,7 +174,7 @@ impl<N: Nand> PageMapFtl<N> {
     pub(super) fn persist_trims(&mut self) -> Result<(), StoreError> {
         while !self.trimmed.is_empty() && !self.stale && !self.due {
             let may_open = self.state.blocks.free_count() > self.limits.floor_blocks;
-            if may_open || self.room(Stream::Relocation) > 0 {
+            if may_open || self.room(self.stream_of_moves()) > 0 {
                 return self.log_trims(Cause::Host);
             }
             self.collect()?;
@@ -173,9 +208,10 @@ impl<N: Nand> PageMapFtl<N> {
                 count += 1;
             }
             put_u32(data, 0, count as u32);
-            let header =
-                Header { kind: PageKind::Trim, number: NONE, version: self.state.committed, extra: 0 };
-            let ppn = self.program(Stream::Relocation, header, data, cause)?;
+            let (number, version) = (self.trim_number, self.state.committed);
+            let header = Header { kind: PageKind::Trim, number, version, extra: 0 };
+            self.trim_number = number.wrapping_add(1);
+            let ppn = self.program(self.stream_of_moves(), header, data, cause)?;
             self.state.blocks.mark_valid(ppn);
             self.trim_pages.push(ppn);
             self.counters.trim_pages += 1;

@@ -3,7 +3,9 @@
 use super::state;
 use crate::ftl::StoreError;
 use crate::ftl::checkpoint::{CheckpointArea, anchor_count};
+use crate::ftl::hot::HotSettings;
 use crate::ftl::victim::VictimPolicy;
+use crate::ftl::wear::WearLevelling;
 use crate::nand::Geometry;
 use alloc::format;
 
@@ -12,6 +14,64 @@ const GROUP_PAGES_MAX: u32 = 256;
 
 /// Free blocks that only relocation may use: one for its frontier, one for a block that fails meanwhile.
 const RELOCATION_BLOCKS: u32 = 2;
+
+/// Which pages are kept apart from which: those in one block should die together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Separation {
+    /// Pages the host writes and pages that move go to one frontier.
+    None,
+    /// Pages that move have a frontier of their own: they have proved cold.
+    #[default]
+    TwoFrontiers,
+    /// Pages that the host writes often have a frontier of their own; the others go to that of the pages that move.
+    HotFilter(HotSettings),
+}
+
+impl Separation {
+    /// Every separation, the filter with its default numbers.
+    pub const ALL: [Separation; 3] =
+        [Separation::None, Separation::TwoFrontiers, Separation::HotFilter(HotSettings::DEFAULT)];
+
+    /// The name used in settings and results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Separation::None => "none",
+            Separation::TwoFrontiers => "two-frontiers",
+            Separation::HotFilter(_) => "hot-filter",
+        }
+    }
+
+    pub(super) const fn layout(self) -> Layout {
+        match self {
+            Separation::None => Layout::Mixed,
+            Separation::TwoFrontiers => Layout::Apart,
+            Separation::HotFilter(_) => Layout::Spread,
+        }
+    }
+}
+
+/// What a mount may infer of an unreadable page from the others of its block. Saved with a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Layout {
+    /// A block has host pages only, of consecutive versions, or moved pages only.
+    Apart,
+    /// Host pages of consecutive versions, moved pages between them.
+    Mixed,
+    /// Host pages of ascending versions, moved pages between them; the versions that are missing lie elsewhere.
+    Spread,
+}
+
+impl Layout {
+    pub(super) const fn from_number(number: u32) -> Option<Layout> {
+        Some(match number {
+            0 => Layout::Apart,
+            1 => Layout::Mixed,
+            2 => Layout::Spread,
+            _ => return None,
+        })
+    }
+}
 
 /// How the FTL is set up. The first three take effect when a chip is formatted, the others also when it is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +87,10 @@ pub struct FtlSettings {
     pub victim: VictimPolicy,
     /// A checkpoint is written after this many blocks were opened; `None` bounds its cost to one page in 32.
     pub checkpoint_blocks: Option<u32>,
-    /// Static wear levelling: cold blocks move once their wear lags behind the largest by more erases than this.
-    pub wear_gap_erases: Option<u32>,
+    /// Which pages share a block.
+    pub separation: Separation,
+    /// Static wear levelling: whether and when blocks with cold data move.
+    pub wear_levelling: WearLevelling,
 }
 
 impl Default for FtlSettings {
@@ -39,7 +101,8 @@ impl Default for FtlSettings {
             atomic_pages: 64,
             victim: VictimPolicy::Greedy,
             checkpoint_blocks: None,
-            wear_gap_erases: None,
+            separation: Separation::TwoFrontiers,
+            wear_levelling: WearLevelling::None,
         }
     }
 }

@@ -2,16 +2,18 @@
 //!
 //! ```text
 //! at  bytes   field
-//!  0    4     "NXF1"
+//!  0    4     "NXF2"
 //!  4   12     page_bytes, pages_per_block, blocks of the chip
 //! 16    8     logical pages, most pages of an atomic group
 //! 24   16     next version, last committed version
 //! 40   16     host frontier: block (2^32 - 1 = none) and next page; the same of the relocation frontier
-//! 56    -     block table (`ftl::blocks`)
+//! 56    4     how host and moved pages share blocks: 0 not at all, 1 one frontier, 2 by a hot filter
+//! 60    -     block table (`ftl::blocks`)
 //!  -    -     per block: checksum of its first page, 0 when it was erased
 //!  -    -     per logical page: physical page, 2^32 - 1 = none, 2^32 - 2 = lost
 //! ```
 
+use super::settings::Layout;
 use crate::codec::{get_u32, get_u64};
 use crate::ftl::StoreError;
 use crate::ftl::blocks::{BlockState, BlockTable};
@@ -24,8 +26,8 @@ pub(super) const NONE: u32 = u32::MAX;
 /// A logical page whose contents the chip lost.
 pub(super) const LOST: u32 = u32::MAX - 1;
 
-const MAGIC: [u8; 4] = *b"NXF1";
-const FIXED_BYTES: usize = 56;
+const MAGIC: [u8; 4] = *b"NXF2";
+const FIXED_BYTES: usize = 60;
 /// A medium with versions beyond is taken for corrupted; there are as many again before they run out.
 const VERSION_MAX: u64 = 1 << 39;
 
@@ -39,8 +41,12 @@ pub(super) struct Frontier {
 /// Which frontier a page goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stream {
+    /// For what the host writes, or only the hot of it; or for all.
     Host,
+    /// For what moves, and cold pages of the host.
     Relocation,
+    /// For the data of a cold block that moves to level wear; open only meanwhile, so that no checkpoint knows of it.
+    Levelling,
 }
 
 /// All that survives a clean end.
@@ -50,7 +56,9 @@ pub(super) struct State {
     pub(super) blocks: BlockTable,
     /// Checksum of the first page of each block; tells at a mount which blocks were rewritten.
     pub(super) first_crc: Vec<u32>,
-    pub(super) frontiers: [Option<Frontier>; 2],
+    pub(super) frontiers: [Option<Frontier>; 3],
+    /// How the pages programmed since the checkpoint lie in their blocks.
+    pub(super) layout: Layout,
     pub(super) atomic_pages: u32,
     pub(super) next_version: u64,
     pub(super) committed: u64,
@@ -71,9 +79,11 @@ impl State {
         put_all(&mut bytes, &[g.page_bytes, g.pages_per_block, g.blocks, page_count, self.atomic_pages]);
         bytes.extend(self.next_version.to_le_bytes());
         bytes.extend(self.committed.to_le_bytes());
-        for frontier in &self.frontiers {
+        assert!(self.frontiers[Stream::Levelling as usize].is_none(), "a block is being moved");
+        for frontier in &self.frontiers[..2] {
             put_all(&mut bytes, &frontier.map_or([NONE, 0], |f| [f.pbn.0, f.next]));
         }
+        put_all(&mut bytes, &[self.layout as u32]);
         self.blocks.encode(&mut bytes);
         put_all(&mut bytes, &self.first_crc);
         put_all(&mut bytes, &self.map);
@@ -100,7 +110,8 @@ impl State {
             map: get_all(&bytes[crcs_end..]),
             blocks: BlockTable::decode(g, &bytes[FIXED_BYTES..table_end])?,
             first_crc: get_all(&bytes[table_end..crcs_end]),
-            frontiers: [get_frontier(g, bytes, 40)?, get_frontier(g, bytes, 48)?],
+            frontiers: [get_frontier(g, bytes, 40)?, get_frontier(g, bytes, 48)?, None],
+            layout: Layout::from_number(get_u32(bytes, 56)).ok_or_else(|| corrupted(56))?,
             atomic_pages,
             next_version: get_u64(bytes, 24),
             committed: get_u64(bytes, 32),

@@ -1,7 +1,9 @@
 //! The FTL against an array of pages: in use, after cuts at every operation, with failing blocks and flipped bits.
 
 use super::*;
+use crate::ftl::hot::HotSettings;
 use crate::ftl::victim::VictimPolicy;
+use crate::ftl::wear::WearLevelling;
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{Part, Timing};
 use crate::rng::Rng;
@@ -20,6 +22,27 @@ fn small() -> Geometry {
 
 fn settings() -> FtlSettings {
     FtlSettings { atomic_pages: 5, checkpoint_blocks: Some(12), ..FtlSettings::default() }
+}
+
+/// Settings that differ in victims, separation and levelling; any number stands for some, the first 18 for each pair of
+/// separation and victims.
+fn variant(number: u64) -> FtlSettings {
+    // A filter so small and hasty that pages of these chips turn hot and cold.
+    let numbers = HotSettings { counters: 16, hashes: 2, threshold: 3, decay_writes: 24 };
+    let separations = [Separation::TwoFrontiers, Separation::None, Separation::HotFilter(numbers)];
+    let levellings = [
+        WearLevelling::None,
+        WearLevelling::DualPool { threshold_erases: 2 },
+        WearLevelling::Threshold { gap_erases: 2 },
+        WearLevelling::None,
+    ];
+    let number = number as usize;
+    FtlSettings {
+        victim: VictimPolicy::ALL[number / 3 % 6],
+        separation: separations[number % 3],
+        wear_levelling: levellings[number % 4],
+        ..settings()
+    }
 }
 
 /// The page that stands for a number; 0 is the page of zeros.
@@ -165,9 +188,10 @@ fn run_to_cut(
 }
 
 fn remount(ftl: PageMapFtl<SimChip>, model: &mut Model, before: &Model) -> PageMapFtl<SimChip> {
+    let settings = ftl.settings;
     let mut chip = ftl.into_nand();
     chip.power_on();
-    let mut ftl = PageMapFtl::mount(chip, settings()).unwrap();
+    let mut ftl = PageMapFtl::mount(chip, settings).unwrap();
     let found = contents(&mut ftl);
     assert!(
         before.allows(&found) || model.allows(&found),
@@ -179,9 +203,10 @@ fn remount(ftl: PageMapFtl<SimChip>, model: &mut Model, before: &Model) -> PageM
     ftl
 }
 
-fn cut_run(first: u64, when: CutWhen, torn: TornModel, seed: u64) -> bool {
+fn cut_run(first: u64, when: CutWhen, torn: TornModel, settings: FtlSettings) -> bool {
+    let seed = first % 3;
     let mut rng = Rng::new(seed);
-    let mut ftl = PageMapFtl::format(chip(small()), settings()).unwrap();
+    let mut ftl = PageMapFtl::format(chip(small()), settings).unwrap();
     let mut model = Model::new(ftl.page_count());
     let mut struck = false;
     for (cut, wait) in [first, rng.below(6), rng.below(60), 10_000].into_iter().enumerate() {
@@ -201,26 +226,27 @@ fn a_cut_at_every_operation_loses_nothing() {
             if when != CutWhen::Inside && torn != TornModel::Prefix {
                 continue;
             }
-            let mut at = 0;
-            while cut_run(at, when, torn, at % 3) {
-                at += 1;
+            for number in 0..18 {
+                let mut at = 0;
+                while cut_run(at, when, torn, variant(number)) {
+                    at += 1;
+                }
+                assert!(at > 200, "the workload has more operations than {at}");
             }
-            assert!(at > 200, "the workload has more operations than {at}");
         }
     }
 }
 
 #[test]
 fn it_is_an_array_of_pages() {
-    for (seed, geometry) in [
-        (1, small()),
-        (2, Geometry::new(128, 16, 2, 60)),
-        (3, Geometry::new(64, 16, 16, 24)),
-        (4, Geometry::new(512, 16, 32, 16)),
-    ] {
-        let policy = VictimPolicy::ALL[seed as usize % 2];
-        let wear_gap_erases = (seed > 2).then_some(4);
-        let settings = FtlSettings { victim: policy, wear_gap_erases, ..settings() };
+    let geometries = [
+        small(),
+        Geometry::new(128, 16, 2, 60),
+        Geometry::new(64, 16, 16, 24),
+        Geometry::new(512, 16, 32, 16),
+    ];
+    for seed in 0..36 {
+        let (geometry, settings) = (geometries[seed as usize % 4], variant(seed / 2));
         let mut rng = Rng::new(seed);
         let mut ftl = PageMapFtl::format(chip(geometry), settings).unwrap();
         let mut model = Model::new(ftl.page_count());
@@ -258,10 +284,10 @@ fn a_completely_written_store_can_be_overwritten_for_ever() {
 /// Every cut wastes the rest of the open blocks and may leave a move half done; collection must still find room (P4).
 #[test]
 fn cut_after_cut_does_not_fill_it() {
-    for seed in 0..12 {
+    for seed in 0..36 {
         let geometry =
-            [small(), Geometry::new(64, 16, 8, 18), Geometry::new(128, 16, 16, 14)][seed as usize % 3];
-        let settings = FtlSettings { victim: VictimPolicy::ALL[seed as usize % 2], ..settings() };
+            [small(), Geometry::new(64, 16, 8, 18), Geometry::new(128, 16, 16, 14)][seed as usize / 2 % 3];
+        let settings = variant(seed);
         let mut rng = Rng::new(seed);
         let mut ftl = PageMapFtl::format(chip(geometry), settings).unwrap();
         let mut model = Model::new(ftl.page_count());
@@ -284,7 +310,7 @@ fn failing_blocks_cost_room_but_no_data() {
         let faults =
             Faults { seed, program_failures_ppm: 2_000, erase_failures_ppm: 5_000, ..Faults::default() };
         let mut rng = Rng::new(seed);
-        let settings = FtlSettings { bad_blocks_ppm: 300_000, ..settings() };
+        let settings = FtlSettings { bad_blocks_ppm: 300_000, ..variant(seed) };
         let chip =
             chip(Geometry::new(64, 16, 4, 80)).with_factory_bad_blocks(30_000, seed).with_faults(faults);
         let mut ftl = PageMapFtl::format(chip, settings).unwrap();
@@ -353,8 +379,8 @@ impl Nand for Flipped {
     }
 }
 
-fn aged(seed: u64) -> (SimChip, Vec<u64>) {
-    let mut ftl = PageMapFtl::format(chip(small()), settings()).unwrap();
+fn aged(seed: u64, settings: FtlSettings) -> (SimChip, Vec<u64>) {
+    let mut ftl = PageMapFtl::format(chip(small()), settings).unwrap();
     let mut model = Model::new(ftl.page_count());
     let mut rng = Rng::new(seed);
     for _ in 0..400 {
@@ -371,40 +397,48 @@ fn aged(seed: u64) -> (SimChip, Vec<u64>) {
 
 #[test]
 fn a_wrong_bit_anywhere_is_noticed() {
+    for number in 0..12 {
+        flip_every_bit(number / 3, variant(number));
+    }
+}
+
+fn flip_every_bit(seed: u64, settings: FtlSettings) {
+    let (chip, pages) = aged(seed, settings);
+    let sound = PageMapFtl::mount(chip.clone(), settings).unwrap();
     let (mut worn, mut refused) = (0, 0);
-    for seed in 0..2 {
-        let (chip, pages) = aged(seed);
-        for ppn in (0..small().pages()).map(Ppn) {
-            for bit in (ppn.index() % 5..640).step_by(5) {
-                let flipped = Flipped { chip: chip.clone(), ppn, bit };
-                let mut ftl = match PageMapFtl::mount(flipped, settings()) {
-                    Ok(ftl) => ftl,
-                    Err(StoreError::Corrupted { .. } | StoreError::NotFormatted(_)) => {
-                        refused += 1;
-                        continue;
-                    }
+    for ppn in (0..small().pages()).map(Ppn) {
+        // Without the newest checkpoint the one before is taken, and trims may come back.
+        let of_checkpoint = sound.blocks().state(small().block_of(ppn)) == BlockState::Reserved;
+        for bit in (ppn.index() % 5..640).step_by(5) {
+            let flipped = Flipped { chip: chip.clone(), ppn, bit };
+            let mut ftl = match PageMapFtl::mount(flipped, settings) {
+                Ok(ftl) => ftl,
+                Err(StoreError::Corrupted { .. } | StoreError::NotFormatted(_)) => {
+                    refused += 1;
+                    continue;
+                }
+                Err(error) => panic!("{error:?}"),
+            };
+            let mut data = vec![0; 64];
+            for (lpn, &tag) in pages.iter().enumerate() {
+                match ftl.read(Lpn(lpn as u32), Cause::Host, &mut data) {
+                    Ok(()) if of_checkpoint && tag == 0 => {}
+                    Ok(()) => assert_eq!(data, page(tag, 64), "{ppn} bit {bit} lpn {lpn}"),
+                    Err(StoreError::Corrupted { .. }) => worn += 1,
                     Err(error) => panic!("{error:?}"),
-                };
-                let mut data = vec![0; 64];
-                for (lpn, &tag) in pages.iter().enumerate() {
-                    match ftl.read(Lpn(lpn as u32), Cause::Host, &mut data) {
-                        Ok(()) => assert_eq!(data, page(tag, 64), "{ppn} bit {bit} lpn {lpn}"),
-                        Err(StoreError::Corrupted { .. }) => worn += 1,
-                        Err(error) => panic!("{error:?}"),
-                    }
                 }
             }
         }
     }
-    assert!(worn > 2000, "{worn} logical pages could not be read");
+    assert!(worn > 1000, "{worn} logical pages could not be read");
     // What cannot do without any bit are the newest checkpoint and the reference to it: 10 of 88 pages.
-    assert!(refused < 3000, "{refused} mounts refused");
+    assert!(refused < 1500, "{refused} mounts refused");
 }
 
 /// A lost page is lost alone: the rest can be read, moved and overwritten, and so can the page itself.
 #[test]
 fn a_lost_page_stays_lost_until_it_is_written() {
-    let (chip, pages) = aged(3);
+    let (chip, pages) = aged(3, settings());
     let lost = PageMapFtl::mount(chip.clone(), settings()).unwrap().state.map[3];
     let mut ftl = PageMapFtl::mount(Flipped { chip, ppn: Ppn(lost), bit: 77 }, settings()).unwrap();
     let (mut data, bytes) = (vec![0; 64], page(7, 64));
@@ -427,7 +461,7 @@ fn a_lost_page_stays_lost_until_it_is_written() {
 
 #[test]
 fn a_rotten_chip_never_panics() {
-    let (chip, _) = aged(5);
+    let (chip, _) = aged(5, settings());
     for seed in 0..1500 {
         let faults = Faults { seed, bit_errors_per_gigabit: 1 << (10 + seed % 12), ..Faults::default() };
         let Ok(mut ftl) = PageMapFtl::mount(chip.clone().with_faults(faults), settings()) else { continue };

@@ -139,6 +139,15 @@ impl SimChip {
         &self.wear
     }
 
+    /// Whether nothing was programmed to the page since its block was erased. Costs nothing.
+    pub fn is_erased(&self, ppn: Ppn) -> bool {
+        let geometry = &self.part.geometry;
+        assert!(ppn.0 < geometry.pages(), "{ppn} is beyond the end of the chip");
+        let block = self.blocks[geometry.block_of(ppn).index()].as_deref();
+        let page = geometry.page_in_block(ppn) as usize;
+        block.is_none_or(|block| block.pages[page].programs == 0 && !block.half_erased)
+    }
+
     /// Changes of the chip's state so far: programs, erases and bad-block marks, whole or torn. It numbers the next one.
     pub fn operations(&self) -> u64 {
         self.operations

@@ -22,7 +22,15 @@ pub fn raw_config(
     let options = &settings.options;
     let default = LogConfig::default();
     let page_bytes = geometry.page_bytes as usize + FRAME_BYTES;
-    let tables = BlockTable::new(geometry).ram_bytes() + 2 * geometry.page_bytes as usize + 512 + fixed_bytes;
+    let victim = match options.text("victim") {
+        Some(text) => {
+            VictimPolicy::parse(text).map_err(|e| IndexError::Unsupported(format!("option victim: {e}")))?
+        }
+        None => default.victim,
+    };
+    let mut blocks = BlockTable::new(geometry);
+    blocks.follow(victim);
+    let tables = blocks.ram_bytes() + 2 * geometry.page_bytes as usize + 512 + fixed_bytes;
     let divided = settings.durability < Durability::EveryOperation;
     // What the write part holds beyond its size until it is flushed.
     let overfull_pages = match flush {
@@ -59,10 +67,7 @@ pub fn raw_config(
         read_pages,
         write_pages,
         flush,
-        victim: match options.choice("victim", &["greedy", "cost-benefit"])? {
-            "greedy" => VictimPolicy::Greedy,
-            _ => VictimPolicy::CostBenefit,
-        },
+        victim,
         collect_at_blocks: blocks("collect_at_blocks", default.collect_at_blocks)?,
         checkpoint_blocks: blocks("checkpoint_blocks", default.checkpoint_blocks)?,
     })

@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Compare) -> Result<Status> {
 }
 
 /// An option is refused where it is dealt, and by then nobody knows which flag it came with.
-fn named(error: LabError) -> anyhow::Error {
+pub(super) fn named(error: LabError) -> anyhow::Error {
     let is_option =
         matches!(error, LabError::UnknownName { what: "option", .. } | LabError::BadOption { .. });
     let error = anyhow::Error::new(error);
@@ -65,22 +65,8 @@ fn comparison(args: &Compare) -> Result<Comparison, LabError> {
         seeds: (0..args.seeds).map(|i| args.seed.wrapping_add(i)).collect(),
         run: RunOptions { sync_every: args.sync_every, sync_at_end: true, ..RunOptions::default() },
         threads: args.threads.map_or_else(parallel::cores, usize::from),
-        command: command(),
+        command: output::command(),
     })
-}
-
-/// The command line as a shell would take it again.
-fn command() -> String {
-    let words = std::env::args().skip(1).map(|word| quoted(&word));
-    std::iter::once("nandex".to_string()).chain(words).collect::<Vec<_>>().join(" ")
-}
-
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+@%".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_string(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
 }
 
 fn write(args: &Compare, results: &Results) -> Result<()> {
@@ -102,18 +88,5 @@ fn status(results: &Results) -> Status {
     match results.runs.iter().any(stopped) || results.runs.iter().all(|run| run.error.is_some()) {
         true => Status::Bad,
         false => Status::Done,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_for_the_shell_when_they_must_be() {
-        assert_eq!(quoted("--set"), "--set");
-        assert_eq!(quoted("a b"), "'a b'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted(""), "''");
     }
 }

@@ -77,10 +77,14 @@ fn claim_json((experiment, claim): (&Experiment, &Claim)) -> Value {
 }
 
 /// Policies with what they are; the options `cache` and `victim` take them by name.
-const POLICIES: [(&str, &str); 3] = [
+const POLICIES: [(&str, &str); 7] = [
     ("lru", "cache=lru: the page that was not used for the longest time leaves the page cache"),
     ("greedy", "victim=greedy: the block with the fewest valid pages is collected"),
     ("cost-benefit", "victim=cost-benefit: few valid pages and a long time without change count"),
+    ("cat", "victim=cat: as cost-benefit, and worn blocks are spared"),
+    ("fifo", "victim=fifo: the block closed first"),
+    ("windowed", "victim=windowed:N: the fewest valid pages among the N blocks closed first"),
+    ("choices", "victim=choices:N: the fewest valid pages among N blocks drawn at random"),
 ];
 
 /// Something with a name, a line about it, and options.

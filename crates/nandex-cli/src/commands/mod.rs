@@ -4,6 +4,7 @@ mod check;
 mod compare;
 mod crash;
 mod list;
+mod replay;
 mod repro;
 mod run;
 
@@ -18,6 +19,7 @@ pub(crate) fn run(args: Args) -> Result<Status> {
         Command::Run(run) => run::run(&run),
         Command::Repro(repro) => repro::run(&repro),
         Command::Crash(crash) => crash::run(&crash),
+        Command::Replay(replay) => replay::run(&replay),
         Command::Check(check) => check::run(&check),
         Command::List(list) => list::run(&list),
     }

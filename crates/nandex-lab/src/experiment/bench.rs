@@ -16,7 +16,7 @@ use crate::results::{ChipFacts, Run, WorkloadFacts};
 use crate::runner::{Control, Job, Prepared, RunOptions};
 use crate::workload::Workload;
 use nandex::nand::Part;
-use nandex::ordered::{Durability, RecordFormat, Settings};
+use nandex::ordered::{RecordFormat, Settings};
 use std::collections::BTreeMap;
 
 /// Runs experiments of one plan.
@@ -101,9 +101,7 @@ impl<'a> Bench<'a> {
         }
         let key_bytes = variant.key_bytes.unwrap_or(definition.key_bytes);
         let mut settings = Settings::new(RecordFormat::new(key_bytes, definition.value_bytes));
-        if variant.durable_by_sync {
-            settings.durability = Durability::EverySync;
-        }
+        settings.durability = variant.durable.class();
         variant.options.iter().for_each(|(name, value)| settings.options.set(name, value));
         let name = format!("{}/{}/{index}", input.name, variant.name);
         Ok(Cell { name, input, variant, index: registry::index(index)?, part, settings })

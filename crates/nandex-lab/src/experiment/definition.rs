@@ -5,6 +5,7 @@
 //! notes: set-up, what the paper leaves open, what is assumed.
 
 use crate::repro::Claim;
+use nandex::ordered::Durability;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -26,7 +27,7 @@ pub struct Experiment {
 pub struct Definition {
     /// Its name, that of its folder.
     pub name: String,
-    /// The paper: "mu".
+    /// The paper: "mu", "wpcb".
     pub paper: String,
     /// The figure, table or section.
     pub shows: String,
@@ -92,12 +93,35 @@ pub struct Variant {
     pub blocks: Option<u32>,
     /// Bytes of a key, if others than the experiment's.
     pub key_bytes: Option<u8>,
-    /// Whether a sync is enough to be durable by, which a write cache needs; else every operation is durable.
+    /// What survives a power cut: every operation unless it says otherwise.
     #[serde(default)]
-    pub durable_by_sync: bool,
+    pub durable: Durable,
     /// Options of the indexes.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
+}
+
+/// A durability class, as experiments name it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Durable {
+    /// Every operation.
+    #[default]
+    Always,
+    /// What was synced, which a write cache needs.
+    BySync,
+    /// Nothing after a cut, as with a tree of several pages on an FTL that writes one page at a time.
+    Never,
+}
+
+impl Durable {
+    pub(super) fn class(self) -> Durability {
+        match self {
+            Durable::Always => Durability::EveryOperation,
+            Durable::BySync => Durability::EverySync,
+            Durable::Never => Durability::None,
+        }
+    }
 }
 
 /// What is smaller in a smoke run.
@@ -141,6 +165,7 @@ const FOLDERS: &[(&str, &str, &str)] = &[
     folder!("mu-recovery"),
     folder!("mu-checkpoint-sweep"),
     folder!("mu-key-sweep"),
+    folder!("wpcb-figure2"),
 ];
 
 static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| FOLDERS.iter().map(parse).collect());

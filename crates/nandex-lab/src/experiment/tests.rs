@@ -20,7 +20,7 @@ fn every_folder_is_sound() {
         assert!(definition.inputs.iter().all(|i| i.workload.is_some() != i.trace.is_some()));
         assert!(experiment.claims.iter().all(|claim| ids.insert(&claim.id) && !claim.values.is_empty()));
     }
-    assert_eq!(ids.len(), 17);
+    assert_eq!(ids.len(), 18);
 }
 
 #[test]
@@ -32,6 +32,9 @@ fn every_claim_names_figures_that_are_measured() {
             let (cells, figure) = match value {
                 Expected::Pair { at, figure, .. } | Expected::Compared { at, figure, .. } => {
                     (vec![format!("{at}/wandering"), format!("{at}/mu")], figure)
+                }
+                Expected::Cells { against, cell, figure, .. } => {
+                    (vec![against.clone(), cell.clone()], figure)
                 }
                 Expected::Single { cell, figure, .. } => (vec![cell.clone()], figure),
             };

@@ -11,6 +11,7 @@ pub mod experiment;
 pub mod grid;
 pub mod html;
 pub mod measure;
+pub mod replay;
 pub mod scale;
 pub mod scorecard;
 pub mod summary;

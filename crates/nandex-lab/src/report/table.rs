@@ -8,7 +8,7 @@ use super::grid::{GAP, Side, grid};
 use super::measure::{Group, Measure};
 use super::scale::{Scale, show, show_count};
 use super::summary::{Class, Row, Summary};
-use crate::results::Results;
+use crate::results::{ChipFacts, Results};
 use crate::stats;
 use std::fmt::Write as _;
 
@@ -137,19 +137,8 @@ fn block(class: &Class<'_>, columns: &[&Column]) -> String {
 }
 
 fn settings(results: &Results, summary: &Summary<'_>) -> String {
-    let (chip, workload) = (&results.chip, &results.workload);
-    let time = |ns: u64| show(super::scale::Quantity::Time, ns as f64);
-    let mut out = format!(
-        "chip {}: {} blocks of {} pages of {} + {} bytes; read {}, program {}, erase {}\n",
-        chip.name,
-        show_count(chip.blocks.into()),
-        chip.pages_per_block,
-        chip.page_bytes,
-        chip.spare_bytes,
-        time(chip.page_read_ns),
-        time(chip.page_program_ns),
-        time(chip.block_erase_ns),
-    );
+    let workload = &results.workload;
+    let mut out = chip_line(&results.chip) + "\n";
     let _ = write!(
         out,
         "workload {}: {} operations, keys of {} bytes, values of {}; {}; durability {}; {}",
@@ -165,6 +154,22 @@ fn settings(results: &Results, summary: &Summary<'_>) -> String {
         let _ = write!(out, "; {key}={value}");
     }
     out
+}
+
+/// A chip with its shape and its latencies.
+pub(super) fn chip_line(chip: &ChipFacts) -> String {
+    let time = |ns: u64| show(super::scale::Quantity::Time, ns as f64);
+    format!(
+        "chip {}: {} blocks of {} pages of {} + {} bytes; read {}, program {}, erase {}",
+        chip.name,
+        show_count(chip.blocks.into()),
+        chip.pages_per_block,
+        chip.page_bytes,
+        chip.spare_bytes,
+        time(chip.page_read_ns),
+        time(chip.page_program_ns),
+        time(chip.block_erase_ns),
+    )
 }
 
 /// The RAM each index was given.

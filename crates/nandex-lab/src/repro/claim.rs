@@ -68,6 +68,19 @@ pub enum Expected {
         /// The paper's result; absent where it gives none.
         paper: Option<f64>,
     },
+    /// A comparison of two cells.
+    Cells {
+        /// The first cell.
+        against: String,
+        /// The second cell.
+        cell: String,
+        /// The figure.
+        figure: String,
+        /// How the two are compared.
+        form: Form,
+        /// The paper's result.
+        paper: f64,
+    },
     /// A figure of one cell.
     Single {
         /// The cell.
@@ -79,34 +92,35 @@ pub enum Expected {
     },
 }
 
-/// How the figures of the two trees become one.
+/// How the figures of two trees, or of two cells, become one: the wandering B+-tree or the cell compared against is the
+/// first, the mu-Tree or the other cell the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
-    /// mu-Tree / wandering B+-tree.
+    /// Second / first.
     Quotient,
-    /// What the mu-Tree saves, in percent of the wandering B+-tree's.
+    /// What the second saves, in percent of the first.
     SavingPercent,
-    /// How much more work the mu-Tree does in the same time, in percent: wandering B+-tree / mu-Tree - 1.
+    /// How much more work the second does in the same time, in percent: first / second - 1.
     SpeedupPercent,
 }
 
 impl Form {
     /// The comparison's result.
-    pub fn of(self, wandering: f64, mu: f64) -> f64 {
+    pub fn of(self, first: f64, second: f64) -> f64 {
         match self {
-            Form::Quotient => mu / wandering,
-            Form::SavingPercent => 100.0 * (1.0 - mu / wandering),
-            Form::SpeedupPercent => 100.0 * (wandering / mu - 1.0),
+            Form::Quotient => second / first,
+            Form::SavingPercent => 100.0 * (1.0 - second / first),
+            Form::SpeedupPercent => 100.0 * (first / second - 1.0),
         }
     }
 
-    /// Its name in results.
-    pub const fn name(self) -> &'static str {
+    /// Its name in results, the two called so.
+    pub fn name(self, first: &str, second: &str) -> String {
         match self {
-            Form::Quotient => "mu / wandering",
-            Form::SavingPercent => "saving of mu in percent",
-            Form::SpeedupPercent => "speedup of mu in percent",
+            Form::Quotient => format!("{second} / {first}"),
+            Form::SavingPercent => format!("saving of {second} in percent"),
+            Form::SpeedupPercent => format!("speedup of {second} in percent"),
         }
     }
 }

@@ -34,12 +34,21 @@ fn judged(rule: Rule, expected: &Expected, results: &ExperimentResults) -> Vec<S
             values
         }
         Expected::Compared { at, figure, form, paper } => {
-            let value = compared(results, at, (figure, *form), *paper);
-            let agrees = match form {
-                Form::Quotient => same_direction([1.0, paper.unwrap_or(1.0)], [Some(1.0), value.measured]),
-                _ => value.measured.is_some_and(|percent| percent > 0.0),
+            let cells = [format!("{at}/wandering"), format!("{at}/mu")];
+            let label = format!("{figure}, {}", form.name("wandering", "mu"));
+            let blank =
+                ScoreValue { cell: at.clone(), figure: label, paper: *paper, ..ScoreValue::default() };
+            vec![compared(rule, results, [&cells[0], &cells[1]], (figure, *form), blank)]
+        }
+        Expected::Cells { against, cell, figure, form, paper } => {
+            let label = format!("{figure}, {}", form.name(against, cell));
+            let blank = ScoreValue {
+                cell: cell.clone(),
+                figure: label,
+                paper: Some(*paper),
+                ..ScoreValue::default()
             };
-            vec![ScoreValue { verdict: verdict(rule, &value, agrees), ..value }]
+            vec![compared(rule, results, [against, cell], (figure, *form), blank)]
         }
         Expected::Single { cell, figure, paper } => {
             let value = measured(results, cell, figure, Some(*paper));
@@ -96,25 +105,24 @@ fn measured(results: &ExperimentResults, cell: &str, figure: &str, paper: Option
     }
 }
 
+/// Completes a value by comparing two cells.
 fn compared(
+    rule: Rule,
     results: &ExperimentResults,
-    at: &str,
+    [first, second]: [&str; 2],
     (figure, form): (&str, Form),
-    paper: Option<f64>,
+    blank: ScoreValue,
 ) -> ScoreValue {
-    let of = |index: &str| {
-        let cell = results.cell(&format!("{at}/{index}"))?;
+    let of = |name: &str| {
+        let cell = results.cell(name)?;
         // A stand-in for the input is no measurement of the claim.
         cell.stand_in.is_none().then(|| cell.figures.get(figure).copied()).flatten()
     };
-    let mean = of("wandering").zip(of("mu")).map(|(wandering, mu)| form.of(wandering.mean, mu.mean));
-    ScoreValue {
-        cell: at.to_string(),
-        figure: format!("{figure}, {}", form.name()),
-        paper,
-        measured: mean,
-        measured_min: mean,
-        measured_max: mean,
-        verdict: Verdict::NotJudged,
-    }
+    let mean = of(first).zip(of(second)).map(|(first, second)| form.of(first.mean, second.mean));
+    let value = ScoreValue { measured: mean, measured_min: mean, measured_max: mean, ..blank };
+    let agrees = match form {
+        Form::Quotient => same_direction([1.0, value.paper.unwrap_or(1.0)], [Some(1.0), mean]),
+        _ => mean.is_some_and(|percent| percent > 0.0),
+    };
+    ScoreValue { verdict: verdict(rule, &value, agrees), ..value }
 }

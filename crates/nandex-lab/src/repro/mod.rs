@@ -19,14 +19,14 @@ use std::io::{self, Write};
 /// What is to be reproduced, and how.
 #[derive(Clone, Debug)]
 pub struct ReproPlan {
-    /// The paper: "mu".
+    /// The paper: "mu", "wpcb".
     pub paper: String,
     /// How the experiments are carried out.
     pub run: RunPlan,
 }
 
 /// The papers whose claims can be reproduced.
-pub const PAPERS: &[&str] = &["mu"];
+pub const PAPERS: &[&str] = &["mu", "wpcb"];
 
 /// Version of the layout of [`Scorecard`].
 pub const SCORECARD_SCHEMA: u32 = 1;
@@ -70,7 +70,7 @@ pub struct ScoreRow {
 }
 
 /// One figure of a claim.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ScoreValue {
     /// The cell, or the `input/variant` of a comparison of both trees.
     pub cell: String,
@@ -89,7 +89,7 @@ pub struct ScoreValue {
 }
 
 /// What became of a claim, from best to worst.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Same direction, size within the band.
@@ -97,6 +97,7 @@ pub enum Verdict {
     /// Same direction, size outside the band or of other inputs.
     DirectionOnly,
     /// Measured, and the claim could not be judged by it: a smoke size, an input that is not there.
+    #[default]
     NotJudged,
     /// Neither.
     NotReproduced,

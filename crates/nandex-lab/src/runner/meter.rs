@@ -142,7 +142,7 @@ pub(super) fn ratio(numerator: u64, denominator: u64) -> f64 {
 }
 
 /// The causes that did anything.
-fn by_cause(counters: &Counters) -> BTreeMap<&'static str, CauseCounts> {
+pub(crate) fn by_cause(counters: &Counters) -> BTreeMap<&'static str, CauseCounts> {
     let counts = |cause: &Cause| CauseCounts {
         page_reads: counters.page_reads[*cause as usize],
         page_programs: counters.page_programs[*cause as usize],

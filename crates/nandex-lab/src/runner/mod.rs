@@ -15,6 +15,8 @@ mod session;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use meter::by_cause;
+
 use crate::error::LabError;
 use crate::keys::{KeyTable, Trees};
 use crate::registry::IndexEntry;

@@ -165,7 +165,7 @@ fn is_ops1_name(path: &Path) -> bool {
 }
 
 /// Opens a file, unpacking it when it begins with the magic number of zstd.
-fn open(path: &Path) -> Result<Box<dyn BufRead>, LabError> {
+pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead>, LabError> {
     let failed = |error| LabError::io(path.display(), error);
     let mut file = BufReader::new(File::open(path).map_err(failed)?);
     if file.fill_buf().map_err(failed)?.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {

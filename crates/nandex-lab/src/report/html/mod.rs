@@ -6,8 +6,10 @@
 //! and switches series on and off; without it the tables still say everything.
 
 mod plots;
+mod replay;
 mod view;
 
+use crate::replay::ReplayResults;
 use crate::results::Results;
 use askama::Template;
 
@@ -17,6 +19,14 @@ use askama::Template;
 /// Only when the results cannot be written as JSON.
 pub fn render(results: &Results) -> Result<String, askama::Error> {
     view::Page::of(results).map_err(askama::Error::custom)?.render()
+}
+
+/// Renders a replay as a self-contained HTML page.
+///
+/// # Errors
+/// Only when the results cannot be written as JSON.
+pub fn render_replay(results: &ReplayResults) -> Result<String, askama::Error> {
+    replay::Page::of(results).map_err(askama::Error::custom)?.render()
 }
 
 /// Plotly's script alone; the crate hands it out in front of a second one, for formulas, that no plot here needs.

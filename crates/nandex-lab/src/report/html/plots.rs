@@ -16,8 +16,8 @@ use plotly::histogram::{Bins, HistNorm};
 use plotly::layout::{Annotation, Axis, BarMode, HoverMode, Margin, RangeMode, Shape, ShapeLine, ShapeType};
 use plotly::{Bar, Histogram, Layout, Scatter, Trace};
 
-/// Markers by series, as text and as the library's symbol; colours repeat after as many series.
-const MARKERS: [(&str, MarkerSymbol); 8] = [
+/// Markers by series, as text and as the library's symbol.
+pub(super) const MARKERS: [(&str, MarkerSymbol); 8] = [
     ("\u{25cf}", MarkerSymbol::Circle),
     ("\u{25a0}", MarkerSymbol::Square),
     ("\u{25c6}", MarkerSymbol::Diamond),
@@ -28,13 +28,16 @@ const MARKERS: [(&str, MarkerSymbol); 8] = [
     ("\u{2716}", MarkerSymbol::X),
 ];
 
+/// Colours of series in the page's style; they repeat after as many.
+const COLOURS: usize = 12;
+
 /// Bars of the histogram of wear at most.
-const WEAR_BARS: u32 = 30;
+pub(super) const WEAR_BARS: u32 = 30;
 
 /// Typefaces in which the markers have the same size.
-const SYMBOLS: &str = "DejaVu Sans, Segoe UI Symbol, Apple Symbols, sans-serif";
+pub(super) const SYMBOLS: &str = "DejaVu Sans, Segoe UI Symbol, Apple Symbols, sans-serif";
 
-const DASHES: [DashType; 6] = [
+pub(super) const DASHES: [DashType; 6] = [
     DashType::Solid,
     DashType::Dash,
     DashType::Dot,
@@ -62,7 +65,7 @@ pub(super) fn glyph(series: usize) -> &'static str {
 
 /// The colour token of a series.
 pub(super) fn token(series: usize) -> String {
-    format!("s{}", series % MARKERS.len())
+    format!("s{}", series % COLOURS)
 }
 
 /// One plot with what is said around it.
@@ -75,7 +78,7 @@ pub(super) struct Figure {
     pub(super) layout: String,
 }
 
-fn figure(id: &'static str, traces: Vec<Box<dyn Trace>>, layout: Layout) -> Figure {
+pub(super) fn figure(id: &'static str, traces: Vec<Box<dyn Trace>>, layout: Layout) -> Figure {
     let data = traces.iter().map(|t| t.to_json()).collect();
     Figure { id, data, layout: layout.to_json() }
 }
@@ -288,22 +291,22 @@ fn wear(rows: &[&Row<'_>]) -> Figure {
     figure("plot-wear", rows.iter().map(histogram).collect(), layout)
 }
 
-fn base() -> Layout {
+pub(super) fn base() -> Layout {
     Layout::new()
         .show_legend(false)
         .auto_size(true)
         .margin(Margin::new().left(64).right(16).top(26).bottom(52))
 }
 
-fn figures_axis(title: &str) -> Axis {
+pub(super) fn figures_axis(title: &str) -> Axis {
     Axis::new().title(axis_title(title)).range_mode(RangeMode::ToZero).auto_margin(true)
 }
 
-fn axis_title(text: &str) -> Title {
+pub(super) fn axis_title(text: &str) -> Title {
     Title::with_text(text)
 }
 
 /// Text for the library, which reads a few HTML tags in its labels.
-fn safe(text: &str) -> String {
+pub(super) fn safe(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -11,21 +11,27 @@
 //! ```
 //!
 //! Costs: the pool of free blocks is ordered by wear, O(log n). Full blocks hang in lists by their count of valid
-//! pages, the one changed last at the tail, so that [`VictimPolicy::Greedy`] finds its victim in O(1) however large
-//! the chip is. Ties go to the block erased least among the [`TIE_SCAN`] blocks unchanged for longest.
+//! pages, the one changed last at the tail, so that the greedy policy finds its victim in O(1) however large
+//! the chip is. Ties go to the block erased least among the [`TIE_SCAN`] blocks unchanged for longest. The order of closing
+//! and the index of full blocks (`order`) are kept once a policy that needs them is asked for.
 //!
 //! Invariants
 //! - T1: a block is in the pool exactly when it is Free or Unclean, and in the list of its valid count exactly when Full.
 //! - T2: the valid count of a block equals its valid bits; Free, Unclean, Reserved and Bad blocks have none.
 
+mod choose;
+mod medium;
+mod order;
+#[cfg(test)]
+mod tests;
+
 use super::StoreError;
-use super::victim::{Candidate, VictimPolicy};
-use crate::codec::{get_u32, get_u64, put_u32, put_u64};
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::units::{Pbn, Ppn};
 use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
+use order::Order;
 
 /// Blocks with equally few valid pages that greedy compares by wear.
 pub const TIE_SCAN: usize = 16;
@@ -107,6 +113,7 @@ pub struct BlockTable {
     live_pages: u32,
     /// Logical time: pages marked valid so far.
     clock: u64,
+    order: Order,
 }
 
 impl BlockTable {
@@ -129,6 +136,7 @@ impl BlockTable {
             lowest: geometry.pages_per_block as usize,
             live_pages: 0,
             clock: 0,
+            order: Order::None,
         }
     }
 
@@ -173,20 +181,36 @@ impl BlockTable {
         self.blocks[pbn.index()].erases
     }
 
+    /// When a page of a block last became valid or invalid, in pages marked valid so far.
+    #[inline]
+    pub fn modified(&self, pbn: Pbn) -> u64 {
+        self.blocks[pbn.index()].modified
+    }
+
     /// The blocks in a state, ascending.
     pub fn in_state(&self, state: BlockState) -> impl Iterator<Item = Pbn> + '_ {
         let numbered = self.blocks.iter().enumerate();
         numbered.filter(move |(_, b)| b.state == state).map(|(i, _)| Pbn(i as u32))
     }
 
+    /// The blocks of the pool, the most worn one first.
+    pub fn free_by_wear(&self) -> impl Iterator<Item = Pbn> + '_ {
+        self.pool.iter().rev().map(|&(_, pbn)| Pbn(pbn))
+    }
+
     /// Takes a block out of the pool; it becomes Open. True says that it must be erased first.
     pub fn take_free(&mut self, wear: Wear) -> Option<(Pbn, bool)> {
+        let pbn = self.first_free(wear)?;
+        let needs_erase = self.claim(pbn);
+        Some((pbn, needs_erase))
+    }
+
+    fn first_free(&self, wear: Wear) -> Option<Pbn> {
         let &(_, pbn) = match wear {
             Wear::Least => self.pool.first()?,
             Wear::Most => self.pool.last()?,
         };
-        let needs_erase = self.claim(Pbn(pbn));
-        Some((Pbn(pbn), needs_erase))
+        Some(Pbn(pbn))
     }
 
     /// Takes this block out of the pool; it becomes Open. True says that it must be erased before it is programmed.
@@ -333,51 +357,6 @@ impl BlockTable {
         })
     }
 
-    /// The full block to collect next; none when no full block has an invalid page.
-    pub fn victim(&mut self, policy: VictimPolicy) -> Option<Pbn> {
-        match policy {
-            VictimPolicy::Greedy => self.greedy(),
-            VictimPolicy::CostBenefit => self.cost_benefit(),
-        }
-    }
-
-    fn greedy(&mut self) -> Option<Pbn> {
-        let full = self.geometry.pages_per_block as usize;
-        while self.lowest < full && self.by_valid[self.lowest].head == NONE {
-            self.lowest += 1;
-        }
-        if self.lowest == full {
-            return None;
-        }
-        let head = self.by_valid[self.lowest].head;
-        let successor = |&at: &u32| Some(self.blocks[at as usize].next).filter(|&n| n != NONE);
-        let oldest = core::iter::successors(Some(head), successor).take(TIE_SCAN);
-        // `min_by_key` keeps the first of equals: the one unchanged for longest.
-        oldest.min_by_key(|&at| self.blocks[at as usize].erases).map(Pbn)
-    }
-
-    fn cost_benefit(&self) -> Option<Pbn> {
-        let pages = self.geometry.pages_per_block;
-        let mut best: Option<(Pbn, Candidate)> = None;
-        for (i, block) in self.blocks.iter().enumerate() {
-            if block.state != BlockState::Full || u32::from(block.valid) == pages {
-                continue;
-            }
-            let age = self.clock - block.modified;
-            let candidate = Candidate { valid: u32::from(block.valid), pages, age, erases: block.erases };
-            if best.as_ref().is_none_or(|(_, b)| candidate.beats(b)) {
-                best = Some((Pbn(i as u32), candidate));
-            }
-        }
-        best.map(|(pbn, _)| pbn)
-    }
-
-    /// The full block erased least, and its erase count.
-    pub fn least_worn_full(&self) -> Option<(Pbn, u32)> {
-        let full = self.in_state(BlockState::Full);
-        full.map(|pbn| (pbn, self.erase_count(pbn))).min_by_key(|&(_, erases)| erases)
-    }
-
     /// The largest erase count of a good block.
     pub fn most_erases(&self) -> u32 {
         let good = self.blocks.iter().filter(|b| b.state != BlockState::Bad);
@@ -385,8 +364,14 @@ impl BlockTable {
     }
 
     fn set_state(&mut self, pbn: Pbn, state: BlockState) {
+        if self.state(pbn) == BlockState::Full {
+            self.order.remove(pbn.0);
+        }
         self.unlink(pbn);
         self.link(pbn, state);
+        if state == BlockState::Full {
+            self.order.add(pbn.0);
+        }
     }
 
     fn unlink(&mut self, pbn: Pbn) {
@@ -435,6 +420,7 @@ impl BlockTable {
             + self.valid_bits.len() * 8
             + self.by_valid.len() * size_of::<List>()
             + self.pool.len() * size_of::<(u32, u32)>()
+            + self.order.ram_bytes()
     }
 }
 
@@ -481,184 +467,27 @@ impl BlockTable {
         cause: Cause,
     ) -> Result<Pbn, StoreError> {
         loop {
-            let (pbn, needs_erase) = self.take_free(wear).ok_or(StoreError::Full)?;
-            if !needs_erase {
+            let pbn = self.first_free(wear).ok_or(StoreError::Full)?;
+            if self.claim_erased(nand, pbn, cause)? {
                 return Ok(pbn);
             }
-            match self.erase(nand, pbn, cause) {
-                Ok(true) => return Ok(pbn),
-                Ok(false) => {}
-                Err(error) => {
-                    self.discard(pbn);
-                    return Err(error);
-                }
-            }
-        }
-    }
-}
-
-/// On the medium: clock u64, then state u8, erases u32 and modified u64 of each block, then one bit per page.
-impl BlockTable {
-    /// Bytes that [`BlockTable::encode`] appends.
-    pub fn encoded_bytes(geometry: Geometry) -> usize {
-        8 + geometry.blocks as usize * 13 + (geometry.pages() as usize).div_ceil(64) * 8
-    }
-
-    /// Appends the table to a checkpoint.
-    pub fn encode(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.clock.to_le_bytes());
-        for block in &self.blocks {
-            let mut row = [block.state as u8; 13];
-            put_u32(&mut row, 1, block.erases);
-            put_u64(&mut row, 5, block.modified);
-            out.extend_from_slice(&row);
-        }
-        for word in &self.valid_bits {
-            out.extend_from_slice(&word.to_le_bytes());
         }
     }
 
-    /// Reads a table back from the first [`BlockTable::encoded_bytes`] of `bytes`. Free blocks come back Unclean: a
-    /// program may have been cut short in one of them since.
-    pub fn decode(geometry: Geometry, bytes: &[u8]) -> Result<BlockTable, StoreError> {
-        let corrupted =
-            |at: usize| StoreError::Corrupted { what: "a block table makes no sense", at: at as u64 };
-        if bytes.len() < BlockTable::encoded_bytes(geometry) {
-            return Err(corrupted(bytes.len()));
+    /// Takes this block out of the pool, erased and Open. False: it failed and was retired.
+    pub fn claim_erased<N: Nand>(
+        &mut self,
+        nand: &mut N,
+        pbn: Pbn,
+        cause: Cause,
+    ) -> Result<bool, StoreError> {
+        if !self.claim(pbn) {
+            return Ok(true);
         }
-        let mut table = BlockTable::new(geometry);
-        table.clock = get_u64(bytes, 0);
-        if table.clock > 1 << 62 {
-            return Err(corrupted(0));
+        let erased = self.erase(nand, pbn, cause);
+        if erased.is_err() {
+            self.discard(pbn);
         }
-        table.decode_bits(&bytes[8 + table.blocks.len() * 13..]).ok_or_else(|| corrupted(0))?;
-        table.pool.clear();
-        for pbn in (0..geometry.blocks).map(Pbn) {
-            let row = &bytes[8 + pbn.index() * 13..];
-            let state = BlockState::from_byte(row[0]).ok_or_else(|| corrupted(pbn.index()))?;
-            let state = if state == BlockState::Free { BlockState::Unclean } else { state };
-            let valid = table.valid_pages(pbn).count() as u16;
-            let block = &mut table.blocks[pbn.index()];
-            (block.erases, block.modified, block.valid) = (get_u32(row, 1), get_u64(row, 5), valid);
-            let may_have_valid = matches!(state, BlockState::Open | BlockState::Full);
-            if block.modified > table.clock || (valid > 0 && !may_have_valid) {
-                return Err(corrupted(pbn.index()));
-            }
-            table.live_pages += u32::from(valid);
-            table.link(pbn, state);
-        }
-        Ok(table)
-    }
-
-    fn decode_bits(&mut self, bytes: &[u8]) -> Option<()> {
-        for (i, word) in self.valid_bits.iter_mut().enumerate() {
-            *word = get_u64(bytes, i * 8);
-        }
-        let used = self.geometry.pages() % 64;
-        let unused = if used == 0 { 0 } else { u64::MAX << used };
-        (self.valid_bits.last()? & unused == 0).then_some(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::rng::Rng;
-
-    fn table() -> BlockTable {
-        BlockTable::new(Geometry::new(512, 16, 8, 40))
-    }
-
-    fn fill(table: &mut BlockTable, valid: u32) -> Pbn {
-        let (pbn, _) = table.take_free(Wear::Least).unwrap();
-        for page in 0..valid {
-            let ppn = table.geometry().page_at(pbn, page);
-            table.mark_valid(ppn);
-        }
-        table.close(pbn);
-        pbn
-    }
-
-    #[test]
-    fn greedy_takes_fewest_valid_then_least_worn_then_oldest() {
-        let mut t = table();
-        let worn = fill(&mut t, 3);
-        let old = fill(&mut t, 3);
-        let young = fill(&mut t, 3);
-        let full = fill(&mut t, 8);
-        t.note_erase(worn);
-        assert_eq!(t.victim(VictimPolicy::Greedy), Some(old));
-        let first = t.geometry().page_at(young, 0);
-        t.invalidate(first);
-        assert_eq!(t.victim(VictimPolicy::Greedy), Some(young));
-        for pbn in [worn, old, young] {
-            let pages: Vec<Ppn> = t.valid_pages(pbn).collect();
-            pages.into_iter().for_each(|p| t.invalidate(p));
-            t.discard(pbn);
-        }
-        assert_eq!(t.victim(VictimPolicy::Greedy), None, "{full} has nothing to gain");
-        assert_eq!(t.victim(VictimPolicy::CostBenefit), None);
-    }
-
-    #[test]
-    fn free_blocks_are_taken_by_wear() {
-        let mut t = table();
-        t.note_erase(Pbn(0));
-        t.note_erase(Pbn(5));
-        t.note_erase(Pbn(5));
-        assert_eq!(t.take_free(Wear::Most), Some((Pbn(5), true)));
-        assert_eq!(t.take_free(Wear::Least), Some((Pbn(1), true)));
-        t.release(Pbn(1));
-        assert_eq!(t.take_free(Wear::Least), Some((Pbn(1), false)));
-        assert_eq!(t.free_count(), 38);
-    }
-
-    /// The victim by definition, over all blocks.
-    fn slow_fewest(t: &BlockTable) -> Option<u32> {
-        let full = t.in_state(BlockState::Full).map(|p| t.valid_count(p));
-        full.filter(|&v| v < t.geometry().pages_per_block).min()
-    }
-
-    #[test]
-    fn random_use_keeps_counts_lists_and_encoding() {
-        let mut rng = Rng::new(5);
-        let mut t = table();
-        for step in 0..20_000 {
-            let live: Vec<Ppn> = (0..t.geometry().pages()).map(Ppn).filter(|&p| t.is_valid(p)).collect();
-            if t.free_count() > 4 && rng.chance(1, 5) {
-                fill(&mut t, rng.below(9) as u32);
-            } else if !live.is_empty() {
-                t.invalidate(live[rng.below(live.len() as u64) as usize]);
-            }
-            let policy = VictimPolicy::ALL[rng.below(2) as usize];
-            let victim = t.victim(policy);
-            assert_eq!(t.victim(VictimPolicy::Greedy).map(|v| t.valid_count(v)), slow_fewest(&t));
-            if let Some(v) = victim.filter(|&v| t.valid_count(v) == 0) {
-                t.note_erase(v);
-                t.release(v);
-            }
-            if step % 1000 == 0 {
-                let mut bytes = Vec::new();
-                t.encode(&mut bytes);
-                assert_eq!(bytes.len(), BlockTable::encoded_bytes(t.geometry()));
-                let back = BlockTable::decode(t.geometry(), &bytes).unwrap();
-                assert_eq!((back.live_pages(), back.free_count()), (t.live_pages(), t.free_count()));
-                assert_eq!(slow_fewest(&back), slow_fewest(&t));
-            }
-        }
-    }
-
-    #[test]
-    fn nonsense_is_refused_not_trusted() {
-        let t = table();
-        let mut bytes = Vec::new();
-        t.encode(&mut bytes);
-        assert!(BlockTable::decode(t.geometry(), &bytes[1..]).is_err());
-        bytes[8] = 9;
-        assert!(BlockTable::decode(t.geometry(), &bytes).is_err());
-        bytes[8] = 1;
-        let bits = 8 + 40 * 13;
-        bytes[bits] = 1;
-        assert!(BlockTable::decode(t.geometry(), &bytes).is_err(), "a valid page in a free block");
+        erased
     }
 }

@@ -1,0 +1,117 @@
+//! `nandex replay`: a block trace on FTLs, disks and files, as table, files, report and pictures of the chip.
+
+use super::compare::named;
+use crate::Status;
+use crate::args::{Before, Layout, Replay as Args};
+use crate::output;
+use crate::parse::{self, ReplayTarget};
+use crate::progress::{Progress, stop_on_interrupt};
+use anyhow::{Context, Result};
+use nandex_lab::block_trace::place::Placing;
+use nandex_lab::block_trace::{BlockTrace, BlockTraceOptions};
+use nandex_lab::registry::STORES;
+use nandex_lab::replay::picture::Picture;
+use nandex_lab::replay::{Device, Fill, Replay, ReplayResults, write_csv, write_json};
+use nandex_lab::report::{html, replay as report};
+use nandex_lab::runner::Control;
+use nandex_lab::{LabError, parallel};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub(crate) fn run(args: &Args) -> Result<Status> {
+    args.files.prepare()?;
+    for path in args.report.iter().chain(&args.map) {
+        output::prepare(path)?;
+    }
+    args.map.as_deref().map_or(Ok(()), Picture::check_name)?;
+    let control = Arc::new(Control::default());
+    stop_on_interrupt(&control)?;
+    let replay = replay(args)?;
+    let progress = Progress::new(Arc::clone(&control));
+    progress.count(0, "requests and pages filled");
+    let results = progress.follow(|| replay.run(&control)).map_err(named)?;
+    write(args, &results)?;
+    let failed = results.runs.iter().any(|run| run.error.is_some());
+    Ok(if failed { Status::Bad } else { Status::Done })
+}
+
+fn replay(args: &Args) -> Result<Replay, LabError> {
+    let (requests, time_scale) = (args.limit, args.time_scale);
+    let options = BlockTraceOptions { format: args.format, requests, event: args.event, time_scale };
+    Ok(Replay {
+        part: args.chip.clone(),
+        trace: BlockTrace::read(&args.trace, &options)?,
+        trace_file: args.trace.display().to_string(),
+        devices: devices(args),
+        placing: match args.layout {
+            Layout::Compact => Placing::Compact,
+            Layout::Dense => Placing::Dense,
+            Layout::Modulo => Placing::Modulo,
+        },
+        fill: match args.fill {
+            Before::None => Fill::None,
+            Before::Touched => Fill::Touched,
+            Before::All => Fill::All,
+        },
+        ram_bytes: args.ram,
+        options: parse::options(&args.set),
+        threads: args.threads.map_or_else(parallel::cores, usize::from),
+        command: output::command(),
+    })
+}
+
+/// What was asked for, each once.
+fn devices(args: &Args) -> Vec<Device> {
+    let mut devices: Vec<Device> = Vec::new();
+    for target in &args.ftl {
+        let named = match target {
+            ReplayTarget::All => STORES.iter().map(Device::Ftl).collect(),
+            ReplayTarget::Ftl(entry) => vec![Device::Ftl(entry)],
+            ReplayTarget::Disk(entry) => vec![Device::Disk(entry)],
+        };
+        for device in named {
+            if devices.iter().all(|known| known.name() != device.name()) {
+                devices.push(device);
+            }
+        }
+    }
+    devices
+}
+
+fn write(args: &Args, results: &ReplayResults) -> Result<()> {
+    if let Some(path) = &args.report {
+        let page = html::render_replay(results).context("cannot make the report")?;
+        output::write_file(path, |out| out.write_all(page.as_bytes()))?;
+    }
+    if let Some(path) = &args.map {
+        let drawn: Vec<_> =
+            results.runs.iter().filter_map(|run| Some((&run.device, run.picture.as_ref()?))).collect();
+        for (device, picture) in &drawn {
+            let path = if drawn.len() == 1 { path.clone() } else { with_name(path, device) };
+            let title = format!("{device} on {} after {}", results.chip.name, results.trace.name);
+            picture.write(&path, &title)?;
+        }
+    }
+    args.files.write(
+        |out| write_json(results, out),
+        |out| write_csv(results, out),
+        |width| report::render(results, width),
+    )
+}
+
+/// `DIR/map.png` with `fast` becomes `DIR/map-fast.png`.
+fn with_name(path: &Path, name: &str) -> PathBuf {
+    let (stem, extension) = (path.file_stem().unwrap_or_default(), path.extension().unwrap_or_default());
+    let file = format!("{}-{name}.{}", stem.to_string_lossy(), extension.to_string_lossy());
+    path.with_file_name(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_the_device_goes_before_the_ending() {
+        assert_eq!(with_name(Path::new("a/map.png"), "fast"), Path::new("a/map-fast.png"));
+    }
+}

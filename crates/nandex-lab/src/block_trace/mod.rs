@@ -1,0 +1,313 @@
+//! Block traces: recorded reads, writes and trims of disks and SSDs, in the formats that public collections use.
+//!
+//! Each format has a file here and a line in [`FORMATS`]; a format that is not named is guessed from the first lines
+//! ([`detect`]). Files may be packed with zstd. Empty lines and lines that begin with `#` mean nothing in any format; a
+//! line that makes no sense is refused with its number and with what was expected there.
+//!
+//! Addresses are bytes on a device, times are nanoseconds since the first request. [`place`] lays the addresses out on
+//! the pages of a store.
+
+mod blktrace;
+mod csv;
+mod detect;
+mod fio;
+mod msr;
+pub mod place;
+mod spc;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use self::csv::write_csv;
+
+use crate::error::LabError;
+use crate::names;
+use crate::trace;
+use std::io::BufRead;
+use std::path::Path;
+
+/// Bytes of a sector, the unit of most formats.
+pub const SECTOR_BYTES: u64 = 512;
+
+/// The longest read or write that is believed.
+const REQUEST_BYTES_MAX: u64 = 1 << 30;
+
+/// Some 146 years; room for the time that requests take is left above.
+const TIME_NS_MAX: u64 = 1 << 62;
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockOp {
+    /// Bytes are read.
+    Read,
+    /// Bytes are written.
+    Write,
+    /// Bytes are given up.
+    Trim,
+}
+
+/// One request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What it asks for.
+    pub op: BlockOp,
+    /// The device, by its place in [`BlockTrace::devices`].
+    pub device: u32,
+    /// The first byte on the device.
+    pub offset_bytes: u64,
+    /// Bytes, 1 or more.
+    pub bytes: u64,
+    /// When it was made, since the first request; 0 where the trace has no times.
+    pub time_ns: u64,
+}
+
+/// A trace in memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlockTrace {
+    /// The file's name without its folder and extensions.
+    pub name: String,
+    /// The format it was read as.
+    pub format: &'static str,
+    /// The devices, in the order in which they appear.
+    pub devices: Vec<String>,
+    /// The requests.
+    pub requests: Vec<Request>,
+    /// Whether the trace tells when requests were made.
+    pub has_times: bool,
+    /// Lines that hold no request, such as other events of a block layer, and requests of no bytes.
+    pub other_lines: u64,
+}
+
+/// How a block trace is to be read.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockTraceOptions {
+    /// Its format; guessed when absent.
+    pub format: Option<&'static BlockFormat>,
+    /// Read only so many requests.
+    pub requests: Option<u64>,
+    /// The event of a blktrace that counts as the request.
+    pub event: Event,
+    /// Times are multiplied by this: for a column whose unit is another than its name says, or for a slower trace.
+    pub time_scale: u64,
+}
+
+impl Default for BlockTraceOptions {
+    fn default() -> BlockTraceOptions {
+        BlockTraceOptions { format: None, requests: None, event: Event::Queued, time_scale: 1 }
+    }
+}
+
+/// An event in the life of a request, as blktrace tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// `Q`: handed to the block layer.
+    Queued,
+    /// `D`: sent to the device, after merging and sorting.
+    Issued,
+    /// `C`: done.
+    Completed,
+}
+
+impl Event {
+    /// The event of this letter.
+    pub fn from_letter(letter: &str) -> Result<Event, LabError> {
+        Ok(match letter {
+            "Q" => Event::Queued,
+            "D" => Event::Issued,
+            "C" => Event::Completed,
+            _ => return Err(LabError::unknown("event", letter, ["Q", "D", "C"])),
+        })
+    }
+
+    const fn letter(self) -> &'static str {
+        match self {
+            Event::Queued => "Q",
+            Event::Issued => "D",
+            Event::Completed => "C",
+        }
+    }
+}
+
+/// A format of block traces.
+#[derive(Debug)]
+pub struct BlockFormat {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Where it comes from and what is on a line.
+    pub summary: &'static str,
+    reader: fn(Event) -> Box<dyn LineReader>,
+    /// Whether a line, the first one that means anything, can only be of this format.
+    looks_like: fn(&str) -> bool,
+}
+
+/// Every format, in the order in which they are tried.
+pub const FORMATS: &[BlockFormat] = &[fio::FORMAT, blktrace::FORMAT, msr::FORMAT, spc::FORMAT, csv::FORMAT];
+
+/// The format of this name.
+pub fn format(name: &str) -> Result<&'static BlockFormat, LabError> {
+    names::find("trace format", name, FORMATS, |f| f.name)
+}
+
+/// What is on a line.
+enum Line {
+    Request(RawRequest),
+    /// Something that belongs to the format and is no request.
+    Other,
+    /// A heading or the like, which is not even counted.
+    Nothing,
+}
+
+/// A request with times as the format has them.
+struct RawRequest {
+    op: BlockOp,
+    device: String,
+    offset_bytes: u64,
+    bytes: u64,
+    /// Since whatever the trace counts from.
+    time_ns: Option<u64>,
+}
+
+/// Reads the lines of one file.
+trait LineReader {
+    fn line(&mut self, text: &str) -> Result<Line, String>;
+    /// The line as it should be, for messages.
+    fn expected(&self) -> String;
+}
+
+impl BlockTrace {
+    /// Reads a trace.
+    pub fn read(path: &Path, options: &BlockTraceOptions) -> Result<BlockTrace, LabError> {
+        let input = trace::open(path)?;
+        let read = BlockTrace::from_lines(input, options);
+        let mut read = read.map_err(|(line, reason)| LabError::Trace {
+            file: path.display().to_string(),
+            place: (line > 0).then(|| format!("line {line}")),
+            reason,
+        })?;
+        let name = path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+        let name = name.strip_suffix(".zst").unwrap_or(&name);
+        read.name = name.rsplit_once('.').map_or(name, |(stem, _)| stem).to_string();
+        Ok(read)
+    }
+
+    /// Reads a trace from its text. An error names the line, counted from 1, or 0 where it is about the whole.
+    pub fn from_lines(
+        mut input: impl BufRead,
+        options: &BlockTraceOptions,
+    ) -> Result<BlockTrace, (u64, String)> {
+        let mut builder = Builder::new(options);
+        let mut line = Vec::new();
+        let mut number = 0;
+        while builder.wants_more() {
+            number += 1;
+            line.clear();
+            let got = input.read_until(b'\n', &mut line);
+            if got.map_err(|e| (number, format!("cannot be read: {e}")))? == 0 {
+                break;
+            }
+            let text = std::str::from_utf8(&line).map_err(|_| (number, String::from("is not text")))?;
+            let text = text.trim_end_matches(['\n', '\r']);
+            if !text.trim().is_empty() && !text.starts_with('#') {
+                builder.take(text).map_err(|reason| (number, reason))?;
+            }
+        }
+        builder.finish().map_err(|reason| (0, reason))
+    }
+
+    /// Time from the first request to the last.
+    pub fn duration_ns(&self) -> u64 {
+        self.requests.iter().map(|r| r.time_ns).max().unwrap_or(0)
+    }
+
+    /// Requests of a kind.
+    pub fn count(&self, op: BlockOp) -> u64 {
+        self.requests.iter().filter(|r| r.op == op).count() as u64
+    }
+}
+
+/// A trace while it is read.
+struct Builder {
+    trace: BlockTrace,
+    reader: Option<Box<dyn LineReader>>,
+    limit: usize,
+    event: Event,
+    time_scale: u64,
+    start_ns: Option<u64>,
+    device: u32,
+}
+
+impl Builder {
+    fn new(options: &BlockTraceOptions) -> Builder {
+        let mut builder = Builder {
+            trace: BlockTrace::default(),
+            reader: None,
+            limit: options.requests.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX)),
+            event: options.event,
+            time_scale: options.time_scale,
+            start_ns: None,
+            device: 0,
+        };
+        if let Some(format) = options.format {
+            builder.begin(format);
+        }
+        builder
+    }
+
+    fn begin(&mut self, format: &'static BlockFormat) {
+        self.trace.format = format.name;
+        self.reader = Some((format.reader)(self.event));
+    }
+
+    fn wants_more(&self) -> bool {
+        self.trace.requests.len() < self.limit
+    }
+
+    fn take(&mut self, text: &str) -> Result<(), String> {
+        if self.reader.is_none() {
+            self.begin(detect::format(text)?);
+        }
+        let Some(reader) = &mut self.reader else { return Ok(()) };
+        let line = reader.line(text).map_err(|why| format!("{why}; expected {}", reader.expected()))?;
+        match line {
+            Line::Request(raw) if raw.bytes == 0 => self.trace.other_lines += 1,
+            Line::Request(raw) => self.add(raw)?,
+            Line::Other => self.trace.other_lines += 1,
+            Line::Nothing => {}
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, raw: RawRequest) -> Result<(), String> {
+        let RawRequest { op, device, offset_bytes, bytes, time_ns } = raw;
+        if op != BlockOp::Trim && bytes > REQUEST_BYTES_MAX {
+            return Err(format!("a request of {bytes} bytes; at most {REQUEST_BYTES_MAX} are believed"));
+        }
+        offset_bytes.checked_add(bytes).ok_or("the request ends beyond 2^64 bytes")?;
+        if self.trace.devices.get(self.device as usize) != Some(&device) {
+            let known = self.trace.devices.iter().position(|d| *d == device);
+            self.device = known.unwrap_or(self.trace.devices.len()) as u32;
+            if known.is_none() {
+                self.trace.devices.push(device);
+            }
+        }
+        let start = *self.start_ns.get_or_insert(time_ns.unwrap_or(0));
+        self.trace.has_times |= time_ns.is_some();
+        // Merged logs are out of order by a little; what seems to come before the first request came with it.
+        let time_ns = time_ns.unwrap_or(0).saturating_sub(start).checked_mul(self.time_scale);
+        let time_ns =
+            time_ns.filter(|&ns| ns < TIME_NS_MAX).ok_or("the time is centuries after the first one")?;
+        self.trace.requests.push(Request { op, device: self.device, offset_bytes, bytes, time_ns });
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<BlockTrace, String> {
+        if self.trace.requests.is_empty() {
+            return Err(match self.reader {
+                None => String::from("is empty"),
+                Some(reader) => format!("holds no request; expected lines such as {}", reader.expected()),
+            });
+        }
+        self.trace.requests.shrink_to_fit();
+        Ok(self.trace)
+    }
+}

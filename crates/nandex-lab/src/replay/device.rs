@@ -1,0 +1,168 @@
+//! What a trace can be replayed on, and how its time is told.
+
+use super::Replay;
+use crate::error::LabError;
+use crate::names::{self, OptionInfo};
+use crate::registry::StoreEntry;
+use nandex::ftl::disk::{DiskModel, DiskStore};
+use nandex::nand::sim::SimChip;
+use nandex::ordered::{Options, RecordFormat, Settings};
+use nandex::{Nanos, PageStore};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Instant;
+
+/// A hard disk as a model.
+#[derive(Debug)]
+pub struct DiskEntry {
+    /// Its name on the command line and in results.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub summary: &'static str,
+    model: DiskModel,
+}
+
+/// Every disk.
+pub const DISKS: &[DiskEntry] = &[
+    DiskEntry {
+        name: "disk",
+        summary: "Barracuda 7200.7: seek by distance, rotation, transfer; full of the pages of the store",
+        model: DiskModel::BARRACUDA,
+    },
+    DiskEntry {
+        name: "disk-flat",
+        summary: "12.4 ms for each sector of 512 bytes, as the study of access times measured it",
+        model: DiskModel::FLAT_SECTOR,
+    },
+    DiskEntry {
+        name: "disk-page",
+        summary: "12.7 ms to read a page, 13.7 ms to write one, as the lazy-update paper has it",
+        model: DiskModel::FLAT_PAGE,
+    },
+];
+
+/// The disk of this name.
+pub fn disk(name: &str) -> Result<&'static DiskEntry, LabError> {
+    names::find("disk", name, DISKS, |d| d.name)
+}
+
+/// Makes a store of so many pages of so many bytes, and tells in words what must be known about it.
+pub type OpenOwn = Box<dyn Fn(usize, u32) -> Result<(Box<dyn PageStore>, Vec<String>), String> + Send + Sync>;
+
+/// Something that a trace is replayed on.
+pub enum Device {
+    /// An FTL on the simulated chip.
+    Ftl(&'static StoreEntry),
+    /// A disk.
+    Disk(&'static DiskEntry),
+    /// A store of one's own on real hardware, timed by the wall clock.
+    Own {
+        /// Its name in results.
+        name: String,
+        /// Makes it.
+        open: OpenOwn,
+    },
+}
+
+/// Where the time of a device is read.
+pub enum Clock {
+    /// The simulated chip.
+    Chip(Rc<RefCell<SimChip>>),
+    /// The simulated disk.
+    Disk(Rc<RefCell<DiskStore>>),
+    /// The wall clock, since then.
+    Wall(Instant),
+}
+
+/// A device ready for work.
+pub struct Opened {
+    /// Its pages.
+    pub store: Box<dyn PageStore>,
+    /// Its time.
+    pub clock: Clock,
+    /// What must be known about it.
+    pub notes: Vec<String>,
+}
+
+impl Device {
+    /// Its name in results.
+    pub fn name(&self) -> &str {
+        match self {
+            Device::Ftl(entry) => entry.name,
+            Device::Disk(entry) => entry.name,
+            Device::Own { name, .. } => name,
+        }
+    }
+
+    /// Whether its time is real, so that nothing else should run beside it.
+    pub fn is_timed_by_wall_clock(&self) -> bool {
+        matches!(self, Device::Own { .. })
+    }
+
+    /// The options it understands.
+    pub(super) fn options(&self) -> &'static [OptionInfo] {
+        match self {
+            Device::Ftl(entry) => entry.options,
+            Device::Disk(_) | Device::Own { .. } => &[],
+        }
+    }
+
+    /// Makes it anew. So many pages are wanted where the device does not decide that itself.
+    pub(super) fn open(&self, replay: &Replay, options: &Options, pages: u32) -> Result<Opened, String> {
+        let page_bytes = replay.part.geometry.page_bytes as usize;
+        match self {
+            Device::Ftl(entry) => {
+                let chip = SimChip::new(&replay.part).map_err(|e| e.to_string())?;
+                let chip = Rc::new(RefCell::new(chip));
+                let settings = Settings {
+                    ram_bytes: replay.ram_bytes,
+                    options: options.clone(),
+                    ..Settings::new(RecordFormat::new(8, 8))
+                };
+                let store = (entry.format)(Box::new(Rc::clone(&chip)), &settings);
+                let store = store.map_err(|e| e.to_string())?;
+                Ok(Opened { store, clock: Clock::Chip(chip), notes: Vec::new() })
+            }
+            Device::Disk(entry) => {
+                let disk = Rc::new(RefCell::new(DiskStore::new(page_bytes, pages, entry.model)));
+                let notes = vec![format!("{}: {}", entry.name, entry.summary)];
+                Ok(Opened { store: Box::new(Rc::clone(&disk)), clock: Clock::Disk(disk), notes })
+            }
+            Device::Own { open, .. } => {
+                let (store, notes) = open(page_bytes, pages)?;
+                Ok(Opened { store, clock: Clock::Wall(Instant::now()), notes })
+            }
+        }
+    }
+}
+
+impl Clock {
+    /// The time, in ns.
+    pub fn now_ns(&self) -> u64 {
+        match self {
+            Clock::Chip(chip) => chip.borrow().time().0,
+            Clock::Disk(disk) => disk.borrow().time().0,
+            Clock::Wall(start) => u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// The device has nothing to do until then. Only a disk cares, which goes on turning.
+    pub(super) fn idle_until(&self, time_ns: u64) {
+        if let Clock::Disk(disk) = self {
+            disk.borrow_mut().idle_until(Nanos(time_ns));
+        }
+    }
+
+    /// What kind of time it tells.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Clock::Chip(_) | Clock::Disk(_) => "simulated",
+            Clock::Wall(_) => "wall clock",
+        }
+    }
+
+    /// The chip, where there is one.
+    pub fn chip(&self) -> Option<&Rc<RefCell<SimChip>>> {
+        if let Clock::Chip(chip) = self { Some(chip) } else { None }
+    }
+}

@@ -1,0 +1,164 @@
+//! A block trace on several devices: every FTL of the registry, disks, and a real file, each with the same requests.
+//!
+//! 1. The devices are opened once to learn how many logical pages each has; all of them use the pages that the smallest one has
+//!    ([`Replay::run`]), so that every device gets the same work.
+//! 2. The trace is laid out on these pages ([`crate::block_trace::place`]).
+//! 3. Each device is filled ([`Fill`]), which is not counted, and then does the requests one after the other (`session`).
+//!    Every page read is compared with what was written last.
+//!
+//! Simulated devices run side by side on as many threads as are asked for; what a wall clock times runs alone, at the end.
+//!
+//! The *latency* of a request is the time the device works for it: the sum of the latencies of the chip's operations, nothing
+//! overlaps, collections and merges that the request sets off included. Where the trace tells when requests were made, the
+//! *response time* adds the wait for those before it, one at a time in the order of the trace.
+
+mod device;
+mod figures;
+mod files;
+pub mod picture;
+mod session;
+#[cfg(test)]
+mod tests;
+
+pub use device::{Clock, DISKS, Device, DiskEntry, OpenOwn, Opened, disk};
+pub use figures::{Latencies, ReplayResults, ReplayRun, TraceFacts, Wear, Window};
+pub use files::{COLUMNS, write_csv, write_json};
+
+use crate::block_trace::place::{PageShape, Placement, Placing};
+use crate::block_trace::{BlockOp, BlockTrace};
+use crate::error::LabError;
+use crate::parallel;
+use crate::results::ChipFacts;
+use crate::runner::Control;
+use nandex::nand::Part;
+use nandex::ordered::Options;
+
+/// What is written before the trace begins; not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fill {
+    /// Nothing: a new device. Reading a page that was never written then costs no flash read.
+    None,
+    /// Every page of the extents that the trace touches, once, in ascending order.
+    Touched,
+    /// Every logical page, once, in ascending order: a device that has been in use.
+    All,
+}
+
+impl Fill {
+    /// The name on the command line and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Fill::None => "none",
+            Fill::Touched => "touched",
+            Fill::All => "all",
+        }
+    }
+}
+
+/// What is to be replayed, and on what.
+pub struct Replay {
+    /// The chip under every FTL; its pages are the pages of every device.
+    pub part: Part,
+    /// The trace.
+    pub trace: BlockTrace,
+    /// The file it came from, as results name it.
+    pub trace_file: String,
+    /// The devices, each once.
+    pub devices: Vec<Device>,
+    /// How addresses become pages.
+    pub placing: Placing,
+    /// What is written before.
+    pub fill: Fill,
+    /// RAM for each FTL; one that holds more is refused.
+    pub ram_bytes: Option<usize>,
+    /// Options of the FTLs, each of which gets those it knows.
+    pub options: Options,
+    /// Simulated devices at a time.
+    pub threads: usize,
+    /// The command that asked for this, for the results.
+    pub command: String,
+}
+
+impl Replay {
+    /// Does it all. What goes wrong with one device stands in its row.
+    pub fn run(&self, control: &Control) -> Result<ReplayResults, LabError> {
+        let options = self.dealt_options()?;
+        let numbered: Vec<usize> = (0..self.devices.len()).collect();
+        let sizes = parallel::map(&numbered, self.threads, |&i| self.size(i, &options[i]));
+        let placement = Placement::new(&self.trace, self.shape(&sizes), self.placing);
+        let pages = match self.fill {
+            Fill::None => Vec::new(),
+            Fill::Touched => placement.used(),
+            Fill::All => (0..placement.shape().pages).map(nandex::Lpn).collect(),
+        };
+        control.plan((self.trace.requests.len() + pages.len()) as u64 * self.devices.len() as u64);
+        let work = session::Work { replay: self, placement: &placement, fill: &pages, control };
+        let run = |&i: &usize| session::run(&work, &self.devices[i], &options[i]);
+        let (alone, together): (Vec<usize>, Vec<usize>) =
+            numbered.iter().partition(|&&i| self.devices[i].is_timed_by_wall_clock());
+        let mut runs: Vec<(usize, ReplayRun)> =
+            together.iter().copied().zip(parallel::map(&together, self.threads, run)).collect();
+        runs.extend(alone.iter().map(|i| (*i, run(i))));
+        runs.sort_by_key(|(i, _)| *i);
+        Ok(self.results(&placement, runs.into_iter().map(|(_, run)| run).collect()))
+    }
+
+    /// The options that each device knows; one that none of them knows is refused.
+    fn dealt_options(&self) -> Result<Vec<Options>, LabError> {
+        let takers: Vec<_> = self.devices.iter().map(Device::options).collect();
+        crate::names::deal(&self.options, &takers)
+    }
+
+    /// Logical pages that a device offers; `None` where it takes as many as it is told, or cannot be opened.
+    fn size(&self, device: usize, options: &Options) -> Option<u32> {
+        match &self.devices[device] {
+            Device::Ftl(_) => {
+                let opened = self.devices[device].open(self, options, 1).ok()?;
+                Some(opened.store.page_count())
+            }
+            Device::Disk(_) | Device::Own { .. } => None,
+        }
+    }
+
+    /// The pages that all devices have.
+    fn shape(&self, sizes: &[Option<u32>]) -> PageShape {
+        let geometry = &self.part.geometry;
+        let pages = sizes.iter().flatten().copied().min().unwrap_or(geometry.pages()).max(1);
+        PageShape { page_bytes: geometry.page_bytes, pages_per_block: geometry.pages_per_block, pages }
+    }
+
+    fn results(&self, placement: &Placement, runs: Vec<ReplayRun>) -> ReplayResults {
+        let trace = &self.trace;
+        let bytes = |op| trace.requests.iter().filter(|r| r.op == op).map(|r| r.bytes).sum::<u64>();
+        ReplayResults {
+            schema: 1,
+            nandex_version: env!("CARGO_PKG_VERSION").to_string(),
+            command: self.command.clone(),
+            chip: ChipFacts::of(&self.part),
+            random_page_order: self.part.geometry.random_order,
+            trace: TraceFacts {
+                file: self.trace_file.clone(),
+                name: trace.name.clone(),
+                format: trace.format.to_string(),
+                devices: trace.devices.len() as u64,
+                read_requests: trace.count(BlockOp::Read),
+                write_requests: trace.count(BlockOp::Write),
+                trim_requests: trace.count(BlockOp::Trim),
+                read_bytes: bytes(BlockOp::Read),
+                written_bytes: bytes(BlockOp::Write),
+                other_lines: trace.other_lines,
+                duration_ns: trace.has_times.then(|| trace.duration_ns()),
+            },
+            placing: self.placing.name().to_string(),
+            pages: placement.shape().pages.into(),
+            pages_used: placement.pages_used().into(),
+            extents: placement.extents(),
+            extent_pages: placement.extent_pages().into(),
+            folded_extents: placement.folded_extents(),
+            fill: self.fill.name().to_string(),
+            ram_bytes: self.ram_bytes.map(|n| n as u64),
+            options: self.options.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
+            runs,
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! One device under the trace: fill, requests, figures. Every page read is compared with what was written last.
+
+use super::device::{Clock, Device};
+use super::figures::{Latencies, WINDOWS, Wear, Window, cdf};
+use super::picture::Picture;
+use super::{Replay, ReplayRun};
+use crate::block_trace::place::{PagePart, Placement};
+use crate::block_trace::{BlockOp, Request};
+use crate::runner::{Control, by_cause};
+use nandex::ftl::StoreStats;
+use nandex::nand::sim::Counters;
+use nandex::ordered::Options;
+use nandex::{Cause, Lpn, Nand, PageStore, Pbn};
+
+/// Requests between two reports of progress.
+const REPORT_EVERY: u64 = 256;
+
+/// What all devices share.
+pub(super) struct Work<'a> {
+    pub(super) replay: &'a Replay,
+    pub(super) placement: &'a Placement,
+    pub(super) fill: &'a [Lpn],
+    pub(super) control: &'a Control,
+}
+
+/// Does the work on a device.
+pub(super) fn run(work: &Work<'_>, device: &Device, options: &Options) -> ReplayRun {
+    let mut result = ReplayRun { device: device.name().to_string(), ..ReplayRun::default() };
+    let mut reported = 0;
+    let outcome = device.open(work.replay, options, work.placement.shape().pages).and_then(|opened| {
+        result.clock = opened.clock.name().to_string();
+        result.notes = opened.notes;
+        let mut session = Session::new(work, opened.store, opened.clock)?;
+        let outcome = session.fill().and_then(|()| session.requests(&mut result));
+        session.figures(&mut result);
+        reported = session.reported;
+        outcome
+    });
+    result.error = outcome.err();
+    work.control.add_done((work.replay.trace.requests.len() + work.fill.len()) as u64 - reported);
+    result
+}
+
+/// What a chip and its store had done at some moment.
+#[derive(Clone, Default)]
+struct Reading {
+    counters: Counters,
+    wear: Vec<u32>,
+    energy_pj: u64,
+    stats: StoreStats,
+}
+
+struct Session<'a> {
+    work: &'a Work<'a>,
+    store: Box<dyn PageStore>,
+    clock: Clock,
+    /// How often each page was written; 0 for one that reads as zeros.
+    versions: Vec<u32>,
+    page: Vec<u8>,
+    start: Reading,
+    start_ns: u64,
+    latencies_ns: Vec<u64>,
+    responses_ns: Vec<u64>,
+    reported: u64,
+}
+
+impl<'a> Session<'a> {
+    fn new(work: &'a Work<'a>, store: Box<dyn PageStore>, clock: Clock) -> Result<Session<'a>, String> {
+        let (page_bytes, shape) = (store.page_bytes(), work.placement.shape());
+        if page_bytes != shape.page_bytes as usize || store.page_count() < shape.pages {
+            return Err(format!(
+                "it has {} pages of {page_bytes} bytes: {shape:?} is needed",
+                store.page_count()
+            ));
+        }
+        let mut session = Session {
+            work,
+            store,
+            clock,
+            versions: vec![0; shape.pages as usize],
+            page: vec![0; page_bytes],
+            start: Reading::default(),
+            start_ns: 0,
+            latencies_ns: Vec::with_capacity(work.replay.trace.requests.len()),
+            responses_ns: Vec::new(),
+            reported: 0,
+        };
+        session.check_ram()?;
+        session.start = session.reading();
+        Ok(session)
+    }
+
+    fn check_ram(&self) -> Result<(), String> {
+        match (self.clock.chip(), self.work.replay.ram_bytes) {
+            (Some(_), Some(given)) if self.store.ram_bytes() > given => {
+                Err(format!("it holds {} bytes of RAM, {given} were given", self.store.ram_bytes()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn reading(&self) -> Reading {
+        let stats = self.store.stats();
+        match self.clock.chip() {
+            None => Reading { stats, ..Reading::default() },
+            Some(chip) => {
+                let chip = chip.borrow();
+                let (counters, wear, energy_pj) = (chip.counters(), chip.wear().to_vec(), chip.energy_pj());
+                Reading { counters, wear, energy_pj, stats }
+            }
+        }
+    }
+
+    fn fill(&mut self) -> Result<(), String> {
+        for &lpn in self.work.fill {
+            self.write(lpn).map_err(|why| format!("filling {lpn}: {why}"))?;
+            self.progress()?;
+        }
+        self.store.sync().map_err(|e| format!("the sync after the fill: {e}"))?;
+        self.start = self.reading();
+        self.start_ns = self.clock.now_ns();
+        Ok(())
+    }
+
+    fn requests(&mut self, result: &mut ReplayRun) -> Result<(), String> {
+        let trace = &self.work.replay.trace;
+        let mut windows =
+            Windows::new(if trace.has_times { trace.duration_ns() } else { trace.requests.len() as u64 });
+        let (mut parts, mut free_at_ns) = (Vec::new(), 0);
+        for (number, request) in trace.requests.iter().enumerate() {
+            self.clock.idle_until(self.start_ns + request.time_ns);
+            let (before, begin_ns) = (self.done(), self.clock.now_ns());
+            let written = result.host_page_writes;
+            let outcome = self.request(request, &mut parts, result);
+            outcome.map_err(|why| format!("request {} of the trace: {why}", number + 1))?;
+            let latency_ns = self.clock.now_ns() - begin_ns;
+            self.latencies_ns.push(latency_ns);
+            result.requests += 1;
+            result.device_time_ns += latency_ns;
+            if trace.has_times {
+                free_at_ns = request.time_ns.max(free_at_ns) + latency_ns;
+                self.responses_ns.push(free_at_ns - request.time_ns);
+            }
+            let at = if trace.has_times { request.time_ns } else { number as u64 };
+            let after = self.done();
+            let window = windows.at(at);
+            window.host_page_writes += result.host_page_writes - written;
+            window.page_programs += after.0 - before.0;
+            window.block_erases += after.1 - before.1;
+            window.device_time_ns += latency_ns;
+            self.progress()?;
+        }
+        result.windows = windows.windows;
+        // What still waits in RAM is paid for like the rest.
+        let begin_ns = self.clock.now_ns();
+        self.store.sync().map_err(|e| format!("the sync at the end: {e}"))?;
+        result.device_time_ns += self.clock.now_ns() - begin_ns;
+        Ok(())
+    }
+
+    /// Programs and erases of the chip so far.
+    fn done(&self) -> (u64, u64) {
+        self.clock.chip().map_or((0, 0), |chip| {
+            let counters = chip.borrow().counters();
+            (counters.page_programs_total(), counters.block_erases_total())
+        })
+    }
+
+    fn request(
+        &mut self,
+        request: &Request,
+        parts: &mut Vec<PagePart>,
+        result: &mut ReplayRun,
+    ) -> Result<(), String> {
+        self.work.placement.pages(request, parts);
+        for part in &*parts {
+            match request.op {
+                BlockOp::Read => {
+                    self.read(part.lpn)?;
+                    result.host_page_reads += 1;
+                }
+                BlockOp::Write => {
+                    if !part.whole {
+                        self.read(part.lpn)?;
+                        result.host_page_reads += 1;
+                        result.partial_page_writes += 1;
+                    }
+                    self.write(part.lpn)?;
+                    result.host_page_writes += 1;
+                }
+                BlockOp::Trim if part.whole => {
+                    self.store.trim(part.lpn).map_err(|e| format!("trim of {}: {e}", part.lpn))?;
+                    self.versions[part.lpn.index()] = 0;
+                    result.host_page_trims += 1;
+                }
+                BlockOp::Trim => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, lpn: Lpn) -> Result<(), String> {
+        let read = self.store.read(lpn, Cause::Host, &mut self.page);
+        read.map_err(|e| format!("read of {lpn}: {e}"))?;
+        let expected = stamp(lpn, self.versions[lpn.index()]);
+        let (head, tail) = (self.page.first_chunk(), self.page.last_chunk());
+        match head == Some(&expected) && tail == Some(&expected) {
+            true => Ok(()),
+            false => Err(format!("read of {lpn}: it is not what was written last")),
+        }
+    }
+
+    fn write(&mut self, lpn: Lpn) -> Result<(), String> {
+        let version = self.versions[lpn.index()].checked_add(1).ok_or("a page was written 2^32 times")?;
+        let stamp = stamp(lpn, version);
+        let end = self.page.len() - stamp.len();
+        self.page.fill(lpn.0 as u8);
+        self.page[..stamp.len()].copy_from_slice(&stamp);
+        self.page[end..].copy_from_slice(&stamp);
+        let written = self.store.write(lpn, Cause::Host, &self.page);
+        written.map_err(|e| format!("write of {lpn}: {e}"))?;
+        self.versions[lpn.index()] = version;
+        Ok(())
+    }
+
+    fn progress(&mut self) -> Result<(), String> {
+        self.reported += 1;
+        if self.reported.is_multiple_of(REPORT_EVERY) {
+            self.work.control.add_done(REPORT_EVERY);
+            if self.work.control.is_cancelled() {
+                return Err(String::from("cancelled"));
+            }
+        }
+        Ok(())
+    }
+
+    fn figures(&mut self, result: &mut ReplayRun) {
+        self.reported -= self.reported % REPORT_EVERY;
+        result.latency = Latencies::of(&mut self.latencies_ns);
+        result.latency_cdf = cdf(&self.latencies_ns);
+        result.response = (!self.responses_ns.is_empty()).then(|| Latencies::of(&mut self.responses_ns));
+        let now = self.reading();
+        result.switch_merges = now.stats.switch_merges - self.start.stats.switch_merges;
+        result.partial_merges = now.stats.partial_merges - self.start.stats.partial_merges;
+        result.full_merges = now.stats.full_merges - self.start.stats.full_merges;
+        result.collections = now.stats.collections - self.start.stats.collections;
+        result.moved_pages = now.stats.moved_pages - self.start.stats.moved_pages;
+        result.mapping_bytes = now.stats.mapping_bytes;
+        result.ram_bytes = self.store.ram_bytes() as u64;
+        self.chip_figures(&now, result);
+    }
+
+    fn chip_figures(&mut self, now: &Reading, result: &mut ReplayRun) {
+        let Some(chip) = self.clock.chip() else { return };
+        let mut chip = chip.borrow_mut();
+        let done = now.counters.since(&self.start.counters);
+        result.has_chip = true;
+        result.page_reads = done.page_reads_total();
+        result.page_programs = done.page_programs_total();
+        result.block_erases = done.block_erases_total();
+        result.causes = by_cause(&done);
+        result.energy_nj = (now.energy_pj - self.start.energy_pj) / 1000;
+        if result.host_page_writes > 0 {
+            result.write_amplification = result.page_programs as f64 / result.host_page_writes as f64;
+        }
+        let before =
+            if self.start.wear.is_empty() { vec![0; now.wear.len()] } else { self.start.wear.clone() };
+        result.wear_erases = now.wear.iter().zip(before).map(|(now, then)| now - then).collect();
+        let bad: Vec<bool> =
+            (0..now.wear.len() as u32).map(|pbn| chip.is_bad(Pbn(pbn)).unwrap_or(false)).collect();
+        result.bad_blocks = bad.iter().filter(|bad| **bad).count() as u64;
+        let good = result.wear_erases.iter().zip(&bad).filter(|(_, bad)| !**bad);
+        result.wear = Wear::of(&good.map(|(erases, _)| *erases).collect::<Vec<u32>>());
+        result.picture = Some(Picture::of(&chip, &bad, &*self.store));
+    }
+}
+
+/// What stands at both ends of a page; zeros for one never written or trimmed.
+fn stamp(lpn: Lpn, version: u32) -> [u8; 8] {
+    let mut stamp = [0; 8];
+    if version > 0 {
+        stamp[..4].copy_from_slice(&lpn.0.to_le_bytes());
+        stamp[4..].copy_from_slice(&version.to_le_bytes());
+    }
+    stamp
+}
+
+/// The trace in equal parts.
+struct Windows {
+    windows: Vec<Window>,
+    width: u64,
+}
+
+impl Windows {
+    /// Parts of a trace that ends there.
+    fn new(end: u64) -> Windows {
+        let width = (end / WINDOWS as u64 + 1).max(1);
+        let count = end / width + 1;
+        let window = |i: u64| Window { start: i * width, ..Window::default() };
+        Windows { windows: (0..count).map(window).collect(), width }
+    }
+
+    fn at(&mut self, place: u64) -> &mut Window {
+        let last = self.windows.len() - 1;
+        &mut self.windows[last.min((place / self.width) as usize)]
+    }
+}

@@ -1,0 +1,413 @@
+//! BAST: data blocks in place, and for some logical blocks a log block of their own.
+//!
+//! Source: Kim, Kim, Noh, Min and Cho, "A space-efficient flash translation layer for CompactFlash systems", IEEE
+//! Transactions on Consumer Electronics 48(2), 2002, as realised in flashsim and described in notes on the paper. Data
+//! path: high confidence. Choice of the victim: medium. Recovery and trim are ours.
+//!
+//! # State
+//!
+//! - `data[lbn]`: the data block of a logical block; page `n` of it can hold only page `n` of the logical block.
+//! - `logs[lbn]`: its log block, if it has one, and which page of the logical block each page of it holds. There are at
+//!   most `log_blocks` of them.
+//!
+//! # Write
+//!
+//! 1. The page's place in the data block can be programmed: in place. (Where the chip wants ascending order, places
+//!    below a programmed one count as programmed.)
+//! 2. The logical block has a log block with room: appended.
+//! 3. It has one that is full: that one is merged, and a new one takes the page.
+//! 4. It has none: when all log blocks are in use, a victim is merged; then a new one takes the page.
+//!
+//! # Merge of a logical block with its log block
+//!
+//! - *Switch*: the log block is full, and page `n` of it holds page `n` for all `n`. It becomes the data block.
+//! - *Partial*: so far page `n` holds page `n`, and the rest is erased. The rest is copied from the data block, then as
+//!   above.
+//! - *Full*: all pages are gathered in a new block, and both old ones are erased.
+//! - A log block all of whose pages were trimmed is erased.
+//!
+//! # Blocks
+//!
+//! One for each logical block, `log_blocks`, and three: one that a full merge takes before it gives any back, and two
+//! in place of blocks that fail in it or before it.
+//!
+//! # Invariants
+//!
+//! - B1: a live page is in the log block of its logical block or in its place in the data block.
+//! - B2: there are at most `log_blocks` log blocks.
+//!
+//! # Recovery and deviations
+//!
+//! As in [`super::flash`]: the table of blocks is found by the spare areas and the base, not in map blocks of the scheme's
+//! own. After an unclean end no block takes more pages, so a log block then ends in a full merge, or in a switch when it
+//! is complete. A log block that was switched and not yet known to a base is found as a log block; it is a data block
+//! again if all its live pages are in their places and there is no other. A merge that was cut may leave the new block as
+//! data block and the old data block as log block, which is as good. The order of use of log blocks is not kept.
+
+use super::StoreError;
+use super::blocks::Wear;
+use super::fast::log_blocks_of;
+use super::flash::{Flash, FlashSettings, Live, Mounted, Rules, Scheme, SchemeFtl, Source};
+use super::spare::PageKind;
+use crate::check::CheckReport;
+use crate::nand::{Cause, Geometry, Nand};
+use crate::rng::Rng;
+use crate::units::{Lbn, Pbn, Ppn};
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A BAST translation layer.
+pub type BastFtl<N> = SchemeFtl<N, Bast>;
+
+/// Which log block is merged when all are in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogVictim {
+    /// The one not written for longest.
+    #[default]
+    LeastRecent,
+    /// The one taken first.
+    Oldest,
+    /// Any.
+    Random,
+}
+
+impl LogVictim {
+    /// Every rule.
+    pub const ALL: [LogVictim; 3] = [LogVictim::LeastRecent, LogVictim::Oldest, LogVictim::Random];
+
+    /// The name used in settings and results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LogVictim::LeastRecent => "lru",
+            LogVictim::Oldest => "fifo",
+            LogVictim::Random => "random",
+        }
+    }
+}
+
+/// What can be chosen.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BastSettings {
+    /// What every scheme has.
+    pub common: FlashSettings,
+    /// Log blocks, at least 1; `None`: 3 % of the chip. Fixed at format.
+    pub log_blocks: Option<u32>,
+    /// Which log block is merged when all are in use.
+    pub victim: LogVictim,
+    /// For [`LogVictim::Random`].
+    pub seed: u64,
+}
+
+/// What BAST counts beside [`super::flash::FlashCounters`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BastCounters {
+    /// Merges because all log blocks were in use.
+    pub victims: u64,
+    /// Log blocks erased because all their pages were trimmed.
+    pub trimmed_logs: u64,
+}
+
+/// In [`Log::places`]: nothing is known of this page; it is not live.
+const UNKNOWN: u16 = u16::MAX;
+
+/// A log block.
+#[derive(Clone, Debug)]
+struct Log {
+    pbn: Pbn,
+    /// The place in the logical block of what each page holds.
+    places: Vec<u16>,
+    /// By which the victim is chosen: the lowest goes first.
+    stamp: u64,
+}
+
+/// The tables of BAST.
+#[derive(Debug)]
+pub struct Bast {
+    data: Vec<Option<Pbn>>,
+    logs: BTreeMap<Lbn, Log>,
+    log_blocks: u32,
+    victim: LogVictim,
+    rng: Rng,
+    clock: u64,
+    /// What was done since format or mount.
+    pub counters: BastCounters,
+}
+
+impl Scheme for Bast {
+    type Settings = BastSettings;
+
+    const RULES: Rules =
+        Rules { magic: *b"BAST", one_data_block: true, listed: &[PageKind::Data, PageKind::Log] };
+
+    fn common(settings: &BastSettings) -> FlashSettings {
+        settings.common
+    }
+
+    fn setup(settings: &BastSettings, _: Geometry, good_blocks: u32) -> [u32; 4] {
+        [settings.log_blocks.unwrap_or(log_blocks_of(good_blocks)).max(1), 0, 0, 0]
+    }
+
+    fn blocks_needed(setup: [u32; 4]) -> u32 {
+        setup[0].saturating_add(Bast::blocks_per_write(setup))
+    }
+
+    fn blocks_per_write(_: [u32; 4]) -> u32 {
+        // A new data block; what a merge gathers into before it gives any back; and one that fails.
+        3
+    }
+
+    fn open<N: Nand>(
+        flash: &mut Flash<N>,
+        settings: &BastSettings,
+        mounted: Mounted,
+    ) -> Result<Bast, StoreError> {
+        let blocks = flash.page_count() / flash.geometry().pages_per_block;
+        let mut bast = Bast {
+            data: vec![None; blocks as usize],
+            logs: BTreeMap::new(),
+            log_blocks: flash.setup()[0],
+            victim: settings.victim,
+            rng: Rng::new(settings.seed),
+            clock: 0,
+            counters: BastCounters::default(),
+        };
+        bast.adopt(flash, &mounted.live)?;
+        Ok(bast)
+    }
+
+    fn locate<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+        _: Cause,
+    ) -> Result<Option<Ppn>, StoreError> {
+        Ok(self.find(flash, lpn))
+    }
+
+    fn write<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+        cause: Cause,
+        data: &[u8],
+    ) -> Result<(), StoreError> {
+        let (lbn, page) = flash.split(lpn);
+        let old = self.find(flash, lpn);
+        let in_place = self.data_block(flash, lbn)?;
+        if flash.is_open(in_place, page) {
+            let ppn = flash.geometry().page_at(in_place, page);
+            if flash.write(ppn, (PageKind::Data, lpn), cause, data)? {
+                old.into_iter().for_each(|ppn| flash.invalidate(ppn));
+                return Ok(());
+            }
+        }
+        // A program that fails seals its block, which is merged in the next round.
+        while !self.append(flash, lpn, cause, data)? {}
+        Ok(())
+    }
+
+    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreError> {
+        let old = self.find(flash, lpn);
+        old.into_iter().for_each(|ppn| flash.invalidate(ppn));
+        Ok(old)
+    }
+
+    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreError> {
+        let by_log = self.logs.iter().find(|(_, log)| log.pbn == pbn).map(|(&lbn, _)| lbn);
+        let is_data = flash.tag(pbn).role == Some(PageKind::Data);
+        let Some(lbn) = by_log.or(is_data.then_some(Lbn(flash.tag(pbn).owner))) else { return Ok(false) };
+        self.merge_in_full(flash, lbn)?;
+        Ok(true)
+    }
+
+    fn mapping_bytes(&self) -> usize {
+        self.data.len() * size_of::<Option<Pbn>>()
+            + self.logs.values().map(|log| size_of::<(Lbn, Log)>() + log.places.capacity() * 2).sum::<usize>()
+    }
+
+    fn check<N: Nand>(&self, _: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreError> {
+        if self.logs.len() > self.log_blocks as usize {
+            let (found, most) = (self.logs.len(), self.log_blocks);
+            report.violation("B2", 0, format!("{found} log blocks, there may be {most}"));
+        }
+        Ok(0)
+    }
+}
+
+impl Bast {
+    /// The logical blocks that have a log block, with the places that its pages belong to.
+    pub fn logs(&self) -> impl Iterator<Item = (Lbn, &[u16])> + '_ {
+        self.logs.iter().map(|(&lbn, log)| (lbn, &log.places[..]))
+    }
+
+    fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, live: &[Live]) -> Result<(), StoreError> {
+        let g = flash.geometry();
+        for page in live.iter().filter(|p| p.kind == PageKind::Data) {
+            self.data[flash.split(page.number).0.index()] = Some(g.block_of(page.ppn));
+        }
+        for pages in live.chunk_by(|a, b| g.block_of(a.ppn) == g.block_of(b.ppn)) {
+            if pages[0].kind == PageKind::Data {
+                continue;
+            }
+            let (pbn, lbn) = (g.block_of(pages[0].ppn), flash.split(pages[0].number).0);
+            let mut places: Vec<u16> = Vec::with_capacity(g.pages_per_block as usize);
+            for page in pages {
+                places.resize(g.page_in_block(page.ppn) as usize, UNKNOWN);
+                places.push(flash.split(page.number).1 as u16);
+            }
+            let strays = pages.iter().any(|p| flash.split(p.number).0 != lbn);
+            if self.data[lbn.index()].is_none() && are_in_place(&places) && !strays {
+                flash.retag(pbn, PageKind::Data, lbn.0);
+                self.data[lbn.index()] = Some(pbn);
+                continue;
+            }
+            let log = Log { pbn, places, stamp: self.clock };
+            self.clock += 1;
+            if strays || self.logs.insert(lbn, log).is_some() {
+                let what = "a log block holds pages that do not belong there";
+                return Err(StoreError::Corrupted { what, at: u64::from(pages[0].ppn.0) });
+            }
+        }
+        Ok(())
+    }
+
+    fn find<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Option<Ppn> {
+        let (lbn, place) = flash.split(lpn);
+        let at = |pbn: Pbn, page: u32| {
+            Some(flash.geometry().page_at(pbn, page)).filter(|&ppn| flash.is_valid(ppn))
+        };
+        let in_log = || {
+            let log = self.logs.get(&lbn)?;
+            let page = log.places.iter().rposition(|&p| u32::from(p) == place)?;
+            at(log.pbn, page as u32)
+        };
+        in_log().or_else(|| at(self.data[lbn.index()]?, place))
+    }
+
+    fn data_block<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<Pbn, StoreError> {
+        if let Some(pbn) = self.data[lbn.index()] {
+            return Ok(pbn);
+        }
+        let pbn = flash.take(PageKind::Data, lbn.0, Wear::Least)?;
+        self.data[lbn.index()] = Some(pbn);
+        Ok(pbn)
+    }
+
+    /// Cases 2 to 4; false: the program failed.
+    fn append<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+        cause: Cause,
+        data: &[u8],
+    ) -> Result<bool, StoreError> {
+        let (lbn, place) = flash.split(lpn);
+        let pages = flash.geometry().pages_per_block;
+        if self.logs.get(&lbn).is_some_and(|log| flash.next_page(log.pbn) == pages) {
+            self.merge(flash, lbn)?;
+        }
+        if !self.logs.contains_key(&lbn) {
+            self.start_log(flash, lbn)?;
+        }
+        let old = self.find(flash, lpn);
+        let Some(log) = self.logs.get_mut(&lbn) else { return Ok(false) };
+        let page = flash.next_page(log.pbn);
+        log.places.resize(page as usize, UNKNOWN);
+        if !flash.write(flash.geometry().page_at(log.pbn, page), (PageKind::Log, lpn), cause, data)? {
+            return Ok(false);
+        }
+        log.places.push(place as u16);
+        if self.victim == LogVictim::LeastRecent {
+            log.stamp = self.clock;
+            self.clock += 1;
+        }
+        old.into_iter().for_each(|ppn| flash.invalidate(ppn));
+        Ok(true)
+    }
+
+    fn start_log<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<(), StoreError> {
+        while self.logs.len() >= self.log_blocks as usize {
+            let Some(victim) = self.choose() else { break };
+            self.merge(flash, victim)?;
+            self.counters.victims += 1;
+        }
+        let pbn = flash.take(PageKind::Log, lbn.0, Wear::Least)?;
+        let places = Vec::with_capacity(flash.geometry().pages_per_block as usize);
+        self.logs.insert(lbn, Log { pbn, places, stamp: self.clock });
+        self.clock += 1;
+        Ok(())
+    }
+
+    fn choose(&mut self) -> Option<Lbn> {
+        if self.victim == LogVictim::Random && !self.logs.is_empty() {
+            let nth = self.rng.below(self.logs.len() as u64) as usize;
+            return self.logs.keys().nth(nth).copied();
+        }
+        self.logs.iter().min_by_key(|(_, log)| log.stamp).map(|(&lbn, _)| lbn)
+    }
+
+    /// Ends the log block of a logical block by the cheapest merge that is possible.
+    fn merge<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<(), StoreError> {
+        let Some(log) = self.logs.get(&lbn) else { return Ok(()) };
+        let (pbn, pages) = (log.pbn, flash.geometry().pages_per_block);
+        if flash.blocks().valid_count(pbn) == 0 {
+            self.logs.remove(&lbn);
+            self.counters.trimmed_logs += 1;
+            return flash.free(pbn, Cause::Merge, Vec::new);
+        }
+        let fill = flash.next_page(pbn);
+        // After a mount the copy that counts may be the one in the data block.
+        let first_in_data = self.data[lbn.index()].and_then(|data| flash.blocks().next_valid(data, 0));
+        let below = first_in_data.is_some_and(|ppn| flash.geometry().page_in_block(ppn) < fill);
+        if below || !are_in_place(&log.places) {
+            return self.merge_in_full(flash, lbn);
+        }
+        if fill == pages {
+            flash.counters.switch_merges += 1;
+        } else {
+            let sources = self.sources(flash, lbn);
+            if !flash.fill(pbn, lbn, fill, &sources[fill as usize..])? {
+                return self.merge_in_full(flash, lbn);
+            }
+            flash.counters.partial_merges += 1;
+        }
+        self.logs.remove(&lbn);
+        flash.retag(pbn, PageKind::Data, lbn.0);
+        match self.data[lbn.index()].replace(pbn) {
+            Some(old) => flash.free(old, Cause::Merge, Vec::new),
+            None => Ok(()),
+        }
+    }
+
+    /// Gathers a logical block in a new block, if anything of it is left.
+    fn merge_in_full<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<(), StoreError> {
+        let sources = self.sources(flash, lbn);
+        let old = if sources.iter().any(Option::is_some) {
+            let pbn = flash.gather(lbn, &sources)?;
+            flash.counters.full_merges += 1;
+            self.data[lbn.index()].replace(pbn)
+        } else {
+            self.data[lbn.index()].take()
+        };
+        let log = self.logs.remove(&lbn).map(|log| log.pbn);
+        for pbn in old.into_iter().chain(log) {
+            flash.free(pbn, Cause::Merge, Vec::new)?;
+        }
+        Ok(())
+    }
+
+    fn sources<N: Nand>(&self, flash: &Flash<N>, lbn: Lbn) -> Vec<Option<Source<'static>>> {
+        let source = |page: u32| self.find(flash, flash.lpn_at(lbn, page)).map(Source::Page);
+        (0..flash.geometry().pages_per_block).map(source).collect()
+    }
+}
+
+/// Whether every page that is known holds the page of its own number.
+fn are_in_place(places: &[u16]) -> bool {
+    places.iter().enumerate().all(|(page, &place)| place == UNKNOWN || usize::from(place) == page)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,379 @@
+//! NFTL: every page in its place, in the first block of a chain that still has the place free.
+//!
+//! Source: the Linux driver `nftl` (`drivers/mtd/nftlcore.c`, `nftlmount.c`), after the patent of A. Ban, "Flash file
+//! system", 1995. High confidence for writing and folding; versions, mounting and trim are ours.
+//!
+//! # State
+//!
+//! - For each virtual unit (logical block) a chain of blocks: the primary one, then replacement blocks from the oldest to
+//!   the newest. `first[unit]` and `next[block]` are its links. Page `n` of each of them can hold only page `n` of the
+//!   unit, and at most one of these pages is live.
+//!
+//! # Read
+//!
+//! The block of the chain whose page is live, if any. The original reads the spare areas along the chain to find it.
+//!
+//! # Write
+//!
+//! 1. Along the chain: the first block whose page can be programmed takes it. (Where the chip wants ascending order,
+//!    places below a programmed one count as programmed, so that chains grow faster.)
+//! 2. The chain is as long as it may be: it is folded, and the new block takes the page too.
+//! 3. A replacement block is appended. When there is no free block to take, the longest chain is folded first.
+//!
+//! # Fold
+//!
+//! - *In place*, if every live page is in the last block or its place there can be programmed: the others are copied
+//!   there. Counted as a partial merge.
+//! - *Out of place*: all live pages are gathered in a new block. Counted as a full merge.
+//!
+//! The other blocks of the chain are erased, in its order.
+//!
+//! # Blocks
+//!
+//! One for each unit; three that only folding may take (one for the copies, two in place of blocks that fail in it) and
+//! as many as a base takes stay free; and two replacement blocks. So when no more may be taken, some chain has two blocks,
+//! and folding it gives back at least one more than it takes.
+//!
+//! # Invariants
+//!
+//! - C1: a block is in at most one chain; all its live pages belong to that unit, each in its place.
+//! - C2: a fold that makes room only copies: cut short, it leaves no more blocks in use than before it. One that takes
+//!   a page of the host as well may leave one more, and is done only while blocks are free besides.
+//!
+//! # Recovery and deviations
+//!
+//! As in [`super::flash`]. The original programs spare areas again, to mark a sector as deleted or a unit as being folded;
+//! the parts meant here take one program per page, so what is live is known in RAM and by versions after a mount. It
+//! formats a whole chain when one header in it cannot be read; here the readable pages of a damaged unit are kept. It
+//! drops the old copy of a page before the new one is written when that write makes it fold; here the old one counts until
+//! the new one is programmed. After an unclean end no block takes more pages, and the order of a chain is that of the
+//! block numbers; after a clean one it is kept in the base.
+
+use super::StoreError;
+use super::blocks::Wear;
+use super::flash::{Flash, FlashSettings, Mounted, Plan, Rules, Scheme, SchemeFtl, Source};
+use super::spare::PageKind;
+use crate::check::CheckReport;
+use crate::nand::{Cause, Geometry, Nand};
+use crate::units::{Lbn, Pbn, Ppn};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// An NFTL translation layer.
+pub type NftlFtl<N> = SchemeFtl<N, Nftl>;
+
+/// What can be chosen.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NftlSettings {
+    /// What every scheme has.
+    pub common: FlashSettings,
+    /// The most blocks of a chain, at least 2; `None`: as many as there are.
+    pub chain_blocks_max: Option<u32>,
+}
+
+/// What NFTL counts beside [`super::flash::FlashCounters`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NftlCounters {
+    /// Replacement blocks appended to chains.
+    pub replacements: u64,
+    /// Folds because no block was free to take.
+    pub folds_for_room: u64,
+    /// Folds because a chain was as long as it may be.
+    pub folds_of_long_chains: u64,
+    /// The most blocks that a chain has had.
+    pub longest_chain: u64,
+}
+
+/// End of a chain.
+const NONE: u32 = u32::MAX;
+
+/// Blocks that only folding may take, besides those of a base.
+const FOLD_BLOCKS: u32 = 3;
+
+/// Bytes of a base for each block: its rank in its chain.
+const RANK_BYTES: u32 = 1;
+
+/// The tables of NFTL.
+#[derive(Debug)]
+pub struct Nftl {
+    first: Vec<u32>,
+    next: Vec<u32>,
+    chain_blocks_max: u32,
+    floor: u32,
+    /// What was done since format or mount.
+    pub counters: NftlCounters,
+}
+
+type Incoming<'a> = (u32, Cause, &'a [u8]);
+
+impl Scheme for Nftl {
+    type Settings = NftlSettings;
+
+    const RULES: Rules = Rules { magic: *b"NFTL", one_data_block: false, listed: &[PageKind::Data] };
+
+    fn common(settings: &NftlSettings) -> FlashSettings {
+        settings.common
+    }
+
+    fn setup(_: &NftlSettings, geometry: Geometry, _: u32) -> [u32; 4] {
+        [geometry.blocks, 0, 0, 0]
+    }
+
+    fn blocks_needed(_: [u32; 4]) -> u32 {
+        FOLD_BLOCKS + 2
+    }
+
+    fn blocks_per_write(_: [u32; 4]) -> u32 {
+        // What a fold gathers into before it gives any back, and one that fails.
+        2
+    }
+
+    fn extra_bytes_max(setup: [u32; 4]) -> usize {
+        (setup[0] * RANK_BYTES) as usize
+    }
+
+    fn open<N: Nand>(
+        flash: &mut Flash<N>,
+        settings: &NftlSettings,
+        mounted: Mounted,
+    ) -> Result<Nftl, StoreError> {
+        let g = flash.geometry();
+        let units = flash.page_count().div_ceil(g.pages_per_block);
+        let mut nftl = Nftl {
+            first: vec![NONE; units as usize],
+            next: vec![NONE; g.blocks as usize],
+            chain_blocks_max: settings.chain_blocks_max.unwrap_or(u32::MAX).max(2),
+            floor: Plan::base_blocks(g, (g.blocks * RANK_BYTES) as usize) + FOLD_BLOCKS,
+            counters: NftlCounters::default(),
+        };
+        let mut blocks: Vec<(u32, u8, Pbn)> = Vec::new();
+        for pages in mounted.live.chunk_by(|a, b| g.block_of(a.ppn) == g.block_of(b.ppn)) {
+            let (pbn, unit) = (g.block_of(pages[0].ppn), flash.split(pages[0].number).0);
+            if pages.iter().any(|p| flash.split(p.number) != (unit, g.page_in_block(p.ppn))) {
+                let what = "a page of a chain is out of its place";
+                return Err(StoreError::Corrupted { what, at: u64::from(pages[0].ppn.0) });
+            }
+            let rank = mounted.extra.get(pbn.index()).filter(|_| mounted.is_clean);
+            blocks.push((unit.0, rank.copied().unwrap_or(0), pbn));
+        }
+        blocks.sort_unstable();
+        for chain in blocks.chunk_by(|a, b| a.0 == b.0) {
+            nftl.link(Lbn(chain[0].0), chain.iter().map(|&(.., pbn)| pbn));
+        }
+        Ok(nftl)
+    }
+
+    fn locate<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+        _: Cause,
+    ) -> Result<Option<Ppn>, StoreError> {
+        Ok(self.find(flash, lpn))
+    }
+
+    fn write<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+        cause: Cause,
+        data: &[u8],
+    ) -> Result<(), StoreError> {
+        let (unit, page) = flash.split(lpn);
+        loop {
+            if let Some(pbn) = self.chain(unit).find(|&pbn| flash.is_open(pbn, page)) {
+                let (old, ppn) = (self.find(flash, lpn), flash.geometry().page_at(pbn, page));
+                if flash.write(ppn, (PageKind::Data, lpn), cause, data)? {
+                    old.into_iter().for_each(|ppn| flash.invalidate(ppn));
+                    return Ok(());
+                }
+                // The block is sealed now.
+                continue;
+            }
+            let has_room = flash.blocks().free_count() > self.floor;
+            if self.chain(unit).count() >= self.chain_blocks_max as usize {
+                self.counters.folds_of_long_chains += 1;
+                if has_room {
+                    return self.fold_out(flash, unit, Some((lpn, cause, data)));
+                }
+                self.fold(flash, unit)?;
+            } else if has_room {
+                self.append(flash, unit)?;
+            } else {
+                let longest = self.longest(flash).ok_or(StoreError::Full)?;
+                self.counters.folds_for_room += 1;
+                self.fold(flash, longest)?;
+            }
+        }
+    }
+
+    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreError> {
+        let old = self.find(flash, lpn);
+        old.into_iter().for_each(|ppn| flash.invalidate(ppn));
+        Ok(old)
+    }
+
+    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreError> {
+        let unit = flash.tag(pbn).owner;
+        if unit as usize >= self.first.len() || !self.chain(Lbn(unit)).any(|member| member == pbn) {
+            return Ok(false);
+        }
+        self.fold_out(flash, Lbn(unit), None)?;
+        Ok(true)
+    }
+
+    /// The rank of each block in its chain.
+    fn encode(&self) -> Vec<u8> {
+        let mut ranks = vec![0; self.next.len() * RANK_BYTES as usize];
+        for unit in 0..self.first.len() as u32 {
+            for (rank, pbn) in self.chain(Lbn(unit)).enumerate() {
+                ranks[pbn.index()] = rank.min(usize::from(u8::MAX)) as u8;
+            }
+        }
+        ranks
+    }
+
+    fn mapping_bytes(&self) -> usize {
+        (self.first.len() + self.next.len()) * size_of::<u32>()
+    }
+
+    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreError> {
+        let mut seen = vec![false; self.next.len()];
+        for unit in (0..self.first.len() as u32).map(Lbn) {
+            for pbn in self.chain(unit).take(self.next.len()) {
+                if core::mem::replace(&mut seen[pbn.index()], true) || flash.tag(pbn).owner != unit.0 {
+                    let what = format!("{pbn} is in the chain of {unit} and belongs elsewhere");
+                    report.violation("C1", u64::from(pbn.0), what);
+                }
+            }
+        }
+        Ok(0)
+    }
+}
+
+impl Nftl {
+    /// The blocks of a virtual unit, the oldest first.
+    pub fn chain(&self, unit: Lbn) -> impl Iterator<Item = Pbn> + '_ {
+        let link = |at: u32| Some(at).filter(|&at| at != NONE);
+        core::iter::successors(link(self.first[unit.index()]), move |&at| link(self.next[at as usize]))
+            .map(Pbn)
+    }
+
+    /// Once no more blocks than this are free, chains are folded.
+    pub fn floor(&self) -> u32 {
+        self.floor
+    }
+
+    /// Makes these the chain of a unit. The blocks that were in it are in none.
+    fn link(&mut self, unit: Lbn, blocks: impl Iterator<Item = Pbn>) {
+        let former: Vec<Pbn> = self.chain(unit).collect();
+        former.into_iter().for_each(|pbn| self.next[pbn.index()] = NONE);
+        let (mut last, mut count) = (None::<Pbn>, 0);
+        self.first[unit.index()] = NONE;
+        for pbn in blocks {
+            match last.replace(pbn) {
+                None => self.first[unit.index()] = pbn.0,
+                Some(before) => self.next[before.index()] = pbn.0,
+            }
+            count += 1;
+        }
+        self.counters.longest_chain = self.counters.longest_chain.max(count);
+    }
+
+    fn find<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Option<Ppn> {
+        let (unit, page) = flash.split(lpn);
+        self.chain(unit).map(|pbn| flash.geometry().page_at(pbn, page)).find(|&ppn| flash.is_valid(ppn))
+    }
+
+    fn append<N: Nand>(&mut self, flash: &mut Flash<N>, unit: Lbn) -> Result<(), StoreError> {
+        let pbn = flash.take(PageKind::Data, unit.0, Wear::Least)?;
+        let mut chain: Vec<Pbn> = self.chain(unit).collect();
+        self.counters.replacements += u64::from(!chain.is_empty());
+        chain.push(pbn);
+        self.link(unit, chain.into_iter());
+        Ok(())
+    }
+
+    /// The longest chain, or else one without live pages.
+    fn longest<N: Nand>(&self, flash: &Flash<N>) -> Option<Lbn> {
+        let units = || (0..self.first.len() as u32).map(Lbn);
+        // The first of equals.
+        let longest = units().rev().max_by_key(|&unit| self.chain(unit).count())?;
+        if self.chain(longest).count() >= 2 {
+            return Some(longest);
+        }
+        let is_dead = |unit: &Lbn| self.chain(*unit).any(|pbn| flash.blocks().valid_count(pbn) == 0);
+        units().find(is_dead)
+    }
+
+    /// Folds in place if possible, else out of place.
+    fn fold<N: Nand>(&mut self, flash: &mut Flash<N>, unit: Lbn) -> Result<(), StoreError> {
+        let Some(last) = self.chain(unit).last() else { return Ok(()) };
+        let mut sources = self.sources(flash, unit, None);
+        for (page, source) in (0..).zip(&mut sources) {
+            match source {
+                Some(Source::Page(ppn)) if flash.geometry().block_of(*ppn) == last => *source = None,
+                Some(_) if !flash.is_open(last, page) => return self.fold_out(flash, unit, None),
+                _ => {}
+            }
+        }
+        if flash.blocks().valid_count(last) == 0 && sources.iter().all(Option::is_none) {
+            return self.fold_out(flash, unit, None);
+        }
+        if !flash.fill(last, unit, 0, &sources)? {
+            return self.fold_out(flash, unit, None);
+        }
+        flash.counters.partial_merges += 1;
+        self.replace(flash, unit, Some(last))
+    }
+
+    /// Gathers a unit in a new block, with a page that the host writes now.
+    fn fold_out<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        unit: Lbn,
+        incoming: Option<Incoming<'_>>,
+    ) -> Result<(), StoreError> {
+        let sources = self.sources(flash, unit, incoming);
+        if sources.iter().all(Option::is_none) {
+            return self.replace(flash, unit, None);
+        }
+        let old = incoming.and_then(|(lpn, ..)| self.find(flash, lpn));
+        let pbn = flash.gather(unit, &sources)?;
+        old.into_iter().for_each(|ppn| flash.invalidate(ppn));
+        flash.counters.full_merges += 1;
+        self.replace(flash, unit, Some(pbn))
+    }
+
+    /// Makes one block the chain of a unit and frees those that were in it.
+    fn replace<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        unit: Lbn,
+        only: Option<Pbn>,
+    ) -> Result<(), StoreError> {
+        let former: Vec<Pbn> = self.chain(unit).filter(|&pbn| Some(pbn) != only).collect();
+        self.link(unit, only.into_iter());
+        for pbn in former {
+            flash.free(pbn, Cause::Merge, || self.encode())?;
+        }
+        Ok(())
+    }
+
+    fn sources<'a, N: Nand>(
+        &self,
+        flash: &Flash<N>,
+        unit: Lbn,
+        incoming: Option<Incoming<'a>>,
+    ) -> Vec<Option<Source<'a>>> {
+        let source = |page: u32| match incoming {
+            Some((lpn, cause, data)) if flash.split(lpn).1 == page => Some(Source::Host(data, cause)),
+            _ => self.find(flash, flash.lpn_at(unit, page)).map(Source::Page),
+        };
+        (0..flash.geometry().pages_per_block).map(source).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

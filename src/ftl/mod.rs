@@ -2,7 +2,10 @@
 
 pub mod bast;
 pub mod blocks;
+mod cached;
+
 pub mod checkpoint;
+mod cmt;
 pub mod dftl;
 pub mod disk;
 pub mod fast;

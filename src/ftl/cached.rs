@@ -133,6 +133,22 @@ impl CachedTable {
         }
     }
 
+    /// The same, with a place in the cache if there is room; `may_extend` the run before it.
+    pub(super) fn admit(&mut self, lpn: u32, ppn: u32, may_extend: bool) {
+        if self.cmt.set(lpn, ppn) {
+            return;
+        }
+        self.forget(lpn);
+        if may_extend && self.cmt.extend(lpn, ppn) {
+            return;
+        }
+        if self.cmt.is_full() {
+            self.untold.insert(lpn, ppn);
+        } else {
+            self.cmt.insert(Run { lpn, ppn, count: 1 }, true);
+        }
+    }
+
     /// Drops the entry of a logical page.
     pub(super) fn forget(&mut self, lpn: u32) {
         self.untold.remove(&lpn);

@@ -106,6 +106,11 @@ impl Cmt {
         self.len() == self.capacity
     }
 
+    /// Whether so many more fit.
+    pub(super) fn has_room(&self, entries: usize) -> bool {
+        self.len() + entries <= self.capacity
+    }
+
     /// The slot of the run that a logical page is in.
     fn find(&self, lpn: u32) -> Option<u32> {
         let (_, &at) = self.index.range(..=lpn).next_back()?;

@@ -3,6 +3,7 @@
 pub mod bast;
 pub mod blocks;
 mod cached;
+pub mod cftl;
 
 pub mod checkpoint;
 mod cmt;

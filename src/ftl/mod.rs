@@ -2,7 +2,11 @@
 
 pub mod bast;
 pub mod blocks;
+mod cached;
+pub mod cftl;
+
 pub mod checkpoint;
+mod cmt;
 pub mod dftl;
 pub mod disk;
 pub mod fast;

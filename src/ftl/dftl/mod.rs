@@ -7,7 +7,7 @@
 //! # State
 //!
 //! - The table on flash (`ftl::table`): *translation pages*, found by the *GTD*, its directory in RAM.
-//! - The *CMT* (`cmt`): entries in use, in a segmented LRU order, as many as the budget has room for. A dirty entry is
+//! - The *CMT* (`ftl::cmt`): entries in use, in a segmented LRU order, as many as the budget has room for. A dirty entry is
 //!   one that its translation page does not say yet.
 //! - *Untold* entries: dirty ones for which the CMT has no room. There are some while a block is collected, after a
 //!   group, and after a mount that followed a cut; they go to the flash before the next page is written.
@@ -48,23 +48,20 @@
 //! mounting. The eviction order is not kept. A read that misses may evict a dirty entry, and so program; where there is
 //! no room for that, it goes on without caching.
 
-mod cmt;
-
 use super::StoreError;
 use super::blocks::{BlockState, Wear};
+pub use super::cached::CacheCounters;
+use super::cached::{CachedTable, ENCODED_BYTES};
+pub use super::cmt::ENTRY_BYTES;
+use super::cmt::Run;
 use super::flash::{Flash, FlashSettings, Mounted, Plan, Rules, Scheme, SchemeFtl};
 use super::spare::{Header, PageKind};
-use super::table::{Frontier, MapTable, NONE, blocks_for, from_raw, to_raw};
+use super::table::{Frontier, blocks_for, from_raw, to_raw};
 use super::victim::VictimPolicy;
 use crate::check::CheckReport;
-use crate::codec::get_u32;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::units::{Lpn, Pbn, Ppn};
-use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::vec::Vec;
-use cmt::Cmt;
-pub use cmt::ENTRY_BYTES;
 
 /// Collection ends when so many blocks are free.
 const FREE_BLOCKS: u32 = 5;
@@ -84,34 +81,15 @@ pub struct DftlSettings {
     pub victim: VictimPolicy,
 }
 
-/// What DFTL counts beside [`super::flash::FlashCounters`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DftlCounters {
-    /// Look-ups that the cache answered.
-    pub hits: u64,
-    /// Look-ups that it did not.
-    pub misses: u64,
-    /// Translation pages rewritten for a dirty entry that was evicted.
-    pub evictions: u64,
-    /// Translation pages rewritten because their entries had no room in the cache: mostly those of pages moved.
-    pub batch_updates: u64,
-    /// Victims that held translation pages.
-    pub table_victims: u64,
-}
-
 /// The tables of DFTL.
 #[derive(Debug)]
 pub struct Dftl {
-    table: MapTable,
-    cmt: Cmt,
-    untold: BTreeMap<u32, u32>,
+    cached: CachedTable,
     data: Frontier,
     victim: VictimPolicy,
     /// Those of the next base.
     kept_blocks: u32,
     atomic_pages: u32,
-    /// What was done since format or mount.
-    pub counters: DftlCounters,
 }
 
 impl Scheme for Dftl {
@@ -143,7 +121,7 @@ impl Scheme for Dftl {
     }
 
     fn extra_bytes_max(setup: [u32; 4]) -> usize {
-        setup[0] as usize * 8
+        setup[0] as usize * ENCODED_BYTES
     }
 
     fn open<N: Nand>(
@@ -152,28 +130,15 @@ impl Scheme for Dftl {
         mounted: Mounted,
     ) -> Result<Dftl, StoreError> {
         let (g, setup) = (flash.geometry(), flash.setup());
-        if setup[0] < 2 || setup[0] > g.pages().max(2) {
-            let what = "the size of the cached mapping table makes no sense";
-            return Err(StoreError::Corrupted { what, at: u64::from(setup[0]) });
-        }
         let mut data = Frontier::new(PageKind::Host, Wear::Least);
         data.resume(flash);
-        let mut dftl = Dftl {
-            table: MapTable::open(flash, &mounted.live)?,
-            cmt: Cmt::new(setup[0] as usize),
-            untold: BTreeMap::new(),
+        Ok(Dftl {
+            cached: CachedTable::open(flash, &mounted, setup[0], |_, _| false)?,
             data,
             victim: settings.victim,
             kept_blocks: Plan::base_blocks(g, Dftl::extra_bytes_max(setup)),
             atomic_pages: g.pages_per_block,
-            counters: DftlCounters::default(),
-        };
-        if mounted.is_clean {
-            dftl.adopt_dirty(flash, &mounted.extra)?;
-        } else {
-            dftl.untold = dftl.table.differences(flash, &mounted.live)?;
-        }
-        Ok(dftl)
+        })
     }
 
     fn locate<N: Nand>(
@@ -185,9 +150,9 @@ impl Scheme for Dftl {
         if cause != Cause::Check {
             return self.look_up(flash, lpn);
         }
-        match self.known(lpn) {
+        match self.cached.known(lpn) {
             Some(ppn) => Ok(from_raw(ppn)),
-            None => self.table.entry(flash, lpn, cause),
+            None => self.cached.table.entry(flash, lpn, cause),
         }
     }
 
@@ -220,8 +185,7 @@ impl Scheme for Dftl {
             return Ok(false);
         }
         if flash.tag(pbn).role == Some(PageKind::Map) {
-            let cmt = &self.cmt;
-            self.table.collect(flash, pbn, || encode(cmt))?;
+            self.cached.collect(flash, pbn)?;
             return Ok(true);
         }
         let mut target = Frontier::new(PageKind::Copy, Wear::Most);
@@ -230,12 +194,12 @@ impl Scheme for Dftl {
             flash.seal(target);
         }
         moved?;
-        self.tell(flash, u32::MAX)?;
+        self.cached.tell(flash, u32::MAX)?;
         Ok(true)
     }
 
     fn settle<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
-        if self.untold.is_empty() {
+        if self.cached.untold.is_empty() {
             return Ok(());
         }
         flash.begin(Vec::new)?;
@@ -243,7 +207,7 @@ impl Scheme for Dftl {
     }
 
     fn encode(&self) -> Vec<u8> {
-        encode(&self.cmt)
+        self.cached.encode()
     }
 
     fn atomic_pages_max(&self) -> usize {
@@ -263,9 +227,9 @@ impl Scheme for Dftl {
         // Looking one up may have moved another, or evicted its entry.
         let mut old = Vec::with_capacity(pages.len());
         for (lpn, _) in pages {
-            old.push(match self.known(lpn.0) {
+            old.push(match self.cached.known(lpn.0) {
                 Some(ppn) => from_raw(ppn),
-                None => self.table.entry(flash, lpn.0, cause)?,
+                None => self.cached.table.entry(flash, lpn.0, cause)?,
             });
         }
         let new = self.data.write_group(flash, pages, cause)?;
@@ -276,143 +240,77 @@ impl Scheme for Dftl {
     }
 
     fn mapping_bytes(&self) -> usize {
-        self.table.directory_bytes() + self.cache_bytes() + self.untold.len() * 2 * size_of::<(u32, u32)>()
+        self.cached.mapping_bytes()
     }
 
     fn other_bytes(&self) -> usize {
-        self.table.buffer_bytes()
+        self.cached.table.buffer_bytes()
     }
 
     fn cache_counts(&self) -> (u64, u64) {
-        (self.counters.hits, self.counters.misses)
+        (self.cached.counters.hits, self.cached.counters.misses)
     }
 
     fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreError> {
-        for lpn in self.untold.keys().filter(|&&lpn| self.cmt.get(lpn).is_some()) {
-            report.violation("D2", u64::from(*lpn), format!("lpn {lpn} is cached and untold"));
-        }
-        for page in 0..self.table.pages() {
-            let cached: Vec<(u32, u32)> = self.cmt.clean(self.table.range(page)).collect();
-            if cached.is_empty() {
-                continue;
-            }
-            let bytes = self.table.peek(flash, page)?;
-            for (lpn, ppn) in cached {
-                let told = get_u32(&bytes, (lpn - self.table.range(page).start) as usize * 4);
-                if told != ppn {
-                    report.violation("D1", u64::from(lpn), format!("lpn {lpn}: {ppn} cached, {told} told"));
-                }
-            }
-        }
-        Ok(self.table.check(flash, report))
+        self.cached.check(flash, report)
     }
-}
-
-/// Dirty entries, logical and physical page as u32 each.
-fn encode(cmt: &Cmt) -> Vec<u8> {
-    cmt.dirty(0..NONE).flat_map(|(lpn, ppn)| [lpn, ppn]).flat_map(u32::to_le_bytes).collect()
 }
 
 /// The map.
 impl Dftl {
+    /// What the cache did since format or mount.
+    pub fn cache_counters(&self) -> CacheCounters {
+        self.cached.counters
+    }
+
     /// Bytes of RAM that the cached entries take.
     pub fn cache_bytes(&self) -> usize {
-        self.cmt.ram_bytes()
+        self.cached.cmt.ram_bytes()
     }
 
     /// Entries in the cache.
     pub fn cached_entries(&self) -> usize {
-        self.cmt.len()
+        self.cached.cmt.len()
     }
 
     /// Dirty entries that wait outside the cache.
     pub fn untold_entries(&self) -> usize {
-        self.untold.len()
-    }
-
-    fn adopt_dirty<N: Nand>(&mut self, flash: &Flash<N>, extra: &[u8]) -> Result<(), StoreError> {
-        for entry in extra.chunks(8) {
-            let fits = entry.len() == 8 && !self.cmt.is_full();
-            let (lpn, ppn) = if fits { (get_u32(entry, 0), get_u32(entry, 4)) } else { (NONE, NONE) };
-            let is_sound = ppn == NONE || (ppn < flash.geometry().pages() && flash.is_valid(Ppn(ppn)));
-            if lpn >= flash.page_count() || !is_sound || self.cmt.get(lpn).is_some() {
-                let what = "a cached entry in a base makes no sense";
-                return Err(StoreError::Corrupted { what, at: u64::from(lpn) });
-            }
-            self.cmt.insert(lpn, ppn, true);
-        }
-        Ok(())
-    }
-
-    /// The entry of a logical page, if it is in RAM.
-    fn known(&self, lpn: u32) -> Option<u32> {
-        self.cmt.get(lpn).or_else(|| self.untold.get(&lpn).copied())
+        self.cached.untold.len()
     }
 
     /// Where a logical page is, by way of the cache.
     fn look_up<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreError> {
-        if let Some(ppn) = self.cmt.touch(lpn).or_else(|| self.untold.get(&lpn).copied()) {
-            self.counters.hits += 1;
+        if let Some(ppn) = self.cached.touch(lpn) {
+            self.cached.counters.hits += 1;
             return Ok(from_raw(ppn));
         }
-        self.counters.misses += 1;
+        self.cached.counters.misses += 1;
         let has_room = match self.evict(flash) {
             Ok(()) => true,
             Err(StoreError::Full) => false,
             Err(error) => return Err(error),
         };
         // Making room for the rewritten page may have moved the page asked for.
-        let ppn = match self.untold.get(&lpn) {
+        let ppn = match self.cached.untold.get(&lpn) {
             Some(&ppn) => return Ok(from_raw(ppn)),
-            None => self.table.entry(flash, lpn, Cause::Mapping)?,
+            None => self.cached.table.entry(flash, lpn, Cause::Mapping)?,
         };
         if has_room {
-            self.cmt.insert(lpn, to_raw(ppn), false);
+            self.cached.cmt.insert(Run { lpn, ppn: to_raw(ppn), count: 1 }, false);
         }
         Ok(ppn)
     }
 
     /// Sees to it that an entry can be cached.
     fn evict<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
-        let Some((lpn, is_dirty)) = self.cmt.victim().filter(|_| self.cmt.is_full()) else { return Ok(()) };
+        let Some((_, is_dirty)) = self.cached.cmt.victim().filter(|_| self.cached.cmt.is_full()) else {
+            return Ok(());
+        };
         if is_dirty {
-            let cmt = &self.cmt;
-            flash.begin(|| encode(cmt))?;
+            flash.begin(|| self.cached.encode())?;
             self.make_room(flash)?;
-            self.rewrite(flash, self.table.page_of(lpn))?;
-            self.counters.evictions += 1;
         }
-        self.cmt.remove(lpn);
-        Ok(())
-    }
-
-    /// Rewrites a translation page with everything that is known of its entries.
-    fn rewrite<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreError> {
-        self.table.load(flash, page, Cause::Mapping)?;
-        let lpns = self.table.range(page);
-        for (lpn, ppn) in self.cmt.dirty(lpns.clone()) {
-            self.table.set(lpn, from_raw(ppn));
-        }
-        for (&lpn, &ppn) in self.untold.range(lpns.clone()) {
-            self.table.set(lpn, from_raw(ppn));
-        }
-        self.table.save(flash, page)?;
-        self.cmt.cleaned(lpns.clone());
-        let told: Vec<u32> = self.untold.range(lpns).map(|(&lpn, _)| lpn).collect();
-        for lpn in told {
-            self.untold.remove(&lpn);
-        }
-        Ok(())
-    }
-
-    /// Rewrites the translation pages of untold entries, so many at most.
-    fn tell<N: Nand>(&mut self, flash: &mut Flash<N>, pages_max: u32) -> Result<(), StoreError> {
-        for _ in 0..pages_max {
-            let Some((&lpn, _)) = self.untold.first_key_value() else { break };
-            self.rewrite(flash, self.table.page_of(lpn))?;
-            self.counters.batch_updates += 1;
-        }
-        Ok(())
+        self.cached.evict(flash)
     }
 
     /// A logical page has another place.
@@ -420,9 +318,7 @@ impl Dftl {
         if let Some(old) = old {
             flash.invalidate(old);
         }
-        if !self.cmt.set(lpn, to_raw(new)) {
-            self.untold.insert(lpn, to_raw(new));
-        }
+        self.cached.update(lpn, to_raw(new));
     }
 }
 
@@ -439,30 +335,29 @@ impl Dftl {
             while self.free_blocks(flash) < FREE_BLOCKS {
                 self.collect(flash)?;
             }
-            if self.untold.is_empty() {
+            if self.cached.untold.is_empty() {
                 return Ok(());
             }
-            self.tell(flash, flash.geometry().pages_per_block)?;
+            self.cached.tell(flash, flash.geometry().pages_per_block)?;
         }
     }
 
     fn collect<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
-        let of_table = if self.free_blocks(flash) < 2 { self.table.victim(flash) } else { None };
+        let of_table = if self.free_blocks(flash) < 2 { self.cached.table.victim(flash) } else { None };
         let victim = match of_table {
             Some(pbn) => pbn,
             None => flash.blocks_mut().victim(self.victim).ok_or(StoreError::Full)?,
         };
         flash.counters.collections += 1;
         if flash.tag(victim).role == Some(PageKind::Map) {
-            self.counters.table_victims += 1;
-            let cmt = &self.cmt;
-            return self.table.collect(flash, victim, || encode(cmt));
+            self.cached.counters.table_victims += 1;
+            return self.cached.collect(flash, victim);
         }
         let mut frontier = self.data;
         let moved = self.move_out(flash, victim, &mut frontier, Cause::GarbageCollection);
         self.data = frontier;
         moved?;
-        self.tell(flash, u32::MAX)
+        self.cached.tell(flash, u32::MAX)
     }
 
     /// Moves the logical pages out of a block, and frees it.
@@ -476,35 +371,14 @@ impl Dftl {
         while let Some(from) = flash.blocks().next_valid(victim, 0) {
             let header = flash.load(from, cause)?.filter(|h| h.number < flash.page_count());
             let Some(header) = header else {
-                self.lose(flash, from)?;
+                self.cached.lose(flash, from, |_, _| false)?;
                 continue;
             };
             let copy = Header { kind: PageKind::Copy, ..header };
             let ppn = to.store(flash, from, copy, cause)?;
-            if !self.cmt.set(header.number, ppn.0) {
-                self.untold.insert(header.number, ppn.0);
-            }
+            self.cached.update(header.number, ppn.0);
         }
-        let cmt = &self.cmt;
-        flash.free(victim, cause, || encode(cmt))
-    }
-
-    /// A valid page cannot be read: finds out whose it was, which takes the whole table.
-    fn lose<N: Nand>(&mut self, flash: &mut Flash<N>, ppn: Ppn) -> Result<(), StoreError> {
-        for page in 0..self.table.pages() {
-            self.table.load(flash, page, Cause::Mapping)?;
-            let is_it = |lpn: &u32| match self.known(*lpn) {
-                Some(known) => known == ppn.0,
-                None => self.table.get(*lpn) == Some(ppn),
-            };
-            let Some(lpn) = self.table.range(page).find(is_it) else { continue };
-            flash.lose(ppn, lpn);
-            if !self.cmt.set(lpn, NONE) {
-                self.untold.insert(lpn, NONE);
-            }
-            return Ok(());
-        }
-        Err(StoreError::Corrupted { what: "a valid page belongs to no logical page", at: u64::from(ppn.0) })
+        flash.free(victim, cause, || self.cached.encode())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Entry, FREE_BLOCKS, Lazy, TOMBSTONE};
 use crate::ftl::StoreError;
-use crate::ftl::blocks::BlockState;
+use crate::ftl::blocks::{BlockState, Wear};
 use crate::ftl::flash::Flash;
 use crate::ftl::spare::{Header, PageKind};
 use crate::ftl::table::{Frontier, from_raw};
@@ -196,9 +196,11 @@ impl Lazy {
             self.gmt.table.collect(flash, pbn, || umt.encode())?;
             return Ok(true);
         }
-        let mut cold = self.cold;
-        let moved = self.move_out(flash, pbn, &mut cold, Cause::WearLevelling);
-        self.cold = cold;
+        let mut target = Frontier::new(PageKind::Copy, Wear::Most);
+        let moved = self.move_out(flash, pbn, &mut target, Cause::WearLevelling);
+        if let Some(target) = target.block(flash) {
+            flash.seal(target);
+        }
         moved.map(|()| true)
     }
 }

@@ -1,5 +1,8 @@
 //! The cached mapping table: entries of logical pages in a segmented order of least recent use.
 //!
+//! An entry speaks for a *run*: logical pages in sequence that lie in physical pages in sequence, mostly one. A run does
+//! not reach beyond its page of the table on flash.
+//!
 //! A new entry joins the probationary segment; one used again moves to the protected segment, which holds four fifths
 //! of the entries at most and gives its least recently used one back. The next to go is the least recently used of the
 //! probationary segment. All operations take O(log n): a B-tree finds the slot of a logical page, and the slots of a
@@ -11,7 +14,7 @@ use core::ops::Range;
 
 const NONE: u32 = u32::MAX;
 
-/// Bytes of RAM that an entry takes: its slot, and what the B-tree needs for it.
+/// Bytes of RAM that a cached entry takes: its slot, and what the B-tree needs for it.
 pub const ENTRY_BYTES: usize = size_of::<Slot>() + 2 * size_of::<(u32, u32)>();
 
 #[derive(Clone, Copy, Debug)]
@@ -20,8 +23,41 @@ struct Slot {
     ppn: u32,
     before: u32,
     after: u32,
+    /// Pages of the run.
+    count: u16,
     dirty: bool,
     protected: bool,
+}
+
+impl Slot {
+    /// Where a logical page of the run is.
+    fn at(&self, lpn: u32) -> u32 {
+        if self.ppn == NONE { NONE } else { self.ppn + (lpn - self.lpn) }
+    }
+
+    fn end(&self) -> u32 {
+        self.lpn + u32::from(self.count)
+    }
+
+    fn run(&self) -> Run {
+        Run { lpn: self.lpn, ppn: self.ppn, count: self.count }
+    }
+}
+
+/// Logical pages in sequence, in physical pages in sequence; or nowhere, one at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) lpn: u32,
+    pub(super) ppn: u32,
+    pub(super) count: u16,
+}
+
+impl Run {
+    /// Logical and physical pages.
+    pub(super) fn pages(self) -> impl Iterator<Item = (u32, u32)> {
+        let place = move |i: u32| if self.ppn == NONE { NONE } else { self.ppn + i };
+        (0..u32::from(self.count)).map(move |i| (self.lpn + i, place(i)))
+    }
 }
 
 /// Most recently used first.
@@ -70,14 +106,25 @@ impl Cmt {
         self.len() == self.capacity
     }
 
+    /// Whether so many more fit.
+    pub(super) fn has_room(&self, entries: usize) -> bool {
+        self.len() + entries <= self.capacity
+    }
+
+    /// The slot of the run that a logical page is in.
+    fn find(&self, lpn: u32) -> Option<u32> {
+        let (_, &at) = self.index.range(..=lpn).next_back()?;
+        (lpn < self.slots[at as usize].end()).then_some(at)
+    }
+
     /// The entry of a logical page, without a trace.
     pub(super) fn get(&self, lpn: u32) -> Option<u32> {
-        self.index.get(&lpn).map(|&at| self.slots[at as usize].ppn)
+        self.find(lpn).map(|at| self.slots[at as usize].at(lpn))
     }
 
     /// The entry of a logical page that is used now.
     pub(super) fn touch(&mut self, lpn: u32) -> Option<u32> {
-        let at = *self.index.get(&lpn)?;
+        let at = self.find(lpn)?;
         self.unlink(at);
         self.slots[at as usize].protected = true;
         self.link(at);
@@ -87,13 +134,15 @@ impl Cmt {
             self.slots[back as usize].protected = false;
             self.link(back);
         }
-        Some(self.slots[at as usize].ppn)
+        Some(self.slots[at as usize].at(lpn))
     }
 
-    /// Adds an entry that is not there; there is room for it.
-    pub(super) fn insert(&mut self, lpn: u32, ppn: u32, dirty: bool) {
+    /// Adds an entry for pages that are not there; there is room for it.
+    pub(super) fn insert(&mut self, run: Run, dirty: bool) {
+        let Run { lpn, ppn, count } = run;
         assert!(!self.is_full(), "an entry is evicted before another comes");
-        let slot = Slot { lpn, ppn, before: NONE, after: NONE, dirty, protected: false };
+        assert!(count == 1 || ppn != NONE, "what is nowhere is no run");
+        let slot = Slot { lpn, ppn, before: NONE, after: NONE, count, dirty, protected: false };
         let at = match self.vacant {
             NONE => {
                 self.slots.push(slot);
@@ -109,12 +158,50 @@ impl Cmt {
         self.link(at);
     }
 
-    /// Changes the entry of a logical page, which the flash does not know then. False: it is not cached.
+    /// Changes an entry of one page, which the flash does not know then. False: there is none of this page alone.
     pub(super) fn set(&mut self, lpn: u32, ppn: u32) -> bool {
-        let Some(&at) = self.index.get(&lpn) else { return false };
+        let Some(at) = self.find(lpn) else { return false };
         let slot = &mut self.slots[at as usize];
+        if slot.count > 1 {
+            return false;
+        }
         (slot.ppn, slot.dirty) = (ppn, true);
         true
+    }
+
+    /// Adds a page to the run before it, of which the flash knows nothing either. False: it does not go on there.
+    pub(super) fn extend(&mut self, lpn: u32, ppn: u32) -> bool {
+        let Some(at) = lpn.checked_sub(1).and_then(|before| self.find(before)) else { return false };
+        let slot = &mut self.slots[at as usize];
+        let follows = slot.end() == lpn && slot.ppn != NONE && slot.at(lpn) == ppn;
+        if !follows || !slot.dirty || slot.count == u16::MAX {
+            return false;
+        }
+        slot.count += 1;
+        true
+    }
+
+    /// Takes a page out of the run it is in. What follows it there becomes a run of its own; if there is no room for
+    /// that, it is given back, unless the flash knows it.
+    pub(super) fn carve(&mut self, lpn: u32) -> Option<Run> {
+        let at = self.find(lpn)?;
+        let slot = self.slots[at as usize];
+        let left = (lpn - slot.lpn) as u16;
+        let right = slot.count - left - 1;
+        if left == 0 {
+            self.remove(slot.lpn);
+        } else {
+            self.slots[at as usize].count = left;
+        }
+        let rest = Run { lpn: lpn + 1, ppn: slot.at(lpn + 1), count: right };
+        if right == 0 {
+            return None;
+        }
+        if self.is_full() {
+            return Some(rest).filter(|_| slot.dirty);
+        }
+        self.insert(rest, slot.dirty);
+        None
     }
 
     /// The logical page whose entry goes next, and whether the flash does not know it.
@@ -125,7 +212,7 @@ impl Cmt {
         Some((slot.lpn, slot.dirty))
     }
 
-    /// Drops an entry.
+    /// Drops the entry that begins with this page.
     pub(super) fn remove(&mut self, lpn: u32) {
         if let Some(at) = self.index.remove(&lpn) {
             self.unlink(at);
@@ -134,16 +221,15 @@ impl Cmt {
         }
     }
 
-    /// The entries of these logical pages that the flash does not know.
-    pub(super) fn dirty(&self, lpns: Range<u32>) -> impl Iterator<Item = (u32, u32)> + '_ {
+    /// The entries of these logical pages, and whether the flash does not know them.
+    pub(super) fn runs(&self, lpns: Range<u32>) -> impl Iterator<Item = (Run, bool)> + '_ {
         let slots = self.index.range(lpns).map(|(_, &at)| &self.slots[at as usize]);
-        slots.filter(|slot| slot.dirty).map(|slot| (slot.lpn, slot.ppn))
+        slots.map(|slot| (slot.run(), slot.dirty))
     }
 
-    /// The entries of these logical pages that the flash knows.
-    pub(super) fn clean(&self, lpns: Range<u32>) -> impl Iterator<Item = (u32, u32)> + '_ {
-        let slots = self.index.range(lpns).map(|(_, &at)| &self.slots[at as usize]);
-        slots.filter(|slot| !slot.dirty).map(|slot| (slot.lpn, slot.ppn))
+    /// The pages among these whose entries the flash does not know, and where they are.
+    pub(super) fn dirty(&self, lpns: Range<u32>) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.runs(lpns).filter(|(_, dirty)| *dirty).flat_map(|(run, _)| run.pages())
     }
 
     /// The flash knows the entries of these logical pages now.

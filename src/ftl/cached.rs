@@ -1,0 +1,268 @@
+//! A mapping table on flash with the entries in use cached: what DFTL and the schemes after it share.
+//!
+//! The table ([`super::table`]), the cache ([`super::cmt`]), and *untold* entries: dirty ones that have no room in the
+//! cache. There are some while a block is collected, after a group, and after a mount that followed a cut.
+//!
+//! Invariants
+//! - D1: a clean entry equals that of the table.
+//! - D2: no logical page is both cached and untold.
+
+use super::StoreError;
+use super::cmt::{Cmt, Run};
+use super::flash::{Flash, Mounted};
+use super::table::{MapTable, NONE, from_raw};
+use crate::check::CheckReport;
+use crate::codec::{get_u16, get_u32};
+use crate::nand::{Cause, Nand};
+use crate::units::{Pbn, Ppn};
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec::Vec;
+
+/// Bytes of a dirty entry in a base: logical page u32, physical page u32, pages u16.
+pub(super) const ENCODED_BYTES: usize = 10;
+
+/// What a cache of entries counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheCounters {
+    /// Look-ups that the cache answered.
+    pub hits: u64,
+    /// Look-ups that it did not.
+    pub misses: u64,
+    /// Translation pages rewritten for a dirty entry that was evicted.
+    pub evictions: u64,
+    /// Translation pages rewritten because their entries had no room in the cache: mostly those of pages moved.
+    pub batch_updates: u64,
+    /// Victims that held translation pages.
+    pub table_victims: u64,
+}
+
+/// A table and its cache.
+#[derive(Debug)]
+pub(super) struct CachedTable {
+    pub(super) table: MapTable,
+    pub(super) cmt: Cmt,
+    pub(super) untold: BTreeMap<u32, u32>,
+    pub(super) counters: CacheCounters,
+}
+
+impl CachedTable {
+    /// What a mount found. The table does not matter for logical pages that are `elsewhere`.
+    pub(super) fn open<N: Nand>(
+        flash: &mut Flash<N>,
+        mounted: &Mounted,
+        entries: u32,
+        elsewhere: impl Fn(&Flash<N>, u32) -> bool,
+    ) -> Result<CachedTable, StoreError> {
+        if entries < 2 || entries > flash.geometry().pages().max(2) {
+            let what = "the size of the cached mapping table makes no sense";
+            return Err(StoreError::Corrupted { what, at: u64::from(entries) });
+        }
+        let mut cached = CachedTable {
+            table: MapTable::open(flash, &mounted.live)?,
+            cmt: Cmt::new(entries as usize),
+            untold: BTreeMap::new(),
+            counters: CacheCounters::default(),
+        };
+        if mounted.is_clean {
+            cached.adopt_dirty(flash, &mounted.extra)?;
+        } else {
+            cached.untold = cached.table.differences(flash, &mounted.live)?;
+            cached.untold.retain(|&lpn, _| !elsewhere(flash, lpn));
+        }
+        Ok(cached)
+    }
+
+    fn adopt_dirty<N: Nand>(&mut self, flash: &Flash<N>, extra: &[u8]) -> Result<(), StoreError> {
+        for entry in extra.chunks(ENCODED_BYTES) {
+            let is_whole = entry.len() == ENCODED_BYTES && !self.cmt.is_full();
+            let run = match is_whole {
+                true => Run { lpn: get_u32(entry, 0), ppn: get_u32(entry, 4), count: get_u16(entry, 8) },
+                false => Run { lpn: NONE, ppn: NONE, count: 0 },
+            };
+            if !self.is_sound(flash, run) {
+                let what = "a cached entry in a base makes no sense";
+                return Err(StoreError::Corrupted { what, at: u64::from(run.lpn) });
+            }
+            self.cmt.insert(run, true);
+        }
+        Ok(())
+    }
+
+    fn is_sound<N: Nand>(&self, flash: &Flash<N>, run: Run) -> bool {
+        let count = u32::from(run.count);
+        let in_table = run.lpn < flash.page_count() && {
+            let lpns = self.table.range(self.table.page_of(run.lpn));
+            count > 0 && count <= lpns.end - run.lpn
+        };
+        let on_chip = match run.ppn {
+            NONE => count == 1,
+            ppn => ppn.checked_add(count).is_some_and(|end| end <= flash.geometry().pages()),
+        };
+        let holds =
+            |(lpn, ppn): (u32, u32)| (ppn == NONE || flash.is_valid(Ppn(ppn))) && self.cmt.get(lpn).is_none();
+        in_table && on_chip && run.pages().all(holds)
+    }
+
+    /// The dirty entries, for a clean base; there are no untold ones then.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        encode(&self.cmt)
+    }
+
+    /// The entry of a logical page, if it is in RAM.
+    pub(super) fn known(&self, lpn: u32) -> Option<u32> {
+        self.cmt.get(lpn).or_else(|| self.untold.get(&lpn).copied())
+    }
+
+    /// The same, of a page that is used now.
+    pub(super) fn touch(&mut self, lpn: u32) -> Option<u32> {
+        self.cmt.touch(lpn).or_else(|| self.untold.get(&lpn).copied())
+    }
+
+    /// A logical page has another place: its entry changes in the cache if it is there, and is untold otherwise.
+    pub(super) fn update(&mut self, lpn: u32, ppn: u32) {
+        if self.cmt.set(lpn, ppn) {
+            return;
+        }
+        let was_cached = self.cmt.get(lpn).is_some();
+        self.forget(lpn);
+        if was_cached && !self.cmt.is_full() {
+            self.cmt.insert(Run { lpn, ppn, count: 1 }, true);
+        } else {
+            self.untold.insert(lpn, ppn);
+        }
+    }
+
+    /// The same, with a place in the cache if there is room; `may_extend` the run before it.
+    pub(super) fn admit(&mut self, lpn: u32, ppn: u32, may_extend: bool) {
+        if self.cmt.set(lpn, ppn) {
+            return;
+        }
+        self.forget(lpn);
+        if may_extend && self.cmt.extend(lpn, ppn) {
+            return;
+        }
+        if self.cmt.is_full() {
+            self.untold.insert(lpn, ppn);
+        } else {
+            self.cmt.insert(Run { lpn, ppn, count: 1 }, true);
+        }
+    }
+
+    /// Drops the entry of a logical page.
+    pub(super) fn forget(&mut self, lpn: u32) {
+        self.untold.remove(&lpn);
+        let without_room = self.cmt.carve(lpn);
+        self.untold.extend(without_room.into_iter().flat_map(Run::pages));
+    }
+
+    /// Rewrites a translation page with everything that is known of its entries.
+    pub(super) fn rewrite<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreError> {
+        self.table.load(flash, page, Cause::Mapping)?;
+        let lpns = self.table.range(page);
+        for (lpn, ppn) in self.cmt.dirty(lpns.clone()) {
+            self.table.set(lpn, from_raw(ppn));
+        }
+        for (&lpn, &ppn) in self.untold.range(lpns.clone()) {
+            self.table.set(lpn, from_raw(ppn));
+        }
+        self.table.save(flash, page)?;
+        self.cmt.cleaned(lpns.clone());
+        let told: Vec<u32> = self.untold.range(lpns).map(|(&lpn, _)| lpn).collect();
+        for lpn in told {
+            self.untold.remove(&lpn);
+        }
+        Ok(())
+    }
+
+    /// Rewrites the translation pages of untold entries, so many at most.
+    pub(super) fn tell<N: Nand>(&mut self, flash: &mut Flash<N>, pages_max: u32) -> Result<(), StoreError> {
+        for _ in 0..pages_max {
+            let Some((&lpn, _)) = self.untold.first_key_value() else { break };
+            self.rewrite(flash, self.table.page_of(lpn))?;
+            self.counters.batch_updates += 1;
+        }
+        Ok(())
+    }
+
+    /// Drops the entry that goes next; its translation page is rewritten first if it is dirty.
+    pub(super) fn evict<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
+        let Some((lpn, is_dirty)) = self.cmt.victim() else { return Ok(()) };
+        if is_dirty {
+            self.rewrite(flash, self.table.page_of(lpn))?;
+            self.counters.evictions += 1;
+        }
+        self.cmt.remove(lpn);
+        Ok(())
+    }
+
+    /// Moves translation pages out of a block, and frees it.
+    pub(super) fn collect<N: Nand>(&mut self, flash: &mut Flash<N>, victim: Pbn) -> Result<(), StoreError> {
+        let cmt = &self.cmt;
+        self.table.collect(flash, victim, || encode(cmt))
+    }
+
+    /// A valid page cannot be read: whose it is, which takes the whole table. That page is lost then.
+    pub(super) fn lose<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        ppn: Ppn,
+        elsewhere: impl Fn(&Flash<N>, u32) -> bool,
+    ) -> Result<(), StoreError> {
+        for page in 0..self.table.pages() {
+            self.table.load(flash, page, Cause::Mapping)?;
+            let is_it = |lpn: &u32| match self.known(*lpn) {
+                Some(known) => known == ppn.0,
+                None => self.table.get(*lpn) == Some(ppn) && !elsewhere(flash, *lpn),
+            };
+            let Some(lpn) = self.table.range(page).find(is_it) else { continue };
+            flash.lose(ppn, lpn);
+            self.update(lpn, NONE);
+            return Ok(());
+        }
+        Err(StoreError::Corrupted { what: "a valid page belongs to no logical page", at: u64::from(ppn.0) })
+    }
+
+    /// Bytes of RAM that say where logical pages are.
+    pub(super) fn mapping_bytes(&self) -> usize {
+        let untold = self.untold.len() * 2 * size_of::<(u32, u32)>();
+        self.table.directory_bytes() + self.cmt.ram_bytes() + untold
+    }
+
+    /// Checks D1, D2 and the table. The pages that the table has.
+    pub(super) fn check<N: Nand>(
+        &self,
+        flash: &mut Flash<N>,
+        report: &mut CheckReport,
+    ) -> Result<u32, StoreError> {
+        for lpn in self.untold.keys().filter(|&&lpn| self.cmt.get(lpn).is_some()) {
+            report.violation("D2", u64::from(*lpn), format!("lpn {lpn} is cached and untold"));
+        }
+        for page in 0..self.table.pages() {
+            let lpns = self.table.range(page);
+            let runs = self.cmt.runs(lpns.clone());
+            let clean: Vec<Run> = runs.filter(|(_, dirty)| !dirty).map(|(run, _)| run).collect();
+            if clean.is_empty() {
+                continue;
+            }
+            let bytes = self.table.peek(flash, page)?;
+            for (lpn, ppn) in clean.into_iter().flat_map(Run::pages) {
+                let told = get_u32(&bytes, (lpn - lpns.start) as usize * 4);
+                if told != ppn {
+                    report.violation("D1", u64::from(lpn), format!("lpn {lpn}: {ppn} cached, {told} told"));
+                }
+            }
+        }
+        Ok(self.table.check(flash, report))
+    }
+}
+
+fn encode(cmt: &Cmt) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (run, _) in cmt.runs(0..NONE).filter(|(_, dirty)| *dirty) {
+        bytes.extend(run.lpn.to_le_bytes());
+        bytes.extend(run.ppn.to_le_bytes());
+        bytes.extend(run.count.to_le_bytes());
+    }
+    bytes
+}

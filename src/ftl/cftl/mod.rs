@@ -1,0 +1,469 @@
+//! A CFTL-like scheme: pages are mapped one by one while they are written, and by the block once they have cooled.
+//!
+//! Source: Park, Debnath and Du, "CFTL: an adaptive hybrid flash translation layer with efficient caching strategies",
+//! MASCOTS 2011 (poster at SIGMETRICS 2010), of which we know the abstracts only: **our reading**, low confidence. From
+//! there: page mapping in flash for what is written, block mapping for what is cold, a filter that tells them apart,
+//! conversion to block mapping while collecting garbage, conversion back for nothing, and cached entries that speak
+//! for consecutive pages. The thresholds, and everything about room, power cuts and trim, are ours.
+//!
+//! # State
+//!
+//! - The page map on flash with its cache, the *CPMT* (`ftl::cached`), whose entries are runs: one entry for pages in
+//!   sequence that lie in sequence. No run reaches beyond its translation page.
+//! - The block map: for a logical block, the *data block* that holds pages of it, each in its place. The original caches
+//!   this map (CBMT); here it is in RAM whole, 4 bytes for each logical block.
+//! - The filter ([`super::hot`]), which counts the host's writes.
+//! - Two frontiers: one for data, whether written or moved, one for translation pages.
+//!
+//! A page is *in place* when it is valid in the data block of its logical block. The page map does not matter for it then
+//! and may say anything; the CPMT has no entry for it.
+//!
+//! # Operations
+//!
+//! - *Read*: the CPMT; else in place; else the translation page is read, and the run around the page is cached.
+//! - *Write*: program at the frontier; the entry goes to the CPMT, dirty, and lengthens the run before it where it can. A
+//!   page that was in place is not any more: that is all the conversion back takes.
+//! - *Evict, collect*: as in [`super::dftl`]. What is moved out of a data block is mapped page by page from then on.
+//! - *Convert*: of each data victim, the logical block with most cold pages moved is noted. When there is room again,
+//!   and of that logical block at least 90 % of the pages of a block exist and are cold, all its pages are gathered
+//!   in a new data block, and their entries dropped.
+//!
+//! # Invariants
+//!
+//! - B1: a data block in the block map holds pages of its logical block only, each in its place.
+//! - B2: no page in place has an entry in the CPMT, or untold.
+//! - D1, D2 as in `ftl::cached`.
+//!
+//! # Why collection always makes progress
+//!
+//! As in [`super::dftl`]: a conversion starts with 5 free blocks like a write, takes one for data as a write does, and
+//! there is one for each write at most. A data block with pages missing counts as one with invalid pages.
+//!
+//! # Recovery
+//!
+//! As in [`super::dftl`]. The block map follows from what blocks are used for, which a base says, and after a cut the
+//! kind of their pages. If a cut left two data blocks of a logical block, the one with more pages stays one.
+
+mod place;
+
+use super::StoreError;
+use super::blocks::{BlockState, Wear};
+use super::cached::{CacheCounters, CachedTable, ENCODED_BYTES};
+use super::cmt::ENTRY_BYTES;
+use super::flash::{Flash, FlashSettings, Mounted, Plan, Rules, Scheme, SchemeFtl};
+use super::hot::{HotFilter, HotSettings};
+use super::spare::PageKind;
+use super::table::{Frontier, blocks_for, from_raw, to_raw};
+use super::victim::VictimPolicy;
+use crate::check::CheckReport;
+use crate::nand::{Cause, Geometry, Nand};
+use crate::units::{Lbn, Lpn, Pbn, Ppn};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Collection ends when so many blocks are free.
+const FREE_BLOCKS: u32 = 5;
+
+/// Entries that a write may add: its own, and the end of a run that it divides.
+const ENTRIES_PER_WRITE: usize = 2;
+
+/// A translation layer that converts.
+pub type CftlFtl<N> = SchemeFtl<N, Cftl>;
+
+/// What can be chosen.
+#[derive(Clone, Copy, Debug)]
+pub struct CftlSettings {
+    /// What every scheme has.
+    pub common: FlashSettings,
+    /// Bytes of RAM for cached entries, as many as [`super::dftl::ENTRY_BYTES`] each allow, at least 4; `None`: as
+    /// DFTL. Fixed at format.
+    pub cache_bytes: Option<u32>,
+    /// Which block is collected next.
+    pub victim: VictimPolicy,
+    /// What counts as hot.
+    pub hot: HotSettings,
+    /// Share of the pages of a logical block that must exist and be cold for it to be converted; above 100: none is.
+    pub convert_percent: u32,
+}
+
+impl Default for CftlSettings {
+    fn default() -> CftlSettings {
+        CftlSettings {
+            common: FlashSettings::default(),
+            cache_bytes: None,
+            victim: VictimPolicy::default(),
+            hot: HotSettings { threshold: 2, ..HotSettings::DEFAULT },
+            convert_percent: 90,
+        }
+    }
+}
+
+/// What the scheme counts beside [`super::flash::FlashCounters`] and [`CacheCounters`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CftlCounters {
+    /// Look-ups that the block map answered.
+    pub in_place: u64,
+    /// Logical blocks converted to block mapping.
+    pub conversions: u64,
+    /// Data blocks whose pages are mapped one by one again because they were collected.
+    pub dissolved_blocks: u64,
+}
+
+/// The tables of CFTL.
+#[derive(Debug)]
+pub struct Cftl {
+    cached: CachedTable,
+    /// The data block of each logical block.
+    in_place: Vec<Option<Pbn>>,
+    data: Frontier,
+    hot: HotFilter,
+    /// A logical block that may be converted.
+    candidate: Option<Lbn>,
+    victim: VictimPolicy,
+    convert_percent: u32,
+    kept_blocks: u32,
+    block_pages: u32,
+    /// What was done since format or mount.
+    pub counters: CftlCounters,
+}
+
+impl Scheme for Cftl {
+    type Settings = CftlSettings;
+
+    const RULES: Rules = Rules { magic: *b"CFTL", one_data_block: false, listed: &[PageKind::Map] };
+
+    fn common(settings: &CftlSettings) -> FlashSettings {
+        settings.common
+    }
+
+    fn setup(settings: &CftlSettings, geometry: Geometry, good_blocks: u32) -> [u32; 4] {
+        let pages = good_blocks * geometry.pages_per_block;
+        let entries = match settings.cache_bytes {
+            Some(bytes) => bytes / ENTRY_BYTES as u32,
+            None => (pages / 16 / ENTRY_BYTES as u32).max(16),
+        };
+        [entries.clamp(4, pages.max(4)), blocks_for(geometry, good_blocks), 0, 0]
+    }
+
+    fn blocks_needed(setup: [u32; 4]) -> u32 {
+        setup[1].saturating_add(FREE_BLOCKS + 2)
+    }
+
+    fn blocks_per_write(_: [u32; 4]) -> u32 {
+        1
+    }
+
+    fn extra_bytes_max(setup: [u32; 4]) -> usize {
+        setup[0] as usize * ENCODED_BYTES
+    }
+
+    fn open<N: Nand>(
+        flash: &mut Flash<N>,
+        settings: &CftlSettings,
+        mounted: Mounted,
+    ) -> Result<Cftl, StoreError> {
+        let (g, setup) = (flash.geometry(), flash.setup());
+        let in_place = place::block_map(flash, &mounted)?;
+        let elsewhere = |flash: &Flash<N>, lpn: u32| place::of(flash, &in_place, lpn).is_some();
+        let cached = CachedTable::open(flash, &mounted, setup[0], elsewhere)?;
+        let mut data = Frontier::new(PageKind::Host, Wear::Least);
+        data.resume(flash);
+        Ok(Cftl {
+            cached,
+            in_place,
+            data,
+            hot: HotFilter::new(settings.hot),
+            candidate: None,
+            victim: settings.victim,
+            convert_percent: settings.convert_percent,
+            kept_blocks: Plan::base_blocks(g, Cftl::extra_bytes_max(setup)),
+            block_pages: g.pages_per_block,
+            counters: CftlCounters::default(),
+        })
+    }
+
+    fn locate<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+        cause: Cause,
+    ) -> Result<Option<Ppn>, StoreError> {
+        if cause == Cause::Check {
+            return self.find(flash, lpn, cause);
+        }
+        if let Some(found) = self.in_ram(flash, lpn) {
+            return Ok(found);
+        }
+        self.cached.counters.misses += 1;
+        match self.reserve(flash, 1) {
+            Ok(()) => {}
+            Err(StoreError::Full) => return self.find(flash, lpn, cause),
+            Err(error) => return Err(error),
+        }
+        // Making room may have moved the page.
+        if self.cached.known(lpn).is_some() || place::of(flash, &self.in_place, lpn).is_some() {
+            return self.find(flash, lpn, cause);
+        }
+        let ppn = self.cached.table.entry(flash, lpn, cause)?;
+        self.cache_run(flash, lpn, ppn);
+        Ok(ppn)
+    }
+
+    fn write<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+        cause: Cause,
+        data: &[u8],
+    ) -> Result<(), StoreError> {
+        self.make_room(flash)?;
+        self.convert_candidate(flash)?;
+        self.reserve(flash, ENTRIES_PER_WRITE)?;
+        let old = self.look_up(flash, lpn)?;
+        let ppn = self.data.write(flash, (PageKind::Host, lpn), cause, data)?;
+        self.supersede(flash, lpn, old, Some(ppn));
+        self.hot.note_write(Lpn(lpn));
+        Ok(())
+    }
+
+    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreError> {
+        self.reserve(flash, ENTRIES_PER_WRITE)?;
+        let old = self.look_up(flash, lpn)?;
+        if old.is_some() {
+            self.supersede(flash, lpn, old, None);
+        }
+        Ok(old)
+    }
+
+    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreError> {
+        self.make_room(flash)?;
+        if flash.blocks().state(pbn) != BlockState::Full || flash.blocks().valid_count(pbn) == 0 {
+            return Ok(false);
+        }
+        let tag = flash.tag(pbn);
+        match tag.role {
+            Some(PageKind::Map) => self.cached.collect(flash, pbn)?,
+            Some(PageKind::Data) if self.in_place.get(tag.owner as usize) == Some(&Some(pbn)) => {
+                self.gather(flash, Lbn(tag.owner))?;
+            }
+            _ => {
+                let mut target = Frontier::new(PageKind::Copy, Wear::Most);
+                let moved = self.move_out(flash, pbn, &mut target, Cause::WearLevelling);
+                if let Some(target) = target.block(flash) {
+                    flash.seal(target);
+                }
+                moved?;
+                self.cached.tell(flash, u32::MAX)?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn settle<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
+        if self.cached.untold.is_empty() {
+            return Ok(());
+        }
+        flash.begin(Vec::new)?;
+        self.make_room(flash)
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        self.cached.encode()
+    }
+
+    fn atomic_pages_max(&self) -> usize {
+        self.block_pages as usize
+    }
+
+    fn write_group<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        pages: &[(Lpn, &[u8])],
+        cause: Cause,
+    ) -> Result<(), StoreError> {
+        self.make_room(flash)?;
+        self.convert_candidate(flash)?;
+        let mut old = Vec::with_capacity(pages.len());
+        for (lpn, _) in pages {
+            old.push(self.look_up(flash, lpn.0)?);
+        }
+        let new = self.data.write_group(flash, pages, cause)?;
+        for (i, (lpn, _)) in pages.iter().enumerate() {
+            // There may be no room for it in the cache; then it is untold until the next write.
+            self.supersede(flash, lpn.0, old[i], Some(new[i]));
+            self.hot.note_write(*lpn);
+        }
+        Ok(())
+    }
+
+    fn mapping_bytes(&self) -> usize {
+        self.cached.mapping_bytes() + self.in_place.len() * size_of::<Option<Pbn>>()
+    }
+
+    fn other_bytes(&self) -> usize {
+        self.cached.table.buffer_bytes() + self.hot.ram_bytes()
+    }
+
+    fn cache_counts(&self) -> (u64, u64) {
+        (self.cached.counters.hits + self.counters.in_place, self.cached.counters.misses)
+    }
+
+    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreError> {
+        self.check_places(flash, report);
+        self.cached.check(flash, report)
+    }
+}
+
+/// The maps.
+impl Cftl {
+    /// What the cache did since format or mount.
+    pub fn cache_counters(&self) -> CacheCounters {
+        self.cached.counters
+    }
+
+    /// Bytes of RAM that the cached entries take.
+    pub fn cache_bytes(&self) -> usize {
+        self.cached.cmt.ram_bytes()
+    }
+
+    /// Entries in the cache, each for a run of pages.
+    pub fn cached_entries(&self) -> usize {
+        self.cached.cmt.len()
+    }
+
+    /// Dirty entries that wait outside the cache.
+    pub fn untold_entries(&self) -> usize {
+        self.cached.untold.len()
+    }
+
+    /// Logical blocks that have a data block.
+    pub fn blocks_in_place(&self) -> usize {
+        self.in_place.iter().flatten().count()
+    }
+
+    /// Where a logical page is, if the tables in RAM know.
+    fn in_ram<N: Nand>(&mut self, flash: &Flash<N>, lpn: u32) -> Option<Option<Ppn>> {
+        if let Some(ppn) = self.cached.touch(lpn) {
+            self.cached.counters.hits += 1;
+            return Some(from_raw(ppn));
+        }
+        let ppn = place::of(flash, &self.in_place, lpn)?;
+        self.counters.in_place += 1;
+        Some(Some(ppn))
+    }
+
+    /// The same of any logical page, without a trace in the cache.
+    fn find<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+        cause: Cause,
+    ) -> Result<Option<Ppn>, StoreError> {
+        if let Some(ppn) = self.cached.known(lpn) {
+            return Ok(from_raw(ppn));
+        }
+        match place::of(flash, &self.in_place, lpn) {
+            Some(ppn) => Ok(Some(ppn)),
+            None => self.cached.table.entry(flash, lpn, cause),
+        }
+    }
+
+    /// Where a logical page is that is about to be superseded.
+    fn look_up<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreError> {
+        if let Some(found) = self.in_ram(flash, lpn) {
+            return Ok(found);
+        }
+        self.cached.counters.misses += 1;
+        self.cached.table.entry(flash, lpn, Cause::Mapping)
+    }
+
+    /// Caches the run around a logical page, whose translation page is in the buffer.
+    fn cache_run<N: Nand>(&mut self, flash: &Flash<N>, lpn: u32, ppn: Option<Ppn>) {
+        let mut run = super::cmt::Run { lpn, ppn: to_raw(ppn), count: 1 };
+        if let Some(ppn) = ppn {
+            let table = &self.cached.table;
+            let lpns = table.range(table.page_of(lpn));
+            let follows = |other: u32, place: u32| {
+                table.get(other) == Some(Ppn(place))
+                    && self.cached.known(other).is_none()
+                    && place::of(flash, &self.in_place, other).is_none()
+            };
+            while run.lpn > lpns.start && run.ppn > 0 && follows(run.lpn - 1, run.ppn - 1) {
+                (run.lpn, run.ppn, run.count) = (run.lpn - 1, run.ppn - 1, run.count + 1);
+            }
+            while lpn + 1 < lpns.end && run.lpn + u32::from(run.count) < lpns.end {
+                let next = run.lpn + u32::from(run.count);
+                if next == lpn || !follows(next, ppn.0 + (next - lpn)) {
+                    break;
+                }
+                run.count += 1;
+            }
+        }
+        self.cached.cmt.insert(run, false);
+    }
+
+    /// A logical page has another place.
+    fn supersede<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32, old: Option<Ppn>, new: Option<Ppn>) {
+        if let Some(old) = old {
+            flash.invalidate(old);
+        }
+        let ppn = to_raw(new);
+        let is_first = self.cached.table.range(self.cached.table.page_of(lpn)).start == lpn;
+        self.cached.admit(lpn, ppn, new.is_some() && !is_first);
+    }
+}
+
+/// Room.
+impl Cftl {
+    /// Free blocks, those of the next base apart.
+    fn free_blocks<N: Nand>(&self, flash: &Flash<N>) -> u32 {
+        flash.blocks().free_count().saturating_sub(self.kept_blocks)
+    }
+
+    /// Sees to it that so many entries can be cached.
+    fn reserve<N: Nand>(&mut self, flash: &mut Flash<N>, entries: usize) -> Result<(), StoreError> {
+        while !self.cached.cmt.has_room(entries) {
+            if self.cached.cmt.victim().is_some_and(|(_, is_dirty)| is_dirty) {
+                flash.begin(|| self.cached.encode())?;
+                self.make_room(flash)?;
+            }
+            self.cached.evict(flash)?;
+        }
+        Ok(())
+    }
+
+    /// Leaves no untold entry, and enough free blocks for a write.
+    fn make_room<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
+        loop {
+            while self.free_blocks(flash) < FREE_BLOCKS {
+                self.collect(flash)?;
+            }
+            if self.cached.untold.is_empty() {
+                return Ok(());
+            }
+            self.cached.tell(flash, self.block_pages)?;
+        }
+    }
+
+    fn collect<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
+        let of_table = if self.free_blocks(flash) < 2 { self.cached.table.victim(flash) } else { None };
+        let victim = match of_table {
+            Some(pbn) => pbn,
+            None => flash.blocks_mut().victim(self.victim).ok_or(StoreError::Full)?,
+        };
+        flash.counters.collections += 1;
+        if flash.tag(victim).role == Some(PageKind::Map) {
+            self.cached.counters.table_victims += 1;
+            return self.cached.collect(flash, victim);
+        }
+        let mut frontier = self.data;
+        let moved = self.move_out(flash, victim, &mut frontier, Cause::GarbageCollection);
+        self.data = frontier;
+        moved?;
+        self.cached.tell(flash, u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! Pages in place: the block map, converting logical blocks to it, and moving pages out of victims.
+
+use super::{Cftl, FREE_BLOCKS};
+use crate::check::CheckReport;
+use crate::ftl::StoreError;
+use crate::ftl::flash::{Flash, Mounted, NOBODY, Source};
+use crate::ftl::spare::{Header, PageKind};
+use crate::ftl::table::{Frontier, NONE};
+use crate::nand::{Cause, Nand};
+use crate::units::{Lbn, Lpn, Pbn, Ppn};
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// The place of a logical page in the data block of its logical block, if it is valid there.
+pub(super) fn of<N: Nand>(flash: &Flash<N>, block_map: &[Option<Pbn>], lpn: u32) -> Option<Ppn> {
+    let (lbn, page) = flash.split(lpn);
+    let ppn = flash.geometry().page_at(block_map[lbn.index()]?, page);
+    Some(ppn).filter(|&ppn| flash.is_valid(ppn))
+}
+
+/// The block map after a mount (B1). Data blocks that are not in it are not called so any more.
+pub(super) fn block_map<N: Nand>(
+    flash: &mut Flash<N>,
+    mounted: &Mounted,
+) -> Result<Vec<Option<Pbn>>, StoreError> {
+    let g = flash.geometry();
+    let logical_blocks = flash.page_count().div_ceil(g.pages_per_block);
+    let mut map: Vec<Option<Pbn>> = vec![None; logical_blocks as usize];
+    let mut holders: BTreeMap<Pbn, bool> = BTreeMap::new();
+    for page in mounted.live.iter().filter(|p| p.kind == PageKind::Data) {
+        let pbn = g.block_of(page.ppn);
+        let (lbn, place) = flash.split(page.number);
+        let is_in_place = flash.tag(pbn).owner == lbn.0 && place == g.page_in_block(page.ppn);
+        *holders.entry(pbn).or_insert(true) &= is_in_place;
+    }
+    for (pbn, is_in_place) in holders {
+        let owner = flash.tag(pbn).owner;
+        let Some(holder) = map.get_mut(owner as usize).filter(|_| is_in_place) else {
+            flash.retag(pbn, PageKind::Copy, NOBODY);
+            continue;
+        };
+        let loser = match *holder {
+            None => holder.replace(pbn),
+            Some(_) if mounted.is_clean => {
+                let what = "a logical block has two data blocks";
+                return Err(StoreError::Corrupted { what, at: u64::from(owner) });
+            }
+            Some(other) if flash.blocks().valid_count(other) >= flash.blocks().valid_count(pbn) => Some(pbn),
+            Some(_) => holder.replace(pbn),
+        };
+        if let Some(loser) = loser {
+            flash.retag(loser, PageKind::Copy, NOBODY);
+        }
+    }
+    Ok(map)
+}
+
+impl Cftl {
+    /// Moves the logical pages out of a block, and frees it. They are mapped one by one from now on.
+    pub(super) fn move_out<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        victim: Pbn,
+        to: &mut Frontier,
+        cause: Cause,
+    ) -> Result<(), StoreError> {
+        let mut cold: BTreeMap<Lbn, u32> = BTreeMap::new();
+        while let Some(from) = flash.blocks().next_valid(victim, 0) {
+            let header = flash.load(from, cause)?.filter(|h| h.number < flash.page_count());
+            let Some(header) = header else {
+                self.lose(flash, from)?;
+                continue;
+            };
+            let lpn = header.number;
+            let ppn = to.store(flash, from, Header { kind: PageKind::Copy, ..header }, cause)?;
+            self.cached.update(lpn, ppn.0);
+            if !self.hot.is_hot(Lpn(lpn)) {
+                *cold.entry(flash.split(lpn).0).or_default() += 1;
+            }
+        }
+        if cause == Cause::GarbageCollection {
+            self.candidate = cold.into_iter().max_by_key(|&(_, pages)| pages).map(|(lbn, _)| lbn);
+        }
+        self.dissolve(flash, victim);
+        flash.free(victim, cause, || self.cached.encode())
+    }
+
+    /// A block without valid pages is no data block any more.
+    fn dissolve<N: Nand>(&mut self, flash: &Flash<N>, pbn: Pbn) {
+        let owner = flash.tag(pbn).owner;
+        if let Some(holder) = self.in_place.get_mut(owner as usize).filter(|holder| **holder == Some(pbn)) {
+            *holder = None;
+            self.counters.dissolved_blocks += 1;
+        }
+    }
+
+    fn lose<N: Nand>(&mut self, flash: &mut Flash<N>, ppn: Ppn) -> Result<(), StoreError> {
+        let tag = flash.tag(flash.geometry().block_of(ppn));
+        let lpn = flash.lpn_at(Lbn(tag.owner.min(flash.page_count())), flash.geometry().page_in_block(ppn));
+        if tag.role == Some(PageKind::Data) && lpn < flash.page_count() {
+            flash.lose(ppn, lpn);
+            self.cached.update(lpn, NONE);
+            return Ok(());
+        }
+        let in_place = &self.in_place;
+        self.cached.lose(flash, ppn, |flash, lpn| of(flash, in_place, lpn).is_some())
+    }
+
+    /// Converts the logical block noted last, if it is cold, and there is room.
+    pub(super) fn convert_candidate<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
+        let Some(lbn) = self.candidate.take() else { return Ok(()) };
+        if self.free_blocks(flash) < FREE_BLOCKS || !self.is_cold(flash, lbn)? {
+            return Ok(());
+        }
+        self.gather(flash, lbn)?;
+        self.counters.conversions += 1;
+        self.make_room(flash)
+    }
+
+    /// Whether enough pages of a logical block exist and are cold, and few of them are in place already.
+    fn is_cold<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<bool, StoreError> {
+        let (mut cold, mut in_place) = (0, 0);
+        for (lpn, ppn) in self.places(flash, lbn)? {
+            cold += u32::from(ppn.is_some() && !self.hot.is_hot(Lpn(lpn)));
+            in_place += u32::from(of(flash, &self.in_place, lpn).is_some());
+        }
+        Ok(cold * 100 >= self.convert_percent.saturating_mul(self.block_pages) && in_place * 2 < cold)
+    }
+
+    /// The logical pages of a logical block and where they are. Reads each translation page once at most.
+    fn places<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lbn: Lbn,
+    ) -> Result<Vec<(u32, Option<Ppn>)>, StoreError> {
+        let mut places = Vec::with_capacity(self.block_pages as usize);
+        let mut loaded = None;
+        for page in 0..self.block_pages {
+            let lpn = flash.lpn_at(lbn, page);
+            if lpn >= flash.page_count() {
+                break;
+            }
+            let known = self.cached.known(lpn).map(crate::ftl::table::from_raw);
+            let known = known.or_else(|| of(flash, &self.in_place, lpn).map(Some));
+            let table_page = self.cached.table.page_of(lpn);
+            if known.is_none() && loaded != Some(table_page) {
+                self.cached.table.load(flash, table_page, Cause::Mapping)?;
+                loaded = Some(table_page);
+            }
+            places.push((lpn, known.unwrap_or_else(|| self.cached.table.get(lpn))));
+        }
+        Ok(places)
+    }
+
+    /// Brings all pages of a logical block to their places in a new data block.
+    pub(super) fn gather<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<(), StoreError> {
+        let places = self.places(flash, lbn)?;
+        let sources: Vec<Option<Source<'_>>> = places.iter().map(|(_, ppn)| ppn.map(Source::Page)).collect();
+        let pbn = flash.gather(lbn, &sources)?;
+        let old = self.in_place[lbn.index()].replace(pbn);
+        for (lpn, ppn) in places {
+            let Some(_) = ppn else { continue };
+            if of(flash, &self.in_place, lpn).is_some() {
+                self.cached.forget(lpn);
+            } else {
+                // It could not be read.
+                self.cached.update(lpn, NONE);
+            }
+        }
+        match old {
+            Some(old) => flash.free(old, Cause::Merge, || self.cached.encode()),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks B1 and B2.
+    pub(super) fn check_places<N: Nand>(&self, flash: &Flash<N>, report: &mut CheckReport) {
+        for (lbn, pbn) in (0..).zip(&self.in_place) {
+            let Some(pbn) = *pbn else { continue };
+            let tag = flash.tag(pbn);
+            if tag.role != Some(PageKind::Data) || tag.owner != lbn {
+                report.violation("B1", u64::from(lbn), format!("lbn {lbn} has {pbn}, which is {tag:?}"));
+            }
+            for ppn in flash.blocks().valid_pages(pbn) {
+                let lpn = flash.lpn_at(Lbn(lbn), flash.geometry().page_in_block(ppn));
+                if self.cached.known(lpn).is_some() {
+                    report.violation("B2", u64::from(lpn), format!("lpn {lpn} is in place and has an entry"));
+                }
+            }
+        }
+    }
+}

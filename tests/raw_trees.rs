@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use nandex::ftl::victim::VictimPolicy;
 use nandex::log::{Flush, LogConfig};
 use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::{Faults, SimChip};
@@ -28,7 +29,9 @@ fn soak<S: Scheme>(soak: &Soak) {
     let mut part = mlc_64m();
     part.geometry = nandex::Geometry::new(soak.page_bytes, 64, 16, 96);
     let chip = SimChip::new(&part).unwrap().with_faults(soak.faults);
-    let mut tree = RawTree::<_, S>::format(chip, RECORD, soak.config).unwrap();
+    let victim = VictimPolicy::ALL[(soak.seed as usize + soak.config.write_pages) % 6];
+    let config = LogConfig { victim, ..soak.config };
+    let mut tree = RawTree::<_, S>::format(chip, RECORD, config).unwrap();
     tree.set_journal(soak.journal).unwrap();
     let mut model = BTreeMap::new();
     let mut rng = Rng::new(soak.seed);
@@ -58,7 +61,7 @@ fn soak<S: Scheme>(soak: &Soak) {
             } else {
                 tree.sync().unwrap();
             }
-            tree = RawTree::mount(tree.into_nand(), RECORD, soak.config).unwrap();
+            tree = RawTree::mount(tree.into_nand(), RECORD, config).unwrap();
             tree.set_journal(soak.journal).unwrap();
         }
     }

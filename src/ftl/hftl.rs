@@ -13,8 +13,9 @@
 //!
 //! # Operations
 //!
-//! - *Write*: both filters count it. A hot page of a hot block is appended to the hot area; any other goes to FAST. The
-//!   copy that is superseded, in whichever part, becomes invalid.
+//! - *Write*: both filters count it. A hot page of a hot block is appended to the hot area, if it is there already or less
+//!   than three quarters of the area is live; any other goes to FAST. The copy that is superseded, in whichever part,
+//!   becomes invalid.
 //! - *Cleaning*: when the area is full, the block with the fewest live pages is the victim. Its pages that are still hot
 //!   move to a new block of the area, the others go to FAST as cold writes. If all pages are live, all of them go to
 //!   FAST, so that the area always gains room.
@@ -152,7 +153,8 @@ impl Scheme for Hftl {
         let (page, block) = (Lpn(lpn), Lpn(flash.split(lpn).0.0));
         self.hot_pages.note_write(page);
         self.hot_lbns.note_write(block);
-        if self.hot_lbns.is_hot(block) && self.hot_pages.is_hot(page) {
+        let is_hot = self.hot_lbns.is_hot(block) && self.hot_pages.is_hot(page);
+        if is_hot && (self.hot_map.contains_key(&lpn) || self.has_room(flash)) {
             self.write_hot(flash, lpn, cause, data)
         } else {
             self.write_cold(flash, lpn, cause, data)
@@ -203,6 +205,13 @@ impl Hftl {
     /// Logical pages in the hot area.
     pub fn hot_page_count(&self) -> usize {
         self.hot_map.len()
+    }
+
+    /// Whether the hot area takes another page: with more live ones than three quarters of its places, cleaning would push
+    /// out what is still hot.
+    fn has_room<N: Nand>(&self, flash: &Flash<N>) -> bool {
+        let places = self.hot_blocks * flash.geometry().pages_per_block as usize;
+        4 * self.hot_map.len() < 3 * places
     }
 
     fn write_cold<N: Nand>(

@@ -30,7 +30,7 @@
 //!
 //! # Blocks
 //!
-//! One for each unit; three that only folding may take (one for the copies, two in place of blocks that fail in it) and
+//! One for each unit; four that only folding may take (one for the copies, three in place of blocks that fail in it) and
 //! as many as a base takes stay free; and two replacement blocks. So when no more may be taken, some chain has two blocks,
 //! and folding it gives back at least one more than it takes.
 //!
@@ -89,7 +89,7 @@ pub struct NftlCounters {
 const NONE: u32 = u32::MAX;
 
 /// Blocks that only folding may take, besides those of a base.
-const FOLD_BLOCKS: u32 = 3;
+const FOLD_BLOCKS: u32 = 4;
 
 /// Bytes of a base for each block: its rank in its chain.
 const RANK_BYTES: u32 = 1;
@@ -181,6 +181,8 @@ impl Scheme for Nftl {
         data: &[u8],
     ) -> Result<(), StoreError> {
         let (unit, page) = flash.split(lpn);
+        // Blocks that failed came out of the reserve.
+        while flash.blocks().free_count() < self.floor && self.fold_longest(flash)? {}
         loop {
             if let Some(pbn) = self.chain(unit).find(|&pbn| flash.is_open(pbn, page)) {
                 let (old, ppn) = (self.find(flash, lpn), flash.geometry().page_at(pbn, page));
@@ -200,10 +202,8 @@ impl Scheme for Nftl {
                 self.fold(flash, unit)?;
             } else if has_room {
                 self.append(flash, unit)?;
-            } else {
-                let longest = self.longest(flash).ok_or(StoreError::Full)?;
-                self.counters.folds_for_room += 1;
-                self.fold(flash, longest)?;
+            } else if !self.fold_longest(flash)? {
+                return Err(StoreError::Full);
             }
         }
     }
@@ -216,7 +216,8 @@ impl Scheme for Nftl {
 
     fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreError> {
         let unit = flash.tag(pbn).owner;
-        if unit as usize >= self.first.len() || !self.chain(Lbn(unit)).any(|member| member == pbn) {
+        let is_member = (unit as usize) < self.first.len() && self.chain(Lbn(unit)).any(|block| block == pbn);
+        if flash.blocks().free_count() < self.floor || !is_member {
             return Ok(false);
         }
         self.fold_out(flash, Lbn(unit), None)?;
@@ -293,6 +294,14 @@ impl Nftl {
         chain.push(pbn);
         self.link(unit, chain.into_iter());
         Ok(())
+    }
+
+    /// Folds the longest chain; false: none has a block to give.
+    fn fold_longest<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<bool, StoreError> {
+        let Some(unit) = self.longest(flash) else { return Ok(false) };
+        self.counters.folds_for_room += 1;
+        self.fold(flash, unit)?;
+        Ok(true)
     }
 
     /// The longest chain, or else one without live pages.

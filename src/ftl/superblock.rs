@@ -32,7 +32,7 @@
 //!
 //! # Blocks
 //!
-//! One for each logical block; three that only collection may take (one for the copies, two in place of blocks that fail)
+//! One for each logical block; four that only collection may take (one for the copies, three in place of blocks that fail)
 //! and as many as a base takes stay free; and two more. So when none may be taken, some superblock has more blocks than
 //! its live pages need.
 //!
@@ -93,7 +93,7 @@ pub struct SuperblockCounters {
 const NONE: u32 = u32::MAX;
 
 /// Blocks that only collection may take, besides those of a base.
-const COLLECTION_BLOCKS: u32 = 3;
+const COLLECTION_BLOCKS: u32 = 4;
 
 /// An update block.
 #[derive(Clone, Copy, Debug)]
@@ -210,6 +210,8 @@ impl Scheme for Superblock {
         data: &[u8],
     ) -> Result<(), StoreError> {
         let number = self.super_of(flash, lpn);
+        // Blocks that failed came out of the reserve.
+        while flash.blocks().free_count() < self.floor && self.reclaim_any(flash)? {}
         loop {
             let mut update = self.make_room(flash, number)?;
             let page = flash.next_page(update.pbn);
@@ -247,7 +249,8 @@ impl Scheme for Superblock {
 
     fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreError> {
         let number = flash.tag(pbn).owner as usize;
-        if !self.supers.get(number).is_some_and(|s| s.blocks.contains(&pbn) && !s.is_open(pbn)) {
+        let is_closed = |s: &Super| s.blocks.contains(&pbn) && !s.is_open(pbn);
+        if flash.blocks().free_count() < self.floor || !self.supers.get(number).is_some_and(is_closed) {
             return Ok(false);
         }
         self.move_pages(flash, (number, pbn), Copies::Cold, Cause::WearLevelling)?;
@@ -364,14 +367,20 @@ impl Superblock {
                 return Ok(update);
             } else if flash.blocks().free_count() > self.floor {
                 self.take_update(flash, number)?;
-            } else {
-                let slack =
-                    |s: &(usize, &Super)| s.1.blocks.len() > s.1.needs(flash.geometry().pages_per_block);
-                let others = self.supers.iter().enumerate().filter(slack);
-                let (oldest, _) = others.min_by_key(|(_, s)| s.written).ok_or(StoreError::Full)?;
-                self.reclaim(flash, oldest)?;
+            } else if !self.reclaim_any(flash)? {
+                return Err(StoreError::Full);
             }
         }
+    }
+
+    /// Makes the superblock not written for longest that has a block too many give it back; false: there is none.
+    fn reclaim_any<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<bool, StoreError> {
+        let pages = flash.geometry().pages_per_block;
+        let has_slack = |s: &(usize, &Super)| s.1.blocks.len() > s.1.needs(pages);
+        let oldest = self.supers.iter().enumerate().filter(has_slack).min_by_key(|(_, s)| s.written);
+        let Some((oldest, _)) = oldest else { return Ok(false) };
+        self.reclaim(flash, oldest)?;
+        Ok(true)
     }
 
     fn take_update<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize) -> Result<Pbn, StoreError> {

@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Crash(Box<Crash>),
     /// Replay a block trace on FTLs, disks and files.
     Replay(Box<Replay>),
+    /// Count what every FTL does on small traces, to hold it against another simulator.
+    Counts(Counts),
     /// Find the index in the image of a chip and check its invariants.
     Check(Check),
     /// List what there is by name.
@@ -226,7 +228,7 @@ pub(crate) enum Before {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Replay {
-    /// FTLs (nandex list ftls) and disks (disk, disk-flat, disk-page), separated by commas; all: every FTL.
+    /// FTLs (nandex list ftls) and disks (disk, disk-flat, disk-page), separated by commas; all: every FTL; none.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "all", value_parser = parse::target)]
     pub(crate) ftl: Vec<ReplayTarget>,
     /// The block trace, packed with zstd or not.
@@ -267,9 +269,48 @@ pub(crate) struct Replay {
     /// Write a report that opens in a browser, all in one file.
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+    /// Replay on this file or block device too, timed by the wall clock. A file that is not there is made.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) file: Option<PathBuf>,
+    /// Overwrite what is in a file or on a device that is there.
+    #[arg(long, requires = "file")]
+    pub(crate) overwrite: bool,
+    /// Write each page to the medium at once (O_DSYNC).
+    #[arg(long, requires = "file")]
+    pub(crate) dsync: bool,
     /// Draw the chip at the end: FILE.svg or FILE.png; with several FTLs the name of each is put in.
     #[arg(long, value_name = "FILE")]
     pub(crate) map: Option<PathBuf>,
+}
+
+/// The order in which a chip lets pages of a block be programmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Order {
+    /// Ascending only.
+    Ascending,
+    /// Any.
+    Any,
+    /// Each of the two.
+    Both,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Counts {
+    /// FTLs to count, separated by commas (nandex list ftls) [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::ftl)]
+    pub(crate) ftl: Vec<&'static StoreEntry>,
+    /// Seed of the random traces.
+    #[arg(long, value_name = "N", default_value_t = nandex_lab::counts::SEED)]
+    pub(crate) seed: u64,
+    /// The order in which the chip lets pages of a block be programmed.
+    #[arg(long, value_enum, value_name = "ORDER", default_value_t = Order::Both)]
+    pub(crate) order: Order,
+    /// Write the traces to this folder, each as a block trace (csv).
+    #[arg(long, value_name = "DIR")]
+    pub(crate) write_trace: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) files: Files,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -32,6 +32,8 @@ pub(crate) fn ftl(text: &str) -> Result<&'static StoreEntry, LabError> {
 pub(crate) enum ReplayTarget {
     /// Every FTL.
     All,
+    /// Nothing simulated.
+    None,
     Ftl(&'static StoreEntry),
     Disk(&'static DiskEntry),
 }
@@ -39,6 +41,9 @@ pub(crate) enum ReplayTarget {
 pub(crate) fn target(text: &str) -> Result<ReplayTarget, LabError> {
     if text == "all" {
         return Ok(ReplayTarget::All);
+    }
+    if text == "none" {
+        return Ok(ReplayTarget::None);
     }
     if let Ok(disk) = replay::disk(text) {
         return Ok(ReplayTarget::Disk(disk));

@@ -42,7 +42,14 @@ fn assert_refused(args: &[&str], words: &[&str]) {
 
 #[test]
 fn help_goes_to_stdout_and_tells_the_exit_codes() {
-    for args in [&["--help"][..], &["compare", "--help"], &["check", "--help"], &["list", "--help"]] {
+    for args in [
+        &["--help"][..],
+        &["compare", "--help"],
+        &["replay", "--help"],
+        &["counts", "--help"],
+        &["check", "--help"],
+        &["list", "--help"],
+    ] {
         let output = nandex(args);
         assert!(output.status.success());
         assert!(stdout(&output).contains("Exit codes: 0 done"), "{args:?}");
@@ -335,4 +342,130 @@ fn ctrl_c_leaves_the_rows_written() {
     assert_eq!(child.wait().unwrap().code(), Some(1));
     let json: serde_json::Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
     assert!(json["runs"][0]["error"].as_str().unwrap().contains("cancelled"), "{json}");
+}
+
+/// A small block trace in this folder.
+fn block_trace(folder: &Path) -> String {
+    let file = folder.join("blk.csv");
+    let lines = (0..400u32).map(|i| {
+        let sector = i.wrapping_mul(2_654_435_761) % 4096;
+        format!("{},{sector},{},{}\n", if i % 4 == 0 { "R" } else { "W" }, 1 + i % 16, i * 1000)
+    });
+    fs::write(&file, format!("op,sector,sectors,time_us\n{}", lines.collect::<String>())).unwrap();
+    file.to_str().unwrap().to_string()
+}
+
+#[test]
+fn a_block_trace_is_replayed_on_ftls_disks_and_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = block_trace(folder.path());
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let (report, map, file, csv) = (at("r.html"), at("map.svg"), at("pages.img"), at("r.csv"));
+    let command = [
+        "replay",
+        "--trace",
+        &trace,
+        "--chip",
+        "slc-64m",
+        "--fill",
+        "touched",
+        "--ftl",
+        "page-map,disk,disk-flat",
+        "--file",
+        &file,
+        "--report",
+        &report,
+        "--map",
+        &map,
+        "--csv",
+        &csv,
+    ];
+    let output = nandex(&command);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(text.contains("trace blk (csv): 100 reads") && text.contains("300 writes"), "{text}");
+    assert!(
+        text.contains("WALL CLOCK") && text.contains("writes of part of a page were made whole"),
+        "{text}"
+    );
+    assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+    assert!(fs::read_to_string(&report).unwrap().contains("plot-latency"));
+    assert!(fs::read_to_string(&map).unwrap().starts_with("<svg"));
+    let mut csv = csv::Reader::from_path(&csv).unwrap();
+    let rows: Vec<csv::StringRecord> = csv.records().map(Result::unwrap).collect();
+    let clocks: Vec<&str> = rows.iter().map(|row| &row[3]).collect();
+    assert_eq!(clocks, ["simulated", "simulated", "simulated", "wall clock"]);
+    assert!(rows.iter().all(|row| row[4].is_empty() && row[5] == *"400"));
+    // What is in a file is not overwritten unasked.
+    let output = nandex(&command);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stdout(&output).contains("allow it with --overwrite"), "{}", stdout(&output));
+    let output = nandex(&[&command[..], &["--overwrite"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+}
+
+#[test]
+fn a_replay_is_the_same_whatever_the_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = block_trace(folder.path());
+    let run = |threads: &str| {
+        let output =
+            nandex(&["replay", "--trace", &trace, "--ftl", "all,disk", "--threads", threads, "--csv", "-"]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        output.stdout
+    };
+    assert!(run("1") == run("3"));
+}
+
+#[test]
+fn a_replay_refuses_what_makes_no_sense() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = block_trace(folder.path());
+    assert_refused(
+        &["replay", "--trace", &trace, "--ftl", "pagemap"],
+        &["--ftl", "did you mean 'page-map'?"],
+    );
+    assert_refused(&["replay", "--trace", &trace, "--format", "csvv"], &["--format", "did you mean 'csv'?"]);
+    assert_refused(&["replay", "--trace", &trace, "--event", "Z"], &["--event", "known: Q, D, C"]);
+    assert_refused(&["replay", "--trace", &trace, "--map", "x.gif"], &["--map", ".svg or .png"]);
+    assert_refused(&["replay", "--trace", &trace, "--set", "nothing=1"], &["--set", "no option 'nothing'"]);
+    assert_refused(&["replay", "--trace", &trace, "--ftl", "none"], &["--ftl", "--file PATH"]);
+    assert_refused(&["replay", "--trace", &trace, "--overwrite"], &["--file"]);
+    assert_refused(&["replay", "--trace", "no/such.csv"], &["no/such.csv"]);
+    fs::write(&trace, "op,sector,sectors\nW,1,1\nW,one,1\n").unwrap();
+    assert_refused(
+        &["replay", "--trace", &trace],
+        &["blk.csv: line 3: address 'one'", "expected op,sector,sectors"],
+    );
+}
+
+#[test]
+fn counts_are_printed_and_their_traces_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let traces = folder.path().join("traces");
+    let written = traces.to_str().unwrap();
+    let output = nandex(&["counts", "--ftl", "page-map", "--order", "ascending", "--write-trace", written]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(text.contains("hot-cold") && text.lines().all(|line| line.chars().count() <= 120), "{text}");
+    let csv = nandex(&["counts", "--ftl", "page-map", "--order", "ascending", "--csv", "-"]);
+    assert!(stdout(&csv).starts_with("trace,page_order,ftl,host_page_writes,switch_merges"));
+    // The same trace through the front door: what is written is what was counted.
+    let trace = traces.join("sequential.csv");
+    assert_eq!(fs::read_to_string(&trace).unwrap().lines().count(), 1025);
+    let chip = folder.path().join("counts.toml");
+    let shape = "like = \"mlc-64m\"\npage_bytes = 512\nspare_bytes = 64\npages_per_block = 16\nblocks = 64\n";
+    fs::write(&chip, shape).unwrap();
+    let (trace, chip) = (trace.to_str().unwrap(), chip.to_str().unwrap());
+    let replay = nandex(&[
+        "replay", "--trace", trace, "--chip", chip, "--fill", "none", "--ftl", "page-map", "--csv", "-",
+    ]);
+    let cell = |csv: &str, name: &str, row: usize| {
+        let mut csv = csv::Reader::from_reader(csv.as_bytes());
+        let place = csv.headers().unwrap().iter().position(|head| head == name).unwrap();
+        csv.records().nth(row).unwrap().unwrap()[place].to_string()
+    };
+    for name in ["page_programs", "block_erases", "page_reads", "collections"] {
+        assert_eq!(cell(stdout(&csv), name, 0), cell(stdout(&replay), name, 0), "{name}");
+    }
 }

@@ -8,6 +8,7 @@ use nandex::ftl::fast::FastSettings;
 use nandex::ftl::flash::{FlashSettings, Scheme, SchemeFtl};
 use nandex::ftl::hftl::HftlSettings;
 use nandex::ftl::hot::HotSettings;
+use nandex::ftl::lazy::LazySettings;
 use nandex::ftl::nftl::NftlSettings;
 use nandex::ftl::page_map::{FtlSettings, Separation};
 use nandex::ftl::sast::SastSettings;
@@ -62,8 +63,17 @@ pub(crate) const SUPERBLOCK_BLOCKS: OptionInfo =
     option("superblock_blocks", "8", "N: logical blocks of a superblock");
 pub(crate) const EXTRA_BLOCKS: OptionInfo =
     option("extra_blocks", "4", "M: blocks that a superblock may have beyond N");
-pub(crate) const MAPPING_RAM: OptionInfo =
-    option("mapping_ram", "1/64 of a full map", "bytes of RAM for cached entries of the mapping table");
+pub(crate) const MAPPING_RAM: OptionInfo = option(
+    "mapping_ram",
+    "1/64 of a full map, lazy 1/4",
+    "bytes of RAM for cached entries of the mapping table",
+);
+
+pub(crate) const AREA_BLOCKS: OptionInfo = option(
+    "area_blocks",
+    "what mapping_ram allows",
+    "blocks of the update and cold areas together, at least 3",
+);
 
 /// Options of page mapping.
 pub(crate) const PAGE_MAP: [OptionInfo; 9] = [
@@ -100,6 +110,10 @@ pub(crate) const SUPERBLOCK: [OptionInfo; 6] =
 /// Options of DFTL.
 pub(crate) const DFTL: [OptionInfo; 6] =
     [OVER_PROVISIONING, BAD_BLOCKS, WEAR_GAP, LEVELLING, VICTIM, MAPPING_RAM];
+
+/// Options of LazyFTL.
+pub(crate) const LAZY: [OptionInfo; 6] =
+    [OVER_PROVISIONING, BAD_BLOCKS, WEAR_GAP, LEVELLING, MAPPING_RAM, AREA_BLOCKS];
 
 /// Options of the HFTL-like scheme.
 pub(crate) const HFTL: [OptionInfo; 6] =
@@ -220,6 +234,16 @@ pub(crate) fn dftl(settings: &Settings) -> Result<DftlSettings, StoreError> {
         common: common(options)?,
         cache_bytes: count(options, "mapping_ram", 1 << 30)?,
         victim: victim(options)?,
+    })
+}
+
+/// What LazyFTL is asked for.
+pub(crate) fn lazy(settings: &Settings) -> Result<LazySettings, StoreError> {
+    let options = &settings.options;
+    Ok(LazySettings {
+        common: common(options)?,
+        ram_bytes: count(options, "mapping_ram", 1 << 30)?,
+        area_blocks: count(options, "area_blocks", 1 << 22)?,
     })
 }
 

@@ -8,6 +8,7 @@ pub mod analysis;
 pub mod block_trace;
 pub mod chip;
 pub mod compare;
+pub mod counts;
 pub mod crash;
 pub mod error;
 pub mod experiment;

@@ -13,6 +13,7 @@ use nandex::ftl::bast::Bast;
 use nandex::ftl::dftl::Dftl;
 use nandex::ftl::fast::Fast;
 use nandex::ftl::hftl::Hftl;
+use nandex::ftl::lazy::Lazy;
 use nandex::ftl::nftl::Nftl;
 use nandex::ftl::page_map::PageMapFtl;
 use nandex::ftl::sast::Sast;
@@ -278,6 +279,13 @@ pub const STORES: &[StoreEntry] = &[
         basis: "three published simulators agree; recovery is ours",
         is_atomic: true,
     }),
+    on_shared_ground!(Lazy, ftls::lazy, ftls::LAZY, {
+        name: "lazy",
+        summary: "LazyFTL (Ma et al. 2011): page mapping, the table on flash, told late and block by block; atomic groups",
+        confidence: Confidence::Medium,
+        basis: "detailed notes of others; recovery needs the version rule, which is ours",
+        is_atomic: true,
+    }),
     on_shared_ground!(Hftl, ftls::hftl, ftls::HFTL, {
         name: "hftl",
         summary: "HFTL-like (after Lee, Yun and Lee 2009): FAST for cold pages, a page-mapped area for hot ones",
@@ -311,5 +319,25 @@ impl IndexEntry {
     /// Refuses options that this index does not understand.
     pub fn check_options(&self, options: &Options) -> Result<(), LabError> {
         names::resolve(self.options, options).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandex::nand::sim::SimChip;
+    use nandex::ordered::RecordFormat;
+
+    #[test]
+    fn stores_are_what_their_entries_say() {
+        let part = crate::fuzz::part(2048, 64, 64);
+        for entry in STORES {
+            let chip = Box::new(SimChip::new(&part).unwrap());
+            let store = (entry.format)(chip, &Settings::new(RecordFormat::new(4, 4))).unwrap();
+            assert_eq!(store.atomic_pages_max() > 1, entry.is_atomic, "{}", entry.name);
+            assert!(store.durable_writes() && store.prefix_consistent(), "{}", entry.name);
+            let mapping = store.stats().mapping_bytes as usize;
+            assert!(mapping > 0 && mapping <= store.ram_bytes(), "{}: {mapping}", entry.name);
+        }
     }
 }

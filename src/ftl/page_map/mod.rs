@@ -39,7 +39,8 @@
 //! - P4: the host takes a free block only while more than `floor_blocks` are free; so relocation and the next
 //!   checkpoint always find one, after power cuts too.
 //! - P5: versions above the last checkpoint's belong to one session: the first program after a mount that found any
-//!   is preceded by a checkpoint. So a group that was cut never gets company of higher versions.
+//!   is preceded by a checkpoint. So a group that was cut never gets company of higher versions. The version of the page
+//!   that was cut is not given to another.
 
 mod recovery;
 mod relocate;

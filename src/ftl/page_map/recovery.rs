@@ -17,7 +17,9 @@
 //! place, it is known which logical page that is, and only reading that one fails. If not, and its block still holds live
 //! pages, mounting fails with `Corrupted`. A logical page whose block was rewritten, and which is found nowhere else, is
 //! lost as well. What cannot be told from a cut: the loss of the very last group, and of several bits of the only live page
-//! in a block written since the checkpoint.
+//! in a block written since the checkpoint, or, where a filter divides the host's pages, of the last page in one.
+//!
+//! What an unreadable page may have been, the others of its block say; how far, depends on who shares a block (`Layout`).
 
 use super::PageMapFtl;
 use super::settings::Layout;
@@ -94,7 +96,9 @@ impl<N: Nand> PageMapFtl<N> {
             }
         }
         let versions = scan.settle();
-        self.state.next_version = self.state.next_version.max(scan.highest + 1);
+        // The page that was cut may still tell its version, the one after the highest: no other page gets it.
+        let cut_version = u64::from(scan.found_any);
+        self.state.next_version = self.state.next_version.max(scan.highest + 1) + cut_version;
         let mut alternatives = Vec::new();
         let map = self.newest_map(&mut scan, &versions, &mut alternatives)?;
         let map = self.with_fewest_blocks(map, &scan, alternatives);

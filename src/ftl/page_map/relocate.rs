@@ -23,8 +23,11 @@ impl<N: Nand> PageMapFtl<N> {
             }
         }
         self.collect_for(pages)?;
-        self.level_wear()?;
-        self.collect_for(pages)
+        match self.level_wear() {
+            // Levelling can wait; the write may still find room.
+            Ok(()) | Err(StoreError::Full) => self.collect_for(pages),
+            Err(error) => Err(error),
+        }
     }
 
     fn collect_for(&mut self, pages: [u32; 2]) -> Result<(), StoreError> {

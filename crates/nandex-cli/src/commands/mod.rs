@@ -2,6 +2,7 @@
 
 mod check;
 mod compare;
+mod counts;
 mod crash;
 mod list;
 mod replay;
@@ -19,6 +20,7 @@ pub(crate) fn run(args: Args) -> Result<Status> {
         Command::Run(run) => run::run(&run),
         Command::Repro(repro) => repro::run(&repro),
         Command::Crash(crash) => crash::run(&crash),
+        Command::Counts(counts) => counts::run(&counts),
         Command::Replay(replay) => replay::run(&replay),
         Command::Check(check) => check::run(&check),
         Command::List(list) => list::run(&list),

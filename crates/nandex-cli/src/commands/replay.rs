@@ -7,6 +7,7 @@ use crate::output;
 use crate::parse::{self, ReplayTarget};
 use crate::progress::{Progress, stop_on_interrupt};
 use anyhow::{Context, Result};
+use nandex::{Lpn, PageStore};
 use nandex_lab::block_trace::place::Placing;
 use nandex_lab::block_trace::{BlockTrace, BlockTraceOptions};
 use nandex_lab::registry::STORES;
@@ -27,6 +28,11 @@ pub(crate) fn run(args: &Args) -> Result<Status> {
     let control = Arc::new(Control::default());
     stop_on_interrupt(&control)?;
     let replay = replay(args)?;
+    if replay.devices.is_empty() {
+        return Err(
+            LabError::bad_option("--ftl", "none", "leaves nothing to replay on; give --file PATH").into()
+        );
+    }
     let progress = Progress::new(Arc::clone(&control));
     progress.count(0, "requests and pages filled");
     let results = progress.follow(|| replay.run(&control)).map_err(named)?;
@@ -65,6 +71,7 @@ fn devices(args: &Args) -> Vec<Device> {
     let mut devices: Vec<Device> = Vec::new();
     for target in &args.ftl {
         let named = match target {
+            ReplayTarget::None => Vec::new(),
             ReplayTarget::All => STORES.iter().map(Device::Ftl).collect(),
             ReplayTarget::Ftl(entry) => vec![Device::Ftl(entry)],
             ReplayTarget::Disk(entry) => vec![Device::Disk(entry)],
@@ -75,7 +82,55 @@ fn devices(args: &Args) -> Vec<Device> {
             }
         }
     }
+    devices.extend(args.file.as_deref().map(|path| file(path, args.overwrite, args.dsync)));
     devices
+}
+
+/// A file or a block device of this machine.
+fn file(path: &Path, overwrite: bool, every_write_synced: bool) -> Device {
+    let path = path.to_path_buf();
+    let name =
+        path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
+    let open = move |page_bytes: usize, pages: u32| {
+        open_file(&path, overwrite, every_write_synced, (page_bytes, pages))
+    };
+    Device::Own { name: format!("file:{name}"), open: Box::new(open) }
+}
+
+#[cfg(unix)]
+fn open_file(
+    path: &Path,
+    overwrite: bool,
+    every_write_synced: bool,
+    (page_bytes, pages): (usize, u32),
+) -> Result<(Box<dyn PageStore>, Vec<String>), String> {
+    use nandex_os::{FileOptions, FilePageStore};
+    let options = FileOptions { every_write_synced, ..FileOptions::new(page_bytes) };
+    let was_there = path.exists();
+    let store = match was_there {
+        true if !overwrite => return Err(format!("{} is there; allow it with --overwrite", path.display())),
+        true => FilePageStore::open(path, options),
+        false => FilePageStore::create(path, pages, options),
+    };
+    let mut store = store.map_err(|e| e.to_string())?.limited_to(pages);
+    if was_there {
+        // A page that was not written reads as zeros.
+        for lpn in 0..store.page_count() {
+            store.trim(Lpn(lpn)).map_err(|e| e.to_string())?;
+        }
+    }
+    let notes = vec![store.promises()];
+    Ok((Box::new(store), notes))
+}
+
+#[cfg(not(unix))]
+fn open_file(
+    path: &Path,
+    _overwrite: bool,
+    _every_write_synced: bool,
+    _shape: (usize, u32),
+) -> Result<(Box<dyn PageStore>, Vec<String>), String> {
+    Err(format!("{}: files are supported on Unix systems only", path.display()))
 }
 
 fn write(args: &Args, results: &ReplayResults) -> Result<()> {

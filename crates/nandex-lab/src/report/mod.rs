@@ -6,6 +6,7 @@
 //! read those two.
 
 pub mod conclusion;
+pub mod counts;
 pub mod crash;
 pub mod experiment;
 pub mod grid;

@@ -160,4 +160,67 @@ mod tests {
         assert_eq!(texts(&html, ".plot").len(), 0);
         assert_eq!(texts(&html, ".failed").len(), 1);
     }
+
+    fn replayed() -> crate::replay::ReplayResults {
+        use crate::replay::{Latencies, ReplayResults, ReplayRun, Wear, Window};
+        let run = |device: &str, has_chip| ReplayRun {
+            device: device.to_string(),
+            clock: "simulated".to_string(),
+            has_chip,
+            requests: 9,
+            host_page_writes: 9,
+            page_programs: 12,
+            causes: [("host", crate::results::CauseCounts { page_programs: 12, ..Default::default() })]
+                .into(),
+            write_amplification: 1.3333,
+            latency: Latencies { mean_ns: 5, p50_ns: 5, p99_ns: 7, p999_ns: 7, max_ns: 7 },
+            latency_cdf: vec![(5, 0.5), (7, 1.0)],
+            wear: Wear { min_erases: 0, mean_erases: 1.0, max_erases: 2, deviation_erases: 1.0 },
+            wear_erases: if has_chip { vec![0, 2] } else { Vec::new() },
+            windows: vec![Window { start: 0, host_page_writes: 9, ..Window::default() }],
+            ..ReplayRun::default()
+        };
+        let failed = ReplayRun { error: Some("it is full".to_string()), requests: 0, ..run("broken", true) };
+        ReplayResults { runs: vec![run("one", true), run("disk", false), failed], ..ReplayResults::default() }
+    }
+
+    #[test]
+    fn a_replay_has_a_row_for_each_device_and_its_plots() {
+        let page = own_part(&render_replay(&replayed()).unwrap());
+        assert!(!page.contains("://"), "an address in the page");
+        let html = Html::parse_document(&page);
+        assert!(html.errors.is_empty(), "{:?}", html.errors);
+        assert_eq!(texts(&html, ".comparison .row").len(), 2);
+        assert_eq!(texts(&html, ".comparison .failed td"), ["it is full"]);
+        assert!(texts(&html, "tr[data-series=s0] td").contains(&"1.33".to_string()));
+        assert_eq!(texts(&html, "tr[data-series=s1] td")[0], "\u{2013}", "a disk has no write amplification");
+        let figures: serde_json::Value = serde_json::from_str(&texts(&html, "#figures")[0]).unwrap();
+        let figures = figures.as_array().unwrap();
+        assert_eq!(figures.len(), 8);
+        for figure in figures {
+            let id = figure["id"].as_str().unwrap();
+            assert_eq!(html.select(&Selector::parse(&format!("#{id}")).unwrap()).count(), 1, "{id}");
+        }
+        assert_eq!(figures[1]["data"].as_array().unwrap().len(), 2, "latencies of both");
+        assert_eq!(figures[0]["data"].as_array().unwrap().len(), 1, "write amplification of the chip alone");
+    }
+
+    #[test]
+    fn names_in_a_replay_cannot_inject_markup() {
+        let evil = "</script><img src=x onerror=alert(1)>";
+        let mut results = replayed();
+        results.command = evil.to_string();
+        results.chip.name = evil.to_string();
+        results.trace.name = evil.to_string();
+        for run in &mut results.runs {
+            run.device = evil.to_string();
+            run.notes = vec![evil.to_string()];
+            run.error = run.error.as_ref().map(|_| evil.to_string());
+        }
+        let html = Html::parse_document(&own_part(&render_replay(&results).unwrap()));
+        assert!(html.errors.is_empty(), "{:?}", html.errors);
+        assert_eq!(html.select(&Selector::parse("img").unwrap()).count(), 0);
+        let figures: serde_json::Value = serde_json::from_str(&texts(&html, "#figures")[0]).unwrap();
+        assert!(!figures.to_string().contains("<img"));
+    }
 }

@@ -49,7 +49,7 @@ mod place;
 use super::StoreError;
 use super::blocks::{BlockState, Wear};
 use super::cached::{CacheCounters, CachedTable, ENCODED_BYTES};
-use super::cmt::ENTRY_BYTES;
+use super::cmt::{ENTRY_BYTES, Run};
 use super::flash::{Flash, FlashSettings, Mounted, Plan, Rules, Scheme, SchemeFtl};
 use super::hot::{HotFilter, HotSettings};
 use super::spare::PageKind;
@@ -58,8 +58,6 @@ use super::victim::VictimPolicy;
 use crate::check::CheckReport;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::units::{Lbn, Lpn, Pbn, Ppn};
-use alloc::format;
-use alloc::vec;
 use alloc::vec::Vec;
 
 /// Collection ends when so many blocks are free.
@@ -380,7 +378,7 @@ impl Cftl {
 
     /// Caches the run around a logical page, whose translation page is in the buffer.
     fn cache_run<N: Nand>(&mut self, flash: &Flash<N>, lpn: u32, ppn: Option<Ppn>) {
-        let mut run = super::cmt::Run { lpn, ppn: to_raw(ppn), count: 1 };
+        let mut run = Run { lpn, ppn: to_raw(ppn), count: 1 };
         if let Some(ppn) = ppn {
             let table = &self.cached.table;
             let lpns = table.range(table.page_of(lpn));
@@ -392,9 +390,8 @@ impl Cftl {
             while run.lpn > lpns.start && run.ppn > 0 && follows(run.lpn - 1, run.ppn - 1) {
                 (run.lpn, run.ppn, run.count) = (run.lpn - 1, run.ppn - 1, run.count + 1);
             }
-            while lpn + 1 < lpns.end && run.lpn + u32::from(run.count) < lpns.end {
-                let next = run.lpn + u32::from(run.count);
-                if next == lpn || !follows(next, ppn.0 + (next - lpn)) {
+            for next in lpn + 1..lpns.end {
+                if !follows(next, ppn.0 + (next - lpn)) {
                     break;
                 }
                 run.count += 1;

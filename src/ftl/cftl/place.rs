@@ -5,7 +5,7 @@ use crate::check::CheckReport;
 use crate::ftl::StoreError;
 use crate::ftl::flash::{Flash, Mounted, NOBODY, Source};
 use crate::ftl::spare::{Header, PageKind};
-use crate::ftl::table::{Frontier, NONE};
+use crate::ftl::table::{Frontier, NONE, from_raw};
 use crate::nand::{Cause, Nand};
 use crate::units::{Lbn, Lpn, Pbn, Ppn};
 use alloc::collections::BTreeMap;
@@ -98,8 +98,8 @@ impl Cftl {
 
     fn lose<N: Nand>(&mut self, flash: &mut Flash<N>, ppn: Ppn) -> Result<(), StoreError> {
         let tag = flash.tag(flash.geometry().block_of(ppn));
-        let lpn = flash.lpn_at(Lbn(tag.owner.min(flash.page_count())), flash.geometry().page_in_block(ppn));
-        if tag.role == Some(PageKind::Data) && lpn < flash.page_count() {
+        if tag.role == Some(PageKind::Data) && tag.owner != NOBODY {
+            let lpn = flash.lpn_at(Lbn(tag.owner), flash.geometry().page_in_block(ppn));
             flash.lose(ppn, lpn);
             self.cached.update(lpn, NONE);
             return Ok(());
@@ -142,7 +142,7 @@ impl Cftl {
             if lpn >= flash.page_count() {
                 break;
             }
-            let known = self.cached.known(lpn).map(crate::ftl::table::from_raw);
+            let known = self.cached.known(lpn).map(from_raw);
             let known = known.or_else(|| of(flash, &self.in_place, lpn).map(Some));
             let table_page = self.cached.table.page_of(lpn);
             if known.is_none() && loaded != Some(table_page) {
@@ -159,6 +159,7 @@ impl Cftl {
         let places = self.places(flash, lbn)?;
         let sources: Vec<Option<Source<'_>>> = places.iter().map(|(_, ppn)| ppn.map(Source::Page)).collect();
         let pbn = flash.gather(lbn, &sources)?;
+        flash.counters.full_merges += 1;
         let old = self.in_place[lbn.index()].replace(pbn);
         for (lpn, ppn) in places {
             let Some(_) = ppn else { continue };

@@ -8,6 +8,7 @@
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use nandex::ftl::bast::Bast;
+use nandex::ftl::cftl::Cftl;
 use nandex::ftl::dftl::Dftl;
 use nandex::ftl::fast::Fast;
 use nandex::ftl::flash::{Scheme, SchemeFtl};
@@ -83,7 +84,7 @@ where
     SchemeFtl::format(chip(), S::Settings::default()).unwrap()
 }
 
-#[divan::bench(types = [Nftl, Bast, Sast, Fast, Superblock, Dftl, Lazy, Hftl], sample_count = 5, sample_size = 1)]
+#[divan::bench(types = [Nftl, Bast, Sast, Fast, Superblock, Dftl, Lazy, Cftl, Hftl], sample_count = 5, sample_size = 1)]
 fn scheme_in_turn<S: Scheme>(bencher: Bencher<'_, '_>)
 where
     S::Settings: Default,
@@ -91,7 +92,7 @@ where
     in_turn(bencher, store::<S>());
 }
 
-#[divan::bench(types = [Nftl, Bast, Sast, Fast, Superblock, Dftl, Lazy, Hftl], sample_count = 5, sample_size = 1)]
+#[divan::bench(types = [Nftl, Bast, Sast, Fast, Superblock, Dftl, Lazy, Cftl, Hftl], sample_count = 5, sample_size = 1)]
 fn scheme_at_random<S: Scheme>(bencher: Bencher<'_, '_>)
 where
     S::Settings: Default,

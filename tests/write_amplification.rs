@@ -1,5 +1,5 @@
 //! What collection costs, against the closed form for FIFO cleaning under uniform random writes (Desnoyers 2012).
-//! `cargo test --test write_amplification -- --nocapture` prints the figures of `docs/ftl.md`.
+//! `cargo test --test write_amplification -- --nocapture` prints the figures of `docs/ftl/page-map.md`.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use nandex::ftl::blocks::BlockState;

@@ -3,6 +3,7 @@
 use crate::names::{OptionInfo, option};
 use crate::registry::Open;
 use nandex::ftl::bast::{BastSettings, LogVictim};
+use nandex::ftl::cftl::CftlSettings;
 use nandex::ftl::dftl::DftlSettings;
 use nandex::ftl::fast::FastSettings;
 use nandex::ftl::flash::{FlashSettings, Scheme, SchemeFtl};
@@ -75,6 +76,12 @@ pub(crate) const AREA_BLOCKS: OptionInfo = option(
     "blocks of the update and cold areas together, at least 3",
 );
 
+pub(crate) const CONVERT_PERCENT: OptionInfo = option(
+    "convert_percent",
+    "90",
+    "share of a logical block that must be there and cold before it is mapped as a block",
+);
+
 /// Options of page mapping.
 pub(crate) const PAGE_MAP: [OptionInfo; 9] = [
     OVER_PROVISIONING,
@@ -114,6 +121,10 @@ pub(crate) const DFTL: [OptionInfo; 6] =
 /// Options of LazyFTL.
 pub(crate) const LAZY: [OptionInfo; 6] =
     [OVER_PROVISIONING, BAD_BLOCKS, WEAR_GAP, LEVELLING, MAPPING_RAM, AREA_BLOCKS];
+
+/// Options of the CFTL-like scheme.
+pub(crate) const CFTL: [OptionInfo; 7] =
+    [OVER_PROVISIONING, BAD_BLOCKS, WEAR_GAP, LEVELLING, VICTIM, MAPPING_RAM, CONVERT_PERCENT];
 
 /// Options of the HFTL-like scheme.
 pub(crate) const HFTL: [OptionInfo; 6] =
@@ -244,6 +255,19 @@ pub(crate) fn lazy(settings: &Settings) -> Result<LazySettings, StoreError> {
         common: common(options)?,
         ram_bytes: count(options, "mapping_ram", 1 << 30)?,
         area_blocks: count(options, "area_blocks", 1 << 22)?,
+    })
+}
+
+/// What the CFTL-like scheme is asked for.
+pub(crate) fn cftl(settings: &Settings) -> Result<CftlSettings, StoreError> {
+    let options = &settings.options;
+    let default = CftlSettings::default();
+    Ok(CftlSettings {
+        common: common(options)?,
+        cache_bytes: count(options, "mapping_ram", 1 << 30)?,
+        victim: victim(options)?,
+        convert_percent: count(options, "convert_percent", 101)?.unwrap_or(default.convert_percent),
+        ..default
     })
 }
 

@@ -10,6 +10,7 @@ use crate::ftls;
 use crate::names::{self, OptionInfo, option};
 use crate::stack;
 use nandex::ftl::bast::Bast;
+use nandex::ftl::cftl::Cftl;
 use nandex::ftl::dftl::Dftl;
 use nandex::ftl::fast::Fast;
 use nandex::ftl::hftl::Hftl;
@@ -284,6 +285,13 @@ pub const STORES: &[StoreEntry] = &[
         summary: "LazyFTL (Ma et al. 2011): page mapping, the table on flash, told late and block by block; atomic groups",
         confidence: Confidence::Medium,
         basis: "detailed notes of others; recovery needs the version rule, which is ours",
+        is_atomic: true,
+    }),
+    on_shared_ground!(Cftl, ftls::cftl, ftls::CFTL, {
+        name: "cftl",
+        summary: "CFTL-like (after Park, Debnath and Du 2010): blocks map what is cold, pages the rest; runs cached",
+        confidence: Confidence::Low,
+        basis: "abstracts only: our reading",
         is_atomic: true,
     }),
     on_shared_ground!(Hftl, ftls::hftl, ftls::HFTL, {

@@ -10,7 +10,7 @@ use nandex::ordered::{Durability, Options, Settings};
 use nandex::{IndexError, Nand, OrderedIndex, PageStore};
 
 /// Options of a B+-tree on a store, its own, its FTL's and its cache's.
-pub(crate) const BPLUS_OPTIONS: [OptionInfo; 27] = [
+pub(crate) const BPLUS_OPTIONS: [OptionInfo; 28] = [
     option("ftl", "page-map", "the FTL below (nandex list ftls)"),
     option("cache", "lru", "the replacement policy of the page cache (nandex list policies)"),
     option("cache_pages", "what the RAM leaves", "frames of the page cache"),
@@ -35,6 +35,7 @@ pub(crate) const BPLUS_OPTIONS: [OptionInfo; 27] = [
     ftls::EXTRA_BLOCKS,
     ftls::MAPPING_RAM,
     ftls::AREA_BLOCKS,
+    ftls::CONVERT_PERCENT,
     option("order", "what the page holds", "entries of a node at most, leaf and internal"),
     option("leaf_capacity", "order", "entries of a leaf at most, 2 or more"),
     option("internal_capacity", "order", "children of an internal node at most, 3 or more"),

@@ -193,6 +193,11 @@ fn settings(seed: u64) -> DftlSettings {
 }
 
 #[test]
+fn cold_blocks_wear_with_the_others() {
+    suite::levels_wear::<Dftl>(|common| DftlSettings { common, ..Default::default() });
+}
+
+#[test]
 fn it_is_an_array_of_pages() {
     suite::is_an_array_of_pages::<Dftl>(settings);
 }

@@ -78,6 +78,11 @@ fn settings(seed: u64) -> FastSettings {
 }
 
 #[test]
+fn cold_blocks_wear_with_the_others() {
+    suite::levels_wear::<Fast>(|common| FastSettings { common, ..Default::default() });
+}
+
+#[test]
 fn it_is_an_array_of_pages() {
     suite::is_an_array_of_pages::<Fast>(settings);
 }

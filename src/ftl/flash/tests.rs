@@ -1,6 +1,7 @@
 //! What every scheme must pass: it is an array of pages, whatever happens to the chip.
 
 use super::{FlashCounters, FlashSettings, Scheme, SchemeFtl};
+use crate::ftl::blocks::BlockState;
 use crate::ftl::wear::WearLevelling;
 use crate::ftl::{PageStore, StoreError};
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
@@ -364,6 +365,36 @@ pub(crate) fn survives_failing_blocks<S: Scheme>(settings: impl Fn(u64) -> S::Se
         assert_sound(&mut ftl);
         let before = model.clone();
         remount(ftl, &mut model, &before, settings(seed));
+    }
+}
+
+/// Nine tenths of a full store are never written again; levelling makes their blocks wear with the others.
+pub(crate) fn levels_wear<S: Scheme>(settings: impl Fn(FlashSettings) -> S::Settings) {
+    let spread = |wear_levelling| {
+        let common = FlashSettings { wear_levelling, ..FlashSettings::default() };
+        let chip = chip(Geometry::new(512, 16, 8, 64));
+        let mut ftl = Ftl::<S>::format(chip, settings(common)).unwrap();
+        let data = page(7, 512);
+        (0..ftl.page_count()).for_each(|lpn| ftl.write(Lpn(lpn), Cause::Host, &data).unwrap());
+        let (mut rng, hot) = (Rng::new(1), u64::from(ftl.page_count() / 10));
+        for _ in 0..15_000 {
+            ftl.write(Lpn(rng.below(hot) as u32), Cause::Host, &data).unwrap();
+        }
+        assert_sound(&mut ftl);
+        // Without the blocks of checkpoints, which are not for it to level.
+        let table = ftl.flash().blocks();
+        let in_use = |pbn: &Pbn| !matches!(table.state(*pbn), BlockState::Reserved | BlockState::Bad);
+        let wear: Vec<u32> = (0..64).map(Pbn).filter(in_use).map(|pbn| table.erase_count(pbn)).collect();
+        let spread = wear.iter().max().unwrap() - wear.iter().min().unwrap();
+        (spread, ftl.counters().levelled_blocks)
+    };
+    let free = spread(WearLevelling::None);
+    assert!(free.0 > 100 && free.1 == 0, "{free:?}");
+    for rule in
+        [WearLevelling::Threshold { gap_erases: 16 }, WearLevelling::DualPool { threshold_erases: 16 }]
+    {
+        let levelled = spread(rule);
+        assert!(2 * levelled.0 < free.0 && levelled.1 > 10, "{rule:?}: {levelled:?}, without {free:?}");
     }
 }
 

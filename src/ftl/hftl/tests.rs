@@ -17,6 +17,11 @@ fn settings(seed: u64) -> HftlSettings {
 }
 
 #[test]
+fn cold_blocks_wear_with_the_others() {
+    suite::levels_wear::<Hftl>(|common| HftlSettings { common, ..Default::default() });
+}
+
+#[test]
 fn it_is_an_array_of_pages() {
     suite::is_an_array_of_pages::<Hftl>(settings);
 }

@@ -192,6 +192,11 @@ fn settings(seed: u64) -> LazySettings {
 }
 
 #[test]
+fn cold_blocks_wear_with_the_others() {
+    suite::levels_wear::<Lazy>(|common| LazySettings { common, ..Default::default() });
+}
+
+#[test]
 fn it_is_an_array_of_pages() {
     suite::is_an_array_of_pages::<Lazy>(settings);
 }

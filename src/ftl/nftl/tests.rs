@@ -3,10 +3,8 @@
 use super::*;
 use crate::ftl::PageStore;
 use crate::ftl::flash::tests as suite;
-use crate::ftl::wear::WearLevelling;
 use crate::nand::sim::SimChip;
 use crate::nand::{Part, Timing};
-use crate::rng::Rng;
 use crate::units::Lpn;
 
 const TIMING: Timing =
@@ -129,42 +127,16 @@ fn a_clean_mount_keeps_the_order_of_a_chain() {
     assert_contents(&mut ftl);
 }
 
-#[test]
-fn static_wear_levelling_bounds_the_spread() {
-    let spread = |wear_levelling| {
-        let geometry = Geometry::new(512, 16, 8, 64);
-        let chip = SimChip::new(&Part::new("test", geometry, TIMING)).unwrap();
-        let common = FlashSettings { wear_levelling, ..FlashSettings::default() };
-        let mut ftl = NftlFtl::format(chip, NftlSettings { common, chain_blocks_max: Some(3) }).unwrap();
-        for lpn in 0..ftl.page_count() {
-            ftl.write(Lpn(lpn), Cause::Host, &[1; 512]).unwrap();
-        }
-        let mut rng = Rng::new(1);
-        for _ in 0..20_000 {
-            ftl.write(Lpn(rng.below(40) as u32), Cause::Host, &[2; 512]).unwrap();
-        }
-        assert!(ftl.check().unwrap().is_sound());
-        // Without the anchors, which are not for it to level.
-        let table = ftl.flash().blocks();
-        let in_use = |&pbn: &Pbn| table.state(pbn) != crate::ftl::blocks::BlockState::Reserved;
-        let wear: Vec<u32> = (0..64).map(Pbn).filter(in_use).map(|pbn| table.erase_count(pbn)).collect();
-        (wear.iter().max().unwrap() - wear.iter().min().unwrap(), ftl.counters().levelled_blocks)
-    };
-    let free = spread(WearLevelling::None);
-    let levelled = spread(WearLevelling::Threshold { gap_erases: 8 });
-    let pooled = spread(WearLevelling::DualPool { threshold_erases: 8 });
-    assert_eq!(free.1, 0);
-
-    assert!(pooled.0 < free.0 / 5 && pooled.1 > 50, "{free:?} {pooled:?}");
-    // Copies of hot pages go to worn blocks as well, until cold ones settle there.
-    assert!(free.0 > 1500 && levelled.0 < 80 && levelled.1 > 50, "{free:?} {levelled:?}");
-}
-
 fn settings(seed: u64) -> NftlSettings {
     NftlSettings {
         common: suite::common(seed),
         chain_blocks_max: [None, Some(2), Some(4)][seed as usize % 3],
     }
+}
+
+#[test]
+fn cold_blocks_wear_with_the_others() {
+    suite::levels_wear::<Nftl>(|common| NftlSettings { common, ..Default::default() });
 }
 
 #[test]

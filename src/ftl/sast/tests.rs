@@ -157,6 +157,11 @@ fn settings(seed: u64) -> SastSettings {
 }
 
 #[test]
+fn cold_blocks_wear_with_the_others() {
+    suite::levels_wear::<Sast>(|common| SastSettings { common, ..Default::default() });
+}
+
+#[test]
 fn it_is_an_array_of_pages() {
     let c = suite::is_an_array_of_pages::<Sast>(settings);
     let merges = [c.switch_merges, c.partial_merges, c.full_merges, c.levelled_blocks];

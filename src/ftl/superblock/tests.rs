@@ -121,6 +121,11 @@ fn settings(seed: u64) -> SuperblockSettings {
 }
 
 #[test]
+fn cold_blocks_wear_with_the_others() {
+    suite::levels_wear::<Superblock>(|common| SuperblockSettings { common, ..Default::default() });
+}
+
+#[test]
 fn it_is_an_array_of_pages() {
     let c = suite::is_an_array_of_pages::<Superblock>(settings);
     let counts = [c.switch_merges, c.collections, c.levelled_blocks];

@@ -1,7 +1,7 @@
 //! Block traces: recorded reads, writes and trims of disks and SSDs, in the formats that public collections use.
 //!
 //! Each format has a file here and a line in [`FORMATS`]; a format that is not named is guessed from the first lines
-//! ([`detect`]). Files may be packed with zstd. Empty lines and lines that begin with `#` mean nothing in any format; a
+//! (`detect`). Files may be packed with zstd. Empty lines and lines that begin with `#` mean nothing in any format; a
 //! line that makes no sense is refused with its number and with what was expected there.
 //!
 //! Addresses are bytes on a device, times are nanoseconds since the first request. [`place`] lays the addresses out on

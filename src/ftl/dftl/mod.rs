@@ -102,13 +102,12 @@ impl Scheme for Dftl {
     }
 
     fn setup(settings: &DftlSettings, geometry: Geometry, good_blocks: u32) -> [u32; 4] {
-        let map_bytes = good_blocks * geometry.pages_per_block * 4;
+        let pages = good_blocks * geometry.pages_per_block;
         let entries = match settings.cache_bytes {
             Some(bytes) => bytes / ENTRY_BYTES as u32,
-            None => (map_bytes / 64 / ENTRY_BYTES as u32).max(16),
+            None => (pages / 16 / ENTRY_BYTES as u32).max(16),
         };
-        let most = good_blocks * geometry.pages_per_block;
-        [entries.clamp(2, most.max(2)), blocks_for(geometry, good_blocks), 0, 0]
+        [entries.clamp(2, pages.max(2)), blocks_for(geometry, good_blocks), 0, 0]
     }
 
     fn blocks_needed(setup: [u32; 4]) -> u32 {

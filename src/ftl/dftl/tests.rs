@@ -163,6 +163,26 @@ fn the_cache_stays_within_its_budget() {
     }
 }
 
+/// All entries are untold after a cut; the base that is written at once must do without them.
+#[test]
+fn a_clean_end_right_after_a_cut_loses_no_entry() {
+    let mut ftl = DftlFtl::format(chip(Geometry::new(128, 16, 4, 100)), with_entries(2)).unwrap();
+    for lpn in 0..100 {
+        ftl.write(Lpn(lpn), Cause::Host, &[lpn as u8; 128]).unwrap();
+    }
+    for _ in 0..2 {
+        ftl = DftlFtl::mount(ftl.into_nand(), with_entries(2)).unwrap();
+        ftl = DftlFtl::mount(ftl.close().unwrap(), with_entries(2)).unwrap();
+        let mut data = [0; 128];
+        for lpn in 0..100 {
+            ftl.read(Lpn(lpn), Cause::Check, &mut data).unwrap();
+            assert_eq!(data, [lpn as u8; 128]);
+        }
+        assert!(ftl.check().unwrap().is_sound());
+        ftl.write(Lpn(0), Cause::Host, &[0; 128]).unwrap();
+    }
+}
+
 fn settings(seed: u64) -> DftlSettings {
     let entries = [2, 3, 5, 16, 64, 200][seed as usize % 6];
     DftlSettings {

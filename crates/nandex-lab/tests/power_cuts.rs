@@ -5,7 +5,7 @@
 use nandex::ordered::{Durability, RecordFormat, Settings};
 use nandex_lab::crash::{ChipFailures, CrashPlan, CrashReport, Cuts, Rehearsal, Target};
 use nandex_lab::parallel::cores;
-use nandex_lab::registry::{Hosting, INDEXES, STORES, stacks};
+use nandex_lab::registry::{Hosting, INDEXES, STORES, Stack, stacks};
 use nandex_lab::runner::Control;
 
 fn settings() -> Settings {
@@ -27,7 +27,8 @@ fn variants(target: Target) -> Vec<Settings> {
         && entry.hosting == Hosting::Store
     {
         let stacks = stacks().filter(|stack| stack.index.name == entry.name);
-        return stacks.map(|stack| stack.settings(settings())).collect();
+        let both = |stack: Stack| [stack.settings(settings()), stack.settings(cached(Durability::EverySync))];
+        return stacks.flat_map(both).collect();
     }
     let journal = matches!(target, Target::Index(entry) if entry.options.iter().any(|o| o.name == "journal"));
     if journal { vec![settings(), settings().with("journal", 8)] } else { vec![settings()] }

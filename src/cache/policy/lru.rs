@@ -1,7 +1,6 @@
 //! The order of least recent use, over frames by number; and the policy that evicts the least recently used page.
 
-use super::policy::Replacement;
-use crate::units::Lpn;
+use super::{Access, Exit, Replacement};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -81,17 +80,17 @@ impl Replacement for Lru {
         "lru"
     }
 
-    fn touch(&mut self, frame: u32, _write: bool) {
+    fn touch(&mut self, frame: u32, _: Access) {
         self.order.touch(frame);
     }
 
-    fn admit(&mut self, frame: u32, _lpn: Lpn, _write: bool) {
+    fn admit(&mut self, frame: u32, _: Access) {
         self.order.push(frame);
     }
 
     fn cleaned(&mut self, _frame: u32) {}
 
-    fn remove(&mut self, frame: u32) {
+    fn remove(&mut self, frame: u32, _: Exit) {
         self.order.remove(frame);
     }
 

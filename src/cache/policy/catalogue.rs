@@ -44,11 +44,9 @@ macro_rules! policy {
     };
 }
 
-/// Every policy, the baselines first.
+/// Every policy, the baselines first, those for the write buffer of a device last.
 pub const POLICIES: &[PolicyEntry] = &[
-    policy!("lru", Published, "the page that was not used for the longest time", |s| Box::new(Lru::new(
-        s.frames
-    ))),
+    policy!("lru", Published, "the page not used for the longest time", |s| Box::new(Lru::new(s.frames))),
     policy!("fifo", Published, "the page that came first", |s| Box::new(Fifo::new(s.frames))),
     policy!("clock", Published, "the page that came first, unless used since", |s| Box::new(Clock::new(
         s.frames
@@ -57,15 +55,38 @@ pub const POLICIES: &[PolicyEntry] = &[
     policy!("s3-fifo", Published, "new pages soon, pages with hits go round", |s| Box::new(S3Fifo::new(
         s.frames
     ))),
-    policy!("cflru", Published, "a clean page of the old half, else the oldest", |s| Box::new(Cflru::new(s))),
-    policy!("cflru-dynamic", Completed, "as cflru, with a region that grows and shrinks", |s| {
+    policy!("cflru", Published, "a clean page of the older half, else the oldest page", |s| Box::new(
+        Cflru::new(s)
+    )),
+    policy!("cflru-dynamic", Completed, "as cflru, with a clean-first region that grows and shrinks", |s| {
         Box::new(Cflru::dynamic(s))
     }),
     policy!("lru-wsr", Published, "the oldest page, a dirty one after a second chance", |s| {
         Box::new(LruWsr::new(s.frames))
     }),
-    policy!("ccf-lru", Completed, "a clean page used once, else a dirty one proved cold", |s| {
+    policy!("ccf-lru", Completed, "a clean page used once, else a dirty one that proved cold", |s| {
         Box::new(CcfLru::new(s.frames))
+    }),
+    policy!("ad-lru", Published, "the oldest clean page of the cold list, then of the hot one", |s| {
+        Box::new(AdLru::new(s.frames))
+    }),
+    policy!("cfdc", Published, "old clean pages, then dirty ones by clusters of neighbours", |s| Box::new(
+        Cfdc::new(s)
+    )),
+    policy!("acr", OurReading, "from the clean or the dirty list, as costs tell", |s| Box::new(Acr::new(s))),
+    policy!("fd-buffer", OurReading, "from the clean or the dirty pool, as costs tell", |s| Box::new(
+        FdBuffer::new(s)
+    )),
+    policy!("lsf", OurReading, "pages of the longest sequential run", |s| Box::new(Lsf::new(s.frames))),
+    policy!("dabc-nv", OurReading, "from one of four clocks, by medium and dirtiness, as costs tell", |s| {
+        Box::new(DabcNv::new(s))
+    }),
+    policy!("ref", OurReading, "old dirty pages of erase blocks that are being written", |s| {
+        Box::new(RecentlyEvicted::new(s))
+    }),
+    policy!("fab", Completed, "the erase block with the most pages in the cache", |s| Box::new(Fab::new(s))),
+    policy!("bplru", Published, "the erase block not written for the longest time, written whole", |s| {
+        Box::new(Bplru::new(s))
     }),
 ];
 

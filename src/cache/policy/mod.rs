@@ -4,10 +4,18 @@
 //! victim and does not remove it: the cache may have to write it first, and that may fail. [`catalogue`] has every policy
 //! by name.
 
+mod acr;
+mod ad_lru;
+mod blocks;
+mod bplru;
 pub mod catalogue;
 mod ccf_lru;
+mod cfdc;
 mod cflru;
 mod clock;
+mod dabc_nv;
+mod fab;
+mod fd_buffer;
 mod fifo;
 mod ghosts;
 #[cfg(test)]
@@ -15,16 +23,27 @@ mod harness;
 mod lists;
 pub mod lru;
 mod lru_wsr;
+mod lsf;
+mod recently_evicted;
 mod s3_fifo;
 mod two_q;
 mod use_queues;
 
+pub use acr::Acr;
+pub use ad_lru::AdLru;
+pub use bplru::Bplru;
 pub use ccf_lru::CcfLru;
+pub use cfdc::Cfdc;
 pub use cflru::Cflru;
 pub use clock::Clock;
+pub use dabc_nv::DabcNv;
+pub use fab::Fab;
+pub use fd_buffer::FdBuffer;
 pub use fifo::Fifo;
 pub use lru::Lru;
 pub use lru_wsr::LruWsr;
+pub use lsf::Lsf;
+pub use recently_evicted::RecentlyEvicted;
 pub use s3_fifo::S3Fifo;
 pub use two_q::TwoQ;
 

@@ -55,20 +55,20 @@ pub struct CacheCounters {
     pub padding_writes: u64,
 }
 
-/// The place in the list of dirty frames of a frame that is not in it.
+/// Instead of a place in the list of dirty frames: the frame is clean, or not in use.
 const CLEAN: u32 = u32::MAX;
+const UNUSED: u32 = u32::MAX - 1;
 
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     lpn: Lpn,
-    used: bool,
-    /// Its place in the list of dirty frames.
+    /// Its place in the list of dirty frames, or why it is not in it.
     dirty_at: u32,
 }
 
 impl Frame {
     fn is_dirty(&self) -> bool {
-        self.dirty_at != CLEAN
+        self.dirty_at < UNUSED
     }
 }
 
@@ -110,7 +110,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
             mode,
             page_bytes,
             bytes: vec![0; frames * page_bytes],
-            frames: vec![Frame { lpn: Lpn(0), used: false, dirty_at: CLEAN }; frames],
+            frames: vec![Frame { lpn: Lpn(0), dirty_at: UNUSED }; frames],
             table: SlotTable::new(frames),
             unused: (0..frames as u32).rev().collect(),
             dirty: Vec::new(),
@@ -197,7 +197,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
     fn admit(&mut self, data: &[u8], access: Access) {
         let Some(frame) = self.unused.pop() else { return };
         self.page_mut(frame).copy_from_slice(data);
-        self.frames[frame as usize] = Frame { lpn: access.lpn, used: true, dirty_at: CLEAN };
+        self.frames[frame as usize] = Frame { lpn: access.lpn, dirty_at: CLEAN };
         self.set_dirty(frame, access.dirty);
         self.table.insert(access.lpn.0, frame);
         self.policy.admit(frame, access);
@@ -218,12 +218,12 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
 
     /// Empties a frame, whatever is in it.
     fn release(&mut self, frame: u32, exit: Exit) {
-        let Frame { lpn, used, .. } = self.frames[frame as usize];
-        assert!(used, "K1: frame {frame} is not in use");
+        let Frame { lpn, dirty_at } = self.frames[frame as usize];
+        assert!(dirty_at != UNUSED, "K1: frame {frame} is not in use");
         self.table.remove(lpn.0);
         self.set_dirty(frame, false);
         self.policy.remove(frame, exit);
-        self.frames[frame as usize] = Frame { lpn, used: false, dirty_at: CLEAN };
+        self.frames[frame as usize] = Frame { lpn, dirty_at: UNUSED };
         self.unused.push(frame);
     }
 

@@ -143,7 +143,7 @@ fn run(pair: &mut Pair, rng: &mut Rng, steps: u32) {
 /// The policy and its model choose the same victims.
 pub(super) fn same_victims(policy: Make<dyn Replacement>, model: Make<dyn Model>) {
     let windows = [None, Some(0), Some(30), Some(100)];
-    for frames in [1, 2, 3, 5, 8, 13, 40] {
+    for frames in [1, 2, 3, 5, 8, 13, 45] {
         for mode in [Mode::Through, Mode::OneByOne, Mode::AllTogether] {
             for (seed, window_percent) in windows.into_iter().enumerate() {
                 let settings = PolicySettings {

@@ -110,11 +110,6 @@ impl UseQueues {
         listed.into_iter().chain(late).max().map(|(_, node)| node)
     }
 
-    /// The older of two nodes.
-    pub(super) fn older(&self, a: Option<u32>, b: Option<u32>) -> Option<u32> {
-        a.into_iter().chain(b).min_by_key(|&node| self.used(node))
-    }
-
     pub(super) fn len(&self, queue: u32) -> usize {
         self.lists.len(queue) + self.late[queue as usize].len()
     }
@@ -164,7 +159,7 @@ mod tests {
                 let mut nodes = model.iter().filter(|&&(q, _)| q == queue).map(|&(_, n)| n);
                 assert_eq!(queues.len(queue), nodes.clone().count());
                 assert_eq!(queues.oldest(queue), nodes.next());
-                assert_eq!(queues.newest(queue), nodes.last().or(queues.oldest(queue)));
+                assert_eq!(queues.newest(queue), nodes.next_back().or(queues.oldest(queue)));
             }
             let queue = model.iter().find(|&&(_, n)| n == node).map(|&(q, _)| q);
             assert_eq!(queues.queue_of(node), queue);

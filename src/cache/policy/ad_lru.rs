@@ -94,7 +94,7 @@ impl Replacement for AdLru {
 
 #[cfg(test)]
 mod tests {
-    use super::super::harness::{Model, same_victims};
+    use super::super::tests::{Model, same_victims};
     use super::*;
     use alloc::boxed::Box;
 

@@ -84,7 +84,7 @@ impl Replacement for CcfLru {
 
 #[cfg(test)]
 mod tests {
-    use super::super::harness::{Model, same_victims};
+    use super::super::tests::{Model, same_victims};
     use super::*;
     use alloc::boxed::Box;
 

@@ -63,7 +63,7 @@ impl Replacement for Clock {
 
 #[cfg(test)]
 mod tests {
-    use super::super::harness::{Model, same_victims};
+    use super::super::tests::{Model, same_victims};
     use super::*;
     use alloc::boxed::Box;
 

@@ -172,7 +172,7 @@ impl Replacement for DabcNv {
 #[cfg(test)]
 mod tests {
     use super::super::ghosts::GhostModel;
-    use super::super::harness::{Model, same_victims};
+    use super::super::tests::{Model, same_victims};
     use super::*;
     use alloc::boxed::Box;
 

@@ -88,7 +88,7 @@ impl Replacement for Fab {
 
 #[cfg(test)]
 mod tests {
-    use super::super::harness::{Model, same_victims};
+    use super::super::tests::{Model, same_victims};
     use super::*;
     use alloc::boxed::Box;
 

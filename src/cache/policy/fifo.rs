@@ -46,7 +46,7 @@ impl Replacement for Fifo {
 
 #[cfg(test)]
 mod tests {
-    use super::super::harness::{Model, same_victims};
+    use super::super::tests::{Model, same_victims};
     use super::*;
     use alloc::boxed::Box;
     use alloc::vec::Vec;

@@ -105,7 +105,7 @@ impl Replacement for Lru {
 
 #[cfg(test)]
 mod tests {
-    use super::super::harness::{Model, same_victims};
+    use super::super::tests::{Model, same_victims};
     use super::*;
     use crate::rng::Rng;
     use alloc::boxed::Box;

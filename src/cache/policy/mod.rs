@@ -18,14 +18,14 @@ mod fab;
 mod fd_buffer;
 mod fifo;
 mod ghosts;
-#[cfg(test)]
-mod harness;
 mod lists;
 pub mod lru;
 mod lru_wsr;
 mod lsf;
 mod recently_evicted;
 mod s3_fifo;
+#[cfg(test)]
+mod tests;
 mod two_q;
 mod use_queues;
 

@@ -86,7 +86,7 @@ impl Replacement for TwoQ {
 #[cfg(test)]
 mod tests {
     use super::super::ghosts::GhostModel;
-    use super::super::harness::{Model, same_victims};
+    use super::super::tests::{Model, same_victims};
     use super::*;
     use alloc::boxed::Box;
 

@@ -2,7 +2,8 @@
 //! blocks and power cuts.
 #![allow(clippy::unwrap_used)]
 
-use nandex::cache::{CacheConfig, Lru, PageCache, WriteMode};
+use nandex::cache::policy::catalogue::{POLICIES, PolicyEntry};
+use nandex::cache::{CacheConfig, PageCache, PolicySettings, WriteMode};
 use nandex::ftl::hot::HotSettings;
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl, Separation};
 use nandex::ftl::victim::VictimPolicy;
@@ -34,8 +35,7 @@ enum Op {
 #[derive(Clone, Copy, Debug)]
 enum Stack {
     Ftl,
-    Through(usize),
-    Back(usize),
+    Cached { frames: usize, mode: WriteMode, policy: &'static PolicyEntry },
 }
 
 #[derive(Clone, Debug)]
@@ -60,13 +60,17 @@ impl Scene {
     }
 
     fn stack(&self, ftl: PageMapFtl<Chip>) -> Box<dyn PageStore> {
-        let cached = |ftl, frames, mode| {
-            PageCache::new(ftl, Lru::new(frames), CacheConfig { frames, mode, dirty_frames_max: None })
-        };
         match self.stack {
             Stack::Ftl => Box::new(ftl),
-            Stack::Through(frames) => Box::new(cached(ftl, frames, WriteMode::Through)),
-            Stack::Back(frames) => Box::new(cached(ftl, frames, WriteMode::Back)),
+            Stack::Cached { frames, mode, policy } => {
+                let settings = PolicySettings {
+                    block_pages: self.geometry.pages_per_block,
+                    cluster_pages: 4,
+                    ..PolicySettings::new(frames)
+                };
+                let config = CacheConfig { frames, mode, dirty_frames_max: None };
+                Box::new(PageCache::new(ftl, (policy.make)(&settings), config))
+            }
         }
     }
 }
@@ -286,11 +290,13 @@ fn wear_levelling() -> impl Strategy<Value = WearLevelling> {
 fn scene() -> impl Strategy<Value = Scene> {
     let geometry = (0..3u32, 1..5u32, 22..70u32)
         .prop_map(|(size, pages, blocks)| Geometry::new(64 << size, 16 << size, 1 << pages, blocks));
-    let stack = prop_oneof![
-        2 => Just(Stack::Ftl),
-        1 => (0..12usize).prop_map(Stack::Through),
-        3 => (0..12usize).prop_map(Stack::Back),
-    ];
+    let mode = prop_oneof![1 => Just(WriteMode::Through), 3 => Just(WriteMode::Back)];
+    let cached = (0..12usize, mode, 0..POLICIES.len()).prop_map(|(frames, mode, policy)| Stack::Cached {
+        frames,
+        mode,
+        policy: &POLICIES[policy],
+    });
+    let stack = prop_oneof![1 => Just(Stack::Ftl), 4 => cached];
     let settings = (victim(), separation(), wear_levelling(), 2..20u32, 1..12u32, 50_000..400_000u32)
         .prop_map(
             |(victim, separation, wear_levelling, atomic_pages, checkpoint_blocks, over_provisioning_ppm)| {
@@ -346,7 +352,7 @@ fn what_was_nearly_written_is_not_missed_later() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
     fn a_store_is_an_array_of_pages(scene in scene(), ops in prop::collection::vec(op(), 1..400)) {

@@ -11,18 +11,20 @@
 //! - *Back*, over a store without them: a dirty page is written alone when it is evicted; after a cut old and new pages
 //!   may be mixed, and the cache says so ([`PageStore::prefix_consistent`](crate::ftl::PageStore::prefix_consistent)).
 //!
+//! A policy may name frames that leave together with the victim, and ask that blocks be written whole: a write buffer in a
+//! device empties by erase blocks. It may also refuse pages that are only read.
+//!
 //! Invariants
 //! - K1: a page has at most one frame, and the table, the policy and the frame agree on it.
 //! - K2: a clean frame equals the page in the store below.
 //! - K3: (Back, atomic) there are never more dirty frames than one atomic group takes.
 
-pub mod lru;
 mod page_cache;
-mod policy;
+pub mod policy;
 mod table;
 #[cfg(test)]
 mod tests;
 
-pub use lru::Lru;
 pub use page_cache::{CacheConfig, CacheCounters, PageCache, WriteMode};
-pub use policy::Replacement;
+pub use policy::lru::{self, Lru};
+pub use policy::{PolicySettings, Replacement};

@@ -4,6 +4,7 @@ use crate::Status;
 use crate::args::{List, Listed};
 use crate::output;
 use anyhow::Result;
+use nandex::cache::policy::catalogue::{POLICIES, PolicyEntry};
 use nandex::nand::{Part, catalogue};
 use nandex_lab::chip;
 use nandex_lab::experiment::{self, Experiment};
@@ -14,6 +15,7 @@ use nandex_lab::report::scale::{Quantity, show, show_count};
 use nandex_lab::repro::{self, Claim};
 use nandex_lab::workload::WORKLOADS;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 pub(crate) fn run(args: &List) -> Result<Status> {
@@ -76,9 +78,8 @@ fn claim_json((experiment, claim): (&Experiment, &Claim)) -> Value {
     json!({"name": claim.id, "summary": claim.text, "band": claim.rule.words(), "experiment": experiment.definition.name})
 }
 
-/// Policies with what they are; the options `cache` and `victim` take them by name.
-const POLICIES: [(&str, &str); 7] = [
-    ("lru", "cache=lru: the page that was not used for the longest time leaves the page cache"),
+/// Victim policies of FTLs with what they are; the option `victim` takes them by name.
+const VICTIM_POLICIES: [(&str, &str); 6] = [
     ("greedy", "victim=greedy: the block with the fewest valid pages is collected"),
     ("cost-benefit", "victim=cost-benefit: few valid pages and a long time without change count"),
     ("cat", "victim=cat: as cost-benefit, and worn blocks are spared"),
@@ -90,7 +91,7 @@ const POLICIES: [(&str, &str); 7] = [
 /// Something with a name, a line about it, and options.
 struct Entry {
     name: &'static str,
-    summary: &'static str,
+    summary: Cow<'static, str>,
     options: &'static [OptionInfo],
     /// How well its sources pin it down, and why; where that is told.
     confidence: Option<(Confidence, &'static str)>,
@@ -103,7 +104,10 @@ fn entries(what: Listed) -> Vec<Entry> {
             let entry = |e: &'static Experiment| Entry::new(&e.definition.name, &e.definition.summary, &[]);
             experiment::list().iter().map(entry).collect()
         }
-        Listed::Policies => POLICIES.iter().map(|(name, summary)| Entry::new(name, summary, &[])).collect(),
+        Listed::Policies => {
+            let victims = VICTIM_POLICIES.iter().map(|(name, summary)| Entry::new(name, summary, &[]));
+            POLICIES.iter().map(Entry::policy).chain(victims).collect()
+        }
         Listed::Indexes => INDEXES.iter().map(|e| Entry::new(e.name, e.summary, e.options)).collect(),
         Listed::Ftls => STORES.iter().map(Entry::ftl).collect(),
         Listed::Workloads => WORKLOADS.iter().map(|e| Entry::new(e.name, e.summary, e.options)).collect(),
@@ -112,7 +116,14 @@ fn entries(what: Listed) -> Vec<Entry> {
 
 impl Entry {
     fn new(name: &'static str, summary: &'static str, options: &'static [OptionInfo]) -> Entry {
-        Entry { name, summary, options, confidence: None }
+        Entry { name, summary: summary.into(), options, confidence: None }
+    }
+
+    /// The option `cache` takes it by name.
+    fn policy(entry: &PolicyEntry) -> Entry {
+        let PolicyEntry { name, summary, basis, .. } = entry;
+        let summary = format!("cache={name}: out goes {summary} ({})", basis.words());
+        Entry { summary: summary.into(), ..Entry::new(name, "", &[]) }
     }
 
     fn ftl(entry: &StoreEntry) -> Entry {

@@ -1,7 +1,9 @@
-//! The cache itself: frames, hits and misses, eviction, flush. What it promises is said in [`super`].
+//! The cache itself: frames, hits and misses, what is written when. What it promises is said in [`super`].
 
-use super::policy::Replacement;
-use super::table::FrameTable;
+mod evict;
+
+use super::policy::{Access, Exit, Replacement};
+use super::table::SlotTable;
 use crate::ftl::{PageStore, StoreError, StoreStats};
 use crate::nand::Cause;
 use crate::units::{Lpn, Ppn};
@@ -49,13 +51,27 @@ pub struct CacheCounters {
     pub flushes: u64,
     /// Pages written by flushes.
     pub flushed_pages: u64,
+    /// Pages read only to write a block whole.
+    pub padding_reads: u64,
+    /// Pages written only to write a block whole.
+    pub padding_writes: u64,
 }
+
+/// Instead of a place in the list of dirty frames: the frame is clean, or not in use.
+const CLEAN: u32 = u32::MAX;
+const UNUSED: u32 = u32::MAX - 1;
 
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     lpn: Lpn,
-    used: bool,
-    dirty: bool,
+    /// Its place in the list of dirty frames, or why it is not in it.
+    dirty_at: u32,
+}
+
+impl Frame {
+    fn is_dirty(&self) -> bool {
+        self.dirty_at < UNUSED
+    }
 }
 
 /// Frames over a store.
@@ -67,9 +83,12 @@ pub struct PageCache<S, P> {
     page_bytes: usize,
     bytes: Vec<u8>,
     frames: Vec<Frame>,
-    table: FrameTable,
+    table: SlotTable,
     unused: Vec<u32>,
-    dirty_frames: usize,
+    /// In no order.
+    dirty: Vec<u32>,
+    /// The victim and what leaves with it.
+    leaving: Vec<u32>,
     /// K3; 0 when dirty pages leave one by one.
     group_frames: usize,
     /// Trims that wait for the flush of what was written before them.
@@ -93,10 +112,11 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
             mode,
             page_bytes,
             bytes: vec![0; frames * page_bytes],
-            frames: vec![Frame { lpn: Lpn(0), used: false, dirty: false }; frames],
-            table: FrameTable::new(frames),
+            frames: vec![Frame { lpn: Lpn(0), dirty_at: UNUSED }; frames],
+            table: SlotTable::new(frames),
             unused: (0..frames as u32).rev().collect(),
-            dirty_frames: 0,
+            dirty: Vec::new(),
+            leaving: Vec::new(),
             group_frames,
             trimmed: BTreeSet::new(),
             counters: CacheCounters::default(),
@@ -131,7 +151,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
 
     /// Pages in the cache that the store does not have yet.
     pub fn dirty_frames(&self) -> usize {
-        self.dirty_frames
+        self.dirty.len()
     }
 
     /// The policy's name.
@@ -161,95 +181,57 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
         &mut self.bytes[frame as usize * self.page_bytes..][..self.page_bytes]
     }
 
+    fn set_dirty(&mut self, frame: u32, dirty: bool) {
+        let at = self.frames[frame as usize].dirty_at;
+        if dirty && at == CLEAN {
+            self.frames[frame as usize].dirty_at = self.dirty.len() as u32;
+            self.dirty.push(frame);
+        } else if !dirty && at != CLEAN {
+            self.dirty.swap_remove(at as usize);
+            if let Some(&moved) = self.dirty.get(at as usize) {
+                self.frames[moved as usize].dirty_at = at;
+            }
+            self.frames[frame as usize].dirty_at = CLEAN;
+        }
+    }
+
     /// Puts a page into an unused frame.
-    fn admit(&mut self, lpn: Lpn, data: &[u8], dirty: bool, write: bool) {
+    fn admit(&mut self, data: &[u8], access: Access) {
         let Some(frame) = self.unused.pop() else { return };
         self.page_mut(frame).copy_from_slice(data);
-        self.frames[frame as usize] = Frame { lpn, used: true, dirty };
-        self.dirty_frames += usize::from(dirty);
-        self.table.insert(lpn, frame);
-        self.policy.admit(frame, lpn, write);
+        self.frames[frame as usize] = Frame { lpn: access.lpn, dirty_at: CLEAN };
+        self.set_dirty(frame, access.dirty);
+        self.table.insert(access.lpn.0, frame);
+        self.policy.admit(frame, access);
     }
 
     /// Makes the page's frame hold `data`, if it has one or one is unused.
     fn put(&mut self, lpn: Lpn, data: &[u8], dirty: bool) {
-        let Some(frame) = self.table.get(lpn) else {
+        let access = Access { lpn, write: true, dirty };
+        let Some(frame) = self.table.get(lpn.0) else {
             self.counters.write_misses += 1;
-            return self.admit(lpn, data, dirty, true);
+            return self.admit(data, access);
         };
         self.counters.write_hits += 1;
         self.page_mut(frame).copy_from_slice(data);
-        let was_dirty = core::mem::replace(&mut self.frames[frame as usize].dirty, dirty);
-        self.dirty_frames += usize::from(dirty);
-        self.dirty_frames -= usize::from(was_dirty);
-        self.policy.touch(frame, true);
+        self.set_dirty(frame, dirty);
+        self.policy.touch(frame, access);
     }
 
     /// Empties a frame, whatever is in it.
-    fn release(&mut self, frame: u32) {
-        let Frame { lpn, used, dirty } = self.frames[frame as usize];
-        assert!(used, "K1: frame {frame} is not in use");
-        self.table.remove(lpn);
-        self.policy.remove(frame);
-        self.frames[frame as usize] = Frame { lpn, used: false, dirty: false };
-        self.dirty_frames -= usize::from(dirty);
+    fn release(&mut self, frame: u32, exit: Exit) {
+        let Frame { lpn, dirty_at } = self.frames[frame as usize];
+        assert!(dirty_at != UNUSED, "K1: frame {frame} is not in use");
+        self.table.remove(lpn.0);
+        self.set_dirty(frame, false);
+        self.policy.remove(frame, exit);
+        self.frames[frame as usize] = Frame { lpn, dirty_at: UNUSED };
         self.unused.push(frame);
     }
 
     /// Makes sure that a frame is unused, if the cache has any.
     fn make_room(&mut self) -> Result<(), StoreError> {
         if self.unused.is_empty() { self.evict() } else { Ok(()) }
-    }
-
-    fn evict(&mut self) -> Result<(), StoreError> {
-        let Some(frame) = self.policy.victim() else { return Ok(()) };
-        let Frame { lpn, dirty, .. } = self.frames[frame as usize];
-        if dirty && !self.is_grouped() {
-            let data = page_of(&self.bytes, self.page_bytes, frame);
-            self.store.write(lpn, Cause::CacheEviction, data)?;
-            self.counters.dirty_evictions += 1;
-        } else {
-            if dirty {
-                self.flush()?;
-            }
-            self.counters.clean_evictions += 1;
-        }
-        self.release(frame);
-        Ok(())
-    }
-
-    /// Writes all dirty pages, then does the trims that waited for them.
-    fn flush(&mut self) -> Result<(), StoreError> {
-        if self.dirty_frames > 0 {
-            let numbered = self.frames.iter().enumerate().filter(|(_, f)| f.dirty);
-            let mut dirty: Vec<(Lpn, u32)> = numbered.map(|(i, f)| (f.lpn, i as u32)).collect();
-            dirty.sort_unstable();
-            if self.is_grouped() {
-                let page = |frame: u32| page_of(&self.bytes, self.page_bytes, frame);
-                let group: Vec<(Lpn, &[u8])> = dirty.iter().map(|&(lpn, f)| (lpn, page(f))).collect();
-                self.store.write_atomic(&group, Cause::CacheEviction)?;
-                dirty.iter().for_each(|&(_, frame)| self.clean(frame));
-            } else {
-                for (lpn, frame) in dirty {
-                    let data = page_of(&self.bytes, self.page_bytes, frame);
-                    self.store.write(lpn, Cause::CacheEviction, data)?;
-                    self.clean(frame);
-                }
-            }
-            self.counters.flushes += 1;
-        }
-        while let Some(&lpn) = self.trimmed.first() {
-            self.store.trim(Lpn(lpn))?;
-            self.trimmed.remove(&lpn);
-        }
-        Ok(())
-    }
-
-    fn clean(&mut self, frame: u32) {
-        self.frames[frame as usize].dirty = false;
-        self.dirty_frames -= 1;
-        self.counters.flushed_pages += 1;
-        self.policy.cleaned(frame);
     }
 
     /// The store first, then the frames.
@@ -260,7 +242,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
         }
         for (lpn, data) in pages {
             self.trimmed.remove(&lpn.0);
-            if self.table.get(*lpn).is_none() {
+            if self.table.get(lpn.0).is_none() {
                 self.make_room()?;
             }
             self.put(*lpn, data, false);
@@ -275,10 +257,10 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
             return self.write_through(pages, cause);
         }
         loop {
-            let frame_of = |lpn: Lpn| self.table.get(lpn).map(|frame| self.frames[frame as usize]);
+            let frame_of = |lpn: Lpn| self.table.get(lpn.0).map(|frame| self.frames[frame as usize]);
             let missing = pages.iter().filter(|(lpn, _)| frame_of(*lpn).is_none()).count();
-            let clean = pages.iter().filter(|(lpn, _)| frame_of(*lpn).is_none_or(|f| !f.dirty)).count();
-            if self.dirty_frames + clean > self.group_frames {
+            let clean = pages.iter().filter(|(lpn, _)| frame_of(*lpn).is_none_or(|f| !f.is_dirty())).count();
+            if self.dirty.len() + clean > self.group_frames {
                 self.flush()?;
             } else if self.unused.len() < missing {
                 self.evict()?;
@@ -298,7 +280,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
         if self.frames.is_empty() {
             return self.store.write(lpn, cause, data);
         }
-        if self.table.get(lpn).is_none() {
+        if self.table.get(lpn.0).is_none() {
             self.make_room()?;
         }
         self.put(lpn, data, true);
@@ -307,13 +289,16 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
 
     fn read_missing(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
         self.counters.read_misses += 1;
+        if !self.policy.admits_reads() {
+            return self.store.read(lpn, cause, data);
+        }
         let room = self.make_room();
         // On a full store dirty pages cannot leave; reading still works.
         if !matches!(room, Err(StoreError::Full)) {
             room?;
         }
         self.store.read(lpn, cause, data)?;
-        self.admit(lpn, data, false, false);
+        self.admit(data, Access { lpn, write: false, dirty: false });
         Ok(())
     }
 }
@@ -333,12 +318,13 @@ impl<S: PageStore, P: Replacement> PageStore for PageCache<S, P> {
 
     fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
         self.check_args(lpn, data.len())?;
-        let frame = self.table.get(lpn);
+        let frame = self.table.get(lpn.0);
         let looks_on = cause == Cause::Check;
         if let Some(frame) = frame {
             data.copy_from_slice(page_of(&self.bytes, self.page_bytes, frame));
             if !looks_on {
-                self.policy.touch(frame, false);
+                let dirty = self.frames[frame as usize].is_dirty();
+                self.policy.touch(frame, Access { lpn, write: false, dirty });
             }
         } else if self.trimmed.contains(&lpn.0) {
             data.fill(0);
@@ -362,10 +348,10 @@ impl<S: PageStore, P: Replacement> PageStore for PageCache<S, P> {
 
     fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
         self.check_args(lpn, self.page_bytes)?;
-        if let Some(frame) = self.table.get(lpn) {
-            self.release(frame);
+        if let Some(frame) = self.table.get(lpn.0) {
+            self.release(frame, Exit::Trimmed);
         }
-        if self.dirty_frames == 0 || !self.is_grouped() {
+        if self.dirty.is_empty() || !self.is_grouped() {
             return self.store.trim(lpn);
         }
         self.trimmed.insert(lpn.0);
@@ -426,6 +412,7 @@ impl<S: PageStore, P: Replacement> PageStore for PageCache<S, P> {
         size_of::<Self>() - size_of::<S>()
             + self.bytes.len()
             + self.frames.len() * (size_of::<Frame>() + size_of::<u32>())
+            + (self.dirty.capacity() + self.leaving.capacity()) * size_of::<u32>()
             + self.table.ram_bytes()
             + self.policy.ram_bytes()
             + trims

@@ -1,7 +1,6 @@
 //! The order of least recent use, over frames by number; and the policy that evicts the least recently used page.
 
-use super::policy::Replacement;
-use crate::units::Lpn;
+use super::{Access, Exit, Replacement};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -81,17 +80,17 @@ impl Replacement for Lru {
         "lru"
     }
 
-    fn touch(&mut self, frame: u32, _write: bool) {
+    fn touch(&mut self, frame: u32, _: Access) {
         self.order.touch(frame);
     }
 
-    fn admit(&mut self, frame: u32, _lpn: Lpn, _write: bool) {
+    fn admit(&mut self, frame: u32, _: Access) {
         self.order.push(frame);
     }
 
     fn cleaned(&mut self, _frame: u32) {}
 
-    fn remove(&mut self, frame: u32) {
+    fn remove(&mut self, frame: u32, _: Exit) {
         self.order.remove(frame);
     }
 
@@ -106,8 +105,34 @@ impl Replacement for Lru {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{Model, same_victims};
     use super::*;
     use crate::rng::Rng;
+    use alloc::boxed::Box;
+
+    /// The least recently used first.
+    struct Order(Vec<u32>);
+
+    impl Model for Order {
+        fn touch(&mut self, frame: u32, access: Access) {
+            self.0.retain(|&other| other != frame);
+            self.admit(frame, access);
+        }
+        fn admit(&mut self, frame: u32, _: Access) {
+            self.0.push(frame);
+        }
+        fn remove(&mut self, frame: u32, _: Exit) {
+            self.0.retain(|&other| other != frame);
+        }
+        fn victim(&mut self) -> Option<u32> {
+            self.0.first().copied()
+        }
+    }
+
+    #[test]
+    fn victims_are_those_of_the_rule() {
+        same_victims(|s| Box::new(Lru::new(s.frames)), |_| Box::new(Order(Vec::new())));
+    }
 
     #[test]
     fn the_list_keeps_the_order_of_use() {

@@ -2,7 +2,7 @@
 //! blocks and power cuts.
 #![allow(clippy::unwrap_used)]
 
-use nandex::cache::policy::catalogue::{POLICIES, PolicyEntry};
+use nandex::cache::policy::catalogue::{POLICIES, PolicyEntry, policy};
 use nandex::cache::{CacheConfig, PageCache, PolicySettings, WriteMode};
 use nandex::ftl::hot::HotSettings;
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl, Separation};
@@ -343,7 +343,7 @@ fn what_was_nearly_written_is_not_missed_later() {
         ..FtlSettings::default()
     };
     let geometry = Geometry::new(128, 32, 8, 22);
-    let stack = Stack::Back(3);
+    let stack = Stack::Cached { frames: 3, mode: WriteMode::Back, policy: policy("lru").unwrap() };
     let scene = Scene { geometry, settings, stack, failures_ppm: 2000, seed: 10_851_760_779_960_073_384 };
     let groups = [vec![6, 3, 0, 1], vec![0], vec![1], vec![2], vec![3], vec![0]];
     let mut ops: Vec<Op> = groups.into_iter().map(Op::Group).collect();

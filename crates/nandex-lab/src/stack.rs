@@ -11,7 +11,7 @@ use nandex::ordered::{Durability, Options, Settings};
 use nandex::{IndexError, Nand, OrderedIndex, PageStore};
 
 /// Options of a B+-tree on a store, its own, its FTL's and its cache's.
-pub(crate) const BPLUS_OPTIONS: [OptionInfo; 28] = [
+pub(crate) const BPLUS_OPTIONS: [OptionInfo; 30] = [
     option("ftl", "page-map", "the FTL below (nandex list ftls)"),
     option("cache", "lru", "the replacement policy of the page cache (nandex list policies)"),
     option("cache_pages", "what the RAM leaves", "frames of the page cache"),

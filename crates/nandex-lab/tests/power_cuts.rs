@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+use nandex::cache::policy::catalogue::POLICIES;
 use nandex::ordered::{Durability, RecordFormat, Settings};
 use nandex_lab::crash::{ChipFailures, CrashPlan, CrashReport, Cuts, Rehearsal, Target};
 use nandex_lab::parallel::cores;
@@ -110,6 +111,21 @@ fn nothing_is_lost_when_programs_and_erases_fail_too() {
             failed += report.physical_failures;
         }
         assert!(failed > 5, "{failed} operations failed");
+    }
+}
+
+#[test]
+fn nothing_is_lost_whichever_page_leaves_the_cache() {
+    let tree = INDEXES.iter().find(|entry| entry.hosting == Hosting::Store).unwrap();
+    for policy in POLICIES {
+        let settings = cached(Durability::EverySync).with("cache", policy.name).with("cache_pages", 6);
+        let plan = CrashPlan {
+            operations: 400,
+            slots: 900,
+            cuts: Cuts::Sample(200),
+            ..CrashPlan::new(Target::Index(tree), settings)
+        };
+        assert_clean(&run(plan));
     }
 }
 

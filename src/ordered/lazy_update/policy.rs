@@ -77,7 +77,8 @@ impl Price {
 
     /// Its order against another, exact: a/b against c/d as ad against cb.
     pub(super) fn order(self, other: Price) -> core::cmp::Ordering {
-        let (a, b) = (u64::from(self.leaves) * u64::from(other.size), u64::from(other.leaves) * u64::from(self.size));
+        let (a, b) =
+            (u64::from(self.leaves) * u64::from(other.size), u64::from(other.leaves) * u64::from(self.size));
         a.cmp(&b)
     }
 }

@@ -195,8 +195,11 @@ impl Pool {
 
     /// The first request of a group.
     pub(super) fn first_of(&self, group: u32) -> Option<u32> {
-        let first =
-            if self.groups[group as usize].has_low { self.next(self.bound(group, false)) } else { self.first() };
+        let first = if self.groups[group as usize].has_low {
+            self.next(self.bound(group, false))
+        } else {
+            self.first()
+        };
         first.filter(|&slot| self.group_of(slot) == group)
     }
 
@@ -386,7 +389,11 @@ impl Pool {
             sizes[group as usize] += 1;
             requests += 1;
             if !self.contains(group, self.key(slot)) {
-                report.violation("P1", u64::from(slot), format!("the request lies outside its group {group}"));
+                report.violation(
+                    "P1",
+                    u64::from(slot),
+                    format!("the request lies outside its group {group}"),
+                );
             }
             next = self.after(slot);
         }
@@ -420,4 +427,33 @@ impl Pool {
 
 fn key_in(entries: &[u8], record: RecordFormat, slot: u32) -> &[u8] {
     &entries[slot as usize * record.entry_bytes()..][..usize::from(record.key_bytes)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tables_take_what_is_said_and_never_grow() {
+        let record = RecordFormat::new(4, 4);
+        let mut pool = Pool::new(record, 50, CommitPolicy::Lru);
+        let span = LeafSpan { low: None, high: None };
+        for round in 0..3u32 {
+            while let Some(slot) = pool.first() {
+                pool.remove(slot);
+            }
+            for n in 0..50u32 {
+                let key = (n * 7 + round).to_be_bytes();
+                pool.add(Change { key: &key, value: Some(&[0; 4]) }, Below::Absent, Some(&span));
+            }
+        }
+        let held = pool.entries.capacity()
+            + pool.requests.capacity() * size_of::<Request>()
+            + pool.bounds.capacity()
+            + pool.groups.capacity() * size_of::<Group>()
+            + (pool.free_requests.capacity() + pool.free_groups.capacity()) * size_of::<u32>()
+            + (pool.requests.len() + pool.groups.len()) * Order::slot_bytes();
+        assert_eq!(size_of::<Pool>() + held, Pool::ram_bytes(record, 50));
+        assert_eq!((pool.is_full(), pool.group_count(), pool.counts.misses), (true, 1, 3));
+    }
 }

@@ -10,9 +10,15 @@ use alloc::format;
 /// Options that the tree takes besides those of the B+-tree: name and meaning.
 pub const OPTIONS: [(&str, &str); 5] = [
     ("commit_policy", "which group leaves a full pool: biggest (default), cost, lru, fifo"),
-    ("answers", "exact (default), or pool: what an update answers is what the pool knows, no leaf is read for it"),
+    (
+        "answers",
+        "exact (default), or pool: what an update answers is what the pool knows, no leaf is read for it",
+    ),
     ("pool_percent", "share of the RAM for pool and page cache that the pool gets, 1 to 99 (default 50)"),
-    ("pool_count", "held (default): a request counts with all its bytes of RAM; record: with key and value only"),
+    (
+        "pool_count",
+        "held (default): a request counts with all its bytes of RAM; record: with key and value only",
+    ),
     ("pool_requests", "requests of the pool (default: what its share of the RAM holds)"),
 ];
 

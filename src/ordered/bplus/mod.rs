@@ -201,7 +201,8 @@ impl<S: PageStore> BPlusTree<S> {
         let mut page = alloc::vec![0; store.page_bytes()];
         store.read(SUPERBLOCK, Cause::Recovery, &mut page)?;
         let (layout, is_clean) = Layout::of_superblock(&page, store.page_count())?;
-        if !is_clean && !(takes_unclean && promise(&store, &layout) > Durability::None) {
+        let is_whole = is_clean || takes_unclean && promise(&store, &layout) > Durability::None;
+        if !is_whole {
             return Err(IndexError::NotCleanlyClosed);
         }
         let mut tree = BPlusTree::empty(store, layout, is_clean);
@@ -214,10 +215,10 @@ impl<S: PageStore> BPlusTree<S> {
     /// Opens the tree that a store holds, and refuses one formatted with other records or capacities or giving less
     /// durability.
     pub fn mount_as(store: S, config: BPlusConfig) -> Result<BPlusTree<S>, IndexError> {
-        BPlusTree::mount(store)?.as_wanted(config)
+        BPlusTree::mount(store)?.require_config(config)
     }
 
-    pub(super) fn as_wanted(self, config: BPlusConfig) -> Result<BPlusTree<S>, IndexError> {
+    pub(super) fn require_config(self, config: BPlusConfig) -> Result<BPlusTree<S>, IndexError> {
         let expected = Layout::new(&config, self.layout.page_bytes, self.layout.page_count)?;
         require(config.durability, self.durability, &self.store, &self.layout)?;
         if expected == self.layout {

@@ -126,7 +126,7 @@ impl<S: PageStore> LazyUpdateTree<S> {
     /// cannot keep the tree whole over a cut, the same as [`LazyUpdateTree::mount`].
     pub fn mount_after_cut(store: S, config: LazyUpdateConfig) -> Result<LazyUpdateTree<S>, IndexError> {
         config.validate()?;
-        let tree = BPlusTree::open(store, true)?.as_wanted(config.tree)?;
+        let tree = BPlusTree::open(store, true)?.require_config(config.tree)?;
         Ok(LazyUpdateTree::above(tree, config))
     }
 

@@ -14,7 +14,10 @@ use alloc::vec::Vec;
 use core::ops::{ControlFlow, RangeBounds};
 use proptest::prelude::*;
 
-type Model = BTreeMap<[u8; 2], [u8; 2]>;
+type Bytes = [u8; 2];
+type Model = BTreeMap<Bytes, Bytes>;
+/// Every value that a key had, or that it was removed.
+type Values = BTreeSet<(Bytes, Option<Bytes>)>;
 
 const SMALL: RecordFormat = RecordFormat::new(2, 2);
 
@@ -39,7 +42,7 @@ fn walk(
     (low, high): (Bound<u16>, Bound<u16>),
     direction: Direction,
     stop: usize,
-) -> Result<Vec<([u8; 2], [u8; 2])>, IndexError> {
+) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
     let (low, high) = (low.map(key), high.map(key));
     let mut found = Vec::new();
     let bounds = (low.as_ref().map(|k| &k[..]), high.as_ref().map(|k| &k[..]));
@@ -508,10 +511,7 @@ impl crate::ftl::PageStore for Cut {
 }
 
 /// Works until the power fails; returns the store, the contents at the last sync, and every value that a key had since.
-fn work_until_the_cut(
-    writes: u64,
-    config: LazyUpdateConfig,
-) -> (RamStore, Model, BTreeSet<([u8; 2], Option<[u8; 2]>)>) {
+fn work_until_the_cut(writes: u64, config: LazyUpdateConfig) -> (RamStore, Model, Values) {
     let store = LazyUpdateTree::format(RamStore::new(128, 400), config).unwrap().into_store();
     let mut index = LazyUpdateTree::mount(Cut { store, writes }, config).unwrap();
     let (mut synced, mut model, mut since) = (Model::new(), Model::new(), BTreeSet::new());

@@ -76,13 +76,23 @@ impl<S: PageStore> BPlusTree<S> {
         self.follow(key, self.height, cause)?;
         let leaf = &self.path[self.height - 1];
         let found = self.layout.leaf.search(leaf.area(), leaf.count(), key);
-        Ok((found.is_ok(), self.span_around_leaf(0, 0)))
+        Ok((found.is_ok(), self.span_of_path(key)?))
     }
 
     /// Which keys belong to the leaf of a key. Reads the path but for the leaf.
     pub(in crate::ordered) fn leaf_span(&mut self, key: &[u8]) -> Result<LeafSpan, IndexError> {
         self.follow(key, self.height - 1, Cause::Host)?;
-        Ok(self.span_around_leaf(0, 0))
+        self.span_of_path(key)
+    }
+
+    /// The keys of the leaf at the end of the path to a key.
+    fn span_of_path(&self, key: &[u8]) -> Result<LeafSpan, IndexError> {
+        let span = self.span_around_leaf(0, 0);
+        if span.contains(key) {
+            Ok(span)
+        } else {
+            Err(corrupted("B3: a key lies outside the bounds of the path to it", self.path[0].lpn()))
+        }
     }
 
     /// Entries in the leaf of a key. Reads the path.
@@ -142,6 +152,9 @@ impl<S: PageStore> BPlusTree<S> {
             return Err(corrupted("B3: the bounds changed since the leaf was found", self.leaf().lpn()));
         }
         let shape = self.layout.leaf;
+        if shape.first_unsorted(self.leaf().area(), self.leaf().count()).is_some() {
+            return Err(corrupted("B2: the keys of the leaf do not ascend", self.leaf().lpn()));
+        }
         let plan = plan(&shape, self.leaf(), changes.clone());
         if !plan.is_changed {
             return Ok(Applied { changes: plan.changes, reshaped: None });

@@ -51,7 +51,7 @@ impl<S: PageStore> LazyUpdateTree<S> {
     /// record and a removal for one less, as the paper does.
     pub(super) fn price(&mut self, group: u32) -> Result<Price, IndexError> {
         self.counts.leaves_priced += 1;
-        let Some(first) = self.pool.first_of(group) else { unreachable!("P1: a group has a request") };
+        let Some(first) = self.pool.first_of(group) else { return Err(overlapping(group)) };
         let mut entries = self.tree.leaf_entries(self.pool.key(first))?;
         for slot in self.pool.members(group) {
             match (self.pool.value(slot).is_some(), self.pool.below(slot)) {
@@ -70,7 +70,9 @@ impl<S: PageStore> LazyUpdateTree<S> {
         self.counts.commits += 1;
         loop {
             let applied = self.tree.apply(self.pool.changes(group))?;
-            assert!((1..=left).contains(&applied.changes), "P1: the tree took {} of {left}", applied.changes);
+            if !(1..=left).contains(&applied.changes) {
+                return Err(overlapping(group));
+            }
             left -= applied.changes;
             let next = if left > 0 { self.pool.members(group).nth(applied.changes) } else { None };
             self.pool.remove_first(group, applied.changes);
@@ -102,6 +104,11 @@ impl<S: PageStore> LazyUpdateTree<S> {
         }
         Ok(())
     }
+}
+
+/// A group that lost requests to another, or took some over: the tree gave two leaves the same keys, which only bad bytes can make it do.
+fn overlapping(group: u32) -> IndexError {
+    IndexError::Corrupted { what: "P2: two leaves have the same keys", at: u64::from(group) }
 }
 
 impl Counts {

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::cache::{CacheConfig, Lru, PageCache, WriteMode};
-use crate::ftl::StoreError;
 use crate::ftl::ram::RamStore;
+use crate::ftl::{PageStore, StoreError};
 use crate::nand::NandError;
 use crate::ordered::Settings;
 use crate::ordered::bplus::BPlusConfig;
@@ -473,7 +473,7 @@ struct Cut {
     writes: u64,
 }
 
-impl crate::ftl::PageStore for Cut {
+impl PageStore for Cut {
     fn page_bytes(&self) -> usize {
         self.store.page_bytes()
     }
@@ -573,4 +573,43 @@ fn a_cut_at_any_write_is_noticed_and_leaves_each_key_as_at_the_last_sync_or_late
         assert!(LazyUpdateTree::mount(index.into_store(), config).is_ok());
     }
     assert!(refused > 150 && mixed > 100, "{refused} {mixed}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1_500) })]
+
+    /// A forger who knows the checksum may mislead the index, but not crash it or make it run on for ever.
+    #[test]
+    fn forged_pages_never_panic(
+        forgeries in proptest::collection::vec((0..30u32, 4..40usize, any::<u8>()), 1..8),
+        policy in proptest::sample::select(&CommitPolicy::ALL[..]),
+        seed: u64,
+    ) {
+        let config = LazyUpdateConfig { policy, ..config(4, 12) };
+        let mut index = LazyUpdateTree::format(RamStore::new(64, 60), config).unwrap();
+        index.bulk_load((0..60).map(|n| (key(n), [0; 2])), Fill::FULL).unwrap();
+        index.sync().unwrap();
+        let mut store = index.into_store();
+        let mut page = [0; 64];
+        for (lpn, at, byte) in forgeries {
+            store.read(Lpn(lpn), Cause::Check, &mut page).unwrap();
+            page[at] = byte;
+            let crc = crate::codec::crc32(&[&page[4..]]);
+            crate::codec::put_u32(&mut page, 0, crc);
+            store.write(Lpn(lpn), Cause::Check, &page).unwrap();
+        }
+        let Ok(mut index) = LazyUpdateTree::mount(store, config) else { return Ok(()) };
+        let mut rng = Rng::new(seed);
+        for _ in 0..120 {
+            let n = key(rng.below(70) as u16);
+            let _ = match rng.below(5) {
+                0 | 1 => index.insert(&n, &[1; 2]),
+                2 | 3 => index.remove(&n),
+                _ => index.get(&n, &mut [0; 2]),
+            };
+        }
+        let _ = contents(&mut index);
+        let _ = index.sync();
+        let _ = index.check();
+    }
 }

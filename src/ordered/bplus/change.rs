@@ -47,13 +47,22 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Puts a record at place `at` of the leaf and splits what gets too full, from the leaf up.
     pub(super) fn add(&mut self, at: usize, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
-        let mut depth = self.height - 1;
-        let mut step = self.add_entry(depth, at, (key, value))?;
+        let depth = self.height - 1;
+        match self.add_entry(depth, at, (key, value))? {
+            Added::Fits => Ok(()),
+            Added::Split(right) => self.announce(depth, right),
+        }
+    }
+
+    /// Tells the parent of the node at `depth` of its new right neighbour, and splits what gets too full.
+    pub(super) fn announce(&mut self, mut depth: usize, right: usize) -> Result<(), IndexError> {
+        let key_bytes = self.layout.internal.key_bytes;
+        let mut step = Added::Split(right);
         while let Added::Split(right) = step {
             depth -= 1;
             let (bound, child) = self.announcement(right);
             let after = self.path[depth].slot + 1;
-            step = self.add_entry(depth, after, (&bound[..key.len()], &child))?;
+            step = self.add_entry(depth, after, (&bound[..key_bytes], &child))?;
         }
         Ok(())
     }
@@ -91,17 +100,22 @@ impl<S: PageStore> BPlusTree<S> {
         self.extra[left].copy_node(&self.path[0]);
         let (below, above) = self.extra.split_at_mut(right);
         page::split(&shape, &mut below[left], &mut above[0], at, entry);
-        self.path[0].reset(ROOT, level + 1);
+        self.put_root_above(left, right);
+        Ok(())
+    }
+
+    /// Makes the root the parent of two new nodes.
+    pub(super) fn put_root_above(&mut self, left: usize, right: usize) {
+        self.path[0].reset(ROOT, self.height + 1);
         for (i, half) in [left, right].into_iter().enumerate() {
             let (bound, child) = self.announcement(half);
             let internal = self.layout.internal;
             self.path[0].insert(&internal, i, (&bound[..internal.key_bytes], &child));
         }
-        Ok(())
     }
 
     /// Takes a free page for a new node.
-    fn new_node(&mut self, level: usize) -> Result<usize, IndexError> {
+    pub(super) fn new_node(&mut self, level: usize) -> Result<usize, IndexError> {
         let lpn = self.space.allocate().ok_or(IndexError::Full)?;
         self.taken.push(lpn);
         let i = self.extra_used;
@@ -114,6 +128,11 @@ impl<S: PageStore> BPlusTree<S> {
     pub(super) fn take(&mut self, at: usize) -> Result<(), IndexError> {
         let leaf = self.layout.leaf;
         self.path[self.height - 1].remove(&leaf, at);
+        self.mend_path()
+    }
+
+    /// Mends what is too empty, from the leaf up.
+    pub(super) fn mend_path(&mut self) -> Result<(), IndexError> {
         for depth in (1..self.height).rev() {
             if self.path[depth].count() >= self.layout.fill_min(self.level(depth)) {
                 break;
@@ -136,10 +155,10 @@ impl<S: PageStore> BPlusTree<S> {
         let right_slot = if is_right { slot } else { slot + 1 };
         let (parents, nodes) = self.path.split_at_mut(depth);
         let (parent, node, other) = (&mut parents[depth - 1], &mut nodes[0], &mut self.extra[neighbour]);
-        let other_count = other.count();
+        let together = node.count() + other.count();
         let (left, right) = if is_right { (other, node) } else { (node, other) };
         let (shape, internal) = (self.layout.shape(level), self.layout.internal);
-        if other_count > self.layout.fill_min(level) {
+        if together >= 2 * self.layout.fill_min(level) {
             page::even_out(&shape, left, right);
             internal.set_key(parent.area_mut(), right_slot, shape.key(right.area(), 0));
             parent.is_dirty = true;

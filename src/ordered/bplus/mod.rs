@@ -44,6 +44,7 @@
 //! less. An internal node of order d thus has d children. Insertion does not hand entries to neighbours before it
 //! splits.
 
+mod batch;
 mod change;
 mod load;
 mod page;
@@ -52,6 +53,7 @@ mod space;
 mod tests;
 mod walk;
 
+pub(super) use batch::{Change, LeafSpan, Reshaped};
 pub use load::Fill;
 
 use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit};
@@ -190,11 +192,17 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Opens the tree that a store holds.
-    pub fn mount(mut store: S) -> Result<BPlusTree<S>, IndexError> {
+    pub fn mount(store: S) -> Result<BPlusTree<S>, IndexError> {
+        BPlusTree::open(store, false)
+    }
+
+    /// Opens the tree; without its clean mark too, if that is wanted and the store kept the tree whole all the same.
+    pub(super) fn open(mut store: S, takes_unclean: bool) -> Result<BPlusTree<S>, IndexError> {
         let mut page = alloc::vec![0; store.page_bytes()];
         store.read(SUPERBLOCK, Cause::Recovery, &mut page)?;
         let (layout, is_clean) = Layout::of_superblock(&page, store.page_count())?;
-        if !is_clean {
+        let is_whole = is_clean || takes_unclean && promise(&store, &layout) > Durability::None;
+        if !is_whole {
             return Err(IndexError::NotCleanlyClosed);
         }
         let mut tree = BPlusTree::empty(store, layout, is_clean);
@@ -207,11 +215,14 @@ impl<S: PageStore> BPlusTree<S> {
     /// Opens the tree that a store holds, and refuses one formatted with other records or capacities or giving less
     /// durability.
     pub fn mount_as(store: S, config: BPlusConfig) -> Result<BPlusTree<S>, IndexError> {
-        let tree = BPlusTree::mount(store)?;
-        let expected = Layout::new(&config, tree.layout.page_bytes, tree.layout.page_count)?;
-        require(config.durability, tree.durability, &tree.store, &tree.layout)?;
-        if expected == tree.layout {
-            Ok(tree)
+        BPlusTree::mount(store)?.require_config(config)
+    }
+
+    pub(super) fn require_config(self, config: BPlusConfig) -> Result<BPlusTree<S>, IndexError> {
+        let expected = Layout::new(&config, self.layout.page_bytes, self.layout.page_count)?;
+        require(config.durability, self.durability, &self.store, &self.layout)?;
+        if expected == self.layout {
+            Ok(self)
         } else {
             Err(IndexError::NotFormatted("the tree has records of other sizes or nodes of other capacities"))
         }
@@ -249,6 +260,12 @@ impl<S: PageStore> BPlusTree<S> {
         }
     }
 
+    /// Promises the class *none* whatever the store allows, clean mark and all: for an index that keeps changes back in
+    /// RAM and hands them on in another order.
+    pub(super) fn promise_nothing(&mut self) {
+        self.durability = Durability::None;
+    }
+
     /// The store below.
     pub fn store(&self) -> &S {
         &self.store
@@ -266,7 +283,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Refuses to go on after a write whose effect is unknown.
-    fn ready(&self) -> Result<(), IndexError> {
+    pub(super) fn ready(&self) -> Result<(), IndexError> {
         if self.is_interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
     }
 

@@ -1,0 +1,292 @@
+//! Several changes to one leaf as one operation, and what they do to the keys that belong to a leaf.
+//!
+//! For an index that gathers updates in RAM. [`BPlusTree::apply`] reads the path to a leaf once, merges the changes into
+//! it, and writes each page that changes once, all of them as one atomic group. A leaf that gets too full is split in two
+//! halves, one that gets too empty is evened out or merged with a neighbour, as an insertion or a removal would do; so no
+//! batch writes more pages than the largest of these. When the leaf and the changes make more than two full leaves, the
+//! first changes that do fit are applied and the caller comes back with the rest.
+//!
+//! Which keys belong to a leaf is said by the bounds above it ([`LeafSpan`]), without reading the leaf. Only `apply`
+//! changes that, and says how ([`Reshaped`]): two neighbours at most are affected at a time.
+
+use super::change::load;
+use super::page::{Frame, ROOT, corrupted};
+use super::{BPlusTree, frame_at};
+use crate::check::IndexError;
+use crate::ftl::PageStore;
+use crate::nand::Cause;
+use crate::ordered::node::NodeShape;
+use crate::units::Lpn;
+use alloc::boxed::Box;
+use core::cmp::Ordering;
+
+/// A new value for a key, or none to remove it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::ordered) struct Change<'a> {
+    pub(in crate::ordered) key: &'a [u8],
+    pub(in crate::ordered) value: Option<&'a [u8]>,
+}
+
+/// The keys that belong to a leaf: from `low` on, below `high`; `None` where nothing bounds them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::ordered) struct LeafSpan {
+    pub(in crate::ordered) low: Option<Box<[u8]>>,
+    pub(in crate::ordered) high: Option<Box<[u8]>>,
+}
+
+impl LeafSpan {
+    pub(in crate::ordered) fn contains(&self, key: &[u8]) -> bool {
+        self.low.as_deref().is_none_or(|low| low <= key) && self.high.as_deref().is_none_or(|high| key < high)
+    }
+}
+
+/// Keys that changed leaves: those of `span` are now in one leaf, or in two with this boundary between them.
+#[derive(Clone, Debug)]
+pub(in crate::ordered) struct Reshaped {
+    pub(in crate::ordered) span: LeafSpan,
+    pub(in crate::ordered) boundary: Option<Box<[u8]>>,
+}
+
+/// What [`BPlusTree::apply`] did.
+#[derive(Clone, Debug)]
+pub(in crate::ordered) struct Applied {
+    /// How many of the changes, from the first on.
+    pub(in crate::ordered) changes: usize,
+    /// Set when other keys belong to the leaf than before.
+    pub(in crate::ordered) reshaped: Option<Reshaped>,
+}
+
+/// What a merge of changes into a leaf comes to.
+struct Plan {
+    /// Changes that fit.
+    changes: usize,
+    /// Entries of the leaf after them.
+    entries: usize,
+    /// Whether the leaf differs after them.
+    is_changed: bool,
+}
+
+impl<S: PageStore> BPlusTree<S> {
+    /// Whether a key is in the tree, and which keys belong to its leaf. Reads the path.
+    pub(in crate::ordered) fn lookup(
+        &mut self,
+        key: &[u8],
+        cause: Cause,
+    ) -> Result<(bool, LeafSpan), IndexError> {
+        self.follow(key, self.height, cause)?;
+        let leaf = &self.path[self.height - 1];
+        let found = self.layout.leaf.search(leaf.area(), leaf.count(), key);
+        Ok((found.is_ok(), self.span_of_path(key)?))
+    }
+
+    /// Which keys belong to the leaf of a key. Reads the path but for the leaf.
+    pub(in crate::ordered) fn leaf_span(&mut self, key: &[u8]) -> Result<LeafSpan, IndexError> {
+        self.follow(key, self.height - 1, Cause::Host)?;
+        self.span_of_path(key)
+    }
+
+    /// The keys of the leaf at the end of the path to a key.
+    fn span_of_path(&self, key: &[u8]) -> Result<LeafSpan, IndexError> {
+        let span = self.span_around_leaf(0, 0);
+        if span.contains(key) {
+            Ok(span)
+        } else {
+            Err(corrupted("B3: a key lies outside the bounds of the path to it", self.path[0].lpn()))
+        }
+    }
+
+    /// Entries in the leaf of a key. Reads the path.
+    pub(in crate::ordered) fn leaf_entries(&mut self, key: &[u8]) -> Result<usize, IndexError> {
+        self.follow(key, self.height, Cause::Host)?;
+        Ok(self.path[self.height - 1].count())
+    }
+
+    /// The fewest and the most entries of a leaf.
+    pub(in crate::ordered) fn leaf_fill(&self) -> (usize, usize) {
+        let least = if self.height == 1 { 0 } else { self.layout.fill_min(1) };
+        (least, self.layout.leaf.capacity)
+    }
+
+    /// Reads the first `nodes` nodes of the path to a key.
+    fn follow(&mut self, key: &[u8], nodes: usize, cause: Cause) -> Result<(), IndexError> {
+        self.ready()?;
+        self.begin();
+        let mut lpn: Lpn = ROOT;
+        for depth in 0..nodes {
+            let level = self.height - depth;
+            let frame = frame_at(&mut self.path, depth, &self.layout);
+            load(&mut self.store, &self.layout, (lpn, Some(level)), cause, frame)?;
+            if level > 1 {
+                frame.slot = self.layout.internal.child_slot(frame.area(), frame.count(), key);
+                lpn = self.layout.child(frame, frame.slot)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The keys of the leaf at the end of the path, and of so many neighbours before and after it below the same parent.
+    fn span_around_leaf(&self, before: usize, after: usize) -> LeafSpan {
+        let internal = &self.layout.internal;
+        let parents = &self.path[..self.height - 1];
+        let low = parents.iter().enumerate().rev().find_map(|(depth, node)| {
+            let slot = node.slot - if depth + 1 == parents.len() { before } else { 0 };
+            (slot > 0).then(|| internal.key(node.area(), slot).into())
+        });
+        let high = parents.iter().enumerate().rev().find_map(|(depth, node)| {
+            let slot = node.slot + 1 + if depth + 1 == parents.len() { after } else { 0 };
+            (slot < node.count()).then(|| internal.key(node.area(), slot).into())
+        });
+        LeafSpan { low, high }
+    }
+
+    /// Applies changes to one leaf, their keys ascending strictly: as many as fit, at least one, or on error none.
+    /// Removing an absent key changes nothing.
+    pub(in crate::ordered) fn apply<'a>(
+        &mut self,
+        changes: impl Iterator<Item = Change<'a>> + Clone,
+    ) -> Result<Applied, IndexError> {
+        let Some(first) = changes.clone().next() else { return Ok(Applied { changes: 0, reshaped: None }) };
+        self.follow(first.key, self.height, Cause::Host)?;
+        let span = self.span_around_leaf(0, 0);
+        if !changes.clone().all(|change| span.contains(change.key)) {
+            return Err(corrupted("B3: the bounds changed since the leaf was found", self.leaf().lpn()));
+        }
+        let shape = self.layout.leaf;
+        if shape.first_unsorted(self.leaf().area(), self.leaf().count()).is_some() {
+            return Err(corrupted("B2: the keys of the leaf do not ascend", self.leaf().lpn()));
+        }
+        let plan = plan(&shape, self.leaf(), changes.clone());
+        if !plan.is_changed {
+            return Ok(Applied { changes: plan.changes, reshaped: None });
+        }
+        let edit = self.rewrite_leaf(changes.take(plan.changes), plan.entries);
+        let (edit, reshaped) = match edit {
+            Ok(reshaped) => (Ok(()), reshaped),
+            Err(error) => (Err(error), None),
+        };
+        self.finish(edit)?;
+        Ok(Applied { changes: plan.changes, reshaped })
+    }
+
+    fn leaf(&self) -> &Frame {
+        &self.path[self.height - 1]
+    }
+
+    /// Merges the changes into the leaf, which has so many entries then, and splits or mends it.
+    fn rewrite_leaf<'a>(
+        &mut self,
+        changes: impl Iterator<Item = Change<'a>>,
+        entries: usize,
+    ) -> Result<Option<Reshaped>, IndexError> {
+        let (shape, depth) = (self.layout.leaf, self.height - 1);
+        let old = self.copy_leaf();
+        let share = if entries > shape.capacity { entries.div_ceil(2) } else { entries };
+        if share == entries {
+            merge(&shape, &self.extra[old], changes, |at, entry| {
+                put(&shape, &mut self.path[depth], at, entry);
+            });
+            self.path[depth].set_count(entries);
+            return self.mend_leaf();
+        }
+        let left = if depth == 0 { Some(self.new_node(1)?) } else { None };
+        let right = self.new_node(1)?;
+        let (frames, new) = self.extra.split_at_mut(old + 1);
+        let (first, last) = new.split_at_mut(right - old - 1);
+        let lower = if left.is_some() { &mut first[0] } else { &mut self.path[depth] };
+        merge(&shape, &frames[old], changes, |at, entry| match at.checked_sub(share) {
+            None => put(&shape, lower, at, entry),
+            Some(at) => put(&shape, &mut last[0], at, entry),
+        });
+        lower.set_count(share);
+        last[0].set_count(entries - share);
+        let boundary = Some(shape.key(last[0].area(), 0).into());
+        let span = self.span_around_leaf(0, 0);
+        match left {
+            Some(left) => self.put_root_above(left, right),
+            None => self.announce(depth, right)?,
+        }
+        Ok(Some(Reshaped { span, boundary }))
+    }
+
+    /// Copies the leaf to an extra frame that is not written.
+    fn copy_leaf(&mut self) -> usize {
+        let (depth, i) = (self.height - 1, self.extra_used);
+        frame_at(&mut self.extra, i, &self.layout).copy_node(&self.path[depth]);
+        self.extra[i].is_dirty = false;
+        self.extra_used += 1;
+        i
+    }
+
+    /// Evens a leaf with too few entries out with a neighbour, or merges the two, and mends what follows from it.
+    fn mend_leaf(&mut self) -> Result<Option<Reshaped>, IndexError> {
+        let depth = self.height - 1;
+        if depth == 0 || self.path[depth].count() >= self.layout.fill_min(1) {
+            return Ok(None);
+        }
+        // The neighbour that mending asks: the left one, if there is one.
+        let slot = self.path[depth - 1].slot;
+        let span = if slot > 0 { self.span_around_leaf(1, 0) } else { self.span_around_leaf(0, 1) };
+        self.mend_path()?;
+        let parent = &self.path[depth - 1];
+        let is_merged = !self.freed.is_empty();
+        let boundary = (!is_merged).then(|| self.layout.internal.key(parent.area(), slot.max(1)).into());
+        Ok(Some(Reshaped { span, boundary }))
+    }
+}
+
+/// Puts an entry in place `at` of a node whose count is set afterwards.
+fn put(shape: &NodeShape, node: &mut Frame, at: usize, (key, value): (&[u8], &[u8])) {
+    shape.set_key(node.area_mut(), at, key);
+    shape.set_value(node.area_mut(), at, value);
+}
+
+/// Counts what a merge comes to, and stops before the change that would not fit into two leaves.
+fn plan<'a>(shape: &NodeShape, leaf: &Frame, changes: impl Iterator<Item = Change<'a>>) -> Plan {
+    let mut plan = Plan { changes: 0, entries: leaf.count(), is_changed: false };
+    for change in changes {
+        let found = shape.search(leaf.area(), leaf.count(), change.key);
+        match (found, change.value) {
+            (Err(_), Some(_)) if plan.entries == 2 * shape.capacity => break,
+            (Err(_), Some(_)) => plan.entries += 1,
+            (Ok(_), None) => plan.entries -= 1,
+            (Ok(at), Some(value)) if shape.value(leaf.area(), at) != value => {}
+            _ => {
+                plan.changes += 1;
+                continue;
+            }
+        }
+        plan.changes += 1;
+        plan.is_changed = true;
+    }
+    plan
+}
+
+/// Shows the entries of a leaf after the changes, in order, each with its place.
+fn merge<'a>(
+    shape: &NodeShape,
+    leaf: &Frame,
+    changes: impl Iterator<Item = Change<'a>>,
+    mut show: impl FnMut(usize, (&[u8], &[u8])),
+) {
+    let (area, count) = (leaf.area(), leaf.count());
+    let (mut old, mut at) = (0, 0);
+    let mut changes = changes.peekable();
+    loop {
+        let order = match changes.peek() {
+            None if old == count => return,
+            None => Ordering::Less,
+            Some(_) if old == count => Ordering::Greater,
+            Some(change) => shape.key(area, old).cmp(change.key),
+        };
+        let entry = if order == Ordering::Less {
+            Some((shape.key(area, old), shape.value(area, old)))
+        } else {
+            changes.next().and_then(|change| Some((change.key, change.value?)))
+        };
+        old += usize::from(order != Ordering::Greater);
+        if let Some(entry) = entry {
+            show(at, entry);
+            at += 1;
+        }
+    }
+}

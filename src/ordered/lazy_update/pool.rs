@@ -1,0 +1,459 @@
+//! The pool: requests by key, groups of them by the leaf they are for, and the groups by rank of the commit policy.
+//!
+//! Everything lies in tables of a fixed number of slots, made once: a request takes its key, its value, a word of state
+//! and 8 bytes of order; a group takes the two bounds of its leaf, its size and its stamp and 8 bytes of order. A group
+//! has no list of members: they are the requests between its bounds. Nor is there a directory of groups: if a key's leaf
+//! has a group, the request before or after the key is of it.
+
+use super::order::Order;
+use super::policy::{CommitPolicy, Rank};
+use crate::check::CheckReport;
+use crate::ordered::RecordFormat;
+use crate::ordered::bplus::{Change, LeafSpan, Reshaped};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+
+/// What the tree holds of the key of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Below {
+    Absent,
+    Present,
+    /// Nobody looked.
+    Unknown,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    group: u32,
+    /// Whether it puts a value; else it removes the key.
+    is_put: bool,
+    below: Below,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    size: u32,
+    has_low: bool,
+    has_high: bool,
+    /// When it was hit last (*FIFO*: when it came).
+    stamp: u64,
+}
+
+/// What the pool did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PoolCounts {
+    /// Requests that found their group in the pool.
+    pub(super) hits: u64,
+    /// Requests that opened a group.
+    pub(super) misses: u64,
+    /// Insertions and removals of the same key that met and left together.
+    pub(super) cancellations: u64,
+}
+
+/// Requests that wait to be committed.
+#[derive(Debug)]
+pub(super) struct Pool {
+    record: RecordFormat,
+    policy: CommitPolicy,
+    entries: Vec<u8>,
+    requests: Vec<Request>,
+    by_key: Order,
+    free_requests: Vec<u32>,
+    bounds: Vec<u8>,
+    groups: Vec<Group>,
+    by_rank: Order,
+    free_groups: Vec<u32>,
+    clock: u64,
+    pub(super) counts: PoolCounts,
+}
+
+/// A regrouping makes two groups at most before it has emptied the old ones.
+const SPARE_GROUPS: usize = 2;
+
+impl Pool {
+    pub(super) fn new(record: RecordFormat, capacity: u32, policy: CommitPolicy) -> Pool {
+        let slots = capacity as usize;
+        let groups = slots + SPARE_GROUPS;
+        Pool {
+            record,
+            policy,
+            entries: vec![0; slots * record.entry_bytes()],
+            requests: vec![Request { group: 0, is_put: false, below: Below::Unknown }; slots],
+            by_key: Order::new(slots),
+            free_requests: (0..capacity).rev().collect(),
+            bounds: vec![0; groups * 2 * usize::from(record.key_bytes)],
+            groups: vec![Group { size: 0, has_low: false, has_high: false, stamp: 0 }; groups],
+            by_rank: Order::new(groups),
+            free_groups: (0..groups as u32).rev().collect(),
+            clock: 0,
+            counts: PoolCounts::default(),
+        }
+    }
+
+    /// Bytes of RAM that a pool of so many requests takes.
+    pub(super) const fn ram_bytes(record: RecordFormat, capacity: u32) -> usize {
+        let request = record.entry_bytes() + size_of::<Request>() + Order::slot_bytes() + size_of::<u32>();
+        let group =
+            2 * record.key_bytes as usize + size_of::<Group>() + Order::slot_bytes() + size_of::<u32>();
+        size_of::<Pool>() + capacity as usize * request + (capacity as usize + SPARE_GROUPS) * group
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.requests.len() - self.free_requests.len()
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.requests.len()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.free_requests.is_empty()
+    }
+
+    pub(super) fn group_count(&self) -> usize {
+        self.groups.len() - self.free_groups.len()
+    }
+
+    pub(super) fn key(&self, slot: u32) -> &[u8] {
+        &self.entries[slot as usize * self.record.entry_bytes()..][..usize::from(self.record.key_bytes)]
+    }
+
+    /// The value that a request puts; none when it removes the key.
+    pub(super) fn value(&self, slot: u32) -> Option<&[u8]> {
+        let (entry, key) = (self.record.entry_bytes(), usize::from(self.record.key_bytes));
+        let value = &self.entries[slot as usize * entry..][key..entry];
+        self.requests[slot as usize].is_put.then_some(value)
+    }
+
+    pub(super) fn below(&self, slot: u32) -> Below {
+        self.requests[slot as usize].below
+    }
+
+    /// The request for a key.
+    pub(super) fn find(&self, key: &[u8]) -> Option<u32> {
+        self.by_key.find(|slot| self.key(slot).cmp(key))
+    }
+
+    /// The first request whose key is not below `key`.
+    pub(super) fn next(&self, key: &[u8]) -> Option<u32> {
+        self.by_key.next(|slot| self.key(slot).cmp(key))
+    }
+
+    /// The last request whose key is not above `key`.
+    pub(super) fn previous(&self, key: &[u8]) -> Option<u32> {
+        self.by_key.previous(|slot| self.key(slot).cmp(key))
+    }
+
+    /// The request after one in key order.
+    pub(super) fn after(&self, slot: u32) -> Option<u32> {
+        let key = self.key(slot);
+        self.by_key.next(|at| self.key(at).cmp(key).then(Ordering::Less))
+    }
+
+    /// The request before one in key order.
+    pub(super) fn before(&self, slot: u32) -> Option<u32> {
+        let key = self.key(slot);
+        self.by_key.previous(|at| self.key(at).cmp(key).then(Ordering::Greater))
+    }
+
+    /// The first request of all.
+    pub(super) fn first(&self) -> Option<u32> {
+        self.by_key.next(|_| Ordering::Greater)
+    }
+
+    /// The last request of all.
+    pub(super) fn last(&self) -> Option<u32> {
+        self.by_key.previous(|_| Ordering::Less)
+    }
+
+    /// The group of the leaf of a key that has no request.
+    pub(super) fn group_of_key(&self, key: &[u8]) -> Option<u32> {
+        let near = [self.previous(key), self.next(key)];
+        let groups = near.into_iter().flatten().map(|slot| self.group_of(slot));
+        groups.into_iter().find(|&group| self.contains(group, key))
+    }
+
+    pub(super) fn group_of(&self, slot: u32) -> u32 {
+        self.requests[slot as usize].group
+    }
+
+    pub(super) fn size(&self, group: u32) -> u32 {
+        self.groups[group as usize].size
+    }
+
+    fn bound(&self, group: u32, is_high: bool) -> &[u8] {
+        let key = usize::from(self.record.key_bytes);
+        &self.bounds[(2 * group as usize + usize::from(is_high)) * key..][..key]
+    }
+
+    fn contains(&self, group: u32, key: &[u8]) -> bool {
+        let Group { has_low, has_high, .. } = self.groups[group as usize];
+        (!has_low || self.bound(group, false) <= key) && (!has_high || key < self.bound(group, true))
+    }
+
+    /// The first request of a group.
+    pub(super) fn first_of(&self, group: u32) -> Option<u32> {
+        let first = if self.groups[group as usize].has_low {
+            self.next(self.bound(group, false))
+        } else {
+            self.first()
+        };
+        first.filter(|&slot| self.group_of(slot) == group)
+    }
+
+    /// The requests of a group as changes of the tree, in key order.
+    pub(super) fn changes(&self, group: u32) -> impl Iterator<Item = Change<'_>> + Clone {
+        self.members(group).map(|slot| Change { key: self.key(slot), value: self.value(slot) })
+    }
+
+    /// The requests of a group in key order.
+    pub(super) fn members(&self, group: u32) -> impl Iterator<Item = u32> + Clone {
+        core::iter::successors(self.first_of(group), move |&slot| {
+            self.after(slot).filter(|&next| self.group_of(next) == group)
+        })
+    }
+
+    /// The rank of a group under the policy; the least is the victim.
+    pub(super) fn rank(&self, group: u32) -> Rank {
+        let Group { size, stamp, .. } = self.groups[group as usize];
+        self.policy.rank(size, stamp)
+    }
+
+    /// The group of least rank.
+    pub(super) fn first_group(&self) -> Option<u32> {
+        self.by_rank.next(|_| Ordering::Greater)
+    }
+
+    /// The group of next higher rank.
+    pub(super) fn next_group(&self, group: u32) -> Option<u32> {
+        let rank = (self.rank(group), group);
+        self.by_rank.next(|at| (self.rank(at), at).cmp(&rank).then(Ordering::Less))
+    }
+
+    /// Changes the size or the stamp of a group and its rank with them.
+    fn rerank(&mut self, group: u32, change: impl FnOnce(&mut Group)) {
+        let (groups, policy) = (&self.groups, self.policy);
+        let rank = |groups: &[Group], at: u32| {
+            let Group { size, stamp, .. } = groups[at as usize];
+            (policy.rank(size, stamp), at)
+        };
+        let old = rank(groups, group);
+        if self.groups[group as usize].size > 0 {
+            self.by_rank.remove(group, |at| rank(groups, at).cmp(&old));
+        }
+        change(&mut self.groups[group as usize]);
+        let groups = &self.groups;
+        let new = rank(groups, group);
+        if self.groups[group as usize].size > 0 {
+            self.by_rank.insert(group, |at| rank(groups, at).cmp(&new));
+        } else {
+            self.free_groups.push(group);
+        }
+    }
+
+    /// Notes that a request came for a group that was there.
+    fn hit(&mut self, group: u32) {
+        self.counts.hits += 1;
+        self.clock += 1;
+        let now = self.clock;
+        if self.policy != CommitPolicy::Fifo {
+            self.rerank(group, |group| group.stamp = now);
+        }
+    }
+
+    /// A new group for the leaf with these keys; it must get a request at once.
+    fn open_group(&mut self, (low, high): (Option<&[u8]>, Option<&[u8]>), stamp: u64) -> Option<u32> {
+        let group = self.free_groups.pop()?;
+        self.groups[group as usize] =
+            Group { size: 0, has_low: low.is_some(), has_high: high.is_some(), stamp };
+        let key = usize::from(self.record.key_bytes);
+        for (i, bound) in [low, high].into_iter().enumerate() {
+            if let Some(bound) = bound {
+                self.bounds[(2 * group as usize + i) * key..][..key].copy_from_slice(bound);
+            }
+        }
+        Some(group)
+    }
+
+    /// Takes a request in, into the group of its leaf or, where the pool has none, into a new one for the leaf with the
+    /// keys of `span`. The pool must not be full.
+    pub(super) fn add(&mut self, change: Change<'_>, below: Below, span: Option<&LeafSpan>) {
+        let group = self.group_of_key(change.key);
+        let group = match (group, span) {
+            (Some(group), _) => {
+                self.hit(group);
+                Some(group)
+            }
+            (None, Some(span)) => {
+                assert!(span.contains(change.key), "P2: the key lies outside its leaf");
+                self.counts.misses += 1;
+                self.clock += 1;
+                self.open_group((span.low.as_deref(), span.high.as_deref()), self.clock)
+            }
+            (None, None) => None,
+        };
+        let (Some(group), Some(slot)) = (group, self.free_requests.pop()) else {
+            unreachable!("P1: a request has a slot and a group");
+        };
+        let (entry, key) = (self.record.entry_bytes(), usize::from(self.record.key_bytes));
+        self.entries[slot as usize * entry..][..key].copy_from_slice(change.key);
+        self.requests[slot as usize] = Request { group, is_put: change.value.is_some(), below };
+        self.set_value(slot, change.value);
+        let (entries, record) = (&self.entries, self.record);
+        self.by_key.insert(slot, |at| key_in(entries, record, at).cmp(change.key));
+        self.rerank(group, |group| group.size += 1);
+    }
+
+    fn set_value(&mut self, slot: u32, value: Option<&[u8]>) {
+        let (entry, key) = (self.record.entry_bytes(), usize::from(self.record.key_bytes));
+        self.requests[slot as usize].is_put = value.is_some();
+        if let Some(value) = value {
+            self.entries[slot as usize * entry..][key..entry].copy_from_slice(value);
+        }
+    }
+
+    /// A new request for a key that has one: the newer takes its place, or both leave when the tree is without the key
+    /// as the newer wants it.
+    pub(super) fn amend(&mut self, slot: u32, value: Option<&[u8]>) {
+        self.hit(self.group_of(slot));
+        if value.is_none() && self.below(slot) == Below::Absent {
+            self.counts.cancellations += 1;
+            self.remove(slot);
+        } else {
+            self.set_value(slot, value);
+        }
+    }
+
+    /// Takes a request out.
+    pub(super) fn remove(&mut self, slot: u32) {
+        let (entries, record) = (&self.entries, self.record);
+        let key = key_in(entries, record, slot);
+        self.by_key.remove(slot, |at| key_in(entries, record, at).cmp(key));
+        let group = self.group_of(slot);
+        self.rerank(group, |group| group.size -= 1);
+        self.free_requests.push(slot);
+    }
+
+    /// Takes the first requests of a group out, as many as were committed.
+    pub(super) fn remove_first(&mut self, group: u32, count: usize) {
+        let mut next = self.first_of(group);
+        for _ in 0..count {
+            let Some(slot) = next else { unreachable!("P1: a group has the requests it counts") };
+            next = self.after(slot);
+            self.remove(slot);
+        }
+    }
+
+    /// Puts the requests whose keys changed leaves into groups for the leaves they belong to now. A group that takes
+    /// over requests of two has the stamp of the one that stays longer.
+    pub(super) fn regroup(&mut self, reshaped: &Reshaped) {
+        let LeafSpan { low, high } = &reshaped.span;
+        let boundary = reshaped.boundary.as_deref();
+        let bounds = [(low.as_deref(), boundary.or(high.as_deref())), (boundary, high.as_deref())];
+        let mut made: [Option<u32>; 2] = [None; 2];
+        let mut next = low.as_deref().map_or_else(|| self.first(), |low| self.next(low));
+        while let Some(slot) = next.filter(|&slot| reshaped.span.contains(self.key(slot))) {
+            next = self.after(slot);
+            let old = self.group_of(slot);
+            let stamp = self.groups[old as usize].stamp;
+            let side = usize::from(boundary.is_some_and(|boundary| boundary <= self.key(slot)));
+            let group = match made[side] {
+                Some(group) => group,
+                None => {
+                    let Some(group) = self.open_group(bounds[side], stamp) else {
+                        unreachable!("P1: groups are never more than requests, and two to spare");
+                    };
+                    group
+                }
+            };
+            made[side] = Some(group);
+            self.requests[slot as usize].group = group;
+            let latest = self.policy != CommitPolicy::Fifo;
+            self.rerank(group, |group| {
+                group.size += 1;
+                group.stamp = if latest { group.stamp.max(stamp) } else { group.stamp.min(stamp) };
+            });
+            self.rerank(old, |old| old.size -= 1);
+        }
+    }
+
+    /// Checks P1 and P4, and hands every request with its group's bounds to `visit`.
+    pub(super) fn check(&self, report: &mut CheckReport) {
+        let mut sizes = vec![0u32; self.groups.len()];
+        let mut next = self.first();
+        let mut requests = 0;
+        while let Some(slot) = next {
+            let group = self.group_of(slot);
+            sizes[group as usize] += 1;
+            requests += 1;
+            if !self.contains(group, self.key(slot)) {
+                report.violation(
+                    "P1",
+                    u64::from(slot),
+                    format!("the request lies outside its group {group}"),
+                );
+            }
+            next = self.after(slot);
+        }
+        if requests != self.len() {
+            report.violation("P1", 0, format!("{requests} requests in order, {} in use", self.len()));
+        }
+        let mut groups = 0;
+        let mut next = self.first_group();
+        while let Some(group) = next {
+            groups += 1;
+            if sizes[group as usize] != self.size(group) || self.size(group) == 0 {
+                let found = format!("{} requests, {} counted", sizes[group as usize], self.size(group));
+                report.violation("P1", u64::from(group), found);
+            }
+            next = self.next_group(group);
+        }
+        if groups != self.group_count() {
+            report.violation("P4", 0, format!("{groups} groups in rank, {} in use", self.group_count()));
+        }
+    }
+
+    /// The bounds of a group, for the checker.
+    pub(super) fn span(&self, group: u32) -> LeafSpan {
+        let Group { has_low, has_high, .. } = self.groups[group as usize];
+        LeafSpan {
+            low: has_low.then(|| self.bound(group, false).into()),
+            high: has_high.then(|| self.bound(group, true).into()),
+        }
+    }
+}
+
+fn key_in(entries: &[u8], record: RecordFormat, slot: u32) -> &[u8] {
+    &entries[slot as usize * record.entry_bytes()..][..usize::from(record.key_bytes)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tables_take_what_is_said_and_never_grow() {
+        let record = RecordFormat::new(4, 4);
+        let mut pool = Pool::new(record, 50, CommitPolicy::Lru);
+        let span = LeafSpan { low: None, high: None };
+        for round in 0..3u32 {
+            while let Some(slot) = pool.first() {
+                pool.remove(slot);
+            }
+            for n in 0..50u32 {
+                let key = (n * 7 + round).to_be_bytes();
+                pool.add(Change { key: &key, value: Some(&[0; 4]) }, Below::Absent, Some(&span));
+            }
+        }
+        let held = pool.entries.capacity()
+            + pool.requests.capacity() * size_of::<Request>()
+            + pool.bounds.capacity()
+            + pool.groups.capacity() * size_of::<Group>()
+            + (pool.free_requests.capacity() + pool.free_groups.capacity()) * size_of::<u32>()
+            + (pool.requests.len() + pool.groups.len()) * Order::slot_bytes();
+        assert_eq!(size_of::<Pool>() + held, Pool::ram_bytes(record, 50));
+        assert_eq!((pool.is_full(), pool.group_count(), pool.counts.misses), (true, 1, 3));
+    }
+}

@@ -1,0 +1,137 @@
+//! How a lazy-update B+-tree is set up, and how one RAM budget is divided between its pool and the page cache below.
+
+use super::policy::CommitPolicy;
+use super::pool::Pool;
+use crate::check::IndexError;
+use crate::ordered::bplus::BPlusConfig;
+use crate::ordered::{Durability, RecordFormat, Settings};
+use alloc::format;
+
+/// Options that the tree takes besides those of the B+-tree: name and meaning.
+pub const OPTIONS: [(&str, &str); 5] = [
+    ("commit_policy", "which group leaves a full pool: biggest (default), cost, lru, fifo"),
+    (
+        "answers",
+        "exact (default), or pool: what an update answers is what the pool knows, no leaf is read for it",
+    ),
+    ("pool_percent", "share of the RAM for pool and page cache that the pool gets, 1 to 99 (default 50)"),
+    (
+        "pool_count",
+        "held (default): a request counts with all its bytes of RAM; record: with key and value only",
+    ),
+    ("pool_requests", "requests of the pool (default: what its share of the RAM holds)"),
+];
+
+/// What an insertion or a removal answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Answers {
+    /// Whether the key existed. Where the pool does not know, its leaf is read.
+    #[default]
+    Exact,
+    /// Whether the pool holds the key; `false` where it does not know. The paper's algorithm, which answers nothing: it
+    /// reads no leaf for an update, only what is above it when the leaf has no group yet.
+    Pool,
+}
+
+/// How much RAM a request of the pool is counted with when the RAM is divided.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PoolCount {
+    /// All it takes: record, state, order, and a group of its own.
+    #[default]
+    Held,
+    /// Key and value, as the paper counts.
+    Record,
+}
+
+/// How a lazy-update B+-tree is formatted and mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LazyUpdateConfig {
+    /// The tree below. Its durability must be *none*.
+    pub tree: BPlusConfig,
+    /// Requests that the pool holds, 1 or more.
+    pub pool_requests: u32,
+    /// Which group leaves a full pool.
+    pub policy: CommitPolicy,
+    /// What an insertion or a removal answers.
+    pub answers: Answers,
+}
+
+impl LazyUpdateConfig {
+    /// A pool of so many requests, *biggest size*, exact answers.
+    pub const fn new(record: RecordFormat, pool_requests: u32) -> LazyUpdateConfig {
+        LazyUpdateConfig {
+            tree: BPlusConfig::new(record).with_durability(Durability::None),
+            pool_requests,
+            policy: CommitPolicy::BiggestSize,
+            answers: Answers::Exact,
+        }
+    }
+
+    /// From settings, with the [`OPTIONS`]. `shared_bytes` is the RAM for the pool and the page cache together; the cache
+    /// gets what [`LazyUpdateConfig::pool_bytes`] leaves of it.
+    pub fn from_settings(settings: &Settings, shared_bytes: usize) -> Result<LazyUpdateConfig, IndexError> {
+        let options = &settings.options;
+        let percent = options.number("pool_percent")?.unwrap_or(50);
+        if !(1..=99).contains(&percent) {
+            return Err(IndexError::Unsupported(format!("pool_percent = {percent}: 1 to 99 are possible")));
+        }
+        let count = match options.choice("pool_count", &["held", "record"])? {
+            "record" => PoolCount::Record,
+            _ => PoolCount::Held,
+        };
+        let share = (shared_bytes as u128 * u128::from(percent) / 100) as usize;
+        let pool_requests = match options.number("pool_requests")? {
+            Some(requests) => requests.min(u64::from(u32::MAX)) as u32,
+            None => requests_in(settings.record, share, count),
+        };
+        Ok(LazyUpdateConfig {
+            tree: BPlusConfig::from_settings(settings)?,
+            pool_requests,
+            policy: CommitPolicy::from_options(options, "commit_policy")?,
+            answers: match options.choice("answers", &["exact", "pool"])? {
+                "pool" => Answers::Pool,
+                _ => Answers::Exact,
+            },
+        })
+    }
+
+    /// Bytes of RAM that the pool takes, counted so.
+    pub const fn pool_bytes(&self, count: PoolCount) -> usize {
+        match count {
+            PoolCount::Held => Pool::ram_bytes(self.tree.record, self.pool_requests),
+            PoolCount::Record => self.pool_requests as usize * self.tree.record.entry_bytes(),
+        }
+    }
+
+    /// Refuses what cannot work.
+    pub(super) fn validate(&self) -> Result<(), IndexError> {
+        // The tables of slots number them in 32 bits, one number meaning none.
+        let most = u32::MAX - 8;
+        if !(1..=most).contains(&self.pool_requests) {
+            return Err(IndexError::Unsupported(format!(
+                "a pool of {} requests: 1 to {most} are possible",
+                self.pool_requests
+            )));
+        }
+        if self.tree.durability == Durability::None {
+            return Ok(());
+        }
+        Err(IndexError::Unsupported(format!(
+            "durability '{}' is wanted, but a lazy-update B+-tree gives 'none': a power cut loses the requests in its \
+             pool, and groups committed after the last sync stay without others that came before them",
+            self.tree.durability.name()
+        )))
+    }
+}
+
+/// Requests of a pool that takes at most `bytes`.
+pub(super) fn requests_in(record: RecordFormat, bytes: usize, count: PoolCount) -> u32 {
+    let requests = match count {
+        PoolCount::Record => bytes / record.entry_bytes(),
+        PoolCount::Held => {
+            let none = Pool::ram_bytes(record, 0);
+            bytes.saturating_sub(none) / (Pool::ram_bytes(record, 1) - none)
+        }
+    };
+    requests.min(u32::MAX as usize - 8) as u32
+}

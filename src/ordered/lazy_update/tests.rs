@@ -1,0 +1,615 @@
+//! The index against `BTreeMap`, the paper's example, the choice of groups against a plain model, RAM, full stores, cuts.
+
+use super::*;
+use crate::cache::{CacheConfig, Lru, PageCache, WriteMode};
+use crate::ftl::ram::RamStore;
+use crate::ftl::{PageStore, StoreError};
+use crate::nand::NandError;
+use crate::ordered::Settings;
+use crate::ordered::bplus::BPlusConfig;
+use crate::rng::Rng;
+use crate::units::Lpn;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::ops::{ControlFlow, RangeBounds};
+use proptest::prelude::*;
+
+type Bytes = [u8; 2];
+type Model = BTreeMap<Bytes, Bytes>;
+/// Every value that a key had, or that it was removed.
+type Values = BTreeSet<(Bytes, Option<Bytes>)>;
+
+const SMALL: RecordFormat = RecordFormat::new(2, 2);
+
+fn key(n: u16) -> [u8; 2] {
+    n.to_be_bytes()
+}
+
+/// Nodes of at most `order` entries.
+fn config(order: usize, pool_requests: u32) -> LazyUpdateConfig {
+    let mut config = LazyUpdateConfig::new(SMALL, pool_requests);
+    config.tree = config.tree.with_order(order);
+    config
+}
+
+fn small_index(order: usize, pool_requests: u32, policy: CommitPolicy) -> LazyUpdateTree<RamStore> {
+    let config = LazyUpdateConfig { policy, ..config(order, pool_requests) };
+    LazyUpdateTree::format(RamStore::new(128, 2_000), config).unwrap()
+}
+
+fn walk(
+    index: &mut impl OrderedIndex,
+    (low, high): (Bound<u16>, Bound<u16>),
+    direction: Direction,
+    stop: usize,
+) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
+    let (low, high) = (low.map(key), high.map(key));
+    let mut found = Vec::new();
+    let bounds = (low.as_ref().map(|k| &k[..]), high.as_ref().map(|k| &k[..]));
+    index.range(bounds.0, bounds.1, direction, &mut |key, value| {
+        found.push((key.try_into().unwrap(), value.try_into().unwrap()));
+        if found.len() > stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    Ok(found)
+}
+
+fn contents(index: &mut impl OrderedIndex) -> Result<Model, IndexError> {
+    let unbounded = (Bound::Unbounded, Bound::Unbounded);
+    Ok(walk(index, unbounded, Direction::Ascending, usize::MAX)?.into_iter().collect())
+}
+
+fn assert_sound(index: &mut impl OrderedIndex, model: &Model) {
+    let report = index.check().unwrap();
+    assert!(report.is_sound(), "{:?}", report.violations);
+    assert_eq!(report.records, model.len() as u64);
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Insert(u16, u16),
+    Remove(u16),
+    Get(u16),
+    Range(Bound<u16>, Bound<u16>, Direction, usize),
+    Sync,
+    Remount,
+}
+
+fn any_bound() -> impl Strategy<Value = Bound<u16>> {
+    prop_oneof![
+        Just(Bound::Unbounded),
+        (0..400u16).prop_map(Bound::Included),
+        (0..400u16).prop_map(Bound::Excluded)
+    ]
+}
+
+/// Operations with insertions and removals in any proportion, so that trees grow and wither.
+fn any_ops() -> impl Strategy<Value = Vec<Op>> {
+    (1..20u32, 1..20u32).prop_flat_map(|(inserts, removes)| {
+        let direction = prop_oneof![Just(Direction::Ascending), Just(Direction::Descending)];
+        let op = prop_oneof![
+            inserts * 6 => (0..400u16, any::<u16>()).prop_map(|(k, v)| Op::Insert(k, v)),
+            removes * 6 => (0..400u16).prop_map(Op::Remove),
+            5 => (0..400u16).prop_map(Op::Get),
+            5 => (any_bound(), any_bound(), direction, 0..50usize)
+                .prop_map(|(low, high, direction, stop)| Op::Range(low, high, direction, stop)),
+            1 => Just(Op::Sync),
+            1 => Just(Op::Remount),
+        ];
+        proptest::collection::vec(op, 1..900)
+    })
+}
+
+fn any_config() -> impl Strategy<Value = LazyUpdateConfig> {
+    let pool = prop_oneof![1..6u32, 1..60u32, Just(1_000u32)];
+    (3..9usize, pool, proptest::sample::select(&CommitPolicy::ALL[..]), any::<bool>()).prop_map(
+        |(order, pool, policy, exact)| {
+            let answers = if exact { Answers::Exact } else { Answers::Pool };
+            LazyUpdateConfig { policy, answers, ..config(order, pool) }
+        },
+    )
+}
+
+type Cached = PageCache<RamStore, Lru>;
+
+fn cached(store: RamStore, frames: usize) -> Cached {
+    let config = CacheConfig { frames, mode: WriteMode::Through, dirty_frames_max: None };
+    PageCache::new(store, Lru::new(frames), config)
+}
+
+fn run_op(index: &mut LazyUpdateTree<Cached>, op: &Op, model: &mut Model) {
+    let exact = index.answers == Answers::Exact;
+    match *op {
+        Op::Insert(n, v) => {
+            let (found, expected) =
+                (index.insert(&key(n), &key(v)).unwrap(), model.insert(key(n), key(v)).is_some());
+            assert!(found == expected || !exact && !found);
+        }
+        Op::Remove(n) => {
+            let (found, expected) = (index.remove(&key(n)).unwrap(), model.remove(&key(n)).is_some());
+            assert!(found == expected || !exact && !found);
+        }
+        Op::Get(n) => {
+            let mut found = [0; 2];
+            assert_eq!(index.get(&key(n), &mut found), Ok(model.contains_key(&key(n))));
+            assert!(model.get(&key(n)).is_none_or(|expected| *expected == found));
+        }
+        Op::Range(low, high, direction, stop) => {
+            let bounds = (low.map(key), high.map(key));
+            let within = |entry: &(&[u8; 2], &[u8; 2])| bounds.contains(entry.0);
+            let mut expected: Vec<_> = model.iter().filter(within).map(|(k, v)| (*k, *v)).collect();
+            if direction == Direction::Descending {
+                expected.reverse();
+            }
+            expected.truncate(stop + 1);
+            assert_eq!(walk(index, (low, high), direction, stop).unwrap(), expected);
+        }
+        Op::Sync => {
+            index.sync().unwrap();
+            assert_eq!(index.pooled_requests(), 0);
+        }
+        Op::Remount => {}
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+    #[test]
+    fn the_index_is_a_sorted_map(config in any_config(), ops in any_ops(), frames in 0..20usize) {
+        let mut index = LazyUpdateTree::format(cached(RamStore::new(128, 2_000), frames), config).unwrap();
+        let mut model = Model::new();
+        for (i, op) in ops.iter().enumerate() {
+            run_op(&mut index, op, &mut model);
+            if let Op::Remount = op {
+                index.close().unwrap();
+                let store = index.into_store().close().unwrap();
+                index = LazyUpdateTree::mount(cached(store, frames), config).unwrap();
+            }
+            prop_assert!(index.pooled_requests() <= config.pool_requests as usize);
+            if i % 8 == 0 {
+                assert_sound(&mut index, &model);
+            }
+        }
+        assert_sound(&mut index, &model);
+        prop_assert_eq!(contents(&mut index).unwrap(), model);
+    }
+}
+
+fn host_writes(index: &LazyUpdateTree<RamStore>) -> u64 {
+    index.tree().store().counters().page_writes[0]
+}
+
+/// The tree of the paper's Figure 1: leaf D is full and has key 5, E has room and key 40, H has room, 90 and 95. With six
+/// leaves the parent of D is full too.
+fn figure_1(policy: CommitPolicy, leaves: usize) -> LazyUpdateTree<RamStore> {
+    let mut index = small_index(4, 4, policy);
+    let first = [[2u16, 3, 5, 7], [20, 25, 40, 45], [50, 55, 60, 62], [65, 70, 75, 77], [88, 90, 95, 97]];
+    let keys = [&first.concat()[..], &[110, 111, 112, 113]].concat();
+    index.bulk_load(keys[..4 * leaves].iter().map(|n| (key(*n), [0; 2])), Fill::FULL).unwrap();
+    for n in [45, 62, 77, 97] {
+        index.tree.remove(&key(n)).unwrap();
+    }
+    let [d, e, h] = [5, 30, 90].map(|n| index.tree.leaf_span(&key(n)).unwrap());
+    assert!(d.contains(&key(6)) && e.contains(&key(40)) && h.contains(&key(95)) && h.contains(&key(100)));
+    assert!(d != e && e != h && index.stats().height == 3);
+    assert_eq!([5, 30, 90].map(|n| index.tree.leaf_entries(&key(n)).unwrap()), [4, 3, 3]);
+    index
+}
+
+enum Request {
+    Put(u16),
+    Del(u16),
+}
+use Request::{Del, Put};
+
+fn submit(index: &mut impl OrderedIndex, requests: &[Request]) {
+    for request in requests {
+        match *request {
+            Put(n) => assert_eq!(index.insert(&key(n), &[1; 2]), Ok(false)),
+            Del(n) => assert_eq!(index.remove(&key(n)), Ok(true)),
+        }
+    }
+}
+
+const FIRST_FOUR: [Request; 4] = [Put(6), Put(30), Del(5), Del(90)];
+const NEXT_FOUR: [Request; 4] = [Del(40), Del(95), Put(99), Put(100)];
+
+#[test]
+fn figure_1_without_a_pool_writes_a_page_per_update_and_the_split() {
+    // The paper counts 7: 4 for the split of D, 1 for each of the others. A split here writes two halves and the parent,
+    // 3, or with a full parent two halves of it as well and the root, 5.
+    for (leaves, expected) in [(5, 6), (6, 8)] {
+        let mut index = figure_1(CommitPolicy::BiggestSize, leaves);
+        let before = host_writes(&index);
+        submit(&mut index.tree, &FIRST_FOUR);
+        assert_eq!(host_writes(&index) - before, expected);
+    }
+}
+
+#[test]
+fn figure_1_in_groups_writes_three_pages() {
+    for policy in CommitPolicy::ALL {
+        let mut index = figure_1(policy, 5);
+        let before = host_writes(&index);
+        submit(&mut index, &FIRST_FOUR);
+        assert_eq!(host_writes(&index), before, "everything waits in the pool");
+        index.sync().unwrap();
+        assert_eq!(host_writes(&index) - before, 3, "pages D, E and H");
+    }
+}
+
+#[test]
+fn eight_requests_write_five_pages_when_the_pool_goes_whole_and_three_by_biggest_size() {
+    let mut index = figure_1(CommitPolicy::BiggestSize, 5);
+    let before = host_writes(&index);
+    for batch in [FIRST_FOUR, NEXT_FOUR] {
+        submit(&mut index, &batch);
+        index.sync().unwrap();
+    }
+    assert_eq!(host_writes(&index) - before, 5, "pages D, E, H, E and H");
+    for policy in [CommitPolicy::BiggestSize, CommitPolicy::CostBased] {
+        let mut index = figure_1(policy, 5);
+        let before = host_writes(&index);
+        submit(&mut index, &FIRST_FOUR);
+        submit(&mut index, &NEXT_FOUR);
+        assert_eq!(host_writes(&index) - before, 2, "D with 5 and 6, then E with 30 and 40");
+        index.sync().unwrap();
+        assert_eq!(host_writes(&index) - before, 3, "and H with four requests");
+        assert_sound(
+            &mut index,
+            &contents_without_pool(&[2, 3, 6, 7, 20, 25, 30, 50, 55, 60, 65, 70, 75, 88, 99, 100]),
+        );
+    }
+}
+
+fn contents_without_pool(keys: &[u16]) -> Model {
+    keys.iter().map(|n| (key(*n), [0; 2])).collect()
+}
+
+#[test]
+fn opposite_requests_leave_together_and_what_the_tree_has_is_not_written_again() {
+    let mut index = figure_1(CommitPolicy::BiggestSize, 5);
+    let before = host_writes(&index);
+    submit(&mut index, &[Put(6), Del(6)]);
+    assert_eq!((index.pooled_requests(), index.remove(&key(6))), (0, Ok(false)));
+    assert_eq!(index.remove(&key(5)), Ok(true));
+    assert_eq!((index.remove(&key(5)), index.insert(&key(5), &[0; 2])), (Ok(false), Ok(false)));
+    assert_eq!(index.pooled_requests(), 1);
+    index.sync().unwrap();
+    assert_eq!(host_writes(&index), before);
+}
+
+#[test]
+fn the_paper_s_answers_read_no_leaf() {
+    let config = LazyUpdateConfig { answers: Answers::Pool, ..config(4, 500) };
+    let mut loaded = figure_1(CommitPolicy::BiggestSize, 5);
+    loaded.sync().unwrap();
+    let mut index = LazyUpdateTree::mount(loaded.into_store(), config).unwrap();
+    let reads = |index: &LazyUpdateTree<RamStore>| index.tree().store().counters().page_reads[0];
+    let before = reads(&index);
+    index.insert(&key(6), &[1; 2]).unwrap();
+    assert_eq!(reads(&index) - before, 2, "the path above the leaf");
+    index.remove(&key(5)).unwrap();
+    index.insert(&key(4), &[1; 2]).unwrap();
+    assert_eq!(reads(&index) - before, 2, "the group is there");
+}
+
+/// A group as the plain model sees it.
+struct PlainGroup {
+    keys: BTreeSet<u16>,
+    came: u64,
+    hit: u64,
+}
+
+/// The leaf whose group leaves, found by looking at every group.
+fn plain_victim(groups: &BTreeMap<u16, PlainGroup>, policy: CommitPolicy) -> u16 {
+    let rank = |group: &PlainGroup| match policy {
+        CommitPolicy::Fifo => (0, group.came),
+        CommitPolicy::Lru => (0, group.hit),
+        CommitPolicy::BiggestSize | CommitPolicy::CostBased => (usize::MAX - group.keys.len(), group.hit),
+    };
+    *groups.iter().min_by_key(|(_, group)| rank(group)).unwrap().0
+}
+
+#[test]
+fn every_policy_chooses_as_a_look_at_every_group_would() {
+    for policy in CommitPolicy::ALL {
+        let mut index = small_index(8, 30, policy);
+        index.bulk_load((0..480).map(|n| (key(n), [0; 2])), Fill::FULL).unwrap();
+        let mut groups: BTreeMap<u16, PlainGroup> = BTreeMap::new();
+        let mut rng = Rng::new(7);
+        let mut commits = 0;
+        for now in 0..6_000u64 {
+            let n = (rng.below(480).min(rng.below(480))) as u16;
+            let leaf = n / 8;
+            let pooled: usize = groups.values().map(|group| group.keys.len()).sum();
+            let is_new = groups.get(&leaf).is_none_or(|group| !group.keys.contains(&n));
+            if is_new && pooled == 30 {
+                groups.remove(&plain_victim(&groups, policy));
+                commits += 1;
+            }
+            let group =
+                groups.entry(leaf).or_insert(PlainGroup { keys: BTreeSet::new(), came: now, hit: now });
+            group.keys.insert(n);
+            group.hit = now;
+            assert_eq!(index.insert(&key(n), &key(now as u16)), Ok(true));
+            let mut found = BTreeSet::new();
+            let mut next = index.pool.first();
+            while let Some(slot) = next {
+                found.insert(u16::from_be_bytes(index.pool.key(slot).try_into().unwrap()));
+                next = index.pool.after(slot);
+            }
+            assert!(found.iter().eq(groups.values().flat_map(|group| &group.keys)), "{policy:?} at {now}");
+        }
+        assert!(commits > 500 && index.counts.commits == commits);
+    }
+}
+
+#[test]
+fn the_pruned_choice_is_the_cheapest_of_all_groups() {
+    let (mut chosen, mut groups_seen, mut splits_avoided, mut priced) = (0, 0, 0, 0);
+    for (order, seed) in [(4, 1), (5, 2), (9, 3)] {
+        let mut index = small_index(order, 40, CommitPolicy::CostBased);
+        let mut rng = Rng::new(seed);
+        for _ in 0..4_000 {
+            let n = key(rng.below(500) as u16);
+            if index.pool.is_full() && index.pool.find(&n).is_none() {
+                let mut best = None;
+                let mut next = index.pool.first_group();
+                while let Some(group) = next {
+                    let price = index.price(group).unwrap();
+                    let stamp = index.pool.rank(group).1;
+                    let is_better = |(held, at, _): &(policy::Price, u64, u32)| {
+                        price.order(*held).then(stamp.cmp(at)).is_lt()
+                    };
+                    if best.as_ref().is_none_or(is_better) {
+                        best = Some((price, stamp, group));
+                    }
+                    next = index.pool.next_group(group);
+                }
+                let (price, stamp, _) = best.unwrap();
+                let before = index.counts.leaves_priced;
+                let victim = index.victim().unwrap().unwrap();
+                priced += index.counts.leaves_priced - before;
+                assert_eq!((index.price(victim).unwrap(), index.pool.rank(victim).1), (price, stamp));
+                chosen += 1;
+                groups_seen += index.pool.group_count() as u64;
+                splits_avoided += u32::from(index.pool.first_group() != Some(victim));
+            }
+            if rng.chance(3, 5) { index.insert(&n, &[0; 2]) } else { index.remove(&n) }.unwrap();
+        }
+        let model = contents(&mut index).unwrap();
+        assert_sound(&mut index, &model);
+    }
+    assert!(chosen > 1_000 && splits_avoided > 100, "{chosen} {splits_avoided}");
+    assert!(priced * 3 < groups_seen, "{priced} of {groups_seen} groups were priced");
+}
+
+#[test]
+fn pool_and_cache_fit_into_one_budget() {
+    for percent in [10, 50, 90] {
+        let settings = Settings { durability: Durability::None, ..Settings::new(RecordFormat::new(8, 4)) };
+        let settings = settings.with("pool_percent", percent).with("commit_policy", "cost").with("order", 85);
+        let budget = 73_308;
+        let config = LazyUpdateConfig::from_settings(&settings, budget).unwrap();
+        assert_eq!((config.policy, config.answers), (CommitPolicy::CostBased, Answers::Exact));
+        let share = budget * percent / 100;
+        let bytes = config.pool_bytes(PoolCount::Held);
+        assert!(bytes <= share && share - bytes < 100, "{bytes} of {share}");
+        let index = LazyUpdateTree::format(RamStore::new(2_048, 200), config).unwrap();
+        assert_eq!(index.ram_bytes() - index.tree().ram_bytes(), bytes);
+        let counted =
+            LazyUpdateConfig::from_settings(&settings.with("pool_count", "record"), budget).unwrap();
+        assert_eq!(counted.pool_requests as usize, share / 12, "as the paper counts");
+    }
+}
+
+#[test]
+fn a_group_of_any_size_is_committed() {
+    for policy in CommitPolicy::ALL {
+        let mut index = small_index(4, 600, policy);
+        let mut model = Model::new();
+        for n in 0..1_900 {
+            index.insert(&key(n), &key(n)).unwrap();
+            model.insert(key(n), key(n));
+        }
+        assert_sound(&mut index, &model);
+        for n in 0..1_900 {
+            assert_eq!(index.remove(&key(n)), Ok(true));
+        }
+        index.sync().unwrap();
+        assert_sound(&mut index, &Model::new());
+        assert_eq!(index.stats().height, 1);
+    }
+}
+
+#[test]
+fn a_full_store_loses_nothing_and_removals_make_room() {
+    for policy in CommitPolicy::ALL {
+        let config = LazyUpdateConfig { policy, ..config(4, 20) };
+        let mut index = LazyUpdateTree::format(RamStore::new(128, 40), config).unwrap();
+        let mut model = Model::new();
+        let mut refused = 0;
+        for n in (0..400u16).map(|n| n * 17 % 400) {
+            match index.insert(&key(n), &key(n)) {
+                Ok(_) => drop(model.insert(key(n), key(n))),
+                Err(error) => {
+                    assert_eq!(error, IndexError::Full);
+                    refused += 1;
+                }
+            }
+        }
+        assert!(refused > 100 && model.len() > 60);
+        assert_sound(&mut index, &model);
+        while index.sync() == Err(IndexError::Full) {
+            let (first, _) = model.pop_first().unwrap();
+            assert_eq!(index.remove(&first), Ok(true));
+            assert_sound(&mut index, &model);
+        }
+        assert!(model.len() > 40);
+        assert_eq!((index.pooled_requests(), contents(&mut index)), (0, Ok(model)));
+    }
+}
+
+#[test]
+fn what_cannot_work_is_refused() {
+    let format = |config| LazyUpdateTree::format(RamStore::new(128, 40), config).err();
+    assert!(matches!(format(config(4, 0)), Some(IndexError::Unsupported(_))));
+    let durable =
+        LazyUpdateConfig { tree: BPlusConfig::new(SMALL).with_order(4), ..LazyUpdateConfig::new(SMALL, 9) };
+    assert!(matches!(format(durable), Some(IndexError::Unsupported(_))));
+    let settings = Settings { durability: Durability::None, ..Settings::new(SMALL) };
+    for (name, value) in [("pool_percent", "0"), ("commit_policy", "best"), ("answers", "some")] {
+        assert!(LazyUpdateConfig::from_settings(&settings.clone().with(name, value), 9_999).is_err());
+    }
+    let mut index = small_index(4, 9, CommitPolicy::Lru);
+    assert!(matches!(index.insert(&[0; 3], &[0; 2]), Err(IndexError::WrongLength { .. })));
+    assert!(matches!(index.get(&[0; 2], &mut [0; 3]), Err(IndexError::WrongLength { .. })));
+}
+
+/// A store whose power fails after some writes.
+struct Cut {
+    store: RamStore,
+    writes: u64,
+}
+
+impl PageStore for Cut {
+    fn page_bytes(&self) -> usize {
+        self.store.page_bytes()
+    }
+    fn page_count(&self) -> u32 {
+        self.store.page_count()
+    }
+    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        self.store.read(lpn, cause, data)
+    }
+    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+        self.write_atomic(&[(lpn, data)], cause)
+    }
+    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
+        self.store.trim(lpn)
+    }
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.store.sync()
+    }
+    fn atomic_pages_max(&self) -> usize {
+        self.store.atomic_pages_max()
+    }
+    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+        self.writes = self.writes.checked_sub(1).ok_or(StoreError::Nand(NandError::PowerLost))?;
+        self.store.write_atomic(pages, cause)
+    }
+    fn durable_writes(&self) -> bool {
+        true
+    }
+    fn prefix_consistent(&self) -> bool {
+        true
+    }
+    fn ram_bytes(&self) -> usize {
+        0
+    }
+}
+
+/// Works until the power fails; returns the store, the contents at the last sync, and every value that a key had since.
+fn work_until_the_cut(writes: u64, config: LazyUpdateConfig) -> (RamStore, Model, Values) {
+    let store = LazyUpdateTree::format(RamStore::new(128, 400), config).unwrap().into_store();
+    let mut index = LazyUpdateTree::mount(Cut { store, writes }, config).unwrap();
+    let (mut synced, mut model, mut since) = (Model::new(), Model::new(), BTreeSet::new());
+    let mut rng = Rng::new(3);
+    loop {
+        let (n, v) = (key(rng.below(120) as u16), key(rng.below(9_999) as u16));
+        let done = match rng.below(60) {
+            0 => {
+                let done = index.sync();
+                if done.is_ok() {
+                    (synced, since) = (model.clone(), BTreeSet::new());
+                }
+                done
+            }
+            1..30 => {
+                since.insert((n, Some(v)));
+                model.insert(n, v);
+                index.insert(&n, &v).map(drop)
+            }
+            _ => {
+                since.insert((n, None));
+                model.remove(&n);
+                index.remove(&n).map(drop)
+            }
+        };
+        if let Err(error) = done {
+            assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
+            if index.sync() == Err(IndexError::Interrupted) {
+                assert_eq!(index.get(&n, &mut [0; 2]), Err(IndexError::Interrupted));
+            }
+            return (index.into_store().store, synced, since);
+        }
+    }
+}
+
+#[test]
+fn a_cut_at_any_write_is_noticed_and_leaves_each_key_as_at_the_last_sync_or_later() {
+    let (mut refused, mut mixed) = (0, 0);
+    for writes in 0..260 {
+        let config = LazyUpdateConfig { policy: CommitPolicy::ALL[writes as usize % 4], ..config(4, 16) };
+        let (store, synced, since) = work_until_the_cut(writes, config);
+        match LazyUpdateTree::mount(store.clone(), config) {
+            Err(error) => {
+                assert_eq!(error, IndexError::NotCleanlyClosed);
+                refused += 1;
+            }
+            Ok(mut index) => assert_eq!(contents(&mut index).unwrap(), synced, "after {writes} writes"),
+        }
+        let mut index = LazyUpdateTree::mount_after_cut(store, config).unwrap();
+        let found = contents(&mut index).unwrap();
+        assert_sound(&mut index, &found);
+        mixed += u32::from(found != synced);
+        for n in (0..120).map(key) {
+            let value = found.get(&n).copied();
+            assert!(value == synced.get(&n).copied() || since.contains(&(n, value)), "after {writes} writes");
+        }
+        index.insert(&key(5), &[0; 2]).unwrap();
+        index.close().unwrap();
+        assert!(LazyUpdateTree::mount(index.into_store(), config).is_ok());
+    }
+    assert!(refused > 150 && mixed > 100, "{refused} {mixed}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1_500) })]
+
+    /// A forger who knows the checksum may mislead the index, but not crash it or make it run on for ever.
+    #[test]
+    fn forged_pages_never_panic(
+        forgeries in proptest::collection::vec((0..30u32, 4..40usize, any::<u8>()), 1..8),
+        policy in proptest::sample::select(&CommitPolicy::ALL[..]),
+        seed: u64,
+    ) {
+        let config = LazyUpdateConfig { policy, ..config(4, 12) };
+        let mut index = LazyUpdateTree::format(RamStore::new(64, 60), config).unwrap();
+        index.bulk_load((0..60).map(|n| (key(n), [0; 2])), Fill::FULL).unwrap();
+        index.sync().unwrap();
+        let mut store = index.into_store();
+        let mut page = [0; 64];
+        for (lpn, at, byte) in forgeries {
+            store.read(Lpn(lpn), Cause::Check, &mut page).unwrap();
+            page[at] = byte;
+            let crc = crate::codec::crc32(&[&page[4..]]);
+            crate::codec::put_u32(&mut page, 0, crc);
+            store.write(Lpn(lpn), Cause::Check, &page).unwrap();
+        }
+        let Ok(mut index) = LazyUpdateTree::mount(store, config) else { return Ok(()) };
+        let mut rng = Rng::new(seed);
+        for _ in 0..120 {
+            let n = key(rng.below(70) as u16);
+            let _ = match rng.below(5) {
+                0 | 1 => index.insert(&n, &[1; 2]),
+                2 | 3 => index.remove(&n),
+                _ => index.get(&n, &mut [0; 2]),
+            };
+        }
+        let _ = contents(&mut index);
+        let _ = index.sync();
+        let _ = index.check();
+    }
+}

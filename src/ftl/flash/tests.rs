@@ -399,10 +399,11 @@ pub(crate) fn levels_wear<S: Scheme>(settings: impl Fn(FlashSettings) -> S::Sett
 }
 
 /// A chip on which one bit of one page reads wrongly for ever.
-struct Flipped {
-    chip: SimChip,
-    ppn: Ppn,
-    bit: usize,
+pub(crate) struct Flipped {
+    pub(crate) chip: SimChip,
+    pub(crate) ppn: Ppn,
+    /// Counted from the first of the data area.
+    pub(crate) bit: usize,
 }
 
 impl Nand for Flipped {

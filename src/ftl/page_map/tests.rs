@@ -1,6 +1,7 @@
 //! The FTL against an array of pages: in use, after cuts at every operation, with failing blocks and flipped bits.
 
 use super::*;
+use crate::ftl::flash::tests::Flipped;
 use crate::ftl::hot::HotSettings;
 use crate::ftl::victim::VictimPolicy;
 use crate::ftl::wear::WearLevelling;
@@ -334,48 +335,6 @@ fn failing_blocks_cost_room_but_no_data() {
         assert_eq!(contents(&mut ftl), model.pages, "seed {seed}, full: {full}");
         assert_sound(&mut ftl);
         assert!(ftl.blocks().in_state(BlockState::Bad).count() > 2);
-    }
-}
-
-/// A chip on which one bit of one page reads wrongly for ever.
-struct Flipped {
-    chip: SimChip,
-    ppn: Ppn,
-    bit: usize,
-}
-
-impl Nand for Flipped {
-    fn geometry(&self) -> Geometry {
-        self.chip.geometry()
-    }
-
-    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
-        self.chip.read(ppn, cause, data, spare)?;
-        let byte = self.bit / 8;
-        let place = match byte.checked_sub(self.geometry().page_bytes as usize) {
-            None => data.get_mut(byte),
-            Some(byte) => spare.get_mut(byte),
-        };
-        if let Some(byte) = place.filter(|_| ppn == self.ppn) {
-            *byte ^= 1 << (self.bit % 8);
-        }
-        Ok(())
-    }
-
-    fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
-        self.chip.program(ppn, cause, data, spare)
-    }
-
-    fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<(), NandError> {
-        self.chip.erase(pbn, cause)
-    }
-
-    fn is_bad(&mut self, pbn: Pbn) -> Result<bool, NandError> {
-        self.chip.is_bad(pbn)
-    }
-
-    fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
-        self.chip.mark_bad(pbn)
     }
 }
 

@@ -138,8 +138,12 @@ pub struct Bast {
 impl Scheme for Bast {
     type Settings = BastSettings;
 
-    const RULES: Rules =
-        Rules { magic: *b"BAST", one_data_block: true, listed: &[PageKind::Data, PageKind::Log] };
+    const RULES: Rules = Rules {
+        magic: *b"BAST",
+        one_data_block: true,
+        old_may_stay_valid: false,
+        listed: &[PageKind::Data, PageKind::Log],
+    };
 
     fn common(settings: &BastSettings) -> FlashSettings {
         settings.common

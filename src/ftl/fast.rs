@@ -107,6 +107,7 @@ impl Scheme for Fast {
     const RULES: Rules = Rules {
         magic: *b"FAST",
         one_data_block: true,
+        old_may_stay_valid: false,
         listed: &[PageKind::Data, PageKind::Sequential, PageKind::Log],
     };
 

@@ -78,6 +78,7 @@ impl Scheme for Hftl {
     const RULES: Rules = Rules {
         magic: *b"HFTL",
         one_data_block: true,
+        old_may_stay_valid: false,
         listed: &[PageKind::Data, PageKind::Sequential, PageKind::Log, PageKind::Host],
     };
 

@@ -110,7 +110,12 @@ type Incoming<'a> = (u32, Cause, &'a [u8]);
 impl Scheme for Nftl {
     type Settings = NftlSettings;
 
-    const RULES: Rules = Rules { magic: *b"NFTL", one_data_block: false, listed: &[PageKind::Data] };
+    const RULES: Rules = Rules {
+        magic: *b"NFTL",
+        one_data_block: false,
+        old_may_stay_valid: false,
+        listed: &[PageKind::Data],
+    };
 
     fn common(settings: &NftlSettings) -> FlashSettings {
         settings.common

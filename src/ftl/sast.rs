@@ -135,8 +135,12 @@ pub struct Sast {
 impl Scheme for Sast {
     type Settings = SastSettings;
 
-    const RULES: Rules =
-        Rules { magic: *b"SAST", one_data_block: true, listed: &[PageKind::Data, PageKind::Log] };
+    const RULES: Rules = Rules {
+        magic: *b"SAST",
+        one_data_block: true,
+        old_may_stay_valid: false,
+        listed: &[PageKind::Data, PageKind::Log],
+    };
 
     fn common(settings: &SastSettings) -> FlashSettings {
         settings.common

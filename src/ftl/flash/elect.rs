@@ -55,7 +55,7 @@ impl<N: Nand> Flash<N> {
     /// Chooses, and makes table, tags and spent pages say so. The valid pages, by place.
     pub(super) fn elect(&mut self, scan: &mut Scan) -> Result<Vec<Live>, StoreError> {
         let past = self.next_version;
-        let all_differ = self.old_may_stay_valid;
+        let all_differ = self.rules.old_may_stay_valid;
         let version_of = |raw: u64| if raw < past && !all_differ { 0 } else { raw };
         let trims = core::mem::take(&mut scan.trims);
         let is_trimmed = |key: Key, raw: u64| !key.0 && trims.get(&key.1).is_some_and(|&stamp| raw < stamp);

@@ -70,6 +70,8 @@ pub struct Rules {
     pub magic: [u8; 4],
     /// Whether a logical block has at most one block of [`PageKind::Data`].
     pub one_data_block: bool,
+    /// Whether an older version of a logical page may stay valid for a while. The scheme has no Data blocks then.
+    pub old_may_stay_valid: bool,
     /// Kinds of blocks whose pages the scheme is told of at a clean mount; those of Data blocks always are.
     pub listed: &'static [PageKind],
 }
@@ -186,7 +188,6 @@ pub struct Flash<N> {
     is_levelling: bool,
     /// The block to take for cold data, if it is still free.
     worn: Option<Pbn>,
-    old_may_stay_valid: bool,
     mark: Mark,
     page: Vec<u8>,
     /// What the scheme did.
@@ -244,7 +245,6 @@ impl<N: Nand> Flash<N> {
             opened_blocks: 0,
             is_levelling: false,
             worn: None,
-            old_may_stay_valid: false,
             mark: Mark::Base,
             page: vec![0; geometry.page_bytes as usize],
             counters: FlashCounters::default(),

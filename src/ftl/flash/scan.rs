@@ -36,11 +36,7 @@ pub(super) struct Scan {
 
 impl<N: Nand> Flash<N> {
     /// Finds the store on a chip again. Nothing is programmed or erased by this.
-    pub(crate) fn mount(
-        mut nand: N,
-        rules: Rules,
-        old_may_stay_valid: bool,
-    ) -> Result<(Flash<N>, Mounted), StoreError> {
+    pub(crate) fn mount(mut nand: N, rules: Rules) -> Result<(Flash<N>, Mounted), StoreError> {
         let Some((area, newest)) = CheckpointArea::mount_since(&mut nand, is_base)? else {
             return Err(StoreError::NotFormatted("the chip holds no checkpoint"));
         };
@@ -51,7 +47,6 @@ impl<N: Nand> Flash<N> {
         let is_clean = base.is_clean && records.len() == 1 && !newest.is_ragged;
         let extra = core::mem::take(&mut base.extra);
         let mut flash = Flash::assemble(nand, rules, area, base);
-        flash.old_may_stay_valid = old_may_stay_valid;
         let mut mounted = Mounted { extra, is_clean, ..Mounted::default() };
         if is_clean {
             mounted.live = flash.list_known()?;
@@ -202,7 +197,7 @@ impl<N: Nand> Flash<N> {
             }
             return Ok(());
         };
-        let version = if is_old && !self.old_may_stay_valid { 0 } else { header.version };
+        let version = if is_old && !self.rules.old_may_stay_valid { 0 } else { header.version };
         if !readable {
             scan.rotten.push(Rotten { ppn, claim: Some(header), is_old, version });
             return Ok(());

@@ -22,9 +22,6 @@ pub trait Scheme: Sized {
     /// What a mount must know.
     const RULES: Rules;
 
-    /// Whether an older version of a logical page may stay valid for a while. The scheme has no Data blocks then.
-    const OLD_MAY_STAY_VALID: bool = false;
-
     /// The settings that every scheme has.
     fn common(settings: &Self::Settings) -> FlashSettings;
 
@@ -154,7 +151,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
     /// Finds the store on a chip again. Nothing is programmed or erased by this. What is fixed at format comes from the
     /// chip, whatever the settings say.
     pub fn mount(nand: N, settings: S::Settings) -> Result<SchemeFtl<N, S>, StoreError> {
-        let (mut flash, mounted) = Flash::mount(nand, S::RULES, S::OLD_MAY_STAY_VALID)?;
+        let (mut flash, mounted) = Flash::mount(nand, S::RULES)?;
         let scheme = S::open(&mut flash, &settings, mounted)?;
         Ok(SchemeFtl::assemble(flash, scheme, &settings))
     }

@@ -133,9 +133,8 @@ pub struct Lazy {
 impl Scheme for Lazy {
     type Settings = LazySettings;
 
-    const RULES: Rules = Rules { magic: *b"LAZY", one_data_block: false, listed: &[PageKind::Map] };
-
-    const OLD_MAY_STAY_VALID: bool = true;
+    const RULES: Rules =
+        Rules { magic: *b"LAZY", one_data_block: false, old_may_stay_valid: true, listed: &[PageKind::Map] };
 
     fn common(settings: &LazySettings) -> FlashSettings {
         settings.common

@@ -45,6 +45,7 @@
 //! data block and the old data block as log block, which is as good. The order of use of log blocks is not kept.
 
 use super::StoreError;
+use super::block_map::BlockMap;
 use super::blocks::Wear;
 use super::fast::log_blocks_of;
 use super::flash::{Flash, FlashSettings, Live, Mounted, Rules, Scheme, SchemeFtl, Source};
@@ -55,7 +56,6 @@ use crate::rng::Rng;
 use crate::units::{Lbn, Pbn, Ppn};
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::vec;
 use alloc::vec::Vec;
 
 /// A BAST translation layer.
@@ -125,7 +125,7 @@ struct Log {
 /// The tables of BAST.
 #[derive(Debug)]
 pub struct Bast {
-    data: Vec<Option<Pbn>>,
+    data: BlockMap,
     logs: BTreeMap<Lbn, Log>,
     log_blocks: u32,
     victim: LogVictim,
@@ -167,9 +167,8 @@ impl Scheme for Bast {
         settings: &BastSettings,
         mounted: Mounted,
     ) -> Result<Bast, StoreError> {
-        let blocks = flash.page_count() / flash.geometry().pages_per_block;
         let mut bast = Bast {
-            data: vec![None; blocks as usize],
+            data: BlockMap::open(flash, &mounted.live),
             logs: BTreeMap::new(),
             log_blocks: flash.setup()[0],
             victim: settings.victim,
@@ -199,7 +198,7 @@ impl Scheme for Bast {
     ) -> Result<(), StoreError> {
         let (lbn, page) = flash.split(lpn);
         let old = self.find(flash, lpn);
-        let in_place = self.data_block(flash, lbn)?;
+        let in_place = self.data.get_or_take(flash, lbn)?;
         if flash.is_open(in_place, page) {
             let ppn = flash.geometry().page_at(in_place, page);
             if flash.write(ppn, (PageKind::Data, lpn), cause, data)? {
@@ -227,7 +226,7 @@ impl Scheme for Bast {
     }
 
     fn mapping_bytes(&self) -> usize {
-        self.data.len() * size_of::<Option<Pbn>>()
+        self.data.ram_bytes()
             + self.logs.values().map(|log| size_of::<(Lbn, Log)>() + log.places.capacity() * 2).sum::<usize>()
     }
 
@@ -248,9 +247,6 @@ impl Bast {
 
     fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, live: &[Live]) -> Result<(), StoreError> {
         let g = flash.geometry();
-        for page in live.iter().filter(|p| p.kind == PageKind::Data) {
-            self.data[flash.split(page.number).0.index()] = Some(g.block_of(page.ppn));
-        }
         for pages in live.chunk_by(|a, b| g.block_of(a.ppn) == g.block_of(b.ppn)) {
             if pages[0].kind == PageKind::Data {
                 continue;
@@ -262,9 +258,8 @@ impl Bast {
                 places.push(flash.split(page.number).1 as u16);
             }
             let strays = pages.iter().any(|p| flash.split(p.number).0 != lbn);
-            if self.data[lbn.index()].is_none() && are_in_place(&places) && !strays {
-                flash.retag(pbn, PageKind::Data, lbn.0);
-                self.data[lbn.index()] = Some(pbn);
+            if self.data.get(lbn).is_none() && are_in_place(&places) && !strays {
+                self.data.adopt(flash, lbn, pbn);
                 continue;
             }
             let log = Log { pbn, places, stamp: self.clock };
@@ -279,24 +274,12 @@ impl Bast {
 
     fn find<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Option<Ppn> {
         let (lbn, place) = flash.split(lpn);
-        let at = |pbn: Pbn, page: u32| {
-            Some(flash.geometry().page_at(pbn, page)).filter(|&ppn| flash.is_valid(ppn))
-        };
         let in_log = || {
             let log = self.logs.get(&lbn)?;
             let page = log.places.iter().rposition(|&p| u32::from(p) == place)?;
-            at(log.pbn, page as u32)
+            Some(flash.geometry().page_at(log.pbn, page as u32)).filter(|&ppn| flash.is_valid(ppn))
         };
-        in_log().or_else(|| at(self.data[lbn.index()]?, place))
-    }
-
-    fn data_block<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<Pbn, StoreError> {
-        if let Some(pbn) = self.data[lbn.index()] {
-            return Ok(pbn);
-        }
-        let pbn = flash.take(PageKind::Data, lbn.0, Wear::Least)?;
-        self.data[lbn.index()] = Some(pbn);
-        Ok(pbn)
+        in_log().or_else(|| self.data.find(flash, lpn))
     }
 
     /// Cases 2 to 4; false: the program failed.
@@ -363,7 +346,7 @@ impl Bast {
         }
         let fill = flash.next_page(pbn);
         // After a mount the copy that counts may be the one in the data block.
-        let first_in_data = self.data[lbn.index()].and_then(|data| flash.blocks().next_valid(data, 0));
+        let first_in_data = self.data.get(lbn).and_then(|data| flash.blocks().next_valid(data, 0));
         let below = first_in_data.is_some_and(|ppn| flash.geometry().page_in_block(ppn) < fill);
         if below || !are_in_place(&log.places) {
             return self.merge_in_full(flash, lbn);
@@ -375,26 +358,15 @@ impl Bast {
             if !flash.fill(pbn, lbn, fill, &sources[fill as usize..])? {
                 return self.merge_in_full(flash, lbn);
             }
-            flash.counters.partial_merges += 1;
         }
         self.logs.remove(&lbn);
-        flash.retag(pbn, PageKind::Data, lbn.0);
-        match self.data[lbn.index()].replace(pbn) {
-            Some(old) => flash.free(old, Cause::Merge, Vec::new),
-            None => Ok(()),
-        }
+        self.data.switch(flash, lbn, pbn)
     }
 
     /// Gathers a logical block in a new block, if anything of it is left.
     fn merge_in_full<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<(), StoreError> {
         let sources = self.sources(flash, lbn);
-        let old = if sources.iter().any(Option::is_some) {
-            let pbn = flash.gather(lbn, &sources)?;
-            flash.counters.full_merges += 1;
-            self.data[lbn.index()].replace(pbn)
-        } else {
-            self.data[lbn.index()].take()
-        };
+        let old = self.data.gather(flash, lbn, &sources)?;
         let log = self.logs.remove(&lbn).map(|log| log.pbn);
         for pbn in old.into_iter().chain(log) {
             flash.free(pbn, Cause::Merge, Vec::new)?;

@@ -33,6 +33,7 @@
 //! chosen saves a merge now and then and loses data at a power cut, so there is none.
 
 use super::StoreError;
+use super::block_map::BlockMap;
 use super::blocks::Wear;
 use super::flash::{Flash, FlashSettings, Live, Mounted, NOBODY, Rules, Scheme, SchemeFtl, Source};
 use super::spare::PageKind;
@@ -41,7 +42,6 @@ use crate::nand::{Cause, Geometry, Nand};
 use crate::units::{Lbn, Pbn, Ppn};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
-use alloc::vec;
 use alloc::vec::Vec;
 
 /// A FAST translation layer.
@@ -86,7 +86,7 @@ struct Sequential {
 /// The tables of FAST.
 #[derive(Debug)]
 pub struct Fast {
-    data: Vec<Option<Pbn>>,
+    data: BlockMap,
     sw: Option<Sequential>,
     rw: VecDeque<Random>,
     rw_map: BTreeMap<u32, Ppn>,
@@ -133,9 +133,8 @@ impl Scheme for Fast {
         settings: &FastSettings,
         mounted: Mounted,
     ) -> Result<Fast, StoreError> {
-        let blocks = flash.page_count() / flash.geometry().pages_per_block;
         let mut fast = Fast {
-            data: vec![None; blocks as usize],
+            data: BlockMap::open(flash, &mounted.live),
             sw: None,
             rw: VecDeque::new(),
             rw_map: BTreeMap::new(),
@@ -215,7 +214,7 @@ impl Scheme for Fast {
     }
 
     fn mapping_bytes(&self) -> usize {
-        self.data.len() * size_of::<Option<Pbn>>()
+        self.data.ram_bytes()
             + self.rw.iter().map(|block| size_of::<Random>() + block.lpns.capacity() * 4).sum::<usize>()
             + self.rw_map.len() * 2 * size_of::<(u32, Ppn)>()
     }
@@ -250,18 +249,12 @@ impl Fast {
 
     fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, live: &[Live]) {
         let g = flash.geometry();
-        for page in live.iter().filter(|p| p.kind == PageKind::Data) {
-            self.data[flash.split(page.number).0.index()] = Some(g.block_of(page.ppn));
-        }
         for page in live.iter().filter(|p| p.kind == PageKind::Sequential) {
             let (pbn, (lbn, place)) = (g.block_of(page.ppn), flash.split(page.number));
-            match (self.data[lbn.index()], self.sw) {
+            match (self.data.get(lbn), self.sw) {
                 (Some(data), _) if data == pbn => {}
                 // The merge was completed but for its last step; or the old data block has no live page any more.
-                (None, _) => {
-                    flash.retag(pbn, PageKind::Data, lbn.0);
-                    self.data[lbn.index()] = Some(pbn);
-                }
+                (None, _) => self.data.adopt(flash, lbn, pbn),
                 (Some(_), Some(sw)) if sw.pbn == pbn => {
                     self.sw = Some(Sequential { fill: sw.fill.max(place + 1), ..sw });
                 }
@@ -293,8 +286,7 @@ impl Fast {
         let (lbn, page) = flash.split(lpn);
         let at = |pbn: Pbn| Some(flash.geometry().page_at(pbn, page)).filter(|&ppn| flash.is_valid(ppn));
         let in_sw = || self.sw.filter(|sw| sw.owner == lbn).and_then(|sw| at(sw.pbn));
-        let in_data = || self.data[lbn.index()].and_then(at);
-        self.rw_map.get(&lpn).copied().or_else(in_sw).or_else(in_data)
+        self.rw_map.get(&lpn).copied().or_else(in_sw).or_else(|| self.data.find(flash, lpn))
     }
 
     fn drop_copy<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32, old: Option<Ppn>) {
@@ -321,14 +313,7 @@ impl Fast {
         if self.sw.is_some_and(|sw| sw.owner == lbn && page < sw.fill) {
             return Ok(false);
         }
-        let pbn = match self.data[lbn.index()] {
-            Some(pbn) => pbn,
-            None => {
-                let pbn = flash.take(PageKind::Data, lbn.0, Wear::Least)?;
-                self.data[lbn.index()] = Some(pbn);
-                pbn
-            }
-        };
+        let pbn = self.data.get_or_take(flash, lbn)?;
         let ppn = flash.geometry().page_at(pbn, page);
         Ok(flash.is_open(pbn, page) && flash.write(ppn, (PageKind::Data, lpn), cause, data)?)
     }
@@ -365,7 +350,7 @@ impl Fast {
         incoming: Option<Incoming<'_>>,
     ) -> Result<(), StoreError> {
         let Some(sw) = self.sw else { return Ok(()) };
-        let (old, pages) = (self.data[sw.owner.index()], flash.geometry().pages_per_block);
+        let (old, pages) = (self.data.get(sw.owner), flash.geometry().pages_per_block);
         let place = incoming.map_or(pages, |(lpn, ..)| flash.split(lpn).1);
         let is_open = sw.fill < pages && flash.is_open(sw.pbn, sw.fill);
         // After a mount the data block may hold the copy that counts of a page in SW.
@@ -375,14 +360,11 @@ impl Fast {
         let covers = !old.is_some_and(|pbn| below(flash, pbn));
         if sw.fill == pages && incoming.is_none() && covers {
             flash.counters.switch_merges += 1;
-        } else if is_open && place >= sw.fill && covers && self.complete(flash, sw, incoming)? {
-            flash.counters.partial_merges += 1;
-        } else {
+        } else if !(is_open && place >= sw.fill && covers && self.complete(flash, sw, incoming)?) {
             return self.merge_owner_in_full(flash, sw, incoming);
         }
         self.sw = None;
-        flash.retag(sw.pbn, PageKind::Data, sw.owner.0);
-        self.replace_data(flash, sw.owner, sw.pbn)
+        self.data.switch(flash, sw.owner, sw.pbn)
     }
 
     /// Copies the rest of the owner to its log block; false: a program failed.
@@ -430,15 +412,7 @@ impl Fast {
             self.drop_copy(flash, lpn, Some(ppn));
         }
         self.forget_random(flash, lbn, 0);
-        flash.counters.full_merges += 1;
-        self.replace_data(flash, lbn, pbn)
-    }
-
-    fn replace_data<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn, pbn: Pbn) -> Result<(), StoreError> {
-        match self.data[lbn.index()].replace(pbn) {
-            Some(old) => flash.free(old, Cause::Merge, Vec::new),
-            None => Ok(()),
-        }
+        self.data.switch(flash, lbn, pbn)
     }
 
     fn sources<'a, N: Nand>(

@@ -338,7 +338,6 @@ impl Nftl {
         if !flash.fill(last, unit, 0, &sources)? {
             return self.fold_out(flash, unit, None);
         }
-        flash.counters.partial_merges += 1;
         self.replace(flash, unit, Some(last))
     }
 
@@ -356,7 +355,6 @@ impl Nftl {
         let old = incoming.and_then(|(lpn, ..)| self.find(flash, lpn));
         let pbn = flash.gather(unit, &sources)?;
         old.into_iter().for_each(|ppn| flash.invalidate(ppn));
-        flash.counters.full_merges += 1;
         self.replace(flash, unit, Some(pbn))
     }
 

@@ -48,6 +48,7 @@
 //! blocks and of the use of groups is not kept over a mount.
 
 use super::StoreError;
+use super::block_map::BlockMap;
 use super::blocks::Wear;
 use super::fast::log_blocks_of;
 use super::flash::{Flash, FlashSettings, Live, Mounted, NOBODY, Rules, Scheme, SchemeFtl, Source};
@@ -57,7 +58,6 @@ use crate::nand::{Cause, Geometry, Nand};
 use crate::units::{Lbn, Pbn, Ppn};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
-use alloc::vec;
 use alloc::vec::Vec;
 
 /// An N:K translation layer.
@@ -119,7 +119,7 @@ struct Group {
 /// The tables of SAST.
 #[derive(Debug)]
 pub struct Sast {
-    data: Vec<Option<Pbn>>,
+    data: BlockMap,
     groups: BTreeMap<u32, Group>,
     log_map: BTreeMap<u32, Ppn>,
     logs_in_use: u32,
@@ -165,13 +165,12 @@ impl Scheme for Sast {
         settings: &SastSettings,
         mounted: Mounted,
     ) -> Result<Sast, StoreError> {
-        let blocks = flash.page_count() / flash.geometry().pages_per_block;
         let [log_blocks, group_blocks, logs_per_group, _] = flash.setup();
         if group_blocks == 0 {
             return Err(StoreError::Corrupted { what: "groups of no logical block", at: 0 });
         }
         let mut sast = Sast {
-            data: vec![None; blocks as usize],
+            data: BlockMap::open(flash, &mounted.live),
             groups: BTreeMap::new(),
             log_map: BTreeMap::new(),
             logs_in_use: 0,
@@ -203,7 +202,7 @@ impl Scheme for Sast {
         data: &[u8],
     ) -> Result<(), StoreError> {
         let (lbn, page) = flash.split(lpn);
-        let in_place = self.data_block(flash, lbn)?;
+        let in_place = self.data.get_or_take(flash, lbn)?;
         if flash.is_open(in_place, page) {
             let (old, ppn) = (self.find(flash, lpn), flash.geometry().page_at(in_place, page));
             if flash.write(ppn, (PageKind::Data, lpn), cause, data)? {
@@ -239,7 +238,7 @@ impl Scheme for Sast {
 
     fn mapping_bytes(&self) -> usize {
         let logs = self.groups.values().flat_map(|group| &group.logs);
-        self.data.len() * size_of::<Option<Pbn>>()
+        self.data.ram_bytes()
             + self.groups.len() * size_of::<(u32, Group)>()
             + logs.map(|log| size_of::<Log>() + log.lpns.capacity() * 4).sum::<usize>()
             + self.log_map.len() * 2 * size_of::<(u32, Ppn)>()
@@ -278,9 +277,6 @@ impl Sast {
 
     fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, live: &[Live]) -> Result<(), StoreError> {
         let g = flash.geometry();
-        for page in live.iter().filter(|p| p.kind == PageKind::Data) {
-            self.data[flash.split(page.number).0.index()] = Some(g.block_of(page.ppn));
-        }
         for pages in live.chunk_by(|a, b| g.block_of(a.ppn) == g.block_of(b.ppn)) {
             if pages[0].kind == PageKind::Data {
                 continue;
@@ -288,9 +284,8 @@ impl Sast {
             let (pbn, lbn) = (g.block_of(pages[0].ppn), flash.split(pages[0].number).0);
             let in_place =
                 |page: &Live| flash.split(page.number) == (lbn, flash.geometry().page_in_block(page.ppn));
-            if self.data[lbn.index()].is_none() && pages.iter().all(in_place) {
-                flash.retag(pbn, PageKind::Data, lbn.0);
-                self.data[lbn.index()] = Some(pbn);
+            if self.data.get(lbn).is_none() && pages.iter().all(in_place) {
+                self.data.adopt(flash, lbn, pbn);
                 continue;
             }
             let number = self.group_of(lbn);
@@ -316,9 +311,7 @@ impl Sast {
     }
 
     fn find<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Option<Ppn> {
-        let (lbn, page) = flash.split(lpn);
-        let at = |pbn: Pbn| Some(flash.geometry().page_at(pbn, page)).filter(|&ppn| flash.is_valid(ppn));
-        self.log_map.get(&lpn).copied().or_else(|| self.data[lbn.index()].and_then(at))
+        self.log_map.get(&lpn).copied().or_else(|| self.data.find(flash, lpn))
     }
 
     fn drop_copy<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32, old: Option<Ppn>) {
@@ -328,15 +321,6 @@ impl Sast {
                 self.log_map.remove(&lpn);
             }
         }
-    }
-
-    fn data_block<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<Pbn, StoreError> {
-        if let Some(pbn) = self.data[lbn.index()] {
-            return Ok(pbn);
-        }
-        let pbn = flash.take(PageKind::Data, lbn.0, Wear::Least)?;
-        self.data[lbn.index()] = Some(pbn);
-        Ok(pbn)
     }
 
     /// Cases 2 and 3; false: the program failed.
@@ -421,15 +405,10 @@ impl Sast {
                 self.merge_all_in(flash, number, 0)?;
                 return self.erase_log(flash, number, 0);
             }
-            flash.counters.partial_merges += 1;
         }
         self.remove_log(number, 0);
         self.forget_logged(flash, owner);
-        flash.retag(pbn, PageKind::Data, owner.0);
-        match self.data[owner.index()].replace(pbn) {
-            Some(old) => flash.free(old, Cause::Merge, Vec::new),
-            None => Ok(()),
-        }
+        self.data.switch(flash, owner, pbn)
     }
 
     /// The logical block whose pages lie in order in a log block, from the first on, each the newest copy.
@@ -462,13 +441,7 @@ impl Sast {
     /// Gathers a logical block in a new block, if anything of it is left.
     fn merge_in_full<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<(), StoreError> {
         let sources = self.sources(flash, lbn);
-        let old = if sources.iter().any(Option::is_some) {
-            let pbn = flash.gather(lbn, &sources)?;
-            flash.counters.full_merges += 1;
-            self.data[lbn.index()].replace(pbn)
-        } else {
-            self.data[lbn.index()].take()
-        };
+        let old = self.data.gather(flash, lbn, &sources)?;
         self.forget_logged(flash, lbn);
         match old {
             Some(old) => flash.free(old, Cause::Merge, Vec::new),

@@ -6,6 +6,7 @@ use crate::ftl::flash::tests as suite;
 use crate::nand::sim::SimChip;
 use crate::nand::{Part, Timing};
 use crate::units::Lpn;
+use alloc::vec;
 
 const TIMING: Timing =
     Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };

@@ -47,6 +47,7 @@
 mod place;
 
 use super::StoreError;
+use super::block_map::BlockMap;
 use super::blocks::{BlockState, Wear};
 use super::cached::{CacheCounters, CachedTable, ENCODED_BYTES};
 use super::cmt::{ENTRY_BYTES, Run};
@@ -113,7 +114,7 @@ pub struct CftlCounters {
 pub struct Cftl {
     cached: CachedTable,
     /// The data block of each logical block.
-    in_place: Vec<Option<Pbn>>,
+    in_place: BlockMap,
     data: Frontier,
     hot: HotFilter,
     /// A logical block that may be converted.
@@ -164,7 +165,7 @@ impl Scheme for Cftl {
     ) -> Result<Cftl, StoreError> {
         let (g, setup) = (flash.geometry(), flash.setup());
         let in_place = place::block_map(flash, &mounted)?;
-        let elsewhere = |flash: &Flash<N>, lpn: u32| place::of(flash, &in_place, lpn).is_some();
+        let elsewhere = |flash: &Flash<N>, lpn: u32| in_place.find(flash, lpn).is_some();
         let cached = CachedTable::open(flash, &mounted, setup[0], elsewhere)?;
         let mut data = Frontier::new(PageKind::Host, Wear::Least);
         data.resume(flash);
@@ -201,7 +202,7 @@ impl Scheme for Cftl {
             Err(error) => return Err(error),
         }
         // Making room may have moved the page.
-        if self.cached.known(lpn).is_some() || place::of(flash, &self.in_place, lpn).is_some() {
+        if self.cached.known(lpn).is_some() || self.in_place.find(flash, lpn).is_some() {
             return self.find(flash, lpn, cause);
         }
         let ppn = self.cached.table.entry(flash, lpn, cause)?;
@@ -241,9 +242,10 @@ impl Scheme for Cftl {
             return Ok(false);
         }
         let tag = flash.tag(pbn);
+        let is_in_place = self.in_place.entry(Lbn(tag.owner)).is_some_and(|held| *held == Some(pbn));
         match tag.role {
             Some(PageKind::Map) => self.cached.collect(flash, pbn)?,
-            Some(PageKind::Data) if self.in_place.get(tag.owner as usize) == Some(&Some(pbn)) => {
+            Some(PageKind::Data) if is_in_place => {
                 self.gather(flash, Lbn(tag.owner))?;
             }
             _ => {
@@ -297,7 +299,7 @@ impl Scheme for Cftl {
     }
 
     fn mapping_bytes(&self) -> usize {
-        self.cached.mapping_bytes() + self.in_place.len() * size_of::<Option<Pbn>>()
+        self.cached.mapping_bytes() + self.in_place.ram_bytes()
     }
 
     fn other_bytes(&self) -> usize {
@@ -338,7 +340,7 @@ impl Cftl {
 
     /// Logical blocks that have a data block.
     pub fn blocks_in_place(&self) -> usize {
-        self.in_place.iter().flatten().count()
+        self.in_place.iter().count()
     }
 
     /// Where a logical page is, if the tables in RAM know.
@@ -347,7 +349,7 @@ impl Cftl {
             self.cached.counters.hits += 1;
             return Some(from_raw(ppn));
         }
-        let ppn = place::of(flash, &self.in_place, lpn)?;
+        let ppn = self.in_place.find(flash, lpn)?;
         self.counters.in_place += 1;
         Some(Some(ppn))
     }
@@ -362,7 +364,7 @@ impl Cftl {
         if let Some(ppn) = self.cached.known(lpn) {
             return Ok(from_raw(ppn));
         }
-        match place::of(flash, &self.in_place, lpn) {
+        match self.in_place.find(flash, lpn) {
             Some(ppn) => Ok(Some(ppn)),
             None => self.cached.table.entry(flash, lpn, cause),
         }
@@ -386,7 +388,7 @@ impl Cftl {
             let follows = |other: u32, place: u32| {
                 table.get(other) == Some(Ppn(place))
                     && self.cached.known(other).is_none()
-                    && place::of(flash, &self.in_place, other).is_none()
+                    && self.in_place.find(flash, other).is_none()
             };
             while run.lpn > lpns.start && run.ppn > 0 && follows(run.lpn - 1, run.ppn - 1) {
                 (run.lpn, run.ppn, run.count) = (run.lpn - 1, run.ppn - 1, run.count + 1);

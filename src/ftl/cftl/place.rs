@@ -3,6 +3,7 @@
 use super::{Cftl, FREE_BLOCKS};
 use crate::check::CheckReport;
 use crate::ftl::StoreError;
+use crate::ftl::block_map::BlockMap;
 use crate::ftl::flash::{Flash, Mounted, NOBODY, Source};
 use crate::ftl::spare::{Header, PageKind};
 use crate::ftl::table::{Frontier, NONE, from_raw};
@@ -10,24 +11,12 @@ use crate::nand::{Cause, Nand};
 use crate::units::{Lbn, Lpn, Pbn, Ppn};
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::vec;
 use alloc::vec::Vec;
 
-/// The place of a logical page in the data block of its logical block, if it is valid there.
-pub(super) fn of<N: Nand>(flash: &Flash<N>, block_map: &[Option<Pbn>], lpn: u32) -> Option<Ppn> {
-    let (lbn, page) = flash.split(lpn);
-    let ppn = flash.geometry().page_at(block_map[lbn.index()]?, page);
-    Some(ppn).filter(|&ppn| flash.is_valid(ppn))
-}
-
 /// The block map after a mount (B1). Data blocks that are not in it are not called so any more.
-pub(super) fn block_map<N: Nand>(
-    flash: &mut Flash<N>,
-    mounted: &Mounted,
-) -> Result<Vec<Option<Pbn>>, StoreError> {
+pub(super) fn block_map<N: Nand>(flash: &mut Flash<N>, mounted: &Mounted) -> Result<BlockMap, StoreError> {
     let g = flash.geometry();
-    let logical_blocks = flash.page_count().div_ceil(g.pages_per_block);
-    let mut map: Vec<Option<Pbn>> = vec![None; logical_blocks as usize];
+    let mut map = BlockMap::new(flash);
     let mut holders: BTreeMap<Pbn, bool> = BTreeMap::new();
     for page in mounted.live.iter().filter(|p| p.kind == PageKind::Data) {
         let pbn = g.block_of(page.ppn);
@@ -37,7 +26,7 @@ pub(super) fn block_map<N: Nand>(
     }
     for (pbn, is_in_place) in holders {
         let owner = flash.tag(pbn).owner;
-        let Some(holder) = map.get_mut(owner as usize).filter(|_| is_in_place) else {
+        let Some(holder) = map.entry(Lbn(owner)).filter(|_| is_in_place) else {
             flash.retag(pbn, PageKind::Copy, NOBODY);
             continue;
         };
@@ -90,7 +79,7 @@ impl Cftl {
     /// A block without valid pages is no data block any more.
     fn dissolve<N: Nand>(&mut self, flash: &Flash<N>, pbn: Pbn) {
         let owner = flash.tag(pbn).owner;
-        if let Some(holder) = self.in_place.get_mut(owner as usize).filter(|holder| **holder == Some(pbn)) {
+        if let Some(holder) = self.in_place.entry(Lbn(owner)).filter(|holder| **holder == Some(pbn)) {
             *holder = None;
             self.counters.dissolved_blocks += 1;
         }
@@ -105,7 +94,7 @@ impl Cftl {
             return Ok(());
         }
         let in_place = &self.in_place;
-        self.cached.lose(flash, ppn, |flash, lpn| of(flash, in_place, lpn).is_some())
+        self.cached.lose(flash, ppn, |flash, lpn| in_place.find(flash, lpn).is_some())
     }
 
     /// Converts the logical block noted last, if it is cold, and there is room.
@@ -124,7 +113,7 @@ impl Cftl {
         let (mut cold, mut in_place) = (0, 0);
         for (lpn, ppn) in self.places(flash, lbn)? {
             cold += u32::from(ppn.is_some() && !self.hot.is_hot(Lpn(lpn)));
-            in_place += u32::from(of(flash, &self.in_place, lpn).is_some());
+            in_place += u32::from(self.in_place.find(flash, lpn).is_some());
         }
         Ok(cold * 100 >= self.convert_percent.saturating_mul(self.block_pages) && in_place * 2 < cold)
     }
@@ -143,7 +132,7 @@ impl Cftl {
                 break;
             }
             let known = self.cached.known(lpn).map(from_raw);
-            let known = known.or_else(|| of(flash, &self.in_place, lpn).map(Some));
+            let known = known.or_else(|| self.in_place.find(flash, lpn).map(Some));
             let table_page = self.cached.table.page_of(lpn);
             if known.is_none() && loaded != Some(table_page) {
                 self.cached.table.load(flash, table_page, Cause::Mapping)?;
@@ -159,11 +148,10 @@ impl Cftl {
         let places = self.places(flash, lbn)?;
         let sources: Vec<Option<Source<'_>>> = places.iter().map(|(_, ppn)| ppn.map(Source::Page)).collect();
         let pbn = flash.gather(lbn, &sources)?;
-        flash.counters.full_merges += 1;
-        let old = self.in_place[lbn.index()].replace(pbn);
+        let old = self.in_place.replace(lbn, Some(pbn));
         for (lpn, ppn) in places {
             let Some(_) = ppn else { continue };
-            if of(flash, &self.in_place, lpn).is_some() {
+            if self.in_place.find(flash, lpn).is_some() {
                 self.cached.forget(lpn);
             } else {
                 // It could not be read.
@@ -178,14 +166,13 @@ impl Cftl {
 
     /// Checks B1 and B2.
     pub(super) fn check_places<N: Nand>(&self, flash: &Flash<N>, report: &mut CheckReport) {
-        for (lbn, pbn) in (0..).zip(&self.in_place) {
-            let Some(pbn) = *pbn else { continue };
+        for (lbn, pbn) in self.in_place.iter() {
             let tag = flash.tag(pbn);
-            if tag.role != Some(PageKind::Data) || tag.owner != lbn {
-                report.violation("B1", u64::from(lbn), format!("lbn {lbn} has {pbn}, which is {tag:?}"));
+            if tag.role != Some(PageKind::Data) || tag.owner != lbn.0 {
+                report.violation("B1", u64::from(lbn.0), format!("{lbn} has {pbn}, which is {tag:?}"));
             }
             for ppn in flash.blocks().valid_pages(pbn) {
-                let lpn = flash.lpn_at(Lbn(lbn), flash.geometry().page_in_block(ppn));
+                let lpn = flash.lpn_at(lbn, flash.geometry().page_in_block(ppn));
                 if self.cached.known(lpn).is_some() {
                     report.violation("B2", u64::from(lpn), format!("lpn {lpn} is in place and has an entry"));
                 }

@@ -24,22 +24,37 @@ pub(crate) enum Source<'a> {
 type Move = (Option<Ppn>, Ppn);
 
 impl<N: Nand> Flash<N> {
-    /// Gathers a logical block in a new block, page `n` from `sources[n]`. Sources that cannot be read are lost. The old
+    /// A full merge: gathers a logical block in a new block, page `n` from `sources[n]`. Sources that cannot be read are lost. The old
     /// blocks are left without the pages that moved.
     pub(crate) fn gather(&mut self, lbn: Lbn, sources: &[Option<Source<'_>>]) -> Result<Pbn, StoreError> {
         loop {
             let pbn = self.take(PageKind::Data, lbn.0, Wear::Most)?;
-            match self.fill(pbn, lbn, 0, sources) {
-                Ok(true) => return Ok(pbn),
+            match self.bring(pbn, lbn, 0, sources) {
+                Ok(true) => {
+                    self.counters.full_merges += 1;
+                    return Ok(pbn);
+                }
                 Ok(false) => self.free(pbn, Cause::Merge, Vec::new)?,
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Completes a block from the page `first` on, `sources[0]` being that of `first`. False: a program failed, and
+    /// A partial merge: completes a block from the page `first` on, `sources[0]` being that of `first`. False: a program failed, and
     /// nothing has changed but that the block takes no more pages.
     pub(crate) fn fill(
+        &mut self,
+        pbn: Pbn,
+        lbn: Lbn,
+        first: u32,
+        sources: &[Option<Source<'_>>],
+    ) -> Result<bool, StoreError> {
+        let done = self.bring(pbn, lbn, first, sources)?;
+        self.counters.partial_merges += u64::from(done);
+        Ok(done)
+    }
+
+    fn bring(
         &mut self,
         pbn: Pbn,
         lbn: Lbn,

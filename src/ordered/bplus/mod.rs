@@ -266,6 +266,11 @@ impl<S: PageStore> BPlusTree<S> {
         self.durability = Durability::None;
     }
 
+    /// What the tree promises on its store if it keeps no changes back.
+    pub(super) fn class_on_store(&self) -> Durability {
+        promise(&self.store, &self.layout)
+    }
+
     /// The store below.
     pub fn store(&self) -> &S {
         &self.store

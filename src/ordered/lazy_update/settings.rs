@@ -103,6 +103,12 @@ impl LazyUpdateConfig {
         }
     }
 
+    /// The same in the class *none*, as published; a journal gives more above it.
+    #[must_use]
+    pub const fn published(self) -> LazyUpdateConfig {
+        LazyUpdateConfig { tree: self.tree.with_durability(Durability::None), ..self }
+    }
+
     /// Refuses what cannot work.
     pub(super) fn validate(&self) -> Result<(), IndexError> {
         // The tables of slots number them in 32 bits, one number meaning none.
@@ -117,8 +123,8 @@ impl LazyUpdateConfig {
             return Ok(());
         }
         Err(IndexError::Unsupported(format!(
-            "durability '{}' is wanted, but a lazy-update B+-tree gives 'none': a power cut loses the requests in its \
-             pool, and groups committed after the last sync stay without others that came before them",
+            "durability '{}' is wanted, but a lazy-update B+-tree gives 'none' without a journal: a power cut loses the \
+             requests in its pool, and groups committed after the last sync stay without others that came before them",
             self.tree.durability.name()
         )))
     }

@@ -130,7 +130,7 @@ impl BPlusConfig {
 
     /// The most RAM a tree on `store` ever needs besides what the store itself holds: two pages for each level of the
     /// highest tree and two more, a page number for each, and a bit or two per page of the store.
-    pub fn ram_bytes_max(&self, store: &impl PageStore) -> Result<usize, IndexError> {
+    pub fn ram_bytes_max(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexError> {
         let layout = Layout::new(self, store.page_bytes(), store.page_count())?;
         let frame_bytes = layout.page_bytes + size_of::<Frame>() + size_of::<Lpn>();
         let frames_max = 2 * (layout.height_max() + 1);

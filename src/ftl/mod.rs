@@ -19,6 +19,7 @@ pub mod nftl;
 pub mod page_map;
 pub mod ram;
 pub mod sast;
+pub mod slice;
 pub mod spare;
 pub mod superblock;
 mod table;

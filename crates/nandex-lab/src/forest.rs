@@ -5,14 +5,11 @@
 //! the records it will hold. Trees on raw NAND own the whole chip and cannot be shared out like this.
 
 use nandex::check::CheckReport;
-use nandex::ftl::StoreStats;
+use nandex::ftl::slice::{Slice, divide};
 use nandex::ordered::{Direction, Durability, IndexStats, OrderedIndex, RecordFormat, Records, Visit};
-use nandex::units::Ppn;
-use nandex::{Cause, IndexError, Lpn, PageStore, StoreError};
-use std::cell::RefCell;
+use nandex::{IndexError, PageStore, StoreError};
 use std::cmp::Ordering;
 use std::ops::{Bound, ControlFlow};
-use std::rc::Rc;
 
 /// What a tree of a forest will hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,115 +197,14 @@ pub fn share_store<S: PageStore>(store: S, shares: &[TreeShare]) -> Result<Vec<(
         )));
     };
     let records: u64 = shares.iter().map(|share| share.records).sum();
-    let shared = Rc::new(RefCell::new(Shared { store, changed: false }));
-    let mut first = 0;
-    let slices = shares.iter().enumerate().map(|(place, share)| {
-        let extra = u128::from(spare) * u128::from(share.records) / u128::from(records.max(1));
-        let slice = Slice { shared: Rc::clone(&shared), first, pages: SLICE_PAGES_MIN + extra as u32, place };
-        first += slice.pages;
-        (share.tree, slice)
-    });
-    Ok(slices.collect())
-}
-
-/// A store that several slices use.
-struct Shared<S> {
-    store: S,
-    /// Something was written or trimmed since the last sync.
-    changed: bool,
-}
-
-/// A run of a shared store's pages, numbered from 0.
-pub struct Slice<S> {
-    shared: Rc<RefCell<Shared<S>>>,
-    first: u32,
-    pages: u32,
-    /// Which slice it is.
-    place: usize,
-}
-
-impl<S: PageStore> Slice<S> {
-    /// The page of the store that a page of the slice is.
-    fn outer(&self, lpn: Lpn) -> Result<Lpn, StoreError> {
-        if lpn.0 < self.pages { Ok(Lpn(self.first + lpn.0)) } else { Err(StoreError::OutOfRange(lpn)) }
-    }
-}
-
-impl<S: PageStore> PageStore for Slice<S> {
-    fn page_bytes(&self) -> usize {
-        self.shared.borrow().store.page_bytes()
-    }
-
-    fn page_count(&self) -> u32 {
-        self.pages
-    }
-
-    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-        let outer = self.outer(lpn)?;
-        self.shared.borrow_mut().store.read(outer, cause, data)
-    }
-
-    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
-        let outer = self.outer(lpn)?;
-        let mut shared = self.shared.borrow_mut();
-        shared.changed = true;
-        shared.store.write(outer, cause, data)
-    }
-
-    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
-        let outer = self.outer(lpn)?;
-        let mut shared = self.shared.borrow_mut();
-        shared.changed = true;
-        shared.store.trim(outer)
-    }
-
-    /// Syncs the whole store, unless another slice did so and nothing was written since.
-    fn sync(&mut self) -> Result<(), StoreError> {
-        let mut shared = self.shared.borrow_mut();
-        if shared.changed {
-            shared.store.sync()?;
-            shared.changed = false;
-        }
-        Ok(())
-    }
-
-    fn atomic_pages_max(&self) -> usize {
-        self.shared.borrow().store.atomic_pages_max()
-    }
-
-    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
-        let outer: Result<Vec<_>, _> =
-            pages.iter().map(|&(lpn, data)| self.outer(lpn).map(|outer| (outer, data))).collect();
-        let mut shared = self.shared.borrow_mut();
-        shared.changed = true;
-        shared.store.write_atomic(&outer?, cause)
-    }
-
-    fn durable_writes(&self) -> bool {
-        self.shared.borrow().store.durable_writes()
-    }
-
-    fn prefix_consistent(&self) -> bool {
-        self.shared.borrow().store.prefix_consistent()
-    }
-
-    fn checkpoint(&mut self) -> Result<(), StoreError> {
-        self.sync()?;
-        if self.place == 0 { self.shared.borrow_mut().store.checkpoint() } else { Ok(()) }
-    }
-
-    /// The first slice answers for the whole store.
-    fn ram_bytes(&self) -> usize {
-        if self.place == 0 { self.shared.borrow().store.ram_bytes() } else { 0 }
-    }
-
-    fn stats(&self) -> StoreStats {
-        if self.place == 0 { self.shared.borrow().store.stats() } else { StoreStats::default() }
-    }
-
-    fn live_page(&self, ppn: Ppn) -> Option<bool> {
-        self.shared.borrow().store.live_page(ppn)
-    }
+    let sizes: Vec<u32> = shares
+        .iter()
+        .map(|share| {
+            let extra = u128::from(spare) * u128::from(share.records) / u128::from(records.max(1));
+            SLICE_PAGES_MIN + extra as u32
+        })
+        .collect();
+    Ok(shares.iter().map(|share| share.tree).zip(divide(store, &sizes)?).collect())
 }
 
 #[cfg(test)]

@@ -138,7 +138,7 @@ pub(crate) fn scheme<S: Scheme + 'static>(
 ) -> Result<Box<dyn PageStore>, StoreError> {
     Ok(match open {
         Open::Format => Box::new(SchemeFtl::<_, S>::format(nand, settings?)?),
-        Open::Mount => Box::new(SchemeFtl::<_, S>::mount(nand, settings?)?),
+        _ => Box::new(SchemeFtl::<_, S>::mount(nand, settings?)?),
     })
 }
 

@@ -86,6 +86,12 @@ pub fn ordered_ops(bytes: &[u8]) {
     if entry.options.iter().any(|o| o.name == "journal") && script.byte() % 2 == 1 {
         settings = settings.with("journal", 5);
     }
+    if entry.options.iter().any(|o| o.name == "journal_pages") && script.byte() % 2 == 1 {
+        settings = settings.with("journal_pages", 2);
+    }
+    if entry.options.iter().any(|o| o.name == "pool_requests") && script.byte() % 2 == 1 {
+        settings = settings.with("pool_requests", 9);
+    }
     if entry.hosting == Hosting::Store {
         let ftl = Some(&STORES[usize::from(script.byte()) % STORES.len()]);
         settings = Stack { index: entry, ftl }.settings(settings);

@@ -20,6 +20,69 @@ pub const fn option(name: &'static str, default: &'static str, help: &'static st
     OptionInfo { name, default, help }
 }
 
+/// How many names these lists have together.
+pub(crate) const fn count_names(lists: &[&[OptionInfo]]) -> usize {
+    let (mut count, mut list) = (0, 0);
+    while list < lists.len() {
+        let mut at = 0;
+        while at < lists[list].len() {
+            count += is_first(lists, list, at) as usize;
+            at += 1;
+        }
+        list += 1;
+    }
+    count
+}
+
+/// Lists of options as one, each name once; N is what [`count_names`] says of them.
+pub(crate) const fn union<const N: usize>(lists: &[&[OptionInfo]]) -> [OptionInfo; N] {
+    let mut all = [option("", "", ""); N];
+    let (mut count, mut list) = (0, 0);
+    while list < lists.len() {
+        let mut at = 0;
+        while at < lists[list].len() {
+            if is_first(lists, list, at) {
+                all[count] = lists[list][at];
+                count += 1;
+            }
+            at += 1;
+        }
+        list += 1;
+    }
+    all
+}
+
+/// Whether no option before this one has its name.
+const fn is_first(lists: &[&[OptionInfo]], list: usize, at: usize) -> bool {
+    let name = lists[list][at].name.as_bytes();
+    let mut before = 0;
+    while before <= list {
+        let mut i = 0;
+        while i < lists[before].len() && (before < list || i < at) {
+            if is_same(lists[before][i].name.as_bytes(), name) {
+                return false;
+            }
+            i += 1;
+        }
+        before += 1;
+    }
+    true
+}
+
+const fn is_same(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() {
+        return false;
+    }
+    let mut i = 0;
+    while i < a.len() {
+        if a[i] != b[i] {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
 /// The candidate most like `name`, if any is alike enough to be what was meant.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let likeness = |candidate: &str| strsim::jaro_winkler(&name.to_lowercase(), &candidate.to_lowercase());
@@ -79,6 +142,13 @@ mod tests {
         assert_eq!(nearest("reccords", ["records", "theta"]), Some("records"));
         assert_eq!(nearest("MU", ["bplus", "mu"]), Some("mu"));
         assert_eq!(nearest("zzz", ["records", "theta"]), None);
+    }
+
+    #[test]
+    fn a_union_has_every_name_once() {
+        const LISTS: [&[OptionInfo]; 3] = [&KNOWN, &[], &[option("zeta", "", ""), KNOWN[1], KNOWN[0]]];
+        const ALL: [OptionInfo; count_names(&LISTS)] = union(&LISTS);
+        assert_eq!(ALL.map(|option| option.name), ["records", "theta", "zeta"]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::error::LabError;
 use crate::forest::TreeShare;
 use crate::ftls;
 use crate::names::{self, OptionInfo, option};
-use crate::stack;
+use crate::stack::{self, BPlus, LazyUpdate, StoreTree};
 use nandex::ftl::bast::Bast;
 use nandex::ftl::cftl::Cftl;
 use nandex::ftl::dftl::Dftl;
@@ -50,6 +50,8 @@ pub enum Open {
     Format,
     /// Found again on a chip that holds it.
     Mount,
+    /// Found again as a power cut left it, by an index that promises nothing after one.
+    MountAfterCut,
 }
 
 /// Makes an index on a chip, or finds it again.
@@ -78,6 +80,9 @@ pub struct IndexEntry {
     pub format: OpenIndex,
     /// Finds the index on a chip that holds one.
     pub mount: OpenIndex,
+    /// Opens what a power cut left of one that promises nothing, with each key at its value of the last sync or a later
+    /// one; None for an index that cannot. Where the FTL cannot keep it whole, as `mount`.
+    pub mount_after_cut: Option<OpenIndex>,
     /// Makes several such trees that share one store; None for an index that owns the whole chip.
     pub forest: Option<OpenForest>,
     /// The options it understands; for one on a store, those of its stores and caches too.
@@ -135,6 +140,7 @@ pub const INDEXES: &[IndexEntry] = &[
         hosting: Hosting::Raw,
         format: |nand, settings| Ok(Box::new(MuTree::format_with(nand, settings)?)),
         mount: |nand, settings| Ok(Box::new(MuTree::mount_with(nand, settings)?)),
+        mount_after_cut: None,
         forest: None,
         options: &RAW_OPTIONS,
     },
@@ -144,6 +150,7 @@ pub const INDEXES: &[IndexEntry] = &[
         hosting: Hosting::Raw,
         format: |nand, settings| Ok(Box::new(WanderingTree::format_with(nand, settings)?)),
         mount: |nand, settings| Ok(Box::new(WanderingTree::mount_with(nand, settings)?)),
+        mount_after_cut: None,
         forest: None,
         options: &WANDERING_OPTIONS,
     },
@@ -151,10 +158,23 @@ pub const INDEXES: &[IndexEntry] = &[
         name: "bplus",
         summary: "B+-tree with redistribution and merging, over an FTL and a page cache",
         hosting: Hosting::Store,
-        format: |nand, settings| stack::bplus(nand, settings, Open::Format),
-        mount: |nand, settings| stack::bplus(nand, settings, Open::Mount),
-        forest: Some(stack::bplus_forest),
-        options: &stack::BPLUS_OPTIONS,
+        format: |nand, settings| stack::tree::<BPlus>(nand, settings, Open::Format),
+        mount: |nand, settings| stack::tree::<BPlus>(nand, settings, Open::Mount),
+        mount_after_cut: None,
+        forest: Some(stack::forest::<BPlus>),
+        options: BPlus::OPTIONS,
+    },
+    IndexEntry {
+        name: "lazy-update",
+        summary: "lazy-update B+-tree (On et al. 2009): updates pooled in RAM, committed leaf by leaf; journal",
+        hosting: Hosting::Store,
+        format: |nand, settings| stack::tree::<LazyUpdate>(nand, settings, Open::Format),
+        mount: |nand, settings| stack::tree::<LazyUpdate>(nand, settings, Open::Mount),
+        mount_after_cut: Some(|nand, settings| {
+            stack::tree::<LazyUpdate>(nand, settings, Open::MountAfterCut)
+        }),
+        forest: Some(stack::forest::<LazyUpdate>),
+        options: LazyUpdate::OPTIONS,
     },
 ];
 

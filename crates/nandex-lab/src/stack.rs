@@ -1,17 +1,18 @@
 //! What a tree on logical pages stands on: an FTL on the chip, and a page cache where RAM is left for one.
 
 use crate::forest::{TreeShare, share_store};
-use crate::ftls;
-use crate::names::{OptionInfo, option};
+use crate::names::{OptionInfo, count_names, option, union};
 use crate::registry::{NumberedTrees, Open, STORES, StoreEntry, store};
 use nandex::cache::policy::catalogue::{self, PolicyEntry};
 use nandex::cache::{CacheConfig, PageCache, PolicySettings, WriteMode};
 use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
+use nandex::ordered::journal::{Buffered, Guarded, JournalConfig, Journaled, refuse_journaled};
+use nandex::ordered::lazy_update::{LazyUpdateConfig, LazyUpdateTree, PoolCount};
 use nandex::ordered::{Durability, Options, Settings};
 use nandex::{IndexError, Nand, OrderedIndex, PageStore};
 
-/// Options of a B+-tree on a store, its own, its FTL's and its cache's.
-pub(crate) const BPLUS_OPTIONS: [OptionInfo; 30] = [
+/// Options of every tree on a store: those of the page cache, and of every FTL.
+const CACHE_OPTIONS: [OptionInfo; 5] = [
     option("ftl", "page-map", "the FTL below (nandex list ftls)"),
     option("cache", "lru", "the replacement policy of the page cache (nandex list policies)"),
     option("cache_pages", "what the RAM leaves", "frames of the page cache"),
@@ -21,72 +22,229 @@ pub(crate) const BPLUS_OPTIONS: [OptionInfo; 30] = [
         "percent of the frames from which clean or clustered pages go first",
     ),
     option("cache_write_cost", "10", "what a page write costs in page reads, for policies that weigh them"),
-    ftls::OVER_PROVISIONING,
-    ftls::BAD_BLOCKS,
-    ftls::WEAR_GAP,
-    ftls::LEVELLING,
-    ftls::VICTIM,
-    ftls::ATOMIC_PAGES,
-    ftls::CHECKPOINT_BLOCKS,
-    ftls::SEPARATION,
-    ftls::HOT_COUNTERS,
-    ftls::LOG_BLOCKS,
-    ftls::EAGER_SWITCH,
-    ftls::HOT_BLOCKS,
-    ftls::LOG_VICTIM,
-    ftls::GROUP_BLOCKS,
-    ftls::LOGS_PER_GROUP,
-    ftls::CLEANING,
-    ftls::CHAIN_BLOCKS,
-    ftls::SUPERBLOCK_BLOCKS,
-    ftls::EXTRA_BLOCKS,
-    ftls::MAPPING_RAM,
-    ftls::AREA_BLOCKS,
-    ftls::CONVERT_PERCENT,
+];
+
+const FTL_LISTS: [&[OptionInfo]; STORES.len()] = {
+    let mut lists: [&[OptionInfo]; STORES.len()] = [&[]; STORES.len()];
+    let mut i = 0;
+    while i < lists.len() {
+        lists[i] = STORES[i].options;
+        i += 1;
+    }
+    lists
+};
+
+const FTL_OPTIONS: [OptionInfo; count_names(&FTL_LISTS)] = union(&FTL_LISTS);
+
+/// Options of the B+-tree, and of every tree built on it.
+const BPLUS_OWN: [OptionInfo; 3] = [
     option("order", "what the page holds", "entries of a node at most, leaf and internal"),
     option("leaf_capacity", "order", "entries of a leaf at most, 2 or more"),
     option("internal_capacity", "order", "children of an internal node at most, 3 or more"),
 ];
 
+const LAZY_UPDATE_OWN: [OptionInfo; 5] = [
+    option("commit_policy", "biggest", "which group leaves a full pool: biggest, cost, lru, fifo"),
+    option(
+        "answers",
+        "exact",
+        "exact, or pool: what an update answers is what the pool knows, no leaf is read for it",
+    ),
+    option("pool_percent", "50", "share of the RAM for pool and page cache that the pool gets, 1 to 99"),
+    option(
+        "pool_count",
+        "held",
+        "what a request counts: held, all its bytes of RAM; record, key and value only",
+    ),
+    option("pool_requests", "what its share holds, 64 without a limit", "requests of the pool"),
+];
+
+/// Options of every tree that an update journal makes durable.
+const JOURNAL_OPTIONS: [OptionInfo; 2] = [
+    option("journal_pages", "for 8 times the updates in RAM", "pages of the update journal"),
+    option(
+        "journal_group",
+        "1, or 0 when syncs suffice",
+        "updates written together: at most so many; 0, as many as fill a page or until a sync",
+    ),
+];
+
+/// The options of a tree on a store: those of all stores and caches, and its own.
+macro_rules! options_of_tree {
+    ($($own:expr),*) => {{
+        const LISTS: &[&[OptionInfo]] = &[&CACHE_OPTIONS, &FTL_OPTIONS, $(&$own),*];
+        const ALL: [OptionInfo; count_names(LISTS)] = union(LISTS);
+        &ALL
+    }};
+}
+
 /// What the page cache holds per frame besides the page and the order of its policy.
 const FRAME_BYTES: usize = 40;
 
-/// Formats or mounts a B+-tree over the FTL and cache that its settings name.
-pub(crate) fn bplus(
+/// A tree on logical pages: how it is opened, and what it takes of the RAM. A new one implements this and has its line in
+/// the registry.
+pub(crate) trait StoreTree {
+    /// Its options, those of store and cache among them.
+    const OPTIONS: &'static [OptionInfo];
+
+    /// The most RAM that it needs on a store whatever its buffers.
+    fn table_bytes(settings: &Settings, store: &dyn PageStore) -> Result<usize, IndexError>;
+
+    /// What its buffers take of the RAM that is left for them and its part of the page cache.
+    fn buffer_bytes(_settings: &Settings, _shared_bytes: usize) -> Result<usize, IndexError> {
+        Ok(0)
+    }
+
+    /// Whether pages that it writes may wait in the cache.
+    fn lets_writes_wait(settings: &Settings) -> bool;
+
+    /// Opens it on its store; `shared_bytes` as for [`StoreTree::buffer_bytes`].
+    fn open(
+        store: Box<dyn PageStore>,
+        settings: &Settings,
+        shared_bytes: usize,
+        open: Open,
+    ) -> Result<Box<dyn OrderedIndex>, IndexError>;
+}
+
+/// The tree over the FTL and the cache that its settings name.
+pub(crate) fn tree<T: StoreTree>(
     nand: Box<dyn Nand>,
     settings: &Settings,
     open: Open,
 ) -> Result<Box<dyn OrderedIndex>, IndexError> {
-    let config = BPlusConfig::from_settings(settings)?;
-    let store = cached_store(nand, settings, open, (&config, 1))?;
-    Ok(match open {
-        Open::Format => Box::new(BPlusTree::format(store, config)?),
-        Open::Mount => Box::new(BPlusTree::mount_as(store, config)?),
-    })
+    let (store, shared) = cached_store::<T>(nand, settings, open, &[1])?;
+    T::open(store, settings, shared[0], open)
 }
 
-/// Formats a B+-tree for each share on a slice of one store.
-pub(crate) fn bplus_forest(
+/// A tree for each share on a slice of one store.
+pub(crate) fn forest<T: StoreTree>(
     nand: Box<dyn Nand>,
     settings: &Settings,
     shares: &[TreeShare],
 ) -> Result<NumberedTrees, IndexError> {
-    let config = BPlusConfig::from_settings(settings)?;
-    let store = cached_store(nand, settings, Open::Format, (&config, shares.len()))?;
-    let mut trees: NumberedTrees = Vec::new();
-    for (tree, slice) in share_store(store, shares)? {
-        trees.push((tree, Box::new(BPlusTree::format(slice, config)?)));
-    }
-    Ok(trees)
+    let weights: Vec<u64> = shares.iter().map(|share| share.records).collect();
+    let (store, shared) = cached_store::<T>(nand, settings, Open::Format, &weights)?;
+    let slices = share_store(store, shares)?.into_iter().zip(shared);
+    slices
+        .map(|((tree, slice), bytes)| Ok((tree, T::open(Box::new(slice), settings, bytes, Open::Format)?)))
+        .collect()
 }
 
-/// The FTL that the settings name, with a page cache where RAM is left for one beside FTL and so many trees.
-fn cached_store(
+/// The B+-tree.
+pub(crate) struct BPlus;
+
+impl StoreTree for BPlus {
+    const OPTIONS: &'static [OptionInfo] = options_of_tree!(BPLUS_OWN);
+
+    fn table_bytes(settings: &Settings, store: &dyn PageStore) -> Result<usize, IndexError> {
+        BPlusConfig::from_settings(settings)?.ram_bytes_max(store)
+    }
+
+    fn lets_writes_wait(settings: &Settings) -> bool {
+        settings.durability != Durability::EveryOperation
+    }
+
+    fn open(
+        store: Box<dyn PageStore>,
+        settings: &Settings,
+        _: usize,
+        open: Open,
+    ) -> Result<Box<dyn OrderedIndex>, IndexError> {
+        let config = BPlusConfig::from_settings(settings)?;
+        Ok(match open {
+            Open::Format => Box::new(BPlusTree::format(store, config)?),
+            _ => Box::new(BPlusTree::mount_as(store, config)?),
+        })
+    }
+}
+
+/// The lazy-update B+-tree, with an update journal in every class but *none*.
+pub(crate) struct LazyUpdate;
+
+/// Requests of a pool where RAM is not limited.
+const POOL_REQUESTS: u64 = 64;
+
+impl LazyUpdate {
+    fn config(settings: &Settings, shared_bytes: usize) -> Result<LazyUpdateConfig, IndexError> {
+        let unlimited = settings.ram_bytes.is_none() && settings.options.text("pool_requests").is_none();
+        let settings =
+            if unlimited { settings.clone().with("pool_requests", POOL_REQUESTS) } else { settings.clone() };
+        let config = LazyUpdateConfig::from_settings(&settings, shared_bytes)?;
+        // A tree of a forest whose share is next to nothing.
+        Ok(LazyUpdateConfig { pool_requests: config.pool_requests.max(1), ..config })
+    }
+}
+
+impl StoreTree for LazyUpdate {
+    const OPTIONS: &'static [OptionInfo] = options_of_tree!(BPLUS_OWN, LAZY_UPDATE_OWN, JOURNAL_OPTIONS);
+
+    fn table_bytes(settings: &Settings, store: &dyn PageStore) -> Result<usize, IndexError> {
+        Ok(BPlusConfig::from_settings(settings)?.ram_bytes_max(store)? + journal_bytes(settings, store))
+    }
+
+    fn buffer_bytes(settings: &Settings, shared_bytes: usize) -> Result<usize, IndexError> {
+        let count = PoolCount::from_options(&settings.options)?;
+        Ok(LazyUpdate::config(settings, shared_bytes)?.pool_bytes(count))
+    }
+
+    fn lets_writes_wait(settings: &Settings) -> bool {
+        settings.durability == Durability::None
+    }
+
+    fn open(
+        store: Box<dyn PageStore>,
+        settings: &Settings,
+        shared_bytes: usize,
+        open: Open,
+    ) -> Result<Box<dyn OrderedIndex>, IndexError> {
+        let config = LazyUpdate::config(settings, shared_bytes)?;
+        buffered::<LazyUpdateTree<_>, LazyUpdateTree<_>>(store, settings, config, open)
+    }
+}
+
+/// The RAM of an update journal, in the classes that have one.
+fn journal_bytes(settings: &Settings, store: &dyn PageStore) -> usize {
+    if settings.durability == Durability::None { 0 } else { JournalConfig::ram_bytes(store.page_bytes()) }
+}
+
+/// Opens a tree that keeps updates back in RAM: as it was published in the class *none* (P), with a journal in
+/// others (J).
+fn buffered<P, J>(
+    mut store: Box<dyn PageStore>,
+    settings: &Settings,
+    config: P::Config,
+    open: Open,
+) -> Result<Box<dyn OrderedIndex>, IndexError>
+where
+    P: Buffered<Box<dyn PageStore>> + 'static,
+    J: Buffered<Guarded<Box<dyn PageStore>>, Config = P::Config> + 'static,
+{
+    if settings.durability != Durability::None {
+        let journal = JournalConfig::from_settings(settings)?;
+        return Ok(match open {
+            Open::Format => Box::new(Journaled::<_, J>::format(store, config, journal)?),
+            _ => Box::new(Journaled::<_, J>::mount(store, config, journal)?),
+        });
+    }
+    if open != Open::Format {
+        refuse_journaled(&mut store)?;
+    }
+    Ok(match open {
+        Open::Format => Box::new(P::format(store, config)?),
+        Open::Mount => Box::new(P::mount(store, config)?),
+        Open::MountAfterCut => Box::new(P::mount_after_cut(store, config)?),
+    })
+}
+
+/// The FTL that the settings name, with a page cache where RAM is left for one beside FTL and trees; and the RAM that each of
+/// the trees shares with it. The trees have shares by their weights.
+fn cached_store<T: StoreTree>(
     nand: Box<dyn Nand>,
     settings: &Settings,
     open: Open,
-    (config, trees): (&BPlusConfig, usize),
-) -> Result<Box<dyn PageStore>, IndexError> {
+    weights: &[u64],
+) -> Result<(Box<dyn PageStore>, Vec<usize>), IndexError> {
     let name = settings.options.text("ftl").unwrap_or("page-map");
     let entry = store(name).map_err(|e| IndexError::Unsupported(e.to_string()))?;
     require_known_by(entry, &settings.options)?;
@@ -94,20 +252,30 @@ fn cached_store(
     let block_pages = nand.geometry().pages_per_block;
     let ftl = match open {
         Open::Format => (entry.format)(nand, settings)?,
-        Open::Mount => (entry.mount)(nand, settings)?,
+        _ => (entry.mount)(nand, settings)?,
     };
     let sizing = policy_settings(&settings.options, block_pages)?;
     let frame_bytes = ftl.page_bytes() + FRAME_BYTES + policy_frame_bytes(policy, sizing);
-    let tables = ftl.ram_bytes() + config.ram_bytes_max(&ftl)? * trees;
-    let frames = cache_frames(settings, tables, frame_bytes)?;
-    if frames == 0 {
-        return Ok(ftl);
+    let tables = ftl.ram_bytes() + T::table_bytes(settings, &*ftl)? * weights.len();
+    let left = match settings.ram_bytes {
+        None => 0,
+        Some(ram) => ram.checked_sub(tables).ok_or_else(|| too_little(ram, tables))?,
+    };
+    let all: u64 = weights.iter().sum();
+    let share = |weight: &u64| (left as u128 * u128::from(*weight) / u128::from(all.max(1))) as usize;
+    let shared: Vec<usize> = weights.iter().map(share).collect();
+    let mut fixed = tables;
+    for bytes in &shared {
+        fixed += T::buffer_bytes(settings, *bytes)?;
     }
-    let mode =
-        if settings.durability == Durability::EveryOperation { WriteMode::Through } else { WriteMode::Back };
+    let frames = cache_frames(settings, fixed, frame_bytes)?;
+    if frames == 0 {
+        return Ok((ftl, shared));
+    }
+    let mode = if T::lets_writes_wait(settings) { WriteMode::Back } else { WriteMode::Through };
     let cache = CacheConfig { frames, mode, dirty_frames_max: None };
     let policy = (policy.make)(&PolicySettings { frames, ..sizing });
-    Ok(Box::new(PageCache::new(ftl, policy, cache)))
+    Ok((Box::new(PageCache::new(ftl, policy, cache)), shared))
 }
 
 /// Refuses options that are another FTL's.
@@ -152,39 +320,54 @@ fn policy_frame_bytes(policy: &PolicyEntry, settings: PolicySettings) -> usize {
         .fold(0, usize::max)
 }
 
-/// Frames of the page cache: as set, or what the tables of FTL and tree leave of the RAM.
-fn cache_frames(settings: &Settings, tables: usize, frame_bytes: usize) -> Result<usize, IndexError> {
-    let left = match settings.ram_bytes {
-        None => 0,
-        Some(ram) => ram.checked_sub(tables).ok_or_else(|| too_little(ram, tables))?,
-    };
+/// Frames of the page cache: as set, or what all else leaves of the RAM.
+fn cache_frames(settings: &Settings, fixed: usize, frame_bytes: usize) -> Result<usize, IndexError> {
+    let left = settings.ram_bytes.map_or(0, |ram| ram.saturating_sub(fixed));
     let frames = settings.options.number("cache_pages")?.map_or(left / frame_bytes, |n| n as usize);
     match settings.ram_bytes {
-        Some(ram) if tables + frames * frame_bytes > ram => {
-            Err(too_little(ram, tables + frames * frame_bytes))
-        }
+        Some(ram) if fixed + frames * frame_bytes > ram => Err(too_little(ram, fixed + frames * frame_bytes)),
         _ => Ok(frames),
     }
 }
 
 fn too_little(ram: usize, needed: usize) -> IndexError {
     IndexError::Unsupported(format!(
-        "{ram} bytes of RAM are too few: the FTL's map, the tree and the cache take {needed}"
+        "{ram} bytes of RAM are too few: the FTL's map, the trees and their buffers take {needed}"
     ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nandex::nand::sim::SimChip;
+    use nandex::ordered::{RecordFormat, bplus, journal, lazy_update};
 
     #[test]
-    fn a_tree_on_a_store_takes_the_options_of_every_store() {
-        for entry in STORES {
-            for option in entry.options {
-                let known = BPLUS_OPTIONS.iter().any(|o| o.name == option.name);
-                assert!(known, "{}: {}", entry.name, option.name);
-            }
+    fn a_tree_on_a_store_takes_the_options_of_every_store_and_its_own() {
+        let ftls = STORES.iter().flat_map(|entry| entry.options).map(|option| option.name);
+        let own = [&bplus::OPTIONS[..], &lazy_update::OPTIONS, &journal::OPTIONS].concat();
+        for name in ftls.chain(own.iter().map(|(name, _)| *name)) {
+            let known = LazyUpdate::OPTIONS.iter().filter(|o| o.name == name).count();
+            assert_eq!(known, 1, "{name}");
         }
+        assert_eq!(LazyUpdate::OPTIONS.len() - BPlus::OPTIONS.len(), 7);
+    }
+
+    #[test]
+    fn trees_of_a_forest_share_the_ram_by_their_records() {
+        let chip = || Box::new(SimChip::new(&crate::fuzz::part(2048, 64, 64)).unwrap());
+        let settings = Settings { ram_bytes: Some(150_000), ..Settings::new(RecordFormat::new(8, 8)) };
+        let shares = [(3, 1000), (4, 3000), (9, 1)].map(|(tree, records)| TreeShare { tree, records });
+        let trees = forest::<LazyUpdate>(chip(), &settings, &shares).unwrap();
+        let pools: Vec<u64> = trees
+            .iter()
+            .map(|(_, tree)| {
+                tree.stats().metrics.iter().find(|m| m.name == "pool_requests_max").unwrap().value
+            })
+            .collect();
+        assert!(pools[1] > 2 * pools[0] && pools[0] > 20 && pools[2] == 1, "{pools:?}");
+        let ram: usize = trees.iter().map(|(_, tree)| tree.ram_bytes()).sum();
+        assert!(ram <= 150_000 && ram > 100_000, "{ram}");
     }
 
     #[test]

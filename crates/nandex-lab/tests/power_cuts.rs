@@ -22,6 +22,15 @@ fn targets() -> impl Iterator<Item = Target> {
     INDEXES.iter().map(Target::Index).chain(STORES.iter().map(Target::Store))
 }
 
+/// The settings of a target whose buffers in RAM, if it has any, are so small that they are emptied all the time: else a
+/// short run would hardly touch the chip.
+fn suited(target: Target, settings: Settings) -> Settings {
+    let Target::Index(entry) = target else { return settings };
+    let small = [("pool_requests", 12), ("journal_pages", 2)];
+    let known = small.into_iter().filter(|(name, _)| entry.options.iter().any(|o| o.name == *name));
+    known.fold(settings, |settings, (name, value)| settings.with(name, value))
+}
+
 /// The settings to be tested besides the durability classes: the journal, and every FTL but the default one.
 fn variants(target: Target) -> Vec<Settings> {
     if let Target::Index(entry) = target
@@ -50,7 +59,10 @@ fn assert_clean(report: &CrashReport) {
     let tally = &report.tally;
     let ends = tally.recovered_exact + tally.recovered_in_flight + tally.recovered_prefix + tally.refused;
     assert_eq!(ends, tally.cuts_tried);
-    assert!(tally.recovered_exact > 0 && tally.continued > 0);
+    // What keeps updates back may always come back a little older.
+    let promises_all = report.durability == Durability::EveryOperation.name();
+    assert!(tally.recovered_exact > 0 || !promises_all && tally.recovered_prefix > 0);
+    assert!(tally.continued > 0);
     // An index that is refused after a cut has no recovery to be cut.
     assert!(tally.second_cuts_tried > 0 || report.durability == Durability::None.name());
 }
@@ -60,6 +72,7 @@ fn nothing_is_lost_at_any_cut_of_a_short_run() {
     for target in targets() {
         let classes = [Durability::EveryOperation, Durability::EverySync, Durability::None];
         for settings in variants(target).into_iter().chain(classes.map(cached)) {
+            let settings = suited(target, settings);
             let plan = CrashPlan { operations: 250, slots: 900, ..CrashPlan::new(target, settings) };
             let report = run(plan);
             assert_clean(&report);
@@ -72,6 +85,26 @@ fn nothing_is_lost_at_any_cut_of_a_short_run() {
 }
 
 #[test]
+fn what_promises_nothing_loses_no_more_than_it_says() {
+    for entry in INDEXES.iter().filter(|entry| entry.mount_after_cut.is_some()) {
+        for ram_bytes in [None, Some(60_000)] {
+            let settings = Settings { durability: Durability::None, ram_bytes, ..settings() };
+            let target = Target::Index(entry);
+            let plan = CrashPlan {
+                operations: 1500,
+                slots: 900,
+                cuts: Cuts::Sample(1500),
+                ..CrashPlan::new(target, suited(target, settings))
+            };
+            let report = run(plan);
+            assert_clean(&report);
+            let tally = &report.tally;
+            assert!(tally.refused > 500 && tally.salvaged == tally.refused, "{tally:?}");
+        }
+    }
+}
+
+#[test]
 fn nothing_is_lost_at_sampled_cuts_of_a_long_run() {
     for target in targets() {
         for (seed, settings) in [(2, settings()), (3, cached(Durability::EverySync))] {
@@ -79,7 +112,7 @@ fn nothing_is_lost_at_sampled_cuts_of_a_long_run() {
                 operations: 6000,
                 seed,
                 cuts: Cuts::Sample(1500),
-                ..CrashPlan::new(target, settings)
+                ..CrashPlan::new(target, suited(target, settings))
             };
             let report = run(plan);
             assert_clean(&report);
@@ -94,6 +127,7 @@ fn nothing_is_lost_when_programs_and_erases_fail_too() {
     for target in targets() {
         let on_raw = matches!(target, Target::Index(entry) if entry.hosting == Hosting::Raw);
         let settings = if on_raw { settings() } else { settings().with("bad_blocks", 12) };
+        let settings = suited(target, settings);
         let failures =
             ChipFailures { program_failures_ppm: 3000, erase_failures_ppm: 3000, bad_blocks_ppm: 40_000 };
         let mut failed = 0;

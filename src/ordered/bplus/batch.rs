@@ -107,6 +107,21 @@ impl<S: PageStore> BPlusTree<S> {
         (least, self.layout.leaf.capacity)
     }
 
+    /// Whether so many splits of leaves find free pages, whatever the nodes above them hold now.
+    pub(in crate::ordered) fn has_room_for(&self, leaf_splits: u64) -> bool {
+        // Of the nodes of a level each splits once at most before it takes half a node of new children.
+        let half = self.layout.fill_min(2) as u64;
+        let (mut splits, mut nodes) = (leaf_splits, u64::from(self.space.used_pages()));
+        let mut needed = splits;
+        for _ in 0..self.height {
+            nodes = nodes / half + 1;
+            splits = splits.min(nodes + splits / half);
+            needed += splits;
+        }
+        // A root that splits takes a page more.
+        needed + 2 <= u64::from(self.space.free_pages())
+    }
+
     /// Reads the first `nodes` nodes of the path to a key.
     fn follow(&mut self, key: &[u8], nodes: usize, cause: Cause) -> Result<(), IndexError> {
         self.ready()?;

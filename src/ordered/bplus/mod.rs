@@ -132,7 +132,7 @@ impl BPlusConfig {
 
     /// The most RAM a tree on `store` ever needs besides what the store itself holds: two pages for each level of the
     /// highest tree and two more, a page number for each, and a bit or two per page of the store.
-    pub fn ram_bytes_max(&self, store: &impl PageStore) -> Result<usize, IndexError> {
+    pub fn ram_bytes_max(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexError> {
         let layout = Layout::new(self, store.page_bytes(), store.page_count())?;
         let frame_bytes = layout.page_bytes + size_of::<Frame>() + size_of::<Lpn>();
         let frames_max = 2 * (layout.height_max() + 1);
@@ -266,6 +266,11 @@ impl<S: PageStore> BPlusTree<S> {
     /// RAM and hands them on in another order.
     pub(super) fn promise_nothing(&mut self) {
         self.durability = Durability::None;
+    }
+
+    /// What the tree promises on its store if it keeps no changes back.
+    pub(super) fn class_on_store(&self) -> Durability {
+        promise(&self.store, &self.layout)
     }
 
     /// The store below.

@@ -94,15 +94,17 @@ impl<S: PageStore> LazyUpdateTree<S> {
         Ok(())
     }
 
-    /// Changes the tree past a pool that cannot be emptied: the store has no room for any of its groups, but may have
-    /// for this change, which has no request in the pool.
-    pub(super) fn bypass(&mut self, change: Change<'_>) -> Result<(), IndexError> {
-        self.counts.bypasses += 1;
-        let applied = self.tree.apply(core::iter::once(change))?;
-        if let Some(reshaped) = &applied.reshaped {
-            self.pool.regroup(reshaped);
+    /// Takes in an update for which the store may have no room: it waits in the pool only if that is certain, once
+    /// everything else is in the tree; else it goes there at once, or is refused.
+    pub(super) fn add_to_full(&mut self, change: Change<'_>, below: Below) -> Result<(), IndexError> {
+        self.commit_all()?;
+        if self.has_room() {
+            let span = self.tree.leaf_span(change.key)?;
+            self.pool.add(change, below, Some(&span));
+            return Ok(());
         }
-        Ok(())
+        self.counts.bypasses += 1;
+        self.tree.apply(core::iter::once(change)).map(drop)
     }
 }
 

@@ -60,14 +60,15 @@
 //! - P2 The bounds of a group are those of a leaf of the tree: its requests belong there and nowhere else.
 //! - P3 What a request says the tree holds of its key is so.
 //! - P4 The order of the groups has each of them once, and there are never more requests than the pool was made for.
+//! - P5 The tree has free pages for all the splits that committing the requests can lead to.
 //!
 //! # Deviations
 //!
 //! A removal followed by an insertion of the same key does not cancel, since the value may differ: it becomes one request
 //! that puts the new value (a commit that changes nothing in a leaf does not write it). A group too large for two leaves is
-//! committed in portions, the paper's figure of leaves for it, n over the order, being the price it is chosen by. When the
-//! store below is full and no group can be committed, an update of another key goes to the tree at once; `sync` then
-//! answers `Full`, nothing is lost, and removals make room. Confidence: high for pool, groups and the first three policies;
+//! committed in portions, the paper's figure of leaves for it, n over the order, being the price it is chosen by. An update for
+//! which the tree may find no room (P5) first makes all others go there, and then goes itself, at once if it must: it is
+//! refused where the tree has no room, and what is in the pool always finds some. Confidence: high for pool, groups and the first three policies;
 //! the pruning rule of *cost-based* is ours (the paper defers to a report), with the paper's choice proved equal.
 
 mod commit;
@@ -83,6 +84,7 @@ pub use policy::CommitPolicy;
 pub use settings::{Answers, LazyUpdateConfig, OPTIONS, PoolCount};
 
 use super::bplus::{BPlusTree, Change, Fill};
+use super::journal::Buffered;
 use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::PageStore;
@@ -178,11 +180,7 @@ impl<S: PageStore> LazyUpdateTree<S> {
             return Ok(existed);
         }
         if self.pool.is_full() {
-            match self.commit_victim() {
-                // The store has no room. It may have for this change, or a part of the group has made it.
-                Err(IndexError::Full) => {}
-                committed => committed?,
-            }
+            self.commit_victim()?;
         }
         let (below, span) = match self.answers {
             Answers::Exact => {
@@ -196,12 +194,17 @@ impl<S: PageStore> LazyUpdateTree<S> {
         if below == Below::Absent && change.value.is_none() {
             return Ok(false);
         }
-        if self.pool.is_full() {
-            self.bypass(change)?;
-        } else {
+        if self.has_room() {
             self.pool.add(change, below, span.as_ref());
+        } else {
+            self.add_to_full(change, below)?;
         }
         Ok(existed)
+    }
+
+    /// Whether one more request surely finds room in the tree, with all those that wait (P5).
+    fn has_room(&self) -> bool {
+        self.tree.has_room_for(self.pool.leaf_splits_max(self.tree.leaf_fill().1))
     }
 
     /// P2 and P3: what the pool says of the tree, against the tree; and the records that the pool adds and takes away.
@@ -222,6 +225,35 @@ impl<S: PageStore> LazyUpdateTree<S> {
             next = self.pool.after(slot);
         }
         Ok(())
+    }
+}
+
+/// Above a store with a journal: the pool's updates wait, the tree is never torn where the store writes groups atomically.
+impl<S: PageStore> Buffered<S> for LazyUpdateTree<S> {
+    type Config = LazyUpdateConfig;
+
+    fn format(store: S, config: LazyUpdateConfig) -> Result<Self, IndexError> {
+        LazyUpdateTree::format(store, config.published())
+    }
+
+    fn mount(store: S, config: LazyUpdateConfig) -> Result<Self, IndexError> {
+        LazyUpdateTree::mount(store, config.published())
+    }
+
+    fn mount_after_cut(store: S, config: LazyUpdateConfig) -> Result<Self, IndexError> {
+        LazyUpdateTree::mount_after_cut(store, config.published())
+    }
+
+    fn record_of(config: &LazyUpdateConfig) -> RecordFormat {
+        config.tree.record
+    }
+
+    fn waiting_updates_max(config: &LazyUpdateConfig) -> u64 {
+        config.pool_requests.into()
+    }
+
+    fn class_below(&self) -> Durability {
+        self.tree.class_on_store()
     }
 }
 

@@ -65,12 +65,21 @@ pub(super) struct Pool {
     groups: Vec<Group>,
     by_rank: Order,
     free_groups: Vec<u32>,
+    /// Requests that may add a record to the tree.
+    additions: u32,
     clock: u64,
     pub(super) counts: PoolCounts,
 }
 
 /// A regrouping makes two groups at most before it has emptied the old ones.
 const SPARE_GROUPS: usize = 2;
+
+impl Request {
+    /// Whether it may add a record to the tree, now or when a newer one takes its place.
+    fn may_add(&self) -> bool {
+        self.below != Below::Present
+    }
+}
 
 impl Pool {
     pub(super) fn new(record: RecordFormat, capacity: u32, policy: CommitPolicy) -> Pool {
@@ -87,6 +96,7 @@ impl Pool {
             groups: vec![Group { size: 0, has_low: false, has_high: false, stamp: 0 }; groups],
             by_rank: Order::new(groups),
             free_groups: (0..groups as u32).rev().collect(),
+            additions: 0,
             clock: 0,
             counts: PoolCounts::default(),
         }
@@ -110,6 +120,15 @@ impl Pool {
 
     pub(super) fn is_full(&self) -> bool {
         self.free_requests.is_empty()
+    }
+
+    /// The most leaves, of this capacity, that split when all requests are committed and one more. Every split takes an
+    /// addition. It ends the commit of a group, or comes after as many additions as a leaf holds and leaves two groups
+    /// at most; and evening out two leaves, which takes a removal, may make one group more.
+    pub(super) fn leaf_splits_max(&self, capacity: usize) -> u64 {
+        let additions = u64::from(self.additions) + 1;
+        let others = self.len() as u64 - u64::from(self.additions);
+        additions.min(self.group_count() as u64 + 1 + others + 2 * additions / capacity as u64)
     }
 
     pub(super) fn group_count(&self) -> usize {
@@ -299,7 +318,8 @@ impl Pool {
         };
         let (entry, key) = (self.record.entry_bytes(), usize::from(self.record.key_bytes));
         self.entries[slot as usize * entry..][..key].copy_from_slice(change.key);
-        self.requests[slot as usize] = Request { group, is_put: change.value.is_some(), below };
+        self.requests[slot as usize] = Request { group, is_put: false, below };
+        self.additions += u32::from(self.requests[slot as usize].may_add());
         self.set_value(slot, change.value);
         let (entries, record) = (&self.entries, self.record);
         self.by_key.insert(slot, |at| key_in(entries, record, at).cmp(change.key));
@@ -333,6 +353,7 @@ impl Pool {
         self.by_key.remove(slot, |at| key_in(entries, record, at).cmp(key));
         let group = self.group_of(slot);
         self.rerank(group, |group| group.size -= 1);
+        self.additions -= u32::from(self.requests[slot as usize].may_add());
         self.free_requests.push(slot);
     }
 
@@ -383,8 +404,9 @@ impl Pool {
     pub(super) fn check(&self, report: &mut CheckReport) {
         let mut sizes = vec![0u32; self.groups.len()];
         let mut next = self.first();
-        let mut requests = 0;
+        let (mut requests, mut additions) = (0, 0);
         while let Some(slot) = next {
+            additions += u32::from(self.requests[slot as usize].may_add());
             let group = self.group_of(slot);
             sizes[group as usize] += 1;
             requests += 1;
@@ -399,6 +421,9 @@ impl Pool {
         }
         if requests != self.len() {
             report.violation("P1", 0, format!("{requests} requests in order, {} in use", self.len()));
+        }
+        if additions != self.additions {
+            report.violation("P5", 0, format!("{additions} additions, {} counted", self.additions));
         }
         let mut groups = 0;
         let mut next = self.first_group();

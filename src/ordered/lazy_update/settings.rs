@@ -4,7 +4,7 @@ use super::policy::CommitPolicy;
 use super::pool::Pool;
 use crate::check::IndexError;
 use crate::ordered::bplus::BPlusConfig;
-use crate::ordered::{Durability, RecordFormat, Settings};
+use crate::ordered::{Durability, Options, RecordFormat, Settings};
 use alloc::format;
 
 /// Options that the tree takes besides those of the B+-tree: name and meaning.
@@ -43,6 +43,16 @@ pub enum PoolCount {
     Record,
 }
 
+impl PoolCount {
+    /// What the option `pool_count` says.
+    pub fn from_options(options: &Options) -> Result<PoolCount, IndexError> {
+        Ok(match options.choice("pool_count", &["held", "record"])? {
+            "record" => PoolCount::Record,
+            _ => PoolCount::Held,
+        })
+    }
+}
+
 /// How a lazy-update B+-tree is formatted and mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LazyUpdateConfig {
@@ -75,10 +85,7 @@ impl LazyUpdateConfig {
         if !(1..=99).contains(&percent) {
             return Err(IndexError::Unsupported(format!("pool_percent = {percent}: 1 to 99 are possible")));
         }
-        let count = match options.choice("pool_count", &["held", "record"])? {
-            "record" => PoolCount::Record,
-            _ => PoolCount::Held,
-        };
+        let count = PoolCount::from_options(options)?;
         let share = (shared_bytes as u128 * u128::from(percent) / 100) as usize;
         let pool_requests = match options.number("pool_requests")? {
             Some(requests) => requests.min(u64::from(u32::MAX)) as u32,
@@ -103,6 +110,12 @@ impl LazyUpdateConfig {
         }
     }
 
+    /// The same in the class *none*, as published; a journal gives more above it.
+    #[must_use]
+    pub const fn published(self) -> LazyUpdateConfig {
+        LazyUpdateConfig { tree: self.tree.with_durability(Durability::None), ..self }
+    }
+
     /// Refuses what cannot work.
     pub(super) fn validate(&self) -> Result<(), IndexError> {
         // The tables of slots number them in 32 bits, one number meaning none.
@@ -117,8 +130,8 @@ impl LazyUpdateConfig {
             return Ok(());
         }
         Err(IndexError::Unsupported(format!(
-            "durability '{}' is wanted, but a lazy-update B+-tree gives 'none': a power cut loses the requests in its \
-             pool, and groups committed after the last sync stay without others that came before them",
+            "durability '{}' is wanted, but a lazy-update B+-tree gives 'none' without a journal: a power cut loses the \
+             requests in its pool, and groups committed after the last sync stay without others that came before them",
             self.tree.durability.name()
         )))
     }

@@ -6,7 +6,8 @@
 //!    at all, or torn in every way the chip can tear it. (A cut after an operation is one before the next.)
 //! 3. The clone is mounted, its invariants are checked, and its whole contents compared: a class that keeps every operation must come
 //!    back with the acknowledged ones, or these and the one in flight; one that keeps every sync with some prefix of
-//!    the history that is no shorter than the last sync; one that promises nothing must refuse or be right.
+//!    the history that is no shorter than the last sync; one that promises nothing must refuse or be right, and where it
+//!    can be opened all the same it must be whole, with each key as at the last sync or later.
 //! 4. Some of the recovered chips go on working for a few dozen operations, and of these some are cut a second time, during the
 //!    recovery or after it.
 //!

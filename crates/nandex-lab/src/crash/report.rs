@@ -79,6 +79,8 @@ pub struct Tally {
     pub recovered_prefix: u64,
     /// Refused to mount, as what promises nothing may.
     pub refused: u64,
+    /// Of those that refused: opened as they were, each key with its value of the last sync or a later one.
+    pub salvaged: u64,
     /// Recovered chips on which the work went on, with more operations and another mount.
     pub continued: u64,
     /// Came back with contents that no promise allows.
@@ -106,6 +108,7 @@ impl Tally {
         self.recovered_in_flight += other.recovered_in_flight;
         self.recovered_prefix += other.recovered_prefix;
         self.refused += other.refused;
+        self.salvaged += other.salvaged;
         self.continued += other.continued;
         self.lost += other.lost;
         self.unmountable += other.unmountable;

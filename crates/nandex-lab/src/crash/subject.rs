@@ -4,6 +4,7 @@ use super::history::{History, fingerprint};
 use super::ops::{HostOp, Mix};
 use super::{CrashPlan, Target};
 use crate::model::fill_value;
+use crate::registry::IndexEntry;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::{Direction, Durability};
 use nandex::rng::split_mix;
@@ -52,6 +53,21 @@ impl Subject {
             Target::Index(entry) => Subject::Index((entry.mount)(nand, &plan.settings)?),
             Target::Store(entry) => Subject::Store((entry.mount)(nand, &plan.settings)?),
         })
+    }
+
+    /// Opens what a cut left of an index that refuses to be mounted after one, if it can be opened at all.
+    pub(super) fn mount_after_cut(
+        plan: &CrashPlan,
+        chip: &SharedChip,
+    ) -> Result<Option<Subject>, IndexError> {
+        let Target::Index(IndexEntry { mount_after_cut: Some(open), .. }) = plan.target else {
+            return Ok(None);
+        };
+        match open(Box::new(Rc::clone(chip)), &plan.settings) {
+            Ok(index) => Ok(Some(Subject::Index(index))),
+            Err(IndexError::NotCleanlyClosed) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Its durability class.

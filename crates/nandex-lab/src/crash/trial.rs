@@ -190,21 +190,40 @@ impl Trial<'_> {
             Ok(subject) => subject,
             Err(IndexError::NotCleanlyClosed) if context.durability == Durability::None => {
                 outcome.tally.refused += 1;
+                self.salvage(chip, outcome)?;
                 return Ok(None);
             }
             Err(error) => return Err(Failure::Unmountable(format!("mount: {error}"))),
         };
-        let records = subject.check().map_err(Failure::Unsound)?;
-        let found = subject.contents(context.mix.slots as usize).map_err(Failure::Unmountable)?;
-        let present = found.iter().filter(|&&value| value != 0).count() as u64;
-        if records.is_some_and(|records| records != present) {
-            return Err(Failure::Unsound(format!("check counts {records:?} records, a range {present}")));
-        }
+        let found = self.read(&mut subject)?;
         let survivor = self.history.survivor(self.moment, &found, context.promise);
         let survivor = survivor.map_err(|wrong: Wrong| Failure::Lost(wrong.to_string()))?;
         subject.spot_check(&found, self.cut.number() as usize).map_err(Failure::Lost)?;
         outcome.tally.survived(survivor);
         Ok(Some((subject, found)))
+    }
+
+    /// Walks the invariants and reads everything.
+    fn read(&self, subject: &mut Subject) -> Result<Vec<u64>, Failure> {
+        let records = subject.check().map_err(Failure::Unsound)?;
+        let found = subject.contents(self.context.mix.slots as usize).map_err(Failure::Unmountable)?;
+        let present = found.iter().filter(|&&value| value != 0).count() as u64;
+        if records.is_some_and(|records| records != present) {
+            return Err(Failure::Unsound(format!("check counts {records:?} records, a range {present}")));
+        }
+        Ok(found)
+    }
+
+    /// Opens what refused to be mounted, where that is possible: it must be whole, and no key older than the last sync.
+    fn salvage(&self, chip: &SharedChip, outcome: &mut Outcome) -> Result<(), Failure> {
+        let opened = Subject::mount_after_cut(self.context.plan, chip);
+        let opened = opened.map_err(|error| Failure::Unmountable(format!("mount after the cut: {error}")))?;
+        let Some(mut subject) = opened else { return Ok(()) };
+        let found = self.read(&mut subject)?;
+        let survivor = self.history.survivor(self.moment, &found, Promise::EachSlot);
+        survivor.map_err(|wrong| Failure::Lost(wrong.to_string()))?;
+        outcome.tally.salvaged += 1;
+        Ok(())
     }
 
     /// Works on with the recovered contents and syncs.

@@ -2,7 +2,9 @@
 
 use super::*;
 use nandex::rng::Rng;
+use nandex::{Cause, Lpn};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 

@@ -53,7 +53,7 @@ fn settings(report: &CrashReport) -> String {
     out
 }
 
-fn counts(report: &CrashReport) -> [(u64, &'static str); 12] {
+fn counts(report: &CrashReport) -> [(u64, &'static str); 13] {
     let tally = &report.tally;
     [
         (tally.cuts_tried, "cuts tried"),
@@ -62,6 +62,7 @@ fn counts(report: &CrashReport) -> [(u64, &'static str); 12] {
         (tally.recovered_in_flight, "came back with the operation in flight done"),
         (tally.recovered_prefix, "came back with an earlier state since the last sync, as promised"),
         (tally.refused, "refused to mount, as what promises nothing may"),
+        (tally.salvaged, "of them opened all the same, each key as at the last sync or later"),
         (tally.continued, "went on working after the recovery"),
         (tally.lost, "LOST something promised"),
         (tally.unmountable, "could NOT be mounted or read"),

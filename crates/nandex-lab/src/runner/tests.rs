@@ -145,6 +145,7 @@ const SCRIPTED: IndexEntry = IndexEntry {
     hosting: Hosting::Store,
     format,
     mount: |_, _| Err(IndexError::NotFormatted("a map is not kept")),
+    mount_after_cut: None,
     forest: Some(|nand, settings, shares| {
         // Each tree works a chip; they cannot share one, but share its numbers.
         let shared = std::rc::Rc::new(std::cell::RefCell::new(nand));

@@ -1,0 +1,135 @@
+//! Slices of a store: runs of its pages, each a [`PageStore`] of its own, for owners that share one FTL and one cache.
+//!
+//! [`divide`] cuts a store up; the slices hold it together and it is whole again when all but one are gone. What concerns
+//! the whole store is done once: a sync that another slice did is not repeated while nothing was written since, the first
+//! slice writes the checkpoint, and the first slice tells RAM and statistics of the whole, the others none.
+
+use super::{PageStore, StoreError, StoreStats};
+use crate::nand::Cause;
+use crate::units::{Lpn, Ppn};
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+
+/// A store that several slices use.
+struct Shared<S> {
+    store: S,
+    /// Something was written or trimmed since the last sync.
+    changed: bool,
+}
+
+/// A run of a shared store's pages, numbered from 0.
+pub struct Slice<S> {
+    shared: Rc<RefCell<Shared<S>>>,
+    first: u32,
+    pages: u32,
+    /// Which slice it is.
+    place: usize,
+}
+
+/// Cuts a store into slices of so many pages each, from its beginning on. Pages at its end may be left over.
+pub fn divide<S: PageStore>(store: S, pages: &[u32]) -> Result<Vec<Slice<S>>, StoreError> {
+    let wanted: u64 = pages.iter().map(|&pages| u64::from(pages)).sum();
+    if wanted > u64::from(store.page_count()) {
+        let what = format!("slices of {wanted} pages in all, the store has {}", store.page_count());
+        return Err(StoreError::Unsupported(what));
+    }
+    let shared = Rc::new(RefCell::new(Shared { store, changed: false }));
+    let mut first = 0;
+    let slices = pages.iter().enumerate().map(|(place, &pages)| {
+        let slice = Slice { shared: Rc::clone(&shared), first, pages, place };
+        first += pages;
+        slice
+    });
+    Ok(slices.collect())
+}
+
+impl<S: PageStore> Slice<S> {
+    /// The whole store, if this is the last slice of it.
+    pub fn into_whole(self) -> Option<S> {
+        Some(Rc::try_unwrap(self.shared).ok()?.into_inner().store)
+    }
+
+    /// The page of the store that a page of the slice is.
+    fn outer(&self, lpn: Lpn) -> Result<Lpn, StoreError> {
+        if lpn.0 < self.pages { Ok(Lpn(self.first + lpn.0)) } else { Err(StoreError::OutOfRange(lpn)) }
+    }
+}
+
+impl<S: PageStore> PageStore for Slice<S> {
+    fn page_bytes(&self) -> usize {
+        self.shared.borrow().store.page_bytes()
+    }
+
+    fn page_count(&self) -> u32 {
+        self.pages
+    }
+
+    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        let outer = self.outer(lpn)?;
+        self.shared.borrow_mut().store.read(outer, cause, data)
+    }
+
+    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+        let outer = self.outer(lpn)?;
+        let mut shared = self.shared.borrow_mut();
+        shared.changed = true;
+        shared.store.write(outer, cause, data)
+    }
+
+    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
+        let outer = self.outer(lpn)?;
+        let mut shared = self.shared.borrow_mut();
+        shared.changed = true;
+        shared.store.trim(outer)
+    }
+
+    /// Syncs the whole store, unless another slice did so and nothing was written since.
+    fn sync(&mut self) -> Result<(), StoreError> {
+        let mut shared = self.shared.borrow_mut();
+        if shared.changed {
+            shared.store.sync()?;
+            shared.changed = false;
+        }
+        Ok(())
+    }
+
+    fn atomic_pages_max(&self) -> usize {
+        self.shared.borrow().store.atomic_pages_max()
+    }
+
+    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+        let outer: Result<Vec<_>, _> =
+            pages.iter().map(|&(lpn, data)| self.outer(lpn).map(|outer| (outer, data))).collect();
+        let mut shared = self.shared.borrow_mut();
+        shared.changed = true;
+        shared.store.write_atomic(&outer?, cause)
+    }
+
+    fn durable_writes(&self) -> bool {
+        self.shared.borrow().store.durable_writes()
+    }
+
+    fn prefix_consistent(&self) -> bool {
+        self.shared.borrow().store.prefix_consistent()
+    }
+
+    fn checkpoint(&mut self) -> Result<(), StoreError> {
+        self.sync()?;
+        if self.place == 0 { self.shared.borrow_mut().store.checkpoint() } else { Ok(()) }
+    }
+
+    /// The first slice answers for the whole store.
+    fn ram_bytes(&self) -> usize {
+        if self.place == 0 { self.shared.borrow().store.ram_bytes() } else { 0 }
+    }
+
+    fn stats(&self) -> StoreStats {
+        if self.place == 0 { self.shared.borrow().store.stats() } else { StoreStats::default() }
+    }
+
+    fn live_page(&self, ppn: Ppn) -> Option<bool> {
+        self.shared.borrow().store.live_page(ppn)
+    }
+}

@@ -1,0 +1,417 @@
+//! An update journal around an index that keeps updates back in RAM: what it promises then survives a power cut.
+//!
+//! An index such as the lazy-update B+-tree gathers updates in RAM and writes them in another order than they came. A power cut
+//! loses those that wait, and what remains is no prefix of the history. [`Journaled`] notes every update in a few pages at the
+//! end of the store before the index below hears of it, and does again after a cut what the index lost.
+//!
+//! # State
+//!
+//! The store is divided in two slices: the index below has the first, the journal the pages at the end, the last page being
+//! the journal's first. `page.rs` has every byte. In RAM: the journal's last page. An *epoch* is the time between two
+//! cut-offs; its pages are the *run*: pages 0, 1, ... with the epoch's number, all full but the last. A page is rewritten in
+//! place as it fills, which is atomic on every store: old or new.
+//!
+//! # Operations
+//!
+//! - *insert, remove*: (1) If the journal is full it is *cut off*: the index below is synced, so that it holds everything, and
+//!   a new epoch begins with an empty page in RAM. (2) The record joins the page in RAM. (3) With a full group the page is
+//!   written. (4) The index below takes the update. If it refuses, the record is taken back, on the medium too.
+//! - *a write of the index below*: the page in RAM is written first if it has records that the medium has not
+//!   ([`Guarded`]); no index needs to know.
+//! - *sync*: writes the page in RAM and syncs the store. The updates that wait below go on waiting.
+//! - *close*: syncs the index below, then writes page 0 of a new epoch with the mark that it has no records.
+//! - *mount*: page 0 with that mark: the index below is mounted as it is. Else it is opened as the cut left it, the run is
+//!   read, and what differs is done again (`replay.rs`). Nothing is written for that, the journal goes on where it
+//!   ended, and a cut during the replay leads to another one.
+//!
+//! A cut-off itself writes nothing but what the sync below writes. The medium learns of the new epoch with its first page; a cut
+//! before that finds the old records and an index that holds them already.
+//!
+//! # Durability
+//!
+//! Let the index below keep whole over a cut what it wrote, each key at its value of the last sync or of a later update
+//! ([`Buffered`]). All updates since the last cut-off that reached the medium are in the run (J2), so replaying it
+//! yields the state after its last record: a prefix of the history. With groups of one update that is *every operation* where
+//! writes are durable at once; else *every sync*, and no more than a group less one, or a page, of acknowledged updates is lost.
+//! There is no clock here, so the age of a group is counted in updates.
+//!
+//! # What a bad page tells
+//!
+//! No store tears a page, so one with a wrong checksum was damaged later. Within the run, or right after a full page
+//! where the run may go on, it is an error; so is a page of the epoch after one that is not full, or is missing. Behind the end of the
+//! run a damaged page was of no use and does not matter. What cannot be told: a store that gives back an older version
+//! of the last page hides the records after it.
+//!
+//! # Invariants
+//!
+//! - J1 The medium holds pages 0 to n - 1 of the epoch full, and page n with the records that were written of the page in RAM;
+//!   nothing of the epoch, if nothing was written in it.
+//! - J2 The medium has the records of all updates that the index below had heard of when it wrote last.
+//! - J3 The page in RAM begins with the records that the medium has of it.
+
+mod page;
+mod replay;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use writer::Guarded;
+
+use super::bplus::Change;
+use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit};
+use crate::check::{CheckReport, IndexError};
+use crate::ftl::PageStore;
+use crate::ftl::slice::divide;
+use crate::units::Lpn;
+use alloc::format;
+use alloc::rc::Rc;
+use core::cell::RefCell;
+use core::ops::Bound;
+use page::Layout;
+use replay::{Run, apply, locate};
+use writer::Writer;
+
+/// Options that a journaled index takes besides its own: name and meaning.
+pub const OPTIONS: [(&str, &str); 2] = [
+    (
+        "journal_pages",
+        "pages of the update journal (default: for 8 times the updates that wait in RAM at most)",
+    ),
+    (
+        "journal_group",
+        "updates written together: 1, every one; n, at most n; 0, as many as fill a page or until a sync \
+         (default: 1 for every operation, else 0)",
+    ),
+];
+
+/// Updates that wait in RAM come this often around before the journal is full.
+const ROUNDS: u64 = 8;
+
+/// Pages of a journal at least, unless fewer are asked for.
+const PAGES_MIN: u32 = 2;
+
+/// Pages that are left to the index below at least.
+const INNER_PAGES_MIN: u32 = 2;
+
+/// An index on a store that keeps updates back in RAM.
+///
+/// For a journal to make it durable, an update that it accepted must find room when it is synced: `sync` answers `Full`
+/// only where the store itself does.
+pub trait Buffered<S: PageStore>: OrderedIndex + Sized {
+    /// How it is formatted and mounted.
+    type Config: Clone;
+
+    /// Makes an empty index; whatever the store held is dropped.
+    fn format(store: S, config: Self::Config) -> Result<Self, IndexError>;
+
+    /// Opens one that was synced after the last change.
+    fn mount(store: S, config: Self::Config) -> Result<Self, IndexError>;
+
+    /// Opens what a power cut left: each key has its value at the last sync or a later one.
+    fn mount_after_cut(store: S, config: Self::Config) -> Result<Self, IndexError>;
+
+    /// The sizes of its records.
+    fn record_of(config: &Self::Config) -> RecordFormat;
+
+    /// Updates that wait in RAM at most.
+    fn waiting_updates_max(config: &Self::Config) -> u64;
+
+    /// What it would promise on its store if no update waited: *none* where a cut may tear it.
+    fn class_below(&self) -> Durability;
+}
+
+/// How a journal is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JournalConfig {
+    /// The durability class wanted.
+    pub durability: Durability,
+    /// Its pages; `None` means what suits the index below at format, and what there is at mount.
+    pub pages: Option<u32>,
+    /// Updates written together, 1 for *every operation*; 0 means as many as fill a page, or until a sync.
+    pub group: u32,
+}
+
+impl JournalConfig {
+    /// The class, and groups as large as it allows.
+    pub const fn new(durability: Durability) -> JournalConfig {
+        let group = matches!(durability, Durability::EveryOperation) as u32;
+        JournalConfig { durability, pages: None, group }
+    }
+
+    /// From settings, with the [`OPTIONS`].
+    pub fn from_settings(settings: &Settings) -> Result<JournalConfig, IndexError> {
+        let number = |name| -> Result<Option<u32>, IndexError> {
+            let value = settings.options.number(name)?;
+            Ok(value.map(|n| u32::try_from(n).unwrap_or(u32::MAX)))
+        };
+        let config = JournalConfig::new(settings.durability);
+        let group = number("journal_group")?.unwrap_or(config.group);
+        Ok(JournalConfig { pages: number("journal_pages")?, group, ..config })
+    }
+
+    /// The most RAM that a journal takes on pages of this size, besides the index below.
+    pub const fn ram_bytes(page_bytes: usize) -> usize {
+        page_bytes + WRITER_BYTES_MAX
+    }
+
+    fn validate(&self) -> Result<(), IndexError> {
+        if self.durability == Durability::EveryOperation && self.group != 1 {
+            let what =
+                "every operation is durable only where the journal writes each at once: journal_group = 1";
+            return Err(IndexError::Unsupported(what.into()));
+        }
+        Ok(())
+    }
+}
+
+/// What the journal holds in RAM besides its page, whatever the store.
+const WRITER_BYTES_MAX: usize = 256;
+
+/// An index that loses no update it promised to keep.
+pub struct Journaled<S, T> {
+    inner: T,
+    journal: Rc<RefCell<Writer<S>>>,
+    group: u32,
+}
+
+impl<S: PageStore, T: Buffered<Guarded<S>>> Journaled<S, T> {
+    /// Makes an empty index and its journal; whatever the store held is dropped.
+    pub fn format(
+        mut store: S,
+        inner: T::Config,
+        config: JournalConfig,
+    ) -> Result<Journaled<S, T>, IndexError> {
+        config.validate()?;
+        let layout = layout(&store, T::record_of(&inner), config.pages, T::waiting_updates_max(&inner))?;
+        // Without the journal's first page there is nothing to be mounted.
+        store.trim(Lpn(store.page_count() - 1))?;
+        store.sync()?;
+        let (below, journal) = parts(store, layout, 1)?;
+        journal.borrow_mut().trim_all()?;
+        let inner = T::format(below, inner)?;
+        let index = Journaled { inner, journal, group: config.group }.require(config)?;
+        index.journal.borrow_mut().write_closed()?;
+        index.journal.borrow_mut().sync()?;
+        Ok(index)
+    }
+
+    /// Opens what a close or a power cut left, and does again what the index below lost.
+    pub fn mount(
+        mut store: S,
+        inner: T::Config,
+        config: JournalConfig,
+    ) -> Result<Journaled<S, T>, IndexError> {
+        config.validate()?;
+        let (first, layout) = locate(&mut store)?;
+        if T::record_of(&inner) != layout.record || config.pages.is_some_and(|pages| pages != layout.pages) {
+            return Err(IndexError::NotFormatted(
+                "the journal has records of other sizes or another number of pages",
+            ));
+        }
+        let (below, journal) = parts(store, layout, first.epoch)?;
+        if first.is_closed {
+            return Journaled { inner: T::mount(below, inner)?, journal, group: config.group }
+                .require(config);
+        }
+        let run = Run::read(&mut *journal.borrow_mut(), first)?;
+        let inner = T::mount_after_cut(below, inner)?;
+        let mut index = Journaled { inner, journal, group: config.group }.require(config)?;
+        run.replay(&mut index.inner, &index.journal)?;
+        Ok(index)
+    }
+
+    fn require(self, config: JournalConfig) -> Result<Journaled<S, T>, IndexError> {
+        let given = self.durability();
+        if given >= config.durability && given > Durability::None {
+            return Ok(self);
+        }
+        Err(IndexError::Unsupported(format!(
+            "durability '{}' is wanted, but with a journal on this store the index gives '{}': below the journal it is '{}'",
+            config.durability.name(),
+            given.name(),
+            self.inner.class_below().name(),
+        )))
+    }
+
+    /// The index below, which has everything, the updates that wait in RAM included.
+    pub fn inner(&self) -> &T {
+        &self.inner
+    }
+
+    /// Gives the store back; what was not synced is as after a power cut.
+    pub fn into_store(self) -> S {
+        let Journaled { inner, journal, .. } = self;
+        drop(inner);
+        let writer = Rc::try_unwrap(journal).ok().map(RefCell::into_inner);
+        let Some(store) = writer.and_then(Writer::into_whole) else {
+            unreachable!("only the index below and the journal hold the store");
+        };
+        store
+    }
+
+    fn update(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
+        self.journal.borrow().ready()?;
+        if self.journal.borrow().is_full() {
+            self.cut_off()?;
+        }
+        self.note(change)?;
+        let done = apply(&mut self.inner, change);
+        let is_retracted = done.is_ok() || self.journal.borrow_mut().retract().is_ok();
+        match done {
+            // It may happen after a cut, which is more than nothing.
+            Err(IndexError::Full) if !is_retracted => Err(IndexError::Interrupted),
+            done => done,
+        }
+    }
+
+    /// Puts an update into the journal; with it its group is written.
+    fn note(&self, change: Change<'_>) -> Result<(), IndexError> {
+        let mut journal = self.journal.borrow_mut();
+        journal.append(change)?;
+        if self.group == 0 || journal.pending() < self.group as usize {
+            return Ok(());
+        }
+        let written = journal.force();
+        if written.is_err() {
+            // It is not on the medium, so that costs no write.
+            journal.retract()?;
+        }
+        Ok(written?)
+    }
+
+    /// Begins a new epoch once the index below needs nothing of the old one.
+    fn cut_off(&mut self) -> Result<(), IndexError> {
+        self.inner.sync()?;
+        self.journal.borrow_mut().cut_off();
+        Ok(())
+    }
+}
+
+/// How the journal of a new index lies.
+fn layout(
+    store: &impl PageStore,
+    record: RecordFormat,
+    pages: Option<u32>,
+    waiting: u64,
+) -> Result<Layout, IndexError> {
+    let page_records = Layout::new(record, 0, store.page_bytes()).page_records as u64;
+    let most = store.page_count().saturating_sub(INNER_PAGES_MIN);
+    if page_records == 0 || most < PAGES_MIN {
+        return Err(IndexError::Unsupported(format!(
+            "{} pages of {} bytes are too few or too small for a journal",
+            store.page_count(),
+            store.page_bytes()
+        )));
+    }
+    let suits = waiting.saturating_mul(ROUNDS).div_ceil(page_records);
+    let suits = suits.min(u64::from(store.page_count() / 4)).max(u64::from(PAGES_MIN)) as u32;
+    let pages = pages.unwrap_or(suits);
+    if !(1..=most).contains(&pages) {
+        let what = format!("journal_pages = {pages}: 1 to {most} are possible on this store");
+        return Err(IndexError::Unsupported(what));
+    }
+    Ok(Layout::new(record, pages, store.page_bytes()))
+}
+
+/// The store for the index below, and the journal.
+type Parts<S> = (Guarded<S>, Rc<RefCell<Writer<S>>>);
+
+fn parts<S: PageStore>(store: S, layout: Layout, epoch: u64) -> Result<Parts<S>, IndexError> {
+    let below = store.page_count() - layout.pages;
+    let mut slices = divide(store, &[below, layout.pages])?.into_iter();
+    let (Some(below), Some(end)) = (slices.next(), slices.next()) else {
+        unreachable!("a store divided in two");
+    };
+    let journal = Rc::new(RefCell::new(Writer::empty(end, layout, epoch)));
+    Ok((Guarded::new(below, Rc::clone(&journal)), journal))
+}
+
+/// Refuses a store that an index with a journal was made on: without its journal it would lose what it promised.
+pub fn refuse_journaled(store: &mut impl PageStore) -> Result<(), IndexError> {
+    match locate(store) {
+        Ok(_) | Err(IndexError::Corrupted { .. }) => Err(IndexError::NotFormatted(
+            "the index has a journal: it is mounted in the class it was formatted for",
+        )),
+        Err(IndexError::NotFormatted(_)) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+impl<S: PageStore, T: Buffered<Guarded<S>>> OrderedIndex for Journaled<S, T> {
+    fn record(&self) -> RecordFormat {
+        self.inner.record()
+    }
+
+    fn durability(&self) -> Durability {
+        let grouped = if self.group == 1 { Durability::EveryOperation } else { Durability::EverySync };
+        self.inner.class_below().min(grouped)
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
+        self.journal.borrow().ready()?;
+        self.inner.get(key, value)
+    }
+
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
+        self.record().check_key(key)?;
+        self.record().check_value(value)?;
+        self.update(Change { key, value: Some(value) })
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        self.record().check_key(key)?;
+        self.update(Change { key, value: None })
+    }
+
+    fn range(
+        &mut self,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), IndexError> {
+        self.journal.borrow().ready()?;
+        self.inner.range(low, high, direction, visit)
+    }
+
+    fn sync(&mut self) -> Result<(), IndexError> {
+        self.journal.borrow().ready()?;
+        Ok(self.journal.borrow_mut().sync()?)
+    }
+
+    fn close(&mut self) -> Result<(), IndexError> {
+        self.journal.borrow().ready()?;
+        self.cut_off()?;
+        self.journal.borrow_mut().write_closed()?;
+        self.journal.borrow_mut().sync()?;
+        self.inner.close()
+    }
+
+    fn check(&mut self) -> Result<CheckReport, IndexError> {
+        self.journal.borrow().ready()?;
+        let mut report = self.inner.check()?;
+        self.journal.borrow_mut().check(&mut report)?;
+        Ok(report)
+    }
+
+    fn stats(&self) -> IndexStats {
+        let mut stats = self.inner.stats();
+        let journal = self.journal.borrow();
+        let counts = journal.counts;
+        stats.live_pages += u64::from(journal.used_pages());
+        let figures = [
+            ("journal_pages", u64::from(journal.layout.pages)),
+            ("journal_records", counts.records),
+            ("journal_page_writes", counts.page_writes),
+            ("journal_forced_writes", counts.forced_writes),
+            ("journal_cut_offs", counts.cut_offs),
+            ("journal_replayed_records", counts.replayed_records),
+        ];
+        stats.metrics.extend(figures.map(|(name, value)| Metric { name, value }));
+        stats
+    }
+
+    fn ram_bytes(&self) -> usize {
+        self.inner.ram_bytes() + self.journal.borrow().ram_bytes() + size_of::<Self>() - size_of::<T>()
+    }
+}

@@ -1,0 +1,532 @@
+//! The journaled index against `BTreeMap`, cuts at every write and cuts during the recovery, damage to every byte, full stores.
+
+use super::page::HEADER_BYTES;
+use super::*;
+use crate::ftl::StoreError;
+use crate::ftl::ram::RamStore;
+use crate::nand::{Cause, NandError};
+use crate::ordered::lazy_update::{CommitPolicy, LazyUpdateConfig, LazyUpdateTree};
+use crate::rng::Rng;
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::ControlFlow;
+use proptest::prelude::*;
+
+type Bytes = [u8; 2];
+type Model = BTreeMap<Bytes, Bytes>;
+type Index<S> = Journaled<S, LazyUpdateTree<Guarded<S>>>;
+
+const RECORD: RecordFormat = RecordFormat::new(2, 2);
+const PAGE_BYTES: usize = 128;
+/// Records of a page of the journal.
+const PAGE_RECORDS: usize = (PAGE_BYTES - HEADER_BYTES) / 5;
+
+fn key(n: u16) -> Bytes {
+    n.to_be_bytes()
+}
+
+fn inner(pool_requests: u32) -> LazyUpdateConfig {
+    let mut config = LazyUpdateConfig::new(RECORD, pool_requests);
+    config.tree = config.tree.with_order(4);
+    config
+}
+
+fn classes() -> impl Strategy<Value = JournalConfig> {
+    let every_sync = JournalConfig::new(Durability::EverySync);
+    prop_oneof![
+        Just(JournalConfig::new(Durability::EveryOperation)),
+        Just(every_sync),
+        (2..30u32).prop_map(move |group| JournalConfig { group, ..every_sync }),
+    ]
+}
+
+/// A store whose power fails after some writes and trims.
+#[derive(Clone)]
+struct Cut {
+    store: RamStore,
+    writes: u64,
+}
+
+impl Cut {
+    fn count(&mut self) -> Result<(), StoreError> {
+        self.writes = self.writes.checked_sub(1).ok_or(StoreError::Nand(NandError::PowerLost))?;
+        Ok(())
+    }
+}
+
+impl PageStore for Cut {
+    fn page_bytes(&self) -> usize {
+        self.store.page_bytes()
+    }
+    fn page_count(&self) -> u32 {
+        self.store.page_count()
+    }
+    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        self.store.read(lpn, cause, data)
+    }
+    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+        self.count()?;
+        self.store.write(lpn, cause, data)
+    }
+    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
+        self.count()?;
+        self.store.trim(lpn)
+    }
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.store.sync()
+    }
+    fn atomic_pages_max(&self) -> usize {
+        self.store.atomic_pages_max()
+    }
+    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+        self.count()?;
+        self.store.write_atomic(pages, cause)
+    }
+    fn durable_writes(&self) -> bool {
+        true
+    }
+    fn prefix_consistent(&self) -> bool {
+        true
+    }
+    fn ram_bytes(&self) -> usize {
+        0
+    }
+}
+
+fn contents<S: PageStore>(index: &mut Index<S>) -> Model {
+    let mut found = Model::new();
+    let unbounded = (Bound::Unbounded, Bound::Unbounded);
+    let walk = index.range(unbounded.0, unbounded.1, Direction::Ascending, &mut |key, value| {
+        found.insert(key.try_into().unwrap(), value.try_into().unwrap());
+        ControlFlow::Continue(())
+    });
+    walk.unwrap();
+    found
+}
+
+fn assert_sound<S: PageStore>(index: &mut Index<S>, model: &Model) {
+    let report = index.check().unwrap();
+    assert!(report.is_sound(), "{:?}", report.violations);
+    assert_eq!(report.records, model.len() as u64);
+    assert_eq!(contents(index), *model);
+}
+
+fn metric<S: PageStore>(index: &Index<S>, name: &str) -> u64 {
+    index.stats().metrics.into_iter().find(|m| m.name == name).unwrap().value
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Insert(u16, u16),
+    Remove(u16),
+    Get(u16),
+    Sync,
+    /// Remounts, after a close or after nothing at all.
+    Remount {
+        close: bool,
+    },
+}
+
+fn any_ops(length: usize) -> impl Strategy<Value = Vec<Op>> {
+    (1..20u32, 1..20u32).prop_flat_map(move |(inserts, removes)| {
+        let op = prop_oneof![
+            inserts * 6 => (0..300u16, any::<u16>()).prop_map(|(k, v)| Op::Insert(k, v)),
+            removes * 6 => (0..300u16).prop_map(Op::Remove),
+            5 => (0..300u16).prop_map(Op::Get),
+            3 => Just(Op::Sync),
+            3 => any::<bool>().prop_map(|close| Op::Remount { close }),
+        ];
+        proptest::collection::vec(op, 1..length)
+    })
+}
+
+fn any_inner() -> impl Strategy<Value = LazyUpdateConfig> {
+    let policy = proptest::sample::select(&CommitPolicy::ALL[..]);
+    (1..60u32, policy).prop_map(|(pool, policy)| LazyUpdateConfig { policy, ..inner(pool) })
+}
+
+/// The states since the last sync, the one then first.
+struct History {
+    states: Vec<Model>,
+}
+
+impl History {
+    fn new() -> History {
+        History { states: vec![Model::new()] }
+    }
+
+    fn now(&self) -> &Model {
+        self.states.last().unwrap()
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut Model)) {
+        let mut next = self.now().clone();
+        change(&mut next);
+        self.states.push(next);
+    }
+
+    fn synced(&mut self) {
+        self.states.drain(..self.states.len() - 1);
+    }
+
+    /// Which states may come back; `in_flight` counts the updates that were not acknowledged.
+    fn allowed(&self, config: JournalConfig, in_flight: usize) -> &[Model] {
+        let last = self.states.len() - 1 - in_flight;
+        let first = match (config.durability, config.group as usize) {
+            (Durability::EveryOperation, _) => last,
+            (_, 0) => last.saturating_sub(PAGE_RECORDS),
+            (_, group) => last.saturating_sub(group.min(PAGE_RECORDS + 1) - 1),
+        };
+        &self.states[first..]
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(250) })]
+
+    #[test]
+    fn a_journaled_index_is_a_sorted_map_that_may_lose_its_last_group(
+        inner in any_inner(), config in classes(), pages in 1..5u32, ops in any_ops(700),
+    ) {
+        let config = JournalConfig { pages: Some(pages), ..config };
+        let mut index = Index::format(RamStore::new(PAGE_BYTES, 600), inner, config).unwrap();
+        prop_assert_eq!(index.durability(), config.durability);
+        let mut history = History::new();
+        for (i, op) in ops.iter().enumerate() {
+            match *op {
+                Op::Insert(n, v) => {
+                    let found = index.insert(&key(n), &key(v)).unwrap();
+                    prop_assert_eq!(found, history.now().contains_key(&key(n)));
+                    history.change(|model| {
+                        model.insert(key(n), key(v));
+                    });
+                }
+                Op::Remove(n) => {
+                    let found = index.remove(&key(n)).unwrap();
+                    prop_assert_eq!(found, history.now().contains_key(&key(n)));
+                    history.change(|model| {
+                        model.remove(&key(n));
+                    });
+                }
+                Op::Get(n) => {
+                    let mut found = [0; 2];
+                    prop_assert_eq!(index.get(&key(n), &mut found), Ok(history.now().contains_key(&key(n))));
+                    prop_assert!(history.now().get(&key(n)).is_none_or(|expected| *expected == found));
+                }
+                Op::Sync => {
+                    index.sync().unwrap();
+                    history.synced();
+                }
+                Op::Remount { close } => {
+                    if close {
+                        index.close().unwrap();
+                        history.synced();
+                    }
+                    index = Index::mount(index.into_store(), inner, config).unwrap();
+                    let found = contents(&mut index);
+                    prop_assert!(history.allowed(config, 0).contains(&found));
+                    prop_assert!(!close || metric(&index, "journal_replayed_records") == 0);
+                    history.states = vec![found];
+                }
+            }
+            if i % 16 == 0 {
+                assert_sound(&mut index, &history.now().clone());
+            }
+        }
+        assert_sound(&mut index, &history.now().clone());
+    }
+}
+
+/// Works until the power fails; returns the store, and the history with its last update not acknowledged.
+fn work_until_the_cut(
+    store: RamStore,
+    writes: u64,
+    setup: (LazyUpdateConfig, JournalConfig),
+) -> (RamStore, History, usize) {
+    let mut index = Index::mount(Cut { store, writes }, setup.0, setup.1).unwrap();
+    let mut history = History::new();
+    let mut rng = Rng::new(3);
+    loop {
+        let (n, v) = (key(rng.below(120) as u16), key(rng.below(9_999) as u16));
+        let (done, in_flight) = match rng.below(70) {
+            0..3 => (index.sync(), 0),
+            3 => (index.close(), 0),
+            4..36 => {
+                history.change(|model| {
+                    model.insert(n, v);
+                });
+                (index.insert(&n, &v).map(drop), 1)
+            }
+            _ => {
+                history.change(|model| {
+                    model.remove(&n);
+                });
+                (index.remove(&n).map(drop), 1)
+            }
+        };
+        match done {
+            Ok(()) if in_flight == 0 => history.synced(),
+            Ok(()) => {}
+            Err(error) => {
+                assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
+                return (index.into_store().store, history, in_flight);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cut_at_any_write_leaves_a_prefix_that_has_all_that_was_promised() {
+    let setups = [
+        JournalConfig::new(Durability::EveryOperation),
+        JournalConfig::new(Durability::EverySync),
+        JournalConfig { group: 5, ..JournalConfig::new(Durability::EverySync) },
+    ];
+    let (mut replayed, mut cut_again) = (0, 0);
+    for writes in 0..600 {
+        let inner = LazyUpdateConfig { policy: CommitPolicy::ALL[writes as usize % 4], ..inner(16) };
+        let config = JournalConfig { pages: Some(1 + writes as u32 % 4), ..setups[writes as usize % 3] };
+        let store = Index::format(RamStore::new(PAGE_BYTES, 400), inner, config).unwrap().into_store();
+        let (store, history, in_flight) = work_until_the_cut(store, writes, (inner, config));
+        // The recovery is cut as well, at every one of its writes; at times with a pool too small for what was lost.
+        let inner = if writes % 2 == 0 { inner } else { LazyUpdateConfig { pool_requests: 3, ..inner } };
+        let (mut store, mut allowed) = (store, history.allowed(config, in_flight).to_vec());
+        for writes in 0.. {
+            match Index::mount(Cut { store: store.clone(), writes }, inner, config) {
+                Ok(mut index) => {
+                    let found = contents(&mut index);
+                    assert!(allowed.contains(&found), "after {writes} writes of the recovery");
+                    assert_sound(&mut index, &found);
+                    replayed += metric(&index, "journal_replayed_records");
+                    allowed = vec![found];
+                    break;
+                }
+                Err(error) => {
+                    assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
+                    let mut cut = Cut { store, writes };
+                    drop(Index::mount(&mut cut, inner, config).err());
+                    store = cut.store;
+                    cut_again += 1;
+                }
+            }
+        }
+        let mut index = Index::mount(store, inner, config).unwrap();
+        assert!(allowed.contains(&contents(&mut index)));
+        index.insert(&key(5), &[0; 2]).unwrap();
+        allowed[0].insert(key(5), [0; 2]);
+        index.close().unwrap();
+        let mut index = Index::mount(index.into_store(), inner, config).unwrap();
+        assert_eq!(metric(&index, "journal_replayed_records"), 0);
+        assert_sound(&mut index, &allowed[0]);
+    }
+    assert!(replayed > 3_000 && cut_again > 500, "{replayed} {cut_again}");
+}
+
+/// An index in use, with records in three pages of its journal, and what it holds.
+fn used(config: JournalConfig) -> (RamStore, Model) {
+    let mut index = Index::format(RamStore::new(PAGE_BYTES, 300), inner(20), config).unwrap();
+    let (mut model, mut rng) = (Model::new(), Rng::new(5));
+    while index.stats().metrics.iter().all(|m| m.name != "journal_cut_offs" || m.value < 2)
+        || index.journal.borrow().used_pages() < 3
+    {
+        let (n, v) = (key(rng.below(100) as u16), key(rng.below(9_999) as u16));
+        index.insert(&n, &v).unwrap();
+        model.insert(n, v);
+    }
+    index.sync().unwrap();
+    (index.into_store(), model)
+}
+
+fn config_of(pages: u32) -> JournalConfig {
+    JournalConfig { pages: Some(pages), ..JournalConfig::new(Durability::EveryOperation) }
+}
+
+#[test]
+fn damage_in_the_run_is_an_error_and_behind_it_is_none() {
+    let config = config_of(6);
+    let (store, model) = used(config);
+    let mut rng = Rng::new(8);
+    let (mut refused, mut right) = (0, 0);
+    for number in 0..6u32 {
+        for _ in 0..200 {
+            let mut harmed = store.clone();
+            let mut page = [0; PAGE_BYTES];
+            harmed.read(Lpn(299 - number), Cause::Check, &mut page).unwrap();
+            let bit = rng.below(PAGE_BYTES as u64 * 8) as usize;
+            page[bit / 8] ^= 1 << (bit % 8);
+            harmed.write(Lpn(299 - number), Cause::Check, &page).unwrap();
+            match Index::mount(harmed, inner(20), config) {
+                Ok(mut index) => {
+                    assert!(number > 2, "page {number}");
+                    assert_sound(&mut index, &model);
+                    right += 1;
+                }
+                Err(IndexError::Corrupted { at, .. }) => {
+                    assert_eq!(at, u64::from(number));
+                    refused += 1;
+                }
+                // Without its magic the first page is nobody's.
+                Err(error) => assert_eq!((number, matches!(error, IndexError::NotFormatted(_))), (0, true)),
+            }
+        }
+    }
+    assert!(refused > 500 && right == 600, "{refused} {right}");
+}
+
+#[test]
+fn a_missing_page_is_noticed_and_so_is_an_older_one_amid_the_run() {
+    let config = config_of(6);
+    let (store, _) = used(config);
+    let mount = |store| Index::mount(store, inner(20), config).err();
+    let page = |number: u32| {
+        let mut page = [0; PAGE_BYTES];
+        store.clone().read(Lpn(299 - number), Cause::Check, &mut page).unwrap();
+        page
+    };
+    for number in [0, 1] {
+        let mut harmed = store.clone();
+        harmed.trim(Lpn(299 - number)).unwrap();
+        let refused = mount(harmed);
+        assert!(
+            matches!(refused, Some(IndexError::Corrupted { .. } | IndexError::NotFormatted(_))),
+            "{refused:?}"
+        );
+    }
+    // As a store would that lost the newest version of a page.
+    for (number, epoch, records) in [(0, 2, PAGE_RECORDS), (1, 3, PAGE_RECORDS - 1), (1, 2, PAGE_RECORDS)] {
+        let mut harmed = store.clone();
+        let mut older = page(number);
+        let layout = Layout::new(RECORD, 6, PAGE_BYTES);
+        layout.seal(&mut older, super::page::Header { number, epoch, records, is_closed: false });
+        harmed.write(Lpn(299 - number), Cause::Check, &older).unwrap();
+        assert!(
+            matches!(mount(harmed), Some(IndexError::Corrupted { .. })),
+            "page {number} of epoch {epoch}"
+        );
+    }
+    let mut swapped = store.clone();
+    swapped.write(Lpn(298), Cause::Check, &page(2)).unwrap();
+    assert!(matches!(mount(swapped), Some(IndexError::Corrupted { at: 1, .. })));
+}
+
+#[test]
+fn a_full_store_refuses_updates_and_takes_them_again_after_removals() {
+    for config in
+        [config_of(2), JournalConfig { pages: Some(3), ..JournalConfig::new(Durability::EverySync) }]
+    {
+        let mut index = Index::format(RamStore::new(PAGE_BYTES, 43), inner(20), config).unwrap();
+        let (mut model, mut refused) = (Model::new(), 0);
+        for round in 0..3u16 {
+            for n in (0..400u16).map(|n| n * 17 % 400) {
+                match index.insert(&key(n), &key(round)) {
+                    Ok(existed) => assert_eq!(model.insert(key(n), key(round)).is_some(), existed),
+                    Err(error) => {
+                        assert_eq!(error, IndexError::Full);
+                        refused += 1;
+                    }
+                }
+            }
+            assert!(model.len() > 60, "{}", model.len());
+            index.sync().unwrap();
+            index = Index::mount(index.into_store(), inner(20), config).unwrap();
+            assert_sound(&mut index, &model);
+            for n in (0..400u16).step_by(3) {
+                assert_eq!(index.remove(&key(n)), Ok(model.remove(&key(n)).is_some()));
+            }
+            index.close().unwrap();
+            index = Index::mount(index.into_store(), inner(20), config).unwrap();
+            assert_sound(&mut index, &model);
+        }
+        assert!(refused > 300, "{refused}");
+    }
+}
+
+#[test]
+fn groups_cost_what_they_say() {
+    let writes = |index: &Index<RamStore>| metric(index, "journal_page_writes");
+    for (group, expected) in [(1, 60), (7, 60 / 7), (0, 60 / PAGE_RECORDS as u64)] {
+        let every_sync = JournalConfig { group, ..JournalConfig::new(Durability::EverySync) };
+        let config = JournalConfig { pages: Some(10), ..every_sync };
+        let mut index = Index::format(RamStore::new(PAGE_BYTES, 300), inner(100), config).unwrap();
+        let before = writes(&index);
+        for n in 0..60 {
+            index.insert(&key(n), &key(n)).unwrap();
+        }
+        let grouped = writes(&index) - before;
+        assert!((expected..=expected + 3).contains(&grouped), "{grouped} in groups of {group}");
+        index.sync().unwrap();
+        index.sync().unwrap();
+        assert!(writes(&index) - before <= grouped + 1, "a sync writes a page at most");
+        assert_eq!(
+            (metric(&index, "commits"), index.inner().pooled_requests()),
+            (0, 60),
+            "nothing else was written"
+        );
+        assert!(index.ram_bytes() - index.inner().ram_bytes() <= JournalConfig::ram_bytes(PAGE_BYTES));
+    }
+}
+
+#[test]
+fn what_cannot_work_is_refused() {
+    let unsupported = |error: Option<IndexError>| {
+        let Some(IndexError::Unsupported(why)) = error else { panic!("{error:?}") };
+        assert!(why.len() > 15, "{why}");
+    };
+    let format = |store, config| Index::format(store, inner(9), config).err();
+    let store = || RamStore::new(PAGE_BYTES, 40);
+    unsupported(format(store().with_atomic_pages(1), config_of(2)));
+    unsupported(format(store(), JournalConfig { group: 2, ..config_of(2) }));
+    unsupported(format(store(), config_of(39)));
+    unsupported(format(store(), config_of(0)));
+    unsupported(format(RamStore::new(40, 40), config_of(2)));
+    unsupported(format(RamStore::new(PAGE_BYTES, 0), config_of(2)));
+    let settings = Settings::new(RECORD).with("journal_group", "some");
+    unsupported(JournalConfig::from_settings(&settings).err());
+    let index = Index::format(store(), inner(9), config_of(2)).unwrap();
+    let mut made = index.into_store();
+    let other = LazyUpdateConfig::new(RecordFormat::new(2, 3), 9);
+    assert!(matches!(
+        Index::mount(made.clone(), other, config_of(2)).err(),
+        Some(IndexError::NotFormatted(_))
+    ));
+    assert!(matches!(
+        Index::mount(made.clone(), inner(9), config_of(3)).err(),
+        Some(IndexError::NotFormatted(_))
+    ));
+    assert!(matches!(refuse_journaled(&mut made), Err(IndexError::NotFormatted(_))));
+    let mut published = LazyUpdateTree::format(made, inner(9)).unwrap().into_store();
+    assert_eq!(refuse_journaled(&mut published), Ok(()));
+    let refused = Index::mount(published, inner(9), config_of(2)).err();
+    assert!(matches!(refused, Some(IndexError::NotFormatted(_))));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1_500) })]
+
+    /// A forger who knows the checksum may mislead the index, but not crash it.
+    #[test]
+    fn forged_pages_never_panic(
+        forgeries in proptest::collection::vec((280..300u32, 4..PAGE_BYTES, any::<u8>()), 1..6), seed: u64,
+    ) {
+        let config = config_of(6);
+        let (mut store, _) = used(config);
+        let mut page = [0; PAGE_BYTES];
+        for (lpn, at, byte) in forgeries {
+            store.read(Lpn(lpn), Cause::Check, &mut page).unwrap();
+            page[at] = byte;
+            let crc = crate::codec::crc32(&[&page[4..]]);
+            crate::codec::put_u32(&mut page, 0, crc);
+            store.write(Lpn(lpn), Cause::Check, &page).unwrap();
+        }
+        let Ok(mut index) = Index::mount(store, inner(20), config) else { return Ok(()) };
+        let mut rng = Rng::new(seed);
+        for _ in 0..120 {
+            let n = key(rng.below(120) as u16);
+            let _ = if rng.chance(1, 2) { index.insert(&n, &[1; 2]) } else { index.remove(&n) };
+        }
+        let _ = index.sync();
+        let _ = index.check();
+        let _ = index.close();
+    }
+}

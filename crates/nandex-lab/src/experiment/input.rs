@@ -63,7 +63,8 @@ fn find_trace(trace: &TraceInput, smoke: Option<&Smoke>, data: Option<&Path>) ->
         },
     };
     if let Some(path) = places.iter().map(|place| place.join(&trace.file)).find(|path| path.is_file()) {
-        let options = TraceOptions::default();
+        let TraceInput { operations, descending_flag, .. } = *trace;
+        let options = TraceOptions { operations, descending_flag, ..TraceOptions::default() };
         let workload = Trace::read(&path, &options)?.workload(&options);
         return Ok(Found::Workload { workload, stand_in: None });
     }

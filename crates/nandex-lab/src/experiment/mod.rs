@@ -1,11 +1,12 @@
 //! Experiments: the figures and tables of the papers, each from one command.
 //!
 //! An experiment is data (`definition`): one folder under `experiments/`, built into the program, so that it needs no files.
-//! Its cells (input x variant x index) are runs of the [`crate::runner`] on chips of their own, in parallel over the cores;
+//! Its cells (input x variant x contender) are runs of the [`crate::runner`] on chips of their own, in parallel over the cores;
 //! besides there are computed cells (`derived`): the papers' equations and the power-cut tests. The results are the
 //! same for every number of threads. [`crate::repro`] holds them against what the paper claims.
 
 mod bench;
+mod contender;
 mod cuts;
 mod definition;
 mod derived;
@@ -17,7 +18,8 @@ mod tests;
 mod write;
 
 pub use bench::Bench;
-pub use definition::{Definition, Experiment, Input, Smoke, TraceInput, Variant, list};
+pub use contender::{Contender, Memory};
+pub use definition::{Conduct, Definition, Durable, Experiment, Input, Smoke, TraceInput, Variant, list};
 pub use input::DATA_VARIABLE;
 pub use results::{CellResult, EXPERIMENT_SCHEMA, ExperimentResults};
 pub use write::{write_folder, write_json, write_raw_csv, write_summary_csv};

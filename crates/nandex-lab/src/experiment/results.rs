@@ -25,20 +25,22 @@ pub struct ExperimentResults {
     pub seeds: Vec<u64>,
     /// The definition in full.
     pub definition: Definition,
-    /// One for each combination of input, variant and index, then the computed ones.
+    /// One for each combination of input, variant and contender, then the computed ones.
     pub cells: Vec<CellResult>,
 }
 
 /// One configuration.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CellResult {
-    /// `input/variant/index`, or the name of a computed cell.
+    /// `input/variant/contender`, or the name of a computed cell.
     pub name: String,
     /// Name of the input; empty for a computed cell.
     pub input: String,
     /// Name of the variant; empty for a computed cell.
     pub variant: String,
-    /// Name of the index; empty for a computed cell.
+    /// Name of the contender; empty for a computed cell.
+    pub contender: String,
+    /// Name of its index; empty for a computed cell.
     pub index: String,
     /// The chip; absent for a computed cell.
     pub chip: Option<ChipFacts>,

@@ -6,7 +6,7 @@
 
 use super::contender::{Contender, Memory};
 use super::definition::{Conduct, Definition, Experiment, Input, Variant};
-use super::input::{self, Found};
+use super::input::{self, Found, Origin};
 use super::results::{CellResult, EXPERIMENT_SCHEMA, ExperimentResults};
 use super::{RunPlan, derived, figures};
 use crate::LabError;
@@ -44,7 +44,7 @@ struct Cell<'a> {
 struct Done {
     run: Run,
     workload: WorkloadFacts,
-    stand_in: Option<String>,
+    origin: Origin,
 }
 
 impl<'a> Bench<'a> {
@@ -141,9 +141,7 @@ impl<'a> Bench<'a> {
             }
             let smoke = self.plan.smoke.then_some(&definition.smoke);
             match input::find(first.input, seed, smoke, self.plan.data.as_deref())? {
-                Found::Workload { workload, stand_in } => {
-                    self.run_cells(&cells, seed, &workload, stand_in.as_deref())?;
-                }
+                Found::Workload { workload, origin } => self.run_cells(&cells, seed, &workload, &origin)?,
                 Found::Missing(reason) => {
                     let missing = |cell| CellResult { missing: Some(reason.clone()), ..result_of(cell) };
                     return Ok(cells.into_iter().map(missing).collect());
@@ -158,7 +156,7 @@ impl<'a> Bench<'a> {
         cells: &[&Cell<'_>],
         seed: u64,
         workload: &Workload,
-        stand_in: Option<&str>,
+        origin: &Origin,
     ) -> Result<(), LabError> {
         let mut prepared: BTreeMap<u8, Prepared<'_>> = BTreeMap::new();
         for cell in cells {
@@ -180,7 +178,7 @@ impl<'a> Bench<'a> {
         let runs = run_all(&jobs, self.plan.threads, self.control, |_, _| ());
         for ((cell, job), run) in cells.iter().zip(&jobs).zip(runs) {
             let workload = WorkloadFacts::of(workload, &job.settings);
-            self.done.insert(cell.key(seed), Done { run, workload, stand_in: stand_in.map(String::from) });
+            self.done.insert(cell.key(seed), Done { run, workload, origin: origin.clone() });
         }
         Ok(())
     }
@@ -193,7 +191,8 @@ impl<'a> Bench<'a> {
             .collect();
         CellResult {
             workload: done.first().map(|done| done.workload.clone()),
-            stand_in: done.first().and_then(|done| done.stand_in.clone()),
+            stand_in: done.first().and_then(|done| done.origin.stand_in.clone()),
+            substitute: done.first().and_then(|done| done.origin.substitute.clone()),
             runs: done.iter().map(|done| done.run.clone()).collect(),
             figures: figures::over_seeds(&each),
             ..result_of(cell)

@@ -20,7 +20,6 @@ mod write;
 pub use bench::Bench;
 pub use contender::{Contender, Memory};
 pub use definition::{Conduct, Definition, Durable, Experiment, Input, Smoke, TraceInput, Variant, list};
-pub use input::DATA_VARIABLE;
 pub use results::{CellResult, EXPERIMENT_SCHEMA, ExperimentResults};
 pub use write::{write_folder, write_json, write_raw_csv, write_summary_csv};
 
@@ -38,7 +37,7 @@ pub struct RunPlan {
     pub seeds: Option<u32>,
     /// Runs at a time.
     pub threads: usize,
-    /// Folder of the full traces; the variable [`DATA_VARIABLE`] or the usual folders when absent.
+    /// Folder of the full traces; where [`crate::data`] looks when absent.
     pub data: Option<PathBuf>,
 }
 

@@ -46,8 +46,10 @@ pub struct CellResult {
     pub chip: Option<ChipFacts>,
     /// The workload; absent for a computed cell and where the input is missing.
     pub workload: Option<WorkloadFacts>,
-    /// What stands in for the input named, when it is not there.
+    /// What stands in for the input named, when it is not there: a part of it, which is not judged.
     pub stand_in: Option<String>,
+    /// What takes the place of the input named and can be judged like it: others of the same kind and number.
+    pub substitute: Option<String>,
     /// Why the cell did not run at all.
     pub missing: Option<String>,
     /// One run for each seed.

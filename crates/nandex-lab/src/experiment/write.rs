@@ -106,7 +106,7 @@ fn write_manifest(results: &ExperimentResults, out: &mut Vec<u8>) -> io::Result<
     let cell = |cell: &CellResult| {
         json!({
             "name": cell.name, "chip": cell.chip, "workload": cell.workload,
-            "stand_in": cell.stand_in, "missing": cell.missing,
+            "stand_in": cell.stand_in, "substitute": cell.substitute, "missing": cell.missing,
             "errors": cell.failures().collect::<Vec<_>>(),
         })
     };

@@ -92,6 +92,9 @@ pub struct TraceInput {
     /// Whether the bundled cut stands in when the full trace is not there.
     #[serde(default)]
     pub bundled_cut: bool,
+    /// Whether claims are judged by the cut as by the full trace.
+    #[serde(default)]
+    pub judge_cut: bool,
     /// Bit 0 of a range's flags means that it runs downwards (true of the OLTP-A and OLAP-B captures).
     #[serde(default)]
     pub descending_flag: bool,

@@ -1,17 +1,13 @@
 //! Where the operations of an experiment come from: a generator, a full trace on disk, or the bundled cut of one.
 
+use super::bundle::Bundle;
 use super::definition::{Input, Smoke, TraceInput};
 use crate::LabError;
 use crate::data;
-use crate::trace::{Record, Trace, TraceOptions, ops1};
+use crate::trace::{Trace, TraceOptions};
 use crate::workload::{Workload, workload};
 use nandex::ordered::Options;
-use std::collections::BTreeSet;
 use std::path::Path;
-
-/// The cut of the kernel compile trace that comes with the program, and its initial contents.
-const CUT: &[u8] = include_bytes!("../../../../data/kernel_compile.ops.zst");
-const CUT_INIT: &[u8] = include_bytes!("../../../../data/kernel_compile.init.ops.zst");
 
 /// What a workload is made from, when it is not what the experiment names.
 #[derive(Clone, Debug, Default)]
@@ -55,41 +51,32 @@ pub(super) fn find(
 }
 
 fn find_trace(trace: &TraceInput, smoke: Option<&Smoke>, data: Option<&Path>) -> Result<Found, LabError> {
+    let TraceInput { operations, descending_flag, .. } = *trace;
+    let options = TraceOptions { operations, descending_flag, ..TraceOptions::default() };
+    let stand_in = |why: String| Origin { stand_in: Some(why), ..Origin::default() };
+    let bundle = Bundle::of(&trace.file);
     if let Some(smoke) = smoke {
-        return bundled(smoke.trace_operations, "the first operations of the bundled cut".into());
+        let bundle = bundle.unwrap_or(Bundle::any());
+        let workload = bundle.beginning(&TraceOptions { operations: smoke.trace_operations, ..options })?;
+        let origin = stand_in(String::from("the first operations of the bundled cut"));
+        return Ok(Found::Workload { workload, origin });
     }
     let reason = match data::find(&trace.file, data) {
         Ok(path) => {
-            let TraceInput { operations, descending_flag, .. } = *trace;
-            let options = TraceOptions { operations, descending_flag, ..TraceOptions::default() };
             let workload = Trace::read(&path, &options)?.workload(&options);
             return Ok(Found::Workload { workload, origin: Origin::default() });
         }
         Err(reason) => reason,
     };
-    if trace.bundled_cut {
-        return bundled(None, format!("the bundled cut, for {reason}"));
-    }
-    Ok(Found::Missing(reason))
-}
-
-/// The bundled cut, or as many of its first operations and the initial contents they touch.
-fn bundled(operations: Option<u64>, stand_in: String) -> Result<Found, LabError> {
-    let limit = operations.unwrap_or(u64::MAX) as usize;
-    let records = unpack("data/kernel_compile.ops.zst", CUT, limit)?;
-    let mut init = unpack("data/kernel_compile.init.ops.zst", CUT_INIT, usize::MAX)?;
-    if operations.is_some() {
-        let touched: BTreeSet<u64> = records.iter().map(|record| record.key).collect();
-        init.retain(|record| touched.contains(&record.key));
-    }
-    let trace = Trace { name: String::from("kernel_compile"), init, records };
-    let workload = trace.workload(&TraceOptions { operations, ..TraceOptions::default() });
-    Ok(Found::Workload { workload, origin: Origin { stand_in: Some(stand_in), ..Origin::default() } })
-}
-
-fn unpack(name: &str, packed: &[u8], limit: usize) -> Result<Vec<Record>, LabError> {
-    let input = zstd::stream::read::Decoder::new(packed).map_err(|error| LabError::io(name, error))?;
-    let mut reader = ops1::Reader::new(std::io::BufReader::new(input));
-    let records = reader.by_ref().take(limit).collect::<Result<_, _>>();
-    records.map_err(|reason| LabError::Trace { file: name.to_string(), place: Some(reader.place()), reason })
+    let Some(bundle) = bundle.filter(|bundle| trace.bundled_cut || bundle.is_whole) else {
+        return Ok(Found::Missing(reason));
+    };
+    let origin = match (bundle.is_whole, trace.judge_cut) {
+        (true, _) => Origin::default(),
+        (false, false) => stand_in(format!("the bundled cut, for {reason}")),
+        (false, true) => {
+            Origin { substitute: Some(format!("the bundled cut, for {reason}")), ..Origin::default() }
+        }
+    };
+    Ok(Found::Workload { workload: bundle.workload(&options)?, origin })
 }

@@ -6,6 +6,7 @@
 //! same for every number of threads. [`crate::repro`] holds them against what the paper claims.
 
 mod bench;
+mod bundle;
 mod contender;
 mod cuts;
 mod definition;

@@ -11,9 +11,11 @@
 use crate::error::LabError;
 use crate::forest::TreeShare;
 use crate::workload::{Op, OpKind, Workload};
+use serde::{Deserialize, Serialize};
 
 /// How a workload that addresses several indexes runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Trees {
     /// As one tree whose keys start with the number of the index.
     #[default]

@@ -10,6 +10,7 @@ pub mod chip;
 pub mod compare;
 pub mod counts;
 pub mod crash;
+pub mod data;
 pub mod error;
 pub mod experiment;
 pub mod forest;

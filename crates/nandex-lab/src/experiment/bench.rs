@@ -4,20 +4,21 @@
 //! cores. Two experiments often share cells (Figures 8 and 9 of the mu-Tree paper do): a bench keeps the runs it did, by
 //! everything that influences them, and answers from there.
 
-use super::definition::{Definition, Experiment, Input, Variant};
-use super::input::{self, Found};
+use super::contender::{Contender, Memory};
+use super::definition::{Conduct, Definition, Experiment, Input, Variant};
+use super::input::{self, Found, Origin};
 use super::results::{CellResult, EXPERIMENT_SCHEMA, ExperimentResults};
 use super::{RunPlan, derived, figures};
 use crate::LabError;
 use crate::chip;
 use crate::parallel::run_all;
-use crate::registry::{self, IndexEntry};
+use crate::registry::IndexEntry;
 use crate::results::{ChipFacts, Run, WorkloadFacts};
 use crate::runner::{Control, Job, Prepared, RunOptions};
 use crate::workload::Workload;
 use nandex::nand::Part;
-use nandex::ordered::{RecordFormat, Settings};
-use std::collections::BTreeMap;
+use nandex::ordered::{Options, RecordFormat, Settings};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Runs experiments of one plan.
 pub struct Bench<'a> {
@@ -31,16 +32,19 @@ struct Cell<'a> {
     name: String,
     input: &'a Input,
     variant: &'a Variant,
+    contender: String,
     index: &'static IndexEntry,
     part: Part,
     settings: Settings,
+    memory: Option<Memory>,
+    conduct: Conduct,
 }
 
 /// A run that was done.
 struct Done {
     run: Run,
     workload: WorkloadFacts,
-    stand_in: Option<String>,
+    origin: Origin,
 }
 
 impl<'a> Bench<'a> {
@@ -80,8 +84,8 @@ impl<'a> Bench<'a> {
     fn cells<'d>(&self, definition: &'d Definition, input: &'d Input) -> Result<Vec<Cell<'d>>, LabError> {
         let mut cells = Vec::new();
         for variant in &definition.variants {
-            for index in &definition.indexes {
-                cells.push(self.cell(definition, input, variant, index)?);
+            for contender in definition.contenders_of(variant)? {
+                cells.push(self.cell(definition, input, variant, contender)?);
             }
         }
         Ok(cells)
@@ -92,7 +96,7 @@ impl<'a> Bench<'a> {
         definition: &'d Definition,
         input: &'d Input,
         variant: &'d Variant,
-        index: &str,
+        (contender, options): (Contender, Options),
     ) -> Result<Cell<'d>, LabError> {
         let mut part = chip::find(&definition.chip)?;
         let smaller = definition.smoke.blocks.filter(|_| self.plan.smoke);
@@ -101,10 +105,19 @@ impl<'a> Bench<'a> {
         }
         let key_bytes = variant.key_bytes.unwrap_or(definition.key_bytes);
         let mut settings = Settings::new(RecordFormat::new(key_bytes, definition.value_bytes));
-        settings.durability = variant.durable.class();
-        variant.options.iter().for_each(|(name, value)| settings.options.set(name, value));
-        let name = format!("{}/{}/{index}", input.name, variant.name);
-        Ok(Cell { name, input, variant, index: registry::index(index)?, part, settings })
+        settings.durability = contender.durable.unwrap_or(variant.durable).class();
+        settings.options = options;
+        Ok(Cell {
+            name: format!("{}/{}/{}", input.name, variant.name, contender.name),
+            input,
+            variant,
+            index: contender.entry()?,
+            contender: contender.name,
+            part,
+            settings,
+            memory: variant.memory,
+            conduct: definition.run,
+        })
     }
 
     /// The cells of one input, every seed.
@@ -117,16 +130,18 @@ impl<'a> Bench<'a> {
         let Some(first) = cells.first() else { return Ok(Vec::new()) };
         let seeds = input::seeds(first.input, seeds);
         for &seed in &seeds {
-            let fresh = |cell: &&Cell<'_>| !self.done.contains_key(&cell.key(seed));
-            let cells: Vec<&Cell<'_>> = cells.iter().filter(fresh).collect();
+            let mut keys = BTreeSet::new();
+            let mut fresh = |cell: &&Cell<'_>| {
+                let key = cell.key(seed);
+                !self.done.contains_key(&key) && keys.insert(key)
+            };
+            let cells: Vec<&Cell<'_>> = cells.iter().filter(&mut fresh).collect();
             if cells.is_empty() {
                 continue;
             }
             let smoke = self.plan.smoke.then_some(&definition.smoke);
             match input::find(first.input, seed, smoke, self.plan.data.as_deref())? {
-                Found::Workload { workload, stand_in } => {
-                    self.run_cells(&cells, seed, &workload, stand_in.as_deref())?;
-                }
+                Found::Workload { workload, origin } => self.run_cells(&cells, seed, &workload, &origin)?,
                 Found::Missing(reason) => {
                     let missing = |cell| CellResult { missing: Some(reason.clone()), ..result_of(cell) };
                     return Ok(cells.into_iter().map(missing).collect());
@@ -141,39 +156,43 @@ impl<'a> Bench<'a> {
         cells: &[&Cell<'_>],
         seed: u64,
         workload: &Workload,
-        stand_in: Option<&str>,
+        origin: &Origin,
     ) -> Result<(), LabError> {
         let mut prepared: BTreeMap<u8, Prepared<'_>> = BTreeMap::new();
-        for width in cells.iter().map(|cell| cell.settings.record.key_bytes) {
-            if let std::collections::btree_map::Entry::Vacant(free) = prepared.entry(width) {
-                free.insert(Prepared::new(workload, width)?);
+        for cell in cells {
+            if let std::collections::btree_map::Entry::Vacant(free) = prepared.entry(cell.key_bytes()) {
+                free.insert(Prepared::with_trees(workload, cell.key_bytes(), cell.input.trees)?);
             }
         }
-        let options = RunOptions { cpu_time: false, ..RunOptions::default() };
-        let jobs = cells.iter().map(|cell| Job {
+        let job = |cell: &&Cell<'_>| cell.job_parts(&prepared[&cell.key_bytes()]);
+        let parts = cells.iter().map(job).collect::<Result<Vec<_>, LabError>>()?;
+        let jobs = cells.iter().zip(parts).map(|(cell, (settings, options))| Job {
             index: cell.index,
             part: &cell.part,
-            prepared: &prepared[&cell.settings.record.key_bytes],
-            settings: cell.settings.clone(),
+            prepared: &prepared[&cell.key_bytes()],
+            settings,
             options,
         });
         let jobs: Vec<Job<'_>> = jobs.collect();
         self.control.plan(workload.operations() * jobs.len() as u64);
         let runs = run_all(&jobs, self.plan.threads, self.control, |_, _| ());
-        for (cell, run) in cells.iter().zip(runs) {
-            let workload = WorkloadFacts::of(workload, &cell.settings);
-            self.done.insert(cell.key(seed), Done { run, workload, stand_in: stand_in.map(String::from) });
+        for ((cell, job), run) in cells.iter().zip(&jobs).zip(runs) {
+            let workload = WorkloadFacts::of(workload, &job.settings);
+            self.done.insert(cell.key(seed), Done { run, workload, origin: origin.clone() });
         }
         Ok(())
     }
 
     fn result(&self, cell: &Cell<'_>, seeds: &[u64]) -> CellResult {
         let done: Vec<&Done> = seeds.iter().filter_map(|&seed| self.done.get(&cell.key(seed))).collect();
-        let each: Vec<_> =
-            done.iter().map(|done| figures::of_run(&done.run, &ChipFacts::of(&cell.part))).collect();
+        let each: Vec<_> = done
+            .iter()
+            .map(|done| figures::of_run(&done.run, &ChipFacts::of(&cell.part), &cell.conduct))
+            .collect();
         CellResult {
             workload: done.first().map(|done| done.workload.clone()),
-            stand_in: done.first().and_then(|done| done.stand_in.clone()),
+            stand_in: done.first().and_then(|done| done.origin.stand_in.clone()),
+            substitute: done.first().and_then(|done| done.origin.substitute.clone()),
             runs: done.iter().map(|done| done.run.clone()).collect(),
             figures: figures::over_seeds(&each),
             ..result_of(cell)
@@ -187,6 +206,7 @@ fn result_of(cell: &Cell<'_>) -> CellResult {
         name: cell.name.clone(),
         input: cell.input.name.clone(),
         variant: cell.variant.name.clone(),
+        contender: cell.contender.clone(),
         index: cell.index.name.to_string(),
         chip: Some(ChipFacts::of(&cell.part)),
         ..CellResult::default()
@@ -194,11 +214,27 @@ fn result_of(cell: &Cell<'_>) -> CellResult {
 }
 
 impl Cell<'_> {
+    fn key_bytes(&self) -> u8 {
+        self.settings.record.key_bytes
+    }
+
+    /// The settings with the RAM, which is known once the keys are, and how the run is carried out.
+    fn job_parts(&self, prepared: &Prepared<'_>) -> Result<(Settings, RunOptions), LabError> {
+        let mut settings = self.settings.clone();
+        if let Some(memory) = self.memory {
+            settings.ram_bytes = Some(memory.ram_bytes(self.index, &self.part, &settings, prepared)?);
+        }
+        let Conduct { cpu_time, sync_after_load, sync_at_end, .. } = self.conduct;
+        Ok((settings, RunOptions { cpu_time, sync_after_load, sync_at_end, ..RunOptions::default() }))
+    }
+
     /// Everything that influences a run, as text.
     fn key(&self, seed: u64) -> String {
-        let Input { workload, options, trace, .. } = self.input;
-        let source = format!("{workload:?} {options:?} {trace:?} {seed}");
+        let Input { workload, options, trace, trees, .. } = self.input;
+        let source = format!("{workload:?} {options:?} {trace:?} {trees:?} {seed}");
+        let Conduct { cpu_time, sync_after_load, sync_at_end, .. } = self.conduct;
+        let conduct = format!("{cpu_time} {sync_after_load} {sync_at_end} {:?}", self.memory);
         let geometry = self.part.geometry;
-        format!("{} {source} {} {geometry:?} {:?}", self.index.name, self.part.name, self.settings)
+        format!("{} {source} {} {geometry:?} {:?} {conduct}", self.index.name, self.part.name, self.settings)
     }
 }

@@ -1,9 +1,11 @@
 //! An experiment as data: the files of its folder, built into the program.
 //!
-//! `experiment.toml` says what runs: inputs x variants x indexes, each combination a *cell* named
-//! `input/variant/index`. `expected.toml` says what the paper claims of it (see [`crate::repro`]). `README.md` holds the
+//! `experiment.toml` says what runs: inputs x variants x contenders, each combination a *cell* named
+//! `input/variant/contender`. `expected.toml` says what the paper claims of it (see [`crate::repro`]). `README.md` holds the
 //! notes: set-up, what the paper leaves open, what is assumed.
 
+use super::contender::{Contender, Memory};
+use crate::keys::Trees;
 use crate::repro::Claim;
 use nandex::ordered::Durability;
 use serde::{Deserialize, Serialize};
@@ -41,9 +43,15 @@ pub struct Definition {
     pub value_bytes: u8,
     /// Seeds of generated workloads when none are asked for; a trace runs once.
     pub seeds: u32,
-    /// Indexes, by their names in the registry.
+    /// Indexes that take part as they are, by their names in the registry.
     #[serde(default)]
     pub indexes: Vec<String>,
+    /// Indexes that take part with options, under names of their own.
+    #[serde(default, rename = "contender")]
+    pub contenders: Vec<Contender>,
+    /// How the runs are carried out.
+    #[serde(default)]
+    pub run: Conduct,
     /// Workloads.
     #[serde(default, rename = "input")]
     pub inputs: Vec<Input>,
@@ -70,6 +78,9 @@ pub struct Input {
     pub options: BTreeMap<String, String>,
     /// A trace.
     pub trace: Option<TraceInput>,
+    /// Whether several indexes of a trace run as one tree or as a tree each.
+    #[serde(default)]
+    pub trees: Trees,
 }
 
 /// A trace of an experiment.
@@ -81,6 +92,28 @@ pub struct TraceInput {
     /// Whether the bundled cut stands in when the full trace is not there.
     #[serde(default)]
     pub bundled_cut: bool,
+    /// Whether claims are judged by the cut as by the full trace.
+    #[serde(default)]
+    pub judge_cut: bool,
+    /// Bit 0 of a range's flags means that it runs downwards (true of the OLTP-A and OLAP-B captures).
+    #[serde(default)]
+    pub descending_flag: bool,
+    /// Only so many of the first operations.
+    pub operations: Option<u64>,
+}
+
+/// How the runs of an experiment are carried out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Conduct {
+    /// Measure processor time. The only figure that is not the same at every run.
+    pub cpu_time: bool,
+    /// Sync after each phase that is not measured, so that nothing of a load waits in a pool or cache any more.
+    pub sync_after_load: bool,
+    /// Sync after the last operation, counted: what still waits is paid for like the rest.
+    pub sync_at_end: bool,
+    /// Time of a reference to a page in RAM; with it the figure `weighted_time_s` is flash time and these together.
+    pub reference_ns: Option<u64>,
 }
 
 /// Settings of an experiment.
@@ -96,9 +129,17 @@ pub struct Variant {
     /// What survives a power cut: every operation unless it says otherwise.
     #[serde(default)]
     pub durable: Durable,
-    /// Options of the indexes.
+    /// RAM, the same for all; without it no limit, and no cache but what options ask for.
+    pub memory: Option<Memory>,
+    /// Who takes part, if not all.
+    #[serde(default)]
+    pub contenders: Vec<String>,
+    /// Options; each contender gets those it knows.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
+    /// Options of single contenders.
+    #[serde(default)]
+    pub of: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 /// A durability class, as experiments name it.

@@ -1,12 +1,13 @@
 //! From the counts of a run to the figures that papers print.
 
-use crate::results::{ChipFacts, Costs, Phase, Run};
+use super::definition::Conduct;
+use crate::results::{CauseCounts, ChipFacts, Costs, Phase, Run};
 use crate::stats::Summary;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Every figure of a run: those of a phase as `phase.figure_unit`, those of one kind of operation in it as
-/// `phase.kind.figure_unit`, those of the whole run by their name alone.
-pub(super) fn of_run(run: &Run, chip: &ChipFacts) -> BTreeMap<String, f64> {
+/// `phase.kind.figure_unit`, those of the whole run by their name alone, those that the index keeps as `metrics.name`.
+pub(super) fn of_run(run: &Run, chip: &ChipFacts, conduct: &Conduct) -> BTreeMap<String, f64> {
     let mut figures = BTreeMap::new();
     let mut put = |name: String, value: f64| {
         figures.insert(name, value);
@@ -17,8 +18,40 @@ pub(super) fn of_run(run: &Run, chip: &ChipFacts) -> BTreeMap<String, f64> {
     put("ram_bytes".into(), run.ram_bytes as f64);
     for phase in run.phases.iter().filter(|phase| phase.total.operations > 0) {
         of_phase(phase, chip, &mut put);
+        of_tree(phase, chip, &mut put);
+        if conduct.cpu_time {
+            put(
+                format!("{}.cpu_us_per_op", phase.name),
+                phase.cpu_ns as f64 / phase.total.operations as f64 / 1e3,
+            );
+        }
+        if let Some(reference_ns) = conduct.reference_ns {
+            let references = phase.cache_hits + phase.cache_misses;
+            let weighted_ns = phase.total.flash_time_ns + references * reference_ns;
+            put(format!("{}.page_references", phase.name), references as f64);
+            put(format!("{}.weighted_time_s", phase.name), weighted_ns as f64 / 1e9);
+        }
+    }
+    for (name, &value) in &run.metrics {
+        put(format!("metrics.{name}"), value as f64);
     }
     figures
+}
+
+/// What the index asks of its store, as papers count that have an FTL below: pages read and written for the user's operations
+/// and for the cache, none of what the FTL does of its own.
+fn of_tree(phase: &Phase, chip: &ChipFacts, put: &mut impl FnMut(String, f64)) {
+    let name = &phase.name;
+    let of = |cause: &str| phase.causes.get(cause).copied().unwrap_or_default();
+    let (host, cache): (CauseCounts, CauseCounts) = (of("host"), of("cache_eviction"));
+    let (reads, writes) = (host.page_reads + cache.page_reads, host.page_programs + cache.page_programs);
+    let time_ns = reads * chip.page_read_ns + writes * chip.page_program_ns;
+    let operations = phase.total.operations as f64;
+    put(format!("{name}.tree_page_reads"), reads as f64);
+    put(format!("{name}.tree_page_writes"), writes as f64);
+    put(format!("{name}.tree_page_reads_per_op"), reads as f64 / operations);
+    put(format!("{name}.tree_page_writes_per_op"), writes as f64 / operations);
+    put(format!("{name}.tree_io_time_s"), time_ns as f64 / 1e9);
 }
 
 fn of_phase(phase: &Phase, chip: &ChipFacts, put: &mut impl FnMut(String, f64)) {

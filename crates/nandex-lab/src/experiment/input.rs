@@ -1,30 +1,26 @@
 //! Where the operations of an experiment come from: a generator, a full trace on disk, or the bundled cut of one.
 
+use super::bundle::Bundle;
 use super::definition::{Input, Smoke, TraceInput};
 use crate::LabError;
-use crate::trace::{Record, Trace, TraceOptions, ops1};
+use crate::data;
+use crate::trace::{Trace, TraceOptions};
 use crate::workload::{Workload, workload};
 use nandex::ordered::Options;
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// The cut of the kernel compile trace that comes with the program, and its initial contents.
-const CUT: &[u8] = include_bytes!("../../../../data/kernel_compile.ops.zst");
-const CUT_INIT: &[u8] = include_bytes!("../../../../data/kernel_compile.init.ops.zst");
-
-/// Where full traces usually lie, seen from the working directory.
-const USUAL_FOLDERS: [&str; 3] = ["data/full", "../shared/data", "../../shared/data"];
-
-/// Names the folder of the full traces, unless it is given.
-pub const DATA_VARIABLE: &str = "NANDEX_DATA";
+/// What a workload is made from, when it is not what the experiment names.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Origin {
+    /// A part of it, which can show how the experiment works but not what comes out.
+    pub(super) stand_in: Option<String>,
+    /// Others of the same kind and number, which do as well.
+    pub(super) substitute: Option<String>,
+}
 
 /// A workload found, or why there is none.
 pub(super) enum Found {
-    Workload {
-        workload: Workload,
-        /// What it is when it is not what the experiment names.
-        stand_in: Option<String>,
-    },
+    Workload { workload: Workload, origin: Origin },
     Missing(String),
 }
 
@@ -47,54 +43,40 @@ pub(super) fn find(
     let mut options = Options::default();
     let smaller = smoke.map(|smoke| &smoke.options).into_iter().flatten();
     input.options.iter().chain(smaller).for_each(|(name, value)| options.set(name, value));
-    let workload = workload(name)?.build(seed, &options)?;
-    Ok(Found::Workload { workload, stand_in: None })
+    let workload = workload(name)?.build_from(seed, &options, data)?;
+    let auto = input.options.get("source").is_none_or(|source| source == "auto");
+    let is_substitute = auto && workload.options.get("source").is_some_and(|source| source == "words");
+    let substitute = is_substitute.then(|| String::from("the bundled words, for authors.tsv is not at hand"));
+    Ok(Found::Workload { workload, origin: Origin { substitute, ..Origin::default() } })
 }
 
 fn find_trace(trace: &TraceInput, smoke: Option<&Smoke>, data: Option<&Path>) -> Result<Found, LabError> {
+    let TraceInput { operations, descending_flag, .. } = *trace;
+    let options = TraceOptions { operations, descending_flag, ..TraceOptions::default() };
+    let stand_in = |why: String| Origin { stand_in: Some(why), ..Origin::default() };
+    let bundle = Bundle::of(&trace.file);
     if let Some(smoke) = smoke {
-        return bundled(smoke.trace_operations, "the first operations of the bundled cut".into());
+        let bundle = bundle.unwrap_or(Bundle::any());
+        let workload = bundle.beginning(&TraceOptions { operations: smoke.trace_operations, ..options })?;
+        let origin = stand_in(String::from("the first operations of the bundled cut"));
+        return Ok(Found::Workload { workload, origin });
     }
-    let places: Vec<PathBuf> = match data {
-        Some(folder) => vec![folder.to_path_buf()],
-        None => match std::env::var_os(DATA_VARIABLE) {
-            Some(folder) => vec![folder.into()],
-            None => USUAL_FOLDERS.iter().map(PathBuf::from).collect(),
-        },
+    let reason = match data::find(&trace.file, data) {
+        Ok(path) => {
+            let workload = Trace::read(&path, &options)?.workload(&options);
+            return Ok(Found::Workload { workload, origin: Origin::default() });
+        }
+        Err(reason) => reason,
     };
-    if let Some(path) = places.iter().map(|place| place.join(&trace.file)).find(|path| path.is_file()) {
-        let options = TraceOptions::default();
-        let workload = Trace::read(&path, &options)?.workload(&options);
-        return Ok(Found::Workload { workload, stand_in: None });
-    }
-    let reason = format!(
-        "{} is not in {}; name its folder with --data or {DATA_VARIABLE}",
-        trace.file,
-        places.iter().map(|place| place.display().to_string()).collect::<Vec<_>>().join(", ")
-    );
-    if trace.bundled_cut {
-        return bundled(None, format!("the bundled cut, for {reason}"));
-    }
-    Ok(Found::Missing(reason))
-}
-
-/// The bundled cut, or as many of its first operations and the initial contents they touch.
-fn bundled(operations: Option<u64>, stand_in: String) -> Result<Found, LabError> {
-    let limit = operations.unwrap_or(u64::MAX) as usize;
-    let records = unpack("data/kernel_compile.ops.zst", CUT, limit)?;
-    let mut init = unpack("data/kernel_compile.init.ops.zst", CUT_INIT, usize::MAX)?;
-    if operations.is_some() {
-        let touched: BTreeSet<u64> = records.iter().map(|record| record.key).collect();
-        init.retain(|record| touched.contains(&record.key));
-    }
-    let trace = Trace { name: String::from("kernel_compile"), init, records };
-    let workload = trace.workload(&TraceOptions { operations, ..TraceOptions::default() });
-    Ok(Found::Workload { workload, stand_in: Some(stand_in) })
-}
-
-fn unpack(name: &str, packed: &[u8], limit: usize) -> Result<Vec<Record>, LabError> {
-    let input = zstd::stream::read::Decoder::new(packed).map_err(|error| LabError::io(name, error))?;
-    let mut reader = ops1::Reader::new(std::io::BufReader::new(input));
-    let records = reader.by_ref().take(limit).collect::<Result<_, _>>();
-    records.map_err(|reason| LabError::Trace { file: name.to_string(), place: Some(reader.place()), reason })
+    let Some(bundle) = bundle.filter(|bundle| trace.bundled_cut || bundle.is_whole) else {
+        return Ok(Found::Missing(reason));
+    };
+    let origin = match (bundle.is_whole, trace.judge_cut) {
+        (true, _) => Origin::default(),
+        (false, false) => stand_in(format!("the bundled cut, for {reason}")),
+        (false, true) => {
+            Origin { substitute: Some(format!("the bundled cut, for {reason}")), ..Origin::default() }
+        }
+    };
+    Ok(Found::Workload { workload: bundle.workload(&options)?, origin })
 }

@@ -1,11 +1,13 @@
 //! Experiments: the figures and tables of the papers, each from one command.
 //!
 //! An experiment is data (`definition`): one folder under `experiments/`, built into the program, so that it needs no files.
-//! Its cells (input x variant x index) are runs of the [`crate::runner`] on chips of their own, in parallel over the cores;
+//! Its cells (input x variant x contender) are runs of the [`crate::runner`] on chips of their own, in parallel over the cores;
 //! besides there are computed cells (`derived`): the papers' equations and the power-cut tests. The results are the
 //! same for every number of threads. [`crate::repro`] holds them against what the paper claims.
 
 mod bench;
+mod bundle;
+mod contender;
 mod cuts;
 mod definition;
 mod derived;
@@ -17,8 +19,8 @@ mod tests;
 mod write;
 
 pub use bench::Bench;
-pub use definition::{Definition, Experiment, Input, Smoke, TraceInput, Variant, list};
-pub use input::DATA_VARIABLE;
+pub use contender::{Contender, Memory};
+pub use definition::{Conduct, Definition, Durable, Experiment, Input, Smoke, TraceInput, Variant, list};
 pub use results::{CellResult, EXPERIMENT_SCHEMA, ExperimentResults};
 pub use write::{write_folder, write_json, write_raw_csv, write_summary_csv};
 
@@ -36,7 +38,7 @@ pub struct RunPlan {
     pub seeds: Option<u32>,
     /// Runs at a time.
     pub threads: usize,
-    /// Folder of the full traces; the variable [`DATA_VARIABLE`] or the usual folders when absent.
+    /// Folder of the full traces; where [`crate::data`] looks when absent.
     pub data: Option<PathBuf>,
 }
 

@@ -25,27 +25,31 @@ pub struct ExperimentResults {
     pub seeds: Vec<u64>,
     /// The definition in full.
     pub definition: Definition,
-    /// One for each combination of input, variant and index, then the computed ones.
+    /// One for each combination of input, variant and contender, then the computed ones.
     pub cells: Vec<CellResult>,
 }
 
 /// One configuration.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CellResult {
-    /// `input/variant/index`, or the name of a computed cell.
+    /// `input/variant/contender`, or the name of a computed cell.
     pub name: String,
     /// Name of the input; empty for a computed cell.
     pub input: String,
     /// Name of the variant; empty for a computed cell.
     pub variant: String,
-    /// Name of the index; empty for a computed cell.
+    /// Name of the contender; empty for a computed cell.
+    pub contender: String,
+    /// Name of its index; empty for a computed cell.
     pub index: String,
     /// The chip; absent for a computed cell.
     pub chip: Option<ChipFacts>,
     /// The workload; absent for a computed cell and where the input is missing.
     pub workload: Option<WorkloadFacts>,
-    /// What stands in for the input named, when it is not there.
+    /// What stands in for the input named, when it is not there: a part of it, which is not judged.
     pub stand_in: Option<String>,
+    /// What takes the place of the input named and can be judged like it: others of the same kind and number.
+    pub substitute: Option<String>,
     /// Why the cell did not run at all.
     pub missing: Option<String>,
     /// One run for each seed.

@@ -16,7 +16,11 @@ fn every_folder_is_sound() {
         let definition = &experiment.definition;
         let first_line = format!("# {}\n", definition.name);
         assert!(experiment.notes.starts_with(&first_line), "{}", definition.name);
-        assert!(definition.indexes.iter().all(|name| registry::index(name).is_ok()));
+        let contenders = definition.all_contenders();
+        assert!(contenders.iter().all(|contender| registry::index(&contender.index).is_ok()));
+        let names: BTreeSet<&str> = contenders.iter().map(|contender| contender.name.as_str()).collect();
+        assert!(names.len() == contenders.len() && !names.iter().any(|name| name.contains('/')));
+        assert!(definition.variants.iter().all(|variant| definition.contenders_of(variant).is_ok()));
         assert!(definition.inputs.iter().all(|i| i.workload.is_some() != i.trace.is_some()));
         assert!(experiment.claims.iter().all(|claim| ids.insert(&claim.id) && !claim.values.is_empty()));
     }
@@ -94,8 +98,8 @@ fn a_folder_of_results_says_how_to_repeat_them() {
     let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
     let manifest: serde_json::Value = serde_json::from_str(&read("manifest.json")).unwrap();
     assert_eq!(manifest["command"], "nandex run mu-space --smoke");
-    assert!(read("raw.csv").contains("mu-space,200000/0KB+0KB/mu,200000,0KB+0KB,mu,1,live_pages,"));
-    assert!(read("summary.csv").contains("mu-space,valid-pages,,,,mu_pages_1e6,1,3907,3907,3907,"));
+    assert!(read("raw.csv").contains("mu-space,200000/0KB+0KB/mu,200000,0KB+0KB,mu,mu,1,live_pages,"));
+    assert!(read("summary.csv").contains("mu-space,valid-pages,,,,,mu_pages_1e6,1,3907,3907,3907,"));
     assert!(read("results.json").contains("\"wear_erases\""));
 }
 
@@ -103,4 +107,89 @@ fn a_folder_of_results_says_how_to_repeat_them() {
 fn an_unknown_name_is_refused_with_the_nearest() {
     let error = find("mu-tabel5").unwrap_err().to_string();
     assert_eq!(error, "there is no experiment 'mu-tabel5'; did you mean 'mu-table5'?");
+}
+
+/// An experiment of three contenders on one tree, with all that an experiment can say of them.
+fn contest() -> Experiment {
+    let definition = r#"
+        name = "contest"
+        paper = "none"
+        shows = "contenders"
+        summary = "one tree under three policies"
+        chip = "mlc-64m"
+        key_bytes = 4
+        value_bytes = 4
+        seeds = 1
+        run = { cpu_time = true, sync_after_load = true, sync_at_end = true, reference_ns = 1_000 }
+        contender = [
+            { name = "LRU", index = "bplus", options = { cache = "lru" } },
+            { name = "CFLRU", index = "bplus", options = { cache = "cflru" } },
+            { name = "through", index = "bplus", durable = "always", options = { cache = "lru" } },
+        ]
+
+        [[input]]
+        name = "mixed"
+        workload = "uniform"
+        options = { records = "20000", operations = "4000" }
+
+        [[variant]]
+        name = "window-25"
+        durable = "never"
+        memory = { percent = 25 }
+        of.CFLRU = { cache_window = "25" }
+
+        [[variant]]
+        name = "window-75"
+        durable = "never"
+        memory = { percent = 25 }
+        contenders = ["LRU", "CFLRU"]
+        of.CFLRU = { cache_window = "75" }
+
+        [smoke]
+    "#;
+    Experiment { definition: toml::from_str(definition).unwrap(), claims: Vec::new(), notes: "" }
+}
+
+#[test]
+fn contenders_are_addressed_by_their_names_and_get_the_same_ram() {
+    let (plan, control) = (RunPlan { threads: 2, ..RunPlan::default() }, Control::default());
+    let results = Bench::new(&plan, &control).run(&contest()).unwrap();
+    assert_eq!(results.failures().next().map(|(cell, why)| (cell.name.clone(), why)), None);
+    let names: Vec<&str> = results.cells.iter().map(|cell| cell.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "mixed/window-25/LRU",
+            "mixed/window-25/CFLRU",
+            "mixed/window-25/through",
+            "mixed/window-75/LRU",
+            "mixed/window-75/CFLRU"
+        ]
+    );
+    // LRU runs once: the window is not its option, and nothing else differs.
+    assert_eq!(control.planned(), 4 * 24_000);
+    let given = |name: &str| results.cell(name).unwrap().workload.as_ref().unwrap().ram_bytes.unwrap();
+    assert!(names.iter().all(|name| given(name) == given(names[0])));
+    let of = |name: &str, figure: &str| results.cell(name).unwrap().figures[figure].mean;
+    let (lru, cflru) = ("mixed/window-25/LRU", "mixed/window-25/CFLRU");
+    assert_eq!(results.cell(cflru).unwrap().contender, "CFLRU");
+    assert_eq!(results.cell(cflru).unwrap().index, "bplus");
+    assert_eq!(results.cell("mixed/window-25/through").unwrap().runs[0].durability, "every operation");
+    for narrow in [lru, cflru] {
+        assert!(of(narrow, "run.cpu_us_per_op") > 0.0);
+        let (reads, writes) = (of(narrow, "run.tree_page_reads"), of(narrow, "run.tree_page_writes"));
+        assert!(reads > 0.0 && reads <= of(narrow, "run.page_reads"), "{narrow} {reads}");
+        assert!(writes > 0.0 && writes <= of(narrow, "run.page_programs"), "{narrow} {writes}");
+        let references = of(narrow, "run.page_references");
+        let weighted = of(narrow, "run.flash_time_s") + references * 1e-6;
+        assert!(references > 0.0 && (of(narrow, "run.weighted_time_s") - weighted).abs() < 1e-9);
+        // The dirty pages of the load are the load's.
+        let syncs = &results.cell(narrow).unwrap().runs[0].phases;
+        assert_eq!(syncs.iter().map(|p| p.kinds["sync"].operations).collect::<Vec<_>>(), [1, 1]);
+    }
+    assert_ne!(of(cflru, "run.tree_page_writes"), of(lru, "run.tree_page_writes"));
+    let mut csv = Vec::new();
+    write_summary_csv(&results, &mut csv).unwrap();
+    let row = "contest,mixed/window-75/CFLRU,mixed,window-75,CFLRU,bplus,run.operations,1,4000,4000,4000,";
+    assert!(String::from_utf8(csv).unwrap().contains(row));
 }

@@ -18,14 +18,25 @@ pub fn write_json(results: &ExperimentResults, mut out: impl Write) -> io::Resul
 /// Writes a row for each figure of each run. A run that stopped early has a row "error" besides, with 1.
 pub fn write_raw_csv(results: &ExperimentResults, out: impl Write) -> io::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
-    csv.write_record(["experiment", "cell", "input", "variant", "index", "seed", "figure", "value"])?;
+    csv.write_record([
+        "experiment",
+        "cell",
+        "input",
+        "variant",
+        "contender",
+        "index",
+        "seed",
+        "figure",
+        "value",
+    ])?;
     for cell in &results.cells {
         for run in &cell.runs {
             let seed = run.seed.to_string();
             let mut row = |figure: &str, value: f64| {
                 csv.write_record(columns(results, cell, &[&seed, figure, &value.to_string()]))
             };
-            for (figure, value) in cell.chip.iter().flat_map(|chip| figures::of_run(run, chip)) {
+            let conduct = &results.definition.run;
+            for (figure, value) in cell.chip.iter().flat_map(|chip| figures::of_run(run, chip, conduct)) {
                 row(&figure, value)?;
             }
             if run.error.is_some() {
@@ -42,8 +53,20 @@ pub fn write_raw_csv(results: &ExperimentResults, out: impl Write) -> io::Result
 /// Writes a row for each figure of each cell, over the seeds.
 pub fn write_summary_csv(results: &ExperimentResults, out: impl Write) -> io::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
-    let head =
-        ["experiment", "cell", "input", "variant", "index", "figure", "runs", "mean", "min", "max", "ci95"];
+    let head = [
+        "experiment",
+        "cell",
+        "input",
+        "variant",
+        "contender",
+        "index",
+        "figure",
+        "runs",
+        "mean",
+        "min",
+        "max",
+        "ci95",
+    ];
     csv.write_record(head)?;
     for cell in &results.cells {
         for (figure, summary) in &cell.figures {
@@ -58,7 +81,8 @@ pub fn write_summary_csv(results: &ExperimentResults, out: impl Write) -> io::Re
 }
 
 fn columns<'a>(results: &'a ExperimentResults, cell: &'a CellResult, tail: &[&'a str]) -> Vec<&'a str> {
-    let head = [&results.definition.name, &cell.name, &cell.input, &cell.variant, &cell.index];
+    let head =
+        [&results.definition.name, &cell.name, &cell.input, &cell.variant, &cell.contender, &cell.index];
     head.into_iter().map(String::as_str).chain(tail.iter().copied()).collect()
 }
 
@@ -82,7 +106,7 @@ fn write_manifest(results: &ExperimentResults, out: &mut Vec<u8>) -> io::Result<
     let cell = |cell: &CellResult| {
         json!({
             "name": cell.name, "chip": cell.chip, "workload": cell.workload,
-            "stand_in": cell.stand_in, "missing": cell.missing,
+            "stand_in": cell.stand_in, "substitute": cell.substitute, "missing": cell.missing,
             "errors": cell.failures().collect::<Vec<_>>(),
         })
     };

@@ -35,7 +35,8 @@ pub fn render(results: &ExperimentResults, width: usize) -> String {
     for cell in &results.cells {
         let stopped = cell.failures().map(|why| format!("! {}, stopped: {why}", cell.name));
         let missing = cell.missing.iter().map(|why| format!("! {}, not run: {why}", cell.name));
-        let stand_in = cell.stand_in.iter().map(|why| format!("! {}: {why}", cell.name));
+        let stand_in =
+            cell.stand_in.iter().chain(&cell.substitute).map(|why| format!("! {}: {why}", cell.name));
         for line in stopped.chain(missing).chain(stand_in) {
             out += &super::table::wrap(&line, width);
         }

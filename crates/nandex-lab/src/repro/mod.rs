@@ -181,7 +181,12 @@ fn reasons(results: &ExperimentResults) -> Vec<String> {
     let mut reasons = Vec::new();
     for cell in &results.cells {
         let failed = cell.failures().map(|why| format!("{}: {why}", cell.name));
-        let missing = cell.missing.iter().chain(&cell.stand_in).map(|why| format!("{}: {why}", cell.input));
+        let missing = cell
+            .missing
+            .iter()
+            .chain(&cell.stand_in)
+            .chain(&cell.substitute)
+            .map(|why| format!("{}: {why}", cell.input));
         for reason in failed.chain(missing) {
             if !reasons.contains(&reason) {
                 reasons.push(reason);

@@ -71,6 +71,9 @@ pub struct RunOptions {
     pub cpu_time: bool,
     /// Sync after so many insertions, removals and updates; never unasked when absent.
     pub sync_every: Option<u64>,
+    /// Sync after every phase that is not measured, in the figures of that phase, so that nothing of a load waits any more
+    /// when the measured operations begin.
+    pub sync_after_load: bool,
     /// Sync after the last operation, counted, where the class does not make every operation durable: what still waits in a
     /// cache is then paid for like the rest.
     pub sync_at_end: bool,
@@ -78,7 +81,14 @@ pub struct RunOptions {
 
 impl Default for RunOptions {
     fn default() -> RunOptions {
-        RunOptions { verify: true, check: true, cpu_time: true, sync_every: None, sync_at_end: false }
+        RunOptions {
+            verify: true,
+            check: true,
+            cpu_time: true,
+            sync_every: None,
+            sync_after_load: false,
+            sync_at_end: false,
+        }
     }
 }
 

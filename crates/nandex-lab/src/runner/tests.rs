@@ -70,14 +70,16 @@ impl OrderedIndex for Scripted {
         if self.lie == "stale" && self.map.contains_key(key) {
             return Ok(true);
         }
-        Ok(self.map.insert(key.to_vec(), value.to_vec()).is_some())
+        let existed = self.map.insert(key.to_vec(), value.to_vec()).is_some();
+        Ok(existed && self.lie != "mute")
     }
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         self.read()?;
         if self.lie == "keep" {
             return Ok(true);
         }
-        Ok(self.map.remove(key).is_some())
+        let existed = self.map.remove(key).is_some();
+        Ok(existed && self.lie != "mute")
     }
     fn range(
         &mut self,
@@ -129,7 +131,8 @@ impl OrderedIndex for Scripted {
 }
 
 fn format(nand: Box<dyn Nand>, settings: &Settings) -> Result<Box<dyn OrderedIndex>, IndexError> {
-    let lies = ["none", "ghost", "stale", "keep", "skip", "short", "double", "deaf", "broken", "miscount"];
+    let lies =
+        ["none", "ghost", "stale", "keep", "skip", "short", "double", "deaf", "broken", "miscount", "mute"];
     let lie = settings.options.choice("lie", &lies)?;
     let room = settings.options.number("room")?.unwrap_or(u64::MAX);
     let mut index =
@@ -165,6 +168,8 @@ const SCRIPTED: IndexEntry = IndexEntry {
         option("room", "", "records that fit"),
         option("ftl", "page", "the FTL below"),
         option("cache", "lru", "the cache in between"),
+        option("answers", "exact", "whether updates answer"),
+        option("pool_count", "held", "what RAM is counted"),
     ],
 };
 
@@ -320,6 +325,26 @@ fn told_not_to_look_the_runner_does_not_look() {
 }
 
 #[test]
+fn a_tree_that_answers_no_updates_is_not_asked_and_the_rest_is_checked() {
+    let w = everything();
+    assert!(error(&w, "mute").contains("operation 9 (update, key 30): wrong answer"));
+    let told = |lie| run_with(&w, &[("lie", lie), ("answers", "pool")], RunOptions::default()).error;
+    assert_eq!(told("mute"), None);
+    assert!(told("stale").unwrap().contains("the value is"));
+}
+
+#[test]
+fn loads_are_synced_in_their_own_figures() {
+    let ops = |keys: std::ops::Range<u64>| keys.map(|key| Op::new(OpKind::Insert, key)).collect();
+    let phases = vec![PhaseOps::unmeasured("load", ops(0..3)), PhaseOps::measured("run", ops(3..5))];
+    let w = Workload { phases, ..of(Vec::new()) };
+    let options = RunOptions { sync_after_load: true, ..RunOptions::default() };
+    let run = run_with(&w, &[], options);
+    let syncs = |place: usize| run.phases[place].kinds.get("sync").map(|costs| costs.page_programs);
+    assert_eq!((syncs(0), syncs(1)), (Some(1), None));
+}
+
+#[test]
 fn a_full_chip_ends_the_run_and_keeps_the_figures() {
     let run = run_with(&everything(), &[("room", "4")], RunOptions::default());
     let message = "phase only, operation 5 (insert, key 50): no room is left; nothing was changed";
@@ -341,6 +366,9 @@ fn settings_that_cannot_be_are_the_error_of_the_run() {
         Job { index: &SCRIPTED, part: &part, prepared: &prepared, settings, options: RunOptions::default() };
     let error = super::run(&job, &Control::default()).error.unwrap();
     assert_eq!(error, "held 1000 bytes of RAM, more than the 999 it was given");
+    // A budget that counts records only is none for what is held.
+    let settings = job.settings.clone().with("pool_count", "record");
+    assert_eq!(super::run(&Job { settings, ..job }, &Control::default()).error, None);
 }
 
 #[test]

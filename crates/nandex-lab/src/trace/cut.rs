@@ -1,7 +1,7 @@
 //! Cutting a window out of a trace so that it stands alone.
 
 use super::{Record, RecordKind, Trace};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 /// The records at places `window`, with the contents that the trace had reached by then as initial contents. A
@@ -27,4 +27,19 @@ pub fn cut(trace: &Trace, window: Range<usize>) -> Trace {
     let insert = |(_, (tree, key))| Record { kind: RecordKind::Insert, tree, flags: 0, count: 1, key };
     let init = contents.into_iter().map(insert).collect();
     Trace { name: trace.name.clone(), init, records: trace.records[start..end].to_vec() }
+}
+
+/// The same trace with each key replaced by its rank among all keys of its index. A tree is the same with either, where keys are
+/// not taken for what they say; and ranks are small and dense, so that the file is.
+pub fn ranked(trace: &Trace) -> Trace {
+    let mut keys: BTreeMap<u8, BTreeSet<u64>> = BTreeMap::new();
+    for record in trace.init.iter().chain(&trace.records) {
+        keys.entry(record.tree).or_default().insert(record.key);
+    }
+    let number = |keys: BTreeSet<u64>| keys.into_iter().zip(0..).collect();
+    let ranks: BTreeMap<u8, HashMap<u64, u64>> =
+        keys.into_iter().map(|(tree, keys)| (tree, number(keys))).collect();
+    let rank = |record: &Record| Record { key: ranks[&record.tree][&record.key], ..*record };
+    let [init, records] = [&trace.init, &trace.records].map(|records| records.iter().map(rank).collect());
+    Trace { name: trace.name.clone(), init, records }
 }

@@ -14,7 +14,7 @@ pub mod ops1;
 mod summary;
 pub mod text;
 
-pub use cut::cut;
+pub use cut::{cut, ranked};
 pub use summary::{TraceSummary, TreeSummary};
 
 use crate::error::LabError;

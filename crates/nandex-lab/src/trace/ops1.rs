@@ -7,6 +7,9 @@
 //! | 2 | u16 | flags, their meaning depends on the trace |
 //! | 4 | u32 | keys scanned by a range, at least 1; 1 otherwise |
 //! | 8 | u64 | key |
+//!
+//! An insertion of a count above 1 stands for so many insertions, of the key and the numbers after it: initial contents whose
+//! keys are dense ([`runs`]) take few records.
 
 use super::{Record, RecordKind, read_full};
 use crate::error::LabError;
@@ -18,24 +21,45 @@ use std::path::Path;
 /// Bytes of a record.
 pub const RECORD_BYTES: usize = 16;
 
-/// Reads records one after the other; after the first bad one it ends.
+/// Keys of a run of insertions at most, so that a bad file cannot ask for all memory with one record.
+const RUN_MAX: u32 = 1 << 20;
+
+/// Reads records one after the other, runs of insertions as single ones; after the first bad one it ends.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
     read: u64,
     ended: bool,
+    /// The insertions that are left of a run.
+    run: Option<Record>,
 }
 
 impl<R: Read> Reader<R> {
     /// A reader of plain (already unpacked) records.
     pub fn new(input: R) -> Reader<R> {
-        Reader { input, read: 0, ended: false }
+        Reader { input, read: 0, ended: false, run: None }
     }
 
     /// Where the last record read stands; records are numbered from 1.
     pub fn place(&self) -> String {
         let number = self.read.max(1);
         format!("record {number} (byte {})", (number - 1) * RECORD_BYTES as u64)
+    }
+
+    /// The next record, a run of insertions one after the other.
+    fn next_single(&mut self) -> Result<Option<Record>, String> {
+        let record = match self.run.take() {
+            Some(left) => left,
+            None => match self.next_record()? {
+                Some(record) => record,
+                None => return Ok(None),
+            },
+        };
+        if record.kind != RecordKind::Insert || record.count == 1 {
+            return Ok(Some(record));
+        }
+        self.run = Some(Record { count: record.count - 1, key: record.key + 1, ..record });
+        Ok(Some(Record { count: 1, ..record }))
     }
 
     fn next_record(&mut self) -> Result<Option<Record>, String> {
@@ -59,7 +83,7 @@ impl<R: Read> Iterator for Reader<R> {
         if self.ended {
             return None;
         }
-        let record = self.next_record().transpose();
+        let record = self.next_single().transpose();
         self.ended = !matches!(record, Some(Ok(_)));
         record
     }
@@ -80,7 +104,31 @@ pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Result<Record, String> {
     if count == 0 {
         return Err(String::from("has a count of 0"));
     }
-    Ok(Record { kind, tree: bytes[1], flags: get_u16(bytes, 2), count, key: get_u64(bytes, 8) })
+    let key = get_u64(bytes, 8);
+    let is_run = kind == RecordKind::Insert && count > 1;
+    if is_run && (count > RUN_MAX || key.checked_add(u64::from(count) - 1).is_none()) {
+        return Err(format!(
+            "has a run of {count} insertions; at most {RUN_MAX} up to the largest key are possible"
+        ));
+    }
+    Ok(Record { kind, tree: bytes[1], flags: get_u16(bytes, 2), count, key })
+}
+
+/// The same records with insertions of consecutive keys, in this order, as runs.
+pub fn runs(records: &[Record]) -> Vec<Record> {
+    let mut runs: Vec<Record> = Vec::new();
+    for &record in records {
+        match runs.last_mut() {
+            Some(run) if follows(run, &record) => run.count += 1,
+            _ => runs.push(record),
+        }
+    }
+    runs
+}
+
+fn follows(run: &Record, record: &Record) -> bool {
+    let next = Record { count: 1, key: run.key.wrapping_add(u64::from(run.count)), ..*run };
+    run.kind == RecordKind::Insert && run.count < RUN_MAX && next == *record && record.key > run.key
 }
 
 /// The 16 bytes of a record. A look-up of unknown outcome and a sync have no code in OPS1.

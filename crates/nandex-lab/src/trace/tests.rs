@@ -215,3 +215,33 @@ fn no_bytes_whatever_bring_a_reader_down() {
         }
     }
 }
+
+#[test]
+fn insertions_of_consecutive_keys_are_one_record_in_the_file() {
+    use RecordKind::{Hit, Insert};
+    let mut records: Vec<Record> = (5..25).map(|key| record(Insert, 1, key)).collect();
+    records.extend([record(Insert, 2, 25), record(Insert, 2, 24), record(Hit, 2, 25), record(Hit, 2, 26)]);
+    records.extend([record(Insert, 2, u64::MAX - 1), record(Insert, 2, u64::MAX), record(Insert, 2, 0)]);
+    let runs = ops1::runs(&records);
+    assert_eq!(runs.iter().map(|run| run.count).collect::<Vec<_>>(), [20, 1, 1, 1, 1, 2, 1]);
+    let (_dir, path) = write_file("t.ops", &bytes_of(&runs));
+    assert_eq!(Trace::read(&path, &TraceOptions::default()).unwrap().records, records);
+    let four = TraceOptions { operations: Some(4), ..TraceOptions::default() };
+    assert_eq!(Trace::read(&path, &four).unwrap().records, records[..4]);
+    let run = |key, count| bytes_of(&[Record { count, ..record(Insert, 0, key) }]);
+    assert!(refusal("t.ops", &run(u64::MAX, 2), false).contains("has a run of 2 insertions"));
+    assert!(refusal("t.ops", &run(0, u32::MAX), false).contains("record 1 (byte 0): has a run"));
+}
+
+#[test]
+fn ranks_keep_the_order_within_each_index() {
+    use RecordKind::{Delete, Insert, Range};
+    let init = vec![record(Insert, 0, 70), record(Insert, 0, 900), record(Insert, 3, 1 << 60)];
+    let wide = Record { count: 9, flags: 1, ..record(Range, 0, 800) };
+    let records = vec![record(Insert, 0, 5), wide, record(Delete, 3, 1 << 60)];
+    let trace = ranked(&Trace { name: "t".into(), init, records });
+    let keys = |records: &[Record]| records.iter().map(|r| (r.tree, r.key)).collect::<Vec<_>>();
+    assert_eq!(keys(&trace.init), [(0, 1), (0, 3), (3, 0)]);
+    assert_eq!(keys(&trace.records), [(0, 0), (0, 2), (3, 0)]);
+    assert_eq!((trace.records[1].count, trace.records[1].flags), (9, 1));
+}

@@ -12,12 +12,16 @@ use crate::names::{self, OptionInfo};
 use nandex::ordered::Options;
 use nandex::rng::{Rng, split_mix};
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 mod ascending;
+mod authors;
+mod ls_lru;
 mod mix;
 mod mu;
 mod pick;
 mod sequence;
+mod strings;
 mod ycsb;
 mod zipf;
 
@@ -160,8 +164,17 @@ pub struct WorkloadEntry {
 impl WorkloadEntry {
     /// Makes the workload of this seed with these options; an unknown option is refused with the nearest.
     pub fn build(&self, seed: u64, set: &Options) -> Result<Workload, LabError> {
-        let options = names::resolve(self.options, set)?;
-        let parameters = Parameters { seed, options };
+        self.build_from(seed, set, None)
+    }
+
+    /// The same with inputs from this folder, see [`crate::data`]. Where its names come from is told by the workload's
+    /// option `source`.
+    pub fn build_from(&self, seed: u64, set: &Options, data: Option<&Path>) -> Result<Workload, LabError> {
+        let mut options = names::resolve(self.options, set)?;
+        if let Some(source) = options.get_mut("source") {
+            *source = strings::Source::find(source, data)?.name().to_string();
+        }
+        let parameters = Parameters { seed, options, data: data.map(PathBuf::from) };
         let phases = (self.generate)(&parameters)?;
         Ok(Workload { name: self.name.to_string(), seed, options: parameters.options, phases })
     }
@@ -181,6 +194,8 @@ pub const WORKLOADS: &[WorkloadEntry] = &[
     mix::ZIPFIAN,
     mix::HOT_COLD,
     ascending::ENTRY,
+    authors::ENTRY,
+    ls_lru::ENTRY,
 ];
 
 /// The generator of this name.
@@ -193,6 +208,8 @@ pub fn workload(name: &str) -> Result<&'static WorkloadEntry, LabError> {
 pub struct Parameters {
     seed: u64,
     options: BTreeMap<String, String>,
+    /// The folder of inputs that do not come with the program.
+    data: Option<PathBuf>,
 }
 
 impl Parameters {
@@ -204,6 +221,10 @@ impl Parameters {
     /// The keys of the workload's records.
     fn keys(&self) -> Keys {
         Keys { base: self.rng(0).next_u64() }
+    }
+
+    fn data(&self) -> Option<&Path> {
+        self.data.as_deref()
     }
 
     fn text(&self, name: &'static str) -> &str {
@@ -274,7 +295,11 @@ mod tests {
 
     /// Small sizes of every generator.
     fn small(entry: &WorkloadEntry, seed: u64) -> Workload {
-        build(entry.name, seed, &[("records", "500"), ("operations", "400")])
+        let sizes = [("records", "500"), ("operations", "400")];
+        // Names are the same everywhere where they come with the program.
+        let bundled: &[_] =
+            if entry.options.iter().any(|o| o.name == "source") { &[("source", "words")] } else { &[] };
+        build(entry.name, seed, &[&sizes, bundled].concat())
     }
 
     /// A checksum over every byte that a run would see.
@@ -307,6 +332,8 @@ mod tests {
             ("zipfian", 0x5492_4fe8),
             ("hot-cold", 0x4784_d530),
             ("ascending", 0x8916_4563),
+            ("authors", 0x679d_59ac),
+            ("ls-lru", 0xd9ef_bf8b),
         ];
         let now: Vec<(&str, u32)> = WORKLOADS.iter().map(|e| (e.name, fingerprint(&small(e, 7)))).collect();
         assert_eq!(now, recorded);

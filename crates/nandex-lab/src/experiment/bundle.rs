@@ -1,0 +1,108 @@
+//! Traces that come with the program, for those who have not the full ones. `data/README.md` says where they are from.
+
+use crate::LabError;
+use crate::trace::{Record, Trace, TraceOptions, ops1};
+use crate::workload::Workload;
+use std::collections::BTreeSet;
+
+/// A trace, or the beginning of one, packed.
+pub(super) struct Bundle {
+    /// The full trace, a file in the data folder.
+    file: &'static str,
+    name: &'static str,
+    /// Whether nothing is left out; then it is as good as the full trace.
+    pub(super) is_whole: bool,
+    records: &'static [u8],
+    init: &'static [u8],
+}
+
+macro_rules! bundle {
+    ($file:literal, $name:literal, $is_whole:literal) => {
+        Bundle {
+            file: $file,
+            name: $name,
+            is_whole: $is_whole,
+            records: include_bytes!(concat!("../../../../data/", $name, ".ops.zst")),
+            init: include_bytes!(concat!("../../../../data/", $name, ".init.ops.zst")),
+        }
+    };
+}
+
+const BUNDLES: [Bundle; 3] = [
+    bundle!("kernel_compile_reiserfs.ops.zst", "kernel_compile", false),
+    bundle!("oltp_a.ops.zst", "oltp_a", false),
+    bundle!("olap_b.ops.zst", "olap_b", true),
+];
+
+impl Bundle {
+    /// What is bundled of this trace.
+    pub(super) fn of(file: &str) -> Option<&'static Bundle> {
+        BUNDLES.iter().find(|bundle| bundle.file == file)
+    }
+
+    /// What shows that an experiment works where nothing is bundled of its trace.
+    pub(super) fn any() -> &'static Bundle {
+        &BUNDLES[0]
+    }
+
+    /// The bundled operations as a workload, or as many of the first as the options say.
+    pub(super) fn workload(&self, options: &TraceOptions) -> Result<Workload, LabError> {
+        Ok(self.trace(options.operations)?.workload(options))
+    }
+
+    /// The first operations and of the initial contents what they touch.
+    pub(super) fn beginning(&self, options: &TraceOptions) -> Result<Workload, LabError> {
+        let mut trace = self.trace(options.operations)?;
+        let touched: BTreeSet<(u8, u64)> = trace.records.iter().map(|r| (r.tree, r.key)).collect();
+        trace.init.retain(|record| touched.contains(&(record.tree, record.key)));
+        Ok(trace.workload(options))
+    }
+
+    fn trace(&self, operations: Option<u64>) -> Result<Trace, LabError> {
+        let limit = operations.map_or(usize::MAX, |n| n as usize);
+        Ok(Trace {
+            name: self.name.to_string(),
+            init: self.unpack("init.ops", self.init, usize::MAX)?,
+            records: self.unpack("ops", self.records, limit)?,
+        })
+    }
+
+    fn unpack(&self, kind: &str, packed: &[u8], limit: usize) -> Result<Vec<Record>, LabError> {
+        let file = format!("data/{}.{kind}.zst", self.name);
+        let input = zstd::stream::read::Decoder::new(packed).map_err(|error| LabError::io(&file, error))?;
+        let mut reader = ops1::Reader::new(std::io::BufReader::new(input));
+        let records = reader.by_ref().take(limit).collect::<Result<_, _>>();
+        records.map_err(|reason| LabError::Trace { file, place: Some(reader.place()), reason })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::RecordKind;
+
+    #[test]
+    fn what_is_bundled_is_sound_and_as_large_as_told() {
+        let sizes = |file: &str| {
+            let trace = Bundle::of(file).unwrap().trace(None).unwrap();
+            let summary = trace.summary();
+            assert_eq!(summary.contradictions, 0, "{file}");
+            (summary.init_records, summary.operations, summary.trees.len())
+        };
+        assert_eq!(sizes("kernel_compile_reiserfs.ops.zst"), (246_298, 240_000, 1));
+        assert_eq!(sizes("oltp_a.ops.zst"), (987_655, 400_000, 13));
+        assert_eq!(sizes("olap_b.ops.zst"), (1_155_497, 689_486, 15));
+    }
+
+    #[test]
+    fn ranges_of_the_queries_run_downwards_where_told_and_scan_whole_tables() {
+        let trace = Bundle::of("olap_b.ops.zst").unwrap().trace(None).unwrap();
+        let ranges = trace.records.iter().filter(|r| r.kind == RecordKind::Range);
+        let (mut downwards, mut scans) = (0, 0);
+        for range in ranges {
+            downwards += u32::from(range.flags & 1 == 1);
+            scans += u32::from(range.flags & 2 == 2);
+        }
+        assert!(scans > 0, "{downwards} {scans}");
+    }
+}

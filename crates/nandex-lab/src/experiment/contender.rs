@@ -1,0 +1,226 @@
+//! Who takes part in an experiment, and with what: an index, options, a name of its own, and RAM.
+//!
+//! An index stands in an experiment once under its own name (`indexes`), or several times under names of their own with
+//! options that tell them apart (`[[contender]]`): the same tree under LRU, CFLRU and CFDC, one tree under four commit
+//! policies. Everything that addresses a cell does it by the contender's name.
+//!
+//! Options come from three places, later ones win: the variant's, of which each contender gets those its index knows;
+//! the contender's; and what the variant says of this contender alone. An option that none of them knows is refused.
+
+use super::definition::{Definition, Durable, Variant};
+use crate::LabError;
+use crate::keys::Trees;
+use crate::names;
+use crate::registry::{self, Hosting, IndexEntry};
+use crate::runner::Prepared;
+use nandex::Nand;
+use nandex::nand::Part;
+use nandex::nand::sim::SimChip;
+use nandex::ordered::bplus::BPlusConfig;
+use nandex::ordered::{Options, Settings};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// An index as it takes part in an experiment.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Contender {
+    /// Its name in cells, tables and claims.
+    pub name: String,
+    /// The index, by its name in the registry.
+    pub index: String,
+    /// What survives a power cut, if something else than the variant says.
+    pub durable: Option<Durable>,
+    /// Options of the index.
+    #[serde(default)]
+    pub options: BTreeMap<String, String>,
+}
+
+/// RAM for buffers, page caches and pools: what comes on top of the tables of the FTL and of a plain B+-tree on it, so that it
+/// is the same for all and the size of the chip does not matter.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Memory {
+    /// So many bytes.
+    Bytes(u64),
+    /// So many percent of the records of all keys of the workload together.
+    Percent(f64),
+}
+
+impl Contender {
+    /// An index with its default options, under its own name.
+    fn plain(index: &str) -> Contender {
+        Contender { name: index.to_string(), index: index.to_string(), ..Contender::default() }
+    }
+
+    /// Its entry in the registry.
+    pub(super) fn entry(&self) -> Result<&'static IndexEntry, LabError> {
+        registry::index(&self.index)
+    }
+}
+
+impl Definition {
+    /// Everybody who takes part, in the order of the cells: the plain indexes first.
+    pub fn all_contenders(&self) -> Vec<Contender> {
+        let plain = self.indexes.iter().map(|index| Contender::plain(index));
+        plain.chain(self.contenders.iter().cloned()).collect()
+    }
+
+    /// The contenders of a variant, each with the options it runs with.
+    pub(super) fn contenders_of(&self, variant: &Variant) -> Result<Vec<(Contender, Options)>, LabError> {
+        let all = self.all_contenders();
+        let known = |name: &str| all.iter().any(|contender| contender.name == name);
+        for name in variant.contenders.iter().chain(variant.of.keys()) {
+            if !known(name) {
+                return Err(LabError::unknown("contender", name, all.iter().map(|c| c.name.as_str())));
+            }
+        }
+        let mut taking_part = Vec::new();
+        for contender in all {
+            if variant.contenders.is_empty() || variant.contenders.contains(&contender.name) {
+                taking_part.push(contender);
+            }
+        }
+        let takers =
+            taking_part.iter().map(|c| Ok(c.entry()?.options)).collect::<Result<Vec<_>, LabError>>()?;
+        let mut set = Options::default();
+        variant.options.iter().for_each(|(name, value)| set.set(name, value));
+        let dealt = names::deal(&set, &takers)?;
+        let with_own = taking_part.into_iter().zip(dealt).map(|(contender, mut options)| {
+            let of_variant = variant.of.get(&contender.name).into_iter().flatten();
+            contender.options.iter().chain(of_variant).for_each(|(name, value)| options.set(name, value));
+            (contender, options)
+        });
+        Ok(with_own.collect())
+    }
+}
+
+impl Memory {
+    /// All the RAM of a run of this index: the memory, and the tables.
+    pub(super) fn ram_bytes(
+        self,
+        index: &IndexEntry,
+        part: &Part,
+        settings: &Settings,
+        prepared: &Prepared<'_>,
+    ) -> Result<usize, LabError> {
+        let records = prepared.keys().len() as u64 * settings.record.entry_bytes() as u64;
+        let memory = match self {
+            Memory::Bytes(bytes) => bytes,
+            Memory::Percent(percent) => (records as f64 * percent / 100.0) as u64,
+        };
+        let trees = match prepared.keys().trees() {
+            Trees::One => 1,
+            Trees::PerIndex => prepared.keys().shares().len(),
+        };
+        Ok(tables_bytes(index, part, settings, trees)? + memory as usize)
+    }
+}
+
+/// What the tables of an FTL hold, and of so many plain B+-trees on it; for an index on raw NAND what it holds without a cache.
+fn tables_bytes(
+    index: &IndexEntry,
+    part: &Part,
+    settings: &Settings,
+    trees: usize,
+) -> Result<usize, LabError> {
+    let refused = |error: nandex::nand::PartError| LabError::Chip {
+        file: part.name.to_string(),
+        reason: error.to_string(),
+    };
+    let chip = SimChip::new(part).map_err(refused)?;
+    let nand: Box<dyn Nand> = Box::new(chip);
+    let settings = &Settings { ram_bytes: None, ..settings.clone() };
+    if index.hosting == Hosting::Raw {
+        return Ok((index.format)(nand, settings).map_err(LabError::Index)?.ram_bytes());
+    }
+    let ftl = registry::store(settings.options.text("ftl").unwrap_or("page-map"))?;
+    let store = (ftl.format)(nand, settings).map_err(|error| LabError::Index(error.into()))?;
+    let tree = BPlusConfig::from_settings(settings).map_err(LabError::Index)?;
+    Ok(store.ram_bytes() + tree.ram_bytes_max(&store).map_err(LabError::Index)? * trees)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(text: &str) -> Definition {
+        let head = "name = 'x'\npaper = 'x'\nshows = 'x'\nsummary = 'x'\nchip = 'mlc-64m'\nkey_bytes = 4\n\
+                    value_bytes = 4\nseeds = 1\n";
+        toml::from_str(&format!("{head}{text}\n[smoke]\n")).unwrap()
+    }
+
+    const FOUR: &str = "
+        indexes = ['mu']
+        [[contender]]
+        name = 'LRU'
+        index = 'bplus'
+        options = { cache = 'lru' }
+        [[contender]]
+        name = 'CFLRU'
+        index = 'bplus'
+        durable = 'never'
+        options = { cache = 'cflru' }
+        ";
+
+    fn options_of(definition: &Definition, variant: usize) -> Vec<String> {
+        let of = definition.contenders_of(&definition.variants[variant]).unwrap();
+        let text = |(contender, options): (Contender, Options)| {
+            let options: Vec<String> =
+                options.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            format!("{}: {}", contender.name, options.join(" "))
+        };
+        of.into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn a_contender_gets_what_it_knows_and_its_own() {
+        let text = "
+            [[variant]]
+            name = 'a'
+            options = { cache_pages = '9', read_pages = '3', cache = 'fifo' }
+            of.CFLRU = { cache_window = '25', cache_pages = '7' }
+            [[variant]]
+            name = 'b'
+            contenders = ['CFLRU']
+            ";
+        let definition = definition(&format!("{FOUR}{text}"));
+        let first = ["mu: read_pages=3", "LRU: cache=lru cache_pages=9"];
+        assert_eq!(options_of(&definition, 0)[..2], first);
+        assert_eq!(options_of(&definition, 0)[2], "CFLRU: cache=cflru cache_pages=7 cache_window=25");
+        assert_eq!(options_of(&definition, 1), ["CFLRU: cache=cflru"]);
+        assert_eq!(definition.all_contenders()[2].durable, Some(Durable::Never));
+    }
+
+    #[test]
+    fn what_nobody_knows_is_refused() {
+        let refused = |variant: &str| {
+            let definition = definition(&format!("{FOUR}\n[[variant]]\nname = 'a'\n{variant}"));
+            definition.contenders_of(&definition.variants[0]).unwrap_err().to_string()
+        };
+        assert!(refused("options = { cache_page = '3' }").contains("did you mean 'cache_pages'?"));
+        assert!(refused("of.CFLU = { order = '9' }").contains("no contender 'CFLU'; did you mean 'CFLRU'?"));
+        assert!(refused("contenders = ['LR']").contains("did you mean 'LRU'?"));
+    }
+
+    #[test]
+    fn memory_comes_on_top_of_the_tables() {
+        use crate::workload::{Op, OpKind, PhaseOps, Workload};
+        let ops = (0..1000).map(|key| Op::new(OpKind::Insert, key)).collect();
+        let phases = vec![PhaseOps::measured("only", ops)];
+        let workload = Workload { name: String::new(), seed: 0, options: BTreeMap::new(), phases };
+        let prepared = Prepared::new(&workload, 4).unwrap();
+        let part = crate::chip::find("mlc-64m").unwrap();
+        let mut settings = Settings::new(nandex::ordered::RecordFormat::new(4, 4));
+        settings.ram_bytes = Some(1);
+        let ram = |memory: Memory, index: &str| {
+            memory.ram_bytes(registry::index(index).unwrap(), &part, &settings, &prepared).unwrap()
+        };
+        for index in ["bplus", "mu"] {
+            let tables = ram(Memory::Bytes(0), index);
+            assert!(tables > 0);
+            assert_eq!(ram(Memory::Bytes(5000), index), tables + 5000);
+            assert_eq!(ram(Memory::Percent(12.5), index), tables + 1000);
+        }
+    }
+}

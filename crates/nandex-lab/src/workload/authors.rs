@@ -1,0 +1,223 @@
+//! The workloads of the lazy-update paper (On, Hu, Li and Xu 2009, Section IV): an index on the names of authors.
+//!
+//! The names known by some year are the initial contents, inserted in the order in which they appeared; then queries and
+//! updates mix. *W-Query* has 80 % queries, *W-Update* 20 %. The updates are insertions of the names that appeared later, in
+//! their order (*insert-only*), or 60 % such insertions and 40 % deletions (*mix*). The run ends when every name has appeared.
+//!
+//! The paper does not say which keys are queried and deleted: here any that is present, each alike. Nor how many operations
+//! a workload has; told to run for more than there are new names (`operations`), deleted names come back, the one deleted
+//! first before the others.
+
+use super::strings::{Source, hashes, ranks};
+use super::{Op, OpKind, Parameters, PhaseOps, RECORDS_MAX, WorkloadEntry};
+use crate::error::LabError;
+use crate::names::option;
+use std::collections::VecDeque;
+
+pub(super) const ENTRY: WorkloadEntry = WorkloadEntry {
+    name: "authors",
+    summary: "the lazy-update paper's workloads: an index on names in their order of appearance",
+    options: &[
+        option(
+            "source",
+            "auto",
+            "authors: authors.tsv; words: the bundled words; auto: words if there is no authors.tsv",
+        ),
+        option("keys", "rank", "8 bytes for a name: rank (its place in the alphabet) or hash"),
+        option("profile", "w-query", "w-query: 80 % queries; w-update: 20 %"),
+        option("updates", "mix", "insert-only, or mix: 60 % insertions and 40 % deletions"),
+        option("records", "0", "names used, the first ones; 0: all"),
+        option("initial_percent", "88.5464", "share of the names inserted by the load"),
+        option("operations", "0", "operations of the run; 0: until every name has appeared"),
+    ],
+    generate,
+};
+
+fn generate(parameters: &Parameters) -> Result<Vec<PhaseOps>, LabError> {
+    let keys = keys(parameters)?;
+    let percent = parameters.decimal_in("initial_percent", 0.0, 100.0)?;
+    let initial = ((keys.len() as f64 * percent / 100.0).round() as usize).clamp(1, keys.len());
+    let (load, later) = keys.split_at(initial);
+    let mix = Mix {
+        query_percent: if parameters.choice("profile", &["w-query", "w-update"])? == "w-query" {
+            80
+        } else {
+            20
+        },
+        delete_percent: if parameters.choice("updates", &["insert-only", "mix"])? == "mix" { 40 } else { 0 },
+    };
+    let operations = parameters.number_in("operations", 0, RECORDS_MAX)?;
+    let run = mix.draw(parameters, load, later, (operations > 0).then_some(operations as usize))?;
+    let load = load.iter().map(|&key| Op::new(OpKind::Insert, key)).collect();
+    Ok(vec![PhaseOps::unmeasured("load", load), PhaseOps::measured("run", run)])
+}
+
+/// The keys of the names, in order of appearance.
+fn keys(parameters: &Parameters) -> Result<Vec<u64>, LabError> {
+    let names = Source::find(parameters.text("source"), parameters.data())?.read()?;
+    let records = parameters.number_in("records", 0, names.len() as u64)? as usize;
+    let mut keys = match parameters.choice("keys", &["rank", "hash"])? {
+        "hash" => hashes(&names),
+        _ => ranks(&names),
+    };
+    if records > 0 {
+        keys.truncate(records);
+    }
+    let mut distinct = keys.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    if distinct.len() < keys.len() || keys.is_empty() {
+        let reason = format!("leaves {} keys for {} names", distinct.len(), keys.len());
+        return Err(LabError::bad_option("keys", parameters.text("keys"), reason));
+    }
+    Ok(keys)
+}
+
+struct Mix {
+    query_percent: u64,
+    delete_percent: u64,
+}
+
+impl Mix {
+    /// So many operations, or as many as insert all of `later`.
+    fn draw(
+        &self,
+        parameters: &Parameters,
+        load: &[u64],
+        later: &[u64],
+        operations: Option<usize>,
+    ) -> Result<Vec<Op>, LabError> {
+        let mut rng = parameters.rng(1);
+        let mut present = load.to_vec();
+        let mut new: VecDeque<u64> = later.iter().copied().collect();
+        let mut unseen = later.len();
+        let mut ops = Vec::new();
+        while operations.map_or(unseen > 0, |operations| ops.len() < operations) {
+            let is_query = rng.chance(self.query_percent, 100);
+            let place = |rng: &mut nandex::rng::Rng| rng.below(present.len() as u64) as usize;
+            if is_query {
+                ops.push(Op::new(OpKind::Get, present[place(&mut rng)]));
+            } else if rng.chance(self.delete_percent, 100) && present.len() > 1 {
+                let place = place(&mut rng);
+                let key = present.swap_remove(place);
+                new.push_back(key);
+                ops.push(Op::new(OpKind::Remove, key));
+            } else {
+                let key = new.pop_front().ok_or_else(|| used_up(parameters, later.len()))?;
+                unseen = unseen.saturating_sub(1);
+                present.push(key);
+                ops.push(Op::new(OpKind::Insert, key));
+            }
+        }
+        Ok(ops)
+    }
+}
+
+fn used_up(parameters: &Parameters, later: usize) -> LabError {
+    let reason = format!("needs more names to insert than the {later} there are");
+    LabError::bad_option("operations", parameters.text("operations"), reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::{Workload, workload};
+    use nandex::ordered::Options;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    fn build(set: &[(&str, &str)], data: Option<&Path>) -> Result<Workload, LabError> {
+        let mut options = Options::default();
+        set.iter().for_each(|(name, value)| options.set(name, value));
+        workload("authors").unwrap().build_from(1, &options, data)
+    }
+
+    fn words(set: &[(&str, &str)]) -> Workload {
+        build(&[&[("source", "words")], set].concat(), None).unwrap()
+    }
+
+    fn percent(ops: &[Op], kinds: &[OpKind]) -> usize {
+        ops.iter().filter(|op| kinds.contains(&op.kind)).count() * 100 / ops.len()
+    }
+
+    #[test]
+    fn the_words_are_as_many_as_the_papers_authors() {
+        let w = words(&[("profile", "w-update"), ("updates", "insert-only")]);
+        let [load, run] = &w.phases[..] else { panic!("two phases") };
+        assert_eq!((load.ops.len(), load.measured, run.measured), (540_936, false, true));
+        let inserts: Vec<u64> =
+            run.ops.iter().filter(|op| op.kind == OpKind::Insert).map(|op| op.key).collect();
+        assert_eq!(inserts.len(), 610_907 - 540_936);
+        // Every rank once, and in no order.
+        let all: BTreeSet<u64> = load.ops.iter().map(|op| op.key).chain(inserts.iter().copied()).collect();
+        assert_eq!((all.len(), all.first(), all.last()), (610_907, Some(&0), Some(&610_906)));
+        let ascents = inserts.windows(2).filter(|pair| pair[0] < pair[1]).count();
+        assert!((49..=51).contains(&(100 * ascents / inserts.len())), "{ascents}");
+    }
+
+    #[test]
+    fn the_profiles_have_the_papers_shares() {
+        let shares = |profile, updates| {
+            let run = words(&[("records", "60000"), ("profile", profile), ("updates", updates)])
+                .phases
+                .remove(1)
+                .ops;
+            assert_eq!(run.last().unwrap().kind, OpKind::Insert);
+            [&[OpKind::Get][..], &[OpKind::Insert], &[OpKind::Remove]].map(|kinds| percent(&run, kinds))
+        };
+        let near = |found: [usize; 3], expected: [usize; 3]| {
+            assert!(found.iter().zip(expected).all(|(f, e)| f.abs_diff(e) <= 1), "{found:?} {expected:?}");
+        };
+        near(shares("w-query", "insert-only"), [80, 20, 0]);
+        near(shares("w-update", "insert-only"), [20, 80, 0]);
+        near(shares("w-query", "mix"), [80, 12, 8]);
+        near(shares("w-update", "mix"), [20, 48, 32]);
+    }
+
+    #[test]
+    fn names_appear_in_their_order_and_deleted_ones_come_back_after_them() {
+        let small = [("records", "1000"), ("profile", "w-update")];
+        let w = words(&[&small[..], &[("operations", "450")]].concat());
+        let appeared: Vec<u64> = w.phases[1]
+            .ops
+            .iter()
+            .filter(|op| op.kind == OpKind::Insert)
+            .map(|op| op.key)
+            .take(115)
+            .collect();
+        let only = words(&[&small[..], &[("updates", "insert-only")]].concat());
+        let expected: Vec<u64> =
+            only.phases[1].ops.iter().filter(|op| op.kind == OpKind::Insert).map(|op| op.key).collect();
+        assert_eq!((w.phases[1].ops.len(), appeared.len()), (450, expected.len()));
+        assert_eq!(appeared, expected);
+        let short = build(
+            &[&small[..], &[("source", "words"), ("updates", "insert-only"), ("operations", "999")]].concat(),
+            None,
+        );
+        assert!(short.unwrap_err().to_string().contains("more names to insert than the 115"));
+    }
+
+    #[test]
+    fn the_file_of_the_authors_comes_first_and_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = ["Zoe Zorn", "Ada Abel", "Mia M\u{fc}ller", "Ada Abel-Ito", "Bo Bach"];
+        let lines: String = names.map(|name| format!("1999-01-01\t{name}\n")).concat();
+        std::fs::write(folder.path().join("authors.tsv"), lines).unwrap();
+        let set = [("initial_percent", "60"), ("updates", "insert-only")];
+        let w = build(&set, Some(folder.path())).unwrap();
+        assert_eq!(w.options["source"], "authors");
+        let inserts: Vec<u64> = w.ops().filter(|op| op.kind == OpKind::Insert).map(|op| op.key).collect();
+        assert_eq!(inserts, [4, 0, 3, 1, 2]);
+        let hashed = build(&[&set[..], &[("keys", "hash")]].concat(), Some(folder.path())).unwrap();
+        let hashed: BTreeSet<u64> =
+            hashed.ops().filter(|op| op.kind == OpKind::Insert).map(|op| op.key).collect();
+        assert!(hashed.len() == 5 && hashed.iter().all(|&key| key > 1 << 40));
+        let empty = tempfile::tempdir().unwrap();
+        let substituted = build(&[("records", "100")], Some(empty.path())).unwrap();
+        assert_eq!(substituted.options["source"], "words");
+        let error = build(&[("source", "authors")], Some(empty.path())).unwrap_err().to_string();
+        assert!(error.contains("authors.tsv is not in"), "{error}");
+        std::fs::write(folder.path().join("authors.tsv"), "no tab\n").unwrap();
+        assert!(build(&set, Some(folder.path())).unwrap_err().to_string().contains("line 1"));
+    }
+}

@@ -1,0 +1,106 @@
+//! Names in the order of their first appearance, as the keys of an index on names.
+//!
+//! `authors.tsv`, lines of a date, a tab and a name in the order of the dates, is read where it is present. Its personal
+//! names are not ours to copy; where it is absent the words of a dictionary stand in: as many as the paper has authors, real
+//! strings of like length, in an order of appearance that is drawn once for all. `docs/workloads.md` says how far the two
+//! behave alike.
+//!
+//! A key has 8 bytes, a name has more, and half of the names share their first 8 with another. The paper does not say what
+//! it does. A *rank* (the place of the name among all names in byte order) keeps what makes an index on names: that names
+//! which sort next to each other lie in one leaf. A *hash* scatters them.
+
+use crate::data;
+use crate::error::LabError;
+use crate::trace;
+use nandex::rng::{Rng, split_mix};
+use std::io::BufRead;
+use std::path::{Path, PathBuf};
+
+/// The dictionary that comes with the program: distinct words in byte order, a line each.
+const WORDS: &[u8] = include_bytes!("../../../../data/words.txt.zst");
+const WORDS_FILE: &str = "data/words.txt.zst";
+
+/// Draws the order in which the words appear.
+const ORDER_SEED: u64 = 2009;
+
+const AUTHORS: [&str; 2] = ["authors.tsv.zst", "authors.tsv"];
+
+/// Which names an option asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// The file of the authors.
+    Authors(PathBuf),
+    /// The bundled words.
+    Words,
+}
+
+impl Source {
+    /// The source that `auto`, `authors` or `words` comes to.
+    pub(super) fn find(asked: &str, folder: Option<&Path>) -> Result<Source, LabError> {
+        let authors = || AUTHORS.map(|file| data::find(file, folder)).into_iter().reduce(Result::or);
+        match (asked, authors()) {
+            ("words", _) | ("auto", Some(Err(_)) | None) => Ok(Source::Words),
+            ("auto" | "authors", Some(Ok(path))) => Ok(Source::Authors(path)),
+            ("authors", Some(Err(why))) => Err(LabError::bad_option("source", asked, why)),
+            _ => Err(LabError::bad_option("source", asked, "is none of auto, authors, words")),
+        }
+    }
+
+    /// Its name in results.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Source::Authors(_) => "authors",
+            Source::Words => "words",
+        }
+    }
+
+    /// The names in order of appearance.
+    pub(super) fn read(&self) -> Result<Vec<String>, LabError> {
+        match self {
+            Source::Authors(path) => authors(path),
+            Source::Words => words(),
+        }
+    }
+}
+
+fn authors(path: &Path) -> Result<Vec<String>, LabError> {
+    let name = |(number, line): (usize, std::io::Result<String>)| {
+        let line = line.map_err(|error| LabError::io(path.display(), error))?;
+        line.split_once('\t').map(|(_, name)| name.to_string()).ok_or_else(|| LabError::Trace {
+            file: path.display().to_string(),
+            place: Some(format!("line {}", number + 1)),
+            reason: String::from("is not a date, a tab and a name"),
+        })
+    };
+    trace::open(path)?.lines().enumerate().map(name).collect()
+}
+
+fn words() -> Result<Vec<String>, LabError> {
+    let failed = |error| LabError::io(WORDS_FILE, error);
+    let bytes = zstd::stream::decode_all(WORDS).map_err(failed)?;
+    let mut words: Vec<String> = String::from_utf8_lossy(&bytes).lines().map(String::from).collect();
+    Rng::new(ORDER_SEED).shuffle(&mut words);
+    Ok(words)
+}
+
+/// The rank of each name among all in byte order, in the order of the names.
+pub(super) fn ranks(names: &[String]) -> Vec<u64> {
+    let mut order: Vec<usize> = (0..names.len()).collect();
+    order.sort_unstable_by(|&a, &b| names[a].as_bytes().cmp(names[b].as_bytes()));
+    let mut ranks = vec![0; names.len()];
+    for (rank, place) in order.into_iter().enumerate() {
+        ranks[place] = rank as u64;
+    }
+    ranks
+}
+
+/// A hash of each name.
+pub(super) fn hashes(names: &[String]) -> Vec<u64> {
+    // FNV-1a, stirred so that its weak low bits do not matter.
+    let fnv = |name: &String| {
+        name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        })
+    };
+    names.iter().map(|name| split_mix(fnv(name))).collect()
+}

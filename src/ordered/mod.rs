@@ -1,7 +1,9 @@
 //! Ordered indexes: fixed-size keys and values, in key order.
 
 pub mod bplus;
+pub mod buffered;
 pub mod lazy_update;
+
 pub mod mu;
 pub mod node;
 pub mod raw;

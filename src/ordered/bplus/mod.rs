@@ -55,6 +55,8 @@ mod walk;
 
 pub(super) use batch::{Change, LeafSpan, Reshaped};
 pub use load::Fill;
+pub(super) use page::level_and_entries;
+pub(super) use walk::WalkedLeaf;
 
 use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit};
 use crate::check::{CheckReport, IndexError};
@@ -271,6 +273,10 @@ impl<S: PageStore> BPlusTree<S> {
         &self.store
     }
 
+    pub(super) fn store_mut(&mut self) -> &mut S {
+        &mut self.store
+    }
+
     /// Gives the store back; what was not synced is as after a power cut.
     pub fn into_store(self) -> S {
         self.store
@@ -408,13 +414,7 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {
-        self.ready()?;
-        for bound in [low, high] {
-            if let Bound::Included(key) | Bound::Excluded(key) = bound {
-                self.layout.record.check_key(key)?;
-            }
-        }
-        self.visit_range(&walk::Span { low, high }, direction, visit)
+        self.walk_leaves((low, high), direction, &mut |_, leaf| leaf.visit_records(direction, visit))
     }
 
     fn sync(&mut self) -> Result<(), IndexError> {

@@ -3,6 +3,7 @@
 pub mod bplus;
 pub mod buffered;
 pub mod lazy_update;
+pub mod ls_lru;
 
 pub mod mu;
 pub mod node;

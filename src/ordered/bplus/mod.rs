@@ -56,7 +56,6 @@ mod walk;
 pub(super) use batch::{Change, LeafSpan, Reshaped};
 pub use load::Fill;
 pub(super) use page::level_and_entries;
-pub(super) use walk::WalkedLeaf;
 
 use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit};
 use crate::check::{CheckReport, IndexError};
@@ -128,6 +127,11 @@ impl BPlusConfig {
             internal_capacity: number("internal_capacity")?.or(order),
             durability: settings.durability,
         })
+    }
+
+    /// Entries of a leaf at most, on this store.
+    pub(super) fn leaf_capacity_on(&self, store: &impl PageStore) -> Result<usize, IndexError> {
+        Ok(Layout::new(self, store.page_bytes(), store.page_count())?.leaf.capacity)
     }
 
     /// The most RAM a tree on `store` ever needs besides what the store itself holds: two pages for each level of the

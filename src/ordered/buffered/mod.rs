@@ -4,6 +4,8 @@
 mod chunked;
 mod merged;
 mod order;
+#[cfg(test)]
+pub(super) mod testing;
 
 pub(super) use chunked::Chunked;
 pub(super) use merged::{Merge, Pending};

@@ -26,6 +26,13 @@ pub(in crate::ordered) struct Order {
     root: u32,
 }
 
+impl Default for Order {
+    /// An order over no slots.
+    fn default() -> Order {
+        Order::in_chunks(0, 0)
+    }
+}
+
 impl Order {
     /// An empty order over slots `0..slots`.
     pub(in crate::ordered) fn new(slots: usize) -> Order {

@@ -153,14 +153,14 @@ impl<S: PageStore> Buffer<S> {
         self.free.pop()
     }
 
-    /// Whether dirty parts and unit slots may have another slab.
-    pub(super) fn may_lend(&self) -> bool {
-        self.chunks + self.lent + self.kept < self.slabs
+    /// Whether dirty parts and unit slots may have so many slabs more.
+    pub(super) fn may_lend(&self, more: usize) -> bool {
+        more == 0 || self.chunks + self.lent + self.kept + more <= self.slabs
     }
 
     /// A slab for cells, if enough are left for the rest.
     pub(super) fn lend_slab(&mut self) -> Option<Box<[u8]>> {
-        if !self.may_lend() {
+        if !self.may_lend(1) {
             return None;
         }
         let slab = self.take_slab()?;
@@ -199,7 +199,7 @@ impl<S: PageStore> Buffer<S> {
             return Some(unit);
         }
         if !self.units.has_room() {
-            if !self.may_lend() {
+            if !self.may_lend(1) {
                 return None;
             }
             drop(self.take_slab()?);

@@ -27,9 +27,9 @@ impl<S: PageStore> LsLruTree<S> {
     /// Sees to it that there is a cell and a unit for one entry more, unless the store is full.
     pub(super) fn make_room_for_entry(&mut self) -> Result<(), IndexError> {
         loop {
-            let may_take = self.buffer().may_lend() && self.buffer().slabs_at_hand() > 0;
-            let has_room = self.cells.has_room() && self.buffer().units.has_room();
-            if has_room || may_take || !self.commit_some()? {
+            let wanted = usize::from(!self.cells.has_room()) + usize::from(!self.buffer().units.has_room());
+            let has_room = self.buffer().may_lend(wanted) && self.buffer().slabs_at_hand() >= wanted;
+            if has_room || !self.commit_some()? {
                 return Ok(());
             }
         }

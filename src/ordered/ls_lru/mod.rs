@@ -139,8 +139,7 @@ impl<S: PageStore> LsLruTree<S> {
     }
 
     fn take_in(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
-        let mut is_second = false;
-        loop {
+        for _ in 0..ATTEMPTS {
             self.make_room()?;
             let lpn = self.tree.leaf_of(change.key, Cause::Host)?;
             if let Some(existed) = self.amend(lpn, change) {
@@ -155,12 +154,9 @@ impl<S: PageStore> LsLruTree<S> {
                 self.commit_if_long(lpn)?;
                 return Ok(existed);
             }
-            if is_second {
-                return self.bypass(change).map(|()| existed);
-            }
-            is_second = true;
             self.make_room_for_entry()?;
         }
+        self.bypass(change)
     }
 
     /// A change of a key whose leaf's dirty part has an entry for it: the newer takes its place, or both leave when the
@@ -226,17 +222,23 @@ impl<S: PageStore> LsLruTree<S> {
 
     /// Changes the tree past a buffer that cannot be emptied: the store has no room for what waits in it, but may have for
     /// this change, for whose key nothing waits.
-    fn bypass(&mut self, change: Change<'_>) -> Result<(), IndexError> {
+    fn bypass(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
         self.counts.bypasses += 1;
+        let lpn = self.tree.leaf_of(change.key, Cause::Host)?;
+        let (below, _) = self.below(lpn, change.key)?;
         self.buffer_mut().is_committing = true;
         let applied = self.tree.apply(core::iter::once(change), self.leaves_max);
         self.buffer_mut().is_committing = false;
         if let Some(reshaped) = &applied?.reshaped {
             self.regroup(reshaped);
         }
-        Ok(())
+        Ok(below == Below::Present)
     }
 }
+
+/// How often an update makes room for its entry before it does without. Once is enough, unless the nodes read on the way
+/// take the room again.
+const ATTEMPTS: usize = 4;
 
 /// What waits in the buffer may wait longer when the store has no room for it.
 fn unless_full(done: Result<(), IndexError>) -> Result<(), IndexError> {

@@ -79,6 +79,7 @@ proptest! {
         }
         assert_sound(&mut index, &model);
         prop_assert_eq!(contents(&mut index).unwrap(), model);
-        prop_assert_eq!(index.counts.bypasses, 0);
+        // In the smallest buffers the path of an operation may leave no room for an entry.
+        prop_assert!(index.counts.bypasses == 0 || config.buffer_bytes < self::config(3, 20).buffer_bytes);
     }
 }

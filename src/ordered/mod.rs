@@ -1,8 +1,11 @@
 //! Ordered indexes: fixed-size keys and values, in key order.
 
 pub mod bplus;
+pub mod buffered;
 pub mod journal;
 pub mod lazy_update;
+pub mod ls_lru;
+
 pub mod mu;
 pub mod node;
 pub mod raw;

@@ -1,16 +1,17 @@
 //! Several changes to one leaf as one operation, and what they do to the keys that belong to a leaf.
 //!
 //! For an index that gathers updates in RAM. [`BPlusTree::apply`] reads the path to a leaf once, merges the changes into
-//! it, and writes each page that changes once, all of them as one atomic group. A leaf that gets too full is split in two
-//! halves, one that gets too empty is evened out or merged with a neighbour, as an insertion or a removal would do; so no
-//! batch writes more pages than the largest of these. When the leaf and the changes make more than two full leaves, the
-//! first changes that do fit are applied and the caller comes back with the rest.
+//! it, and writes each page that changes once, all of them as one atomic group. A leaf that gets too full is split evenly
+//! into as many leaves as the caller allows, two or more; one that gets too empty is evened out or merged with a
+//! neighbour, as a removal would do. More than two leaves come of one only where the parent has room for them all and the
+//! store takes them as one group, so with two no batch writes more pages than the tree's largest operation. When leaf and
+//! changes make more, the first changes that do fit are applied and the caller comes back with the rest.
 //!
 //! Which keys belong to a leaf is said by the bounds above it ([`LeafSpan`]), without reading the leaf. Only `apply`
-//! changes that, and says how ([`Reshaped`]): two neighbours at most are affected at a time.
+//! changes that, and says how ([`Reshaped`]): one leaf is split, or two neighbours are affected.
 
 use super::change::load;
-use super::page::{Frame, ROOT, corrupted};
+use super::page::{Frame, HEIGHT_MAX, ROOT, corrupted};
 use super::{BPlusTree, frame_at};
 use crate::check::IndexError;
 use crate::ftl::PageStore;
@@ -18,6 +19,8 @@ use crate::nand::Cause;
 use crate::ordered::node::NodeShape;
 use crate::units::Lpn;
 use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
 use core::cmp::Ordering;
 
 /// A new value for a key, or none to remove it.
@@ -40,16 +43,41 @@ impl LeafSpan {
     }
 }
 
-/// Keys that changed leaves: those of `span` are now in one leaf, or in two with this boundary between them.
+/// A leaf that has some of the keys that changed leaves.
+#[derive(Clone, Debug)]
+pub(in crate::ordered) struct NewLeaf {
+    pub(in crate::ordered) lpn: Lpn,
+    /// Its lower bound; none where nothing bounds it.
+    pub(in crate::ordered) low: Option<Box<[u8]>>,
+}
+
+/// Keys that changed leaves: those of `span` were in the leaves `before` and are now in the leaves `after`, in key order.
 #[derive(Clone, Debug)]
 pub(in crate::ordered) struct Reshaped {
     pub(in crate::ordered) span: LeafSpan,
-    pub(in crate::ordered) boundary: Option<Box<[u8]>>,
+    pub(in crate::ordered) before: Vec<Lpn>,
+    pub(in crate::ordered) after: Vec<NewLeaf>,
+}
+
+impl Reshaped {
+    /// The boundary between the first two leaves.
+    pub(in crate::ordered) fn boundary(&self) -> Option<&[u8]> {
+        self.after.get(1)?.low.as_deref()
+    }
+
+    /// The leaf that a key of the span belongs to now.
+    pub(in crate::ordered) fn leaf_of(&self, key: &[u8]) -> Lpn {
+        let is_below = |leaf: &NewLeaf| leaf.low.as_deref().is_none_or(|low| low <= key);
+        let last = self.after.iter().skip(1).take_while(|leaf| is_below(leaf)).count();
+        self.after[last].lpn
+    }
 }
 
 /// What [`BPlusTree::apply`] did.
 #[derive(Clone, Debug)]
 pub(in crate::ordered) struct Applied {
+    /// The leaf.
+    pub(in crate::ordered) lpn: Lpn,
     /// How many of the changes, from the first on.
     pub(in crate::ordered) changes: usize,
     /// Set when other keys belong to the leaf than before.
@@ -95,6 +123,23 @@ impl<S: PageStore> BPlusTree<S> {
         }
     }
 
+    /// The page of the leaf of a key. Reads the path but for the leaf.
+    pub(in crate::ordered) fn leaf_of(&mut self, key: &[u8], cause: Cause) -> Result<Lpn, IndexError> {
+        self.follow(key, self.height - 1, cause)
+    }
+
+    /// The value of a key in its leaf, which [`BPlusTree::leaf_of`] has just found, and the entries of that leaf.
+    pub(in crate::ordered) fn leaf_value(
+        &mut self,
+        (key, lpn): (&[u8], Lpn),
+        cause: Cause,
+    ) -> Result<(Option<&[u8]>, usize), IndexError> {
+        self.fetch(self.height - 1, lpn, Some(1), cause)?;
+        let (shape, leaf) = (&self.layout.leaf, &self.path[self.height - 1]);
+        let found = shape.search(leaf.area(), leaf.count(), key).ok();
+        Ok((found.map(|at| shape.value(leaf.area(), at)), leaf.count()))
+    }
+
     /// Entries in the leaf of a key. Reads the path.
     pub(in crate::ordered) fn leaf_entries(&mut self, key: &[u8]) -> Result<usize, IndexError> {
         self.follow(key, self.height, Cause::Host)?;
@@ -122,8 +167,8 @@ impl<S: PageStore> BPlusTree<S> {
         needed + 2 <= u64::from(self.space.free_pages())
     }
 
-    /// Reads the first `nodes` nodes of the path to a key.
-    fn follow(&mut self, key: &[u8], nodes: usize, cause: Cause) -> Result<(), IndexError> {
+    /// Reads the first `nodes` nodes of the path to a key; returns the page of the one after them.
+    fn follow(&mut self, key: &[u8], nodes: usize, cause: Cause) -> Result<Lpn, IndexError> {
         self.ready()?;
         self.begin();
         let mut lpn: Lpn = ROOT;
@@ -136,7 +181,7 @@ impl<S: PageStore> BPlusTree<S> {
                 lpn = self.layout.child(frame, frame.slot)?;
             }
         }
-        Ok(())
+        Ok(lpn)
     }
 
     /// The keys of the leaf at the end of the path, and of so many neighbours before and after it below the same parent.
@@ -154,25 +199,30 @@ impl<S: PageStore> BPlusTree<S> {
         LeafSpan { low, high }
     }
 
-    /// Applies changes to one leaf, their keys ascending strictly: as many as fit, at least one, or on error none.
-    /// Removing an absent key changes nothing.
+    /// Applies changes to one leaf, their keys ascending strictly: as many as fit into `leaves_max` leaves or, where the
+    /// parent or the store lack room for these, two; at least one change, or on error none. Removing an absent key changes
+    /// nothing.
     pub(in crate::ordered) fn apply<'a>(
         &mut self,
         changes: impl Iterator<Item = Change<'a>> + Clone,
+        leaves_max: usize,
     ) -> Result<Applied, IndexError> {
-        let Some(first) = changes.clone().next() else { return Ok(Applied { changes: 0, reshaped: None }) };
+        let Some(first) = changes.clone().next() else {
+            return Ok(Applied { lpn: ROOT, changes: 0, reshaped: None });
+        };
         self.follow(first.key, self.height, Cause::Host)?;
-        let span = self.span_around_leaf(0, 0);
+        let (span, lpn) = (self.span_around_leaf(0, 0), self.leaf().lpn());
         if !changes.clone().all(|change| span.contains(change.key)) {
-            return Err(corrupted("B3: the bounds changed since the leaf was found", self.leaf().lpn()));
+            return Err(corrupted("B3: the bounds changed since the leaf was found", lpn));
         }
         let shape = self.layout.leaf;
         if shape.first_unsorted(self.leaf().area(), self.leaf().count()).is_some() {
-            return Err(corrupted("B2: the keys of the leaf do not ascend", self.leaf().lpn()));
+            return Err(corrupted("B2: the keys of the leaf do not ascend", lpn));
         }
-        let plan = plan(&shape, self.leaf(), changes.clone());
+        let entries_max = self.leaves_possible(leaves_max) * shape.capacity;
+        let plan = plan(&shape, self.leaf(), changes.clone(), entries_max);
         if !plan.is_changed {
-            return Ok(Applied { changes: plan.changes, reshaped: None });
+            return Ok(Applied { lpn, changes: plan.changes, reshaped: None });
         }
         let edit = self.rewrite_leaf(changes.take(plan.changes), plan.entries);
         let (edit, reshaped) = match edit {
@@ -180,7 +230,20 @@ impl<S: PageStore> BPlusTree<S> {
             Err(error) => (Err(error), None),
         };
         self.finish(edit)?;
-        Ok(Applied { changes: plan.changes, reshaped })
+        Ok(Applied { lpn, changes: plan.changes, reshaped })
+    }
+
+    /// Leaves that the one at the end of the path may become at once: two, or as many as wanted where the parent has
+    /// room for all and they are written as one group with it.
+    fn leaves_possible(&self, wanted: usize) -> usize {
+        let internal = &self.layout.internal;
+        let room = match self.height.checked_sub(2) {
+            Some(parent) => internal.capacity + 1 - self.path[parent].count(),
+            None => internal.capacity,
+        };
+        let atomic = self.store.atomic_pages_max();
+        let group = if atomic < self.layout.group_pages_max() { usize::MAX } else { atomic };
+        wanted.min(room).min(group.min(2 * HEIGHT_MAX) - 1).max(2)
     }
 
     fn leaf(&self) -> &Frame {
@@ -195,32 +258,56 @@ impl<S: PageStore> BPlusTree<S> {
     ) -> Result<Option<Reshaped>, IndexError> {
         let (shape, depth) = (self.layout.leaf, self.height - 1);
         let old = self.copy_leaf();
-        let share = if entries > shape.capacity { entries.div_ceil(2) } else { entries };
-        if share == entries {
-            merge(&shape, &self.extra[old], changes, |at, entry| {
-                put(&shape, &mut self.path[depth], at, entry);
-            });
-            self.path[depth].set_count(entries);
-            return self.mend_leaf();
+        let leaves = entries.div_ceil(shape.capacity).max(1);
+        // A root keeps its page and becomes the parent, so all its parts are new.
+        let stays = usize::from(depth > 0 || leaves == 1);
+        for _ in stays..leaves {
+            self.new_node(1)?;
         }
-        let left = if depth == 0 { Some(self.new_node(1)?) } else { None };
-        let right = self.new_node(1)?;
+        let end = |leaf: usize| (entries * (leaf + 1)).div_ceil(leaves);
         let (frames, new) = self.extra.split_at_mut(old + 1);
-        let (first, last) = new.split_at_mut(right - old - 1);
-        let lower = if left.is_some() { &mut first[0] } else { &mut self.path[depth] };
-        merge(&shape, &frames[old], changes, |at, entry| match at.checked_sub(share) {
-            None => put(&shape, lower, at, entry),
-            Some(at) => put(&shape, &mut last[0], at, entry),
+        let (mut leaf, mut start) = (0, 0);
+        merge(&shape, &frames[old], changes, |at, entry| {
+            if at == end(leaf) {
+                (leaf, start) = (leaf + 1, at);
+            }
+            let node = if leaf < stays { &mut self.path[depth] } else { &mut new[leaf - stays] };
+            put(&shape, node, at - start, entry);
         });
-        lower.set_count(share);
-        last[0].set_count(entries - share);
-        let boundary = Some(shape.key(last[0].area(), 0).into());
-        let span = self.span_around_leaf(0, 0);
-        match left {
-            Some(left) => self.put_root_above(left, right),
-            None => self.announce(depth, right)?,
+        if stays > 0 {
+            self.path[depth].set_count(end(0));
         }
-        Ok(Some(Reshaped { span, boundary }))
+        for leaf in stays..leaves {
+            new[leaf - stays].set_count(end(leaf) - if leaf > 0 { end(leaf - 1) } else { 0 });
+        }
+        if leaves == 1 {
+            self.mend_leaf()
+        } else {
+            self.announce_parts(old + 1..old + 1 + leaves - stays).map(Some)
+        }
+    }
+
+    /// Tells the parent of the new parts of the leaf, which are these extra frames.
+    fn announce_parts(&mut self, parts: core::ops::Range<usize>) -> Result<Reshaped, IndexError> {
+        let (shape, depth) = (self.layout.leaf, self.height - 1);
+        let span = self.span_around_leaf(0, 0);
+        let before = vec![self.leaf().lpn()];
+        let new_leaf = |part: usize| {
+            let node = &self.extra[part];
+            NewLeaf { lpn: node.lpn(), low: Some(shape.key(node.area(), 0).into()) }
+        };
+        let mut after: Vec<NewLeaf> = parts.clone().map(new_leaf).collect();
+        if depth == 0 {
+            after[0].low = None;
+            self.put_root_above(parts);
+        } else {
+            after.insert(0, NewLeaf { lpn: before[0], low: span.low.clone() });
+            // The last first: each goes to the place after the leaf, and only a lone one may split the parent.
+            for part in parts.rev() {
+                self.announce(depth, part)?;
+            }
+        }
+        Ok(Reshaped { span, before, after })
     }
 
     /// Copies the leaf to an extra frame that is not written.
@@ -241,11 +328,19 @@ impl<S: PageStore> BPlusTree<S> {
         // The neighbour that mending asks: the left one, if there is one.
         let slot = self.path[depth - 1].slot;
         let span = if slot > 0 { self.span_around_leaf(1, 0) } else { self.span_around_leaf(0, 1) };
+        let first = slot.saturating_sub(1);
+        let parent = &self.path[depth - 1];
+        let before = vec![self.layout.child(parent, first)?, self.layout.child(parent, first + 1)?];
         self.mend_path()?;
         let parent = &self.path[depth - 1];
-        let is_merged = !self.freed.is_empty();
-        let boundary = (!is_merged).then(|| self.layout.internal.key(parent.area(), slot.max(1)).into());
-        Ok(Some(Reshaped { span, boundary }))
+        // A root with one child took over its contents.
+        let left = if self.path[0].level() == 1 { ROOT } else { before[0] };
+        let mut after = vec![NewLeaf { lpn: left, low: span.low.clone() }];
+        if self.freed.is_empty() {
+            let boundary = self.layout.internal.key(parent.area(), first + 1);
+            after.push(NewLeaf { lpn: before[1], low: Some(boundary.into()) });
+        }
+        Ok(Some(Reshaped { span, before, after }))
     }
 }
 
@@ -255,13 +350,18 @@ fn put(shape: &NodeShape, node: &mut Frame, at: usize, (key, value): (&[u8], &[u
     shape.set_value(node.area_mut(), at, value);
 }
 
-/// Counts what a merge comes to, and stops before the change that would not fit into two leaves.
-fn plan<'a>(shape: &NodeShape, leaf: &Frame, changes: impl Iterator<Item = Change<'a>>) -> Plan {
+/// Counts what a merge comes to, and stops before the change that would make more than so many entries.
+fn plan<'a>(
+    shape: &NodeShape,
+    leaf: &Frame,
+    changes: impl Iterator<Item = Change<'a>>,
+    entries_max: usize,
+) -> Plan {
     let mut plan = Plan { changes: 0, entries: leaf.count(), is_changed: false };
     for change in changes {
         let found = shape.search(leaf.area(), leaf.count(), change.key);
         match (found, change.value) {
-            (Err(_), Some(_)) if plan.entries == 2 * shape.capacity => break,
+            (Err(_), Some(_)) if plan.entries == entries_max => break,
             (Err(_), Some(_)) => plan.entries += 1,
             (Ok(_), None) => plan.entries -= 1,
             (Ok(at), Some(value)) if shape.value(leaf.area(), at) != value => {}

@@ -100,15 +100,15 @@ impl<S: PageStore> BPlusTree<S> {
         self.extra[left].copy_node(&self.path[0]);
         let (below, above) = self.extra.split_at_mut(right);
         page::split(&shape, &mut below[left], &mut above[0], at, entry);
-        self.put_root_above(left, right);
+        self.put_root_above(left..right + 1);
         Ok(())
     }
 
-    /// Makes the root the parent of two new nodes.
-    pub(super) fn put_root_above(&mut self, left: usize, right: usize) {
+    /// Makes the root the parent of new nodes, which are these extra frames.
+    pub(super) fn put_root_above(&mut self, children: core::ops::Range<usize>) {
         self.path[0].reset(ROOT, self.height + 1);
-        for (i, half) in [left, right].into_iter().enumerate() {
-            let (bound, child) = self.announcement(half);
+        for (i, child) in children.enumerate() {
+            let (bound, child) = self.announcement(child);
             let internal = self.layout.internal;
             self.path[0].insert(&internal, i, (&bound[..internal.key_bytes], &child));
         }

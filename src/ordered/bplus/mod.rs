@@ -55,6 +55,7 @@ mod walk;
 
 pub(super) use batch::{Change, LeafSpan, Reshaped};
 pub use load::Fill;
+pub(super) use page::level_and_entries;
 
 use super::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit,
@@ -128,6 +129,11 @@ impl BPlusConfig {
             internal_capacity: number("internal_capacity")?.or(order),
             durability: settings.durability,
         })
+    }
+
+    /// Entries of a leaf at most, on this store.
+    pub(super) fn leaf_capacity_on(&self, store: &impl PageStore) -> Result<usize, IndexError> {
+        Ok(Layout::new(self, store.page_bytes(), store.page_count())?.leaf.capacity)
     }
 
     /// The most RAM a tree on `store` ever needs besides what the store itself holds: two pages for each level of the
@@ -278,6 +284,10 @@ impl<S: PageStore> BPlusTree<S> {
         &self.store
     }
 
+    pub(super) fn store_mut(&mut self) -> &mut S {
+        &mut self.store
+    }
+
     /// Gives the store back; what was not synced is as after a power cut.
     pub fn into_store(self) -> S {
         self.store
@@ -419,13 +429,7 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {
-        self.ready()?;
-        for bound in [low, high] {
-            if let Bound::Included(key) | Bound::Excluded(key) = bound {
-                self.layout.record.check_key(key)?;
-            }
-        }
-        self.visit_range(&walk::Span { low, high }, direction, visit)
+        self.walk_leaves((low, high), direction, &mut |_, leaf| leaf.visit_records(direction, visit))
     }
 
     fn sync(&mut self) -> Result<(), IndexError> {

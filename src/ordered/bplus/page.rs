@@ -203,6 +203,11 @@ impl Layout {
     }
 }
 
+/// Level of a node and entries in use, read from its page; none where the page has no mark of a node.
+pub(in crate::ordered) fn level_and_entries(page: &[u8]) -> Option<(u8, u16)> {
+    (page.get(9) == Some(&NODE_MARK)).then(|| (page[8], get_u16(page, 10)))
+}
+
 pub(super) fn corrupted(what: &'static str, at: Lpn) -> IndexError {
     IndexError::Corrupted { what, at: u64::from(at.0) }
 }

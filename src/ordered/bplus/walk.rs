@@ -15,9 +15,37 @@ use alloc::string::ToString;
 use core::ops::{Bound, ControlFlow};
 
 /// The keys between two bounds.
-pub(super) struct Span<'a> {
-    pub(super) low: Bound<&'a [u8]>,
-    pub(super) high: Bound<&'a [u8]>,
+struct Span<'a> {
+    low: Bound<&'a [u8]>,
+    high: Bound<&'a [u8]>,
+}
+
+/// A leaf that a walk has come to.
+pub(in crate::ordered) struct WalkedLeaf<'a> {
+    shape: &'a NodeShape,
+    frame: &'a Frame,
+    entries: core::ops::Range<usize>,
+}
+
+impl WalkedLeaf<'_> {
+    /// Its page.
+    pub(in crate::ordered) fn lpn(&self) -> Lpn {
+        self.frame.lpn()
+    }
+
+    /// Visits its records between the bounds of the walk.
+    pub(in crate::ordered) fn visit_records(
+        &self,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> ControlFlow<()> {
+        let (shape, area) = (self.shape, self.frame.area());
+        let mut show = |i| visit(shape.key(area, i), shape.value(area, i));
+        match direction {
+            Direction::Ascending => self.entries.clone().try_for_each(&mut show),
+            Direction::Descending => self.entries.clone().rev().try_for_each(&mut show),
+        }
+    }
 }
 
 impl Span<'_> {
@@ -113,28 +141,30 @@ impl<S: PageStore> BPlusTree<S> {
         Ok(self.layout.leaf.search(leaf.area(), leaf.count(), key))
     }
 
-    /// Visits the records of a span, leaf by leaf.
-    pub(super) fn visit_range(
+    /// Visits every leaf with keys between two bounds, in key order, and shows the store beside it.
+    pub(in crate::ordered) fn walk_leaves(
         &mut self,
-        span: &Span<'_>,
+        (low, high): (Bound<&[u8]>, Bound<&[u8]>),
         direction: Direction,
-        visit: Visit<'_>,
+        visit: &mut dyn FnMut(&S, &WalkedLeaf<'_>) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
+        self.ready()?;
+        for bound in [low, high] {
+            if let Bound::Included(key) | Bound::Excluded(key) = bound {
+                self.layout.record.check_key(key)?;
+            }
+        }
+        let span = Span { low, high };
         if span.is_empty() {
             return Ok(());
         }
         self.descend((0, ROOT), |shape, node| span.first_child(direction, shape, node))?;
-        while self.visit_leaf(span, direction, visit).is_continue() && self.next_leaf(span, direction)? {}
-        Ok(())
-    }
-
-    fn visit_leaf(&self, span: &Span<'_>, direction: Direction, visit: Visit<'_>) -> ControlFlow<()> {
-        let (shape, leaf) = (&self.layout.leaf, &self.path[self.height - 1]);
-        let mut show = |i| visit(shape.key(leaf.area(), i), shape.value(leaf.area(), i));
-        let mut entries = span.entries(shape, leaf);
-        match direction {
-            Direction::Ascending => entries.try_for_each(&mut show),
-            Direction::Descending => entries.rev().try_for_each(&mut show),
+        loop {
+            let (shape, frame) = (&self.layout.leaf, &self.path[self.height - 1]);
+            let leaf = WalkedLeaf { shape, frame, entries: span.entries(shape, frame) };
+            if visit(&self.store, &leaf).is_break() || !self.next_leaf(&span, direction)? {
+                return Ok(());
+            }
         }
     }
 

@@ -1,11 +1,14 @@
 //! Commits: the choice of a group, its way into the tree, and the regrouping after it.
 
 use super::policy::{CommitPolicy, Price};
-use super::pool::Below;
 use super::{Counts, LazyUpdateTree};
 use crate::check::IndexError;
 use crate::ftl::PageStore;
 use crate::ordered::bplus::Change;
+use crate::ordered::buffered::Below;
+
+/// Leaves that a commit writes at most at once: a group that fills more goes in portions.
+const LEAVES_MAX: usize = 2;
 
 impl<S: PageStore> LazyUpdateTree<S> {
     /// Makes room in the pool: commits one group, the one that the policy chooses.
@@ -69,7 +72,7 @@ impl<S: PageStore> LazyUpdateTree<S> {
         let mut left = self.pool.size(group) as usize;
         self.counts.commits += 1;
         loop {
-            let applied = self.tree.apply(self.pool.changes(group))?;
+            let applied = self.tree.apply(self.pool.changes(group), LEAVES_MAX)?;
             if !(1..=left).contains(&applied.changes) {
                 return Err(overlapping(group));
             }
@@ -104,7 +107,7 @@ impl<S: PageStore> LazyUpdateTree<S> {
             return Ok(());
         }
         self.counts.bypasses += 1;
-        self.tree.apply(core::iter::once(change)).map(drop)
+        self.tree.apply(core::iter::once(change), LEAVES_MAX).map(drop)
     }
 }
 

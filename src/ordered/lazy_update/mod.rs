@@ -72,7 +72,6 @@
 //! the pruning rule of *cost-based* is ours (the paper defers to a report), with the paper's choice proved equal.
 
 mod commit;
-mod order;
 mod policy;
 mod pool;
 mod range;
@@ -80,10 +79,12 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+pub use super::buffered::Answers;
 pub use policy::CommitPolicy;
-pub use settings::{Answers, LazyUpdateConfig, OPTIONS, PoolCount};
+pub use settings::{LazyUpdateConfig, OPTIONS, PoolCount};
 
 use super::bplus::{BPlusTree, Change, Fill};
+use super::buffered::Below;
 use super::journal::Buffered;
 use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
 use crate::check::{CheckReport, IndexError};
@@ -91,7 +92,7 @@ use crate::ftl::PageStore;
 use crate::nand::Cause;
 use alloc::string::ToString;
 use core::ops::Bound;
-use pool::{Below, Pool};
+use pool::Pool;
 
 /// A B+-tree with a pool of updates above it.
 pub struct LazyUpdateTree<S> {

@@ -5,24 +5,15 @@
 //! has no list of members: they are the requests between its bounds. Nor is there a directory of groups: if a key's leaf
 //! has a group, the request before or after the key is of it.
 
-use super::order::Order;
 use super::policy::{CommitPolicy, Rank};
 use crate::check::CheckReport;
 use crate::ordered::RecordFormat;
 use crate::ordered::bplus::{Change, LeafSpan, Reshaped};
+use crate::ordered::buffered::{Below, Order};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
-
-/// What the tree holds of the key of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Below {
-    Absent,
-    Present,
-    /// Nobody looked.
-    Unknown,
-}
 
 #[derive(Clone, Copy, Debug)]
 struct Request {
@@ -107,7 +98,10 @@ impl Pool {
         let request = record.entry_bytes() + size_of::<Request>() + Order::slot_bytes() + size_of::<u32>();
         let group =
             2 * record.key_bytes as usize + size_of::<Group>() + Order::slot_bytes() + size_of::<u32>();
-        size_of::<Pool>() + capacity as usize * request + (capacity as usize + SPARE_GROUPS) * group
+        size_of::<Pool>()
+            + 2 * Order::directory_bytes(1)
+            + capacity as usize * request
+            + (capacity as usize + SPARE_GROUPS) * group
     }
 
     pub(super) fn len(&self) -> usize {
@@ -371,7 +365,7 @@ impl Pool {
     /// over requests of two has the stamp of the one that stays longer.
     pub(super) fn regroup(&mut self, reshaped: &Reshaped) {
         let LeafSpan { low, high } = &reshaped.span;
-        let boundary = reshaped.boundary.as_deref();
+        let boundary = reshaped.boundary();
         let bounds = [(low.as_deref(), boundary.or(high.as_deref())), (boundary, high.as_deref())];
         let mut made: [Option<u32>; 2] = [None; 2];
         let mut next = low.as_deref().map_or_else(|| self.first(), |low| self.next(low));
@@ -477,7 +471,8 @@ mod tests {
             + pool.bounds.capacity()
             + pool.groups.capacity() * size_of::<Group>()
             + (pool.free_requests.capacity() + pool.free_groups.capacity()) * size_of::<u32>()
-            + (pool.requests.len() + pool.groups.len()) * Order::slot_bytes();
+            + (pool.requests.len() + pool.groups.len()) * Order::slot_bytes()
+            + 2 * Order::directory_bytes(1);
         assert_eq!(size_of::<Pool>() + held, Pool::ram_bytes(record, 50));
         assert_eq!((pool.is_full(), pool.group_count(), pool.counts.misses), (true, 1, 3));
     }

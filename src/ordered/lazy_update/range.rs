@@ -1,12 +1,11 @@
-//! A range over pool and tree at once, in key order.
-//!
-//! The tree walks; before each of its records the requests that come first are shown, and a request for the record's own
-//! key speaks for it. Requests beyond the tree's last record follow at the end.
+//! A range over pool and tree at once: where the walk over the pool begins, and how it goes on.
 
 use super::LazyUpdateTree;
 use super::pool::Pool;
 use crate::check::IndexError;
 use crate::ftl::PageStore;
+use crate::ordered::bplus::Change;
+use crate::ordered::buffered::{Merge, Pending};
 use crate::ordered::{Direction, OrderedIndex, Visit, within};
 use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow};
@@ -24,22 +23,15 @@ pub(super) fn merged<S: PageStore>(
             tree.record().check_key(key)?;
         }
     }
-    let mut requests = Requests { pool, bounds, direction, next: first(pool, bounds, direction) };
+    let pending = Requests { pool, bounds, direction, next: first(pool, bounds, direction) };
+    let mut merge = Merge { pending, direction, visit };
     let mut flow = ControlFlow::Continue(());
     tree.range(bounds.0, bounds.1, direction, &mut |key, value| {
-        flow = requests.show_before(key, visit);
-        if flow.is_continue() {
-            flow = match requests.take(key) {
-                None => visit(key, value),
-                Some(slot) => requests.show(slot, visit),
-            };
-        }
+        flow = merge.record(key, value);
         flow
     })?;
-    while flow.is_continue()
-        && let Some(slot) = requests.advance()
-    {
-        flow = requests.show(slot, visit);
+    if flow.is_continue() {
+        let _ended = merge.rest();
     }
     Ok(())
 }
@@ -78,43 +70,14 @@ struct Requests<'a> {
     next: Option<u32>,
 }
 
-impl Requests<'_> {
-    /// The next request between the bounds.
-    fn peek(&self) -> Option<u32> {
-        self.next.filter(|&slot| within(self.pool.key(slot), self.bounds) == Ordering::Equal)
+impl Pending for Requests<'_> {
+    fn peek(&self) -> Option<Change<'_>> {
+        let key = self.pool.key(self.next?);
+        let is_within = within(key, self.bounds) == Ordering::Equal;
+        is_within.then_some(Change { key, value: self.pool.value(self.next?) })
     }
 
-    fn advance(&mut self) -> Option<u32> {
-        let slot = self.peek()?;
-        self.next = step(self.pool, slot, self.direction);
-        Some(slot)
-    }
-
-    /// Where the next request stands to a key, in the direction of the walk.
-    fn order(&self, key: &[u8]) -> Option<Ordering> {
-        let order = self.pool.key(self.peek()?).cmp(key);
-        Some(if self.direction == Direction::Ascending { order } else { order.reverse() })
-    }
-
-    /// Shows a value that is put; a removal shows nothing.
-    fn show(&self, slot: u32, visit: Visit<'_>) -> ControlFlow<()> {
-        match self.pool.value(slot) {
-            Some(value) => visit(self.pool.key(slot), value),
-            None => ControlFlow::Continue(()),
-        }
-    }
-
-    /// Shows the requests before a key.
-    fn show_before(&mut self, key: &[u8], visit: Visit<'_>) -> ControlFlow<()> {
-        while self.order(key) == Some(Ordering::Less) {
-            let Some(slot) = self.advance() else { break };
-            self.show(slot, visit)?;
-        }
-        ControlFlow::Continue(())
-    }
-
-    /// The request for a key, if the walk has come to it.
-    fn take(&mut self, key: &[u8]) -> Option<u32> {
-        if self.order(key) == Some(Ordering::Equal) { self.advance() } else { None }
+    fn advance(&mut self) {
+        self.next = self.next.and_then(|slot| step(self.pool, slot, self.direction));
     }
 }

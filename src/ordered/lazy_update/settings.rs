@@ -4,6 +4,7 @@ use super::policy::CommitPolicy;
 use super::pool::Pool;
 use crate::check::IndexError;
 use crate::ordered::bplus::BPlusConfig;
+use crate::ordered::buffered::Answers;
 use crate::ordered::{Durability, Options, RecordFormat, Settings};
 use alloc::format;
 
@@ -21,17 +22,6 @@ pub const OPTIONS: [(&str, &str); 5] = [
     ),
     ("pool_requests", "requests of the pool (default: what its share of the RAM holds)"),
 ];
-
-/// What an insertion or a removal answers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Answers {
-    /// Whether the key existed. Where the pool does not know, its leaf is read.
-    #[default]
-    Exact,
-    /// Whether the pool holds the key; `false` where it does not know. The paper's algorithm, which answers nothing: it
-    /// reads no leaf for an update, only what is above it when the leaf has no group yet.
-    Pool,
-}
 
 /// How much RAM a request of the pool is counted with when the RAM is divided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,10 +85,7 @@ impl LazyUpdateConfig {
             tree: BPlusConfig::from_settings(settings)?,
             pool_requests,
             policy: CommitPolicy::from_options(options, "commit_policy")?,
-            answers: match options.choice("answers", &["exact", "pool"])? {
-                "pool" => Answers::Pool,
-                _ => Answers::Exact,
-            },
+            answers: Answers::from_options(options)?,
         })
     }
 

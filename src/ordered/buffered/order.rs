@@ -1,12 +1,11 @@
-//! An order over slots of a fixed table: a treap whose links lie in two arrays, 8 bytes per slot, never allocated again.
+//! An order over slots of a table: a treap whose links lie in a table of their own, 8 bytes per slot, never moved.
 //!
 //! What the slots hold and how they compare is the owner's affair: each operation takes a function that tells where a slot
 //! stands against the one sought (`Less`: before it). A slot's rank in the heap is a hash of its number, so the shape is
 //! that of a random tree, the same in every run, and every operation takes O(log n) steps in the mean.
 
+use super::Chunked;
 use crate::rng::split_mix;
-use alloc::vec;
-use alloc::vec::Vec;
 use core::cmp::Ordering;
 
 const NONE: u32 = u32::MAX;
@@ -21,40 +20,64 @@ enum Link {
 
 /// Slots in order.
 #[derive(Clone, Debug)]
-pub(super) struct Order {
+pub(in crate::ordered) struct Order {
     /// The subtree before and the one after each slot.
-    links: Vec<(u32, u32)>,
+    links: Chunked<(u32, u32)>,
     root: u32,
+}
+
+impl Default for Order {
+    /// An order over no slots.
+    fn default() -> Order {
+        Order::in_chunks(0, 0)
+    }
 }
 
 impl Order {
     /// An empty order over slots `0..slots`.
-    pub(super) fn new(slots: usize) -> Order {
-        Order { links: vec![(NONE, NONE); slots], root: NONE }
+    pub(in crate::ordered) fn new(slots: usize) -> Order {
+        let mut links = Chunked::new(slots, 1);
+        links.grow((NONE, NONE));
+        Order { links, root: NONE }
     }
 
-    pub(super) const fn slot_bytes() -> usize {
+    /// An empty order over no slots, which [`Order::grow`] adds a chunk at a time.
+    pub(in crate::ordered) fn in_chunks(chunk_slots: usize, chunks_max: usize) -> Order {
+        Order { links: Chunked::new(chunk_slots, chunks_max), root: NONE }
+    }
+
+    /// Adds a chunk of slots that are not in the order.
+    pub(in crate::ordered) fn grow(&mut self) {
+        self.links.grow((NONE, NONE));
+    }
+
+    /// Bytes of RAM that the links take besides [`Order::slot_bytes`] for each slot.
+    pub(in crate::ordered) const fn directory_bytes(chunks_max: usize) -> usize {
+        Chunked::<(u32, u32)>::directory_bytes(chunks_max)
+    }
+
+    pub(in crate::ordered) const fn slot_bytes() -> usize {
         size_of::<(u32, u32)>()
     }
 
     fn at(&self, link: Link) -> u32 {
         match link {
             Link::Root => self.root,
-            Link::Left(slot) => self.links[slot as usize].0,
-            Link::Right(slot) => self.links[slot as usize].1,
+            Link::Left(slot) => self.links[slot].0,
+            Link::Right(slot) => self.links[slot].1,
         }
     }
 
     fn set(&mut self, link: Link, to: u32) {
         match link {
             Link::Root => self.root = to,
-            Link::Left(slot) => self.links[slot as usize].0 = to,
-            Link::Right(slot) => self.links[slot as usize].1 = to,
+            Link::Left(slot) => self.links[slot].0 = to,
+            Link::Right(slot) => self.links[slot].1 = to,
         }
     }
 
     /// Puts a slot in; `place` is asked for other slots only.
-    pub(super) fn insert(&mut self, slot: u32, place: impl Fn(u32) -> Ordering) {
+    pub(in crate::ordered) fn insert(&mut self, slot: u32, place: impl Fn(u32) -> Ordering) {
         let mut link = Link::Root;
         let mut rest = self.root;
         while rest != NONE && rank(rest) > rank(slot) {
@@ -79,7 +102,7 @@ impl Order {
     }
 
     /// Takes a slot out.
-    pub(super) fn remove(&mut self, slot: u32, place: impl Fn(u32) -> Ordering) {
+    pub(in crate::ordered) fn remove(&mut self, slot: u32, place: impl Fn(u32) -> Ordering) {
         let mut link = Link::Root;
         loop {
             let at = self.at(link);
@@ -89,7 +112,7 @@ impl Order {
             }
             link = if place(at) == Ordering::Less { Link::Right(at) } else { Link::Left(at) };
         }
-        let (mut before, mut after) = self.links[slot as usize];
+        let (mut before, mut after) = self.links[slot];
         while before != NONE && after != NONE {
             if rank(before) > rank(after) {
                 self.set(link, before);
@@ -105,33 +128,33 @@ impl Order {
     }
 
     /// The slot that is the one sought.
-    pub(super) fn find(&self, place: impl Fn(u32) -> Ordering) -> Option<u32> {
+    pub(in crate::ordered) fn find(&self, place: impl Fn(u32) -> Ordering) -> Option<u32> {
         self.next(&place).filter(|&slot| place(slot) == Ordering::Equal)
     }
 
     /// The first slot that is not before the one sought.
-    pub(super) fn next(&self, place: impl Fn(u32) -> Ordering) -> Option<u32> {
+    pub(in crate::ordered) fn next(&self, place: impl Fn(u32) -> Ordering) -> Option<u32> {
         let (mut at, mut best) = (self.root, None);
         while at != NONE {
             if place(at) == Ordering::Less {
-                at = self.links[at as usize].1;
+                at = self.links[at].1;
             } else {
                 best = Some(at);
-                at = self.links[at as usize].0;
+                at = self.links[at].0;
             }
         }
         best
     }
 
     /// The last slot that is not after the one sought.
-    pub(super) fn previous(&self, place: impl Fn(u32) -> Ordering) -> Option<u32> {
+    pub(in crate::ordered) fn previous(&self, place: impl Fn(u32) -> Ordering) -> Option<u32> {
         let (mut at, mut best) = (self.root, None);
         while at != NONE {
             if place(at) == Ordering::Greater {
-                at = self.links[at as usize].0;
+                at = self.links[at].0;
             } else {
                 best = Some(at);
-                at = self.links[at as usize].1;
+                at = self.links[at].1;
             }
         }
         best
@@ -148,12 +171,13 @@ mod tests {
     use super::*;
     use crate::rng::Rng;
     use alloc::collections::BTreeMap;
+    use alloc::vec;
 
     fn depth(order: &Order, at: u32) -> usize {
         if at == NONE {
             return 0;
         }
-        let (before, after) = order.links[at as usize];
+        let (before, after) = order.links[at];
         1 + depth(order, before).max(depth(order, after))
     }
 

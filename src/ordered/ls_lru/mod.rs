@@ -1,0 +1,351 @@
+//! LS-LRU tree.
+
+mod buffer;
+mod cells;
+mod check;
+mod commit;
+mod range;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod units;
+mod victims;
+
+pub use super::buffered::Answers;
+pub use settings::{LsLruConfig, OPTIONS};
+
+use super::bplus::{BPlusTree, Change, Fill};
+use super::buffered::Below;
+use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit};
+use crate::check::{CheckReport, IndexError};
+use crate::ftl::PageStore;
+use crate::nand::Cause;
+use crate::units::Lpn;
+use buffer::Buffer;
+use cells::{Cells, Entry};
+use core::ops::Bound;
+use units::{Sizes, UNCOUNTED};
+
+/// A B+-tree below a B+-buffer.
+pub struct LsLruTree<S> {
+    tree: BPlusTree<Buffer<S>>,
+    cells: Cells,
+    answers: Answers,
+    /// Entries of a dirty part that a multi-split commit empties.
+    part_max: u32,
+    /// Leaves that a commit may make of one.
+    leaves_max: usize,
+    /// Entries that a write-minimized commit frees at least.
+    commit_entries: u64,
+    full_merge_every: u64,
+    updates_since_merge: u64,
+    counts: Counts,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    write_minimized_commits: u64,
+    victims: u64,
+    multi_split_commits: u64,
+    full_merges: u64,
+    hot_evictions: u64,
+    committed_entries: u64,
+    reshapings: u64,
+    cancellations: u64,
+    bypasses: u64,
+}
+
+impl<S: PageStore> LsLruTree<S> {
+    /// Makes an empty index; whatever the store held is dropped.
+    pub fn format(store: S, config: LsLruConfig) -> Result<LsLruTree<S>, IndexError> {
+        config.validate()?;
+        let buffer = buffer(store, &config)?;
+        Ok(LsLruTree::above(BPlusTree::format(buffer, config.tree)?, config))
+    }
+
+    /// Opens the index that a store holds, if it was synced after the last change.
+    pub fn mount(store: S, config: LsLruConfig) -> Result<LsLruTree<S>, IndexError> {
+        config.validate()?;
+        let buffer = buffer(store, &config)?;
+        Ok(LsLruTree::above(BPlusTree::mount_as(buffer, config.tree)?, config))
+    }
+
+    /// Opens the index that a power cut left: each key has its value at the last sync or a later one. Where the store
+    /// cannot keep the tree whole over a cut, the same as [`LsLruTree::mount`].
+    pub fn mount_after_cut(store: S, config: LsLruConfig) -> Result<LsLruTree<S>, IndexError> {
+        config.validate()?;
+        let buffer = buffer(store, &config)?;
+        let tree = BPlusTree::open(buffer, true)?.require_config(config.tree)?;
+        Ok(LsLruTree::above(tree, config))
+    }
+
+    fn above(mut tree: BPlusTree<Buffer<S>>, config: LsLruConfig) -> LsLruTree<S> {
+        tree.promise_nothing();
+        let (slabs, _) = tree.store().slab_use();
+        let cells = Cells::new(config.tree.record, tree.store().page_bytes(), slabs);
+        let commit_entries = match config.commit_entries {
+            0 => cells.slab_entries() as u64,
+            entries => u64::from(entries),
+        };
+        let (_, leaf_capacity) = tree.leaf_fill();
+        LsLruTree {
+            tree,
+            cells,
+            answers: config.answers,
+            part_max: config.split_factor * leaf_capacity as u32,
+            leaves_max: config.split_factor as usize + 1,
+            commit_entries,
+            full_merge_every: config.full_merge_every,
+            updates_since_merge: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Fills an empty index with records whose keys ascend strictly; see [`BPlusTree::bulk_load`].
+    pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        records: impl IntoIterator<Item = (K, V)>,
+        fill: Fill,
+    ) -> Result<u64, IndexError> {
+        self.full_merge()?;
+        self.tree.bulk_load(records, fill)
+    }
+
+    /// Entries that wait in the dirty parts.
+    pub fn waiting_entries(&self) -> u64 {
+        let units = &self.buffer().units;
+        units.all().map(|unit| u64::from(units.part(unit).len)).sum()
+    }
+
+    /// The store below the buffer.
+    pub fn store(&self) -> &S {
+        self.buffer().store()
+    }
+
+    /// Gives the store back; what was not synced is as after a power cut.
+    pub fn into_store(self) -> S {
+        self.tree.into_store().into_store()
+    }
+
+    /// A value for a key, or none to remove it; returns whether the key existed.
+    fn update(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
+        self.tree.ready()?;
+        self.updates_since_merge += 1;
+        let existed = self.take_in(change)?;
+        if self.full_merge_every > 0 && self.updates_since_merge >= self.full_merge_every {
+            unless_full(self.full_merge())?;
+        }
+        Ok(existed)
+    }
+
+    fn take_in(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
+        for _ in 0..ATTEMPTS {
+            self.make_room()?;
+            let lpn = self.tree.leaf_of(change.key, Cause::Host)?;
+            if let Some(existed) = self.amend(lpn, change) {
+                return Ok(existed);
+            }
+            let (below, entries) = self.below(lpn, change.key)?;
+            if below == Below::Absent && change.value.is_none() {
+                return Ok(false);
+            }
+            let existed = below == Below::Present;
+            if self.add((lpn, entries), &Entry { change, below }) {
+                self.commit_if_long(lpn)?;
+                return Ok(existed);
+            }
+            self.make_room_for_entry()?;
+        }
+        self.bypass(change)
+    }
+
+    /// A change of a key whose leaf's dirty part has an entry for it: the newer takes its place, or both leave when the
+    /// leaf is without the key as the newer wants it. Returns whether the key existed; none if there is no entry.
+    fn amend(&mut self, lpn: Lpn, change: Change<'_>) -> Option<bool> {
+        let unit = self.buffer().units.find(lpn)?;
+        let spot = self.cells.find(self.buffer().units.part(unit), change.key)?;
+        let old = self.cells.entry(spot);
+        let (existed, below, adds) = (old.change.value.is_some(), old.below, old.adds());
+        self.buffer_mut().hit(unit);
+        if !existed && change.value.is_none() {
+            return Some(false);
+        }
+        if change.value.is_none() && below == Below::Absent {
+            self.counts.cancellations += 1;
+            self.cells.remove(&mut self.tree.store_mut().units, unit, change.key);
+            self.buffer_mut().units.drop_if_empty(unit);
+            return Some(existed);
+        }
+        self.cells.set_value(spot, change.value);
+        let now = Entry { change, below }.adds();
+        self.buffer_mut().units.resize(unit, 0, i32::from(now) - i32::from(adds));
+        Some(existed)
+    }
+
+    /// What the leaf holds of a key, and how many entries it has, if anybody looks.
+    fn below(&mut self, lpn: Lpn, key: &[u8]) -> Result<(Below, u16), IndexError> {
+        if self.answers == Answers::Pool {
+            if let Some(unit) = self.buffer().units.find(lpn) {
+                self.buffer_mut().hit(unit);
+            }
+            return Ok((Below::Unknown, UNCOUNTED));
+        }
+        let (value, entries) = self.tree.leaf_value((key, lpn), Cause::Host)?;
+        let below = if value.is_some() { Below::Present } else { Below::Absent };
+        Ok((below, entries.min(usize::from(UNCOUNTED) - 1) as u16))
+    }
+
+    /// Puts an entry into the dirty part of a leaf's unit; false when there is no room.
+    fn add(&mut self, (lpn, entries): (Lpn, u16), entry: &Entry<'_>) -> bool {
+        if !self.cells.has_room() {
+            let Some(slab) = self.buffer_mut().lend_slab() else { return false };
+            self.cells.give(slab);
+        }
+        let Some(unit) = self.buffer_mut().unit_for(lpn) else { return false };
+        self.cells.insert(&mut self.tree.store_mut().units, unit, entry);
+        if entries != UNCOUNTED {
+            self.buffer_mut().units.set_base(unit, entries);
+        }
+        self.buffer_mut().units.touch(unit, false);
+        true
+    }
+
+    /// The multi-split commit of a dirty part that has k times the entries of a node.
+    fn commit_if_long(&mut self, lpn: Lpn) -> Result<(), IndexError> {
+        let unit = self.buffer().units.find(lpn);
+        if unit.is_none_or(|unit| self.buffer().units.part(unit).len < self.part_max) {
+            return Ok(());
+        }
+        self.counts.multi_split_commits += 1;
+        unless_full(self.commit(lpn))
+    }
+
+    /// Changes the tree past a buffer that cannot be emptied: the store has no room for what waits in it, but may have for
+    /// this change, for whose key nothing waits.
+    fn bypass(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
+        self.counts.bypasses += 1;
+        let lpn = self.tree.leaf_of(change.key, Cause::Host)?;
+        let (below, _) = self.below(lpn, change.key)?;
+        self.buffer_mut().is_committing = true;
+        let applied = self.tree.apply(core::iter::once(change), self.leaves_max);
+        self.buffer_mut().is_committing = false;
+        if let Some(reshaped) = &applied?.reshaped {
+            self.regroup(reshaped);
+        }
+        Ok(below == Below::Present)
+    }
+}
+
+/// How often an update makes room for its entry before it does without. Once is enough, unless the nodes read on the way
+/// take the room again.
+const ATTEMPTS: usize = 4;
+
+/// What waits in the buffer may wait longer when the store has no room for it.
+fn unless_full(done: Result<(), IndexError>) -> Result<(), IndexError> {
+    match done {
+        Err(IndexError::Full) => Ok(()),
+        done => done,
+    }
+}
+
+fn buffer<S: PageStore>(store: S, config: &LsLruConfig) -> Result<Buffer<S>, IndexError> {
+    let page_bytes = store.page_bytes();
+    let (slabs, record) = (config.slabs(page_bytes)?, config.tree.record);
+    let leaf_capacity = config.tree.leaf_capacity_on(&store)?;
+    let sizes = Sizes {
+        page_bytes,
+        cell_bytes: cells::cell_bytes(record),
+        cell_entries: cells::cell_entries(record),
+        buffer_bytes: slabs * page_bytes,
+        leaf_capacity: leaf_capacity as u32,
+        window_percent: config.window_percent,
+    };
+    Ok(Buffer::new(store, (slabs, settings::kept_slabs(record, page_bytes)), sizes))
+}
+
+impl<S: PageStore> OrderedIndex for LsLruTree<S> {
+    fn record(&self) -> RecordFormat {
+        self.tree.record()
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::None
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
+        self.record().check_key(key)?;
+        self.record().check_value(value)?;
+        self.tree.ready()?;
+        self.make_room()?;
+        let lpn = self.tree.leaf_of(key, Cause::Host)?;
+        let unit = self.buffer().units.find(lpn);
+        let waiting =
+            unit.and_then(|unit| Some((unit, self.cells.find(self.buffer().units.part(unit), key)?)));
+        if let Some((unit, spot)) = waiting {
+            self.buffer_mut().hit(unit);
+            let found = self.cells.entry(spot).change.value;
+            if let Some(found) = found {
+                value.copy_from_slice(found);
+            }
+            return Ok(found.is_some());
+        }
+        let (found, _) = self.tree.leaf_value((key, lpn), Cause::Host)?;
+        if let Some(found) = found {
+            value.copy_from_slice(found);
+        }
+        Ok(found.is_some())
+    }
+
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
+        self.record().check_key(key)?;
+        self.record().check_value(value)?;
+        self.update(Change { key, value: Some(value) })
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        self.record().check_key(key)?;
+        self.update(Change { key, value: None })
+    }
+
+    fn range(
+        &mut self,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), IndexError> {
+        self.tree.ready()?;
+        self.make_room()?;
+        range::merged(self, (low, high), direction, visit)
+    }
+
+    fn sync(&mut self) -> Result<(), IndexError> {
+        self.full_merge()?;
+        self.tree.sync()
+    }
+
+    fn close(&mut self) -> Result<(), IndexError> {
+        self.full_merge()?;
+        self.tree.close()
+    }
+
+    fn check(&mut self) -> Result<CheckReport, IndexError> {
+        let mut report = self.tree.check()?;
+        self.check_buffer(&mut report);
+        if report.is_sound() {
+            self.check_against_tree(&mut report)?;
+        }
+        Ok(report)
+    }
+
+    fn stats(&self) -> IndexStats {
+        let mut stats = self.tree.stats();
+        stats.metrics.extend(self.metrics().map(|(name, value)| Metric { name, value }));
+        stats
+    }
+
+    fn ram_bytes(&self) -> usize {
+        let (_, [_, _, lent, _]) = self.buffer().slab_use();
+        self.tree.ram_bytes() + size_of::<Cells>() + lent * self.buffer().page_bytes()
+    }
+}

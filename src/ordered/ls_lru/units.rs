@@ -1,0 +1,503 @@
+//! The buffer units: which page each is for, its state, and where it stands in the regions of the buffer.
+//!
+//! Four places. *Hot*: units of leaves in order of use, most recent first, as many as the hot region takes in bytes; the
+//! last of them moves on to the cold region, there to the *clean list* if it has a clean part, else to the *dirty list*.
+//! The clean list keeps the order of use. The dirty list is the paper's statistical table, kept in the order in which the
+//! write-minimized commit asks for it: by writes, then most entries first, then least recently used. *Inner*: units of inner
+//! nodes in order of use. A unit that is used goes to the front of hot or inner.
+
+use crate::ordered::buffered::{Chunked, Order};
+use crate::units::Lpn;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+pub(super) const NONE: u32 = u32::MAX;
+/// The base node's entries were never counted.
+pub(super) const UNCOUNTED: u16 = u16::MAX;
+
+/// The dirty part of a unit: a chain of cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) head: u32,
+    pub(super) len: u32,
+}
+
+/// Where a unit stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Free,
+    Hot,
+    Clean,
+    Dirty,
+    Inner,
+}
+
+/// The three states of the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// A copy of the base node.
+    Clean,
+    /// A copy of the base node and changes to it.
+    SemiClean,
+    /// Changes alone.
+    Dirty,
+}
+
+/// A buffer unit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unit {
+    pub(super) lpn: Lpn,
+    /// The frame of the clean part, or none.
+    pub(super) frame: u32,
+    part: Part,
+    /// Entries of the dirty part for which the leaf has one entry more.
+    adds: u32,
+    before: u32,
+    after: u32,
+    /// The next unit in the same bucket of the directory.
+    chain: u32,
+    /// When it was used last.
+    stamp: u32,
+    /// Entries of the base node.
+    pub(super) base: u16,
+    pub(super) place: Place,
+}
+
+const FREE: Unit = Unit {
+    lpn: Lpn(0),
+    frame: NONE,
+    part: Part { head: NONE, len: 0 },
+    adds: 0,
+    before: NONE,
+    after: NONE,
+    chain: NONE,
+    stamp: 0,
+    base: UNCOUNTED,
+    place: Place::Free,
+};
+
+impl Unit {
+    /// Its state; none for one that is being made.
+    pub(super) fn state(&self) -> Option<State> {
+        match (self.frame != NONE, self.part.len > 0) {
+            (true, false) => Some(State::Clean),
+            (true, true) => Some(State::SemiClean),
+            (false, true) => Some(State::Dirty),
+            (false, false) => None,
+        }
+    }
+}
+
+/// The order of the dirty list: writes, most entries first, least recently used first.
+type Rank = (u32, Reverse<u32>, u32, u32);
+
+/// Units in order of use.
+#[derive(Clone, Copy, Debug)]
+struct List {
+    first: u32,
+    last: u32,
+    len: usize,
+}
+
+const EMPTY: List = List { first: NONE, last: NONE, len: 0 };
+
+/// What the sizes of the buffer come to, for the regions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    pub(super) page_bytes: usize,
+    pub(super) cell_bytes: usize,
+    pub(super) cell_entries: usize,
+    /// Bytes of the whole buffer.
+    pub(super) buffer_bytes: usize,
+    pub(super) leaf_capacity: u32,
+    /// The window, w: share of the cold region in percent.
+    pub(super) window_percent: u8,
+}
+
+/// All units, by page and by place.
+#[derive(Debug)]
+pub(super) struct Units {
+    sizes: Sizes,
+    table: Chunked<Unit>,
+    /// Free slots, linked by `after`.
+    free: u32,
+    buckets: Vec<u32>,
+    lists: [List; 3],
+    hot_bytes: usize,
+    by_rank: Order,
+    dirty_len: usize,
+    clock: u32,
+}
+
+/// Bytes of a slot, all tables together.
+pub(super) const SLOT_BYTES: usize = size_of::<Unit>() + Order::slot_bytes();
+
+impl Units {
+    /// No slots yet, in chunks of a page each; buckets for the directory.
+    pub(super) fn new(sizes: Sizes, chunks_max: usize, buckets: usize) -> Units {
+        let slots = Units::chunk_slots(sizes.page_bytes);
+        Units {
+            sizes,
+            table: Chunked::new(slots, chunks_max),
+            free: NONE,
+            buckets: vec![NONE; buckets],
+            lists: [EMPTY; 3],
+            hot_bytes: 0,
+            by_rank: Order::in_chunks(slots, chunks_max),
+            dirty_len: 0,
+            clock: 0,
+        }
+    }
+
+    /// Slots of a chunk.
+    pub(super) const fn chunk_slots(page_bytes: usize) -> usize {
+        page_bytes / SLOT_BYTES
+    }
+
+    /// Bytes of RAM besides the chunks.
+    pub(super) const fn tables_bytes(chunks_max: usize, buckets: usize) -> usize {
+        buckets * size_of::<u32>()
+            + Chunked::<Unit>::directory_bytes(chunks_max)
+            + Order::directory_bytes(chunks_max)
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.free != NONE
+    }
+
+    /// Adds a chunk of slots.
+    pub(super) fn grow(&mut self) {
+        let first = self.table.len() as u32;
+        self.table.grow(FREE);
+        self.by_rank.grow();
+        for slot in (first..self.table.len() as u32).rev() {
+            self.table[slot].after = self.free;
+            self.free = slot;
+        }
+    }
+
+    pub(super) fn get(&self, unit: u32) -> &Unit {
+        &self.table[unit]
+    }
+
+    pub(super) fn part(&self, unit: u32) -> Part {
+        self.table[unit].part
+    }
+
+    fn bucket(&self, lpn: Lpn) -> usize {
+        let hash = u64::from(lpn.0.wrapping_mul(0x9e37_79b9));
+        (hash * self.buckets.len() as u64 >> 32) as usize
+    }
+
+    /// The unit of a page.
+    pub(super) fn find(&self, lpn: Lpn) -> Option<u32> {
+        let mut unit = self.buckets[self.bucket(lpn)];
+        while unit != NONE && self.table[unit].lpn != lpn {
+            unit = self.table[unit].chain;
+        }
+        (unit != NONE).then_some(unit)
+    }
+
+    /// A new unit, in front of the hot ones, for a page that has none. It is to get a part at once.
+    pub(super) fn make(&mut self, lpn: Lpn) -> u32 {
+        let unit = self.free;
+        assert!(unit != NONE, "U5: a slot is free");
+        self.free = self.table[unit].after;
+        let bucket = self.bucket(lpn);
+        self.table[unit] = Unit { lpn, chain: self.buckets[bucket], place: Place::Hot, ..FREE };
+        self.buckets[bucket] = unit;
+        self.link_first(unit);
+        unit
+    }
+
+    /// Frees the slot of a unit that has no part left.
+    pub(super) fn drop_if_empty(&mut self, unit: u32) {
+        let Unit { lpn, chain, .. } = self.table[unit];
+        if self.table[unit].state().is_some() {
+            return;
+        }
+        self.unlink(unit);
+        let bucket = self.bucket(lpn);
+        if self.buckets[bucket] == unit {
+            self.buckets[bucket] = chain;
+        } else {
+            let mut before = self.buckets[bucket];
+            while self.table[before].chain != unit {
+                before = self.table[before].chain;
+            }
+            self.table[before].chain = chain;
+        }
+        self.table[unit] = Unit { after: self.free, ..FREE };
+        self.free = unit;
+    }
+
+    /// Bytes that a unit takes.
+    fn bytes(&self, unit: u32) -> usize {
+        let unit = &self.table[unit];
+        let frame = if unit.frame == NONE { 0 } else { self.sizes.page_bytes };
+        SLOT_BYTES
+            + frame
+            + (unit.part.len as usize).div_ceil(self.sizes.cell_entries) * self.sizes.cell_bytes
+    }
+
+    /// How many nodes are written when a unit is committed, by formula 3.11 as the statistical table has it.
+    pub(super) fn writes(&self, unit: u32) -> u32 {
+        let capacity = self.sizes.leaf_capacity;
+        let base = match self.table[unit].base {
+            // As full as leaves are in the mean, nearly.
+            UNCOUNTED => capacity * 3 / 4,
+            base => u32::from(base),
+        };
+        super::victims::writes(self.table[unit].adds, base, capacity)
+    }
+
+    fn rank(&self, unit: u32) -> Rank {
+        let Unit { part, stamp, .. } = self.table[unit];
+        (self.writes(unit), Reverse(part.len), stamp, unit)
+    }
+
+    fn list(&mut self, place: Place) -> &mut List {
+        &mut self.lists[match place {
+            Place::Hot => 0,
+            Place::Clean => 1,
+            _ => 2,
+        }]
+    }
+
+    fn link_first(&mut self, unit: u32) {
+        let place = self.table[unit].place;
+        let first = self.list(place).first;
+        (self.table[unit].before, self.table[unit].after) = (NONE, first);
+        if first == NONE {
+            self.list(place).last = unit;
+        } else {
+            self.table[first].before = unit;
+        }
+        let list = self.list(place);
+        (list.first, list.len) = (unit, list.len + 1);
+        if place == Place::Hot {
+            self.hot_bytes += self.bytes(unit);
+        }
+    }
+
+    fn link_dirty(&mut self, unit: u32) {
+        self.table[unit].place = Place::Dirty;
+        let rank = self.rank(unit);
+        let mut order = core::mem::take(&mut self.by_rank);
+        order.insert(unit, |at| self.rank(at).cmp(&rank));
+        self.by_rank = order;
+        self.dirty_len += 1;
+    }
+
+    fn unlink_dirty(&mut self, unit: u32) {
+        let rank = self.rank(unit);
+        let mut order = core::mem::take(&mut self.by_rank);
+        order.remove(unit, |at| self.rank(at).cmp(&rank));
+        self.by_rank = order;
+        self.dirty_len -= 1;
+    }
+
+    fn unlink(&mut self, unit: u32) {
+        let Unit { place, before, after, .. } = self.table[unit];
+        if place == Place::Dirty {
+            return self.unlink_dirty(unit);
+        }
+        if place == Place::Hot {
+            self.hot_bytes -= self.bytes(unit);
+        }
+        if before == NONE {
+            self.list(place).first = after;
+        } else {
+            self.table[before].after = after;
+        }
+        if after == NONE {
+            self.list(place).last = before;
+        } else {
+            self.table[after].before = before;
+        }
+        self.list(place).len -= 1;
+    }
+
+    /// Changes what a unit takes or how it ranks, and its place with it: a cold unit without a clean part is of the
+    /// dirty list.
+    fn change(&mut self, unit: u32, change: impl FnOnce(&mut Unit)) {
+        match self.table[unit].place {
+            Place::Hot => {
+                self.hot_bytes -= self.bytes(unit);
+                change(&mut self.table[unit]);
+                self.hot_bytes += self.bytes(unit);
+            }
+            Place::Dirty => {
+                self.unlink_dirty(unit);
+                change(&mut self.table[unit]);
+                if self.table[unit].frame == NONE {
+                    self.link_dirty(unit);
+                } else {
+                    self.table[unit].place = Place::Clean;
+                    self.link_first(unit);
+                }
+            }
+            Place::Clean => {
+                change(&mut self.table[unit]);
+                if self.table[unit].state() == Some(State::Dirty) {
+                    self.unlink(unit);
+                    self.link_dirty(unit);
+                }
+            }
+            Place::Inner | Place::Free => change(&mut self.table[unit]),
+        }
+    }
+
+    pub(super) fn set_frame(&mut self, unit: u32, frame: u32) {
+        if (self.table[unit].frame == NONE) == (frame == NONE) {
+            self.table[unit].frame = frame;
+        } else {
+            self.change(unit, |unit| unit.frame = frame);
+        }
+    }
+
+    /// Notes how many entries the base node has.
+    pub(super) fn set_base(&mut self, unit: u32, base: u16) {
+        if self.table[unit].base != base {
+            self.change(unit, |unit| unit.base = base);
+        }
+    }
+
+    /// The dirty part has so many entries more, and so many of those that the leaf has not.
+    pub(super) fn resize(&mut self, unit: u32, entries: i32, adds: i32) {
+        self.change(unit, |unit| {
+            unit.part.len = unit.part.len.wrapping_add_signed(entries);
+            unit.adds = unit.adds.wrapping_add_signed(adds);
+        });
+    }
+
+    pub(super) fn set_head(&mut self, unit: u32, head: u32) {
+        self.table[unit].part.head = head;
+    }
+
+    /// A unit was used: it comes to the front, and the least recently used hot units become cold.
+    pub(super) fn touch(&mut self, unit: u32, is_inner: bool) {
+        let place = if is_inner { Place::Inner } else { Place::Hot };
+        self.clock = self.clock.saturating_add(1);
+        if self.table[unit].place != place || self.table[unit].before != NONE {
+            self.unlink(unit);
+            self.table[unit].place = place;
+            self.link_first(unit);
+        }
+        self.table[unit].stamp = self.clock;
+        self.cool();
+    }
+
+    /// The page of a unit of an inner node has become a leaf with changes.
+    pub(super) fn make_leaf(&mut self, unit: u32) {
+        if self.table[unit].place == Place::Inner {
+            self.touch(unit, false);
+        }
+    }
+
+    /// Bytes that the hot region takes at most: its share of what inner nodes leave.
+    fn hot_max(&self) -> usize {
+        let Sizes { page_bytes, buffer_bytes, window_percent, .. } = self.sizes;
+        let leaves = buffer_bytes.saturating_sub(self.lists[2].len * page_bytes);
+        (leaves as u128 * u128::from(100 - window_percent) / 100) as usize
+    }
+
+    fn cool(&mut self) {
+        while self.hot_bytes > self.hot_max() {
+            let unit = self.lists[0].last;
+            if unit == NONE {
+                return;
+            }
+            self.unlink(unit);
+            if self.table[unit].frame == NONE {
+                self.link_dirty(unit);
+            } else {
+                self.table[unit].place = Place::Clean;
+                self.link_first(unit);
+            }
+        }
+    }
+
+    /// Units in the clean list of the cold region.
+    pub(super) fn clean_len(&self) -> usize {
+        self.lists[1].len
+    }
+
+    pub(super) fn inner_len(&self) -> usize {
+        self.lists[2].len
+    }
+
+    fn last(&self, list: usize) -> Option<u32> {
+        Some(self.lists[list].last).filter(|&unit| unit != NONE)
+    }
+
+    /// The tail of the clean list.
+    pub(super) fn last_clean(&self) -> Option<u32> {
+        self.last(1)
+    }
+
+    /// The least recently used hot unit.
+    pub(super) fn last_hot(&self) -> Option<u32> {
+        self.last(0)
+    }
+
+    pub(super) fn last_inner(&self) -> Option<u32> {
+        self.last(2)
+    }
+
+    /// The least recently used unit with a clean part, where the clean list has none.
+    pub(super) fn last_with_frame(&self) -> Option<u32> {
+        let mut unit = self.lists[0].last;
+        while unit != NONE && self.table[unit].frame == NONE {
+            unit = self.table[unit].before;
+        }
+        if unit == NONE { self.last_inner() } else { Some(unit) }
+    }
+
+    /// Units in the dirty list of the cold region.
+    pub(super) fn dirty_len(&self) -> usize {
+        self.dirty_len
+    }
+
+    /// The first unit of the dirty list that costs so many writes or more, in the order of ranks.
+    pub(super) fn first_dirty(&self, writes: u32) -> Option<u32> {
+        let least = (writes, Reverse(u32::MAX), 0, 0);
+        self.by_rank.next(|at| self.rank(at).cmp(&least))
+    }
+
+    /// The one after it.
+    pub(super) fn next_dirty(&self, unit: u32) -> Option<u32> {
+        let rank = self.rank(unit);
+        self.by_rank.next(|at| self.rank(at).cmp(&rank).then(core::cmp::Ordering::Less))
+    }
+
+    /// Every unit.
+    pub(super) fn all(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.table.len() as u32).filter(|&unit| self.table[unit].place != Place::Free)
+    }
+
+    /// Whether places, sizes and lists agree; for the checker.
+    pub(super) fn is_sound(&self) -> bool {
+        let count = |place| self.all().filter(|&unit| self.table[unit].place == place).count();
+        let places = [Place::Hot, Place::Clean, Place::Inner];
+        let are_listed = places.into_iter().zip(self.lists).all(|(place, list)| {
+            let mut units = core::iter::successors(Some(list.first).filter(|&unit| unit != NONE), |&unit| {
+                Some(self.table[unit].after).filter(|&unit| unit != NONE)
+            });
+            count(place) == list.len && units.by_ref().take(list.len + 1).count() == list.len
+        });
+        let hot: usize =
+            self.all().filter(|&u| self.table[u].place == Place::Hot).map(|u| self.bytes(u)).sum();
+        let mut ranked = 0;
+        let mut next = self.first_dirty(0);
+        while let Some(unit) = next.filter(|_| ranked <= self.dirty_len) {
+            ranked += 1;
+            next = self.next_dirty(unit);
+        }
+        are_listed
+            && hot == self.hot_bytes
+            && count(Place::Dirty) == self.dirty_len
+            && ranked == self.dirty_len
+    }
+}

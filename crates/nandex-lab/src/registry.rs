@@ -8,7 +8,7 @@ use crate::error::LabError;
 use crate::forest::TreeShare;
 use crate::ftls;
 use crate::names::{self, OptionInfo, option};
-use crate::stack::{self, BPlus, LazyUpdate, StoreTree};
+use crate::stack::{self, BPlus, LazyUpdate, LsLru, StoreTree};
 use nandex::ftl::bast::Bast;
 use nandex::ftl::cftl::Cftl;
 use nandex::ftl::dftl::Dftl;
@@ -175,6 +175,16 @@ pub const INDEXES: &[IndexEntry] = &[
         }),
         forest: Some(stack::forest::<LazyUpdate>),
         options: LazyUpdate::OPTIONS,
+    },
+    IndexEntry {
+        name: "ls-lru",
+        summary: "LS-LRU B+-tree (Jin et al.): a buffer of clean and dirty parts, splits put off; journal",
+        hosting: Hosting::Store,
+        format: |nand, settings| stack::tree::<LsLru>(nand, settings, Open::Format),
+        mount: |nand, settings| stack::tree::<LsLru>(nand, settings, Open::Mount),
+        mount_after_cut: Some(|nand, settings| stack::tree::<LsLru>(nand, settings, Open::MountAfterCut)),
+        forest: Some(stack::forest::<LsLru>),
+        options: LsLru::OPTIONS,
     },
 ];
 

@@ -8,6 +8,7 @@ use nandex::cache::{CacheConfig, PageCache, PolicySettings, WriteMode};
 use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
 use nandex::ordered::journal::{Buffered, Guarded, JournalConfig, Journaled, refuse_journaled};
 use nandex::ordered::lazy_update::{LazyUpdateConfig, LazyUpdateTree, PoolCount};
+use nandex::ordered::ls_lru::{LsLruConfig, LsLruTree};
 use nandex::ordered::{Durability, Options, Settings};
 use nandex::{IndexError, Nand, OrderedIndex, PageStore};
 
@@ -59,6 +60,15 @@ const LAZY_UPDATE_OWN: [OptionInfo; 5] = [
     option("pool_requests", "what its share holds, 64 without a limit", "requests of the pool"),
 ];
 
+const LS_LRU_OWN: [OptionInfo; 6] = [
+    option("buffer_bytes", "what the RAM leaves, 64 pages without a limit", "RAM of the B+-buffer"),
+    option("window_percent", "50", "w: the cold region's share of the buffer, 0 to 100"),
+    option("split_factor", "3", "k: a dirty part of k leaves of entries is committed by a multi-split, 2 to 15"),
+    option("commit_entries", "what a page holds", "L: entries that a write-minimized commit frees at least"),
+    option("full_merge_every", "0", "updates between two full merge commits; 0: only a sync makes one"),
+    LAZY_UPDATE_OWN[1],
+];
+
 /// Options of every tree that an update journal makes durable.
 const JOURNAL_OPTIONS: [OptionInfo; 2] = [
     option("journal_pages", "for 8 times the updates in RAM", "pages of the update journal"),
@@ -91,7 +101,11 @@ pub(crate) trait StoreTree {
     fn table_bytes(settings: &Settings, store: &dyn PageStore) -> Result<usize, IndexError>;
 
     /// What its buffers take of the RAM that is left for them and its part of the page cache.
-    fn buffer_bytes(_settings: &Settings, _shared_bytes: usize) -> Result<usize, IndexError> {
+    fn buffer_bytes(
+        _settings: &Settings,
+        _store: &dyn PageStore,
+        _shared_bytes: usize,
+    ) -> Result<usize, IndexError> {
         Ok(0)
     }
 
@@ -183,7 +197,11 @@ impl StoreTree for LazyUpdate {
         Ok(BPlusConfig::from_settings(settings)?.ram_bytes_max(store)? + journal_bytes(settings, store))
     }
 
-    fn buffer_bytes(settings: &Settings, shared_bytes: usize) -> Result<usize, IndexError> {
+    fn buffer_bytes(
+        settings: &Settings,
+        _: &dyn PageStore,
+        shared_bytes: usize,
+    ) -> Result<usize, IndexError> {
         let count = PoolCount::from_options(&settings.options)?;
         Ok(LazyUpdate::config(settings, shared_bytes)?.pool_bytes(count))
     }
@@ -200,6 +218,62 @@ impl StoreTree for LazyUpdate {
     ) -> Result<Box<dyn OrderedIndex>, IndexError> {
         let config = LazyUpdate::config(settings, shared_bytes)?;
         buffered::<LazyUpdateTree<_>, LazyUpdateTree<_>>(store, settings, config, open)
+    }
+}
+
+/// The LS-LRU tree, with an update journal in every class but *none*. Its buffer is its page cache.
+pub(crate) struct LsLru;
+
+/// Pages of the B+-buffer where RAM is not limited.
+const BUFFER_PAGES: usize = 64;
+
+impl LsLru {
+    fn config(
+        settings: &Settings,
+        store: &dyn PageStore,
+        shared_bytes: usize,
+    ) -> Result<LsLruConfig, IndexError> {
+        let page_bytes = store.page_bytes();
+        let shared_bytes = match settings.ram_bytes {
+            None => BUFFER_PAGES * page_bytes,
+            Some(_) => shared_bytes,
+        };
+        let config = LsLruConfig::from_settings(settings, shared_bytes)?;
+        // A tree of a forest whose share is next to nothing.
+        let least = LsLruConfig::buffer_bytes_min(settings.record, page_bytes);
+        Ok(LsLruConfig { buffer_bytes: config.buffer_bytes.max(least), ..config })
+    }
+}
+
+impl StoreTree for LsLru {
+    const OPTIONS: &'static [OptionInfo] = options_of_tree!(BPLUS_OWN, LS_LRU_OWN, JOURNAL_OPTIONS);
+
+    fn table_bytes(settings: &Settings, store: &dyn PageStore) -> Result<usize, IndexError> {
+        let config = LsLru::config(settings, store, 0)?;
+        let tables = config.ram_bytes_max(store)? - config.buffer_bytes;
+        Ok(tables + journal_bytes(settings, store))
+    }
+
+    fn buffer_bytes(
+        settings: &Settings,
+        store: &dyn PageStore,
+        shared_bytes: usize,
+    ) -> Result<usize, IndexError> {
+        Ok(LsLru::config(settings, store, shared_bytes)?.buffer_bytes)
+    }
+
+    fn lets_writes_wait(settings: &Settings) -> bool {
+        settings.durability == Durability::None
+    }
+
+    fn open(
+        store: Box<dyn PageStore>,
+        settings: &Settings,
+        shared_bytes: usize,
+        open: Open,
+    ) -> Result<Box<dyn OrderedIndex>, IndexError> {
+        let config = LsLru::config(settings, &*store, shared_bytes)?;
+        buffered::<LsLruTree<_>, LsLruTree<_>>(store, settings, config, open)
     }
 }
 
@@ -266,7 +340,7 @@ fn cached_store<T: StoreTree>(
     let shared: Vec<usize> = weights.iter().map(share).collect();
     let mut fixed = tables;
     for bytes in &shared {
-        fixed += T::buffer_bytes(settings, *bytes)?;
+        fixed += T::buffer_bytes(settings, &*ftl, *bytes)?;
     }
     let frames = cache_frames(settings, fixed, frame_bytes)?;
     if frames == 0 {

@@ -58,7 +58,7 @@ mod writer;
 pub use writer::Guarded;
 
 use super::bplus::Change;
-use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit};
+use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit};
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::PageStore;
 use crate::ftl::slice::divide;
@@ -361,6 +361,15 @@ impl<S: PageStore, T: Buffered<Guarded<S>>> OrderedIndex for Journaled<S, T> {
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         self.record().check_key(key)?;
         self.update(Change { key, value: None })
+    }
+
+    /// Past the journal: an empty index below that a cut leaves empty, or full and synced.
+    fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
+        self.journal.borrow().ready()?;
+        self.cut_off()?;
+        let loaded = self.inner.load(records)?;
+        self.inner.sync()?;
+        Ok(loaded)
     }
 
     fn range(

@@ -84,7 +84,7 @@ impl LsLruConfig {
     }
 
     /// The most RAM a tree on `store` ever needs besides what the store itself holds.
-    pub fn ram_bytes_max(&self, store: &impl PageStore) -> Result<usize, IndexError> {
+    pub fn ram_bytes_max(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexError> {
         let parts = (self.split_factor as usize + 1) * (store.page_bytes() + 64);
         Ok(self.buffer_bytes + self.tree.ram_bytes_max(store)? + parts)
     }
@@ -106,6 +106,13 @@ impl LsLruConfig {
             self.buffer_bytes,
             LsLruConfig::buffer_bytes_min(record, page_bytes)
         )))
+    }
+
+    /// The same as published, without a promise of its own.
+    #[must_use]
+    pub(super) const fn published(mut self) -> LsLruConfig {
+        self.tree.durability = Durability::None;
+        self
     }
 
     /// Refuses what cannot work.

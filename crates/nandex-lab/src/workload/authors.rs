@@ -1,7 +1,7 @@
 //! The workloads of the lazy-update paper (On, Hu, Li and Xu 2009, Section IV): an index on the names of authors.
 //!
-//! The names known by some year are the initial contents, inserted in the order in which they appeared; then queries and
-//! updates mix. *W-Query* has 80 % queries, *W-Update* 20 %. The updates are insertions of the names that appeared later, in
+//! The names known by some year are the initial contents, inserted in the order in which they appeared or handed over sorted
+//! (the paper does not say how it built its tree); then queries and updates mix. *W-Query* has 80 % queries, *W-Update* 20 %. The updates are insertions of the names that appeared later, in
 //! their order (*insert-only*), or 60 % such insertions and 40 % deletions (*mix*). The run ends when every name has appeared.
 //!
 //! The paper does not say which keys are queried and deleted: here any that is present, each alike. Nor how many operations
@@ -28,6 +28,7 @@ pub(super) const ENTRY: WorkloadEntry = WorkloadEntry {
         option("updates", "mix", "insert-only, or mix: 60 % insertions and 40 % deletions"),
         option("records", "0", "names used, the first ones; 0: all"),
         option("initial_percent", "88.5464", "share of the names inserted by the load"),
+        option("load", "inserts", "inserts: in order of appearance; sorted: at once, in key order, nodes packed full"),
         option("operations", "0", "operations of the run; 0: until every name has appeared"),
     ],
     generate,
@@ -49,7 +50,11 @@ fn generate(parameters: &Parameters) -> Result<Vec<PhaseOps>, LabError> {
     let operations = parameters.number_in("operations", 0, RECORDS_MAX)?;
     let run = mix.draw(parameters, load, later, (operations > 0).then_some(operations as usize))?;
     let load = load.iter().map(|&key| Op::new(OpKind::Insert, key)).collect();
-    Ok(vec![PhaseOps::unmeasured("load", load), PhaseOps::measured("run", run)])
+    let load = match parameters.choice("load", &["inserts", "sorted"])? {
+        "sorted" => PhaseOps::sorted("load", load),
+        _ => PhaseOps::unmeasured("load", load),
+    };
+    Ok(vec![load, PhaseOps::measured("run", run)])
 }
 
 /// The keys of the names, in order of appearance.

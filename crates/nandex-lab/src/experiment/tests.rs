@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::registry;
-use crate::repro::Expected;
 use std::collections::BTreeSet;
 
 fn smoke(threads: usize) -> RunPlan {
@@ -33,16 +32,8 @@ fn every_claim_names_figures_that_are_measured() {
         let results = run(&experiment.definition.name, &smoke(2), &Control::default()).unwrap();
         assert_eq!(results.failures().next().map(|(cell, why)| (cell.name.clone(), why)), None);
         for value in experiment.claims.iter().flat_map(|claim| &claim.values) {
-            let (cells, figure) = match value {
-                Expected::Pair { at, figure, .. } | Expected::Compared { at, figure, .. } => {
-                    (vec![format!("{at}/wandering"), format!("{at}/mu")], figure)
-                }
-                Expected::Cells { against, cell, figure, .. } => {
-                    (vec![against.clone(), cell.clone()], figure)
-                }
-                Expected::Single { cell, figure, .. } => (vec![cell.clone()], figure),
-            };
-            for cell in cells {
+            let figure = value.figure();
+            for cell in value.cells() {
                 let found = results.cell(&cell).unwrap_or_else(|| panic!("{cell}"));
                 assert!(found.figures.contains_key(figure) || found.missing.is_some(), "{cell} {figure}");
             }

@@ -29,6 +29,15 @@ pub struct Claim {
 pub enum Rule {
     /// Within so many percent of the paper's figure, limits included.
     WithinPercent(f64),
+    /// Within so many points of the paper's figure, which is in percent; limits included.
+    WithinPoints(f64),
+    /// Between these, limits included, whatever single figure the paper prints.
+    Between {
+        /// The least.
+        low: f64,
+        /// The most.
+        high: f64,
+    },
     /// At most the paper's figure, at as many decimals as the paper prints.
     AtMostPrinted {
         /// Decimals the paper prints.
@@ -46,6 +55,31 @@ pub enum Rule {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum Expected {
+    /// Comparisons of contenders, each with each it stands against.
+    Contest {
+        /// `input/variant`, to which the contenders are added.
+        at: String,
+        /// The first of each comparison.
+        against: Vec<String>,
+        /// The second of each comparison.
+        contenders: Vec<String>,
+        /// The figure.
+        figure: String,
+        /// How two are compared.
+        form: Form,
+        /// The paper's result; absent where it gives none.
+        paper: Option<f64>,
+    },
+    /// A figure that falls or rises from each cell to the next. Measured is the smallest step that way, in percent of the cell
+    /// before: above 0 when all steps go that way.
+    Series {
+        /// The cells in order.
+        series: Vec<String>,
+        /// The figure.
+        figure: String,
+        /// Which way it goes.
+        trend: Trend,
+    },
     /// The same figure of both trees.
     Pair {
         /// `input/variant`, to which the index is added.
@@ -92,6 +126,34 @@ pub enum Expected {
     },
 }
 
+/// Which way a figure goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trend {
+    /// Less from each to the next.
+    Falls,
+    /// More from each to the next.
+    Rises,
+}
+
+impl Trend {
+    /// How far a step goes that way, in percent of where it starts.
+    pub fn step(self, from: f64, to: f64) -> f64 {
+        match self {
+            Trend::Falls => 100.0 * (1.0 - to / from),
+            Trend::Rises => 100.0 * (to / from - 1.0),
+        }
+    }
+
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Trend::Falls => "falls",
+            Trend::Rises => "rises",
+        }
+    }
+}
+
 /// How the figures of two trees, or of two cells, become one: the wandering B+-tree or the cell compared against is the
 /// first, the mu-Tree or the other cell the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -103,6 +165,35 @@ pub enum Form {
     SavingPercent,
     /// How much more work the second does in the same time, in percent: first / second - 1.
     SpeedupPercent,
+}
+
+impl Expected {
+    /// Every cell it looks at.
+    pub fn cells(&self) -> Vec<String> {
+        match self {
+            Expected::Contest { at, against, contenders, .. } => {
+                against.iter().chain(contenders).map(|name| format!("{at}/{name}")).collect()
+            }
+            Expected::Series { series, .. } => series.clone(),
+            Expected::Pair { at, .. } | Expected::Compared { at, .. } => {
+                vec![format!("{at}/wandering"), format!("{at}/mu")]
+            }
+            Expected::Cells { against, cell, .. } => vec![against.clone(), cell.clone()],
+            Expected::Single { cell, .. } => vec![cell.clone()],
+        }
+    }
+
+    /// The figure it looks at.
+    pub fn figure(&self) -> &str {
+        match self {
+            Expected::Contest { figure, .. }
+            | Expected::Series { figure, .. }
+            | Expected::Pair { figure, .. }
+            | Expected::Compared { figure, .. }
+            | Expected::Cells { figure, .. }
+            | Expected::Single { figure, .. } => figure,
+        }
+    }
 }
 
 impl Form {
@@ -130,6 +221,8 @@ impl Rule {
     pub fn words(self) -> String {
         match self {
             Rule::WithinPercent(percent) => format!("within {percent} %"),
+            Rule::WithinPoints(points) => format!("within {points} points"),
+            Rule::Between { low, high } => format!("between {low} and {high}"),
             Rule::AtMostPrinted { decimals } => format!("at most, at {decimals} decimals"),
             Rule::Exact => String::from("exact"),
             Rule::Direction => String::from("direction"),

@@ -3,7 +3,7 @@
 //! Each value of a claim is judged alone and the worst verdict is the claim's. A value outside its band still agrees in direction when
 //! the comparison of the two trees comes out as in the paper.
 
-use super::claim::{Claim, Expected, Form, Rule};
+use super::claim::{Claim, Expected, Form, Rule, Trend};
 use super::{ScoreValue, Verdict};
 use crate::experiment::ExperimentResults;
 use crate::stats::within_relative;
@@ -41,15 +41,18 @@ fn judged(rule: Rule, expected: &Expected, results: &ExperimentResults) -> Vec<S
             vec![compared(rule, results, [&cells[0], &cells[1]], (figure, *form), blank)]
         }
         Expected::Cells { against, cell, figure, form, paper } => {
-            let label = format!("{figure}, {}", form.name(against, cell));
-            let blank = ScoreValue {
-                cell: cell.clone(),
-                figure: label,
-                paper: Some(*paper),
-                ..ScoreValue::default()
-            };
-            vec![compared(rule, results, [against, cell], (figure, *form), blank)]
+            vec![cells(rule, results, [against, cell], (figure, *form), Some(*paper))]
         }
+        Expected::Contest { at, against, contenders, figure, form, paper } => {
+            let at = |name: &String| format!("{at}/{name}");
+            let pairs = contenders.iter().flat_map(|second| against.iter().map(move |first| [first, second]));
+            let judge = |pair: [&String; 2]| {
+                let [first, second] = pair.map(at);
+                cells(rule, results, [&first, &second], (figure, *form), *paper)
+            };
+            pairs.map(judge).collect()
+        }
+        Expected::Series { series, figure, trend } => vec![trending(rule, results, series, (figure, *trend))],
         Expected::Single { cell, figure, paper } => {
             let value = measured(results, cell, figure, Some(*paper));
             vec![ScoreValue { verdict: verdict(rule, &value, false), ..value }]
@@ -76,6 +79,8 @@ fn verdict(rule: Rule, value: &ScoreValue, agrees: bool) -> Verdict {
         (Rule::WithinPercent(percent), Some(paper)) => {
             meets(within_relative(measured, paper, percent / 100.0))
         }
+        (Rule::WithinPoints(points), Some(paper)) => meets((measured - paper).abs() <= points),
+        (Rule::Between { low, high }, _) => meets((low..=high).contains(&measured)),
         (Rule::AtMostPrinted { decimals }, Some(paper)) => {
             let scale = 10f64.powi(decimals as i32);
             holds((measured * scale).round() <= (paper * scale).round())
@@ -105,6 +110,48 @@ fn measured(results: &ExperimentResults, cell: &str, figure: &str, paper: Option
     }
 }
 
+/// A comparison of two cells, named.
+fn cells(
+    rule: Rule,
+    results: &ExperimentResults,
+    [first, second]: [&String; 2],
+    (figure, form): (&str, Form),
+    paper: Option<f64>,
+) -> ScoreValue {
+    let label = format!("{figure}, {}", form.name(first, second));
+    let blank = ScoreValue { cell: second.clone(), figure: label, paper, ..ScoreValue::default() };
+    compared(rule, results, [first, second], (figure, form), blank)
+}
+
+/// The mean of a figure of a cell. A stand-in for the input is no measurement of a claim.
+fn mean_of(results: &ExperimentResults, cell: &str, figure: &str) -> Option<f64> {
+    let cell = results.cell(cell).filter(|cell| cell.stand_in.is_none())?;
+    cell.figures.get(figure).map(|summary| summary.mean)
+}
+
+/// The smallest step of a series.
+fn trending(
+    rule: Rule,
+    results: &ExperimentResults,
+    series: &[String],
+    (figure, trend): (&str, Trend),
+) -> ScoreValue {
+    let means: Option<Vec<f64>> = series.iter().map(|cell| mean_of(results, cell, figure)).collect();
+    let smallest =
+        means.and_then(|means| means.windows(2).map(|step| trend.step(step[0], step[1])).reduce(f64::min));
+    let [first, last] = [series.first(), series.last()].map(|cell| cell.map_or("", String::as_str));
+    let value = ScoreValue {
+        cell: format!("{first} to {last}"),
+        figure: format!("{figure} {}: smallest step in percent", trend.name()),
+        measured: smallest,
+        measured_min: smallest,
+        measured_max: smallest,
+        ..ScoreValue::default()
+    };
+    let agrees = smallest.is_some_and(|step| step > 0.0);
+    ScoreValue { verdict: verdict(rule, &value, agrees), ..value }
+}
+
 /// Completes a value by comparing two cells.
 fn compared(
     rule: Rule,
@@ -113,12 +160,8 @@ fn compared(
     (figure, form): (&str, Form),
     blank: ScoreValue,
 ) -> ScoreValue {
-    let of = |name: &str| {
-        let cell = results.cell(name)?;
-        // A stand-in for the input is no measurement of the claim.
-        cell.stand_in.is_none().then(|| cell.figures.get(figure).copied()).flatten()
-    };
-    let mean = of(first).zip(of(second)).map(|(first, second)| form.of(first.mean, second.mean));
+    let [first, second] = [first, second].map(|name| mean_of(results, name, figure));
+    let mean = first.zip(second).map(|(first, second)| form.of(first, second));
     let value = ScoreValue { measured: mean, measured_min: mean, measured_max: mean, ..blank };
     let agrees = match form {
         Form::Quotient => same_direction([1.0, value.paper.unwrap_or(1.0)], [Some(1.0), mean]),

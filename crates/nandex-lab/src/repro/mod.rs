@@ -8,7 +8,7 @@ pub mod judge;
 #[cfg(test)]
 mod tests;
 
-pub use claim::{Claim, Expected, Form, Rule};
+pub use claim::{Claim, Expected, Form, Rule, Trend};
 
 use crate::LabError;
 use crate::experiment::{self, Bench, Experiment, ExperimentResults, RunPlan};
@@ -72,7 +72,7 @@ pub struct ScoreRow {
 /// One figure of a claim.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ScoreValue {
-    /// The cell, or the `input/variant` of a comparison of both trees.
+    /// The cell, the second of a comparison, or the `input/variant` of a comparison of both trees.
     pub cell: String,
     /// The figure, its unit in the name.
     pub figure: String,

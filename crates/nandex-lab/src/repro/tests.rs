@@ -107,6 +107,41 @@ fn quotients_and_savings() {
 }
 
 #[test]
+fn contenders_are_compared_each_with_each() {
+    let text = "at = 'w/v'\nagainst = ['LRU', 'FIFO']\ncontenders = ['Big', 'Cost']\nfigure = 'f'\n\
+                form = 'saving_percent'\npaper = 18";
+    let value: Expected = toml::from_str(text).unwrap();
+    assert_eq!(value.cells(), ["w/v/LRU", "w/v/FIFO", "w/v/Big", "w/v/Cost"]);
+    let judged = |rule, cost| {
+        let cells = [("w/v/LRU", 100.0), ("w/v/FIFO", 110.0), ("w/v/Big", 84.0), ("w/v/Cost", cost)];
+        row(&claim(rule, value.clone()), &results(&cells))
+    };
+    let all = judged(Rule::WithinPoints(8.0), 84.0);
+    assert_eq!((all.verdict, all.values.len(), all.band.as_str()), (Reproduced, 4, "within 8 points"));
+    assert_eq!(all.values[1].figure, "f, saving of w/v/Big in percent");
+    assert_eq!(judged(Rule::WithinPoints(8.0), 98.0).verdict, DirectionOnly);
+    assert_eq!(judged(Rule::WithinPoints(8.0), 105.0).verdict, NotReproduced);
+    assert_eq!(judged(Rule::Between { low: 16.0, high: 24.0 }, 84.0).verdict, Reproduced);
+    assert_eq!(judged(Rule::Between { low: 16.0, high: 23.0 }, 84.0).verdict, DirectionOnly);
+    assert_eq!(row(&claim(Rule::Direction, value.clone()), &results(&[("w/v/LRU", 1.0)])).verdict, NotJudged);
+}
+
+#[test]
+fn a_series_goes_one_way_at_every_step() {
+    let text = "series = ['a', 'b', 'c']\nfigure = 'f'\ntrend = 'falls'";
+    let value: Expected = toml::from_str(text).unwrap();
+    let judged =
+        |c| row(&claim(Rule::Direction, value.clone()), &results(&[("a", 10.0), ("b", 8.0), ("c", c)]));
+    let falls = judged(7.0);
+    assert_eq!((falls.verdict, falls.values[0].measured), (Reproduced, Some(12.5)));
+    assert_eq!((judged(8.0).verdict, judged(9.0).verdict), (NotReproduced, NotReproduced));
+    let text = "series = ['b', 'a']\nfigure = 'f'\ntrend = 'rises'";
+    let rises = claim(Rule::Direction, toml::from_str(text).unwrap());
+    assert_eq!(row(&rises, &results(&[("a", 10.0), ("b", 8.0)])).values[0].measured, Some(25.0));
+    assert_eq!(row(&rises, &results(&[("a", 10.0)])).verdict, NotJudged);
+}
+
+#[test]
 fn the_worst_value_is_the_claims_verdict_and_is_named() {
     let value = |cell: &str| Expected::Single { cell: cell.into(), figure: "f".into(), paper: 1.0 };
     let mut both = claim(Rule::WithinPercent(7.0), value("a"));

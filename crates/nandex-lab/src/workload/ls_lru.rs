@@ -79,7 +79,9 @@ fn kinds(parameters: &Parameters, operations: u64) -> Result<Vec<OpKind>, LabErr
         "read-intensive" => READ_INTENSIVE.map(hundredth),
         _ => {
             let writes = (operations as f64 * write_share(parameters)?).round() as u64;
-            [operations - writes, writes / 3, (writes + 1) / 3, (writes + 2) / 3]
+            let third = writes / 3;
+            let half = (writes - third) / 2;
+            [operations - writes, third, half, writes - third - half]
         }
     };
     let mut kinds: Vec<OpKind> = Vec::new();

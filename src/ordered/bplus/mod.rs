@@ -142,7 +142,9 @@ impl BPlusConfig {
         let layout = Layout::new(self, store.page_bytes(), store.page_count())?;
         let frame_bytes = layout.page_bytes + size_of::<Frame>() + size_of::<Lpn>();
         let frames_max = 2 * (layout.height_max() + 1);
-        Ok(frames_max * frame_bytes + Space::ram_bytes(layout.page_count, !store.durable_writes()))
+        // Where a lesser class will do, a cache between this store and the tree may let writes wait.
+        let may_wait = self.durability != Durability::EveryOperation || !store.durable_writes();
+        Ok(frames_max * frame_bytes + Space::ram_bytes(layout.page_count, may_wait))
     }
 }
 

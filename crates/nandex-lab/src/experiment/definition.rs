@@ -207,6 +207,8 @@ const FOLDERS: &[(&str, &str, &str)] = &[
     folder!("mu-checkpoint-sweep"),
     folder!("mu-key-sweep"),
     folder!("wpcb-figure2"),
+    folder!("lazy-figures"),
+    folder!("lazy-ftl"),
 ];
 
 static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| FOLDERS.iter().map(parse).collect());

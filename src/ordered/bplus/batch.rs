@@ -45,6 +45,17 @@ impl LeafSpan {
 pub(in crate::ordered) struct Reshaped {
     pub(in crate::ordered) span: LeafSpan,
     pub(in crate::ordered) boundary: Option<Box<[u8]>>,
+    /// Entries of the leaf, or of both.
+    pub(in crate::ordered) entries: [usize; 2],
+}
+
+/// What [`BPlusTree::lookup`] finds.
+#[derive(Clone, Debug)]
+pub(in crate::ordered) struct Lookup {
+    pub(in crate::ordered) is_present: bool,
+    /// Entries of the leaf.
+    pub(in crate::ordered) entries: usize,
+    pub(in crate::ordered) span: LeafSpan,
 }
 
 /// What [`BPlusTree::apply`] did.
@@ -68,15 +79,11 @@ struct Plan {
 
 impl<S: PageStore> BPlusTree<S> {
     /// Whether a key is in the tree, and which keys belong to its leaf. Reads the path.
-    pub(in crate::ordered) fn lookup(
-        &mut self,
-        key: &[u8],
-        cause: Cause,
-    ) -> Result<(bool, LeafSpan), IndexError> {
+    pub(in crate::ordered) fn lookup(&mut self, key: &[u8], cause: Cause) -> Result<Lookup, IndexError> {
         self.follow(key, self.height, cause)?;
-        let leaf = &self.path[self.height - 1];
+        let leaf = self.leaf();
         let found = self.layout.leaf.search(leaf.area(), leaf.count(), key);
-        Ok((found.is_ok(), self.span_of_path(key)?))
+        Ok(Lookup { is_present: found.is_ok(), entries: leaf.count(), span: self.span_of_path(key)? })
     }
 
     /// Which keys belong to the leaf of a key. Reads the path but for the leaf.
@@ -220,7 +227,7 @@ impl<S: PageStore> BPlusTree<S> {
             Some(left) => self.put_root_above(left, right),
             None => self.announce(depth, right)?,
         }
-        Ok(Some(Reshaped { span, boundary }))
+        Ok(Some(Reshaped { span, boundary, entries: [share, entries - share] }))
     }
 
     /// Copies the leaf to an extra frame that is not written.
@@ -241,11 +248,15 @@ impl<S: PageStore> BPlusTree<S> {
         // The neighbour that mending asks: the left one, if there is one.
         let slot = self.path[depth - 1].slot;
         let span = if slot > 0 { self.span_around_leaf(1, 0) } else { self.span_around_leaf(0, 1) };
+        let neighbour = self.extra_used;
         self.mend_path()?;
         let parent = &self.path[depth - 1];
         let is_merged = !self.freed.is_empty();
         let boundary = (!is_merged).then(|| self.layout.internal.key(parent.area(), slot.max(1)).into());
-        Ok(Some(Reshaped { span, boundary }))
+        // Of two that merged the left one took all.
+        let (leaf, neighbour) = (self.leaf().count(), self.extra[neighbour].count());
+        let entries = if slot > 0 { [neighbour, leaf] } else { [leaf, neighbour] };
+        Ok(Some(Reshaped { span, boundary, entries }))
     }
 }
 

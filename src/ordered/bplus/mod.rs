@@ -53,7 +53,7 @@ mod space;
 mod tests;
 mod walk;
 
-pub(super) use batch::{Change, LeafSpan, Reshaped};
+pub(super) use batch::{Change, LeafSpan, Lookup, Reshaped};
 pub use load::Fill;
 
 use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit};

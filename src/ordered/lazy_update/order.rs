@@ -27,6 +27,13 @@ pub(super) struct Order {
     root: u32,
 }
 
+/// An order over no slots at all.
+impl Default for Order {
+    fn default() -> Order {
+        Order { links: Vec::new(), root: NONE }
+    }
+}
+
 impl Order {
     /// An empty order over slots `0..slots`.
     pub(super) fn new(slots: usize) -> Order {

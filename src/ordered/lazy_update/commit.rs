@@ -32,10 +32,17 @@ impl<S: PageStore> LazyUpdateTree<S> {
 
     /// Commits a group, in several portions if the tree does not take it in one. Requests that were not committed when
     /// an error ends it stay in the pool.
-    pub(super) fn commit(&mut self, mut group: u32) -> Result<(), IndexError> {
+    pub(super) fn commit(&mut self, group: u32) -> Result<(), IndexError> {
+        let committed = self.commit_portions(group);
+        self.horizon.show(None);
+        committed
+    }
+
+    fn commit_portions(&mut self, mut group: u32) -> Result<(), IndexError> {
         let mut left = self.pool.size(group) as usize;
         self.counts.commits += 1;
         loop {
+            self.horizon.show(self.pool.newest(group));
             let applied = self.tree.apply(self.pool.changes(group))?;
             if !(1..=left).contains(&applied.changes) {
                 return Err(overlapping(group));

@@ -86,12 +86,13 @@ pub use policy::CommitPolicy;
 pub use settings::{Answers, LazyUpdateConfig, OPTIONS, PoolCount};
 
 use super::bplus::{BPlusTree, Change, Fill, Lookup};
-use super::journal::Buffered;
+use super::journal::{Buffered, Horizon};
 use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit};
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::PageStore;
 use crate::nand::Cause;
 use alloc::format;
+use alloc::rc::Rc;
 use alloc::string::ToString;
 use core::ops::Bound;
 use pool::{Below, Pool};
@@ -102,6 +103,7 @@ pub struct LazyUpdateTree<S> {
     pool: Pool,
     policy: CommitPolicy,
     answers: Answers,
+    horizon: Rc<Horizon>,
     counts: Counts,
 }
 
@@ -144,6 +146,7 @@ impl<S: PageStore> LazyUpdateTree<S> {
             pool,
             policy: config.policy,
             answers: config.answers,
+            horizon: Rc::default(),
             counts: Counts::default(),
         }
     }
@@ -175,9 +178,15 @@ impl<S: PageStore> LazyUpdateTree<S> {
         self.tree.into_store()
     }
 
-    /// A value for a key, or none to remove it; returns whether the key existed.
     fn update(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
         self.tree.ready()?;
+        let existed = self.take_in(change);
+        self.horizon.hear(self.pool.updates());
+        existed
+    }
+
+    /// A value for a key, or none to remove it; returns whether the key existed.
+    fn take_in(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
         if let Some(slot) = self.pool.find(change.key) {
             let existed = self.pool.value(slot).is_some();
             if existed || change.value.is_some() {
@@ -269,6 +278,11 @@ impl<S: PageStore> Buffered<S> for LazyUpdateTree<S> {
 
     fn class_below(&self) -> Durability {
         self.tree.class_on_store()
+    }
+
+    fn tell(&mut self, horizon: Rc<Horizon>) {
+        horizon.hear(self.pool.updates());
+        self.horizon = horizon;
     }
 }
 

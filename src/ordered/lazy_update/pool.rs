@@ -256,6 +256,16 @@ impl Pool {
         })
     }
 
+    /// Updates that came so far.
+    pub(super) fn updates(&self) -> u64 {
+        self.clock
+    }
+
+    /// The newest update in a group, if the policy keeps account of it.
+    pub(super) fn newest(&self, group: u32) -> Option<u64> {
+        (self.policy != CommitPolicy::Fifo).then(|| self.groups[group as usize].stamp)
+    }
+
     /// The rank of a group under the policy; the least is the victim.
     pub(super) fn rank(&self, group: u32) -> Rank {
         let Group { size, stamp, .. } = self.groups[group as usize];

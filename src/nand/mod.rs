@@ -32,7 +32,7 @@ pub enum Cause {
     Mapping,
     /// Moving data to even out wear.
     WearLevelling,
-    /// Checkpoints and superblocks.
+    /// Checkpoints, superblocks and update journals.
     Checkpoint,
     /// Mounting after a clean or unclean end.
     Recovery,

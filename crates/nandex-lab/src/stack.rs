@@ -63,7 +63,11 @@ const LAZY_UPDATE_OWN: [OptionInfo; 5] = [
 const LS_LRU_OWN: [OptionInfo; 6] = [
     option("buffer_bytes", "what the RAM leaves, 64 pages without a limit", "RAM of the B+-buffer"),
     option("window_percent", "50", "w: the cold region's share of the buffer, 0 to 100"),
-    option("split_factor", "3", "k: a dirty part of k leaves of entries is committed by a multi-split, 2 to 15"),
+    option(
+        "split_factor",
+        "3",
+        "k: a dirty part of k leaves of entries is committed by a multi-split, 2 to 15",
+    ),
     option("commit_entries", "what a page holds", "L: entries that a write-minimized commit frees at least"),
     option("full_merge_every", "0", "updates between two full merge commits; 0: only a sync makes one"),
     LAZY_UPDATE_OWN[1],

@@ -49,6 +49,7 @@ pub(in crate::ordered) struct NewLeaf {
     pub(in crate::ordered) lpn: Lpn,
     /// Its lower bound; none where nothing bounds it.
     pub(in crate::ordered) low: Option<Box<[u8]>>,
+    pub(in crate::ordered) entries: usize,
 }
 
 /// Keys that changed leaves: those of `span` were in the leaves `before` and are now in the leaves `after`, in key order.
@@ -71,6 +72,15 @@ impl Reshaped {
         let last = self.after.iter().skip(1).take_while(|leaf| is_below(leaf)).count();
         self.after[last].lpn
     }
+}
+
+/// What [`BPlusTree::lookup`] finds.
+#[derive(Clone, Debug)]
+pub(in crate::ordered) struct Lookup {
+    pub(in crate::ordered) is_present: bool,
+    /// Entries of the leaf.
+    pub(in crate::ordered) entries: usize,
+    pub(in crate::ordered) span: LeafSpan,
 }
 
 /// What [`BPlusTree::apply`] did.
@@ -96,15 +106,11 @@ struct Plan {
 
 impl<S: PageStore> BPlusTree<S> {
     /// Whether a key is in the tree, and which keys belong to its leaf. Reads the path.
-    pub(in crate::ordered) fn lookup(
-        &mut self,
-        key: &[u8],
-        cause: Cause,
-    ) -> Result<(bool, LeafSpan), IndexError> {
+    pub(in crate::ordered) fn lookup(&mut self, key: &[u8], cause: Cause) -> Result<Lookup, IndexError> {
         self.follow(key, self.height, cause)?;
-        let leaf = &self.path[self.height - 1];
+        let leaf = self.leaf();
         let found = self.layout.leaf.search(leaf.area(), leaf.count(), key);
-        Ok((found.is_ok(), self.span_of_path(key)?))
+        Ok(Lookup { is_present: found.is_ok(), entries: leaf.count(), span: self.span_of_path(key)? })
     }
 
     /// Which keys belong to the leaf of a key. Reads the path but for the leaf.
@@ -294,14 +300,14 @@ impl<S: PageStore> BPlusTree<S> {
         let before = vec![self.leaf().lpn()];
         let new_leaf = |part: usize| {
             let node = &self.extra[part];
-            NewLeaf { lpn: node.lpn(), low: Some(shape.key(node.area(), 0).into()) }
+            NewLeaf { lpn: node.lpn(), low: Some(shape.key(node.area(), 0).into()), entries: node.count() }
         };
         let mut after: Vec<NewLeaf> = parts.clone().map(new_leaf).collect();
         if depth == 0 {
             after[0].low = None;
             self.put_root_above(parts);
         } else {
-            after.insert(0, NewLeaf { lpn: before[0], low: span.low.clone() });
+            after.insert(0, NewLeaf { lpn: before[0], low: span.low.clone(), entries: self.leaf().count() });
             // The last first: each goes to the place after the leaf, and only a lone one may split the parent.
             for part in parts.rev() {
                 self.announce(depth, part)?;
@@ -331,14 +337,18 @@ impl<S: PageStore> BPlusTree<S> {
         let first = slot.saturating_sub(1);
         let parent = &self.path[depth - 1];
         let before = vec![self.layout.child(parent, first)?, self.layout.child(parent, first + 1)?];
+        let neighbour = self.extra_used;
         self.mend_path()?;
         let parent = &self.path[depth - 1];
         // A root with one child took over its contents.
         let left = if self.path[0].level() == 1 { ROOT } else { before[0] };
-        let mut after = vec![NewLeaf { lpn: left, low: span.low.clone() }];
+        // Of two that merged the left one took all.
+        let (leaf, neighbour) = (self.leaf().count(), self.extra[neighbour].count());
+        let entries = if slot > 0 { [neighbour, leaf] } else { [leaf, neighbour] };
+        let mut after = vec![NewLeaf { lpn: left, low: span.low.clone(), entries: entries[0] }];
         if self.freed.is_empty() {
             let boundary = self.layout.internal.key(parent.area(), first + 1);
-            after.push(NewLeaf { lpn: before[1], low: Some(boundary.into()) });
+            after.push(NewLeaf { lpn: before[1], low: Some(boundary.into()), entries: entries[1] });
         }
         Ok(Some(Reshaped { span, before, after }))
     }

@@ -53,7 +53,7 @@ mod space;
 mod tests;
 mod walk;
 
-pub(super) use batch::{Change, LeafSpan, Reshaped};
+pub(super) use batch::{Change, LeafSpan, Lookup, Reshaped};
 pub use load::Fill;
 pub(super) use page::level_and_entries;
 

@@ -13,24 +13,25 @@
 //!
 //! # Operations
 //!
-//! - *insert, remove*: (1) If the journal is full it is *cut off*: the index below is synced, so that it holds everything, and
-//!   a new epoch begins with an empty page in RAM. (2) The record joins the page in RAM. (3) With a full group the page is
+//! - *insert, remove*: (1) If the journal is full it is *cut off*: its last page is written and the index below synced, so
+//!   that it holds everything, and a new epoch begins with an empty page in RAM. (2) The record joins the page in RAM. (3) With a full group the page is
 //!   written. (4) The index below takes the update. If it refuses, the record is taken back, on the medium too.
 //! - *a write of the index below*: the page in RAM is written first if it has records that the medium has not
-//!   ([`Guarded`]); no index needs to know.
+//!   ([`Guarded`]). No index needs to know; one that says which updates a write shows ([`Horizon`]) is not made to wait for
+//!   later ones.
 //! - *sync*: writes the page in RAM and syncs the store. The updates that wait below go on waiting.
 //! - *close*: syncs the index below, then writes page 0 of a new epoch with the mark that it has no records.
 //! - *mount*: page 0 with that mark: the index below is mounted as it is. Else it is opened as the cut left it, the run is
 //!   read, and what differs is done again (`replay.rs`). Nothing is written for that, the journal goes on where it
 //!   ended, and a cut during the replay leads to another one.
 //!
-//! A cut-off itself writes nothing but what the sync below writes. The medium learns of the new epoch with its first page; a cut
+//! A cut-off itself writes nothing else. The medium learns of the new epoch with its first page; a cut
 //! before that finds the old records and an index that holds them already.
 //!
 //! # Durability
 //!
 //! Let the index below keep whole over a cut what it wrote, each key at its value of the last sync or of a later update
-//! ([`Buffered`]). All updates since the last cut-off that reached the medium are in the run (J2), so replaying it
+//! ([`Buffered`]). All updates since the last cut-off that show on the medium are in the run (J2), so replaying it
 //! yields the state after its last record: a prefix of the history. With groups of one update that is *every operation* where
 //! writes are durable at once; else *every sync*, and no more than a group less one, or a page, of acknowledged updates is lost.
 //! There is no clock here, so the age of a group is counted in updates.
@@ -46,7 +47,7 @@
 //!
 //! - J1 The medium holds pages 0 to n - 1 of the epoch full, and page n with the records that were written of the page in RAM;
 //!   nothing of the epoch, if nothing was written in it.
-//! - J2 The medium has the records of all updates that the index below had heard of when it wrote last.
+//! - J2 The medium has the record of every update that what the index below wrote shows, and of all before it.
 //! - J3 The page in RAM begins with the records that the medium has of it.
 
 mod page;
@@ -55,10 +56,12 @@ mod replay;
 mod tests;
 mod writer;
 
-pub use writer::Guarded;
+pub use writer::{Guarded, Horizon};
 
 use super::bplus::Change;
-use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit};
+use super::{
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit,
+};
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::PageStore;
 use crate::ftl::slice::divide;
@@ -118,6 +121,12 @@ pub trait Buffered<S: PageStore>: OrderedIndex + Sized {
 
     /// What it would promise on its store if no update waited: *none* where a cut may tear it.
     fn class_below(&self) -> Durability;
+
+    /// Where it may say which updates its writes show. An index that does not gets the journal's page written before each
+    /// write of its own.
+    fn tell(&mut self, horizon: Rc<Horizon>) {
+        let _ = horizon;
+    }
 }
 
 /// How a journal is set up.
@@ -189,7 +198,7 @@ impl<S: PageStore, T: Buffered<Guarded<S>>> Journaled<S, T> {
         let (below, journal) = parts(store, layout, 1)?;
         journal.borrow_mut().trim_all()?;
         let inner = T::format(below, inner)?;
-        let index = Journaled { inner, journal, group: config.group }.require(config)?;
+        let index = Journaled::over(inner, journal, config)?;
         index.journal.borrow_mut().write_closed()?;
         index.journal.borrow_mut().sync()?;
         Ok(index)
@@ -210,14 +219,22 @@ impl<S: PageStore, T: Buffered<Guarded<S>>> Journaled<S, T> {
         }
         let (below, journal) = parts(store, layout, first.epoch)?;
         if first.is_closed {
-            return Journaled { inner: T::mount(below, inner)?, journal, group: config.group }
-                .require(config);
+            return Journaled::over(T::mount(below, inner)?, journal, config);
         }
         let run = Run::read(&mut *journal.borrow_mut(), first)?;
         let inner = T::mount_after_cut(below, inner)?;
-        let mut index = Journaled { inner, journal, group: config.group }.require(config)?;
+        let mut index = Journaled::over(inner, journal, config)?;
         run.replay(&mut index.inner, &index.journal)?;
         Ok(index)
+    }
+
+    fn over(
+        mut inner: T,
+        journal: Rc<RefCell<Writer<S>>>,
+        config: JournalConfig,
+    ) -> Result<Self, IndexError> {
+        inner.tell(journal.borrow().horizon());
+        Journaled { inner, journal, group: config.group }.require(config)
     }
 
     fn require(self, config: JournalConfig) -> Result<Journaled<S, T>, IndexError> {
@@ -281,6 +298,8 @@ impl<S: PageStore, T: Buffered<Guarded<S>>> Journaled<S, T> {
 
     /// Begins a new epoch once the index below needs nothing of the old one.
     fn cut_off(&mut self) -> Result<(), IndexError> {
+        // Until the medium learns of the new epoch the old one is replayed, and must not end before what is synced.
+        self.journal.borrow_mut().force()?;
         self.inner.sync()?;
         self.journal.borrow_mut().cut_off();
         Ok(())

@@ -468,6 +468,42 @@ fn groups_cost_what_they_say() {
 }
 
 #[test]
+fn what_left_the_pool_without_a_write_does_not_come_back_after_a_cut_off() {
+    let config = JournalConfig { pages: Some(1), ..JournalConfig::new(Durability::EverySync) };
+    let mut index = Index::format(RamStore::new(PAGE_BYTES, 300), inner(60), config).unwrap();
+    index.insert(&key(7), &key(1)).unwrap();
+    index.sync().unwrap();
+    // The removal cancels the insertion that the journal has on the medium, and a cut-off finds nothing to commit.
+    while metric(&index, "journal_cut_offs") == 0 {
+        index.remove(&key(7)).unwrap();
+    }
+    index.sync().unwrap();
+    let mut index = Index::mount(index.into_store(), inner(60), config).unwrap();
+    assert_sound(&mut index, &Model::new());
+}
+
+#[test]
+fn the_journal_is_not_written_for_updates_that_a_commit_does_not_show() {
+    let forced = |policy| {
+        let config = JournalConfig { pages: Some(9), ..JournalConfig::new(Durability::EverySync) };
+        let setup = LazyUpdateConfig { policy, ..inner(80) };
+        let mut index = Index::format(RamStore::new(PAGE_BYTES, 2_000), setup, config).unwrap();
+        let mut rng = Rng::new(4);
+        for n in 0..3_000 {
+            index.insert(&key(rng.below(1_000) as u16), &key(n)).unwrap();
+        }
+        (metric(&index, "journal_forced_writes"), metric(&index, "commits"))
+    };
+    // The group hit least recently is older than a page of records, unless all go at a cut-off.
+    let (lru, commits) = forced(CommitPolicy::Lru);
+    assert!(commits > 1_000 && lru * 20 < commits, "{lru} of {commits}");
+    let (biggest, commits) = forced(CommitPolicy::BiggestSize);
+    assert!(commits > 1_000 && biggest * 4 < commits * 3, "{biggest} of {commits}");
+    let (fifo, commits) = forced(CommitPolicy::Fifo);
+    assert!(fifo * 10 > commits * 4, "{fifo} of {commits}: nobody knows what is newest in a group");
+}
+
+#[test]
 fn what_cannot_work_is_refused() {
     let unsupported = |error: Option<IndexError>| {
         let Some(IndexError::Unsupported(why)) = error else { panic!("{error:?}") };

@@ -12,7 +12,7 @@ use alloc::format;
 use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 
 /// What the journal did.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,9 +36,32 @@ pub(super) struct Writer<S> {
     records: usize,
     /// Those of them that the medium has: J3.
     written: usize,
+    horizon: Rc<Horizon>,
+    /// What the index had heard of when the page was written last.
+    heard: u64,
     /// Whether a write failed with unknown effect.
     is_interrupted: bool,
     pub(super) counts: Counts,
+}
+
+/// What an index tells its journal of the updates it has heard of, which it counts itself.
+#[derive(Debug, Default)]
+pub struct Horizon {
+    heard: Cell<u64>,
+    /// The newest update that its writes may show; none when it does not know.
+    shows: Cell<Option<u64>>,
+}
+
+impl Horizon {
+    /// The index has heard of so many updates.
+    pub fn hear(&self, updates: u64) {
+        self.heard.set(updates);
+    }
+
+    /// What the index writes from now on shows no update after this one, or any if it does not say.
+    pub fn show(&self, newest: Option<u64>) {
+        self.shows.set(newest);
+    }
 }
 
 impl<S: PageStore> Writer<S> {
@@ -52,6 +75,8 @@ impl<S: PageStore> Writer<S> {
             number: 0,
             records: 0,
             written: 0,
+            horizon: Rc::default(),
+            heard: 0,
             is_interrupted: false,
             counts: Counts::default(),
         }
@@ -117,6 +142,20 @@ impl<S: PageStore> Writer<S> {
         rewritten
     }
 
+    /// Where the index below may say what it heard of and what it shows.
+    pub(super) fn horizon(&self) -> Rc<Horizon> {
+        Rc::clone(&self.horizon)
+    }
+
+    /// Writes the page in RAM if it has the record of an update that the index below is about to show.
+    fn let_pass(&mut self) -> Result<(), StoreError> {
+        if self.pending() == 0 || self.horizon.shows.get().is_some_and(|newest| newest <= self.heard) {
+            return Ok(());
+        }
+        self.counts.forced_writes += 1;
+        self.force()
+    }
+
     /// Writes the page in RAM if it has records that the medium has not.
     pub(super) fn force(&mut self) -> Result<(), StoreError> {
         if self.pending() == 0 { Ok(()) } else { self.write(false) }
@@ -162,6 +201,7 @@ impl<S: PageStore> Writer<S> {
         let written = self.store.write(self.lpn(self.number), Cause::Checkpoint, &self.page);
         if written.is_ok() {
             self.written = self.records;
+            self.heard = self.horizon.heard.get();
             self.counts.page_writes += 1;
         }
         self.is_interrupted |= !matches!(written, Ok(()) | Err(StoreError::Full));
@@ -226,11 +266,7 @@ impl<S: PageStore> Guarded<S> {
     }
 
     fn journal_first(&self) -> Result<(), StoreError> {
-        let mut journal = self.journal.borrow_mut();
-        let pending = journal.pending();
-        journal.force()?;
-        journal.counts.forced_writes += u64::from(pending > 0);
-        Ok(())
+        self.journal.borrow_mut().let_pass()
     }
 }
 

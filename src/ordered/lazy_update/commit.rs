@@ -1,6 +1,5 @@
 //! Commits: the choice of a group, its way into the tree, and the regrouping after it.
 
-use super::policy::{CommitPolicy, Price};
 use super::{Counts, LazyUpdateTree};
 use crate::check::IndexError;
 use crate::ftl::PageStore;
@@ -19,59 +18,34 @@ impl<S: PageStore> LazyUpdateTree<S> {
         }
     }
 
-    /// The group that leaves next.
+    /// The group that leaves next: the first in rank. For *cost-based* a leaf that nobody counted makes the price of its group
+    /// the least possible; it is read when the group comes first, once.
     pub(super) fn victim(&mut self) -> Result<Option<u32>, IndexError> {
-        let first = self.pool.first_group();
-        match (self.policy, first) {
-            (CommitPolicy::CostBased, Some(first)) => self.cheapest(first).map(Some),
-            _ => Ok(first),
-        }
-    }
-
-    /// The group of the least price, of equals the least recently hit. Groups are visited largest first, of equals the
-    /// least recently hit first; a visit reads a leaf. A group costs one leaf write at least, so once 1 / size is above
-    /// the best price, or equal to it and hit later, neither this group nor any after it can be the victim.
-    fn cheapest(&mut self, first: u32) -> Result<u32, IndexError> {
-        let mut best = (self.price(first)?, first);
-        let mut next = self.pool.next_group(first);
-        while let Some(group) = next {
-            let stamp = |group| self.pool.rank(group).1;
-            let (now, held) = (stamp(group), stamp(best.1));
-            let bound = Price::least(self.pool.size(group));
-            if bound.order(best.0).then(now.cmp(&held)).is_gt() {
-                break;
+        while let Some(first) = self.pool.first_group() {
+            if self.pool.is_priced(first) {
+                return Ok(Some(first));
             }
-            let price = self.price(group)?;
-            if price.order(best.0).then(now.cmp(&held)).is_lt() {
-                best = (price, group);
-            }
-            next = self.pool.next_group(group);
+            let Some(slot) = self.pool.first_of(first) else { return Err(overlapping(first)) };
+            let entries = self.tree.leaf_entries(self.pool.key(slot))?;
+            self.counts.leaves_read += 1;
+            self.pool.count_leaf(first, entries);
         }
-        Ok(best.1)
-    }
-
-    /// What committing a group costs. Where nobody looked whether the tree holds a key, a value put is taken for a new
-    /// record and a removal for one less, as the paper does.
-    pub(super) fn price(&mut self, group: u32) -> Result<Price, IndexError> {
-        self.counts.leaves_priced += 1;
-        let Some(first) = self.pool.first_of(group) else { return Err(overlapping(group)) };
-        let mut entries = self.tree.leaf_entries(self.pool.key(first))?;
-        for slot in self.pool.members(group) {
-            match (self.pool.value(slot).is_some(), self.pool.below(slot)) {
-                (true, Below::Absent | Below::Unknown) => entries += 1,
-                (false, Below::Present | Below::Unknown) => entries = entries.saturating_sub(1),
-                _ => {}
-            }
-        }
-        Ok(Price::of(self.pool.size(group), entries, self.tree.leaf_fill()))
+        Ok(None)
     }
 
     /// Commits a group, in several portions if the tree does not take it in one. Requests that were not committed when
     /// an error ends it stay in the pool.
-    pub(super) fn commit(&mut self, mut group: u32) -> Result<(), IndexError> {
+    pub(super) fn commit(&mut self, group: u32) -> Result<(), IndexError> {
+        let committed = self.commit_portions(group);
+        self.horizon.show(None);
+        committed
+    }
+
+    fn commit_portions(&mut self, mut group: u32) -> Result<(), IndexError> {
         let mut left = self.pool.size(group) as usize;
         self.counts.commits += 1;
         loop {
+            self.horizon.show(self.pool.newest(group));
             let applied = self.tree.apply(self.pool.changes(group), LEAVES_MAX)?;
             if !(1..=left).contains(&applied.changes) {
                 return Err(overlapping(group));
@@ -79,6 +53,7 @@ impl<S: PageStore> LazyUpdateTree<S> {
             left -= applied.changes;
             let next = if left > 0 { self.pool.members(group).nth(applied.changes) } else { None };
             self.pool.remove_first(group, applied.changes);
+            self.pool.set_leaf_bounds(self.tree.leaf_fill());
             if let Some(reshaped) = &applied.reshaped {
                 self.counts.reshapings += 1;
                 self.pool.regroup(reshaped);
@@ -103,11 +78,13 @@ impl<S: PageStore> LazyUpdateTree<S> {
         self.commit_all()?;
         if self.has_room() {
             let span = self.tree.leaf_span(change.key)?;
-            self.pool.add(change, below, Some(&span));
+            self.pool.add(change, below, Some((&span, None)));
             return Ok(());
         }
         self.counts.bypasses += 1;
-        self.tree.apply(core::iter::once(change), LEAVES_MAX).map(drop)
+        self.tree.apply(core::iter::once(change), LEAVES_MAX)?;
+        self.pool.set_leaf_bounds(self.tree.leaf_fill());
+        Ok(())
     }
 }
 
@@ -123,7 +100,7 @@ impl Counts {
             ("commits", self.commits),
             ("committed_requests", self.committed_requests),
             ("regroupings", self.reshapings),
-            ("leaves_priced", self.leaves_priced),
+            ("leaves_priced", self.leaves_read),
             ("bypasses", self.bypasses),
         ]
     }

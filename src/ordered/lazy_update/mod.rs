@@ -25,9 +25,10 @@
 //!
 //! *FIFO*, *LRU*, *biggest size* (the paper's first) and *cost-based* (its second: least H = |D| / size, where D are the
 //! leaves a commit writes; inner nodes do not count). Ties go to the group hit least recently. The victim is the first
-//! group in an order kept all the time, O(log n) per update. *Cost-based* visits groups by falling size and reads their
-//! leaves to know how full they are; it stops at the first group that cannot be cheaper than the best, for a group costs
-//! one leaf at least (`commit.rs`).
+//! group in an order kept all the time, O(log n) per update. For *cost-based* a group knows how many entries its leaf will
+//! have, so its price is known as well: an update with an exact answer has read the leaf, and a commit tells the entries of
+//! leaves whose keys changed. Where nobody counted, the price is taken to be one leaf, the least it can be; such a leaf is read
+//! when its group comes first in the order (`commit.rs`).
 //!
 //! # What an answer costs
 //!
@@ -61,6 +62,7 @@
 //! - P3 What a request says the tree holds of its key is so.
 //! - P4 The order of the groups has each of them once, and there are never more requests than the pool was made for.
 //! - P5 The tree has free pages for all the splits that committing the requests can lead to.
+//! - P6 (*Cost-based*) Where the leaf of a group was counted, its entries after the commit are known.
 //!
 //! # Deviations
 //!
@@ -83,13 +85,15 @@ pub use super::buffered::Answers;
 pub use policy::CommitPolicy;
 pub use settings::{LazyUpdateConfig, OPTIONS, PoolCount};
 
-use super::bplus::{BPlusTree, Change, Fill};
+use super::bplus::{BPlusTree, Change, Fill, Lookup};
 use super::buffered::Below;
-use super::journal::Buffered;
+use super::journal::{Buffered, Horizon};
 use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::PageStore;
 use crate::nand::Cause;
+use alloc::format;
+use alloc::rc::Rc;
 use alloc::string::ToString;
 use core::ops::Bound;
 use pool::Pool;
@@ -100,6 +104,7 @@ pub struct LazyUpdateTree<S> {
     pool: Pool,
     policy: CommitPolicy,
     answers: Answers,
+    horizon: Rc<Horizon>,
     counts: Counts,
 }
 
@@ -108,7 +113,7 @@ struct Counts {
     commits: u64,
     committed_requests: u64,
     reshapings: u64,
-    leaves_priced: u64,
+    leaves_read: u64,
     bypasses: u64,
 }
 
@@ -135,12 +140,14 @@ impl<S: PageStore> LazyUpdateTree<S> {
 
     fn above(mut tree: BPlusTree<S>, config: LazyUpdateConfig) -> LazyUpdateTree<S> {
         tree.promise_nothing();
-        let record = config.tree.record;
+        let mut pool = Pool::new(config.tree.record, config.pool_requests, config.policy);
+        pool.set_leaf_bounds(tree.leaf_fill());
         LazyUpdateTree {
             tree,
-            pool: Pool::new(record, config.pool_requests, config.policy),
+            pool,
             policy: config.policy,
             answers: config.answers,
+            horizon: Rc::default(),
             counts: Counts::default(),
         }
     }
@@ -152,7 +159,9 @@ impl<S: PageStore> LazyUpdateTree<S> {
         fill: Fill,
     ) -> Result<u64, IndexError> {
         self.commit_all()?;
-        self.tree.bulk_load(records, fill)
+        let loaded = self.tree.bulk_load(records, fill)?;
+        self.pool.set_leaf_bounds(self.tree.leaf_fill());
+        Ok(loaded)
     }
 
     /// Requests that wait in the pool.
@@ -170,9 +179,15 @@ impl<S: PageStore> LazyUpdateTree<S> {
         self.tree.into_store()
     }
 
-    /// A value for a key, or none to remove it; returns whether the key existed.
     fn update(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
         self.tree.ready()?;
+        let existed = self.take_in(change);
+        self.horizon.hear(self.pool.updates());
+        existed
+    }
+
+    /// A value for a key, or none to remove it; returns whether the key existed.
+    fn take_in(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
         if let Some(slot) = self.pool.find(change.key) {
             let existed = self.pool.value(slot).is_some();
             if existed || change.value.is_some() {
@@ -183,20 +198,21 @@ impl<S: PageStore> LazyUpdateTree<S> {
         if self.pool.is_full() {
             self.commit_victim()?;
         }
-        let (below, span) = match self.answers {
+        let (below, leaf) = match self.answers {
             Answers::Exact => {
-                let (is_present, span) = self.tree.lookup(change.key, Cause::Host)?;
-                (if is_present { Below::Present } else { Below::Absent }, Some(span))
+                let Lookup { is_present, entries, span } = self.tree.lookup(change.key, Cause::Host)?;
+                (if is_present { Below::Present } else { Below::Absent }, Some((span, Some(entries))))
             }
             Answers::Pool if self.pool.group_of_key(change.key).is_some() => (Below::Unknown, None),
-            Answers::Pool => (Below::Unknown, Some(self.tree.leaf_span(change.key)?)),
+            Answers::Pool => (Below::Unknown, Some((self.tree.leaf_span(change.key)?, None))),
         };
         let existed = below == Below::Present;
         if below == Below::Absent && change.value.is_none() {
             return Ok(false);
         }
         if self.has_room() {
-            self.pool.add(change, below, span.as_ref());
+            let leaf = leaf.as_ref().map(|(span, entries)| (span, *entries));
+            self.pool.add(change, below, leaf);
         } else {
             self.add_to_full(change, below)?;
         }
@@ -208,17 +224,25 @@ impl<S: PageStore> LazyUpdateTree<S> {
         self.tree.has_room_for(self.pool.leaf_splits_max(self.tree.leaf_fill().1))
     }
 
-    /// P2 and P3: what the pool says of the tree, against the tree; and the records that the pool adds and takes away.
+    /// P2, P3 and P6: what the pool says of the tree, against the tree; and the records that the pool adds and takes away.
     fn check_against_tree(&mut self, report: &mut CheckReport) -> Result<(), IndexError> {
         let mut next = self.pool.first();
         while let Some(slot) = next {
-            let (is_present, span) = self.tree.lookup(self.pool.key(slot), Cause::Check)?;
-            if span != self.pool.span(self.pool.group_of(slot)) {
+            let Lookup { is_present, entries, span } = self.tree.lookup(self.pool.key(slot), Cause::Check)?;
+            let group = self.pool.group_of(slot);
+            if span != self.pool.span(group) {
                 report.violation("P2", u64::from(slot), "the group is for no leaf of the tree".to_string());
             }
             let expected = if is_present { Below::Present } else { Below::Absent };
             if ![expected, Below::Unknown].contains(&self.pool.below(slot)) {
                 report.violation("P3", u64::from(slot), "the tree holds the key, or does not".to_string());
+            }
+            if self.pool.first_of(group) == Some(slot) {
+                let growth: i32 = self.pool.members(group).map(|slot| self.pool.growth(slot)).sum();
+                let after = entries as i32 + growth;
+                if self.pool.entries_after(group).is_some_and(|counted| counted != after) {
+                    report.violation("P6", u64::from(group), format!("the leaf will have {after} entries"));
+                }
             }
             let is_put = self.pool.value(slot).is_some();
             report.records += u64::from(is_put && !is_present);
@@ -255,6 +279,11 @@ impl<S: PageStore> Buffered<S> for LazyUpdateTree<S> {
 
     fn class_below(&self) -> Durability {
         self.tree.class_on_store()
+    }
+
+    fn tell(&mut self, horizon: Rc<Horizon>) {
+        horizon.hear(self.pool.updates());
+        self.horizon = horizon;
     }
 }
 
@@ -340,6 +369,7 @@ impl<S: PageStore> OrderedIndex for LazyUpdateTree<S> {
     }
 
     fn ram_bytes(&self) -> usize {
-        self.tree.ram_bytes() + Pool::ram_bytes(self.tree.record(), self.pool.capacity() as u32)
+        let pool = Pool::ram_bytes(self.tree.record(), self.pool.capacity() as u32, self.policy);
+        self.tree.ram_bytes() + pool
     }
 }

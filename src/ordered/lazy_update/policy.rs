@@ -2,11 +2,11 @@
 
 use crate::check::IndexError;
 use crate::ordered::Options;
-use core::cmp::Reverse;
+use core::cmp::Ordering;
 
-/// The rank of a group: first how large it is, where that counts, then its stamp. No two groups have the same stamp but
-/// the two halves of one that was divided.
-pub(super) type Rank = (Reverse<u32>, u64);
+/// The rank of a group: its price, where that counts, then its stamp. No two groups have the same stamp but the two
+/// halves of one that was divided.
+pub(super) type Rank = (Price, u64);
 
 /// How a full pool chooses the group that is committed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub enum CommitPolicy {
     /// The group with the most requests; of equals the least recently hit.
     #[default]
     BiggestSize,
-    /// The group with the fewest leaf writes per request; of equals the least recently hit. Reads leaves to know.
+    /// The group with the fewest leaf writes per request; of equals the least recently hit.
     CostBased,
 }
 
@@ -43,42 +43,52 @@ impl CommitPolicy {
         Ok(CommitPolicy::ALL.into_iter().find(|policy| policy.name() == word).unwrap_or_default())
     }
 
-    /// The rank of a group of this size and stamp. For *cost-based* it is the order of the visits.
-    pub(super) fn rank(self, size: u32, stamp: u64) -> Rank {
+    /// The price that groups of this size are ranked by, for *cost-based* if it writes so many leaves. The largest group
+    /// is the cheapest by *biggest size*, and all cost the same where only the stamp counts.
+    pub(super) const fn price(self, size: u32, leaves: u32) -> Price {
         match self {
-            CommitPolicy::Fifo | CommitPolicy::Lru => (Reverse(0), stamp),
-            CommitPolicy::BiggestSize | CommitPolicy::CostBased => (Reverse(size), stamp),
+            CommitPolicy::Fifo | CommitPolicy::Lru => Price { leaves: 0, size: 1 },
+            CommitPolicy::BiggestSize => Price { leaves: 1, size },
+            CommitPolicy::CostBased => Price { leaves, size },
         }
     }
 }
 
-/// The price of a group: leaf pages written for each request, H = gain / size in the paper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The leaf pages that committing a group writes for each of its requests, H = gain / size in the paper.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Price {
     pub(super) leaves: u32,
     pub(super) size: u32,
 }
 
-impl Price {
-    /// The price of committing `size` requests to a leaf that has `entries` entries after them: its |D| leaves.
-    pub(super) fn of(size: u32, entries: usize, (least, most): (usize, usize)) -> Price {
-        let leaves = match entries {
-            _ if entries > most => entries.div_ceil(most) as u32,
-            _ if entries < least => 2,
-            _ => 1,
-        };
-        Price { leaves, size }
-    }
-
-    /// The least that a group of this size can cost.
-    pub(super) fn least(size: u32) -> Price {
-        Price { leaves: 1, size }
-    }
-
-    /// Its order against another, exact: a/b against c/d as ad against cb.
-    pub(super) fn order(self, other: Price) -> core::cmp::Ordering {
-        let (a, b) =
-            (u64::from(self.leaves) * u64::from(other.size), u64::from(other.leaves) * u64::from(self.size));
-        a.cmp(&b)
+/// The leaves |D| that are written when one has `entries` entries after a commit.
+pub(super) fn leaves_written(entries: i64, (least, most): (usize, usize)) -> u32 {
+    let entries = entries.max(0) as usize;
+    match entries {
+        _ if entries > most => entries.div_ceil(most) as u32,
+        _ if entries < least => 2,
+        _ => 1,
     }
 }
+
+/// Exact: a/b against c/d as ad against cb.
+impl Ord for Price {
+    fn cmp(&self, other: &Price) -> Ordering {
+        let product = |a: u32, b: u32| u64::from(a) * u64::from(b);
+        product(self.leaves, other.size).cmp(&product(other.leaves, self.size))
+    }
+}
+
+impl PartialOrd for Price {
+    fn partial_cmp(&self, other: &Price) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Price {
+    fn eq(&self, other: &Price) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Price {}

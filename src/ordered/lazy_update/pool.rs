@@ -1,11 +1,11 @@
 //! The pool: requests by key, groups of them by the leaf they are for, and the groups by rank of the commit policy.
 //!
 //! Everything lies in tables of a fixed number of slots, made once: a request takes its key, its value, a word of state
-//! and 8 bytes of order; a group takes the two bounds of its leaf, its size and its stamp and 8 bytes of order. A group
-//! has no list of members: they are the requests between its bounds. Nor is there a directory of groups: if a key's leaf
+//! and 8 bytes of order; a group takes the two bounds of its leaf, its size and its stamp and 8 bytes of order, and for
+//! *cost-based* what is known of its leaf. A group has no list of members: they are the requests between its bounds. Nor is there a directory of groups: if a key's leaf
 //! has a group, the request before or after the key is of it.
 
-use super::policy::{CommitPolicy, Rank};
+use super::policy::{CommitPolicy, Rank, leaves_written};
 use crate::check::CheckReport;
 use crate::ordered::RecordFormat;
 use crate::ordered::bplus::{Change, LeafSpan, Reshaped};
@@ -32,6 +32,17 @@ struct Group {
     stamp: u64,
 }
 
+/// What *cost-based* knows of the leaf of a group.
+#[derive(Clone, Copy, Debug)]
+struct LeafFill {
+    /// Whether its entries were counted.
+    is_counted: bool,
+    /// Entries that it will have after the commit; how many more than now, where they were not counted.
+    entries: i32,
+    /// Leaves that the commit writes, by which the group is ranked; one at least.
+    leaves: u32,
+}
+
 /// What the pool did.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PoolCounts {
@@ -54,6 +65,10 @@ pub(super) struct Pool {
     free_requests: Vec<u32>,
     bounds: Vec<u8>,
     groups: Vec<Group>,
+    /// For each group, where the policy asks for it.
+    fills: Vec<LeafFill>,
+    /// The fewest and the most entries of a leaf.
+    leaf_bounds: (usize, usize),
     by_rank: Order,
     free_groups: Vec<u32>,
     /// Requests that may add a record to the tree.
@@ -76,6 +91,7 @@ impl Pool {
     pub(super) fn new(record: RecordFormat, capacity: u32, policy: CommitPolicy) -> Pool {
         let slots = capacity as usize;
         let groups = slots + SPARE_GROUPS;
+        let fill = LeafFill { is_counted: false, entries: 0, leaves: 1 };
         Pool {
             record,
             policy,
@@ -85,6 +101,8 @@ impl Pool {
             free_requests: (0..capacity).rev().collect(),
             bounds: vec![0; groups * 2 * usize::from(record.key_bytes)],
             groups: vec![Group { size: 0, has_low: false, has_high: false, stamp: 0 }; groups],
+            fills: vec![fill; if policy == CommitPolicy::CostBased { groups } else { 0 }],
+            leaf_bounds: (0, 1),
             by_rank: Order::new(groups),
             free_groups: (0..groups as u32).rev().collect(),
             additions: 0,
@@ -94,10 +112,14 @@ impl Pool {
     }
 
     /// Bytes of RAM that a pool of so many requests takes.
-    pub(super) const fn ram_bytes(record: RecordFormat, capacity: u32) -> usize {
+    pub(super) const fn ram_bytes(record: RecordFormat, capacity: u32, policy: CommitPolicy) -> usize {
         let request = record.entry_bytes() + size_of::<Request>() + Order::slot_bytes() + size_of::<u32>();
-        let group =
-            2 * record.key_bytes as usize + size_of::<Group>() + Order::slot_bytes() + size_of::<u32>();
+        let fill = if matches!(policy, CommitPolicy::CostBased) { size_of::<LeafFill>() } else { 0 };
+        let group = 2 * record.key_bytes as usize
+            + size_of::<Group>()
+            + fill
+            + Order::slot_bytes()
+            + size_of::<u32>();
         size_of::<Pool>()
             + 2 * Order::directory_bytes(1)
             + capacity as usize * request
@@ -228,10 +250,21 @@ impl Pool {
         })
     }
 
+    /// Updates that came so far.
+    pub(super) fn updates(&self) -> u64 {
+        self.clock
+    }
+
+    /// The newest update in a group, if the policy keeps account of it.
+    pub(super) fn newest(&self, group: u32) -> Option<u64> {
+        (self.policy != CommitPolicy::Fifo).then(|| self.groups[group as usize].stamp)
+    }
+
     /// The rank of a group under the policy; the least is the victim.
     pub(super) fn rank(&self, group: u32) -> Rank {
         let Group { size, stamp, .. } = self.groups[group as usize];
-        self.policy.rank(size, stamp)
+        let leaves = self.fills.get(group as usize).map_or(1, |fill| fill.leaves);
+        (self.policy.price(size, leaves), stamp)
     }
 
     /// The group of least rank.
@@ -245,24 +278,66 @@ impl Pool {
         self.by_rank.next(|at| (self.rank(at), at).cmp(&rank).then(Ordering::Less))
     }
 
-    /// Changes the size or the stamp of a group and its rank with them.
-    fn rerank(&mut self, group: u32, change: impl FnOnce(&mut Group)) {
-        let (groups, policy) = (&self.groups, self.policy);
-        let rank = |groups: &[Group], at: u32| {
-            let Group { size, stamp, .. } = groups[at as usize];
-            (policy.rank(size, stamp), at)
-        };
-        let old = rank(groups, group);
-        if self.groups[group as usize].size > 0 {
-            self.by_rank.remove(group, |at| rank(groups, at).cmp(&old));
+    /// Changes the size, the stamp or the fill of a group and its rank with them.
+    fn rerank(&mut self, group: u32, change: impl FnOnce(&mut Pool)) {
+        let mut by_rank = core::mem::take(&mut self.by_rank);
+        if self.size(group) > 0 {
+            let old = (self.rank(group), group);
+            by_rank.remove(group, |at| (self.rank(at), at).cmp(&old));
         }
-        change(&mut self.groups[group as usize]);
-        let groups = &self.groups;
-        let new = rank(groups, group);
-        if self.groups[group as usize].size > 0 {
-            self.by_rank.insert(group, |at| rank(groups, at).cmp(&new));
+        change(self);
+        if let Some(fill) = self.fills.get_mut(group as usize) {
+            let entries = if fill.is_counted { i64::from(fill.entries) } else { self.leaf_bounds.0 as i64 };
+            fill.leaves = leaves_written(entries, self.leaf_bounds);
+        }
+        if self.size(group) > 0 {
+            let new = (self.rank(group), group);
+            by_rank.insert(group, |at| (self.rank(at), at).cmp(&new));
         } else {
             self.free_groups.push(group);
+        }
+        self.by_rank = by_rank;
+    }
+
+    /// Says how few and how many entries a leaf has, and what that makes of groups from now on.
+    pub(super) fn set_leaf_bounds(&mut self, leaf_bounds: (usize, usize)) {
+        self.leaf_bounds = leaf_bounds;
+    }
+
+    /// Whether the price of a group is certain; else it may be higher.
+    pub(super) fn is_priced(&self, group: u32) -> bool {
+        self.fills.get(group as usize).is_none_or(|fill| fill.is_counted)
+    }
+
+    /// Notes how many entries the leaf of a group has.
+    pub(super) fn count_leaf(&mut self, group: u32, entries: usize) {
+        self.rerank(group, |pool| {
+            let fill = &mut pool.fills[group as usize];
+            assert!(!fill.is_counted, "P6: the leaf was counted");
+            fill.is_counted = true;
+            fill.entries += entries as i32;
+        });
+    }
+
+    /// The entries that the leaf of a group will have, where they are known.
+    pub(super) fn entries_after(&self, group: u32) -> Option<i32> {
+        self.fills.get(group as usize).filter(|fill| fill.is_counted).map(|fill| fill.entries)
+    }
+
+    /// What a request will add to its leaf. Where nobody looked whether the tree holds the key, a value put is taken for a
+    /// new record and a removal for one less, as the paper does.
+    pub(super) fn growth(&self, slot: u32) -> i32 {
+        match (self.requests[slot as usize].is_put, self.below(slot)) {
+            (true, Below::Absent | Below::Unknown) => 1,
+            (false, Below::Present | Below::Unknown) => -1,
+            _ => 0,
+        }
+    }
+
+    /// Adds to what the leaf of a group will have; its rank must be made anew.
+    fn grow(&mut self, group: u32, entries: i32) {
+        if let Some(fill) = self.fills.get_mut(group as usize) {
+            fill.entries += entries;
         }
     }
 
@@ -272,13 +347,22 @@ impl Pool {
         self.clock += 1;
         let now = self.clock;
         if self.policy != CommitPolicy::Fifo {
-            self.rerank(group, |group| group.stamp = now);
+            self.rerank(group, |pool| pool.groups[group as usize].stamp = now);
         }
     }
 
-    /// A new group for the leaf with these keys; it must get a request at once.
-    fn open_group(&mut self, (low, high): (Option<&[u8]>, Option<&[u8]>), stamp: u64) -> Option<u32> {
+    /// A new group for the leaf with these keys and, if they were counted, so many entries; it must get a request at once.
+    fn open_group(
+        &mut self,
+        (low, high): (Option<&[u8]>, Option<&[u8]>),
+        entries: Option<usize>,
+        stamp: u64,
+    ) -> Option<u32> {
         let group = self.free_groups.pop()?;
+        if let Some(fill) = self.fills.get_mut(group as usize) {
+            let (is_counted, entries) = (entries.is_some(), entries.unwrap_or(0) as i32);
+            *fill = LeafFill { is_counted, entries, leaves: 1 };
+        }
         self.groups[group as usize] =
             Group { size: 0, has_low: low.is_some(), has_high: high.is_some(), stamp };
         let key = usize::from(self.record.key_bytes);
@@ -291,19 +375,19 @@ impl Pool {
     }
 
     /// Takes a request in, into the group of its leaf or, where the pool has none, into a new one for the leaf with the
-    /// keys of `span`. The pool must not be full.
-    pub(super) fn add(&mut self, change: Change<'_>, below: Below, span: Option<&LeafSpan>) {
+    /// keys of `span` and, if they were counted, so many entries. The pool must not be full.
+    pub(super) fn add(&mut self, change: Change<'_>, below: Below, leaf: Option<(&LeafSpan, Option<usize>)>) {
         let group = self.group_of_key(change.key);
-        let group = match (group, span) {
+        let group = match (group, leaf) {
             (Some(group), _) => {
                 self.hit(group);
                 Some(group)
             }
-            (None, Some(span)) => {
+            (None, Some((span, entries))) => {
                 assert!(span.contains(change.key), "P2: the key lies outside its leaf");
                 self.counts.misses += 1;
                 self.clock += 1;
-                self.open_group((span.low.as_deref(), span.high.as_deref()), self.clock)
+                self.open_group((span.low.as_deref(), span.high.as_deref()), entries, self.clock)
             }
             (None, None) => None,
         };
@@ -317,7 +401,11 @@ impl Pool {
         self.set_value(slot, change.value);
         let (entries, record) = (&self.entries, self.record);
         self.by_key.insert(slot, |at| key_in(entries, record, at).cmp(change.key));
-        self.rerank(group, |group| group.size += 1);
+        let growth = self.growth(slot);
+        self.rerank(group, |pool| {
+            pool.groups[group as usize].size += 1;
+            pool.grow(group, growth);
+        });
     }
 
     fn set_value(&mut self, slot: u32, value: Option<&[u8]>) {
@@ -336,7 +424,12 @@ impl Pool {
             self.counts.cancellations += 1;
             self.remove(slot);
         } else {
+            let (group, before) = (self.group_of(slot), self.growth(slot));
             self.set_value(slot, value);
+            let growth = self.growth(slot) - before;
+            if growth != 0 {
+                self.rerank(group, |pool| pool.grow(group, growth));
+            }
         }
     }
 
@@ -345,8 +438,11 @@ impl Pool {
         let (entries, record) = (&self.entries, self.record);
         let key = key_in(entries, record, slot);
         self.by_key.remove(slot, |at| key_in(entries, record, at).cmp(key));
-        let group = self.group_of(slot);
-        self.rerank(group, |group| group.size -= 1);
+        let (group, growth) = (self.group_of(slot), self.growth(slot));
+        self.rerank(group, |pool| {
+            pool.groups[group as usize].size -= 1;
+            pool.grow(group, -growth);
+        });
         self.additions -= u32::from(self.requests[slot as usize].may_add());
         self.free_requests.push(slot);
     }
@@ -377,7 +473,8 @@ impl Pool {
             let group = match made[side] {
                 Some(group) => group,
                 None => {
-                    let Some(group) = self.open_group(bounds[side], stamp) else {
+                    let entries = reshaped.after.get(side).map(|leaf| leaf.entries);
+                    let Some(group) = self.open_group(bounds[side], entries, stamp) else {
                         unreachable!("P1: groups are never more than requests, and two to spare");
                     };
                     group
@@ -386,11 +483,17 @@ impl Pool {
             made[side] = Some(group);
             self.requests[slot as usize].group = group;
             let latest = self.policy != CommitPolicy::Fifo;
-            self.rerank(group, |group| {
+            let growth = self.growth(slot);
+            self.rerank(group, |pool| {
+                pool.grow(group, growth);
+                let group = &mut pool.groups[group as usize];
                 group.size += 1;
                 group.stamp = if latest { group.stamp.max(stamp) } else { group.stamp.min(stamp) };
             });
-            self.rerank(old, |old| old.size -= 1);
+            self.rerank(old, |pool| {
+                pool.grow(old, -growth);
+                pool.groups[old as usize].size -= 1;
+            });
         }
     }
 
@@ -454,8 +557,13 @@ mod tests {
 
     #[test]
     fn the_tables_take_what_is_said_and_never_grow() {
+        assert_tables(CommitPolicy::Lru);
+        assert_tables(CommitPolicy::CostBased);
+    }
+
+    fn assert_tables(policy: CommitPolicy) {
         let record = RecordFormat::new(4, 4);
-        let mut pool = Pool::new(record, 50, CommitPolicy::Lru);
+        let mut pool = Pool::new(record, 50, policy);
         let span = LeafSpan { low: None, high: None };
         for round in 0..3u32 {
             while let Some(slot) = pool.first() {
@@ -463,17 +571,18 @@ mod tests {
             }
             for n in 0..50u32 {
                 let key = (n * 7 + round).to_be_bytes();
-                pool.add(Change { key: &key, value: Some(&[0; 4]) }, Below::Absent, Some(&span));
+                pool.add(Change { key: &key, value: Some(&[0; 4]) }, Below::Absent, Some((&span, Some(3))));
             }
         }
         let held = pool.entries.capacity()
             + pool.requests.capacity() * size_of::<Request>()
             + pool.bounds.capacity()
             + pool.groups.capacity() * size_of::<Group>()
+            + pool.fills.capacity() * size_of::<LeafFill>()
             + (pool.free_requests.capacity() + pool.free_groups.capacity()) * size_of::<u32>()
             + (pool.requests.len() + pool.groups.len()) * Order::slot_bytes()
             + 2 * Order::directory_bytes(1);
-        assert_eq!(size_of::<Pool>() + held, Pool::ram_bytes(record, 50));
+        assert_eq!(size_of::<Pool>() + held, Pool::ram_bytes(record, 50, policy));
         assert_eq!((pool.is_full(), pool.group_count(), pool.counts.misses), (true, 1, 3));
     }
 }

@@ -76,15 +76,16 @@ impl LazyUpdateConfig {
             return Err(IndexError::Unsupported(format!("pool_percent = {percent}: 1 to 99 are possible")));
         }
         let count = PoolCount::from_options(options)?;
+        let policy = CommitPolicy::from_options(options, "commit_policy")?;
         let share = (shared_bytes as u128 * u128::from(percent) / 100) as usize;
         let pool_requests = match options.number("pool_requests")? {
             Some(requests) => requests.min(u64::from(u32::MAX)) as u32,
-            None => requests_in(settings.record, share, count),
+            None => requests_in((settings.record, policy), share, count),
         };
         Ok(LazyUpdateConfig {
             tree: BPlusConfig::from_settings(settings)?,
             pool_requests,
-            policy: CommitPolicy::from_options(options, "commit_policy")?,
+            policy,
             answers: Answers::from_options(options)?,
         })
     }
@@ -92,7 +93,7 @@ impl LazyUpdateConfig {
     /// Bytes of RAM that the pool takes, counted so.
     pub const fn pool_bytes(&self, count: PoolCount) -> usize {
         match count {
-            PoolCount::Held => Pool::ram_bytes(self.tree.record, self.pool_requests),
+            PoolCount::Held => Pool::ram_bytes(self.tree.record, self.pool_requests, self.policy),
             PoolCount::Record => self.pool_requests as usize * self.tree.record.entry_bytes(),
         }
     }
@@ -125,12 +126,12 @@ impl LazyUpdateConfig {
 }
 
 /// Requests of a pool that takes at most `bytes`.
-pub(super) fn requests_in(record: RecordFormat, bytes: usize, count: PoolCount) -> u32 {
+fn requests_in((record, policy): (RecordFormat, CommitPolicy), bytes: usize, count: PoolCount) -> u32 {
     let requests = match count {
         PoolCount::Record => bytes / record.entry_bytes(),
         PoolCount::Held => {
-            let none = Pool::ram_bytes(record, 0);
-            bytes.saturating_sub(none) / (Pool::ram_bytes(record, 1) - none)
+            let none = Pool::ram_bytes(record, 0, policy);
+            bytes.saturating_sub(none) / (Pool::ram_bytes(record, 1, policy) - none)
         }
     };
     requests.min(u32::MAX as usize - 8) as u32

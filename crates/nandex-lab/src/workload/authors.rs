@@ -28,7 +28,11 @@ pub(super) const ENTRY: WorkloadEntry = WorkloadEntry {
         option("updates", "mix", "insert-only, or mix: 60 % insertions and 40 % deletions"),
         option("records", "0", "names used, the first ones; 0: all"),
         option("initial_percent", "88.5464", "share of the names inserted by the load"),
-        option("load", "inserts", "inserts: in order of appearance; sorted: at once, in key order, nodes packed full"),
+        option(
+            "load",
+            "inserts",
+            "inserts: in order of appearance; sorted: at once, in key order, nodes packed full",
+        ),
         option("operations", "0", "operations of the run; 0: until every name has appeared"),
     ],
     generate,

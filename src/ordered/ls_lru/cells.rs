@@ -23,7 +23,7 @@ use core::cmp::Ordering;
 
 const HEADER_BYTES: usize = 12;
 /// A cell is about as large as a line of a CPU's cache, if the entries allow it.
-const CELL_BYTES: usize = 64;
+const CELL_BYTES: usize = 48;
 /// Three bits for each entry in 32.
 const ENTRIES_MAX: usize = 10;
 /// Marks the unit in the place of the cell before.

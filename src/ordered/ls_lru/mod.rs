@@ -138,10 +138,21 @@ impl<S: PageStore> LsLruTree<S> {
         Ok(existed)
     }
 
-    fn take_in(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
+    /// The leaf of a key. There is room for a copy of it then, unless the store is full.
+    fn find_leaf(&mut self, key: &[u8]) -> Result<Lpn, IndexError> {
         for _ in 0..ATTEMPTS {
             self.make_room()?;
-            let lpn = self.tree.leaf_of(change.key, Cause::Host)?;
+            let lpn = self.tree.leaf_of(key, Cause::Host)?;
+            if self.buffer().slabs_at_hand() > 0 || self.buffer().units.find(lpn).is_some() {
+                return Ok(lpn);
+            }
+        }
+        self.tree.leaf_of(key, Cause::Host)
+    }
+
+    fn take_in(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
+        for _ in 0..ATTEMPTS {
+            let lpn = self.find_leaf(change.key)?;
             if let Some(existed) = self.amend(lpn, change) {
                 return Ok(existed);
             }
@@ -236,8 +247,8 @@ impl<S: PageStore> LsLruTree<S> {
     }
 }
 
-/// How often an update makes room for its entry before it does without. Once is enough, unless the nodes read on the way
-/// take the room again.
+/// How often an operation makes room before it does without. Once is enough, unless the nodes read on the way take the
+/// room again.
 const ATTEMPTS: usize = 4;
 
 /// What waits in the buffer may wait longer when the store has no room for it.
@@ -276,8 +287,7 @@ impl<S: PageStore> OrderedIndex for LsLruTree<S> {
         self.record().check_key(key)?;
         self.record().check_value(value)?;
         self.tree.ready()?;
-        self.make_room()?;
-        let lpn = self.tree.leaf_of(key, Cause::Host)?;
+        let lpn = self.find_leaf(key)?;
         let unit = self.buffer().units.find(lpn);
         let waiting =
             unit.and_then(|unit| Some((unit, self.cells.find(self.buffer().units.part(unit), key)?)));

@@ -2,7 +2,6 @@
 
 mod faults;
 mod paper;
-mod units;
 mod victims;
 
 use super::units::State;

@@ -190,7 +190,7 @@ impl Units {
 
     fn bucket(&self, lpn: Lpn) -> usize {
         let hash = u64::from(lpn.0.wrapping_mul(0x9e37_79b9));
-        (hash * self.buckets.len() as u64 >> 32) as usize
+        ((hash * self.buckets.len() as u64) >> 32) as usize
     }
 
     /// The unit of a page.

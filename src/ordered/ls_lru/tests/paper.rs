@@ -176,9 +176,11 @@ fn index_units(index: &LsLruTree<RamStore>, base: &Pairs) -> Pairs {
     units
 }
 
+type Edit = fn(&mut LsLruTree<RamStore>);
+
 #[test]
 fn table_3_row_by_row() {
-    let rows: [(&str, Option<u16>, fn(&mut LsLruTree<RamStore>)); 5] = [
+    let rows: [(&str, Option<u16>, Edit); 5] = [
         ("N/A, no entry", None, |_| {}),
         ("N/A, a base entry", Some(0), |_| {}),
         ("Insert", Some(9), |index| drop(index.insert(&key(50), &key(9)))),

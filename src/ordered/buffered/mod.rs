@@ -5,7 +5,7 @@ mod chunked;
 mod merged;
 mod order;
 #[cfg(test)]
-pub(super) mod testing;
+pub(super) mod tests;
 
 pub(super) use chunked::Chunked;
 pub(super) use merged::{Merge, Pending};

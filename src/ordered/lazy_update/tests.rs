@@ -5,7 +5,7 @@ use crate::check::IndexError;
 use crate::ftl::ram::RamStore;
 use crate::ordered::Settings;
 use crate::ordered::bplus::BPlusConfig;
-use crate::ordered::buffered::testing::*;
+use crate::ordered::buffered::tests::*;
 use crate::rng::Rng;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;

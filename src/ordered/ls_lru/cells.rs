@@ -5,6 +5,9 @@
 //! dirty part takes its entries, 12 bytes per cell and less than one cell of air, and slabs that are no longer needed can
 //! go back at once.
 //!
+//! A cell that holds entries of 4 + 4 bytes has four; larger cells waste more on units with few changes, smaller ones more
+//! on their headers.
+//!
 //! ```text
 //! bytes  0..4   next cell of the chain
 //!        4..8   the cell before; in the first cell of a chain, the unit and the top bit
@@ -22,8 +25,8 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 
 const HEADER_BYTES: usize = 12;
-/// A cell is about as large as a line of a CPU's cache, if the entries allow it.
-const CELL_BYTES: usize = 64;
+/// A cell has two entries at least, and as many as come to this size.
+const CELL_BYTES: usize = 48;
 /// Three bits for each entry in 32.
 const ENTRIES_MAX: usize = 10;
 /// Marks the unit in the place of the cell before.
@@ -277,7 +280,7 @@ impl Cells {
         let part = units.part(unit);
         let (below, mut spot, order) = self.search(part, entry.change.key);
         assert!(order != Ordering::Equal, "U2: the key has an entry already");
-        if part.len as usize % self.cell_entries == 0 {
+        if (part.len as usize).is_multiple_of(self.cell_entries) {
             // The chain gets a cell; the place of the entry may be its first.
             let last = if part.len == 0 { NONE } else { self.nth(part, part.len as usize - 1).cell };
             let cell = self.append(units, unit, last);

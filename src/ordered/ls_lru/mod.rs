@@ -1,4 +1,77 @@
-//! LS-LRU tree.
+//! The LS-LRU B+-tree: a B+-buffer of units in three states, and commits that cause few writes and few splits.
+//!
+//! The "lazy-split LRU" scheme (LS-LRU) for B+-trees on flash memory, taken from its paper alone. The tree below is the
+//! [`BPlusTree`] of this crate over any [`PageStore`].
+//!
+//! # State
+//!
+//! On the medium: the B+-tree and nothing else. In RAM: *units*, at most one per node (`units.rs`). A unit has a *clean part*,
+//! the copy of its base node, or a *dirty part*, the changes that wait for it, or both:
+//!
+//! | state | clean part | dirty part |
+//! |---|---|---|
+//! | clean | yes | |
+//! | semi-clean | yes | yes |
+//! | dirty | | yes |
+//!
+//! A dirty part is a sorted chain of small cells (`cells.rs`), so a dirty unit takes its entries and some 60 bytes, not a
+//! page. Clean parts, cells and units share one budget, a fixed number of slabs of a page each (`buffer.rs`). Units of
+//! inner nodes are always clean, since a commit writes inner nodes at once.
+//!
+//! Units of leaves used most recently are the *hot region*, as many as 1 - w of the buffer holds; the others are the *cold
+//! region*, in its *clean list* if they have a clean part, in its *dirty list* if not.
+//!
+//! # Operations
+//!
+//! - Any reference reads the path through the buffer. A hit makes the unit hot. A miss brings the node in: a slab is free,
+//!   or the tail of the clean list gives its clean part up (the *clean-part-only commit*: a semi-clean unit becomes dirty,
+//!   a clean one leaves). If the unit was dirty it is semi-clean then.
+//! - *get*: the dirty part of the leaf's unit if it has the key, without the base node; else the base node. *range*: leaf by
+//!   leaf, each with its dirty part.
+//! - *insert* (also *modify*: an insertion of a key that exists), *remove*: the change is put into the dirty part. An
+//!   insertion and a removal of the same key neutralise each other if the base node is without the key.
+//! - *Write-minimized commit*: before an operation, when no slab is free and the clean list is empty, those dirty units of
+//!   the cold region are merged into their base nodes that free L entries with the fewest writes (`victims.rs`). They
+//!   leave the buffer.
+//! - *Multi-split commit*: a dirty part of k times the entries of a leaf is merged into its base node at once, which
+//!   becomes as many leaves as it takes; all of them and the parent are one atomic group (`bplus/batch.rs`).
+//! - *Full merge commit*: by sync, and after a set number of updates: all dirty parts in key order, each merged with its
+//!   leaf. Semi-clean units become clean.
+//!
+//! # Durability
+//!
+//! As published the buffer is lost at a power cut, and what was committed after the last sync stays while older changes are
+//! gone: the class is *none*, with the clean mark of the tree, as in [`lazy_update`](super::lazy_update). The tree is never
+//! torn where the store writes its groups atomically; [`LsLruTree::mount_after_cut`] opens it as it is.
+//!
+//! # Invariants
+//!
+//! - U1 A page has at most one unit. A unit has a part, stands in one place, and the sizes and lists of the places are right;
+//!   in the clean list all have clean parts, in the dirty list none.
+//! - U2 The keys of a dirty part ascend strictly, belong to the unit's leaf, and its cells hang together.
+//! - U3 A clean part equals its page in the store.
+//! - U4 What an entry says the base node holds of its key is so.
+//! - U5 Every slab is a frame, a chunk of unit slots, cells or free; cells in use are those of the dirty parts.
+//! - U6 The entries that a unit counts in its base node are right, and so is the dirty list's order.
+//!
+//! # Where the paper is silent or contradicts itself
+//!
+//! - Formula 3.11 gives at least 2 writes, its example 1: it is read as the case of a node that overflows. Its #B counts
+//!   entries that the node does not have; modifications and removals do not make it grow.
+//! - L, the entries a commit is to free, has no value: what a page of cells holds.
+//! - w is a share of the buffer's bytes, for units differ in size. Inner nodes stand outside of the regions, for every
+//!   operation uses them: they go when nothing else can, and never take more than half of the buffer.
+//! - The dirty list is kept in the order of the statistical table, not of use; equal rows leave least recently used first.
+//!   The table has the dirty list only: hot and semi-clean units do not take part.
+//! - With nothing in the cold region (w = 0) the least recently used unit leaves whole, as the paper says of CFLRU.
+//! - A merge that underflows is mended as in any B+-tree; the paper does not say what becomes of it.
+//! - A multi-split writes ceil((#B + #N) / max) leaves; where the parent has no room for them it goes in portions.
+//! - The paper's update answers nothing. With [`Answers::Exact`] the leaf is read, through the buffer, unless the dirty part
+//!   has the key; with [`Answers::Pool`] it is not, and a unit begins as dirty.
+//!
+//! When the store is full and nothing can be committed, an update goes to the tree at once; `sync` answers `Full`, nothing is
+//! lost, and removals make room. Confidence: high for states, regions, formula and choice; ours are the RAM's layout, the
+//! place of inner nodes, L, and which entries count as growth.
 
 mod buffer;
 mod cells;
@@ -139,10 +212,21 @@ impl<S: PageStore> LsLruTree<S> {
         Ok(existed)
     }
 
-    fn take_in(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
+    /// The leaf of a key. There is room for a copy of it then, unless the store is full.
+    fn find_leaf(&mut self, key: &[u8]) -> Result<Lpn, IndexError> {
         for _ in 0..ATTEMPTS {
             self.make_room()?;
-            let lpn = self.tree.leaf_of(change.key, Cause::Host)?;
+            let lpn = self.tree.leaf_of(key, Cause::Host)?;
+            if self.buffer().slabs_at_hand() > 0 || self.buffer().units.find(lpn).is_some() {
+                return Ok(lpn);
+            }
+        }
+        self.tree.leaf_of(key, Cause::Host)
+    }
+
+    fn take_in(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
+        for _ in 0..ATTEMPTS {
+            let lpn = self.find_leaf(change.key)?;
             if let Some(existed) = self.amend(lpn, change) {
                 return Ok(existed);
             }
@@ -237,8 +321,8 @@ impl<S: PageStore> LsLruTree<S> {
     }
 }
 
-/// How often an update makes room for its entry before it does without. Once is enough, unless the nodes read on the way
-/// take the room again.
+/// How often an operation makes room before it does without. Once is enough, unless the nodes read on the way take the
+/// room again.
 const ATTEMPTS: usize = 4;
 
 /// What waits in the buffer may wait longer when the store has no room for it.
@@ -277,8 +361,7 @@ impl<S: PageStore> OrderedIndex for LsLruTree<S> {
         self.record().check_key(key)?;
         self.record().check_value(value)?;
         self.tree.ready()?;
-        self.make_room()?;
-        let lpn = self.tree.leaf_of(key, Cause::Host)?;
+        let lpn = self.find_leaf(key)?;
         let unit = self.buffer().units.find(lpn);
         let waiting =
             unit.and_then(|unit| Some((unit, self.cells.find(self.buffer().units.part(unit), key)?)));

@@ -62,6 +62,8 @@ pub(super) struct Unit {
     /// Entries of the base node.
     pub(super) base: u16,
     pub(super) place: Place,
+    /// What committing it writes, of a unit in the dirty list.
+    writes: u8,
 }
 
 const FREE: Unit = Unit {
@@ -75,6 +77,7 @@ const FREE: Unit = Unit {
     stamp: 0,
     base: UNCOUNTED,
     place: Place::Free,
+    writes: 0,
 };
 
 impl Unit {
@@ -187,7 +190,7 @@ impl Units {
 
     fn bucket(&self, lpn: Lpn) -> usize {
         let hash = u64::from(lpn.0.wrapping_mul(0x9e37_79b9));
-        (hash * self.buckets.len() as u64 >> 32) as usize
+        ((hash * self.buckets.len() as u64) >> 32) as usize
     }
 
     /// The unit of a page.
@@ -241,8 +244,13 @@ impl Units {
             + (unit.part.len as usize).div_ceil(self.sizes.cell_entries) * self.sizes.cell_bytes
     }
 
-    /// How many nodes are written when a unit is committed, by formula 3.11 as the statistical table has it.
+    /// How many nodes are written when a unit of the dirty list is committed, as the statistical table has it.
     pub(super) fn writes(&self, unit: u32) -> u32 {
+        self.table[unit].writes.into()
+    }
+
+    /// The same by formula 3.11, for a unit anywhere.
+    pub(super) fn writes_now(&self, unit: u32) -> u32 {
         let capacity = self.sizes.leaf_capacity;
         let base = match self.table[unit].base {
             // As full as leaves are in the mean, nearly.
@@ -253,8 +261,8 @@ impl Units {
     }
 
     fn rank(&self, unit: u32) -> Rank {
-        let Unit { part, stamp, .. } = self.table[unit];
-        (self.writes(unit), Reverse(part.len), stamp, unit)
+        let Unit { part, stamp, writes, .. } = self.table[unit];
+        (writes.into(), Reverse(part.len), stamp, unit)
     }
 
     fn list(&mut self, place: Place) -> &mut List {
@@ -283,6 +291,7 @@ impl Units {
 
     fn link_dirty(&mut self, unit: u32) {
         self.table[unit].place = Place::Dirty;
+        self.table[unit].writes = self.writes_now(unit).min(u32::from(u8::MAX)) as u8;
         let rank = self.rank(unit);
         let mut order = core::mem::take(&mut self.by_rank);
         order.insert(unit, |at| self.rank(at).cmp(&rank));
@@ -479,6 +488,9 @@ impl Units {
 
     /// Whether places, sizes and lists agree; for the checker.
     pub(super) fn is_sound(&self) -> bool {
+        let are_priced = self.all().all(|unit| {
+            self.table[unit].place != Place::Dirty || self.writes(unit) == self.writes_now(unit).min(255)
+        });
         let count = |place| self.all().filter(|&unit| self.table[unit].place == place).count();
         let places = [Place::Hot, Place::Clean, Place::Inner];
         let are_listed = places.into_iter().zip(self.lists).all(|(place, list)| {
@@ -495,7 +507,8 @@ impl Units {
             ranked += 1;
             next = self.next_dirty(unit);
         }
-        are_listed
+        are_priced
+            && are_listed
             && hot == self.hot_bytes
             && count(Place::Dirty) == self.dirty_len
             && ranked == self.dirty_len

@@ -2,13 +2,12 @@
 
 mod faults;
 mod paper;
-mod units;
 mod victims;
 
 use super::units::State;
 use super::*;
 use crate::ftl::ram::RamStore;
-use crate::ordered::buffered::testing::*;
+use crate::ordered::buffered::tests::*;
 use alloc::vec;
 use proptest::prelude::*;
 

@@ -10,25 +10,32 @@ use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::units::UNCOUNTED;
+use super::units::{UNCOUNTED, Waiting};
 
 impl<S: PageStore> LsLruTree<S> {
-    /// U1, U2 and U5: what the buffer's tables say of each other.
+    /// U1, U2, U5 and U7: what the buffer's tables say of each other.
     pub(super) fn check_buffer(&self, report: &mut CheckReport) {
         let buffer = self.buffer();
         if !buffer.units.is_sound() {
             report.violation("U1", 0, "places, sizes and lists of the units disagree".to_string());
         }
-        let mut cells = 0;
+        let (mut cells, mut waiting) = (0, Waiting::default());
         for unit in buffer.units.all() {
             let (lpn, part) = (buffer.units.get(unit).lpn, buffer.units.part(unit));
             cells += self.cells.cells_for(part.len as usize);
+            waiting.units += u64::from(part.len > 0);
+            waiting.entries += u64::from(part.len);
+            waiting.adds += u64::from(buffer.units.get(unit).adds);
             if buffer.units.get(unit).state().is_none() {
                 report.violation("U1", u64::from(lpn.0), "a unit without parts".to_string());
             }
             if !self.cells.is_sound(unit, part) {
                 report.violation("U2", u64::from(lpn.0), "the dirty part is in disorder".to_string());
             }
+        }
+        if waiting != buffer.units.waiting() {
+            let found = format!("{waiting:?} wait, {:?} are counted", buffer.units.waiting());
+            report.violation("U7", 0, found);
         }
         let (slabs, used) = buffer.slab_use();
         let is_in_use = used.iter().sum::<usize>() == slabs && used[2] == self.cells.slab_count();

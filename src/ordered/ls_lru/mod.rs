@@ -42,7 +42,8 @@
 //!
 //! As published the buffer is lost at a power cut, and what was committed after the last sync stays while older changes are
 //! gone: the class is *none*, with the clean mark of the tree, as in [`lazy_update`](super::lazy_update). The tree is never
-//! torn where the store writes its groups atomically; [`LsLruTree::mount_after_cut`] opens it as it is.
+//! torn where the store writes its groups atomically; [`LsLruTree::mount_after_cut`] opens it as it is. An update journal around it
+//! makes every operation or every sync durable ([`journal`](super::journal)).
 //!
 //! # Invariants
 //!
@@ -53,6 +54,7 @@
 //! - U4 What an entry says the base node holds of its key is so.
 //! - U5 Every slab is a frame, a chunk of unit slots, cells or free; cells in use are those of the dirty parts.
 //! - U6 The entries that a unit counts in its base node are right, and so is the dirty list's order.
+//! - U7 Whatever waits finds room when it is committed, so that sync answers `Full` only where the store itself does.
 //!
 //! # Where the paper is silent or contradicts itself
 //!
@@ -69,8 +71,8 @@
 //! - The paper's update answers nothing. With [`Answers::Exact`] the leaf is read, through the buffer, unless the dirty part
 //!   has the key; with [`Answers::Pool`] it is not, and a unit begins as dirty.
 //!
-//! When the store is full and nothing can be committed, an update goes to the tree at once; `sync` answers `Full`, nothing is
-//! lost, and removals make room. Confidence: high for states, regions, formula and choice; ours are the RAM's layout, the
+//! An update waits only if it is certain to find room in the tree later; in a store that is nearly full it goes there at once,
+//! or is refused. Confidence: high for states, regions, formula and choice; ours are the RAM's layout, the
 //! place of inner nodes, L, and which entries count as growth.
 
 mod buffer;
@@ -98,7 +100,7 @@ use crate::units::Lpn;
 use buffer::Buffer;
 use cells::{Cells, Entry};
 use core::ops::Bound;
-use units::{Sizes, UNCOUNTED};
+use units::{Sizes, UNCOUNTED, Waiting};
 
 /// A B+-tree below a B+-buffer.
 pub struct LsLruTree<S> {
@@ -187,8 +189,7 @@ impl<S: PageStore> LsLruTree<S> {
 
     /// Entries that wait in the dirty parts.
     pub fn waiting_entries(&self) -> u64 {
-        let units = &self.buffer().units;
-        units.all().map(|unit| u64::from(units.part(unit).len)).sum()
+        self.buffer().units.waiting().entries
     }
 
     /// The store below the buffer.
@@ -234,6 +235,13 @@ impl<S: PageStore> LsLruTree<S> {
             if below == Below::Absent && change.value.is_none() {
                 return Ok(false);
             }
+            if !self.has_room() {
+                self.full_merge()?;
+                if !self.has_room() {
+                    break;
+                }
+                continue;
+            }
             let existed = below == Below::Present;
             if self.add((lpn, entries), &Entry { change, below }) {
                 self.commit_if_long(lpn)?;
@@ -242,6 +250,16 @@ impl<S: PageStore> LsLruTree<S> {
             self.make_room_for_entry()?;
         }
         self.bypass(change)
+    }
+
+    /// Whether one more entry surely finds room in the tree, with all those that wait (U7). Each split takes an addition. It
+    /// ends the commit of a unit, or comes after as many additions as a leaf holds and leaves two units at most; and
+    /// evening out two leaves, which takes a removal, may make one unit more.
+    fn has_room(&self) -> bool {
+        let Waiting { units, entries, adds } = self.buffer().units.waiting();
+        let (additions, (_, capacity)) = (adds + 1, self.tree.leaf_fill());
+        let splits = units + 1 + (entries - adds) + 2 * additions / capacity as u64;
+        self.tree.has_room_for(additions.min(splits))
     }
 
     /// A change of a key whose leaf's dirty part has an entry for it: the newer takes its place, or both leave when the

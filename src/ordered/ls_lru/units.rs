@@ -52,7 +52,7 @@ pub(super) struct Unit {
     pub(super) frame: u32,
     part: Part,
     /// Entries of the dirty part for which the leaf has one entry more.
-    adds: u32,
+    pub(super) adds: u32,
     before: u32,
     after: u32,
     /// The next unit in the same bucket of the directory.
@@ -130,7 +130,18 @@ pub(super) struct Units {
     hot_bytes: usize,
     by_rank: Order,
     dirty_len: usize,
+    waiting: Waiting,
     clock: u32,
+}
+
+/// What waits in the dirty parts of all units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Waiting {
+    /// Units with a dirty part.
+    pub(super) units: u64,
+    pub(super) entries: u64,
+    /// Entries that their leaf has not.
+    pub(super) adds: u64,
 }
 
 /// Bytes of a slot, all tables together.
@@ -149,6 +160,7 @@ impl Units {
             hot_bytes: 0,
             by_rank: Order::in_chunks(slots, chunks_max),
             dirty_len: 0,
+            waiting: Waiting::default(),
             clock: 0,
         }
     }
@@ -375,10 +387,20 @@ impl Units {
 
     /// The dirty part has so many entries more, and so many of those that the leaf has not.
     pub(super) fn resize(&mut self, unit: u32, entries: i32, adds: i32) {
+        let was_dirty = self.table[unit].part.len > 0;
         self.change(unit, |unit| {
             unit.part.len = unit.part.len.wrapping_add_signed(entries);
             unit.adds = unit.adds.wrapping_add_signed(adds);
         });
+        let is_dirty = self.table[unit].part.len > 0;
+        let waiting = &mut self.waiting;
+        waiting.units = waiting.units + u64::from(is_dirty) - u64::from(was_dirty);
+        waiting.entries = waiting.entries.wrapping_add_signed(entries.into());
+        waiting.adds = waiting.adds.wrapping_add_signed(adds.into());
+    }
+
+    pub(super) fn waiting(&self) -> Waiting {
+        self.waiting
     }
 
     pub(super) fn set_head(&mut self, unit: u32, head: u32) {

@@ -209,6 +209,9 @@ const FOLDERS: &[(&str, &str, &str)] = &[
     folder!("wpcb-figure2"),
     folder!("lazy-figures"),
     folder!("lazy-ftl"),
+    folder!("ls-lru-figure7"),
+    folder!("ls-lru-figure8a"),
+    folder!("ls-lru-traces"),
 ];
 
 static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| FOLDERS.iter().map(parse).collect());

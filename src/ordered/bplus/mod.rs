@@ -56,7 +56,9 @@ mod walk;
 pub(super) use batch::{Change, LeafSpan, Lookup, Reshaped};
 pub use load::Fill;
 
-use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit};
+use super::{
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit,
+};
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::{PageStore, StoreError};
 use crate::nand::Cause;
@@ -404,6 +406,10 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
         let edit = self.take(at);
         self.finish(edit)?;
         Ok(true)
+    }
+
+    fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
+        self.bulk_load(records, Fill::FULL)
     }
 
     fn range(

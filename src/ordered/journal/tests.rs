@@ -483,6 +483,29 @@ fn what_left_the_pool_without_a_write_does_not_come_back_after_a_cut_off() {
 }
 
 #[test]
+fn a_cut_during_a_load_leaves_all_of_it_or_nothing() {
+    let config = config_of(2);
+    let mut index = Index::format(RamStore::new(PAGE_BYTES, 300), inner(20), config).unwrap();
+    // The journal has a record that must not come back.
+    index.insert(&key(3), &key(9)).unwrap();
+    index.remove(&key(3)).unwrap();
+    let store = index.into_store();
+    let model: Model = (0..100).map(|n| (key(n), key(n))).collect();
+    let (mut empty, mut loaded) = (0, 0);
+    for writes in 0..80 {
+        let mut index = Index::mount(Cut { store: store.clone(), writes }, inner(20), config).unwrap();
+        let done = index.load(&mut model.iter().map(|(key, value)| (&key[..], &value[..])));
+        let mut index = Index::mount(index.into_store().store, inner(20), config).unwrap();
+        let found = contents(&mut index);
+        assert!(found == model || done.is_err() && found.is_empty(), "after {writes} writes");
+        assert_sound(&mut index, &found);
+        empty += u32::from(found.is_empty());
+        loaded += u32::from(done.is_ok());
+    }
+    assert!(empty > 20 && loaded > 20, "{empty} {loaded}");
+}
+
+#[test]
 fn the_journal_is_not_written_for_updates_that_a_commit_does_not_show() {
     let forced = |policy| {
         let config = JournalConfig { pages: Some(9), ..JournalConfig::new(Durability::EverySync) };

@@ -85,7 +85,7 @@ pub use settings::{Answers, LazyUpdateConfig, OPTIONS, PoolCount};
 
 use super::bplus::{BPlusTree, Change, Fill, Lookup};
 use super::journal::{Buffered, Horizon};
-use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit};
+use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::PageStore;
 use crate::nand::Cause;
@@ -314,6 +314,10 @@ impl<S: PageStore> OrderedIndex for LazyUpdateTree<S> {
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         self.record().check_key(key)?;
         self.update(Change { key, value: None })
+    }
+
+    fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
+        self.bulk_load(records, Fill::FULL)
     }
 
     fn range(

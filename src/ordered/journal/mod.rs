@@ -300,7 +300,7 @@ impl<S: PageStore, T: Buffered<Guarded<S>>> Journaled<S, T> {
 
     /// Begins a new epoch once the index below needs nothing of the old one.
     fn cut_off(&mut self) -> Result<(), IndexError> {
-        // Until the medium learns of the new epoch the old one is replayed, and must not end before what is synced.
+        // Until the medium learns of the new epoch the old one is replayed, and must not end longer ago than promised.
         self.journal.borrow_mut().force()?;
         self.inner.sync()?;
         self.journal.borrow_mut().cut_off();

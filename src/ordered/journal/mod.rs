@@ -20,6 +20,8 @@
 //!   ([`Guarded`]). No index needs to know; one that says which updates a write shows ([`Horizon`]) is not made to wait for
 //!   later ones.
 //! - *sync*: writes the page in RAM and syncs the store. The updates that wait below go on waiting.
+//! - *load*: cuts off, writes page 0 of the new epoch without records, and hands the sorted records to the index below, which
+//!   builds itself from all of them or none.
 //! - *close*: syncs the index below, then writes page 0 of a new epoch with the mark that it has no records.
 //! - *mount*: page 0 with that mark: the index below is mounted as it is. Else it is opened as the cut left it, the run is
 //!   read, and what differs is done again (`replay.rs`). Nothing is written for that, the journal goes on where it
@@ -199,7 +201,7 @@ impl<S: PageStore, T: Buffered<Guarded<S>>> Journaled<S, T> {
         journal.borrow_mut().trim_all()?;
         let inner = T::format(below, inner)?;
         let index = Journaled::over(inner, journal, config)?;
-        index.journal.borrow_mut().write_closed()?;
+        index.journal.borrow_mut().write_empty(true)?;
         index.journal.borrow_mut().sync()?;
         Ok(index)
     }
@@ -298,7 +300,7 @@ impl<S: PageStore, T: Buffered<Guarded<S>>> Journaled<S, T> {
 
     /// Begins a new epoch once the index below needs nothing of the old one.
     fn cut_off(&mut self) -> Result<(), IndexError> {
-        // Until the medium learns of the new epoch the old one is replayed, and must not end before what is synced.
+        // Until the medium learns of the new epoch the old one is replayed, and must not end longer ago than promised.
         self.journal.borrow_mut().force()?;
         self.inner.sync()?;
         self.journal.borrow_mut().cut_off();
@@ -382,13 +384,12 @@ impl<S: PageStore, T: Buffered<Guarded<S>>> OrderedIndex for Journaled<S, T> {
         self.update(Change { key, value: None })
     }
 
-    /// Past the journal: an empty index below that a cut leaves empty, or full and synced.
+    /// Past the journal, all or nothing: no record of before may be replayed over it.
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
         self.journal.borrow().ready()?;
         self.cut_off()?;
-        let loaded = self.inner.load(records)?;
-        self.inner.sync()?;
-        Ok(loaded)
+        self.journal.borrow_mut().write_empty(false)?;
+        self.inner.load(records)
     }
 
     fn range(
@@ -410,7 +411,7 @@ impl<S: PageStore, T: Buffered<Guarded<S>>> OrderedIndex for Journaled<S, T> {
     fn close(&mut self) -> Result<(), IndexError> {
         self.journal.borrow().ready()?;
         self.cut_off()?;
-        self.journal.borrow_mut().write_closed()?;
+        self.journal.borrow_mut().write_empty(true)?;
         self.journal.borrow_mut().sync()?;
         self.inner.close()
     }

@@ -468,18 +468,40 @@ fn groups_cost_what_they_say() {
 }
 
 #[test]
-fn what_left_the_pool_without_a_write_does_not_come_back_after_a_cut_off() {
+fn a_cut_after_a_cut_off_loses_no_more_than_the_last_records() {
     let config = JournalConfig { pages: Some(1), ..JournalConfig::new(Durability::EverySync) };
     let mut index = Index::format(RamStore::new(PAGE_BYTES, 300), inner(60), config).unwrap();
     index.insert(&key(7), &key(1)).unwrap();
     index.sync().unwrap();
-    // The removal cancels the insertion that the journal has on the medium, and a cut-off finds nothing to commit.
+    // The removal cancels the insertion that is on the medium already, and a cut-off finds nothing to commit.
     while metric(&index, "journal_cut_offs") == 0 {
         index.remove(&key(7)).unwrap();
     }
-    index.sync().unwrap();
     let mut index = Index::mount(index.into_store(), inner(60), config).unwrap();
     assert_sound(&mut index, &Model::new());
+}
+
+#[test]
+fn a_cut_during_a_load_leaves_all_of_it_or_nothing() {
+    let config = config_of(2);
+    let mut index = Index::format(RamStore::new(PAGE_BYTES, 300), inner(20), config).unwrap();
+    // The journal has a record that must not come back.
+    index.insert(&key(3), &key(9)).unwrap();
+    index.remove(&key(3)).unwrap();
+    let store = index.into_store();
+    let model: Model = (0..100).map(|n| (key(n), key(n))).collect();
+    let (mut empty, mut loaded) = (0, 0);
+    for writes in 0..80 {
+        let mut index = Index::mount(Cut { store: store.clone(), writes }, inner(20), config).unwrap();
+        let done = index.load(&mut model.iter().map(|(key, value)| (&key[..], &value[..])));
+        let mut index = Index::mount(index.into_store().store, inner(20), config).unwrap();
+        let found = contents(&mut index);
+        assert!(found == model || done.is_err() && found.is_empty(), "after {writes} writes");
+        assert_sound(&mut index, &found);
+        empty += u32::from(found.is_empty());
+        loaded += u32::from(done.is_ok());
+    }
+    assert!(empty > 20 && loaded > 20, "{empty} {loaded}");
 }
 
 #[test]

@@ -170,10 +170,10 @@ impl<S: PageStore> Writer<S> {
         self.turn_to(0);
     }
 
-    /// Notes on the medium that the epoch has no records.
-    pub(super) fn write_closed(&mut self) -> Result<(), StoreError> {
-        assert!(self.records == 0 && self.number == 0, "a closed journal is an empty one");
-        self.write(true)
+    /// Notes on the medium that the epoch has no records; closed, that the index below was synced and nothing followed.
+    pub(super) fn write_empty(&mut self, is_closed: bool) -> Result<(), StoreError> {
+        assert!(self.records == 0 && self.number == 0, "the epoch has records");
+        self.write(is_closed)
     }
 
     pub(super) fn sync(&mut self) -> Result<(), StoreError> {

@@ -47,13 +47,11 @@
 //! [`IndexError::NotCleanlyClosed`] if any group was committed after the last sync, and finds the state of that sync
 //! if none was. The tree itself is never torn where the store writes its groups atomically, and
 //! [`LazyUpdateTree::mount_after_cut`] opens it as it is: every key then has the value of the last sync or a later one.
-//! The lab's classes stay what they are; a sync costs two writes of the superblock for the mark.
+//! A sync costs two writes of the superblock for the mark.
 //!
-//! A journal would raise the class: each request is also appended to a log of pages beside the tree (a second store, or
-//! the end of this one), a page at a time (group commit, by size or by age); mount replays it over the tree before the
-//! first operation, and a sync that commits all cuts it off. Requests are idempotent puts and removals, so replaying some
-//! that were committed is harmless, and with the whole history since the last cut-off in it the state is again a prefix.
-//! Its place is `update`, between the answer and the pool. It is not built.
+//! A journal above it raises the class: [`Journaled`](super::journal::Journaled) notes each request at the end of the store before
+//! it comes here, and does again after a cut what the pool lost. Before a commit the tree says which update is the newest that
+//! the group shows ([`Horizon`]), so that the journal need not be written for later ones; *FIFO* keeps no account of that.
 //!
 //! # Invariants
 //!

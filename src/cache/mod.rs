@@ -8,8 +8,8 @@
 //!   write would make them too many, when a dirty page must make room, or at `sync`. Pages written as a group become dirty
 //!   together. So what a power cut leaves is the state after some prefix of the writes, never older than the last sync.
 //!   Trims wait for that flush too: what was written before a page was freed must not be lost alone.
-//! - *Back*, over a store without them: a dirty page is written alone when it is evicted; after a cut old and new pages
-//!   may be mixed, and the cache says so ([`PageStore::prefix_consistent`](crate::ftl::PageStore::prefix_consistent)).
+//! - *Back*, over a store without them, and *BackAlone* over any: a dirty page is written alone when it is evicted; after a cut
+//!   old and new pages may be mixed, and the cache says so ([`PageStore::prefix_consistent`](crate::ftl::PageStore::prefix_consistent)).
 //!
 //! A policy may name frames that leave together with the victim, and ask that blocks be written whole: a write buffer in a
 //! device empties by erase blocks. It may also refuse pages that are only read.

@@ -162,12 +162,16 @@ fn without_frames_everything_passes_through() {
 
 #[test]
 fn over_single_pages_it_says_that_a_cut_mixes() {
-    let mut cache = cache(store().with_atomic_pages(1), 4, WriteMode::Back);
-    assert!(!cache.prefix_consistent() && !cache.durable_writes());
-    let group: [(Lpn, &[u8]); 2] = [(Lpn(0), &[1; 8]), (Lpn(1), &[1; 8])];
-    assert!(matches!(cache.write_atomic(&group, Cause::Host), Err(StoreError::Unsupported(_))));
-    assert_eq!(cache.write(Lpn(32), Cause::Host, &[0; 8]), Err(StoreError::OutOfRange(Lpn(32))));
-    assert!(cache.read(Lpn(0), Cause::Host, &mut [0; 7]).is_err());
+    for mut cache in [
+        cache(store().with_atomic_pages(1), 4, WriteMode::Back),
+        cache(store().with_atomic_pages(8), 4, WriteMode::BackAlone),
+    ] {
+        assert!(!cache.prefix_consistent() && !cache.durable_writes());
+        let group: [(Lpn, &[u8]); 2] = [(Lpn(0), &[1; 8]), (Lpn(1), &[1; 8])];
+        assert!(matches!(cache.write_atomic(&group, Cause::Host), Err(StoreError::Unsupported(_))));
+        assert_eq!(cache.write(Lpn(32), Cause::Host, &[0; 8]), Err(StoreError::OutOfRange(Lpn(32))));
+        assert!(cache.read(Lpn(0), Cause::Host, &mut [0; 7]).is_err());
+    }
 }
 
 type AnyCache<S> = PageCache<S, Box<dyn Replacement>>;

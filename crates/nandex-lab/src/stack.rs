@@ -13,7 +13,7 @@ use nandex::ordered::{Durability, Options, Settings};
 use nandex::{IndexError, Nand, OrderedIndex, PageStore};
 
 /// Options of every tree on a store: those of the page cache, and of every FTL.
-const CACHE_OPTIONS: [OptionInfo; 5] = [
+const CACHE_OPTIONS: [OptionInfo; 6] = [
     option("ftl", "page-map", "the FTL below (nandex list ftls)"),
     option("cache", "lru", "the replacement policy of the page cache (nandex list policies)"),
     option("cache_pages", "what the RAM leaves", "frames of the page cache"),
@@ -21,6 +21,12 @@ const CACHE_OPTIONS: [OptionInfo; 5] = [
         "cache_window",
         "the policy's own",
         "percent of the frames from which clean or clustered pages go first",
+    ),
+    option(
+        "cache_writes",
+        "together",
+        "where writes wait, dirty pages leave together, as one atomic group if the FTL takes it, or alone, as \
+         the policies were published",
     ),
     option("cache_write_cost", "10", "what a page write costs in page reads, for policies that weigh them"),
 ];
@@ -350,7 +356,12 @@ fn cached_store<T: StoreTree>(
     if frames == 0 {
         return Ok((ftl, shared));
     }
-    let mode = if T::lets_writes_wait(settings) { WriteMode::Back } else { WriteMode::Through };
+    let alone = settings.options.choice("cache_writes", &["together", "alone"])? == "alone";
+    let mode = match (T::lets_writes_wait(settings), alone) {
+        (false, _) => WriteMode::Through,
+        (true, false) => WriteMode::Back,
+        (true, true) => WriteMode::BackAlone,
+    };
     let cache = CacheConfig { frames, mode, dirty_frames_max: None };
     let policy = (policy.make)(&PolicySettings { frames, ..sizing });
     Ok((Box::new(PageCache::new(ftl, policy, cache)), shared))

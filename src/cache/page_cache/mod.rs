@@ -17,8 +17,11 @@ pub enum WriteMode {
     /// At once.
     #[default]
     Through,
-    /// When they are evicted or flushed.
+    /// When they are evicted or flushed: all together, as one atomic group, where the store takes groups.
     Back,
+    /// When they are evicted or flushed, each alone whatever the store takes: what a policy was published with. After a cut
+    /// old and new pages are mixed.
+    BackAlone,
 }
 
 /// How a cache is set up.
@@ -342,7 +345,7 @@ impl<S: PageStore, P: Replacement> PageStore for PageCache<S, P> {
         match self.mode {
             WriteMode::Through => self.write_through(&[(lpn, data)], cause),
             WriteMode::Back if self.is_grouped() => self.write_back_group(&[(lpn, data)], cause),
-            WriteMode::Back => self.write_back_single(lpn, cause, data),
+            WriteMode::Back | WriteMode::BackAlone => self.write_back_single(lpn, cause, data),
         }
     }
 
@@ -364,7 +367,7 @@ impl<S: PageStore, P: Replacement> PageStore for PageCache<S, P> {
     }
 
     fn atomic_pages_max(&self) -> usize {
-        self.store.atomic_pages_max()
+        if self.mode == WriteMode::BackAlone { 1 } else { self.store.atomic_pages_max() }
     }
 
     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
@@ -378,18 +381,21 @@ impl<S: PageStore, P: Replacement> PageStore for PageCache<S, P> {
                 self.write_back_group(pages, cause)
             }
             _ if self.mode == WriteMode::Through => self.write_through(pages, cause),
+            _ if self.mode == WriteMode::BackAlone => {
+                Err(StoreError::Unsupported("a cache that writes pages alone takes no group".into()))
+            }
             // The store says why not.
             _ => self.store.write_atomic(pages, cause),
         }
     }
 
     fn durable_writes(&self) -> bool {
-        let delays = self.mode == WriteMode::Back && !self.frames.is_empty();
+        let delays = self.mode != WriteMode::Through && !self.frames.is_empty();
         !delays && self.store.durable_writes()
     }
 
     fn prefix_consistent(&self) -> bool {
-        let mixes = self.mode == WriteMode::Back && !self.is_grouped() && !self.frames.is_empty();
+        let mixes = self.mode != WriteMode::Through && !self.is_grouped() && !self.frames.is_empty();
         !mixes && self.store.prefix_consistent()
     }
 

@@ -112,8 +112,22 @@ pub struct Conduct {
     pub sync_after_load: bool,
     /// Sync after the last operation, counted: what still waits is paid for like the rest.
     pub sync_at_end: bool,
-    /// Time of a reference to a page in RAM; with it the figure `weighted_time_s` is flash time and these together.
-    pub reference_ns: Option<u64>,
+    /// What operations cost in a paper that weighs counts; with it there is the figure `weighted_time_s`.
+    pub weights: Option<Weights>,
+}
+
+/// Costs by which a paper weighs counts, whatever the chip's are.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Weights {
+    /// Of a page read.
+    pub read_ns: u64,
+    /// Of a page program.
+    pub program_ns: u64,
+    /// Of a block erase.
+    pub erase_ns: u64,
+    /// Of a reference to a page in RAM.
+    pub reference_ns: u64,
 }
 
 /// Settings of an experiment.

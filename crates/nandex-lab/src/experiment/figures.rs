@@ -25,9 +25,12 @@ pub(super) fn of_run(run: &Run, chip: &ChipFacts, conduct: &Conduct) -> BTreeMap
                 phase.cpu_ns as f64 / phase.total.operations as f64 / 1e3,
             );
         }
-        if let Some(reference_ns) = conduct.reference_ns {
-            let references = phase.cache_hits + phase.cache_misses;
-            let weighted_ns = phase.total.flash_time_ns + references * reference_ns;
+        if let Some(weights) = conduct.weights {
+            let (references, total) = (phase.cache_hits + phase.cache_misses, &phase.total);
+            let weighted_ns = total.page_reads * weights.read_ns
+                + total.page_programs * weights.program_ns
+                + total.block_erases * weights.erase_ns
+                + references * weights.reference_ns;
             put(format!("{}.page_references", phase.name), references as f64);
             put(format!("{}.weighted_time_s", phase.name), weighted_ns as f64 / 1e9);
         }

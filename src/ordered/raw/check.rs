@@ -1,4 +1,4 @@
-//! The walk over the whole tree that checks invariants R1 to R6.
+//! The walk over the whole tree that checks invariants R1 to R7.
 
 use super::{RawTree, Scheme, address};
 use crate::check::{CheckReport, IndexError};
@@ -49,8 +49,19 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         report.nodes += 1;
         let reached = walk.reached.entry(visit.page).or_insert(level);
         *reached = level.min(*reached);
-        let shape = self.scheme.shape(level, height);
-        let node = &page.data[self.scheme.page_area(level, height)];
+        if tag.layout >= self.scheme.layouts() {
+            report.violation("R7", at, format!("layout {} of {}", tag.layout, self.scheme.layouts()));
+            return Ok(());
+        }
+        let shape = self.scheme.shape(tag.layout, level, height);
+        let area = self.scheme.page_area(tag.layout, level, height);
+        let overlaps =
+            tag.lowest_level < level && self.scheme.page_area(tag.layout, level - 1, height).start < area.end;
+        if overlaps || area.end > page.data.len() || shape.bytes() > area.len() {
+            report.violation("R7", at, format!("area {area:?} of level {level} in layout {}", tag.layout));
+            return Ok(());
+        }
+        let node = &page.data[area];
         let count = usize::from(tag.counts[usize::from(level) - 1]);
         if tag.lowest_level > level || count > shape.capacity {
             report.violation("R1", at, format!("{count} entries at level {level} of page {:?}", tag));
@@ -59,7 +70,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         if let Some(i) = shape.first_unsorted(node, count) {
             report.violation("R1", at, format!("key {i} at level {level} does not rise"));
         }
-        check_filling(report, at, (level, height), (count, self.scheme.root_entries_max(height)));
+        check_filling(report, at, (level, height), (count, self.scheme.root_entries_max(tag.layout, height)));
         if level == 1 {
             report.records += count as u64;
         }

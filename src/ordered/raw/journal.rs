@@ -137,7 +137,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         self.retire(1);
         let page = self.log.allocate(cause)?;
         let tag = Tag { journal: true, height: self.height, ..self.path.tag(1, 1) };
-        let area = self.scheme.path_area(1, self.height);
+        let area = self.scheme.path_area(0, 1, self.height);
         self.log.write(page, tag, &self.path.buffer[area], cause)?;
         self.journal.note(named, page);
         if self.journal.moved.len() >= self.journal.capacity {
@@ -155,7 +155,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         let mut keys = Vec::new();
         for &(named, page) in &self.journal.moved {
             let leaf = self.log.read(Ppn(page), Cause::Host)?;
-            keys.push((self.scheme.shape(1, 2).key(leaf.data, 0).to_vec(), Ppn(named)));
+            keys.push((self.scheme.shape(0, 1, 2).key(leaf.data, 0).to_vec(), Ppn(named)));
         }
         keys.sort_unstable();
         let mut bounds: Vec<Option<Vec<u8>>> = Vec::new();
@@ -218,7 +218,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     pub(super) fn replay_journal(&mut self, leaves: &[Ppn]) -> Result<(), IndexError> {
         for &leaf in leaves {
             let page = self.log.read(leaf, Cause::Recovery)?;
-            let key = self.scheme.shape(1, 2).key(page.data, 0).to_vec();
+            let key = self.scheme.shape(0, 1, 2).key(page.data, 0).to_vec();
             if self.height < 2 {
                 return Err(IndexError::Corrupted {
                     what: "a journal leaf below no parent",

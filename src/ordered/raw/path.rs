@@ -1,6 +1,6 @@
 //! A path from the root in RAM: copies of its nodes, and where they came from.
 
-use super::{RawTree, Scheme, address, entry_count};
+use super::{RawTree, Scheme, address, node_in};
 use crate::check::IndexError;
 use crate::log::tag::{LEVELS_MAX, Tag};
 use crate::nand::{Cause, Nand};
@@ -8,6 +8,7 @@ use crate::ordered::node::NodeShape;
 use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 /// A path from the root, its nodes copied.
 pub(crate) struct Path {
@@ -26,6 +27,10 @@ pub struct Step {
     pub count: u16,
     /// The entry whose child is the next step.
     pub slot: u16,
+    /// The layout whose shape the copy has.
+    pub layout: u8,
+    /// Whether the copy is kept aside, being too large for the path's layout.
+    pub aside: bool,
 }
 
 /// A half that left the path and waits for its entry in the parent.
@@ -64,16 +69,35 @@ impl Path {
 
 impl<N: Nand, S: Scheme> RawTree<N, S> {
     pub(crate) fn shape(&self, level: u8) -> NodeShape {
-        self.scheme.shape(level, self.height)
+        self.scheme.shape(self.layout_at(level), level, self.height)
+    }
+
+    /// The layout of the path's node at `level`: the path's, unless the node is aside.
+    pub(crate) fn layout_at(&self, level: u8) -> u8 {
+        if self.scheme.layouts() > 1 { self.path.step(level).layout } else { 0 }
+    }
+
+    /// Whether the path's node at `level` is kept aside.
+    pub(crate) fn is_aside(&self, level: u8) -> bool {
+        self.scheme.layouts() > 1 && self.path.step(level).aside
+    }
+
+    /// Where in the buffer the path's node at `level` is.
+    pub(crate) fn node_area(&self, level: u8) -> Range<usize> {
+        if self.is_aside(level) {
+            return self.scheme.aside_area(level, self.height);
+        }
+        self.scheme.path_area(self.path_layout, level, self.height)
     }
 
     /// The copy of the path's node at `level`.
     pub(crate) fn node(&self, level: u8) -> &[u8] {
-        &self.path.buffer[self.scheme.path_area(level, self.height)]
+        &self.path.buffer[self.node_area(level)]
     }
 
     pub(crate) fn node_mut(&mut self, level: u8) -> &mut [u8] {
-        &mut self.path.buffer[self.scheme.path_area(level, self.height)]
+        let area = self.node_area(level);
+        &mut self.path.buffer[area]
     }
 
     pub(crate) fn count(&self, level: u8) -> usize {
@@ -92,6 +116,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
 
     /// Copies the path to the node at level `lowest` where `key` belongs.
     pub(super) fn copy_path(&mut self, key: &[u8], lowest: u8, cause: Cause) -> Result<(), IndexError> {
+        self.path_layout = self.scheme.layout_wanted(self.height);
         self.copy_node(self.root, self.height, cause)?;
         self.copy_path_from(self.height, key, lowest, cause)
     }
@@ -125,12 +150,31 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         }
         let at_hand = level < self.height && self.path.step(level + 1).page == ppn.0;
         let page = if at_hand { self.log.again(ppn, cause)? } else { self.log.read(ppn, cause)? };
-        let capacity = self.scheme.shape(level, self.height).capacity;
-        let count = entry_count(&page.tag, level, capacity, ppn)?;
-        let area = self.scheme.page_area(level, self.height);
-        self.path.buffer[self.scheme.path_area(level, self.height)].copy_from_slice(&page.data[area]);
-        *self.path.step_mut(level) =
-            Step { page: ppn.0, lowest_level: page.tag.lowest_level, count: count as u16, slot: 0 };
+        let tag = page.tag;
+        let (shape, count) = node_in(&self.scheme, &tag, (level, self.height), ppn)?;
+        let node = &page.data[self.scheme.page_area(tag.layout, level, self.height)];
+        let mut step = Step {
+            page: ppn.0,
+            lowest_level: tag.lowest_level,
+            count: count as u16,
+            layout: tag.layout,
+            ..Step::default()
+        };
+        let area = self.scheme.path_area(self.path_layout, level, self.height);
+        if tag.layout == self.path_layout {
+            self.path.buffer[area].copy_from_slice(node);
+        } else if self.scheme.fits(self.path_layout, (level, self.height), count) {
+            let place = &mut self.path.buffer[area];
+            place.fill(0xff);
+            step.layout = self.path_layout;
+            let into = self.scheme.shape(self.path_layout, level, self.height);
+            shape.copy_entries((node, 0), count, (&into, place, 0));
+        } else {
+            step.aside = true;
+            let area = self.scheme.aside_area(level, self.height);
+            self.path.buffer[area][..node.len()].copy_from_slice(node);
+        }
+        *self.path.step_mut(level) = step;
         Ok(())
     }
 }

@@ -21,6 +21,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         if let Bound::Included(key) | Bound::Excluded(key) = start {
             self.record.check_key(key)?;
         }
+        self.path_layout = self.scheme.layout_wanted(self.height);
         self.go_to_leaf(self.root, self.height, (start, direction))?;
         loop {
             if self.visit_leaf((low, high), direction, visit).is_break() {

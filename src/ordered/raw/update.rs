@@ -1,6 +1,6 @@
 //! Insertion, removal and relocation, as far as they are the same for every scheme: pure edits of the copied path.
 
-use super::{RawTree, Scheme, Sibling, address, entry_count};
+use super::{Change, LeafUse, RawTree, Scheme, Sibling, address, node_in};
 use crate::check::IndexError;
 use crate::log::Log;
 use crate::log::collect::{Need, Relocate, make_room};
@@ -15,12 +15,15 @@ const INSERT_RESERVE_BLOCKS: u32 = 1;
 
 impl<N: Nand, S: Scheme> RawTree<N, S> {
     pub(super) fn insert_entry(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
+        S::before_update(self);
         self.make_room_for_update(INSERT_RESERVE_BLOCKS)?;
         // A split root needs room for the one above it.
         let path_bytes = self.scheme.path_bytes(self.height + 1);
         self.path.buffer.resize(path_bytes, 0xff);
         self.log.begin()?;
         self.copy_path(key, 1, Cause::Host)?;
+        self.scheme.note_leaf(LeafUse::Update, self.count(1), self.shape(1).capacity);
+        S::settle(self, Change::Put(key))?;
         let (shape, count) = (self.shape(1), self.count(1));
         let found = shape.search(self.node(1), count, key);
         if found.is_err() && self.root_would_overflow() {
@@ -63,9 +66,9 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     }
 
     /// Whether a new entry in the leaf would split every node up to a root that can neither take an entry nor grow.
-    fn root_would_overflow(&self) -> bool {
-        self.height == self.scheme.height_max()
-            && self.count(self.height) >= self.scheme.root_entries_max(self.height)
+    pub(crate) fn root_would_overflow(&self) -> bool {
+        self.height >= self.scheme.height_max(self.path_layout)
+            && self.count(self.height) >= self.scheme.root_entries_max(self.path_layout, self.height)
             && (1..self.height).all(|level| self.count(level) == self.shape(level).capacity)
     }
 
@@ -127,7 +130,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             shape.insert(self.node_mut(level), node_count, at, entry);
             self.path.step_mut(level).count += 1;
         } else {
-            let area = self.scheme.page_area(level, self.height);
+            let area = self.scheme.page_area(self.layout_at(level), level, self.height);
             shape.insert(&mut self.detached[area], detached_count, at, entry);
             detached_count += 1;
         }
@@ -136,12 +139,12 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             self.path.step_mut(level).slot = slot as u16;
         }
         let right = if path_is_left {
-            &self.detached[self.scheme.page_area(level, self.height)]
+            &self.detached[self.scheme.page_area(self.layout_at(level), level, self.height)]
         } else {
             self.node(level)
         };
         let separator = shape.key(right, 0).to_vec();
-        let page = self.write_detached(level, detached_count)?;
+        let page = self.write_detached(self.layout_at(level), level, detached_count)?;
         Ok(Sibling { separator, page, is_left: !path_is_left })
     }
 
@@ -149,8 +152,10 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     fn detach_half(&mut self, level: u8, left_count: usize, left: bool) {
         let (shape, count) = (self.shape(level), self.count(level));
         self.detached.fill(0xff);
-        let node = &mut self.path.buffer[self.scheme.path_area(level, self.height)];
-        let detached = &mut self.detached[self.scheme.page_area(level, self.height)];
+        let area = self.node_area(level);
+        let detached_area = self.scheme.page_area(self.layout_at(level), level, self.height);
+        let node = &mut self.path.buffer[area];
+        let detached = &mut self.detached[detached_area];
         if left {
             shape.copy_entries((node, 0), left_count, (&shape, detached, 0));
             move_to_front(&shape, node, left_count, count - left_count);
@@ -159,8 +164,9 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         }
     }
 
-    fn write_detached(&mut self, level: u8, count: usize) -> Result<Ppn, IndexError> {
-        let mut tag = Tag { lowest_level: level, ..Tag::default() };
+    /// Writes the node in the detached page, alone in a page of this layout.
+    pub(crate) fn write_detached(&mut self, layout: u8, level: u8, count: usize) -> Result<Ppn, IndexError> {
+        let mut tag = Tag { layout, lowest_level: level, ..Tag::default() };
         tag.counts[usize::from(level) - 1] = count as u16;
         let page = self.log.allocate(Cause::Host)?;
         self.log.write(page, tag, &self.detached, Cause::Host)?;
@@ -213,22 +219,26 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     ) -> Result<Option<Sibling>, IndexError> {
         let (shape, count) = (self.shape(level), self.count(level));
         self.detach_half(level, i, false);
-        let area = self.scheme.page_area(level, self.height);
+        let layout = self.layout_at(level);
+        let area = self.scheme.page_area(layout, level, self.height);
         shape.insert(&mut self.detached[area], count - i, 0, entry);
         self.path.step_mut(level).count = i as u16;
-        let page = self.write_detached(level, count - i + 1)?;
+        let page = self.write_detached(layout, level, count - i + 1)?;
         Ok(Some(Sibling { separator: entry.0.to_vec(), page, is_left: false }))
     }
 
     pub(super) fn remove_entry(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        S::before_update(self);
         self.make_room_for_update(0)?;
         self.log.begin()?;
         self.copy_path(key, 1, Cause::Host)?;
+        self.scheme.note_leaf(LeafUse::Update, self.count(1), self.shape(1).capacity);
         let Ok(slot) = self.shape(1).search(self.node(1), self.count(1), key) else { return Ok(false) };
         if self.journal.is_on() {
             let empties = self.count(1) == 1 && self.height > 1;
             return self.remove_journaled(key, slot, empties);
         }
+        S::settle(self, Change::Keep(1))?;
         self.take_from_leaf(slot)?;
         Ok(true)
     }
@@ -265,6 +275,9 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             let (node, shape, count) = (self.node(level).to_vec(), self.shape(level), self.count(level));
             self.height = level;
             lowest = level;
+            self.path_layout = self.scheme.layout_for_root(count, level);
+            let step = self.path.step_mut(level);
+            (step.layout, step.aside) = (self.path_layout, false);
             let root = self.shape(level);
             shape.copy_entries((&node, 0), count, (&root, self.node_mut(level), 0));
         }
@@ -306,6 +319,7 @@ impl<N: Nand, S: Scheme> Relocate<N> for RawTree<N, S> {
             return self.relocate_journaled(ppn, level);
         }
         self.interrupted = true;
+        S::settle(self, Change::Keep(level))?;
         S::write_path(self, level, None, Cause::GarbageCollection)?;
         self.log.finish();
         self.interrupted = false;
@@ -343,16 +357,21 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             Err(error) => return if self.is_reachable(ppn)? { Err(error) } else { Ok(None) },
         };
         if level == self.height && ppn == self.root {
+            self.path_layout = self.scheme.layout_wanted(self.height);
             self.copy_node(ppn, level, Cause::GarbageCollection)?;
             return Ok(Some(level));
         }
         if !(1..self.height).contains(&level) {
             return Ok(None);
         }
-        let shape = self.scheme.shape(level, self.height);
         // An old root's page keeps its lowest node elsewhere; whatever is read there is no key that leads back here.
         let page = self.log.again(ppn, Cause::GarbageCollection)?;
-        let key = shape.key(&page.data[self.scheme.page_area(level, self.height)], 0).to_vec();
+        let shape = self.scheme.shape(page.tag.layout, level, self.height);
+        if page.tag.layout >= self.scheme.layouts() || shape.capacity == 0 {
+            return Ok(None);
+        }
+        let key =
+            shape.key(&page.data[self.scheme.page_area(page.tag.layout, level, self.height)], 0).to_vec();
         self.copy_path(&key, level, Cause::GarbageCollection)?;
         Ok((self.path.step(level).page == ppn.0).then_some(level))
     }
@@ -370,9 +389,9 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
                 continue;
             }
             let page = self.log.read(ppn, Cause::GarbageCollection)?;
-            let shape = self.scheme.shape(level, height);
-            let node = &page.data[self.scheme.page_area(level, height)];
-            for i in 0..entry_count(&page.tag, level, shape.capacity, ppn)? {
+            let (shape, count) = node_in(&self.scheme, &page.tag, (level, height), ppn)?;
+            let node = &page.data[self.scheme.page_area(page.tag.layout, level, height)];
+            for i in 0..count {
                 let child = address(shape.value(node, i));
                 todo.push((if level == 2 { self.journal.resolve(child) } else { child }, level - 1));
             }

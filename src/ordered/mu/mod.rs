@@ -25,7 +25,7 @@ mod settle;
 pub mod star;
 
 use super::node::NodeShape;
-use super::raw::{Change, LeafUse, RawTree, Scheme, Sibling};
+use super::raw::{Change, LeafUse, RawTree, Scheme, Sibling, child_value};
 use super::{Metric, RecordFormat, Settings};
 use crate::check::IndexError;
 use crate::log::Flush;
@@ -46,6 +46,9 @@ pub type MuTree<N> = RawTree<N, PathPages<OneLayout>>;
 pub trait LayoutChoice: Copy {
     /// What a formatted chip says of its owner.
     const KIND: &'static [u8];
+
+    /// Whether there is more than one.
+    const IS_MENU: bool = true;
 
     /// The choice for pages like these.
     fn new(layout: &Layout) -> Self;
@@ -82,9 +85,6 @@ pub trait LayoutChoice: Copy {
     /// A path was brought into another layout by splits that took so many pages.
     fn note_conversion(&mut self, _pages: u32) {}
 
-    /// A leaf was written apart from its path.
-    fn note_leaf_apart(&mut self) {}
-
     /// What it tells about itself.
     fn add_metrics(&self, _metrics: &mut Vec<Metric>) {}
 }
@@ -95,6 +95,8 @@ pub struct OneLayout;
 
 impl LayoutChoice for OneLayout {
     const KIND: &'static [u8] = b"mu-tree 1";
+
+    const IS_MENU: bool = false;
 
     fn new(_layout: &Layout) -> OneLayout {
         OneLayout
@@ -129,6 +131,8 @@ impl<C: LayoutChoice> Scheme for PathPages<C> {
 
     const FLUSH: Flush = Flush::BetweenOperations;
 
+    const NAMES_WIDTHS: bool = C::IS_MENU;
+
     fn new(page_bytes: usize, record: RecordFormat) -> Result<PathPages<C>, IndexError> {
         let layout = Layout::of(page_bytes, record);
         if layout.height_max() < 2 {
@@ -147,10 +151,15 @@ impl<C: LayoutChoice> Scheme for PathPages<C> {
         self.choice.layouts()
     }
 
-    /// The one chosen, or the next below it that is high enough.
+    /// The one chosen, or the next below it that lets the tree grow by a level: see `settle`.
     fn layout_wanted(&self, height: u8) -> u8 {
         let chosen = self.choice.wanted().id();
-        (0..=chosen).rev().find(|&layout| self.height_max(layout) >= height).unwrap_or(0)
+        (1..=chosen).rev().find(|&layout| height < self.height_max(layout)).unwrap_or(0)
+    }
+
+    fn width_of_leaf(&self, count: usize) -> u8 {
+        let holds = |layout: &u8| count <= self.numbered(*layout).shape(1, 2).capacity;
+        (0..self.layouts()).find(holds).unwrap_or(self.layouts() - 1)
     }
 
     fn layout_for_root(&self, count: usize, height: u8) -> u8 {
@@ -195,11 +204,11 @@ impl<C: LayoutChoice> Scheme for PathPages<C> {
     /// A page for each half and one for the path; with several layouts also what `settle` may add.
     fn pages_per_update(&self, height: u8) -> u32 {
         let height = u32::from(height);
-        if self.layouts() > 1 { settle::LEAF_APART_PAGES + 2 * height + 3 } else { height + 2 }
+        if self.layouts() > 1 { 2 * height + 2 } else { height + 2 }
     }
 
     fn programs_per_move(&self, _height: u8) -> u32 {
-        if self.layouts() > 1 { 1 + settle::LEAF_APART_PAGES } else { 1 }
+        1
     }
 
     fn write_inner<N: Nand>(_tree: &mut RawTree<N, Self>, _level: u8) -> Result<Ppn, IndexError> {
@@ -244,17 +253,14 @@ impl<C: LayoutChoice> Scheme for PathPages<C> {
         }
         match change {
             Change::Put(key) => settle::for_put(tree, key),
-            Change::Keep(lowest) => {
-                settle::keep(tree, lowest);
-                Ok(())
-            }
+            Change::Keep(lowest) => settle::keep(tree, lowest),
         }
     }
 
     /// One page for the path, after one for each half that left it.
     fn write_path<N: Nand>(
         tree: &mut RawTree<N, Self>,
-        mut lowest: u8,
+        lowest: u8,
         mut sibling: Option<Sibling>,
         cause: Cause,
     ) -> Result<(), IndexError> {
@@ -263,10 +269,6 @@ impl<C: LayoutChoice> Scheme for PathPages<C> {
             level += 1;
             assert!(level <= tree.height, "the root is split before it overflows");
             sibling = tree.enter_sibling(level, &half)?;
-        }
-        if lowest == 1 && tree.is_aside(1) {
-            write_leaf_apart(tree, cause)?;
-            lowest = 2;
         }
         for level in lowest..=tree.height {
             tree.retire(level);
@@ -279,7 +281,7 @@ impl<C: LayoutChoice> Scheme for PathPages<C> {
         let (unused, page_bytes) =
             (tree.scheme.page_area(layout, lowest, height).end, tree.scheme.layout.page_bytes());
         tree.path.buffer[unused..page_bytes].fill(0xff);
-        if tree.count(height) > tree.scheme.root_entries_max(layout, height) {
+        if tree.count(height) > tree.root_limit() {
             return grow(tree, lowest, page, cause);
         }
         let tag = Tag { root: true, layout, height, ..tree.path.tag(lowest, height) };
@@ -287,24 +289,6 @@ impl<C: LayoutChoice> Scheme for PathPages<C> {
         tree.root = page;
         Ok(())
     }
-}
-
-/// Writes a leaf that is too large for the layout of its path alone, in the layout it had.
-fn write_leaf_apart<N: Nand, C: LayoutChoice>(
-    tree: &mut RawTree<N, PathPages<C>>,
-    cause: Cause,
-) -> Result<(), IndexError> {
-    tree.retire(1);
-    let (layout, area) = (tree.layout_at(1), tree.node_area(1));
-    let place = tree.scheme.page_area(layout, 1, tree.height);
-    tree.detached.fill(0xff);
-    tree.detached[place.clone()].copy_from_slice(&tree.path.buffer[area][..place.len()]);
-    let page = tree.log.allocate(cause)?;
-    let tag = Tag { layout, ..tree.path.tag(1, 1) };
-    tree.log.write(page, tag, &tree.detached, cause)?;
-    tree.set_child(2, page);
-    tree.scheme.choice.note_leaf_apart();
-    Ok(())
 }
 
 /// Splits the full root into two inner nodes: the half on the path joins the spine, the other one shares a page with the new
@@ -333,11 +317,16 @@ fn grow<N: Nand, C: LayoutChoice>(
     tree.log.write(page, tag, &tree.path.buffer[..page_bytes], cause)?;
 
     let root_page = tree.log.allocate(cause)?;
-    let (left, right) = if path_is_left { (page, root_page) } else { (root_page, page) };
+    let area = tree.scheme.page_area(layout, level, tree.height);
+    let path_width = tree.width((level, &half), tree.node(level), kept_count);
+    let moved_width = tree.width((level, &half), &tree.detached[area], count - kept_count);
+    let on_path = child_value::<PathPages<C>>(page, path_width);
+    let off_path = child_value::<PathPages<C>>(root_page, moved_width);
+    let (left, right) = if path_is_left { (on_path, off_path) } else { (off_path, on_path) };
     let top = tree.scheme.shape(layout, tree.height, tree.height);
     let root = &mut tree.detached[tree.scheme.page_area(layout, tree.height, tree.height)];
-    top.insert(root, 0, 0, (wide.key(&root_node, 0), &left.0.to_le_bytes()));
-    top.insert(root, 1, 1, (wide.key(&root_node, middle), &right.0.to_le_bytes()));
+    top.insert(root, 0, 0, (wide.key(&root_node, 0), &left));
+    top.insert(root, 1, 1, (wide.key(&root_node, middle), &right));
     let mut tag = Tag { root: true, layout, height: tree.height, lowest_level: level, ..Tag::default() };
     tag.counts[usize::from(level) - 1] = (count - kept_count) as u16;
     tag.counts[usize::from(level)] = 2;

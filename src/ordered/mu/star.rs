@@ -49,7 +49,6 @@ pub struct Menu {
     layout_switches: u64,
     conversions: u64,
     conversion_pages: u64,
-    leaves_apart: u64,
 }
 
 impl Menu {
@@ -62,10 +61,10 @@ impl Menu {
     }
 }
 
-/// Whether trees of pages like these can use this layout: two levels at least, and a root that can take over from any
-/// leaf below it.
+/// Whether trees of pages like these can use this layout: two levels and a third to grow by, and a root that can take over
+/// from any leaf below it.
 fn is_usable(layout: &Layout) -> bool {
-    layout.height_max() >= 2 && layout.shape(1, 2).capacity <= layout.root_entries_max(1)
+    layout.height_max() > 2 && layout.shape(1, 2).capacity <= layout.root_entries_max(1)
 }
 
 impl LayoutChoice for Menu {
@@ -82,7 +81,6 @@ impl LayoutChoice for Menu {
             layout_switches: 0,
             conversions: 0,
             conversion_pages: 0,
-            leaves_apart: 0,
         }
     }
 
@@ -152,17 +150,12 @@ impl LayoutChoice for Menu {
         self.conversion_pages += u64::from(pages);
     }
 
-    fn note_leaf_apart(&mut self) {
-        self.leaves_apart += 1;
-    }
-
     fn add_metrics(&self, metrics: &mut Vec<Metric>) {
         let mut add = |name, value| metrics.push(Metric { name, value });
         add("leaf_share_eighths", self.current.eighths() as u64);
         add("layout_switches", self.layout_switches);
         add("conversions", self.conversions);
         add("conversion_pages", self.conversion_pages);
-        add("leaves_apart", self.leaves_apart);
     }
 }
 

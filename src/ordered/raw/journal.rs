@@ -132,7 +132,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
 
     /// Programs the path's leaf alone and notes where it went; commits when the journal is full.
     fn move_leaf(&mut self, cause: Cause) -> Result<(), IndexError> {
-        let named = address(self.shape(2).value(self.node(2), self.slot(2)));
+        let named = address::<S>(self.shape(2).value(self.node(2), self.slot(2)));
         self.interrupted = true;
         self.retire(1);
         let page = self.log.allocate(cause)?;
@@ -169,7 +169,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             let (shape, count) = (self.shape(2), self.count(2));
             let slot = shape.child_slot(self.node(2), count, key);
             self.path.step_mut(2).slot = slot as u16;
-            let found = address(shape.value(self.node(2), slot));
+            let found = address::<S>(shape.value(self.node(2), slot));
             assert_eq!(found, *named, "the journal names a leaf that its parent does not");
             let page = self.journal.resolve(*named);
             self.set_child(2, page);
@@ -227,7 +227,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             }
             self.copy_path(&key, 2, Cause::Recovery)?;
             let (shape, count) = (self.shape(2), self.count(2));
-            let named = address(shape.value(self.node(2), shape.child_slot(self.node(2), count, &key)));
+            let named = address::<S>(shape.value(self.node(2), shape.child_slot(self.node(2), count, &key)));
             self.journal.note(named, leaf);
         }
         Ok(())

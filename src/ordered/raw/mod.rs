@@ -18,13 +18,14 @@
 //! * R5: a page that can be reached is valid, and begins at the lowest level it is reached at.
 //! * R6: no other page is valid, unless a mount after a power cut left valid bits in doubt (see [`crate::log`]).
 //! * R7: a page's layout is one that the tree uses, and its nodes lie within the page in areas that hold them and do not overlap.
+//! * R8: an inner node's entries name the widths of its children, and it holds no more than its width allows (`path`).
 
 mod check;
 pub mod journal;
 mod path;
 mod range;
 mod settings;
-mod update;
+pub(crate) mod update;
 
 pub use settings::raw_config;
 
@@ -54,6 +55,9 @@ pub trait Scheme: Copy {
     /// When an overfull write part of the cache is programmed.
     const FLUSH: Flush;
 
+    /// Whether a child's address says in its upper two bits how wide the leaves below are.
+    const NAMES_WIDTHS: bool = false;
+
     /// The scheme for pages and records of these sizes; `Unsupported` when a page holds too little.
     fn new(page_bytes: usize, record: RecordFormat) -> Result<Self, IndexError>;
 
@@ -70,6 +74,11 @@ pub trait Scheme: Copy {
 
     /// The layout that a changed path is to take in a tree of this height.
     fn layout_wanted(&self, _height: u8) -> u8 {
+        0
+    }
+
+    /// The first layout, if any, whose leaves hold so many entries.
+    fn width_of_leaf(&self, _count: usize) -> u8 {
         0
     }
 
@@ -199,7 +208,11 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         record: RecordFormat,
         config: LogConfig,
     ) -> Result<RawTree<N, S>, IndexError> {
-        let page_bytes = nand.geometry().page_bytes as usize;
+        let geometry = nand.geometry();
+        if S::NAMES_WIDTHS && geometry.pages() >= 1 << WIDTH_SHIFT {
+            return Err(IndexError::Unsupported(format!("{} pages are too many for this tree", geometry.pages())));
+        }
+        let page_bytes = geometry.page_bytes as usize;
         let owner = [S::KIND, &[record.key_bytes, record.value_bytes]].concat();
         let mut log = Log::format(nand, config, &owner)?;
         let root = log.allocate(Cause::Checkpoint)?;
@@ -344,8 +357,23 @@ fn node_in<S: Scheme>(
     Ok((shape, count))
 }
 
-fn address(bytes: &[u8]) -> Ppn {
-    Ppn(crate::codec::get_u32(bytes, 0))
+const WIDTH_SHIFT: u32 = 30;
+
+/// The child that an inner node's entry names.
+fn address<S: Scheme>(bytes: &[u8]) -> Ppn {
+    let named = crate::codec::get_u32(bytes, 0);
+    Ppn(if S::NAMES_WIDTHS { named & ((1 << WIDTH_SHIFT) - 1) } else { named })
+}
+
+/// What that entry says of the leaves below the child.
+fn named_width<S: Scheme>(bytes: &[u8]) -> u8 {
+    if S::NAMES_WIDTHS { (crate::codec::get_u32(bytes, 0) >> WIDTH_SHIFT) as u8 } else { 0 }
+}
+
+/// The value of an entry for this child.
+pub(crate) fn child_value<S: Scheme>(page: Ppn, width: u8) -> [u8; ADDRESS_BYTES] {
+    let width = if S::NAMES_WIDTHS { u32::from(width) << WIDTH_SHIFT } else { 0 };
+    (page.0 | width).to_le_bytes()
 }
 
 impl<N: Nand, S: Scheme> OrderedIndex for RawTree<N, S> {
@@ -375,7 +403,7 @@ impl<N: Nand, S: Scheme> OrderedIndex for RawTree<N, S> {
                     }
                     return Ok(found.is_ok());
                 }
-                let mut child = address(shape.value(node, shape.child_slot(node, count, key)));
+                let mut child = address::<S>(shape.value(node, shape.child_slot(node, count, key)));
                 level -= 1;
                 if level == 1 {
                     child = self.journal.resolve(child);

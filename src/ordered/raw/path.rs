@@ -1,6 +1,6 @@
 //! A path from the root in RAM: copies of its nodes, and where they came from.
 
-use super::{RawTree, Scheme, address, node_in};
+use super::{RawTree, Scheme, address, child_value, named_width, node_in};
 use crate::check::IndexError;
 use crate::log::tag::{LEVELS_MAX, Tag};
 use crate::nand::{Cause, Nand};
@@ -31,6 +31,8 @@ pub struct Step {
     pub layout: u8,
     /// Whether the copy is kept aside, being too large for the path's layout.
     pub aside: bool,
+    /// The greatest width below the nodes of the path up to this one, the path's own leaf aside; reckoned for insertions.
+    pub width_beside: u8,
 }
 
 /// A half that left the path and waits for its entry in the parent.
@@ -42,6 +44,8 @@ pub struct Sibling {
     pub page: Ppn,
     /// Whether that half is the left one.
     pub is_left: bool,
+    /// Its width.
+    pub width: u8,
 }
 
 impl Path {
@@ -111,7 +115,38 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     /// Makes the path's child at `level` the one at `page`.
     pub(crate) fn set_child(&mut self, level: u8, page: Ppn) {
         let (shape, slot) = (self.shape(level), self.slot(level));
-        shape.set_value(self.node_mut(level), slot, &page.0.to_le_bytes());
+        let below = level - 1;
+        let width = self.width((below, &self.shape(below)), self.node(below), self.count(below));
+        shape.set_value(self.node_mut(level), slot, &child_value::<S>(page, width));
+    }
+
+    /// The width of a node: of a leaf, the first layout whose leaves hold as many entries; of an inner node, the greatest
+    /// of the nodes below.
+    ///
+    /// An inner node never holds more entries than an inner node of the layout of its width. So every path fits into one page,
+    /// that of the layout of its leaf's width if of no other, and moving a page or removing a record never splits a node.
+    pub(crate) fn width(&self, (level, shape): (u8, &NodeShape), node: &[u8], count: usize) -> u8 {
+        width_of(&self.scheme, (level, shape), node, count)
+    }
+
+    /// The width that an inner node names for one of its children.
+    pub(crate) fn width_of_child(&self, shape: &NodeShape, node: &[u8], i: usize) -> u8 {
+        named_width::<S>(shape.value(node, i))
+    }
+
+    /// The layout whose capacity the path's node at `level` may not exceed.
+    pub(crate) fn limit_at(&self, level: u8) -> u8 {
+        if self.scheme.layouts() > 1 { self.path_layout.max(self.path.step(level).width_beside) } else { 0 }
+    }
+
+    /// Entries that the path's node at `level`, not being the root, may hold.
+    pub(crate) fn limit(&self, level: u8) -> usize {
+        self.scheme.shape(self.limit_at(level), level, self.height).capacity
+    }
+
+    /// Entries with which the path's root stays as it is.
+    pub(crate) fn root_limit(&self) -> usize {
+        self.scheme.root_entries_max(self.limit_at(self.height), self.height)
     }
 
     /// Copies the path to the node at level `lowest` where `key` belongs.
@@ -133,7 +168,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             let (shape, count) = (self.shape(level), self.count(level));
             let slot = shape.child_slot(self.node(level), count, key);
             self.path.step_mut(level).slot = slot as u16;
-            let child = address(shape.value(self.node(level), slot));
+            let child = address::<S>(shape.value(self.node(level), slot));
             self.copy_node(child, level - 1, cause)?;
         }
         Ok(())
@@ -176,5 +211,19 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         }
         *self.path.step_mut(level) = step;
         Ok(())
+    }
+}
+
+/// See [`RawTree::width`].
+pub(super) fn width_of<S: Scheme>(
+    scheme: &S,
+    (level, shape): (u8, &NodeShape),
+    node: &[u8],
+    count: usize,
+) -> u8 {
+    match (scheme.layouts(), level) {
+        (1, _) => 0,
+        (_, 1) => scheme.width_of_leaf(count),
+        _ => (0..count).map(|i| named_width::<S>(shape.value(node, i))).max().unwrap_or(0),
     }
 }

@@ -53,7 +53,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
                 (Bound::Unbounded, Direction::Descending) => count - 1,
             };
             self.path.step_mut(level).slot = slot as u16;
-            ppn = address(shape.value(self.node(level), slot));
+            ppn = address::<S>(shape.value(self.node(level), slot));
             level -= 1;
         }
     }
@@ -93,7 +93,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
                 _ => continue,
             };
             self.path.step_mut(level).slot = next as u16;
-            return Some((address(self.shape(level).value(self.node(level), next)), level - 1));
+            return Some((address::<S>(self.shape(level).value(self.node(level), next)), level - 1));
         }
         None
     }

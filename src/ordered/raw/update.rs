@@ -1,6 +1,6 @@
 //! Insertion, removal and relocation, as far as they are the same for every scheme: pure edits of the copied path.
 
-use super::{Change, LeafUse, RawTree, Scheme, Sibling, address, node_in};
+use super::{Change, LeafUse, RawTree, Scheme, Sibling, address, child_value, node_in};
 use crate::check::IndexError;
 use crate::log::Log;
 use crate::log::collect::{Need, Relocate, make_room};
@@ -11,7 +11,7 @@ use crate::units::Ppn;
 use alloc::vec::Vec;
 
 /// Blocks that inserts leave free beyond what removals and collection need.
-const INSERT_RESERVE_BLOCKS: u32 = 1;
+pub(crate) const INSERT_RESERVE_BLOCKS: u32 = 1;
 
 impl<N: Nand, S: Scheme> RawTree<N, S> {
     pub(super) fn insert_entry(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
@@ -67,9 +67,9 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
 
     /// Whether a new entry in the leaf would split every node up to a root that can neither take an entry nor grow.
     pub(crate) fn root_would_overflow(&self) -> bool {
-        self.height >= self.scheme.height_max(self.path_layout)
-            && self.count(self.height) >= self.scheme.root_entries_max(self.path_layout, self.height)
-            && (1..self.height).all(|level| self.count(level) == self.shape(level).capacity)
+        self.height >= self.scheme.height_max(self.limit_at(self.height))
+            && self.count(self.height) >= self.root_limit()
+            && (1..self.height).all(|level| self.count(level) == self.limit(level))
     }
 
     /// The path's node at `level` is about to be replaced or dropped: its page dies if it begins with that node.
@@ -95,6 +95,11 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         }
     }
 
+    /// Entries that a node of the path may take; a root may become full, for it is split when it is written.
+    fn room(&self, level: u8) -> usize {
+        if level == self.height { self.shape(level).capacity } else { self.limit(level) }
+    }
+
     /// Adds an entry to a node of the path. When the node is full it is split, and the half off the path written.
     pub(super) fn add_entry(
         &mut self,
@@ -103,7 +108,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         entry: (&[u8], &[u8]),
     ) -> Result<Option<Sibling>, IndexError> {
         let (shape, count) = (self.shape(level), self.count(level));
-        if count < shape.capacity {
+        if count < self.room(level) {
             shape.insert(self.node_mut(level), count, i, entry);
             self.path.step_mut(level).count += 1;
             return Ok(None);
@@ -144,8 +149,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             self.node(level)
         };
         let separator = shape.key(right, 0).to_vec();
-        let page = self.write_detached(self.layout_at(level), level, detached_count)?;
-        Ok(Sibling { separator, page, is_left: !path_is_left })
+        self.sibling(level, detached_count, separator, !path_is_left)
     }
 
     /// Moves one half of the path's node to its place in the detached page.
@@ -164,6 +168,21 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         }
     }
 
+    /// Writes the half in the detached page.
+    fn sibling(
+        &mut self,
+        level: u8,
+        count: usize,
+        separator: Vec<u8>,
+        is_left: bool,
+    ) -> Result<Sibling, IndexError> {
+        let (layout, shape) = (self.layout_at(level), self.shape(level));
+        let half = &self.detached[self.scheme.page_area(layout, level, self.height)];
+        let width = self.width((level, &shape), half, count);
+        let page = self.write_detached(layout, level, count)?;
+        Ok(Sibling { separator, page, is_left, width })
+    }
+
     /// Writes the node in the detached page, alone in a page of this layout.
     pub(crate) fn write_detached(&mut self, layout: u8, level: u8, count: usize) -> Result<Ppn, IndexError> {
         let mut tag = Tag { layout, lowest_level: level, ..Tag::default() };
@@ -177,7 +196,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     /// entry is left to name its child by [`RawTree::set_child`].
     pub(crate) fn enter_sibling(&mut self, level: u8, half: &Sibling) -> Result<Option<Sibling>, IndexError> {
         let (shape, slot) = (self.shape(level), self.slot(level));
-        let address = half.page.0.to_le_bytes();
+        let address = child_value::<S>(half.page, half.width);
         if half.is_left {
             // The entry so far names the left half now; the new one is the path's.
             shape.set_value(self.node_mut(level), slot, &address);
@@ -195,8 +214,8 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         i: usize,
         entry: (&[u8], &[u8]),
     ) -> Result<Option<Sibling>, IndexError> {
-        let (shape, count) = (self.shape(level), self.count(level));
-        if count < shape.capacity {
+        let count = self.count(level);
+        if count < self.room(level) {
             return self.add_entry(level, i, entry);
         }
         let slot = self.slot(level);
@@ -223,8 +242,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         let area = self.scheme.page_area(layout, level, self.height);
         shape.insert(&mut self.detached[area], count - i, 0, entry);
         self.path.step_mut(level).count = i as u16;
-        let page = self.write_detached(layout, level, count - i + 1)?;
-        Ok(Some(Sibling { separator: entry.0.to_vec(), page, is_left: false }))
+        self.sibling(level, count - i + 1, entry.0.to_vec(), false).map(Some)
     }
 
     pub(super) fn remove_entry(&mut self, key: &[u8]) -> Result<bool, IndexError> {
@@ -269,7 +287,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         while self.height > 1 && self.count(self.height) == 1 {
             assert_eq!(lowest, self.height, "R3: a root with one child was left to stand");
             let level = self.height - 1;
-            let child = address(self.shape(self.height).value(self.node(self.height), 0));
+            let child = address::<S>(self.shape(self.height).value(self.node(self.height), 0));
             self.retire(self.height);
             self.copy_node(child, level, Cause::Host)?;
             let (node, shape, count) = (self.node(level).to_vec(), self.shape(level), self.count(level));
@@ -392,7 +410,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             let (shape, count) = node_in(&self.scheme, &page.tag, (level, height), ppn)?;
             let node = &page.data[self.scheme.page_area(page.tag.layout, level, height)];
             for i in 0..count {
-                let child = address(shape.value(node, i));
+                let child = address::<S>(shape.value(node, i));
                 todo.push((if level == 2 { self.journal.resolve(child) } else { child }, level - 1));
             }
         }

@@ -1,12 +1,12 @@
 //! Which leaf share suits what the tree is used for: a cost model, thought over once in a while.
 //!
-//! Every [`PERIOD`] operations the mean cost of an operation is estimated for each layout from what the period showed: reads r, updates
-//! u, how full leaves were and how many records they held, and the live pages. With d the leaf's capacity in a layout, h the
-//! least height that holds the records when every node is as full as the leaves are, and v the share of the chip's pages that would
-//! live:
+//! Every [`PERIOD`] operations their cost is estimated for each layout from what the period showed: updates u, pages p
+//! that the paths of all operations lay in, how full leaves were and how many records they held, and the live pages. With H
+//! the tree's height, d the leaf's capacity in a layout, h the least height that holds the records when every node is as full as the
+//! leaves are, and v the share of the chip's pages that would live:
 //!
 //! ```text
-//! J  = (r + u) h Cr + u (1 + 1/(d/2)) Cw + u GC
+//! J  = p h/H Cr + u (1 + 1/(d/2)) Cw + u GC
 //! GC = (1 + 1/(d/2)) v/(1-v) (Cr + Cw) + Ce/B / (1-v)
 //! ```
 //!
@@ -15,10 +15,11 @@
 //! numbers.
 //!
 //! Records are estimated, for no tree on raw NAND counts them: live pages times the mean entries of the leaves used. Keys that
-//! ascend use one leaf only, so their estimate is too high by up to a half; it serves the height alone.
+//! ascend use one leaf only, so their estimate is too high by up to a half; it serves the
+//! height and the live pages of all layouts alike.
 
 use super::layout::Layout;
-use crate::ordered::raw::LeafUse;
+use crate::ordered::raw::{Leaf, LeafUse};
 
 /// Operations from one decision to the next.
 pub const PERIOD: u64 = 1024;
@@ -66,17 +67,20 @@ pub struct Period {
     entries: u64,
     /// Their capacities, added up.
     room: u64,
+    /// Pages of the paths, added up.
+    pages: u64,
 }
 
 impl Period {
     /// Counts an operation and the leaf it used.
-    pub fn note(&mut self, kind: LeafUse, count: usize, capacity: usize) {
+    pub fn note(&mut self, kind: LeafUse, leaf: Leaf) {
         match kind {
             LeafUse::Read => self.reads += 1,
             LeafUse::Update => self.updates += 1,
         }
-        self.entries += count as u64;
-        self.room += capacity as u64;
+        self.entries += leaf.count as u64;
+        self.room += leaf.capacity as u64;
+        self.pages += u64::from(leaf.pages);
     }
 
     /// Whether it is over.
@@ -106,7 +110,7 @@ impl Period {
         let height = u128::from(height_for(layout, records, fill)?);
         let (read, program) = (u128::from(costs.read_ns), u128::from(costs.program_ns));
         let (capacity, updates) = (u128::from(capacity), u128::from(self.updates));
-        let lookups = u128::from(self.operations()) * height * read;
+        let lookups = u128::from(self.pages) * height * read / u128::from(facts.height);
         let programs = updates * program * (capacity + 2) / capacity;
         let moves = updates * (capacity + 2) * live * (read + program) / (capacity * dead);
         let pages = u128::from(facts.pages);

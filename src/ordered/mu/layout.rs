@@ -123,7 +123,7 @@ impl Layout {
 
     /// Entries with which a root stays as it is: one less than it holds, so that it is never full.
     pub const fn root_entries_max(&self, height: u8) -> usize {
-        self.shape(height, height).capacity - 1
+        self.shape(height, height).capacity.saturating_sub(1)
     }
 
     /// The greatest height: each level must hold two entries, and a page can name 8 nodes.

@@ -25,7 +25,7 @@ mod settle;
 pub mod star;
 
 use super::node::NodeShape;
-use super::raw::{Change, LeafUse, RawTree, Scheme, Sibling, child_value};
+use super::raw::{Change, Leaf, LeafUse, RawTree, Scheme, Sibling, child_value};
 use super::{Metric, RecordFormat, Settings};
 use crate::check::IndexError;
 use crate::log::Flush;
@@ -80,7 +80,7 @@ pub trait LayoutChoice: Copy {
     fn reconsider(&mut self, _layout: &Layout, _facts: &Facts) {}
 
     /// An operation used a leaf.
-    fn note_leaf(&mut self, _kind: LeafUse, _count: usize, _capacity: usize) {}
+    fn note_leaf(&mut self, _kind: LeafUse, _leaf: Leaf) {}
 
     /// A path was brought into another layout by splits that took so many pages.
     fn note_conversion(&mut self, _pages: u32) {}
@@ -239,8 +239,8 @@ impl<C: LayoutChoice> Scheme for PathPages<C> {
         }
     }
 
-    fn note_leaf(&mut self, kind: LeafUse, count: usize, capacity: usize) {
-        self.choice.note_leaf(kind, count, capacity);
+    fn note_leaf(&mut self, kind: LeafUse, leaf: Leaf) {
+        self.choice.note_leaf(kind, leaf);
     }
 
     fn add_metrics(&self, metrics: &mut Vec<Metric>) {

@@ -241,7 +241,11 @@ fn divide<N: Nand, C: LayoutChoice>(
                 tree.scheme.page_area(layout, level, level + 1),
             );
             tree.detached.fill(0xff);
-            node.shape.copy_entries((&node.bytes, from), count, (&shape, &mut tree.detached[area.clone()], 0));
+            node.shape.copy_entries(
+                (&node.bytes, from),
+                count,
+                (&shape, &mut tree.detached[area.clone()], 0),
+            );
             let width = tree.width((level, &shape), &tree.detached[area], count);
             child_value::<PathPages<C>>(tree.write_detached(layout, level, count)?, width)
         };
@@ -276,7 +280,10 @@ pub(super) fn keep<N: Nand, C: LayoutChoice>(tree: &mut Tree<N, C>, lowest: u8) 
         (lowest..=height).all(|level| tree.scheme.fits(*layout, (level, height), tree.count(level)))
     };
     let Some(layout) = tree.scheme.nearest().find(holds) else {
-        return Err(IndexError::Corrupted { what: "R8: a path that fits no layout", at: u64::from(tree.root.0) });
+        return Err(IndexError::Corrupted {
+            what: "R8: a path that fits no layout",
+            at: u64::from(tree.root.0),
+        });
     };
     put_aside(tree, lowest, layout);
     for level in lowest..=height {

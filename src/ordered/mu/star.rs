@@ -20,7 +20,7 @@ use super::PathPages;
 use super::controller::{Costs, Facts, Period, step_towards_the_cheapest};
 use super::layout::{Layout, LeafShare};
 use crate::check::IndexError;
-use crate::ordered::raw::{LeafUse, RawTree};
+use crate::ordered::raw::{Leaf, LeafUse, RawTree};
 use crate::ordered::{Metric, Settings};
 use alloc::format;
 use alloc::vec::Vec;
@@ -141,8 +141,8 @@ impl LayoutChoice for Menu {
         self.period = Period::default();
     }
 
-    fn note_leaf(&mut self, kind: LeafUse, count: usize, capacity: usize) {
-        self.period.note(kind, count, capacity);
+    fn note_leaf(&mut self, kind: LeafUse, leaf: Leaf) {
+        self.period.note(kind, leaf);
     }
 
     fn note_conversion(&mut self, pages: u32) {

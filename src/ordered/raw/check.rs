@@ -79,7 +79,11 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             || (self.scheme.layouts() > 1 && !self.scheme.fits(width, (level, height), count))
         {
             let named = visit.width;
-            report.violation("R8", at, format!("{count} entries at level {level}, width {width}, {named:?} named"));
+            report.violation(
+                "R8",
+                at,
+                format!("{count} entries at level {level}, width {width}, {named:?} named"),
+            );
         }
         if level == 1 {
             report.records += count as u64;

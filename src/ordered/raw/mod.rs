@@ -136,8 +136,8 @@ pub trait Scheme: Copy {
     /// Called before an update, when nothing of it has begun.
     fn before_update<N: Nand>(_tree: &mut RawTree<N, Self>) {}
 
-    /// An operation used a leaf: its entries and how many it has room for.
-    fn note_leaf(&mut self, _kind: LeafUse, _count: usize, _capacity: usize) {}
+    /// An operation used a leaf.
+    fn note_leaf(&mut self, _kind: LeafUse, _leaf: Leaf) {}
 
     /// What the scheme tells about itself.
     fn add_metrics(&self, _metrics: &mut Vec<Metric>) {}
@@ -176,6 +176,17 @@ pub enum LeafUse {
     Update,
 }
 
+/// A leaf that an operation used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    /// Its entries.
+    pub count: usize,
+    /// Entries it has room for.
+    pub capacity: usize,
+    /// Pages that hold the path to it.
+    pub pages: u8,
+}
+
 /// A tree on raw NAND.
 pub struct RawTree<N, S> {
     pub(super) log: Log<N>,
@@ -210,7 +221,10 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     ) -> Result<RawTree<N, S>, IndexError> {
         let geometry = nand.geometry();
         if S::NAMES_WIDTHS && geometry.pages() >= 1 << WIDTH_SHIFT {
-            return Err(IndexError::Unsupported(format!("{} pages are too many for this tree", geometry.pages())));
+            return Err(IndexError::Unsupported(format!(
+                "{} pages are too many for this tree",
+                geometry.pages()
+            )));
         }
         let page_bytes = geometry.page_bytes as usize;
         let owner = [S::KIND, &[record.key_bytes, record.value_bytes]].concat();
@@ -389,14 +403,15 @@ impl<N: Nand, S: Scheme> OrderedIndex for RawTree<N, S> {
         self.record.check_key(key)?;
         self.record.check_value(value)?;
         self.usable()?;
-        let (mut ppn, mut level) = (self.root, self.height);
+        let (mut ppn, mut level, mut pages) = (self.root, self.height, 0);
         loop {
             let page = self.log.read(ppn, Cause::Host)?;
+            pages += 1;
             loop {
                 let (shape, count) = node_in(&self.scheme, &page.tag, (level, self.height), ppn)?;
                 let node = &page.data[self.scheme.page_area(page.tag.layout, level, self.height)];
                 if level == 1 {
-                    self.scheme.note_leaf(LeafUse::Read, count, shape.capacity);
+                    self.scheme.note_leaf(LeafUse::Read, Leaf { count, capacity: shape.capacity, pages });
                     let found = shape.search(node, count, key);
                     if let Ok(i) = found {
                         value.copy_from_slice(shape.value(node, i));

@@ -1,6 +1,6 @@
 //! Insertion, removal and relocation, as far as they are the same for every scheme: pure edits of the copied path.
 
-use super::{Change, LeafUse, RawTree, Scheme, Sibling, address, child_value, node_in};
+use super::{Change, Leaf, LeafUse, RawTree, Scheme, Sibling, address, child_value, node_in};
 use crate::check::IndexError;
 use crate::log::Log;
 use crate::log::collect::{Need, Relocate, make_room};
@@ -22,7 +22,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         self.path.buffer.resize(path_bytes, 0xff);
         self.log.begin()?;
         self.copy_path(key, 1, Cause::Host)?;
-        self.scheme.note_leaf(LeafUse::Update, self.count(1), self.shape(1).capacity);
+        self.note_update();
         S::settle(self, Change::Put(key))?;
         let (shape, count) = (self.shape(1), self.count(1));
         let found = shape.search(self.node(1), count, key);
@@ -58,6 +58,14 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         };
         S::write_path(self, 1, sibling, Cause::Host)?;
         self.end_update()
+    }
+
+    /// Tells the scheme of the path just copied.
+    fn note_update(&mut self) {
+        let page = |level| self.path.step(level).page;
+        let pages = 1 + (1..self.height).filter(|&level| page(level) != page(level + 1)).count() as u8;
+        let leaf = Leaf { count: self.count(1), capacity: self.shape(1).capacity, pages };
+        self.scheme.note_leaf(LeafUse::Update, leaf);
     }
 
     fn make_room_for_update(&mut self, free_blocks: u32) -> Result<(), IndexError> {
@@ -250,7 +258,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         self.make_room_for_update(0)?;
         self.log.begin()?;
         self.copy_path(key, 1, Cause::Host)?;
-        self.scheme.note_leaf(LeafUse::Update, self.count(1), self.shape(1).capacity);
+        self.note_update();
         let Ok(slot) = self.shape(1).search(self.node(1), self.count(1), key) else { return Ok(false) };
         if self.journal.is_on() {
             let empties = self.count(1) == 1 && self.height > 1;
@@ -336,8 +344,8 @@ impl<N: Nand, S: Scheme> Relocate<N> for RawTree<N, S> {
         if self.journal.is_on() {
             return self.relocate_journaled(ppn, level);
         }
-        self.interrupted = true;
         S::settle(self, Change::Keep(level))?;
+        self.interrupted = true;
         S::write_path(self, level, None, Cause::GarbageCollection)?;
         self.log.finish();
         self.interrupted = false;

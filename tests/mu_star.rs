@@ -115,9 +115,9 @@ fn it_is_a_map_while_its_layout_changes() {
                 conversions += metric(&tree, "conversions");
                 if round % 2 == 0 {
                     if round % 4 == 0 {
-                        tree.close().unwrap()
+                        tree.close().unwrap();
                     } else {
-                        tree.sync().unwrap()
+                        tree.sync().unwrap();
                     }
                     tree = Tree::mount(tree.into_nand(), record, config).unwrap();
                     assert_sound(&mut tree, &model);
@@ -279,6 +279,32 @@ fn a_full_chip_can_shrink_in_every_layout() {
             assert_eq!(contents(&mut tree), model);
         }
     }
+}
+
+/// The controller follows what the tree is used for, and every answer stays right on the way.
+#[test]
+fn the_controller_follows_the_work() {
+    let record = RecordFormat::new(4, 4);
+    let mut tree = Tree::format_with(chip(1024, 64), &Settings::new(record)).unwrap();
+    let mut model = Model::new();
+    assert_eq!(tree.leaf_share(), LeafShare::HALF);
+    for number in 0..22_000u64 {
+        let key = spread(number, 4);
+        tree.insert(&key, &key).unwrap();
+        model.insert(key.clone(), key);
+    }
+    assert!(tree.leaf_share() > LeafShare::HALF, "keys that ascend on a filling chip favour large leaves");
+    assert!(metric(&tree, "layout_switches") >= 1 && metric(&tree, "conversion_pages") > 0);
+    assert_sound(&mut tree, &model);
+    let (mut rng, mut value) = (Rng::new(2), [0; 4]);
+    for round in 0..8 * 1024u64 {
+        let key = spread(rng.below(22_000), 4);
+        assert!(tree.get(&key, &mut value).unwrap() && value[..] == key[..]);
+        if round % 500 == 0 {
+            tree.insert(&key, &key).unwrap();
+        }
+    }
+    assert_sound(&mut tree, &model);
 }
 
 const CUT_OPERATIONS: usize = 75;

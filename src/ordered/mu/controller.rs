@@ -123,7 +123,7 @@ impl Period {
 /// The least height that holds so many records when every node has `fill` thousandths of its entries.
 fn height_for(layout: &Layout, records: u64, fill: u64) -> Option<u8> {
     let used = |level, height| (layout.shape(level, height).capacity as u64 * fill / 1000).max(1);
-    (1..=layout.height_max())
+    (1..=layout.height_wanted_max())
         .find(|&height| (1..=height).map(|level| used(level, height)).fold(1, u64::saturating_mul) >= records)
 }
 
@@ -137,5 +137,57 @@ pub fn step_towards_the_cheapest(costs: &[Option<u128>], current: usize) -> usiz
         core::cmp::Ordering::Less if pays => current - 1,
         core::cmp::Ordering::Greater if pays => current + 1,
         _ => current,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ordered::RecordFormat;
+    use crate::ordered::mu::layout::LeafShare;
+
+    const LAYOUT: Layout = Layout::of(4096, RecordFormat::new(4, 4));
+
+    fn costs(reads: u64, updates: u64, facts: &Facts) -> [Option<u128>; 4] {
+        let mut period = Period::default();
+        let leaf = Leaf { count: 180, capacity: 256, pages: facts.height };
+        (0..reads).for_each(|_| period.note(LeafUse::Read, leaf));
+        (0..updates).for_each(|_| period.note(LeafUse::Update, leaf));
+        assert!(period.is_over());
+        LeafShare::ALL.map(|share| period.cost_ns(&LAYOUT.with_share(share), facts, &Costs::default()))
+    }
+
+    const fn facts(height: u8, live_pages: u64) -> Facts {
+        Facts { height, live_pages, pages: 16_384, pages_per_block: 128 }
+    }
+
+    #[test]
+    fn updates_of_a_full_chip_ask_for_large_leaves() {
+        let costs = costs(0, 1024, &facts(3, 12_000));
+        assert_eq!(step_towards_the_cheapest(&costs, 0), 1);
+    }
+
+    #[test]
+    fn reads_ask_for_large_inner_nodes_where_they_save_a_level() {
+        let costs = costs(1024, 0, &facts(3, 4_000));
+        assert_eq!(LAYOUT.height_for(4_000 * 180), Some(3));
+        assert!(costs[0] < costs[3]);
+        assert_eq!(step_towards_the_cheapest(&costs, 3), 2);
+        assert_eq!(step_towards_the_cheapest(&costs, 0), 0);
+    }
+
+    #[test]
+    fn a_layout_that_outgrows_the_chip_costs_too_much_to_name() {
+        let costs = costs(10, 1014, &facts(3, 18_000));
+        assert!(costs[0].is_none() && costs[1].is_some());
+        assert_eq!(step_towards_the_cheapest(&costs, 0), 1);
+    }
+
+    #[test]
+    fn a_small_gain_moves_nothing() {
+        assert_eq!(step_towards_the_cheapest(&[Some(1000), Some(951)], 0), 0);
+        assert_eq!(step_towards_the_cheapest(&[Some(1000), Some(949)], 0), 1);
+        assert_eq!(step_towards_the_cheapest(&[Some(1), None, None, Some(1000)], 3), 2);
+        assert_eq!(step_towards_the_cheapest(&[None, None], 1), 1);
     }
 }

@@ -132,6 +132,11 @@ impl Layout {
         (1..=LEVELS_MAX as u8).take_while(|&level| half(level) >= 2).count() as u8
     }
 
+    /// The greatest height at which paths are brought into this layout: with a level to grow by left, except for the first.
+    pub fn height_wanted_max(&self) -> u8 {
+        self.height_max() - u8::from(self.share != LeafShare::HALF && self.height_max() > 0)
+    }
+
     /// Records of a full tree of this height: the product of the capacities (eq. 4 and 5).
     pub fn records_max(&self, height: u8) -> u64 {
         (1..=height).map(|level| self.shape(level, height).capacity as u64).fold(1, u64::saturating_mul)
@@ -201,5 +206,36 @@ mod tests {
         assert_eq!(PAPER.height_for(1 << 22), Some(3));
         assert_eq!(PAPER.height_for((1 << 22) + 1), Some(4));
         assert_eq!(PAPER.pages_for(1_000_000), 3907);
+    }
+
+    #[test]
+    fn areas_of_every_layout_fill_the_page_without_overlap() {
+        for share in LeafShare::ALL {
+            for (page_bytes, key, value) in [(512, 4, 4), (2048, 16, 8), (4096, 8, 8), (16_384, 3, 50)] {
+                let layout = Layout::of(page_bytes, RecordFormat::new(key, value)).with_share(share);
+                for height in 1..=layout.height_max() {
+                    let mut end = page_bytes;
+                    for level in 1..=height {
+                        let area = layout.area(level, height);
+                        assert_eq!(area.end, end);
+                        assert!(layout.shape(level, height).bytes() <= area.len());
+                        end = area.start;
+                    }
+                    assert_eq!(end, 0);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_leaf_gains_what_inner_nodes_lose() {
+        let leaves = LeafShare::ALL.map(|share| PAPER.with_share(share).shape(1, 3).capacity);
+        let inner = LeafShare::ALL.map(|share| PAPER.with_share(share).shape(2, 4).capacity);
+        let roots = LeafShare::ALL.map(|share| PAPER.with_share(share).shape(3, 3).capacity);
+        assert_eq!(leaves, [256, 320, 384, 448]);
+        assert_eq!((inner, roots), ([128, 96, 64, 32], [128, 96, 64, 32]));
+        assert_eq!(PAPER.with_share(LeafShare::HALF), PAPER);
+        let heights = LeafShare::ALL.map(|share| PAPER.with_share(share).height_max());
+        assert!(heights.windows(2).all(|pair| pair[0] >= pair[1]) && heights[3] == 6);
     }
 }

@@ -154,7 +154,7 @@ impl<C: LayoutChoice> Scheme for PathPages<C> {
     /// The one chosen, or the next below it that lets the tree grow by a level: see `settle`.
     fn layout_wanted(&self, height: u8) -> u8 {
         let chosen = self.choice.wanted().id();
-        (1..=chosen).rev().find(|&layout| height < self.height_max(layout)).unwrap_or(0)
+        (1..=chosen).rev().find(|&layout| height <= self.numbered(layout).height_wanted_max()).unwrap_or(0)
     }
 
     fn width_of_leaf(&self, count: usize) -> u8 {

@@ -134,7 +134,7 @@ fn pages_to_convert<N: Nand, C: LayoutChoice>(tree: &Tree<N, C>, layout: u8) -> 
             }
         }
     }
-    let is_too_high = height > height_max || (layout > 0 && height >= tree.scheme.height_max(layout));
+    let is_too_high = height > height_max.min(tree.scheme.numbered(layout).height_wanted_max());
     let is_stuck = height == height_max && is_full;
     (!is_too_high && !is_stuck).then_some(pages)
 }

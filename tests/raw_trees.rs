@@ -6,7 +6,8 @@ use nandex::ftl::victim::VictimPolicy;
 use nandex::log::{Flush, LogConfig};
 use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::{Faults, SimChip};
-use nandex::ordered::mu::MuTree;
+use nandex::ordered::mu::star::Menu;
+use nandex::ordered::mu::{MuTree, OneLayout, PathPages};
 use nandex::ordered::raw::{RawTree, Scheme};
 use nandex::ordered::wandering::WanderingTree;
 use nandex::ordered::{Direction, OrderedIndex, RecordFormat};
@@ -94,7 +95,7 @@ fn configs(flush: Flush) -> Vec<(u32, u64, LogConfig)> {
 fn a_mu_tree_is_a_map() {
     for (page_bytes, keys, config) in configs(Flush::BetweenOperations) {
         for seed in 0..3 {
-            soak::<nandex::ordered::mu::layout::Layout>(&Soak {
+            soak::<PathPages<OneLayout>>(&Soak {
                 page_bytes,
                 keys,
                 config,
@@ -102,6 +103,16 @@ fn a_mu_tree_is_a_map() {
                 seed,
                 faults: Faults::default(),
             });
+        }
+    }
+}
+
+#[test]
+fn a_mu_star_tree_is_a_map() {
+    for (page_bytes, keys, config) in configs(Flush::BetweenOperations) {
+        for seed in 0..3 {
+            let faults = Faults::default();
+            soak::<PathPages<Menu>>(&Soak { page_bytes, keys, config, journal: 0, seed, faults });
         }
     }
 }
@@ -129,7 +140,8 @@ fn failing_blocks_are_replaced() {
             Faults { seed, program_failures_ppm: 200, erase_failures_ppm: 2_000, ..Faults::default() };
         for (page_bytes, keys, config) in configs(Flush::BetweenOperations) {
             let soaked = Soak { page_bytes, keys: keys / 2, config, journal: 0, seed, faults };
-            soak::<nandex::ordered::mu::layout::Layout>(&soaked);
+            soak::<PathPages<OneLayout>>(&soaked);
+            soak::<PathPages<Menu>>(&soaked);
         }
         for (page_bytes, keys, config) in configs(Flush::BetweenPages) {
             let soaked = Soak { page_bytes, keys: keys / 2, config, journal: 4, seed, faults };

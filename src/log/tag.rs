@@ -3,7 +3,7 @@
 //! ```text
 //! at  bytes  field
 //!  0    1    0xFF, the place of the bad-block mark
-//!  1    1    0xA0 | flags: 1 = holds the root, 2 = journal leaf
+//!  1    1    0xA0 | flags: 1 = holds the root, 2 = journal leaf; plus 4 times the layout of the page (mu*-Tree)
 //!  2    1    lowest level of a node in the page (a leaf is 1)
 //!  3    1    height of the tree, when the page holds the root
 //!  4    1    pages of the same flush still to come (0 = the flush is whole)
@@ -23,6 +23,11 @@ pub const LEVELS_MAX: usize = 8;
 const MAGIC: u8 = 0xa0;
 const FLAG_ROOT: u8 = 1;
 const FLAG_JOURNAL: u8 = 2;
+const LAYOUT_SHIFT: u32 = 2;
+
+/// Layouts that a page can name.
+pub const LAYOUTS_MAX: u8 = 4;
+
 const CRC_AT: usize = 17;
 const COUNTS_AT: usize = 21;
 const VALID_AT: usize = COUNTS_AT + 2 * LEVELS_MAX;
@@ -39,6 +44,8 @@ pub struct Tag {
     pub root: bool,
     /// Whether the page is a leaf whose parent is not updated yet (journal of the wandering tree).
     pub journal: bool,
+    /// How nodes lie in the page, where a tree knows several ways: below 4.
+    pub layout: u8,
     /// Lowest level of a node in the page; a leaf is 1.
     pub lowest_level: u8,
     /// Height of the tree, when `root`.
@@ -63,7 +70,8 @@ pub struct Place {
 /// Fills `spare` for a page; `valid` is the bit map of a block's last page, else empty.
 pub fn encode(spare: &mut [u8], data: &[u8], tag: &Tag, place: &Place, valid: &[u8]) {
     spare.fill(0xff);
-    spare[1] = MAGIC;
+    assert!(tag.layout < LAYOUTS_MAX, "layout {} has no place in the tag", tag.layout);
+    spare[1] = MAGIC | tag.layout << LAYOUT_SHIFT;
     if tag.root {
         spare[1] |= FLAG_ROOT;
     }
@@ -86,12 +94,13 @@ pub fn encode(spare: &mut [u8], data: &[u8], tag: &Tag, place: &Place, valid: &[
 
 /// Reads the spare area of a whole page; `None` when the bytes are not those of a sound log page.
 pub fn decode(spare: &[u8], data: &[u8]) -> Option<(Tag, Place)> {
-    if spare[1] & !(FLAG_ROOT | FLAG_JOURNAL) != MAGIC || checksum(spare, data) != get_u32(spare, CRC_AT) {
+    if spare[1] & 0xf0 != MAGIC || checksum(spare, data) != get_u32(spare, CRC_AT) {
         return None;
     }
     let tag = Tag {
         root: spare[1] & FLAG_ROOT != 0,
         journal: spare[1] & FLAG_JOURNAL != 0,
+        layout: spare[1] >> LAYOUT_SHIFT & (LAYOUTS_MAX - 1),
         lowest_level: spare[2],
         height: spare[3],
         counts: core::array::from_fn(|i| get_u16(spare, COUNTS_AT + 2 * i)),
@@ -129,6 +138,7 @@ mod tests {
         let tag = Tag {
             root: true,
             journal: false,
+            layout: 2,
             lowest_level: 1,
             height: 3,
             counts: [7, 130, 2, 0, 0, 0, 0, 9],

@@ -1,14 +1,17 @@
-//! Where the nodes of the mu-Tree lie in a page (paper, section 3.1 and Algorithm 1), and the analysis that follows from
-//! it (section 4).
+//! Where the nodes of a mu-Tree and of a mu*-Tree lie in a page, and the analysis that follows from it.
+//!
+//! The leaf takes a share of the page, the *leaf share* lambda; what is left is halved from level to level, and the root takes
+//! what is over. The mu-Tree (paper, section 3.1 and Algorithm 1) has lambda = 1/2, Q = page bytes:
 //!
 //! ```text
-//! height 1 | leaf                                            |    Q = page bytes
+//! height 1 | leaf                                            |
 //! height 2 | root                   | leaf                   |
 //! height 3 | root       | level 2   | leaf                   |
 //! height 4 | root | l 3 | level 2   | leaf                   |
 //! ```
 //!
-//! The node at level L takes Q/2^L bytes from offset Q/2^L; the root at level H takes Q/2^(H-1) bytes from 0. So no area but the
+//! With U = (1 - lambda) Q, the leaf lies in U..Q, the node at level L > 1 takes U/2^(L-1) bytes from offset U/2^(L-1), and the root
+//! at level H > 1 takes U/2^(H-2) bytes from 0. A leaf that is the root has the page to itself in every layout. So no area but the
 //! root's depends on the height.
 
 use crate::log::tag::LEVELS_MAX;
@@ -17,17 +20,51 @@ use crate::ordered::node::NodeShape;
 use crate::ordered::raw::ADDRESS_BYTES;
 use core::ops::Range;
 
+/// The share of a page that its leaf takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LeafShare(u8);
+
+impl LeafShare {
+    /// Half the page: the mu-Tree.
+    pub const HALF: LeafShare = LeafShare(0);
+
+    /// The menu, by the number that a page carries: 1/2, 5/8, 3/4 and 7/8.
+    pub const ALL: [LeafShare; 4] = [LeafShare(0), LeafShare(1), LeafShare(2), LeafShare(3)];
+
+    /// Its number in a page's tag.
+    pub const fn id(self) -> u8 {
+        self.0
+    }
+
+    /// The share in eighths of the page: 4 to 7.
+    pub const fn eighths(self) -> usize {
+        4 + self.0 as usize
+    }
+
+    /// The name used in options.
+    pub const fn name(self) -> &'static str {
+        ["1/2", "5/8", "3/4", "7/8"][self.0 as usize]
+    }
+}
+
 /// The places of the nodes in a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     page_bytes: usize,
     record: RecordFormat,
+    share: LeafShare,
 }
 
 impl Layout {
-    /// The layout of pages of this size.
+    /// The layout of a mu-Tree's pages of this size.
     pub const fn of(page_bytes: usize, record: RecordFormat) -> Layout {
-        Layout { page_bytes, record }
+        Layout { page_bytes, record, share: LeafShare::HALF }
+    }
+
+    /// The same pages with another leaf share.
+    #[must_use]
+    pub const fn with_share(self, share: LeafShare) -> Layout {
+        Layout { share, ..self }
     }
 
     /// Bytes of a page's data area.
@@ -35,30 +72,69 @@ impl Layout {
         self.page_bytes
     }
 
+    /// The share of the leaf.
+    pub const fn share(&self) -> LeafShare {
+        self.share
+    }
+
     const fn value_bytes(&self, level: u8) -> usize {
         if level == 1 { self.record.value_bytes as usize } else { ADDRESS_BYTES }
     }
 
-    const fn half(&self, level: u8) -> NodeShape {
-        NodeShape::fitting(self.page_bytes >> level, self.record.key_bytes as usize, self.value_bytes(level))
+    /// Bytes above the leaf, U.
+    const fn upper_bytes(&self) -> usize {
+        self.page_bytes * (8 - self.share.eighths()) / 8
+    }
+
+    /// Bytes of the area of a node that is not the root.
+    const fn area_bytes(&self, level: u8) -> usize {
+        if level == 1 {
+            self.page_bytes * self.share.eighths() / 8
+        } else {
+            self.upper_bytes() >> (level - 1)
+        }
+    }
+
+    const fn fitting(&self, area_bytes: usize, level: u8) -> NodeShape {
+        NodeShape::fitting(area_bytes, self.record.key_bytes as usize, self.value_bytes(level))
     }
 
     /// The shape of the node at `level` of a tree of this height. The root holds twice what it would as an inner node, so
-    /// that it splits into two that fit.
+    /// that it splits into two that fit; a root that is a leaf, twice what half a page holds.
     pub const fn shape(&self, level: u8, height: u8) -> NodeShape {
-        let half = self.half(level);
-        if level == height { NodeShape { capacity: half.capacity * 2, ..half } } else { half }
+        if level != height {
+            return self.fitting(self.area_bytes(level), level);
+        }
+        let half = if level == 1 { self.page_bytes >> 1 } else { self.area_bytes(level) };
+        let half = self.fitting(half, level);
+        NodeShape { capacity: half.capacity * 2, ..half }
     }
 
     /// The bytes of that node within the page.
     pub const fn area(&self, level: u8, height: u8) -> Range<usize> {
-        let bytes = self.page_bytes >> level;
-        if level == height { 0..bytes * 2 } else { bytes..bytes * 2 }
+        let bytes = self.area_bytes(level);
+        match (level == height, level) {
+            (true, 1) => 0..(self.page_bytes >> 1) * 2,
+            (true, _) => 0..bytes * 2,
+            (false, 1) => self.upper_bytes()..self.upper_bytes() + bytes,
+            (false, _) => bytes..bytes * 2,
+        }
+    }
+
+    /// Entries with which a root stays as it is: one less than it holds, so that it is never full.
+    pub const fn root_entries_max(&self, height: u8) -> usize {
+        self.shape(height, height).capacity.saturating_sub(1)
     }
 
     /// The greatest height: each level must hold two entries, and a page can name 8 nodes.
     pub fn height_max(&self) -> u8 {
-        (1..=LEVELS_MAX as u8).take_while(|&level| self.half(level).capacity >= 2).count() as u8
+        let half = |level| self.fitting(self.area_bytes(level), level).capacity;
+        (1..=LEVELS_MAX as u8).take_while(|&level| half(level) >= 2).count() as u8
+    }
+
+    /// The greatest height at which paths are brought into this layout: with a level to grow by left, except for the first.
+    pub fn height_wanted_max(&self) -> u8 {
+        self.height_max() - u8::from(self.share != LeafShare::HALF && self.height_max() > 0)
     }
 
     /// Records of a full tree of this height: the product of the capacities (eq. 4 and 5).
@@ -73,7 +149,7 @@ impl Layout {
 
     /// Valid pages of a tree of full leaves: eq. 10. Inner nodes live in the leaves' pages.
     pub fn pages_for(&self, records: u64) -> u64 {
-        records.div_ceil(self.half(1).capacity as u64)
+        records.div_ceil(self.shape(1, 2).capacity as u64)
     }
 }
 
@@ -130,5 +206,36 @@ mod tests {
         assert_eq!(PAPER.height_for(1 << 22), Some(3));
         assert_eq!(PAPER.height_for((1 << 22) + 1), Some(4));
         assert_eq!(PAPER.pages_for(1_000_000), 3907);
+    }
+
+    #[test]
+    fn areas_of_every_layout_fill_the_page_without_overlap() {
+        for share in LeafShare::ALL {
+            for (page_bytes, key, value) in [(512, 4, 4), (2048, 16, 8), (4096, 8, 8), (16_384, 3, 50)] {
+                let layout = Layout::of(page_bytes, RecordFormat::new(key, value)).with_share(share);
+                for height in 1..=layout.height_max() {
+                    let mut end = page_bytes;
+                    for level in 1..=height {
+                        let area = layout.area(level, height);
+                        assert_eq!(area.end, end);
+                        assert!(layout.shape(level, height).bytes() <= area.len());
+                        end = area.start;
+                    }
+                    assert_eq!(end, 0);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_leaf_gains_what_inner_nodes_lose() {
+        let leaves = LeafShare::ALL.map(|share| PAPER.with_share(share).shape(1, 3).capacity);
+        let inner = LeafShare::ALL.map(|share| PAPER.with_share(share).shape(2, 4).capacity);
+        let roots = LeafShare::ALL.map(|share| PAPER.with_share(share).shape(3, 3).capacity);
+        assert_eq!(leaves, [256, 320, 384, 448]);
+        assert_eq!((inner, roots), ([128, 96, 64, 32], [128, 96, 64, 32]));
+        assert_eq!(PAPER.with_share(LeafShare::HALF), PAPER);
+        let heights = LeafShare::ALL.map(|share| PAPER.with_share(share).height_max());
+        assert!(heights.windows(2).all(|pair| pair[0] >= pair[1]) && heights[3] == 6);
     }
 }

@@ -1,8 +1,10 @@
-//! The mu-Tree (Kang, Jung, Kang and Kim, EMSOFT 2007): a balanced tree on raw NAND whose every update programs one page.
+//! The mu-Tree (Kang, Jung, Kang and Kim, EMSOFT 2007) and the mu*-Tree: balanced trees on raw NAND whose every update
+//! programs one page.
 //!
 //! All nodes on the path from the root to a leaf share one page, each level in its own area (`layout`). An update copies the
 //! path into a new page, the *spine*, changes it there and programs it; what the old pages held besides stays valid
-//! where it is. What the mu-Tree shares with the wandering B+-tree, invariants included, is in [`super::raw`].
+//! where it is. What the mu-Tree shares with the wandering B+-tree, invariants included, is in [`super::raw`]. The mu*-Tree
+//! ([`star`]) is the same tree with a menu of layouts; the mu-Tree is the one with a menu of one.
 //!
 //! * **Retrieval** (Algorithm 2): from the root down; a child in the page at hand costs no read.
 //! * **Insertion** (Algorithms 3 and 4): into the copy of the leaf. A full node is split: the half on the path stays in the
@@ -17,77 +19,247 @@
 //! as often as that holds, not once per removal; the paper's `N <- P'` and swap rule come out as "the half on the path stays
 //! in the spine".
 
+pub mod controller;
 pub mod layout;
+mod settle;
+pub mod star;
 
-use super::RecordFormat;
 use super::node::NodeShape;
-use super::raw::{RawTree, Scheme, Sibling};
+use super::raw::{Change, Leaf, LeafUse, RawTree, Scheme, Sibling, child_value};
+use super::{Metric, RecordFormat, Settings};
 use crate::check::IndexError;
 use crate::log::Flush;
 use crate::log::tag::Tag;
 use crate::nand::{Cause, Nand};
 use crate::units::Ppn;
 use alloc::format;
+use alloc::vec::Vec;
+use controller::Facts;
 use core::ops::Range;
-use layout::Layout;
+use layout::{Layout, LeafShare};
+pub use star::MuStarTree;
 
 /// A mu-Tree on a chip.
-pub type MuTree<N> = RawTree<N, Layout>;
+pub type MuTree<N> = RawTree<N, PathPages<OneLayout>>;
 
-impl Scheme for Layout {
+/// Which layouts the pages of a tree may have, and which of them a changed path takes.
+pub trait LayoutChoice: Copy {
+    /// What a formatted chip says of its owner.
+    const KIND: &'static [u8];
+
+    /// Whether there is more than one.
+    const IS_MENU: bool = true;
+
+    /// The choice for pages like these.
+    fn new(layout: &Layout) -> Self;
+
+    /// The same, run as `settings` ask.
+    fn configured(self, _settings: &Settings) -> Result<Self, IndexError> {
+        Ok(self)
+    }
+
+    /// How many layouts of the menu may occur, from the first on.
+    fn layouts(&self) -> u8 {
+        1
+    }
+
+    /// The share that a changed path takes now.
+    fn wanted(&self) -> LeafShare {
+        LeafShare::HALF
+    }
+
+    /// The newest page has this share: called after a mount.
+    fn resume(&mut self, _share: LeafShare) {}
+
+    /// Whether enough operations passed to think the choice over.
+    fn is_due(&self) -> bool {
+        false
+    }
+
+    /// Thinks the choice over.
+    fn reconsider(&mut self, _layout: &Layout, _facts: &Facts) {}
+
+    /// An operation used a leaf.
+    fn note_leaf(&mut self, _kind: LeafUse, _leaf: Leaf) {}
+
+    /// A path was brought into another layout by splits that took so many pages.
+    fn note_conversion(&mut self, _pages: u32) {}
+
+    /// What it tells about itself.
+    fn add_metrics(&self, _metrics: &mut Vec<Metric>) {}
+}
+
+/// The mu-Tree's choice: half of every page for the leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OneLayout;
+
+impl LayoutChoice for OneLayout {
     const KIND: &'static [u8] = b"mu-tree 1";
+
+    const IS_MENU: bool = false;
+
+    fn new(_layout: &Layout) -> OneLayout {
+        OneLayout
+    }
+}
+
+/// The nodes of a path share a page, in one of the layouts of a menu.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathPages<C> {
+    layout: Layout,
+    choice: C,
+}
+
+impl<C: LayoutChoice> PathPages<C> {
+    /// The layout with this number.
+    fn numbered(&self, layout: u8) -> Layout {
+        self.layout.with_share(LeafShare::ALL[usize::from(layout)])
+    }
+
+    /// The layouts of the menu, those nearest to the wanted one first.
+    fn nearest(&self) -> impl Iterator<Item = u8> + use<C> {
+        let (wanted, end) = (self.choice.wanted().id(), self.choice.layouts());
+        (0..end).flat_map(move |step| {
+            let above = (step > 0 && wanted + step < end).then_some(wanted + step);
+            [wanted.checked_sub(step), above].into_iter().flatten()
+        })
+    }
+}
+
+impl<C: LayoutChoice> Scheme for PathPages<C> {
+    const KIND: &'static [u8] = C::KIND;
 
     const FLUSH: Flush = Flush::BetweenOperations;
 
-    fn new(page_bytes: usize, record: RecordFormat) -> Result<Layout, IndexError> {
+    const NAMES_WIDTHS: bool = C::IS_MENU;
+
+    fn new(page_bytes: usize, record: RecordFormat) -> Result<PathPages<C>, IndexError> {
         let layout = Layout::of(page_bytes, record);
-        if Layout::height_max(&layout) < 2 {
+        if layout.height_max() < 2 {
             return Err(IndexError::Unsupported(format!(
                 "a mu-Tree needs pages that hold 8 records of this size; these have {page_bytes} bytes"
             )));
         }
-        Ok(layout)
+        Ok(PathPages { layout, choice: C::new(&layout) })
     }
 
-    fn shape(&self, level: u8, height: u8) -> NodeShape {
-        Layout::shape(self, level, height)
+    fn configured(self, settings: &Settings) -> Result<PathPages<C>, IndexError> {
+        Ok(PathPages { choice: self.choice.configured(settings)?, ..self })
     }
 
-    fn page_area(&self, level: u8, height: u8) -> Range<usize> {
-        self.area(level, height)
+    fn layouts(&self) -> u8 {
+        self.choice.layouts()
     }
 
-    fn path_area(&self, level: u8, height: u8) -> Range<usize> {
-        self.area(level, height)
+    /// The one chosen, or the next below it that lets the tree grow by a level: see `settle`.
+    fn layout_wanted(&self, height: u8) -> u8 {
+        let chosen = self.choice.wanted().id();
+        (1..=chosen).rev().find(|&layout| height <= self.numbered(layout).height_wanted_max()).unwrap_or(0)
+    }
+
+    fn width_of_leaf(&self, count: usize) -> u8 {
+        let holds = |layout: &u8| count <= self.numbered(*layout).shape(1, 2).capacity;
+        (0..self.layouts()).find(holds).unwrap_or(self.layouts() - 1)
+    }
+
+    fn layout_for_root(&self, count: usize, height: u8) -> u8 {
+        self.nearest().find(|&layout| self.fits(layout, (height, height), count)).unwrap_or(0)
+    }
+
+    fn shape(&self, layout: u8, level: u8, height: u8) -> NodeShape {
+        self.numbered(layout).shape(level, height)
+    }
+
+    fn page_area(&self, layout: u8, level: u8, height: u8) -> Range<usize> {
+        self.numbered(layout).area(level, height)
+    }
+
+    fn path_area(&self, layout: u8, level: u8, height: u8) -> Range<usize> {
+        self.numbered(layout).area(level, height)
+    }
+
+    /// Behind the page of the path, first the inner nodes of the layout that has the largest, then the largest leaf.
+    fn aside_area(&self, level: u8, height: u8) -> Range<usize> {
+        let page_bytes = self.layout.page_bytes();
+        let inner_end = page_bytes + page_bytes / 2;
+        if level == 1 {
+            return inner_end..inner_end + page_bytes / 8 * 7;
+        }
+        let area = self.layout.area(level, height);
+        page_bytes + area.start..page_bytes + area.end
     }
 
     fn path_bytes(&self, _height: u8) -> usize {
-        self.page_bytes()
+        if self.layouts() > 1 { self.aside_area(1, 2).end } else { self.layout.page_bytes() }
     }
 
-    fn height_max(&self) -> u8 {
-        Layout::height_max(self)
+    fn height_max(&self, layout: u8) -> u8 {
+        self.numbered(layout).height_max()
     }
 
-    fn root_entries_max(&self, height: u8) -> usize {
-        Layout::shape(self, height, height).capacity - 1
+    fn root_entries_max(&self, layout: u8, height: u8) -> usize {
+        self.numbered(layout).root_entries_max(height)
     }
 
+    /// A page for each half and one for the path; with several layouts also what `settle` may add.
     fn pages_per_update(&self, height: u8) -> u32 {
-        u32::from(height) + 2
+        let height = u32::from(height);
+        if self.layouts() > 1 { 2 * height + 2 } else { height + 2 }
     }
 
     fn programs_per_move(&self, _height: u8) -> u32 {
         1
     }
 
-    fn write_inner<N: Nand>(_tree: &mut MuTree<N>, _level: u8) -> Result<Ppn, IndexError> {
+    fn write_inner<N: Nand>(_tree: &mut RawTree<N, Self>, _level: u8) -> Result<Ppn, IndexError> {
         Err(IndexError::Unsupported("a mu-Tree needs no journal: an update programs one page".into()))
+    }
+
+    fn mounted<N: Nand>(tree: &mut RawTree<N, Self>) -> Result<(), IndexError> {
+        if tree.scheme.layouts() > 1 {
+            let layout = tree.log.read(tree.root, Cause::Recovery)?.tag.layout;
+            if layout < tree.scheme.layouts() {
+                tree.scheme.choice.resume(LeafShare::ALL[usize::from(layout)]);
+            }
+        }
+        Ok(())
+    }
+
+    fn before_update<N: Nand>(tree: &mut RawTree<N, Self>) {
+        if tree.scheme.choice.is_due() {
+            let geometry = tree.log.geometry();
+            let facts = Facts {
+                height: tree.height,
+                live_pages: tree.log.live_pages(),
+                pages: u64::from(geometry.pages()),
+                pages_per_block: u64::from(geometry.pages_per_block),
+            };
+            let layout = tree.scheme.layout;
+            tree.scheme.choice.reconsider(&layout, &facts);
+        }
+    }
+
+    fn note_leaf(&mut self, kind: LeafUse, leaf: Leaf) {
+        self.choice.note_leaf(kind, leaf);
+    }
+
+    fn add_metrics(&self, metrics: &mut Vec<Metric>) {
+        self.choice.add_metrics(metrics);
+    }
+
+    fn settle<N: Nand>(tree: &mut RawTree<N, Self>, change: Change<'_>) -> Result<(), IndexError> {
+        if tree.scheme.layouts() == 1 {
+            return Ok(());
+        }
+        match change {
+            Change::Put(key) => settle::for_put(tree, key),
+            Change::Keep(lowest) => settle::keep(tree, lowest),
+        }
     }
 
     /// One page for the path, after one for each half that left it.
     fn write_path<N: Nand>(
-        tree: &mut MuTree<N>,
+        tree: &mut RawTree<N, Self>,
         lowest: u8,
         mut sibling: Option<Sibling>,
         cause: Cause,
@@ -105,14 +277,15 @@ impl Scheme for Layout {
         for level in lowest + 1..=tree.height {
             tree.set_child(level, page);
         }
-        let unused = tree.scheme.area(lowest, tree.height).end;
-        tree.path.buffer[unused..].fill(0xff);
-        let height = tree.height;
-        if tree.count(height) > tree.scheme.root_entries_max(height) {
+        let (height, layout) = (tree.height, tree.path_layout);
+        let (unused, page_bytes) =
+            (tree.scheme.page_area(layout, lowest, height).end, tree.scheme.layout.page_bytes());
+        tree.path.buffer[unused..page_bytes].fill(0xff);
+        if tree.count(height) > tree.root_limit() {
             return grow(tree, lowest, page, cause);
         }
-        let tag = Tag { root: true, height, ..tree.path.tag(lowest, height) };
-        tree.log.write(page, tag, &tree.path.buffer, cause)?;
+        let tag = Tag { root: true, layout, height, ..tree.path.tag(lowest, height) };
+        tree.log.write(page, tag, &tree.path.buffer[..page_bytes], cause)?;
         tree.root = page;
         Ok(())
     }
@@ -120,31 +293,41 @@ impl Scheme for Layout {
 
 /// Splits the full root into two inner nodes: the half on the path joins the spine, the other one shares a page with the new
 /// root (Algorithm 3, lines 4 to 12).
-fn grow<N: Nand>(tree: &mut MuTree<N>, lowest: u8, page: Ppn, cause: Cause) -> Result<(), IndexError> {
-    let level = tree.height;
-    let (wide, half) = (tree.shape(level), tree.scheme.shape(level, level + 1));
+fn grow<N: Nand, C: LayoutChoice>(
+    tree: &mut RawTree<N, PathPages<C>>,
+    lowest: u8,
+    page: Ppn,
+    cause: Cause,
+) -> Result<(), IndexError> {
+    let (level, layout, page_bytes) = (tree.height, tree.path_layout, tree.scheme.layout.page_bytes());
+    let (wide, half) = (tree.shape(level), tree.scheme.shape(layout, level, level + 1));
     let (count, root_node) = (tree.count(level), tree.node(level).to_vec());
     let middle = count / 2;
     let path_is_left = tree.slot(level) < middle;
     let (kept, moved) = if path_is_left { (0, middle) } else { (middle, 0) };
     let kept_count = if path_is_left { middle } else { count - middle };
     tree.height += 1;
-    let area = tree.scheme.area(level, tree.height);
+    let area = tree.scheme.page_area(layout, level, tree.height);
     wide.copy_entries((&root_node, kept), kept_count, (&half, &mut tree.path.buffer[area.clone()], 0));
     tree.path.buffer[..area.start].fill(0xff);
     tree.detached.fill(0xff);
     wide.copy_entries((&root_node, moved), count - kept_count, (&half, &mut tree.detached[area], 0));
     tree.path.step_mut(level).count = kept_count as u16;
-    let tag = tree.path.tag(lowest, level);
-    tree.log.write(page, tag, &tree.path.buffer, cause)?;
+    let tag = Tag { layout, ..tree.path.tag(lowest, level) };
+    tree.log.write(page, tag, &tree.path.buffer[..page_bytes], cause)?;
 
     let root_page = tree.log.allocate(cause)?;
-    let (left, right) = if path_is_left { (page, root_page) } else { (root_page, page) };
-    let top = tree.shape(tree.height);
-    let root = &mut tree.detached[tree.scheme.area(tree.height, tree.height)];
-    top.insert(root, 0, 0, (wide.key(&root_node, 0), &left.0.to_le_bytes()));
-    top.insert(root, 1, 1, (wide.key(&root_node, middle), &right.0.to_le_bytes()));
-    let mut tag = Tag { root: true, height: tree.height, lowest_level: level, ..Tag::default() };
+    let area = tree.scheme.page_area(layout, level, tree.height);
+    let path_width = tree.width((level, &half), tree.node(level), kept_count);
+    let moved_width = tree.width((level, &half), &tree.detached[area], count - kept_count);
+    let on_path = child_value::<PathPages<C>>(page, path_width);
+    let off_path = child_value::<PathPages<C>>(root_page, moved_width);
+    let (left, right) = if path_is_left { (on_path, off_path) } else { (off_path, on_path) };
+    let top = tree.scheme.shape(layout, tree.height, tree.height);
+    let root = &mut tree.detached[tree.scheme.page_area(layout, tree.height, tree.height)];
+    top.insert(root, 0, 0, (wide.key(&root_node, 0), &left));
+    top.insert(root, 1, 1, (wide.key(&root_node, middle), &right));
+    let mut tag = Tag { root: true, layout, height: tree.height, lowest_level: level, ..Tag::default() };
     tag.counts[usize::from(level) - 1] = (count - kept_count) as u16;
     tag.counts[usize::from(level)] = 2;
     tree.log.write(root_page, tag, &tree.detached, cause)?;

@@ -1,6 +1,7 @@
-//! The walk over the whole tree that checks invariants R1 to R6.
+//! The walk over the whole tree that checks invariants R1 to R8.
 
-use super::{RawTree, Scheme, address};
+use super::path::width_of;
+use super::{RawTree, Scheme, address, named_width};
 use crate::check::{CheckReport, IndexError};
 use crate::log::Tag;
 use crate::nand::{Cause, Nand};
@@ -22,13 +23,15 @@ struct Visit {
     level: u8,
     low: Option<Vec<u8>>,
     high: Option<Vec<u8>>,
+    /// The width that its parent's entry names.
+    width: Option<u8>,
 }
 
 impl<N: Nand, S: Scheme> RawTree<N, S> {
     pub(super) fn walk_all(&mut self) -> Result<CheckReport, IndexError> {
         let mut walk = Walk { report: CheckReport::default(), reached: BTreeMap::new() };
         let mut todo = Vec::new();
-        todo.push(Visit { page: self.root, level: self.height, low: None, high: None });
+        todo.push(Visit { page: self.root, level: self.height, low: None, high: None, width: None });
         while let Some(visit) = todo.pop() {
             self.check_node(&visit, &mut walk, &mut todo)?;
         }
@@ -49,8 +52,19 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         report.nodes += 1;
         let reached = walk.reached.entry(visit.page).or_insert(level);
         *reached = level.min(*reached);
-        let shape = self.scheme.shape(level, height);
-        let node = &page.data[self.scheme.page_area(level, height)];
+        if tag.layout >= self.scheme.layouts() {
+            report.violation("R7", at, format!("layout {} of {}", tag.layout, self.scheme.layouts()));
+            return Ok(());
+        }
+        let shape = self.scheme.shape(tag.layout, level, height);
+        let area = self.scheme.page_area(tag.layout, level, height);
+        let overlaps =
+            tag.lowest_level < level && self.scheme.page_area(tag.layout, level - 1, height).start < area.end;
+        if overlaps || area.end > page.data.len() || shape.bytes() > area.len() {
+            report.violation("R7", at, format!("area {area:?} of level {level} in layout {}", tag.layout));
+            return Ok(());
+        }
+        let node = &page.data[area];
         let count = usize::from(tag.counts[usize::from(level) - 1]);
         if tag.lowest_level > level || count > shape.capacity {
             report.violation("R1", at, format!("{count} entries at level {level} of page {:?}", tag));
@@ -59,7 +73,18 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         if let Some(i) = shape.first_unsorted(node, count) {
             report.violation("R1", at, format!("key {i} at level {level} does not rise"));
         }
-        check_filling(report, at, (level, height), (count, self.scheme.root_entries_max(height)));
+        check_filling(report, at, (level, height), (count, self.scheme.root_entries_max(tag.layout, height)));
+        let width = width_of(&self.scheme, (level, &shape), node, count);
+        if visit.width.is_some_and(|named| named != width)
+            || (self.scheme.layouts() > 1 && !self.scheme.fits(width, (level, height), count))
+        {
+            let named = visit.width;
+            report.violation(
+                "R8",
+                at,
+                format!("{count} entries at level {level}, width {width}, {named:?} named"),
+            );
+        }
         if level == 1 {
             report.records += count as u64;
         }
@@ -73,14 +98,16 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         }
         for i in 0..if level > 1 { count } else { 0 } {
             let high = if i + 1 < count { Some(shape.key(node, i + 1).to_vec()) } else { visit.high.clone() };
-            let mut page = address(shape.value(node, i));
+            let mut page = address::<S>(shape.value(node, i));
             if level == 2 {
                 page = self.journal.resolve(page);
             }
-            todo.push(Visit { page, level: level - 1, low: Some(shape.key(node, i).to_vec()), high });
+            let width = Some(named_width::<S>(shape.value(node, i)));
+            let low = Some(shape.key(node, i).to_vec());
+            todo.push(Visit { page, level: level - 1, low, high, width });
         }
         if level > tag.lowest_level {
-            let own = (0..count).any(|i| address(shape.value(node, i)) == visit.page);
+            let own = (0..count).any(|i| address::<S>(shape.value(node, i)) == visit.page);
             if !own {
                 report.violation("R4", at, format!("the node at level {level} has no child in its page"));
             }

@@ -132,12 +132,12 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
 
     /// Programs the path's leaf alone and notes where it went; commits when the journal is full.
     fn move_leaf(&mut self, cause: Cause) -> Result<(), IndexError> {
-        let named = address(self.shape(2).value(self.node(2), self.slot(2)));
+        let named = address::<S>(self.shape(2).value(self.node(2), self.slot(2)));
         self.interrupted = true;
         self.retire(1);
         let page = self.log.allocate(cause)?;
         let tag = Tag { journal: true, height: self.height, ..self.path.tag(1, 1) };
-        let area = self.scheme.path_area(1, self.height);
+        let area = self.scheme.path_area(0, 1, self.height);
         self.log.write(page, tag, &self.path.buffer[area], cause)?;
         self.journal.note(named, page);
         if self.journal.moved.len() >= self.journal.capacity {
@@ -155,7 +155,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         let mut keys = Vec::new();
         for &(named, page) in &self.journal.moved {
             let leaf = self.log.read(Ppn(page), Cause::Host)?;
-            keys.push((self.scheme.shape(1, 2).key(leaf.data, 0).to_vec(), Ppn(named)));
+            keys.push((self.scheme.shape(0, 1, 2).key(leaf.data, 0).to_vec(), Ppn(named)));
         }
         keys.sort_unstable();
         let mut bounds: Vec<Option<Vec<u8>>> = Vec::new();
@@ -169,7 +169,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             let (shape, count) = (self.shape(2), self.count(2));
             let slot = shape.child_slot(self.node(2), count, key);
             self.path.step_mut(2).slot = slot as u16;
-            let found = address(shape.value(self.node(2), slot));
+            let found = address::<S>(shape.value(self.node(2), slot));
             assert_eq!(found, *named, "the journal names a leaf that its parent does not");
             let page = self.journal.resolve(*named);
             self.set_child(2, page);
@@ -218,7 +218,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     pub(super) fn replay_journal(&mut self, leaves: &[Ppn]) -> Result<(), IndexError> {
         for &leaf in leaves {
             let page = self.log.read(leaf, Cause::Recovery)?;
-            let key = self.scheme.shape(1, 2).key(page.data, 0).to_vec();
+            let key = self.scheme.shape(0, 1, 2).key(page.data, 0).to_vec();
             if self.height < 2 {
                 return Err(IndexError::Corrupted {
                     what: "a journal leaf below no parent",
@@ -227,7 +227,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             }
             self.copy_path(&key, 2, Cause::Recovery)?;
             let (shape, count) = (self.shape(2), self.count(2));
-            let named = address(shape.value(self.node(2), shape.child_slot(self.node(2), count, &key)));
+            let named = address::<S>(shape.value(self.node(2), shape.child_slot(self.node(2), count, &key)));
             self.journal.note(named, leaf);
         }
         Ok(())

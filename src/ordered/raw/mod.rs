@@ -17,13 +17,15 @@
 //! * R4: in one page, the node at the next lower level, if any, is a child of the node above it.
 //! * R5: a page that can be reached is valid, and begins at the lowest level it is reached at.
 //! * R6: no other page is valid, unless a mount after a power cut left valid bits in doubt (see [`crate::log`]).
+//! * R7: a page's layout is one that the tree uses, and its nodes lie within the page in areas that hold them and do not overlap.
+//! * R8: an inner node's entries name the widths of its children, and it holds no more than its width allows (`path`).
 
 mod check;
 pub mod journal;
 mod path;
 mod range;
 mod settings;
-mod update;
+pub(crate) mod update;
 
 pub use settings::raw_config;
 
@@ -53,26 +55,69 @@ pub trait Scheme: Copy {
     /// When an overfull write part of the cache is programmed.
     const FLUSH: Flush;
 
+    /// Whether a child's address says in its upper two bits how wide the leaves below are.
+    const NAMES_WIDTHS: bool = false;
+
     /// The scheme for pages and records of these sizes; `Unsupported` when a page holds too little.
     fn new(page_bytes: usize, record: RecordFormat) -> Result<Self, IndexError>;
 
-    /// The shape of the node at `level` of a tree of this height.
-    fn shape(&self, level: u8, height: u8) -> NodeShape;
+    /// The same, run as `settings` ask.
+    fn configured(self, _settings: &Settings) -> Result<Self, IndexError> {
+        Ok(self)
+    }
+
+    /// How many layouts the pages of one tree may have. Each page names its own, a number below this; layout 0 has the
+    /// largest inner nodes.
+    fn layouts(&self) -> u8 {
+        1
+    }
+
+    /// The layout that a changed path is to take in a tree of this height.
+    fn layout_wanted(&self, _height: u8) -> u8 {
+        0
+    }
+
+    /// The first layout, if any, whose leaves hold so many entries.
+    fn width_of_leaf(&self, _count: usize) -> u8 {
+        0
+    }
+
+    /// The layout for a root alone in its page with so many entries.
+    fn layout_for_root(&self, _count: usize, _height: u8) -> u8 {
+        0
+    }
+
+    /// The shape of the node at `level` of a tree of this height in a page of this layout.
+    fn shape(&self, layout: u8, level: u8, height: u8) -> NodeShape;
 
     /// The bytes of that node within its page.
-    fn page_area(&self, level: u8, height: u8) -> Range<usize>;
+    fn page_area(&self, layout: u8, level: u8, height: u8) -> Range<usize>;
 
-    /// The bytes of that node within the buffer of the path.
-    fn path_area(&self, level: u8, height: u8) -> Range<usize>;
+    /// The bytes of that node within the buffer of the path, when the path has this layout.
+    fn path_area(&self, layout: u8, level: u8, height: u8) -> Range<usize>;
+
+    /// The bytes within the buffer of the path for a node of any layout that is too large for the path's.
+    fn aside_area(&self, level: u8, height: u8) -> Range<usize> {
+        self.path_area(0, level, height)
+    }
 
     /// Bytes of the buffer of the path in a tree of this height.
     fn path_bytes(&self, height: u8) -> usize;
 
-    /// The greatest height.
-    fn height_max(&self) -> u8;
+    /// The greatest height of a tree whose root has this layout.
+    fn height_max(&self, layout: u8) -> u8;
 
     /// Entries with which the root stays as it is; one more, and the tree grows by a level.
-    fn root_entries_max(&self, height: u8) -> usize;
+    fn root_entries_max(&self, layout: u8, height: u8) -> usize;
+
+    /// Whether a node of so many entries can lie at `level` of a page of this layout in a tree of this height.
+    fn fits(&self, layout: u8, (level, height): (u8, u8), count: usize) -> bool {
+        let most = match level == height {
+            true => self.root_entries_max(layout, height),
+            false => self.shape(layout, level, height).capacity,
+        };
+        height <= self.height_max(layout) && count <= most
+    }
 
     /// Pages that one update programs at most.
     fn pages_per_update(&self, height: u8) -> u32;
@@ -82,6 +127,26 @@ pub trait Scheme: Copy {
 
     /// Writes the path's inner node at `level` alone, to be named by its parent later. Only schemes with a journal do that.
     fn write_inner<N: Nand>(tree: &mut RawTree<N, Self>, level: u8) -> Result<Ppn, IndexError>;
+
+    /// Called after a mount.
+    fn mounted<N: Nand>(_tree: &mut RawTree<N, Self>) -> Result<(), IndexError> {
+        Ok(())
+    }
+
+    /// Called before an update, when nothing of it has begun.
+    fn before_update<N: Nand>(_tree: &mut RawTree<N, Self>) {}
+
+    /// An operation used a leaf.
+    fn note_leaf(&mut self, _kind: LeafUse, _leaf: Leaf) {}
+
+    /// What the scheme tells about itself.
+    fn add_metrics(&self, _metrics: &mut Vec<Metric>) {}
+
+    /// Brings the nodes of a copied path that are too large for the path's layout into a form that
+    /// [`Scheme::write_path`] can write.
+    fn settle<N: Nand>(_tree: &mut RawTree<N, Self>, _change: Change<'_>) -> Result<(), IndexError> {
+        Ok(())
+    }
 
     /// Writes the copied path from level `lowest` up, the root last, with the half that a split at `lowest` left over.
     /// The pages that the new ones replace are invalidated on the way.
@@ -93,6 +158,35 @@ pub trait Scheme: Copy {
     ) -> Result<(), IndexError>;
 }
 
+/// What is to happen to a copied path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change<'a> {
+    /// This key gets a value: nodes may be split.
+    Put(&'a [u8]),
+    /// A removal or a move of what lies at this level and above: nothing may be split, lest it need room.
+    Keep(u8),
+}
+
+/// What an operation did with a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeafUse {
+    /// It searched it.
+    Read,
+    /// It changed it, or was about to.
+    Update,
+}
+
+/// A leaf that an operation used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    /// Its entries.
+    pub count: usize,
+    /// Entries it has room for.
+    pub capacity: usize,
+    /// Pages that hold the path to it.
+    pub pages: u8,
+}
+
 /// A tree on raw NAND.
 pub struct RawTree<N, S> {
     pub(super) log: Log<N>,
@@ -101,11 +195,13 @@ pub struct RawTree<N, S> {
     pub(super) root: Ppn,
     pub(super) height: u8,
     pub(super) path: Path,
+    /// The layout of the path in the buffer.
+    pub(super) path_layout: u8,
     /// The page of a half that is not on the path.
     pub(super) detached: Vec<u8>,
     pub(super) journal: Journal,
     /// An update began and did not end.
-    interrupted: bool,
+    pub(super) interrupted: bool,
     /// Valid bits may be too many since a mount.
     bits_in_doubt: bool,
 }
@@ -113,8 +209,24 @@ pub struct RawTree<N, S> {
 impl<N: Nand, S: Scheme> RawTree<N, S> {
     /// Formats the chip and makes an empty tree on it.
     pub fn format(nand: N, record: RecordFormat, config: LogConfig) -> Result<RawTree<N, S>, IndexError> {
-        let page_bytes = nand.geometry().page_bytes as usize;
-        let scheme = S::new(page_bytes, record)?;
+        let scheme = S::new(nand.geometry().page_bytes as usize, record)?;
+        RawTree::format_scheme(nand, scheme, record, config)
+    }
+
+    fn format_scheme(
+        nand: N,
+        scheme: S,
+        record: RecordFormat,
+        config: LogConfig,
+    ) -> Result<RawTree<N, S>, IndexError> {
+        let geometry = nand.geometry();
+        if S::NAMES_WIDTHS && geometry.pages() >= 1 << WIDTH_SHIFT {
+            return Err(IndexError::Unsupported(format!(
+                "{} pages are too many for this tree",
+                geometry.pages()
+            )));
+        }
+        let page_bytes = geometry.page_bytes as usize;
         let owner = [S::KIND, &[record.key_bytes, record.value_bytes]].concat();
         let mut log = Log::format(nand, config, &owner)?;
         let root = log.allocate(Cause::Checkpoint)?;
@@ -130,6 +242,15 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     /// Finds the tree on the chip again.
     pub fn mount(nand: N, record: RecordFormat, config: LogConfig) -> Result<RawTree<N, S>, IndexError> {
         let scheme = S::new(nand.geometry().page_bytes as usize, record)?;
+        RawTree::mount_scheme(nand, scheme, record, config)
+    }
+
+    fn mount_scheme(
+        nand: N,
+        scheme: S,
+        record: RecordFormat,
+        config: LogConfig,
+    ) -> Result<RawTree<N, S>, IndexError> {
         let mut log = Log::mount(nand, config)?;
         match log.owner().strip_prefix(S::KIND) {
             Some(sizes) if sizes == [record.key_bytes, record.value_bytes] => {}
@@ -141,12 +262,13 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             }
         }
         let root = log.root().ok_or(IndexError::NotFormatted("the log on the chip has no root"))?;
-        if root.height == 0 || root.height > scheme.height_max() {
+        if root.height == 0 || root.height > scheme.height_max(0) {
             return Err(IndexError::Corrupted { what: "an impossible height", at: u64::from(root.ppn.0) });
         }
         let journal = log.take_journal();
         let mut tree = RawTree::assemble(log, scheme, record, (root.ppn, root.height));
         tree.bits_in_doubt = true;
+        S::mounted(&mut tree)?;
         if !journal.is_empty() {
             tree.replay_journal(&journal)?;
             tree.commit_journal()?;
@@ -157,23 +279,23 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
 
     /// Formats the chip for a tree as `settings` ask.
     pub fn format_with(nand: N, settings: &Settings) -> Result<RawTree<N, S>, IndexError> {
-        let (config, journal) = Self::configure(&nand, settings)?;
-        let mut tree = RawTree::format(nand, settings.record, config)?;
+        let (scheme, config, journal) = Self::configure(&nand, settings)?;
+        let mut tree = RawTree::format_scheme(nand, scheme, settings.record, config)?;
         tree.set_journal(journal)?;
         Ok(tree)
     }
 
     /// Finds the tree on the chip again and runs it as `settings` ask.
     pub fn mount_with(nand: N, settings: &Settings) -> Result<RawTree<N, S>, IndexError> {
-        let (config, journal) = Self::configure(&nand, settings)?;
-        let mut tree = RawTree::mount(nand, settings.record, config)?;
+        let (scheme, config, journal) = Self::configure(&nand, settings)?;
+        let mut tree = RawTree::mount_scheme(nand, scheme, settings.record, config)?;
         tree.set_journal(journal)?;
         Ok(tree)
     }
 
-    fn configure(nand: &N, settings: &Settings) -> Result<(LogConfig, usize), IndexError> {
+    fn configure(nand: &N, settings: &Settings) -> Result<(S, LogConfig, usize), IndexError> {
         let geometry = nand.geometry();
-        let scheme = S::new(geometry.page_bytes as usize, settings.record)?;
+        let scheme = S::new(geometry.page_bytes as usize, settings.record)?.configured(settings)?;
         let journal = settings.options.number("journal")?.unwrap_or(0) as usize;
         if journal > geometry.pages() as usize / 16 {
             return Err(IndexError::Unsupported(format!(
@@ -184,10 +306,8 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         let height = height_bound(&scheme, geometry.pages());
         let path_bytes = scheme.path_bytes(height + 1);
         let fixed_bytes = size_of::<Self>() + path_bytes + journal * size_of::<(u32, u32)>();
-        Ok((
-            raw_config(settings, geometry, fixed_bytes, (S::FLUSH, scheme.pages_per_update(height)))?,
-            journal,
-        ))
+        let flush = (S::FLUSH, scheme.pages_per_update(height));
+        Ok((scheme, raw_config(settings, geometry, fixed_bytes, flush)?, journal))
     }
 
     fn assemble(log: Log<N>, scheme: S, record: RecordFormat, root: (Ppn, u8)) -> RawTree<N, S> {
@@ -197,6 +317,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             root: root.0,
             height: root.1,
             path: Path::new(scheme.path_bytes(root.1 + 1)),
+            path_layout: 0,
             detached: vec![0xff; log.geometry().page_bytes as usize],
             journal: Journal::default(),
             interrupted: false,
@@ -223,24 +344,50 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
 /// The height of a tree on so many pages whose nodes are half full.
 fn height_bound<S: Scheme>(scheme: &S, pages: u32) -> u8 {
     let (mut nodes, mut height) = (pages as usize, 1);
-    while nodes > 1 && height < scheme.height_max() {
+    while nodes > 1 && height < scheme.height_max(0) {
         height += 1;
-        nodes = nodes.div_ceil((scheme.shape(height, height + 1).capacity / 2).max(2));
+        let smallest = scheme.shape(scheme.layouts() - 1, height, height + 1);
+        nodes = nodes.div_ceil((smallest.capacity / 2).max(2));
     }
     height
 }
 
-/// The entries in use of the node at `level`, or what is wrong with them.
-fn entry_count(tag: &Tag, level: u8, capacity: usize, page: Ppn) -> Result<usize, IndexError> {
-    let count = usize::from(tag.counts[usize::from(level) - 1]);
-    if tag.lowest_level > level || count > capacity || (count == 0 && level > 1) {
-        return Err(IndexError::Corrupted { what: "R1: an impossible entry count", at: u64::from(page.0) });
+/// The shape of a page's node at `level` and its entries in use, or what is wrong with them.
+fn node_in<S: Scheme>(
+    scheme: &S,
+    tag: &Tag,
+    (level, height): (u8, u8),
+    page: Ppn,
+) -> Result<(NodeShape, usize), IndexError> {
+    let wrong = |what| Err(IndexError::Corrupted { what, at: u64::from(page.0) });
+    if tag.layout >= scheme.layouts() {
+        return wrong("a page of a layout that this tree does not use");
     }
-    Ok(count)
+    let shape = scheme.shape(tag.layout, level, height);
+    let count = usize::from(tag.counts[usize::from(level) - 1]);
+    if tag.lowest_level > level || count > shape.capacity || (count == 0 && level > 1) {
+        return wrong("R1: an impossible entry count");
+    }
+    Ok((shape, count))
 }
 
-fn address(bytes: &[u8]) -> Ppn {
-    Ppn(crate::codec::get_u32(bytes, 0))
+const WIDTH_SHIFT: u32 = 30;
+
+/// The child that an inner node's entry names.
+fn address<S: Scheme>(bytes: &[u8]) -> Ppn {
+    let named = crate::codec::get_u32(bytes, 0);
+    Ppn(if S::NAMES_WIDTHS { named & ((1 << WIDTH_SHIFT) - 1) } else { named })
+}
+
+/// What that entry says of the leaves below the child.
+fn named_width<S: Scheme>(bytes: &[u8]) -> u8 {
+    if S::NAMES_WIDTHS { (crate::codec::get_u32(bytes, 0) >> WIDTH_SHIFT) as u8 } else { 0 }
+}
+
+/// The value of an entry for this child.
+pub(crate) fn child_value<S: Scheme>(page: Ppn, width: u8) -> [u8; ADDRESS_BYTES] {
+    let width = if S::NAMES_WIDTHS { u32::from(width) << WIDTH_SHIFT } else { 0 };
+    (page.0 | width).to_le_bytes()
 }
 
 impl<N: Nand, S: Scheme> OrderedIndex for RawTree<N, S> {
@@ -256,21 +403,22 @@ impl<N: Nand, S: Scheme> OrderedIndex for RawTree<N, S> {
         self.record.check_key(key)?;
         self.record.check_value(value)?;
         self.usable()?;
-        let (mut ppn, mut level) = (self.root, self.height);
+        let (mut ppn, mut level, mut pages) = (self.root, self.height, 0);
         loop {
             let page = self.log.read(ppn, Cause::Host)?;
+            pages += 1;
             loop {
-                let shape = self.scheme.shape(level, self.height);
-                let node = &page.data[self.scheme.page_area(level, self.height)];
-                let count = entry_count(&page.tag, level, shape.capacity, ppn)?;
+                let (shape, count) = node_in(&self.scheme, &page.tag, (level, self.height), ppn)?;
+                let node = &page.data[self.scheme.page_area(page.tag.layout, level, self.height)];
                 if level == 1 {
+                    self.scheme.note_leaf(LeafUse::Read, Leaf { count, capacity: shape.capacity, pages });
                     let found = shape.search(node, count, key);
                     if let Ok(i) = found {
                         value.copy_from_slice(shape.value(node, i));
                     }
                     return Ok(found.is_ok());
                 }
-                let mut child = address(shape.value(node, shape.child_slot(node, count, key)));
+                let mut child = address::<S>(shape.value(node, shape.child_slot(node, count, key)));
                 level -= 1;
                 if level == 1 {
                     child = self.journal.resolve(child);
@@ -325,18 +473,20 @@ impl<N: Nand, S: Scheme> OrderedIndex for RawTree<N, S> {
 
     fn stats(&self) -> IndexStats {
         let counters = self.log.counters();
+        let mut metrics = vec![
+            Metric { name: "relocations", value: counters.relocations },
+            Metric { name: "checkpoints", value: counters.checkpoints },
+            Metric { name: "checkpoints_skipped", value: counters.checkpoints_skipped },
+            Metric { name: "blocks_replaced", value: counters.blocks_replaced },
+        ];
+        self.scheme.add_metrics(&mut metrics);
         IndexStats {
             height: u32::from(self.height),
             live_pages: self.log.live_pages(),
             cache_hits: counters.cache_hits,
             cache_misses: counters.cache_misses,
             collections: counters.collections,
-            metrics: vec![
-                Metric { name: "relocations", value: counters.relocations },
-                Metric { name: "checkpoints", value: counters.checkpoints },
-                Metric { name: "checkpoints_skipped", value: counters.checkpoints_skipped },
-                Metric { name: "blocks_replaced", value: counters.blocks_replaced },
-            ],
+            metrics,
         }
     }
 

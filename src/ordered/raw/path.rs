@@ -1,6 +1,6 @@
 //! A path from the root in RAM: copies of its nodes, and where they came from.
 
-use super::{RawTree, Scheme, address, entry_count};
+use super::{RawTree, Scheme, address, child_value, named_width, node_in};
 use crate::check::IndexError;
 use crate::log::tag::{LEVELS_MAX, Tag};
 use crate::nand::{Cause, Nand};
@@ -8,6 +8,7 @@ use crate::ordered::node::NodeShape;
 use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 /// A path from the root, its nodes copied.
 pub(crate) struct Path {
@@ -26,6 +27,12 @@ pub struct Step {
     pub count: u16,
     /// The entry whose child is the next step.
     pub slot: u16,
+    /// The layout whose shape the copy has.
+    pub layout: u8,
+    /// Whether the copy is kept aside, being too large for the path's layout.
+    pub aside: bool,
+    /// The greatest width below the nodes of the path up to this one, the path's own leaf aside; reckoned for insertions.
+    pub width_beside: u8,
 }
 
 /// A half that left the path and waits for its entry in the parent.
@@ -37,6 +44,8 @@ pub struct Sibling {
     pub page: Ppn,
     /// Whether that half is the left one.
     pub is_left: bool,
+    /// Its width.
+    pub width: u8,
 }
 
 impl Path {
@@ -64,16 +73,35 @@ impl Path {
 
 impl<N: Nand, S: Scheme> RawTree<N, S> {
     pub(crate) fn shape(&self, level: u8) -> NodeShape {
-        self.scheme.shape(level, self.height)
+        self.scheme.shape(self.layout_at(level), level, self.height)
+    }
+
+    /// The layout of the path's node at `level`: the path's, unless the node is aside.
+    pub(crate) fn layout_at(&self, level: u8) -> u8 {
+        if self.scheme.layouts() > 1 { self.path.step(level).layout } else { 0 }
+    }
+
+    /// Whether the path's node at `level` is kept aside.
+    pub(crate) fn is_aside(&self, level: u8) -> bool {
+        self.scheme.layouts() > 1 && self.path.step(level).aside
+    }
+
+    /// Where in the buffer the path's node at `level` is.
+    pub(crate) fn node_area(&self, level: u8) -> Range<usize> {
+        if self.is_aside(level) {
+            return self.scheme.aside_area(level, self.height);
+        }
+        self.scheme.path_area(self.path_layout, level, self.height)
     }
 
     /// The copy of the path's node at `level`.
     pub(crate) fn node(&self, level: u8) -> &[u8] {
-        &self.path.buffer[self.scheme.path_area(level, self.height)]
+        &self.path.buffer[self.node_area(level)]
     }
 
     pub(crate) fn node_mut(&mut self, level: u8) -> &mut [u8] {
-        &mut self.path.buffer[self.scheme.path_area(level, self.height)]
+        let area = self.node_area(level);
+        &mut self.path.buffer[area]
     }
 
     pub(crate) fn count(&self, level: u8) -> usize {
@@ -87,11 +115,43 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     /// Makes the path's child at `level` the one at `page`.
     pub(crate) fn set_child(&mut self, level: u8, page: Ppn) {
         let (shape, slot) = (self.shape(level), self.slot(level));
-        shape.set_value(self.node_mut(level), slot, &page.0.to_le_bytes());
+        let below = level - 1;
+        let width = self.width((below, &self.shape(below)), self.node(below), self.count(below));
+        shape.set_value(self.node_mut(level), slot, &child_value::<S>(page, width));
+    }
+
+    /// The width of a node: of a leaf, the first layout whose leaves hold as many entries; of an inner node, the greatest
+    /// of the nodes below.
+    ///
+    /// An inner node never holds more entries than an inner node of the layout of its width. So every path fits into one page,
+    /// that of the layout of its leaf's width if of no other, and moving a page or removing a record never splits a node.
+    pub(crate) fn width(&self, (level, shape): (u8, &NodeShape), node: &[u8], count: usize) -> u8 {
+        width_of(&self.scheme, (level, shape), node, count)
+    }
+
+    /// The width that an inner node names for one of its children.
+    pub(crate) fn width_of_child(&self, shape: &NodeShape, node: &[u8], i: usize) -> u8 {
+        named_width::<S>(shape.value(node, i))
+    }
+
+    /// The layout whose capacity the path's node at `level` may not exceed.
+    pub(crate) fn limit_at(&self, level: u8) -> u8 {
+        if self.scheme.layouts() > 1 { self.path_layout.max(self.path.step(level).width_beside) } else { 0 }
+    }
+
+    /// Entries that the path's node at `level`, not being the root, may hold.
+    pub(crate) fn limit(&self, level: u8) -> usize {
+        self.scheme.shape(self.limit_at(level), level, self.height).capacity
+    }
+
+    /// Entries with which the path's root stays as it is.
+    pub(crate) fn root_limit(&self) -> usize {
+        self.scheme.root_entries_max(self.limit_at(self.height), self.height)
     }
 
     /// Copies the path to the node at level `lowest` where `key` belongs.
     pub(super) fn copy_path(&mut self, key: &[u8], lowest: u8, cause: Cause) -> Result<(), IndexError> {
+        self.path_layout = self.scheme.layout_wanted(self.height);
         self.copy_node(self.root, self.height, cause)?;
         self.copy_path_from(self.height, key, lowest, cause)
     }
@@ -108,7 +168,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             let (shape, count) = (self.shape(level), self.count(level));
             let slot = shape.child_slot(self.node(level), count, key);
             self.path.step_mut(level).slot = slot as u16;
-            let child = address(shape.value(self.node(level), slot));
+            let child = address::<S>(shape.value(self.node(level), slot));
             self.copy_node(child, level - 1, cause)?;
         }
         Ok(())
@@ -125,12 +185,45 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         }
         let at_hand = level < self.height && self.path.step(level + 1).page == ppn.0;
         let page = if at_hand { self.log.again(ppn, cause)? } else { self.log.read(ppn, cause)? };
-        let capacity = self.scheme.shape(level, self.height).capacity;
-        let count = entry_count(&page.tag, level, capacity, ppn)?;
-        let area = self.scheme.page_area(level, self.height);
-        self.path.buffer[self.scheme.path_area(level, self.height)].copy_from_slice(&page.data[area]);
-        *self.path.step_mut(level) =
-            Step { page: ppn.0, lowest_level: page.tag.lowest_level, count: count as u16, slot: 0 };
+        let tag = page.tag;
+        let (shape, count) = node_in(&self.scheme, &tag, (level, self.height), ppn)?;
+        let node = &page.data[self.scheme.page_area(tag.layout, level, self.height)];
+        let mut step = Step {
+            page: ppn.0,
+            lowest_level: tag.lowest_level,
+            count: count as u16,
+            layout: tag.layout,
+            ..Step::default()
+        };
+        let area = self.scheme.path_area(self.path_layout, level, self.height);
+        if tag.layout == self.path_layout {
+            self.path.buffer[area].copy_from_slice(node);
+        } else if self.scheme.fits(self.path_layout, (level, self.height), count) {
+            let place = &mut self.path.buffer[area];
+            place.fill(0xff);
+            step.layout = self.path_layout;
+            let into = self.scheme.shape(self.path_layout, level, self.height);
+            shape.copy_entries((node, 0), count, (&into, place, 0));
+        } else {
+            step.aside = true;
+            let area = self.scheme.aside_area(level, self.height);
+            self.path.buffer[area][..node.len()].copy_from_slice(node);
+        }
+        *self.path.step_mut(level) = step;
         Ok(())
+    }
+}
+
+/// See [`RawTree::width`].
+pub(super) fn width_of<S: Scheme>(
+    scheme: &S,
+    (level, shape): (u8, &NodeShape),
+    node: &[u8],
+    count: usize,
+) -> u8 {
+    match (scheme.layouts(), level) {
+        (1, _) => 0,
+        (_, 1) => scheme.width_of_leaf(count),
+        _ => (0..count).map(|i| named_width::<S>(shape.value(node, i))).max().unwrap_or(0),
     }
 }

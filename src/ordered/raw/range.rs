@@ -21,6 +21,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         if let Bound::Included(key) | Bound::Excluded(key) = start {
             self.record.check_key(key)?;
         }
+        self.path_layout = self.scheme.layout_wanted(self.height);
         self.go_to_leaf(self.root, self.height, (start, direction))?;
         loop {
             if self.visit_leaf((low, high), direction, visit).is_break() {
@@ -52,7 +53,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
                 (Bound::Unbounded, Direction::Descending) => count - 1,
             };
             self.path.step_mut(level).slot = slot as u16;
-            ppn = address(shape.value(self.node(level), slot));
+            ppn = address::<S>(shape.value(self.node(level), slot));
             level -= 1;
         }
     }
@@ -92,7 +93,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
                 _ => continue,
             };
             self.path.step_mut(level).slot = next as u16;
-            return Some((address(self.shape(level).value(self.node(level), next)), level - 1));
+            return Some((address::<S>(self.shape(level).value(self.node(level), next)), level - 1));
         }
         None
     }

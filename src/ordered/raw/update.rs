@@ -1,6 +1,6 @@
 //! Insertion, removal and relocation, as far as they are the same for every scheme: pure edits of the copied path.
 
-use super::{RawTree, Scheme, Sibling, address, entry_count};
+use super::{Change, Leaf, LeafUse, RawTree, Scheme, Sibling, address, child_value, node_in};
 use crate::check::IndexError;
 use crate::log::Log;
 use crate::log::collect::{Need, Relocate, make_room};
@@ -11,16 +11,19 @@ use crate::units::Ppn;
 use alloc::vec::Vec;
 
 /// Blocks that inserts leave free beyond what removals and collection need.
-const INSERT_RESERVE_BLOCKS: u32 = 1;
+pub(crate) const INSERT_RESERVE_BLOCKS: u32 = 1;
 
 impl<N: Nand, S: Scheme> RawTree<N, S> {
     pub(super) fn insert_entry(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
+        S::before_update(self);
         self.make_room_for_update(INSERT_RESERVE_BLOCKS)?;
         // A split root needs room for the one above it.
         let path_bytes = self.scheme.path_bytes(self.height + 1);
         self.path.buffer.resize(path_bytes, 0xff);
         self.log.begin()?;
         self.copy_path(key, 1, Cause::Host)?;
+        self.note_update();
+        S::settle(self, Change::Put(key))?;
         let (shape, count) = (self.shape(1), self.count(1));
         let found = shape.search(self.node(1), count, key);
         if found.is_err() && self.root_would_overflow() {
@@ -57,16 +60,24 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         self.end_update()
     }
 
+    /// Tells the scheme of the path just copied.
+    fn note_update(&mut self) {
+        let page = |level| self.path.step(level).page;
+        let pages = 1 + (1..self.height).filter(|&level| page(level) != page(level + 1)).count() as u8;
+        let leaf = Leaf { count: self.count(1), capacity: self.shape(1).capacity, pages };
+        self.scheme.note_leaf(LeafUse::Update, leaf);
+    }
+
     fn make_room_for_update(&mut self, free_blocks: u32) -> Result<(), IndexError> {
         let pages = self.scheme.pages_per_update(self.height) + self.journal.pages_to_commit();
         make_room(self, Need { pages, free_blocks })
     }
 
     /// Whether a new entry in the leaf would split every node up to a root that can neither take an entry nor grow.
-    fn root_would_overflow(&self) -> bool {
-        self.height == self.scheme.height_max()
-            && self.count(self.height) >= self.scheme.root_entries_max(self.height)
-            && (1..self.height).all(|level| self.count(level) == self.shape(level).capacity)
+    pub(crate) fn root_would_overflow(&self) -> bool {
+        self.height >= self.scheme.height_max(self.limit_at(self.height))
+            && self.count(self.height) >= self.root_limit()
+            && (1..self.height).all(|level| self.count(level) == self.limit(level))
     }
 
     /// The path's node at `level` is about to be replaced or dropped: its page dies if it begins with that node.
@@ -92,6 +103,11 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         }
     }
 
+    /// Entries that a node of the path may take; a root may become full, for it is split when it is written.
+    fn room(&self, level: u8) -> usize {
+        if level == self.height { self.shape(level).capacity } else { self.limit(level) }
+    }
+
     /// Adds an entry to a node of the path. When the node is full it is split, and the half off the path written.
     pub(super) fn add_entry(
         &mut self,
@@ -100,7 +116,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         entry: (&[u8], &[u8]),
     ) -> Result<Option<Sibling>, IndexError> {
         let (shape, count) = (self.shape(level), self.count(level));
-        if count < shape.capacity {
+        if count < self.room(level) {
             shape.insert(self.node_mut(level), count, i, entry);
             self.path.step_mut(level).count += 1;
             return Ok(None);
@@ -127,7 +143,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             shape.insert(self.node_mut(level), node_count, at, entry);
             self.path.step_mut(level).count += 1;
         } else {
-            let area = self.scheme.page_area(level, self.height);
+            let area = self.scheme.page_area(self.layout_at(level), level, self.height);
             shape.insert(&mut self.detached[area], detached_count, at, entry);
             detached_count += 1;
         }
@@ -136,21 +152,22 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             self.path.step_mut(level).slot = slot as u16;
         }
         let right = if path_is_left {
-            &self.detached[self.scheme.page_area(level, self.height)]
+            &self.detached[self.scheme.page_area(self.layout_at(level), level, self.height)]
         } else {
             self.node(level)
         };
         let separator = shape.key(right, 0).to_vec();
-        let page = self.write_detached(level, detached_count)?;
-        Ok(Sibling { separator, page, is_left: !path_is_left })
+        self.sibling(level, detached_count, separator, !path_is_left)
     }
 
     /// Moves one half of the path's node to its place in the detached page.
     fn detach_half(&mut self, level: u8, left_count: usize, left: bool) {
         let (shape, count) = (self.shape(level), self.count(level));
         self.detached.fill(0xff);
-        let node = &mut self.path.buffer[self.scheme.path_area(level, self.height)];
-        let detached = &mut self.detached[self.scheme.page_area(level, self.height)];
+        let area = self.node_area(level);
+        let detached_area = self.scheme.page_area(self.layout_at(level), level, self.height);
+        let node = &mut self.path.buffer[area];
+        let detached = &mut self.detached[detached_area];
         if left {
             shape.copy_entries((node, 0), left_count, (&shape, detached, 0));
             move_to_front(&shape, node, left_count, count - left_count);
@@ -159,8 +176,24 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         }
     }
 
-    fn write_detached(&mut self, level: u8, count: usize) -> Result<Ppn, IndexError> {
-        let mut tag = Tag { lowest_level: level, ..Tag::default() };
+    /// Writes the half in the detached page.
+    fn sibling(
+        &mut self,
+        level: u8,
+        count: usize,
+        separator: Vec<u8>,
+        is_left: bool,
+    ) -> Result<Sibling, IndexError> {
+        let (layout, shape) = (self.layout_at(level), self.shape(level));
+        let half = &self.detached[self.scheme.page_area(layout, level, self.height)];
+        let width = self.width((level, &shape), half, count);
+        let page = self.write_detached(layout, level, count)?;
+        Ok(Sibling { separator, page, is_left, width })
+    }
+
+    /// Writes the node in the detached page, alone in a page of this layout.
+    pub(crate) fn write_detached(&mut self, layout: u8, level: u8, count: usize) -> Result<Ppn, IndexError> {
+        let mut tag = Tag { layout, lowest_level: level, ..Tag::default() };
         tag.counts[usize::from(level) - 1] = count as u16;
         let page = self.log.allocate(Cause::Host)?;
         self.log.write(page, tag, &self.detached, Cause::Host)?;
@@ -171,7 +204,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     /// entry is left to name its child by [`RawTree::set_child`].
     pub(crate) fn enter_sibling(&mut self, level: u8, half: &Sibling) -> Result<Option<Sibling>, IndexError> {
         let (shape, slot) = (self.shape(level), self.slot(level));
-        let address = half.page.0.to_le_bytes();
+        let address = child_value::<S>(half.page, half.width);
         if half.is_left {
             // The entry so far names the left half now; the new one is the path's.
             shape.set_value(self.node_mut(level), slot, &address);
@@ -189,8 +222,8 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         i: usize,
         entry: (&[u8], &[u8]),
     ) -> Result<Option<Sibling>, IndexError> {
-        let (shape, count) = (self.shape(level), self.count(level));
-        if count < shape.capacity {
+        let count = self.count(level);
+        if count < self.room(level) {
             return self.add_entry(level, i, entry);
         }
         let slot = self.slot(level);
@@ -213,22 +246,25 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     ) -> Result<Option<Sibling>, IndexError> {
         let (shape, count) = (self.shape(level), self.count(level));
         self.detach_half(level, i, false);
-        let area = self.scheme.page_area(level, self.height);
+        let layout = self.layout_at(level);
+        let area = self.scheme.page_area(layout, level, self.height);
         shape.insert(&mut self.detached[area], count - i, 0, entry);
         self.path.step_mut(level).count = i as u16;
-        let page = self.write_detached(level, count - i + 1)?;
-        Ok(Some(Sibling { separator: entry.0.to_vec(), page, is_left: false }))
+        self.sibling(level, count - i + 1, entry.0.to_vec(), false).map(Some)
     }
 
     pub(super) fn remove_entry(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        S::before_update(self);
         self.make_room_for_update(0)?;
         self.log.begin()?;
         self.copy_path(key, 1, Cause::Host)?;
+        self.note_update();
         let Ok(slot) = self.shape(1).search(self.node(1), self.count(1), key) else { return Ok(false) };
         if self.journal.is_on() {
             let empties = self.count(1) == 1 && self.height > 1;
             return self.remove_journaled(key, slot, empties);
         }
+        S::settle(self, Change::Keep(1))?;
         self.take_from_leaf(slot)?;
         Ok(true)
     }
@@ -259,12 +295,15 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         while self.height > 1 && self.count(self.height) == 1 {
             assert_eq!(lowest, self.height, "R3: a root with one child was left to stand");
             let level = self.height - 1;
-            let child = address(self.shape(self.height).value(self.node(self.height), 0));
+            let child = address::<S>(self.shape(self.height).value(self.node(self.height), 0));
             self.retire(self.height);
             self.copy_node(child, level, Cause::Host)?;
             let (node, shape, count) = (self.node(level).to_vec(), self.shape(level), self.count(level));
             self.height = level;
             lowest = level;
+            self.path_layout = self.scheme.layout_for_root(count, level);
+            let step = self.path.step_mut(level);
+            (step.layout, step.aside) = (self.path_layout, false);
             let root = self.shape(level);
             shape.copy_entries((&node, 0), count, (&root, self.node_mut(level), 0));
         }
@@ -305,6 +344,7 @@ impl<N: Nand, S: Scheme> Relocate<N> for RawTree<N, S> {
         if self.journal.is_on() {
             return self.relocate_journaled(ppn, level);
         }
+        S::settle(self, Change::Keep(level))?;
         self.interrupted = true;
         S::write_path(self, level, None, Cause::GarbageCollection)?;
         self.log.finish();
@@ -343,16 +383,21 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             Err(error) => return if self.is_reachable(ppn)? { Err(error) } else { Ok(None) },
         };
         if level == self.height && ppn == self.root {
+            self.path_layout = self.scheme.layout_wanted(self.height);
             self.copy_node(ppn, level, Cause::GarbageCollection)?;
             return Ok(Some(level));
         }
         if !(1..self.height).contains(&level) {
             return Ok(None);
         }
-        let shape = self.scheme.shape(level, self.height);
         // An old root's page keeps its lowest node elsewhere; whatever is read there is no key that leads back here.
         let page = self.log.again(ppn, Cause::GarbageCollection)?;
-        let key = shape.key(&page.data[self.scheme.page_area(level, self.height)], 0).to_vec();
+        let shape = self.scheme.shape(page.tag.layout, level, self.height);
+        if page.tag.layout >= self.scheme.layouts() || shape.capacity == 0 {
+            return Ok(None);
+        }
+        let key =
+            shape.key(&page.data[self.scheme.page_area(page.tag.layout, level, self.height)], 0).to_vec();
         self.copy_path(&key, level, Cause::GarbageCollection)?;
         Ok((self.path.step(level).page == ppn.0).then_some(level))
     }
@@ -370,10 +415,10 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
                 continue;
             }
             let page = self.log.read(ppn, Cause::GarbageCollection)?;
-            let shape = self.scheme.shape(level, height);
-            let node = &page.data[self.scheme.page_area(level, height)];
-            for i in 0..entry_count(&page.tag, level, shape.capacity, ppn)? {
-                let child = address(shape.value(node, i));
+            let (shape, count) = node_in(&self.scheme, &page.tag, (level, height), ppn)?;
+            let node = &page.data[self.scheme.page_area(page.tag.layout, level, height)];
+            for i in 0..count {
+                let child = address::<S>(shape.value(node, i));
                 todo.push((if level == 2 { self.journal.resolve(child) } else { child }, level - 1));
             }
         }

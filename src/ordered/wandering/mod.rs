@@ -36,7 +36,7 @@ pub struct OneNodePages {
 impl OneNodePages {
     /// Records of a full tree of this height (mu-Tree paper, eq. 2).
     pub fn records_max(&self, height: u8) -> u64 {
-        (1..=height).map(|level| self.shape(level, height).capacity as u64).fold(1, u64::saturating_mul)
+        (1..=height).map(|level| self.shape(0, level, height).capacity as u64).fold(1, u64::saturating_mul)
     }
 
     /// The least height that holds this many records when every node is full: eq. 3, rounded up.
@@ -50,7 +50,7 @@ impl OneNodePages {
         let mut nodes = records;
         (1..=height)
             .map(|level| {
-                nodes = nodes.div_ceil(self.shape(level, height).capacity as u64);
+                nodes = nodes.div_ceil(self.shape(0, level, height).capacity as u64);
                 nodes
             })
             .sum()
@@ -64,7 +64,7 @@ impl Scheme for OneNodePages {
 
     fn new(page_bytes: usize, record: RecordFormat) -> Result<OneNodePages, IndexError> {
         let scheme = OneNodePages { page_bytes, record };
-        if scheme.shape(1, 2).capacity < 4 || scheme.shape(2, 2).capacity < 4 {
+        if scheme.shape(0, 1, 2).capacity < 4 || scheme.shape(0, 2, 2).capacity < 4 {
             return Err(IndexError::Unsupported(format!(
                 "a wandering B+-tree needs pages that hold 4 records of this size; these have {page_bytes} bytes"
             )));
@@ -72,16 +72,16 @@ impl Scheme for OneNodePages {
         Ok(scheme)
     }
 
-    fn shape(&self, level: u8, _height: u8) -> NodeShape {
+    fn shape(&self, _layout: u8, level: u8, _height: u8) -> NodeShape {
         let value_bytes = if level == 1 { usize::from(self.record.value_bytes) } else { ADDRESS_BYTES };
         NodeShape::fitting(self.page_bytes, usize::from(self.record.key_bytes), value_bytes)
     }
 
-    fn page_area(&self, _level: u8, _height: u8) -> Range<usize> {
+    fn page_area(&self, _layout: u8, _level: u8, _height: u8) -> Range<usize> {
         0..self.page_bytes
     }
 
-    fn path_area(&self, level: u8, _height: u8) -> Range<usize> {
+    fn path_area(&self, _layout: u8, level: u8, _height: u8) -> Range<usize> {
         let start = (usize::from(level) - 1) * self.page_bytes;
         start..start + self.page_bytes
     }
@@ -90,12 +90,12 @@ impl Scheme for OneNodePages {
         usize::from(height) * self.page_bytes
     }
 
-    fn height_max(&self) -> u8 {
+    fn height_max(&self, _layout: u8) -> u8 {
         LEVELS_MAX as u8
     }
 
-    fn root_entries_max(&self, height: u8) -> usize {
-        self.shape(height, height).capacity
+    fn root_entries_max(&self, layout: u8, height: u8) -> usize {
+        self.shape(layout, height, height).capacity
     }
 
     fn pages_per_update(&self, height: u8) -> u32 {
@@ -145,7 +145,7 @@ fn write_node<N: Nand>(
     tree.retire(level);
     let page = tree.log.allocate(cause)?;
     let tag = Tag { root: is_root, height: tree.height, ..tree.path.tag(level, level) };
-    let area = tree.scheme.path_area(level, tree.height);
+    let area = tree.scheme.path_area(0, level, tree.height);
     tree.log.write(page, tag, &tree.path.buffer[area], cause)?;
     if is_root {
         tree.root = page;

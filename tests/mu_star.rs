@@ -1,0 +1,402 @@
+//! The mu*-Tree: every layout, changes of the layout under way, small nodes, full chips, and a cut at every operation.
+
+#![allow(clippy::unwrap_used)]
+
+use nandex::log::{Flush, LogConfig};
+use nandex::nand::catalogue::mlc_64m;
+use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
+use nandex::ordered::mu::layout::{Layout, LeafShare};
+use nandex::ordered::mu::star::LayoutPolicy;
+use nandex::ordered::mu::{MuStarTree, MuTree};
+use nandex::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
+use nandex::rng::Rng;
+use nandex::{Geometry, IndexError, NandError, StoreError};
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+type Tree = MuStarTree<SimChip>;
+
+fn chip(page_bytes: u32, blocks: u32) -> SimChip {
+    let mut part = mlc_64m();
+    part.geometry = Geometry::new(page_bytes, 64, 16, blocks);
+    SimChip::new(&part).unwrap()
+}
+
+fn contents(tree: &mut Tree) -> Model {
+    let mut all = Model::new();
+    tree.range(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, &mut |key, value| {
+        assert!(all.insert(key.to_vec(), value.to_vec()).is_none());
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    all
+}
+
+fn assert_sound(tree: &mut Tree, model: &Model) {
+    let report = tree.check().unwrap();
+    assert!(report.is_sound(), "{:?}", report.violations);
+    assert_eq!(report.records, model.len() as u64);
+    assert!(contents(tree) == *model);
+}
+
+fn metric<I: OrderedIndex>(tree: &I, name: &str) -> u64 {
+    tree.stats().metrics.iter().find(|metric| metric.name == name).unwrap().value
+}
+
+/// One random operation on a tree and its model; keys out of `keys`.
+fn step(tree: &mut Tree, model: &mut Model, rng: &mut Rng, (keys, inserts): (u64, u64)) {
+    let record = tree.record();
+    let key = spread(rng.below(keys), record.key_bytes);
+    let mut value = vec![0; usize::from(record.value_bytes)];
+    rng.fill(&mut value);
+    match rng.below(100) {
+        n if n < inserts => {
+            let existed = tree.insert(&key, &value).unwrap_or_else(|e| {
+                panic!(
+                    "{e}: {:?} free {} of {:?}",
+                    tree.stats(),
+                    tree.log().free_pages(),
+                    tree.log().geometry()
+                )
+            });
+            assert_eq!(existed, model.insert(key, value).is_some());
+        }
+        90.. => {
+            let found = tree.get(&key, &mut value).unwrap();
+            assert_eq!(found.then_some(&value), model.get(&key));
+        }
+        _ => assert_eq!(
+            tree.remove(&key).unwrap_or_else(|e| panic!(
+                "{e}: {:?} free {} of {:?}",
+                tree.stats(),
+                tree.log().free_pages(),
+                tree.log().geometry()
+            )),
+            model.remove(&key).is_some()
+        ),
+    }
+}
+
+/// A key of this width, its number in the last bytes.
+fn spread(number: u64, key_bytes: u8) -> Vec<u8> {
+    let mut key = vec![0; usize::from(key_bytes).max(8)];
+    let end = key.len();
+    key[end - 8..].copy_from_slice(&number.to_be_bytes());
+    key.split_off(end - usize::from(key_bytes))
+}
+
+/// A policy for round `round`: every layout, up and down, by one step and by several, and the controller.
+fn policy(round: usize) -> LayoutPolicy {
+    match [3, 0, 1, 2, 3, 2, 1, 0, 4][round % 9] {
+        4 => LayoutPolicy::Adaptive,
+        share => LayoutPolicy::Fixed(LeafShare::ALL[share]),
+    }
+}
+
+#[test]
+fn it_is_a_map_while_its_layout_changes() {
+    let shapes =
+        [(512, 4, 4), (1024, 8, 8), (1024, 4, 4), (2048, 16, 8), (2048, 8, 40), (2048, 30, 3), (2048, 2, 0)];
+    let mut conversions = 0;
+    for (page_bytes, key_bytes, value_bytes) in shapes {
+        for (read_pages, write_pages) in [(0, 0), (3, 2), (2, 20)] {
+            let record = RecordFormat::new(key_bytes, value_bytes);
+            let config = LogConfig { read_pages, write_pages, ..LogConfig::default() };
+            let mut tree = Tree::format(chip(page_bytes, 160), record, config).unwrap();
+            let (mut model, mut rng) = (Model::new(), Rng::new(u64::from(page_bytes) + write_pages as u64));
+            for round in 0..27 {
+                tree.set_layout(policy(round));
+                let inserts = if round % 9 < 5 { 70 } else { 15 };
+                for _ in 0..400 {
+                    step(&mut tree, &mut model, &mut rng, (3000, inserts));
+                }
+                assert_sound(&mut tree, &model);
+                conversions += metric(&tree, "conversions");
+                if round % 2 == 0 {
+                    if round % 4 == 0 {
+                        tree.close().unwrap();
+                    } else {
+                        tree.sync().unwrap();
+                    }
+                    tree = Tree::mount(tree.into_nand(), record, config).unwrap();
+                    assert_sound(&mut tree, &model);
+                }
+            }
+        }
+    }
+    assert!(conversions > 1000, "{conversions} conversions");
+}
+
+#[test]
+fn every_layout_is_a_map_over_remounts() {
+    for layout in ["1/2", "5/8", "3/4", "7/8", "adaptive"] {
+        for (page_bytes, key_bytes, value_bytes) in [(1024, 4, 4), (2048, 8, 8), (4096, 16, 16)] {
+            let record = RecordFormat::new(key_bytes, value_bytes);
+            let settings = Settings::new(record).with("layout", layout);
+            let mut tree = Tree::format_with(chip(page_bytes, 128), &settings).unwrap();
+            let (mut model, mut rng) = (Model::new(), Rng::new(9));
+            for round in 0..8 {
+                for _ in 0..1000 {
+                    step(&mut tree, &mut model, &mut rng, (4000, if round < 6 { 75 } else { 10 }));
+                }
+                assert_sound(&mut tree, &model);
+                let share = tree.leaf_share();
+                tree = Tree::mount_with(tree.into_nand(), &settings).unwrap();
+                assert_eq!(tree.leaf_share(), share);
+                assert!(layout == "adaptive" || share.name() == layout);
+            }
+        }
+    }
+}
+
+/// One program per update without a split, whichever the layout.
+#[test]
+fn an_update_without_a_split_programs_one_page() {
+    for share in LeafShare::ALL {
+        let settings = Settings::new(RecordFormat::new(4, 4)).with("layout", share.name());
+        let mut tree = Tree::format_with(chip(512, 320), &settings).unwrap();
+        let mut rng = Rng::new(3);
+        for _ in 0..2500 {
+            let key = (rng.below(1 << 20) as u32).to_be_bytes();
+            let (free, nodes, height) =
+                (tree.log().free_pages(), tree.check().unwrap().nodes, tree.stats().height);
+            tree.insert(&key, &[1; 4]).unwrap();
+            // A new root shares the page of a half.
+            let halves = tree.check().unwrap().nodes - nodes - u64::from(tree.stats().height - height);
+            // Collection has not begun: nothing else programs.
+            assert_eq!(u64::from(free - tree.log().free_pages()), 1 + halves);
+        }
+        assert!(tree.stats().height >= 3 && tree.stats().collections == 0);
+        let mut model = Model::new();
+        for number in 0..300u32 {
+            let key = number.to_be_bytes();
+            tree.insert(&key, &key).unwrap();
+            model.insert(key.to_vec(), key.to_vec());
+        }
+        let before = tree.log().free_pages();
+        for key in model.keys() {
+            assert!(tree.insert(key, &[7; 4]).unwrap());
+        }
+        assert_eq!(before - tree.log().free_pages(), 300);
+    }
+}
+
+/// With half a page for the leaf, the tree is the mu-Tree page by page.
+#[test]
+fn the_layout_of_one_half_is_the_mu_tree() {
+    let settings = Settings::new(RecordFormat::new(4, 4));
+    let mut star = Tree::format_with(chip(512, 64), &settings.clone().with("layout", "1/2")).unwrap();
+    let mut mu = MuTree::format_with(chip(512, 64), &settings).unwrap();
+    let mut rng = Rng::new(11);
+    for _ in 0..12_000 {
+        let key = (rng.below(3000) as u32).to_be_bytes();
+        if rng.below(10) < 8 {
+            assert_eq!(star.insert(&key, &key).unwrap(), mu.insert(&key, &key).unwrap());
+        } else {
+            assert_eq!(star.remove(&key).unwrap(), mu.remove(&key).unwrap());
+        }
+    }
+    let (star_stats, mu_stats) = (star.stats(), mu.stats());
+    assert!(star_stats.height > 2 && star_stats.collections > 10);
+    assert_eq!((star_stats.height, star_stats.live_pages), (mu_stats.height, mu_stats.live_pages));
+    assert_eq!(metric(&star, "conversions"), 0);
+    let (star, mu) = (star.into_nand(), mu.into_nand());
+    assert_eq!(star.counters().page_programs_total(), mu.counters().page_programs_total());
+    assert_eq!(star.counters().block_erases_total(), mu.counters().block_erases_total());
+}
+
+#[test]
+fn pages_of_all_layouts_live_side_by_side() {
+    let record = RecordFormat::new(4, 4);
+    let mut tree = Tree::format(chip(2048, 128), record, LogConfig::default()).unwrap();
+    let mut model = Model::new();
+    // Each quarter of the keys is written in another layout.
+    for (quarter, share) in LeafShare::ALL.into_iter().enumerate() {
+        tree.set_layout(LayoutPolicy::Fixed(share));
+        for number in 0..2500u64 {
+            let key = spread(quarter as u64 * 10_000 + number * 7919 % 10_000, 4);
+            tree.insert(&key, &[share.id(); 4]).unwrap();
+            model.insert(key, vec![share.id(); 4]);
+        }
+    }
+    assert_sound(&mut tree, &model);
+    let leaf_capacity = |share| Layout::of(2048, record).with_share(share).shape(1, 2).capacity;
+    assert!(LeafShare::ALL.windows(2).all(|pair| leaf_capacity(pair[0]) < leaf_capacity(pair[1])));
+    tree.close().unwrap();
+    let mut tree = Tree::mount(tree.into_nand(), record, LogConfig::default()).unwrap();
+    assert_eq!(tree.leaf_share(), LeafShare::ALL[3]);
+    assert_sound(&mut tree, &model);
+    // Emptied in another order of layouts.
+    for (i, key) in model.clone().into_keys().enumerate() {
+        if i % 1000 == 0 {
+            tree.set_layout(policy(i / 1000));
+        }
+        assert!(tree.remove(&key).unwrap());
+    }
+    assert_sound(&mut tree, &Model::new());
+    assert_eq!(tree.stats().height, 1);
+}
+
+/// A chip filled to the last page in one layout can be emptied in any other.
+#[test]
+fn a_full_chip_can_shrink_in_every_layout() {
+    for (filled, emptied) in [(0, 3), (3, 0), (3, 1), (1, 2), (2, 2), (0, 1)] {
+        for write_pages in [0, 3] {
+            let config = LogConfig { write_pages, ..LogConfig::default() };
+            let record = RecordFormat::new(4, 4);
+            let mut tree = Tree::format(chip(512, 24), record, config).unwrap();
+            tree.set_layout(LayoutPolicy::Fixed(LeafShare::ALL[filled]));
+            let (mut model, mut rng) = (Model::new(), Rng::new(filled as u64));
+            loop {
+                let key = spread(rng.below(1 << 30), 4);
+                match tree.insert(&key, &key) {
+                    Ok(_) => model.insert(key.clone(), key),
+                    Err(IndexError::Full) => break,
+                    Err(error) => panic!("{error}"),
+                };
+            }
+            assert!(model.len() > 2000, "{} records in layout {filled}", model.len());
+            assert_sound(&mut tree, &model);
+            tree.sync().unwrap();
+            tree = Tree::mount(tree.into_nand(), record, config).unwrap();
+            tree.set_layout(LayoutPolicy::Fixed(LeafShare::ALL[emptied]));
+            let mut keys: Vec<_> = model.clone().into_keys().collect();
+            rng.shuffle(&mut keys);
+            for (i, key) in keys.iter().enumerate() {
+                assert!(tree.remove(key).unwrap_or_else(|e| panic!(
+                    "{i} of {}: {e} {filled}->{emptied} wp {write_pages} {:?} free {} {:?}",
+                    keys.len(),
+                    tree.stats(),
+                    tree.log().free_pages(),
+                    tree.log().counters()
+                )));
+                model.remove(key);
+                if i % 500 == 0 {
+                    assert_sound(&mut tree, &model);
+                }
+            }
+            assert_eq!(contents(&mut tree), model);
+        }
+    }
+}
+
+/// The controller follows what the tree is used for, and every answer stays right on the way.
+#[test]
+fn the_controller_follows_the_work() {
+    let record = RecordFormat::new(4, 4);
+    let mut tree = Tree::format_with(chip(1024, 64), &Settings::new(record)).unwrap();
+    let mut model = Model::new();
+    assert_eq!(tree.leaf_share(), LeafShare::HALF);
+    for number in 0..22_000u64 {
+        let key = spread(number, 4);
+        tree.insert(&key, &key).unwrap();
+        model.insert(key.clone(), key);
+    }
+    assert!(tree.leaf_share() > LeafShare::HALF, "keys that ascend on a filling chip favour large leaves");
+    assert!(metric(&tree, "layout_switches") >= 1 && metric(&tree, "conversion_pages") > 0);
+    assert_sound(&mut tree, &model);
+    let (mut rng, mut value) = (Rng::new(2), [0; 4]);
+    for round in 0..8 * 1024u64 {
+        let key = spread(rng.below(22_000), 4);
+        assert!(tree.get(&key, &mut value).unwrap() && value[..] == key[..]);
+        if round % 500 == 0 {
+            tree.insert(&key, &key).unwrap();
+        }
+    }
+    assert_sound(&mut tree, &model);
+}
+
+const CUT_OPERATIONS: usize = 75;
+const CUT_RECORD: RecordFormat = RecordFormat::new(4, 12);
+
+/// A history that converts, splits, collects and shrinks on a small chip. Returns the models at each sync
+/// since the last one that counts, the newest last.
+fn run(tree: &mut Tree, syncs: bool, history: &mut Vec<Model>) -> Result<(), IndexError> {
+    let mut rng = Rng::new(4);
+    let mut model = Model::new();
+    history.push(model.clone());
+    for operation in 0..CUT_OPERATIONS {
+        if operation % 8 == 0 {
+            tree.set_layout(policy(operation / 8));
+        }
+        let burst = if operation < CUT_OPERATIONS * 2 / 3 { 12 } else { 8 };
+        for _ in 0..burst {
+            let key = spread(rng.below(400), 4);
+            let mut value = vec![operation as u8; 12];
+            value[..4].copy_from_slice(&key);
+            if rng.below(10) < if operation < CUT_OPERATIONS * 2 / 3 { 8 } else { 2 } {
+                model.insert(key.clone(), value.clone());
+                history.push(model.clone());
+                tree.insert(&key, &value)?;
+            } else {
+                model.remove(&key);
+                history.push(model.clone());
+                tree.remove(&key)?;
+            }
+            if !syncs {
+                history.drain(..history.len() - 1);
+            }
+        }
+        if syncs && operation % 4 == 0 {
+            tree.sync()?;
+            history.drain(..history.len() - 1);
+        }
+    }
+    Ok(())
+}
+
+fn survive(cut: PowerCut, config: LogConfig) {
+    let mut chip = Tree::format(chip(512, 14), CUT_RECORD, config).unwrap().into_nand();
+    chip.plan_power_cut(cut);
+    let mut history = Vec::new();
+    let mut tree = Tree::mount(chip, CUT_RECORD, config).unwrap();
+    let error = run(&mut tree, config.write_pages > 0, &mut history).unwrap_err();
+    assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
+    let mut chip = tree.into_nand();
+    chip.power_on();
+    let mut tree = Tree::mount(chip, CUT_RECORD, config).unwrap_or_else(|e| panic!("{e} after {cut:?}"));
+    let report = tree.check().unwrap();
+    assert!(report.is_sound(), "{cut:?}: {:?}", report.violations);
+    let found = contents(&mut tree);
+    assert!(history.contains(&found), "{cut:?}: no state since the last durable one");
+    let (mut model, mut rng) = (found, Rng::new(cut.at_operation));
+    for round in 0..3 {
+        tree.set_layout(policy(cut.at_operation as usize + round));
+        for _ in 0..10 {
+            step(&mut tree, &mut model, &mut rng, (400, 50));
+        }
+    }
+    assert_eq!(contents(&mut tree), model);
+}
+
+fn cut_everywhere(config: LogConfig, stride: usize) {
+    let formatted = Tree::format(chip(512, 14), CUT_RECORD, config).unwrap().into_nand();
+    let first = formatted.operations();
+    let mut tree = Tree::mount(formatted, CUT_RECORD, config).unwrap();
+    let durability = if config.write_pages == 0 { Durability::EveryOperation } else { Durability::EverySync };
+    assert_eq!(tree.durability(), durability);
+    let mut history = Vec::new();
+    run(&mut tree, config.write_pages > 0, &mut history).unwrap();
+    assert!(metric(&tree, "conversion_pages") >= 5, "{:?}", tree.stats());
+    assert!(tree.stats().collections > 5, "{:?}", tree.stats());
+    let end = tree.into_nand().operations();
+    for at_operation in (first..end).step_by(stride) {
+        let torn = TornModel::ALL[at_operation as usize % TornModel::ALL.len()];
+        for when in [CutWhen::Inside, CutWhen::After] {
+            survive(PowerCut { at_operation, when, torn, seed: at_operation }, config);
+        }
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_at_any_cut() {
+    cut_everywhere(LogConfig::default(), 1);
+}
+
+#[test]
+fn nothing_synced_is_lost_at_any_cut() {
+    let config =
+        LogConfig { write_pages: 3, read_pages: 2, flush: Flush::BetweenOperations, ..LogConfig::default() };
+    cut_everywhere(config, 1);
+}

@@ -22,6 +22,7 @@ pub mod sast;
 pub mod spare;
 pub mod superblock;
 mod table;
+pub mod tbm;
 pub mod victim;
 pub mod wear;
 

@@ -1,0 +1,586 @@
+//! Transit Buffer Manager: overwrites gather in buffer blocks on flash and reach the store below in ascending runs.
+//!
+//! Source: V. P. Ho and D.-J. Park, "WPCB-Tree: A Novel Flash-Aware B-Tree Index Using a Write Pattern Converter", 2018,
+//! sections 3.1 to 3.3. The paper puts TBM and converter between a B-tree and an FTL; here they are a [`PageStore`] on
+//! another one, so they stand below any tree and are judged alone by replaying page traces. The module lies with the
+//! FTLs: it manages blocks of the chip, their wear, spare areas and bad blocks, and holds no page in RAM, which a cache
+//! does.
+//!
+//! # State
+//!
+//! - *Buffer blocks*, at most C: real blocks of a range of the chip that is the TBM's own ([`BlockRange`]), taken by wear,
+//!   the least worn first. A buffer block belongs to one logical block (LBN = LPN / pages of a block) and takes its pages in
+//!   the order they are written.
+//! - *Summary table* (`summary.rs`), in RAM: the buffer block of each logical block and the logical page of each of its pages.
+//!
+//! # Write
+//!
+//! 1. The logical block has a buffer block with room: the page is appended. It is durable when it is programmed.
+//! 2. Its buffer block is full: that one is converted, and the page goes first into another block.
+//! 3. It has none and there are fewer than C: the page goes first into a free block.
+//! 4. Else the victim, the buffer block with the fewest pages, is converted, and the page goes first into a free block.
+//!
+//! # Convert (write pattern converter, `convert.rs`)
+//!
+//! From the last page of the victim back to the first, the newest page of each logical page is kept; these are written to the
+//! store below in ascending order. Only then the page that waited is programmed, and says in its spare area which block was
+//! converted; only then that block is erased. A cut before leaves the block to be converted again, which comes to the same; a
+//! cut inside the erase leaves a block that is known to be void.
+//!
+//! # Groups
+//!
+//! The pages of an atomic group carry marks, first and last. A group begins only after the one before has ended, so the
+//! page programmed last proves what came before, and the block that holds it is never erased before another page is
+//! programmed. No block with pages of the group in hand is converted.
+//!
+//! # Mount (`recovery.rs`)
+//!
+//! All buffer blocks are read; pages of a group that was cut are dropped, all others merged into the store below; a record
+//! there (`record.rs`) then says that whatever the blocks hold is void. Until it is written nothing in the blocks changes.
+//!
+//! # Invariants
+//!
+//! - K1: each page in a buffer block can be read, belongs to its logical block as the Summary table says, and the versions
+//!   ascend.
+//! - K2: a logical block has at most one buffer block, and there are at most C.
+//! - K3: the blocks taken from the pool are the buffer blocks.
+//! - K4: the page with the highest version is the last of its group and is in a buffer block, unless nothing was written
+//!   since the mount.
+//!
+//! # Deviations
+//!
+//! The paper erases the victim and appends to it; here the page goes to the least worn free block before the victim is
+//! erased. Of the victim only the pages kept are read: the Summary table knows which these are. A buffer block without room
+//! for all pages of a group is converted although it is not full. Trims, groups and recovery are ours: the paper says only
+//! that a reboot merges all buffer blocks. Confidence: high for writing and converting, ours for the rest.
+
+mod check;
+mod convert;
+mod page;
+mod record;
+mod recovery;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+use super::blocks::{BlockState, BlockTable, Wear};
+use super::{PageStore, StoreError, StoreStats};
+use crate::nand::{BlockRange, Cause, Geometry, Nand, NandError};
+use crate::units::{Lpn, Pbn, Ppn};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use page::{Found, SPARE_BYTES, Tag, read_page};
+use record::Record;
+use summary::{Buffer, Newest, Summary};
+
+/// Blocks of the range that are not buffer blocks at least: one to write to before the victim is erased, one to replace a
+/// block that fails.
+pub const SPARE_BLOCKS_MIN: u32 = 2;
+
+/// What can be chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TbmSettings {
+    /// Buffer blocks at most: C of the paper.
+    pub blocks: u32,
+}
+
+impl Default for TbmSettings {
+    /// The paper's recommendation.
+    fn default() -> TbmSettings {
+        TbmSettings { blocks: 128 }
+    }
+}
+
+/// What the TBM did since it was formatted or mounted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TbmCounters {
+    /// Pages written to buffer blocks by the host.
+    pub page_writes: u64,
+    /// Pages read from buffer blocks by the host.
+    pub buffer_reads: u64,
+    /// Pages read from the store below by the host.
+    pub store_reads: u64,
+    /// Buffer blocks merged with the store below: M of the paper.
+    pub conversions: u64,
+    /// Those among them converted to make room for another logical block.
+    pub victims: u64,
+    /// Pages written to the store below, in ascending runs, one run a conversion.
+    pub converted_pages: u64,
+    /// Pages that a newer version, or a trim, saved from being written to the store below.
+    pub dropped_pages: u64,
+    /// Pages programmed to say that a logical page is trimmed.
+    pub trim_pages: u64,
+    /// Pages of buffer blocks merged by the mount.
+    pub recovered_pages: u64,
+    /// Blocks replaced because a program failed.
+    pub replaced_blocks: u64,
+}
+
+/// A TBM over a store, with buffer blocks on a range of a chip.
+pub struct Tbm<S, N> {
+    store: S,
+    nand: BlockRange<N>,
+    geometry: Geometry,
+    settings: TbmSettings,
+    page_count: u32,
+    blocks: BlockTable,
+    summary: Summary,
+    next_version: u64,
+    /// What the record says: pages with a lower version are void.
+    void_below: u64,
+    page: Vec<u8>,
+    /// An operation failed half-way: what is on the chip is known only to the next mount.
+    is_interrupted: bool,
+    counters: TbmCounters,
+}
+
+/// Room for a page.
+struct Room {
+    /// An erased block for it; none if it goes behind the last page of the buffer block that there is.
+    fresh: Option<Pbn>,
+    /// The logical block whose buffer block was converted for it.
+    converted: Option<u32>,
+}
+
+impl<S: PageStore, N: Nand> Tbm<S, N> {
+    /// Makes an empty TBM over a store, whose pages keep what they hold but for the last ones, and erases its blocks.
+    pub fn format(store: S, nand: BlockRange<N>, settings: TbmSettings) -> Result<Tbm<S, N>, StoreError> {
+        let mut tbm = Tbm::new(store, nand, settings)?;
+        tbm.blocks.retire_marked(&mut tbm.nand)?;
+        // No cut may leave an older record above blocks that are gone.
+        tbm.write_record(0)?;
+        for pbn in tbm.blocks.in_state(BlockState::Unclean).collect::<Vec<Pbn>>() {
+            if tbm.blocks.erase(&mut tbm.nand, pbn, Cause::Checkpoint)? {
+                tbm.blocks.release(pbn);
+            }
+        }
+        tbm.require_blocks()?;
+        tbm.write_record(tbm.void_below)?;
+        Ok(tbm)
+    }
+
+    fn new(store: S, nand: BlockRange<N>, settings: TbmSettings) -> Result<Tbm<S, N>, StoreError> {
+        let geometry = nand.geometry();
+        let refuse = |what: String| Err(StoreError::Unsupported(what));
+        if let Err(error) = geometry.validate() {
+            return refuse(format!("the blocks of a TBM: {error}"));
+        }
+        if (geometry.spare_bytes as usize) < SPARE_BYTES {
+            let has = geometry.spare_bytes;
+            return refuse(format!("a TBM needs {SPARE_BYTES} spare bytes in a page, this chip has {has}"));
+        }
+        if store.page_bytes() != geometry.page_bytes as usize {
+            let (has, below) = (geometry.page_bytes, store.page_bytes());
+            return refuse(format!("a TBM on pages of {has} bytes over a store with pages of {below}"));
+        }
+        let record_pages = record::pages_needed(geometry.blocks, store.page_bytes());
+        if settings.blocks == 0 || store.page_count() <= record_pages {
+            let (pages, blocks) = (store.page_count(), settings.blocks);
+            return refuse(format!("a TBM of {blocks} blocks over a store of {pages} pages"));
+        }
+        Ok(Tbm {
+            page_count: store.page_count() - record_pages,
+            store,
+            nand,
+            geometry,
+            settings,
+            blocks: BlockTable::new(geometry),
+            summary: Summary::default(),
+            next_version: 1,
+            void_below: 1,
+            page: vec![0; geometry.page_bytes as usize],
+            is_interrupted: false,
+            counters: TbmCounters::default(),
+        })
+    }
+
+    fn require_blocks(&self) -> Result<(), StoreError> {
+        let (good, blocks) = (self.blocks.good_count(), self.settings.blocks);
+        if blocks <= good.saturating_sub(SPARE_BLOCKS_MIN) {
+            return Ok(());
+        }
+        Err(StoreError::Unsupported(format!(
+            "a TBM of {blocks} buffer blocks needs {SPARE_BLOCKS_MIN} more; its range has {good} good ones"
+        )))
+    }
+
+    fn write_record(&mut self, void_below: u64) -> Result<(), StoreError> {
+        let erases = (0..self.geometry.blocks).map(|pbn| self.blocks.erase_count(Pbn(pbn))).collect();
+        Record { void_below, erases }.write(&mut self.store, self.geometry)
+    }
+
+    /// The store below.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// The blocks of the TBM.
+    pub fn range(&self) -> &BlockRange<N> {
+        &self.nand
+    }
+
+    /// Gives the store below and the blocks back, as if the power were cut.
+    pub fn into_parts(self) -> (S, BlockRange<N>) {
+        (self.store, self.nand)
+    }
+
+    /// What the TBM did since it was formatted or mounted.
+    pub fn counters(&self) -> TbmCounters {
+        self.counters
+    }
+
+    /// Buffer blocks in use, each with its logical block and the pages programmed.
+    pub fn buffer_blocks(&self) -> impl Iterator<Item = (u32, Pbn, u32)> + '_ {
+        self.summary.iter().map(|(lbn, buffer)| (lbn, buffer.pbn, buffer.pages()))
+    }
+
+    /// States and wear of the blocks.
+    pub fn blocks(&self) -> &BlockTable {
+        &self.blocks
+    }
+
+    fn split(&self, lpn: Lpn) -> (u32, u32) {
+        (lpn.0 / self.geometry.pages_per_block, lpn.0 % self.geometry.pages_per_block)
+    }
+
+    fn lpn_at(&self, lbn: u32, place: u32) -> Lpn {
+        Lpn(lbn * self.geometry.pages_per_block + place)
+    }
+
+    fn require(&self, lpn: Lpn, bytes: usize) -> Result<(), StoreError> {
+        let expected = self.page.len();
+        if lpn.0 >= self.page_count {
+            return Err(StoreError::OutOfRange(lpn));
+        }
+        if bytes == expected { Ok(()) } else { Err(StoreError::WrongLength { expected, got: bytes }) }
+    }
+
+    fn ready(&self) -> Result<(), StoreError> {
+        if self.is_interrupted {
+            return Err(StoreError::Device(String::from("an earlier write failed half-way: mount again")));
+        }
+        Ok(())
+    }
+
+    /// Notes that nobody knows what is on the chip. What is left undone is not to pass for a refusal.
+    fn interrupted(&mut self, error: StoreError) -> StoreError {
+        self.is_interrupted = true;
+        match error {
+            StoreError::Full => StoreError::Device(String::from("no room was left half-way: mount again")),
+            other => other,
+        }
+    }
+
+    /// Buffer blocks that the good blocks allow.
+    fn buffers_max(&self) -> u32 {
+        let used = self.summary.len() + self.blocks.free_count();
+        self.settings.blocks.min(used.saturating_sub(SPARE_BLOCKS_MIN))
+    }
+
+    /// Writes a group: at `i` of it a page, or where there are no contents the note that it is trimmed.
+    fn append_group(&mut self, group: &[(Lpn, Option<&[u8]>)], cause: Cause) -> Result<(), StoreError> {
+        for (i, &(lpn, data)) in group.iter().enumerate() {
+            let room = match self.make_room(&group[i..], group) {
+                Err(error) if i == 0 => return Err(error),
+                other => other.map_err(|error| self.interrupted(error))?,
+            };
+            let tag = Tag {
+                is_first: i == 0,
+                is_last: i + 1 == group.len(),
+                is_trim: data.is_none(),
+                lpn: lpn.0,
+                version: self.next_version,
+                erases: 0,
+                converted: None,
+            };
+            self.append(room, tag, cause, data).map_err(|error| self.interrupted(error))?;
+        }
+        Ok(())
+    }
+
+    /// Sees to it that the first page of `rest` finds room, together with those after it of the same logical block. Nothing
+    /// in the buffer blocks is changed by this.
+    fn make_room(
+        &mut self,
+        rest: &[(Lpn, Option<&[u8]>)],
+        group: &[(Lpn, Option<&[u8]>)],
+    ) -> Result<Room, StoreError> {
+        let (lbn, _) = self.split(rest[0].0);
+        let is_same = |page: &(Lpn, Option<&[u8]>), lbn: u32| self.split(page.0).0 == lbn;
+        let needed = rest.iter().filter(|page| is_same(page, lbn)).count() as u32;
+        let is_spared = |lbn| group.iter().any(|page| is_same(page, lbn));
+        let pages_max = self.geometry.pages_per_block - needed;
+        let (used, max) = (self.summary.len(), self.buffers_max());
+        let (has_room, converted) = match self.summary.get(lbn).map(|buffer| buffer.pages() <= pages_max) {
+            Some(true) if used <= max => (true, None),
+            // Blocks have failed: there must be fewer buffer blocks.
+            Some(true) => (true, self.summary.victim(is_spared)),
+            Some(false) => (false, Some(lbn)),
+            None if used < max => (false, None),
+            None => (false, Some(self.summary.victim(is_spared).ok_or(StoreError::Full)?)),
+        };
+        if let Some(victim) = converted {
+            self.convert(victim)?;
+            self.counters.victims += u64::from(victim != lbn);
+        }
+        let fresh = match has_room {
+            true => None,
+            false => Some(self.blocks.take_erased(&mut self.nand, Wear::Least, Cause::Merge)?),
+        };
+        Ok(Room { fresh, converted })
+    }
+
+    /// Programs a page where there is room for it, and erases the block that was converted for it.
+    fn append(
+        &mut self,
+        room: Room,
+        mut tag: Tag,
+        cause: Cause,
+        data: Option<&[u8]>,
+    ) -> Result<(), StoreError> {
+        let (lbn, place) = self.split(Lpn(tag.lpn));
+        tag.converted = room.converted.and_then(|lbn| self.summary.get(lbn)).map(|buffer| buffer.pbn);
+        let fresh = match room.fresh {
+            Some(pbn) => Some(self.program_first(pbn, &mut tag, cause, data)?),
+            None => {
+                self.program_next(lbn, &mut tag, cause, data)?;
+                None
+            }
+        };
+        let void = room.converted.and_then(|lbn| self.summary.remove(lbn));
+        if let Some(pbn) = fresh {
+            self.summary.insert(lbn, Buffer::new(pbn, self.geometry.pages_per_block));
+        }
+        if let Some(buffer) = self.summary.get_mut(lbn) {
+            buffer.push(place, tag.is_trim, tag.version);
+        }
+        self.next_version += 1;
+        match void {
+            Some(buffer) => self.erase(buffer.pbn),
+            None => Ok(()),
+        }
+    }
+
+    /// Programs the first page of an erased block, or of another where that fails: of which one.
+    fn program_first(
+        &mut self,
+        mut pbn: Pbn,
+        tag: &mut Tag,
+        cause: Cause,
+        data: Option<&[u8]>,
+    ) -> Result<Pbn, StoreError> {
+        while !self.program(self.geometry.page_at(pbn, 0), tag, cause, data)? {
+            self.blocks.give_up(&mut self.nand, pbn)?;
+            pbn = self.blocks.take_erased(&mut self.nand, Wear::Least, Cause::Merge)?;
+        }
+        Ok(pbn)
+    }
+
+    /// Programs the next page of a buffer block.
+    fn program_next(
+        &mut self,
+        lbn: u32,
+        tag: &mut Tag,
+        cause: Cause,
+        data: Option<&[u8]>,
+    ) -> Result<(), StoreError> {
+        while let Some(buffer) = self.summary.get(lbn)
+            && !self.program(self.geometry.page_at(buffer.pbn, buffer.pages()), tag, cause, data)?
+        {
+            self.replace(lbn)?;
+        }
+        Ok(())
+    }
+
+    /// Programs a page. False: it failed, and the block is to be retired.
+    fn program(
+        &mut self,
+        ppn: Ppn,
+        tag: &mut Tag,
+        cause: Cause,
+        data: Option<&[u8]>,
+    ) -> Result<bool, StoreError> {
+        tag.erases = self.blocks.erase_count(self.geometry.block_of(ppn));
+        let data = match data {
+            Some(data) => data,
+            None => {
+                self.page.fill(0);
+                &self.page
+            }
+        };
+        match self.nand.program(ppn, cause, data, &tag.seal(data)) {
+            Ok(()) => Ok(true),
+            Err(NandError::ProgramFailed(_)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn erase(&mut self, pbn: Pbn) -> Result<(), StoreError> {
+        if self.blocks.erase(&mut self.nand, pbn, Cause::Merge)? {
+            self.blocks.release(pbn);
+        }
+        Ok(())
+    }
+
+    /// Copies the newest pages of a buffer block in which a program failed to another block, versions and all, and retires
+    /// it. Until it is marked bad a mount finds both, with equal pages of equal versions.
+    fn replace(&mut self, lbn: u32) -> Result<(), StoreError> {
+        let Some(old) = self.summary.get(lbn).cloned() else { return Ok(()) };
+        let mut newest = old.newest(self.geometry.pages_per_block);
+        newest.sort_unstable_by_key(|newest| newest.page);
+        let copy = loop {
+            let pbn = self.blocks.take_erased(&mut self.nand, Wear::Least, Cause::Merge)?;
+            match self.copy_to(pbn, old.pbn, &newest)? {
+                Some(copy) => break copy,
+                None => self.blocks.give_up(&mut self.nand, pbn)?,
+            }
+        };
+        self.summary.remove(lbn);
+        self.summary.insert(lbn, copy);
+        self.counters.replaced_blocks += 1;
+        self.blocks.give_up(&mut self.nand, old.pbn)
+    }
+
+    /// None: a program failed.
+    fn copy_to(&mut self, to: Pbn, from: Pbn, pages: &[Newest]) -> Result<Option<Buffer>, StoreError> {
+        let mut copy = Buffer::new(to, self.geometry.pages_per_block);
+        for &Newest { place, page, is_trim } in pages {
+            let ppn = self.geometry.page_at(from, page);
+            let mut data = core::mem::take(&mut self.page);
+            let found = read_page(&mut self.nand, ppn, Cause::Merge, &mut data);
+            let Ok(Found::Page(mut tag)) = found else {
+                self.page = data;
+                return found.and(Err(unreadable(ppn)));
+            };
+            let to = self.geometry.page_at(to, copy.pages());
+            let programmed = self.program(to, &mut tag, Cause::Merge, Some(&data));
+            self.page = data;
+            if !programmed? {
+                return Ok(None);
+            }
+            copy.push(place, tag.is_trim, tag.version);
+            if is_trim {
+                copy.trim(place);
+            }
+        }
+        Ok(Some(copy))
+    }
+}
+
+fn unreadable(ppn: Ppn) -> StoreError {
+    StoreError::Corrupted { what: "a page of a buffer block cannot be read", at: u64::from(ppn.0) }
+}
+
+impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
+    fn page_bytes(&self) -> usize {
+        self.page.len()
+    }
+
+    fn page_count(&self) -> u32 {
+        self.page_count
+    }
+
+    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        self.ready()?;
+        self.require(lpn, data.len())?;
+        let (lbn, place) = self.split(lpn);
+        let newest = self.summary.get(lbn).and_then(|buffer| Some((buffer.pbn, buffer.find(place)?)));
+        let Some((pbn, newest)) = newest else {
+            self.counters.store_reads += u64::from(cause != Cause::Check);
+            return self.store.read(lpn, cause, data);
+        };
+        if newest.is_trim {
+            data.fill(0);
+            return Ok(());
+        }
+        self.counters.buffer_reads += u64::from(cause != Cause::Check);
+        self.read_buffer(self.geometry.page_at(pbn, newest.page), lpn, cause, data)
+    }
+
+    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+        self.write_atomic(&[(lpn, data)], cause)
+    }
+
+    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
+        self.ready()?;
+        self.require(lpn, self.page_bytes())?;
+        let (lbn, place) = self.split(lpn);
+        self.store.trim(lpn)?;
+        if let Some(buffer) = self.summary.get_mut(lbn) {
+            buffer.trim(place);
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.ready()?;
+        while let Some((lbn, place)) = self.summary.first_untold() {
+            self.append_group(&[(self.lpn_at(lbn, place), None)], Cause::Host)?;
+            self.counters.trim_pages += 1;
+        }
+        self.store.sync()
+    }
+
+    fn checkpoint(&mut self) -> Result<(), StoreError> {
+        self.sync()?;
+        self.write_record(self.void_below)?;
+        self.store.checkpoint()
+    }
+
+    fn atomic_pages_max(&self) -> usize {
+        self.settings.blocks as usize
+    }
+
+    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+        self.ready()?;
+        let max = self.atomic_pages_max();
+        if pages.len() > max {
+            let what = format!("{} pages at once, this store takes {max}", pages.len());
+            return Err(StoreError::Unsupported(what));
+        }
+        for (lpn, data) in pages {
+            self.require(*lpn, data.len())?;
+        }
+        let mut owners: Vec<u32> = pages.iter().map(|&(lpn, _)| self.split(lpn).0).collect();
+        owners.sort_unstable();
+        owners.dedup();
+        if owners.len() > self.buffers_max() as usize {
+            return Err(StoreError::Full);
+        }
+        let group: Vec<(Lpn, Option<&[u8]>)> = pages.iter().map(|&(lpn, data)| (lpn, Some(data))).collect();
+        self.append_group(&group, cause)?;
+        self.counters.page_writes += pages.len() as u64;
+        Ok(())
+    }
+
+    fn durable_writes(&self) -> bool {
+        true
+    }
+
+    fn prefix_consistent(&self) -> bool {
+        true
+    }
+
+    fn ram_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.store.ram_bytes()
+            + self.blocks.ram_bytes()
+            + self.summary.ram_bytes()
+            + self.page.len()
+    }
+
+    fn stats(&self) -> StoreStats {
+        self.store.stats()
+    }
+
+    /// Pages are those of the chip where the store below stands on its first blocks ([`BlockRange::divide`]).
+    fn live_page(&self, ppn: Ppn) -> Option<bool> {
+        let Some(ppn) = self.nand.page_of_chip(ppn) else { return self.store.live_page(ppn) };
+        let (pbn, page) = (self.geometry.block_of(ppn), self.geometry.page_in_block(ppn));
+        let buffer = self.summary.iter().map(|(_, buffer)| buffer).find(|buffer| buffer.pbn == pbn);
+        let newest = buffer.map(|buffer| buffer.newest(self.geometry.pages_per_block));
+        Some(newest.is_some_and(|newest| newest.iter().any(|n| n.page == page && !n.is_trim)))
+    }
+}

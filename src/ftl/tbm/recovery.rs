@@ -1,0 +1,179 @@
+//! Mounting: every buffer block is read and merged with the store below, and what the blocks hold is declared void.
+//!
+//! 1. Read the record: pages with a version below the one it names are void.
+//! 2. Read the buffer blocks, page by page up to the first that is erased. A page that names a block as converted makes the
+//!    older pages of that block void; a block is void as a whole.
+//! 3. The pages that are not void prove up to which version all groups are whole. What lies above is dropped.
+//! 4. Merge, logical block by logical block, the newest version of each page. Two blocks of one logical block are there
+//!    when the cut came before a converted or replaced one was erased; the one with the newer last page goes before.
+//! 5. Write the record. The blocks are erased when they are needed.
+//!
+//! Before step 5 nothing is changed but the store below, in which the same pages are written again by the next attempt.
+//!
+//! An unreadable page at the end of a block is the one that was being programmed. One before a readable page was whole
+//! once, and no older version is passed off for it: the mount is refused.
+
+use super::convert::Kept;
+use super::page::{Found, Tag, read_page};
+use super::summary::Buffer;
+use super::{Tbm, TbmSettings, unreadable};
+use crate::ftl::blocks::BlockState;
+use crate::ftl::tbm::record::Record;
+use crate::ftl::{PageStore, StoreError};
+use crate::nand::{BlockRange, Cause, Nand};
+use crate::units::{Pbn, Ppn};
+use alloc::collections::BTreeSet;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A block with pages that may not be void.
+struct Full {
+    lbn: u32,
+    first_version: u64,
+    /// Up to which version its pages prove groups to be whole.
+    proves: u64,
+    buffer: Buffer,
+    /// An unreadable page that is followed by a readable one.
+    hole: Option<Ppn>,
+}
+
+/// What the buffer blocks hold.
+struct Scan {
+    /// For each block the version below which its pages are void.
+    void_below: Vec<u64>,
+    full: Vec<Full>,
+    highest: u64,
+    unreadable_pages: u64,
+}
+
+impl<S: PageStore, N: Nand> Tbm<S, N> {
+    /// Opens the TBM that lies over a store: after any end the same way, whether the power was cut or not.
+    pub fn mount(store: S, nand: BlockRange<N>, settings: TbmSettings) -> Result<Tbm<S, N>, StoreError> {
+        let mut tbm = Tbm::new(store, nand, settings)?;
+        let record = Record::read(&mut tbm.store, tbm.geometry)?;
+        tbm.blocks.retire_marked(&mut tbm.nand)?;
+        for (pbn, &erases) in (0..).map(Pbn).zip(&record.erases) {
+            tbm.blocks.set_erase_count(pbn, erases);
+        }
+        let mut scan = Scan {
+            void_below: vec![record.void_below; tbm.geometry.blocks as usize],
+            full: Vec::new(),
+            highest: record.void_below - 1,
+            unreadable_pages: 0,
+        };
+        for pbn in tbm.blocks.in_state(BlockState::Unclean).collect::<Vec<Pbn>>() {
+            tbm.scan_block(pbn, &mut scan)?;
+        }
+        // The page that was being programmed may become readable later.
+        let next_version = scan.highest + 1 + scan.unreadable_pages;
+        let full = tbm.keep_whole_groups(scan)?;
+        tbm.merge_all(full)?;
+        tbm.next_version = next_version;
+        tbm.void_below = next_version;
+        tbm.write_record(next_version)?;
+        Ok(tbm)
+    }
+
+    fn scan_block(&mut self, pbn: Pbn, scan: &mut Scan) -> Result<(), StoreError> {
+        let mut full: Option<Full> = None;
+        let mut unreadable_page = None;
+        for page in 0..self.geometry.pages_per_block {
+            let ppn = self.geometry.page_at(pbn, page);
+            let tag = match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
+                Found::Erased => break,
+                Found::Unreadable => {
+                    scan.unreadable_pages += 1;
+                    unreadable_page = unreadable_page.or(Some(ppn));
+                    continue;
+                }
+                Found::Page(tag) => tag,
+            };
+            self.blocks.set_erase_count(pbn, self.blocks.erase_count(pbn).max(tag.erases));
+            if tag.version < scan.void_below[pbn.index()] {
+                return Ok(());
+            }
+            self.note_page(ppn, tag, scan, &mut full)?;
+            if let Some(full) = &mut full {
+                full.hole = full.hole.or(unreadable_page);
+            }
+        }
+        scan.full.extend(full);
+        Ok(())
+    }
+
+    fn note_page(
+        &self,
+        ppn: Ppn,
+        tag: Tag,
+        scan: &mut Scan,
+        full: &mut Option<Full>,
+    ) -> Result<(), StoreError> {
+        let corrupted = |what| Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+        if tag.lpn >= self.page_count {
+            return corrupted("K1: a page names a logical page beyond the store");
+        }
+        let (lbn, place) = (tag.lpn / self.geometry.pages_per_block, tag.lpn % self.geometry.pages_per_block);
+        let full = full.get_or_insert_with(|| Full {
+            lbn,
+            first_version: tag.version,
+            proves: 0,
+            buffer: Buffer::new(self.geometry.block_of(ppn), self.geometry.pages_per_block),
+            hole: None,
+        });
+        if full.lbn != lbn || tag.version <= full.buffer.last_version {
+            return corrupted("K1: a page does not follow the one before it in its buffer block");
+        }
+        if let Some(pbn) = tag.converted {
+            let Some(void_below) = scan.void_below.get_mut(pbn.index()) else {
+                return corrupted("a page names a block beyond the buffer blocks");
+            };
+            *void_below = tag.version.max(*void_below);
+        }
+        scan.highest = scan.highest.max(tag.version);
+        full.proves = full.proves.max(tag.proves());
+        full.buffer.push(place, tag.is_trim, tag.version);
+        Ok(())
+    }
+
+    /// Drops the blocks that are void, and the pages of a group that was cut.
+    fn keep_whole_groups(&mut self, scan: Scan) -> Result<Vec<Full>, StoreError> {
+        let Scan { void_below, mut full, .. } = scan;
+        full.retain(|full| full.first_version >= void_below[full.buffer.pbn.index()]);
+        if let Some(ppn) = full.iter().find_map(|full| full.hole) {
+            return Err(unreadable(ppn));
+        }
+        let whole = full.iter().map(|full| full.proves).max().unwrap_or(0);
+        full.retain(|full| full.first_version <= whole);
+        for block in &mut full {
+            while block.buffer.last_version > whole {
+                block.buffer.pop();
+                let last = self.geometry.page_at(block.buffer.pbn, block.buffer.pages() - 1);
+                match read_page(&mut self.nand, last, Cause::Recovery, &mut self.page)? {
+                    Found::Page(tag) => block.buffer.last_version = tag.version,
+                    Found::Erased | Found::Unreadable => return Err(unreadable(last)),
+                }
+            }
+        }
+        Ok(full)
+    }
+
+    fn merge_all(&mut self, mut full: Vec<Full>) -> Result<(), StoreError> {
+        full.sort_unstable_by_key(|full| (full.lbn, core::cmp::Reverse(full.buffer.last_version)));
+        for rivals in full.chunk_by(|a, b| a.lbn == b.lbn) {
+            let (lbn, mut seen) = (rivals[0].lbn, BTreeSet::new());
+            let mut kept: Vec<Kept> = Vec::new();
+            for Full { buffer, .. } in rivals {
+                for newest in buffer.newest(self.geometry.pages_per_block) {
+                    if seen.insert(newest.place) {
+                        let ppn = self.geometry.page_at(buffer.pbn, newest.page);
+                        let ppn = (!newest.is_trim).then_some(ppn);
+                        kept.push(Kept { lpn: self.lpn_at(lbn, newest.place), ppn });
+                    }
+                }
+            }
+            kept.sort_unstable_by_key(|page| page.lpn);
+            self.counters.recovered_pages += self.merge(&kept, Cause::Recovery)?;
+        }
+        Ok(())
+    }
+}

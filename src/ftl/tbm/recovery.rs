@@ -4,8 +4,8 @@
 //! 2. Read the buffer blocks, page by page up to the first that is erased. A page that names a block as converted makes the
 //!    older pages of that block void; a block is void as a whole.
 //! 3. The pages that are not void prove up to which version all groups are whole. What lies above is dropped.
-//! 4. Merge, logical block by logical block, the newest version of each page. Two blocks of one logical block are there
-//!    when the cut came before a converted or replaced one was erased; the one with the newer last page goes before.
+//! 4. Merge, logical block by logical block, the newest version of each page. A logical block has two blocks only where the
+//!    cut came while one replaced the other: what the new one has of a page is what the old one has last.
 //! 5. Write the record. The blocks are erased when they are needed.
 //!
 //! Before step 5 nothing is changed but the store below, in which the same pages are written again by the next attempt.
@@ -158,7 +158,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
     }
 
     fn merge_all(&mut self, mut full: Vec<Full>) -> Result<(), StoreError> {
-        full.sort_unstable_by_key(|full| (full.lbn, core::cmp::Reverse(full.buffer.last_version)));
+        full.sort_unstable_by_key(|full| full.lbn);
         for rivals in full.chunk_by(|a, b| a.lbn == b.lbn) {
             let (lbn, mut seen) = (rivals[0].lbn, BTreeSet::new());
             let mut kept: Vec<Kept> = Vec::new();

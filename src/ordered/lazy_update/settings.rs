@@ -3,9 +3,10 @@
 use super::policy::CommitPolicy;
 use super::pool::Pool;
 use crate::check::IndexError;
-use crate::ordered::bplus::BPlusConfig;
+use crate::ordered::bplus::{BPlusConfig, Overflow, Underflow};
 use crate::ordered::{Durability, RecordFormat, Settings};
 use alloc::format;
+use alloc::string::String;
 
 /// Options that the tree takes besides those of the B+-tree: name and meaning.
 pub const OPTIONS: [(&str, &str); 5] = [
@@ -111,6 +112,12 @@ impl LazyUpdateConfig {
             return Err(IndexError::Unsupported(format!(
                 "a pool of {} requests: 1 to {most} are possible",
                 self.pool_requests
+            )));
+        }
+        if self.tree != (BPlusConfig { overflow: Overflow::Split, underflow: Underflow::Merge, ..self.tree })
+        {
+            return Err(IndexError::Unsupported(String::from(
+                "groups are committed to leaves that split in halves and merge",
             )));
         }
         if self.tree.durability == Durability::None {

@@ -1,0 +1,1 @@
+//! the tests of the tree

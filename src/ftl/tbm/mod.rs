@@ -84,12 +84,22 @@ pub const SPARE_BLOCKS_MIN: u32 = 2;
 pub struct TbmSettings {
     /// Buffer blocks at most: C of the paper.
     pub blocks: u32,
+    /// From how many newest pages on a buffer block is converted together with the other pages of its logical block; never
+    /// by default, as in the paper.
+    pub whole_from: Option<u32>,
+}
+
+impl TbmSettings {
+    /// So many buffer blocks; the converter writes the newest pages only.
+    pub const fn new(blocks: u32) -> TbmSettings {
+        TbmSettings { blocks, whole_from: None }
+    }
 }
 
 impl Default for TbmSettings {
     /// The paper's recommendation.
     fn default() -> TbmSettings {
-        TbmSettings { blocks: 128 }
+        TbmSettings::new(128)
     }
 }
 
@@ -106,7 +116,9 @@ pub struct TbmCounters {
     pub conversions: u64,
     /// Those among them converted to make room for another logical block.
     pub victims: u64,
-    /// Pages written to the store below, in ascending runs, one run a conversion.
+    /// Those among them of which all pages of the logical block were written.
+    pub whole_conversions: u64,
+    /// Newest pages of buffer blocks written to the store below, in ascending runs, one run a conversion.
     pub converted_pages: u64,
     /// Pages that a newer version, or a trim, saved from being written to the store below.
     pub dropped_pages: u64,

@@ -163,16 +163,11 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             let (lbn, mut seen) = (rivals[0].lbn, BTreeSet::new());
             let mut kept: Vec<Kept> = Vec::new();
             for Full { buffer, .. } in rivals {
-                for newest in buffer.newest(self.geometry.pages_per_block) {
-                    if seen.insert(newest.place) {
-                        let ppn = self.geometry.page_at(buffer.pbn, newest.page);
-                        let ppn = (!newest.is_trim).then_some(ppn);
-                        kept.push(Kept { lpn: self.lpn_at(lbn, newest.place), ppn });
-                    }
-                }
+                kept.extend(self.kept(lbn, buffer).into_iter().filter(|page| seen.insert(page.lpn)));
             }
             kept.sort_unstable_by_key(|page| page.lpn);
-            self.counters.recovered_pages += self.merge(&kept, Cause::Recovery)?;
+            self.merge(&kept, Cause::Recovery)?;
+            self.counters.recovered_pages += kept.len() as u64;
         }
         Ok(())
     }

@@ -7,11 +7,18 @@ use crate::ordered::{RecordFormat, Settings};
 use alloc::format;
 
 /// Options that the tree takes besides those of the B+-tree: name and meaning.
-pub const OPTIONS: [(&str, &str); 3] = [
-    ("tbm_blocks", "buffer blocks at most, C of the paper; as many pages are written atomically (default 128)"),
+pub const OPTIONS: [(&str, &str); 4] = [
+    (
+        "tbm_blocks",
+        "buffer blocks at most, C of the paper; as many pages are written atomically (default 128)",
+    ),
     (
         "tbm_spare_blocks",
         "blocks of the TBM beside the buffer blocks, 2 or more, for those that fail (default: 2 and 1 for each 32)",
+    ),
+    (
+        "whole_from",
+        "newest pages of a buffer block from which on all pages of the logical block are converted; 0 for never (default)",
     ),
     (
         "overflow",
@@ -43,7 +50,7 @@ impl WpcbConfig {
     }
 
     const fn with_tree(tree: BPlusConfig, blocks: u32) -> WpcbConfig {
-        WpcbConfig { tree, tbm: TbmSettings { blocks }, spare_blocks: SPARE_BLOCKS_MIN + blocks / 32 }
+        WpcbConfig { tree, tbm: TbmSettings::new(blocks), spare_blocks: SPARE_BLOCKS_MIN + blocks / 32 }
     }
 
     /// The same with so many buffer blocks.
@@ -73,7 +80,9 @@ impl WpcbConfig {
                 default.tbm.blocks
             )));
         }
-        Ok(WpcbConfig { spare_blocks, ..default })
+        let whole_from = number("whole_from")?.filter(|&pages| pages > 0);
+        let tbm = TbmSettings { whole_from, ..default.tbm };
+        Ok(WpcbConfig { tbm, spare_blocks, ..default })
     }
 
     /// Blocks of the chip that the TBM takes; the store below has the others.

@@ -358,9 +358,9 @@ fn what_cannot_work_is_refused_and_what_is_foreign_not_mounted() {
     let [low, high] = blank.ranges();
     let mounted = Tbm::mount(FastFtl::new(low), high, blank.settings);
     assert!(matches!(mounted, Err(StoreError::NotFormatted(_))));
-    let too_many = Bench { settings: TbmSettings { blocks: 5 }, ..bench.clone() };
+    let too_many = Bench { settings: TbmSettings::new(5), ..bench.clone() };
     assert!(matches!(format(&too_many), Err(StoreError::Unsupported(_))));
-    let none = Bench { settings: TbmSettings { blocks: 0 }, ..bench.clone() };
+    let none = Bench { settings: TbmSettings::new(0), ..bench.clone() };
     assert!(matches!(format(&none), Err(StoreError::Unsupported(_))));
     let narrow = Bench::new(Geometry::new(128, 22, 4, 48), 4, 2);
     assert!(matches!(format(&narrow), Err(StoreError::Unsupported(_))));

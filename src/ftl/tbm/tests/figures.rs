@@ -47,7 +47,7 @@ fn tbm(buffer_blocks: u32) -> Tbm<Diary, Chip> {
     let chip = new_chip(Geometry::new(128, 32, 4, 16));
     let diary = Diary { pages: RamStore::new(128, 64), written: Vec::new() };
     let range = BlockRange::new(chip, Pbn(0), 16);
-    Tbm::format(diary, range, TbmSettings { blocks: buffer_blocks }).unwrap()
+    Tbm::format(diary, range, TbmSettings::new(buffer_blocks)).unwrap()
 }
 
 fn write(tbm: &mut Tbm<Diary, Chip>, lpns: &[u32]) {
@@ -159,6 +159,6 @@ fn buffer_blocks_take_turns_by_wear() {
     let erases: Vec<u32> = (0..16).map(|pbn| tbm.blocks().erase_count(Pbn(pbn))).collect();
     assert_eq!(erases, wear);
     let (store, range) = tbm.into_parts();
-    let tbm = Tbm::mount(store, range, TbmSettings { blocks: 2 }).unwrap();
+    let tbm = Tbm::mount(store, range, TbmSettings::new(2)).unwrap();
     assert!((0..16).all(|pbn| tbm.blocks().erase_count(Pbn(pbn)) == wear[pbn as usize]));
 }

@@ -70,7 +70,9 @@ struct Bench {
 
 impl Bench {
     fn new(geometry: Geometry, buffer_blocks: u32, spare_blocks: u32) -> Bench {
-        let settings = TbmSettings { blocks: buffer_blocks };
+        // Of the benches with an odd number of buffer blocks the converter fills up logical blocks.
+        let whole_from = (buffer_blocks % 2 == 1).then_some(geometry.pages_per_block / 2);
+        let settings = TbmSettings { blocks: buffer_blocks, whole_from };
         Bench { chip: new_chip(geometry), tbm_blocks: buffer_blocks + spare_blocks, settings }
     }
 

@@ -142,6 +142,8 @@ pub struct Tbm<S, N> {
     next_version: u64,
     /// What the record says: pages with a lower version are void.
     void_below: u64,
+    /// The page programmed last.
+    last_page: Option<Ppn>,
     page: Vec<u8>,
     /// An operation failed half-way: what is on the chip is known only to the next mount.
     is_interrupted: bool,
@@ -202,6 +204,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             summary: Summary::default(),
             next_version: 1,
             void_below: 1,
+            last_page: None,
             page: vec![0; geometry.page_bytes as usize],
             is_interrupted: false,
             counters: TbmCounters::default(),
@@ -306,6 +309,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
                 version: self.next_version,
                 erases: 0,
                 converted: None,
+                previous: self.last_page,
             };
             self.append(room, tag, cause, data).map_err(|error| self.interrupted(error))?;
         }
@@ -366,6 +370,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             self.summary.insert(lbn, Buffer::new(pbn, self.geometry.pages_per_block));
         }
         if let Some(buffer) = self.summary.get_mut(lbn) {
+            self.last_page = Some(self.geometry.page_at(buffer.pbn, buffer.pages()));
             buffer.push(place, tag.is_trim, tag.version);
         }
         self.next_version += 1;

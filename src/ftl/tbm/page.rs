@@ -8,7 +8,8 @@
 //!  6    5    version: one more than that of the page programmed before it, in whatever buffer block
 //! 11    4    erases of this block so far
 //! 15    4    the buffer block converted just before, whose older pages are void; 0xFFFFFFFF for none
-//! 19    4    CRC-32 of the data area, then of bytes 1..19
+//! 19    4    the page programmed just before, in whatever buffer block; 0xFFFFFFFF for none since the mount
+//! 23    4    CRC-32 of the data area, then of bytes 1..23
 //! ```
 //!
 //! The data area is always programmed whole. The checksum also tells which bit is wrong where just one is, and that one is
@@ -20,14 +21,14 @@ use crate::nand::{Cause, Nand, NandError};
 use crate::units::{Pbn, Ppn};
 
 /// Bytes of the spare area in use.
-pub(super) const SPARE_BYTES: usize = 23;
+pub(super) const SPARE_BYTES: usize = 27;
 
 const MARK: u8 = 0xb0;
 const IS_FIRST: u8 = 1;
 const IS_LAST: u8 = 2;
 const IS_TRIM: u8 = 4;
-const CRC_AT: usize = 19;
-const NO_BLOCK: u32 = u32::MAX;
+const CRC_AT: usize = 23;
+const NONE: u32 = u32::MAX;
 
 /// What a page in a buffer block says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub(super) struct Tag {
     pub(super) erases: u32,
     /// What this block held before this page was written is void.
     pub(super) converted: Option<Pbn>,
+    /// The page programmed before this one, which was then whole.
+    pub(super) previous: Option<Ppn>,
 }
 
 impl Tag {
@@ -61,7 +64,8 @@ impl Tag {
         put_u32(&mut spare, 2, self.lpn);
         put_u40(&mut spare, 6, self.version);
         put_u32(&mut spare, 11, self.erases);
-        put_u32(&mut spare, 15, self.converted.map_or(NO_BLOCK, |pbn| pbn.0));
+        put_u32(&mut spare, 15, self.converted.map_or(NONE, |pbn| pbn.0));
+        put_u32(&mut spare, 19, self.previous.map_or(NONE, |ppn| ppn.0));
         let crc = crc32(&[data, &spare[1..CRC_AT]]);
         put_u32(&mut spare, CRC_AT, crc);
         spare
@@ -87,7 +91,8 @@ impl Tag {
             lpn: get_u32(spare, 2),
             version,
             erases: get_u32(spare, 11),
-            converted: Some(get_u32(spare, 15)).filter(|&pbn| pbn != NO_BLOCK).map(Pbn),
+            converted: Some(get_u32(spare, 15)).filter(|&pbn| pbn != NONE).map(Pbn),
+            previous: Some(get_u32(spare, 19)).filter(|&ppn| ppn != NONE).map(Ppn),
         })
     }
 }
@@ -136,6 +141,7 @@ mod tests {
             version: (1 << 40) - 1,
             erases: 70_000,
             converted: Some(Pbn(9)),
+            previous: Some(Ppn(77)),
         };
         let whole = [0x5a; 64];
         let sealed = tag.seal(&whole);

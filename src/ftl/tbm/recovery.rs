@@ -10,8 +10,10 @@
 //!
 //! Before step 5 nothing is changed but the store below, in which the same pages are written again by the next attempt.
 //!
-//! An unreadable page at the end of a block is the one that was being programmed. One before a readable page was whole
-//! once, and no older version is passed off for it: the mount is refused.
+//! An unreadable page was being programmed when the power was cut, or it was whole once. It was if a readable page follows
+//! in its block, or if any page says that it was programmed just after. No older version is then passed off for it: the
+//! mount is refused. What remains unnoticed is the loss of a page that ends its buffer block, when the page programmed after
+//! it was converted since or is not there yet.
 
 use super::convert::Kept;
 use super::page::{Found, Tag, read_page};
@@ -33,8 +35,10 @@ struct Full {
     /// Up to which version its pages prove groups to be whole.
     proves: u64,
     buffer: Buffer,
-    /// An unreadable page that is followed by a readable one.
-    hole: Option<Ppn>,
+    /// The first unreadable page.
+    unreadable: Option<Ppn>,
+    /// Whether a readable one follows it.
+    has_hole: bool,
 }
 
 /// What the buffer blocks hold.
@@ -94,10 +98,10 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             }
             self.note_page(ppn, tag, scan, &mut full)?;
             if let Some(full) = &mut full {
-                full.hole = full.hole.or(unreadable_page);
+                full.has_hole = unreadable_page.is_some();
             }
         }
-        scan.full.extend(full);
+        scan.full.extend(full.map(|full| Full { unreadable: unreadable_page, ..full }));
         Ok(())
     }
 
@@ -118,7 +122,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             first_version: tag.version,
             proves: 0,
             buffer: Buffer::new(self.geometry.block_of(ppn), self.geometry.pages_per_block),
-            hole: None,
+            unreadable: None,
+            has_hole: false,
         });
         if full.lbn != lbn || tag.version <= full.buffer.last_version {
             return corrupted("K1: a page does not follow the one before it in its buffer block");
@@ -139,8 +144,11 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
     fn keep_whole_groups(&mut self, scan: Scan) -> Result<Vec<Full>, StoreError> {
         let Scan { void_below, mut full, .. } = scan;
         full.retain(|full| full.first_version >= void_below[full.buffer.pbn.index()]);
-        if let Some(ppn) = full.iter().find_map(|full| full.hole) {
-            return Err(unreadable(ppn));
+        for block in full.iter().filter(|block| block.unreadable.is_some()) {
+            let was_whole = block.has_hole || self.is_followed(block, &full)?;
+            if let Some(ppn) = block.unreadable.filter(|_| was_whole) {
+                return Err(unreadable(ppn));
+            }
         }
         let whole = full.iter().map(|full| full.proves).max().unwrap_or(0);
         full.retain(|full| full.first_version <= whole);
@@ -155,6 +163,21 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             }
         }
         Ok(full)
+    }
+
+    /// Whether a page says that it was programmed just after the unreadable page of this block.
+    fn is_followed(&mut self, block: &Full, full: &[Full]) -> Result<bool, StoreError> {
+        for (pbn, page) in full.iter().flat_map(|f| (0..f.buffer.pages()).map(|page| (f.buffer.pbn, page))) {
+            let ppn = self.geometry.page_at(pbn, page);
+            // An older page means what was in the block before its last erase.
+            if let Found::Page(tag) = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)?
+                && tag.previous == block.unreadable
+                && tag.version > block.buffer.last_version
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn merge_all(&mut self, mut full: Vec<Full>) -> Result<(), StoreError> {

@@ -91,7 +91,7 @@ impl<S: PageStore> BPlusTree<S> {
         }
         let right = self.new_node(level)?;
         let (node, new) = (&mut self.path[depth], &mut self.extra[right]);
-        self.is_kept_whole = divide((&self.layout, &shape), node, new, at, entry);
+        self.is_kept_whole |= divide((&self.layout, &shape), node, new, at, entry);
         Ok(Added::Split(right))
     }
 

@@ -39,6 +39,7 @@ use crate::ordered::node::NodeShape;
 use crate::units::Lpn;
 use alloc::boxed::Box;
 use alloc::format;
+use alloc::string::String;
 use alloc::vec;
 
 pub(super) const SUPERBLOCK: Lpn = Lpn(0);
@@ -92,6 +93,11 @@ impl Layout {
                 "{pages} pages of {page_bytes} bytes: a B+-tree needs 2 pages of {SUPERBLOCK_BYTES} bytes at least"
             )));
         }
+        if config.overflow != Overflow::Split && config.underflow == Underflow::Merge {
+            return Err(IndexError::Unsupported(String::from(
+                "full leaves that stay whole leave others less than half full: nodes must be expelled, not merged",
+            )));
+        }
         Ok(Layout {
             record: config.record,
             page_bytes,
@@ -111,16 +117,21 @@ impl Layout {
     /// Entries of a node of this level at least, unless it is the root.
     pub(super) fn fill_min(&self, level: usize) -> usize {
         match self.underflow {
-            Underflow::Merge => self.shape(level).capacity.div_ceil(2),
+            Underflow::Merge => self.half(level),
             Underflow::Expel => 1,
         }
+    }
+
+    /// Entries of a node of this level that is half full.
+    pub(super) fn half(&self, level: usize) -> usize {
+        self.shape(level).capacity.div_ceil(2)
     }
 
     /// The height of the highest tree that finds room: a root of two children and every other node half full. Where nodes
     /// may shrink a tree is allowed to be one level higher.
     pub(super) fn height_max(&self) -> usize {
         let nodes_max = u64::from(self.page_count) - 1;
-        let half = self.internal.capacity.div_ceil(2) as u64;
+        let half = self.half(2) as u64;
         let (mut height, mut bottom, mut nodes) = (1, 1, 1);
         loop {
             bottom = if height == 1 { 2 } else { bottom * half };

@@ -269,7 +269,7 @@ fn is_an_array_of_pages<S: Below>() -> TbmCounters {
     let benches = [
         Bench::small(1),
         Bench::small(2),
-        Bench::new(Geometry::new(64, 23, 2, 60), 9, 2),
+        Bench::new(Geometry::new(64, 27, 2, 60), 9, 2),
         Bench::new(Geometry::new(256, 32, 8, 44), 1, 3),
         Bench::new(Geometry::new(512, 64, 16, 48), 6, 2),
     ];

@@ -81,13 +81,22 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         if has_trims || !self.store.durable_writes() {
             self.store.sync()?;
         }
-        Ok(())
+        self.tell_lost()
     }
 
     fn merge_page(&mut self, page: Kept, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
         match page.source {
-            Source::Trimmed => return self.store.trim(page.lpn),
-            Source::Buffer(ppn) => self.read_buffer(ppn, page.lpn, cause, data)?,
+            Source::Trimmed => {
+                self.note_found(page.lpn);
+                return self.store.trim(page.lpn);
+            }
+            Source::Buffer(ppn) => match self.read_buffer(ppn, page.lpn, cause, data) {
+                Err(error @ StoreError::Corrupted { .. }) => return self.note_lost(page.lpn, error),
+                read => {
+                    read?;
+                    self.note_found(page.lpn);
+                }
+            },
             Source::Below => match self.store.read(page.lpn, cause, data) {
                 // It is not for the converter to lose what it need not touch.
                 Err(StoreError::Corrupted { .. }) => return Ok(()),

@@ -38,6 +38,11 @@
 //! All buffer blocks are read; pages of a group that was cut are dropped, all others merged into the store below; a record
 //! there (`record.rs`) then says that whatever the blocks hold is void. Until it is written nothing in the blocks changes.
 //!
+//! # Lost pages
+//!
+//! Where the newest version of a page cannot be read when its block is converted or replaced, the record says so and
+//! reading the page is an error until it is written or trimmed. All other pages go on as before.
+//!
 //! # Invariants
 //!
 //! - K1: each page in a buffer block can be read, belongs to its logical block as the Summary table says, and the versions
@@ -54,6 +59,7 @@
 //! for all pages of a group is converted although it is not full. Trims, groups and recovery are ours: the paper says only
 //! that a reboot merges all buffer blocks. Confidence: high for writing and converting, ours for the rest.
 
+mod append;
 mod check;
 mod convert;
 mod page;
@@ -63,17 +69,18 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
-use super::blocks::{BlockState, BlockTable, Wear};
+use super::blocks::{BlockState, BlockTable};
 use super::{PageStore, StoreError, StoreStats};
-use crate::nand::{BlockRange, Cause, Geometry, Nand, NandError};
+use crate::nand::{BlockRange, Cause, Geometry, Nand};
 use crate::units::{Lpn, Pbn, Ppn};
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-use page::{Found, SPARE_BYTES, Tag, read_page};
+use page::SPARE_BYTES;
 use record::Record;
-use summary::{Buffer, Newest, Summary};
+use summary::{Buffer, Summary};
 
 /// Blocks of the range that are not buffer blocks at least: one to write to before the victim is erased, one to replace a
 /// block that fails.
@@ -145,17 +152,13 @@ pub struct Tbm<S, N> {
     /// The page programmed last.
     last_page: Option<Ppn>,
     page: Vec<u8>,
+    /// Logical pages whose newest version cannot be read, and which are not written since.
+    lost: BTreeSet<u32>,
+    /// Whether the record does not say so yet.
+    is_lost_new: bool,
     /// An operation failed half-way: what is on the chip is known only to the next mount.
     is_interrupted: bool,
     counters: TbmCounters,
-}
-
-/// Room for a page.
-struct Room {
-    /// An erased block for it; none if it goes behind the last page of the buffer block that there is.
-    fresh: Option<Pbn>,
-    /// The logical block whose buffer block was converted for it.
-    converted: Option<u32>,
 }
 
 impl<S: PageStore, N: Nand> Tbm<S, N> {
@@ -206,6 +209,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             void_below: 1,
             last_page: None,
             page: vec![0; geometry.page_bytes as usize],
+            lost: BTreeSet::new(),
+            is_lost_new: false,
             is_interrupted: false,
             counters: TbmCounters::default(),
         })
@@ -223,7 +228,27 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
 
     fn write_record(&mut self, void_below: u64) -> Result<(), StoreError> {
         let erases = (0..self.geometry.blocks).map(|pbn| self.blocks.erase_count(Pbn(pbn))).collect();
-        Record { void_below, erases }.write(&mut self.store, self.geometry)
+        Record { void_below, erases, lost: self.lost.clone() }.write(&mut self.store, self.geometry)?;
+        self.is_lost_new = false;
+        Ok(())
+    }
+
+    /// Notes that the newest version of a logical page cannot be read, so that no older one passes for it.
+    fn note_lost(&mut self, lpn: Lpn, error: StoreError) -> Result<(), StoreError> {
+        if self.lost.len() == record::LOST_MAX && !self.lost.contains(&lpn.0) {
+            return Err(error);
+        }
+        self.is_lost_new |= self.lost.insert(lpn.0);
+        Ok(())
+    }
+
+    /// Notes that a logical page has a newer version in the store below, or none.
+    fn note_found(&mut self, lpn: Lpn) {
+        self.is_lost_new |= self.lost.remove(&lpn.0);
+    }
+
+    fn tell_lost(&mut self) -> Result<(), StoreError> {
+        if self.is_lost_new { self.write_record(self.void_below) } else { Ok(()) }
     }
 
     /// The store below.
@@ -293,197 +318,6 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         let used = self.summary.len() + self.blocks.free_count();
         self.settings.blocks.min(used.saturating_sub(SPARE_BLOCKS_MIN))
     }
-
-    /// Writes a group: at `i` of it a page, or where there are no contents the note that it is trimmed.
-    fn append_group(&mut self, group: &[(Lpn, Option<&[u8]>)], cause: Cause) -> Result<(), StoreError> {
-        for (i, &(lpn, data)) in group.iter().enumerate() {
-            let room = match self.make_room(&group[i..], group) {
-                Err(error) if i == 0 => return Err(error),
-                other => other.map_err(|error| self.interrupted(error))?,
-            };
-            let tag = Tag {
-                is_first: i == 0,
-                is_last: i + 1 == group.len(),
-                is_trim: data.is_none(),
-                lpn: lpn.0,
-                version: self.next_version,
-                erases: 0,
-                converted: None,
-                previous: self.last_page,
-            };
-            self.append(room, tag, cause, data).map_err(|error| self.interrupted(error))?;
-        }
-        Ok(())
-    }
-
-    /// Sees to it that the first page of `rest` finds room, together with those after it of the same logical block. Nothing
-    /// in the buffer blocks is changed by this.
-    fn make_room(
-        &mut self,
-        rest: &[(Lpn, Option<&[u8]>)],
-        group: &[(Lpn, Option<&[u8]>)],
-    ) -> Result<Room, StoreError> {
-        let (lbn, _) = self.split(rest[0].0);
-        let is_same = |page: &(Lpn, Option<&[u8]>), lbn: u32| self.split(page.0).0 == lbn;
-        let needed = rest.iter().filter(|page| is_same(page, lbn)).count() as u32;
-        let is_spared = |lbn| group.iter().any(|page| is_same(page, lbn));
-        let pages_max = self.geometry.pages_per_block - needed;
-        let (used, max) = (self.summary.len(), self.buffers_max());
-        let (has_room, converted) = match self.summary.get(lbn).map(|buffer| buffer.pages() <= pages_max) {
-            Some(true) if used <= max => (true, None),
-            // Blocks have failed: there must be fewer buffer blocks.
-            Some(true) => (true, self.summary.victim(is_spared)),
-            Some(false) => (false, Some(lbn)),
-            None if used < max => (false, None),
-            None => (false, Some(self.summary.victim(is_spared).ok_or(StoreError::Full)?)),
-        };
-        if let Some(victim) = converted {
-            self.convert(victim)?;
-            self.counters.victims += u64::from(victim != lbn);
-        }
-        let fresh = match has_room {
-            true => None,
-            false => Some(self.blocks.take_erased(&mut self.nand, Wear::Least, Cause::Merge)?),
-        };
-        Ok(Room { fresh, converted })
-    }
-
-    /// Programs a page where there is room for it, and erases the block that was converted for it.
-    fn append(
-        &mut self,
-        room: Room,
-        mut tag: Tag,
-        cause: Cause,
-        data: Option<&[u8]>,
-    ) -> Result<(), StoreError> {
-        let (lbn, place) = self.split(Lpn(tag.lpn));
-        tag.converted = room.converted.and_then(|lbn| self.summary.get(lbn)).map(|buffer| buffer.pbn);
-        let fresh = match room.fresh {
-            Some(pbn) => Some(self.program_first(pbn, &mut tag, cause, data)?),
-            None => {
-                self.program_next(lbn, &mut tag, cause, data)?;
-                None
-            }
-        };
-        let void = room.converted.and_then(|lbn| self.summary.remove(lbn));
-        if let Some(pbn) = fresh {
-            self.summary.insert(lbn, Buffer::new(pbn, self.geometry.pages_per_block));
-        }
-        if let Some(buffer) = self.summary.get_mut(lbn) {
-            self.last_page = Some(self.geometry.page_at(buffer.pbn, buffer.pages()));
-            buffer.push(place, tag.is_trim, tag.version);
-        }
-        self.next_version += 1;
-        match void {
-            Some(buffer) => self.erase(buffer.pbn),
-            None => Ok(()),
-        }
-    }
-
-    /// Programs the first page of an erased block, or of another where that fails: of which one.
-    fn program_first(
-        &mut self,
-        mut pbn: Pbn,
-        tag: &mut Tag,
-        cause: Cause,
-        data: Option<&[u8]>,
-    ) -> Result<Pbn, StoreError> {
-        while !self.program(self.geometry.page_at(pbn, 0), tag, cause, data)? {
-            self.blocks.give_up(&mut self.nand, pbn)?;
-            pbn = self.blocks.take_erased(&mut self.nand, Wear::Least, Cause::Merge)?;
-        }
-        Ok(pbn)
-    }
-
-    /// Programs the next page of a buffer block.
-    fn program_next(
-        &mut self,
-        lbn: u32,
-        tag: &mut Tag,
-        cause: Cause,
-        data: Option<&[u8]>,
-    ) -> Result<(), StoreError> {
-        while let Some(buffer) = self.summary.get(lbn)
-            && !self.program(self.geometry.page_at(buffer.pbn, buffer.pages()), tag, cause, data)?
-        {
-            self.replace(lbn)?;
-        }
-        Ok(())
-    }
-
-    /// Programs a page. False: it failed, and the block is to be retired.
-    fn program(
-        &mut self,
-        ppn: Ppn,
-        tag: &mut Tag,
-        cause: Cause,
-        data: Option<&[u8]>,
-    ) -> Result<bool, StoreError> {
-        tag.erases = self.blocks.erase_count(self.geometry.block_of(ppn));
-        let data = match data {
-            Some(data) => data,
-            None => {
-                self.page.fill(0);
-                &self.page
-            }
-        };
-        match self.nand.program(ppn, cause, data, &tag.seal(data)) {
-            Ok(()) => Ok(true),
-            Err(NandError::ProgramFailed(_)) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn erase(&mut self, pbn: Pbn) -> Result<(), StoreError> {
-        if self.blocks.erase(&mut self.nand, pbn, Cause::Merge)? {
-            self.blocks.release(pbn);
-        }
-        Ok(())
-    }
-
-    /// Copies the newest pages of a buffer block in which a program failed to another block, versions and all, and retires
-    /// it. Until it is marked bad a mount finds both, with equal pages of equal versions.
-    fn replace(&mut self, lbn: u32) -> Result<(), StoreError> {
-        let Some(old) = self.summary.get(lbn).cloned() else { return Ok(()) };
-        let mut newest = old.newest(self.geometry.pages_per_block);
-        newest.sort_unstable_by_key(|newest| newest.page);
-        let copy = loop {
-            let pbn = self.blocks.take_erased(&mut self.nand, Wear::Least, Cause::Merge)?;
-            match self.copy_to(pbn, old.pbn, &newest)? {
-                Some(copy) => break copy,
-                None => self.blocks.give_up(&mut self.nand, pbn)?,
-            }
-        };
-        self.summary.remove(lbn);
-        self.summary.insert(lbn, copy);
-        self.counters.replaced_blocks += 1;
-        self.blocks.give_up(&mut self.nand, old.pbn)
-    }
-
-    /// None: a program failed.
-    fn copy_to(&mut self, to: Pbn, from: Pbn, pages: &[Newest]) -> Result<Option<Buffer>, StoreError> {
-        let mut copy = Buffer::new(to, self.geometry.pages_per_block);
-        for &Newest { place, page, is_trim } in pages {
-            let ppn = self.geometry.page_at(from, page);
-            let mut data = core::mem::take(&mut self.page);
-            let found = read_page(&mut self.nand, ppn, Cause::Merge, &mut data);
-            let Ok(Found::Page(mut tag)) = found else {
-                self.page = data;
-                return found.and(Err(unreadable(ppn)));
-            };
-            let to = self.geometry.page_at(to, copy.pages());
-            let programmed = self.program(to, &mut tag, Cause::Merge, Some(&data));
-            self.page = data;
-            if !programmed? {
-                return Ok(None);
-            }
-            copy.push(place, tag.is_trim, tag.version);
-            if is_trim {
-                copy.trim(place);
-            }
-        }
-        Ok(Some(copy))
-    }
 }
 
 fn unreadable(ppn: Ppn) -> StoreError {
@@ -505,6 +339,10 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
         let (lbn, place) = self.split(lpn);
         let newest = self.summary.get(lbn).and_then(|buffer| Some((buffer.pbn, buffer.find(place)?)));
         let Some((pbn, newest)) = newest else {
+            if self.lost.contains(&lpn.0) {
+                let what = "the newest version of a logical page was lost";
+                return Err(StoreError::Corrupted { what, at: u64::from(lpn.0) });
+            }
             self.counters.store_reads += u64::from(cause != Cause::Check);
             return self.store.read(lpn, cause, data);
         };
@@ -525,6 +363,7 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
         self.require(lpn, self.page_bytes())?;
         let (lbn, place) = self.split(lpn);
         self.store.trim(lpn)?;
+        self.note_found(lpn);
         if let Some(buffer) = self.summary.get_mut(lbn) {
             buffer.trim(place);
         }
@@ -537,6 +376,7 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
             self.append_group(&[(self.lpn_at(lbn, place), None)], Cause::Host)?;
             self.counters.trim_pages += 1;
         }
+        self.tell_lost()?;
         self.store.sync()
     }
 
@@ -586,6 +426,7 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
             + self.blocks.ram_bytes()
             + self.summary.ram_bytes()
             + self.page.len()
+            + self.lost.len() * 2 * size_of::<u32>()
     }
 
     fn stats(&self) -> StoreStats {

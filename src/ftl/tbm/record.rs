@@ -11,21 +11,26 @@
 //!                    12..16  pages of a block
 //!                    16..20  blocks of the TBM
 //!                    20..    erases of each block, four bytes each
+//!                            l, the logical pages lost, four bytes, and their numbers, four bytes each
 //! ```
 //!
-//! It is written at format, mount and checkpoint, its first page last, so that the void version takes effect when all
+//! It is written at format, mount and checkpoint, and when a page is lost, its first page last, so that the void version takes effect when all
 //! it stands on is durable. Erase counts of two moments in one record do no harm.
 
 use crate::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
 use crate::ftl::{PageStore, StoreError};
 use crate::nand::{Cause, Geometry};
 use crate::units::Lpn;
+use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 
 const MAGIC: &[u8; 4] = b"NXTB";
 const HEADER_BYTES: usize = 12;
 const ERASES_AT: usize = 20;
+
+/// Lost pages that the record has room for.
+pub(super) const LOST_MAX: usize = 64;
 
 /// What the record says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,11 +39,13 @@ pub(super) struct Record {
     pub(super) void_below: u64,
     /// Erases of each block.
     pub(super) erases: Vec<u32>,
+    /// Logical pages whose newest version cannot be read.
+    pub(super) lost: BTreeSet<u32>,
 }
 
 /// Pages that the record takes of a store with pages of this size.
 pub(super) fn pages_needed(blocks: u32, page_bytes: usize) -> u32 {
-    let body_bytes = ERASES_AT + blocks as usize * size_of::<u32>();
+    let body_bytes = ERASES_AT + (blocks as usize + 1 + LOST_MAX) * size_of::<u32>();
     body_bytes.div_ceil(page_bytes - HEADER_BYTES) as u32
 }
 
@@ -54,8 +61,11 @@ impl Record {
         put_u32(&mut body, 8, first);
         put_u32(&mut body, 12, geometry.pages_per_block);
         put_u32(&mut body, 16, geometry.blocks);
-        for (i, &erases) in self.erases.iter().enumerate() {
-            put_u32(&mut body, ERASES_AT + i * size_of::<u32>(), erases);
+        assert!(self.lost.len() <= LOST_MAX);
+        let numbers =
+            self.erases.iter().copied().chain([self.lost.len() as u32]).chain(self.lost.iter().copied());
+        for (i, number) in numbers.enumerate() {
+            put_u32(&mut body, ERASES_AT + i * size_of::<u32>(), number);
         }
         let mut page = vec![0; page_bytes];
         for (number, part) in body.chunks(part_bytes).enumerate().rev() {
@@ -98,7 +108,17 @@ impl Record {
         if void_below == 0 {
             return Err(StoreError::NotFormatted("the TBM was not formatted to the end"));
         }
-        let erases = (0..geometry.blocks as usize).map(|i| get_u32(&body, ERASES_AT + i * 4)).collect();
-        Ok(Record { void_below, erases })
+        let blocks = geometry.blocks as usize;
+        let number = |i: usize| get_u32(&body, ERASES_AT + i * size_of::<u32>());
+        let lost = number(blocks) as usize;
+        if lost > LOST_MAX {
+            let what = "the TBM's record lists too many lost pages";
+            return Err(StoreError::Corrupted { what, at: u64::from(first) });
+        }
+        Ok(Record {
+            void_below,
+            erases: (0..blocks).map(number).collect(),
+            lost: (0..lost).map(|i| number(blocks + 1 + i)).collect(),
+        })
     }
 }

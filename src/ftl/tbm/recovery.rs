@@ -12,8 +12,8 @@
 //!
 //! An unreadable page was being programmed when the power was cut, or it was whole once. It was if a readable page follows
 //! in its block, or if any page says that it was programmed just after. No older version is then passed off for it: the
-//! mount is refused. What remains unnoticed is the loss of a page that ends its buffer block, when the page programmed after
-//! it was converted since or is not there yet.
+//! mount is refused. What remains unnoticed is the loss of a page that ends its buffer block, when it is alone there, or when the
+//! page programmed after it was converted since or is not there yet.
 
 use super::convert::Kept;
 use super::page::{Found, Tag, read_page};
@@ -56,6 +56,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         let mut tbm = Tbm::new(store, nand, settings)?;
         let record = Record::read(&mut tbm.store, tbm.geometry)?;
         tbm.blocks.retire_marked(&mut tbm.nand)?;
+        tbm.lost = record.lost.clone();
         for (pbn, &erases) in (0..).map(Pbn).zip(&record.erases) {
             tbm.blocks.set_erase_count(pbn, erases);
         }

@@ -293,6 +293,80 @@ fn wrong_bits_are_put_right_or_noticed() {
     }
 }
 
+/// A page that never reads rightly loses what is written to it, says so until that is written again, and nothing else.
+#[test]
+fn a_page_that_cannot_be_read_costs_itself_only() {
+    let (mut wrong, mut found_again, mut still_wrong) = (0, 0, 0);
+    for seed in 0..12 {
+        let bench = Bench::small(seed);
+        let [low, range] = bench.ranges();
+        let ppn = Ppn(seed as u32 % (bench.tbm_blocks * 4));
+        let ill = Ill { range, ppn, bits: [Some(9), Some(700)], erases_fail: 0 };
+        let high = BlockRange::new(ill, Pbn(0), bench.tbm_blocks);
+        let mut tbm = Tbm::format(FastFtl::new(low), high, bench.settings).unwrap();
+        let (mut rng, mut tags) = (Rng::new(seed), vec![0; 60]);
+        let mut was_wrong = [false; 60];
+        for tag in 1..1500 {
+            let changed = rng.below(60) as usize;
+            let is_trim = seed % 2 == 0 && rng.chance(1, 12);
+            if is_trim {
+                tbm.trim(Lpn(changed as u32)).unwrap();
+                tags[changed] = 0;
+            } else {
+                tbm.write(Lpn(changed as u32), Cause::Host, &page(tag, 128)).unwrap();
+                tags[changed] = tag;
+            }
+            let is_ill_in_use = tbm.buffer_blocks().any(|(_, pbn, _)| pbn.0 == ppn.0 / 4);
+            let remounts = !is_ill_in_use && rng.chance(1, 10);
+            if remounts {
+                if seed % 2 == 0 {
+                    tbm.sync().unwrap();
+                }
+                let (_, high) = tbm.into_parts();
+                let [low, _] = bench.ranges();
+                tbm = Tbm::mount(FastFtl::again(low).unwrap(), high, bench.settings).unwrap();
+            }
+            for (lpn, &tag) in tags.iter().enumerate() {
+                let mut data = vec![0; 128];
+                match tbm.read(Lpn(lpn as u32), Cause::Check, &mut data) {
+                    Ok(()) => {
+                        assert_eq!(data, page(tag, 128), "seed {seed} lpn {lpn}");
+                        found_again += u32::from(core::mem::take(&mut was_wrong[lpn]));
+                    }
+                    Err(StoreError::Corrupted { .. }) => {
+                        assert!(was_wrong[lpn] || lpn == changed && !is_trim, "seed {seed} lpn {lpn}");
+                        wrong += 1;
+                        still_wrong += u32::from(remounts && was_wrong[lpn]);
+                        was_wrong[lpn] = true;
+                    }
+                    Err(error) => panic!("{error:?}"),
+                }
+            }
+        }
+    }
+    assert!(wrong > 1000 && found_again > 100 && still_wrong > 10, "{wrong} {found_again} {still_wrong}");
+}
+
+/// An unreadable page at the end of a block was whole if another page says that it came before it.
+#[test]
+fn a_page_that_another_names_is_not_taken_for_one_that_was_cut() {
+    for (lpns, is_refused) in [(&[0, 1, 4][..], true), (&[4, 0, 1], false), (&[0, 1, 4, 4, 4, 4, 4], false)] {
+        let bench = Bench::new(Geometry::new(128, 32, 4, 48), 4, 2);
+        let mut tbm = bench.format::<FastFtl<Range>>();
+        for &lpn in lpns {
+            tbm.write(Lpn(lpn), Cause::Host, &page(7, 128)).unwrap();
+        }
+        let (_, pbn, pages) = tbm.buffer_blocks().find(|block| block.0 == 0).unwrap();
+        drop(tbm);
+        let [low, range] = bench.ranges();
+        let ppn = Ppn(pbn.0 * 4 + pages - 1);
+        let ill = Ill { range, ppn, bits: [Some(9), Some(700)], erases_fail: 0 };
+        let high = BlockRange::new(ill, Pbn(0), bench.tbm_blocks);
+        let mounted = Tbm::mount(FastFtl::again(low).unwrap(), high, bench.settings);
+        assert_eq!(matches!(mounted, Err(StoreError::Corrupted { .. })), is_refused, "{lpns:?}");
+    }
+}
+
 /// Whether the page after this one in its block was never programmed.
 fn is_last(bench: &Bench, ppn: Ppn) -> bool {
     let next = Ppn(bench.first_block() * 4 + ppn.0 + 1);

@@ -135,6 +135,9 @@ pub(crate) fn within(key: &[u8], (low, high): (Bound<&[u8]>, Bound<&[u8]>)) -> O
     }
 }
 
+/// Records in key order, each a key and a value.
+pub type Records<'a, 'r> = &'a mut dyn Iterator<Item = (&'r [u8], &'r [u8])>;
+
 /// An ordered index of fixed-size records with unique keys.
 ///
 /// An index owns its storage; how it is formatted and mounted is its own affair (see the registry).
@@ -153,6 +156,17 @@ pub trait OrderedIndex {
 
     /// Removes a key; returns whether it existed.
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError>;
+
+    /// Fills an empty index with records whose keys ascend strictly; returns how many. An index that can be built from
+    /// sorted records writes each page once and packs it full; any other inserts them one by one, which this does.
+    fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
+        let mut loaded = 0;
+        for (key, value) in records {
+            self.insert(key, value)?;
+            loaded += 1;
+        }
+        Ok(loaded)
+    }
 
     /// Visits the records between two bounds in key order, in either direction.
     fn range(

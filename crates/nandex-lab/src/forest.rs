@@ -6,7 +6,7 @@
 
 use nandex::check::CheckReport;
 use nandex::ftl::StoreStats;
-use nandex::ordered::{Direction, Durability, IndexStats, OrderedIndex, RecordFormat, Visit};
+use nandex::ordered::{Direction, Durability, IndexStats, OrderedIndex, RecordFormat, Records, Visit};
 use nandex::units::Ppn;
 use nandex::{Cause, IndexError, Lpn, PageStore, StoreError};
 use std::cell::RefCell;
@@ -92,6 +92,18 @@ impl OrderedIndex for Forest {
             (Some(tree), key) => tree.remove(key),
             (None, _) => Ok(false),
         }
+    }
+
+    fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
+        let records: Vec<(&[u8], &[u8])> = records.collect();
+        let mut loaded = 0;
+        for of_tree in records.chunk_by(|a, b| a.0.first() == b.0.first()) {
+            let (Some(tree), _) = self.tree(of_tree[0].0)? else {
+                return Err(IndexError::Unsupported(format!("the forest has no tree {}", of_tree[0].0[0])));
+            };
+            loaded += tree.load(&mut of_tree.iter().map(|(key, value)| (&key[1..], *value)))?;
+        }
+        Ok(loaded)
     }
 
     fn range(

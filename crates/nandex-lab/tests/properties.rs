@@ -103,6 +103,27 @@ fn assert_holds(name: &str, index: &mut dyn OrderedIndex, model: &fuzz::Contents
 }
 
 #[test]
+fn sorted_records_are_loaded_and_found_again() {
+    for stack in stacks() {
+        for count in [0u64, 1, 50, 700] {
+            let settings = stack.settings(record());
+            let (chip, index) = open(stack.index, &part(1024, 16, 48), &settings);
+            let (mut index, mut rng) = (index.unwrap(), Rng::new(count));
+            let mut model = fuzz::Contents::new();
+            while (model.len() as u64) < count {
+                model.insert(rng.next_u64().to_be_bytes().to_vec(), rng.next_u64().to_be_bytes().to_vec());
+            }
+            let loaded = index.load(&mut model.iter().map(|(key, value)| (&key[..], &value[..]))).unwrap();
+            assert_eq!(loaded, count, "{}", stack.name());
+            assert_holds(&stack.name(), &mut *index, &model);
+            index.close().unwrap();
+            let mut index = (stack.index.mount)(Box::new(Rc::clone(&chip)), &settings).unwrap();
+            assert_holds(&stack.name(), &mut *index, &model);
+        }
+    }
+}
+
+#[test]
 fn what_is_refused_is_refused_with_a_reason() {
     let part = part(2048, 64, 64);
     for entry in INDEXES {

@@ -63,7 +63,9 @@ pub(super) use batch::{Change, LeafSpan, Reshaped};
 pub use load::Fill;
 pub use rules::{Overflow, Underflow};
 
-use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit};
+use super::{
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit,
+};
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::{PageStore, StoreError};
 use crate::nand::Cause;
@@ -431,6 +433,10 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
         let edit = self.take(at);
         self.finish(edit)?;
         Ok(true)
+    }
+
+    fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
+        self.bulk_load(records, Fill::FULL)
     }
 
     fn range(

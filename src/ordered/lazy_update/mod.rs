@@ -83,7 +83,7 @@ pub use policy::CommitPolicy;
 pub use settings::{Answers, LazyUpdateConfig, OPTIONS, PoolCount};
 
 use super::bplus::{BPlusTree, Change, Fill};
-use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit};
+use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::PageStore;
 use crate::nand::Cause;
@@ -255,6 +255,10 @@ impl<S: PageStore> OrderedIndex for LazyUpdateTree<S> {
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         self.record().check_key(key)?;
         self.update(Change { key, value: None })
+    }
+
+    fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
+        self.bulk_load(records, Fill::FULL)
     }
 
     fn range(

@@ -68,6 +68,19 @@ fn forest() -> Forest {
 }
 
 #[test]
+fn sorted_records_reach_their_trees() {
+    let records = [(&[2, 1][..], &[10][..]), (&[2, 9], &[11]), (&[7, 0], &[12])];
+    let mut loaded = forest();
+    assert_eq!(loaded.load(&mut records.into_iter()).unwrap(), 3);
+    let counts: Vec<u64> = loaded.trees.iter_mut().map(|(_, tree)| tree.check().unwrap().records).collect();
+    assert_eq!(counts, [2, 0, 1]);
+    let mut value = [0];
+    assert!(loaded.get(&[7, 0], &mut value).unwrap() && value == [12]);
+    let error = loaded.load(&mut [(&[3, 1][..], &[1][..])].into_iter()).unwrap_err().to_string();
+    assert!(error.contains("no tree 3"), "{error}");
+}
+
+#[test]
 fn a_forest_is_one_ordered_index() {
     let (mut forest, mut model, mut rng) = (forest(), Map::new(), Rng::new(2));
     for _ in 0..5_000 {

@@ -70,23 +70,23 @@ impl Meter {
         self.sample_every = operations.div_ceil(TIMELINE_SAMPLES).max(1) as u64;
     }
 
-    /// Books an operation just done: all the chip did since the last one.
-    pub(super) fn book(&mut self, kind: OpKind, chip: &SimChip, cpu_ns: u64) {
+    /// Books operations just done: all the chip did since the last ones.
+    pub(super) fn book(&mut self, (kind, operations): (OpKind, u64), chip: &SimChip, cpu_ns: u64) {
         let now = Reading::of(chip);
         let done = now.counters.since(&self.last.counters);
         let flash_time_ns = now.time_ns - self.last.time_ns;
         let costs = self.kinds.entry(kind.name()).or_default();
-        costs.operations += 1;
+        costs.operations += operations;
         costs.page_reads += done.page_reads_total();
         costs.page_programs += done.page_programs_total();
         costs.block_erases += done.block_erases_total();
         costs.flash_time_ns += flash_time_ns;
         costs.flash_time_max_ns = costs.flash_time_max_ns.max(flash_time_ns);
         self.cpu_ns += cpu_ns;
-        self.records_written += u64::from(kind.changes());
+        self.records_written += if kind.changes() { operations } else { 0 };
         self.last = now;
         // A sync costs, but does nothing that costs could be shared out over.
-        self.operations += u64::from(kind != OpKind::Sync);
+        self.operations += if kind == OpKind::Sync { 0 } else { operations };
         if self.operations.is_multiple_of(self.sample_every) {
             self.sample();
         }

@@ -83,7 +83,8 @@ impl<'a> Session<'a> {
         let last = prepared.workload.phases.len().saturating_sub(1);
         for (place, (phase, slots)) in prepared.workload.phases.iter().zip(&prepared.slots).enumerate() {
             self.meter.start_phase(phase.ops.len(), &*self.index);
-            let mut outcome = self.run_ops(&phase.ops, slots);
+            let mut outcome =
+                if phase.is_sorted { self.load(&phase.ops, slots) } else { self.run_ops(&phase.ops, slots) };
             let delays = self.index.durability() != Durability::EveryOperation;
             if self.job.options.sync_at_end && place == last && outcome.is_ok() && delays {
                 outcome = self.sync().map_err(|why| format!("the sync at the end: {why}"));
@@ -116,6 +117,33 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
+    /// Hands all insertions of a phase over at once, in key order.
+    fn load(&mut self, ops: &[Op], slots: &[u32]) -> Result<(), Failure> {
+        if self.model.records() > 0 || ops.iter().any(|op| op.kind != OpKind::Insert) {
+            return Err("sorted records are for an empty index, and insertions only".to_string());
+        }
+        let mut slots = slots.to_vec();
+        slots.sort_unstable();
+        let (key_bytes, value_bytes) = (self.buffers.key.len(), self.buffers.value.len());
+        let mut bytes = Vec::with_capacity(slots.len() * (key_bytes + value_bytes));
+        for &slot in &slots {
+            self.job.prepared.keys.encode(slot, &mut self.buffers.key);
+            self.model.next_value(slot, &mut self.buffers.value);
+            self.model.write(slot);
+            bytes.extend_from_slice(&self.buffers.key);
+            bytes.extend_from_slice(&self.buffers.value);
+        }
+        let count = slots.len() as u64;
+        let loaded = self.call_many((OpKind::Insert, count), |index, _| {
+            index.load(
+                &mut bytes.chunks_exact(key_bytes + value_bytes).map(|record| record.split_at(key_bytes)),
+            )
+        })?;
+        self.control.add_done(count);
+        self.reported += count;
+        if loaded == count { Ok(()) } else { Err(format!("{loaded} of {count} sorted records were loaded")) }
+    }
+
     fn apply(&mut self, op: &Op, slot: u32) -> Result<(), Failure> {
         match op.kind {
             OpKind::Get => self.get(slot),
@@ -127,10 +155,19 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Calls the index and books what that cost, whether it succeeds or not.
+    /// Calls the index for one operation.
     fn call<T>(
         &mut self,
         kind: OpKind,
+        call: impl FnOnce(&mut dyn OrderedIndex, &mut Buffers) -> Result<T, IndexError>,
+    ) -> Result<T, Failure> {
+        self.call_many((kind, 1), call)
+    }
+
+    /// Calls the index and books what that cost, whether it succeeds or not.
+    fn call_many<T>(
+        &mut self,
+        operations: (OpKind, u64),
         call: impl FnOnce(&mut dyn OrderedIndex, &mut Buffers) -> Result<T, IndexError>,
     ) -> Result<T, Failure> {
         let answer;
@@ -143,7 +180,7 @@ impl<'a> Session<'a> {
         } else {
             answer = call(&mut *self.index, &mut self.buffers);
         }
-        self.meter.book(kind, &self.chip.borrow(), cpu_ns);
+        self.meter.book(operations, &self.chip.borrow(), cpu_ns);
         answer.map_err(|error| error.to_string())
     }
 

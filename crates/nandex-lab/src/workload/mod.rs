@@ -95,6 +95,9 @@ pub struct PhaseOps {
     pub name: String,
     /// Whether it counts in totals; a load usually does not.
     pub measured: bool,
+    /// Whether its operations, insertions all, are handed to an empty index at once, in key order: what that makes of
+    /// them is the densest index it can build.
+    pub is_sorted: bool,
     /// Its operations in order.
     pub ops: Vec<Op>,
 }
@@ -102,12 +105,17 @@ pub struct PhaseOps {
 impl PhaseOps {
     /// A phase that counts.
     pub fn measured(name: &str, ops: Vec<Op>) -> PhaseOps {
-        PhaseOps { name: name.to_string(), measured: true, ops }
+        PhaseOps { name: name.to_string(), measured: true, is_sorted: false, ops }
+    }
+
+    /// A phase that fills an empty index from sorted records.
+    pub fn sorted(name: &str, ops: Vec<Op>) -> PhaseOps {
+        PhaseOps { is_sorted: true, ..PhaseOps::unmeasured(name, ops) }
     }
 
     /// A phase that prepares the ground.
     pub fn unmeasured(name: &str, ops: Vec<Op>) -> PhaseOps {
-        PhaseOps { name: name.to_string(), measured: false, ops }
+        PhaseOps { name: name.to_string(), measured: false, is_sorted: false, ops }
     }
 }
 

@@ -44,7 +44,7 @@ mod tests;
 pub use settings::{OPTIONS, WpcbConfig};
 
 use super::bplus::BPlusTree;
-use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit};
+use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::PageStore;
 use crate::ftl::tbm::{Tbm, TbmCounters};
@@ -99,6 +99,10 @@ impl<S: PageStore, N: Nand> OrderedIndex for WpcbTree<S, N> {
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         self.tree.remove(key)
+    }
+
+    fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
+        self.tree.load(records)
     }
 
     fn range(

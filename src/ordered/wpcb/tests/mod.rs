@@ -211,6 +211,22 @@ fn it_is_a_sorted_map_over_a_page_map() {
 }
 
 #[test]
+fn sorted_records_are_loaded_page_by_page() {
+    let bench = Bench::new(Geometry::new(64, 32, 4, 110), config(4, 17));
+    let (mut tree, mut model) = (bench.format::<FastFtl<Range>>(), Model::new());
+    model.extend((0..200).map(|n| (n * 3, n)));
+    let bytes: Vec<[[u8; 2]; 2]> = model.iter().map(|(k, v)| [k.to_be_bytes(), v.to_be_bytes()]).collect();
+    let mut records = bytes.iter().map(|[key, value]| (&key[..], &value[..]));
+    assert_eq!(tree.load(&mut records), Ok(200));
+    drop(tree);
+    let mut tree = bench.mount::<FastFtl<Range>>().unwrap();
+    assert_sound(&mut tree, &model);
+    let mut rng = Rng::new(5);
+    (0..300).for_each(|round| step(&mut tree, &mut model, &mut rng, (round, 600)).unwrap());
+    assert_sound(&mut tree, &model);
+}
+
+#[test]
 fn settings_name_what_can_be_chosen() {
     let settings = Settings::new(RECORD)
         .with("tbm_blocks", 40)

@@ -61,3 +61,15 @@ pub fn crc32(parts: &[&[u8]]) -> u32 {
     }
     hasher.finalize()
 }
+
+/// Of CRC-32 (IEEE), least significant bit first.
+const CRC_POLYNOMIAL: u32 = 0xedb8_8320;
+
+/// Which bit of a message is wrong, counted from the lowest one of its first byte, if exactly one is: `syndrome` is the
+/// difference (exclusive or) of its CRC-32 and that of the right message.
+pub fn wrong_bit(syndrome: u32, message_bytes: usize) -> Option<usize> {
+    // What a wrong bit does to the checksum depends only on the number of bits that follow it.
+    let shift = |effect: &u32| Some(effect >> 1 ^ if effect & 1 == 1 { CRC_POLYNOMIAL } else { 0 });
+    let mut effects = core::iter::successors(Some(CRC_POLYNOMIAL), shift).take(message_bytes * 8);
+    Some(message_bytes * 8 - 1 - effects.position(|effect| effect == syndrome)?)
+}

@@ -23,6 +23,7 @@ pub mod slice;
 pub mod spare;
 pub mod superblock;
 mod table;
+pub mod tbm;
 pub mod victim;
 pub mod wear;
 

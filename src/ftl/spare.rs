@@ -10,7 +10,7 @@
 //! page but the mark; a page that is torn, half erased or flipped does not pass for a written one.
 
 use super::StoreError;
-use crate::codec::{crc32, get_u32, get_u40, put_u32, put_u40};
+use crate::codec::{crc32, get_u32, get_u40, put_u32, put_u40, wrong_bit};
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::units::Ppn;
 use alloc::format;
@@ -108,11 +108,7 @@ impl Header {
         if syndrome.count_ones() == 1 {
             return Header::claimed(spare);
         }
-        // What a wrong bit does to the checksum depends only on the number of bits that follow it.
-        let bits = (data.len() + 11) * 8;
-        let shift = |effect: &u32| Some(effect >> 1 ^ if effect & 1 == 1 { CRC_POLYNOMIAL } else { 0 });
-        let mut effects = core::iter::successors(Some(CRC_POLYNOMIAL), shift).take(bits);
-        let wrong = bits - 1 - effects.position(|effect| effect == syndrome)?;
+        let wrong = wrong_bit(syndrome, data.len() + 11)?;
         let mut spare = *spare;
         if wrong >= data.len() * 8 {
             let bit = wrong - data.len() * 8;
@@ -121,9 +117,6 @@ impl Header {
         Header::claimed(&spare)
     }
 }
-
-/// Of CRC-32 (IEEE), least significant bit first.
-const CRC_POLYNOMIAL: u32 = 0xedb8_8320;
 
 /// The checksum field: an identity of the page, near enough.
 pub fn checksum(spare: &[u8; SPARE_BYTES]) -> u32 {

@@ -8,10 +8,12 @@
 pub mod catalogue;
 mod geometry;
 mod part;
+mod range;
 pub mod sim;
 
 pub use geometry::{Geometry, PartError};
 pub use part::{Basis, Note, Part, Supply, Timing};
+pub use range::BlockRange;
 
 use crate::units::{Pbn, Ppn};
 use core::fmt;

@@ -12,6 +12,7 @@ pub mod raw;
 mod settings;
 pub mod typed;
 pub mod wandering;
+pub mod wpcb;
 
 pub use settings::{Options, Settings};
 

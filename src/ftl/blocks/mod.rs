@@ -285,6 +285,14 @@ impl BlockTable {
         self.link(pbn, state);
     }
 
+    /// Sets the erases of a block to what an earlier session counted.
+    pub fn set_erase_count(&mut self, pbn: Pbn, erases: u32) {
+        let state = self.state(pbn);
+        self.unlink(pbn);
+        self.blocks[pbn.index()].erases = erases;
+        self.link(pbn, state);
+    }
+
     /// Marks a page as holding live data.
     #[inline]
     pub fn mark_valid(&mut self, ppn: Ppn) {

@@ -4,11 +4,13 @@
 //! operation that runs out of pages is given up by forgetting what it did.
 
 use super::page::{self, Frame, HEIGHT_MAX, Layout, ROOT};
+use super::rules::Underflow;
 use super::{BPlusTree, frame_at, trim};
 use crate::check::IndexError;
 use crate::ftl::{PageStore, StoreError};
 use crate::nand::Cause;
 use crate::ordered::Durability;
+use crate::ordered::node::NodeShape;
 use crate::units::Lpn;
 
 /// What became of a node that was to take one entry more.
@@ -88,18 +90,22 @@ impl<S: PageStore> BPlusTree<S> {
             return Ok(Added::Fits);
         }
         let right = self.new_node(level)?;
-        page::split(&shape, &mut self.path[depth], &mut self.extra[right], at, entry);
+        let (node, new) = (&mut self.path[depth], &mut self.extra[right]);
+        self.is_kept_whole |= divide((&self.layout, &shape), node, new, at, entry);
         Ok(Added::Split(right))
     }
 
     /// Splits the full root: both halves go to new pages, below a root one level higher.
     fn raise_root(&mut self, at: usize, entry: (&[u8], &[u8])) -> Result<(), IndexError> {
         let level = self.height;
+        if level == self.layout.height_max() {
+            return Err(IndexError::Full);
+        }
         let shape = self.layout.shape(level);
         let (left, right) = (self.new_node(level)?, self.new_node(level)?);
         self.extra[left].copy_node(&self.path[0]);
         let (below, above) = self.extra.split_at_mut(right);
-        page::split(&shape, &mut below[left], &mut above[0], at, entry);
+        self.is_kept_whole |= divide((&self.layout, &shape), &mut below[left], &mut above[0], at, entry);
         self.put_root_above(left..right + 1);
         Ok(())
     }
@@ -128,7 +134,10 @@ impl<S: PageStore> BPlusTree<S> {
     pub(super) fn take(&mut self, at: usize) -> Result<(), IndexError> {
         let leaf = self.layout.leaf;
         self.path[self.height - 1].remove(&leaf, at);
-        self.mend_path()
+        match self.layout.underflow {
+            Underflow::Merge => self.mend_path(),
+            Underflow::Expel => self.expel(),
+        }
     }
 
     /// Mends what is too empty, from the leaf up.
@@ -175,10 +184,14 @@ impl<S: PageStore> BPlusTree<S> {
 
     fn fetch_neighbour(&mut self, depth: usize, slot: usize) -> Result<usize, IndexError> {
         let lpn = self.layout.child(&self.path[depth - 1], slot)?;
-        let level = self.level(depth);
+        self.fetch_extra(lpn, self.level(depth), Cause::Host)
+    }
+
+    /// Reads a node that is not on the path.
+    pub(super) fn fetch_extra(&mut self, lpn: Lpn, level: usize, cause: Cause) -> Result<usize, IndexError> {
         let i = self.extra_used;
         let frame = frame_at(&mut self.extra, i, &self.layout);
-        load(&mut self.store, &self.layout, (lpn, Some(level)), Cause::Host, frame)?;
+        load(&mut self.store, &self.layout, (lpn, Some(level)), cause, frame)?;
         self.extra_used += 1;
         Ok(i)
     }
@@ -199,6 +212,7 @@ impl<S: PageStore> BPlusTree<S> {
     pub(super) fn begin(&mut self) {
         self.path.iter_mut().chain(&mut self.extra).for_each(|frame| frame.is_dirty = false);
         self.extra_used = 0;
+        self.is_kept_whole = false;
         self.taken.clear();
         self.freed.clear();
     }
@@ -259,7 +273,9 @@ impl<S: PageStore> BPlusTree<S> {
     /// After the writes: the tree is as high as its root says, and pages given up are free.
     fn settle(&mut self) -> Result<(), IndexError> {
         let height = self.path[0].level();
-        self.counts.splits += (self.taken.len() - height.saturating_sub(self.height)) as u64;
+        let divisions = (self.taken.len() - height.saturating_sub(self.height)) as u64;
+        self.counts.splits += divisions - u64::from(self.is_kept_whole);
+        self.counts.overflows += u64::from(self.is_kept_whole);
         self.counts.merges += (self.freed.len() - self.height.saturating_sub(height)) as u64;
         self.height = height;
         for &lpn in &self.freed {
@@ -269,6 +285,24 @@ impl<S: PageStore> BPlusTree<S> {
         }
         Ok(())
     }
+}
+
+/// Splits a full node that is to take one entry more, unless it stays whole and the entry goes to the new one alone: whether
+/// it does.
+fn divide(
+    (layout, shape): (&Layout, &NodeShape),
+    node: &mut Frame,
+    new: &mut Frame,
+    at: usize,
+    entry: (&[u8], &[u8]),
+) -> bool {
+    let stays_whole = node.level() == 1 && layout.overflow.keeps_whole(shape, node, at);
+    if stays_whole {
+        new.insert(shape, 0, entry);
+    } else {
+        page::split(shape, node, new, at, entry);
+    }
+    stays_whole
 }
 
 /// Reads and verifies a node.

@@ -166,7 +166,7 @@ impl<S: PageStore> Loader<'_, S> {
     /// Fills the last node of a level to the half from the one that waits, or merges the two; returns whether it
     /// did merge, and then the node waits, or is open if it is the only one of its level.
     fn even_out_last(&mut self, level: usize) -> bool {
-        let (shape, least) = (self.tree.layout.shape(level), self.tree.layout.fill_min(level));
+        let (shape, least) = (self.tree.layout.shape(level), self.tree.layout.half(level));
         let (left, right) = (&mut self.tree.extra[level - 1], &mut self.tree.path[level - 1]);
         if right.count() >= least {
             return false;

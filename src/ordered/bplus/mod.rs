@@ -31,12 +31,17 @@
 //! - B2 The keys of a leaf ascend strictly, and so do the bounds of an internal node from entry 1 on.
 //! - B3 Keys below child i are at least bound i (for i > 0) and below bound i + 1. Bound 0 of an internal node
 //!   repeats the bound that its parent has for it, so neighbours merge as they are; on the left edge of the tree,
-//!   where nothing bounds the keys from below, it means nothing.
-//! - B4 A node is at least half full and fits its capacity; a root that is internal has two children at least.
+//!   where nothing bounds the keys from below, and where nodes are expelled, it means nothing.
+//! - B4 A node is at least half full, or not empty where empty nodes are expelled, and fits its capacity; a root that
+//!   is internal has two children at least.
 //! - B5 A child is one level below its parent; leaves have level 1; no tree is higher than half-full nodes make it.
 //! - B6 Every page has at most one parent, and the pages in use are the superblock and those reached from the root.
 //! - B7 The superblock says how the tree is laid out, under a right checksum.
 //! - B8 In the class *none* the mark on the medium is not clean while changes are not synced.
+//!
+//! # Other rules
+//!
+//! A full leaf may stay whole and a node may shrink until it is empty (`rules.rs`): the WPCB-tree is this tree by other rules.
 //!
 //! # Deviations
 //!
@@ -48,6 +53,7 @@ mod batch;
 mod change;
 mod load;
 mod page;
+mod rules;
 mod space;
 #[cfg(test)]
 mod tests;
@@ -56,6 +62,7 @@ mod walk;
 pub(super) use batch::{Change, LeafSpan, Lookup, Reshaped};
 pub use load::Fill;
 pub(super) use page::level_and_entries;
+pub use rules::{Overflow, Underflow};
 
 use super::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit,
@@ -88,6 +95,10 @@ pub struct BPlusConfig {
     pub internal_capacity: Option<usize>,
     /// The durability class wanted; a store on which the tree cannot give it is refused.
     pub durability: Durability,
+    /// What a full leaf does that is to take one record more.
+    pub overflow: Overflow,
+    /// What becomes of a node that gets too empty.
+    pub underflow: Underflow,
 }
 
 impl BPlusConfig {
@@ -98,6 +109,8 @@ impl BPlusConfig {
             leaf_capacity: None,
             internal_capacity: None,
             durability: Durability::EveryOperation,
+            overflow: Overflow::Split,
+            underflow: Underflow::Merge,
         }
     }
 
@@ -124,10 +137,10 @@ impl BPlusConfig {
         };
         let order = number("order")?;
         Ok(BPlusConfig {
-            record: settings.record,
             leaf_capacity: number("leaf_capacity")?.or(order),
             internal_capacity: number("internal_capacity")?.or(order),
             durability: settings.durability,
+            ..BPlusConfig::new(settings.record)
         })
     }
 
@@ -164,6 +177,8 @@ pub struct BPlusTree<S> {
     taken: Vec<Lpn>,
     /// Pages given up by the operation in hand.
     freed: Vec<Lpn>,
+    /// Whether the operation in hand left a full leaf whole.
+    is_kept_whole: bool,
     /// Whether the superblock says clean.
     is_clean: bool,
     /// Whether a write failed with unknown effect: nothing is believed before the next mount.
@@ -172,10 +187,14 @@ pub struct BPlusTree<S> {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    splits: u64,
-    merges: u64,
-    redistributions: u64,
+pub(super) struct Counts {
+    /// Nodes split in halves.
+    pub(super) splits: u64,
+    /// Full leaves left whole.
+    pub(super) overflows: u64,
+    /// Nodes given up: merged, or expelled.
+    pub(super) merges: u64,
+    pub(super) redistributions: u64,
 }
 
 impl<S: PageStore> BPlusTree<S> {
@@ -254,6 +273,7 @@ impl<S: PageStore> BPlusTree<S> {
             extra_used: 0,
             taken: Vec::with_capacity(layout.height_max() + 1),
             freed: Vec::with_capacity(layout.height_max() + 1),
+            is_kept_whole: false,
             is_clean,
             is_interrupted: false,
             counts: Counts::default(),
@@ -267,6 +287,8 @@ impl<S: PageStore> BPlusTree<S> {
             leaf_capacity: Some(self.layout.leaf.capacity),
             internal_capacity: Some(self.layout.internal.capacity),
             durability: self.durability,
+            overflow: self.layout.overflow,
+            underflow: self.layout.underflow,
         }
     }
 
@@ -286,8 +308,14 @@ impl<S: PageStore> BPlusTree<S> {
         &self.store
     }
 
+    /// The store below, to check it.
     pub(super) fn store_mut(&mut self) -> &mut S {
         &mut self.store
+    }
+
+    /// What happened to nodes.
+    pub(super) fn counts(&self) -> Counts {
+        self.counts
     }
 
     /// Gives the store back; what was not synced is as after a power cut.

@@ -13,7 +13,9 @@
 //!       28..32  entries of an internal node at most
 //!       32      bytes of a key          33   bytes of a value
 //!       34      1 = clean: every change before the last sync is here; 0 = changes are under way
-//!       35..    0
+//!       35      what a full leaf does: 0 splits, 1 stays whole if contiguous, 2 stays whole if ascending
+//!       36      what an empty node does: 0 merges when half empty, 1 is expelled when empty
+//!       37..    0
 //! ```
 //!
 //! Page 1 is the root, whatever its level; every other page in use is a node too:
@@ -29,6 +31,7 @@
 //! ```
 
 use super::BPlusConfig;
+use super::rules::{Overflow, Underflow};
 use crate::check::IndexError;
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
 use crate::ordered::RecordFormat;
@@ -36,13 +39,14 @@ use crate::ordered::node::NodeShape;
 use crate::units::Lpn;
 use alloc::boxed::Box;
 use alloc::format;
+use alloc::string::String;
 use alloc::vec;
 
 pub(super) const SUPERBLOCK: Lpn = Lpn(0);
 pub(super) const ROOT: Lpn = Lpn(1);
 
 const MAGIC: &[u8; 8] = b"NXBPLUS1";
-const SUPERBLOCK_BYTES: usize = 35;
+const SUPERBLOCK_BYTES: usize = 37;
 const NODE_MARK: u8 = 0xB1;
 const HEADER_BYTES: usize = 12;
 const CHILD_BYTES: usize = 4;
@@ -58,6 +62,8 @@ pub(super) struct Layout {
     pub(super) page_count: u32,
     pub(super) leaf: NodeShape,
     pub(super) internal: NodeShape,
+    pub(super) overflow: Overflow,
+    pub(super) underflow: Underflow,
 }
 
 impl Layout {
@@ -87,7 +93,20 @@ impl Layout {
                 "{pages} pages of {page_bytes} bytes: a B+-tree needs 2 pages of {SUPERBLOCK_BYTES} bytes at least"
             )));
         }
-        Ok(Layout { record: config.record, page_bytes, page_count: pages, leaf, internal })
+        if config.overflow != Overflow::Split && config.underflow == Underflow::Merge {
+            return Err(IndexError::Unsupported(String::from(
+                "full leaves that stay whole leave others less than half full: nodes must be expelled, not merged",
+            )));
+        }
+        Ok(Layout {
+            record: config.record,
+            page_bytes,
+            page_count: pages,
+            leaf,
+            internal,
+            overflow: config.overflow,
+            underflow: config.underflow,
+        })
     }
 
     /// The shape of the nodes of a level.
@@ -97,18 +116,28 @@ impl Layout {
 
     /// Entries of a node of this level at least, unless it is the root.
     pub(super) fn fill_min(&self, level: usize) -> usize {
+        match self.underflow {
+            Underflow::Merge => self.half(level),
+            Underflow::Expel => 1,
+        }
+    }
+
+    /// Entries of a node of this level that is half full.
+    pub(super) fn half(&self, level: usize) -> usize {
         self.shape(level).capacity.div_ceil(2)
     }
 
-    /// The height of the highest tree that finds room: a root of two children and every other node half full.
+    /// The height of the highest tree that finds room: a root of two children and every other node half full. Where nodes
+    /// may shrink a tree is allowed to be one level higher.
     pub(super) fn height_max(&self) -> usize {
         let nodes_max = u64::from(self.page_count) - 1;
+        let half = self.half(2) as u64;
         let (mut height, mut bottom, mut nodes) = (1, 1, 1);
         loop {
-            bottom = if height == 1 { 2 } else { bottom * self.fill_min(2) as u64 };
+            bottom = if height == 1 { 2 } else { bottom * half };
             nodes += bottom;
             if nodes > nodes_max {
-                return height;
+                return height + usize::from(self.underflow == Underflow::Expel);
             }
             height += 1;
         }
@@ -137,6 +166,8 @@ impl Layout {
         page[32] = self.record.key_bytes;
         page[33] = self.record.value_bytes;
         page[34] = u8::from(is_clean);
+        page[35] = self.overflow as u8;
+        page[36] = self.underflow as u8;
         let crc = crc32(&[&page[4..]]);
         put_u32(page, 0, crc);
     }
@@ -152,7 +183,14 @@ impl Layout {
         if get_u32(page, 16) as usize != page.len() || get_u32(page, 20) > page_count {
             return Err(IndexError::NotFormatted("the tree was formatted on other or more pages"));
         }
+        let (Some(overflow), Some(underflow)) =
+            (Overflow::from_byte(page[35]), Underflow::from_byte(page[36]))
+        else {
+            return Err(corrupted("B7: the superblock names unknown rules", SUPERBLOCK));
+        };
         let config = BPlusConfig {
+            overflow,
+            underflow,
             leaf_capacity: Some(get_u32(page, 24) as usize),
             internal_capacity: Some(get_u32(page, 28) as usize),
             ..BPlusConfig::new(RecordFormat::new(page[32], page[33]))

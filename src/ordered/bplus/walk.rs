@@ -2,6 +2,7 @@
 
 use super::change::load;
 use super::page::{Frame, Layout, ROOT, SUPERBLOCK, corrupted};
+use super::rules::Underflow;
 use super::space::Space;
 use super::{BPlusTree, frame_at};
 use crate::check::{CheckReport, IndexError};
@@ -296,7 +297,8 @@ impl<S: PageStore> BPlusTree<S> {
         if keys().any(|key| low.is_some_and(|low| key < low) || high.is_some_and(|high| key >= high)) {
             walk.report.violation("B3", at, "a key lies outside the bounds of the parents".to_string());
         }
-        if level > 1 && low.is_some_and(|low| low != shape.key(node.area(), 0)) {
+        let repeats = self.layout.underflow == Underflow::Merge;
+        if level > 1 && repeats && low.is_some_and(|low| low != shape.key(node.area(), 0)) {
             walk.report.violation("B3", at, "bound 0 differs from the parent's bound".to_string());
         }
     }

@@ -114,6 +114,7 @@ impl LazyUpdateConfig {
                 self.pool_requests
             )));
         }
+        self.tree.require_for_groups()?;
         if self.tree.durability == Durability::None {
             return Ok(());
         }

@@ -129,6 +129,7 @@ impl LsLruConfig {
                 self.split_factor
             )));
         }
+        self.tree.require_for_groups()?;
         if self.tree.durability == Durability::None {
             return Ok(());
         }

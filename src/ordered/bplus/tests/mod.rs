@@ -3,7 +3,7 @@
 mod cuts;
 
 use super::page::SUPERBLOCK;
-use super::{BPlusConfig, BPlusTree, Fill};
+use super::{BPlusConfig, BPlusTree, Fill, Overflow, Underflow};
 use crate::check::IndexError;
 use crate::codec::{crc32, put_u32};
 use crate::ftl::{PageStore, StoreError};
@@ -199,13 +199,21 @@ fn any_ops() -> impl Strategy<Value = Vec<Op>> {
 fn any_config() -> impl Strategy<Value = (usize, BPlusConfig)> {
     let page = prop_oneof![Just(64usize), Just(64), Just(96), Just(128), Just(256), Just(1024), Just(4096)];
     let record = (prop_oneof![Just(1u8), Just(2), Just(4), Just(8), Just(16), Just(255)], 0..40u8);
-    (page, record, proptest::option::of((2..9usize, 3..9usize))).prop_filter_map(
+    let rules = prop_oneof![
+        3 => Just((Overflow::Split, Underflow::Merge)),
+        1 => Just((Overflow::Split, Underflow::Expel)),
+        1 => Just((Overflow::KeepContiguous, Underflow::Expel)),
+        1 => Just((Overflow::KeepAscending, Underflow::Expel)),
+    ];
+    (page, record, proptest::option::of((2..9usize, 3..9usize)), rules).prop_filter_map(
         "nodes too small",
-        |(page_bytes, (key, value), capacities)| {
+        |(page_bytes, (key, value), capacities, (overflow, underflow))| {
             let record = RecordFormat::new(key, value);
             let config = BPlusConfig {
                 leaf_capacity: capacities.map(|(leaf, _)| leaf),
                 internal_capacity: capacities.map(|(_, internal)| internal),
+                overflow,
+                underflow,
                 ..BPlusConfig::new(record)
             };
             super::Layout::new(&config, page_bytes, 4000).ok().map(|_| (page_bytes, config))
@@ -274,7 +282,7 @@ fn assert_range(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(600) })]
 
     #[test]
     fn the_tree_is_a_sorted_map((page_bytes, config) in any_config(), ops in any_ops()) {
@@ -516,6 +524,8 @@ fn what_cannot_work_is_refused_with_the_reason() {
     assert!(refusal(config, Mem::new(64, 1, WRITE_THROUGH)).contains("2 pages"));
     assert!(refusal(config, Mem::new(128, 90, SINGLE)).contains("takes 1 atomically"));
     assert!(refusal(config, Mem::new(128, 90, ORDERED)).contains("'every operation' is wanted"));
+    let uneven = BPlusConfig { overflow: Overflow::KeepAscending, ..config };
+    assert!(refusal(uneven, Mem::new(128, 90, WRITE_THROUGH)).contains("expelled, not merged"));
     let mut tree = small_tree(WRITE_THROUGH, 20);
     assert!(matches!(tree.insert(&[0; 3], &[0; 2]), Err(IndexError::WrongLength { what: "key", .. })));
     assert!(matches!(tree.get(&[0; 2], &mut [0; 3]), Err(IndexError::WrongLength { what: "value", .. })));

@@ -1,0 +1,67 @@
+//! The walk over all buffer blocks that checks the TBM's invariants.
+
+use super::page::{Found, read_page};
+use super::{Buffer, Tbm};
+use crate::check::CheckReport;
+use crate::ftl::blocks::BlockState;
+use crate::ftl::{PageStore, StoreError};
+use crate::nand::{Cause, Nand};
+use alloc::collections::BTreeSet;
+use alloc::format;
+
+impl<S: PageStore, N: Nand> Tbm<S, N> {
+    /// Checks K1 to K4. Costs no counted I/O.
+    pub fn check(&mut self) -> Result<CheckReport, StoreError> {
+        self.ready()?;
+        let mut report = CheckReport::default();
+        let (mut newest, mut is_whole) = (None, true);
+        for (lbn, buffer) in self.summary.clone().iter() {
+            report.nodes += 1;
+            report.records += u64::from(buffer.pages());
+            let last = self.check_buffer(lbn, buffer, &mut report)?;
+            if last.map(|last| last.0) > newest {
+                (newest, is_whole) = (last.map(|last| last.0), last.is_some_and(|last| last.1));
+            }
+        }
+        let written = self.next_version > self.void_below;
+        if written && (newest.map(|version| version + 1) != Some(self.next_version) || !is_whole) {
+            let found = format!("the newest page is {newest:?}, the last of its group: {is_whole}");
+            report.violation("K4", self.next_version - 1, found);
+        }
+        if self.summary.len() > self.settings.blocks {
+            report.violation("K2", 0, format!("{} buffer blocks", self.summary.len()));
+        }
+        let taken: BTreeSet<_> = self.blocks.in_state(BlockState::Open).collect();
+        let used: BTreeSet<_> = self.summary.iter().map(|(_, buffer)| buffer.pbn).collect();
+        if taken != used || used.len() != self.summary.len() as usize {
+            report.violation("K3", 0, format!("taken are {taken:?}, buffer blocks {used:?}"));
+        }
+        Ok(report)
+    }
+
+    /// Version of the last page, and whether it is the last of its group.
+    fn check_buffer(
+        &mut self,
+        lbn: u32,
+        buffer: &Buffer,
+        report: &mut CheckReport,
+    ) -> Result<Option<(u64, bool)>, StoreError> {
+        let mut last: Option<(u64, bool)> = None;
+        for page in 0..buffer.pages() {
+            let ppn = self.geometry.page_at(buffer.pbn, page);
+            let found = read_page(&mut self.nand, ppn, Cause::Check, &mut self.page)?;
+            let Found::Page(tag) = found else {
+                report.violation("K1", u64::from(ppn.0), format!("{found:?}"));
+                continue;
+            };
+            let place = tag.lpn % self.geometry.pages_per_block;
+            let is_newest = buffer.find(place).is_some_and(|newest| newest.page >= page);
+            let rises = last.is_none_or(|last| tag.version > last.0);
+            if tag.lpn / self.geometry.pages_per_block != lbn || !is_newest || !rises {
+                report.violation("K1", u64::from(ppn.0), format!("{tag:?} in the buffer block of {lbn}"));
+            }
+            last = Some((tag.version, tag.is_last));
+        }
+        Ok(last)
+    }
+}

@@ -1,0 +1,126 @@
+//! The write pattern converter: the newest pages of a buffer block go to the store below, in the order of their numbers.
+//!
+//! Only these are written, as in Figure 6 of the paper; or, where they are many ([`TbmSettings::whole_from`]), all pages of the
+//! logical block, the others as the store below has them. That is what its own merge would copy, and lets a log-block FTL
+//! switch the block it writes for the old one.
+//!
+//! [`TbmSettings::whole_from`]: super::TbmSettings::whole_from
+
+use super::page::{Found, read_page};
+use super::summary::{Buffer, Newest};
+use super::{Tbm, unreadable};
+use crate::ftl::{PageStore, StoreError};
+use crate::nand::{Cause, Nand};
+use crate::units::{Lpn, Ppn};
+use alloc::vec::Vec;
+
+/// Where the contents of a page to be merged are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// In a buffer block.
+    Buffer(Ppn),
+    /// Nowhere: the page is trimmed.
+    Trimmed,
+    /// In the store below, to which they are written again.
+    Below,
+}
+
+/// A page to merge with the store below.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    pub(super) lpn: Lpn,
+    pub(super) source: Source,
+}
+
+impl<S: PageStore, N: Nand> Tbm<S, N> {
+    /// Merges the buffer block of a logical block with the store below. The buffer block stays as it is.
+    pub(super) fn convert(&mut self, lbn: u32) -> Result<(), StoreError> {
+        let Some(buffer) = self.summary.get(lbn) else { return Ok(()) };
+        let pages = u64::from(buffer.pages());
+        let mut kept = self.kept(lbn, buffer);
+        let is_whole = self.settings.whole_from.is_some_and(|least| kept.len() >= least as usize);
+        let written = kept.iter().filter(|page| page.source != Source::Trimmed).count() as u64;
+        if is_whole {
+            kept = self.all_pages(lbn, &kept);
+        }
+        self.merge(&kept, Cause::Merge)?;
+        self.counters.conversions += 1;
+        self.counters.whole_conversions += u64::from(is_whole);
+        self.counters.converted_pages += written;
+        self.counters.dropped_pages += pages - written;
+        Ok(())
+    }
+
+    /// The newest page of each logical page in a buffer block.
+    pub(super) fn kept(&self, lbn: u32, buffer: &Buffer) -> Vec<Kept> {
+        let kept = |newest: Newest| Kept {
+            lpn: self.lpn_at(lbn, newest.place),
+            source: match newest.is_trim {
+                true => Source::Trimmed,
+                false => Source::Buffer(self.geometry.page_at(buffer.pbn, newest.page)),
+            },
+        };
+        buffer.newest(self.geometry.pages_per_block).into_iter().map(kept).collect()
+    }
+
+    /// All pages of a logical block, those not kept from the store below.
+    fn all_pages(&self, lbn: u32, kept: &[Kept]) -> Vec<Kept> {
+        let lpns = (0..self.geometry.pages_per_block).map(|place| self.lpn_at(lbn, place));
+        let source = |lpn| kept.iter().find(|page| page.lpn == lpn).map_or(Source::Below, |page| page.source);
+        let whole = lpns.take_while(|lpn| lpn.0 < self.page_count);
+        whole.map(|lpn| Kept { lpn, source: source(lpn) }).collect()
+    }
+
+    /// Writes pages to the store below, and makes them durable there.
+    pub(super) fn merge(&mut self, kept: &[Kept], cause: Cause) -> Result<(), StoreError> {
+        let mut data = core::mem::take(&mut self.page);
+        let merged = kept.iter().try_for_each(|&page| self.merge_page(page, cause, &mut data));
+        self.page = data;
+        merged?;
+        let has_trims = kept.iter().any(|page| page.source == Source::Trimmed);
+        if has_trims || !self.store.durable_writes() {
+            self.store.sync()?;
+        }
+        self.tell_lost()
+    }
+
+    fn merge_page(&mut self, page: Kept, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        match page.source {
+            Source::Trimmed => {
+                self.note_found(page.lpn);
+                return self.store.trim(page.lpn);
+            }
+            Source::Buffer(ppn) => match self.read_buffer(ppn, page.lpn, cause, data) {
+                Err(error @ StoreError::Corrupted { .. }) => return self.note_lost(page.lpn, error),
+                read => {
+                    read?;
+                    self.note_found(page.lpn);
+                }
+            },
+            Source::Below => match self.store.read(page.lpn, cause, data) {
+                // It is not for the converter to lose what it need not touch.
+                Err(StoreError::Corrupted { .. }) => return Ok(()),
+                read => read?,
+            },
+        }
+        self.store.write(page.lpn, cause, data)
+    }
+
+    /// Reads a page of a buffer block and checks that it is the one asked for.
+    pub(super) fn read_buffer(
+        &mut self,
+        ppn: Ppn,
+        lpn: Lpn,
+        cause: Cause,
+        data: &mut [u8],
+    ) -> Result<(), StoreError> {
+        match read_page(&mut self.nand, ppn, cause, data)? {
+            Found::Page(tag) if tag.lpn == lpn.0 => Ok(()),
+            Found::Page(_) => {
+                let what = "K1: a page of a buffer block holds another logical page";
+                Err(StoreError::Corrupted { what, at: u64::from(ppn.0) })
+            }
+            Found::Erased | Found::Unreadable => Err(unreadable(ppn)),
+        }
+    }
+}

@@ -1,0 +1,444 @@
+//! Transit Buffer Manager: overwrites gather in buffer blocks on flash and reach the store below in ascending runs.
+//!
+//! Source: V. P. Ho and D.-J. Park, "WPCB-Tree: A Novel Flash-Aware B-Tree Index Using a Write Pattern Converter", 2018,
+//! sections 3.1 to 3.3. The paper puts TBM and converter between a B-tree and an FTL; here they are a [`PageStore`] on
+//! another one, so they stand below any tree and are judged alone by replaying page traces. The module lies with the
+//! FTLs: it manages blocks of the chip, their wear, spare areas and bad blocks, and holds no page in RAM, which a cache
+//! does.
+//!
+//! # State
+//!
+//! - *Buffer blocks*, at most C: real blocks of a range of the chip that is the TBM's own ([`BlockRange`]), taken by wear,
+//!   the least worn first. A buffer block belongs to one logical block (LBN = LPN / pages of a block) and takes its pages in
+//!   the order they are written.
+//! - *Summary table* (`summary.rs`), in RAM: the buffer block of each logical block and the logical page of each of its pages.
+//!
+//! # Write
+//!
+//! 1. The logical block has a buffer block with room: the page is appended. It is durable when it is programmed.
+//! 2. Its buffer block is full: that one is converted, and the page goes first into another block.
+//! 3. It has none and there are fewer than C: the page goes first into a free block.
+//! 4. Else the victim, the buffer block with the fewest pages, is converted, and the page goes first into a free block.
+//!
+//! # Convert (write pattern converter, `convert.rs`)
+//!
+//! From the last page of the victim back to the first, the newest page of each logical page is kept; these are written to the
+//! store below in ascending order. Only then the page that waited is programmed, and says in its spare area which block was
+//! converted; only then that block is erased. A cut before leaves the block to be converted again, which comes to the same; a
+//! cut inside the erase leaves a block that is known to be void.
+//!
+//! # Groups
+//!
+//! The pages of an atomic group carry marks, first and last. A group begins only after the one before has ended, so the
+//! page programmed last proves what came before, and the block that holds it is never erased before another page is
+//! programmed. No block with pages of the group in hand is converted.
+//!
+//! # Mount (`recovery.rs`)
+//!
+//! All buffer blocks are read; pages of a group that was cut are dropped, all others merged into the store below; a record
+//! there (`record.rs`) then says that whatever the blocks hold is void. Until it is written nothing in the blocks changes.
+//!
+//! # Lost pages
+//!
+//! Where the newest version of a page cannot be read when its block is converted or replaced, the record says so and
+//! reading the page is an error until it is written or trimmed. All other pages go on as before.
+//!
+//! # Invariants
+//!
+//! - K1: each page in a buffer block can be read, belongs to its logical block as the Summary table says, and the versions
+//!   ascend.
+//! - K2: a logical block has at most one buffer block, and there are at most C.
+//! - K3: the blocks taken from the pool are the buffer blocks.
+//! - K4: the page with the highest version is the last of its group and is in a buffer block, unless nothing was written
+//!   since the mount.
+//!
+//! # Deviations
+//!
+//! The paper erases the victim and appends to it; here the page goes to the least worn free block before the victim is
+//! erased. Of the victim only the pages kept are read: the Summary table knows which these are. A buffer block without room
+//! for all pages of a group is converted although it is not full. Trims, groups and recovery are ours: the paper says only
+//! that a reboot merges all buffer blocks. Confidence: high for writing and converting, ours for the rest.
+
+mod append;
+mod check;
+mod convert;
+mod page;
+mod record;
+mod recovery;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+use super::blocks::{BlockState, BlockTable};
+use super::{PageStore, StoreError, StoreStats};
+use crate::nand::{BlockRange, Cause, Geometry, Nand};
+use crate::units::{Lpn, Pbn, Ppn};
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use page::SPARE_BYTES;
+use record::Record;
+use summary::{Buffer, Summary};
+
+/// Blocks of the range that are not buffer blocks at least: one to write to before the victim is erased, one to replace a
+/// block that fails.
+pub const SPARE_BLOCKS_MIN: u32 = 2;
+
+/// What can be chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TbmSettings {
+    /// Buffer blocks at most: C of the paper.
+    pub blocks: u32,
+    /// From how many newest pages on a buffer block is converted together with the other pages of its logical block; never
+    /// by default, as in the paper.
+    pub whole_from: Option<u32>,
+}
+
+impl TbmSettings {
+    /// So many buffer blocks; the converter writes the newest pages only.
+    pub const fn new(blocks: u32) -> TbmSettings {
+        TbmSettings { blocks, whole_from: None }
+    }
+}
+
+impl Default for TbmSettings {
+    /// The paper's recommendation.
+    fn default() -> TbmSettings {
+        TbmSettings::new(128)
+    }
+}
+
+/// What the TBM did since it was formatted or mounted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TbmCounters {
+    /// Pages written to buffer blocks by the host.
+    pub page_writes: u64,
+    /// Pages read from buffer blocks by the host.
+    pub buffer_reads: u64,
+    /// Pages read from the store below by the host.
+    pub store_reads: u64,
+    /// Buffer blocks merged with the store below: M of the paper.
+    pub conversions: u64,
+    /// Those among them converted to make room for another logical block.
+    pub victims: u64,
+    /// Those among them of which all pages of the logical block were written.
+    pub whole_conversions: u64,
+    /// Newest pages of buffer blocks written to the store below, in ascending runs, one run a conversion.
+    pub converted_pages: u64,
+    /// Pages that a newer version, or a trim, saved from being written to the store below.
+    pub dropped_pages: u64,
+    /// Pages programmed to say that a logical page is trimmed.
+    pub trim_pages: u64,
+    /// Pages of buffer blocks merged by the mount.
+    pub recovered_pages: u64,
+    /// Blocks replaced because a program failed.
+    pub replaced_blocks: u64,
+}
+
+/// A TBM over a store, with buffer blocks on a range of a chip.
+pub struct Tbm<S, N> {
+    store: S,
+    nand: BlockRange<N>,
+    geometry: Geometry,
+    settings: TbmSettings,
+    page_count: u32,
+    blocks: BlockTable,
+    summary: Summary,
+    next_version: u64,
+    /// What the record says: pages with a lower version are void.
+    void_below: u64,
+    /// The page programmed last.
+    last_page: Option<Ppn>,
+    page: Vec<u8>,
+    /// Logical pages whose newest version cannot be read, and which are not written since.
+    lost: BTreeSet<u32>,
+    /// Whether the record does not say so yet.
+    is_lost_new: bool,
+    /// An operation failed half-way: what is on the chip is known only to the next mount.
+    is_interrupted: bool,
+    counters: TbmCounters,
+}
+
+impl<S: PageStore, N: Nand> Tbm<S, N> {
+    /// Makes an empty TBM over a store, whose pages keep what they hold but for the last ones, and erases its blocks.
+    pub fn format(store: S, nand: BlockRange<N>, settings: TbmSettings) -> Result<Tbm<S, N>, StoreError> {
+        let mut tbm = Tbm::new(store, nand, settings)?;
+        tbm.blocks.retire_marked(&mut tbm.nand)?;
+        // No cut may leave an older record above blocks that are gone.
+        tbm.write_record(0)?;
+        for pbn in tbm.blocks.in_state(BlockState::Unclean).collect::<Vec<Pbn>>() {
+            if tbm.blocks.erase(&mut tbm.nand, pbn, Cause::Checkpoint)? {
+                tbm.blocks.release(pbn);
+            }
+        }
+        tbm.require_blocks()?;
+        tbm.write_record(tbm.void_below)?;
+        Ok(tbm)
+    }
+
+    fn new(store: S, nand: BlockRange<N>, settings: TbmSettings) -> Result<Tbm<S, N>, StoreError> {
+        let geometry = nand.geometry();
+        let refuse = |what: String| Err(StoreError::Unsupported(what));
+        if let Err(error) = geometry.validate() {
+            return refuse(format!("the blocks of a TBM: {error}"));
+        }
+        if (geometry.spare_bytes as usize) < SPARE_BYTES {
+            let has = geometry.spare_bytes;
+            return refuse(format!("a TBM needs {SPARE_BYTES} spare bytes in a page, this chip has {has}"));
+        }
+        if store.page_bytes() != geometry.page_bytes as usize {
+            let (has, below) = (geometry.page_bytes, store.page_bytes());
+            return refuse(format!("a TBM on pages of {has} bytes over a store with pages of {below}"));
+        }
+        let record_pages = record::pages_needed(geometry.blocks, store.page_bytes());
+        if settings.blocks == 0 || store.page_count() <= record_pages {
+            let (pages, blocks) = (store.page_count(), settings.blocks);
+            return refuse(format!("a TBM of {blocks} blocks over a store of {pages} pages"));
+        }
+        Ok(Tbm {
+            page_count: store.page_count() - record_pages,
+            store,
+            nand,
+            geometry,
+            settings,
+            blocks: BlockTable::new(geometry),
+            summary: Summary::default(),
+            next_version: 1,
+            void_below: 1,
+            last_page: None,
+            page: vec![0; geometry.page_bytes as usize],
+            lost: BTreeSet::new(),
+            is_lost_new: false,
+            is_interrupted: false,
+            counters: TbmCounters::default(),
+        })
+    }
+
+    fn require_blocks(&self) -> Result<(), StoreError> {
+        let (good, blocks) = (self.blocks.good_count(), self.settings.blocks);
+        if blocks <= good.saturating_sub(SPARE_BLOCKS_MIN) {
+            return Ok(());
+        }
+        Err(StoreError::Unsupported(format!(
+            "a TBM of {blocks} buffer blocks needs {SPARE_BLOCKS_MIN} more; its range has {good} good ones"
+        )))
+    }
+
+    fn write_record(&mut self, void_below: u64) -> Result<(), StoreError> {
+        let erases = (0..self.geometry.blocks).map(|pbn| self.blocks.erase_count(Pbn(pbn))).collect();
+        Record { void_below, erases, lost: self.lost.clone() }.write(&mut self.store, self.geometry)?;
+        self.is_lost_new = false;
+        Ok(())
+    }
+
+    /// Notes that the newest version of a logical page cannot be read, so that no older one passes for it.
+    fn note_lost(&mut self, lpn: Lpn, error: StoreError) -> Result<(), StoreError> {
+        if self.lost.len() == record::LOST_MAX && !self.lost.contains(&lpn.0) {
+            return Err(error);
+        }
+        self.is_lost_new |= self.lost.insert(lpn.0);
+        Ok(())
+    }
+
+    /// Notes that a logical page has a newer version in the store below, or none.
+    fn note_found(&mut self, lpn: Lpn) {
+        self.is_lost_new |= self.lost.remove(&lpn.0);
+    }
+
+    fn tell_lost(&mut self) -> Result<(), StoreError> {
+        if self.is_lost_new { self.write_record(self.void_below) } else { Ok(()) }
+    }
+
+    /// The store below.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// The blocks of the TBM.
+    pub fn range(&self) -> &BlockRange<N> {
+        &self.nand
+    }
+
+    /// Gives the store below and the blocks back, as if the power were cut.
+    pub fn into_parts(self) -> (S, BlockRange<N>) {
+        (self.store, self.nand)
+    }
+
+    /// What the TBM did since it was formatted or mounted.
+    pub fn counters(&self) -> TbmCounters {
+        self.counters
+    }
+
+    /// Buffer blocks in use, each with its logical block and the pages programmed.
+    pub fn buffer_blocks(&self) -> impl Iterator<Item = (u32, Pbn, u32)> + '_ {
+        self.summary.iter().map(|(lbn, buffer)| (lbn, buffer.pbn, buffer.pages()))
+    }
+
+    /// States and wear of the blocks.
+    pub fn blocks(&self) -> &BlockTable {
+        &self.blocks
+    }
+
+    fn split(&self, lpn: Lpn) -> (u32, u32) {
+        (lpn.0 / self.geometry.pages_per_block, lpn.0 % self.geometry.pages_per_block)
+    }
+
+    fn lpn_at(&self, lbn: u32, place: u32) -> Lpn {
+        Lpn(lbn * self.geometry.pages_per_block + place)
+    }
+
+    fn require(&self, lpn: Lpn, bytes: usize) -> Result<(), StoreError> {
+        let expected = self.page.len();
+        if lpn.0 >= self.page_count {
+            return Err(StoreError::OutOfRange(lpn));
+        }
+        if bytes == expected { Ok(()) } else { Err(StoreError::WrongLength { expected, got: bytes }) }
+    }
+
+    fn ready(&self) -> Result<(), StoreError> {
+        if self.is_interrupted {
+            return Err(StoreError::Device(String::from("an earlier write failed half-way: mount again")));
+        }
+        Ok(())
+    }
+
+    /// Notes that nobody knows what is on the chip. What is left undone is not to pass for a refusal.
+    fn interrupted(&mut self, error: StoreError) -> StoreError {
+        self.is_interrupted = true;
+        match error {
+            StoreError::Full => StoreError::Device(String::from("no room was left half-way: mount again")),
+            other => other,
+        }
+    }
+
+    /// Buffer blocks that the good blocks allow.
+    fn buffers_max(&self) -> u32 {
+        let used = self.summary.len() + self.blocks.free_count();
+        self.settings.blocks.min(used.saturating_sub(SPARE_BLOCKS_MIN))
+    }
+}
+
+fn unreadable(ppn: Ppn) -> StoreError {
+    StoreError::Corrupted { what: "a page of a buffer block cannot be read", at: u64::from(ppn.0) }
+}
+
+impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
+    fn page_bytes(&self) -> usize {
+        self.page.len()
+    }
+
+    fn page_count(&self) -> u32 {
+        self.page_count
+    }
+
+    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        self.ready()?;
+        self.require(lpn, data.len())?;
+        let (lbn, place) = self.split(lpn);
+        let newest = self.summary.get(lbn).and_then(|buffer| Some((buffer.pbn, buffer.find(place)?)));
+        let Some((pbn, newest)) = newest else {
+            if self.lost.contains(&lpn.0) {
+                let what = "the newest version of a logical page was lost";
+                return Err(StoreError::Corrupted { what, at: u64::from(lpn.0) });
+            }
+            self.counters.store_reads += u64::from(cause != Cause::Check);
+            return self.store.read(lpn, cause, data);
+        };
+        if newest.is_trim {
+            data.fill(0);
+            return Ok(());
+        }
+        self.counters.buffer_reads += u64::from(cause != Cause::Check);
+        self.read_buffer(self.geometry.page_at(pbn, newest.page), lpn, cause, data)
+    }
+
+    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+        self.write_atomic(&[(lpn, data)], cause)
+    }
+
+    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
+        self.ready()?;
+        self.require(lpn, self.page_bytes())?;
+        let (lbn, place) = self.split(lpn);
+        self.store.trim(lpn)?;
+        self.note_found(lpn);
+        if let Some(buffer) = self.summary.get_mut(lbn) {
+            buffer.trim(place);
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.ready()?;
+        while let Some((lbn, place)) = self.summary.first_untold() {
+            self.append_group(&[(self.lpn_at(lbn, place), None)], Cause::Host)?;
+            self.counters.trim_pages += 1;
+        }
+        self.tell_lost()?;
+        self.store.sync()
+    }
+
+    fn checkpoint(&mut self) -> Result<(), StoreError> {
+        self.sync()?;
+        self.write_record(self.void_below)?;
+        self.store.checkpoint()
+    }
+
+    fn atomic_pages_max(&self) -> usize {
+        self.settings.blocks as usize
+    }
+
+    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+        self.ready()?;
+        let max = self.atomic_pages_max();
+        if pages.len() > max {
+            let what = format!("{} pages at once, this store takes {max}", pages.len());
+            return Err(StoreError::Unsupported(what));
+        }
+        for (lpn, data) in pages {
+            self.require(*lpn, data.len())?;
+        }
+        let mut owners: Vec<u32> = pages.iter().map(|&(lpn, _)| self.split(lpn).0).collect();
+        owners.sort_unstable();
+        owners.dedup();
+        if owners.len() > self.buffers_max() as usize {
+            return Err(StoreError::Full);
+        }
+        let group: Vec<(Lpn, Option<&[u8]>)> = pages.iter().map(|&(lpn, data)| (lpn, Some(data))).collect();
+        self.append_group(&group, cause)?;
+        self.counters.page_writes += pages.len() as u64;
+        Ok(())
+    }
+
+    fn durable_writes(&self) -> bool {
+        true
+    }
+
+    fn prefix_consistent(&self) -> bool {
+        true
+    }
+
+    fn ram_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.store.ram_bytes()
+            + self.blocks.ram_bytes()
+            + self.summary.ram_bytes()
+            + self.page.len()
+            + self.lost.len() * 2 * size_of::<u32>()
+    }
+
+    fn stats(&self) -> StoreStats {
+        self.store.stats()
+    }
+
+    /// Pages are those of the chip where the store below stands on its first blocks ([`BlockRange::divide`]).
+    fn live_page(&self, ppn: Ppn) -> Option<bool> {
+        let Some(ppn) = self.nand.page_of_chip(ppn) else { return self.store.live_page(ppn) };
+        let (pbn, page) = (self.geometry.block_of(ppn), self.geometry.page_in_block(ppn));
+        let buffer = self.summary.iter().map(|(_, buffer)| buffer).find(|buffer| buffer.pbn == pbn);
+        let newest = buffer.map(|buffer| buffer.newest(self.geometry.pages_per_block));
+        Some(newest.is_some_and(|newest| newest.iter().any(|n| n.page == page && !n.is_trim)))
+    }
+}

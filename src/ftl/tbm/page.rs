@@ -1,0 +1,170 @@
+//! The spare area of a page in a buffer block: whose it is, when it was written, and which group it belongs to.
+//!
+//! ```text
+//! at  bytes  field
+//!  0    1    0xFF, the place of the bad-block mark
+//!  1    1    0xB0 | flags: 1 = first of its group, 2 = last of its group, 4 = the page was trimmed and has no contents
+//!  2    4    logical page
+//!  6    5    version: one more than that of the page programmed before it, in whatever buffer block
+//! 11    4    erases of this block so far
+//! 15    4    the buffer block converted just before, whose older pages are void; 0xFFFFFFFF for none
+//! 19    4    the page programmed just before, in whatever buffer block; 0xFFFFFFFF for none since the mount
+//! 23    4    CRC-32 of the data area, then of bytes 1..23
+//! ```
+//!
+//! The data area is always programmed whole. The checksum also tells which bit is wrong where just one is, and that one is
+//! put right when the page is read: a page that a power cut or age left one bit short is a whole page.
+
+use crate::codec::{crc32, get_u32, get_u40, put_u32, put_u40, wrong_bit};
+use crate::ftl::StoreError;
+use crate::nand::{Cause, Nand, NandError};
+use crate::units::{Pbn, Ppn};
+
+/// Bytes of the spare area in use.
+pub(super) const SPARE_BYTES: usize = 27;
+
+const MARK: u8 = 0xb0;
+const IS_FIRST: u8 = 1;
+const IS_LAST: u8 = 2;
+const IS_TRIM: u8 = 4;
+const CRC_AT: usize = 23;
+const NONE: u32 = u32::MAX;
+
+/// What a page in a buffer block says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tag {
+    pub(super) is_first: bool,
+    pub(super) is_last: bool,
+    pub(super) is_trim: bool,
+    pub(super) lpn: u32,
+    pub(super) version: u64,
+    pub(super) erases: u32,
+    /// What this block held before this page was written is void.
+    pub(super) converted: Option<Pbn>,
+    /// The page programmed before this one, which was then whole.
+    pub(super) previous: Option<Ppn>,
+}
+
+impl Tag {
+    /// The highest version that this page proves to be whole: a group begins only after the one before it has ended.
+    pub(super) fn proves(&self) -> u64 {
+        match (self.is_first, self.is_last) {
+            (_, true) => self.version,
+            (true, false) => self.version - 1,
+            (false, false) => 0,
+        }
+    }
+
+    /// The spare area of a page with these contents.
+    pub(super) fn seal(&self, data: &[u8]) -> [u8; SPARE_BYTES] {
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        let mut spare = [0xff; SPARE_BYTES];
+        spare[1] =
+            MARK | flag(self.is_first, IS_FIRST) | flag(self.is_last, IS_LAST) | flag(self.is_trim, IS_TRIM);
+        put_u32(&mut spare, 2, self.lpn);
+        put_u40(&mut spare, 6, self.version);
+        put_u32(&mut spare, 11, self.erases);
+        put_u32(&mut spare, 15, self.converted.map_or(NONE, |pbn| pbn.0));
+        put_u32(&mut spare, 19, self.previous.map_or(NONE, |ppn| ppn.0));
+        let crc = crc32(&[data, &spare[1..CRC_AT]]);
+        put_u32(&mut spare, CRC_AT, crc);
+        spare
+    }
+
+    /// The tag of a page, if no more than one of its bits is wrong; that one is put right.
+    fn open(data: &mut [u8], spare: &mut [u8; SPARE_BYTES]) -> Option<Tag> {
+        let syndrome = get_u32(spare, CRC_AT) ^ crc32(&[data, &spare[1..CRC_AT]]);
+        // A syndrome of one bit is a wrong bit in the checksum itself.
+        if syndrome.count_ones() > 1 {
+            let wrong = wrong_bit(syndrome, data.len() + CRC_AT - 1)?;
+            let byte = match data.get_mut(wrong / 8) {
+                Some(_) => &mut data[wrong / 8],
+                None => &mut spare[1 + wrong / 8 - data.len()],
+            };
+            *byte ^= 1 << (wrong % 8);
+        }
+        let (flags, version) = (spare[1] ^ MARK, get_u40(spare, 6));
+        (flags <= IS_FIRST | IS_LAST | IS_TRIM && version > 0).then(|| Tag {
+            is_first: flags & IS_FIRST != 0,
+            is_last: flags & IS_LAST != 0,
+            is_trim: flags & IS_TRIM != 0,
+            lpn: get_u32(spare, 2),
+            version,
+            erases: get_u32(spare, 11),
+            converted: Some(get_u32(spare, 15)).filter(|&pbn| pbn != NONE).map(Pbn),
+            previous: Some(get_u32(spare, 19)).filter(|&ppn| ppn != NONE).map(Ppn),
+        })
+    }
+}
+
+/// What reading a page found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Every bit is 1: never programmed, or a program or erase was cut short.
+    Erased,
+    /// Nothing that was written like this.
+    Unreadable,
+    /// A page.
+    Page(Tag),
+}
+
+/// Reads a page into `data` (the whole data area) and checks it.
+pub(super) fn read_page<N: Nand>(
+    nand: &mut N,
+    ppn: Ppn,
+    cause: Cause,
+    data: &mut [u8],
+) -> Result<Found, StoreError> {
+    let mut spare = [0; SPARE_BYTES];
+    match nand.read(ppn, cause, data, &mut spare) {
+        Ok(()) => {}
+        Err(NandError::Uncorrectable(_) | NandError::BadBlock(_)) => return Ok(Found::Unreadable),
+        Err(error) => return Err(error.into()),
+    }
+    if spare[1..].iter().chain(data.iter()).all(|&byte| byte == 0xff) {
+        return Ok(Found::Erased);
+    }
+    Ok(Tag::open(data, &mut spare).map_or(Found::Unreadable, Found::Page))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_wrong_bit_is_put_right_and_two_are_noticed() {
+        let tag = Tag {
+            is_first: true,
+            is_last: false,
+            is_trim: false,
+            lpn: 1 << 27,
+            version: (1 << 40) - 1,
+            erases: 70_000,
+            converted: Some(Pbn(9)),
+            previous: Some(Ppn(77)),
+        };
+        let whole = [0x5a; 64];
+        let sealed = tag.seal(&whole);
+        assert_eq!(sealed[0], 0xff);
+        for bit in 0..(64 + SPARE_BYTES) * 8 {
+            let (mut data, mut spare) = (whole, sealed);
+            let mut flip = |bit: usize| match bit / 8 {
+                byte if byte < 64 => data[byte] ^= 1 << (bit % 8),
+                byte => spare[byte - 64] ^= 1 << (bit % 8),
+            };
+            flip(bit);
+            if !(512..520).contains(&bit) && bit + 9 < (64 + SPARE_BYTES) * 8 {
+                let (mut data, mut spare) = (data, spare);
+                let other = bit + 9;
+                match other / 8 {
+                    byte if byte < 64 => data[byte] ^= 1 << (other % 8),
+                    byte => spare[byte - 64] ^= 1 << (other % 8),
+                }
+                let is_mark = (512..520).contains(&other);
+                assert_eq!(Tag::open(&mut data, &mut spare).is_some(), is_mark, "bits {bit} and {other}");
+            }
+            assert_eq!(Tag::open(&mut data, &mut spare), Some(tag), "bit {bit}");
+            assert_eq!(data, whole);
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Mounting: every buffer block is read and merged with the store below, and what the blocks hold is declared void.
+//!
+//! 1. Read the record: pages with a version below the one it names are void.
+//! 2. Read the buffer blocks, page by page up to the first that is erased. A page that names a block as converted makes the
+//!    older pages of that block void; a block is void as a whole.
+//! 3. The pages that are not void prove up to which version all groups are whole. What lies above is dropped.
+//! 4. Merge, logical block by logical block, the newest version of each page. A logical block has two blocks only where the
+//!    cut came while one replaced the other: what the new one has of a page is what the old one has last.
+//! 5. Write the record. The blocks are erased when they are needed.
+//!
+//! Before step 5 nothing is changed but the store below, in which the same pages are written again by the next attempt.
+//!
+//! An unreadable page was being programmed when the power was cut, or it was whole once. It was if a readable page follows
+//! in its block, or if any page says that it was programmed just after. No older version is then passed off for it: the
+//! mount is refused. What remains unnoticed is the loss of a page that ends its buffer block, when it is alone there, or when the
+//! page programmed after it was converted since or is not there yet.
+
+use super::convert::Kept;
+use super::page::{Found, Tag, read_page};
+use super::summary::Buffer;
+use super::{Tbm, TbmSettings, unreadable};
+use crate::ftl::blocks::BlockState;
+use crate::ftl::tbm::record::Record;
+use crate::ftl::{PageStore, StoreError};
+use crate::nand::{BlockRange, Cause, Nand};
+use crate::units::{Pbn, Ppn};
+use alloc::collections::BTreeSet;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A block with pages that may not be void.
+struct Full {
+    lbn: u32,
+    first_version: u64,
+    /// Up to which version its pages prove groups to be whole.
+    proves: u64,
+    buffer: Buffer,
+    /// The first unreadable page.
+    unreadable: Option<Ppn>,
+    /// Whether a readable one follows it.
+    has_hole: bool,
+}
+
+/// What the buffer blocks hold.
+struct Scan {
+    /// For each block the version below which its pages are void.
+    void_below: Vec<u64>,
+    full: Vec<Full>,
+    highest: u64,
+    unreadable_pages: u64,
+}
+
+impl<S: PageStore, N: Nand> Tbm<S, N> {
+    /// Opens the TBM that lies over a store: after any end the same way, whether the power was cut or not.
+    pub fn mount(store: S, nand: BlockRange<N>, settings: TbmSettings) -> Result<Tbm<S, N>, StoreError> {
+        let mut tbm = Tbm::new(store, nand, settings)?;
+        let record = Record::read(&mut tbm.store, tbm.geometry)?;
+        tbm.blocks.retire_marked(&mut tbm.nand)?;
+        tbm.lost = record.lost.clone();
+        for (pbn, &erases) in (0..).map(Pbn).zip(&record.erases) {
+            tbm.blocks.set_erase_count(pbn, erases);
+        }
+        let mut scan = Scan {
+            void_below: vec![record.void_below; tbm.geometry.blocks as usize],
+            full: Vec::new(),
+            highest: record.void_below - 1,
+            unreadable_pages: 0,
+        };
+        for pbn in tbm.blocks.in_state(BlockState::Unclean).collect::<Vec<Pbn>>() {
+            tbm.scan_block(pbn, &mut scan)?;
+        }
+        // The page that was being programmed may become readable later.
+        let next_version = scan.highest + 1 + scan.unreadable_pages;
+        let full = tbm.keep_whole_groups(scan)?;
+        tbm.merge_all(full)?;
+        tbm.next_version = next_version;
+        tbm.void_below = next_version;
+        tbm.write_record(next_version)?;
+        Ok(tbm)
+    }
+
+    fn scan_block(&mut self, pbn: Pbn, scan: &mut Scan) -> Result<(), StoreError> {
+        let mut full: Option<Full> = None;
+        let mut unreadable_page = None;
+        for page in 0..self.geometry.pages_per_block {
+            let ppn = self.geometry.page_at(pbn, page);
+            let tag = match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
+                Found::Erased => break,
+                Found::Unreadable => {
+                    scan.unreadable_pages += 1;
+                    unreadable_page = unreadable_page.or(Some(ppn));
+                    continue;
+                }
+                Found::Page(tag) => tag,
+            };
+            self.blocks.set_erase_count(pbn, self.blocks.erase_count(pbn).max(tag.erases));
+            if tag.version < scan.void_below[pbn.index()] {
+                return Ok(());
+            }
+            self.note_page(ppn, tag, scan, &mut full)?;
+            if let Some(full) = &mut full {
+                full.has_hole = unreadable_page.is_some();
+            }
+        }
+        scan.full.extend(full.map(|full| Full { unreadable: unreadable_page, ..full }));
+        Ok(())
+    }
+
+    fn note_page(
+        &self,
+        ppn: Ppn,
+        tag: Tag,
+        scan: &mut Scan,
+        full: &mut Option<Full>,
+    ) -> Result<(), StoreError> {
+        let corrupted = |what| Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+        if tag.lpn >= self.page_count {
+            return corrupted("K1: a page names a logical page beyond the store");
+        }
+        let (lbn, place) = (tag.lpn / self.geometry.pages_per_block, tag.lpn % self.geometry.pages_per_block);
+        let full = full.get_or_insert_with(|| Full {
+            lbn,
+            first_version: tag.version,
+            proves: 0,
+            buffer: Buffer::new(self.geometry.block_of(ppn), self.geometry.pages_per_block),
+            unreadable: None,
+            has_hole: false,
+        });
+        if full.lbn != lbn || tag.version <= full.buffer.last_version {
+            return corrupted("K1: a page does not follow the one before it in its buffer block");
+        }
+        if let Some(pbn) = tag.converted {
+            let Some(void_below) = scan.void_below.get_mut(pbn.index()) else {
+                return corrupted("a page names a block beyond the buffer blocks");
+            };
+            *void_below = tag.version.max(*void_below);
+        }
+        scan.highest = scan.highest.max(tag.version);
+        full.proves = full.proves.max(tag.proves());
+        full.buffer.push(place, tag.is_trim, tag.version);
+        Ok(())
+    }
+
+    /// Drops the blocks that are void, and the pages of a group that was cut.
+    fn keep_whole_groups(&mut self, scan: Scan) -> Result<Vec<Full>, StoreError> {
+        let Scan { void_below, mut full, .. } = scan;
+        full.retain(|full| full.first_version >= void_below[full.buffer.pbn.index()]);
+        for block in full.iter().filter(|block| block.unreadable.is_some()) {
+            let was_whole = block.has_hole || self.is_followed(block, &full)?;
+            if let Some(ppn) = block.unreadable.filter(|_| was_whole) {
+                return Err(unreadable(ppn));
+            }
+        }
+        let whole = full.iter().map(|full| full.proves).max().unwrap_or(0);
+        full.retain(|full| full.first_version <= whole);
+        for block in &mut full {
+            while block.buffer.last_version > whole {
+                block.buffer.pop();
+                let last = self.geometry.page_at(block.buffer.pbn, block.buffer.pages() - 1);
+                match read_page(&mut self.nand, last, Cause::Recovery, &mut self.page)? {
+                    Found::Page(tag) => block.buffer.last_version = tag.version,
+                    Found::Erased | Found::Unreadable => return Err(unreadable(last)),
+                }
+            }
+        }
+        Ok(full)
+    }
+
+    /// Whether a page says that it was programmed just after the unreadable page of this block.
+    fn is_followed(&mut self, block: &Full, full: &[Full]) -> Result<bool, StoreError> {
+        for (pbn, page) in full.iter().flat_map(|f| (0..f.buffer.pages()).map(|page| (f.buffer.pbn, page))) {
+            let ppn = self.geometry.page_at(pbn, page);
+            // An older page means what was in the block before its last erase.
+            if let Found::Page(tag) = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)?
+                && tag.previous == block.unreadable
+                && tag.version > block.buffer.last_version
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn merge_all(&mut self, mut full: Vec<Full>) -> Result<(), StoreError> {
+        full.sort_unstable_by_key(|full| full.lbn);
+        for rivals in full.chunk_by(|a, b| a.lbn == b.lbn) {
+            let (lbn, mut seen) = (rivals[0].lbn, BTreeSet::new());
+            let mut kept: Vec<Kept> = Vec::new();
+            for Full { buffer, .. } in rivals {
+                kept.extend(self.kept(lbn, buffer).into_iter().filter(|page| seen.insert(page.lpn)));
+            }
+            kept.sort_unstable_by_key(|page| page.lpn);
+            self.merge(&kept, Cause::Recovery)?;
+            self.counters.recovered_pages += kept.len() as u64;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,164 @@
+//! The worked examples of the paper, step by step, over a store that writes down what reaches it.
+
+use super::*;
+use crate::ftl::ram::RamStore;
+
+/// Pages in memory, and the numbers of those written, in order.
+struct Diary {
+    pages: RamStore,
+    written: Vec<u32>,
+}
+
+impl PageStore for Diary {
+    fn page_bytes(&self) -> usize {
+        self.pages.page_bytes()
+    }
+    fn page_count(&self) -> u32 {
+        self.pages.page_count()
+    }
+    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        self.pages.read(lpn, cause, data)
+    }
+    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+        if cause == Cause::Merge {
+            self.written.push(lpn.0);
+        }
+        self.pages.write(lpn, cause, data)
+    }
+    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
+        self.pages.trim(lpn)
+    }
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.pages.sync()
+    }
+    fn durable_writes(&self) -> bool {
+        true
+    }
+    fn prefix_consistent(&self) -> bool {
+        true
+    }
+    fn ram_bytes(&self) -> usize {
+        0
+    }
+}
+
+/// Blocks of 4 pages, a TBM of 4 buffer blocks.
+fn tbm(buffer_blocks: u32) -> Tbm<Diary, Chip> {
+    let chip = new_chip(Geometry::new(128, 32, 4, 16));
+    let diary = Diary { pages: RamStore::new(128, 64), written: Vec::new() };
+    let range = BlockRange::new(chip, Pbn(0), 16);
+    Tbm::format(diary, range, TbmSettings::new(buffer_blocks)).unwrap()
+}
+
+fn write(tbm: &mut Tbm<Diary, Chip>, lpns: &[u32]) {
+    for (tag, &lpn) in (1..).zip(lpns) {
+        tbm.write(Lpn(lpn), Cause::Host, &page(tag, 128)).unwrap();
+    }
+}
+
+/// The logical pages in each buffer block, as the chip says.
+fn buffers(tbm: &Tbm<Diary, Chip>) -> BTreeMap<u32, Vec<u32>> {
+    let lpns = |pbn: Pbn, pages: u32| {
+        let mut lpns = Vec::new();
+        for place in 0..pages {
+            let mut spare = [0; 6];
+            let ppn = Ppn(pbn.0 * 4 + place);
+            tbm.range().nand().borrow_mut().read(ppn, Cause::Check, &mut [], &mut spare).unwrap();
+            lpns.push(u32::from_le_bytes(spare[2..6].try_into().unwrap()));
+        }
+        lpns
+    };
+    tbm.buffer_blocks().map(|(lbn, pbn, pages)| (lbn, lpns(pbn, pages))).collect()
+}
+
+#[test]
+fn figure_5_pages_of_one_logical_block_share_a_buffer_block() {
+    let mut tbm = tbm(4);
+    // Nodes H, O, D, R, G.
+    write(&mut tbm, &[7, 14, 3, 17, 6]);
+    let expected = [(0, vec![3]), (1, vec![7, 6]), (3, vec![14]), (4, vec![17])];
+    assert_eq!(buffers(&tbm), BTreeMap::from(expected));
+    assert!(tbm.store().written.is_empty());
+}
+
+#[test]
+fn figure_6_the_block_with_the_fewest_pages_is_converted() {
+    let mut tbm = tbm(4);
+    write(&mut tbm, &[0, 1, 1, 4, 5, 4, 6, 8, 9, 10, 11, 12, 13, 12, 14]);
+    assert_eq!(buffers(&tbm)[&0], [0, 1, 1]);
+    tbm.write(Lpn(16), Cause::Host, &page(99, 128)).unwrap();
+    // The second of the pages 1 is the newest; pages 0 and 1 go down in order.
+    assert_eq!(tbm.store().written, [0, 1]);
+    let mut data = vec![0; 128];
+    tbm.read(Lpn(1), Cause::Host, &mut data).unwrap();
+    assert_eq!(data, page(3, 128));
+    assert_eq!(buffers(&tbm).into_keys().collect::<Vec<u32>>(), [1, 2, 3, 4]);
+    let TbmCounters { conversions, victims, converted_pages, dropped_pages, .. } = tbm.counters();
+    assert_eq!((conversions, victims, converted_pages, dropped_pages), (1, 1, 2, 1));
+}
+
+#[test]
+fn figure_7_a_full_block_is_converted_for_its_own_next_page() {
+    let mut tbm = tbm(4);
+    write(&mut tbm, &[0, 1, 1, 2]);
+    assert!(tbm.store().written.is_empty());
+    let (before, erases) =
+        (tbm.buffer_blocks().next(), tbm.range().nand().borrow().wear().iter().sum::<u32>());
+    tbm.write(Lpn(3), Cause::Host, &page(9, 128)).unwrap();
+    assert_eq!(tbm.store().written, [0, 1, 2]);
+    assert_eq!(buffers(&tbm), BTreeMap::from([(0, vec![3])]));
+    assert_ne!(tbm.buffer_blocks().next(), before, "the least worn block, not the one just erased");
+    assert_eq!(tbm.range().nand().borrow().wear().iter().sum::<u32>(), erases + 1);
+    let counters = tbm.counters();
+    assert_eq!((counters.conversions, counters.victims), (1, 0));
+    for (lpn, tag) in [(0, 1), (1, 3), (2, 4), (3, 9)] {
+        let mut data = vec![0; 128];
+        tbm.read(Lpn(lpn), Cause::Host, &mut data).unwrap();
+        assert_eq!(data, page(tag, 128));
+    }
+}
+
+#[test]
+fn ties_go_to_the_block_unchanged_for_longest() {
+    let mut tbm = tbm(3);
+    write(&mut tbm, &[0, 4, 8, 1, 5, 9, 12]);
+    assert_eq!(tbm.store().written, [0, 1]);
+}
+
+#[test]
+fn a_group_is_never_divided_by_a_conversion() {
+    let mut tbm = tbm(3);
+    write(&mut tbm, &[0, 4, 8, 9]);
+    // Three logical blocks, all but one without a buffer block; the victims are those that the group does not need.
+    let data = page(50, 128);
+    let group: Vec<(Lpn, &[u8])> = [12, 8, 16].map(|lpn| (Lpn(lpn), &data[..])).to_vec();
+    tbm.write_atomic(&group, Cause::Host).unwrap();
+    assert_eq!(tbm.store().written, [0, 4]);
+    assert_eq!(buffers(&tbm), BTreeMap::from([(2, vec![8, 9, 8]), (3, vec![12]), (4, vec![16])]));
+    // Two pages of a logical block whose buffer block has room for one.
+    let group: Vec<(Lpn, &[u8])> = [10, 11].map(|lpn| (Lpn(lpn), &data[..])).to_vec();
+    tbm.write_atomic(&group, Cause::Host).unwrap();
+    assert_eq!(tbm.store().written, [0, 4, 8, 9]);
+    assert_eq!(buffers(&tbm)[&2], [10, 11]);
+    let refused = tbm.write_atomic(&[0, 4, 8, 12].map(|lpn| (Lpn(lpn), &data[..])), Cause::Host);
+    assert!(matches!(refused, Err(StoreError::Unsupported(_))));
+}
+
+#[test]
+fn buffer_blocks_take_turns_by_wear() {
+    let mut tbm = tbm(2);
+    let data = page(1, 128);
+    for i in 0..8_000u32 {
+        tbm.write(Lpn(i % 3 * 4), Cause::Host, &data).unwrap();
+    }
+    let wear = tbm.range().nand().borrow().wear().to_vec();
+    let (least, most) = (wear.iter().min().unwrap(), wear.iter().max().unwrap());
+    assert!(*least > 100 && most - least <= 2, "{wear:?}");
+    // A mount goes on from there.
+    tbm.checkpoint().unwrap();
+    let erases: Vec<u32> = (0..16).map(|pbn| tbm.blocks().erase_count(Pbn(pbn))).collect();
+    assert_eq!(erases, wear);
+    let (store, range) = tbm.into_parts();
+    let tbm = Tbm::mount(store, range, TbmSettings::new(2)).unwrap();
+    assert!((0..16).all(|pbn| tbm.blocks().erase_count(Pbn(pbn)) == wear[pbn as usize]));
+}

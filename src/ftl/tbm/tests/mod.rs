@@ -1,0 +1,325 @@
+//! The TBM by the paper's figures, and as an array of pages whatever happens to the chip.
+
+mod cuts;
+mod figures;
+
+use super::{SPARE_BLOCKS_MIN, Tbm, TbmCounters, TbmSettings};
+use crate::ftl::bast::{BastFtl, BastSettings};
+use crate::ftl::fast::{FastFtl, FastSettings};
+use crate::ftl::page_map::{FtlSettings, PageMapFtl};
+use crate::ftl::{PageStore, StoreError};
+use crate::nand::sim::{Faults, SimChip};
+use crate::nand::{BlockRange, Cause, Geometry, Nand, NandError, Part, Timing};
+use crate::rng::Rng;
+use crate::units::{Lpn, Pbn, Ppn};
+use alloc::collections::BTreeMap;
+use alloc::rc::Rc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+
+pub(super) type Chip = Rc<RefCell<SimChip>>;
+type Range = BlockRange<Chip>;
+
+pub(super) fn new_chip(geometry: Geometry) -> Chip {
+    let timing =
+        Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };
+    Rc::new(RefCell::new(SimChip::new(&Part::new("test", geometry, timing)).unwrap()))
+}
+
+/// An FTL below the TBM.
+trait Below: PageStore + Sized {
+    fn new(range: Range) -> Self;
+    fn again(range: Range) -> Result<Self, StoreError>;
+}
+
+impl Below for FastFtl<Range> {
+    fn new(range: Range) -> Self {
+        FastFtl::format(range, FastSettings { log_blocks: Some(4), ..FastSettings::default() }).unwrap()
+    }
+    fn again(range: Range) -> Result<Self, StoreError> {
+        FastFtl::mount(range, FastSettings::default())
+    }
+}
+
+impl Below for BastFtl<Range> {
+    fn new(range: Range) -> Self {
+        BastFtl::format(range, BastSettings::default()).unwrap()
+    }
+    fn again(range: Range) -> Result<Self, StoreError> {
+        BastFtl::mount(range, BastSettings::default())
+    }
+}
+
+impl Below for PageMapFtl<Range> {
+    fn new(range: Range) -> Self {
+        PageMapFtl::format(range, FtlSettings::default()).unwrap()
+    }
+    fn again(range: Range) -> Result<Self, StoreError> {
+        PageMapFtl::mount(range, FtlSettings::default())
+    }
+}
+
+/// A chip divided between an FTL and the blocks of a TBM.
+#[derive(Clone)]
+struct Bench {
+    chip: Chip,
+    tbm_blocks: u32,
+    settings: TbmSettings,
+}
+
+impl Bench {
+    fn new(geometry: Geometry, buffer_blocks: u32, spare_blocks: u32) -> Bench {
+        // Of the benches with an odd number of buffer blocks the converter fills up logical blocks.
+        let whole_from = (buffer_blocks % 2 == 1).then_some(geometry.pages_per_block / 2);
+        let settings = TbmSettings { blocks: buffer_blocks, whole_from };
+        Bench { chip: new_chip(geometry), tbm_blocks: buffer_blocks + spare_blocks, settings }
+    }
+
+    fn small(seed: u64) -> Bench {
+        Bench::new(Geometry::new(128, 32, 4, 48), 3 + seed as u32 % 4, 2 + seed as u32 % 2)
+    }
+
+    fn ranges(&self) -> [Range; 2] {
+        let (first, blocks) = (self.first_block(), self.tbm_blocks);
+        [
+            BlockRange::new(self.chip.clone(), Pbn(0), first),
+            BlockRange::new(self.chip.clone(), Pbn(first), blocks),
+        ]
+    }
+
+    fn first_block(&self) -> u32 {
+        self.chip.geometry().blocks - self.tbm_blocks
+    }
+
+    fn format<S: Below>(&self) -> Tbm<S, Chip> {
+        let [low, high] = self.ranges();
+        Tbm::format(S::new(low), high, self.settings).unwrap()
+    }
+
+    fn mount<S: Below>(&self) -> Result<Tbm<S, Chip>, StoreError> {
+        let [low, high] = self.ranges();
+        Tbm::mount(S::again(low)?, high, self.settings)
+    }
+}
+
+fn page(tag: u64, bytes: usize) -> Vec<u8> {
+    let mut data = vec![0; bytes];
+    if tag != 0 {
+        Rng::new(tag).fill(&mut data);
+        data[..8].copy_from_slice(&tag.to_le_bytes());
+    }
+    data
+}
+
+/// What each page holds; what a trimmed one held since the last sync, for that may come back.
+#[derive(Clone, Debug)]
+struct Model {
+    pages: Vec<u64>,
+    trimmed: BTreeMap<usize, Vec<u64>>,
+    former: Vec<Vec<u64>>,
+    next_tag: u64,
+}
+
+impl Model {
+    fn new(pages: u32) -> Model {
+        let former = vec![vec![0]; pages as usize];
+        Model { pages: vec![0; pages as usize], trimmed: BTreeMap::new(), former, next_tag: 1 }
+    }
+
+    fn write(&mut self, lpn: u32) -> u64 {
+        let (tag, lpn) = (self.next_tag, lpn as usize);
+        self.next_tag += 1;
+        self.pages[lpn] = tag;
+        self.former[lpn].push(tag);
+        self.trimmed.remove(&lpn);
+        tag
+    }
+
+    fn trim(&mut self, lpn: u32) {
+        let lpn = lpn as usize;
+        if self.pages[lpn] != 0 {
+            self.pages[lpn] = 0;
+            self.trimmed.insert(lpn, self.former[lpn].clone());
+        }
+    }
+
+    fn settle(&mut self) {
+        self.trimmed.clear();
+        for (former, &now) in self.former.iter_mut().zip(&self.pages) {
+            *former = vec![now];
+        }
+    }
+
+    fn allows(&self, found: &[u64]) -> bool {
+        (0..found.len()).all(|lpn| {
+            found[lpn] == self.pages[lpn]
+                || self.trimmed.get(&lpn).is_some_and(|former| former.contains(&found[lpn]))
+        })
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Write(u32),
+    Group(Vec<u32>),
+    Trim(u32),
+    Read(u32),
+    Sync,
+    Checkpoint,
+}
+
+fn random_op(rng: &mut Rng, store: &impl PageStore, last: &mut u32) -> Op {
+    let pages = u64::from(store.page_count());
+    let mut lpn = |rng: &mut Rng| {
+        *last = match rng.below(10) {
+            0..=3 => (*last + 1) % pages as u32,
+            4..=8 => rng.below(pages.div_ceil(5)) as u32,
+            _ => rng.below(pages) as u32,
+        };
+        *last
+    };
+    match rng.below(40) {
+        0..=23 => Op::Write(lpn(rng)),
+        24..=28 => {
+            let count = 1 + rng.below(store.atomic_pages_max() as u64);
+            let mut group: Vec<u32> = (0..count).map(|_| lpn(rng)).collect();
+            group.sort_unstable();
+            group.dedup();
+            rng.shuffle(&mut group);
+            Op::Group(group)
+        }
+        29..=31 => Op::Read(lpn(rng)),
+        32..=36 => Op::Trim(lpn(rng)),
+        37 | 38 => Op::Sync,
+        _ => Op::Checkpoint,
+    }
+}
+
+fn apply<S: Below>(tbm: &mut Tbm<S, Chip>, model: &mut Model, op: &Op) -> Result<(), StoreError> {
+    let bytes = tbm.page_bytes();
+    match op {
+        Op::Write(lpn) => {
+            let tag = model.write(*lpn);
+            tbm.write(Lpn(*lpn), Cause::Host, &page(tag, bytes))
+        }
+        Op::Group(lpns) => {
+            let data: Vec<Vec<u8>> = lpns.iter().map(|&lpn| page(model.write(lpn), bytes)).collect();
+            let group: Vec<(Lpn, &[u8])> =
+                lpns.iter().zip(&data).map(|(&lpn, data)| (Lpn(lpn), &data[..])).collect();
+            tbm.write_atomic(&group, Cause::Host)
+        }
+        Op::Trim(lpn) => {
+            model.trim(*lpn);
+            tbm.trim(Lpn(*lpn))
+        }
+        Op::Read(lpn) => {
+            let mut data = vec![0; bytes];
+            tbm.read(Lpn(*lpn), Cause::Host, &mut data)?;
+            assert_eq!(data, page(model.pages[*lpn as usize], bytes), "lpn {lpn}");
+            Ok(())
+        }
+        Op::Sync => tbm.sync().map(|()| model.settle()),
+        Op::Checkpoint => tbm.checkpoint().map(|()| model.settle()),
+    }
+}
+
+fn contents<S: Below>(tbm: &mut Tbm<S, Chip>) -> Vec<u64> {
+    let mut data = vec![0; tbm.page_bytes()];
+    let mut tags = Vec::new();
+    for lpn in 0..tbm.page_count() {
+        tbm.read(Lpn(lpn), Cause::Check, &mut data).unwrap();
+        let tag = u64::from_le_bytes(data[..8].try_into().unwrap());
+        assert_eq!(data, page(tag, data.len()), "lpn {lpn}");
+        tags.push(tag);
+    }
+    tags
+}
+
+fn assert_sound<S: Below>(tbm: &mut Tbm<S, Chip>) {
+    let report = tbm.check().unwrap();
+    assert!(report.is_sound(), "{report:?}");
+}
+
+/// After a clean end or a cut: what is found must be the state before or after the last operation, and is the model's
+/// from then on.
+fn remount<S: Below>(bench: &Bench, model: &mut Model, before: &Model) -> Tbm<S, Chip> {
+    let mut tbm = loop {
+        match bench.mount::<S>() {
+            // A cut planned for later strikes now.
+            Err(StoreError::Nand(NandError::PowerLost)) => bench.chip.borrow_mut().power_on(),
+            mounted => break mounted.unwrap(),
+        }
+    };
+    let found = contents(&mut tbm);
+    if !before.allows(&found) && !model.allows(&found) {
+        let differ = |&lpn: &usize| found[lpn] != model.pages[lpn];
+        let wrong: Vec<usize> = (0..found.len()).filter(differ).collect();
+        let of = |pages: &[u64]| wrong.iter().map(|&lpn| pages[lpn]).collect::<Vec<u64>>();
+        panic!("lpns {wrong:?}: {:?} for {:?} or {:?}", of(&found), of(&before.pages), of(&model.pages));
+    }
+    assert_sound(&mut tbm);
+    model.pages = found;
+    model.settle();
+    tbm
+}
+
+fn is_an_array_of_pages<S: Below>() -> TbmCounters {
+    let mut total = TbmCounters::default();
+    let benches = [
+        Bench::small(1),
+        Bench::small(2),
+        Bench::new(Geometry::new(64, 27, 2, 60), 9, 2),
+        Bench::new(Geometry::new(256, 32, 8, 44), 1, 3),
+        Bench::new(Geometry::new(512, 64, 16, 48), 6, 2),
+    ];
+    for (seed, bench) in (1..).zip(benches) {
+        let mut rng = Rng::new(seed);
+        let mut tbm = bench.format::<S>();
+        let (mut model, mut last) = (Model::new(tbm.page_count()), 0);
+        for step in 0..4000 {
+            let op = random_op(&mut rng, &tbm, &mut last);
+            apply(&mut tbm, &mut model, &op).unwrap();
+            if step % 400 < 5 {
+                assert_sound(&mut tbm);
+            }
+            if step % 400 == 399 {
+                assert_eq!(contents(&mut tbm), model.pages);
+                let c = tbm.counters();
+                total.conversions += c.conversions;
+                total.victims += c.victims;
+                total.dropped_pages += c.dropped_pages;
+                total.converted_pages += c.converted_pages;
+                total.trim_pages += c.trim_pages;
+                total.recovered_pages += c.recovered_pages;
+                drop(tbm);
+                let before = model.clone();
+                tbm = remount(&bench, &mut model, &before);
+            }
+        }
+        assert!(tbm.ram_bytes() < 200_000);
+    }
+    total
+}
+
+fn saw_everything(total: TbmCounters) {
+    let TbmCounters { conversions, victims, converted_pages, dropped_pages, .. } = total;
+    assert!(victims > 500 && conversions - victims > 100, "{total:?}");
+    assert!(converted_pages > 1000 && dropped_pages > 500, "{total:?}");
+    assert!(total.trim_pages > 100 && total.recovered_pages > 100, "{total:?}");
+}
+
+#[test]
+fn it_is_an_array_of_pages_over_fast() {
+    saw_everything(is_an_array_of_pages::<FastFtl<Range>>());
+}
+
+#[test]
+fn it_is_an_array_of_pages_over_bast() {
+    saw_everything(is_an_array_of_pages::<BastFtl<Range>>());
+}
+
+#[test]
+fn it_is_an_array_of_pages_over_a_page_map() {
+    saw_everything(is_an_array_of_pages::<PageMapFtl<Range>>());
+}

@@ -1,0 +1,92 @@
+//! How a WPCB-tree is set up: its nodes, its buffer blocks, and what its full leaves do.
+
+use crate::check::IndexError;
+use crate::ftl::tbm::{SPARE_BLOCKS_MIN, TbmSettings};
+use crate::ordered::bplus::{BPlusConfig, Overflow, Underflow};
+use crate::ordered::{RecordFormat, Settings};
+use alloc::format;
+
+/// Options that the tree takes besides those of the B+-tree: name and meaning.
+pub const OPTIONS: [(&str, &str); 4] = [
+    (
+        "tbm_blocks",
+        "buffer blocks at most, C of the paper; as many pages are written atomically (default 128)",
+    ),
+    (
+        "tbm_spare_blocks",
+        "blocks of the TBM beside the buffer blocks, 2 or more, for those that fail (default: 2 and 1 for each 32)",
+    ),
+    (
+        "whole_from",
+        "newest pages of a buffer block from which on all pages of the logical block are converted; 0 for never (default)",
+    ),
+    (
+        "overflow",
+        "a full leaf stays whole if its keys are contiguous (default), if the new key is beyond them: ascending, or \
+         never: split",
+    ),
+];
+
+/// How a WPCB-tree is formatted and mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WpcbConfig {
+    /// The tree. Its nodes are expelled, not merged.
+    pub tree: BPlusConfig,
+    /// The buffer blocks.
+    pub tbm: TbmSettings,
+    /// Blocks of the TBM beside the buffer blocks.
+    pub spare_blocks: u32,
+}
+
+impl WpcbConfig {
+    /// As the paper recommends: 128 buffer blocks; contiguous leaves stay whole.
+    pub const fn new(record: RecordFormat) -> WpcbConfig {
+        let tree = BPlusConfig {
+            overflow: Overflow::KeepContiguous,
+            underflow: Underflow::Expel,
+            ..BPlusConfig::new(record)
+        };
+        WpcbConfig::with_tree(tree, 128)
+    }
+
+    const fn with_tree(tree: BPlusConfig, blocks: u32) -> WpcbConfig {
+        WpcbConfig { tree, tbm: TbmSettings::new(blocks), spare_blocks: SPARE_BLOCKS_MIN + blocks / 32 }
+    }
+
+    /// The same with so many buffer blocks.
+    #[must_use]
+    pub const fn with_tbm_blocks(self, blocks: u32) -> WpcbConfig {
+        WpcbConfig::with_tree(self.tree, blocks)
+    }
+
+    /// From settings, with the [`OPTIONS`] and those of the B+-tree.
+    pub fn from_settings(settings: &Settings) -> Result<WpcbConfig, IndexError> {
+        let options = &settings.options;
+        let overflow = match options.choice("overflow", &["contiguous", "ascending", "split"])? {
+            "split" => Overflow::Split,
+            "ascending" => Overflow::KeepAscending,
+            _ => Overflow::KeepContiguous,
+        };
+        let tree =
+            BPlusConfig { overflow, underflow: Underflow::Expel, ..BPlusConfig::from_settings(settings)? };
+        let number = |name| -> Result<Option<u32>, IndexError> {
+            Ok(options.number(name)?.map(|n| u32::try_from(n).unwrap_or(u32::MAX)))
+        };
+        let default = WpcbConfig::with_tree(tree, number("tbm_blocks")?.unwrap_or(128));
+        let spare_blocks = number("tbm_spare_blocks")?.unwrap_or(default.spare_blocks);
+        if default.tbm.blocks == 0 || spare_blocks < SPARE_BLOCKS_MIN {
+            return Err(IndexError::Unsupported(format!(
+                "tbm_blocks = {}, tbm_spare_blocks = {spare_blocks}: 1 and {SPARE_BLOCKS_MIN} at least are possible",
+                default.tbm.blocks
+            )));
+        }
+        let whole_from = number("whole_from")?.filter(|&pages| pages > 0);
+        let tbm = TbmSettings { whole_from, ..default.tbm };
+        Ok(WpcbConfig { tbm, spare_blocks, ..default })
+    }
+
+    /// Blocks of the chip that the TBM takes; the store below has the others.
+    pub const fn tbm_range_blocks(&self) -> u32 {
+        self.tbm.blocks.saturating_add(self.spare_blocks)
+    }
+}

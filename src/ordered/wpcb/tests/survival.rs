@@ -1,0 +1,218 @@
+//! The power is cut at every operation of the chip, blocks fail and bits flip: nothing acknowledged is lost.
+
+use super::*;
+
+/// The small tree: five levels, so that one operation writes up to eleven pages.
+fn small(seed: u64) -> Bench {
+    let config = config(3 + seed as usize % 2, 17 + seed as u32 % 3);
+    let tbm = TbmSettings { whole_from: (seed % 2 == 1).then_some(2), ..config.tbm };
+    Bench::new(Geometry::new(64, 32, 4, 96), WpcbConfig { tbm, ..config })
+}
+
+fn grown<S: Below>(bench: &Bench, seed: u64) -> (WpcbTree<S, Chip>, Model, Rng) {
+    let (mut tree, mut model, mut rng) = (bench.format::<S>(), Model::new(), Rng::new(seed));
+    for round in 0..400 {
+        step(&mut tree, &mut model, &mut rng, (round, 120)).unwrap();
+    }
+    (tree, model, rng)
+}
+
+fn mount_at_last<S: Below>(bench: &Bench) -> WpcbTree<S, Chip> {
+    loop {
+        match bench.mount::<S>() {
+            Err(IndexError::Store(StoreError::Nand(NandError::PowerLost))) => {
+                bench.chip.borrow_mut().power_on();
+            }
+            mounted => return mounted.unwrap(),
+        }
+    }
+}
+
+/// From a copy of a chip: runs until the power is cut, mounts again, is cut again while mounting, and goes on for a while.
+fn survive<S: Below>(bench: &Bench, acknowledged: &Model, rng: &Rng, cut: PowerCut) -> bool {
+    let mut tree = bench.mount::<S>().unwrap();
+    bench.chip.borrow_mut().plan_power_cut(cut);
+    let (mut model, mut before, mut rng) = (acknowledged.clone(), acknowledged.clone(), rng.clone());
+    let struck = (0..60).any(|round| {
+        before = model.clone();
+        let done = step(&mut tree, &mut model, &mut rng, (round, 120));
+        let lost = IndexError::Store(StoreError::Nand(NandError::PowerLost));
+        assert!(done.as_ref().err().is_none_or(|error| *error == lost), "{done:?}");
+        done.is_err()
+    });
+    drop(tree);
+    if !struck {
+        return false;
+    }
+    bench.chip.borrow_mut().power_on();
+    let at_operation = bench.chip.borrow().operations() + cut.at_operation % 40;
+    bench.chip.borrow_mut().plan_power_cut(PowerCut { at_operation, when: CutWhen::Inside, ..cut });
+    let mut tree = mount_at_last::<S>(bench);
+    bench.chip.borrow_mut().set_faults(Faults::default());
+    let far = PowerCut { at_operation: u64::MAX, ..cut };
+    bench.chip.borrow_mut().plan_power_cut(far);
+    let found = contents(&mut tree).unwrap();
+    assert!(found == before || found == model, "{cut:?}: neither before nor after the operation");
+    assert_sound(&mut tree, &found);
+    let mut model = found;
+    for round in 0..10 {
+        step(&mut tree, &mut model, &mut rng, (round, 120)).unwrap();
+    }
+    assert_sound(&mut tree, &model);
+    true
+}
+
+fn survives_every_cut<S: Below>() {
+    for seed in 0..3 {
+        let bench = small(seed);
+        let (mut tree, model, rng) = grown::<S>(&bench, seed);
+        tree.sync().unwrap();
+        drop(tree);
+        let untouched = bench.chip.borrow().clone();
+        let kinds = [(CutWhen::Before, TornModel::Prefix), (CutWhen::After, TornModel::Prefix)];
+        let inside = TornModel::ALL.map(|torn| (CutWhen::Inside, torn));
+        for (when, torn) in kinds.into_iter().chain(inside) {
+            let mut cuts = 0;
+            for wait in 0.. {
+                *bench.chip.borrow_mut() = untouched.clone();
+                drop(bench.mount::<S>().unwrap());
+                let at_operation = bench.chip.borrow().operations() + wait;
+                *bench.chip.borrow_mut() = untouched.clone();
+                let cut = PowerCut { at_operation, when, torn, seed: wait };
+                if !survive::<S>(&bench, &model, &rng, cut) {
+                    break;
+                }
+                cuts += 1;
+            }
+            assert!(cuts > 80, "{cuts} operations");
+        }
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_at_any_cut_over_fast() {
+    survives_every_cut::<FastFtl<Range>>();
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_at_any_cut_over_a_page_map() {
+    survives_every_cut::<PageMapFtl<Range>>();
+}
+
+#[test]
+fn failing_blocks_lose_nothing() {
+    let mut replaced = 0;
+    for seed in 0..12 {
+        let mut bench = Bench::new(Geometry::new(64, 32, 4, 260), config(4, 17));
+        bench.config.spare_blocks = 50;
+        let faults =
+            Faults { seed, program_failures_ppm: 1_000, erase_failures_ppm: 2_000, ..Faults::default() };
+        let failing = bench.chip.borrow().clone().with_faults(faults);
+        *bench.chip.borrow_mut() = failing;
+        // An FTL that outlasts the TBM.
+        let common = FlashSettings { bad_blocks_ppm: 300_000, ..FlashSettings::default() };
+        let [low, high] = bench.ranges();
+        let ftl = FastFtl::format(low, FastSettings { common, ..FastSettings::default() }).unwrap();
+        let mut tree = WpcbTree::format(ftl, high, bench.config).unwrap();
+        let (mut model, mut rng) = (Model::new(), Rng::new(seed));
+        for round in 0..2_000 {
+            step(&mut tree, &mut model, &mut rng, (round, 200)).unwrap();
+            if round % 400 == 399 {
+                replaced += metric(&tree, "replaced_blocks");
+                drop(tree);
+                tree = bench.mount().unwrap();
+                assert_sound(&mut tree, &model);
+            }
+        }
+    }
+    assert!(replaced > 10, "{replaced} blocks replaced");
+}
+
+/// A range with one page of which one or two bits always read wrongly.
+struct Ill {
+    range: Range,
+    ppn: Ppn,
+    bits: [usize; 2],
+}
+
+impl Nand for Ill {
+    fn geometry(&self) -> Geometry {
+        self.range.geometry()
+    }
+
+    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+        self.range.read(ppn, cause, data, spare)?;
+        if ppn == self.ppn {
+            let mut flip = |bit: usize| {
+                let place = match (bit / 8).checked_sub(64) {
+                    None => data.get_mut(bit / 8),
+                    Some(byte) => spare.get_mut(byte),
+                };
+                if let Some(byte) = place {
+                    *byte ^= 1 << (bit % 8);
+                }
+            };
+            flip(self.bits[0]);
+            if self.bits[1] != self.bits[0] {
+                flip(self.bits[1]);
+            }
+        }
+        Ok(())
+    }
+
+    fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
+        self.range.program(ppn, cause, data, spare)
+    }
+
+    fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<(), NandError> {
+        self.range.erase(pbn, cause)
+    }
+
+    fn is_bad(&mut self, pbn: Pbn) -> Result<bool, NandError> {
+        self.range.is_bad(pbn)
+    }
+
+    fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
+        self.range.mark_bad(pbn)
+    }
+}
+
+/// One wrong bit in a buffer block is put right. Two give an error, unless the page ends its buffer block, and so may be one
+/// that the cut left unfinished: then an older version stands in for it.
+#[test]
+fn wrong_bits_are_put_right_or_noticed() {
+    let bench = small(1);
+    let (tree, mut model, _) = grown::<FastFtl<Range>>(&bench, 1);
+    drop(tree);
+    let mut tree = bench.mount::<FastFtl<Range>>().unwrap();
+    for key in 0..30 {
+        model.insert(500 + key, !(500 + key));
+        insert(&mut tree, 500 + key);
+    }
+    drop(tree);
+    let blocks = bench.config.tbm_range_blocks();
+    let first = (96 - blocks) * 4;
+    let ends_block = |ppn: Ppn| ppn.0 % 4 == 3 || bench.chip.borrow().is_erased(Ppn(first + ppn.0 + 1));
+    let (mut right, mut older, mut refused) = (0, 0, 0);
+    for ppn in (0..blocks * 4).map(Ppn) {
+        for bits in (0..91 * 8).step_by(67).flat_map(|bit| [[bit, bit], [bit, (bit + 300) % (91 * 8)]]) {
+            let copy = Bench { chip: Rc::new(RefCell::new(bench.chip.borrow().clone())), ..bench.clone() };
+            let [low, range] = copy.ranges();
+            let high = BlockRange::new(Ill { range, ppn, bits }, Pbn(0), blocks);
+            let mounted = WpcbTree::mount(FastFtl::again(low).unwrap(), high, bench.config);
+            let found = mounted.and_then(|mut tree| contents(&mut tree));
+            match found {
+                Ok(found) if found == model => right += 1,
+                Ok(_) if bits[0] != bits[1] && ends_block(ppn) => older += 1,
+                Err(IndexError::Store(StoreError::Corrupted { .. }) | IndexError::Corrupted { .. })
+                    if bits[0] != bits[1] =>
+                {
+                    refused += 1;
+                }
+                other => panic!("{ppn} bits {bits:?}: {other:?}"),
+            }
+        }
+    }
+    assert!(right > 500 && refused > 50, "{right} right, {refused} refused");
+    assert!(older < refused, "{older} with an older version, {refused} refused");
+}

@@ -1,6 +1,7 @@
 //! Ordered indexes: fixed-size keys and values, in key order.
 
 pub mod bplus;
+pub mod ipl;
 pub mod lazy_update;
 pub mod mu;
 pub mod node;

@@ -339,19 +339,19 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Makes sure that the blocks of these nodes take the records of an operation, an image, and as many new nodes as each
-    /// of them bears; in a fixed area, that there are pages for the images of these.
-    pub(super) fn make_room(&mut self, parents: &[(u32, u32)]) -> Result<(), IndexError> {
+    /// Makes sure that the blocks of these nodes take the records of an operation, and as many new nodes as each of them
+    /// bears; that they take an image as well, if one is wanted; in a fixed area, that there are pages for images.
+    pub(super) fn make_room(&mut self, parents: &[(u32, u32)], image: bool) -> Result<(), IndexError> {
         for _ in 0..parents.len() + 4 {
-            let lacking = parents.iter().map(|parent| self.block_of(parent.0));
-            let Some(pbn) = lacking.into_iter().find(|&pbn| self.lacks_room(pbn, parents)) else { break };
+            let mut blocks = parents.iter().map(|parent| self.block_of(parent.0));
+            let Some(pbn) = blocks.find(|&pbn| self.lacks_room(pbn, parents, image)) else { break };
             self.merge_for_room(pbn, self.births_in(pbn, parents))?;
         }
-        if parents.iter().any(|parent| self.lacks_room(self.block_of(parent.0), parents)) {
+        if parents.iter().any(|parent| self.lacks_room(self.block_of(parent.0), parents, image)) {
             return Err(IndexError::Full);
         }
-        let births: u32 = parents.iter().map(|parent| parent.1).sum();
-        if self.is_fixed() && births > 0 && self.images_before_opening() < births && !self.free_at_least(2)? {
+        let images: u32 = u32::from(image) + parents.iter().map(|parent| parent.1).sum::<u32>();
+        if self.is_fixed() && images > 0 && self.images_before_opening() < images && !self.free_at_least(2)? {
             return Err(IndexError::Full);
         }
         Ok(())
@@ -362,9 +362,14 @@ impl<N: Nand> Store<N> {
         here.map(|parent| parent.1).sum()
     }
 
-    fn lacks_room(&self, pbn: Pbn, parents: &[(u32, u32)]) -> bool {
+    fn lacks_room(&self, pbn: Pbn, parents: &[(u32, u32)], image: bool) -> bool {
         let live = u32::from(self.blocks[pbn.index()].live) + self.births_in(pbn, parents);
-        let crowded = !self.is_fixed() && live > self.format.nodes_limit(self.geometry);
-        crowded || self.room(pbn) < self.format.units_for_operation(self.geometry)
+        if !self.is_fixed() && live > self.format.nodes_limit(self.geometry) {
+            return true;
+        }
+        let splits = parents.iter().filter(|parent| parent.1 > 0).count() as u32;
+        let units = u32::from(self.waiting.contains_key(&pbn.0)) + self.format.units_for(splits);
+        let image = if image { self.format.units_for_image(self.geometry) } else { 0 };
+        self.room(pbn) < units + image
     }
 }

@@ -56,8 +56,6 @@ mod range;
 mod recovery;
 mod settings;
 mod store;
-#[cfg(test)]
-mod tests;
 mod update;
 
 pub use settings::{LogArea, OPTIONS};
@@ -154,6 +152,13 @@ impl<N: Nand> IplTree<N> {
         tree.height = root.level;
         tree.shrink_to_ram();
         Ok(tree)
+    }
+
+    /// DBG
+    pub fn dump(&self) {
+        std::println!("{:?}", self.store.slots);
+        for (i, b) in self.store.blocks.iter().enumerate() { if b.live > 0 { std::println!("{i} {b:?}"); } }
+        for s in &self.path { std::println!("{s:?}"); }
     }
 
     /// Gives the chip back; nothing is written.

@@ -88,7 +88,7 @@ impl Format {
                 geometry.spare_bytes
             )));
         }
-        let least = format.units_for_operation(geometry).div_ceil(format.units_per_page(geometry));
+        let least = format.units_for_any_operation(geometry).div_ceil(format.units_per_page(geometry));
         let wanted = options.number("log_pages")?.map_or(0, |n| n.min(1 << 12) as u32);
         let share = if area == LogArea::Fixed && wanted > 0 { wanted } else { geometry.pages_per_block / 16 };
         format.log_pages = share.max(least);
@@ -140,19 +140,30 @@ impl Format {
             + usize::from(self.record.value_bytes).max(6)
     }
 
-    /// Units that an operation fills at most in one block, with what waits there before: a split on every level and a
-    /// growing root are 3 records a level and 6 more.
-    pub(super) fn units_per_operation(&self) -> u32 {
-        const LEVELS: usize = 6;
-        let bytes = (3 * LEVELS + 6) * self.record_max();
+    /// Units that an operation fills at most in one block: a node that splits makes 5 records, a growing root as many
+    /// again, and the node at the end one to three.
+    pub(super) fn units_for(&self, splits: u32) -> u32 {
+        let records = if splits == 0 { 1 } else { 5 * splits as usize + 6 };
         let held = self.payload() + 1 - self.record_max();
-        1 + bytes.div_ceil(held) as u32
+        (records * self.record_max()).div_ceil(held) as u32
     }
 
-    /// The same, and in a dynamic area a page for an image; sectors may be left unused before it.
-    pub(super) fn units_for_operation(&self, geometry: Geometry) -> u32 {
-        let image = 2 * self.units_per_page(geometry) - 1;
-        self.units_per_operation() + if self.area == LogArea::Fixed { 0 } else { image }
+    /// The same for the largest operation on this chip, after what waits there before, and in a dynamic area with a page
+    /// for an image; sectors may be left unused before that.
+    fn units_for_any_operation(&self, geometry: Geometry) -> u32 {
+        let shapes = self.shapes(geometry);
+        let fanout = (shapes.leaf.capacity.min(shapes.inner.capacity) / 2) as u64;
+        let (mut levels, mut nodes) = (1, 1u64);
+        while nodes < u64::from(geometry.pages()) {
+            nodes *= fanout;
+            levels += 1;
+        }
+        1 + self.units_for(levels) + self.units_for_image(geometry)
+    }
+
+    /// Units that an image takes of a log area.
+    pub(super) fn units_for_image(&self, geometry: Geometry) -> u32 {
+        if self.area == LogArea::Fixed { 0 } else { 2 * self.units_per_page(geometry) - 1 }
     }
 
     /// Nodes of a block at most.

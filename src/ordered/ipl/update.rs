@@ -3,7 +3,7 @@
 //! An operation first makes room in the blocks of the nodes it will change; that may merge blocks and changes nothing of the
 //! contents. Then it makes its records, and last, where every operation is to be durable, it programs them.
 
-use super::image::Node;
+use super::image::{Node, Shapes};
 use super::layout::Change;
 use super::merge::FREE_FOR_INSERT;
 use super::store::ROOT;
@@ -17,6 +17,36 @@ use alloc::vec::Vec;
 struct Entry {
     key: Vec<u8>,
     value: Vec<u8>,
+    /// The first entry's key and child, where the new key is not above that although its place is: the bound of a first
+    /// child says nothing of smaller keys, which went below it all the same. Its key becomes the least there is.
+    first: Option<(Vec<u8>, u32)>,
+    least_key: Vec<u8>,
+}
+
+impl Entry {
+    /// An entry for the node of this step, behind its slot if that is an inner node.
+    fn new(step: &Step, shapes: &Shapes, key: Vec<u8>, value: Vec<u8>) -> Entry {
+        let node = &step.node;
+        let misplaced = node.level > 1 && step.slot == 0 && key.as_slice() <= node.key(shapes, 0);
+        let first = misplaced.then(|| (node.key(shapes, 0).to_vec(), node.child(shapes, 0)));
+        let least_key = alloc::vec![0; key.len()];
+        Entry { key, value, first, least_key }
+    }
+
+    /// The changes that bring it into a node at this level.
+    fn changes(&self, level: u8) -> Vec<Change<'_>> {
+        if level == 1 {
+            return Vec::from([Change::Put { key: &self.key, value: &self.value }]);
+        }
+        let mut changes = Vec::new();
+        if let Some((key, child)) = &self.first {
+            changes.push(Change::Remove { key });
+            changes.push(Change::Link { key: &self.least_key, child: *child });
+        }
+        let v = &self.value;
+        changes.push(Change::Link { key: &self.key, child: u32::from_le_bytes([v[0], v[1], v[2], v[3]]) });
+        changes
+    }
 }
 
 /// Where a full node is divided: entries from here on go to the right, the key that divides, and the side of the new entry.
@@ -41,12 +71,14 @@ impl<N: Nand> IplTree<N> {
         };
         let parents: Vec<(u32, u32)> =
             (0..touched).map(|level| (self.path[level].node.id, births(level))).collect();
-        self.prepare(&parents, true)?;
+        let last = touched - 1;
+        let image = touched == splits as usize || self.rewrites(last);
+        self.prepare(&parents, image, true)?;
         self.interrupted = true;
         if splits == 0 {
-            self.put(0, &Change::Put { key, value })?;
+            self.put(0, &[Change::Put { key, value }])?;
         } else {
-            self.split_path(Entry { key: key.to_vec(), value: value.to_vec() })?;
+            self.split_path(Entry::new(&self.path[0], &shapes, key.to_vec(), value.to_vec()))?;
         }
         self.finish()?;
         Ok(found)
@@ -65,18 +97,19 @@ impl<N: Nand> IplTree<N> {
         if gone > 0 && gone < top {
             changed.push((ROOT, 0));
         }
-        self.prepare(&changed, false)?;
+        let image = gone > 0 || self.rewrites(gone);
+        self.prepare(&changed, image, false)?;
         self.interrupted = true;
         for level in 0..gone {
             let id = self.path[level].node.id;
             self.store.drop_node(id);
         }
         if gone == 0 {
-            self.put(0, &Change::Remove { key })?;
+            self.put(0, &[Change::Remove { key }])?;
         } else {
             let step = &self.path[gone];
             let entry = step.node.key(&shapes, step.slot).to_vec();
-            self.put(gone, &Change::Remove { key: &entry })?;
+            self.put(gone, &[Change::Remove { key: &entry }])?;
         }
         self.shrink()?;
         self.finish()?;
@@ -88,13 +121,13 @@ impl<N: Nand> IplTree<N> {
     }
 
     /// Room for what the operation will do. What this finds too little room for has not happened.
-    fn prepare(&mut self, parents: &[(u32, u32)], grows: bool) -> Result<(), IndexError> {
+    fn prepare(&mut self, parents: &[(u32, u32)], image: bool, grows: bool) -> Result<(), IndexError> {
         self.store.begin_change()?;
         if !self.store.free_at_least(if grows { FREE_FOR_INSERT } else { 1 })? && grows {
             return Err(IndexError::Full);
         }
         self.keep_within_ram(parents.iter().map(|parent| parent.1).sum())?;
-        self.store.make_room(parents)
+        self.store.make_room(parents, image)
     }
 
     fn finish(&mut self) -> Result<(), IndexError> {
@@ -107,15 +140,25 @@ impl<N: Nand> IplTree<N> {
         Ok(())
     }
 
-    /// Changes a node of the path: by a log record, or by a new image when its chain has become long.
-    fn put(&mut self, level: usize, change: &Change<'_>) -> Result<(), IndexError> {
-        let node = &mut self.path[level].node;
+    /// Whether the node's chain has become so long that a change writes it anew.
+    fn rewrites(&self, level: usize) -> bool {
         let long = self.store.config.rewrite_units;
-        let rewrites = long > 0 && node.units >= long;
+        long > 0 && self.path[level].node.units >= long
+    }
+
+    /// Changes a node of the path: by a log record, or by a new image when its chain has become long.
+    fn put(&mut self, level: usize, changes: &[Change<'_>]) -> Result<(), IndexError> {
+        let rewrites = self.rewrites(level);
+        let node = &mut self.path[level].node;
         let shapes = self.store.shapes();
-        node.apply(&shapes, change)?;
+        for change in changes {
+            node.apply(&shapes, change)?;
+            if !rewrites {
+                self.store.log(node.id, change)?;
+            }
+        }
         if !rewrites {
-            return self.store.log(node.id, change);
+            return Ok(());
         }
         self.store.counts.rewrites += 1;
         let alone = self.store.config.durability == Durability::EveryOperation && self.store.waiting.is_empty();
@@ -129,36 +172,31 @@ impl<N: Nand> IplTree<N> {
         loop {
             let step = &self.path[level];
             if !step.is_full(&shapes) {
-                return self.put_entry(level, &entry);
+                return self.put(level, &entry.changes(step.node.level));
             }
             if level + 1 == self.path.len() {
                 return self.grow(&entry);
             }
             let division = divide(&step.node, &shapes, &entry);
             let right = self.split(level, &division, &entry)?;
-            entry = Entry { key: division.key, value: right.to_le_bytes().to_vec() };
             level += 1;
+            entry = Entry::new(&self.path[level], &shapes, division.key, right.to_le_bytes().to_vec());
         }
-    }
-
-    fn put_entry(&mut self, level: usize, entry: &Entry) -> Result<(), IndexError> {
-        self.put(level, &change_for(self.path[level].node.level, entry))
     }
 
     /// Moves the upper part of a node to a new one; the number of that.
     fn split(&mut self, level: usize, division: &Division, entry: &Entry) -> Result<u32, IndexError> {
         let id = self.path[level].node.id;
-        let change = change_for(self.path[level].node.level, entry);
+        let changes = entry.changes(self.path[level].node.level);
         let right = if self.store.is_fixed() {
             self.image_of_right(level, division, entry)?
         } else {
             self.store.log_ghost(id, Some(&division.key))?
         };
         self.store.log(id, &Change::Cut { key: &division.key })?;
-        if division.goes_left {
-            self.store.log(id, &change)?;
-        } else if !self.store.is_fixed() {
-            self.store.log(right, &change)?;
+        if division.goes_left || !self.store.is_fixed() {
+            let half = if division.goes_left { id } else { right };
+            changes.iter().try_for_each(|change| self.store.log(half, change))?;
         }
         Ok(right)
     }
@@ -169,7 +207,7 @@ impl<N: Nand> IplTree<N> {
         let mut node = self.path[level].node.clone();
         node.keep_from(&shapes, &division.key);
         if !division.goes_left {
-            node.put(&shapes, (&entry.key, &entry.value))?;
+            entry.changes(node.level).iter().try_for_each(|change| node.apply(&shapes, change))?;
         }
         node.id = self.store.new_id();
         self.store.place(&node, false)?;
@@ -182,15 +220,14 @@ impl<N: Nand> IplTree<N> {
         let top = self.path.len() - 1;
         let division = divide(&self.path[top].node, &shapes, entry);
         let level = self.path[top].node.level;
-        let change = change_for(level, entry);
-        let first_key = self.path[top].node.key(&shapes, 0).to_vec();
+        let changes = entry.changes(level);
         let (left, right);
         if self.store.is_fixed() {
             right = self.image_of_right(top, &division, entry)?;
             let mut node = self.path[top].node.clone();
             node.count = division.at;
             if division.goes_left {
-                node.put(&shapes, (&entry.key, &entry.value))?;
+                changes.iter().try_for_each(|change| node.apply(&shapes, change))?;
             }
             node.id = self.store.new_id();
             self.store.place(&node, false)?;
@@ -199,11 +236,12 @@ impl<N: Nand> IplTree<N> {
             left = self.store.log_ghost(ROOT, None)?;
             right = self.store.log_ghost(ROOT, Some(&division.key))?;
             self.store.log(left, &Change::Cut { key: &division.key })?;
-            self.store.log(if division.goes_left { left } else { right }, &change)?;
+            let half = if division.goes_left { left } else { right };
+            changes.iter().try_for_each(|change| self.store.log(half, change))?;
         }
         let root = &mut self.path[top].node;
         (root.level, root.count) = (level + 1, 0);
-        root.put(&shapes, (&first_key, &left.to_le_bytes()))?;
+        root.put(&shapes, (&entry.least_key, &left.to_le_bytes()))?;
         root.put(&shapes, (&division.key, &right.to_le_bytes()))?;
         self.store.place(root, false)?;
         self.height += 1;
@@ -238,21 +276,13 @@ impl<N: Nand> IplTree<N> {
 }
 
 impl Step {
-    fn is_full(&self, shapes: &super::image::Shapes) -> bool {
+    fn is_full(&self, shapes: &Shapes) -> bool {
         self.node.count >= shapes.at(self.node.level).capacity
     }
 }
 
-fn change_for(level: u8, entry: &Entry) -> Change<'_> {
-    if level == 1 {
-        return Change::Put { key: &entry.key, value: &entry.value };
-    }
-    let v = &entry.value;
-    Change::Link { key: &entry.key, child: u32::from_le_bytes([v[0], v[1], v[2], v[3]]) }
-}
-
 /// The first ceil((d + 1) / 2) of the d entries and the new one stay left.
-fn divide(node: &Node, shapes: &super::image::Shapes, entry: &Entry) -> Division {
+fn divide(node: &Node, shapes: &Shapes, entry: &Entry) -> Division {
     let place = node.search(shapes, &entry.key).unwrap_or_else(|i| i);
     let left = (node.count + 2) / 2;
     let goes_left = place < left;

@@ -53,10 +53,13 @@ impl<N: Nand> IplTree<N> {
             report.violation("I1", at, format!("empty at level {}", node.level));
         }
         if node.count > 0 {
-            let (first, last) = (node.key(&shapes, 0), node.key(&shapes, node.count - 1));
-            let below = visit.low.as_deref().is_some_and(|low| first < low);
+            // The bound of a first child is not relied upon.
+            let first = usize::from(node.level > 1 && node.count > 1);
+            let (first, last) = (node.key(&shapes, first), node.key(&shapes, node.count - 1));
+            let below = visit.low.as_deref().is_some_and(|low| first < low) && (node.level == 1 || node.count > 1);
             if below || visit.high.as_deref().is_some_and(|high| last >= high) {
-                report.violation("I2", at, "keys leave the parent's bounds".into());
+                let found = format!("keys {first:?} to {last:?} leave {:?} to {:?}", visit.low, visit.high);
+                report.violation("I2", at, found);
             }
         }
         if node.level == 1 {
@@ -64,7 +67,6 @@ impl<N: Nand> IplTree<N> {
             return;
         }
         for i in 0..node.count {
-            // The bound of the first child is not relied upon.
             let low = if i == 0 { visit.low.clone() } else { Some(node.key(&shapes, i).to_vec()) };
             let high = if i + 1 < node.count {
                 Some(node.key(&shapes, i + 1).to_vec())

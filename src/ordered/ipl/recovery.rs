@@ -4,9 +4,9 @@
 //! 2. Of each node the newest version that is not void counts: its images and ghost records are ordered by sequence number,
 //!    then by generation. A merge that is not complete counts for nothing.
 //! 3. A walk over the inner nodes finds which nodes belong to the tree; others were removed.
-//! 4. The session gets a new number, on the chip, before anything else is programmed.
-//! 5. Blocks with void pages are merged, and they and void blocks erased, so that their numbers are never taken for
-//!    committed ones later.
+//! 4. Void blocks and cut merges are erased.
+//! 5. The session gets a new number, on the chip, before anything else is programmed.
+//! 6. Blocks with void pages are merged and erased, so that their numbers are never taken for committed ones later.
 //!
 //! In each block as many pages are left unused after the last whole one as sessions may have torn one there: a page may read
 //! as erased and yet be half programmed.
@@ -97,8 +97,12 @@ impl<N: Nand> Store<N> {
         self.session += 1;
         self.place_cursors(&views);
         self.settle_states()?;
+        // Before there is a new session: a merge of this one is never found cut later.
+        for view in views.iter().filter(|view| view.is_void(committed) || !view.is_complete()) {
+            self.erase_unused(view.pbn)?;
+        }
         self.write_checkpoint(false)?;
-        self.clean(&views, &tainted)?;
+        self.clean(&tainted)?;
         self.committed = self.sequence;
         Ok(())
     }
@@ -387,7 +391,8 @@ impl<N: Nand> Store<N> {
             }
             for page in 0..self.geometry.pages_per_block {
                 let tag = self.read_spare(self.geometry.page_at(view.pbn, page))?;
-                let Some(tag) = tag.filter(|tag| tag.kind == PageKind::Data) else { continue };
+                let is_image = |tag: &Tag| tag.kind == PageKind::Data && tag.sequence <= self.committed;
+                let Some(tag) = tag.filter(is_image) else { continue };
                 let chosen = versions.get(tag.node as usize).copied().flatten();
                 let in_tree = self.slots.get(tag.node as usize).is_some_and(|slot| slot.block != NO_BLOCK);
                 let newer = chosen.is_none_or(|chosen| {
@@ -426,13 +431,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Merges the blocks that have void pages, and erases them and what else must not be seen again.
-    fn clean(&mut self, views: &[View], tainted: &[Pbn]) -> Result<(), IndexError> {
-        let void = views.iter().filter(|view| view.is_void(self.committed) || !view.is_complete());
-        let void: Vec<Pbn> = void.map(|view| view.pbn).collect();
-        for &pbn in &void {
-            self.erase_unused(pbn)?;
-        }
+    /// Merges the blocks that have void pages, and erases them.
+    fn clean(&mut self, tainted: &[Pbn]) -> Result<(), IndexError> {
         for &pbn in tainted {
             if self.blocks[pbn.index()].live > 0 {
                 self.merge(&[pbn], self.format.nodes_limit(self.geometry), Cause::Recovery)?;

@@ -218,6 +218,7 @@ impl<N: Nand> Store<N> {
     pub(super) fn drop_node(&mut self, id: u32) {
         let old = core::mem::replace(&mut self.slots[id as usize], Slot::NONE);
         assert!(old.block != NO_BLOCK, "I3: node {id} is dropped twice");
+        self.sequence += 1;
         self.leave(old);
         if self.free_ids.len() == self.free_ids.capacity() {
             self.free_ids.reserve_exact(64);
@@ -231,7 +232,11 @@ impl<N: Nand> Store<N> {
             return;
         }
         let pbn = Pbn(old.block);
-        self.block(pbn).live -= 1;
+        // No record here says so; but the block is wanted if a cut comes before the commit.
+        let sequence = self.sequence;
+        let block = self.block(pbn);
+        block.newest = sequence;
+        block.live -= 1;
         if self.blocks[pbn.index()].live == 0 {
             self.forget_waiting(pbn);
             self.held.push(pbn);

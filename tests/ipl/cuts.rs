@@ -183,12 +183,18 @@ fn survives_all(kind: &Kind, seeds: u64) {
 
 #[test]
 fn every_operation_survives_every_cut() {
-    kinds().iter().filter(|k| k.settings.durability == Durability::EveryOperation).for_each(|k| survives_all(k, 2));
+    kinds()
+        .iter()
+        .filter(|k| k.settings.durability == Durability::EveryOperation)
+        .for_each(|k| survives_all(k, 2));
 }
 
 #[test]
 fn a_state_since_the_last_sync_survives_every_cut() {
-    kinds().iter().filter(|k| k.settings.durability == Durability::EverySync).for_each(|k| survives_all(k, 4));
+    kinds()
+        .iter()
+        .filter(|k| k.settings.durability == Durability::EverySync)
+        .for_each(|k| survives_all(k, 4));
 }
 
 #[test]

@@ -5,12 +5,12 @@
 mod cuts;
 mod harm;
 
+use nandex::IndexError;
 use nandex::nand::sim::{Faults, SimChip};
 use nandex::nand::{Geometry, Nand, Part, Timing};
 use nandex::ordered::ipl::IplTree;
 use nandex::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
 use nandex::rng::Rng;
-use nandex::IndexError;
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 

@@ -56,7 +56,8 @@ impl<N: Nand> IplTree<N> {
             // The bound of a first child is not relied upon.
             let first = usize::from(node.level > 1 && node.count > 1);
             let (first, last) = (node.key(&shapes, first), node.key(&shapes, node.count - 1));
-            let below = visit.low.as_deref().is_some_and(|low| first < low) && (node.level == 1 || node.count > 1);
+            let below =
+                visit.low.as_deref().is_some_and(|low| first < low) && (node.level == 1 || node.count > 1);
             if below || visit.high.as_deref().is_some_and(|high| last >= high) {
                 let found = format!("keys {first:?} to {last:?} leave {:?} to {:?}", visit.low, visit.high);
                 report.violation("I2", at, found);
@@ -68,11 +69,8 @@ impl<N: Nand> IplTree<N> {
         }
         for i in 0..node.count {
             let low = if i == 0 { visit.low.clone() } else { Some(node.key(&shapes, i).to_vec()) };
-            let high = if i + 1 < node.count {
-                Some(node.key(&shapes, i + 1).to_vec())
-            } else {
-                visit.high.clone()
-            };
+            let high =
+                if i + 1 < node.count { Some(node.key(&shapes, i + 1).to_vec()) } else { visit.high.clone() };
             todo.push(Visit { id: node.child(&shapes, i), level: node.level - 1, low, high });
         }
     }

@@ -2,7 +2,7 @@
 //! only what a scan cannot find out: wear, and how far each block was filled, so that what is missing is noticed.
 
 use super::image::{Node, Shapes};
-use super::layout::NO_UNIT;
+use super::layout::{Link, NO_UNIT};
 use super::settings::{Config, Format, LogArea};
 use super::store::{Block, Counts, NO_BLOCK, Slot, Store};
 use crate::check::IndexError;
@@ -77,14 +77,11 @@ impl Saved {
         let units = geometry.pages_per_block * self.format.units_per_page(geometry);
         let pages = geometry.pages_per_block;
         let block = |(pbn, block): &(Pbn, Block)| {
-            pbn.0 < geometry.blocks
-                && u32::from(block.cursor) <= units
-                && u32::from(block.data_next) <= pages
+            pbn.0 < geometry.blocks && u32::from(block.cursor) <= units && u32::from(block.data_next) <= pages
         };
         let slot = |slot: &Slot| {
             let last = slot.last == NO_UNIT || u32::from(slot.last) < units;
-            slot.block == NO_BLOCK
-                || (slot.block < geometry.blocks && u32::from(slot.base) < pages && last)
+            slot.block == NO_BLOCK || (slot.block < geometry.blocks && u32::from(slot.base) < pages && last)
         };
         self.blocks.iter().all(block) && self.slots.iter().all(slot)
     }
@@ -109,7 +106,12 @@ fn decode_slot(row: &[u8]) -> Slot {
 
 impl<N: Nand> Store<N> {
     /// A store that holds nothing yet.
-    pub(super) fn new(nand: N, format: Format, config: Config, area: (CheckpointArea, BlockTable)) -> Store<N> {
+    pub(super) fn new(
+        nand: N,
+        format: Format,
+        config: Config,
+        area: (CheckpointArea, BlockTable),
+    ) -> Store<N> {
         let geometry = nand.geometry();
         let page_bytes = geometry.page_bytes as usize;
         Store {
@@ -130,6 +132,7 @@ impl<N: Nand> Store<N> {
             committed: 0,
             generation: 0,
             session: 1,
+            before: Link::NONE,
             closed: false,
             opened_since_checkpoint: 0,
             cache: super::cache::ReadCache::new(config.read_pages, page_bytes),
@@ -147,7 +150,8 @@ impl<N: Nand> Store<N> {
     pub(super) fn begin_change(&mut self) -> Result<(), IndexError> {
         if self.closed {
             self.write_checkpoint(false)?;
-        } else if self.opened_since_checkpoint >= self.config.checkpoint_blocks && self.table.free_count() > 2 {
+        } else if self.opened_since_checkpoint >= self.config.checkpoint_blocks && self.table.free_count() > 2
+        {
             match self.write_checkpoint(false) {
                 Err(IndexError::Full) => self.opened_since_checkpoint = 0,
                 other => other?,

@@ -1,7 +1,7 @@
 //! Bytes on the chip: the tag in the spare area of a page, the log unit (a sector or a page of log records), and the records.
 //!
 //! ```text
-//! log unit   | head (26) | group | group | ...       one group for each node that has records in the unit
+//! log unit   | head (36) | group | group | ...       one group for each node that has records in the unit
 //! group      | node u32 | previous unit u16 | bytes u16 | record | record | ...
 //! record     | op u8 | sequence - first sequence of the unit, u24 | fields |
 //! ```
@@ -13,10 +13,10 @@ use crate::codec::{crc32, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 use alloc::vec::Vec;
 
 /// Bytes of the tag in the spare area.
-pub(super) const TAG_BYTES: usize = 39;
+pub(super) const TAG_BYTES: usize = 49;
 
 /// Bytes of a log unit's head.
-pub(super) const HEAD_BYTES: usize = 26;
+pub(super) const HEAD_BYTES: usize = 36;
 
 /// Bytes of a group's head.
 pub(super) const GROUP_BYTES: usize = 8;
@@ -29,6 +29,29 @@ pub(super) const NO_UNIT: u16 = u16::MAX;
 
 /// Sequence numbers of one unit lie this close together.
 pub(super) const SPAN_MAX: u64 = (1 << 24) - 1;
+
+/// What was programmed before a page or unit: a chip on which that is missing was damaged, not cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Link {
+    pub(super) block: u32,
+    pub(super) generation: u32,
+    /// The unit; that at which its page begins, for an image.
+    pub(super) unit: u16,
+}
+
+impl Link {
+    pub(super) const NONE: Link = Link { block: u32::MAX, generation: u32::MAX, unit: NO_UNIT };
+
+    fn encode(&self, bytes: &mut [u8]) {
+        put_u32(bytes, 0, self.block);
+        put_u32(bytes, 4, self.generation);
+        put_u16(bytes, 8, self.unit);
+    }
+
+    fn decode(bytes: &[u8]) -> Link {
+        Link { block: get_u32(bytes, 0), generation: get_u32(bytes, 4), unit: get_u16(bytes, 8) }
+    }
+}
 
 /// What a page is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +81,7 @@ pub(super) struct Tag {
     pub(super) place: (u16, u16),
     /// What it replaces is kept until it is committed.
     pub(super) protected: bool,
+    pub(super) before: Link,
     pub(super) data_crc: u32,
 }
 
@@ -79,13 +103,14 @@ impl Tag {
         put_u40(spare, 22, self.committed);
         put_u16(spare, 27, self.place.0);
         put_u16(spare, 29, self.place.1);
-        put_u32(spare, 31, self.data_crc);
-        put_u32(spare, 35, crc32(&[&spare[1..35]]));
+        self.before.encode(&mut spare[31..41]);
+        put_u32(spare, 41, self.data_crc);
+        put_u32(spare, 45, crc32(&[&spare[1..45]]));
     }
 
     /// Reads a tag; `None` when the bytes are not those of one.
     pub(super) fn decode(spare: &[u8]) -> Option<Tag> {
-        if crc32(&[&spare[1..35]]) != get_u32(spare, 35) {
+        if crc32(&[&spare[1..45]]) != get_u32(spare, 45) {
             return None;
         }
         let kind = match spare[1] {
@@ -104,7 +129,8 @@ impl Tag {
             committed: get_u40(spare, 22),
             place: (get_u16(spare, 27), get_u16(spare, 29)),
             protected: spare[1] != b'n',
-            data_crc: get_u32(spare, 31),
+            before: Link::decode(&spare[31..41]),
+            data_crc: get_u32(spare, 41),
         })
     }
 }
@@ -122,6 +148,7 @@ pub(super) struct Head {
     pub(super) first: u64,
     /// Everything up to this number is durable once the unit is.
     pub(super) committed: u64,
+    pub(super) before: Link,
 }
 
 impl Head {
@@ -133,6 +160,7 @@ impl Head {
         put_u16(unit, 14, self.length);
         put_u40(unit, 16, self.first);
         put_u40(unit, 21, self.committed);
+        self.before.encode(&mut unit[26..36]);
         let crc = crc32(&[&unit[4..usize::from(self.length)]]);
         put_u32(unit, 0, crc);
     }
@@ -148,6 +176,7 @@ impl Head {
             length,
             first: get_u40(unit, 16),
             committed: get_u40(unit, 21),
+            before: Link::decode(&unit[26..36]),
         })
     }
 }
@@ -344,6 +373,7 @@ mod tests {
             committed: (1 << 33) - 1,
             place: (3, 7),
             protected: false,
+            before: Link { block: 5, generation: 8, unit: 12 },
             data_crc: 99,
         };
         let mut spare = [0xff; 64];

@@ -19,7 +19,13 @@ pub(super) const FREE_FOR_INSERT: u32 = 3;
 
 impl<N: Nand> Store<N> {
     /// Programs an image; `None` when the program failed.
-    fn program_image(&mut self, ppn: Ppn, node: &Node, mut tag: Tag, cause: Cause) -> Result<Option<()>, IndexError> {
+    fn program_image(
+        &mut self,
+        ppn: Ppn,
+        node: &Node,
+        mut tag: Tag,
+        cause: Cause,
+    ) -> Result<Option<()>, IndexError> {
         let bytes = self.shapes.at(node.level).bytes();
         self.page.fill(0xff);
         self.page[..bytes].copy_from_slice(&node.bytes[..bytes]);
@@ -29,7 +35,11 @@ impl<N: Nand> Store<N> {
         self.spare.fill(0xff);
         tag.encode(&mut self.spare);
         match self.nand.program(ppn, cause, &self.page, &self.spare) {
-            Ok(()) => Ok(Some(())),
+            Ok(()) => {
+                let (pbn, page) = (self.geometry.block_of(ppn), self.geometry.page_in_block(ppn));
+                self.note_program(pbn, (page * self.units_per_page()) as u16);
+                Ok(Some(()))
+            }
             Err(NandError::ProgramFailed(_) | NandError::BadBlock(_)) => Ok(None),
             Err(error) => Err(error.into()),
         }

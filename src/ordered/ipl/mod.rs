@@ -120,8 +120,9 @@ impl<N: Nand> IplTree<N> {
         let Some((area, payload)) = CheckpointArea::mount(&mut nand)? else {
             return Err(IndexError::NotFormatted("the chip holds no checkpoint"));
         };
-        let mut saved = Saved::decode(&payload, geometry)
-            .ok_or(IndexError::NotFormatted("the newest checkpoint is not that of a tree with in-page logging"))?;
+        let mut saved = Saved::decode(&payload, geometry).ok_or(IndexError::NotFormatted(
+            "the newest checkpoint is not that of a tree with in-page logging",
+        ))?;
         if saved.format.record != settings.record {
             return Err(IndexError::NotFormatted("the tree on the chip has records of other sizes"));
         }
@@ -152,13 +153,6 @@ impl<N: Nand> IplTree<N> {
         tree.height = root.level;
         tree.shrink_to_ram();
         Ok(tree)
-    }
-
-    /// DBG
-    pub fn dump(&self) {
-        std::println!("{:?}", self.store.slots);
-        for (i, b) in self.store.blocks.iter().enumerate() { if b.live > 0 { std::println!("{i} {b:?}"); } }
-        for s in &self.path { std::println!("{s:?}"); }
     }
 
     /// Gives the chip back; nothing is written.
@@ -209,9 +203,7 @@ impl<N: Nand> IplTree<N> {
     fn ram_held(&self) -> usize {
         let store = &self.store;
         let nodes = |node: &Node| node.bytes.capacity() + size_of::<Step>();
-        size_of::<Self>()
-            + self.path.iter().map(|step| nodes(&step.node)).sum::<usize>()
-            + store.ram_bytes()
+        size_of::<Self>() + self.path.iter().map(|step| nodes(&step.node)).sum::<usize>() + store.ram_bytes()
     }
 
     /// Gives up what the cache holds beyond the RAM allowed.

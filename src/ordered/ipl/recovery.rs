@@ -13,7 +13,7 @@
 
 use super::checkpoint::Saved;
 use super::image::Node;
-use super::layout::{Change, Head, NO_UNIT, PageKind, Tag, groups, records};
+use super::layout::{Change, Head, Link, NO_UNIT, PageKind, Tag, groups, records};
 use super::store::{NO_BLOCK, ROOT, Slot, Store};
 use crate::check::IndexError;
 use crate::codec::crc32;
@@ -47,6 +47,9 @@ struct View {
     gap: bool,
     newest_committed: u64,
     newest: u64,
+    /// Which units are whole, or begin a whole image; and what was programmed before each.
+    whole: Vec<bool>,
+    links: Vec<Link>,
     /// A page that cannot be read may have held sectors.
     unreadable: Option<Ppn>,
 }
@@ -82,11 +85,11 @@ impl<N: Nand> Store<N> {
                 views.push(view);
             }
         }
-        let committed = views.iter().map(|view| view.newest_committed).max().unwrap_or(0).max(saved.committed);
+        let committed =
+            views.iter().map(|view| view.newest_committed).max().unwrap_or(0).max(saved.committed);
         self.committed = committed;
         self.sequence = views.iter().map(|view| view.newest).max().unwrap_or(0).max(committed);
-        self.generation =
-            views.iter().map(|view| view.generation).max().unwrap_or(0).max(saved.generation);
+        self.generation = views.iter().map(|view| view.generation).max().unwrap_or(0).max(saved.generation);
         self.session = saved.session;
         if views.iter().any(|view| view.is_complete() && view.is_void(committed) && !view.protected) {
             return Err(IndexError::NotCleanlyClosed);
@@ -162,6 +165,8 @@ impl<N: Nand> Store<N> {
             gap: false,
             newest_committed: 0,
             newest: 0,
+            whole: vec![false; self.units_per_block() as usize],
+            links: Vec::new(),
             unreadable: None,
         };
         for page in 0..self.geometry.pages_per_block {
@@ -182,9 +187,12 @@ impl<N: Nand> Store<N> {
         match tag {
             Some(tag) if tag.kind == PageKind::Data => {
                 if tag.place.1 > 0 {
-                    view.merged.0 += u16::from(u32::from(tag.place.0) == page && tag.place.1 == view.merged.1);
+                    view.merged.0 +=
+                        u16::from(u32::from(tag.place.0) == page && tag.place.1 == view.merged.1);
                 }
                 view.last_image = Some((page, tag.session));
+                view.whole[(page * self.units_per_page()) as usize] = true;
+                view.links.push(tag.before);
                 view.newest = view.newest.max(tag.sequence);
                 view.newest_committed = view.newest_committed.max(tag.committed);
             }
@@ -193,7 +201,9 @@ impl<N: Nand> Store<N> {
                     return Ok(());
                 }
                 view.newest = view.newest.max(self.newest_in_page(view.generation));
-                for (_, head) in self.units_in_page(view.generation) {
+                for (i, head) in self.units_in_page(view.generation) {
+                    view.whole[(page * self.units_per_page() + i) as usize] = true;
+                    view.links.push(head.before);
                     view.gap |= head.ordinal != view.units;
                     view.units += 1;
                     view.last_log = Some((page, head.session));
@@ -211,7 +221,9 @@ impl<N: Nand> Store<N> {
         let widths = self.shapes.widths();
         let mut newest = 0;
         for unit in self.page.chunks_exact(self.format.unit_bytes) {
-            let Some(head) = Head::decode(unit).filter(|head| head.generation == generation) else { continue };
+            let Some(head) = Head::decode(unit).filter(|head| head.generation == generation) else {
+                continue;
+            };
             newest = newest.max(head.first);
             for group in groups(unit).flatten() {
                 let numbers = records(widths, head.first, group.records).flatten().map(|record| record.0);
@@ -234,6 +246,8 @@ impl<N: Nand> Store<N> {
             view.merged.0 = view.merged.0.saturating_sub(1);
         }
         (view.last_image, view.newest, view.newest_committed) = (None, 0, 0);
+        view.whole.fill(false);
+        view.links.clear();
         let (units, gap, merged) = (view.units, view.gap, view.merged);
         for page in (0..self.geometry.pages_per_block).filter(|&page| page != torn) {
             self.look_at_page(view, page)?;
@@ -262,11 +276,7 @@ impl<N: Nand> Store<N> {
     }
 
     /// The nodes of a block, each with the number it was placed there at. True: some pages are void.
-    fn read_block(
-        &mut self,
-        view: &View,
-        here: &mut BTreeMap<u32, (u64, Slot)>,
-    ) -> Result<bool, IndexError> {
+    fn read_block(&mut self, view: &View, here: &mut BTreeMap<u32, (u64, Slot)>) -> Result<bool, IndexError> {
         let (mut has_void, per_page) = (false, self.units_per_page());
         for page in 0..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(view.pbn, page);
@@ -371,6 +381,14 @@ impl<N: Nand> Store<N> {
         saved: &Saved,
     ) -> Result<(), IndexError> {
         let lost = |what, pbn: Pbn| Err(IndexError::Corrupted { what, at: u64::from(pbn.0) });
+        for link in views.iter().flat_map(|view| &view.links) {
+            let Ok(found) = views.binary_search_by_key(&link.block, |view| view.pbn.0) else { continue };
+            let view = &views[found];
+            let lives = view.generation == link.generation && self.blocks[view.pbn.index()].live > 0;
+            if lives && view.whole.get(usize::from(link.unit)) == Some(&false) {
+                return lost("I5: the page programmed before another one is missing", view.pbn);
+            }
+        }
         for view in views {
             let live = self.blocks[view.pbn.index()].live;
             if live > 0 && view.gap {

@@ -17,10 +17,19 @@ pub const OPTIONS: [(&str, &str); 9] = [
     ("log_unit", "auto (default), sector (of 512 bytes, by partial programs), page"),
     ("log_pages", "fixed: pages of a block's log region (default: a 16th of the block)"),
     ("nodes_max", "dynamic: nodes of a block with which a merge keeps them together (default: half a block)"),
-    ("rewrite_units", "dynamic: log units after which a node is written anew in its block; 0: never (default: 8)"),
+    (
+        "rewrite_units",
+        "dynamic: log units after which a node is written anew in its block; 0: never (default: 4)",
+    ),
     ("read_pages", "pages of the read cache (default: what the RAM leaves)"),
-    ("log_bytes", "bytes of all log buffers; the fullest is programmed beyond (default: a unit for each block)"),
-    ("checkpoint_blocks", "blocks opened between two checkpoints (default: 16, or a 16th of the chip if that is more)"),
+    (
+        "log_bytes",
+        "bytes of all log buffers; the fullest is programmed beyond (default: a unit for each block)",
+    ),
+    (
+        "checkpoint_blocks",
+        "blocks opened between two checkpoints (default: 16, or a 16th of the chip if that is more)",
+    ),
 ];
 
 /// Bytes of a sector, where log units are sectors.
@@ -188,15 +197,20 @@ pub(super) struct Config {
 const WORK_BYTES: usize = 512;
 
 impl Config {
-    pub(super) fn new(settings: &Settings, format: &Format, geometry: Geometry) -> Result<Config, IndexError> {
+    pub(super) fn new(
+        settings: &Settings,
+        format: &Format,
+        geometry: Geometry,
+    ) -> Result<Config, IndexError> {
         let options = &settings.options;
         let limit = format.nodes_limit(geometry);
-        let number = |name| Ok::<Option<u32>, IndexError>(options.number(name)?.map(|n| n.min(1 << 24) as u32));
+        let number =
+            |name| Ok::<Option<u32>, IndexError>(options.number(name)?.map(|n| n.min(1 << 24) as u32));
         let nodes_max = number("nodes_max")?.unwrap_or(geometry.pages_per_block / 2).clamp(2, limit);
         let mut config = Config {
             durability: settings.durability,
             nodes_max: if format.area == LogArea::Fixed { limit } else { nodes_max },
-            rewrite_units: number("rewrite_units")?.unwrap_or(8).min(u32::from(u16::MAX)) as u16,
+            rewrite_units: number("rewrite_units")?.unwrap_or(4).min(u32::from(u16::MAX)) as u16,
             read_pages: 0,
             log_bytes: usize::MAX,
             checkpoint_blocks: number("checkpoint_blocks")?.unwrap_or((geometry.blocks / 16).max(16)).max(1),
@@ -211,7 +225,8 @@ impl Config {
         match settings.ram_bytes {
             None => config.read_pages = number("read_pages")?.unwrap_or(0) as usize,
             Some(ram) => {
-                let left = ram.checked_sub(fixed + buffers).ok_or_else(|| too_little(ram, fixed + buffers))?;
+                let left =
+                    ram.checked_sub(fixed + buffers).ok_or_else(|| too_little(ram, fixed + buffers))?;
                 config.log_bytes = buffers.max(if buffers > 0 { left / 4 } else { 0 });
                 let left = left.saturating_sub(config.log_bytes);
                 let most = ReadCache::frames_for(left, page_bytes);

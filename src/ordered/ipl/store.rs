@@ -3,8 +3,8 @@
 use super::cache::{AT_HAND, ReadCache};
 use super::image::{Node, Shapes};
 use super::layout::{
-    Change, GROUP_BYTES, Head, NO_UNIT, PageKind, RECORD_BYTES, SPAN_MAX, Tag, groups, push_waiting, records,
-    waiting,
+    Change, GROUP_BYTES, Head, Link, NO_UNIT, PageKind, RECORD_BYTES, SPAN_MAX, Tag, groups, push_waiting,
+    records, waiting,
 };
 use super::settings::{Config, Format, LogArea};
 use crate::check::IndexError;
@@ -106,6 +106,8 @@ pub(super) struct Store<N> {
     pub(super) committed: u64,
     pub(super) generation: u32,
     pub(super) session: u32,
+    /// What this session programmed last.
+    pub(super) before: Link,
     /// The newest checkpoint is a closing one.
     pub(super) closed: bool,
     pub(super) opened_since_checkpoint: u32,
@@ -268,12 +270,8 @@ impl<N: Nand> Store<N> {
     pub(super) fn load(&mut self, id: u32, node: &mut Node, cause: Cause) -> Result<(), IndexError> {
         let slot = self.slot(id)?;
         let pbn = Pbn(slot.block);
-        let mut walk = Walk {
-            want: id,
-            limit: u64::MAX,
-            bytes: core::mem::take(&mut self.chain),
-            chunks: Vec::new(),
-        };
+        let mut walk =
+            Walk { want: id, limit: u64::MAX, bytes: core::mem::take(&mut self.chain), chunks: Vec::new() };
         walk.bytes.clear();
         self.at_hand = None;
         let widths = self.shapes.widths();
@@ -294,7 +292,10 @@ impl<N: Nand> Store<N> {
             unit = match result {
                 Ok(previous) if previous < unit || previous == NO_UNIT => previous,
                 Ok(_) => {
-                    result = Err(corrupted("I5: a chain of log units does not go back", self.unit_page(pbn, unit)));
+                    result = Err(corrupted(
+                        "I5: a chain of log units does not go back",
+                        self.unit_page(pbn, unit),
+                    ));
                     NO_UNIT
                 }
                 Err(_) => NO_UNIT,
@@ -525,6 +526,7 @@ impl<N: Nand> Store<N> {
             }
         }
         self.forget_waiting(pbn);
+        self.note_program(pbn, unit);
         self.block(pbn).units += 1;
         self.counts.log_units_programmed += 1;
         if mark {
@@ -533,6 +535,11 @@ impl<N: Nand> Store<N> {
             self.block(pbn).newest = committed;
         }
         Ok(true)
+    }
+
+    pub(super) fn note_program(&mut self, pbn: Pbn, unit: u16) {
+        let generation = self.blocks[pbn.index()].generation;
+        self.before = Link { block: pbn.0, generation, unit };
     }
 
     /// Writes a unit into the page buffer; the nodes that have a group in it.
@@ -573,6 +580,7 @@ impl<N: Nand> Store<N> {
             length: (super::layout::HEAD_BYTES + bytes.len()) as u16,
             first,
             committed: if mark { self.sequence } else { self.committed },
+            before: self.before,
         };
         head.encode(&mut self.page[at..at + self.format.unit_bytes]);
         self.chain = bytes;
@@ -594,6 +602,7 @@ impl<N: Nand> Store<N> {
             committed: self.committed,
             place: (0, 0),
             protected: true,
+            before: self.before,
             data_crc: 0,
         }
     }
@@ -614,7 +623,9 @@ impl<N: Nand> Store<N> {
     fn mark(&mut self) -> Result<(), IndexError> {
         loop {
             let all = (0..self.geometry.blocks).map(Pbn);
-            let Some(pbn) = all.filter(|&pbn| self.blocks[pbn.index()].live > 0).max_by_key(|&pbn| self.room(pbn)) else {
+            let Some(pbn) =
+                all.filter(|&pbn| self.blocks[pbn.index()].live > 0).max_by_key(|&pbn| self.room(pbn))
+            else {
                 unreachable!("the root is somewhere")
             };
             if self.room(pbn) == 0 {
@@ -639,9 +650,7 @@ impl<N: Nand> Store<N> {
     pub(super) fn drop_waiting_of(&mut self, pbn: Pbn, id: u32) {
         let widths = self.shapes.widths();
         let Some(queue) = self.waiting.get_mut(&pbn.0) else { return };
-        let feeds = |change: &Change<'_>| {
-            matches!(change, Change::Ghost { source, .. } | Change::GhostOfAll { source, .. } if *source == id)
-        };
+        let feeds = |change: &Change<'_>| matches!(change, Change::Ghost { source, .. } | Change::GhostOfAll { source, .. } if *source == id);
         if waiting(widths, &queue.bytes).any(|(_, _, change)| feeds(&change)) {
             return;
         }

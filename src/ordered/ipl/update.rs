@@ -161,7 +161,8 @@ impl<N: Nand> IplTree<N> {
             return Ok(());
         }
         self.store.counts.rewrites += 1;
-        let alone = self.store.config.durability == Durability::EveryOperation && self.store.waiting.is_empty();
+        let alone =
+            self.store.config.durability == Durability::EveryOperation && self.store.waiting.is_empty();
         self.store.place(node, alone)
     }
 
@@ -202,7 +203,12 @@ impl<N: Nand> IplTree<N> {
     }
 
     /// The upper part of a node as a page of its own, the new entry included if it belongs there.
-    fn image_of_right(&mut self, level: usize, division: &Division, entry: &Entry) -> Result<u32, IndexError> {
+    fn image_of_right(
+        &mut self,
+        level: usize,
+        division: &Division,
+        entry: &Entry,
+    ) -> Result<u32, IndexError> {
         let shapes = self.store.shapes();
         let mut node = self.path[level].node.clone();
         node.keep_from(&shapes, &division.key);

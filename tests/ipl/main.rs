@@ -166,7 +166,7 @@ fn it_is_a_map() {
             }
         }
     }
-    for name in ["merges", "block_splits", "co_merges", "ghosts", "rewrites", "log_units_read"] {
+    for name in ["merges", "block_splits", "ghosts", "rewrites", "log_units_read"] {
         assert!(figures[name] > 20, "{name}: {figures:?}");
     }
 }

@@ -147,11 +147,16 @@ impl<N: Nand> Store<N> {
         let mut ids = self.nodes_of(sources);
         let newest = sources.iter().map(|pbn| self.blocks[pbn.index()].newest).max().unwrap_or(0);
         let parts = ids.len().div_ceil(nodes_max as usize);
+        let mut left = ids.len().div_ceil(parts.max(1));
         if parts > 1 {
-            self.sort_by_first_key(&mut ids, cause)?;
+            let quiet = self.sort_by_first_key(&mut ids, cause)?;
+            // Not where a block splits to make room for the nodes about to be born.
+            if parts == 2 && nodes_max == self.config.nodes_max {
+                left = left.max(quiet.min(nodes_max as usize));
+            }
             self.counts.block_splits += 1;
         }
-        for part in ids.chunks(ids.len().div_ceil(parts.max(1)).max(1)) {
+        for part in ids.chunks(left.max(1)) {
             self.write_merged(part, newest, cause)?;
         }
         self.counts.merges += 1;
@@ -170,7 +175,9 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    fn sort_by_first_key(&mut self, ids: &mut [u32], cause: Cause) -> Result<(), IndexError> {
+    /// Sorts nodes by their first key, the higher level first. How many come before the first leaf with records: where keys
+    /// ascend, those will stay as they are, and fill the left block of a split.
+    fn sort_by_first_key(&mut self, ids: &mut [u32], cause: Cause) -> Result<usize, IndexError> {
         let mut node = core::mem::take(&mut self.moving);
         let mut keyed = Vec::with_capacity(ids.len());
         let mut result = Ok(());
@@ -185,8 +192,12 @@ impl<N: Nand> Store<N> {
         self.moving = node;
         result?;
         keyed.sort_unstable();
+        let is_quiet = |&(_, level, id): &(Vec<u8>, core::cmp::Reverse<u8>, u32)| {
+            level.0 > 1 || self.slots[id as usize].last == NO_UNIT
+        };
+        let quiet = keyed.iter().take_while(|&node| is_quiet(node)).count();
         ids.iter_mut().zip(keyed).for_each(|(id, key)| *id = key.2);
-        Ok(())
+        Ok(quiet)
     }
 
     /// Writes the root of a new tree.
@@ -300,7 +311,8 @@ impl<N: Nand> Store<N> {
             return Ok(());
         }
         let nodes_max = self.config.nodes_max;
-        if live < self.geometry.pages_per_block / 8
+        if !self.is_fixed()
+            && live < self.geometry.pages_per_block / 8
             && let Some(partner) = self.sparsest(Some(pbn), nodes_max - live)
         {
             self.counts.co_merges += 1;
@@ -308,7 +320,7 @@ impl<N: Nand> Store<N> {
         }
         let scarce = self.table.free_count() < FREE_FOR_INSERT + 1;
         let limit = self.format.nodes_limit(self.geometry);
-        let together = match live + births <= limit {
+        let together = match self.is_fixed() || live + births <= limit {
             true if scarce => limit,
             true => nodes_max,
             false => nodes_max.min(live.div_ceil(2)),

@@ -16,7 +16,10 @@ pub const OPTIONS: [(&str, &str); 9] = [
     ("order", "entries of a node at most (default: what the page holds)"),
     ("log_unit", "auto (default), sector (of 512 bytes, by partial programs), page"),
     ("log_pages", "fixed: pages of a block's log region (default: a 16th of the block)"),
-    ("nodes_max", "dynamic: nodes of a block with which a merge keeps them together (default: half a block)"),
+    (
+        "nodes_max",
+        "dynamic: nodes of a block that a merge keeps together (default: five eighths of a block)",
+    ),
     (
         "rewrite_units",
         "dynamic: log units after which a node is written anew in its block; 0: never (default: 4)",
@@ -206,7 +209,8 @@ impl Config {
         let limit = format.nodes_limit(geometry);
         let number =
             |name| Ok::<Option<u32>, IndexError>(options.number(name)?.map(|n| n.min(1 << 24) as u32));
-        let nodes_max = number("nodes_max")?.unwrap_or(geometry.pages_per_block / 2).clamp(2, limit);
+        let nodes_max = number("nodes_max")?.unwrap_or((geometry.pages_per_block * 5 / 8).min(limit * 7 / 8));
+        let nodes_max = nodes_max.clamp(2, limit);
         let mut config = Config {
             durability: settings.durability,
             nodes_max: if format.area == LogArea::Fixed { limit } else { nodes_max },

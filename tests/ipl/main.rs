@@ -188,3 +188,45 @@ fn log_units_may_be_sectors_or_pages_in_either_form() {
     }
     assert!(figures["merges"] > 100, "{figures:?}");
 }
+
+#[test]
+fn no_more_ram_is_held_than_was_given() {
+    let mut accepted = 0;
+    for ram in (4_000..200_000).step_by(7_777) {
+        for class in CLASSES {
+            for area in ["dynamic", "fixed"] {
+                let settings = Settings { ram_bytes: Some(ram), ..settings(area, class) };
+                let Ok(mut tree) = IplTree::format_with(chip(Geometry::new(2048, 64, 64, 64)), &settings)
+                else {
+                    continue;
+                };
+                accepted += 1;
+                let (mut model, mut rng) = (Model::new(), Rng::new(ram as u64));
+                for _ in 0..1500 {
+                    let key = rng.below(4000) as u32;
+                    insert(&mut tree, &mut model, key, key).unwrap();
+                    assert!(tree.ram_bytes() <= ram, "{} of {ram} bytes", tree.ram_bytes());
+                }
+                assert_holds(&mut tree, &model);
+                assert!(tree.durability() >= class);
+            }
+        }
+    }
+    assert!(accepted > 60, "{accepted} budgets accepted only");
+}
+
+#[test]
+fn two_runs_leave_the_same_chip() {
+    let image = || {
+        let mut tree =
+            IplTree::format_with(chip(Geometry::new(512, 64, 16, 48)), &settings("dynamic", CLASSES[0]))
+                .unwrap();
+        let (mut model, mut rng) = (Model::new(), Rng::new(9));
+        for op in 0..2000 {
+            insert(&mut tree, &mut model, rng.below(1200) as u32, op).unwrap();
+        }
+        tree.close().unwrap();
+        tree.into_nand().to_image()
+    };
+    assert!(image() == image());
+}

@@ -10,22 +10,22 @@
 //! ```
 //!
 //! * **Places**: parents name children by number; a table in RAM maps a number to block, page of the image and newest log unit
-//!   ([`store`]). A merge changes the table and no parent, so nothing wanders.
+//!   (`store`). A merge changes the table and no parent, so nothing wanders.
 //! * **Records** wait in RAM by block until they fill a log unit, a sector of 512 bytes (by partial programs) or a page, and
 //!   until the next commit at the latest. A unit names for each of its nodes the unit with the records before: reading a node
-//!   reads its image and those units ([`layout`]).
+//!   reads its image and those units (`layout`).
 //! * **Split**, dynamic: no page is programmed. The new node is a *ghost*: a record says that it has what the old node had from
 //!   a key on, and it refers to the old node's image until the next merge. Fixed: its image is programmed, to any block
 //!   with an unused page; on parts that take pages in ascending order only, a block's unused pages evaporate with its first
 //!   log unit.
-//! * **Merge** ([`merge`]), dynamic: up to `nodes_max` nodes stay together, more are divided in key order over two blocks (block
+//! * **Merge** (`merge`), dynamic: up to `nodes_max` nodes stay together, more are divided in key order over two blocks (block
 //!   split), and a sparse block takes a sparse partner in (co-merge). Blocks are taken least worn first.
 //! * **Rewriting**, dynamic: a node whose chain has grown to `rewrite_units` units gets a new image at the block's cursor.
 //! * **Removal**: a node that becomes empty disappears; a root with one child takes its contents over.
 //!
 //! What a power cut leaves: every record and image has a *sequence number*, and every unit and page says up to which number
 //! everything is on the chip, `S`. A commit (at sync, or at the end of each operation) programs all waiting records, and its
-//! last page raises `S`. Mounting ignores what is newer than `S` ([`recovery`]); so records of other blocks may reach the chip
+//! last page raises `S`. Mounting ignores what is newer than `S` (`recovery`); so records of other blocks may reach the chip
 //! in any order, and an operation over several blocks is whole or not at all. A merge of uncommitted records keeps the old
 //! block until the next commit, which is made early when blocks run short.
 //!
@@ -51,6 +51,7 @@ mod check;
 mod checkpoint;
 mod image;
 mod layout;
+mod logging;
 mod merge;
 mod range;
 mod recovery;

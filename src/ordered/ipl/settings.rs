@@ -16,10 +16,7 @@ pub const OPTIONS: [(&str, &str); 9] = [
     ("order", "entries of a node at most (default: what the page holds)"),
     ("log_unit", "auto (default), sector (of 512 bytes, by partial programs), page"),
     ("log_pages", "fixed: pages of a block's log region (default: a 16th of the block)"),
-    (
-        "nodes_max",
-        "dynamic: nodes of a block that a merge keeps together (default: five eighths of a block)",
-    ),
+    ("nodes_max", "dynamic: nodes of a block that a merge keeps together (default: five eighths of a block)"),
     (
         "rewrite_units",
         "dynamic: log units after which a node is written anew in its block; 0: never (default: 4)",

@@ -3,8 +3,6 @@
 use super::*;
 use nandex::nand::sim::{CutWhen, PowerCut, TornModel};
 use nandex::{NandError, StoreError};
-use std::cell::RefCell;
-use std::rc::Rc;
 
 type Chip = Rc<RefCell<SimChip>>;
 type Tree = IplTree<Chip>;

@@ -11,8 +11,10 @@ use nandex::nand::{Geometry, Nand, Part, Timing};
 use nandex::ordered::ipl::IplTree;
 use nandex::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
 use nandex::rng::Rng;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
+use std::rc::Rc;
 
 type Model = BTreeMap<u32, u32>;
 
@@ -229,4 +231,39 @@ fn two_runs_leave_the_same_chip() {
         tree.into_nand().to_image()
     };
     assert!(image() == image());
+}
+
+/// What an operation programs: a ghost costs no page of its own, an image does.
+#[test]
+fn a_split_programs_one_unit_where_nodes_are_ghosts() {
+    // (form, programs of a plain insert, of a growing root, of a later split within the block)
+    for (area, plain, grown, split) in [("dynamic", 1, 2, 1), ("fixed", 1, 3, 2)] {
+        let geometry = Geometry { random_order: true, ..Geometry::new(512, 64, 64, 32) };
+        let settings = settings(area, Durability::EveryOperation)
+            .with("order", 8)
+            .with("rewrite_units", 0)
+            .with("log_pages", 32);
+        let chip = Rc::new(RefCell::new(chip(geometry)));
+        let mut tree = IplTree::format_with(Rc::clone(&chip), &settings).unwrap();
+        let figure = |tree: &IplTree<_>, name| {
+            tree.stats().metrics.iter().find(|metric| metric.name == name).unwrap().value
+        };
+        let mut model = Model::new();
+        // The first change also says that the chip is in use.
+        insert(&mut tree, &mut model, 0, 0).unwrap();
+        for key in 1..19 {
+            let (nodes, height) = (figure(&tree, "nodes"), tree.stats().height);
+            let before = chip.borrow().counters().page_programs_total();
+            insert(&mut tree, &mut model, key, key).unwrap();
+            let programs = chip.borrow().counters().page_programs_total() - before;
+            let expected = match (tree.stats().height > height, figure(&tree, "nodes") > nodes) {
+                (true, _) => grown,
+                (false, true) => split,
+                (false, false) => plain,
+            };
+            assert_eq!(programs, expected, "{area}: key {key}");
+        }
+        assert_eq!((figure(&tree, "nodes"), tree.stats().height), (5, 2));
+        assert_holds(&mut tree, &model);
+    }
 }

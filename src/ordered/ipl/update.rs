@@ -140,6 +140,11 @@ impl<N: Nand> IplTree<N> {
         Ok(())
     }
 
+    /// Whether an image that ends an operation makes that durable by itself.
+    fn marks(&self) -> bool {
+        self.store.config.durability == Durability::EveryOperation && self.store.waiting.is_empty()
+    }
+
     /// Whether the node's chain has become so long that a change writes it anew.
     fn rewrites(&self, level: usize) -> bool {
         let long = self.store.config.rewrite_units;
@@ -161,9 +166,8 @@ impl<N: Nand> IplTree<N> {
             return Ok(());
         }
         self.store.counts.rewrites += 1;
-        let alone =
-            self.store.config.durability == Durability::EveryOperation && self.store.waiting.is_empty();
-        self.store.place(node, alone)
+        let marks = self.marks();
+        self.store.place(&self.path[level].node, marks)
     }
 
     /// Splits the full nodes from the leaf up, each giving its parent an entry.
@@ -249,7 +253,8 @@ impl<N: Nand> IplTree<N> {
         (root.level, root.count) = (level + 1, 0);
         root.put(&shapes, (&entry.least_key, &left.to_le_bytes()))?;
         root.put(&shapes, (&division.key, &right.to_le_bytes()))?;
-        self.store.place(root, false)?;
+        let marks = self.marks();
+        self.store.place(&self.path[top].node, marks)?;
         self.height += 1;
         Ok(())
     }

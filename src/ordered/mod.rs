@@ -2,10 +2,10 @@
 
 pub mod bplus;
 pub mod buffered;
+pub mod ipl;
 pub mod journal;
 pub mod lazy_update;
 pub mod ls_lru;
-
 pub mod mu;
 pub mod node;
 pub mod raw;

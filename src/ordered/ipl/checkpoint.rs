@@ -1,0 +1,283 @@
+//! What is kept in the checkpoint area: at close everything, so that a mount reads nothing else; while records are changed,
+//! only what a scan cannot find out: wear, and how far each block was filled, so that what is missing is noticed.
+
+use super::image::{Node, Shapes};
+use super::layout::{Link, NO_UNIT};
+use super::settings::{Config, Format, LogArea};
+use super::store::{Block, Counts, NO_BLOCK, Slot, Store};
+use crate::check::IndexError;
+use crate::codec::{get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
+use crate::ftl::StoreError;
+use crate::ftl::blocks::BlockTable;
+use crate::ftl::checkpoint::CheckpointArea;
+use crate::nand::{Geometry, Nand};
+use crate::ordered::RecordFormat;
+use crate::units::Pbn;
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+
+const MAGIC: &[u8; 4] = b"NXI1";
+const FIXED_BYTES: usize = 56;
+const BLOCK_BYTES: usize = 28;
+const SLOT_BYTES: usize = 8;
+
+/// A checkpoint read back.
+pub(super) struct Saved {
+    pub(super) format: Format,
+    pub(super) closed: bool,
+    pub(super) sequence: u64,
+    pub(super) committed: u64,
+    pub(super) generation: u32,
+    pub(super) session: u32,
+    pub(super) table: BlockTable,
+    /// Blocks that held nodes.
+    pub(super) blocks: Vec<(Pbn, Block)>,
+    pub(super) slots: Vec<Slot>,
+}
+
+impl Saved {
+    /// Reads a checkpoint; `None` when it is not that of such a tree on this chip.
+    pub(super) fn decode(bytes: &[u8], geometry: Geometry) -> Option<Saved> {
+        let fixed = bytes.get(..FIXED_BYTES).filter(|fixed| fixed[..4] == MAGIC[..])?;
+        let shape = [geometry.page_bytes, geometry.pages_per_block, geometry.blocks];
+        if shape.iter().enumerate().any(|(i, &wanted)| get_u32(fixed, 8 + 4 * i) != wanted) || fixed[6] == 0 {
+            return None;
+        }
+        let format = Format {
+            record: RecordFormat { key_bytes: fixed[6], value_bytes: fixed[7] },
+            area: if fixed[5] & 2 == 0 { LogArea::Dynamic } else { LogArea::Fixed },
+            order: get_u32(fixed, 20) as usize,
+            unit_bytes: get_u32(fixed, 24) as usize,
+            log_pages: get_u16(fixed, 28).into(),
+        };
+        let (blocks, slots) = (get_u32(fixed, 48) as usize, get_u32(fixed, 52) as usize);
+        let table_end = FIXED_BYTES + BlockTable::encoded_bytes(geometry);
+        let blocks_end = table_end.checked_add(blocks.checked_mul(BLOCK_BYTES)?)?;
+        let slots_end = blocks_end.checked_add(slots.checked_mul(SLOT_BYTES)?)?;
+        if bytes.len() != slots_end || !format.is_possible(geometry) {
+            return None;
+        }
+        let rows = bytes[table_end..blocks_end].chunks_exact(BLOCK_BYTES);
+        let saved = Saved {
+            format,
+            closed: fixed[5] & 1 == 1,
+            sequence: get_u40(fixed, 30),
+            committed: get_u40(fixed, 35),
+            generation: get_u32(fixed, 40),
+            session: get_u32(fixed, 44),
+            table: BlockTable::decode(geometry, &bytes[FIXED_BYTES..table_end]).ok()?,
+            blocks: rows.map(decode_block).collect(),
+            slots: bytes[blocks_end..].chunks_exact(SLOT_BYTES).map(decode_slot).collect(),
+        };
+        saved.is_possible(geometry).then_some(saved)
+    }
+
+    fn is_possible(&self, geometry: Geometry) -> bool {
+        let units = geometry.pages_per_block * self.format.units_per_page(geometry);
+        let pages = geometry.pages_per_block;
+        let block = |(pbn, block): &(Pbn, Block)| {
+            pbn.0 < geometry.blocks && u32::from(block.cursor) <= units && u32::from(block.data_next) <= pages
+        };
+        let slot = |slot: &Slot| {
+            let last = slot.last == NO_UNIT || u32::from(slot.last) < units;
+            slot.block == NO_BLOCK || (slot.block < geometry.blocks && u32::from(slot.base) < pages && last)
+        };
+        self.blocks.iter().all(block) && self.slots.iter().all(slot)
+    }
+}
+
+fn decode_block(row: &[u8]) -> (Pbn, Block) {
+    let block = Block {
+        generation: get_u32(row, 4),
+        cursor: get_u16(row, 8),
+        data_next: get_u16(row, 10),
+        live: 0,
+        units: get_u16(row, 12),
+        born: get_u40(row, 14),
+        newest: get_u40(row, 19),
+    };
+    (Pbn(get_u32(row, 0)), block)
+}
+
+fn decode_slot(row: &[u8]) -> Slot {
+    Slot { block: get_u32(row, 0), base: get_u16(row, 4), last: get_u16(row, 6) }
+}
+
+impl<N: Nand> Store<N> {
+    /// A store that holds nothing yet.
+    pub(super) fn new(
+        nand: N,
+        format: Format,
+        config: Config,
+        area: (CheckpointArea, BlockTable),
+    ) -> Store<N> {
+        let geometry = nand.geometry();
+        let page_bytes = geometry.page_bytes as usize;
+        Store {
+            geometry,
+            shapes: format.shapes(geometry),
+            format,
+            config,
+            area: area.0,
+            table: area.1,
+            blocks: vec![Block::default(); geometry.blocks as usize],
+            slots: Vec::new(),
+            free_ids: Vec::new(),
+            waiting: BTreeMap::new(),
+            waiting_bytes: 0,
+            held: Vec::new(),
+            failed: Vec::new(),
+            sequence: 0,
+            committed: 0,
+            generation: 0,
+            session: 1,
+            before: Link::NONE,
+            closed: false,
+            opened_since_checkpoint: 0,
+            cache: super::cache::ReadCache::new(config.read_pages, page_bytes),
+            at_hand: None,
+            page: vec![0xff; page_bytes],
+            spare: vec![0xff; geometry.spare_bytes as usize],
+            chain: Vec::new(),
+            moving: Node::default(),
+            counts: Counts::default(),
+            nand,
+        }
+    }
+
+    /// Writes down that changes are under way, unless that stands there already; now and then, how far they are.
+    pub(super) fn begin_change(&mut self) -> Result<(), IndexError> {
+        if self.closed {
+            self.write_checkpoint(false)?;
+        } else if self.opened_since_checkpoint >= self.config.checkpoint_blocks && self.table.free_count() > 2
+        {
+            match self.write_checkpoint(false) {
+                Err(IndexError::Full) => self.opened_since_checkpoint = 0,
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a checkpoint: a closing one with all tables, or one that says that changes are under way.
+    pub(super) fn write_checkpoint(&mut self, closed: bool) -> Result<(), IndexError> {
+        let payload = self.payload(closed);
+        self.area.write(&mut self.nand, &mut self.table, &payload)?;
+        self.counts.checkpoints += 1;
+        self.opened_since_checkpoint = 0;
+        self.closed = closed;
+        Ok(())
+    }
+
+    /// The same at close, where it may be left out if no block is free for it: the next mount looks at the chip then.
+    pub(super) fn write_closing_checkpoint(&mut self) -> Result<(), IndexError> {
+        if self.closed {
+            return Ok(());
+        }
+        let bytes = FIXED_BYTES
+            + BlockTable::encoded_bytes(self.geometry)
+            + self.blocks.len() * BLOCK_BYTES
+            + self.slots.len() * SLOT_BYTES;
+        let needed = CheckpointArea::blocks_needed(self.geometry, bytes) as u32 / 2;
+        if self.table.free_count() <= needed {
+            return Ok(());
+        }
+        match self.write_checkpoint(true) {
+            Err(IndexError::Full | IndexError::Store(StoreError::Full)) => Ok(()),
+            other => other,
+        }
+    }
+
+    fn payload(&self, closed: bool) -> Vec<u8> {
+        let used: Vec<u32> =
+            (0..self.geometry.blocks).filter(|&pbn| self.blocks[pbn as usize].live > 0).collect();
+        let slots: &[Slot] = if closed { &self.slots } else { &[] };
+        let mut bytes = vec![0; FIXED_BYTES];
+        bytes[..4].copy_from_slice(MAGIC);
+        let fixed_area = self.format.area == LogArea::Fixed;
+        bytes[5] = u8::from(closed) | u8::from(fixed_area) << 1;
+        (bytes[6], bytes[7]) = (self.format.record.key_bytes, self.format.record.value_bytes);
+        put_u32(&mut bytes, 8, self.geometry.page_bytes);
+        put_u32(&mut bytes, 12, self.geometry.pages_per_block);
+        put_u32(&mut bytes, 16, self.geometry.blocks);
+        put_u32(&mut bytes, 20, self.format.order.min(1 << 16) as u32);
+        put_u32(&mut bytes, 24, self.format.unit_bytes as u32);
+        put_u16(&mut bytes, 28, self.format.log_pages as u16);
+        put_u40(&mut bytes, 30, self.sequence);
+        put_u40(&mut bytes, 35, self.committed);
+        put_u32(&mut bytes, 40, self.generation);
+        put_u32(&mut bytes, 44, self.session);
+        put_u32(&mut bytes, 48, used.len() as u32);
+        put_u32(&mut bytes, 52, slots.len() as u32);
+        self.table.encode(&mut bytes);
+        for pbn in used {
+            let block = &self.blocks[pbn as usize];
+            let mut row = [0; BLOCK_BYTES];
+            put_u32(&mut row, 0, pbn);
+            put_u32(&mut row, 4, block.generation);
+            put_u16(&mut row, 8, block.cursor);
+            put_u16(&mut row, 10, block.data_next);
+            put_u16(&mut row, 12, block.units);
+            put_u40(&mut row, 14, block.born);
+            put_u40(&mut row, 19, block.newest);
+            bytes.extend_from_slice(&row);
+        }
+        for slot in slots {
+            let mut row = [0; SLOT_BYTES];
+            put_u32(&mut row, 0, slot.block);
+            put_u16(&mut row, 4, slot.base);
+            put_u16(&mut row, 6, slot.last);
+            bytes.extend_from_slice(&row);
+        }
+        bytes
+    }
+
+    /// Takes the tables of a closing checkpoint over.
+    pub(super) fn adopt(&mut self, saved: Saved) -> Result<(), IndexError> {
+        (self.sequence, self.committed) = (saved.sequence, saved.committed);
+        (self.generation, self.session, self.closed) = (saved.generation, saved.session, true);
+        for (pbn, block) in saved.blocks {
+            self.blocks[pbn.index()] = block;
+        }
+        self.slots = saved.slots;
+        for (id, slot) in (0u32..).zip(&self.slots) {
+            if slot.block == NO_BLOCK {
+                self.free_ids.push(id);
+            } else {
+                self.blocks[slot.block as usize].live += 1;
+            }
+        }
+        self.free_ids.reverse();
+        self.settle_states()
+    }
+
+    /// Makes the table of blocks say which blocks hold nodes: those that are open, and no other.
+    pub(super) fn settle_states(&mut self) -> Result<(), IndexError> {
+        use crate::ftl::blocks::BlockState::{Bad, Full, Open, Reserved};
+        for pbn in (0..self.geometry.blocks).map(Pbn) {
+            let (state, live) = (self.table.state(pbn), self.blocks[pbn.index()].live);
+            if live == 0 {
+                self.blocks[pbn.index()] = Block::default();
+                if matches!(state, Open | Full) {
+                    self.table.discard(pbn);
+                }
+                continue;
+            }
+            match state {
+                Open => {}
+                Bad | Reserved | Full => {
+                    let what = "I4: nodes in a block that is bad or kept for checkpoints";
+                    return Err(IndexError::Corrupted { what, at: u64::from(pbn.0) });
+                }
+                _ => drop(self.table.claim(pbn)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Shapes of the nodes.
+    pub(super) fn shapes(&self) -> Shapes {
+        self.shapes
+    }
+}

@@ -1,0 +1,397 @@
+//! Whole pages: images of nodes, merges, block splits, and how free blocks are come by.
+//!
+//! A merge writes every node of a block, its records applied, to consecutive pages of a fresh block; what is left of that
+//! block is the new log area. The pages say how many they are, so that a merge that was cut counts for nothing.
+
+use super::image::Node;
+use super::layout::{NO_UNIT, Tag};
+use super::store::{Block, NO_BLOCK, Slot, Store};
+use crate::check::IndexError;
+use crate::codec::crc32;
+use crate::ftl::blocks::Wear;
+use crate::nand::{Cause, Nand, NandError};
+use crate::ordered::Durability;
+use crate::units::{Pbn, Ppn};
+use alloc::vec::Vec;
+
+/// Free blocks below which insertions first look for room: two for a block that splits, one for a checkpoint.
+pub(super) const FREE_FOR_INSERT: u32 = 3;
+
+impl<N: Nand> Store<N> {
+    /// Programs an image; `None` when the program failed.
+    fn program_image(
+        &mut self,
+        ppn: Ppn,
+        node: &Node,
+        mut tag: Tag,
+        cause: Cause,
+    ) -> Result<Option<()>, IndexError> {
+        let bytes = self.shapes.at(node.level).bytes();
+        self.page.fill(0xff);
+        self.page[..bytes].copy_from_slice(&node.bytes[..bytes]);
+        (tag.level, tag.count) = (node.level, node.count as u16);
+        tag.node = node.id;
+        tag.data_crc = crc32(&[&self.page]);
+        self.spare.fill(0xff);
+        tag.encode(&mut self.spare);
+        match self.nand.program(ppn, cause, &self.page, &self.spare) {
+            Ok(()) => {
+                let (pbn, page) = (self.geometry.block_of(ppn), self.geometry.page_in_block(ppn));
+                self.note_program(pbn, (page * self.units_per_page()) as u16);
+                Ok(Some(()))
+            }
+            Err(NandError::ProgramFailed(_) | NandError::BadBlock(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Pages that a block still takes images on.
+    pub(super) fn image_room(&self, pbn: Pbn) -> u32 {
+        let block = &self.blocks[pbn.index()];
+        let pages = self.geometry.pages_per_block;
+        let first_log = pages - self.format.log_pages;
+        if !self.is_fixed() {
+            return pages - u32::from(block.cursor).div_ceil(self.units_per_page());
+        }
+        // On parts with ascending pages the first log unit makes the unused pages before it evaporate.
+        let open = self.geometry.random_order || u32::from(block.cursor) == first_log * self.units_per_page();
+        if open { first_log.saturating_sub(block.data_next.into()) } else { 0 }
+    }
+
+    /// Writes a node's image anew: in its own block if there is room, in a fixed area also elsewhere. With `mark`,
+    /// everything up to now is durable thereby.
+    pub(super) fn place(&mut self, node: &Node, mark: bool) -> Result<(), IndexError> {
+        self.sequence += 1;
+        let sequence = self.sequence;
+        loop {
+            let pbn = self.block_for_image(node.id)?;
+            let page = self.take_image_page(pbn);
+            let committed = if mark { sequence } else { self.committed };
+            let tag = Tag { sequence, committed, ..self.blank_tag(pbn) };
+            if self.program_image(self.geometry.page_at(pbn, page), node, tag, Cause::Host)?.is_none() {
+                self.evacuate(pbn)?;
+                continue;
+            }
+            let block = self.block(pbn);
+            block.newest = sequence;
+            if block.live == 0 {
+                block.born = sequence;
+            }
+            let old = self.slots[node.id as usize].block;
+            if old != NO_BLOCK {
+                self.drop_waiting_of(Pbn(old), node.id);
+            }
+            self.set_slot(node.id, Slot { block: pbn.0, base: page as u16, last: NO_UNIT });
+            if mark {
+                self.committed = sequence;
+            }
+            return Ok(());
+        }
+    }
+
+    fn take_image_page(&mut self, pbn: Pbn) -> u32 {
+        let (fixed, per_page) = (self.is_fixed(), self.units_per_page());
+        let block = self.block(pbn);
+        if fixed {
+            block.data_next += 1;
+            return u32::from(block.data_next) - 1;
+        }
+        let page = u32::from(block.cursor).div_ceil(per_page);
+        block.cursor = ((page + 1) * per_page) as u16;
+        page
+    }
+
+    fn block_for_image(&mut self, id: u32) -> Result<Pbn, IndexError> {
+        let own = self.slots[id as usize].block;
+        if own != NO_BLOCK && self.image_room(Pbn(own)) > 0 {
+            return Ok(Pbn(own));
+        }
+        assert!(self.is_fixed(), "I6: node {id} has no page in its block");
+        let used = (0..self.geometry.blocks).map(Pbn).filter(|&pbn| self.blocks[pbn.index()].live > 0);
+        let with_room = used.filter(|&pbn| self.image_room(pbn) > 0);
+        match with_room.max_by_key(|&pbn| (self.blocks[pbn.index()].live, core::cmp::Reverse(pbn))) {
+            Some(pbn) => Ok(pbn),
+            None => self.open_block(),
+        }
+    }
+
+    /// Images that a fixed area takes before a block must be opened.
+    fn images_before_opening(&self) -> u32 {
+        let used = (0..self.geometry.blocks).map(Pbn).filter(|&pbn| self.blocks[pbn.index()].live > 0);
+        used.map(|pbn| self.image_room(pbn)).sum()
+    }
+
+    /// Takes the least worn free block for nodes.
+    fn open_block(&mut self) -> Result<Pbn, IndexError> {
+        let pbn = self.table.take_erased(&mut self.nand, Wear::Least, Cause::Merge)?;
+        self.cache.forget_range(self.geometry.page_at(pbn, 0), self.geometry.pages_per_block);
+        self.generation += 1;
+        self.opened_since_checkpoint += 1;
+        let first_log = self.geometry.pages_per_block - self.format.log_pages;
+        let cursor = if self.is_fixed() { (first_log * self.units_per_page()) as u16 } else { 0 };
+        *self.block(pbn) = Block { generation: self.generation, cursor, ..Block::default() };
+        Ok(pbn)
+    }
+
+    /// The nodes of a block, in the order of their images.
+    fn nodes_of(&self, sources: &[Pbn]) -> Vec<u32> {
+        let here = |slot: &Slot| sources.iter().any(|source| source.0 == slot.block);
+        let numbered = (0u32..).zip(&self.slots).filter(|(_, slot)| here(slot));
+        let mut ids: Vec<u32> = numbered.map(|(id, _)| id).collect();
+        ids.sort_by_key(|&id| (self.slots[id as usize].block, self.slots[id as usize].base));
+        ids
+    }
+
+    /// Writes the nodes of these blocks to fresh blocks, as many as they fill with at most `nodes_max` in each.
+    pub(super) fn merge(&mut self, sources: &[Pbn], nodes_max: u32, cause: Cause) -> Result<(), IndexError> {
+        let mut ids = self.nodes_of(sources);
+        let newest = sources.iter().map(|pbn| self.blocks[pbn.index()].newest).max().unwrap_or(0);
+        let parts = ids.len().div_ceil(nodes_max as usize);
+        let mut left = ids.len().div_ceil(parts.max(1));
+        if parts > 1 {
+            let quiet = self.sort_by_first_key(&mut ids, cause)?;
+            // Not where a block splits to make room for the nodes about to be born.
+            if parts == 2 && nodes_max == self.config.nodes_max {
+                left = left.max(quiet.min(nodes_max as usize));
+            }
+            self.counts.block_splits += 1;
+        }
+        for part in ids.chunks(left.max(1)) {
+            self.write_merged(part, newest, cause)?;
+        }
+        self.counts.merges += 1;
+        for &source in sources {
+            let Block { live, born, .. } = self.blocks[source.index()];
+            assert_eq!(live, 0, "I3: {source} keeps nodes after a merge");
+            self.forget_waiting(source);
+            self.held.retain(|&held| held != source);
+            let wanted_after_a_cut = newest > self.committed && born <= self.committed;
+            if wanted_after_a_cut && self.config.durability > Durability::None {
+                self.held.push(source);
+            } else {
+                self.release(source)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sorts nodes by their first key, the higher level first. How many come before the first leaf with records: where keys
+    /// ascend, those will stay as they are, and fill the left block of a split.
+    fn sort_by_first_key(&mut self, ids: &mut [u32], cause: Cause) -> Result<usize, IndexError> {
+        let mut node = core::mem::take(&mut self.moving);
+        let mut keyed = Vec::with_capacity(ids.len());
+        let mut result = Ok(());
+        for &id in ids.iter() {
+            result = self.load(id, &mut node, cause);
+            if result.is_err() {
+                break;
+            }
+            let first = if node.count > 0 { node.key(&self.shapes, 0).to_vec() } else { Vec::new() };
+            keyed.push((first, core::cmp::Reverse(node.level), id));
+        }
+        self.moving = node;
+        result?;
+        keyed.sort_unstable();
+        let is_quiet = |&(_, level, id): &(Vec<u8>, core::cmp::Reverse<u8>, u32)| {
+            level.0 > 1 || self.slots[id as usize].last == NO_UNIT
+        };
+        let quiet = keyed.iter().take_while(|&node| is_quiet(node)).count();
+        ids.iter_mut().zip(keyed).for_each(|(id, key)| *id = key.2);
+        Ok(quiet)
+    }
+
+    /// Writes the root of a new tree.
+    pub(super) fn write_first(&mut self, root: &Node) -> Result<(), IndexError> {
+        loop {
+            let pbn = self.open_block()?;
+            let tag = Tag { place: (0, 1), ..self.blank_tag(pbn) };
+            if self.program_image(self.geometry.page_at(pbn, 0), root, tag, Cause::Checkpoint)?.is_some() {
+                self.settle(pbn, &[root.id], self.sequence);
+                return Ok(());
+            }
+            *self.block(pbn) = Block::default();
+            self.table.give_up(&mut self.nand, pbn)?;
+        }
+    }
+
+    /// Writes nodes to one fresh block, trying others as long as blocks fail.
+    fn write_merged(&mut self, ids: &[u32], newest: u64, cause: Cause) -> Result<(), IndexError> {
+        loop {
+            let pbn = self.open_block()?;
+            match self.fill(pbn, ids, newest, cause) {
+                Ok(true) => {
+                    self.settle(pbn, ids, newest);
+                    return Ok(());
+                }
+                Ok(false) => {
+                    *self.block(pbn) = Block::default();
+                    self.table.give_up(&mut self.nand, pbn)?;
+                    self.counts.blocks_failed += 1;
+                }
+                Err(error) => {
+                    *self.block(pbn) = Block::default();
+                    self.table.discard(pbn);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    fn fill(&mut self, pbn: Pbn, ids: &[u32], newest: u64, cause: Cause) -> Result<bool, IndexError> {
+        let mut node = core::mem::take(&mut self.moving);
+        let mut result = Ok(true);
+        for (i, &id) in ids.iter().enumerate() {
+            result = self.load(id, &mut node, cause).and_then(|()| {
+                let place = (i as u16, ids.len() as u16);
+                let protected = self.config.durability > Durability::None;
+                let tag = Tag { sequence: newest, place, protected, ..self.blank_tag(pbn) };
+                let ppn = self.geometry.page_at(pbn, i as u32);
+                Ok(self.program_image(ppn, &node, tag, Cause::Merge)?.is_some())
+            });
+            if result != Ok(true) {
+                break;
+            }
+        }
+        self.moving = node;
+        result
+    }
+
+    fn settle(&mut self, pbn: Pbn, ids: &[u32], newest: u64) {
+        let (fixed, per_page) = (self.is_fixed(), self.units_per_page());
+        let block = self.block(pbn);
+        (block.born, block.newest) = (newest, newest);
+        if fixed {
+            block.data_next = ids.len() as u16;
+        } else {
+            block.cursor = (ids.len() as u32 * per_page) as u16;
+        }
+        for (page, &id) in (0u16..).zip(ids) {
+            self.set_slot(id, Slot { block: pbn.0, base: page, last: NO_UNIT });
+        }
+    }
+
+    /// Gives a block back that holds no node any more.
+    fn release(&mut self, pbn: Pbn) -> Result<(), IndexError> {
+        *self.block(pbn) = Block::default();
+        match self.failed.iter().position(|&failed| failed == pbn) {
+            Some(i) => {
+                self.failed.swap_remove(i);
+                self.counts.blocks_failed += 1;
+                self.table.give_up(&mut self.nand, pbn)?;
+            }
+            None => self.table.discard(pbn),
+        }
+        Ok(())
+    }
+
+    pub(super) fn release_held(&mut self) -> Result<(), IndexError> {
+        while let Some(pbn) = self.held.pop() {
+            self.release(pbn)?;
+        }
+        Ok(())
+    }
+
+    /// Moves the nodes of a block that failed a program.
+    pub(super) fn evacuate(&mut self, pbn: Pbn) -> Result<(), IndexError> {
+        if !self.failed.contains(&pbn) {
+            self.failed.push(pbn);
+        }
+        if self.blocks[pbn.index()].live == 0 {
+            return self.release(pbn);
+        }
+        self.merge(&[pbn], self.format.nodes_limit(self.geometry), Cause::Merge)
+    }
+
+    /// Merges a block whose log area is full: with a sparse one, or into two blocks, as its nodes demand.
+    pub(super) fn merge_for_room(&mut self, pbn: Pbn, births: u32) -> Result<(), IndexError> {
+        self.free_at_least(1)?;
+        // That may have moved the nodes already.
+        let live = u32::from(self.blocks[pbn.index()].live);
+        if live == 0 {
+            return Ok(());
+        }
+        let nodes_max = self.config.nodes_max;
+        if !self.is_fixed()
+            && live < self.geometry.pages_per_block / 8
+            && let Some(partner) = self.sparsest(Some(pbn), nodes_max - live)
+        {
+            self.counts.co_merges += 1;
+            return self.merge(&[pbn, partner], nodes_max, Cause::Merge);
+        }
+        let scarce = self.table.free_count() < FREE_FOR_INSERT + 1;
+        let limit = self.format.nodes_limit(self.geometry);
+        let together = match self.is_fixed() || live + births <= limit {
+            true if scarce => limit,
+            true => nodes_max,
+            false => nodes_max.min(live.div_ceil(2)),
+        };
+        self.merge(&[pbn], together, Cause::Merge)
+    }
+
+    /// The block with the fewest nodes, at most `live_max`, but not this one.
+    fn sparsest(&self, except: Option<Pbn>, live_max: u32) -> Option<Pbn> {
+        let all = (0..self.geometry.blocks).map(Pbn).filter(|&pbn| Some(pbn) != except);
+        let used = all.filter(|pbn| (1..=live_max).contains(&u32::from(self.blocks[pbn.index()].live)));
+        used.min_by_key(|pbn| (self.blocks[pbn.index()].live, *pbn))
+    }
+
+    /// Comes by free blocks: commits so that blocks kept for a cut are free, then puts sparse blocks together.
+    pub(super) fn free_at_least(&mut self, wanted: u32) -> Result<bool, IndexError> {
+        loop {
+            if self.table.free_count() >= wanted {
+                return Ok(true);
+            }
+            if !self.held.is_empty() {
+                self.counts.commits_forced += 1;
+                self.commit()?;
+                continue;
+            }
+            let limit = self.format.nodes_limit(self.geometry);
+            let Some(first) = self.sparsest(None, limit) else { return Ok(false) };
+            let live = u32::from(self.blocks[first.index()].live);
+            let Some(second) = self.sparsest(Some(first), limit - live) else { return Ok(false) };
+            if self.table.free_count() == 0 {
+                return Ok(false);
+            }
+            if self.committed < self.sequence && self.config.durability > Durability::None {
+                self.commit()?;
+            }
+            self.counts.co_merges += 1;
+            self.merge(&[first, second], limit, Cause::GarbageCollection)?;
+        }
+    }
+
+    /// Makes sure that the blocks of these nodes take the records of an operation, and as many new nodes as each of them
+    /// bears; that they take an image as well, if one is wanted; in a fixed area, that there are pages for images.
+    pub(super) fn make_room(&mut self, parents: &[(u32, u32)], image: bool) -> Result<(), IndexError> {
+        for _ in 0..parents.len() + 4 {
+            let mut blocks = parents.iter().map(|parent| self.block_of(parent.0));
+            let Some(pbn) = blocks.find(|&pbn| self.lacks_room(pbn, parents, image)) else { break };
+            self.merge_for_room(pbn, self.births_in(pbn, parents))?;
+        }
+        if parents.iter().any(|parent| self.lacks_room(self.block_of(parent.0), parents, image)) {
+            return Err(IndexError::Full);
+        }
+        let images: u32 = u32::from(image) + parents.iter().map(|parent| parent.1).sum::<u32>();
+        if self.is_fixed() && images > 0 && self.images_before_opening() < images && !self.free_at_least(2)? {
+            return Err(IndexError::Full);
+        }
+        Ok(())
+    }
+
+    fn births_in(&self, pbn: Pbn, parents: &[(u32, u32)]) -> u32 {
+        let here = parents.iter().filter(|parent| self.block_of(parent.0) == pbn);
+        here.map(|parent| parent.1).sum()
+    }
+
+    fn lacks_room(&self, pbn: Pbn, parents: &[(u32, u32)], image: bool) -> bool {
+        let live = u32::from(self.blocks[pbn.index()].live) + self.births_in(pbn, parents);
+        if !self.is_fixed() && live > self.format.nodes_limit(self.geometry) {
+            return true;
+        }
+        let splits = parents.iter().filter(|parent| parent.1 > 0).count() as u32;
+        let units = u32::from(self.waiting.contains_key(&pbn.0)) + self.format.units_for(splits);
+        let image = if image { self.format.units_for_image(self.geometry) } else { 0 };
+        self.room(pbn) < units + image
+    }
+}

@@ -1,0 +1,395 @@
+//! B+-trees with in-page logging: IPL (Lee and Moon, SIGMOD 2007; Na, Moon and Lee, DASFAA 2009) and dIPL (Na, Lee and Moon,
+//! CIKM 2009), on raw NAND.
+//!
+//! A change of a node is not a new page but a log record in the node's own block. Reading a node is reading its page and
+//! the records. When the log area of a block is full, a *merge* writes the nodes, their records applied, to a fresh block.
+//!
+//! ```text
+//! fixed (IPL)     | image | image | image | unused   ...  | log | log | log |    the last pages of a block
+//! dynamic (dIPL)  | image | image | log | log | log | image | log | ...          all that the images leave
+//! ```
+//!
+//! * **Places**: parents name children by number; a table in RAM maps a number to block, page of the image and newest log unit
+//!   (`store`). A merge changes the table and no parent, so nothing wanders.
+//! * **Records** wait in RAM by block until they fill a log unit, a sector of 512 bytes (by partial programs) or a page, and
+//!   until the next commit at the latest. A unit names for each of its nodes the unit with the records before: reading a node
+//!   reads its image and those units (`layout`).
+//! * **Split**, dynamic: no page is programmed. The new node is a *ghost*: a record says that it has what the old node had from
+//!   a key on, and it refers to the old node's image until the next merge. Fixed: its image is programmed, to any block
+//!   with an unused page; on parts that take pages in ascending order only, a block's unused pages evaporate with its first
+//!   log unit.
+//! * **Merge** (`merge`), dynamic: up to `nodes_max` nodes stay together, more are divided in key order over two blocks (block
+//!   split), and a sparse block takes a sparse partner in (co-merge). Blocks are taken least worn first.
+//! * **Rewriting**, dynamic: a node whose chain has grown to `rewrite_units` units gets a new image at the block's cursor.
+//! * **Removal**: a node that becomes empty disappears; a root with one child takes its contents over.
+//!
+//! What a power cut leaves: every record and image has a *sequence number*, and every unit and page says up to which number
+//! everything is on the chip, `S`. A commit (at sync, or at the end of each operation) programs all waiting records, and its
+//! last page raises `S`. Mounting ignores what is newer than `S` (`recovery`); so records of other blocks may reach the chip
+//! in any order, and an operation over several blocks is whole or not at all. A merge of uncommitted records keeps the old
+//! block until the next commit, which is made early when blocks run short.
+//!
+//! Invariants (`check`):
+//! * I1: keys rise within a node; only the root of an empty tree is empty. Applying a chain twice changes nothing: an image says
+//!   up to which number it contains its records.
+//! * I2: levels fall by one from parent to child, and separators bound the keys below them, the leftmost edge excepted.
+//! * I3: the table holds exactly the nodes that the tree reaches, each once, and each block's count of nodes is right.
+//! * I4: a block is open exactly if it holds nodes or is kept until the next commit; images belong to the block's generation,
+//!   so a ghost's source is in the ghost's block. After a merge no node of the new block is a ghost.
+//! * I5: chains go back within their block, and every unit in them is whole.
+//! * I6: a block never has more nodes than a merge fits into one; a block with waiting records has a unit left for them.
+//! * I7: nothing is committed that does not exist; no more RAM is held than was given.
+//!
+//! Deviations: the dIPL papers could not be read, and their mechanism is our reading (the reasons stand in `docs/indexes/ipl.md`).
+//! A log sector may hold records of several nodes of its block, where IPL gives each to one. Rewriting is ours. The partner of a
+//! sparse block is the sparsest one, not the neighbour in key order, since numbers hide places from parents.
+//!
+//! Confidence: IPL's layout and merge high; logging of splits medium; dIPL's goals high, its mechanism low; recovery is ours.
+
+mod cache;
+mod check;
+mod checkpoint;
+mod image;
+mod layout;
+mod logging;
+mod merge;
+mod range;
+mod recovery;
+mod settings;
+mod store;
+mod update;
+
+pub use settings::{LogArea, OPTIONS};
+
+use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit};
+use crate::check::{CheckReport, IndexError};
+use crate::ftl::blocks::{BlockState, BlockTable};
+use crate::ftl::checkpoint::CheckpointArea;
+use crate::nand::{Cause, Nand};
+use alloc::format;
+use alloc::vec::Vec;
+use checkpoint::Saved;
+use core::ops::Bound;
+use image::Node;
+use settings::{Config, Format};
+use store::{ROOT, Slot, Store};
+
+/// The greatest height.
+const LEVELS_MAX: u8 = 16;
+
+/// A node of the path, and the place of the child below it.
+#[derive(Clone, Debug, Default)]
+struct Step {
+    node: Node,
+    slot: usize,
+}
+
+/// A B+-tree with in-page logging.
+pub struct IplTree<N> {
+    store: Store<N>,
+    /// From the leaf up.
+    path: Vec<Step>,
+    height: u8,
+    /// An update began and did not end.
+    interrupted: bool,
+}
+
+impl<N: Nand> IplTree<N> {
+    /// Formats the chip for a tree as `settings` ask.
+    pub fn format_with(mut nand: N, settings: &Settings) -> Result<IplTree<N>, IndexError> {
+        let geometry = nand.geometry();
+        let format = Format::new(settings, geometry)?;
+        let config = Config::new(settings, &format, geometry)?;
+        let mut table = BlockTable::new(geometry);
+        table.retire_marked(&mut nand)?;
+        let area = CheckpointArea::format(&mut nand, &mut table)?;
+        for pbn in table.in_state(BlockState::Unclean).collect::<Vec<_>>() {
+            if table.erase(&mut nand, pbn, Cause::Checkpoint)? {
+                table.release(pbn);
+            }
+        }
+        let mut store = Store::new(nand, format, config, (area, table));
+        store.plant_root()?;
+        store.write_checkpoint(true)?;
+        IplTree::assemble(store)
+    }
+
+    /// Finds the tree on the chip again and runs it as `settings` ask. The form of the log area, its units and the order
+    /// of the nodes are those of the chip.
+    pub fn mount_with(mut nand: N, settings: &Settings) -> Result<IplTree<N>, IndexError> {
+        let geometry = nand.geometry();
+        let Some((area, payload)) = CheckpointArea::mount(&mut nand)? else {
+            return Err(IndexError::NotFormatted("the chip holds no checkpoint"));
+        };
+        let mut saved = Saved::decode(&payload, geometry).ok_or(IndexError::NotFormatted(
+            "the newest checkpoint is not that of a tree with in-page logging",
+        ))?;
+        if saved.format.record != settings.record {
+            return Err(IndexError::NotFormatted("the tree on the chip has records of other sizes"));
+        }
+        let wanted = settings.options.choice("log_area", &["dynamic", "fixed"])?;
+        let is_fixed = saved.format.area == LogArea::Fixed;
+        if settings.options.text("log_area").is_some() && (wanted == "fixed") != is_fixed {
+            return Err(IndexError::NotFormatted("the tree on the chip has the other form of log area"));
+        }
+        let config = Config::new(settings, &saved.format, geometry)?;
+        saved.table.reserve_exactly(&area.occupied())?;
+        let table = core::mem::replace(&mut saved.table, BlockTable::new(geometry));
+        let mut store = Store::new(nand, saved.format, config, (area, table));
+        if saved.closed {
+            store.adopt(saved)?;
+        } else {
+            store.recover(saved)?;
+        }
+        IplTree::assemble(store)
+    }
+
+    fn assemble(store: Store<N>) -> Result<IplTree<N>, IndexError> {
+        let mut tree = IplTree { store, path: Vec::new(), height: 0, interrupted: false };
+        let mut root = Node::default();
+        tree.store.load(ROOT, &mut root, Cause::Recovery)?;
+        if root.level > LEVELS_MAX {
+            return Err(IndexError::Corrupted { what: "I2: an impossible height", at: u64::from(ROOT) });
+        }
+        tree.height = root.level;
+        tree.shrink_to_ram();
+        Ok(tree)
+    }
+
+    /// Gives the chip back; nothing is written.
+    pub fn into_nand(self) -> N {
+        self.store.nand
+    }
+
+    fn usable(&self) -> Result<(), IndexError> {
+        if self.interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
+    }
+
+    /// Reads the root into the top of the path.
+    fn set_path_levels(&mut self, root: u32, cause: Cause) -> Result<(), IndexError> {
+        self.path.resize_with(self.height.into(), Step::default);
+        let top = self.path.len() - 1;
+        self.load_at(top, root, cause)
+    }
+
+    fn load_at(&mut self, level: usize, id: u32, cause: Cause) -> Result<(), IndexError> {
+        let node = &mut self.path[level].node;
+        self.store.load(id, node, cause)?;
+        if usize::from(node.level) == level + 1 && (node.count > 0 || level == 0) {
+            Ok(())
+        } else {
+            Err(IndexError::Corrupted { what: "I2: a node of another level", at: u64::from(id) })
+        }
+    }
+
+    /// Reads the child that the node above points to.
+    fn load_child(&mut self, level: usize, cause: Cause) -> Result<(), IndexError> {
+        let above = &self.path[level + 1];
+        let child = above.node.child(&self.store.shapes(), above.slot);
+        self.load_at(level, child, cause)
+    }
+
+    /// Reads the path to the leaf of a key.
+    fn descend(&mut self, key: &[u8], cause: Cause) -> Result<(), IndexError> {
+        let shapes = self.store.shapes();
+        self.set_path_levels(ROOT, cause)?;
+        for level in (0..self.path.len() - 1).rev() {
+            let above = &mut self.path[level + 1];
+            above.slot = above.node.child_slot(&shapes, key);
+            self.load_child(level, cause)?;
+        }
+        Ok(())
+    }
+
+    fn ram_held(&self) -> usize {
+        let store = &self.store;
+        let nodes = |node: &Node| node.bytes.capacity() + size_of::<Step>();
+        size_of::<Self>() + self.path.iter().map(|step| nodes(&step.node)).sum::<usize>() + store.ram_bytes()
+    }
+
+    /// Gives up what the cache holds beyond the RAM allowed.
+    fn shrink_to_ram(&mut self) {
+        let Some(ram) = self.store.config.ram_bytes else { return };
+        if self.ram_held() > ram {
+            self.store.drop_scratch();
+        }
+        while self.ram_held() > ram && self.store.cache.frames() > 0 {
+            self.store.cache.shrink(self.store.cache.frames() - 1);
+        }
+    }
+
+    /// Makes room in RAM for new nodes, or refuses them.
+    fn keep_within_ram(&mut self, births: u32) -> Result<(), IndexError> {
+        self.shrink_to_ram();
+        let Some(ram) = self.store.config.ram_bytes else { return Ok(()) };
+        let growth = self.store.table_growth_bytes(births);
+        while growth > 0 && self.ram_held() + growth > ram {
+            let frames = self.store.cache.frames();
+            if frames == 0 {
+                let held = self.ram_held() + growth;
+                return Err(IndexError::Unsupported(format!(
+                    "the table of nodes has outgrown the RAM: {held} bytes are needed, {ram} were given"
+                )));
+            }
+            self.store.cache.shrink(frames - 1);
+        }
+        Ok(())
+    }
+}
+
+impl<N: Nand> Store<N> {
+    /// Makes the empty tree.
+    fn plant_root(&mut self) -> Result<(), IndexError> {
+        let mut root = Node { id: self.new_id(), level: 1, ..Node::default() };
+        root.reserve(&self.shapes());
+        assert_eq!(root.id, ROOT, "the root's number");
+        self.sequence = 1;
+        self.committed = 1;
+        self.write_first(&root)
+    }
+
+    /// Bytes by which the tables grow when so many nodes are born.
+    fn table_growth_bytes(&self, births: u32) -> usize {
+        let spare = self.slots.capacity() - self.slots.len() + self.free_ids.len();
+        if births as usize <= spare { 0 } else { (self.slots.len() / 8).max(64) * size_of::<Slot>() }
+    }
+
+    /// Bytes of RAM held.
+    fn ram_bytes(&self) -> usize {
+        // An entry of the map of waiting records, with its share of a tree node.
+        const WAITING_BYTES: usize = 64;
+        self.table.ram_bytes()
+            + self.area.ram_bytes()
+            + self.blocks.capacity() * size_of::<store::Block>()
+            + self.slots.capacity() * size_of::<Slot>()
+            + self.free_ids.capacity() * 4
+            + self.waiting_bytes
+            + self.waiting.len() * WAITING_BYTES
+            + (self.held.capacity() + self.failed.capacity()) * 4
+            + self.cache.ram_bytes()
+            + self.page.capacity()
+            + self.spare.capacity()
+            + self.scratch_bytes()
+            + self.moving.bytes.capacity()
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        let counts = &self.counts;
+        let blocks = self.blocks.iter().filter(|block| block.live > 0).count() as u64;
+        let nodes = (self.slots.len() - self.free_ids.len()) as u64;
+        let metric = |name, value| Metric { name, value };
+        Vec::from([
+            metric("blocks_used", blocks),
+            metric("blocks_held", self.held.len() as u64),
+            metric("nodes", nodes),
+            metric("merges", counts.merges),
+            metric("block_splits", counts.block_splits),
+            metric("co_merges", counts.co_merges),
+            metric("ghosts", counts.ghosts),
+            metric("rewrites", counts.rewrites),
+            metric("log_records", counts.log_records),
+            metric("log_units_programmed", counts.log_units_programmed),
+            metric("log_units_read", counts.log_units_read),
+            metric("commits_forced", counts.commits_forced),
+            metric("checkpoints", counts.checkpoints),
+            metric("blocks_failed", counts.blocks_failed),
+        ])
+    }
+
+    /// Pages programmed in the blocks that hold nodes.
+    fn live_pages(&self) -> u64 {
+        let first_log = self.geometry.pages_per_block - self.format.log_pages;
+        let pages = |block: &store::Block| {
+            let cursor = u32::from(block.cursor).div_ceil(self.units_per_page());
+            if self.is_fixed() { u32::from(block.data_next) + (cursor - first_log) } else { cursor }
+        };
+        self.blocks.iter().filter(|block| block.live > 0).map(|block| u64::from(pages(block))).sum()
+    }
+}
+
+impl<N: Nand> OrderedIndex for IplTree<N> {
+    fn record(&self) -> RecordFormat {
+        self.store.format.record
+    }
+
+    fn durability(&self) -> Durability {
+        self.store.config.durability
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
+        self.record().check_key(key)?;
+        self.record().check_value(value)?;
+        self.usable()?;
+        self.descend(key, Cause::Host)?;
+        let (shapes, leaf) = (self.store.shapes(), &self.path[0].node);
+        let found = leaf.search(&shapes, key);
+        if let Ok(i) = found {
+            value.copy_from_slice(leaf.value(&shapes, i));
+        }
+        self.shrink_to_ram();
+        Ok(found.is_ok())
+    }
+
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
+        self.record().check_key(key)?;
+        self.record().check_value(value)?;
+        self.usable()?;
+        let result = self.insert_record(key, value);
+        self.shrink_to_ram();
+        result
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        self.record().check_key(key)?;
+        self.usable()?;
+        let result = self.remove_record(key);
+        self.shrink_to_ram();
+        result
+    }
+
+    fn range(
+        &mut self,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), IndexError> {
+        self.usable()?;
+        let result = self.walk_range((low, high), direction, visit);
+        self.shrink_to_ram();
+        result
+    }
+
+    fn sync(&mut self) -> Result<(), IndexError> {
+        self.usable()?;
+        self.interrupted = true;
+        self.store.commit()?;
+        self.interrupted = false;
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), IndexError> {
+        self.sync()?;
+        self.store.write_closing_checkpoint()
+    }
+
+    fn check(&mut self) -> Result<CheckReport, IndexError> {
+        self.usable()?;
+        self.walk_all()
+    }
+
+    fn stats(&self) -> IndexStats {
+        IndexStats {
+            height: self.height.into(),
+            live_pages: self.store.live_pages(),
+            cache_hits: self.store.counts.cache_hits,
+            cache_misses: self.store.counts.cache_misses,
+            collections: self.store.counts.merges,
+            metrics: self.store.metrics(),
+        }
+    }
+
+    fn ram_bytes(&self) -> usize {
+        self.ram_held()
+    }
+}

@@ -1,0 +1,420 @@
+//! Where the nodes are and how they are read: the tables in RAM, the records that wait there, and the chain of a node.
+
+use super::cache::{AT_HAND, ReadCache};
+use super::image::{Node, Shapes};
+use super::layout::{Change, Head, Link, NO_UNIT, PageKind, Tag, groups, push_waiting, records, waiting};
+use super::settings::{Config, Format, LogArea};
+use crate::check::IndexError;
+use crate::codec::crc32;
+use crate::ftl::blocks::BlockTable;
+use crate::ftl::checkpoint::CheckpointArea;
+use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::units::{Pbn, Ppn};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// No block: the number names no node.
+pub(super) const NO_BLOCK: u32 = u32::MAX;
+
+/// The root's number, for ever.
+pub(super) const ROOT: u32 = 0;
+
+/// Where a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slot {
+    pub(super) block: u32,
+    /// Page of the image in the block; a ghost's is that of the node it came from.
+    pub(super) base: u16,
+    /// Newest log unit with records of it.
+    pub(super) last: u16,
+}
+
+impl Slot {
+    pub(super) const NONE: Slot = Slot { block: NO_BLOCK, base: 0, last: NO_UNIT };
+}
+
+/// What is known of a block of nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Block {
+    /// Number in the order of opening.
+    pub(super) generation: u32,
+    /// The next log unit; in a dynamic block the next image goes there as well.
+    pub(super) cursor: u16,
+    /// The next page for an image, in a fixed block.
+    pub(super) data_next: u16,
+    /// Nodes that are here.
+    pub(super) live: u16,
+    /// Log units programmed.
+    pub(super) units: u16,
+    /// Nothing here is older than this number.
+    pub(super) born: u64,
+    /// Nothing here is newer.
+    pub(super) newest: u64,
+}
+
+/// Records of a block that are not programmed yet.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Waiting {
+    pub(super) bytes: Vec<u8>,
+    /// Bytes that they take in a unit.
+    pub(super) encoded: usize,
+    pub(super) first: u64,
+}
+
+/// What the tree counts besides the chip's own counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) merges: u64,
+    pub(super) block_splits: u64,
+    pub(super) co_merges: u64,
+    pub(super) ghosts: u64,
+    pub(super) rewrites: u64,
+    pub(super) log_units_programmed: u64,
+    pub(super) log_units_read: u64,
+    pub(super) log_records: u64,
+    pub(super) commits_forced: u64,
+    pub(super) blocks_failed: u64,
+    pub(super) checkpoints: u64,
+    pub(super) cache_hits: u64,
+    pub(super) cache_misses: u64,
+}
+
+/// Nodes in blocks of a chip.
+pub(super) struct Store<N> {
+    pub(super) nand: N,
+    pub(super) geometry: Geometry,
+    pub(super) format: Format,
+    pub(super) config: Config,
+    pub(super) shapes: Shapes,
+    pub(super) table: BlockTable,
+    pub(super) area: CheckpointArea,
+    pub(super) blocks: Vec<Block>,
+    /// By node number.
+    pub(super) slots: Vec<Slot>,
+    pub(super) free_ids: Vec<u32>,
+    pub(super) waiting: BTreeMap<u32, Waiting>,
+    pub(super) waiting_bytes: usize,
+    /// Blocks whose nodes are elsewhere, kept until the next commit.
+    pub(super) held: Vec<Pbn>,
+    /// Blocks that failed a program and are to be marked bad.
+    pub(super) failed: Vec<Pbn>,
+    pub(super) sequence: u64,
+    pub(super) committed: u64,
+    pub(super) generation: u32,
+    pub(super) session: u32,
+    /// What this session programmed last.
+    pub(super) before: Link,
+    /// The newest checkpoint is a closing one.
+    pub(super) closed: bool,
+    pub(super) opened_since_checkpoint: u32,
+    pub(super) cache: ReadCache,
+    /// The page at hand, while one node is read.
+    pub(super) at_hand: Option<Ppn>,
+    pub(super) page: Vec<u8>,
+    pub(super) spare: Vec<u8>,
+    /// Records of the node that is read.
+    pub(super) chain: Vec<u8>,
+    pub(super) moving: Node,
+    pub(super) counts: Counts,
+}
+
+/// The records of a node on the way from its newest to its oldest.
+struct Walk {
+    want: u32,
+    /// Only records before this one count.
+    limit: u64,
+    bytes: Vec<u8>,
+    /// Where the records of each unit begin, the newest unit first.
+    chunks: Vec<usize>,
+}
+
+impl Walk {
+    /// Takes the wanted node's records in one unit over; the source, if the node was born there as a ghost.
+    fn take<'a>(&mut self, found: impl Iterator<Item = (u64, Change<'a>)>) -> Option<u32> {
+        let (start, mut born) = (self.bytes.len(), None);
+        for (sequence, change) in found.filter(|(sequence, _)| *sequence < self.limit) {
+            if let Change::Ghost { source, .. } | Change::GhostOfAll { source, .. } = change {
+                self.bytes.truncate(start);
+                born = Some((source, sequence));
+            }
+            push_waiting(&mut self.bytes, self.want, sequence, &change);
+        }
+        if self.bytes.len() > start {
+            self.chunks.push(start);
+        }
+        let (source, sequence) = born?;
+        (self.want, self.limit) = (source, sequence);
+        Some(source)
+    }
+}
+
+fn corrupted(what: &'static str, at: Ppn) -> IndexError {
+    IndexError::Corrupted { what, at: u64::from(at.0) }
+}
+
+impl<N: Nand> Store<N> {
+    /// Log units of a block, those of pages that hold images included.
+    pub(super) fn units_per_block(&self) -> u32 {
+        self.geometry.pages_per_block * self.units_per_page()
+    }
+
+    pub(super) fn units_per_page(&self) -> u32 {
+        self.format.units_per_page(self.geometry)
+    }
+
+    pub(super) fn is_fixed(&self) -> bool {
+        self.format.area == LogArea::Fixed
+    }
+
+    pub(super) fn block(&mut self, pbn: Pbn) -> &mut Block {
+        &mut self.blocks[pbn.index()]
+    }
+
+    /// Log units that the block still takes.
+    pub(super) fn room(&self, pbn: Pbn) -> u32 {
+        self.units_per_block() - u32::from(self.blocks[pbn.index()].cursor)
+    }
+
+    /// Where a node is.
+    pub(super) fn slot(&self, id: u32) -> Result<Slot, IndexError> {
+        match self.slots.get(id as usize) {
+            Some(slot) if slot.block != NO_BLOCK => Ok(*slot),
+            _ => Err(IndexError::Corrupted { what: "I3: a child that does not exist", at: u64::from(id) }),
+        }
+    }
+
+    /// The block of a node that exists.
+    pub(super) fn block_of(&self, id: u32) -> Pbn {
+        let block = self.slots[id as usize].block;
+        assert!(block != NO_BLOCK, "I3: node {id} does not exist");
+        Pbn(block)
+    }
+
+    /// A number for a new node, which is nowhere yet.
+    pub(super) fn new_id(&mut self) -> u32 {
+        if let Some(id) = self.free_ids.pop() {
+            return id;
+        }
+        if self.slots.len() == self.slots.capacity() {
+            self.slots.reserve_exact((self.slots.len() / 8).max(64));
+        }
+        self.slots.push(Slot::NONE);
+        self.slots.len() as u32 - 1
+    }
+
+    /// Puts a node somewhere.
+    pub(super) fn set_slot(&mut self, id: u32, slot: Slot) {
+        let old = core::mem::replace(&mut self.slots[id as usize], slot);
+        if old.block == slot.block {
+            return;
+        }
+        self.blocks[slot.block as usize].live += 1;
+        self.leave(old);
+    }
+
+    /// Takes a node out of the tree.
+    pub(super) fn drop_node(&mut self, id: u32) {
+        let old = core::mem::replace(&mut self.slots[id as usize], Slot::NONE);
+        assert!(old.block != NO_BLOCK, "I3: node {id} is dropped twice");
+        self.sequence += 1;
+        self.leave(old);
+        if self.free_ids.len() == self.free_ids.capacity() {
+            self.free_ids.reserve_exact(64);
+        }
+        self.free_ids.push(id);
+    }
+
+    /// A node left its place; a block that is left by the last one waits for the commit.
+    fn leave(&mut self, old: Slot) {
+        if old.block == NO_BLOCK {
+            return;
+        }
+        let pbn = Pbn(old.block);
+        // No record here says so; but the block is wanted if a cut comes before the commit.
+        let sequence = self.sequence;
+        let block = self.block(pbn);
+        block.newest = sequence;
+        block.live -= 1;
+        if self.blocks[pbn.index()].live == 0 {
+            self.forget_waiting(pbn);
+            self.held.push(pbn);
+        }
+    }
+
+    /// Bytes of the buffer for a node's records.
+    pub(super) fn scratch_bytes(&self) -> usize {
+        self.chain.capacity()
+    }
+
+    /// Frees that buffer and what else is only at hand for the next use.
+    pub(super) fn drop_scratch(&mut self) {
+        self.chain = Vec::new();
+        self.moving = Node::default();
+        self.held.shrink_to_fit();
+    }
+
+    pub(super) fn forget_waiting(&mut self, pbn: Pbn) {
+        if let Some(waiting) = self.waiting.remove(&pbn.0) {
+            self.waiting_bytes -= waiting.bytes.capacity();
+        }
+    }
+}
+
+/// Reading.
+impl<N: Nand> Store<N> {
+    /// Reads a node: its image and its chain of records.
+    pub(super) fn load(&mut self, id: u32, node: &mut Node, cause: Cause) -> Result<(), IndexError> {
+        let slot = self.slot(id)?;
+        let pbn = Pbn(slot.block);
+        let mut walk =
+            Walk { want: id, limit: u64::MAX, bytes: core::mem::take(&mut self.chain), chunks: Vec::new() };
+        walk.bytes.clear();
+        self.at_hand = None;
+        let widths = self.shapes.widths();
+        if let Some(found) = self.waiting.get(&pbn.0) {
+            loop {
+                let want = walk.want;
+                let of_node = waiting(widths, &found.bytes).filter(|found| found.0 == want);
+                if walk.take(of_node.map(|found| (found.1, found.2))).is_none() {
+                    break;
+                }
+            }
+        }
+        let mut result = Ok(0);
+        let (mut unit, mut units) = (slot.last, 0);
+        while unit != NO_UNIT && result.is_ok() {
+            units += 1;
+            result = self.follow(pbn, unit, &mut walk, cause);
+            unit = match result {
+                Ok(previous) if previous < unit || previous == NO_UNIT => previous,
+                Ok(_) => {
+                    result = Err(corrupted(
+                        "I5: a chain of log units does not go back",
+                        self.unit_page(pbn, unit),
+                    ));
+                    NO_UNIT
+                }
+                Err(_) => NO_UNIT,
+            };
+        }
+        let result = result.and_then(|_| self.assemble((id, slot), node, &walk, cause));
+        node.units = units;
+        self.chain = walk.bytes;
+        result
+    }
+
+    pub(super) fn unit_page(&self, pbn: Pbn, unit: u16) -> Ppn {
+        self.geometry.page_at(pbn, u32::from(unit) / self.units_per_page())
+    }
+
+    /// Takes over what one unit holds for the node; the unit before it in the chain.
+    fn follow(&mut self, pbn: Pbn, unit: u16, walk: &mut Walk, cause: Cause) -> Result<u16, IndexError> {
+        let ppn = self.unit_page(pbn, unit);
+        let frame = self.read(ppn, cause)?;
+        if cause != Cause::Check {
+            self.counts.log_units_read += 1;
+        }
+        let (generation, size) = (self.blocks[pbn.index()].generation, self.format.unit_bytes);
+        let (data, spare) = self.cache.page(frame);
+        let at = (u32::from(unit) % self.units_per_page()) as usize * size;
+        let bytes = &data[at..at + size];
+        let is_log = Tag::decode(spare).is_some_and(|tag| tag.kind == PageKind::Log);
+        let head = Head::decode(bytes).filter(|head| is_log && head.generation == generation);
+        let head = head.ok_or(corrupted("I5: a log unit's checksum does not match", ppn))?;
+        let mut previous = None;
+        loop {
+            let want = walk.want;
+            let mut nonsense = false;
+            let found = groups(bytes).find_map(|group| match group {
+                None => {
+                    nonsense = true;
+                    None
+                }
+                Some(group) => (group.node == want).then_some(group),
+            });
+            if nonsense {
+                return Err(corrupted("I5: a log unit makes no sense", ppn));
+            }
+            let Some(group) = found else { break };
+            previous.get_or_insert(group.previous);
+            let widths = self.shapes.widths();
+            if records(widths, head.first, group.records).any(|record| record.is_none()) {
+                return Err(corrupted("I5: a log record makes no sense", ppn));
+            }
+            if walk.take(records(widths, head.first, group.records).flatten()).is_none() {
+                break;
+            }
+        }
+        previous.ok_or(corrupted("I5: a log unit holds nothing of the node it is named for", ppn))
+    }
+
+    /// Reads the image and applies the records.
+    fn assemble(
+        &mut self,
+        (id, slot): (u32, Slot),
+        node: &mut Node,
+        walk: &Walk,
+        cause: Cause,
+    ) -> Result<(), IndexError> {
+        let ppn = self.geometry.page_at(Pbn(slot.block), u32::from(slot.base));
+        let frame = self.read(ppn, cause)?;
+        let (data, spare) = self.cache.page(frame);
+        let generation = self.blocks[slot.block as usize].generation;
+        let tag = Tag::decode(spare)
+            .filter(|tag| tag.kind == PageKind::Data && tag.generation == generation)
+            .ok_or(corrupted("I4: not the image of a node of this block", ppn))?;
+        let shape = self.shapes.at(tag.level);
+        if tag.level == 0 || usize::from(tag.count) > shape.capacity {
+            return Err(corrupted("I1: an impossible node", ppn));
+        }
+        (node.id, node.level, node.count) = (id, tag.level, tag.count.into());
+        node.reserve(&self.shapes);
+        node.bytes[..shape.bytes()].copy_from_slice(&data[..shape.bytes()]);
+        let ends = walk.chunks.iter().skip(1).copied().chain([walk.bytes.len()]);
+        let mut chunks: Vec<(usize, usize)> = walk.chunks.iter().copied().zip(ends).collect();
+        chunks.reverse();
+        for (start, end) in chunks {
+            for (_, sequence, change) in waiting(self.shapes.widths(), &walk.bytes[start..end]) {
+                match change {
+                    _ if sequence <= tag.sequence => {}
+                    Change::Ghost { low, .. } => node.keep_from(&self.shapes, low),
+                    Change::GhostOfAll { .. } => {}
+                    change => node.apply(&self.shapes, &change)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a page into a frame and verifies an image.
+    fn read(&mut self, ppn: Ppn, cause: Cause) -> Result<usize, IndexError> {
+        if self.at_hand == Some(ppn) {
+            return Ok(AT_HAND);
+        }
+        if cause != Cause::Check {
+            if let Some(frame) = self.cache.find(ppn) {
+                self.counts.cache_hits += 1;
+                return Ok(frame);
+            }
+            self.counts.cache_misses += 1;
+        }
+        let frame = if cause == Cause::Check { AT_HAND } else { self.cache.admit(ppn) };
+        let (data, spare) = self.cache.page_mut(frame);
+        let result = match self.nand.read(ppn, cause, data, spare) {
+            Err(NandError::Uncorrectable(_)) => Err(corrupted("the page cannot be read", ppn)),
+            Err(error) => Err(error.into()),
+            Ok(()) => match Tag::decode(spare) {
+                Some(tag) if tag.kind == PageKind::Data && crc32(&[data]) != tag.data_crc => {
+                    Err(corrupted("I4: an image's checksum does not match", ppn))
+                }
+                Some(_) => Ok(frame),
+                None => Err(corrupted("I4: a page's tag does not match", ppn)),
+            },
+        };
+        self.at_hand = (frame == AT_HAND && result.is_ok()).then_some(ppn);
+        if result.is_err() {
+            self.cache.forget(ppn);
+        }
+        result
+    }
+}

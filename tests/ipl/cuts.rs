@@ -1,0 +1,225 @@
+//! The power is cut at every physical operation of a run, in every way, and again while that is recovered from.
+
+use super::*;
+use nandex::nand::sim::{CutWhen, PowerCut, TornModel};
+use nandex::{NandError, StoreError};
+
+type Chip = Rc<RefCell<SimChip>>;
+type Tree = IplTree<Chip>;
+
+/// A chip on which blocks are short after a few hundred operations.
+const SMALL: Geometry = Geometry::new(256, 64, 16, 22);
+
+/// One kind of tree under test.
+#[derive(Clone)]
+struct Kind {
+    geometry: Geometry,
+    settings: Settings,
+    /// A torn sector spoils the page, and with it sectors that were durable; see the documentation.
+    sectors: bool,
+}
+
+fn kinds() -> Vec<Kind> {
+    let mut kinds = Vec::new();
+    for area in ["dynamic", "fixed"] {
+        for class in CLASSES {
+            let settings = settings(area, class).with("order", 8).with("checkpoint_blocks", 6);
+            kinds.push(Kind { geometry: SMALL, settings: settings.clone(), sectors: false });
+            let rewriting = settings.clone().with("rewrite_units", 2);
+            kinds.push(Kind { geometry: slc(SMALL), settings: rewriting, sectors: false });
+            let geometry = partial(Geometry::new(1024, 64, 8, 24));
+            let sectors = settings.with("log_unit", "sector").with("order", 6);
+            kinds.push(Kind { geometry, settings: sectors, sectors: true });
+        }
+    }
+    kinds
+}
+
+/// The states that may be found after a cut: the last one, and those since the last sync.
+struct History {
+    states: Vec<Model>,
+}
+
+impl History {
+    fn done(&mut self, model: &Model, class: Durability, synced: bool) {
+        if class == Durability::EveryOperation || synced {
+            self.states.clear();
+        }
+        self.states.push(model.clone());
+    }
+}
+
+/// One random operation, on the model too, whether or not it succeeds on the tree. True: it was a sync.
+fn step(tree: &mut Tree, model: &mut Model, rng: &mut Rng, round: usize) -> Result<bool, IndexError> {
+    let key = rng.below(120) as u32;
+    let grows = if (round / 40).is_multiple_of(2) { 13 } else { 6 };
+    let bytes = key.to_be_bytes();
+    match rng.below(20) {
+        18 => tree.sync().map(|()| true),
+        19 if rng.chance(1, 4) => tree.close().map(|()| true),
+        n if n < grows => {
+            let value = rng.next_u64() as u32;
+            model.insert(key, value);
+            tree.insert(&bytes, &value.to_be_bytes()).map(|_| false)
+        }
+        _ => {
+            model.remove(&key);
+            tree.remove(&bytes).map(|_| false)
+        }
+    }
+}
+
+fn is_power_loss(error: &IndexError) -> bool {
+    *error == IndexError::Store(StoreError::Nand(NandError::PowerLost))
+}
+
+/// What a run to a cut ends with.
+enum End {
+    Recovered(Box<Tree>, Model),
+    /// The class promises nothing, and the mount said so.
+    Refused,
+}
+
+/// Mounts until the power stays on, and finds one of the states that may be found.
+fn mount(chip: &Chip, kind: &Kind, history: &History, cuts: &mut Vec<PowerCut>) -> End {
+    loop {
+        chip.borrow_mut().power_on();
+        if let Some(cut) = cuts.pop() {
+            let at_operation = chip.borrow().operations() + cut.at_operation;
+            chip.borrow_mut().plan_power_cut(PowerCut { at_operation, ..cut });
+        }
+        let mut tree = match IplTree::mount_with(Rc::clone(chip), &kind.settings) {
+            Ok(tree) => tree,
+            Err(error) if is_power_loss(&error) => continue,
+            Err(IndexError::NotCleanlyClosed) if kind.settings.durability == Durability::None => {
+                return End::Refused;
+            }
+            Err(error) => panic!("mount: {error}"),
+        };
+        let found: Model = contents(&mut tree, Direction::Ascending).unwrap().into_iter().collect();
+        assert!(
+            history.states.contains(&found),
+            "{:?}\n{found:?} is none of {} states, the last {:?}",
+            kind.settings,
+            history.states.len(),
+            history.states.last()
+        );
+        assert_holds(&mut tree, &found);
+        return End::Recovered(Box::new(tree), found);
+    }
+}
+
+/// Runs operations until the power is cut or their number is done.
+fn run(
+    chip: &Chip,
+    mut tree: Tree,
+    model: &mut Model,
+    (kind, rng, operations): (&Kind, &mut Rng, usize),
+    history: &mut History,
+) -> bool {
+    let class = kind.settings.durability;
+    for round in 0..operations {
+        match step(&mut tree, model, rng, round) {
+            Ok(synced) => history.done(model, class, synced),
+            Err(error) if is_power_loss(&error) => {
+                // What was under way may have happened.
+                history.states.push(model.clone());
+                return true;
+            }
+            Err(error) => panic!("{:?} round {round}: {error}", kind.settings),
+        }
+    }
+    chip.borrow_mut().power_off();
+    false
+}
+
+/// A run that is cut at this operation; then recovery is cut, then some more work, cut as well. False: it ended before.
+fn survives(kind: &Kind, at: u64, (when, torn): (CutWhen, TornModel), seed: u64) -> bool {
+    let chip = Rc::new(RefCell::new(chip(kind.geometry)));
+    let mut tree = IplTree::format_with(Rc::clone(&chip), &kind.settings).unwrap();
+    let (mut model, mut rng) = (Model::new(), Rng::new(seed));
+    for key in (0..110u32).step_by(2) {
+        insert(&mut tree, &mut model, key, key).unwrap();
+    }
+    tree.sync().unwrap();
+    let mut history = History { states: vec![model.clone()] };
+    let first = chip.borrow().operations();
+    chip.borrow_mut().plan_power_cut(PowerCut { at_operation: first + at, when, torn, seed });
+    let struck = run(&chip, tree, &mut model, (kind, &mut rng, 90), &mut history);
+    for session in 0..4u64 {
+        let again = |wait| PowerCut { at_operation: wait, when, torn, seed: seed ^ at };
+        let mut cuts = vec![again(100_000), again(rng.below(30)), again(rng.below(5))];
+        cuts.truncate(1 + (at + session) as usize % 3);
+        let End::Recovered(tree, found) = mount(&chip, kind, &history, &mut cuts) else { break };
+        (model, history.states) = (found.clone(), vec![found]);
+        let at_operation = chip.borrow().operations() + rng.below(40);
+        chip.borrow_mut().plan_power_cut(PowerCut { at_operation, when, torn, seed });
+        run(&chip, *tree, &mut model, (kind, &mut rng, 60), &mut history);
+    }
+    struck
+}
+
+fn survives_all(kind: &Kind, seeds: u64) {
+    for when in [CutWhen::Before, CutWhen::Inside, CutWhen::After] {
+        for torn in TornModel::ALL {
+            if when != CutWhen::Inside && torn != TornModel::Prefix {
+                continue;
+            }
+            if kind.sectors && torn == TornModel::Unreadable {
+                continue;
+            }
+            for seed in 0..seeds {
+                let mut at = 0;
+                while survives(kind, at, (when, torn), seed) {
+                    at += 1;
+                }
+                assert!(at > 30 || kind.settings.durability < Durability::EveryOperation, "{at} operations");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_operation_survives_every_cut() {
+    kinds()
+        .iter()
+        .filter(|k| k.settings.durability == Durability::EveryOperation)
+        .for_each(|k| survives_all(k, 2));
+}
+
+#[test]
+fn a_state_since_the_last_sync_survives_every_cut() {
+    kinds()
+        .iter()
+        .filter(|k| k.settings.durability == Durability::EverySync)
+        .for_each(|k| survives_all(k, 4));
+}
+
+#[test]
+fn a_cut_is_noticed_where_nothing_is_promised() {
+    kinds().iter().filter(|k| k.settings.durability == Durability::None).for_each(|k| survives_all(k, 3));
+}
+
+/// Every cut leaves pages unused and may leave a merge half done; there must be room for ever.
+#[test]
+fn cut_after_cut_after_cut() {
+    let promising = kinds().into_iter().filter(|kind| kind.settings.durability > Durability::None);
+    for (kind, seed) in promising.flat_map(|kind| (0..5).map(move |seed| (kind.clone(), seed))) {
+        let kind = &kind;
+        let chip = Rc::new(RefCell::new(chip(kind.geometry)));
+        let mut tree = IplTree::format_with(Rc::clone(&chip), &kind.settings).unwrap();
+        let (mut model, mut rng) = (Model::new(), Rng::new(seed));
+        for session in 0..150 {
+            let mut history = History { states: vec![model.clone()] };
+            let torn = TornModel::ALL[session % if kind.sectors { 2 } else { 4 }];
+            let at_operation = chip.borrow().operations() + rng.below([4, 12, 40][session % 3]);
+            let cut = PowerCut { at_operation, when: CutWhen::Inside, torn, seed: session as u64 };
+            chip.borrow_mut().plan_power_cut(cut);
+            run(&chip, tree, &mut model, (kind, &mut rng, 60), &mut history);
+            let End::Recovered(mounted, found) = mount(&chip, kind, &history, &mut Vec::new()) else {
+                panic!("refused")
+            };
+            (tree, model) = (*mounted, found);
+        }
+    }
+}

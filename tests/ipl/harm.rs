@@ -1,0 +1,211 @@
+//! Blocks that fail, bits that flip, chips that become full.
+
+use super::*;
+use nandex::nand::{Cause, NandError};
+use nandex::{Pbn, Ppn};
+
+#[test]
+fn failing_blocks_are_replaced() {
+    let mut figures = Figures::new();
+    for seed in 0..4 {
+        let faults =
+            Faults { seed, program_failures_ppm: 400, erase_failures_ppm: 2_000, ..Faults::default() };
+        for geometry in [Geometry::new(512, 64, 16, 128), slc(Geometry::new(1024, 64, 16, 128))] {
+            for area in ["dynamic", "fixed"] {
+                for class in CLASSES {
+                    let settings = &settings(area, class).with("order", 12);
+                    soak(
+                        Soak { geometry, settings, operations: 3000, keys: 900, seed, faults },
+                        &mut figures,
+                    );
+                }
+            }
+        }
+    }
+    assert!(figures["blocks_failed"] > 40, "{figures:?}");
+}
+
+/// Fills the chip until it is full and takes half of it out again, three times.
+#[test]
+fn a_full_chip_loses_nothing_and_takes_records_again() {
+    for geometry in
+        [Geometry::new(2048, 64, 8, 16), Geometry::new(512, 64, 16, 20), slc(Geometry::new(1024, 64, 16, 18))]
+    {
+        for area in ["dynamic", "fixed"] {
+            for class in CLASSES {
+                let settings = settings(area, class).with("order", 30);
+                let mut tree = IplTree::format_with(chip(geometry), &settings).unwrap();
+                let (mut model, mut rng) = (Model::new(), Rng::new(1));
+                for round in 0..3 {
+                    let mut inserted = 0;
+                    loop {
+                        let key = rng.next_u64() as u32;
+                        match insert(&mut tree, &mut model, key, round) {
+                            Ok(()) => inserted += 1,
+                            Err(IndexError::Full) => break,
+                            Err(error) => panic!("{geometry:?} {settings:?}: {error}"),
+                        }
+                        assert!(inserted < 100_000, "never full");
+                    }
+                    assert!(
+                        inserted > 150,
+                        "{geometry:?} {settings:?} round {round}: {inserted} inserts only"
+                    );
+                    assert_holds(&mut tree, &model);
+                    let gone: Vec<u32> = model.keys().take(model.len() / 2).copied().collect();
+                    for key in gone {
+                        remove(&mut tree, &mut model, key)
+                            .unwrap_or_else(|error| panic!("{geometry:?} {settings:?}: remove: {error}"));
+                    }
+                    assert_holds(&mut tree, &model);
+                    if round == 1 {
+                        tree.close().unwrap();
+                    } else {
+                        tree.sync().unwrap();
+                    }
+                    tree = IplTree::mount_with(tree.into_nand(), &settings).unwrap();
+                    assert_holds(&mut tree, &model);
+                }
+                let left: Vec<u32> = model.keys().copied().collect();
+                left.iter().for_each(|&key| remove(&mut tree, &mut model, key).unwrap());
+                assert_holds(&mut tree, &model);
+                assert_eq!(tree.stats().height, 1, "{settings:?}");
+            }
+        }
+    }
+}
+
+/// A chip on which one bit of one page reads wrongly for ever.
+struct Flipped {
+    chip: SimChip,
+    ppn: Ppn,
+    /// Counted from the first of the data area.
+    bit: usize,
+}
+
+impl Nand for Flipped {
+    fn geometry(&self) -> Geometry {
+        self.chip.geometry()
+    }
+
+    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+        self.chip.read(ppn, cause, data, spare)?;
+        let byte = self.bit / 8;
+        let place = match byte.checked_sub(self.geometry().page_bytes as usize) {
+            None => data.get_mut(byte),
+            Some(byte) => spare.get_mut(byte),
+        };
+        if let Some(byte) = place.filter(|_| ppn == self.ppn) {
+            *byte ^= 1 << (self.bit % 8);
+        }
+        Ok(())
+    }
+
+    fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
+        self.chip.program(ppn, cause, data, spare)
+    }
+
+    fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<(), NandError> {
+        self.chip.erase(pbn, cause)
+    }
+
+    fn is_bad(&mut self, pbn: Pbn) -> Result<bool, NandError> {
+        self.chip.is_bad(pbn)
+    }
+
+    fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
+        self.chip.mark_bad(pbn)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Found {
+    right: u32,
+    refused: u32,
+    /// Contents that are not those of the last operation.
+    wrong: u32,
+}
+
+/// Reads everything from a damaged chip.
+fn read_all(flipped: Flipped, settings: &Settings, model: &Model, found: &mut Found) {
+    let what = format!("{} bit {} {settings:?}", flipped.ppn, flipped.bit);
+    let mut tree = match IplTree::mount_with(flipped, settings) {
+        Ok(tree) => tree,
+        Err(IndexError::Corrupted { .. } | IndexError::NotFormatted(_) | IndexError::Store(_)) => {
+            found.refused += 1;
+            return;
+        }
+        Err(error) => panic!("{what}: {error}"),
+    };
+    match contents(&mut tree, Direction::Ascending) {
+        Ok(all) if all.iter().copied().collect::<Model>() == *model => found.right += 1,
+        Ok(_) => found.wrong += 1,
+        Err(IndexError::Corrupted { .. }) => found.refused += 1,
+        Err(error) => panic!("{what}: {error}"),
+    }
+}
+
+fn damage_everywhere(area: &str, closed: bool) -> Found {
+    let geometry = slc(Geometry::new(256, 64, 16, 40));
+    let settings = settings(area, Durability::EveryOperation).with("order", 12).with("checkpoint_blocks", 4);
+    let mut tree = IplTree::format_with(chip(geometry), &settings).unwrap();
+    let (mut model, mut rng) = (Model::new(), Rng::new(4));
+    for op in 0..900 {
+        let key = rng.below(300) as u32;
+        if rng.chance(2, 3) {
+            insert(&mut tree, &mut model, key, op).unwrap();
+        } else {
+            remove(&mut tree, &mut model, key).unwrap();
+        }
+    }
+    if closed {
+        tree.close().unwrap();
+    }
+    let (mut found, chip) = (Found::default(), tree.into_nand());
+    for ppn in (0..geometry.pages()).map(Ppn).filter(|&ppn| !chip.is_erased(ppn)) {
+        for bit in (ppn.index() % 97..(256 + 40) * 8).step_by(97) {
+            read_all(Flipped { chip: chip.clone(), ppn, bit }, &settings, &model, &mut found);
+        }
+    }
+    found
+}
+
+#[test]
+fn wrong_bits_of_a_closed_chip_are_never_returned_as_data() {
+    for area in ["dynamic", "fixed"] {
+        let found = damage_everywhere(area, true);
+        assert!(found.wrong == 0 && found.refused > 100 && found.right > 100, "{area}: {found:?}");
+    }
+}
+
+/// The last page of a block may look like the torn page of a cut, and take its operations with it, while no checkpoint knows
+/// of it and the page programmed after it is gone. All other damage is noticed.
+#[test]
+fn wrong_bits_of_a_chip_that_was_cut_are_noticed() {
+    for area in ["dynamic", "fixed"] {
+        let found = damage_everywhere(area, false);
+        println!("{area}: {found:?}");
+        assert!(found.refused > 100 && found.right > 100, "{area}: {found:?}");
+        assert!(found.wrong * 50 < found.refused + found.right, "{area}: {found:?}");
+    }
+}
+
+#[test]
+fn what_is_on_the_chip_is_known_again_or_refused() {
+    let geometry = Geometry::new(512, 64, 16, 32);
+    let dynamic = settings("dynamic", Durability::EveryOperation);
+    let fixed = settings("fixed", Durability::EveryOperation);
+    let chip = IplTree::format_with(chip(geometry), &dynamic).unwrap().into_nand();
+    assert!(IplTree::mount_with(chip.clone(), &dynamic).is_ok());
+    assert!(IplTree::mount_with(chip.clone(), &Settings::new(RecordFormat::new(4, 4))).is_ok());
+    let refused = |settings: &Settings| IplTree::mount_with(chip.clone(), settings).err();
+    assert!(matches!(refused(&fixed), Some(IndexError::NotFormatted(_))));
+    assert!(matches!(refused(&Settings::new(RecordFormat::new(8, 4))), Some(IndexError::NotFormatted(_))));
+    let blank = super::chip(geometry);
+    assert!(matches!(IplTree::mount_with(blank, &dynamic).err(), Some(IndexError::NotFormatted(_))));
+    for (name, value) in [("log_unit", "sector"), ("log_area", "none"), ("nodes_max", "many")] {
+        let settings = Settings::new(RecordFormat::new(4, 4)).with(name, value);
+        let error = IplTree::format_with(super::chip(geometry), &settings).err();
+        assert!(matches!(error, Some(IndexError::Unsupported(_))), "{name}: {error:?}");
+    }
+}

@@ -1,0 +1,269 @@
+//! IPL and dIPL against a `BTreeMap`: remounts, small chips, failing blocks, wrong bits. Power cuts are in `cuts`.
+
+#![allow(clippy::unwrap_used)]
+
+mod cuts;
+mod harm;
+
+use nandex::IndexError;
+use nandex::nand::sim::{Faults, SimChip};
+use nandex::nand::{Geometry, Nand, Part, Timing};
+use nandex::ordered::ipl::IplTree;
+use nandex::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
+use nandex::rng::Rng;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+use std::rc::Rc;
+
+type Model = BTreeMap<u32, u32>;
+
+const TIMING: Timing =
+    Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };
+
+const CLASSES: [Durability; 3] = [Durability::EveryOperation, Durability::EverySync, Durability::None];
+
+fn chip(geometry: Geometry) -> SimChip {
+    SimChip::new(&Part::new("test", geometry, TIMING)).unwrap()
+}
+
+/// Pages in any order, and partial programs.
+fn slc(geometry: Geometry) -> Geometry {
+    Geometry { programs_per_page_max: 4, random_order: true, ..geometry }
+}
+
+/// Partial programs, pages in ascending order.
+fn partial(geometry: Geometry) -> Geometry {
+    Geometry { programs_per_page_max: 4, ..geometry }
+}
+
+fn settings(log_area: &str, durability: Durability) -> Settings {
+    Settings { durability, ..Settings::new(RecordFormat::new(4, 4)).with("log_area", log_area) }
+}
+
+fn contents<N: Nand>(tree: &mut IplTree<N>, direction: Direction) -> Result<Vec<(u32, u32)>, IndexError> {
+    let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().unwrap());
+    let mut all = Vec::new();
+    tree.range(Bound::Unbounded, Bound::Unbounded, direction, &mut |key, value| {
+        all.push((number(key), number(value)));
+        ControlFlow::Continue(())
+    })?;
+    Ok(all)
+}
+
+fn assert_holds<N: Nand>(tree: &mut IplTree<N>, model: &Model) {
+    let report = tree.check().unwrap();
+    assert!(report.is_sound(), "{:?} {:?}", report.violations, tree.stats());
+    assert_eq!(report.records, model.len() as u64);
+    let mut found = contents(tree, Direction::Ascending).unwrap();
+    assert!(found.iter().copied().eq(model.iter().map(|(k, v)| (*k, *v))), "ascending contents differ");
+    found.reverse();
+    assert!(contents(tree, Direction::Descending).unwrap() == found, "descending contents differ");
+}
+
+fn insert<N: Nand>(tree: &mut IplTree<N>, model: &mut Model, key: u32, value: u32) -> Result<(), IndexError> {
+    let existed = tree.insert(&key.to_be_bytes(), &value.to_be_bytes())?;
+    assert_eq!(existed, model.insert(key, value).is_some(), "insert {key} {:?}", tree.stats());
+    Ok(())
+}
+
+fn remove<N: Nand>(tree: &mut IplTree<N>, model: &mut Model, key: u32) -> Result<(), IndexError> {
+    let existed = tree.remove(&key.to_be_bytes())?;
+    assert_eq!(existed, model.remove(&key).is_some(), "remove {key}");
+    Ok(())
+}
+
+/// Random operations in waves of growth and shrinking, with checks, and mounts of a closed, a synced and a dropped tree.
+/// What the trees of a test did in all, so that it can see that they did everything.
+type Figures = BTreeMap<&'static str, u64>;
+
+fn note<N: Nand>(tree: &IplTree<N>, figures: &mut Figures) {
+    tree.stats().metrics.iter().for_each(|metric| *figures.entry(metric.name).or_default() += metric.value);
+}
+
+struct Soak<'a> {
+    geometry: Geometry,
+    settings: &'a Settings,
+    operations: u32,
+    keys: u64,
+    seed: u64,
+    faults: Faults,
+}
+
+fn soak(soak: Soak<'_>, figures: &mut Figures) {
+    let Soak { geometry, settings, operations, keys, seed, faults } = soak;
+    let what = format!("{geometry:?} {settings:?} seed {seed}");
+    let mut tree = IplTree::format_with(chip(geometry).with_faults(faults), settings)
+        .unwrap_or_else(|error| panic!("{what}: {error}"));
+    let (mut model, mut rng) = (Model::new(), Rng::new(seed));
+    for op in 0..operations {
+        let key = rng.below(keys) as u32;
+        let grows = if (op / 1500) % 2 == 0 { 60 } else { 25 };
+        let done = match rng.below(100) {
+            n if n < grows => insert(&mut tree, &mut model, key, op),
+            90.. => {
+                let mut value = [0; 4];
+                let found = tree.get(&key.to_be_bytes(), &mut value).unwrap();
+                assert_eq!(found.then_some(u32::from_be_bytes(value)), model.get(&key).copied(), "{what}");
+                Ok(())
+            }
+            89 => tree.sync(),
+            _ => remove(&mut tree, &mut model, key),
+        };
+        done.unwrap_or_else(|error| panic!("{what}: op {op}: {error}"));
+        if op % 250 == 0 {
+            let report = tree.check().unwrap();
+            assert!(report.is_sound(), "{what}: op {op}: {:?}", report.violations);
+        }
+        if let Some(ram) = settings.ram_bytes {
+            assert!(tree.ram_bytes() <= ram, "{what}: {} bytes held", tree.ram_bytes());
+        }
+        if op % 700 == 699 {
+            match rng.below(3) {
+                0 => tree.close().unwrap(),
+                1 => tree.sync().unwrap(),
+                _ if settings.durability == Durability::EveryOperation => {}
+                _ => tree.sync().unwrap(),
+            }
+            note(&tree, figures);
+            tree = IplTree::mount_with(tree.into_nand(), settings)
+                .unwrap_or_else(|error| panic!("{what}: op {op}: {error}"));
+            assert_holds(&mut tree, &model);
+        }
+    }
+    assert_holds(&mut tree, &model);
+    note(&tree, figures);
+}
+
+fn geometries() -> Vec<Geometry> {
+    let plain = [
+        Geometry::new(256, 64, 16, 64),
+        Geometry::new(512, 64, 16, 64),
+        Geometry::new(512, 64, 8, 96),
+        Geometry::new(1024, 64, 32, 24),
+        Geometry::new(2048, 64, 16, 24),
+    ];
+    let mut all = Vec::from(plain);
+    all.extend([partial(plain[3]), slc(plain[4]), slc(plain[1])]);
+    all
+}
+
+#[test]
+fn it_is_a_map() {
+    let mut figures = Figures::new();
+    for (seed, geometry) in (1..).zip(geometries()) {
+        for area in ["dynamic", "fixed"] {
+            for class in CLASSES {
+                let settings = settings(area, class);
+                let faults = Faults::default();
+                let plain =
+                    Soak { geometry, settings: &settings, operations: 4000, keys: 1500, seed, faults };
+                soak(plain, &mut figures);
+                let small = settings.clone().with("rewrite_units", seed % 4).with("order", 8);
+                let small = Soak { geometry, settings: &small, operations: 2500, keys: 600, seed, faults };
+                soak(small, &mut figures);
+                let ram = Settings { ram_bytes: Some(40_000), ..settings.clone() };
+                let ram = Soak { geometry, settings: &ram, operations: 2500, keys: 1500, seed, faults };
+                soak(ram, &mut figures);
+            }
+        }
+    }
+    for name in ["merges", "block_splits", "ghosts", "rewrites", "log_units_read"] {
+        assert!(figures[name] > 20, "{name}: {figures:?}");
+    }
+}
+
+#[test]
+fn log_units_may_be_sectors_or_pages_in_either_form() {
+    let mut figures = Figures::new();
+    for geometry in [partial(Geometry::new(2048, 64, 16, 32)), slc(Geometry::new(1024, 64, 32, 32))] {
+        for area in ["dynamic", "fixed"] {
+            for unit in ["sector", "page"] {
+                for class in CLASSES {
+                    let settings = &settings(area, class).with("log_unit", unit).with("order", 12);
+                    let faults = Faults::default();
+                    let one = Soak { geometry, settings, operations: 3000, keys: 1500, seed: 3, faults };
+                    soak(one, &mut figures);
+                }
+            }
+        }
+    }
+    assert!(figures["merges"] > 100, "{figures:?}");
+}
+
+#[test]
+fn no_more_ram_is_held_than_was_given() {
+    let mut accepted = 0;
+    for ram in (4_000..200_000).step_by(7_777) {
+        for class in CLASSES {
+            for area in ["dynamic", "fixed"] {
+                let settings = Settings { ram_bytes: Some(ram), ..settings(area, class) };
+                let Ok(mut tree) = IplTree::format_with(chip(Geometry::new(2048, 64, 64, 64)), &settings)
+                else {
+                    continue;
+                };
+                accepted += 1;
+                let (mut model, mut rng) = (Model::new(), Rng::new(ram as u64));
+                for _ in 0..1500 {
+                    let key = rng.below(4000) as u32;
+                    insert(&mut tree, &mut model, key, key).unwrap();
+                    assert!(tree.ram_bytes() <= ram, "{} of {ram} bytes", tree.ram_bytes());
+                }
+                assert_holds(&mut tree, &model);
+                assert!(tree.durability() >= class);
+            }
+        }
+    }
+    assert!(accepted > 60, "{accepted} budgets accepted only");
+}
+
+#[test]
+fn two_runs_leave_the_same_chip() {
+    let image = || {
+        let mut tree =
+            IplTree::format_with(chip(Geometry::new(512, 64, 16, 48)), &settings("dynamic", CLASSES[0]))
+                .unwrap();
+        let (mut model, mut rng) = (Model::new(), Rng::new(9));
+        for op in 0..2000 {
+            insert(&mut tree, &mut model, rng.below(1200) as u32, op).unwrap();
+        }
+        tree.close().unwrap();
+        tree.into_nand().to_image()
+    };
+    assert!(image() == image());
+}
+
+/// What an operation programs: a ghost costs no page of its own, an image does.
+#[test]
+fn a_split_programs_one_unit_where_nodes_are_ghosts() {
+    // (form, programs of a plain insert, of a growing root, of a later split within the block)
+    for (area, plain, grown, split) in [("dynamic", 1, 2, 1), ("fixed", 1, 3, 2)] {
+        let geometry = Geometry { random_order: true, ..Geometry::new(512, 64, 64, 32) };
+        let settings = settings(area, Durability::EveryOperation)
+            .with("order", 8)
+            .with("rewrite_units", 0)
+            .with("log_pages", 32);
+        let chip = Rc::new(RefCell::new(chip(geometry)));
+        let mut tree = IplTree::format_with(Rc::clone(&chip), &settings).unwrap();
+        let figure = |tree: &IplTree<_>, name| {
+            tree.stats().metrics.iter().find(|metric| metric.name == name).unwrap().value
+        };
+        let mut model = Model::new();
+        // The first change also says that the chip is in use.
+        insert(&mut tree, &mut model, 0, 0).unwrap();
+        for key in 1..19 {
+            let (nodes, height) = (figure(&tree, "nodes"), tree.stats().height);
+            let before = chip.borrow().counters().page_programs_total();
+            insert(&mut tree, &mut model, key, key).unwrap();
+            let programs = chip.borrow().counters().page_programs_total() - before;
+            let expected = match (tree.stats().height > height, figure(&tree, "nodes") > nodes) {
+                (true, _) => grown,
+                (false, true) => split,
+                (false, false) => plain,
+            };
+            assert_eq!(programs, expected, "{area}: key {key}");
+        }
+        assert_eq!((figure(&tree, "nodes"), tree.stats().height), (5, 2));
+        assert_holds(&mut tree, &model);
+    }
+}

@@ -406,6 +406,9 @@ impl<S: PageStore, P: Replacement> PageStore for PageCache<S, P> {
 
     fn stats(&self) -> StoreStats {
         let below = self.store.stats();
+        if self.frames.is_empty() {
+            return below;
+        }
         StoreStats { cache_hits: self.counters.read_hits, cache_misses: self.counters.read_misses, ..below }
     }
 

@@ -86,6 +86,9 @@ use summary::{Buffer, Summary};
 /// block that fails.
 pub const SPARE_BLOCKS_MIN: u32 = 2;
 
+/// RAM of a page noted as lost, with its share of a tree node.
+const LOST_BYTES: usize = 2 * size_of::<u32>();
+
 /// What can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TbmSettings {
@@ -100,6 +103,18 @@ impl TbmSettings {
     /// So many buffer blocks; the converter writes the newest pages only.
     pub const fn new(blocks: u32) -> TbmSettings {
         TbmSettings { blocks, whole_from: None }
+    }
+
+    /// The most RAM that a TBM takes besides the store below, with its blocks on such a range.
+    pub fn ram_bytes_max(&self, range: Geometry) -> usize {
+        let buffer_max = summary::buffer_bytes_max(range.pages_per_block);
+        let pool_max = range.blocks as usize * size_of::<(u32, u32)>();
+        size_of::<Tbm<&mut dyn PageStore, &mut dyn Nand>>()
+            + BlockTable::new(range).ram_bytes()
+            + pool_max
+            + self.blocks.min(range.blocks) as usize * buffer_max
+            + range.page_bytes as usize
+            + record::LOST_MAX * LOST_BYTES
     }
 }
 
@@ -426,7 +441,7 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
             + self.blocks.ram_bytes()
             + self.summary.ram_bytes()
             + self.page.len()
-            + self.lost.len() * 2 * size_of::<u32>()
+            + self.lost.len() * LOST_BYTES
     }
 
     fn stats(&self) -> StoreStats {

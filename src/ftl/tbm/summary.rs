@@ -98,6 +98,12 @@ impl Buffer {
     }
 }
 
+/// The most RAM of a buffer block: all its pages noted, and each of them trimmed in a list that grows by doubling.
+pub(super) fn buffer_bytes_max(pages_per_block: u32) -> usize {
+    let pages = pages_per_block as usize;
+    size_of::<(u32, Buffer)>() + (pages + pages.next_power_of_two().max(4)) * size_of::<u16>()
+}
+
 /// All buffer blocks, by logical block number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Summary {

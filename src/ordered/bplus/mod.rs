@@ -159,6 +159,11 @@ impl BPlusConfig {
         let may_wait = self.durability != Durability::EveryOperation || !store.durable_writes();
         Ok(frames_max * frame_bytes + Space::ram_bytes(layout.page_count, may_wait))
     }
+
+    /// Pages that the largest operation writes together, on so many pages of this size.
+    pub fn group_pages_max(&self, page_bytes: usize, pages: u32) -> Result<usize, IndexError> {
+        Ok(Layout::new(self, page_bytes, pages)?.group_pages_max())
+    }
 }
 
 /// A B+-tree that owns its store.

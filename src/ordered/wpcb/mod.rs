@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!  tree    one node per page, written when it changes
-//!   | write group                        ^ read: the newest page
+//!   | write group                        ^ read: the newest page; a page cache between, if wanted, holds no write back
 //!  TBM     buffer block per LBN, Summary table; full -> converter
 //!   | ascending runs of newest pages     ^ read
 //!  FTL     any
@@ -45,42 +45,70 @@ pub use settings::{OPTIONS, WpcbConfig};
 
 use super::bplus::BPlusTree;
 use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
+use crate::cache::{CacheConfig, Lru, PageCache, Replacement, WriteMode};
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::PageStore;
 use crate::ftl::tbm::{Tbm, TbmCounters};
 use crate::nand::{BlockRange, Nand};
 use core::ops::Bound;
 
-/// A WPCB-tree over a store, with buffer blocks on a range of a chip.
-pub struct WpcbTree<S, N> {
-    tree: BPlusTree<Tbm<S, N>>,
+/// A WPCB-tree over a store, with buffer blocks on a range of a chip, and a page cache above them if one is wanted.
+pub struct WpcbTree<S, N, P = Lru> {
+    tree: BPlusTree<PageCache<Tbm<S, N>, P>>,
 }
 
 impl<S: PageStore, N: Nand> WpcbTree<S, N> {
-    /// Makes an empty tree; whatever the store held is dropped, and the blocks are erased.
+    /// Makes an empty tree, without a cache; whatever the store held is dropped, and the blocks are erased.
     pub fn format(store: S, blocks: BlockRange<N>, config: WpcbConfig) -> Result<WpcbTree<S, N>, IndexError> {
-        let tbm = Tbm::format(store, blocks, config.tbm)?;
-        Ok(WpcbTree { tree: BPlusTree::format(tbm, config.tree)? })
+        WpcbTree::format_cached(store, blocks, config, (Lru::new(0), 0))
     }
 
-    /// Opens the tree that a store and its blocks hold, after any end.
+    /// Opens the tree that a store and its blocks hold, after any end, without a cache.
     pub fn mount(store: S, blocks: BlockRange<N>, config: WpcbConfig) -> Result<WpcbTree<S, N>, IndexError> {
+        WpcbTree::mount_cached(store, blocks, config, (Lru::new(0), 0))
+    }
+}
+
+impl<S: PageStore, N: Nand, P: Replacement> WpcbTree<S, N, P> {
+    /// As [`WpcbTree::format`], with a cache of so many pages by this policy, through which every write goes at once.
+    pub fn format_cached(
+        store: S,
+        blocks: BlockRange<N>,
+        config: WpcbConfig,
+        cache: (P, usize),
+    ) -> Result<WpcbTree<S, N, P>, IndexError> {
+        let tbm = Tbm::format(store, blocks, config.tbm)?;
+        Ok(WpcbTree { tree: BPlusTree::format(cached(tbm, cache), config.tree)? })
+    }
+
+    /// As [`WpcbTree::mount`], with a cache of so many pages by this policy, through which every write goes at once.
+    pub fn mount_cached(
+        store: S,
+        blocks: BlockRange<N>,
+        config: WpcbConfig,
+        cache: (P, usize),
+    ) -> Result<WpcbTree<S, N, P>, IndexError> {
         let tbm = Tbm::mount(store, blocks, config.tbm)?;
-        Ok(WpcbTree { tree: BPlusTree::mount_as(tbm, config.tree)? })
+        Ok(WpcbTree { tree: BPlusTree::mount_as(cached(tbm, cache), config.tree)? })
     }
 
     /// The TBM and the store below it.
     pub fn tbm(&self) -> &Tbm<S, N> {
-        self.tree.store()
+        self.tree.store().store()
     }
 
     /// Gives the store below and the blocks back, as if the power were cut.
     pub fn into_parts(self) -> (S, BlockRange<N>) {
-        self.tree.into_store().into_parts()
+        self.tree.into_store().into_store().into_parts()
     }
 }
 
-impl<S: PageStore, N: Nand> OrderedIndex for WpcbTree<S, N> {
+fn cached<S: PageStore, P: Replacement>(tbm: S, (policy, frames): (P, usize)) -> PageCache<S, P> {
+    let config = CacheConfig { frames, mode: WriteMode::Through, dirty_frames_max: None };
+    PageCache::new(tbm, policy, config)
+}
+
+impl<S: PageStore, N: Nand, P: Replacement> OrderedIndex for WpcbTree<S, N, P> {
     fn record(&self) -> RecordFormat {
         self.tree.record()
     }
@@ -125,7 +153,7 @@ impl<S: PageStore, N: Nand> OrderedIndex for WpcbTree<S, N> {
 
     fn check(&mut self) -> Result<CheckReport, IndexError> {
         let mut report = self.tree.check()?;
-        report.violations.extend(self.tree.store_mut().check()?.violations);
+        report.violations.extend(self.tree.store_mut().store_mut().check()?.violations);
         Ok(report)
     }
 

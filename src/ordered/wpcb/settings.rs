@@ -1,7 +1,9 @@
 //! How a WPCB-tree is set up: its nodes, its buffer blocks, and what its full leaves do.
 
 use crate::check::IndexError;
+use crate::ftl::PageStore;
 use crate::ftl::tbm::{SPARE_BLOCKS_MIN, TbmSettings};
+use crate::nand::Geometry;
 use crate::ordered::bplus::{BPlusConfig, Overflow, Underflow};
 use crate::ordered::{RecordFormat, Settings};
 use alloc::format;
@@ -10,7 +12,8 @@ use alloc::format;
 pub const OPTIONS: [(&str, &str); 4] = [
     (
         "tbm_blocks",
-        "buffer blocks at most, C of the paper; as many pages are written atomically (default 128)",
+        "buffer blocks at most, C of the paper; as many pages are written atomically (default: an eighth of the chip, \
+         128 at most, what the largest operation writes at least)",
     ),
     (
         "tbm_spare_blocks",
@@ -59,8 +62,8 @@ impl WpcbConfig {
         WpcbConfig::with_tree(self.tree, blocks)
     }
 
-    /// From settings, with the [`OPTIONS`] and those of the B+-tree.
-    pub fn from_settings(settings: &Settings) -> Result<WpcbConfig, IndexError> {
+    /// From settings, with the [`OPTIONS`] and those of the B+-tree, for a chip that FTL and TBM divide.
+    pub fn from_settings(settings: &Settings, chip: Geometry) -> Result<WpcbConfig, IndexError> {
         let options = &settings.options;
         let overflow = match options.choice("overflow", &["contiguous", "ascending", "split"])? {
             "split" => Overflow::Split,
@@ -72,7 +75,11 @@ impl WpcbConfig {
         let number = |name| -> Result<Option<u32>, IndexError> {
             Ok(options.number(name)?.map(|n| u32::try_from(n).unwrap_or(u32::MAX)))
         };
-        let default = WpcbConfig::with_tree(tree, number("tbm_blocks")?.unwrap_or(128));
+        let blocks = match number("tbm_blocks")? {
+            Some(blocks) => blocks,
+            None => default_blocks(&tree, chip)?,
+        };
+        let default = WpcbConfig::with_tree(tree, blocks);
         let spare_blocks = number("tbm_spare_blocks")?.unwrap_or(default.spare_blocks);
         if default.tbm.blocks == 0 || spare_blocks < SPARE_BLOCKS_MIN {
             return Err(IndexError::Unsupported(format!(
@@ -82,11 +89,34 @@ impl WpcbConfig {
         }
         let whole_from = number("whole_from")?.filter(|&pages| pages > 0);
         let tbm = TbmSettings { whole_from, ..default.tbm };
-        Ok(WpcbConfig { tbm, spare_blocks, ..default })
+        let config = WpcbConfig { tbm, spare_blocks, ..default };
+        if config.tbm_range_blocks() >= chip.blocks {
+            return Err(IndexError::Unsupported(format!(
+                "{} blocks for the TBM leave none of {} for the FTL",
+                config.tbm_range_blocks(),
+                chip.blocks
+            )));
+        }
+        Ok(config)
+    }
+
+    /// The most RAM that tree and TBM need over this store, with buffer blocks on such a range; without a page cache.
+    pub fn ram_bytes_max(
+        &self,
+        store: &(impl PageStore + ?Sized),
+        range: Geometry,
+    ) -> Result<usize, IndexError> {
+        Ok(self.tree.ram_bytes_max(store)? + self.tbm.ram_bytes_max(range))
     }
 
     /// Blocks of the chip that the TBM takes; the store below has the others.
     pub const fn tbm_range_blocks(&self) -> u32 {
         self.tbm.blocks.saturating_add(self.spare_blocks)
     }
+}
+
+/// An eighth of the chip, which is 128 on the paper's, and no more; as many as the largest operation writes pages at least.
+fn default_blocks(tree: &BPlusConfig, chip: Geometry) -> Result<u32, IndexError> {
+    let least = tree.group_pages_max(chip.page_bytes as usize, chip.pages())? as u32;
+    Ok((chip.blocks / 8).min(128).max(least))
 }

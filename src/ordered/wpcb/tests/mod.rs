@@ -4,6 +4,7 @@ mod figures;
 mod survival;
 
 use super::{WpcbConfig, WpcbTree};
+use crate::cache::Lru;
 use crate::check::IndexError;
 use crate::ftl::PageStore;
 use crate::ftl::fast::{FastFtl, FastSettings};
@@ -28,6 +29,7 @@ type Range = BlockRange<Chip>;
 type Model = BTreeMap<u16, u16>;
 
 const RECORD: RecordFormat = RecordFormat::new(2, 2);
+const PAPER_CHIP: Geometry = Geometry::new(2048, 64, 64, 1024);
 
 fn new_chip(geometry: Geometry) -> Chip {
     let timing =
@@ -233,16 +235,45 @@ fn settings_name_what_can_be_chosen() {
         .with("overflow", "ascending")
         .with("order", 9)
         .with("whole_from", 32);
-    let chosen = WpcbConfig::from_settings(&settings).unwrap();
+    let chosen = WpcbConfig::from_settings(&settings, PAPER_CHIP).unwrap();
     assert_eq!((chosen.tbm.blocks, chosen.spare_blocks, chosen.tbm_range_blocks()), (40, 3, 43));
     assert_eq!((chosen.tbm.whole_from, chosen.tree.overflow), (Some(32), Overflow::KeepAscending));
     assert_eq!(chosen.tree.leaf_capacity, Some(9));
-    assert_eq!(WpcbConfig::from_settings(&Settings::new(RECORD)).unwrap(), WpcbConfig::new(RECORD));
+    assert_eq!(
+        WpcbConfig::from_settings(&Settings::new(RECORD), PAPER_CHIP).unwrap(),
+        WpcbConfig::new(RECORD)
+    );
     assert_eq!(WpcbConfig::new(RECORD).tbm, TbmSettings::default());
     for (name, value) in [("tbm_blocks", "0"), ("tbm_spare_blocks", "1"), ("overflow", "both")] {
-        let refused = WpcbConfig::from_settings(&Settings::new(RECORD).with(name, value));
+        let refused = WpcbConfig::from_settings(&Settings::new(RECORD).with(name, value), PAPER_CHIP);
         assert!(matches!(refused, Err(IndexError::Unsupported(_))), "{name} {value}");
     }
+    let small = |blocks| {
+        WpcbConfig::from_settings(&Settings::new(RECORD), Geometry { blocks, ..PAPER_CHIP })
+            .map(|config| config.tbm_range_blocks())
+    };
+    assert_eq!((small(512), small(40)), (Ok(64 + 4), Ok(7 + 2)));
+    assert!(matches!(small(7), Err(IndexError::Unsupported(what)) if what.contains("leave none of 7")));
+}
+
+#[test]
+fn a_cache_spares_reads_and_holds_no_write_back() {
+    let bench = Bench::new(Geometry::new(256, 32, 8, 96), config(12, 20));
+    let [low, high] = bench.ranges();
+    let (policy, frames) = (Lru::new(30), 30);
+    let store = <PageMapFtl<Range> as Below>::new(low);
+    let mut tree = WpcbTree::format_cached(store, high, bench.config, (policy, frames)).unwrap();
+    let (mut model, mut rng) = (Model::new(), Rng::new(3));
+    (0..2000).for_each(|round| step(&mut tree, &mut model, &mut rng, (round, 300)).unwrap());
+    assert_sound(&mut tree, &model);
+    let stats = tree.stats();
+    assert!(stats.cache_hits > 3 * stats.cache_misses, "{stats:?}");
+    let most = bench.config.ram_bytes_max(tree.tbm().store(), tree.tbm().range().geometry()).unwrap();
+    let cache = frames * (256 + 64);
+    assert!(tree.ram_bytes() <= most + tree.tbm().store().ram_bytes() + cache, "{}", tree.ram_bytes());
+    assert_eq!(tree.durability(), Durability::EveryOperation);
+    drop(tree);
+    assert_sound(&mut bench.mount::<PageMapFtl<Range>>().unwrap(), &model);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::error::LabError;
 use crate::forest::TreeShare;
 use crate::ftls;
 use crate::names::{self, OptionInfo, option};
-use crate::stack::{self, BPlus, LazyUpdate, LsLru, StoreTree};
+use crate::stack::{self, BPlus, LazyUpdate, LsLru, StoreTree, Wpcb};
 use nandex::ftl::bast::Bast;
 use nandex::ftl::cftl::Cftl;
 use nandex::ftl::dftl::Dftl;
@@ -19,7 +19,8 @@ use nandex::ftl::nftl::Nftl;
 use nandex::ftl::page_map::PageMapFtl;
 use nandex::ftl::sast::Sast;
 use nandex::ftl::superblock::Superblock;
-use nandex::ordered::mu::MuTree;
+use nandex::ordered::ipl::IplTree;
+use nandex::ordered::mu::{MuStarTree, MuTree};
 use nandex::ordered::wandering::WanderingTree;
 use nandex::ordered::{Durability, Options, Settings};
 use nandex::{IndexError, Nand, OrderedIndex, PageStore, StoreError};
@@ -85,6 +86,9 @@ pub struct IndexEntry {
     pub mount_after_cut: Option<OpenIndex>,
     /// Makes several such trees that share one store; None for an index that owns the whole chip.
     pub forest: Option<OpenForest>,
+    /// Whether its operations are atomic over any FTL, because it divides the chip with the FTL and writes to blocks of its own
+    /// first; else, on a store, they are where the FTL writes several pages at once.
+    pub divides_chip: bool,
     /// The options it understands; for one on a store, those of its stores and caches too.
     pub options: &'static [OptionInfo],
 }
@@ -142,7 +146,19 @@ pub const INDEXES: &[IndexEntry] = &[
         mount: |nand, settings| Ok(Box::new(MuTree::mount_with(nand, settings)?)),
         mount_after_cut: None,
         forest: None,
+        divides_chip: false,
         options: &RAW_OPTIONS,
+    },
+    IndexEntry {
+        name: "mu-star",
+        summary: "mu*-Tree (Ahn et al. 2013): the mu-Tree with four page layouts, chosen by what is done most",
+        hosting: Hosting::Raw,
+        format: |nand, settings| Ok(Box::new(MuStarTree::format_with(nand, settings)?)),
+        mount: |nand, settings| Ok(Box::new(MuStarTree::mount_with(nand, settings)?)),
+        mount_after_cut: None,
+        forest: None,
+        divides_chip: false,
+        options: &MU_STAR_OPTIONS,
     },
     IndexEntry {
         name: "wandering",
@@ -152,7 +168,30 @@ pub const INDEXES: &[IndexEntry] = &[
         mount: |nand, settings| Ok(Box::new(WanderingTree::mount_with(nand, settings)?)),
         mount_after_cut: None,
         forest: None,
+        divides_chip: false,
         options: &WANDERING_OPTIONS,
+    },
+    IndexEntry {
+        name: "ipl",
+        summary: "IPL B+-tree (Lee and Moon 2007): log records in the last pages of each block of nodes",
+        hosting: Hosting::Raw,
+        format: |nand, settings| Ok(Box::new(IplTree::format_with(nand, &fixed_log(settings))?)),
+        mount: |nand, settings| Ok(Box::new(IplTree::mount_with(nand, &fixed_log(settings))?)),
+        mount_after_cut: None,
+        forest: None,
+        divides_chip: false,
+        options: &IPL_OPTIONS,
+    },
+    IndexEntry {
+        name: "dipl",
+        summary: "dIPL B+-tree (Na et al. 2009): log records in whatever the nodes leave of a block, ghost nodes",
+        hosting: Hosting::Raw,
+        format: |nand, settings| Ok(Box::new(IplTree::format_with(nand, &dynamic_log(settings))?)),
+        mount: |nand, settings| Ok(Box::new(IplTree::mount_with(nand, &dynamic_log(settings))?)),
+        mount_after_cut: None,
+        forest: None,
+        divides_chip: false,
+        options: &DIPL_OPTIONS,
     },
     IndexEntry {
         name: "bplus",
@@ -162,7 +201,19 @@ pub const INDEXES: &[IndexEntry] = &[
         mount: |nand, settings| stack::tree::<BPlus>(nand, settings, Open::Mount),
         mount_after_cut: None,
         forest: Some(stack::forest::<BPlus>),
+        divides_chip: false,
         options: BPlus::OPTIONS,
+    },
+    IndexEntry {
+        name: "wpcb",
+        summary: "WPCB-tree (Ho and Park 2018): nodes gather in buffer blocks on flash, then go to the FTL in order",
+        hosting: Hosting::Store,
+        format: |nand, settings| Wpcb::open(nand, settings, Open::Format),
+        mount: |nand, settings| Wpcb::open(nand, settings, Open::Mount),
+        mount_after_cut: None,
+        forest: None,
+        divides_chip: true,
+        options: Wpcb::OPTIONS,
     },
     IndexEntry {
         name: "lazy-update",
@@ -174,6 +225,7 @@ pub const INDEXES: &[IndexEntry] = &[
             stack::tree::<LazyUpdate>(nand, settings, Open::MountAfterCut)
         }),
         forest: Some(stack::forest::<LazyUpdate>),
+        divides_chip: false,
         options: LazyUpdate::OPTIONS,
     },
     IndexEntry {
@@ -184,6 +236,7 @@ pub const INDEXES: &[IndexEntry] = &[
         mount: |nand, settings| stack::tree::<LsLru>(nand, settings, Open::Mount),
         mount_after_cut: Some(|nand, settings| stack::tree::<LsLru>(nand, settings, Open::MountAfterCut)),
         forest: Some(stack::forest::<LsLru>),
+        divides_chip: false,
         options: LsLru::OPTIONS,
     },
 ];
@@ -214,10 +267,11 @@ impl Stack {
         self.ftl.map_or(self.index.name.to_string(), |ftl| format!("{} on {}", self.index.name, ftl.name))
     }
 
-    /// These settings for this stack; in the class *none* where the FTL writes one page at a time.
+    /// These settings for this stack; in the class *none* where the FTL writes one page at a time and the index depends on it.
     pub fn settings(&self, settings: Settings) -> Settings {
         let Some(ftl) = self.ftl else { return settings };
-        let durability = if ftl.is_atomic { settings.durability } else { Durability::None };
+        let is_atomic = ftl.is_atomic || self.index.divides_chip;
+        let durability = if is_atomic { settings.durability } else { Durability::None };
         Settings { durability, ..settings }.with("ftl", ftl.name)
     }
 }
@@ -230,6 +284,59 @@ const RAW_OPTIONS: [OptionInfo; 5] = [
     option("collect_at_blocks", "2", "collect garbage while at most this many blocks are free"),
     option("checkpoint_blocks", "16", "blocks filled between two checkpoints"),
 ];
+
+const MU_STAR_OPTIONS: [OptionInfo; 9] = [
+    RAW_OPTIONS[0],
+    RAW_OPTIONS[1],
+    RAW_OPTIONS[2],
+    RAW_OPTIONS[3],
+    RAW_OPTIONS[4],
+    option("layout", "adaptive", "the leaf's share of a page: adaptive, 1/2 (the mu-Tree's), 5/8, 3/4, 7/8"),
+    option("read_ns", "165600", "time of a page read that the choice of a layout reckons with"),
+    option("program_ns", "905800", "the same of a page program"),
+    option("erase_ns", "1500000", "the same of a block erase"),
+];
+
+const IPL_OPTIONS: [OptionInfo; 6] = [
+    IPL_COMMON[0],
+    IPL_COMMON[1],
+    IPL_COMMON[2],
+    IPL_COMMON[3],
+    option(
+        "log_unit",
+        "auto",
+        "auto, sector (512 bytes, by partial programs, where the part takes them), page",
+    ),
+    option("log_pages", "a 16th of the block", "pages of a block's log region"),
+];
+
+const DIPL_OPTIONS: [OptionInfo; 7] = [
+    IPL_COMMON[0],
+    IPL_COMMON[1],
+    IPL_COMMON[2],
+    IPL_COMMON[3],
+    option("log_unit", "page", "page, sector (512 bytes, by partial programs)"),
+    option("nodes_max", "five eighths of a block", "nodes of a block that a merge keeps together"),
+    option("rewrite_units", "4", "log units after which a node is written anew in its block; 0: never"),
+];
+
+/// Options of both forms of in-page logging.
+const IPL_COMMON: [OptionInfo; 4] = [
+    option("order", "what the page holds", "entries of a node at most, 4 or more"),
+    option("read_pages", "what the RAM leaves", "pages of the read cache"),
+    option("log_bytes", "a quarter of what the RAM leaves", "bytes of the log records that wait in RAM"),
+    option("checkpoint_blocks", "16, or a 16th of the chip", "blocks opened between two checkpoints"),
+];
+
+/// These settings for IPL.
+fn fixed_log(settings: &Settings) -> Settings {
+    settings.clone().with("log_area", "fixed")
+}
+
+/// These settings for dIPL.
+fn dynamic_log(settings: &Settings) -> Settings {
+    settings.clone().with("log_area", "dynamic")
+}
 
 const WANDERING_OPTIONS: [OptionInfo; 6] = [
     RAW_OPTIONS[0],

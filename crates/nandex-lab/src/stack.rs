@@ -4,13 +4,13 @@ use crate::forest::{TreeShare, share_store};
 use crate::names::{OptionInfo, count_names, option, union};
 use crate::registry::{NumberedTrees, Open, STORES, StoreEntry, store};
 use nandex::cache::policy::catalogue::{self, PolicyEntry};
-use nandex::cache::{CacheConfig, PageCache, PolicySettings, WriteMode};
+use nandex::cache::{CacheConfig, PageCache, PolicySettings, Replacement, WriteMode};
 use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
 use nandex::ordered::journal::{Buffered, Guarded, JournalConfig, Journaled, refuse_journaled};
 use nandex::ordered::lazy_update::{LazyUpdateConfig, LazyUpdateTree, PoolCount};
 use nandex::ordered::ls_lru::{LsLruConfig, LsLruTree};
 use nandex::ordered::{Durability, Options, Settings};
-use nandex::{IndexError, Nand, OrderedIndex, PageStore};
+use nandex::{Geometry, IndexError, Nand, OrderedIndex, PageStore};
 
 /// Options of every tree on a store: those of the page cache, and of every FTL.
 const CACHE_OPTIONS: [OptionInfo; 6] = [
@@ -97,6 +97,11 @@ macro_rules! options_of_tree {
         &ALL
     }};
 }
+
+// Below the macro that it uses.
+mod wpcb;
+
+pub(crate) use wpcb::Wpcb;
 
 /// What the page cache holds per frame besides the page and the order of its policy.
 const FRAME_BYTES: usize = 40;
@@ -329,17 +334,8 @@ fn cached_store<T: StoreTree>(
     open: Open,
     weights: &[u64],
 ) -> Result<(Box<dyn PageStore>, Vec<usize>), IndexError> {
-    let name = settings.options.text("ftl").unwrap_or("page-map");
-    let entry = store(name).map_err(|e| IndexError::Unsupported(e.to_string()))?;
-    require_known_by(entry, &settings.options)?;
-    let policy = policy(&settings.options)?;
-    let block_pages = nand.geometry().pages_per_block;
-    let ftl = match open {
-        Open::Format => (entry.format)(nand, settings)?,
-        _ => (entry.mount)(nand, settings)?,
-    };
-    let sizing = policy_settings(&settings.options, block_pages)?;
-    let frame_bytes = ftl.page_bytes() + FRAME_BYTES + policy_frame_bytes(policy, sizing);
+    let plan = CachePlan::new(settings, nand.geometry())?;
+    let ftl = ftl(nand, settings, open)?;
     let tables = ftl.ram_bytes() + T::table_bytes(settings, &*ftl)? * weights.len();
     let left = match settings.ram_bytes {
         None => 0,
@@ -352,7 +348,7 @@ fn cached_store<T: StoreTree>(
     for bytes in &shared {
         fixed += T::buffer_bytes(settings, &*ftl, *bytes)?;
     }
-    let frames = cache_frames(settings, fixed, frame_bytes)?;
+    let frames = cache_frames(settings, fixed, plan.frame_bytes)?;
     if frames == 0 {
         return Ok((ftl, shared));
     }
@@ -363,8 +359,38 @@ fn cached_store<T: StoreTree>(
         (true, true) => WriteMode::BackAlone,
     };
     let cache = CacheConfig { frames, mode, dirty_frames_max: None };
-    let policy = (policy.make)(&PolicySettings { frames, ..sizing });
-    Ok((Box::new(PageCache::new(ftl, policy, cache)), shared))
+    Ok((Box::new(PageCache::new(ftl, plan.policy(frames), cache)), shared))
+}
+
+/// The FTL that the settings name.
+fn ftl(nand: Box<dyn Nand>, settings: &Settings, open: Open) -> Result<Box<dyn PageStore>, IndexError> {
+    let name = settings.options.text("ftl").unwrap_or("page-map");
+    let entry = store(name).map_err(|e| IndexError::Unsupported(e.to_string()))?;
+    require_known_by(entry, &settings.options)?;
+    Ok(match open {
+        Open::Format => (entry.format)(nand, settings)?,
+        _ => (entry.mount)(nand, settings)?,
+    })
+}
+
+/// A page cache as the settings have it, but for its size.
+struct CachePlan {
+    policy: &'static PolicyEntry,
+    sizing: PolicySettings,
+    frame_bytes: usize,
+}
+
+impl CachePlan {
+    fn new(settings: &Settings, geometry: Geometry) -> Result<CachePlan, IndexError> {
+        let policy = policy(&settings.options)?;
+        let sizing = policy_settings(&settings.options, geometry.pages_per_block)?;
+        let frame_bytes = geometry.page_bytes as usize + FRAME_BYTES + policy_frame_bytes(policy, sizing);
+        Ok(CachePlan { policy, sizing, frame_bytes })
+    }
+
+    fn policy(&self, frames: usize) -> Box<dyn Replacement> {
+        (self.policy.make)(&PolicySettings { frames, ..self.sizing })
+    }
 }
 
 /// Refuses options that are another FTL's.

@@ -13,6 +13,7 @@ use crate::keys::Trees;
 use crate::names;
 use crate::registry::{self, Hosting, IndexEntry};
 use crate::runner::Prepared;
+use crate::stack::Wpcb;
 use nandex::Nand;
 use nandex::nand::Part;
 use nandex::nand::sim::SimChip;
@@ -117,7 +118,8 @@ impl Memory {
     }
 }
 
-/// What the tables of an FTL hold, and of so many plain B+-trees on it; for an index on raw NAND what it holds without a cache.
+/// What the tables of an FTL hold, and of so many plain B+-trees on it; for an index on raw NAND, or one that divides the chip
+/// with the FTL, what it holds without a cache.
 fn tables_bytes(
     index: &IndexEntry,
     part: &Part,
@@ -133,6 +135,9 @@ fn tables_bytes(
     let settings = &Settings { ram_bytes: None, ..settings.clone() };
     if index.hosting == Hosting::Raw {
         return Ok((index.format)(nand, settings).map_err(LabError::Index)?.ram_bytes());
+    }
+    if index.divides_chip {
+        return Wpcb::table_bytes(nand, settings).map_err(LabError::Index);
     }
     let ftl = registry::store(settings.options.text("ftl").unwrap_or("page-map"))?;
     let store = (ftl.format)(nand, settings).map_err(|error| LabError::Index(error.into()))?;

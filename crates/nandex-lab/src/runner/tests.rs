@@ -163,6 +163,7 @@ const SCRIPTED: IndexEntry = IndexEntry {
             })
             .collect()
     }),
+    divides_chip: false,
     options: &[
         option("lie", "none", "how to answer wrongly"),
         option("room", "", "records that fit"),

@@ -1,0 +1,113 @@
+//! The WPCB-tree, which divides the chip with its FTL: the FTL has the first blocks, the Transit Buffer Manager the last ones, and a
+//! page cache above both what the RAM leaves.
+
+use super::{BPLUS_OWN, CACHE_OPTIONS, CachePlan, FTL_OPTIONS, cache_frames, ftl};
+use crate::names::{OptionInfo, count_names, option, union};
+use crate::registry::Open;
+use nandex::nand::BlockRange;
+use nandex::ordered::Settings;
+use nandex::ordered::wpcb::{WpcbConfig, WpcbTree};
+use nandex::{IndexError, Nand, OrderedIndex, PageStore};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+const OWN: [OptionInfo; 4] = [
+    option(
+        "tbm_blocks",
+        "an eighth of the chip, 128 at most",
+        "C: buffer blocks at most; an operation writes as many pages at most",
+    ),
+    option(
+        "tbm_spare_blocks",
+        "2 and 1 for each 32",
+        "blocks of the TBM beside the buffer blocks, 2 or more",
+    ),
+    option(
+        "whole_from",
+        "0",
+        "newest pages of a buffer block from which on all pages of the logical block are converted; 0: never",
+    ),
+    option(
+        "overflow",
+        "contiguous",
+        "a full leaf stays whole if its keys are contiguous, if the new key is beyond them: ascending, or never: split",
+    ),
+];
+
+/// The WPCB-tree.
+pub(crate) struct Wpcb;
+
+/// A chip divided between FTL and TBM.
+type Divided = BlockRange<Rc<RefCell<Box<dyn Nand>>>>;
+
+impl Wpcb {
+    /// Its options, those of store and cache among them.
+    pub(crate) const OPTIONS: &'static [OptionInfo] = options_of_tree!(BPLUS_OWN, OWN);
+
+    /// The tree beside the FTL that its settings name.
+    pub(crate) fn open(
+        nand: Box<dyn Nand>,
+        settings: &Settings,
+        open: Open,
+    ) -> Result<Box<dyn OrderedIndex>, IndexError> {
+        let plan = CachePlan::new(settings, nand.geometry())?;
+        let (ftl, range, config) = Wpcb::divide(nand, settings, open)?;
+        let tables = ftl.ram_bytes() + config.ram_bytes_max(&*ftl, range.geometry())?;
+        let frames = cache_frames(settings, tables, plan.frame_bytes)?;
+        let cache = (plan.policy(frames), frames);
+        Ok(match open {
+            Open::Format => Box::new(WpcbTree::format_cached(ftl, range, config, cache)?),
+            _ => Box::new(WpcbTree::mount_cached(ftl, range, config, cache)?),
+        })
+    }
+
+    /// The most RAM that it needs with its FTL, without a cache.
+    pub(crate) fn table_bytes(nand: Box<dyn Nand>, settings: &Settings) -> Result<usize, IndexError> {
+        let (ftl, range, config) = Wpcb::divide(nand, settings, Open::Format)?;
+        Ok(ftl.ram_bytes() + config.ram_bytes_max(&*ftl, range.geometry())?)
+    }
+
+    /// The FTL on its part of the chip, and the part of the TBM.
+    fn divide(
+        nand: Box<dyn Nand>,
+        settings: &Settings,
+        open: Open,
+    ) -> Result<(Box<dyn PageStore>, Divided, WpcbConfig), IndexError> {
+        let geometry = nand.geometry();
+        let config = WpcbConfig::from_settings(settings, geometry)?;
+        let [low, high] = BlockRange::divide(nand, geometry.blocks - config.tbm_range_blocks());
+        Ok((ftl(Box::new(low), settings, open)?, high, config))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandex::nand::sim::SimChip;
+    use nandex::ordered::{RecordFormat, wpcb};
+
+    #[test]
+    fn its_options_are_those_of_the_engine() {
+        for (name, _) in wpcb::OPTIONS {
+            assert_eq!(Wpcb::OPTIONS.iter().filter(|o| o.name == name).count(), 1, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_ftl_and_buffer_leave_of_the_ram_is_a_cache() {
+        let chip = || Box::new(SimChip::new(&crate::fuzz::part(2048, 64, 64)).unwrap());
+        let settings = Settings::new(RecordFormat::new(8, 8));
+        let tables = Wpcb::table_bytes(chip(), &settings).unwrap();
+        let ram = |bytes| Settings { ram_bytes: Some(bytes), ..settings.clone() };
+        assert!(Wpcb::open(chip(), &ram(tables - 1), Open::Format).is_err());
+        let mut bare = Wpcb::open(chip(), &ram(tables), Open::Format).unwrap();
+        let mut cached = Wpcb::open(chip(), &ram(tables + 20 * 2200), Open::Format).unwrap();
+        for tree in [&mut bare, &mut cached] {
+            for key in 0..3000u64 {
+                tree.insert(&(key * 7919 % 3001).to_be_bytes(), &[0; 8]).unwrap();
+            }
+        }
+        assert_eq!(bare.stats().cache_hits, 0);
+        assert!(cached.stats().cache_hits > 3000 && cached.ram_bytes() > bare.ram_bytes() + 20 * 2048);
+    }
+}

@@ -51,6 +51,22 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(())
     }
 
+    /// Merges all buffer blocks, and says in the record that what they hold is void. They are erased when they are needed.
+    pub(super) fn convert_all(&mut self) -> Result<(), StoreError> {
+        let owners: Vec<u32> = self.summary.iter().map(|(lbn, _)| lbn).collect();
+        for &lbn in &owners {
+            self.convert(lbn)?;
+        }
+        // With a record that may say so, nothing must be written behind what is void.
+        self.write_record(self.next_version).map_err(|error| self.interrupted(error))?;
+        self.void_below = self.next_version;
+        self.last_page = None;
+        for buffer in owners.iter().filter_map(|&lbn| self.summary.remove(lbn)) {
+            self.blocks.discard(buffer.pbn);
+        }
+        Ok(())
+    }
+
     /// The newest page of each logical page in a buffer block.
     pub(super) fn kept(&self, lbn: u32, buffer: &Buffer) -> Vec<Kept> {
         let kept = |newest: Newest| Kept {

@@ -50,7 +50,7 @@
 //! - K2: a logical block has at most one buffer block, and there are at most C.
 //! - K3: the blocks taken from the pool are the buffer blocks.
 //! - K4: the page with the highest version is the last of its group and is in a buffer block, unless nothing was written
-//!   since the mount.
+//!   since the mount or the last checkpoint.
 //!
 //! # Deviations
 //!
@@ -395,9 +395,11 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
         self.store.sync()
     }
 
+    /// Merges all buffer blocks, as a mount would.
     fn checkpoint(&mut self) -> Result<(), StoreError> {
-        self.sync()?;
-        self.write_record(self.void_below)?;
+        self.ready()?;
+        self.store.sync()?;
+        self.convert_all()?;
         self.store.checkpoint()
     }
 

@@ -13,7 +13,7 @@
 //! An unreadable page was being programmed when the power was cut, or it was whole once. It was if a readable page follows
 //! in its block, or if any page says that it was programmed just after. No older version is then passed off for it: the
 //! mount is refused. What remains unnoticed is the loss of a page that ends its buffer block, when it is alone there, or when the
-//! page programmed after it was converted since or is not there yet.
+//! page programmed after it was converted since or is not there yet. After a checkpoint no page in a buffer block is needed.
 
 use super::convert::Kept;
 use super::page::{Found, Tag, read_page};

@@ -194,7 +194,7 @@ impl<S: PageStore> LsLruTree<S> {
     }
 
     /// Visits what waits in the dirty parts, leaf by leaf in no order: each key with its new value, or none if it is to go.
-    pub fn for_each_waiting(&self, visit: &mut dyn FnMut(&[u8], Option<&[u8]>)) {
+    pub fn for_each_waiting(&self, mut visit: impl FnMut(&[u8], Option<&[u8]>)) {
         let units = &self.buffer().units;
         for change in units.all().flat_map(|unit| self.cells.changes(units.part(unit))) {
             visit(change.key, change.value);

@@ -96,7 +96,7 @@ pub(super) fn lemma_1(operations: u32) -> Result<Figures, LabError> {
         }
         let base = base_records(&index)?;
         let mut units = Records::new();
-        index.for_each_waiting(&mut |key, value| {
+        index.for_each_waiting(|key, value| {
             let old = base.range((key.to_vec(), Vec::new())..).next().filter(|old| old.0 == key).cloned();
             let new = value.map(|value| (key.to_vec(), value.to_vec()));
             // A modification that restores the old record is none.

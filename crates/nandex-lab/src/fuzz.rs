@@ -89,6 +89,9 @@ pub fn ordered_ops(bytes: &[u8]) {
     if entry.options.iter().any(|o| o.name == "journal_pages") && script.byte() % 2 == 1 {
         settings = settings.with("journal_pages", 2);
     }
+    if entry.options.iter().any(|o| o.name == "buffer_bytes") && script.byte() % 2 == 1 {
+        settings = settings.with("buffer_bytes", 1);
+    }
     if entry.options.iter().any(|o| o.name == "pool_requests") && script.byte() % 2 == 1 {
         settings = settings.with("pool_requests", 9);
     }

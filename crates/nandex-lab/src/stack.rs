@@ -261,7 +261,13 @@ impl LsLru {
 }
 
 impl StoreTree for LsLru {
-    const OPTIONS: &'static [OptionInfo] = options_of_tree!(BPLUS_OWN, LS_LRU_OWN, JOURNAL_OPTIONS);
+    const OPTIONS: &'static [OptionInfo] = {
+        // Of the page cache's options only the FTL below: the buffer is the cache.
+        const LISTS: &[&[OptionInfo]] =
+            &[&[CACHE_OPTIONS[0]], &FTL_OPTIONS, &BPLUS_OWN, &LS_LRU_OWN, &JOURNAL_OPTIONS];
+        const ALL: [OptionInfo; count_names(LISTS)] = union(LISTS);
+        &ALL
+    };
 
     fn table_bytes(settings: &Settings, store: &dyn PageStore) -> Result<usize, IndexError> {
         let config = LsLru::config(settings, store, 0)?;

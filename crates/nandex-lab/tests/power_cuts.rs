@@ -26,7 +26,8 @@ fn targets() -> impl Iterator<Item = Target> {
 /// short run would hardly touch the chip.
 fn suited(target: Target, settings: Settings) -> Settings {
     let Target::Index(entry) = target else { return settings };
-    let small = [("pool_requests", 12), ("journal_pages", 2)];
+    // A buffer of one byte becomes the smallest there can be.
+    let small = [("pool_requests", 12), ("buffer_bytes", 1), ("journal_pages", 2)];
     let known = small.into_iter().filter(|(name, _)| entry.options.iter().any(|o| o.name == *name));
     known.fold(settings, |settings, (name, value)| settings.with(name, value))
 }

@@ -226,7 +226,8 @@ impl Replacement for Cfdc {
             + self.queues.ram_bytes()
             + self.members.ram_bytes()
             + self.pages.len() * (size_of::<(Lpn, bool)>() + size_of::<Cluster>())
-            + self.sorted.len() * size_of::<Priority>() * 3 / 2
+            // Clusters are never more than pages.
+            + self.pages.len() * size_of::<Priority>() * 3 / 2
     }
 }
 

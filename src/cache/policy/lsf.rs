@@ -183,7 +183,7 @@ impl Replacement for Lsf {
             + self.lists.ram_bytes()
             + self.dirty.len()
             + self.runs.len() * (size_of::<Run>() + size_of::<u32>())
-            + self.sorted.len() * size_of::<(u32, Reverse<u64>, u32)>() * 3 / 2
+            + self.runs.len() * size_of::<(u32, Reverse<u64>, u32)>() * 3 / 2
     }
 }
 

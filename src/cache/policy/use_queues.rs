@@ -116,7 +116,8 @@ impl UseQueues {
 
     /// The sets are counted with the bytes of their entries and half as much for the tree around them.
     pub(super) fn ram_bytes(&self) -> usize {
-        let late: usize = self.late.iter().map(BTreeSet::len).sum();
+        // A frame is in one queue, so there are never more late ones than frames.
+        let late = self.used.len();
         self.lists.ram_bytes()
             + self.late.len() * size_of::<BTreeSet<(u64, u32)>>()
             + late * size_of::<(u64, u32)>() * 3 / 2

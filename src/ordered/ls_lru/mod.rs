@@ -89,6 +89,7 @@ mod victims;
 
 pub use super::buffered::Answers;
 pub use settings::{LsLruConfig, OPTIONS};
+pub use victims::write_minimized;
 
 use super::bplus::{BPlusTree, Change, Fill};
 use super::buffered::Below;
@@ -190,6 +191,14 @@ impl<S: PageStore> LsLruTree<S> {
     /// Entries that wait in the dirty parts.
     pub fn waiting_entries(&self) -> u64 {
         self.buffer().units.waiting().entries
+    }
+
+    /// Visits what waits in the dirty parts, leaf by leaf in no order: each key with its new value, or none if it is to go.
+    pub fn for_each_waiting(&self, mut visit: impl FnMut(&[u8], Option<&[u8]>)) {
+        let units = &self.buffer().units;
+        for change in units.all().flat_map(|unit| self.cells.changes(units.part(unit))) {
+            visit(change.key, change.value);
+        }
     }
 
     /// The store below the buffer.

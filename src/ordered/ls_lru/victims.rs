@@ -78,6 +78,23 @@ pub(super) fn choose(classes: &[Class], least: u64) -> Vec<usize> {
     chosen
 }
 
+/// The choice among units given as (entries that it frees, nodes that it writes): their places. All, if they free less.
+pub fn write_minimized(units: &[(u64, u32)], least: u64) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..units.len()).collect();
+    places.sort_by_key(|&place| (units[place].1, core::cmp::Reverse(units[place].0)));
+    let same = places.chunk_by(|&a, &b| units[a].1 == units[b].1);
+    let class = |places: &[usize]| {
+        let freed = places.iter().scan(0, |sum, &place| {
+            *sum += units[place].0;
+            Some(*sum)
+        });
+        Class { writes: units[places[0]].1, freed: freed.collect() }
+    };
+    let classes: Vec<Class> = same.clone().map(class).collect();
+    let counts = choose(&classes, least);
+    same.zip(counts).flat_map(|(places, count)| places[..count].iter().copied()).collect()
+}
+
 /// Writes that surely free so many entries: cheap classes first; none if all classes free less.
 fn writes_enough(classes: &[Class], least: u64) -> Option<usize> {
     let (mut writes, mut freed) = (0, 0);

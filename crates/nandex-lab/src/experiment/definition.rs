@@ -222,10 +222,15 @@ const FOLDERS: &[(&str, &str, &str)] = &[
     folder!("mu-key-sweep"),
     folder!("wpcb-figure2"),
     folder!("lazy-figures"),
+    folder!("lazy-figure6"),
+    folder!("lazy-figure7"),
     folder!("lazy-ftl"),
+    folder!("lazy-durability"),
     folder!("ls-lru-figure7"),
     folder!("ls-lru-figure8a"),
     folder!("ls-lru-traces"),
+    folder!("ls-lru-ftl"),
+    folder!("ls-lru-examples"),
 ];
 
 static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| FOLDERS.iter().map(parse).collect());

@@ -22,6 +22,9 @@ pub(super) fn cell(name: &str, plan: &RunPlan, control: &Control) -> Result<Cell
     let figures = match name {
         "heights" => heights()?,
         "valid-pages" => valid_pages(),
+        "multi-split" => super::ls_lru::multi_split()?,
+        "lemma-1" => super::ls_lru::lemma_1(if plan.smoke { 2_000 } else { 40_000 })?,
+        "victims" => super::ls_lru::victims(if plan.smoke { 200 } else { 5_000 }),
         _ => return super::cuts::cell(name, plan, control),
     };
     let exact = |value: f64| Summary { count: 1, mean: value, min: value, max: value, ci95: None };
@@ -29,7 +32,7 @@ pub(super) fn cell(name: &str, plan: &RunPlan, control: &Control) -> Result<Cell
     Ok(CellResult { name: name.to_string(), figures, ..CellResult::default() })
 }
 
-type Figures = Vec<(String, f64)>;
+pub(super) type Figures = Vec<(String, f64)>;
 
 /// Heights of both trees up to 10^9 records (Figure 7). Heights only change where a tree of some height is full, so looking
 /// before, at and after each such point is looking everywhere.

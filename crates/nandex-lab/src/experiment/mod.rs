@@ -13,6 +13,7 @@ mod definition;
 mod derived;
 mod figures;
 mod input;
+mod ls_lru;
 mod results;
 #[cfg(test)]
 mod tests;

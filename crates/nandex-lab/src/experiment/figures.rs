@@ -90,6 +90,7 @@ fn of_phase(phase: &Phase, chip: &ChipFacts, put: &mut impl FnMut(String, f64)) 
     put(format!("{name}.collections"), phase.collections as f64);
     put(format!("{name}.live_pages"), phase.live_pages as f64);
     put(format!("{name}.blocks_used"), blocks_used(phase, chip) as f64);
+    put(format!("{name}.blocks_filled"), phase.live_pages as f64 / f64::from(chip.pages_per_block));
     for (metric, &value) in &phase.metrics {
         put(format!("{name}.metrics.{metric}"), value as f64);
     }

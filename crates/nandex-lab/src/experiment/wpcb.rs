@@ -26,6 +26,7 @@ struct Counts {
     reads: u64,
     writes: u64,
     splits: u64,
+    overflows: u64,
     merges: u64,
     rotations: u64,
     conversions: u64,
@@ -64,6 +65,7 @@ impl Subject {
             reads: metric("node_reads"),
             writes: metric("node_writes"),
             splits: metric("splits"),
+            overflows: metric("overflows"),
             merges: metric("merges"),
             rotations: metric("redistributions"),
             conversions: metric("conversions"),
@@ -91,6 +93,7 @@ impl Subject {
             reads: after.reads - before.reads,
             writes: after.writes - before.writes,
             splits: after.splits - before.splits,
+            overflows: after.overflows - before.overflows,
             merges: after.merges - before.merges,
             rotations: after.rotations - before.rotations,
             conversions: after.conversions - before.conversions,
@@ -123,11 +126,17 @@ pub(super) fn equations(records: u32) -> Result<Figures, LabError> {
             };
             put("insert_reads_over_equation_1", done.reads as f64 / heights as f64);
             put("insert_writes_over_equation_2_or_3", done.writes as f64 / (n + 3.0 * splits));
+            // A split writes the new node and the parent besides the leaf; a leaf that stays whole the new one's parent.
+            let own = 2 * done.splits + done.overflows;
+            put("insert_writes_over_two_a_split", done.writes as f64 / (n + own as f64));
             put("splits", done.splits as f64);
             put("block_merges", done.conversions as f64);
             if order == "random" {
                 let (done, _) = subject.run(&removals, |tree, key| tree.remove(key))?;
                 let moved = if is_wpcb { 0 } else { done.merges + done.rotations };
+                // A merge writes the parent besides the leaf, a rotation the sibling too.
+                let own = if is_wpcb { 0 } else { done.merges + 2 * done.rotations };
+                put("delete_writes_over_one_a_merge_two_a_rotation", done.writes as f64 / (n + own as f64));
                 put("delete_writes_over_equation_4", done.writes as f64 / (n + 3.0 * moved as f64));
                 put("merges_and_rotations", moved as f64);
             }

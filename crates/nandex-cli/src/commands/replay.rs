@@ -15,6 +15,7 @@ use nandex_lab::replay::picture::Picture;
 use nandex_lab::replay::{Device, Fill, Replay, ReplayResults, write_csv, write_json};
 use nandex_lab::report::{html, replay as report};
 use nandex_lab::runner::Control;
+use nandex_lab::tbm::TBM_STORES;
 use nandex_lab::{LabError, parallel};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -73,6 +74,7 @@ fn devices(args: &Args) -> Vec<Device> {
         let named = match target {
             ReplayTarget::None => Vec::new(),
             ReplayTarget::All => STORES.iter().map(Device::Ftl).collect(),
+            ReplayTarget::AllBehindTbm => TBM_STORES.iter().map(Device::Ftl).collect(),
             ReplayTarget::Ftl(entry) => vec![Device::Ftl(entry)],
             ReplayTarget::Disk(entry) => vec![Device::Disk(entry)],
         };

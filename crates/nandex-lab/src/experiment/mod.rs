@@ -2,7 +2,7 @@
 //!
 //! An experiment is data (`definition`): one folder under `experiments/`, built into the program, so that it needs no files.
 //! Its cells (input x variant x contender) are runs of the [`crate::runner`] on chips of their own, in parallel over the cores;
-//! besides there are computed cells (`derived`): the papers' equations and the power-cut tests. The results are the
+//! besides there are computed cells (`derived`): the papers' equations and the power-cut tests; and page traces on FTLs (`replays`). The results are the
 //! same for every number of threads. [`crate::repro`] holds them against what the paper claims.
 
 mod bench;
@@ -14,6 +14,7 @@ mod derived;
 mod figures;
 mod input;
 mod ls_lru;
+mod replays;
 mod results;
 #[cfg(test)]
 mod tests;
@@ -21,7 +22,10 @@ mod write;
 
 pub use bench::Bench;
 pub use contender::{Contender, Memory};
-pub use definition::{Conduct, Definition, Durable, Experiment, Input, Smoke, TraceInput, Variant, list};
+pub use definition::{
+    Conduct, Definition, Device, Durable, Experiment, Input, PageTrace, Replays, Smoke, TraceInput, Variant,
+    list,
+};
 pub use results::{CellResult, EXPERIMENT_SCHEMA, ExperimentResults};
 pub use write::{write_folder, write_json, write_raw_csv, write_summary_csv};
 

@@ -76,7 +76,7 @@ pub(super) fn cells(
             trace_file: trace.file.clone(),
             devices: replays.devices.iter().map(device).collect::<Result<_, _>>()?,
             placing: Placing::Compact,
-            fill: Fill::Touched,
+            fill: Fill::None,
             ram_bytes: None,
             options: Options::default(),
             threads: plan.threads,

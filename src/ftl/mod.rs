@@ -121,6 +121,12 @@ pub struct StoreStats {
     pub mapping_bytes: u64,
     /// Programs of a page below one programmed before in its block, which not every chip allows.
     pub out_of_order_programs: u64,
+    /// Buffer blocks that a write pattern converter merged with the store below ([`tbm`]).
+    pub conversions: u64,
+    /// Newest pages of buffer blocks that it wrote to the store below.
+    pub converted_pages: u64,
+    /// Pages that a newer version, or a trim, saved from that.
+    pub dropped_pages: u64,
 }
 
 /// What a store refuses or fails to do.

@@ -231,10 +231,11 @@ pub(crate) enum Before {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Replay {
-    /// FTLs (nandex list ftls) and disks (disk, disk-flat, disk-page), separated by commas; all: every FTL; none.
+    /// FTLs (nandex list ftls) and disks (disk, disk-flat, disk-page), separated by commas; tbm+NAME: that FTL behind the
+    /// buffer and write pattern converter of the WPCB-tree; all, tbm+all: every FTL; none.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "all", value_parser = parse::target)]
     pub(crate) ftl: Vec<ReplayTarget>,
-    /// The block trace, packed with zstd or not.
+    /// The block trace, packed with zstd or not; a bare name is looked for in the folder that NANDEX_DATA names too.
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: PathBuf,
     /// Its format: spc, msr, blktrace, fio or csv [default: by its contents].

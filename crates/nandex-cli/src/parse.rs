@@ -9,7 +9,7 @@ use nandex_lab::registry::{self, IndexEntry, StoreEntry};
 use nandex_lab::replay::{self, DiskEntry};
 use nandex_lab::repro::PAPERS;
 use nandex_lab::workload::{self, WorkloadEntry};
-use nandex_lab::{LabError, block_trace, chip as chips, names};
+use nandex_lab::{LabError, block_trace, chip as chips, names, tbm};
 
 pub(crate) fn chip(text: &str) -> Result<Part, LabError> {
     chips::find(text)
@@ -24,7 +24,7 @@ pub(crate) fn workload(text: &str) -> Result<&'static WorkloadEntry, LabError> {
 }
 
 pub(crate) fn ftl(text: &str) -> Result<&'static StoreEntry, LabError> {
-    registry::store(text)
+    tbm::find(text)
 }
 
 /// What a trace can be replayed on.
@@ -32,6 +32,8 @@ pub(crate) fn ftl(text: &str) -> Result<&'static StoreEntry, LabError> {
 pub(crate) enum ReplayTarget {
     /// Every FTL.
     All,
+    /// Every FTL behind a TBM.
+    AllBehindTbm,
     /// Nothing simulated.
     None,
     Ftl(&'static StoreEntry),
@@ -42,20 +44,17 @@ pub(crate) fn target(text: &str) -> Result<ReplayTarget, LabError> {
     if text == "all" {
         return Ok(ReplayTarget::All);
     }
+    if text == "tbm+all" {
+        return Ok(ReplayTarget::AllBehindTbm);
+    }
     if text == "none" {
         return Ok(ReplayTarget::None);
     }
     if let Ok(disk) = replay::disk(text) {
         return Ok(ReplayTarget::Disk(disk));
     }
-    registry::store(text).map(ReplayTarget::Ftl).map_err(|_| {
-        let ftls = registry::STORES.iter().map(|e| e.name);
-        LabError::unknown(
-            "FTL or disk",
-            text,
-            ftls.chain(replay::DISKS.iter().map(|d| d.name)).chain(["all"]),
-        )
-    })
+    let others = replay::DISKS.iter().map(|d| d.name).chain(["all", "tbm+all"]);
+    tbm::find(text).map(ReplayTarget::Ftl).map_err(|_| tbm::unknown("FTL or disk", text, others))
 }
 
 pub(crate) fn trace_format(text: &str) -> Result<&'static BlockFormat, LabError> {

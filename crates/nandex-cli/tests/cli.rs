@@ -194,6 +194,7 @@ fn lists_are_tables_or_json() {
         ("chips", "mlc-64m"),
         ("indexes", "mu"),
         ("ftls", "page-map"),
+        ("ftls", "tbm+NAME"),
         ("policies", "greedy"),
         ("workloads", "ycsb-a"),
         ("experiments", "mu-table5"),
@@ -410,6 +411,28 @@ fn a_block_trace_is_replayed_on_ftls_disks_and_a_file() {
 }
 
 #[test]
+fn any_ftl_is_replayed_behind_a_tbm_too() {
+    let folder = tempfile::tempdir().unwrap();
+    block_trace(folder.path());
+    // By its bare name, from the folder of the full traces.
+    let output = Command::new(env!("CARGO_BIN_EXE_nandex"))
+        .args(["replay", "--trace", "blk.csv", "--chip", "slc-64m", "--fill", "touched"])
+        .args(["--ftl", "fast,tbm+fast,tbm+all", "--set", "tbm_blocks=4"])
+        .env("NANDEX_DATA", folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    let head = text.lines().find(|line| line.starts_with("tbm+fast, tbm+page-map")).unwrap();
+    assert!(text.contains("4 buffer blocks and 2 to spare"), "{head}");
+    for name in ["fast", "tbm+fast", "tbm+page-map", "tbm+hftl"] {
+        let rows = text.lines().filter(|line| line.split_whitespace().next() == Some(name)).count();
+        assert_eq!(rows, if name == "fast" { 5 } else { 6 }, "{name}: {text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+}
+
+#[test]
 fn a_replay_is_the_same_whatever_the_threads() {
     let folder = tempfile::tempdir().unwrap();
     let trace = block_trace(folder.path());
@@ -429,6 +452,14 @@ fn a_replay_refuses_what_makes_no_sense() {
     assert_refused(
         &["replay", "--trace", &trace, "--ftl", "pagemap"],
         &["--ftl", "did you mean 'page-map'?"],
+    );
+    assert_refused(
+        &["replay", "--trace", &trace, "--ftl", "tbm+fats"],
+        &["--ftl", "did you mean 'tbm+fast'?"],
+    );
+    assert_refused(
+        &["replay", "--trace", &trace, "--ftl", "fast", "--set", "tbm_blocks=9"],
+        &["--set", "no option 'tbm_blocks'"],
     );
     assert_refused(&["replay", "--trace", &trace, "--format", "csvv"], &["--format", "did you mean 'csv'?"]);
     assert_refused(&["replay", "--trace", &trace, "--event", "Z"], &["--event", "known: Q, D, C"]);

@@ -318,7 +318,7 @@ fn choice(options: &Options, name: &str, words: &[&'static str]) -> Result<&'sta
     options.choice(name, words).map_err(refused)
 }
 
-fn refused(error: IndexError) -> StoreError {
+pub(crate) fn refused(error: IndexError) -> StoreError {
     StoreError::Unsupported(error.to_string())
 }
 

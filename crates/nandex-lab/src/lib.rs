@@ -30,6 +30,7 @@ pub mod results;
 pub mod runner;
 pub(crate) mod stack;
 pub mod stats;
+pub mod tbm;
 pub mod trace;
 pub mod workload;
 

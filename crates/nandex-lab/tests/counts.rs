@@ -8,13 +8,14 @@
 use nandex_lab::counts::{CountsPlan, PageOrder, SEED, write_csv};
 use nandex_lab::registry::STORES;
 use nandex_lab::runner::Control;
+use nandex_lab::tbm::TBM_STORES;
 use std::path::Path;
 
 #[test]
 fn every_ftl_counts_what_it_did() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/counts");
     let mut changed = Vec::new();
-    for entry in STORES {
+    for entry in STORES.iter().chain(TBM_STORES) {
         let plan = CountsPlan { ftls: vec![entry], orders: PageOrder::ALL.to_vec(), seed: SEED, threads: 2 };
         let mut found = Vec::new();
         write_csv(&plan.run(&Control::default()).unwrap(), &mut found).unwrap();

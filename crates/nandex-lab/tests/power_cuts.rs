@@ -4,10 +4,11 @@
 
 use nandex::cache::policy::catalogue::POLICIES;
 use nandex::ordered::{Durability, RecordFormat, Settings};
-use nandex_lab::crash::{ChipFailures, CrashPlan, CrashReport, Cuts, Rehearsal, Target};
+use nandex_lab::crash::{ChipFailures, CrashPlan, CrashReport, Cuts, Rehearsal, Target, small_chip};
 use nandex_lab::parallel::cores;
 use nandex_lab::registry::{Hosting, INDEXES, STORES, Stack, stacks};
 use nandex_lab::runner::Control;
+use nandex_lab::tbm::TBM_STORES;
 
 fn settings() -> Settings {
     Settings::new(RecordFormat::new(4, 4))
@@ -85,6 +86,51 @@ fn nothing_is_lost_at_any_cut_of_a_short_run() {
             );
         }
     }
+}
+
+/// Every FTL behind a TBM, with more logical blocks than buffer blocks and now and then a whole block converted.
+fn behind_tbm() -> impl Iterator<Item = (Target, Settings)> {
+    TBM_STORES.iter().enumerate().map(|(i, entry)| {
+        let whole_from = if i % 2 == 0 { 0 } else { 4 };
+        (Target::Store(entry), settings().with("tbm_blocks", 3).with("whole_from", whole_from))
+    })
+}
+
+#[test]
+fn nothing_is_lost_at_any_cut_behind_a_tbm() {
+    for (target, settings) in behind_tbm() {
+        let plan = CrashPlan { operations: 120, slots: 300, ..CrashPlan::new(target, settings) };
+        let report = run(plan);
+        assert_clean(&report);
+        assert_eq!(
+            report.tally.cuts_tried - report.tally.second_cuts_tried,
+            report.physical_operations * 5 + 1
+        );
+    }
+}
+
+/// The chip is larger than elsewhere and fails less often: TBM and FTL have spare blocks of their own, and most erases are in the few
+/// blocks of the TBM.
+#[test]
+fn nothing_is_lost_behind_a_tbm_when_programs_and_erases_fail_too() {
+    let failures =
+        ChipFailures { program_failures_ppm: 1500, erase_failures_ppm: 1500, bad_blocks_ppm: 20_000 };
+    let mut failed = 0;
+    for (seed, (target, settings)) in (4..).zip(behind_tbm()) {
+        let plan = CrashPlan {
+            operations: 1200,
+            seed,
+            slots: 500,
+            cuts: Cuts::Sample(300),
+            failures,
+            part: small_chip().with_blocks(48),
+            ..CrashPlan::new(target, settings.with("bad_blocks", 12).with("tbm_spare_blocks", 8))
+        };
+        let report = run(plan);
+        assert_clean(&report);
+        failed += report.physical_failures;
+    }
+    assert!(failed > 5, "{failed} operations failed");
 }
 
 #[test]

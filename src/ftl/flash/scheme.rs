@@ -346,6 +346,7 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
             full_merges: counters.full_merges,
             out_of_order_programs: counters.out_of_order_programs,
             mapping_bytes: (self.scheme.mapping_bytes() + self.flash.table_bytes()) as u64,
+            ..StoreStats::default()
         }
     }
 

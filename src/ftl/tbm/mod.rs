@@ -447,7 +447,11 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
     }
 
     fn stats(&self) -> StoreStats {
-        self.store.stats()
+        let below = self.store.stats();
+        let TbmCounters { conversions, converted_pages, dropped_pages, .. } = self.counters;
+        let tables = (self.blocks.ram_bytes() + self.summary.ram_bytes()) as u64;
+        let mapping_bytes = below.mapping_bytes + tables;
+        StoreStats { conversions, converted_pages, dropped_pages, mapping_bytes, ..below }
     }
 
     /// Pages are those of the chip where the store below stands on its first blocks ([`BlockRange::divide`]).

@@ -41,7 +41,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use settings::{OPTIONS, WpcbConfig};
+pub use settings::{OPTIONS, WpcbConfig, buffer_from_options};
 
 use super::bplus::BPlusTree;
 use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};

@@ -5,7 +5,7 @@ use crate::ftl::PageStore;
 use crate::ftl::tbm::{SPARE_BLOCKS_MIN, TbmSettings};
 use crate::nand::Geometry;
 use crate::ordered::bplus::{BPlusConfig, Overflow, Underflow};
-use crate::ordered::{RecordFormat, Settings};
+use crate::ordered::{Options, RecordFormat, Settings};
 use alloc::format;
 
 /// Options that the tree takes besides those of the B+-tree: name and meaning.
@@ -53,7 +53,7 @@ impl WpcbConfig {
     }
 
     const fn with_tree(tree: BPlusConfig, blocks: u32) -> WpcbConfig {
-        WpcbConfig { tree, tbm: TbmSettings::new(blocks), spare_blocks: SPARE_BLOCKS_MIN + blocks / 32 }
+        WpcbConfig { tree, tbm: TbmSettings::new(blocks), spare_blocks: default_spare_blocks(blocks) }
     }
 
     /// The same with so many buffer blocks.
@@ -72,32 +72,9 @@ impl WpcbConfig {
         };
         let tree =
             BPlusConfig { overflow, underflow: Underflow::Expel, ..BPlusConfig::from_settings(settings)? };
-        let number = |name| -> Result<Option<u32>, IndexError> {
-            Ok(options.number(name)?.map(|n| u32::try_from(n).unwrap_or(u32::MAX)))
-        };
-        let blocks = match number("tbm_blocks")? {
-            Some(blocks) => blocks,
-            None => default_blocks(&tree, chip)?,
-        };
-        let default = WpcbConfig::with_tree(tree, blocks);
-        let spare_blocks = number("tbm_spare_blocks")?.unwrap_or(default.spare_blocks);
-        if default.tbm.blocks == 0 || spare_blocks < SPARE_BLOCKS_MIN {
-            return Err(IndexError::Unsupported(format!(
-                "tbm_blocks = {}, tbm_spare_blocks = {spare_blocks}: 1 and {SPARE_BLOCKS_MIN} at least are possible",
-                default.tbm.blocks
-            )));
-        }
-        let whole_from = number("whole_from")?.filter(|&pages| pages > 0);
-        let tbm = TbmSettings { whole_from, ..default.tbm };
-        let config = WpcbConfig { tbm, spare_blocks, ..default };
-        if config.tbm_range_blocks() >= chip.blocks {
-            return Err(IndexError::Unsupported(format!(
-                "{} blocks for the TBM leave none of {} for the FTL",
-                config.tbm_range_blocks(),
-                chip.blocks
-            )));
-        }
-        Ok(config)
+        let usual_blocks = default_blocks(&tree, chip)?;
+        let (tbm, spare_blocks) = buffer_from_options(options, chip, usual_blocks)?;
+        Ok(WpcbConfig { tree, tbm, spare_blocks })
     }
 
     /// The most RAM that tree and TBM need over this store, with buffer blocks on such a range; without a page cache.
@@ -113,6 +90,40 @@ impl WpcbConfig {
     pub const fn tbm_range_blocks(&self) -> u32 {
         self.tbm.blocks.saturating_add(self.spare_blocks)
     }
+}
+
+/// The buffer blocks that options ask for, and the blocks of the TBM beside them, on a chip that it divides with the store below. The
+/// options are those of [`OPTIONS`] that are about them; `usual_blocks` is C without any.
+pub fn buffer_from_options(
+    options: &Options,
+    chip: Geometry,
+    usual_blocks: u32,
+) -> Result<(TbmSettings, u32), IndexError> {
+    let number = |name| -> Result<Option<u32>, IndexError> {
+        Ok(options.number(name)?.map(|n| u32::try_from(n).unwrap_or(u32::MAX)))
+    };
+    let refuse = |what| Err(IndexError::Unsupported(what));
+    let blocks = number("tbm_blocks")?.unwrap_or(usual_blocks);
+    let spare_blocks = number("tbm_spare_blocks")?.unwrap_or(default_spare_blocks(blocks));
+    if blocks == 0 || spare_blocks < SPARE_BLOCKS_MIN {
+        return refuse(format!(
+            "tbm_blocks = {blocks}, tbm_spare_blocks = {spare_blocks}: 1 and {SPARE_BLOCKS_MIN} at least are possible"
+        ));
+    }
+    let whole_from = number("whole_from")?.filter(|&pages| pages > 0);
+    if let Some(pages) = whole_from.filter(|&pages| pages > chip.pages_per_block) {
+        return refuse(format!("whole_from = {pages}: a block has {} pages", chip.pages_per_block));
+    }
+    let range_blocks = blocks.saturating_add(spare_blocks);
+    if range_blocks >= chip.blocks {
+        let all = chip.blocks;
+        return refuse(format!("{range_blocks} blocks for the TBM leave none of {all} for the FTL"));
+    }
+    Ok((TbmSettings { whole_from, ..TbmSettings::new(blocks) }, spare_blocks))
+}
+
+const fn default_spare_blocks(blocks: u32) -> u32 {
+    SPARE_BLOCKS_MIN.saturating_add(blocks / 32)
 }
 
 /// An eighth of the chip, which is 128 on the paper's, and no more; as many as the largest operation writes pages at least.

@@ -13,6 +13,7 @@ use nandex_lab::registry::{Confidence, INDEXES, STORES, StoreEntry};
 use nandex_lab::report::grid::{Side, grid, grid_within};
 use nandex_lab::report::scale::{Quantity, show, show_count};
 use nandex_lab::repro::{self, Claim};
+use nandex_lab::tbm::{self, TBM_STORES};
 use nandex_lab::workload::WORKLOADS;
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -109,7 +110,7 @@ fn entries(what: Listed) -> Vec<Entry> {
             POLICIES.iter().map(Entry::policy).chain(victims).collect()
         }
         Listed::Indexes => INDEXES.iter().map(|e| Entry::new(e.name, e.summary, e.options)).collect(),
-        Listed::Ftls => STORES.iter().map(Entry::ftl).collect(),
+        Listed::Ftls => STORES.iter().map(Entry::ftl).chain([Entry::tbm()]).collect(),
         Listed::Workloads => WORKLOADS.iter().map(|e| Entry::new(e.name, e.summary, e.options)).collect(),
     }
 }
@@ -129,6 +130,13 @@ impl Entry {
     fn ftl(entry: &StoreEntry) -> Entry {
         let confidence = Some((entry.confidence, entry.basis));
         Entry { confidence, ..Entry::new(entry.name, entry.summary, entry.options) }
+    }
+
+    /// In front of any FTL, with its options besides those of the FTL.
+    fn tbm() -> Entry {
+        let StoreEntry { confidence, basis, .. } = TBM_STORES[0];
+        let summary = "NAME behind the Transit Buffer Manager and write pattern converter of the WPCB-tree";
+        Entry { confidence: Some((confidence, basis)), ..Entry::new("tbm+NAME", summary, &tbm::OPTIONS) }
     }
 
     fn text(&self, width: usize) -> String {

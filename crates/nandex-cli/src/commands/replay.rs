@@ -15,7 +15,8 @@ use nandex_lab::replay::picture::Picture;
 use nandex_lab::replay::{Device, Fill, Replay, ReplayResults, write_csv, write_json};
 use nandex_lab::report::{html, replay as report};
 use nandex_lab::runner::Control;
-use nandex_lab::{LabError, parallel};
+use nandex_lab::tbm::TBM_STORES;
+use nandex_lab::{LabError, data, parallel};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -46,7 +47,7 @@ fn replay(args: &Args) -> Result<Replay, LabError> {
     let options = BlockTraceOptions { format: args.format, requests, event: args.event, time_scale };
     Ok(Replay {
         part: args.chip.clone(),
-        trace: BlockTrace::read(&args.trace, &options)?,
+        trace: BlockTrace::read(&full_trace(&args.trace), &options)?,
         trace_file: args.trace.display().to_string(),
         devices: devices(args),
         placing: match args.layout {
@@ -66,6 +67,13 @@ fn replay(args: &Args) -> Result<Replay, LabError> {
     })
 }
 
+/// A bare name that is no file here is looked for among the full traces.
+fn full_trace(named: &Path) -> PathBuf {
+    let is_bare = named.components().count() == 1 && !named.exists();
+    let found = named.to_str().filter(|_| is_bare).and_then(|name| data::find(name, None).ok());
+    found.unwrap_or_else(|| named.to_path_buf())
+}
+
 /// What was asked for, each once.
 fn devices(args: &Args) -> Vec<Device> {
     let mut devices: Vec<Device> = Vec::new();
@@ -73,6 +81,7 @@ fn devices(args: &Args) -> Vec<Device> {
         let named = match target {
             ReplayTarget::None => Vec::new(),
             ReplayTarget::All => STORES.iter().map(Device::Ftl).collect(),
+            ReplayTarget::AllBehindTbm => TBM_STORES.iter().map(Device::Ftl).collect(),
             ReplayTarget::Ftl(entry) => vec![Device::Ftl(entry)],
             ReplayTarget::Disk(entry) => vec![Device::Disk(entry)],
         };

@@ -8,7 +8,7 @@ use super::contender::{Contender, Memory};
 use super::definition::{Conduct, Definition, Experiment, Input, Variant};
 use super::input::{self, Found, Origin};
 use super::results::{CellResult, EXPERIMENT_SCHEMA, ExperimentResults};
-use super::{RunPlan, derived, figures};
+use super::{RunPlan, derived, figures, replays};
 use crate::LabError;
 use crate::chip;
 use crate::parallel::run_all;
@@ -65,6 +65,7 @@ impl<'a> Bench<'a> {
         for name in &definition.derived {
             results.push(derived::cell(name, self.plan, self.control)?);
         }
+        results.extend(replays::cells(definition, self.plan, self.control)?);
         Ok(ExperimentResults {
             schema: EXPERIMENT_SCHEMA,
             nandex_version: env!("CARGO_PKG_VERSION"),

@@ -71,8 +71,49 @@ pub struct Definition {
     /// What is drawn of it.
     #[serde(default, rename = "plot")]
     pub plots: Vec<Plot>,
+    /// Page traces replayed on FTLs, see `replays`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<Replays>,
     /// What is smaller in a smoke run.
     pub smoke: Smoke,
+}
+
+/// Page traces of an experiment, each on all the devices.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Replays {
+    /// The traces.
+    pub traces: Vec<PageTrace>,
+    /// What they are replayed on.
+    pub devices: Vec<Device>,
+}
+
+impl Replays {
+    /// What the names of their cells begin with.
+    pub(crate) const CELLS: &str = "traces";
+}
+
+/// A page trace.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct PageTrace {
+    /// Its name in cells.
+    pub name: String,
+    /// The full trace, a file in the data folder. What is bundled of it stands in when it is not there.
+    pub file: String,
+}
+
+/// An FTL under a name of its own.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Device {
+    /// Its name in cells.
+    pub name: String,
+    /// The FTL, alone or behind a TBM.
+    pub ftl: String,
+    /// Its options.
+    #[serde(default)]
+    pub options: BTreeMap<String, String>,
 }
 
 /// A workload of an experiment.
@@ -247,6 +288,7 @@ const FOLDERS: &[(&str, &str, &str)] = &[
     folder!("wpcb-sweep"),
     folder!("wpcb-cuts"),
     folder!("wpcb-equations"),
+    folder!("wpcb-page-traces"),
     folder!("lazy-figures"),
     folder!("lazy-figure6"),
     folder!("lazy-figure7"),

@@ -2,7 +2,7 @@
 //!
 //! An experiment is data (`definition`): one folder under `experiments/`, built into the program, so that it needs no files.
 //! Its cells (input x variant x contender) are runs of the [`crate::runner`] on chips of their own, in parallel over the cores;
-//! besides there are computed cells (`derived`): the papers' equations and the power-cut tests. The results are the
+//! besides there are computed cells (`derived`): the papers' equations and the power-cut tests; and page traces on FTLs (`replays`). The results are the
 //! same for every number of threads. [`crate::repro`] holds them against what the paper claims.
 
 mod bench;
@@ -15,6 +15,7 @@ mod figures;
 mod input;
 mod ls_lru;
 mod plot;
+mod replays;
 mod results;
 #[cfg(test)]
 mod tests;
@@ -24,7 +25,8 @@ mod write;
 pub use bench::Bench;
 pub use contender::{Contender, Memory};
 pub use definition::{
-    Conduct, Definition, Durable, Experiment, Input, Smoke, Sum, TraceInput, Variant, list,
+    Conduct, Definition, Device, Durable, Experiment, Input, PageTrace, Replays, Smoke, Sum, TraceInput, Variant,
+    list,
 };
 pub use plot::{Plot, PlotKind, Series};
 pub use results::{CellResult, EXPERIMENT_SCHEMA, ExperimentResults};

@@ -32,15 +32,15 @@ pub struct ExperimentResults {
 /// One configuration.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CellResult {
-    /// `input/variant/contender`, or the name of a computed cell.
+    /// `input/variant/contender`, `traces/input/contender`, or the name of a computed cell.
     pub name: String,
-    /// Name of the input; empty for a computed cell.
+    /// Name of the input or of the page trace; empty for a computed cell.
     pub input: String,
-    /// Name of the variant; empty for a computed cell.
+    /// Name of the variant; empty for a page trace and a computed cell.
     pub variant: String,
-    /// Name of the contender; empty for a computed cell.
+    /// Name of the contender or of the device; empty for a computed cell.
     pub contender: String,
-    /// Name of its index; empty for a computed cell.
+    /// Name of its index, or of its FTL under a page trace; empty for a computed cell.
     pub index: String,
     /// The chip; absent for a computed cell.
     pub chip: Option<ChipFacts>,

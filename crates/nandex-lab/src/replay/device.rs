@@ -4,10 +4,11 @@ use super::Replay;
 use crate::error::LabError;
 use crate::names::{self, OptionInfo};
 use crate::registry::StoreEntry;
+use crate::tbm::Division;
 use nandex::ftl::disk::{DiskModel, DiskStore};
 use nandex::nand::sim::SimChip;
 use nandex::ordered::{Options, RecordFormat, Settings};
-use nandex::{Nanos, PageStore};
+use nandex::{Geometry, Nanos, PageStore};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Instant;
@@ -53,6 +54,15 @@ pub type OpenOwn = Box<dyn Fn(usize, u32) -> Result<(Box<dyn PageStore>, Vec<Str
 pub enum Device {
     /// An FTL on the simulated chip.
     Ftl(&'static StoreEntry),
+    /// The same under a name of its own, with options of its own that go before those of the replay.
+    Tuned {
+        /// Its name in results.
+        name: String,
+        /// The FTL.
+        entry: &'static StoreEntry,
+        /// Its own options.
+        options: Options,
+    },
     /// A disk.
     Disk(&'static DiskEntry),
     /// A store of one's own on real hardware, timed by the wall clock.
@@ -90,7 +100,7 @@ impl Device {
         match self {
             Device::Ftl(entry) => entry.name,
             Device::Disk(entry) => entry.name,
-            Device::Own { name, .. } => name,
+            Device::Tuned { name, .. } | Device::Own { name, .. } => name,
         }
     }
 
@@ -99,30 +109,38 @@ impl Device {
         matches!(self, Device::Own { .. })
     }
 
+    /// Its FTL, where it has one.
+    pub(super) fn ftl(&self) -> Option<&'static StoreEntry> {
+        match self {
+            Device::Ftl(entry) | Device::Tuned { entry, .. } => Some(entry),
+            Device::Disk(_) | Device::Own { .. } => None,
+        }
+    }
+
     /// The options it understands.
     pub(super) fn options(&self) -> &'static [OptionInfo] {
-        match self {
-            Device::Ftl(entry) => entry.options,
-            Device::Disk(_) | Device::Own { .. } => &[],
+        self.ftl().map_or(&[], |entry| entry.options)
+    }
+
+    /// These options with its own.
+    pub(super) fn with_own(&self, options: &Options) -> Options {
+        let mut all = options.clone();
+        if let Device::Tuned { options: own, .. } = self {
+            own.iter().for_each(|(name, value)| all.set(name, value));
         }
+        all
+    }
+
+    /// How it divides a chip, where a TBM is in front of its FTL.
+    pub(super) fn division(&self, options: &Options, chip: Geometry) -> Option<Division> {
+        Division::of(self.ftl()?, options, chip)
     }
 
     /// Makes it anew. So many pages are wanted where the device does not decide that itself.
     pub(super) fn open(&self, replay: &Replay, options: &Options, pages: u32) -> Result<Opened, String> {
         let page_bytes = replay.part.geometry.page_bytes as usize;
         match self {
-            Device::Ftl(entry) => {
-                let chip = SimChip::new(&replay.part).map_err(|e| e.to_string())?;
-                let chip = Rc::new(RefCell::new(chip));
-                let settings = Settings {
-                    ram_bytes: replay.ram_bytes,
-                    options: options.clone(),
-                    ..Settings::new(RecordFormat::new(8, 8))
-                };
-                let store = (entry.format)(Box::new(Rc::clone(&chip)), &settings);
-                let store = store.map_err(|e| e.to_string())?;
-                Ok(Opened { store, clock: Clock::Chip(chip), notes: Vec::new() })
-            }
+            Device::Ftl(entry) | Device::Tuned { entry, .. } => open_ftl(entry, replay, options),
             Device::Disk(entry) => {
                 let disk = Rc::new(RefCell::new(DiskStore::new(page_bytes, pages, entry.model)));
                 let notes = vec![format!("{}: {}", entry.name, entry.summary)];
@@ -134,6 +152,19 @@ impl Device {
             }
         }
     }
+}
+
+/// An FTL on a chip of its own.
+fn open_ftl(entry: &StoreEntry, replay: &Replay, options: &Options) -> Result<Opened, String> {
+    let chip = SimChip::new(&replay.part).map_err(|e| e.to_string())?;
+    let chip = Rc::new(RefCell::new(chip));
+    let settings = Settings {
+        ram_bytes: replay.ram_bytes,
+        options: options.clone(),
+        ..Settings::new(RecordFormat::new(8, 8))
+    };
+    let store = (entry.format)(Box::new(Rc::clone(&chip)), &settings).map_err(|e| e.to_string())?;
+    Ok(Opened { store, clock: Clock::Chip(chip), notes: Vec::new() })
 }
 
 impl Clock {

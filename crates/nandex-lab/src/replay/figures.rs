@@ -2,6 +2,7 @@
 
 use super::picture::Picture;
 use crate::results::{CauseCounts, ChipFacts};
+use crate::tbm::Division;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -118,6 +119,15 @@ pub struct ReplayRun {
     pub collections: u64,
     /// Valid pages moved out of victims.
     pub moved_pages: u64,
+    /// How the chip is divided where a TBM shares it with the FTL.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub division: Option<Division>,
+    /// Buffer blocks of a TBM that its converter merged with the FTL.
+    pub conversions: u64,
+    /// Newest pages of these that it wrote to the FTL.
+    pub converted_pages: u64,
+    /// Pages that a newer version, or a trim, saved from that.
+    pub dropped_pages: u64,
     /// Time the device worked, a sync at the end included.
     pub device_time_ns: u64,
     /// Energy of the chip.

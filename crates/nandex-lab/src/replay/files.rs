@@ -12,7 +12,7 @@ pub fn write_json(results: &ReplayResults, mut out: impl Write) -> io::Result<()
 }
 
 /// The columns of the CSV, before those of the causes: operations of the chip by cause, `page_reads_host` and so on.
-pub const COLUMNS: [&str; 37] = [
+pub const COLUMNS: [&str; 40] = [
     "trace",
     "chip",
     "device",
@@ -32,6 +32,9 @@ pub const COLUMNS: [&str; 37] = [
     "full_merges",
     "collections",
     "moved_pages",
+    "conversions",
+    "converted_pages",
+    "dropped_pages",
     "device_time_ns",
     "energy_nj",
     "latency_mean_ns",
@@ -86,6 +89,8 @@ fn row(results: &ReplayResults, run: &ReplayRun) -> Vec<String> {
     cells.push(chip(format!("{:.4}", run.write_amplification)));
     let work = [run.switch_merges, run.partial_merges, run.full_merges, run.collections, run.moved_pages];
     cells.extend(work.map(|n| chip(n.to_string())));
+    let converter = [run.conversions, run.converted_pages, run.dropped_pages];
+    cells.extend(converter.map(|n| if run.division.is_some() { n.to_string() } else { String::new() }));
     cells.push(run.device_time_ns.to_string());
     cells.push(chip(run.energy_nj.to_string()));
     cells.extend(latencies(Some(&run.latency)));

@@ -6,6 +6,9 @@
 //! 3. Each device is filled ([`Fill`]), which is not counted, and then does the requests one after the other (`session`).
 //!    Every page read is compared with what was written last.
 //!
+//! An FTL behind a Transit Buffer Manager ([`crate::tbm`]) is a device like any other, on the same chip as the FTL alone, which it
+//! shares with its buffer blocks.
+//!
 //! Simulated devices run side by side on as many threads as are asked for; what a wall clock times runs alone, at the end.
 //!
 //! The *latency* of a request is the time the device works for it: the sum of the latencies of the chip's operations, nothing
@@ -106,13 +109,14 @@ impl Replay {
     /// The options that each device knows; one that none of them knows is refused.
     fn dealt_options(&self) -> Result<Vec<Options>, LabError> {
         let takers: Vec<_> = self.devices.iter().map(Device::options).collect();
-        crate::names::deal(&self.options, &takers)
+        let dealt = crate::names::deal(&self.options, &takers)?;
+        Ok(self.devices.iter().zip(dealt).map(|(device, options)| device.with_own(&options)).collect())
     }
 
     /// Logical pages that a device offers; `None` where it takes as many as it is told, or cannot be opened.
     fn size(&self, device: usize, options: &Options) -> Option<u32> {
         match &self.devices[device] {
-            Device::Ftl(_) => {
+            Device::Ftl(_) | Device::Tuned { .. } => {
                 let opened = self.devices[device].open(self, options, 1).ok()?;
                 Some(opened.store.page_count())
             }

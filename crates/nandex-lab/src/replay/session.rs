@@ -26,6 +26,7 @@ pub(super) struct Work<'a> {
 /// Does the work on a device.
 pub(super) fn run(work: &Work<'_>, device: &Device, options: &Options) -> ReplayRun {
     let mut result = ReplayRun { device: device.name().to_string(), ..ReplayRun::default() };
+    result.division = device.division(options, work.replay.part.geometry);
     let mut reported = 0;
     let outcome = device.open(work.replay, options, work.placement.shape().pages).and_then(|opened| {
         result.clock = opened.clock.name().to_string();
@@ -245,6 +246,9 @@ impl<'a> Session<'a> {
         result.full_merges = now.stats.full_merges - self.start.stats.full_merges;
         result.collections = now.stats.collections - self.start.stats.collections;
         result.moved_pages = now.stats.moved_pages - self.start.stats.moved_pages;
+        result.conversions = now.stats.conversions - self.start.stats.conversions;
+        result.converted_pages = now.stats.converted_pages - self.start.stats.converted_pages;
+        result.dropped_pages = now.stats.dropped_pages - self.start.stats.dropped_pages;
         result.mapping_bytes = now.stats.mapping_bytes;
         result.ram_bytes = self.store.ram_bytes() as u64;
         self.chip_figures(&now, result);

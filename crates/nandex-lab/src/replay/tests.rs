@@ -4,6 +4,7 @@ use super::session::{Work, run};
 use super::*;
 use crate::block_trace::Request;
 use crate::registry::{STORES, store};
+use crate::tbm::{self, TBM_STORES};
 use nandex::ftl::ram::RamStore;
 use nandex::ftl::spare::SPARE_BYTES;
 use nandex::nand::{Geometry, catalogue};
@@ -41,7 +42,7 @@ fn replay(requests: Vec<Request>, devices: Vec<Device>) -> Replay {
 }
 
 fn everything() -> Vec<Device> {
-    STORES.iter().map(Device::Ftl).chain(DISKS.iter().map(Device::Disk)).collect()
+    STORES.iter().chain(TBM_STORES).map(Device::Ftl).chain(DISKS.iter().map(Device::Disk)).collect()
 }
 
 /// What a store was asked to do: kind, page, and of a write its bytes.
@@ -309,10 +310,12 @@ fn files_hold_a_row_for_each_device() {
     let heads = reader.headers().unwrap().clone();
     assert_eq!(heads.len(), COLUMNS.len() + 24);
     let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
-    assert_eq!(rows.len(), STORES.len() + DISKS.len());
+    let ftls = STORES.len() + TBM_STORES.len();
+    assert_eq!(rows.len(), ftls + DISKS.len());
     let cell = |row: usize, name: &str| rows[row][heads.iter().position(|h| h == name).unwrap()].to_string();
     assert_eq!((cell(0, "page_programs"), cell(0, "page_programs_host")), ("3".to_string(), "3".to_string()));
-    assert_eq!(cell(STORES.len(), "page_programs"), "", "a disk programs nothing");
+    assert_eq!(cell(ftls, "page_programs"), "", "a disk programs nothing");
+    assert_eq!((cell(0, "conversions"), cell(STORES.len(), "conversions")), (String::new(), "0".to_string()));
     let mut json = Vec::new();
     write_json(&results, &mut json).unwrap();
     let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
@@ -332,4 +335,75 @@ fn a_device_of_another_size_is_refused() {
     let work = Work { replay: &replay, placement: &placement, fill: &[], control: &control };
     let error = run(&work, &device, &Options::default()).error.unwrap();
     assert!(error.contains("3 pages of 512 bytes"), "{error}");
+}
+
+#[test]
+fn a_tbm_in_front_is_counted_by_hand() {
+    // Blocks of 16 pages, two buffer blocks. 16 writes of page 0 fill the buffer block of logical block 0; the 17th has it converted
+    // and goes into another one. Pages 16 and 32 are of two other logical blocks: the second of them needs a victim, and both
+    // buffer blocks hold a page; the one unchanged for longest goes.
+    let write = |page: u64| request(BlockOp::Write, page * 512, 512);
+    let mut requests = vec![write(0); 17];
+    requests.extend([
+        write(16),
+        write(32),
+        request(BlockOp::Read, 0, 512),
+        request(BlockOp::Read, 16 * 512, 512),
+    ]);
+    let devices = ["page-map", "tbm+page-map"].map(|name| Device::Ftl(tbm::find(name).unwrap())).into();
+    let mut replay = replay(requests, devices);
+    replay.options.set("tbm_blocks", "2");
+    let results = replay.run(&Control::default()).unwrap();
+    let [alone, behind] = &results.runs[..] else { panic!("two devices") };
+    assert_eq!((&alone.error, &behind.error), (&None, &None));
+    assert_eq!((alone.division, alone.conversions, alone.page_programs), (None, 0, 19));
+    let division = behind.division.unwrap();
+    assert_eq!((division.ftl_blocks, division.buffer_blocks, division.spare_blocks), (60, 2, 2));
+    assert_eq!((behind.conversions, behind.converted_pages, behind.dropped_pages), (2, 2, 15));
+    // Each write is a program in a buffer block, each page converted one below; a converted block is erased.
+    assert_eq!((behind.page_programs, behind.block_erases), (19 + 2, 2));
+    // Two reads of the host, one of each page converted.
+    assert_eq!((alone.page_reads, behind.page_reads), (2, 4));
+    let text = crate::report::replay::render(&results, 200);
+    assert!(text.contains("tbm+page-map: the first 60 blocks of the chip are the FTL's"), "{text}");
+    assert!(text.contains("pages of a conversion"), "{text}");
+}
+
+#[test]
+fn wrong_options_of_a_tbm_end_its_row_and_no_other() {
+    let devices = || ["fast", "tbm+fast"].map(|name| Device::Ftl(tbm::find(name).unwrap())).into();
+    for (option, value, why) in [
+        ("tbm_blocks", 0, "tbm_blocks = 0, tbm_spare_blocks = 2: 1 and 2 at least are possible"),
+        ("tbm_blocks", 63, "66 blocks for the TBM leave none of 64 for the FTL"),
+        ("tbm_blocks", 55, "fast on the 6 blocks that the TBM leaves: the FTL needs"),
+        ("whole_from", 17, "whole_from = 17: a block has 16 pages"),
+    ] {
+        let mut replay = replay(vec![request(BlockOp::Write, 0, 512)], devices());
+        replay.options.set(option, &value.to_string());
+        let results = replay.run(&Control::default()).unwrap();
+        assert_eq!(results.runs[0].error, None, "{option}={value}");
+        let error = results.runs[1].error.as_deref().unwrap();
+        assert!(error.contains(why), "{option}={value}: {error}");
+    }
+    let mut unknown =
+        replay(vec![request(BlockOp::Write, 0, 512)], vec![Device::Ftl(store("fast").unwrap())]);
+    unknown.options.set("tbm_blocks", "4");
+    assert!(unknown.run(&Control::default()).unwrap_err().to_string().contains("no option 'tbm_blocks'"));
+}
+
+#[test]
+fn a_device_with_options_of_its_own_goes_by_them() {
+    let tuned = |name: &str, log_blocks: u32| {
+        let mut options = Options::default();
+        options.set("log_blocks", &log_blocks.to_string());
+        Device::Tuned { name: name.to_string(), entry: store("fast").unwrap(), options }
+    };
+    let writes = |i: u32| request(BlockOp::Write, u64::from(i.wrapping_mul(2_654_435_761) % 700) * 512, 512);
+    let mut replay = replay((0..3000).map(writes).collect(), vec![tuned("few", 2), tuned("many", 6)]);
+    replay.fill = Fill::All;
+    replay.options.set("log_blocks", "3");
+    let results = replay.run(&Control::default()).unwrap();
+    let [few, many] = &results.runs[..] else { panic!("two devices") };
+    assert_eq!((few.device.as_str(), many.device.as_str()), ("few", "many"));
+    assert!(few.error.is_none() && many.error.is_none() && few.page_programs > many.page_programs * 3 / 2);
 }

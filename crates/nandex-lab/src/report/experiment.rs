@@ -29,7 +29,8 @@ pub fn render(results: &ExperimentResults, width: usize) -> String {
             (0..heads.len()).map(|i| if i < 2 { Side::Left } else { Side::Right }).collect();
         out += &grid(&heads, &sides, &rows);
     }
-    for cell in results.cells.iter().filter(|cell| cell.runs.is_empty()) {
+    out += &replayed(&results.cells);
+    for cell in results.cells.iter().filter(|cell| cell.runs.is_empty() && !is_replayed(cell)) {
         out += &computed(cell);
     }
     for cell in &results.cells {
@@ -62,6 +63,42 @@ fn phases(cell: &CellResult) -> Vec<Vec<String>> {
         head.into_iter().chain(COLUMNS.map(figure)).collect()
     };
     names.into_iter().map(row).collect()
+}
+
+/// Figures of a page trace that the table shows, with their headings and decimals.
+const REPLAY_COLUMNS: [(&str, &str, usize); 8] = [
+    ("host_page_writes", "page writes", 0),
+    ("page_reads", "reads", 0),
+    ("page_programs", "programs", 0),
+    ("block_erases", "erases", 0),
+    ("write_amplification", "write ampl.", 2),
+    ("flash_time_s", "flash s", 1),
+    ("converted_blocks", "conversions", 0),
+    ("ram_bytes", "RAM bytes", 0),
+];
+
+fn is_replayed(cell: &CellResult) -> bool {
+    cell.runs.is_empty() && !cell.contender.is_empty()
+}
+
+/// A row for each page trace on each device.
+fn replayed(cells: &[CellResult]) -> String {
+    let figure = |cell: &CellResult, (figure, _, decimals): (&str, &str, usize)| {
+        cell.figures.get(figure).map_or_else(|| "-".to_string(), |s| spread(s, decimals))
+    };
+    let row = |cell: &CellResult| {
+        let figures = REPLAY_COLUMNS.map(|column| figure(cell, column));
+        [cell.name.clone()].into_iter().chain(figures).collect()
+    };
+    let shown = cells.iter().filter(|cell| is_replayed(cell) && !cell.figures.is_empty());
+    let rows: Vec<Vec<String>> = shown.map(row).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let heads: Vec<String> =
+        ["cell"].into_iter().chain(REPLAY_COLUMNS.map(|c| c.1)).map(String::from).collect();
+    let sides: Vec<Side> = (0..heads.len()).map(|i| if i == 0 { Side::Left } else { Side::Right }).collect();
+    grid(&heads, &sides, &rows)
 }
 
 /// The figures of a computed cell.

@@ -4,6 +4,7 @@ use super::grid::{Side, grid};
 use super::scale::{Quantity, Scale, show, show_count};
 use super::table::{chip_line, wrap};
 use crate::replay::{Latencies, ReplayResults, ReplayRun};
+use crate::tbm::Division;
 use std::fmt::Write as _;
 
 /// Renders the results for a terminal of this many columns.
@@ -11,9 +12,11 @@ pub fn render(results: &ReplayResults, width: usize) -> String {
     let mut out = wrap(&settings(results), width);
     let runs: Vec<&ReplayRun> = results.runs.iter().filter(|r| r.requests > 0).collect();
     if !runs.is_empty() {
-        for table in [work(&runs), cleaning(&runs), latency(&runs), response(&runs), wear(&runs)] {
+        let tables =
+            [work(&runs), cleaning(&runs), converter(&runs), latency(&runs), response(&runs), wear(&runs)];
+        for table in tables.iter().filter(|table| !table.is_empty()) {
             out += "\n";
-            out += &table;
+            out += table;
         }
     }
     for run in &results.runs {
@@ -66,7 +69,22 @@ pub(super) fn facts(results: &ReplayResults) -> Vec<String> {
     if trace.other_lines > 0 {
         let _ = write!(first, "; {} lines hold no request", show_count(trace.other_lines));
     }
-    vec![first, layout(results), fill(results)]
+    let mut lines = vec![first, layout(results), fill(results)];
+    lines.extend(divisions(results));
+    lines
+}
+
+/// What divides the chip, a line for each way.
+fn divisions(results: &ReplayResults) -> Vec<String> {
+    let divided = |run: &ReplayRun| Some((run.division?, run.device.clone()));
+    let mut ways: Vec<(Division, Vec<String>)> = Vec::new();
+    for (division, device) in results.runs.iter().filter_map(divided) {
+        match ways.iter_mut().find(|(way, _)| *way == division) {
+            Some((_, devices)) => devices.push(device),
+            None => ways.push((division, vec![device])),
+        }
+    }
+    ways.iter().map(|(division, devices)| format!("{}: {}", devices.join(", "), division.words())).collect()
 }
 
 fn layout(results: &ReplayResults) -> String {
@@ -196,6 +214,23 @@ fn cleaning(runs: &[&ReplayRun]) -> String {
         }),
     ];
     table(runs, columns)
+}
+
+/// Nothing where no TBM is in front of an FTL.
+fn converter(runs: &[&ReplayRun]) -> String {
+    let runs: Vec<&ReplayRun> = runs.iter().copied().filter(|run| run.division.is_some()).collect();
+    if runs.is_empty() {
+        return String::new();
+    }
+    let pages_of_each =
+        |r: &ReplayRun| (r.conversions > 0).then(|| r.converted_pages as f64 / r.conversions as f64);
+    let columns = vec![
+        counts(&runs, "blocks", "converted", |r| r.conversions),
+        counts(&runs, "pages", "converted", |r| r.converted_pages),
+        counts(&runs, "pages", "dropped", |r| r.dropped_pages),
+        scaled(&runs, "pages of a conversion", Quantity::Number, pages_of_each),
+    ];
+    table(&runs, columns)
 }
 
 fn programs(run: &ReplayRun, cause: &str) -> u64 {

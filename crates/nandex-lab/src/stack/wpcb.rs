@@ -4,6 +4,7 @@
 use super::{BPLUS_OWN, CACHE_OPTIONS, CachePlan, FTL_OPTIONS, cache_frames, ftl};
 use crate::names::{OptionInfo, count_names, option, union};
 use crate::registry::Open;
+use crate::tbm;
 use nandex::nand::BlockRange;
 use nandex::ordered::Settings;
 use nandex::ordered::wpcb::{WpcbConfig, WpcbTree};
@@ -11,28 +12,11 @@ use nandex::{IndexError, Nand, OrderedIndex, PageStore};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-const OWN: [OptionInfo; 4] = [
-    option(
-        "tbm_blocks",
-        "an eighth of the chip, 128 at most",
-        "C: buffer blocks at most; an operation writes as many pages at most",
-    ),
-    option(
-        "tbm_spare_blocks",
-        "2 and 1 for each 32",
-        "blocks of the TBM beside the buffer blocks, 2 or more",
-    ),
-    option(
-        "whole_from",
-        "0",
-        "newest pages of a buffer block from which on all pages of the logical block are converted; 0: never",
-    ),
-    option(
-        "overflow",
-        "contiguous",
-        "a full leaf stays whole if its keys are contiguous, if the new key is beyond them: ascending, or never: split",
-    ),
-];
+const OWN: [OptionInfo; 1] = [option(
+    "overflow",
+    "contiguous",
+    "a full leaf stays whole if its keys are contiguous, if the new key is beyond them: ascending, or never: split",
+)];
 
 /// The WPCB-tree.
 pub(crate) struct Wpcb;
@@ -42,7 +26,7 @@ type Divided = BlockRange<Rc<RefCell<Box<dyn Nand>>>>;
 
 impl Wpcb {
     /// Its options, those of store and cache among them.
-    pub(crate) const OPTIONS: &'static [OptionInfo] = options_of_tree!(BPLUS_OWN, OWN);
+    pub(crate) const OPTIONS: &'static [OptionInfo] = options_of_tree!(BPLUS_OWN, tbm::OPTIONS, OWN);
 
     /// The tree beside the FTL that its settings name.
     pub(crate) fn open(

@@ -244,7 +244,9 @@ fn settings_name_what_can_be_chosen() {
         WpcbConfig::new(RECORD)
     );
     assert_eq!(WpcbConfig::new(RECORD).tbm, TbmSettings::default());
-    for (name, value) in [("tbm_blocks", "0"), ("tbm_spare_blocks", "1"), ("overflow", "both")] {
+    for (name, value) in
+        [("tbm_blocks", "0"), ("tbm_spare_blocks", "1"), ("overflow", "both"), ("whole_from", "65")]
+    {
         let refused = WpcbConfig::from_settings(&Settings::new(RECORD).with(name, value), PAPER_CHIP);
         assert!(matches!(refused, Err(IndexError::Unsupported(_))), "{name} {value}");
     }

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+use nandex::Nand;
+use nandex::ftl::ram::RamStore;
+use nandex::ftl::store_nand::StoreNand;
 use nandex::ftl::victim::VictimPolicy;
 use nandex::log::{Flush, LogConfig};
 use nandex::nand::catalogue::mlc_64m;
@@ -30,9 +33,13 @@ fn soak<S: Scheme>(soak: &Soak) {
     let mut part = mlc_64m();
     part.geometry = nandex::Geometry::new(soak.page_bytes, 64, 16, 96);
     let chip = SimChip::new(&part).unwrap().with_faults(soak.faults);
+    soak_on::<S>(chip, soak);
+}
+
+fn soak_on<S: Scheme>(nand: impl Nand, soak: &Soak) {
     let victim = VictimPolicy::ALL[(soak.seed as usize + soak.config.write_pages) % 6];
     let config = LogConfig { victim, ..soak.config };
-    let mut tree = RawTree::<_, S>::format(chip, RECORD, config).unwrap();
+    let mut tree = RawTree::<_, S>::format(nand, RECORD, config).unwrap();
     tree.set_journal(soak.journal).unwrap();
     let mut model = BTreeMap::new();
     let mut rng = Rng::new(soak.seed);
@@ -130,6 +137,25 @@ fn a_wandering_tree_is_a_map() {
                 faults: Faults::default(),
             });
         }
+    }
+}
+
+#[test]
+fn pages_of_a_store_will_do_for_a_chip() {
+    let nand = |page_bytes| {
+        let nand = StoreNand::new(RamStore::new(page_bytes, 16 * 96), 16, 63).unwrap();
+        assert_eq!(nand.geometry().page_bytes as usize, page_bytes - 64, "no power of two");
+        nand
+    };
+    let faults = Faults::default();
+    for (page_bytes, keys, config) in configs(Flush::BetweenOperations) {
+        let soaked = Soak { page_bytes, keys, config, journal: 0, seed: 1, faults };
+        soak_on::<PathPages<OneLayout>>(nand(page_bytes as usize), &soaked);
+        soak_on::<PathPages<Menu>>(nand(page_bytes as usize), &soaked);
+    }
+    for (page_bytes, keys, config) in configs(Flush::BetweenPages) {
+        let soaked = Soak { page_bytes, keys, config, journal: 8, seed: 1, faults };
+        soak_on::<nandex::ordered::wandering::OneNodePages>(nand(page_bytes as usize), &soaked);
     }
 }
 

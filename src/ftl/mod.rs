@@ -21,6 +21,7 @@ pub mod ram;
 pub mod sast;
 pub mod slice;
 pub mod spare;
+pub mod store_nand;
 pub mod superblock;
 mod table;
 pub mod tbm;

@@ -56,14 +56,12 @@ impl Geometry {
         }
     }
 
-    /// Refuses what no chip can be, naming the field and the reason.
+    /// Refuses what nothing shown as a chip can be, naming the field and the reason. A part must satisfy more:
+    /// [`super::Part::validate`].
     pub fn validate(&self) -> Result<(), PartError> {
         let fail = |field, value: u32, reason| Err(PartError { field, reason, value: u64::from(value) });
         if !(64..=65_536).contains(&self.page_bytes) {
             return fail("page_bytes", self.page_bytes, "a page has 64 to 65,536 bytes");
-        }
-        if !self.page_bytes.is_power_of_two() {
-            return fail("page_bytes", self.page_bytes, "the data area of a page is a power of two");
         }
         if self.spare_bytes > self.page_bytes {
             return fail("spare_bytes", self.spare_bytes, "the spare area is not larger than the page");
@@ -152,11 +150,12 @@ mod tests {
 
     #[test]
     fn an_absurd_geometry_is_named() {
-        let odd = Geometry::new(3000, 64, 64, 1024).validate().unwrap_err();
-        assert_eq!(odd.field, "page_bytes");
+        let small = Geometry::new(48, 16, 64, 1024).validate().unwrap_err();
+        assert_eq!(small.field, "page_bytes");
         assert_eq!(Geometry::new(2048, 64, 64, 3).validate().unwrap_err().field, "blocks");
         assert_eq!(Geometry::new(2048, 64, 1, 64).validate().unwrap_err().field, "pages_per_block");
         assert_eq!(Geometry::new(2048, 4096, 64, 64).validate().unwrap_err().field, "spare_bytes");
         assert!(Geometry::new(2048, 64, 64, 1024).validate().is_ok());
+        assert!(Geometry::new(1984, 63, 64, 1024).validate().is_ok());
     }
 }

@@ -166,6 +166,11 @@ impl Part {
     /// Refuses what no chip can be, naming the field and the reason.
     pub fn validate(&self) -> Result<(), PartError> {
         self.geometry.validate()?;
+        let page_bytes = self.geometry.page_bytes;
+        if !page_bytes.is_power_of_two() {
+            let reason = "the data area of a page is a power of two";
+            return Err(PartError { field: "page_bytes", reason, value: u64::from(page_bytes) });
+        }
         let within = |field, value: u64, most: u64, reason| {
             if value <= most { Ok(()) } else { Err(PartError { field, reason, value }) }
         };

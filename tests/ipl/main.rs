@@ -6,6 +6,8 @@ mod cuts;
 mod harm;
 
 use nandex::IndexError;
+use nandex::ftl::ram::RamStore;
+use nandex::ftl::store_nand::StoreNand;
 use nandex::nand::sim::{Faults, SimChip};
 use nandex::nand::{Geometry, Nand, Part, Timing};
 use nandex::ordered::ipl::IplTree;
@@ -25,6 +27,15 @@ const CLASSES: [Durability; 3] = [Durability::EveryOperation, Durability::EveryS
 
 fn chip(geometry: Geometry) -> SimChip {
     SimChip::new(&Part::new("test", geometry, TIMING)).unwrap()
+}
+
+/// A chip, or pages of a store shown as one where no chip has pages of this size.
+fn nand(geometry: Geometry, faults: Faults) -> Box<dyn Nand> {
+    if geometry.page_bytes.is_power_of_two() {
+        return Box::new(chip(geometry).with_faults(faults));
+    }
+    let store = RamStore::new(geometry.raw_page_bytes() + 1, geometry.pages());
+    Box::new(StoreNand::new(store, geometry.pages_per_block, geometry.spare_bytes).unwrap())
 }
 
 /// Pages in any order, and partial programs.
@@ -93,7 +104,7 @@ struct Soak<'a> {
 fn soak(soak: Soak<'_>, figures: &mut Figures) {
     let Soak { geometry, settings, operations, keys, seed, faults } = soak;
     let what = format!("{geometry:?} {settings:?} seed {seed}");
-    let mut tree = IplTree::format_with(chip(geometry).with_faults(faults), settings)
+    let mut tree = IplTree::format_with(nand(geometry, faults), settings)
         .unwrap_or_else(|error| panic!("{what}: {error}"));
     let (mut model, mut rng) = (Model::new(), Rng::new(seed));
     for op in 0..operations {
@@ -142,6 +153,8 @@ fn geometries() -> Vec<Geometry> {
         Geometry::new(512, 64, 8, 96),
         Geometry::new(1024, 64, 32, 24),
         Geometry::new(2048, 64, 16, 24),
+        Geometry::new(448, 63, 16, 64),
+        Geometry::new(1984, 63, 16, 24),
     ];
     let mut all = Vec::from(plain);
     all.extend([partial(plain[3]), slc(plain[4]), slc(plain[1])]);

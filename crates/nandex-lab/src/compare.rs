@@ -96,7 +96,7 @@ impl Comparison {
             Source::Trace(..) => TRACE_OPTIONS,
         };
         let mut takers = vec![of_workload];
-        takers.extend(self.indexes.iter().map(|index| index.options));
+        takers.extend(self.indexes.iter().map(|index| index.known(&self.settings.options)));
         names::deal(&self.settings.options, &takers)
     }
 

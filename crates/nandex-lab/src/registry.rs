@@ -7,7 +7,7 @@
 use crate::error::LabError;
 use crate::forest::TreeShare;
 use crate::ftls;
-use crate::names::{self, OptionInfo, option};
+use crate::names::{self, OptionInfo, count_names, option, union};
 use crate::stack::{self, BPlus, LazyUpdate, LsLru, StoreTree, Wpcb};
 use nandex::ftl::bast::Bast;
 use nandex::ftl::cftl::Cftl;
@@ -91,6 +91,8 @@ pub struct IndexEntry {
     pub divides_chip: bool,
     /// The options it understands; for one on a store, those of its stores and caches too.
     pub options: &'static [OptionInfo],
+    /// For a tree on raw NAND: the same and those of every FTL, for when one is put beneath it. See [`IndexEntry::known`].
+    pub options_on_ftl: &'static [OptionInfo],
 }
 
 /// How well the sources pin a system down, and with them our version of it.
@@ -136,63 +138,57 @@ pub struct StoreEntry {
     pub options: &'static [OptionInfo],
 }
 
+/// The entry of a tree that places its pages itself: its type, what its settings become, its options.
+macro_rules! raw_tree {
+    ($tree:ident, $settings:path, $own:expr, { $($field:ident: $value:expr),* $(,)? }) => {
+        IndexEntry {
+            $($field: $value,)*
+            hosting: Hosting::Raw,
+            format: |nand, settings| {
+                stack::raw_tree(nand, &$settings(settings), &$own, Open::Format, |nand, settings| {
+                    Ok(Box::new($tree::format_with(nand, settings)?))
+                })
+            },
+            mount: |nand, settings| {
+                stack::raw_tree(nand, &$settings(settings), &$own, Open::Mount, |nand, settings| {
+                    Ok(Box::new($tree::mount_with(nand, settings)?))
+                })
+            },
+            mount_after_cut: None,
+            forest: None,
+            divides_chip: false,
+            options: &$own,
+            options_on_ftl: {
+                const LISTS: &[&[OptionInfo]] = &[&$own, &stack::FTL_OPTIONS];
+                const ALL: [OptionInfo; count_names(LISTS)] = union(LISTS);
+                &ALL
+            },
+        }
+    };
+}
+
 /// Every index.
 pub const INDEXES: &[IndexEntry] = &[
-    IndexEntry {
+    raw_tree!(MuTree, as_they_are, RAW_OPTIONS, {
         name: "mu",
         summary: "mu-Tree (Kang et al. 2007): the whole path in one page, one program per update",
-        hosting: Hosting::Raw,
-        format: |nand, settings| Ok(Box::new(MuTree::format_with(nand, settings)?)),
-        mount: |nand, settings| Ok(Box::new(MuTree::mount_with(nand, settings)?)),
-        mount_after_cut: None,
-        forest: None,
-        divides_chip: false,
-        options: &RAW_OPTIONS,
-    },
-    IndexEntry {
+    }),
+    raw_tree!(MuStarTree, as_they_are, MU_STAR_OPTIONS, {
         name: "mu-star",
         summary: "mu*-Tree (Ahn et al. 2013): the mu-Tree with four page layouts, chosen by what is done most",
-        hosting: Hosting::Raw,
-        format: |nand, settings| Ok(Box::new(MuStarTree::format_with(nand, settings)?)),
-        mount: |nand, settings| Ok(Box::new(MuStarTree::mount_with(nand, settings)?)),
-        mount_after_cut: None,
-        forest: None,
-        divides_chip: false,
-        options: &MU_STAR_OPTIONS,
-    },
-    IndexEntry {
+    }),
+    raw_tree!(WanderingTree, as_they_are, WANDERING_OPTIONS, {
         name: "wandering",
         summary: "wandering B+-tree (JFFS3, 2005): every update rewrites the path; journal as an option",
-        hosting: Hosting::Raw,
-        format: |nand, settings| Ok(Box::new(WanderingTree::format_with(nand, settings)?)),
-        mount: |nand, settings| Ok(Box::new(WanderingTree::mount_with(nand, settings)?)),
-        mount_after_cut: None,
-        forest: None,
-        divides_chip: false,
-        options: &WANDERING_OPTIONS,
-    },
-    IndexEntry {
+    }),
+    raw_tree!(IplTree, fixed_log, IPL_OPTIONS, {
         name: "ipl",
         summary: "IPL B+-tree (Lee and Moon 2007): log records in the last pages of each block of nodes",
-        hosting: Hosting::Raw,
-        format: |nand, settings| Ok(Box::new(IplTree::format_with(nand, &fixed_log(settings))?)),
-        mount: |nand, settings| Ok(Box::new(IplTree::mount_with(nand, &fixed_log(settings))?)),
-        mount_after_cut: None,
-        forest: None,
-        divides_chip: false,
-        options: &IPL_OPTIONS,
-    },
-    IndexEntry {
+    }),
+    raw_tree!(IplTree, dynamic_log, DIPL_OPTIONS, {
         name: "dipl",
         summary: "dIPL B+-tree (Na et al. 2009): log records in whatever the nodes leave of a block, ghost nodes",
-        hosting: Hosting::Raw,
-        format: |nand, settings| Ok(Box::new(IplTree::format_with(nand, &dynamic_log(settings))?)),
-        mount: |nand, settings| Ok(Box::new(IplTree::mount_with(nand, &dynamic_log(settings))?)),
-        mount_after_cut: None,
-        forest: None,
-        divides_chip: false,
-        options: &DIPL_OPTIONS,
-    },
+    }),
     IndexEntry {
         name: "bplus",
         summary: "B+-tree with redistribution and merging, over an FTL and a page cache",
@@ -203,6 +199,7 @@ pub const INDEXES: &[IndexEntry] = &[
         forest: Some(stack::forest::<BPlus>),
         divides_chip: false,
         options: BPlus::OPTIONS,
+        options_on_ftl: &[],
     },
     IndexEntry {
         name: "wpcb",
@@ -214,6 +211,7 @@ pub const INDEXES: &[IndexEntry] = &[
         forest: None,
         divides_chip: true,
         options: Wpcb::OPTIONS,
+        options_on_ftl: &[],
     },
     IndexEntry {
         name: "lazy-update",
@@ -227,6 +225,7 @@ pub const INDEXES: &[IndexEntry] = &[
         forest: Some(stack::forest::<LazyUpdate>),
         divides_chip: false,
         options: LazyUpdate::OPTIONS,
+        options_on_ftl: &[],
     },
     IndexEntry {
         name: "ls-lru",
@@ -238,6 +237,7 @@ pub const INDEXES: &[IndexEntry] = &[
         forest: Some(stack::forest::<LsLru>),
         divides_chip: false,
         options: LsLru::OPTIONS,
+        options_on_ftl: &[],
     },
 ];
 
@@ -246,15 +246,19 @@ pub const INDEXES: &[IndexEntry] = &[
 pub struct Stack {
     /// The index.
     pub index: &'static IndexEntry,
-    /// The FTL below, for an index on logical pages.
+    /// The FTL below: for an index on logical pages, and for one on raw NAND beneath which an FTL is put.
     pub ftl: Option<&'static StoreEntry>,
 }
 
-/// Every index on everything it can stand on.
+/// Trees on raw NAND that are tested with an FTL beneath too, and which one.
+const BENEATH_STACKS: [(&str, &str); 3] = [("mu", "page-map"), ("mu-star", "fast"), ("dipl", "fast")];
+
+/// Every index on everything it is made for, and some on raw NAND with an FTL beneath.
 pub fn stacks() -> impl Iterator<Item = Stack> {
     INDEXES.iter().flat_map(|index| {
+        let beneath = |ftl: &&StoreEntry| BENEATH_STACKS.contains(&(index.name, ftl.name));
         let ftls: Vec<Option<&'static StoreEntry>> = match index.hosting {
-            Hosting::Raw => vec![None],
+            Hosting::Raw => [None].into_iter().chain(STORES.iter().filter(beneath).map(Some)).collect(),
             Hosting::Store => STORES.iter().map(Some).collect(),
         };
         ftls.into_iter().map(move |ftl| Stack { index, ftl })
@@ -270,38 +274,44 @@ impl Stack {
     /// These settings for this stack; in the class *none* where the FTL writes one page at a time and the index depends on it.
     pub fn settings(&self, settings: Settings) -> Settings {
         let Some(ftl) = self.ftl else { return settings };
+        if self.index.hosting == Hosting::Raw {
+            return settings.with("beneath", ftl.name);
+        }
         let is_atomic = ftl.is_atomic || self.index.divides_chip;
         let durability = if is_atomic { settings.durability } else { Durability::None };
         Settings { durability, ..settings }.with("ftl", ftl.name)
     }
 }
 
-/// Options that every tree on raw NAND takes.
-const RAW_OPTIONS: [OptionInfo; 5] = [
+/// Options that mu-Tree, mu*-Tree and wandering tree take.
+const RAW_OPTIONS: [OptionInfo; 6] = [
     option("read_pages", "what the RAM leaves", "pages of the read part of the cache"),
     option("write_pages", "0, or half of them when syncs suffice", "pages of the write part of the cache"),
     ftls::VICTIM,
     option("collect_at_blocks", "2", "collect garbage while at most this many blocks are free"),
     option("checkpoint_blocks", "16", "blocks filled between two checkpoints"),
+    stack::BENEATH,
 ];
 
-const MU_STAR_OPTIONS: [OptionInfo; 9] = [
+const MU_STAR_OPTIONS: [OptionInfo; 10] = [
     RAW_OPTIONS[0],
     RAW_OPTIONS[1],
     RAW_OPTIONS[2],
     RAW_OPTIONS[3],
     RAW_OPTIONS[4],
+    RAW_OPTIONS[5],
     option("layout", "adaptive", "the leaf's share of a page: adaptive, 1/2 (the mu-Tree's), 5/8, 3/4, 7/8"),
     option("read_ns", "165600", "time of a page read that the choice of a layout reckons with"),
     option("program_ns", "905800", "the same of a page program"),
     option("erase_ns", "1500000", "the same of a block erase"),
 ];
 
-const IPL_OPTIONS: [OptionInfo; 6] = [
+const IPL_OPTIONS: [OptionInfo; 7] = [
     IPL_COMMON[0],
     IPL_COMMON[1],
     IPL_COMMON[2],
     IPL_COMMON[3],
+    IPL_COMMON[4],
     option(
         "log_unit",
         "auto",
@@ -310,23 +320,30 @@ const IPL_OPTIONS: [OptionInfo; 6] = [
     option("log_pages", "a 16th of the block", "pages of a block's log region"),
 ];
 
-const DIPL_OPTIONS: [OptionInfo; 7] = [
+const DIPL_OPTIONS: [OptionInfo; 8] = [
     IPL_COMMON[0],
     IPL_COMMON[1],
     IPL_COMMON[2],
     IPL_COMMON[3],
+    IPL_COMMON[4],
     option("log_unit", "page", "page, sector (512 bytes, by partial programs)"),
     option("nodes_max", "five eighths of a block", "nodes of a block that a merge keeps together"),
     option("rewrite_units", "4", "log units after which a node is written anew in its block; 0: never"),
 ];
 
 /// Options of both forms of in-page logging.
-const IPL_COMMON: [OptionInfo; 4] = [
+const IPL_COMMON: [OptionInfo; 5] = [
     option("order", "what the page holds", "entries of a node at most, 4 or more"),
     option("read_pages", "what the RAM leaves", "pages of the read cache"),
     option("log_bytes", "a quarter of what the RAM leaves", "bytes of the log records that wait in RAM"),
     option("checkpoint_blocks", "16, or a 16th of the chip", "blocks opened between two checkpoints"),
+    stack::BENEATH,
 ];
+
+/// The settings of a tree that is not one of several forms.
+fn as_they_are(settings: &Settings) -> Settings {
+    settings.clone()
+}
 
 /// These settings for IPL.
 fn fixed_log(settings: &Settings) -> Settings {
@@ -338,12 +355,13 @@ fn dynamic_log(settings: &Settings) -> Settings {
     settings.clone().with("log_area", "dynamic")
 }
 
-const WANDERING_OPTIONS: [OptionInfo; 6] = [
+const WANDERING_OPTIONS: [OptionInfo; 7] = [
     RAW_OPTIONS[0],
     RAW_OPTIONS[1],
     RAW_OPTIONS[2],
     RAW_OPTIONS[3],
     RAW_OPTIONS[4],
+    RAW_OPTIONS[5],
     option(
         "journal",
         "0",
@@ -451,19 +469,26 @@ pub fn store(name: &str) -> Result<&'static StoreEntry, LabError> {
 }
 
 impl IndexEntry {
-    /// What it stands on with these options: "raw", or the values of its options `ftl` and `cache`, joined by "+".
+    /// What it stands on with these options: "raw", "raw on fast" with an FTL beneath, or the values of its options `ftl` and
+    /// `cache`, joined by "+".
     pub fn storage(&self, options: &Options) -> String {
         if self.hosting == Hosting::Raw {
-            return String::from("raw");
+            return stack::beneath(options).map_or(String::from("raw"), |ftl| format!("raw on {ftl}"));
         }
         let parts = self.options.iter().filter(|o| matches!(o.name, "ftl" | "cache"));
         let names: Vec<&str> = parts.map(|o| options.text(o.name).unwrap_or(o.default)).collect();
         names.join("+")
     }
 
+    /// The options it understands when these are set: with an FTL beneath a tree on raw NAND, those of the FTLs too.
+    pub fn known(&self, options: &Options) -> &'static [OptionInfo] {
+        let on_ftl = self.hosting == Hosting::Raw && stack::beneath(options).is_some();
+        if on_ftl { self.options_on_ftl } else { self.options }
+    }
+
     /// Refuses options that this index does not understand.
     pub fn check_options(&self, options: &Options) -> Result<(), LabError> {
-        names::resolve(self.options, options).map(drop)
+        names::resolve(self.known(options), options).map(drop)
     }
 }
 

@@ -41,7 +41,7 @@ const FTL_LISTS: [&[OptionInfo]; STORES.len()] = {
     lists
 };
 
-const FTL_OPTIONS: [OptionInfo; count_names(&FTL_LISTS)] = union(&FTL_LISTS);
+pub(crate) const FTL_OPTIONS: [OptionInfo; count_names(&FTL_LISTS)] = union(&FTL_LISTS);
 
 /// Options of the B+-tree, and of every tree built on it.
 const BPLUS_OWN: [OptionInfo; 3] = [
@@ -99,8 +99,10 @@ macro_rules! options_of_tree {
 }
 
 // Below the macro that it uses.
+mod beneath;
 mod wpcb;
 
+pub(crate) use beneath::{BENEATH, beneath, raw_tree};
 pub(crate) use wpcb::Wpcb;
 
 /// What the page cache holds per frame besides the page and the order of its policy.
@@ -370,7 +372,16 @@ fn cached_store<T: StoreTree>(
 
 /// The FTL that the settings name.
 fn ftl(nand: Box<dyn Nand>, settings: &Settings, open: Open) -> Result<Box<dyn PageStore>, IndexError> {
-    let name = settings.options.text("ftl").unwrap_or("page-map");
+    ftl_named(settings.options.text("ftl").unwrap_or("page-map"), nand, settings, open)
+}
+
+/// The FTL of this name.
+fn ftl_named(
+    name: &str,
+    nand: Box<dyn Nand>,
+    settings: &Settings,
+    open: Open,
+) -> Result<Box<dyn PageStore>, IndexError> {
     let entry = store(name).map_err(|e| IndexError::Unsupported(e.to_string()))?;
     require_known_by(entry, &settings.options)?;
     Ok(match open {

@@ -33,17 +33,19 @@ fn suited(target: Target, settings: Settings) -> Settings {
     known.fold(settings, |settings, (name, value)| settings.with(name, value))
 }
 
-/// The settings to be tested besides the durability classes: the journal, and every FTL but the default one.
+/// The settings to be tested besides the durability classes: the journal, every FTL, and FTLs beneath trees on raw NAND.
 fn variants(target: Target) -> Vec<Settings> {
-    if let Target::Index(entry) = target
-        && entry.hosting == Hosting::Store
-    {
-        let stacks = stacks().filter(|stack| stack.index.name == entry.name);
-        let both = |stack: Stack| [stack.settings(settings()), stack.settings(cached(Durability::EverySync))];
-        return stacks.flat_map(both).collect();
+    let Target::Index(entry) = target else { return vec![settings()] };
+    let stacks = stacks().filter(|stack| stack.index.name == entry.name && stack.ftl.is_some());
+    let both = |stack: Stack| [stack.settings(settings()), stack.settings(cached(Durability::EverySync))];
+    let mut variants: Vec<Settings> = stacks.flat_map(both).collect();
+    if entry.hosting == Hosting::Raw {
+        variants.push(settings());
     }
-    let journal = matches!(target, Target::Index(entry) if entry.options.iter().any(|o| o.name == "journal"));
-    if journal { vec![settings(), settings().with("journal", 8)] } else { vec![settings()] }
+    if entry.options.iter().any(|o| o.name == "journal") {
+        variants.push(settings().with("journal", 8));
+    }
+    variants
 }
 
 fn run(plan: CrashPlan) -> CrashReport {

@@ -9,7 +9,7 @@ use nandex::ordered::{Durability, Options, RecordFormat, Settings};
 use nandex::rng::Rng;
 use nandex::{IndexError, OrderedIndex};
 use nandex_lab::fuzz::{self, contents, ordered_ops, part};
-use nandex_lab::registry::{INDEXES, IndexEntry, Stack, stacks};
+use nandex_lab::registry::{Hosting, INDEXES, IndexEntry, Stack, stacks};
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -51,8 +51,13 @@ fn record() -> Settings {
 fn a_full_chip_loses_nothing_and_takes_records_again_once_some_are_gone() {
     for stack in stacks() {
         let blocks = if stack.ftl.is_none_or(|ftl| ftl.is_atomic) { [16, 20, 24] } else { [24, 32, 40] };
-        // So many of them are not the FTL's where it shares the chip.
-        let others = if stack.index.divides_chip { 10 } else { 0 };
+        // So many of them are not the FTL's where it shares the chip; and a tree on raw NAND collects garbage of its own on what
+        // an FTL beneath leaves of them.
+        let others = match stack.index.hosting {
+            Hosting::Raw if stack.ftl.is_some() => 16,
+            _ if stack.index.divides_chip => 10,
+            _ => 0,
+        };
         for blocks in blocks.map(|blocks| blocks + others) {
             fill_and_drain(stack, &part(2048, 8, blocks));
         }

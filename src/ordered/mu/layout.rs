@@ -228,6 +228,26 @@ mod tests {
     }
 
     #[test]
+    fn areas_do_not_overlap_in_pages_of_other_sizes() {
+        for share in LeafShare::ALL {
+            for (page_bytes, key, value) in
+                [(448, 4, 4), (960, 8, 8), (1984, 16, 8), (4001, 5, 3), (8128, 3, 50)]
+            {
+                let layout = Layout::of(page_bytes, RecordFormat::new(key, value)).with_share(share);
+                assert!(layout.height_max() > 1);
+                for height in 1..=layout.height_max() {
+                    let mut end = page_bytes;
+                    for level in 1..=height {
+                        let area = layout.area(level, height);
+                        assert!(area.end <= end && layout.shape(level, height).bytes() <= area.len());
+                        end = area.start;
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn the_leaf_gains_what_inner_nodes_lose() {
         let leaves = LeafShare::ALL.map(|share| PAPER.with_share(share).shape(1, 3).capacity);
         let inner = LeafShare::ALL.map(|share| PAPER.with_share(share).shape(2, 4).capacity);

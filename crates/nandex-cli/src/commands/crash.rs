@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Crash) -> Result<Status> {
 fn plan(args: &Crash) -> Result<CrashPlan> {
     let options = parse::options(&args.set);
     let (target, known) = match (args.index, args.ftl) {
-        (Some(entry), _) => (Target::Index(entry), entry.options),
+        (Some(entry), _) => (Target::Index(entry), entry.known(&options)),
         (None, Some(entry)) => (Target::Store(entry), entry.options),
         (None, None) => unreachable!("the parser asks for one of them"),
     };

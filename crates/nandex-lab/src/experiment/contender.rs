@@ -82,17 +82,21 @@ impl Definition {
                 taking_part.push(contender);
             }
         }
-        let takers =
-            taking_part.iter().map(|c| Ok(c.entry()?.options)).collect::<Result<Vec<_>, LabError>>()?;
         let mut set = Options::default();
         variant.options.iter().for_each(|(name, value)| set.set(name, value));
-        let dealt = names::deal(&set, &takers)?;
-        let with_own = taking_part.into_iter().zip(dealt).map(|(contender, mut options)| {
+        let with_own = |contender: &Contender, mut options: Options| {
             let of_variant = variant.of.get(&contender.name).into_iter().flatten();
             contender.options.iter().chain(of_variant).for_each(|(name, value)| options.set(name, value));
+            options
+        };
+        let known = |contender: &Contender| Ok(contender.entry()?.known(&with_own(contender, set.clone())));
+        let takers = taking_part.iter().map(known).collect::<Result<Vec<_>, LabError>>()?;
+        let dealt = names::deal(&set, &takers)?;
+        let dealt = taking_part.into_iter().zip(dealt).map(|(contender, options)| {
+            let options = with_own(&contender, options);
             (contender, options)
         });
-        Ok(with_own.collect())
+        Ok(dealt.collect())
     }
 }
 

@@ -25,8 +25,8 @@ mod write;
 pub use bench::Bench;
 pub use contender::{Contender, Memory};
 pub use definition::{
-    Conduct, Definition, Device, Durable, Experiment, Input, PageTrace, Replays, Smoke, Sum, TraceInput, Variant,
-    list,
+    Conduct, Definition, Device, Durable, Experiment, Input, PageTrace, Replays, Smoke, Sum, TraceInput,
+    Variant, list,
 };
 pub use plot::{Plot, PlotKind, Series};
 pub use results::{CellResult, EXPERIMENT_SCHEMA, ExperimentResults};

@@ -164,6 +164,7 @@ const SCRIPTED: IndexEntry = IndexEntry {
             .collect()
     }),
     divides_chip: false,
+    options_on_ftl: &[],
     options: &[
         option("lie", "none", "how to answer wrongly"),
         option("room", "", "records that fit"),

@@ -125,8 +125,8 @@ fn nothing_is_lost_behind_a_tbm_when_programs_and_erases_fail_too() {
             slots: 500,
             cuts: Cuts::Sample(300),
             failures,
-            part: small_chip().with_blocks(48),
-            ..CrashPlan::new(target, settings.with("bad_blocks", 12).with("tbm_spare_blocks", 8))
+            part: small_chip().with_blocks(64),
+            ..CrashPlan::new(target, settings.with("bad_blocks", 30).with("tbm_spare_blocks", 12))
         };
         let report = run(plan);
         assert_clean(&report);

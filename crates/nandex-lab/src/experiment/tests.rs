@@ -57,6 +57,24 @@ fn the_number_of_threads_changes_nothing() {
 }
 
 #[test]
+fn a_sum_adds_its_phases_up() {
+    let results = run("wpcb-figures", &smoke(2), &Control::default()).unwrap();
+    for cell in &results.cells {
+        let figure = |name: &str| cell.figures[name].mean;
+        for of in ["operations", "page_reads", "page_programs", "block_erases", "collections"] {
+            let parts = ["inserts", "searches", "removals"].map(|phase| figure(&format!("{phase}.{of}")));
+            assert_eq!(figure(&format!("everything.{of}")), parts.iter().sum::<f64>(), "{} {of}", cell.name);
+            assert_eq!(figure(&format!("build_and_delete.{of}")), parts[0] + parts[2], "{} {of}", cell.name);
+        }
+        assert!(
+            figure("inserts.blocks_filled") > 1.0 && figure("removals.live_pages") < 20.0,
+            "{}",
+            cell.name
+        );
+    }
+}
+
+#[test]
 fn a_bench_does_not_repeat_a_run() {
     let (plan, control) = (smoke(2), Control::default());
     let mut bench = Bench::new(&plan, &control);

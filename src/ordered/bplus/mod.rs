@@ -54,13 +54,12 @@ mod change;
 mod load;
 mod page;
 mod rules;
-mod space;
 #[cfg(test)]
 mod tests;
 mod walk;
 
+pub use crate::index::Fill;
 pub(super) use batch::{Change, LeafSpan, Lookup, Reshaped};
-pub use load::Fill;
 pub(super) use page::level_and_entries;
 pub use rules::{Overflow, Underflow};
 
@@ -68,6 +67,7 @@ use super::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit,
 };
 use crate::check::{CheckReport, IndexError};
+use crate::ftl::space::Space;
 use crate::ftl::{PageStore, StoreError};
 use crate::nand::Cause;
 use crate::units::Lpn;
@@ -75,7 +75,6 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::ops::Bound;
 use page::{Frame, Layout, ROOT, SUPERBLOCK};
-use space::Space;
 
 /// Options that the tree takes: name and meaning.
 pub const OPTIONS: [(&str, &str); 3] = [

@@ -60,10 +60,12 @@
 pub mod coordinate;
 pub mod curve;
 pub mod geometry;
+pub mod hilbert;
 pub mod measure;
 pub mod node;
 pub mod nodes;
 pub mod paged;
+pub mod r_star;
 pub mod r_tree;
 pub mod superblock;
 #[cfg(test)]

@@ -28,6 +28,7 @@
 //! | `node.rs` | [`node::Node`], [`node::Entry`], [`node::Change`] in RAM; [`node::NodeFormat`] encodes and decodes pages |
 //! | `nodes.rs` | [`nodes::Nodes`], the seam: read a node, change it entry by entry, commit an operation |
 //! | `paged.rs`, `superblock.rs` | the plain implementation: a node is a page |
+//! | `buffered/` | a layer: modifications wait in RAM and in a log, policies of FAST and eFIND flush them |
 //! | `tree/` | [`tree::Tree`] over any `Nodes` with any [`tree::Rules`]: operations, search, bulk load, check |
 //! | `tree/update.rs` | Guttman's insertion and removal over [`tree::update::Grouping`] (choose child, split, reinsert) |
 //! | `r_tree.rs`, `r_star.rs`, `hilbert.rs` | the kinds of tree |
@@ -57,6 +58,7 @@
 //! This is the one room of the engine that computes with floats, since coordinates may be floats. It adds, subtracts,
 //! multiplies, divides and compares, which IEEE 754 defines to the bit; it calls no function of a mathematical library.
 
+pub mod buffered;
 pub mod coordinate;
 pub mod curve;
 pub mod geometry;

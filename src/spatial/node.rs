@@ -200,6 +200,8 @@ pub struct NodeFormat {
     pub is_balanced: bool,
     /// Nodes of one level that the largest operation changes when it is kept narrow ([`super::Nodes::fits_group`]).
     pub group_per_level: u8,
+    /// What lies between the tree and its pages: 0 nothing, else [`super::buffered::LAYER`] and its kin.
+    pub layer: u8,
     /// What the kind of tree wants to find again.
     pub options: [u8; OPTION_BYTES],
 }
@@ -223,6 +225,7 @@ impl NodeFormat {
             fill_min_percent: 40,
             is_balanced: true,
             group_per_level: 2,
+            layer: 0,
             options: [0; OPTION_BYTES],
         };
         let fitting = |entry_bytes: usize| {

@@ -97,6 +97,9 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         let mut page = vec![0; store.page_bytes()];
         store.read(SUPERBLOCK, Cause::Recovery, &mut page)?;
         let (format, is_clean) = superblock_of::<C, D>(&page, store.page_count())?;
+        if format.layer != 0 {
+            return Err(IndexError::NotFormatted("the tree lies below a layer that has the newest of it"));
+        }
         if !is_clean {
             return Err(IndexError::NotCleanlyClosed);
         }

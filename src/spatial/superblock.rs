@@ -19,7 +19,7 @@
 //!       40      nodes of one level that the largest narrow operation changes
 //!       41      1 = every child is one level below its parent
 //!       42      1 = clean: every change before the last sync is here; 0 = changes are under way
-//!       43      0
+//!       43      the layer between the tree and its pages: 0 none, 1 a node buffer with a log
 //!       44..108 options of the kind of tree
 //!      108..    0
 //! ```
@@ -51,6 +51,7 @@ pub fn put_superblock(format: &NodeFormat, is_clean: bool, page: &mut [u8]) {
     page[40] = format.group_per_level;
     page[41] = u8::from(format.is_balanced);
     page[42] = u8::from(is_clean);
+    page[43] = format.layer;
     page[OPTIONS_AT..SUPERBLOCK_BYTES].copy_from_slice(&format.options);
     let crc = crc32(&[&page[4..]]);
     put_u32(page, 0, crc);
@@ -86,6 +87,7 @@ pub fn superblock_of<C: Coordinate, const D: usize>(
         fill_min_percent: page[39],
         is_balanced: page[41] == 1,
         group_per_level: page[40],
+        layer: page[43],
         options,
     };
     match format.require_sane::<C, D>() {

@@ -2,10 +2,10 @@
 
 mod cuts;
 mod damage;
-mod model;
+pub(crate) mod model;
 mod room;
 mod splits;
-mod store;
+pub(crate) mod store;
 
 use super::hilbert;
 use super::node::NodeFormat;

@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn the_first_in_is_the_first_out() {
         let mut control = TemporalControl::new(2, 3);
-        [1, 2, 1, 3].map(|n| control.note_read(NodeId(n)));
+        [1, 2, 1, 3].into_iter().for_each(|n| control.note_read(NodeId(n)));
         assert_eq!([1, 2, 3].map(|n| control.was_read(NodeId(n))), [false, true, true]);
         control.note_written(&[5, 6, 7, 8].map(NodeId));
         assert!(control.written().eq([6, 7, 8].map(NodeId)));

@@ -120,7 +120,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         }
         self.make_room(self.changed.len() as u64)?;
         self.operation += 1;
-        assert!(self.operation < 1 << 47, "an operation for every microsecond of four years");
+        assert!(self.operation < 2 * log::OPERATIONS_MAX, "an operation for every microsecond of four years");
         let mark = self.log.mark();
         let logged = self.append_changes();
         if logged.is_err() {
@@ -178,7 +178,6 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
                     Err(error) => return Err(error),
                 },
             };
-            self.operation = self.operation.max(done);
             let level = if is_reset(modification) { modification[3] } else { level };
             pages.insert(*id, (level, done));
             if *operation > done {

@@ -19,6 +19,12 @@ use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
+/// One for every microsecond of two years.
+pub(super) const OPERATIONS_MAX: u64 = 1 << 46;
+
+/// No log is begun anew as often.
+const EPOCHS_MAX: u64 = 1 << 62;
+
 /// The log's slices, and where it ends.
 pub(super) struct NodeLog<S> {
     areas: [RecordLog<Slice<S>, NodeRecords>; 2],
@@ -68,7 +74,7 @@ pub(super) fn mount<S: PageStore>(mut store: S) -> Result<Parts<S>, IndexError> 
     }
     let (nodes, mut log) = parts(store, layout)?;
     let mut page = vec![0; nodes.page_bytes()];
-    log.next_epoch = first.epoch + 1;
+    log.next_epoch = first.epoch.saturating_add(1);
     let mut newest = first.epoch;
     // A compaction that was cut left its page 1, if not its page 0, with an epoch that must not come again.
     for (area, number) in [(0, 1), (1, 0), (1, 1)] {
@@ -77,7 +83,7 @@ pub(super) fn mount<S: PageStore>(mut store: S) -> Result<Parts<S>, IndexError> 
         }
         match log.areas[area].read(number, Cause::Recovery, &mut page)? {
             Found::Page(header, found) if found == layout && header.number == number => {
-                log.next_epoch = log.next_epoch.max(header.epoch + 1);
+                log.next_epoch = log.next_epoch.max(header.epoch.saturating_add(1));
                 if number == 0 && header.epoch > newest {
                     (newest, log.current) = (header.epoch, area);
                 }
@@ -90,6 +96,12 @@ pub(super) fn mount<S: PageStore>(mut store: S) -> Result<Parts<S>, IndexError> 
             }
             _ => {}
         }
+    }
+    if log.next_epoch > EPOCHS_MAX {
+        return Err(IndexError::Corrupted {
+            what: "J1: the log was begun anew more often than it can be",
+            at: 0,
+        });
     }
     Ok((nodes, log))
 }
@@ -212,6 +224,9 @@ impl<S: PageStore> NodeLog<S> {
             }
             if current.is_some_and(|current| current != head.operation) {
                 replay.records.truncate(from);
+            }
+            if head.operation >= OPERATIONS_MAX {
+                return Err(IndexError::Corrupted { what: "B1: more operations than there can be", at: 0 });
             }
             current = (!head.is_last).then_some(head.operation);
             replay.last_operation = replay.last_operation.max(head.operation);

@@ -45,6 +45,7 @@
 //! - B2 The page of a node in the buffer has none of the operations that wait for it.
 //! - B3 Units and counts fit the nodes, and the bytes counted are those taken.
 //! - B4 A page in the read buffer is the one on the medium.
+//! - B5 No page has an operation of which the log knows nothing.
 //! - J1, J3 The log is what `log/records.rs` says. S1 to S7 as `paged.rs` has them.
 //!
 //! # Deviations
@@ -234,6 +235,8 @@ pub struct BufferedNodes<S, C: Coordinate, const D: usize> {
     /// Pages in hand.
     pages: Vec<u8>,
     is_in_operation: bool,
+    /// Whether nodes of a bulk load were written since the log was begun anew for them.
+    is_loading: bool,
     is_interrupted: bool,
     counts: Counts,
 }
@@ -266,8 +269,8 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         nodes.seal(ROOT, &Node::new(1), 0, 0);
         nodes.store.write(Lpn(ROOT.0), Cause::Checkpoint, &nodes.pages[..page_bytes])?;
         nodes.store.sync()?;
-        nodes.pages.fill(0);
-        put_superblock(&nodes.format, true, &mut nodes.pages[..node_bytes]);
+        let whole = NodeFormat { page_bytes: page_bytes as u32, ..nodes.format };
+        put_superblock(&whole, true, &mut nodes.pages[..page_bytes]);
         nodes.store.write(SUPERBLOCK, Cause::Checkpoint, &nodes.pages[..page_bytes])?;
         nodes.store.sync()?;
         Ok(nodes)
@@ -278,18 +281,14 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         config.validate(&store)?;
         let (mut below, log) = log::mount(store)?;
         let mut page = vec![0; below.page_bytes()];
-        let node_bytes = page.len().saturating_sub(TRAILER_BYTES);
         below.read(SUPERBLOCK, Cause::Recovery, &mut page)?;
-        let (format, _) = superblock_of::<C, D>(&page[..node_bytes], below.page_count())?;
+        let format = layered::<C, D>(&page, below.page_count())?;
         let page_records = log::layout(&format, log.layout().pages, page.len());
         if format.layer != LAYER
             || format.page_count != below.page_count()
             || page_records != Some(log.layout())
         {
             return Err(IndexError::NotFormatted("the log at the end of the store is of another tree"));
-        }
-        if page[node_bytes..].iter().any(|&byte| byte != 0) {
-            return Err(IndexError::Corrupted { what: "S7: something stands behind the superblock", at: 0 });
         }
         let mut nodes = BufferedNodes::over(below, log, format, config);
         nodes.replay()?;
@@ -322,6 +321,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
             pages: vec![0; page_bytes * flush::group_pages(&store, config.unit_nodes)],
             store,
             is_in_operation: false,
+            is_loading: false,
             is_interrupted: false,
             counts: Counts::default(),
         }
@@ -375,6 +375,10 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
             return Err(IndexError::Corrupted { what, at: u64::from(id.0) });
         }
         let operation = get_u64(trailer, 0);
+        if operation > self.operation {
+            let what = "B5: the node has an operation that the log has not";
+            return Err(IndexError::Corrupted { what, at: u64::from(id.0) });
+        }
         if is_counted && !is_here {
             self.read_buffer.put(id, node.level, page);
         }
@@ -420,6 +424,18 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
             }
         }
         Ok(())
+    }
+}
+
+/// Reads the superblock of a tree below this layer: its nodes have less than a page.
+fn layered<C: Coordinate, const D: usize>(page: &[u8], page_count: u32) -> Result<NodeFormat, IndexError> {
+    let (mut format, _) = superblock_of::<C, D>(page, page_count)?;
+    format.page_bytes = format.page_bytes.saturating_sub(TRAILER_BYTES as u32);
+    match format.require_sane::<C, D>() {
+        Err(_) => {
+            Err(IndexError::Corrupted { what: "S7: the superblock's capacities are impossible", at: 0 })
+        }
+        Ok(()) => Ok(format),
     }
 }
 

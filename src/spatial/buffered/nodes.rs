@@ -14,7 +14,6 @@ use crate::nand::Cause;
 use crate::spatial::coordinate::Coordinate;
 use crate::spatial::node::{Change, Entry, Node, NodeFormat, NodeId, ROOT};
 use crate::spatial::nodes::Nodes;
-use crate::spatial::superblock::superblock_of;
 use crate::units::Lpn;
 use alloc::collections::BTreeSet;
 use alloc::string::ToString;
@@ -111,8 +110,8 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         let page_bytes = self.page_bytes();
         let page = &mut self.pages[..page_bytes];
         self.store.read(SUPERBLOCK, Cause::Check, page)?;
-        match superblock_of::<C, D>(&page[..self.format.page_bytes as usize], self.format.page_count) {
-            Ok((format, _)) if format == self.format => {}
+        match super::layered::<C, D>(page, self.format.page_count) {
+            Ok(format) if format == self.format => {}
             Ok(_) => report.violation("S7", 0, "the superblock tells another layout".to_string()),
             Err(error) => report.violation("S7", 0, error.to_string()),
         }
@@ -220,9 +219,12 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for BufferedNodes<
 
     fn load(&mut self, node: &Node<C, D>) -> Result<NodeId, IndexError> {
         self.ready()?;
-        // What waits is of an older tree, and must not meet the new nodes.
-        self.flush_all()?;
-        self.force_log()?;
+        if !self.is_loading {
+            // What waits is of an older tree, and must not meet the new nodes.
+            self.flush_all()?;
+            self.compact()?;
+            self.is_loading = true;
+        }
         let lpn = self.space.allocate().ok_or(IndexError::Full)?;
         let id = NodeId(lpn.0);
         self.seal(id, node, self.operation, 0);
@@ -237,6 +239,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for BufferedNodes<
 
     fn end_load(&mut self, root: Option<&Node<C, D>>) -> Result<(), IndexError> {
         self.ready()?;
+        self.is_loading = false;
         if let Some(root) = root {
             self.begin()?;
             self.change(ROOT, Change::Whole(root.clone()))?;

@@ -312,6 +312,7 @@ fn an_insertion_costs_far_less_than_in_the_plain_tree() {
     let mut plain = r_tree::RTree::format(Mem::new(2048, 2000, WRITE_THROUGH), &tree_config).unwrap();
     writes(&mut plain, count, &rules);
     let plain_writes = plain.store().page_writes;
+    std::eprintln!("{:?} {:?}", plain.stats(), plain.counts());
     assert!(plain_writes > 6000);
     for policy in [FlushPolicy::MostModified, FlushPolicy::Efind(Efind::new(Worth::Mth))] {
         let config = BufferedConfig::fast(Durability::EverySync, 64 << 10, policy);
@@ -319,6 +320,7 @@ fn an_insertion_costs_far_less_than_in_the_plain_tree() {
         writes(&mut tree, count, &rules);
         let most = BufferedNodes::<Mem, i32, 2>::ram_bytes_max(&config, 2048, 2000);
         assert!(tree.nodes().ram_bytes() < most + (32 << 10), "{} of {most}", tree.nodes().ram_bytes());
+        std::eprintln!("{:?} {:?}", tree.stats(), tree.counts());
         let all = tree.into_nodes().into_store().page_writes;
         assert!(3 * all < plain_writes, "{policy:?}: {all} of {plain_writes}");
     }

@@ -21,6 +21,7 @@ pub mod codec;
 pub mod ftl;
 pub mod log;
 pub mod nand;
+pub mod nodes;
 pub mod ordered;
 pub mod rng;
 pub mod units;

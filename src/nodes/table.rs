@@ -31,8 +31,9 @@ pub(super) struct NodeTable {
     first: u32,
     free: usize,
     dead: usize,
-    /// No sector before this one is free.
+    /// No sector before these is free, or dead.
     hint: usize,
+    dead_hint: usize,
     /// Mixed sectors, oldest first.
     mixed: VecDeque<u32>,
 }
@@ -49,6 +50,7 @@ impl NodeTable {
             free: sectors,
             dead: 0,
             hint: 0,
+            dead_hint: 0,
             mixed: VecDeque::with_capacity(mixed_max),
         }
     }
@@ -141,7 +143,8 @@ impl NodeTable {
         *self.names(sector) = DEAD;
         self.free += 1;
         self.dead += 1;
-        self.hint = self.hint.min((sector.0 - self.first) as usize);
+        let at = (sector.0 - self.first) as usize;
+        (self.hint, self.dead_hint) = (self.hint.min(at), self.dead_hint.min(at));
         if let Some(at) = self.mixed.iter().position(|mixed| *mixed == sector.0) {
             self.mixed.remove(at);
         }
@@ -214,11 +217,13 @@ impl NodeTable {
     /// A dead sector, which is simply free from now on.
     pub(super) fn next_dead(&mut self) -> Option<Lpn> {
         if self.dead == 0 {
+            self.dead_hint = self.names.len();
             return None;
         }
-        let at = self.hint + self.names[self.hint..].iter().position(|names| *names == DEAD)?;
+        let at = self.dead_hint + self.names[self.dead_hint..].iter().position(|names| *names == DEAD)?;
         self.names[at] = FREE;
         self.dead -= 1;
+        self.dead_hint = at + 1;
         Some(Lpn(self.first + at as u32))
     }
 }

@@ -39,6 +39,18 @@ impl BPlusNodes {
         if level == 1 { &self.leaf } else { &self.internal }
     }
 
+    /// How many entries two nodes have in common at the beginning, and how many of the others at the end.
+    fn common(shape: &NodeShape, (old, olds): (&[u8], usize), (new, news): (&[u8], usize)) -> (usize, usize) {
+        let ((old_keys, old_values), (new_keys, new_values)) =
+            (parts(shape, old, olds), parts(shape, new, news));
+        let entries = |keys: usize, values: usize| {
+            (keys / shape.key_bytes).min(values.checked_div(shape.value_bytes).unwrap_or(usize::MAX))
+        };
+        let start = entries(common_start(old_keys, new_keys), common_start(old_values, new_values));
+        let end = entries(common_end(old_keys, new_keys), common_end(old_values, new_values));
+        (start, end.min(olds.min(news) - start))
+    }
+
     fn show(&self, shape: &NodeShape, page: &[u8], at: usize, op: Op, show: &mut dyn FnMut(Op, &[u8])) {
         let mut body = [0; BODY_BYTES_MAX];
         let (key, area) = (shape.key_bytes, &page[HEADER_BYTES..]);
@@ -50,6 +62,28 @@ impl BPlusNodes {
     }
 }
 
+/// The keys and the values in use.
+fn parts<'a>(shape: &NodeShape, page: &'a [u8], count: usize) -> (&'a [u8], &'a [u8]) {
+    let (keys, values) = page[HEADER_BYTES..].split_at(shape.capacity * shape.key_bytes);
+    (&keys[..count * shape.key_bytes], &values[..count * shape.value_bytes])
+}
+
+const CHUNK: usize = 64;
+
+/// Bytes that two strings have in common at the beginning: whole chunks, then bytes.
+fn common_start(a: &[u8], b: &[u8]) -> usize {
+    let chunks = a.chunks_exact(CHUNK).zip(b.chunks_exact(CHUNK)).take_while(|(a, b)| a == b).count() * CHUNK;
+    chunks + a[chunks..].iter().zip(&b[chunks..]).take_while(|(a, b)| a == b).count()
+}
+
+/// The same at the end.
+fn common_end(a: &[u8], b: &[u8]) -> usize {
+    let chunks =
+        a.rchunks_exact(CHUNK).zip(b.rchunks_exact(CHUNK)).take_while(|(a, b)| a == b).count() * CHUNK;
+    let (a, b) = (&a[..a.len() - chunks], &b[..b.len() - chunks]);
+    chunks + a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
+}
+
 /// Where a key is among the entries from `first` on, or where it belongs.
 fn search(
     shape: &NodeShape,
@@ -57,6 +91,9 @@ fn search(
     (first, count): (usize, usize),
     key: &[u8],
 ) -> Result<usize, usize> {
+    if first == 0 {
+        return shape.search(area, count, key);
+    }
     let (mut low, mut high) = (first.min(count), count);
     while low < high {
         let middle = usize::midpoint(low, high);
@@ -114,9 +151,12 @@ impl NodeCodec for BPlusNodes {
                 _ => self.show(shape, new, 0, Op::Update, show),
             }
         }
+        let (start, end) = BPlusNodes::common(shape, (old, olds), (new, news));
+        let start = start.max(first);
+        let (olds, news) = (olds.saturating_sub(end).max(start), news.saturating_sub(end).max(start));
         // Those that leave go first: a full node has no room for others before.
         for leaves in [true, false] {
-            let (mut i, mut j) = (first, first);
+            let (mut i, mut j) = (start, start);
             while i < olds || j < news {
                 let order = match (i < olds, j < news) {
                     (true, true) => {
@@ -143,6 +183,8 @@ impl NodeCodec for BPlusNodes {
         let (key, value) = body[1..].split_at(shape.key_bytes);
         let (entry, area) = ((key, &value[..shape.value_bytes]), &mut page[HEADER_BYTES..]);
         let found = match body[0] {
+            // Compacted nodes come sorted.
+            OTHER if level == 1 && count > 0 && shape.key(area, count - 1) < key => Err(count),
             OTHER => search(shape, area, (usize::from(level > 1), count), key),
             FIRST if level > 1 && count > 0 => Ok(0),
             FIRST if level > 1 => Err(0),

@@ -132,6 +132,11 @@ impl LayeredConfig {
         let layer = plan.layer.ram_bytes_max(&plan.nodes, store.page_bytes(), store.page_count())?;
         Ok(plan.tree.ram_bytes_max(store)? + layer)
     }
+
+    /// What an index would promise on a store if no unit waited, and so the most that a journal gives it there.
+    pub fn class_on(&self, store: &(impl PageStore + ?Sized)) -> Result<Durability, IndexError> {
+        Ok(self.published().on(store)?.class_on(store))
+    }
 }
 
 /// What a configuration comes to on a store.
@@ -143,7 +148,7 @@ struct Plan {
 
 impl Plan {
     /// What an index would promise on a store if no unit waited.
-    fn class_on(&self, store: &impl PageStore) -> Durability {
+    fn class_on(&self, store: &(impl PageStore + ?Sized)) -> Durability {
         if self.layer.commit.is_in_place() && store.atomic_pages_max() < self.layer.group_pages {
             Durability::None
         } else if store.durable_writes() {

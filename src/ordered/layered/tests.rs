@@ -188,7 +188,7 @@ fn bftl_reads_up_to_c_sectors_for_each_node_and_packs_the_units_of_a_commit() {
         let counts = index.layer().counts();
         // Up to 60 units of 20 bytes go to one sector of 101; those of a split, some 256, to three.
         assert!(counts.committed_units > 50 * counts.commit_pages, "{counts:?}");
-        assert!(counts.commit_pages <= counts.commits + 2 * index.stats().metrics[1].value, "{counts:?}");
+        assert!(counts.commit_pages < 2 * counts.commits, "{counts:?}");
         assert!(counts.compactions > 0);
     }
 }
@@ -386,33 +386,4 @@ fn what_cannot_work_is_refused() {
     }
     let error: IndexError = StoreError::Full.into();
     assert_eq!(error, IndexError::Full);
-}
-
-#[test]
-fn zz_speed() {
-    for (name, config) in [
-        ("bftl", bftl::config(WORDS)),
-        ("wobf", wobf::config(WORDS)),
-        ("ibsf", ibsf::config(WORDS)),
-        ("bof", bof::config(WORDS)),
-    ] {
-        for units in [60u32, 960] {
-            let config = LayeredConfig { reservation_units: units, ..config };
-            let start = std::time::Instant::now();
-            let mut index = LayeredTree::format(RamStore::new(2048, 40_000), config).unwrap();
-            let mut rng = Rng::new(5);
-            for _ in 0..1_000_000 {
-                let key = number(rng.next_u64() as u32);
-                index.insert(&key, &[7; 4]).unwrap();
-            }
-            std::println!(
-                "{name} {units} {:?} {:?} ram {} {:?} {:?}",
-                start.elapsed(),
-                accesses(&index),
-                index.ram_bytes() - index.layer().store().ram_bytes(),
-                index.layer().counts(),
-                index.layer().sectors_in_use()
-            );
-        }
-    }
 }

@@ -22,6 +22,7 @@ pub mod ftl;
 pub mod index;
 pub mod log;
 pub mod nand;
+pub mod nodes;
 pub mod ordered;
 pub mod rng;
 pub mod spatial;

@@ -6,8 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The rooms of the engine, lowest first. A room uses those before it, itself, and nothing after it.
-const ROOMS: [&str; 11] =
-    ["units", "codec", "rng", "nand", "ftl", "check", "index", "cache", "log", "ordered", "spatial"];
+const ROOMS: [&str; 12] = [
+    "units", "codec", "rng", "nand", "ftl", "check", "index", "cache", "log", "nodes", "ordered", "spatial",
+];
 
 /// Rooms on one floor do not name each other.
 const APART: [(&str, &str); 2] = [("ordered", "spatial"), ("spatial", "ordered")];

@@ -4,6 +4,7 @@ pub mod bplus;
 pub mod buffered;
 pub mod ipl;
 pub mod journal;
+pub mod layered;
 pub mod lazy_update;
 pub mod ls_lru;
 pub mod mu;

@@ -95,6 +95,9 @@ pub fn ordered_ops(bytes: &[u8]) {
     if entry.options.iter().any(|o| o.name == "pool_requests") && script.byte() % 2 == 1 {
         settings = settings.with("pool_requests", 9);
     }
+    if entry.options.iter().any(|o| o.name == "reservation_units") && script.byte() % 2 == 1 {
+        settings = settings.with("reservation_units", 9);
+    }
     if entry.hosting == Hosting::Store {
         let ftl = Some(&STORES[usize::from(script.byte()) % STORES.len()]);
         settings = Stack { index: entry, ftl }.settings(settings);

@@ -20,6 +20,9 @@ use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 
+/// Nodes whose memory is kept for the next operation.
+const SPARE_NODES: usize = 8;
+
 impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
     /// How it is set up.
     pub fn config(&self) -> &BufferedConfig {
@@ -42,6 +45,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         while let Some((_, node)) = self.held.pop_first() {
             self.spare.push(node);
         }
+        self.spare.truncate(SPARE_NODES);
         self.changes.clear();
         self.changed.clear();
         self.taken.clear();

@@ -29,6 +29,7 @@
 //! | `nodes.rs` | [`nodes::Nodes`], the seam: read a node, change it entry by entry, commit an operation |
 //! | `paged.rs`, `superblock.rs` | the plain implementation: a node is a page |
 //! | `buffered/` | a layer: modifications wait in RAM and in a log, policies of FAST and eFIND flush them |
+//! | `rftl.rs` | a layer: modifications of many nodes share pages, a table tells where each node's are |
 //! | `tree/` | [`tree::Tree`] over any `Nodes` with any [`tree::Rules`]: operations, search, bulk load, check |
 //! | `tree/update.rs` | Guttman's insertion and removal over [`tree::update::Grouping`] (choose child, split, reinsert) |
 //! | `r_tree.rs`, `r_star.rs`, `hilbert.rs` | the kinds of tree |
@@ -69,6 +70,7 @@ pub mod nodes;
 pub mod paged;
 pub mod r_star;
 pub mod r_tree;
+pub mod rftl;
 pub mod superblock;
 #[cfg(test)]
 mod tests;

@@ -40,6 +40,9 @@ use alloc::vec::Vec;
 
 const SUPERBLOCK: Lpn = Lpn(0);
 
+/// Nodes whose memory is kept for the next operation.
+const SPARE_NODES: usize = 8;
+
 /// A node in RAM for the operation in hand.
 struct Held<C, const D: usize> {
     node: Node<C, D>,
@@ -132,6 +135,12 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
     /// The store below.
     pub fn store(&self) -> &S {
         &self.store
+    }
+
+    /// The store below, to be told which pages are in use.
+    pub(super) fn with_store<T>(&mut self, act: impl FnOnce(&mut S, &dyn Fn(Lpn) -> bool) -> T) -> T {
+        let (space, page_count) = (&self.space, self.format.page_count);
+        act(&mut self.store, &|lpn| lpn.0 < page_count && space.is_used(lpn))
     }
 
     /// Gives the store back; what was not synced is as after a power cut.
@@ -240,6 +249,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         while let Some((_, held)) = self.held.pop_first() {
             self.spare.push(held.node);
         }
+        self.spare.truncate(SPARE_NODES);
         self.taken.clear();
         self.freed.clear();
         self.is_in_operation = false;

@@ -29,6 +29,11 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         &self.config
     }
 
+    /// Looks at the store below.
+    pub fn look<T>(&self, ask: impl FnOnce(&S) -> T) -> T {
+        self.store.look(ask)
+    }
+
     /// The most RAM that the layer takes besides the store, the nodes of one operation left out.
     pub fn ram_bytes_max(config: &BufferedConfig, page_bytes: usize, page_count: u32) -> usize {
         let lists = 2 * (config.read_list + config.write_list) * size_of::<NodeId>();

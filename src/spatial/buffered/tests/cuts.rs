@@ -69,13 +69,6 @@ fn record(
     (Recorded { empty, steps, done, syncs }, tree)
 }
 
-impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
-    /// What the store below is asked.
-    fn look<T>(&self, ask: impl FnOnce(&S) -> T) -> T {
-        self.store.look(ask)
-    }
-}
-
 impl BufferedNodes<Mem, i32, 2> {
     fn steps(&self) -> usize {
         self.look(|mem| mem.steps.len())

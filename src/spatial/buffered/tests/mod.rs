@@ -323,9 +323,3 @@ fn an_insertion_costs_far_less_than_in_the_plain_tree() {
         assert!(3 * all < plain_writes, "{policy:?}: {all} of {plain_writes}");
     }
 }
-
-#[test]
-fn figures_for_the_docs() {
-    use crate::cache::page_cache::PageCache;
-    let _ = core::marker::PhantomData::<PageCache<Mem>>;
-}

@@ -151,6 +151,8 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
             }
             begun.into_iter().for_each(|node| is_closed[node as usize] = true);
         }
+        // Units that nothing began are left over from a node that was given up.
+        places.retain(|(node, _)| is_closed[*node as usize]);
         Ok(places)
     }
 

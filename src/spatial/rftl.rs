@@ -38,8 +38,8 @@
 //! # Deviations and confidence
 //!
 //! Medium to low: from the abstract, and from BFTL, whose description is complete. First fit decreasing is one of the ways
-//! to pack that such a layer has; C = 4 and 60 units are BFTL's. A tree that keeps its entries in order gets them sorted anew when
-//! a node is read, since units have no place.
+//! to pack that such a layer has; C = 4 and 60 units are BFTL's. Units have no place in a node, so a tree that keeps its
+//! entries in an order, as the Hilbert R-tree does, is refused: the published layer is one for the R-tree, too.
 
 use super::coordinate::Coordinate;
 use super::node::{Change, HEADER_BYTES, NODE_MARK, Node, NodeFormat, NodeId};
@@ -88,13 +88,12 @@ impl RftlConfig {
 
 /// What the layer must know of the bytes of nodes.
 #[derive(Clone, Debug)]
-pub struct RectNodes<C, const D: usize, R> {
+pub struct RectNodes<C, const D: usize> {
     format: NodeFormat,
-    rules: R,
     coordinates: PhantomData<C>,
 }
 
-impl<C: Coordinate, const D: usize, R: Rules<C, D>> RectNodes<C, D, R> {
+impl<C: Coordinate, const D: usize> RectNodes<C, D> {
     fn entry_bytes(&self, level: u8) -> usize {
         if level == 1 { self.format.data_entry_bytes() } else { self.format.child_entry_bytes() }
     }
@@ -124,25 +123,9 @@ impl<C: Coordinate, const D: usize, R: Rules<C, D>> RectNodes<C, D, R> {
         put_u16(page, 10, count as u16);
         put_u16(page, 12, if page[8] == 1 { count as u16 } else { 0 });
     }
-
-    /// Puts the entries in the order that the tree keeps them in.
-    fn put_in_order(&self, page: &mut [u8]) {
-        let (level, bytes) = (page[8], self.entry_bytes(page[8]));
-        let mut rows = Vec::with_capacity(self.entries(page));
-        for entry in self.entries_of(page) {
-            // What is no entry is found when the node is decoded.
-            let Some((read, _)) = self.format.entry_at::<C, D>(level == 1, entry) else { return };
-            let key = if level == 1 { self.rules.curve_key(&read.rect) } else { read.key };
-            rows.push((key, entry.to_vec()));
-        }
-        rows.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
-        for ((_, entry), place) in rows.iter().zip(page[HEADER_BYTES..].chunks_exact_mut(bytes)) {
-            place.copy_from_slice(entry);
-        }
-    }
 }
 
-impl<C: Coordinate, const D: usize, R: Rules<C, D>> NodeCodec for RectNodes<C, D, R> {
+impl<C: Coordinate, const D: usize> NodeCodec for RectNodes<C, D> {
     fn body_bytes(&self) -> usize {
         self.format.data_entry_bytes().max(self.format.child_entry_bytes())
     }
@@ -235,43 +218,45 @@ impl<C: Coordinate, const D: usize, R: Rules<C, D>> NodeCodec for RectNodes<C, D
     }
 
     fn seal(&self, page: &mut [u8]) {
-        if R::KEY_BYTES > 0 {
-            self.put_in_order(page);
-        }
         let crc = crc32(&[&page[4..]]);
         put_u32(page, 0, crc);
     }
 }
 
-type Layer<S, C, const D: usize, R> = NodeLayer<S, RectNodes<C, D, R>>;
+type Layer<S, C, const D: usize> = NodeLayer<S, RectNodes<C, D>>;
 
 /// The nodes of a tree over shared pages of units.
-pub struct RftlNodes<S, C, const D: usize, R> {
-    nodes: PagedNodes<Layer<S, C, D, R>, C, D>,
+pub struct RftlNodes<S, C, const D: usize> {
+    nodes: PagedNodes<Layer<S, C, D>, C, D>,
 }
 
 /// A tree of any kind over RFTL.
-pub type RftlTree<S, C, const D: usize, R> = Tree<C, D, RftlNodes<S, C, D, R>, R>;
+pub type RftlTree<S, C, const D: usize, R> = Tree<C, D, RftlNodes<S, C, D>, R>;
 
-impl<S: PageStore, C: Coordinate, const D: usize, R: Rules<C, D>> RftlNodes<S, C, D, R> {
+impl<S: PageStore, C: Coordinate, const D: usize> RftlNodes<S, C, D> {
     /// The codec and the layer's settings for a tree on such a store.
-    fn parts(
+    fn parts<R: Rules<C, D>>(
         store: &S,
         tree: &SpatialConfig<R>,
         config: RftlConfig,
-    ) -> Result<(RectNodes<C, D, R>, LayerConfig), IndexError> {
+    ) -> Result<(RectNodes<C, D>, LayerConfig), IndexError> {
         let format = tree.node_format::<C, D>(store.page_bytes(), store.page_count())?;
-        if !format.is_balanced {
-            return Err(IndexError::Unsupported(String::from("RFTL takes balanced trees only")));
+        if !format.is_balanced || R::KEY_BYTES > 0 {
+            let what = "RFTL keeps no order of entries: it takes the R-tree and the R*-tree";
+            return Err(IndexError::Unsupported(String::from(what)));
         }
         let group_pages = format.group_nodes_max();
-        let codec = RectNodes { format, rules: tree.rules.clone(), coordinates: PhantomData };
+        let codec = RectNodes { format, coordinates: PhantomData };
         Ok((codec, config.layer(group_pages)))
     }
 
     /// Makes an empty tree; whatever the store held is dropped.
-    pub fn format(store: S, tree: &SpatialConfig<R>, config: RftlConfig) -> Result<Self, IndexError> {
-        let (codec, layer) = RftlNodes::parts(&store, tree, config)?;
+    pub fn format<R: Rules<C, D>>(
+        store: S,
+        tree: &SpatialConfig<R>,
+        config: RftlConfig,
+    ) -> Result<Self, IndexError> {
+        let (codec, layer) = RftlNodes::<S, C, D>::parts(&store, tree, config)?;
         let whole = codec.format;
         let layer = NodeLayer::format(store, codec, layer)?;
         let format = NodeFormat { page_count: layer.page_count(), ..whole };
@@ -279,8 +264,12 @@ impl<S: PageStore, C: Coordinate, const D: usize, R: Rules<C, D>> RftlNodes<S, C
     }
 
     /// Opens the tree that a store holds; the units that waited are lost.
-    pub fn mount(store: S, tree: &SpatialConfig<R>, config: RftlConfig) -> Result<Self, IndexError> {
-        let (codec, layer) = RftlNodes::parts(&store, tree, config)?;
+    pub fn mount<R: Rules<C, D>>(
+        store: S,
+        tree: &SpatialConfig<R>,
+        config: RftlConfig,
+    ) -> Result<Self, IndexError> {
+        let (codec, layer) = RftlNodes::<S, C, D>::parts(&store, tree, config)?;
         let expected = codec.format;
         let mut nodes = PagedNodes::mount(NodeLayer::mount(store, codec, layer)?)?;
         let expected = NodeFormat { page_count: nodes.format().page_count, ..expected };
@@ -297,7 +286,7 @@ impl<S: PageStore, C: Coordinate, const D: usize, R: Rules<C, D>> RftlNodes<S, C
     }
 
     /// The layer below.
-    pub fn layer(&self) -> &NodeLayer<S, RectNodes<C, D, R>> {
+    pub fn layer(&self) -> &NodeLayer<S, RectNodes<C, D>> {
         self.nodes.store()
     }
 
@@ -307,7 +296,7 @@ impl<S: PageStore, C: Coordinate, const D: usize, R: Rules<C, D>> RftlNodes<S, C
     }
 }
 
-impl<S: PageStore, C: Coordinate, const D: usize, R: Rules<C, D>> Nodes<C, D> for RftlNodes<S, C, D, R> {
+impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for RftlNodes<S, C, D> {
     fn format(&self) -> &NodeFormat {
         self.nodes.format()
     }

@@ -13,7 +13,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 /// How far the buffered entries of a node stretch: the area around them, and the areas that two share, added up.
-type Spread<M> = (Option<M>, Option<M>);
+pub(super) type Spread<M> = (Option<M>, Option<M>);
 
 /// What waits for a node.
 pub(super) struct Waiting<M> {
@@ -33,7 +33,7 @@ pub(super) struct Waiting<M> {
 impl<M> Waiting<M> {
     /// Whether its page need not be read.
     pub(super) fn is_whole(&self) -> bool {
-        self.mods.first().is_some() && is_reset(&self.mods)
+        !self.mods.is_empty() && is_reset(&self.mods)
     }
 }
 

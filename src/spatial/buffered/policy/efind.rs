@@ -11,7 +11,7 @@
 //! the overlap among them (MTHAO). Shares are in parts of 65,536, rounded down. A node of which nothing can be measured has
 //! the whole.
 
-use crate::spatial::buffered::buffer::NodeBuffer;
+use crate::spatial::buffered::buffer::{NodeBuffer, Spread};
 use crate::spatial::buffered::control::TemporalControl;
 use crate::spatial::coordinate::Coordinate;
 use crate::spatial::measure::Measure;
@@ -137,7 +137,7 @@ impl Efind {
         candidates: &[NodeId],
     ) -> Vec<u128> {
         let spreads = if self.worth >= Worth::Mtha { Some(buffer.spreads()) } else { None };
-        let greatest = |part: fn(&(Option<C::Measure>, Option<C::Measure>)) -> Option<C::Measure>| {
+        let greatest = |part: fn(&Spread<C::Measure>) -> Option<C::Measure>| {
             let all = spreads.iter().flat_map(|spreads| spreads.values().filter_map(part));
             all.max_by(|a, b| a.order(b))
         };

@@ -42,9 +42,9 @@ fn record(
         match rng.below(6) {
             5 if rng.chance(1, 3) => {
                 if rng.chance(1, 6) {
-                    tree.close().unwrap()
+                    tree.close().unwrap();
                 } else {
-                    tree.sync().unwrap()
+                    tree.sync().unwrap();
                 }
                 syncs.push((steps(&tree), done.len()));
             }

@@ -19,16 +19,20 @@ pub mod cache;
 pub mod check;
 pub mod codec;
 pub mod ftl;
+pub mod index;
 pub mod log;
 pub mod nand;
+pub mod nodes;
 pub mod ordered;
 pub mod rng;
+pub mod spatial;
 pub mod units;
 
 pub use check::{CheckReport, IndexError};
 pub use ftl::{PageStore, StoreError};
 pub use nand::{Cause, Geometry, Nand, NandError};
 pub use ordered::OrderedIndex;
+pub use spatial::SpatialIndex;
 pub use units::{Lpn, Nanos, Pbn, Ppn};
 
 /// The example of the README, compiled and run.

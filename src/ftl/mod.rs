@@ -20,6 +20,7 @@ pub mod page_map;
 pub mod ram;
 pub mod sast;
 pub mod slice;
+pub(crate) mod space;
 pub mod spare;
 pub mod store_nand;
 pub mod superblock;

@@ -51,6 +51,11 @@ impl<S: PageStore> Slice<S> {
         Some(Rc::try_unwrap(self.shared).ok()?.into_inner().store)
     }
 
+    /// Looks at the whole store.
+    pub fn look<T>(&self, ask: impl FnOnce(&S) -> T) -> T {
+        ask(&self.shared.borrow().store)
+    }
+
     /// The page of the store that a page of the slice is.
     fn outer(&self, lpn: Lpn) -> Result<Lpn, StoreError> {
         if lpn.0 < self.pages { Ok(Lpn(self.first + lpn.0)) } else { Err(StoreError::OutOfRange(lpn)) }

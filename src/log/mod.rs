@@ -17,6 +17,7 @@
 
 pub mod collect;
 mod parts;
+pub mod records;
 mod recovery;
 mod replace;
 pub mod tag;

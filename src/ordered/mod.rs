@@ -4,6 +4,7 @@ pub mod bplus;
 pub mod buffered;
 pub mod ipl;
 pub mod journal;
+pub mod layered;
 pub mod lazy_update;
 pub mod ls_lru;
 pub mod mu;
@@ -14,10 +15,10 @@ pub mod typed;
 pub mod wandering;
 pub mod wpcb;
 
-pub use settings::{Options, Settings};
+pub use crate::index::{Durability, IndexStats, Metric, Options};
+pub use settings::Settings;
 
 use crate::check::{CheckReport, IndexError};
-use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow};
 
@@ -60,28 +61,6 @@ fn check_length(what: &'static str, expected: u8, got: usize) -> Result<(), Inde
     if got == expected { Ok(()) } else { Err(IndexError::WrongLength { what, expected, got }) }
 }
 
-/// What an index promises about a power cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Durability {
-    /// Nothing: mounting after a cut reports it instead of returning wrong data.
-    None,
-    /// The state at the last sync, or a later one that is a prefix of the history.
-    EverySync,
-    /// Acknowledged means durable.
-    EveryOperation,
-}
-
-impl Durability {
-    /// The name used in results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Durability::None => "none",
-            Durability::EverySync => "every sync",
-            Durability::EveryOperation => "every operation",
-        }
-    }
-}
-
 /// The way a range is walked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -89,32 +68,6 @@ pub enum Direction {
     Ascending,
     /// Largest key first.
     Descending,
-}
-
-/// One figure that an index tells about itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Metric {
-    /// Its name, in snake case, unit last.
-    pub name: &'static str,
-    /// Its value.
-    pub value: u64,
-}
-
-/// What an index tells about itself without touching the medium.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct IndexStats {
-    /// Levels from leaf to root; a tree of one leaf has height 1.
-    pub height: u32,
-    /// Pages of the medium that hold live data.
-    pub live_pages: u64,
-    /// Cache hits, page granular; 0 where there is no cache.
-    pub cache_hits: u64,
-    /// Cache misses.
-    pub cache_misses: u64,
-    /// Garbage collections: victim blocks reclaimed.
-    pub collections: u64,
-    /// Figures of this index alone.
-    pub metrics: Vec<Metric>,
 }
 
 /// Called for each record of a range; `Break` ends the walk.

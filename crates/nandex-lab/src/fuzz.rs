@@ -95,6 +95,9 @@ pub fn ordered_ops(bytes: &[u8]) {
     if entry.options.iter().any(|o| o.name == "pool_requests") && script.byte() % 2 == 1 {
         settings = settings.with("pool_requests", 9);
     }
+    if entry.options.iter().any(|o| o.name == "reservation_units") && script.byte() % 2 == 1 {
+        settings = settings.with("reservation_units", 9);
+    }
     // A tree on raw NAND has an FTL beneath now and then.
     if entry.hosting == Hosting::Store || script.byte().is_multiple_of(4) {
         let ftl = Some(&STORES[usize::from(script.byte()) % STORES.len()]);

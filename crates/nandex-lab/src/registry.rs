@@ -8,7 +8,7 @@ use crate::error::LabError;
 use crate::forest::TreeShare;
 use crate::ftls;
 use crate::names::{self, OptionInfo, count_names, option, union};
-use crate::stack::{self, BPlus, LazyUpdate, LsLru, StoreTree, Wpcb};
+use crate::stack::{self, BPlus, Bftl, Bof, Ibsf, LazyUpdate, LsLru, Rbftl, StoreTree, Wobf, Wpcb};
 use nandex::ftl::bast::Bast;
 use nandex::ftl::cftl::Cftl;
 use nandex::ftl::dftl::Dftl;
@@ -237,6 +237,66 @@ pub const INDEXES: &[IndexEntry] = &[
         forest: Some(stack::forest::<LsLru>),
         divides_chip: false,
         options: LsLru::OPTIONS,
+        options_on_ftl: &[],
+    },
+    IndexEntry {
+        name: "bftl",
+        summary: "BFTL (Wu et al. 2003): changes of many nodes share sectors, a table lists those of each node; journal",
+        hosting: Hosting::Store,
+        format: |nand, settings| stack::tree::<Bftl>(nand, settings, Open::Format),
+        mount: |nand, settings| stack::tree::<Bftl>(nand, settings, Open::Mount),
+        mount_after_cut: Some(|nand, settings| stack::tree::<Bftl>(nand, settings, Open::MountAfterCut)),
+        forest: Some(stack::forest::<Bftl>),
+        divides_chip: false,
+        options: Bftl::OPTIONS,
+        options_on_ftl: &[],
+    },
+    IndexEntry {
+        name: "wobf",
+        summary: "WOBF (Gong et al. 2011): BFTL with sorted commits that gather each node; our reading; journal",
+        hosting: Hosting::Store,
+        format: |nand, settings| stack::tree::<Wobf>(nand, settings, Open::Format),
+        mount: |nand, settings| stack::tree::<Wobf>(nand, settings, Open::Mount),
+        mount_after_cut: Some(|nand, settings| stack::tree::<Wobf>(nand, settings, Open::MountAfterCut)),
+        forest: Some(stack::forest::<Wobf>),
+        divides_chip: false,
+        options: Wobf::OPTIONS,
+        options_on_ftl: &[],
+    },
+    IndexEntry {
+        name: "ibsf",
+        summary: "IBSF (Lee et al. 2007): the buffered changes of one node are committed to its page; journal",
+        hosting: Hosting::Store,
+        format: |nand, settings| stack::tree::<Ibsf>(nand, settings, Open::Format),
+        mount: |nand, settings| stack::tree::<Ibsf>(nand, settings, Open::Mount),
+        mount_after_cut: Some(|nand, settings| stack::tree::<Ibsf>(nand, settings, Open::MountAfterCut)),
+        forest: Some(stack::forest::<Ibsf>),
+        divides_chip: false,
+        options: Ibsf::OPTIONS,
+        options_on_ftl: &[],
+    },
+    IndexEntry {
+        name: "bof",
+        summary: "BOF (Nam and Park 2007): IBSF that keeps redundant changes; our reading; journal",
+        hosting: Hosting::Store,
+        format: |nand, settings| stack::tree::<Bof>(nand, settings, Open::Format),
+        mount: |nand, settings| stack::tree::<Bof>(nand, settings, Open::Mount),
+        mount_after_cut: Some(|nand, settings| stack::tree::<Bof>(nand, settings, Open::MountAfterCut)),
+        forest: Some(stack::forest::<Bof>),
+        divides_chip: false,
+        options: Bof::OPTIONS,
+        options_on_ftl: &[],
+    },
+    IndexEntry {
+        name: "rbftl",
+        summary: "RBFTL (Xiang et al. 2008): IBSF below a journal, always; our reading",
+        hosting: Hosting::Store,
+        format: |nand, settings| stack::tree::<Rbftl>(nand, settings, Open::Format),
+        mount: |nand, settings| stack::tree::<Rbftl>(nand, settings, Open::Mount),
+        mount_after_cut: Some(|nand, settings| stack::tree::<Rbftl>(nand, settings, Open::MountAfterCut)),
+        forest: Some(stack::forest::<Rbftl>),
+        divides_chip: false,
+        options: Rbftl::OPTIONS,
         options_on_ftl: &[],
     },
 ];

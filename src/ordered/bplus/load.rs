@@ -9,32 +9,9 @@ use super::page::{self, HEIGHT_MAX, ROOT};
 use super::{BPlusTree, frame_at, trim};
 use crate::check::IndexError;
 use crate::ftl::{PageStore, StoreError};
+use crate::index::Fill;
 use crate::nand::Cause;
 use crate::units::Lpn;
-use alloc::format;
-
-/// How full a bulk load leaves the nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fill {
-    percent: u8,
-}
-
-impl Fill {
-    /// Full nodes: the fewest pages, for records that rarely change.
-    pub const FULL: Fill = Fill { percent: 100 };
-
-    /// Nodes full to 50 to 100 percent, which leaves the rest for insertions to come.
-    pub fn percent(percent: u8) -> Result<Fill, IndexError> {
-        match percent {
-            50..=100 => Ok(Fill { percent }),
-            _ => Err(IndexError::Unsupported(format!("nodes {percent} % full: 50 to 100 are possible"))),
-        }
-    }
-
-    fn of(self, capacity: usize) -> usize {
-        (capacity * usize::from(self.percent) / 100).max(capacity.div_ceil(2))
-    }
-}
 
 impl<S: PageStore> BPlusTree<S> {
     /// Fills an empty tree with records whose keys ascend strictly; returns how many there were. After an error the

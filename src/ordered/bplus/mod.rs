@@ -54,20 +54,22 @@ mod change;
 mod load;
 mod page;
 mod rules;
-mod space;
 #[cfg(test)]
 mod tests;
+mod units;
 mod walk;
 
+pub use crate::index::Fill;
 pub(super) use batch::{Change, LeafSpan, Lookup, Reshaped};
-pub use load::Fill;
-pub(super) use page::level_and_entries;
+pub(super) use page::{is_marked_clean, level_and_entries};
 pub use rules::{Overflow, Underflow};
+pub(super) use units::BPlusNodes;
 
 use super::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit,
 };
 use crate::check::{CheckReport, IndexError};
+use crate::ftl::space::Space;
 use crate::ftl::{PageStore, StoreError};
 use crate::nand::Cause;
 use crate::units::Lpn;
@@ -75,7 +77,6 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::ops::Bound;
 use page::{Frame, Layout, ROOT, SUPERBLOCK};
-use space::Space;
 
 /// Options that the tree takes: name and meaning.
 pub const OPTIONS: [(&str, &str); 3] = [
@@ -141,6 +142,20 @@ impl BPlusConfig {
             internal_capacity: number("internal_capacity")?.or(order),
             durability: settings.durability,
             ..BPlusConfig::new(settings.record)
+        })
+    }
+
+    /// The same with nodes of at most so many entries, where no capacity is given.
+    pub(super) fn with_capacities_up_to(
+        self,
+        entries: usize,
+        page_bytes: usize,
+    ) -> Result<BPlusConfig, IndexError> {
+        let Layout { leaf, internal, .. } = Layout::new(&self, page_bytes, u32::MAX)?;
+        Ok(BPlusConfig {
+            leaf_capacity: self.leaf_capacity.or(Some(leaf.capacity.min(entries))),
+            internal_capacity: self.internal_capacity.or(Some(internal.capacity.min(entries))),
+            ..self
         })
     }
 
@@ -231,12 +246,20 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Opens the tree; without its clean mark too, if that is wanted and the store kept the tree whole all the same.
-    pub(super) fn open(mut store: S, takes_unclean: bool) -> Result<BPlusTree<S>, IndexError> {
+    pub(super) fn open(store: S, takes_unclean: bool) -> Result<BPlusTree<S>, IndexError> {
+        BPlusTree::open_if(store, |store, layout| takes_unclean && promise(store, layout) > Durability::None)
+    }
+
+    /// Opens the tree, without its clean mark too: the store below kept it whole all the same.
+    pub(super) fn open_whole(store: S) -> Result<BPlusTree<S>, IndexError> {
+        BPlusTree::open_if(store, |_, _| true)
+    }
+
+    fn open_if(mut store: S, is_whole: impl FnOnce(&S, &Layout) -> bool) -> Result<BPlusTree<S>, IndexError> {
         let mut page = alloc::vec![0; store.page_bytes()];
         store.read(SUPERBLOCK, Cause::Recovery, &mut page)?;
         let (layout, is_clean) = Layout::of_superblock(&page, store.page_count())?;
-        let is_whole = is_clean || takes_unclean && promise(&store, &layout) > Durability::None;
-        if !is_whole {
+        if !is_clean && !is_whole(&store, &layout) {
             return Err(IndexError::NotCleanlyClosed);
         }
         let mut tree = BPlusTree::empty(store, layout, is_clean);

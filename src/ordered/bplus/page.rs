@@ -48,8 +48,8 @@ pub(super) const ROOT: Lpn = Lpn(1);
 const MAGIC: &[u8; 8] = b"NXBPLUS1";
 const SUPERBLOCK_BYTES: usize = 37;
 const NODE_MARK: u8 = 0xB1;
-const HEADER_BYTES: usize = 12;
-const CHILD_BYTES: usize = 4;
+pub(super) const HEADER_BYTES: usize = 12;
+pub(super) const CHILD_BYTES: usize = 4;
 
 /// No store has more than 2^32 pages and no internal node fewer than two children, so no tree is higher.
 pub(super) const HEIGHT_MAX: usize = 32;
@@ -241,9 +241,20 @@ impl Layout {
     }
 }
 
+/// Whether the superblock is marked clean; none where the page is no sound one.
+pub(in crate::ordered) fn is_marked_clean(page: &[u8]) -> Option<bool> {
+    Layout::of_superblock(page, u32::MAX).ok().map(|(_, is_clean)| is_clean)
+}
+
 /// Level of a node and entries in use, read from its page; none where the page has no mark of a node.
 pub(in crate::ordered) fn level_and_entries(page: &[u8]) -> Option<(u8, u16)> {
     (page.get(9) == Some(&NODE_MARK)).then(|| (page[8], get_u16(page, 10)))
+}
+
+/// Makes a page of zeros a node without entries, but for its checksum.
+pub(super) fn put_head(page: &mut [u8], lpn: Lpn, level: u8) {
+    put_u32(page, 4, lpn.0);
+    (page[8], page[9]) = (level, NODE_MARK);
 }
 
 pub(super) fn corrupted(what: &'static str, at: Lpn) -> IndexError {
@@ -264,9 +275,7 @@ impl Frame {
     /// Makes it an empty node.
     pub(super) fn reset(&mut self, lpn: Lpn, level: usize) {
         self.bytes.fill(0);
-        put_u32(&mut self.bytes, 4, lpn.0);
-        self.bytes[8] = level as u8;
-        self.bytes[9] = NODE_MARK;
+        put_head(&mut self.bytes, lpn, level as u8);
         self.is_dirty = true;
     }
 

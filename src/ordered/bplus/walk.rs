@@ -3,9 +3,9 @@
 use super::change::load;
 use super::page::{Frame, Layout, ROOT, SUPERBLOCK, corrupted};
 use super::rules::Underflow;
-use super::space::Space;
 use super::{BPlusTree, frame_at};
 use crate::check::{CheckReport, IndexError};
+use crate::ftl::space::Space;
 use crate::ftl::{PageStore, StoreError};
 use crate::nand::Cause;
 use crate::ordered::node::NodeShape;

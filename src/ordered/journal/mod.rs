@@ -7,7 +7,7 @@
 //! # State
 //!
 //! The store is divided in two slices: the index below has the first, the journal the pages at the end, the last page being
-//! the journal's first. `page.rs` has every byte. In RAM: the journal's last page. An *epoch* is the time between two
+//! the journal's first. `log/records.rs` has every byte of a page, `page.rs` of a record. In RAM: the journal's last page. An *epoch* is the time between two
 //! cut-offs; its pages are the *run*: pages 0, 1, ... with the epoch's number, all full but the last. A page is rewritten in
 //! place as it fills, which is atomic on every store: old or new.
 //!
@@ -67,13 +67,14 @@ use super::{
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::PageStore;
 use crate::ftl::slice::divide;
+use crate::log::records::{Layout, locate};
 use crate::units::Lpn;
 use alloc::format;
 use alloc::rc::Rc;
 use core::cell::RefCell;
 use core::ops::Bound;
-use page::Layout;
-use replay::{Run, apply, locate};
+use page::Updates;
+use replay::{Run, apply};
 use writer::Writer;
 
 /// Options that a journaled index takes besides its own: name and meaning.
@@ -213,8 +214,10 @@ impl<S: PageStore, T: Buffered<Guarded<S>>> Journaled<S, T> {
         config: JournalConfig,
     ) -> Result<Journaled<S, T>, IndexError> {
         config.validate()?;
-        let (first, layout) = locate(&mut store)?;
-        if T::record_of(&inner) != layout.record || config.pages.is_some_and(|pages| pages != layout.pages) {
+        let (first, layout) = locate::<Updates>(&mut store)?;
+        if T::record_of(&inner) != page::record_of(&layout)
+            || config.pages.is_some_and(|pages| pages != layout.pages)
+        {
             return Err(IndexError::NotFormatted(
                 "the journal has records of other sizes or another number of pages",
             ));
@@ -315,7 +318,8 @@ fn layout(
     pages: Option<u32>,
     waiting: u64,
 ) -> Result<Layout, IndexError> {
-    let page_records = Layout::new(record, 0, store.page_bytes()).page_records as u64;
+    let layout = page::layout(record, 0, store.page_bytes());
+    let page_records = layout.map_or(0, |layout| layout.page_records) as u64;
     let most = store.page_count().saturating_sub(INNER_PAGES_MIN);
     if page_records == 0 || most < PAGES_MIN {
         return Err(IndexError::Unsupported(format!(
@@ -331,7 +335,8 @@ fn layout(
         let what = format!("journal_pages = {pages}: 1 to {most} are possible on this store");
         return Err(IndexError::Unsupported(what));
     }
-    Ok(Layout::new(record, pages, store.page_bytes()))
+    page::layout(record, pages, store.page_bytes())
+        .ok_or_else(|| IndexError::Unsupported("keys without bytes".into()))
 }
 
 /// The store for the index below, and the journal.
@@ -349,7 +354,7 @@ fn parts<S: PageStore>(store: S, layout: Layout, epoch: u64) -> Result<Parts<S>,
 
 /// Refuses a store that an index with a journal was made on: without its journal it would lose what it promised.
 pub fn refuse_journaled(store: &mut impl PageStore) -> Result<(), IndexError> {
-    match locate(store) {
+    match locate::<Updates>(store) {
         Ok(_) | Err(IndexError::Corrupted { .. }) => Err(IndexError::NotFormatted(
             "the index has a journal: it is mounted in the class it was formatted for",
         )),
@@ -429,9 +434,9 @@ impl<S: PageStore, T: Buffered<Guarded<S>>> OrderedIndex for Journaled<S, T> {
         let counts = journal.counts;
         stats.live_pages += u64::from(journal.used_pages());
         let figures = [
-            ("journal_pages", u64::from(journal.layout.pages)),
+            ("journal_pages", u64::from(journal.layout().pages)),
             ("journal_records", counts.records),
-            ("journal_page_writes", counts.page_writes),
+            ("journal_page_writes", journal.page_writes()),
             ("journal_forced_writes", counts.forced_writes),
             ("journal_cut_offs", counts.cut_offs),
             ("journal_replayed_records", counts.replayed_records),

@@ -4,14 +4,13 @@
 //! what the index holds are applied, removals first: these are the updates that its buffer held at the cut, so they find
 //! the room that they had. Until it is done the records take RAM, as much as they take pages, and 4 bytes each.
 
-use super::page::{self, Found, Header, Layout};
+use super::page::{change_of, record_of};
 use super::writer::Writer;
 use crate::check::IndexError;
 use crate::ftl::PageStore;
-use crate::nand::Cause;
+use crate::log::records::{Header, Layout};
 use crate::ordered::OrderedIndex;
 use crate::ordered::bplus::Change;
-use crate::units::Lpn;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cell::RefCell;
@@ -22,63 +21,21 @@ pub(super) struct Run {
     records: Vec<u8>,
 }
 
-/// Reads the first page of the journal that ends a store.
-pub(super) fn locate(store: &mut impl PageStore) -> Result<(Header, Layout), IndexError> {
-    let mut page = vec![0; store.page_bytes()];
-    let Some(last) = store.page_count().checked_sub(1) else {
-        return Err(IndexError::NotFormatted("a store without pages"));
-    };
-    store.read(Lpn(last), Cause::Recovery, &mut page)?;
-    match page::read(&page) {
-        Found::Page(header, layout) if header.number == 0 && layout.pages < last => Ok((header, layout)),
-        Found::Blank | Found::Foreign => Err(IndexError::NotFormatted("the last page is no journal's")),
-        Found::Page(..) => Err(corrupted("J1: another page stands in the place of the journal's first", 0)),
-        Found::Damaged if page[8..16] == *page::MAGIC => {
-            Err(corrupted("J1: the journal's first page is damaged", 0))
-        }
-        Found::Damaged => Err(IndexError::NotFormatted("the last page is no journal's")),
-    }
-}
-
 impl Run {
     /// Reads the run that begins with this page, and makes the journal go on after it.
     pub(super) fn read<S: PageStore>(journal: &mut Writer<S>, first: Header) -> Result<Run, IndexError> {
-        let layout = journal.layout;
-        let mut run = Run { layout, records: Vec::new() };
-        let mut page = vec![0; journal.page_bytes()];
-        // Whether the next page may be one of the run.
-        let mut goes_on = true;
-        for number in 0..layout.pages {
-            match journal.read(number, Cause::Recovery, &mut page)? {
-                Found::Page(header, found) if (header.number, found) == (number, layout) => {
-                    let is_ours = header.epoch == first.epoch;
-                    if header.epoch > first.epoch || is_ours && !goes_on {
-                        return Err(corrupted(
-                            "J1: a page of the journal is missing before this one",
-                            number,
-                        ));
-                    }
-                    goes_on = is_ours && header.records == layout.page_records;
-                    if is_ours {
-                        run.records.extend_from_slice(layout.records(&page, header.records));
-                        journal.resume(header, &page);
-                    }
-                }
-                Found::Blank => goes_on = false,
-                _ if goes_on => return Err(corrupted("J1: the page of the journal is damaged", number)),
-                _ => {}
-            }
-        }
+        let mut run = Run { layout: journal.layout(), records: Vec::new() };
+        journal.resume(first, &mut |records| run.records.extend_from_slice(records))?;
         Ok(run)
     }
 
     fn len(&self) -> usize {
-        self.records.len() / self.layout.record_bytes()
+        self.records.len() / self.layout.record_bytes
     }
 
     fn change(&self, at: usize) -> Change<'_> {
-        let bytes = self.layout.record_bytes();
-        self.layout.change(&self.records[at * bytes..][..bytes])
+        let bytes = self.layout.record_bytes;
+        change_of(record_of(&self.layout), &self.records[at * bytes..][..bytes])
     }
 
     /// Applies to an index what its records say. The last update may have been in flight and have no room: it is taken
@@ -89,7 +46,7 @@ impl Run {
         journal: &RefCell<Writer<S>>,
     ) -> Result<(), IndexError> {
         let Some(last) = self.len().checked_sub(1) else { return Ok(()) };
-        let mut value = vec![0; self.layout.record.value_bytes.into()];
+        let mut value = vec![0; record_of(&self.layout).value_bytes.into()];
         let mut lost = self.newest(last);
         let mut failed = None;
         lost.retain(|&at| match differs(index, self.change(at as usize), &mut value) {
@@ -142,8 +99,4 @@ pub(super) fn apply(index: &mut impl OrderedIndex, change: Change<'_>) -> Result
         Some(value) => index.insert(change.key, value),
         None => index.remove(change.key),
     }
-}
-
-fn corrupted(what: &'static str, number: u32) -> IndexError {
-    IndexError::Corrupted { what, at: u64::from(number) }
 }

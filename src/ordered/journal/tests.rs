@@ -397,8 +397,11 @@ fn a_missing_page_is_noticed_and_so_is_an_older_one_amid_the_run() {
     for (number, epoch, records) in [(0, 2, PAGE_RECORDS), (1, 3, PAGE_RECORDS - 1), (1, 2, PAGE_RECORDS)] {
         let mut harmed = store.clone();
         let mut older = page(number);
-        let layout = Layout::new(RECORD, 6, PAGE_BYTES);
-        layout.seal(&mut older, super::page::Header { number, epoch, records, is_closed: false });
+        let layout = super::page::layout(RECORD, 6, PAGE_BYTES).unwrap();
+        layout.seal::<Updates>(
+            &mut older,
+            crate::log::records::Header { number, epoch, records, is_closed: false },
+        );
         harmed.write(Lpn(299 - number), Cause::Check, &older).unwrap();
         assert!(
             matches!(mount(harmed), Some(IndexError::Corrupted { .. })),

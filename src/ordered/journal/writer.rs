@@ -1,23 +1,20 @@
-//! The end of the journal: the page in RAM, when it goes out, and the store that lets nothing past it.
+//! When the journal's last page goes out, and the store that lets nothing past it.
 
-use super::page::{Header, Layout};
+use super::page::{Updates, put_record, record_of};
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::slice::Slice;
 use crate::ftl::{PageStore, StoreError, StoreStats};
+use crate::log::records::{Header, Layout, RecordLog};
 use crate::nand::Cause;
+use crate::ordered::RecordFormat;
 use crate::ordered::bplus::Change;
-use crate::ordered::journal::page::{self, Found};
 use crate::units::{Lpn, Ppn};
-use alloc::format;
 use alloc::rc::Rc;
-use alloc::vec;
-use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 
 /// What the journal did.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
-    pub(super) page_writes: u64,
     pub(super) records: u64,
     pub(super) forced_writes: u64,
     pub(super) cut_offs: u64,
@@ -26,21 +23,11 @@ pub(super) struct Counts {
 
 /// The journal's own slice, and its last page in RAM.
 pub(super) struct Writer<S> {
-    store: Slice<S>,
-    pub(super) layout: Layout,
-    epoch: u64,
-    /// Which page is in RAM.
-    number: u32,
-    page: Vec<u8>,
-    /// Records in it.
-    records: usize,
-    /// Those of them that the medium has: J3.
-    written: usize,
+    log: RecordLog<Slice<S>, Updates>,
+    record: RecordFormat,
     horizon: Rc<Horizon>,
     /// What the index had heard of when the page was written last.
     heard: u64,
-    /// Whether a write failed with unknown effect.
-    is_interrupted: bool,
     pub(super) counts: Counts,
 }
 
@@ -68,78 +55,71 @@ impl<S: PageStore> Writer<S> {
     /// A journal without records, on a slice that holds none of this epoch.
     pub(super) fn empty(store: Slice<S>, layout: Layout, epoch: u64) -> Writer<S> {
         Writer {
-            page: vec![0; store.page_bytes()],
-            store,
-            layout,
-            epoch,
-            number: 0,
-            records: 0,
-            written: 0,
+            log: RecordLog::empty(store, layout, epoch),
+            record: record_of(&layout),
             horizon: Rc::default(),
             heard: 0,
-            is_interrupted: false,
             counts: Counts::default(),
         }
     }
 
-    /// Goes on after the last page of a run, which `page` is.
-    pub(super) fn resume(&mut self, header: Header, page: &[u8]) {
-        self.page.copy_from_slice(page);
-        (self.epoch, self.number) = (header.epoch, header.number);
-        (self.records, self.written) = (header.records, header.records);
+    /// Goes on after the run that begins with this page; shows the records of its pages.
+    pub(super) fn resume(&mut self, first: Header, show: &mut dyn FnMut(&[u8])) -> Result<(), IndexError> {
+        self.log.resume(first.epoch, show)
     }
 
     /// Refuses to go on after a write whose effect is unknown.
     pub(super) fn ready(&self) -> Result<(), IndexError> {
-        if self.is_interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
+        self.log.ready()
     }
 
-    pub(super) fn page_bytes(&self) -> usize {
-        self.page.len()
+    pub(super) fn layout(&self) -> Layout {
+        self.log.layout()
+    }
+
+    pub(super) fn page_writes(&self) -> u64 {
+        self.log.page_writes()
     }
 
     /// Whether no record fits any more.
     pub(super) fn is_full(&self) -> bool {
-        self.records == self.layout.page_records && self.number + 1 == self.layout.pages
+        self.log.room() == 0
     }
 
     /// Records that the medium does not have yet.
     pub(super) fn pending(&self) -> usize {
-        self.records - self.written
+        self.log.pending()
     }
 
     /// Pages of the journal that hold records of the epoch, the one in RAM included.
     pub(super) fn used_pages(&self) -> u32 {
-        self.number + u32::from(self.records > 0)
+        self.log.used_pages()
+    }
+
+    /// Notes what the index had heard of once the page is written.
+    fn written(&mut self, before: u64) {
+        if self.log.page_writes() > before {
+            self.heard = self.horizon.heard.get();
+        }
     }
 
     /// Adds a record; writes the page before if that is full.
     pub(super) fn append(&mut self, change: Change<'_>) -> Result<(), StoreError> {
         assert!(!self.is_full(), "the journal was to be cut off");
-        if self.records == self.layout.page_records {
-            self.force()?;
-            self.turn_to(self.number + 1);
-        }
-        self.layout.put_record(&mut self.page, self.records, change);
-        self.records += 1;
-        self.counts.records += 1;
-        Ok(())
+        let (record, before) = (self.record, self.log.page_writes());
+        let appended = self.log.append(|bytes| put_record(record, bytes, change));
+        self.counts.records += u64::from(appended.is_ok());
+        self.written(before);
+        appended
     }
 
     /// Takes the last record back: its update was refused.
     pub(super) fn retract(&mut self) -> Result<(), StoreError> {
-        assert!(self.records > 0, "J3: the last record is in the page in RAM");
-        self.records -= 1;
         self.counts.records -= 1;
-        self.layout.wipe_record(&mut self.page, self.records);
-        if self.written <= self.records {
-            return Ok(());
-        }
-        self.written = 0;
-        let rewritten = self.write(false);
-        // The medium still has a record of what was refused: better not to know of any.
-        self.is_interrupted |= rewritten.is_err();
-        rewritten
+        let before = self.log.page_writes();
+        let retracted = self.log.retract();
+        self.written(before);
+        retracted
     }
 
     /// Where the index below may say what it heard of and what it shows.
@@ -158,99 +138,49 @@ impl<S: PageStore> Writer<S> {
 
     /// Writes the page in RAM if it has records that the medium has not.
     pub(super) fn force(&mut self) -> Result<(), StoreError> {
-        if self.pending() == 0 { Ok(()) } else { self.write(false) }
+        let before = self.log.page_writes();
+        let forced = self.log.force();
+        self.written(before);
+        forced
     }
 
     /// Begins a new epoch, without any record. The medium learns of it with the next page written; until then the
     /// records of the old epoch say once more what the index holds already.
     pub(super) fn cut_off(&mut self) {
-        assert!(self.epoch < u64::MAX - 1, "an epoch for every nanosecond of five centuries");
-        self.epoch += 1;
         self.counts.cut_offs += 1;
-        self.turn_to(0);
+        self.log.start(self.log.epoch() + 1);
     }
 
     /// Notes on the medium that the epoch has no records; closed, that the index below was synced and nothing followed.
     pub(super) fn write_empty(&mut self, is_closed: bool) -> Result<(), StoreError> {
-        assert!(self.records == 0 && self.number == 0, "the epoch has records");
-        self.write(is_closed)
+        let before = self.log.page_writes();
+        let noted = self.log.write_empty(is_closed);
+        self.written(before);
+        noted
     }
 
     pub(super) fn sync(&mut self) -> Result<(), StoreError> {
         self.force()?;
-        self.store.sync()
-    }
-
-    fn turn_to(&mut self, number: u32) {
-        self.page.fill(0);
-        (self.number, self.records, self.written) = (number, 0, 0);
-    }
-
-    fn lpn(&self, number: u32) -> Lpn {
-        Lpn(self.layout.pages - 1 - number)
-    }
-
-    fn write(&mut self, is_closed: bool) -> Result<(), StoreError> {
-        if self.is_interrupted {
-            return Err(StoreError::Device(alloc::string::String::from(
-                "an earlier write of the journal failed",
-            )));
-        }
-        let header = Header { number: self.number, epoch: self.epoch, records: self.records, is_closed };
-        self.layout.seal(&mut self.page, header);
-        let written = self.store.write(self.lpn(self.number), Cause::Checkpoint, &self.page);
-        if written.is_ok() {
-            self.written = self.records;
-            self.heard = self.horizon.heard.get();
-            self.counts.page_writes += 1;
-        }
-        self.is_interrupted |= !matches!(written, Ok(()) | Err(StoreError::Full));
-        written
-    }
-
-    /// Reads a page of the journal; a page that cannot be read is a damaged one.
-    pub(super) fn read(&mut self, number: u32, cause: Cause, page: &mut [u8]) -> Result<Found, StoreError> {
-        match self.store.read(self.lpn(number), cause, page) {
-            Ok(()) => Ok(page::read(page)),
-            Err(
-                StoreError::Corrupted { .. } | StoreError::Nand(crate::nand::NandError::Uncorrectable(_)),
-            ) => Ok(Found::Damaged),
-            Err(error) => Err(error),
-        }
+        self.log.sync()
     }
 
     /// Drops all pages of the slice.
     pub(super) fn trim_all(&mut self) -> Result<(), StoreError> {
-        (0..self.layout.pages).try_for_each(|lpn| self.store.trim(Lpn(lpn)))?;
-        self.store.sync()
+        self.log.trim_all()
     }
 
     /// Checks that the medium has of J1 and J3 what it should.
     pub(super) fn check(&mut self, report: &mut CheckReport) -> Result<(), StoreError> {
-        let mut page = vec![0; self.page.len()];
-        for number in 0..self.number + u32::from(self.written > 0) {
-            let is_last = number == self.number;
-            let records = if is_last { self.written } else { self.layout.page_records };
-            let expected = Header { number, epoch: self.epoch, records, is_closed: false };
-            let found = self.read(number, Cause::Check, &mut page)?;
-            if found != Found::Page(expected, self.layout) {
-                report.violation("J1", u64::from(number), format!("{found:?} instead of {expected:?}"));
-            } else if is_last
-                && self.layout.records(&page, records) != self.layout.records(&self.page, records)
-            {
-                report.violation("J3", u64::from(number), "the page in RAM tells other records".into());
-            }
-        }
-        Ok(())
+        self.log.check(report)
     }
 
     pub(super) fn ram_bytes(&self) -> usize {
-        size_of::<Self>() + self.page.len()
+        self.log.ram_bytes() + size_of::<Self>() - size_of::<RecordLog<Slice<S>, Updates>>()
     }
 
     /// Gives the whole store back, if no other slice of it is left.
     pub(super) fn into_whole(self) -> Option<S> {
-        self.store.into_whole()
+        self.log.into_store().into_whole()
     }
 }
 

@@ -12,7 +12,7 @@ const WORD_BITS: usize = u64::BITS as usize;
 
 /// The pages of the store: in use or free.
 #[derive(Clone, Debug)]
-pub(super) struct Space {
+pub(crate) struct Space {
     used: Vec<u64>,
     /// Free pages that the store has not been told of; empty where trims need not wait.
     untrimmed: Vec<u64>,
@@ -24,7 +24,7 @@ pub(super) struct Space {
 
 impl Space {
     /// All pages free.
-    pub(super) fn new(page_count: u32, trims_wait: bool) -> Space {
+    pub(crate) fn new(page_count: u32, trims_wait: bool) -> Space {
         let words = Space::words(page_count);
         Space {
             used: vec![0; words],
@@ -40,24 +40,24 @@ impl Space {
     }
 
     /// Bytes of RAM for this many pages.
-    pub(super) const fn ram_bytes(page_count: u32, trims_wait: bool) -> usize {
+    pub(crate) const fn ram_bytes(page_count: u32, trims_wait: bool) -> usize {
         Space::words(page_count) * size_of::<u64>() * if trims_wait { 2 } else { 1 }
     }
 
-    pub(super) fn free_pages(&self) -> u32 {
+    pub(crate) fn free_pages(&self) -> u32 {
         self.free
     }
 
-    pub(super) fn used_pages(&self) -> u32 {
+    pub(crate) fn used_pages(&self) -> u32 {
         self.page_count - self.free
     }
 
-    pub(super) fn is_used(&self, lpn: Lpn) -> bool {
+    pub(crate) fn is_used(&self, lpn: Lpn) -> bool {
         get(&self.used, lpn)
     }
 
     /// Takes a certain page; false when it is in use already.
-    pub(super) fn claim(&mut self, lpn: Lpn) -> bool {
+    pub(crate) fn claim(&mut self, lpn: Lpn) -> bool {
         assert!(lpn.0 < self.page_count, "{lpn} is beyond the store");
         if self.is_used(lpn) {
             return false;
@@ -71,7 +71,7 @@ impl Space {
     }
 
     /// Takes the first free page.
-    pub(super) fn allocate(&mut self) -> Option<Lpn> {
+    pub(crate) fn allocate(&mut self) -> Option<Lpn> {
         if self.free == 0 {
             return None;
         }
@@ -83,7 +83,7 @@ impl Space {
     }
 
     /// Gives back a page that was never written, or is to be trimmed at once.
-    pub(super) fn release(&mut self, lpn: Lpn) {
+    pub(crate) fn release(&mut self, lpn: Lpn) {
         assert!(self.is_used(lpn), "{lpn} is freed twice");
         set(&mut self.used, lpn, false);
         self.free += 1;
@@ -91,7 +91,7 @@ impl Space {
     }
 
     /// Gives a page back; returns whether it is to be trimmed at once.
-    pub(super) fn release_written(&mut self, lpn: Lpn) -> bool {
+    pub(crate) fn release_written(&mut self, lpn: Lpn) -> bool {
         self.release(lpn);
         if self.untrimmed.is_empty() {
             return true;
@@ -101,7 +101,7 @@ impl Space {
     }
 
     /// The first page from `start` on whose trim waited for the sync that is just done.
-    pub(super) fn next_untrimmed(&mut self, start: Lpn) -> Option<Lpn> {
+    pub(crate) fn next_untrimmed(&mut self, start: Lpn) -> Option<Lpn> {
         let first = start.index() / WORD_BITS;
         let word = (first..self.untrimmed.len()).find(|&w| self.untrimmed[w] != 0)?;
         let lpn = Lpn((word * WORD_BITS) as u32 + self.untrimmed[word].trailing_zeros());

@@ -1,0 +1,184 @@
+//! How a node layer is set up, and what room follows from it.
+
+use super::NodeCodec;
+use super::buffer::ReservationBuffer;
+use super::sector::sector_units;
+use super::table::NodeTable;
+use crate::check::IndexError;
+use alloc::format;
+
+/// What a full buffer commits, and where to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum CommitPolicy {
+    /// All units; the set of each node, in order of arrival, goes to the first sector with room for it.
+    FirstFit = 1,
+    /// The same, the largest set first.
+    FirstFitDecreasing = 2,
+    /// All units, sorted by node, one after the other.
+    Sorted = 3,
+    /// The same, each node together with what older sectors have of it.
+    SortedMerged = 4,
+    /// The units of the node whose unit has waited longest, into the node's own page.
+    OldestNode = 5,
+}
+
+impl CommitPolicy {
+    /// Whether each node has a page of its own, so that there is no translation table.
+    pub const fn is_in_place(self) -> bool {
+        matches!(self, CommitPolicy::OldestNode)
+    }
+}
+
+/// How a node layer is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayerConfig {
+    /// What a full buffer commits.
+    pub commit: CommitPolicy,
+    /// Whether a unit meets the one that waits for the same entry.
+    pub eliminates: bool,
+    /// Units that wait at most.
+    pub reservation_units: u32,
+    /// C: sectors in a node's list at most.
+    pub list_length: u8,
+    /// Pages that one operation of the tree writes at most.
+    pub group_pages: usize,
+}
+
+/// How the pages of a store are used by a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Room {
+    /// Nodes, the tree's page 0 included.
+    pub(super) nodes: u32,
+    /// Sectors.
+    pub(super) sectors: u32,
+    /// Mixed sectors at most.
+    pub(super) mixed_max: u32,
+}
+
+/// Pages before the first sector: the layer's own and the tree's page 0.
+pub(super) const SECTORS_FROM: u32 = 2;
+
+impl LayerConfig {
+    /// Entries that a node may have at most so that its units fit into a list.
+    pub fn entries_max(&self, page_bytes: usize, body_bytes: usize) -> usize {
+        // One unit of each sector may be the reset.
+        let entries = sector_units(page_bytes, body_bytes).saturating_sub(1);
+        match self.commit {
+            CommitPolicy::OldestNode => usize::MAX,
+            CommitPolicy::SortedMerged => entries,
+            _ => entries * usize::from(self.list_length),
+        }
+    }
+
+    /// Units that wait at most, those of an operation that are committed at once included.
+    pub(super) fn slots_max(&self, entries: usize) -> usize {
+        let group = self.group_pages.div_ceil(2) * (entries + 4);
+        if self.commit.is_in_place() { self.units() } else { self.units() + group }
+    }
+
+    pub(super) fn units(&self) -> usize {
+        self.reservation_units as usize
+    }
+
+    /// Nodes that have units at once at most.
+    pub(super) fn sets_max(&self) -> usize {
+        self.units() + self.group_pages
+    }
+
+    /// Sectors that a compacted node takes.
+    pub(super) fn own_sectors(&self, entries: usize, sector_units: usize) -> usize {
+        match self.commit {
+            // In a stream it may begin in one and end in the next.
+            CommitPolicy::SortedMerged => 2,
+            _ => entries.div_ceil(sector_units - 1),
+        }
+    }
+
+    /// Sectors that a commit writes at most.
+    pub(super) fn commit_sectors(&self, entries: usize, sector_units: usize) -> usize {
+        match self.commit {
+            CommitPolicy::SortedMerged => self.sets_max() + 1,
+            _ => 2 * self.slots_max(entries).div_ceil(sector_units) + 2,
+        }
+    }
+
+    /// How so many pages are used for nodes of so many entries.
+    pub(super) fn room(
+        &self,
+        codec: &impl NodeCodec,
+        page_bytes: usize,
+        pages: u32,
+    ) -> Result<Room, IndexError> {
+        if self.reservation_units == 0 || self.reservation_units > 1 << 24 {
+            let what =
+                format!("reservation_units = {}: 1 to {} are possible", self.reservation_units, 1 << 24);
+            return Err(IndexError::Unsupported(what));
+        }
+        if self.commit.is_in_place() {
+            return Ok(Room { nodes: pages.saturating_sub(1), sectors: 0, mixed_max: 0 });
+        }
+        let (entries, units) = (codec.entries_max(), sector_units(page_bytes, codec.body_bytes()));
+        let possible = self.entries_max(page_bytes, codec.body_bytes());
+        if entries > possible || self.list_length == 0 {
+            return Err(IndexError::Unsupported(format!(
+                "nodes of {entries} entries: at most {possible} fit into a list of {} sectors of {units} units",
+                self.list_length
+            )));
+        }
+        let (own, commit) = (self.own_sectors(entries, units), self.commit_sectors(entries, units));
+        let sectors = pages.saturating_sub(SECTORS_FROM) as usize;
+        let mixed = match self.commit {
+            CommitPolicy::SortedMerged => 0,
+            _ => (sectors / 8).max(commit),
+        };
+        // Beside the compacted nodes and the mixed sectors: what is written before anything is freed, and what the newest
+        // commit keeps.
+        let working = 2 * if mixed > 0 { own } else { commit };
+        let nodes = sectors.saturating_sub(mixed + working) / own;
+        if nodes < 4 {
+            return Err(IndexError::Unsupported(format!(
+                "{pages} pages are too few: a commit may write {commit} sectors, and a node takes {own}"
+            )));
+        }
+        Ok(Room { nodes: nodes as u32, sectors: sectors as u32, mixed_max: mixed as u32 })
+    }
+
+    /// The most RAM that a layer takes on such a store, besides what the store holds.
+    pub fn ram_bytes_max(
+        &self,
+        codec: &impl NodeCodec,
+        page_bytes: usize,
+        pages: u32,
+    ) -> Result<usize, IndexError> {
+        let room = self.room(codec, page_bytes, pages)?;
+        let entries = codec.entries_max();
+        let images = self.group_pages * (page_bytes + super::images::IMAGE_BYTES);
+        let slots = self.slots_max(entries) + super::buffer::SLOTS_MORE;
+        let buffer = ReservationBuffer::ram_bytes_for(slots, 2 * self.sets_max(), codec.body_bytes());
+        let fixed = size_of::<usize>() * 128 + images + buffer;
+        if self.commit.is_in_place() {
+            return Ok(fixed + page_bytes);
+        }
+        let units = sector_units(page_bytes, codec.body_bytes());
+        let commit = self.commit_sectors(entries, units);
+        let pieces = self.sets_max() + commit;
+        // Vectors that grow by doubling hold up to twice what is in them.
+        let plans = 2 * (pieces * 24 + commit * 8);
+        let table = NodeTable::ram_bytes_for(
+            usize::from(self.list_length()),
+            room.nodes as usize,
+            room.sectors as usize,
+            room.mixed_max as usize,
+        );
+        Ok(fixed + 3 * page_bytes + plans + table)
+    }
+
+    /// Places in a list.
+    pub(super) const fn list_length(&self) -> u8 {
+        match self.commit {
+            CommitPolicy::SortedMerged => 2,
+            _ => self.list_length,
+        }
+    }
+}

@@ -1,0 +1,491 @@
+//! Node layers: between a tree whose nodes are pages and a store, with units of change in RAM instead of page writes.
+//!
+//! The tree above does not know: a [`NodeLayer`] is a [`PageStore`] whose pages are nodes. It compares what the tree writes
+//! with what the tree read, and the difference is a few *units* (`unit.rs`), each a change to one entry of one node. Units wait
+//! in the *reservation buffer* (`buffer.rs`) and reach the store in commits. A read gives the node as the store has it with the
+//! units that wait. What a unit says of an entry is known to the tree's [`NodeCodec`] alone, so ordered and spatial trees can
+//! use the same layers.
+//!
+//! # Two ways to keep nodes
+//!
+//! - *Shared sectors* (`shared.rs`): the store's pages are sectors full of units, written once each; the *node translation
+//!   table* (`table.rs`) lists the sectors of each node. A commit takes the whole buffer. It is atomic on every store: its
+//!   sectors carry its number, and at mount the newest commit counts only if it is whole (`scan.rs`). So the layer keeps
+//!   groups of any size whole, and a power cut leaves a prefix of what was written.
+//! - *In place* (`in_place.rs`): a node has a page of its own, and a commit applies the units of one node to it. Groups of
+//!   several nodes, such as a split, go to the store at once as one atomic group of pages.
+//!
+//! # Pages of the store
+//!
+//! Page 0 tells how the layer was formatted (`header.rs`), page 1 is page 0 of the tree, which is no node. Then in place node
+//! n is page n + 1; else sectors follow.
+//!
+//! # Invariants
+//!
+//! - N1 A sector carries a right checksum, and each sector that a node's list names has units of the node.
+//! - N2 No list is longer than C, and the units along a list ascend in number; the first resets the node, no other does.
+//! - N3 As many lists name a sector as the table counts, the newest commit's being named once more; all others are free.
+//! - N4 The buffer's chains, sets and counts fit each other, and there are no more units than it was made for; if it
+//!   eliminates, no two wait for one entry of a node.
+//! - N5 What a scan of the medium finds is what the table says.
+//! - N6 There are never more mixed sectors than there is room for, so a commit always finds free sectors.
+
+mod buffer;
+mod config;
+mod header;
+mod images;
+mod in_place;
+mod scan;
+mod sector;
+mod shared;
+mod table;
+#[cfg(test)]
+mod tests;
+mod unit;
+
+pub use buffer::{ReservationBuffer, UnitSet};
+pub use config::{CommitPolicy, LayerConfig};
+pub use unit::{Op, Unit};
+
+use crate::check::{CheckReport, IndexError};
+use crate::ftl::{PageStore, StoreError, StoreStats};
+use crate::nand::Cause;
+use crate::units::{Lpn, Ppn};
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+use config::{Room, SECTORS_FROM};
+use images::Images;
+use sector::SectorWriter;
+use table::NodeTable;
+
+/// Bytes of the body of a unit at most.
+pub const BODY_BYTES_MAX: usize = 1 + 2 * 255;
+
+/// What a tree tells of the bytes of its nodes.
+pub trait NodeCodec {
+    /// Bytes of the body of a unit, at most [`BODY_BYTES_MAX`].
+    fn body_bytes(&self) -> usize;
+
+    /// The first bytes of a body, which say which entry it is about.
+    fn identity_bytes(&self) -> usize;
+
+    /// Entries of a node at most.
+    fn entries_max(&self) -> usize;
+
+    /// What the page says of the node as a whole, other than its entries; none if it is no node.
+    fn mark(&self, page: &[u8]) -> Option<u8>;
+
+    /// Entries of a node.
+    fn entries(&self, page: &[u8]) -> usize;
+
+    /// Makes a page an empty node.
+    fn reset(&self, page: &mut [u8], node: Lpn, mark: u8);
+
+    /// Shows the units that lead from a node, or an empty one, to another image of it: at most one for each entry, and those
+    /// of entries that leave first.
+    fn differences(&self, old: Option<&[u8]>, new: &[u8], show: &mut dyn FnMut(Op, &[u8]));
+
+    /// Applies a unit other than a reset; an error tells why it cannot be.
+    fn apply(&self, page: &mut [u8], op: Op, body: &[u8]) -> Result<(), &'static str>;
+
+    /// Finishes the page after the last unit.
+    fn seal(&self, page: &mut [u8]);
+}
+
+/// What a layer did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LayerCounts {
+    /// Commits.
+    pub commits: u64,
+    /// Units that they wrote.
+    pub committed_units: u64,
+    /// Pages that they wrote.
+    pub commit_pages: u64,
+    /// Nodes gathered from their list into sectors of their own.
+    pub compactions: u64,
+    /// Those of them that made room for mixed sectors.
+    pub reclaims: u64,
+    /// Pages that compactions wrote.
+    pub compaction_pages: u64,
+    /// Nodes written past the buffer.
+    pub direct_nodes: u64,
+}
+
+/// A store of nodes above a store of pages.
+pub struct NodeLayer<S, C> {
+    store: S,
+    codec: C,
+    config: LayerConfig,
+    room: Room,
+    units: ReservationBuffer,
+    images: Images,
+    table: NodeTable,
+    writer: SectorWriter,
+    /// The sectors of the newest commit.
+    newest: Vec<Lpn>,
+    /// A sector in hand.
+    page: Vec<u8>,
+    /// A node in hand.
+    node: Vec<u8>,
+    /// The next commit, and the number of its first unit.
+    commit: u32,
+    number: u32,
+    is_interrupted: bool,
+    counts: LayerCounts,
+}
+
+impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
+    /// Makes a layer without nodes; what the store held is dropped.
+    pub fn format(mut store: S, codec: C, config: LayerConfig) -> Result<Self, IndexError> {
+        let room = config.room(&codec, store.page_bytes(), store.page_count())?;
+        store.trim(Lpn(0))?;
+        store.sync()?;
+        for page in (1..store.page_count()).map(Lpn) {
+            store.trim(page)?;
+        }
+        store.sync()?;
+        let mut layer = NodeLayer::empty(store, codec, config, room);
+        layer.write_header()?;
+        layer.store.sync()?;
+        Ok(layer)
+    }
+
+    /// Opens the layer that a store holds, without the units that waited.
+    pub fn mount(mut store: S, codec: C, config: LayerConfig) -> Result<Self, IndexError> {
+        let room = header::read(&mut store, &codec, &config)?;
+        let mut layer = NodeLayer::empty(store, codec, config, room);
+        if !config.commit.is_in_place() {
+            layer.adopt_scan()?;
+        }
+        Ok(layer)
+    }
+
+    fn empty(store: S, codec: C, config: LayerConfig, room: Room) -> Self {
+        let (page_bytes, body_bytes) = (store.page_bytes(), codec.body_bytes());
+        let sector_bytes = if config.commit.is_in_place() { 0 } else { page_bytes };
+        NodeLayer {
+            units: ReservationBuffer::new(
+                config.units(),
+                body_bytes,
+                codec.identity_bytes(),
+                config.eliminates,
+            ),
+            images: Images::new(config.group_pages, page_bytes),
+            table: NodeLayer::<S, C>::empty_table(&config, room),
+            writer: SectorWriter::new(sector_bytes, body_bytes),
+            newest: Vec::new(),
+            page: vec![0; sector_bytes],
+            node: vec![0; page_bytes],
+            commit: 1,
+            number: 0,
+            is_interrupted: false,
+            counts: LayerCounts::default(),
+            store,
+            codec,
+            config,
+            room,
+        }
+    }
+
+    fn empty_table(config: &LayerConfig, room: Room) -> NodeTable {
+        let length = usize::from(config.list_length());
+        NodeTable::new(length, Lpn(SECTORS_FROM), room.sectors as usize, room.mixed_max as usize)
+    }
+
+    /// The store below.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// The store below, to change what it does under test.
+    #[cfg(test)]
+    pub fn store_mut(&mut self) -> &mut S {
+        &mut self.store
+    }
+
+    /// Gives the store back; units that wait are lost.
+    pub fn into_store(self) -> S {
+        self.store
+    }
+
+    /// Units that wait.
+    pub fn waiting_units(&self) -> usize {
+        self.units.len()
+    }
+
+    /// Units that were spared because they met another for the same entry.
+    pub fn eliminated_units(&self) -> u64 {
+        self.units.eliminated()
+    }
+
+    /// What it did.
+    pub fn counts(&self) -> LayerCounts {
+        self.counts
+    }
+
+    /// Sectors in use, and those of them that are mixed.
+    pub fn sectors_in_use(&self) -> (usize, usize) {
+        (self.table.sectors() - self.table.free_sectors(), self.table.mixed().len())
+    }
+
+    /// Sectors that reading a node takes.
+    pub fn list_length(&self, node: Lpn) -> usize {
+        if self.config.commit.is_in_place() { 1 } else { self.table.list(node.0).len() }
+    }
+
+    /// Drops the nodes that are not in use: a mount may find what is left of nodes given up before.
+    pub fn retain(&mut self, is_used: impl Fn(Lpn) -> bool) -> Result<(), StoreError> {
+        for node in 0..self.table.nodes() {
+            if !self.table.list(node).is_empty() && !is_used(Lpn(node)) {
+                self.table.replace(node, [].into_iter());
+            }
+        }
+        self.trim_if_durable()
+    }
+
+    /// The store's page with page 0 of the tree, or with a node that is kept in place.
+    pub fn home(node: Lpn) -> Lpn {
+        Lpn(node.0 + 1)
+    }
+
+    /// Refuses to go on after a write whose effect is unknown.
+    fn ready(&self) -> Result<(), StoreError> {
+        if self.is_interrupted { Err(interrupted()) } else { Ok(()) }
+    }
+
+    /// Makes a page of what the store has of a node, and of the units that wait for it.
+    fn read_node(&mut self, node: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        if self.config.commit.is_in_place() {
+            self.store.read(Self::home(node), cause, data)?;
+        } else {
+            let length = self.table.list(node.0).len();
+            data.fill(0);
+            for at in 0..length {
+                let sector = Lpn(self.table.list(node.0)[at]);
+                self.apply_sector(node, sector, cause, data)?;
+            }
+        }
+        let is_changed = self.apply_waiting(node, data)?;
+        if is_changed || !self.config.commit.is_in_place() && !self.table.list(node.0).is_empty() {
+            self.codec.seal(data);
+        }
+        Ok(())
+    }
+
+    /// Applies the units that wait for a node; whether there are any.
+    fn apply_waiting(&self, node: Lpn, data: &mut [u8]) -> Result<bool, StoreError> {
+        self.units.units_of(node.0).try_for_each(|unit| apply(&self.codec, data, unit))?;
+        Ok(self.units.set(node.0).is_some())
+    }
+
+    /// Makes sure that what the tree is about to change is at hand.
+    fn recall(&mut self, node: Lpn) -> Result<(), StoreError> {
+        if self.images.touch(node) {
+            return Ok(());
+        }
+        let mut page = core::mem::take(&mut self.node);
+        let read = self.read_node(node, Cause::Host, &mut page);
+        if read.is_ok() {
+            self.images.remember(node, &page);
+        }
+        self.node = page;
+        read
+    }
+
+    /// What a write comes to, in units.
+    fn count_changes(&mut self, pages: &[(Lpn, &[u8])]) -> Result<usize, StoreError> {
+        pages.iter().try_for_each(|(node, _)| self.recall(*node))?;
+        let each = pages.iter().map(|write| show_changes((&self.codec, &self.images), *write, &mut |_| {}));
+        each.sum()
+    }
+
+    /// Puts what the nodes' new images change into the buffer.
+    fn reserve(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), StoreError> {
+        let NodeLayer { codec, images, units, .. } = self;
+        for write in pages {
+            show_changes((codec, images), *write, &mut |unit| units.push(unit))?;
+        }
+        Ok(())
+    }
+
+    fn write_nodes(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+        self.ready()?;
+        for (node, data) in pages {
+            self.require(*node, data.len())?;
+        }
+        if let [(Lpn(0), data)] = pages {
+            return self.store.write(Self::home(Lpn(0)), cause, data);
+        }
+        if self.config.commit.is_in_place() {
+            self.write_in_place(pages, cause)?;
+        } else {
+            self.write_shared(pages)?;
+        }
+        pages.iter().for_each(|(node, data)| self.images.remember(*node, data));
+        Ok(())
+    }
+
+    fn require(&self, node: Lpn, got: usize) -> Result<(), StoreError> {
+        let expected = self.store.page_bytes();
+        if node.0 >= self.room.nodes {
+            return Err(StoreError::OutOfRange(node));
+        }
+        if got == expected { Ok(()) } else { Err(StoreError::WrongLength { expected, got }) }
+    }
+
+    /// Looks at all invariants.
+    pub fn check(&mut self, report: &mut CheckReport) -> Result<(), IndexError> {
+        if let Some(fault) = self.units.fault() {
+            report.violation("N4", 0, fault.to_string());
+        }
+        if self.units.len() > self.config.units() {
+            report.violation("N4", 0, alloc::format!("{} units wait", self.units.len()));
+        }
+        if !self.config.commit.is_in_place() {
+            self.check_shared(report)?;
+        }
+        Ok(())
+    }
+}
+
+/// Applies a unit to a page that holds its node, or nothing.
+fn apply(codec: &impl NodeCodec, page: &mut [u8], unit: Unit<'_>) -> Result<(), StoreError> {
+    if unit.op == Op::Reset {
+        codec.reset(page, Lpn(unit.node), unit.mark);
+        return Ok(());
+    }
+    let what = match codec.mark(page) {
+        Some(mark) if mark == unit.mark => codec.apply(page, unit.op, unit.body),
+        _ => Err("N2: a unit of a node that nothing began"),
+    };
+    what.map_err(|what| StoreError::Corrupted { what, at: u64::from(unit.node) })
+}
+
+/// Shows the units that lead from the node in hand to its new image; how many there are. A reset, with all entries after it,
+/// is taken where that is less.
+fn show_changes(
+    (codec, images): (&impl NodeCodec, &Images),
+    (node, new): (Lpn, &[u8]),
+    show: &mut dyn FnMut(Unit<'_>),
+) -> Result<usize, StoreError> {
+    let Some(mark) = codec.mark(new) else {
+        return Err(StoreError::Unsupported(String::from("a node layer takes nodes only")));
+    };
+    let old = images.get(node).filter(|old| codec.mark(old) == Some(mark));
+    let all = codec.entries(new) + 1;
+    if let Some(old) = old {
+        let mut changes = 0;
+        codec.differences(Some(old), new, &mut |_, _| changes += 1);
+        if changes <= all {
+            codec.differences(Some(old), new, &mut |op, body| show(Unit { node: node.0, op, mark, body }));
+            return Ok(changes);
+        }
+    }
+    show_whole(codec, (node, mark), new, show);
+    Ok(all)
+}
+
+/// Shows a reset and then all entries of a node.
+fn show_whole(codec: &impl NodeCodec, (node, mark): (Lpn, u8), page: &[u8], show: &mut dyn FnMut(Unit<'_>)) {
+    const NO_BODY: [u8; BODY_BYTES_MAX] = [0; BODY_BYTES_MAX];
+    show(Unit { node: node.0, op: Op::Reset, mark, body: &NO_BODY[..codec.body_bytes()] });
+    codec.differences(None, page, &mut |op, body| show(Unit { node: node.0, op, mark, body }));
+}
+
+fn interrupted() -> StoreError {
+    StoreError::Device(String::from("an earlier write failed half-way; mount again"))
+}
+
+impl<S: PageStore, C: NodeCodec> PageStore for NodeLayer<S, C> {
+    fn page_bytes(&self) -> usize {
+        self.store.page_bytes()
+    }
+
+    fn page_count(&self) -> u32 {
+        self.room.nodes
+    }
+
+    fn read(&mut self, node: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        self.require(node, data.len())?;
+        if node == Lpn(0) {
+            return self.store.read(Self::home(node), cause, data);
+        }
+        self.read_node(node, cause, data)?;
+        if cause == Cause::Host {
+            self.images.remember(node, data);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, node: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+        self.write_nodes(&[(node, data)], cause)
+    }
+
+    fn trim(&mut self, node: Lpn) -> Result<(), StoreError> {
+        self.require(node, self.store.page_bytes())?;
+        self.ready()?;
+        self.images.forget(node);
+        self.units.remove(node.0);
+        if self.config.commit.is_in_place() || node == Lpn(0) {
+            return self.store.trim(Self::home(node));
+        }
+        self.table.replace(node.0, [].into_iter());
+        self.trim_if_durable()
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.ready()?;
+        if self.config.commit.is_in_place() {
+            self.commit_every_node()?;
+        } else {
+            self.commit_all()?;
+        }
+        self.store.sync()?;
+        self.trim_dead()
+    }
+
+    fn checkpoint(&mut self) -> Result<(), StoreError> {
+        self.sync()?;
+        self.store.checkpoint()
+    }
+
+    fn atomic_pages_max(&self) -> usize {
+        if self.config.commit.is_in_place() { self.store.atomic_pages_max() } else { self.config.group_pages }
+    }
+
+    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+        if pages.len() > self.atomic_pages_max() {
+            let what =
+                alloc::format!("{} nodes at once, {} are possible", pages.len(), self.atomic_pages_max());
+            return Err(StoreError::Unsupported(what));
+        }
+        self.write_nodes(pages, cause)
+    }
+
+    fn durable_writes(&self) -> bool {
+        false
+    }
+
+    fn prefix_consistent(&self) -> bool {
+        !self.config.commit.is_in_place() && (self.store.durable_writes() || self.store.prefix_consistent())
+    }
+
+    fn ram_bytes(&self) -> usize {
+        let vectors = self.page.len() + self.node.len() + self.newest.capacity() * size_of::<Lpn>();
+        self.store.ram_bytes() + size_of::<Self>() - size_of::<S>()
+            + vectors
+            + self.units.ram_bytes()
+            + self.images.ram_bytes()
+            + self.table.ram_bytes()
+            + self.writer.ram_bytes()
+    }
+
+    fn stats(&self) -> StoreStats {
+        self.store.stats()
+    }
+
+    fn live_page(&self, ppn: Ppn) -> Option<bool> {
+        self.store.live_page(ppn)
+    }
+}

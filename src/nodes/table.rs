@@ -1,0 +1,253 @@
+//! The node translation table: which sectors have units of a node, and how many nodes have units in a sector.
+//!
+//! A list has at most C sectors, oldest first, in the order in which their units are applied. A sector that no list names is
+//! free; one that was written and became free is *dead* until the store is told. Sectors of the newest commit are *pinned*, as
+//! if another list named them, for a mount tells by them that the commit was whole. Sectors that commits wrote are *mixed*:
+//! they stay until all their nodes are compacted, so they are kept in the order of their age.
+
+use crate::units::Lpn;
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// States of a sector beside the number of lists that name it.
+const FREE: u16 = 0;
+const DEAD: u16 = u16::MAX;
+const TAKEN: u16 = u16::MAX - 1;
+
+/// Nodes for which room is added at once.
+const NODES_MORE: usize = 64;
+
+/// Lists of sectors by node.
+#[derive(Clone, Debug)]
+pub(super) struct NodeTable {
+    list_length: usize,
+    /// `list_length` places for each node.
+    lists: Vec<u32>,
+    lengths: Vec<u8>,
+    /// For each sector, the lists that name it, or its state.
+    names: Vec<u16>,
+    /// Page of the first sector.
+    first: u32,
+    free: usize,
+    dead: usize,
+    /// No sector before these is free, or dead.
+    hint: usize,
+    dead_hint: usize,
+    /// Mixed sectors, oldest first.
+    mixed: VecDeque<u32>,
+}
+
+impl NodeTable {
+    /// A table for lists of this length and so many sectors from a page on.
+    pub(super) fn new(list_length: usize, first: Lpn, sectors: usize, mixed_max: usize) -> NodeTable {
+        NodeTable {
+            list_length,
+            lists: Vec::new(),
+            lengths: Vec::new(),
+            names: vec![FREE; sectors],
+            first: first.0,
+            free: sectors,
+            dead: 0,
+            hint: 0,
+            dead_hint: 0,
+            mixed: VecDeque::with_capacity(mixed_max),
+        }
+    }
+
+    /// Bytes of RAM for this many nodes and sectors.
+    pub(super) const fn ram_bytes_for(
+        list_length: usize,
+        nodes: usize,
+        sectors: usize,
+        mixed_max: usize,
+    ) -> usize {
+        nodes.next_multiple_of(NODES_MORE) * (list_length * size_of::<u32>() + 1)
+            + sectors * size_of::<u16>()
+            + mixed_max * size_of::<u32>()
+    }
+
+    pub(super) fn ram_bytes(&self) -> usize {
+        (self.lists.capacity() + self.mixed.capacity()) * size_of::<u32>()
+            + self.lengths.capacity()
+            + self.names.capacity() * size_of::<u16>()
+    }
+
+    /// The sectors of a node, oldest first.
+    pub(super) fn list(&self, node: u32) -> &[u32] {
+        let length = self.lengths.get(node as usize).copied().unwrap_or(0);
+        let start = node as usize * self.list_length;
+        if length == 0 { &[] } else { &self.lists[start..start + usize::from(length)] }
+    }
+
+    /// One above the highest node that has had a list.
+    pub(super) fn nodes(&self) -> u32 {
+        self.lengths.len() as u32
+    }
+
+    /// Whether a node's list takes another sector.
+    pub(super) fn has_room(&self, node: u32) -> bool {
+        self.list(node).len() < self.list_length
+    }
+
+    fn place(&mut self, node: u32) -> usize {
+        let node = node as usize;
+        if node >= self.lengths.len() {
+            let nodes = (node + 1).next_multiple_of(NODES_MORE);
+            self.lengths.reserve_exact(nodes - self.lengths.len());
+            self.lengths.resize(nodes, 0);
+            let places = nodes * self.list_length;
+            self.lists.reserve_exact(places - self.lists.len());
+            self.lists.resize(places, 0);
+        }
+        node * self.list_length
+    }
+
+    /// Adds a sector to the end of a node's list.
+    pub(super) fn push(&mut self, node: u32, sector: Lpn) {
+        assert!(self.has_room(node), "N2: a list grew beyond its length");
+        let start = self.place(node);
+        let length = &mut self.lengths[node as usize];
+        self.lists[start + usize::from(*length)] = sector.0;
+        *length += 1;
+        self.pin(sector);
+    }
+
+    /// Gives a node another list.
+    pub(super) fn replace(&mut self, node: u32, sectors: impl Iterator<Item = Lpn>) {
+        let old: Vec<u32> = self.list(node).into();
+        if !old.is_empty() {
+            self.lengths[node as usize] = 0;
+        }
+        for sector in sectors {
+            self.push(node, sector);
+        }
+        for sector in old {
+            self.unpin(Lpn(sector));
+        }
+    }
+
+    fn names(&mut self, sector: Lpn) -> &mut u16 {
+        &mut self.names[(sector.0 - self.first) as usize]
+    }
+
+    /// Lists that name a sector.
+    pub(super) fn names_of(&self, sector: Lpn) -> u16 {
+        match self.names[(sector.0 - self.first) as usize] {
+            DEAD | TAKEN => 0,
+            names => names,
+        }
+    }
+
+    fn bury(&mut self, sector: Lpn) {
+        *self.names(sector) = DEAD;
+        self.free += 1;
+        self.dead += 1;
+        let at = (sector.0 - self.first) as usize;
+        (self.hint, self.dead_hint) = (self.hint.min(at), self.dead_hint.min(at));
+        if let Some(at) = self.mixed.iter().position(|mixed| *mixed == sector.0) {
+            self.mixed.remove(at);
+        }
+    }
+
+    /// Takes a free sector, the first one.
+    pub(super) fn allocate(&mut self) -> Option<Lpn> {
+        let is_free = |names: &u16| [FREE, DEAD].contains(names);
+        let at = self.hint + self.names[self.hint..].iter().position(is_free)?;
+        self.dead -= usize::from(self.names[at] == DEAD);
+        self.names[at] = TAKEN;
+        self.free -= 1;
+        self.hint = at + 1;
+        Some(Lpn(self.first + at as u32))
+    }
+
+    /// Takes a certain sector, if it is free: something was found there.
+    pub(super) fn claim(&mut self, sector: Lpn) {
+        let names = self.names(sector);
+        if *names == FREE {
+            *names = TAKEN;
+            self.free -= 1;
+        }
+    }
+
+    /// Frees a sector that was taken, if no list names it.
+    pub(super) fn release(&mut self, sector: Lpn) {
+        if *self.names(sector) == TAKEN {
+            self.bury(sector);
+        }
+    }
+
+    /// Keeps a sector whatever lists name it.
+    pub(super) fn pin(&mut self, sector: Lpn) {
+        let names = self.names(sector);
+        *names = if *names == TAKEN { 1 } else { *names + 1 };
+    }
+
+    /// Keeps it no longer.
+    pub(super) fn unpin(&mut self, sector: Lpn) {
+        let names = self.names(sector);
+        *names -= 1;
+        if *names == FREE {
+            self.bury(sector);
+        }
+    }
+
+    /// Notes that a sector is mixed, and the youngest of them.
+    pub(super) fn note_mixed(&mut self, sector: Lpn) {
+        if self.names_of(sector) > 0 {
+            self.mixed.push_back(sector.0);
+        }
+    }
+
+    /// The mixed sectors, oldest first.
+    pub(super) fn mixed(&self) -> &VecDeque<u32> {
+        &self.mixed
+    }
+
+    /// Sectors that are free, the dead ones among them.
+    pub(super) fn free_sectors(&self) -> usize {
+        self.free
+    }
+
+    /// Sectors in all.
+    pub(super) fn sectors(&self) -> usize {
+        self.names.len()
+    }
+
+    /// A dead sector, which is simply free from now on.
+    pub(super) fn next_dead(&mut self) -> Option<Lpn> {
+        if self.dead == 0 {
+            self.dead_hint = self.names.len();
+            return None;
+        }
+        let at = self.dead_hint + self.names[self.dead_hint..].iter().position(|names| *names == DEAD)?;
+        self.names[at] = FREE;
+        self.dead -= 1;
+        self.dead_hint = at + 1;
+        Some(Lpn(self.first + at as u32))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sector_is_free_when_no_list_names_it() {
+        let mut table = NodeTable::new(2, Lpn(2), 3, 3);
+        let sector = table.allocate().unwrap();
+        table.push(7, sector);
+        table.push(9, sector);
+        table.note_mixed(sector);
+        assert_eq!((table.list(7), table.names_of(sector), table.free_sectors()), (&[2][..], 2, 2));
+        let own = table.allocate().unwrap();
+        table.replace(7, [own].into_iter());
+        assert_eq!((table.list(7), table.names_of(sector), table.mixed().len()), (&[3][..], 1, 1));
+        table.replace(9, [].into_iter());
+        assert_eq!((table.free_sectors(), table.mixed().len(), table.next_dead()), (2, 0, Some(sector)));
+        assert_eq!((table.next_dead(), table.allocate(), table.list(9)), (None, Some(sector), &[][..]));
+        table.release(sector);
+        assert_eq!(table.next_dead(), Some(sector));
+        assert!(!table.has_room(7) || table.list(7).len() < 2);
+    }
+}

@@ -1,0 +1,51 @@
+//! BFTL: units of many nodes share sectors, and a table tells which sectors have units of a node.
+//!
+//! C.-H. Wu, L.-P. Chang, T.-W. Kuo, "An Efficient B-Tree Layer for Flash-Memory Storage Systems", RTCSA 2003; ACM TECS
+//! 6(3), 2007. A *reservation buffer* holds dirty records. When it is full they become index units, those of a node a set,
+//! and the sets are packed into the fewest sectors, first fit; the *node translation table* lists the sectors of each node. A
+//! list longer than C is compacted: the node is read and written to sectors of its own. Reading a node costs up to C
+//! sector reads.
+//!
+//! # Deviations and confidence
+//!
+//! Concept and layout: high, from the authors' slides and two later papers. A unit is 12 bytes and the record (theirs also names
+//! children and parent), a sector is a page of the store. First fit takes sets in order of arrival; `packing = decreasing`
+//! takes the largest first. The number of sectors is finite here: where those with units of many nodes grow too many, the nodes of
+//! the oldest one are compacted (metric `reclaims`), which no paper describes. Defaults 60 units and C = 4: from the slides.
+
+use super::LayeredConfig;
+use crate::check::IndexError;
+use crate::nodes::CommitPolicy;
+use crate::ordered::{RecordFormat, Settings};
+use alloc::format;
+
+/// Options besides those of the B+-tree: name and meaning.
+pub const OPTIONS: [(&str, &str); 3] = [
+    ("reservation_units", "units of the reservation buffer (default 60)"),
+    ("list_length", "C: sectors of a node at most, 1 to 64 (default 4)"),
+    ("packing", "first-fit (default), or decreasing: the largest set of units first"),
+];
+
+/// BFTL as published.
+pub const fn config(record: RecordFormat) -> LayeredConfig {
+    let config = LayeredConfig::new(record, CommitPolicy::FirstFit);
+    LayeredConfig { eliminates: false, list_length: 4, ..config }
+}
+
+/// From settings, with the [`OPTIONS`].
+pub fn from_settings(settings: &Settings) -> Result<LayeredConfig, IndexError> {
+    let config = config(settings.record).with_settings(settings)?;
+    let commit = match settings.options.choice("packing", &["first-fit", "decreasing"])? {
+        "decreasing" => CommitPolicy::FirstFitDecreasing,
+        _ => CommitPolicy::FirstFit,
+    };
+    Ok(LayeredConfig { commit, list_length: list_length(settings, config.list_length)?, ..config })
+}
+
+/// The option `list_length`.
+pub(super) fn list_length(settings: &Settings, default: u8) -> Result<u8, IndexError> {
+    match settings.options.number("list_length")?.unwrap_or(u64::from(default)) {
+        length @ 1..=64 => Ok(length as u8),
+        length => Err(IndexError::Unsupported(format!("list_length = {length}: 1 to 64 are possible"))),
+    }
+}

@@ -1,0 +1,28 @@
+//! BOF: all units of a node go to the same sector.
+//!
+//! J.-H. Nam, D.-J. Park, "The Efficient Design and Implementation of the B-Tree on Flash Memory", Journal of KIISE: Databases
+//! 34(2), 2007. BFTL's buffer, but its replacement puts the units of one node into the node's own sector, so that no table lists
+//! the sectors of a node.
+//!
+//! # Deviations and confidence
+//!
+//! Our reading of one sentence of the abstract: medium for the concept, low for all else. The sector holds the node with the units
+//! applied. The victim is the node whose unit has waited longest. It is [`ibsf`](super::ibsf) without the elimination of
+//! redundant units.
+
+use super::{LayeredConfig, ibsf};
+use crate::check::IndexError;
+use crate::ordered::{RecordFormat, Settings};
+
+/// Options besides those of the B+-tree: name and meaning.
+pub const OPTIONS: [(&str, &str); 1] = ibsf::OPTIONS;
+
+/// BOF by our reading.
+pub const fn config(record: RecordFormat) -> LayeredConfig {
+    LayeredConfig { eliminates: false, ..ibsf::config(record) }
+}
+
+/// From settings, with the [`OPTIONS`].
+pub fn from_settings(settings: &Settings) -> Result<LayeredConfig, IndexError> {
+    config(settings.record).with_settings(settings)
+}

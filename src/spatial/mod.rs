@@ -1,0 +1,212 @@
+//! Spatial indexes: rectangles and points in two or three dimensions, each with an identifier.
+//!
+//! # For users
+//!
+//! ```
+//! use nandex::ftl::ram::RamStore;
+//! use nandex::spatial::r_tree::{self, RTree, Split};
+//! use nandex::spatial::{Rect, Relation, SpatialIndex};
+//! use core::ops::ControlFlow;
+//!
+//! let mut places = RTree::<_, i32, 2>::format(RamStore::new(4096, 1000), &r_tree::config(Split::Quadratic))?;
+//! places.insert(&Rect::point([13, 52]).unwrap(), 1)?;
+//! places.insert(&Rect::point([2, 48]).unwrap(), 2)?;
+//! let mut found = Vec::new();
+//! places.window(&Rect::new([0, 40], [10, 50]).unwrap(), Relation::Within, &mut |_, id| {
+//!     found.push(id);
+//!     ControlFlow::Continue(())
+//! })?;
+//! assert_eq!(found, [2]);
+//! # Ok::<(), nandex::IndexError>(())
+//! ```
+//!
+//! # For builders of trees and layers
+//!
+//! | file | what |
+//! |---|---|
+//! | `coordinate.rs`, `measure.rs`, `geometry.rs`, `curve.rs` | coordinates, exact areas and distances, rectangles, Hilbert curve |
+//! | `node.rs` | [`node::Node`], [`node::Entry`], [`node::Change`] in RAM; [`node::NodeFormat`] encodes and decodes pages |
+//! | `nodes.rs` | [`nodes::Nodes`], the seam: read a node, change it entry by entry, commit an operation |
+//! | `paged.rs`, `superblock.rs` | the plain implementation: a node is a page |
+//! | `buffered/` | a layer: modifications wait in RAM and in a log, policies of FAST and eFIND flush them |
+//! | `rftl.rs` | a layer: modifications of many nodes share pages, a table tells where each node's are |
+//! | `tree/` | [`tree::Tree`] over any `Nodes` with any [`tree::Rules`]: operations, search, bulk load, check |
+//! | `tree/update.rs` | Guttman's insertion and removal over [`tree::update::Grouping`] (choose child, split, reinsert) |
+//! | `r_tree.rs`, `r_star.rs`, `hilbert.rs` | the kinds of tree |
+//!
+//! **A tree** that differs in choice and split alone implements `Grouping` (see `r_tree.rs`, 200 lines); one that inserts
+//! and removes in its own way implements `Rules` (see `hilbert.rs`); search, load, check, mount and the durability classes
+//! come with `Tree`. A tree whose nodes mix data and child entries, or whose leaves lie on different levels, sets
+//! `is_balanced = false` in its `NodeFormat` (the search functions in `tree/search.rs` take that, and `Node::tag` is free
+//! for it) and may implement [`SpatialIndex`] itself over the free functions.
+//!
+//! **A layer** between tree and pages implements [`nodes::Nodes`] and is put under any tree with [`tree::Tree::over`]. It gets
+//! every modification as a [`node::Change`] (`Add`, `Remove`, `Update` of one entry by its place, or `Whole`), and
+//! [`node::Node::apply`] replays one. It may keep an operation's nodes as `PagedNodes` does (`held`), or wrap one:
+//! `begin`, `change(id, Change::Whole(..))`, `commit` writes a group of nodes. A layer that needs pages of its own (a log)
+//! divides the store with [`crate::ftl::slice::divide`]. The root is node 1 for ever, so no layer keeps a pointer to it.
+//! An operation that does not fit (`fits_group` is false, or `Full`) is rolled back by the tree and done again with fewer
+//! changes; a layer whose commit is a log append answers true.
+//!
+//! # Entries
+//!
+//! An index is a multiset of pairs of a rectangle and an identifier: the same pair inserted twice is there twice, and a
+//! removal takes one. (To make it a set each insertion would have to search first, which the literature's costs do not
+//! contain.) Coordinates are finite; NaN, infinities and reversed sides are refused by [`Rect::new`].
+//!
+//! # Floating point
+//!
+//! This is the one room of the engine that computes with floats, since coordinates may be floats. It adds, subtracts,
+//! multiplies, divides and compares, which IEEE 754 defines to the bit; it calls no function of a mathematical library.
+
+pub mod buffered;
+pub mod coordinate;
+pub mod curve;
+pub mod geometry;
+pub mod hilbert;
+pub mod measure;
+pub mod node;
+pub mod nodes;
+pub mod paged;
+pub mod r_star;
+pub mod r_tree;
+pub mod rftl;
+pub mod superblock;
+#[cfg(test)]
+mod tests;
+pub mod tree;
+
+pub use coordinate::Coordinate;
+pub use geometry::{Rect, RectError};
+pub use measure::Measure;
+pub use node::NodeId;
+pub use nodes::Nodes;
+pub use tree::{Packing, SpatialConfig};
+
+use crate::check::{CheckReport, IndexError};
+use crate::index::{Durability, Fill, IndexStats};
+use core::ops::ControlFlow;
+
+/// How an entry must lie to a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    /// The two share a point.
+    Intersects,
+    /// The entry lies within the window.
+    Within,
+    /// The entry covers the window; with a window that is a point: the entry contains the point.
+    Covers,
+}
+
+impl Relation {
+    /// The name used in settings and results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Relation::Intersects => "intersects",
+            Relation::Within => "within",
+            Relation::Covers => "covers",
+        }
+    }
+
+    /// Whether an entry stands in this relation to a window.
+    #[inline]
+    pub fn holds<C: Coordinate, const D: usize>(self, entry: &Rect<C, D>, window: &Rect<C, D>) -> bool {
+        match self {
+            Relation::Intersects => entry.intersects(window),
+            Relation::Within => window.contains(entry),
+            Relation::Covers => entry.contains(window),
+        }
+    }
+
+    /// Whether an entry within `bounds` can.
+    #[inline]
+    pub fn may_hold_below<C: Coordinate, const D: usize>(
+        self,
+        bounds: &Rect<C, D>,
+        window: &Rect<C, D>,
+    ) -> bool {
+        match self {
+            Relation::Intersects | Relation::Within => bounds.intersects(window),
+            Relation::Covers => bounds.contains(window),
+        }
+    }
+}
+
+/// A node, as a map of the tree shows it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Region<C, const D: usize> {
+    /// Its number; where a node is a page, the page's.
+    pub id: NodeId,
+    /// 1 for a leaf.
+    pub level: u8,
+    /// Entries in it.
+    pub entries: usize,
+    /// The box around them.
+    pub rect: Rect<C, D>,
+}
+
+/// Called for each entry found; `Break` ends the walk.
+pub type VisitRect<'a, C, const D: usize> = &'a mut dyn FnMut(&Rect<C, D>, u64) -> ControlFlow<()>;
+
+/// Called for each entry with the square of its distance.
+pub type VisitNearest<'a, C, const D: usize> =
+    &'a mut dyn FnMut(&Rect<C, D>, u64, <C as Coordinate>::Measure) -> ControlFlow<()>;
+
+/// Called for each node.
+pub type VisitRegion<'a, C, const D: usize> = &'a mut dyn FnMut(&Region<C, D>) -> ControlFlow<()>;
+
+/// Entries to load, in any order.
+pub type Entries<'a, C, const D: usize> = &'a mut dyn Iterator<Item = (Rect<C, D>, u64)>;
+
+/// A spatial index: a multiset of rectangles with identifiers.
+///
+/// An index owns its storage; how it is formatted and mounted is its own affair.
+pub trait SpatialIndex<C: Coordinate, const D: usize> {
+    /// What it promises about a power cut.
+    fn durability(&self) -> Durability;
+
+    /// Inserts an entry. The same entry may be there several times.
+    fn insert(&mut self, rect: &Rect<C, D>, id: u64) -> Result<(), IndexError>;
+
+    /// Removes an entry, one of them if it is there several times; returns whether it was there.
+    fn remove(&mut self, rect: &Rect<C, D>, id: u64) -> Result<bool, IndexError>;
+
+    /// Fills an empty index; returns how many entries there were. Holds them in RAM while it sorts them. After an error the
+    /// index is empty still.
+    fn load(&mut self, entries: Entries<'_, C, D>, packing: Packing, fill: Fill) -> Result<u64, IndexError>;
+
+    /// Visits every entry that stands in this relation to a window, in no certain order.
+    fn window(
+        &mut self,
+        query: &Rect<C, D>,
+        relation: Relation,
+        visit: VisitRect<'_, C, D>,
+    ) -> Result<(), IndexError>;
+
+    /// Visits the `count` entries nearest to a point, nearest first; entries equally near by their identifiers, and those
+    /// with equal ones by their corners ([`Rect::order`]). Which of several equally near ones come is decided likewise.
+    fn nearest(
+        &mut self,
+        point: &[C; D],
+        count: usize,
+        visit: VisitNearest<'_, C, D>,
+    ) -> Result<(), IndexError>;
+
+    /// Visits every node that holds something, the root first. Neither counted nor timed.
+    fn regions(&mut self, visit: VisitRegion<'_, C, D>) -> Result<(), IndexError>;
+
+    /// Makes every acknowledged operation survive a power cut.
+    fn sync(&mut self) -> Result<(), IndexError>;
+
+    /// Syncs and leaves the medium so that the next mount is cheapest.
+    fn close(&mut self) -> Result<(), IndexError>;
+
+    /// Walks the whole index and checks its numbered invariants. The walk is neither counted nor timed.
+    fn check(&mut self) -> Result<CheckReport, IndexError>;
+
+    /// What it tells about itself.
+    fn stats(&self) -> IndexStats;
+
+    /// Bytes of RAM held: tables, buffers and caches.
+    fn ram_bytes(&self) -> usize;
+}

@@ -1,0 +1,492 @@
+//! Nodes that are pages of a store: the plain implementation of [`Nodes`], on any [`PageStore`].
+//!
+//! Page 0 is the superblock, page 1 the root, every other page in use a node. A node keeps its page for life. An operation
+//! keeps the nodes it reads in RAM and changes them there; its commit writes the changed ones, one page by
+//! [`PageStore::write`], several by [`PageStore::write_atomic`]. So a store that fills up changes nothing, and a power cut
+//! leaves the tree before or after the operation. Free pages are found at mount by reading the nodes above the leaves.
+//!
+//! # Durability
+//!
+//! On a store that takes [`NodeFormat::group_nodes_max`] pages atomically: *every operation* where writes are durable,
+//! *every sync* where the writes that survive are a prefix. On any other store *none*: the superblock's clean mark is
+//! cleared before the first change and set by sync, and without it mount answers [`IndexError::NotCleanlyClosed`].
+//!
+//! # Invariants
+//!
+//! - S1 A page that is a node carries a right checksum, its own number and the mark of a node.
+//! - S2 Rectangles are finite and not reversed, and children are pages of the store.
+//! - S3 The box of a child entry is the union of the child's entries.
+//! - S4 A node holds no more entries than its capacity and no fewer than its least fill; a root with children has two.
+//! - S5 In a balanced tree a child is one level below its parent; leaves have level 1.
+//! - S6 Every page has at most one parent, and the pages in use are the superblock and those reached from the root.
+//! - S7 The superblock says how the tree is laid out, under a right checksum.
+//! - S8 In the class *none* the mark on the medium is not clean while changes are not synced.
+
+use super::coordinate::Coordinate;
+use super::node::{Change, Node, NodeFormat, NodeId, ROOT};
+use super::nodes::Nodes;
+use super::superblock::{put_superblock, superblock_of};
+use crate::check::{CheckReport, IndexError};
+use crate::ftl::space::Space;
+use crate::ftl::{PageStore, StoreError};
+use crate::index::{Durability, IndexStats, Metric};
+use crate::nand::Cause;
+use crate::units::Lpn;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+
+const SUPERBLOCK: Lpn = Lpn(0);
+
+/// Nodes whose memory is kept for the next operation.
+const SPARE_NODES: usize = 8;
+
+/// A node in RAM for the operation in hand.
+struct Held<C, const D: usize> {
+    node: Node<C, D>,
+    is_changed: bool,
+}
+
+/// Nodes that are pages.
+pub struct PagedNodes<S, C, const D: usize> {
+    store: S,
+    format: NodeFormat,
+    durability: Durability,
+    space: Space,
+    /// The nodes of the operation in hand.
+    held: BTreeMap<NodeId, Held<C, D>>,
+    /// Nodes whose memory is free for the next ones.
+    spare: Vec<Node<C, D>>,
+    /// The node read last outside an operation.
+    scratch: Node<C, D>,
+    /// Pages of the group in hand, one after the other.
+    pages: Vec<u8>,
+    taken: Vec<NodeId>,
+    freed: Vec<NodeId>,
+    is_in_operation: bool,
+    /// Whether the superblock says clean.
+    is_clean: bool,
+    /// Whether a write failed with unknown effect: nothing is believed before the next mount.
+    is_interrupted: bool,
+}
+
+impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
+    /// Makes an empty root on a store; whatever it held is dropped.
+    pub fn format(
+        mut store: S,
+        format: NodeFormat,
+        durability: Durability,
+    ) -> Result<PagedNodes<S, C, D>, IndexError> {
+        format.require_sane::<C, D>()?;
+        require(durability, &store, &format)?;
+        // The old superblock goes first: no cut may leave it above pages that are gone.
+        store.trim(SUPERBLOCK)?;
+        store.sync()?;
+        for lpn in (ROOT.0..format.page_count).map(Lpn) {
+            store.trim(lpn)?;
+        }
+        let mut nodes = PagedNodes::empty(store, format, true);
+        nodes.write_page(ROOT, &Node::new(1), Cause::Checkpoint)?;
+        nodes.store.sync()?;
+        nodes.write_superblock(true)?;
+        nodes.store.sync()?;
+        Ok(nodes)
+    }
+
+    /// Opens what a store holds.
+    pub fn mount(mut store: S) -> Result<PagedNodes<S, C, D>, IndexError> {
+        let mut page = vec![0; store.page_bytes()];
+        store.read(SUPERBLOCK, Cause::Recovery, &mut page)?;
+        let (format, is_clean) = superblock_of::<C, D>(&page, store.page_count())?;
+        if format.layer != 0 {
+            return Err(IndexError::NotFormatted("the tree lies below a layer that has the newest of it"));
+        }
+        if !is_clean {
+            return Err(IndexError::NotCleanlyClosed);
+        }
+        let mut nodes = PagedNodes::empty(store, format, true);
+        nodes.claim_all()?;
+        Ok(nodes)
+    }
+
+    fn empty(store: S, format: NodeFormat, is_clean: bool) -> PagedNodes<S, C, D> {
+        let mut space = Space::new(format.page_count, !store.durable_writes());
+        space.claim(SUPERBLOCK);
+        space.claim(Lpn(ROOT.0));
+        PagedNodes {
+            durability: promise(&store, &format),
+            pages: vec![0; store.page_bytes()],
+            store,
+            format,
+            space,
+            held: BTreeMap::new(),
+            spare: Vec::new(),
+            scratch: Node::new(1),
+            taken: Vec::new(),
+            freed: Vec::new(),
+            is_in_operation: false,
+            is_clean,
+            is_interrupted: false,
+        }
+    }
+
+    /// The store below.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// The store below, to be told which pages are in use.
+    pub(super) fn with_store<T>(&mut self, act: impl FnOnce(&mut S, &dyn Fn(Lpn) -> bool) -> T) -> T {
+        let (space, page_count) = (&self.space, self.format.page_count);
+        act(&mut self.store, &|lpn| lpn.0 < page_count && space.is_used(lpn))
+    }
+
+    /// Gives the store back; what was not synced is as after a power cut.
+    pub fn into_store(self) -> S {
+        self.store
+    }
+
+    /// Marks every page below the root as in use; the nodes right above the leaves are the last to be read.
+    fn claim_all(&mut self) -> Result<(), IndexError> {
+        let mut open = vec![(ROOT, None)];
+        while let Some((id, above)) = open.pop() {
+            let is_balanced = self.format.is_balanced;
+            let node = self.read(id, Cause::Recovery)?;
+            if above.is_some_and(|above| node.level >= above || (is_balanced && node.level + 1 != above)) {
+                let what = "S5: the node has another level than its parent says";
+                return Err(IndexError::Corrupted { what, at: u64::from(id.0) });
+            }
+            let level = node.level;
+            let children: Vec<NodeId> = node.entries.iter().filter_map(|e| e.child_id()).collect();
+            for child in children {
+                if !self.space.claim(Lpn(child.0)) {
+                    let what = "S6: the page has two parents";
+                    return Err(IndexError::Corrupted { what, at: u64::from(child.0) });
+                }
+                if level > 2 {
+                    open.push((child, Some(level)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn ready(&self) -> Result<(), IndexError> {
+        if self.is_interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
+    }
+
+    fn write_superblock(&mut self, is_clean: bool) -> Result<(), IndexError> {
+        let page = &mut self.pages[..self.format.page_bytes as usize];
+        put_superblock(&self.format, is_clean, page);
+        Ok(self.store.write(SUPERBLOCK, Cause::Checkpoint, page)?)
+    }
+
+    fn write_page(&mut self, id: NodeId, node: &Node<C, D>, cause: Cause) -> Result<(), StoreError> {
+        let page = &mut self.pages[..self.format.page_bytes as usize];
+        self.format.encode(id, node, page);
+        self.store.write(Lpn(id.0), cause, page)
+    }
+
+    /// In the class *none* the mark on the medium goes before the first change after a sync.
+    fn unmark_clean(&mut self) -> Result<(), IndexError> {
+        if self.durability != Durability::None || !self.is_clean {
+            return Ok(());
+        }
+        self.write_superblock(false)?;
+        self.store.sync()?;
+        self.is_clean = false;
+        Ok(())
+    }
+
+    /// Writes every changed node: atomically where the store can, else new pages first and the root last.
+    fn write_group(&mut self) -> Result<(), IndexError> {
+        let page_bytes = self.format.page_bytes as usize;
+        let changed: Vec<NodeId> =
+            self.held.iter().rev().filter(|(_, held)| held.is_changed).map(|(id, _)| *id).collect();
+        if self.pages.len() < changed.len() * page_bytes {
+            self.pages.resize(changed.len() * page_bytes, 0);
+        }
+        for (id, page) in changed.iter().zip(self.pages.chunks_mut(page_bytes)) {
+            self.format.encode(*id, &self.held[id].node, page);
+        }
+        let group: Vec<(Lpn, &[u8])> =
+            changed.iter().map(|id| Lpn(id.0)).zip(self.pages.chunks(page_bytes)).collect();
+        let together = if group.len() <= self.store.atomic_pages_max() { group.len().max(1) } else { 1 };
+        for (i, pages) in group.chunks(together).enumerate() {
+            let written = match pages {
+                [(lpn, data)] => self.store.write(*lpn, Cause::Host, data),
+                _ => self.store.write_atomic(pages, Cause::Host),
+            };
+            match written {
+                Ok(()) => {}
+                Err(StoreError::Full) if i == 0 => return Err(IndexError::Full),
+                Err(error) => {
+                    self.is_interrupted = true;
+                    let is_full = error == StoreError::Full;
+                    return Err(if is_full { IndexError::Interrupted } else { error.into() });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives pages back that were written.
+    fn release(&mut self, id: NodeId) -> Result<(), IndexError> {
+        if self.space.release_written(Lpn(id.0)) { self.trim(Lpn(id.0)) } else { Ok(()) }
+    }
+
+    /// Trims a page that no node uses. A store with no room for the note of it only keeps the page longer.
+    fn trim(&mut self, lpn: Lpn) -> Result<(), IndexError> {
+        match self.store.trim(lpn) {
+            Err(StoreError::Full) => Ok(()),
+            done => Ok(done?),
+        }
+    }
+
+    fn end_operation(&mut self) {
+        while let Some((_, held)) = self.held.pop_first() {
+            self.spare.push(held.node);
+        }
+        self.spare.truncate(SPARE_NODES);
+        self.taken.clear();
+        self.freed.clear();
+        self.is_in_operation = false;
+    }
+
+    fn fetch(&mut self, id: NodeId, cause: Cause, node: &mut Node<C, D>) -> Result<(), IndexError> {
+        if id.0 == SUPERBLOCK.0 || id.0 >= self.format.page_count {
+            return Err(IndexError::Corrupted { what: "S2: no such node", at: u64::from(id.0) });
+        }
+        let page = &mut self.pages[..self.format.page_bytes as usize];
+        self.store.read(Lpn(id.0), cause, page)?;
+        self.format.decode(id, page, node)
+    }
+
+    /// Compares the superblock on the medium with what is known.
+    fn check_superblock(&mut self, report: &mut CheckReport) -> Result<(), IndexError> {
+        let page = &mut self.pages[..self.format.page_bytes as usize];
+        self.store.read(SUPERBLOCK, Cause::Check, page)?;
+        match superblock_of::<C, D>(page, self.format.page_count) {
+            Ok((format, _)) if format != self.format => {
+                report.violation("S7", 0, "the superblock tells another layout".to_string());
+            }
+            Ok((_, true)) if self.durability == Durability::None && !self.is_clean => {
+                report.violation("S8", 0, "marked clean amid changes".to_string());
+            }
+            Ok(_) => {}
+            Err(error) => report.violation("S7", 0, error.to_string()),
+        }
+        Ok(())
+    }
+}
+
+/// What a tree laid out like this promises on this store.
+fn promise(store: &impl PageStore, format: &NodeFormat) -> Durability {
+    if store.atomic_pages_max() < format.group_nodes_max() {
+        Durability::None
+    } else if store.durable_writes() {
+        Durability::EveryOperation
+    } else if store.prefix_consistent() {
+        Durability::EverySync
+    } else {
+        Durability::None
+    }
+}
+
+fn require(wanted: Durability, store: &impl PageStore, format: &NodeFormat) -> Result<(), IndexError> {
+    let given = promise(store, format);
+    if given >= wanted {
+        return Ok(());
+    }
+    Err(IndexError::Unsupported(format!(
+        "durability '{}' is wanted, but a spatial index on this store gives '{}': an operation writes up to {} pages and \
+         the store takes {} atomically; its writes are {}durable at once and {} in order",
+        wanted.name(),
+        given.name(),
+        format.group_nodes_max(),
+        store.atomic_pages_max(),
+        if store.durable_writes() { "" } else { "not " },
+        if store.prefix_consistent() { "survive" } else { "do not survive" },
+    )))
+}
+
+impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for PagedNodes<S, C, D> {
+    fn format(&self) -> &NodeFormat {
+        &self.format
+    }
+
+    fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    fn begin(&mut self) -> Result<(), IndexError> {
+        self.ready()?;
+        assert!(!self.is_in_operation, "an operation within another");
+        self.is_in_operation = true;
+        Ok(())
+    }
+
+    fn read(&mut self, id: NodeId, cause: Cause) -> Result<&Node<C, D>, IndexError> {
+        self.ready()?;
+        if !self.is_in_operation {
+            let mut node = core::mem::replace(&mut self.scratch, Node::new(1));
+            let fetched = self.fetch(id, cause, &mut node);
+            self.scratch = node;
+            return fetched.map(|()| &self.scratch);
+        }
+        if !self.held.contains_key(&id) {
+            let mut node = self.spare.pop().unwrap_or_else(|| Node::new(1));
+            self.fetch(id, cause, &mut node)?;
+            self.held.insert(id, Held { node, is_changed: false });
+        }
+        Ok(&self.held[&id].node)
+    }
+
+    fn forget(&mut self, id: NodeId) {
+        if self.held.get(&id).is_some_and(|held| !held.is_changed) {
+            self.spare.extend(self.held.remove(&id).map(|held| held.node));
+        }
+    }
+
+    fn allocate(&mut self) -> Result<NodeId, IndexError> {
+        assert!(self.is_in_operation, "a node allocated outside an operation");
+        let id = NodeId(self.space.allocate().ok_or(IndexError::Full)?.0);
+        self.taken.push(id);
+        Ok(id)
+    }
+
+    fn change(&mut self, id: NodeId, change: Change<C, D>) -> Result<(), IndexError> {
+        assert!(self.is_in_operation, "{id} changed outside an operation");
+        if let Change::Whole(node) = change {
+            let before = self.held.insert(id, Held { node, is_changed: true });
+            self.spare.extend(before.map(|held| held.node));
+            return Ok(());
+        }
+        let held = self.held.get_mut(&id);
+        assert!(held.is_some(), "{id} changed without having been read");
+        let Some(held) = held else { return Ok(()) };
+        let applied = held.node.apply(&change);
+        assert!(applied.is_ok(), "{id}: {applied:?}");
+        held.is_changed = true;
+        Ok(())
+    }
+
+    fn free(&mut self, id: NodeId) {
+        assert!(self.is_in_operation && id != ROOT, "{id} freed outside an operation");
+        self.spare.extend(self.held.remove(&id).map(|held| held.node));
+        self.freed.push(id);
+    }
+
+    fn fits_group(&self) -> bool {
+        let changed = self.held.values().filter(|held| held.is_changed).count();
+        self.durability == Durability::None || changed <= self.store.atomic_pages_max()
+    }
+
+    fn commit(&mut self) -> Result<(), IndexError> {
+        assert!(self.is_in_operation, "nothing to commit");
+        let is_changed = self.held.values().any(|held| held.is_changed);
+        let written = if is_changed { self.unmark_clean().and_then(|()| self.write_group()) } else { Ok(()) };
+        if written.is_err() {
+            self.rollback();
+            return written;
+        }
+        let freed = core::mem::take(&mut self.freed);
+        let released = freed.iter().try_for_each(|&id| self.release(id));
+        self.freed = freed;
+        self.end_operation();
+        released
+    }
+
+    fn rollback(&mut self) {
+        self.taken.iter().for_each(|id| self.space.release(Lpn(id.0)));
+        self.end_operation();
+    }
+
+    fn load(&mut self, node: &Node<C, D>) -> Result<NodeId, IndexError> {
+        self.ready()?;
+        self.unmark_clean()?;
+        let lpn = self.space.allocate().ok_or(IndexError::Full)?;
+        self.write_page(NodeId(lpn.0), node, Cause::Host)?;
+        Ok(NodeId(lpn.0))
+    }
+
+    fn end_load(&mut self, root: Option<&Node<C, D>>) -> Result<(), IndexError> {
+        self.ready()?;
+        let Some(root) = root else {
+            for id in (ROOT.0 + 1..self.format.page_count).map(NodeId) {
+                if self.space.is_used(Lpn(id.0)) {
+                    self.release(id)?;
+                }
+            }
+            return Ok(());
+        };
+        self.unmark_clean()?;
+        let written = self.write_page(ROOT, root, Cause::Host);
+        self.is_interrupted = written.as_ref().is_err_and(|error| *error != StoreError::Full);
+        Ok(written?)
+    }
+
+    fn sync(&mut self) -> Result<(), IndexError> {
+        self.ready()?;
+        self.store.sync()?;
+        let mut start = SUPERBLOCK;
+        while let Some(lpn) = self.space.next_untrimmed(start) {
+            self.trim(lpn)?;
+            start = lpn;
+        }
+        if self.is_clean {
+            return Ok(());
+        }
+        // Should the mark fail to be written, nobody knows what the medium says: no change may follow.
+        let marked = self.write_superblock(true).and_then(|()| Ok(self.store.sync()?));
+        self.is_clean = marked.is_ok();
+        self.is_interrupted = marked.is_err();
+        marked
+    }
+
+    fn close(&mut self) -> Result<(), IndexError> {
+        self.sync()?;
+        Ok(self.store.checkpoint()?)
+    }
+
+    fn check(&mut self, reached: &BTreeSet<NodeId>, report: &mut CheckReport) -> Result<(), IndexError> {
+        self.check_superblock(report)?;
+        let astray = reached.iter().find(|id| !self.space.is_used(Lpn(id.0)));
+        if let Some(id) = astray {
+            report.violation("S6", u64::from(id.0), "a node taken for a free page".to_string());
+        }
+        let (used, wanted) = (self.space.used_pages() as usize, reached.len() + 1);
+        if used != wanted && report.is_sound() {
+            let found = format!("{used} pages are in use, {wanted} are reached");
+            report.violation("S6", u64::from(ROOT.0), found);
+        }
+        Ok(())
+    }
+
+    fn stats(&self) -> IndexStats {
+        let store = self.store.stats();
+        let metric = |name, value| Metric { name, value };
+        IndexStats {
+            height: 0,
+            live_pages: u64::from(self.space.used_pages()),
+            cache_hits: store.cache_hits,
+            cache_misses: store.cache_misses,
+            collections: store.collections,
+            metrics: vec![
+                metric("free_pages", u64::from(self.space.free_pages())),
+                metric("relocations", store.moved_pages),
+            ],
+        }
+    }
+
+    fn ram_bytes(&self) -> usize {
+        let entries = |node: &Node<C, D>| node.entries.capacity() * size_of::<super::node::Entry<C, D>>();
+        let nodes = self.held.values().map(|held| &held.node).chain(&self.spare).chain([&self.scratch]);
+        self.store.ram_bytes()
+            + Space::ram_bytes(self.format.page_count, !self.store.durable_writes())
+            + self.pages.capacity()
+            + nodes.map(|node| size_of::<Node<C, D>>() + entries(node)).sum::<usize>()
+    }
+}

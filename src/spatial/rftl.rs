@@ -1,0 +1,388 @@
+//! RFTL: modifications of many nodes share pages, and a table tells which pages have modifications of a node.
+//!
+//! C.-H. Wu, L.-P. Chang, T.-W. Kuo, "An Efficient R-Tree Implementation over Flash-Memory Storage Systems", GIS 2003: the
+//! R-tree's counterpart of BFTL, by the same authors. The layer is [`NodeLayer`](crate::nodes), which has the reservation
+//! buffer, the node translation table and the commits; here is what it must know of the nodes ([`RectNodes`]), and the nodes of
+//! a tree above it ([`RftlNodes`]).
+//!
+//! # State
+//!
+//! ```text
+//! RAM    reservation buffer: index units, by node          node translation table: node -> up to C pages
+//! store  layer's header | superblock | pages full of index units, of one node or of several
+//! ```
+//!
+//! An *index unit* is an operation on one entry: the node, its level, what happens, and the entry as it stands in a node. A
+//! leaf is a multiset of entries: units insert and delete one of a kind. In any other node an entry is known by its child, so
+//! the box of a child is updated.
+//!
+//! # Operations
+//!
+//! - *read*: the units in the pages of the node's list, in order, then those that wait: C page reads at most.
+//! - *an operation of the tree*: what it changes becomes units in the reservation buffer. If they do not fit, the buffer is
+//!   committed: the units of a node are a set, the sets are packed into pages first fit, the largest first, and the pages join
+//!   the nodes' lists. A node whose list would be longer than C is gathered and written anew.
+//! - *mount*: all pages are read; each names the nodes of its units and its commit, and the table is built of that. The
+//!   newest commit counts only if it is whole.
+//!
+//! # Durability
+//!
+//! As published the units that wait are lost and nothing is promised. Here a commit is atomic on any store whose writes
+//! survive in order, and a sync commits: *every sync*, at the price of a commit for each. Elsewhere *none*, with a clean mark
+//! as in `paged.rs`.
+//!
+//! # Invariants
+//!
+//! N1 to N6 of the layer, S1 to S7 of the nodes.
+//!
+//! # Deviations and confidence
+//!
+//! Medium to low: from the abstract, and from BFTL, whose description is complete. First fit decreasing is one of the ways
+//! to pack that such a layer has; C = 4 and 60 units are BFTL's. Units have no place in a node, so a tree that keeps its
+//! entries in an order, as the Hilbert R-tree does, is refused: the published layer is one for the R-tree, too.
+
+use super::coordinate::Coordinate;
+use super::node::{Change, HEADER_BYTES, NODE_MARK, Node, NodeFormat, NodeId};
+use super::nodes::Nodes;
+use super::paged::PagedNodes;
+use super::tree::{Rules, SpatialConfig, Tree};
+use crate::check::{CheckReport, IndexError};
+use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
+use crate::ftl::PageStore;
+use crate::index::{Durability, IndexStats, Metric};
+use crate::nand::Cause;
+use crate::nodes::{BODY_BYTES_MAX, CommitPolicy, LayerConfig, NodeCodec, NodeLayer, Op};
+use crate::units::Lpn;
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+use core::marker::PhantomData;
+
+#[cfg(test)]
+mod tests;
+
+/// How the layer is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RftlConfig {
+    /// Units of the reservation buffer.
+    pub reservation_units: u32,
+    /// C: pages of a node's list at most.
+    pub list_length: u8,
+}
+
+impl RftlConfig {
+    /// 60 units and lists of 4 pages, as BFTL has them.
+    pub const PUBLISHED: RftlConfig = RftlConfig { reservation_units: 60, list_length: 4 };
+
+    fn layer(&self, group_pages: usize) -> LayerConfig {
+        LayerConfig {
+            commit: CommitPolicy::FirstFitDecreasing,
+            eliminates: false,
+            reservation_units: self.reservation_units,
+            list_length: self.list_length,
+            group_pages,
+        }
+    }
+}
+
+/// What the layer must know of the bytes of nodes.
+#[derive(Clone, Debug)]
+pub struct RectNodes<C, const D: usize> {
+    format: NodeFormat,
+    coordinates: PhantomData<C>,
+}
+
+impl<C: Coordinate, const D: usize> RectNodes<C, D> {
+    fn entry_bytes(&self, level: u8) -> usize {
+        if level == 1 { self.format.data_entry_bytes() } else { self.format.child_entry_bytes() }
+    }
+
+    /// The bytes of the entries in use.
+    fn entries_of<'a>(&self, page: &'a [u8]) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone {
+        let bytes = self.entry_bytes(page[8]);
+        page[HEADER_BYTES..][..self.entries(page) * bytes].chunks_exact(bytes)
+    }
+
+    /// The order of the entries of two images: of a leaf by all their bytes, else by the child.
+    fn order(&self, level: u8, a: &[u8], b: &[u8]) -> Ordering {
+        if level == 1 { a.cmp(b) } else { self.child(a).cmp(&self.child(b)) }
+    }
+
+    fn child(&self, entry: &[u8]) -> u32 {
+        get_u32(entry, self.format.data_entry_bytes() - size_of::<u64>())
+    }
+
+    fn sorted<'a>(&self, page: &'a [u8]) -> Vec<&'a [u8]> {
+        let mut entries: Vec<&[u8]> = self.entries_of(page).collect();
+        entries.sort_unstable_by(|a, b| self.order(page[8], a, b));
+        entries
+    }
+
+    fn set_count(&self, page: &mut [u8], count: usize) {
+        put_u16(page, 10, count as u16);
+        put_u16(page, 12, if page[8] == 1 { count as u16 } else { 0 });
+    }
+}
+
+impl<C: Coordinate, const D: usize> NodeCodec for RectNodes<C, D> {
+    fn body_bytes(&self) -> usize {
+        self.format.data_entry_bytes().max(self.format.child_entry_bytes())
+    }
+
+    /// The whole: nothing is eliminated.
+    fn identity_bytes(&self) -> usize {
+        self.body_bytes()
+    }
+
+    fn entries_max(&self) -> usize {
+        self.format.capacity(1).max(self.format.capacity(2))
+    }
+
+    fn mark(&self, page: &[u8]) -> Option<u8> {
+        let (level, count) = (page[8], usize::from(get_u16(page, 10)));
+        let data = if level == 1 { count } else { 0 };
+        let is_node = page[9] == NODE_MARK
+            && (1..=self.format.height_max()).contains(&usize::from(level))
+            && count <= self.format.capacity(level)
+            && (usize::from(get_u16(page, 12)), get_u16(page, 14)) == (data, 0);
+        is_node.then_some(level)
+    }
+
+    fn entries(&self, page: &[u8]) -> usize {
+        usize::from(get_u16(page, 10)).min(self.format.capacity(page[8]))
+    }
+
+    fn reset(&self, page: &mut [u8], node: Lpn, mark: u8) {
+        self.format.encode(NodeId(node.0), &Node::<C, D>::new(mark), page);
+    }
+
+    fn differences(&self, old: Option<&[u8]>, new: &[u8], show: &mut dyn FnMut(Op, &[u8])) {
+        let level = new[8];
+        let (olds, news) = (old.map_or_else(Vec::new, |old| self.sorted(old)), self.sorted(new));
+        let mut body = [0; BODY_BYTES_MAX];
+        let mut unit = |op, entry: &[u8]| {
+            body[..entry.len()].copy_from_slice(entry);
+            show(op, &body[..self.body_bytes()]);
+        };
+        // Those that leave go first: a full node has no room for others before.
+        for leaves in [true, false] {
+            let (mut i, mut j) = (0, 0);
+            while i < olds.len() || j < news.len() {
+                let order = match (olds.get(i), news.get(j)) {
+                    (Some(old), Some(new)) => self.order(level, old, new),
+                    (Some(_), None) => Ordering::Less,
+                    _ => Ordering::Greater,
+                };
+                match order {
+                    Ordering::Less if leaves => unit(Op::Delete, olds[i]),
+                    Ordering::Greater if !leaves => unit(Op::Insert, news[j]),
+                    Ordering::Equal if !leaves && olds[i] != news[j] => unit(Op::Update, news[j]),
+                    _ => {}
+                }
+                i += usize::from(order != Ordering::Greater);
+                j += usize::from(order != Ordering::Less);
+            }
+        }
+    }
+
+    fn apply(&self, page: &mut [u8], op: Op, body: &[u8]) -> Result<(), &'static str> {
+        let (level, count) = (page[8], self.entries(page));
+        let bytes = self.entry_bytes(level);
+        let entry = &body[..bytes];
+        let found = match op {
+            // One more of the same kind is nothing special in a leaf.
+            Op::Insert if level == 1 => None,
+            _ => self.entries_of(page).position(|other| self.order(level, other, entry).is_eq()),
+        };
+        let area = &mut page[HEADER_BYTES..];
+        let count = match (op, found) {
+            (Op::Insert, None) if count < self.format.capacity(level) => {
+                area[count * bytes..][..bytes].copy_from_slice(entry);
+                count + 1
+            }
+            (Op::Delete, Some(at)) => {
+                area.copy_within((at + 1) * bytes..count * bytes, at * bytes);
+                area[(count - 1) * bytes..][..bytes].fill(0);
+                count - 1
+            }
+            (Op::Update, Some(at)) if level > 1 => {
+                area[at * bytes..][..bytes].copy_from_slice(entry);
+                count
+            }
+            (Op::Insert, None) => return Err("N2: a unit for which the node has no room"),
+            _ => return Err("N2: a unit that contradicts its node"),
+        };
+        self.set_count(page, count);
+        Ok(())
+    }
+
+    fn seal(&self, page: &mut [u8]) {
+        let crc = crc32(&[&page[4..]]);
+        put_u32(page, 0, crc);
+    }
+}
+
+type Layer<S, C, const D: usize> = NodeLayer<S, RectNodes<C, D>>;
+
+/// The nodes of a tree over shared pages of units.
+pub struct RftlNodes<S, C, const D: usize> {
+    nodes: PagedNodes<Layer<S, C, D>, C, D>,
+}
+
+/// A tree of any kind over RFTL.
+pub type RftlTree<S, C, const D: usize, R> = Tree<C, D, RftlNodes<S, C, D>, R>;
+
+impl<S: PageStore, C: Coordinate, const D: usize> RftlNodes<S, C, D> {
+    /// The codec and the layer's settings for a tree on such a store.
+    fn parts<R: Rules<C, D>>(
+        store: &S,
+        tree: &SpatialConfig<R>,
+        config: RftlConfig,
+    ) -> Result<(RectNodes<C, D>, LayerConfig), IndexError> {
+        let format = tree.node_format::<C, D>(store.page_bytes(), store.page_count())?;
+        if !format.is_balanced || R::KEY_BYTES > 0 {
+            let what = "RFTL keeps no order of entries: it takes the R-tree and the R*-tree";
+            return Err(IndexError::Unsupported(String::from(what)));
+        }
+        let group_pages = format.group_nodes_max();
+        let codec = RectNodes { format, coordinates: PhantomData };
+        Ok((codec, config.layer(group_pages)))
+    }
+
+    /// Makes an empty tree; whatever the store held is dropped.
+    pub fn format<R: Rules<C, D>>(
+        store: S,
+        tree: &SpatialConfig<R>,
+        config: RftlConfig,
+    ) -> Result<Self, IndexError> {
+        let (codec, layer) = RftlNodes::<S, C, D>::parts(&store, tree, config)?;
+        let whole = codec.format;
+        let layer = NodeLayer::format(store, codec, layer)?;
+        let format = NodeFormat { page_count: layer.page_count(), ..whole };
+        Ok(RftlNodes { nodes: PagedNodes::format(layer, format, tree.durability)? })
+    }
+
+    /// Opens the tree that a store holds; the units that waited are lost.
+    pub fn mount<R: Rules<C, D>>(
+        store: S,
+        tree: &SpatialConfig<R>,
+        config: RftlConfig,
+    ) -> Result<Self, IndexError> {
+        let (codec, layer) = RftlNodes::<S, C, D>::parts(&store, tree, config)?;
+        let expected = codec.format;
+        let mut nodes = PagedNodes::mount(NodeLayer::mount(store, codec, layer)?)?;
+        let expected = NodeFormat { page_count: nodes.format().page_count, ..expected };
+        if *nodes.format() != expected {
+            return Err(IndexError::NotFormatted("the tree has other rules or nodes of other capacities"));
+        }
+        if nodes.durability() < tree.durability {
+            return Err(IndexError::Unsupported(String::from(
+                "the tree gives less durability on this store than is wanted",
+            )));
+        }
+        nodes.with_store(|layer, is_used| layer.retain(is_used))?;
+        Ok(RftlNodes { nodes })
+    }
+
+    /// The layer below.
+    pub fn layer(&self) -> &NodeLayer<S, RectNodes<C, D>> {
+        self.nodes.store()
+    }
+
+    /// Gives the store back; what was not synced is as after a power cut.
+    pub fn into_store(self) -> S {
+        self.nodes.into_store().into_store()
+    }
+}
+
+impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for RftlNodes<S, C, D> {
+    fn format(&self) -> &NodeFormat {
+        self.nodes.format()
+    }
+
+    fn durability(&self) -> Durability {
+        self.nodes.durability()
+    }
+
+    fn begin(&mut self) -> Result<(), IndexError> {
+        self.nodes.begin()
+    }
+
+    fn read(&mut self, id: NodeId, cause: Cause) -> Result<&Node<C, D>, IndexError> {
+        self.nodes.read(id, cause)
+    }
+
+    fn forget(&mut self, id: NodeId) {
+        self.nodes.forget(id);
+    }
+
+    fn allocate(&mut self) -> Result<NodeId, IndexError> {
+        self.nodes.allocate()
+    }
+
+    fn change(&mut self, id: NodeId, change: Change<C, D>) -> Result<(), IndexError> {
+        self.nodes.change(id, change)
+    }
+
+    fn free(&mut self, id: NodeId) {
+        self.nodes.free(id);
+    }
+
+    /// Whatever the class, the layer takes no more nodes at once than it has images for.
+    fn fits_group(&self) -> bool {
+        self.nodes.fits_group()
+    }
+
+    fn commit(&mut self) -> Result<(), IndexError> {
+        self.nodes.commit()
+    }
+
+    fn rollback(&mut self) {
+        self.nodes.rollback();
+    }
+
+    fn load(&mut self, node: &Node<C, D>) -> Result<NodeId, IndexError> {
+        self.nodes.load(node)
+    }
+
+    fn end_load(&mut self, root: Option<&Node<C, D>>) -> Result<(), IndexError> {
+        self.nodes.end_load(root)
+    }
+
+    fn sync(&mut self) -> Result<(), IndexError> {
+        self.nodes.sync()
+    }
+
+    fn close(&mut self) -> Result<(), IndexError> {
+        self.nodes.close()
+    }
+
+    fn check(&mut self, reached: &BTreeSet<NodeId>, report: &mut CheckReport) -> Result<(), IndexError> {
+        self.nodes.check(reached, report)?;
+        self.nodes.with_store(|layer, _| layer.check(report))
+    }
+
+    fn stats(&self) -> IndexStats {
+        let mut stats = self.nodes.stats();
+        let (layer, counts) = (self.layer(), self.layer().counts());
+        let (sectors, mixed) = layer.sectors_in_use();
+        stats.live_pages = 2 + sectors as u64;
+        let figures = [
+            ("waiting_units", layer.waiting_units() as u64),
+            ("commits", counts.commits),
+            ("committed_units", counts.committed_units),
+            ("commit_pages", counts.commit_pages),
+            ("compactions", counts.compactions),
+            ("compaction_pages", counts.compaction_pages),
+            ("reclaims", counts.reclaims),
+            ("mixed_pages", mixed as u64),
+        ];
+        stats.metrics.extend(figures.map(|(name, value)| Metric { name, value }));
+        stats
+    }
+
+    fn ram_bytes(&self) -> usize {
+        self.nodes.ram_bytes()
+    }
+}

@@ -1,0 +1,66 @@
+//! The checker: walks the whole tree and compares every box with what it surrounds, exactly.
+
+use super::Rules;
+use crate::check::{CheckReport, IndexError};
+use crate::ftl::StoreError;
+use crate::nand::Cause;
+use crate::spatial::coordinate::Coordinate;
+use crate::spatial::node::{Entry, NodeId, ROOT};
+use crate::spatial::nodes::{Nodes, read_child, read_root};
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+/// A node to visit; the entry that leads to it, and the level of its parent.
+type Open<C, const D: usize> = (NodeId, Option<(Entry<C, D>, u8)>);
+
+/// Checks every node and then what the node store keeps besides.
+pub(super) fn check<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>>(
+    nodes: &mut N,
+    rules: &R,
+) -> Result<CheckReport, IndexError> {
+    let mut report = CheckReport::default();
+    let mut reached = BTreeSet::new();
+    let mut open: Vec<Open<C, D>> = alloc::vec![(ROOT, None)];
+    while let Some((id, parent)) = open.pop() {
+        let at = u64::from(id.0);
+        if !reached.insert(id) {
+            report.violation("S6", at, "the node has two parents".to_string());
+            continue;
+        }
+        let read = match &parent {
+            None => read_root(nodes, Cause::Check),
+            Some((_, above)) => read_child(nodes, id, *above, Cause::Check),
+        };
+        let node = match read {
+            Ok(node) => node,
+            Err(IndexError::Corrupted { what, .. }) => {
+                let (invariant, found) = what.split_once(": ").unwrap_or(("S1", what));
+                report.violation(invariant, at, found.to_string());
+                continue;
+            }
+            Err(IndexError::Store(error @ StoreError::Corrupted { .. })) => {
+                report.violation("S1", at, error.to_string());
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        report.nodes += 1;
+        report.records += node.data_count() as u64;
+        if let Some((entry, _)) = parent {
+            if node.rect() != Some(entry.rect) {
+                let found = format!("{:?} is said to surround {:?}", entry.rect, node.rect());
+                report.violation("S3", at, found);
+            }
+            if rules.node_key(node) != entry.key {
+                report.violation("H1", at, "the parent tells another greatest place".to_string());
+            }
+        }
+        rules.check_node(id, node, &mut report);
+        let children = node.entries.iter().filter_map(|entry| Some((entry.child_id()?, entry)));
+        open.extend(children.map(|(child, entry)| (child, Some((*entry, node.level)))));
+    }
+    nodes.check(&reached, &mut report)?;
+    Ok(report)
+}

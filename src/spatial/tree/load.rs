@@ -1,0 +1,235 @@
+//! Bulk load: a tree packed from all its entries at once, each page written once.
+//!
+//! The entries are put into an order in which neighbours lie close together, and cut into nodes filled to the mark; the
+//! boxes of these are the entries of the level above, and so on up to the root, which is written last, over the empty one:
+//! until then a power cut leaves an empty tree. The entries are held in RAM while they are sorted.
+//!
+//! - *Sort-Tile-Recursive* (Leutenegger, Lopez and Edgington 1997): of r entries in P = ceil(r / b) pages, sort by the
+//!   centres along the first axis and cut into slabs of b ceil(P^((d-1)/d)) entries; do the same in each slab with the
+//!   other axes. Every level is tiled anew.
+//! - *Hilbert* (Kamel and Faloutsos 1993): sort by the place of the centre on the Hilbert curve. Higher levels keep the order.
+//!
+//! The last node of a level may be nearly empty; it is then filled to the least from the one before it, or becomes one with it.
+
+use super::{Rules, Tree};
+use crate::check::IndexError;
+use crate::index::Fill;
+use crate::nand::Cause;
+use crate::spatial::Entries;
+use crate::spatial::coordinate::Coordinate;
+use crate::spatial::curve::CurveKey;
+use crate::spatial::node::{Entry, Node, NodeFormat, ROOT};
+use crate::spatial::nodes::Nodes;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// The order in which a bulk load packs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// Sort-Tile-Recursive.
+    SortTileRecursive,
+    /// Along the Hilbert curve.
+    Hilbert,
+}
+
+impl Packing {
+    /// The name used in settings and results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Packing::SortTileRecursive => "str",
+            Packing::Hilbert => "hilbert",
+        }
+    }
+}
+
+/// How many entries the nodes of a level get, in turn.
+#[derive(Clone, Copy, Debug)]
+struct Shares {
+    left: usize,
+    full: usize,
+    least: usize,
+}
+
+impl Shares {
+    fn new(format: &NodeFormat, fill: Fill, level: u8, entries: usize) -> Shares {
+        let least = format.fill_min(level);
+        Shares { left: entries, full: fill.of(format.capacity(level)).max(least), least }
+    }
+}
+
+impl Iterator for Shares {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        let Shares { left, full, least } = *self;
+        let rest = left.saturating_sub(full);
+        let share = if rest == 0 {
+            left
+        } else if rest >= least {
+            full
+        } else if left >= 2 * least {
+            left - least
+        } else {
+            left
+        };
+        self.left -= share;
+        (share > 0).then_some(share)
+    }
+}
+
+/// How many nodes each level of a bulk loaded tree has, leaves first, the root last.
+pub fn packed_nodes(format: &NodeFormat, fill: Fill, entries: u64) -> Vec<u64> {
+    let (mut levels, mut count, mut level) = (Vec::new(), entries, 1);
+    loop {
+        let nodes = Shares::new(format, fill, level, count as usize).count() as u64;
+        levels.push(nodes.max(1));
+        if nodes <= 1 {
+            return levels;
+        }
+        (count, level) = (nodes, level + 1);
+    }
+}
+
+impl<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>> Tree<C, D, N, R> {
+    pub(super) fn bulk_load(
+        &mut self,
+        entries: Entries<'_, C, D>,
+        packing: Packing,
+        fill: Fill,
+    ) -> Result<u64, IndexError> {
+        if !self.rules.allows(packing) {
+            return Err(IndexError::Unsupported(String::from(
+                "this tree is packed along the Hilbert curve only",
+            )));
+        }
+        let root = self.nodes.read(ROOT, Cause::Host)?;
+        if root.level > 1 || !root.entries.is_empty() {
+            return Err(IndexError::Unsupported("a bulk load needs an empty tree".into()));
+        }
+        let mut level_entries: Vec<Entry<C, D>> = Vec::new();
+        for (rect, id) in entries {
+            let key = match packing {
+                Packing::Hilbert => self.rules.curve_key(&rect),
+                Packing::SortTileRecursive => CurveKey::default(),
+            };
+            level_entries.push(Entry { key, ..Entry::data(rect, id) });
+        }
+        let count = level_entries.len() as u64;
+        match self.pack(level_entries, packing, fill) {
+            Ok(height) => {
+                self.height = height;
+                Ok(count)
+            }
+            // After an interruption nothing can be given up, and the first error tells more.
+            Err(error) => self.nodes.end_load(None).and(Err(error.clone())).map_err(|_: IndexError| error),
+        }
+    }
+
+    fn pack(
+        &mut self,
+        mut entries: Vec<Entry<C, D>>,
+        packing: Packing,
+        fill: Fill,
+    ) -> Result<u8, IndexError> {
+        let format = *self.nodes.format();
+        let mut level = 1;
+        loop {
+            let shares = Shares::new(&format, fill, level, entries.len());
+            match packing {
+                Packing::SortTileRecursive => tile(&mut entries, 0, shares.full),
+                Packing::Hilbert if level == 1 => {
+                    entries.sort_unstable_by(|a, b| a.key.cmp(&b.key).then_with(|| order(a, b)));
+                }
+                Packing::Hilbert => {}
+            }
+            if shares.count() <= 1 {
+                self.nodes.end_load(Some(&self.packed(level, entries)))?;
+                return Ok(level);
+            }
+            if usize::from(level) >= format.height_max() {
+                return Err(IndexError::Full);
+            }
+            let (mut above, mut from) = (Vec::new(), 0);
+            for share in shares {
+                let node = self.packed(level, entries[from..from + share].to_vec());
+                let id = self.nodes.load(&node)?;
+                let key = self.rules.node_key(&node);
+                above.extend(node.rect().map(|rect| Entry { key, ..Entry::child(rect, id) }));
+                from += share;
+            }
+            (entries, level) = (above, level + 1);
+        }
+    }
+
+    /// A node as the tree keeps it: data entries have no key.
+    fn packed(&self, level: u8, mut entries: Vec<Entry<C, D>>) -> Node<C, D> {
+        if level == 1 {
+            entries.iter_mut().for_each(|entry| entry.key = CurveKey::default());
+        }
+        Node::with(level, entries)
+    }
+}
+
+/// An order of entries, only so that there is one.
+fn order<C: Coordinate, const D: usize>(a: &Entry<C, D>, b: &Entry<C, D>) -> core::cmp::Ordering {
+    a.rect.order(&b.rect).then_with(|| a.pointer.cmp(&b.pointer))
+}
+
+/// Sorts entries into tiles along the axes from `axis` on.
+fn tile<C: Coordinate, const D: usize>(entries: &mut [Entry<C, D>], axis: usize, capacity: usize) {
+    let centre = |entry: &Entry<C, D>| entry.rect.low()[axis].midpoint(entry.rect.high()[axis]);
+    entries.sort_unstable_by(|a, b| centre(a).order(&centre(b)).then_with(|| order(a, b)));
+    let axes_left = D - axis;
+    if axes_left == 1 || entries.is_empty() {
+        return;
+    }
+    let pages = entries.len().div_ceil(capacity);
+    let slab = capacity * slab_pages(pages as u64, axes_left as u32) as usize;
+    entries.chunks_mut(slab).for_each(|slab| tile(slab, axis + 1, capacity));
+}
+
+/// The least s with s^d >= P^(d-1): pages of a slab of P pages in d dimensions.
+fn slab_pages(pages: u64, dimensions: u32) -> u64 {
+    let wanted = u128::from(pages).pow(dimensions - 1);
+    let (mut low, mut high) = (1, pages.max(1));
+    while low < high {
+        let middle = u64::midpoint(low, high);
+        if u128::from(middle).checked_pow(dimensions).is_none_or(|power| power >= wanted) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slabs_are_roots_rounded_up() {
+        assert_eq!([1, 2, 4, 5, 9, 10, 100].map(|p| slab_pages(p, 2)), [1, 2, 2, 3, 3, 4, 10]);
+        assert_eq!([1, 2, 8, 9, 27, 1000].map(|p| slab_pages(p, 3)), [1, 2, 4, 5, 9, 100]);
+    }
+
+    #[test]
+    fn no_share_is_below_the_least_or_above_the_capacity() {
+        let mut format = NodeFormat::new::<i32, 2>(*b"test    ", (4096, 1000), 0);
+        for capacity in [4u16, 5, 7, 10, 64] {
+            (format.leaf_capacity, format.internal_capacity) = (capacity, capacity);
+            for percent in [50, 70, 100] {
+                let fill = Fill::percent(percent).unwrap();
+                let least = format.fill_min(1);
+                for entries in 0..300 {
+                    let shares: Vec<usize> = Shares::new(&format, fill, 1, entries).collect();
+                    assert_eq!(shares.iter().sum::<usize>(), entries);
+                    assert!(shares.iter().all(|&n| n <= usize::from(capacity)));
+                    assert!(shares.len() <= 1 || shares.iter().all(|&n| n >= least), "{shares:?}");
+                    let pages = entries.div_ceil(fill.of(usize::from(capacity)).max(least));
+                    assert!(shares.len() == pages || shares.len() + 1 == pages && percent < 80);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,474 @@
+//! The tree over [`Nodes`]: what the R-tree and its kin share. A kind of tree is a set of [`Rules`].
+//!
+//! An insertion or removal is one operation of the node store. It is tried as the literature has it first; reinsertion of
+//! entries may then change more nodes than the store takes atomically, or need a page that is not there. In that case it is
+//! rolled back and done *narrow*: a full node is split and an underfull one mended with a neighbour, without any
+//! reinsertion, which changes few nodes and takes no page to remove. So the durability class holds whatever the rules do.
+
+mod check;
+mod load;
+pub mod search;
+pub mod update;
+
+pub use load::{Packing, packed_nodes};
+
+use super::coordinate::Coordinate;
+use super::curve::CurveKey;
+use super::geometry::Rect;
+use super::measure::Measure;
+use super::node::{Change, Entry, Node, NodeFormat, NodeId, OPTION_BYTES, Pointer, ROOT};
+use super::nodes::{Nodes, read_child, read_root};
+use super::paged::PagedNodes;
+use super::{Entries, Region, Relation, SpatialIndex, VisitNearest, VisitRect, VisitRegion};
+use crate::check::{CheckReport, IndexError};
+use crate::ftl::PageStore;
+use crate::index::{Durability, Fill, IndexStats, Metric};
+use crate::nand::Cause;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+
+/// The way from the root to a node: each node with the place of the entry that leads on.
+pub type Path = Vec<(NodeId, usize)>;
+
+/// What makes a kind of tree.
+pub trait Rules<C: Coordinate, const D: usize>: Clone + PartialEq {
+    /// What the superblock calls it.
+    const KIND: [u8; 8];
+
+    /// Nodes of one level that a narrow operation changes at most.
+    const GROUP_PER_LEVEL: u8 = 2;
+
+    /// Bytes of the place on the Hilbert curve that child entries hold.
+    const KEY_BYTES: usize = 0;
+
+    /// Writes what must be found again.
+    fn put_options(&self, options: &mut [u8; OPTION_BYTES]);
+
+    /// Reads it; none when the bytes make no sense.
+    fn of_options(options: &[u8; OPTION_BYTES]) -> Option<Self>;
+
+    /// Inserts a data entry.
+    fn insert<N: Nodes<C, D>>(&self, op: &mut Operation<'_, N>, entry: Entry<C, D>)
+    -> Result<(), IndexError>;
+
+    /// Removes the data entry at the end of a path.
+    fn remove<N: Nodes<C, D>>(&self, op: &mut Operation<'_, N>, path: Path) -> Result<(), IndexError>;
+
+    /// Whether child `slot` may hold an entry whose rectangle its box contains.
+    fn may_hold(&self, node: &Node<C, D>, slot: usize, rect: &Rect<C, D>) -> bool {
+        let _ = (node, slot, rect);
+        true
+    }
+
+    /// What a bulk load sorts by: the place of a rectangle on the curve.
+    fn curve_key(&self, rect: &Rect<C, D>) -> CurveKey;
+
+    /// Whether a bulk load may pack in this way.
+    fn allows(&self, packing: Packing) -> bool {
+        let _ = packing;
+        true
+    }
+
+    /// Adds broken invariants of its own.
+    fn check_node(&self, id: NodeId, node: &Node<C, D>, report: &mut CheckReport) {
+        let _ = (id, node, report);
+    }
+
+    /// The greatest key of a node's entries, which its parent's entry must tell; 0 where nodes have no keys.
+    fn node_key(&self, node: &Node<C, D>) -> CurveKey {
+        let _ = node;
+        CurveKey::default()
+    }
+}
+
+/// What happened to nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Nodes split, or two nodes shared out over three.
+    pub splits: u64,
+    /// Nodes dissolved or merged.
+    pub merges: u64,
+    /// Nodes that shared their entries out with neighbours.
+    pub redistributions: u64,
+    /// Entries inserted again.
+    pub reinsertions: u64,
+    /// Operations done narrow.
+    pub narrow_operations: u64,
+}
+
+impl Counts {
+    fn add(&mut self, other: Counts) {
+        self.splits += other.splits;
+        self.merges += other.merges;
+        self.redistributions += other.redistributions;
+        self.reinsertions += other.reinsertions;
+        self.narrow_operations += other.narrow_operations;
+    }
+}
+
+/// An insertion or removal under way.
+pub struct Operation<'a, N> {
+    /// The nodes.
+    pub nodes: &'a mut N,
+    /// Levels of the tree as it is now.
+    pub height: u8,
+    /// Whether as few nodes as possible are to be changed.
+    pub is_narrow: bool,
+    /// What happened so far.
+    pub counts: Counts,
+}
+
+/// How a tree is formatted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SpatialConfig<R> {
+    /// The kind of tree and its settings.
+    pub rules: R,
+    /// Entries of a leaf at most, 4 or more; `None` means as many as the page holds.
+    pub leaf_capacity: Option<usize>,
+    /// Children of any other node at most, 4 or more; `None` means as many as the page holds.
+    pub internal_capacity: Option<usize>,
+    /// Entries of a node at least, in percent of its capacity, up to 50.
+    pub fill_min_percent: u8,
+    /// The durability class wanted; a store on which the tree cannot give it is refused.
+    pub durability: Durability,
+}
+
+impl<R> SpatialConfig<R> {
+    /// Full pages, 40 % full at least, every operation durable.
+    pub const fn new(rules: R) -> SpatialConfig<R> {
+        SpatialConfig {
+            rules,
+            leaf_capacity: None,
+            internal_capacity: None,
+            fill_min_percent: 40,
+            durability: Durability::EveryOperation,
+        }
+    }
+
+    /// The same with nodes of at most so many entries.
+    #[must_use]
+    pub fn with_capacity(mut self, entries: usize) -> SpatialConfig<R> {
+        self.leaf_capacity = Some(entries);
+        self.internal_capacity = Some(entries);
+        self
+    }
+
+    /// The same for a store that allows only this durability class.
+    #[must_use]
+    pub fn with_durability(mut self, durability: Durability) -> SpatialConfig<R> {
+        self.durability = durability;
+        self
+    }
+
+    /// The layout of the nodes on so many pages of this size.
+    pub fn node_format<C: Coordinate, const D: usize>(
+        &self,
+        page_bytes: usize,
+        page_count: u32,
+    ) -> Result<NodeFormat, IndexError>
+    where
+        R: Rules<C, D>,
+    {
+        let mut format = NodeFormat::new::<C, D>(R::KIND, (page_bytes, page_count), R::KEY_BYTES);
+        let capacity = |wanted: Option<usize>, possible: u16| {
+            wanted.map_or(possible, |n| u16::try_from(n).unwrap_or(u16::MAX))
+        };
+        format.leaf_capacity = capacity(self.leaf_capacity, format.leaf_capacity);
+        format.internal_capacity = capacity(self.internal_capacity, format.internal_capacity);
+        format.fill_min_percent = self.fill_min_percent;
+        format.group_per_level = R::GROUP_PER_LEVEL;
+        self.rules.put_options(&mut format.options);
+        format.require_sane::<C, D>()?;
+        Ok(format)
+    }
+}
+
+/// A tree that owns its node store.
+pub struct Tree<C, const D: usize, N, R> {
+    nodes: N,
+    rules: R,
+    height: u8,
+    counts: Counts,
+    coordinates: PhantomData<C>,
+}
+
+impl<C: Coordinate, const D: usize, S: PageStore, R: Rules<C, D>> Tree<C, D, PagedNodes<S, C, D>, R> {
+    /// Makes an empty tree whose nodes are pages; whatever the store held is dropped.
+    pub fn format(store: S, config: &SpatialConfig<R>) -> Result<Self, IndexError> {
+        let format = config.node_format(store.page_bytes(), store.page_count())?;
+        Tree::over(PagedNodes::format(store, format, config.durability)?)
+    }
+
+    /// Opens the tree that a store holds.
+    pub fn mount(store: S) -> Result<Self, IndexError> {
+        Tree::over(PagedNodes::mount(store)?)
+    }
+
+    /// Opens the tree that a store holds, and refuses one formatted otherwise or giving less durability.
+    pub fn mount_as(store: S, config: &SpatialConfig<R>) -> Result<Self, IndexError> {
+        let tree = Tree::mount(store)?;
+        let format = tree.nodes.format();
+        let expected = config.node_format(format.page_bytes as usize, format.page_count)?;
+        if expected != *format {
+            return Err(IndexError::NotFormatted("the tree has other rules or nodes of other capacities"));
+        }
+        if tree.nodes.durability() < config.durability {
+            return Err(IndexError::Unsupported(String::from(
+                "the tree gives less durability on this store than is wanted",
+            )));
+        }
+        Ok(tree)
+    }
+
+    /// The store below.
+    pub fn store(&self) -> &S {
+        self.nodes.store()
+    }
+
+    /// Gives the store back; what was not synced is as after a power cut.
+    pub fn into_store(self) -> S {
+        self.nodes.into_store()
+    }
+}
+
+impl<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>> Tree<C, D, N, R> {
+    /// The tree that a node store holds, which may just have been formatted.
+    pub fn over(mut nodes: N) -> Result<Self, IndexError> {
+        let format = nodes.format();
+        if format.kind != R::KIND {
+            return Err(IndexError::NotFormatted("the store holds a spatial index of another kind"));
+        }
+        let Some(rules) = R::of_options(&format.options) else {
+            return Err(IndexError::Corrupted { what: "S7: the superblock's options are impossible", at: 0 });
+        };
+        let height = read_root(&mut nodes, Cause::Recovery)?.level;
+        Ok(Tree { nodes, rules, height, counts: Counts::default(), coordinates: PhantomData })
+    }
+
+    /// The node store below.
+    pub fn nodes(&self) -> &N {
+        &self.nodes
+    }
+
+    /// The node store below, for what a layer can do besides.
+    pub fn nodes_mut(&mut self) -> &mut N {
+        &mut self.nodes
+    }
+
+    /// Gives the node store back.
+    pub fn into_nodes(self) -> N {
+        self.nodes
+    }
+
+    /// The rules.
+    pub fn rules(&self) -> &R {
+        &self.rules
+    }
+
+    /// What happened to nodes since the tree was opened.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Runs an operation, and once more narrow if it does not fit otherwise.
+    fn run<T>(
+        &mut self,
+        work: impl Fn(&R, &mut Operation<'_, N>) -> Result<T, IndexError>,
+    ) -> Result<T, IndexError> {
+        let mut is_narrow = false;
+        loop {
+            self.nodes.begin()?;
+            let counts = Counts { narrow_operations: u64::from(is_narrow), ..Counts::default() };
+            let mut op = Operation { nodes: &mut self.nodes, height: self.height, is_narrow, counts };
+            let done = work(&self.rules, &mut op);
+            let (height, counts) = (op.height, op.counts);
+            match done {
+                Ok(answer) if self.nodes.fits_group() => {
+                    self.nodes.commit()?;
+                    self.height = height;
+                    self.counts.add(counts);
+                    return Ok(answer);
+                }
+                Ok(_) => {
+                    self.nodes.rollback();
+                    assert!(!is_narrow, "a narrow operation changed more nodes than it may");
+                }
+                Err(error) => {
+                    self.nodes.rollback();
+                    if is_narrow || error != IndexError::Full {
+                        return Err(error);
+                    }
+                }
+            }
+            is_narrow = true;
+        }
+    }
+}
+
+/// Looks for an entry below the root and leaves the nodes on the way to it in RAM.
+fn find<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>>(
+    rules: &R,
+    op: &mut Operation<'_, N>,
+    rect: &Rect<C, D>,
+    id: u64,
+) -> Result<Option<Path>, IndexError> {
+    let mut path: Path = alloc::vec![(ROOT, 0)];
+    // The level of the parent when the walk goes down; none when it comes back to a node that it verified before.
+    let mut above = None;
+    while let Some((node_id, from)) = path.pop() {
+        let node = match above {
+            None => op.nodes.read(node_id, Cause::Host)?,
+            Some(above) => read_child(op.nodes, node_id, above, Cause::Host)?,
+        };
+        let level = node.level;
+        let mut slots = from..node.entries.len();
+        let found = slots.find(|&slot| match node.entries[slot].pointer {
+            Pointer::Data(found) => found == id && node.entries[slot].rect == *rect,
+            Pointer::Child(_) => node.entries[slot].rect.contains(rect) && rules.may_hold(node, slot, rect),
+        });
+        let Some(slot) = found else {
+            op.nodes.forget(node_id);
+            if let Some((_, from)) = path.last_mut() {
+                *from += 1;
+            }
+            above = None;
+            continue;
+        };
+        let child = node.entries[slot].child_id();
+        path.push((node_id, slot));
+        match child {
+            None => return Ok(Some(path)),
+            Some(child) => path.push((child, 0)),
+        }
+        above = Some(level);
+    }
+    Ok(None)
+}
+
+impl<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>> SpatialIndex<C, D> for Tree<C, D, N, R> {
+    fn durability(&self) -> Durability {
+        self.nodes.durability()
+    }
+
+    fn insert(&mut self, rect: &Rect<C, D>, id: u64) -> Result<(), IndexError> {
+        self.run(|rules, op| rules.insert(op, Entry::data(*rect, id)))
+    }
+
+    fn remove(&mut self, rect: &Rect<C, D>, id: u64) -> Result<bool, IndexError> {
+        self.run(|rules, op| match find(rules, op, rect, id)? {
+            Some(path) => rules.remove(op, path).map(|()| true),
+            None => Ok(false),
+        })
+    }
+
+    fn load(&mut self, entries: Entries<'_, C, D>, packing: Packing, fill: Fill) -> Result<u64, IndexError> {
+        self.bulk_load(entries, packing, fill)
+    }
+
+    fn window(
+        &mut self,
+        query: &Rect<C, D>,
+        relation: Relation,
+        visit: VisitRect<'_, C, D>,
+    ) -> Result<(), IndexError> {
+        search::window(&mut self.nodes, query, relation, visit)
+    }
+
+    fn nearest(
+        &mut self,
+        point: &[C; D],
+        count: usize,
+        visit: VisitNearest<'_, C, D>,
+    ) -> Result<(), IndexError> {
+        search::nearest(&mut self.nodes, point, count, visit)
+    }
+
+    fn regions(&mut self, visit: VisitRegion<'_, C, D>) -> Result<(), IndexError> {
+        search::regions(&mut self.nodes, visit)
+    }
+
+    fn sync(&mut self) -> Result<(), IndexError> {
+        self.nodes.sync()
+    }
+
+    fn close(&mut self) -> Result<(), IndexError> {
+        self.nodes.close()
+    }
+
+    fn check(&mut self) -> Result<CheckReport, IndexError> {
+        check::check(&mut self.nodes, &self.rules)
+    }
+
+    fn stats(&self) -> IndexStats {
+        let mut stats = self.nodes.stats();
+        stats.height = u32::from(self.height);
+        let metric = |name, value| Metric { name, value };
+        stats.metrics.extend([
+            metric("splits", self.counts.splits),
+            metric("merges", self.counts.merges),
+            metric("redistributions", self.counts.redistributions),
+            metric("reinsertions", self.counts.reinsertions),
+            metric("narrow_operations", self.counts.narrow_operations),
+        ]);
+        stats
+    }
+
+    fn ram_bytes(&self) -> usize {
+        self.nodes.ram_bytes()
+    }
+}
+
+impl<N> Operation<'_, N> {
+    /// Puts a root above two new nodes, which take the place of the old one; [`IndexError::Full`] where no tree is higher.
+    pub fn raise_root<C: Coordinate, const D: usize>(
+        &mut self,
+        nodes: impl IntoIterator<Item = (Node<C, D>, CurveKey)>,
+    ) -> Result<(), IndexError>
+    where
+        N: Nodes<C, D>,
+    {
+        if usize::from(self.height) >= self.nodes.format().height_max() {
+            return Err(IndexError::Full);
+        }
+        let mut root = Node::new(self.height + 1);
+        for (node, key) in nodes {
+            let id = self.nodes.allocate()?;
+            root.entries.extend(node.rect().map(|rect| Entry { key, ..Entry::child(rect, id) }));
+            self.nodes.change(id, Change::Whole(node))?;
+        }
+        self.nodes.change(ROOT, Change::Whole(root))?;
+        self.height += 1;
+        Ok(())
+    }
+
+    /// Lets the root take over its only child, as often as it has but one.
+    pub fn lower_root<C: Coordinate, const D: usize>(&mut self) -> Result<(), IndexError>
+    where
+        N: Nodes<C, D>,
+    {
+        loop {
+            let root = self.nodes.read(ROOT, Cause::Host)?;
+            let only = match &root.entries[..] {
+                [entry] => entry.child_id(),
+                _ => None,
+            };
+            let Some(child) = only else { return Ok(()) };
+            let above = root.level;
+            let taken_over = read_child(self.nodes, child, above, Cause::Host)?.clone();
+            self.height = taken_over.level;
+            self.nodes.free(child);
+            self.nodes.change(ROOT, Change::Whole(taken_over))?;
+        }
+    }
+}
+
+/// A node of the tree as [`SpatialIndex::regions`] shows it.
+pub(super) fn region<C: Coordinate, const D: usize>(id: NodeId, node: &Node<C, D>) -> Option<Region<C, D>> {
+    Some(Region { id, level: node.level, entries: node.entries.len(), rect: node.rect()? })
+}
+
+/// Which measure is smaller, for `min_by`.
+pub(super) fn by_measure<M: Measure>(a: &M, b: &M) -> core::cmp::Ordering {
+    a.order(b)
+}

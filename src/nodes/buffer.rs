@@ -108,7 +108,7 @@ impl ReservationBuffer {
     pub fn units_of(&self, node: u32) -> impl Iterator<Item = Unit<'_>> {
         let first = self.place(node).map_or(NONE, |at| self.sets[at].first);
         let passes = if self.eliminates { 0..3 } else { 3..4 };
-        let units = passes.flat_map(move |pass| {
+        passes.flat_map(move |pass| {
             let units = self.chain(first).map(move |slot| Unit { node, ..self.unit(slot) });
             units.filter(move |unit| match unit.op {
                 _ if pass == 3 => true,
@@ -116,8 +116,7 @@ impl ReservationBuffer {
                 Op::Delete => pass == 1,
                 Op::Insert | Op::Update => pass == 2,
             })
-        });
-        units
+        })
     }
 
     fn chain(&self, first: u32) -> impl Iterator<Item = u32> + '_ {

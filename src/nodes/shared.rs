@@ -127,7 +127,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         match self.config.commit {
             CommitPolicy::FirstFit => sets.sort_by_key(|set| set.born),
             CommitPolicy::FirstFitDecreasing => {
-                sets.sort_by_key(|set| (core::cmp::Reverse(set.units), set.born))
+                sets.sort_by_key(|set| (core::cmp::Reverse(set.units), set.born));
             }
             _ => {}
         }

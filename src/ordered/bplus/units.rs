@@ -39,7 +39,7 @@ impl BPlusNodes {
         if level == 1 { &self.leaf } else { &self.internal }
     }
 
-    /// How many entries two nodes have in common at the beginning, and how many of the others at the end.
+    /// How many entries two nodes have in common at the beginning, and how many at the end, some of them perhaps the same.
     fn common(shape: &NodeShape, (old, olds): (&[u8], usize), (new, news): (&[u8], usize)) -> (usize, usize) {
         let ((old_keys, old_values), (new_keys, new_values)) =
             (parts(shape, old, olds), parts(shape, new, news));
@@ -48,13 +48,15 @@ impl BPlusNodes {
         };
         let start = entries(common_start(old_keys, new_keys), common_start(old_values, new_values));
         let end = entries(common_end(old_keys, new_keys), common_end(old_values, new_values));
-        (start, end.min(olds.min(news) - start))
+        (start, end)
     }
 
-    fn show(&self, shape: &NodeShape, page: &[u8], at: usize, op: Op, show: &mut dyn FnMut(Op, &[u8])) {
+    /// Shows what happens to an entry.
+    fn show(&self, (page, at): (&[u8], usize), op: Op, show: &mut dyn FnMut(Op, &[u8])) {
+        let shape = self.shape(page[8]);
         let mut body = [0; BODY_BYTES_MAX];
         let (key, area) = (shape.key_bytes, &page[HEADER_BYTES..]);
-        let is_first = at == 0 && *shape == self.internal && page[8] > 1;
+        let is_first = at == 0 && page[8] > 1;
         body[0] = if is_first { FIRST } else { OTHER };
         body[1..=key].copy_from_slice(shape.key(area, at));
         body[1 + key..][..shape.value_bytes].copy_from_slice(shape.value(area, at));
@@ -145,15 +147,17 @@ impl NodeCodec for BPlusNodes {
         if first == 1 {
             match (olds, news) {
                 (0, 0) => {}
-                (0, _) => self.show(shape, new, 0, Op::Insert, show),
-                (_, 0) => self.show(shape, old, 0, Op::Delete, show),
+                (0, _) => self.show((new, 0), Op::Insert, show),
+                (_, 0) => self.show((old, 0), Op::Delete, show),
                 _ if same(0, 0) => {}
-                _ => self.show(shape, new, 0, Op::Update, show),
+                _ => self.show((new, 0), Op::Update, show),
             }
         }
         let (start, end) = BPlusNodes::common(shape, (old, olds), (new, news));
         let start = start.max(first);
-        let (olds, news) = (olds.saturating_sub(end).max(start), news.saturating_sub(end).max(start));
+        // The first entry of an internal node is common to no other place.
+        let end = end.min(olds.min(news).saturating_sub(start));
+        let (olds, news) = (olds - end, news - end);
         // Those that leave go first: a full node has no room for others before.
         for leaves in [true, false] {
             let (mut i, mut j) = (start, start);
@@ -166,9 +170,9 @@ impl NodeCodec for BPlusNodes {
                     _ => Ordering::Greater,
                 };
                 match order {
-                    Ordering::Less if leaves => self.show(shape, old, i, Op::Delete, show),
-                    Ordering::Greater if !leaves => self.show(shape, new, j, Op::Insert, show),
-                    Ordering::Equal if !leaves && !same(i, j) => self.show(shape, new, j, Op::Update, show),
+                    Ordering::Less if leaves => self.show((old, i), Op::Delete, show),
+                    Ordering::Greater if !leaves => self.show((new, j), Op::Insert, show),
+                    Ordering::Equal if !leaves && !same(i, j) => self.show((new, j), Op::Update, show),
                     _ => {}
                 }
                 i += usize::from(order != Ordering::Greater);

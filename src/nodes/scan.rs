@@ -67,7 +67,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         let parts = &found[start..];
         let is_whole = parts.iter().enumerate().all(|(i, sector)| usize::from(sector.part) == i)
             && parts.last().is_none_or(|last| last.is_last);
-        let table = NodeLayer::<S, C>::empty_table(&self.config, self.room);
+        let table = Self::empty_table(&self.config, self.room);
         let mut scan = Scan {
             table,
             beyond: Vec::new(),

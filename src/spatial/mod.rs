@@ -61,6 +61,7 @@ pub mod coordinate;
 pub mod curve;
 pub mod geometry;
 pub mod measure;
+pub mod mr_tree;
 pub mod node;
 pub mod nodes;
 pub mod paged;

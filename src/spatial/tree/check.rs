@@ -19,7 +19,8 @@ pub(super) fn check<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D
 ) -> Result<CheckReport, IndexError> {
     let mut report = CheckReport::default();
     let mut reached = BTreeSet::new();
-    let mut open: Vec<(NodeId, Option<(Entry<C, D>, u8)>)> = alloc::vec![(ROOT, None)];
+    // A node, and of its parent the entry, the level, and the level that it says the node has.
+    let mut open: Vec<(NodeId, Option<(Entry<C, D>, u8, u8)>)> = alloc::vec![(ROOT, None)];
     while let Some((id, parent)) = open.pop() {
         let at = u64::from(id.0);
         if !reached.insert(id) {
@@ -28,7 +29,7 @@ pub(super) fn check<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D
         }
         let read = match &parent {
             None => read_root(nodes, Cause::Check),
-            Some((_, above)) => read_child(nodes, id, *above, Cause::Check),
+            Some((_, above, _)) => read_child(nodes, id, *above, Cause::Check),
         };
         let node = match read {
             Ok(node) => node,
@@ -45,7 +46,10 @@ pub(super) fn check<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D
         };
         report.nodes += 1;
         report.records += node.data_count() as u64;
-        if let Some((entry, _)) = parent {
+        if let Some((entry, _, level)) = parent {
+            if node.level != level {
+                report.violation("S5", at, format!("a node of level {} in the place of {level}", node.level));
+            }
             if node.rect() != Some(entry.rect) {
                 let found = format!("{:?} is said to surround {:?}", entry.rect, node.rect());
                 report.violation("S3", at, found);
@@ -55,8 +59,10 @@ pub(super) fn check<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D
             }
         }
         rules.check_node(id, node, &mut report);
-        let children = node.entries.iter().filter_map(|entry| Some((entry.child_id()?, entry)));
-        open.extend(children.map(|(child, entry)| (child, Some((*entry, node.level)))));
+        for (slot, entry) in node.entries.iter().enumerate() {
+            let Some(child) = entry.child_id() else { continue };
+            open.push((child, Some((*entry, node.level, rules.child_level(node, slot)))));
+        }
     }
     nodes.check(&reached, &mut report)?;
     Ok(report)

@@ -171,6 +171,14 @@ impl<C: Coordinate, const D: usize> Rect<C, D> {
     }
 }
 
+/// The square of the distance between two points.
+pub fn distance2<C: Coordinate, const D: usize>(a: &[C; D], b: &[C; D]) -> C::Measure {
+    (0..D).fold(C::Measure::ZERO, |sum, axis| {
+        let (low, high) = (a[axis].lower(b[axis]), a[axis].higher(b[axis]));
+        sum.plus(square(high.above(low)))
+    })
+}
+
 fn square<M: Measure>(side: M) -> M {
     side.times(side)
 }

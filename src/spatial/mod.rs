@@ -60,11 +60,13 @@
 pub mod coordinate;
 pub mod curve;
 pub mod geometry;
+pub mod hilbert;
 pub mod measure;
 pub mod mr_tree;
 pub mod node;
 pub mod nodes;
 pub mod paged;
+pub mod r_star;
 pub mod r_tree;
 pub mod superblock;
 #[cfg(test)]

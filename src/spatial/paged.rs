@@ -25,7 +25,7 @@
 use super::coordinate::Coordinate;
 use super::node::{Change, Node, NodeFormat, NodeId, ROOT};
 use super::nodes::Nodes;
-use super::superblock::{put_superblock, require_room, superblock_of};
+use super::superblock::{put_superblock, superblock_of};
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::space::Space;
 use crate::ftl::{PageStore, StoreError};
@@ -76,7 +76,6 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         format: NodeFormat,
         durability: Durability,
     ) -> Result<PagedNodes<S, C, D>, IndexError> {
-        require_room(store.page_bytes())?;
         format.require_sane::<C, D>()?;
         require(durability, &store, &format)?;
         // The old superblock goes first: no cut may leave it above pages that are gone.

@@ -10,7 +10,7 @@ use super::geometry::Rect;
 use super::measure::Measure;
 use super::node::{Entry, Node, OPTION_BYTES};
 use super::paged::PagedNodes;
-use super::tree::update::{Grouping, Groups};
+use super::tree::update::{Grouped, Grouping, Groups};
 use super::tree::{SpatialConfig, Tree, by_measure};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -32,11 +32,11 @@ pub struct Guttman {
 }
 
 /// An R-tree whose nodes are pages.
-pub type RTree<S, C, const D: usize> = Tree<C, D, PagedNodes<S, C, D>, Guttman>;
+pub type RTree<S, C, const D: usize> = Tree<C, D, PagedNodes<S, C, D>, Grouped<Guttman>>;
 
 /// Full pages, 40 % full at least, every operation durable.
-pub fn config(split: Split) -> SpatialConfig<Guttman> {
-    SpatialConfig::new(Guttman { split })
+pub fn config(split: Split) -> SpatialConfig<Grouped<Guttman>> {
+    SpatialConfig::new(Grouped(Guttman { split }))
 }
 
 impl<C: Coordinate, const D: usize> Grouping<C, D> for Guttman {

@@ -28,23 +28,12 @@ use super::coordinate::Coordinate;
 use super::node::{NodeFormat, OPTION_BYTES};
 use crate::check::IndexError;
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
-use alloc::format;
 
 const MAGIC: &[u8; 8] = b"NXSPACE1";
 const OPTIONS_AT: usize = 44;
 
-/// Bytes that a page must have.
+/// Bytes of it; a page that holds a node of four entries has more.
 pub const SUPERBLOCK_BYTES: usize = OPTIONS_AT + OPTION_BYTES;
-
-/// Refuses pages that hold no superblock.
-pub(super) fn require_room(page_bytes: usize) -> Result<(), IndexError> {
-    if page_bytes >= SUPERBLOCK_BYTES {
-        return Ok(());
-    }
-    Err(IndexError::Unsupported(format!(
-        "pages of {page_bytes} bytes: a spatial index needs {SUPERBLOCK_BYTES} at least"
-    )))
-}
 
 /// Writes a superblock, checksum and all.
 pub fn put_superblock(format: &NodeFormat, is_clean: bool, page: &mut [u8]) {

@@ -36,6 +36,7 @@ pub(super) fn ascend<C: Coordinate, const D: usize, N: Nodes<C, D>>(
         let below = op.nodes.read(child, Cause::Host)?;
         let now = below.rect().map(|rect| (rect, below.level));
         if now.is_none() {
+            op.counts.merges += 1;
             op.nodes.free(child);
         }
         let node = op.nodes.read(id, Cause::Host)?;
@@ -97,6 +98,7 @@ fn dissolve<C: Coordinate, const D: usize, N: Nodes<C, D>>(
         let family = Family::of(id, read_kin(op, id, level)?)?;
         data.extend(family.data);
         open.extend(family.children.iter().filter_map(|(entry, level)| Some((entry.child_id()?, *level))));
+        op.counts.merges += 1;
         op.nodes.free(id);
     }
     Ok(())

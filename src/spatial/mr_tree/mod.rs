@@ -179,11 +179,11 @@ fn split<C: Coordinate, const D: usize>(entries: Vec<Entry<C, D>>, least: usize)
 }
 
 /// Reads a child, which must have the level that its place tells.
-fn read_kin<C: Coordinate, const D: usize, N: Nodes<C, D>>(
-    op: &mut Operation<'_, N>,
+fn read_kin<'a, C: Coordinate, const D: usize, N: Nodes<C, D>>(
+    op: &'a mut Operation<'_, N>,
     id: NodeId,
     level: u8,
-) -> Result<&Node<C, D>, IndexError> {
+) -> Result<&'a Node<C, D>, IndexError> {
     let node = op.nodes.read(id, Cause::Host)?;
     if node.level == level {
         return Ok(node);

@@ -20,7 +20,7 @@ macro_rules! sample {
     ($($t:ident),*) => {$(
         impl Sample for $t {
             fn of(n: i32) -> $t {
-                n as $t / 4 as $t
+                <$t>::from(n as i16) / <$t>::from(4i8)
             }
 
             fn extreme(is_low: bool) -> $t {

@@ -12,6 +12,9 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
+/// A node to visit; of its parent the entry that leads to it, the level, and the level that it says the node has.
+type Open<C, const D: usize> = (NodeId, Option<(Entry<C, D>, u8, u8)>);
+
 /// Checks every node and then what the node store keeps besides.
 pub(super) fn check<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>>(
     nodes: &mut N,
@@ -19,8 +22,7 @@ pub(super) fn check<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D
 ) -> Result<CheckReport, IndexError> {
     let mut report = CheckReport::default();
     let mut reached = BTreeSet::new();
-    // A node, and of its parent the entry, the level, and the level that it says the node has.
-    let mut open: Vec<(NodeId, Option<(Entry<C, D>, u8, u8)>)> = alloc::vec![(ROOT, None)];
+    let mut open: Vec<Open<C, D>> = alloc::vec![(ROOT, None)];
     while let Some((id, parent)) = open.pop() {
         let at = u64::from(id.0);
         if !reached.insert(id) {

@@ -142,7 +142,7 @@ impl<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>> Tree<C, D, N
                 }
                 Packing::Hilbert => {}
             }
-            if shares.clone().count() <= 1 {
+            if shares.count() <= 1 {
                 self.nodes.end_load(Some(&self.packed(level, entries)))?;
                 return Ok(level);
             }

@@ -60,15 +60,19 @@ struct Pending<C, const D: usize> {
     reinserted_levels: u64,
 }
 
-impl<C: Coordinate, const D: usize, G: Grouping<C, D>> Rules<C, D> for G {
+/// The rules of a tree that groups entries by their boxes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grouped<G>(pub G);
+
+impl<C: Coordinate, const D: usize, G: Grouping<C, D>> Rules<C, D> for Grouped<G> {
     const KIND: [u8; 8] = G::KIND;
 
     fn put_options(&self, options: &mut [u8; OPTION_BYTES]) {
-        Grouping::put_options(self, options);
+        self.0.put_options(options);
     }
 
     fn of_options(options: &[u8; OPTION_BYTES]) -> Option<Self> {
-        <G as Grouping<C, D>>::of_options(options)
+        G::of_options(options).map(Grouped)
     }
 
     fn insert<N: Nodes<C, D>>(
@@ -76,18 +80,18 @@ impl<C: Coordinate, const D: usize, G: Grouping<C, D>> Rules<C, D> for G {
         op: &mut Operation<'_, N>,
         entry: Entry<C, D>,
     ) -> Result<(), IndexError> {
-        insert_all(self, op, Pending { entries: vec![(entry, 1)], reinserted_levels: 0 })
+        insert_all(&self.0, op, Pending { entries: vec![(entry, 1)], reinserted_levels: 0 })
     }
 
     fn remove<N: Nodes<C, D>>(&self, op: &mut Operation<'_, N>, path: Path) -> Result<(), IndexError> {
         let (leaf, at) = path[path.len() - 1];
         op.nodes.change(leaf, Change::Remove { at })?;
         if op.is_narrow {
-            mend(self, op, &path)?;
+            mend(&self.0, op, &path)?;
         } else {
             let entries = condense(op, &path)?;
             op.counts.reinsertions += entries.len() as u64;
-            insert_all(self, op, Pending { entries, reinserted_levels: 0 })?;
+            insert_all(&self.0, op, Pending { entries, reinserted_levels: 0 })?;
         }
         op.lower_root()
     }

@@ -1,0 +1,264 @@
+//! Spatial indexes from outside: the same answers as the `rstar` crate gives, the pages a query reads against what packing
+//! predicts, and a tree over the page-mapping FTL with the power cut at every physical operation.
+#![allow(clippy::unwrap_used)]
+
+use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::ram::RamStore;
+use nandex::index::{Durability, Fill};
+use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
+use nandex::nand::{Geometry, Part, Timing};
+use nandex::rng::Rng;
+use nandex::spatial::hilbert::{self, HilbertRTree};
+use nandex::spatial::r_star::{self, RStarTree};
+use nandex::spatial::r_tree::{self, RTree, Split};
+use nandex::spatial::tree::packed_nodes;
+use nandex::spatial::{Measure, Nodes, Packing, Rect, Relation, SpatialIndex};
+use nandex::{IndexError, NandError, StoreError};
+use rstar::primitives::{GeomWithData, Rectangle};
+use rstar::{AABB, PointDistance, RTreeObject};
+use std::cell::RefCell;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+
+type Theirs<const D: usize> = rstar::RTree<GeomWithData<Rectangle<[f64; D]>, u64>>;
+
+fn random_rect<const D: usize>(rng: &mut Rng) -> Rect<f64, D> {
+    let size = if rng.chance(1, 3) { 1 } else { 500 };
+    let low: [i32; D] = std::array::from_fn(|_| rng.below(20_000) as i32 - 10_000);
+    let high = std::array::from_fn(|axis| f64::from(low[axis] + rng.below(size) as i32) / 8.0);
+    Rect::new(low.map(|x| f64::from(x) / 8.0), high).unwrap()
+}
+
+fn as_theirs<const D: usize>(rect: &Rect<f64, D>, id: u64) -> GeomWithData<Rectangle<[f64; D]>, u64> {
+    GeomWithData::new(Rectangle::from_corners(rect.low(), rect.high()), id)
+}
+
+fn window<const D: usize>(
+    tree: &mut dyn SpatialIndex<f64, D>,
+    query: &Rect<f64, D>,
+    relation: Relation,
+) -> Vec<u64> {
+    let mut found = Vec::new();
+    let visit = &mut |_: &Rect<f64, D>, id| {
+        found.push(id);
+        ControlFlow::Continue(())
+    };
+    tree.window(query, relation, visit).unwrap();
+    found.sort_unstable();
+    found
+}
+
+fn assert_same_answers<const D: usize>(ours: &mut dyn SpatialIndex<f64, D>, theirs: &Theirs<D>, rng: &mut Rng)
+where
+    Rectangle<[f64; D]>: RTreeObject<Envelope = AABB<[f64; D]>> + PointDistance,
+{
+    for _ in 0..40 {
+        let query = random_rect::<D>(rng).union(&random_rect(rng));
+        let envelope = AABB::from_corners(query.low(), query.high());
+        let mut intersecting: Vec<u64> =
+            theirs.locate_in_envelope_intersecting(envelope).map(|found| found.data).collect();
+        intersecting.sort_unstable();
+        assert_eq!(window(ours, &query, Relation::Intersects), intersecting);
+        let mut within: Vec<u64> = theirs.locate_in_envelope(envelope).map(|found| found.data).collect();
+        within.sort_unstable();
+        assert_eq!(window(ours, &query, Relation::Within), within);
+        let point = query.low();
+        let nearest = theirs.nearest_neighbor_iter_with_distance_2(point).take(20);
+        let mut distances = nearest.map(|(_, distance2)| distance2);
+        ours.nearest(&point, 20, &mut |rect, _, distance2| {
+            assert_eq!((Some(distance2), distance2), (distances.next(), rect.distance2(&point)));
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        assert_eq!(distances.next(), None);
+    }
+}
+
+fn compare_with_rstar<const D: usize>(mut ours: Box<dyn SpatialIndex<f64, D>>, seed: u64)
+where
+    Rectangle<[f64; D]>: RTreeObject<Envelope = AABB<[f64; D]>> + PointDistance,
+{
+    let (mut theirs, mut rng, mut entries) = (Theirs::<D>::new(), Rng::new(seed), Vec::new());
+    for id in 0..3_000 {
+        let rect = random_rect::<D>(&mut rng);
+        ours.insert(&rect, id).unwrap();
+        theirs.insert(as_theirs(&rect, id));
+        entries.push((rect, id));
+    }
+    assert_same_answers(&mut *ours, &theirs, &mut rng);
+    rng.shuffle(&mut entries);
+    for (rect, id) in &entries[..2_000] {
+        assert_eq!(ours.remove(rect, *id), Ok(true));
+        assert!(theirs.remove(&as_theirs(rect, *id)).is_some());
+    }
+    assert_same_answers(&mut *ours, &theirs, &mut rng);
+    assert!(ours.check().unwrap().is_sound());
+}
+
+#[test]
+fn every_tree_answers_as_rstar_does() {
+    let store = || RamStore::new(512, 2_000);
+    compare_with_rstar::<2>(Box::new(RTree::format(store(), &r_tree::config(Split::Linear)).unwrap()), 1);
+    compare_with_rstar::<3>(Box::new(RTree::format(store(), &r_tree::config(Split::Quadratic)).unwrap()), 2);
+    compare_with_rstar::<2>(Box::new(RStarTree::format(store(), &r_star::config()).unwrap()), 3);
+    compare_with_rstar::<3>(Box::new(RStarTree::format(store(), &r_star::config()).unwrap()), 4);
+    let domain = Rect::new([-1250.0; 2], [1250.0; 2]).unwrap();
+    compare_with_rstar::<2>(
+        Box::new(HilbertRTree::format(store(), &hilbert::config(Some(domain))).unwrap()),
+        5,
+    );
+    compare_with_rstar::<3>(Box::new(HilbertRTree::format(store(), &hilbert::config(None)).unwrap()), 6);
+}
+
+/// Points spread evenly over a square of side 1.
+fn even_points(count: u64) -> Vec<(Rect<f64, 2>, u64)> {
+    let mut rng = Rng::new(9);
+    let unit = |bits: u64| (bits >> 11) as f64 / (1u64 << 53) as f64;
+    (0..count).map(|id| (Rect::point([unit(rng.next_u64()), unit(rng.next_u64())]).unwrap(), id)).collect()
+}
+
+/// Pages that a window of this side reads in the mean, in a tree packed into squares: a node of P on its level has the
+/// side 1 / sqrt(P), and a window meets it when their centres are close enough on both axes.
+fn predicted_reads(levels: &[u64], side: f64) -> f64 {
+    levels
+        .iter()
+        .map(|&nodes| if nodes == 1 { 1.0 } else { (side * (nodes as f64).sqrt() + 1.0).powi(2) })
+        .sum()
+}
+
+#[test]
+fn windows_read_no_more_pages_than_packing_predicts() {
+    let points = even_points(60_000);
+    let mut tree = RStarTree::format(RamStore::new(4096, 3_000), &r_star::config()).unwrap();
+    tree.load(&mut points.iter().copied(), Packing::SortTileRecursive, Fill::FULL).unwrap();
+    let levels = packed_nodes(tree.nodes().format(), Fill::FULL, points.len() as u64);
+    assert_eq!(levels[0], points.len().div_ceil(102) as u64, "a leaf holds 4,080 / 40 entries");
+    for side in [0.01, 0.05, 0.2] {
+        let (mut rng, windows) = (Rng::new(4), 400);
+        let before = tree.store().counters().page_reads[0];
+        for _ in 0..windows {
+            let mut corner = || (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64 * (1.0 - side);
+            let low = [corner(), corner()];
+            let query = Rect::new(low, low.map(|x| x + side)).unwrap();
+            tree.window(&query, Relation::Intersects, &mut |_, _| ControlFlow::Continue(())).unwrap();
+        }
+        let reads = (tree.store().counters().page_reads[0] - before) as f64 / f64::from(windows);
+        let predicted = predicted_reads(&levels, side);
+        assert!(reads < predicted * 1.1, "{reads} pages, predicted {predicted} for windows of side {side}");
+    }
+}
+
+#[test]
+fn the_nearest_reads_only_nodes_that_are_near() {
+    let points = even_points(20_000);
+    let mut tree = RStarTree::format(RamStore::new(4096, 1_000), &r_star::config()).unwrap();
+    tree.load(&mut points.iter().copied(), Packing::SortTileRecursive, Fill::FULL).unwrap();
+    for at in 0..50 {
+        let point = [f64::from(at) / 50.0, f64::from(at * 7 % 50) / 50.0];
+        let before = tree.store().counters().page_reads[0];
+        let mut farthest = 0.0;
+        tree.nearest(&point, 10, &mut |_, _, distance2| {
+            farthest = distance2;
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        let reads = tree.store().counters().page_reads[0] - before;
+        let mut near = 0;
+        tree.regions(&mut |region| {
+            near += u64::from(region.rect.distance2(&point).order(&farthest).is_le());
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        assert_eq!(reads, near, "no more nodes are read than reach within the distance of the tenth");
+    }
+}
+
+type Chip = Rc<RefCell<SimChip>>;
+type Tree = RStarTree<PageMapFtl<Chip>, i32, 2>;
+type Model = Vec<([i32; 2], u64)>;
+
+fn new_chip() -> Chip {
+    let timing =
+        Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };
+    Rc::new(RefCell::new(SimChip::new(&Part::new("test", Geometry::new(128, 16, 8, 32), timing)).unwrap()))
+}
+
+fn settings() -> FtlSettings {
+    FtlSettings { atomic_pages: 20, checkpoint_blocks: Some(16), ..FtlSettings::default() }
+}
+
+fn format(chip: &Chip) -> Tree {
+    let store = PageMapFtl::format(chip.clone(), settings()).unwrap();
+    RStarTree::format(store, &r_star::config().with_capacity(4)).unwrap()
+}
+
+fn contents(tree: &mut Tree) -> Model {
+    let mut found = Vec::new();
+    let all = Rect::new([i32::MIN; 2], [i32::MAX; 2]).unwrap();
+    tree.window(&all, Relation::Within, &mut |rect, id| {
+        found.push((rect.low(), id));
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    found.sort_unstable();
+    let report = tree.check().unwrap();
+    assert!(report.is_sound(), "{:?}", report.violations);
+    found
+}
+
+/// One random operation, on the model too, whether or not it succeeds on the tree.
+fn step(tree: &mut Tree, model: &mut Model, rng: &mut Rng, round: usize) -> Result<(), IndexError> {
+    let grows = if (round / 60).is_multiple_of(2) { 9 } else { 3 };
+    if rng.below(10) < grows || model.is_empty() {
+        let entry = ([rng.below(500) as i32, rng.below(500) as i32], rng.below(90));
+        model.push(entry);
+        model.sort_unstable();
+        tree.insert(&Rect::point(entry.0).unwrap(), entry.1)
+    } else {
+        let entry = model.remove(rng.below(model.len() as u64) as usize);
+        tree.remove(&Rect::point(entry.0).unwrap(), entry.1).map(|was_there| assert!(was_there))
+    }
+}
+
+/// Runs until the power is cut, mounts again, and goes on for a while.
+fn survive(cut: PowerCut, operations: usize) {
+    let chip = new_chip();
+    let (mut tree, mut model, mut rng) = (format(&chip), Model::new(), Rng::new(1));
+    chip.borrow_mut().plan_power_cut(cut);
+    for round in 0..operations {
+        let acknowledged = model.clone();
+        let Err(error) = step(&mut tree, &mut model, &mut rng, round) else { continue };
+        assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
+        chip.borrow_mut().power_on();
+        tree = Tree::mount(PageMapFtl::mount(chip, settings()).unwrap()).unwrap();
+        let found = contents(&mut tree);
+        assert!(found == acknowledged || found == model, "{cut:?}: neither before nor after the operation");
+        model = found;
+        for round in 0..10 {
+            step(&mut tree, &mut model, &mut rng, round).unwrap();
+        }
+        assert_eq!(contents(&mut tree), model);
+        return;
+    }
+    panic!("{cut:?} never struck");
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_at_any_cut() {
+    const OPERATIONS: usize = 250;
+    let chip = new_chip();
+    let (mut tree, mut model, mut rng) = (format(&chip), Model::new(), Rng::new(1));
+    assert_eq!(tree.durability(), Durability::EveryOperation);
+    let first = chip.borrow().operations();
+    for round in 0..OPERATIONS {
+        step(&mut tree, &mut model, &mut rng, round).unwrap();
+    }
+    assert_eq!(contents(&mut tree), model);
+    assert!(tree.counts().reinsertions > 100 && tree.store().counters().moved_pages > 50);
+    for at_operation in first..chip.borrow().operations() {
+        let torn = TornModel::ALL[at_operation as usize % TornModel::ALL.len()];
+        survive(PowerCut { at_operation, when: CutWhen::Inside, torn, seed: at_operation }, OPERATIONS);
+        let when = if at_operation % 2 == 0 { CutWhen::Before } else { CutWhen::After };
+        survive(PowerCut { at_operation, when, torn, seed: at_operation }, OPERATIONS);
+    }
+}

@@ -30,7 +30,7 @@ fn churn<C: Sample, const D: usize>(rules: ForRules, kind: Kind, capacity: usize
     let mut tree: ForTree<_, C, D> = for_tree::format(RamStore::new(1024, 600), &config).unwrap();
     let (mut model, mut rng) = (Model::<C, D>::random(kind, 0, 0), Rng::new(seed));
     for i in 0..700 {
-        let grows = if (i / 250) % 2 == 0 { 5 } else { 1 };
+        let grows = if (i / 250).is_multiple_of(2) { 5 } else { 1 };
         if rng.below(6) < grows || model.entries.is_empty() {
             let (rect, id) = (random_rect(kind, &mut rng), rng.below(50));
             tree.insert(&rect, id).unwrap();
@@ -193,7 +193,7 @@ fn run(tree: &mut Small, ops: u64, seed: u64) -> Vec<(usize, Model<i32, 2>)> {
     let (mut rng, mut model) = (Rng::new(seed), Model::random(Kind::Few, 0, 0));
     let mut done = Vec::from([(store(tree).steps.len(), model.clone())]);
     for i in 0..ops {
-        let grows = if (i / 100) % 2 == 0 { 4 } else { 1 };
+        let grows = if (i / 100).is_multiple_of(2) { 4 } else { 1 };
         if rng.below(6) < grows || model.entries.is_empty() {
             let entry = (random_rect(Kind::Rects, &mut rng), i);
             tree.insert(&entry.0, entry.1).unwrap();
@@ -260,7 +260,7 @@ fn a_full_store_loses_nothing_and_can_always_be_emptied() {
     assert_same(&mut tree, &model, 1);
     while let Some((rect, id)) = model.entries.pop() {
         assert_eq!(tree.remove(&rect, id), Ok(true), "a removal needs no page");
-        if model.entries.len() % 20 == 0 {
+        if model.entries.len().is_multiple_of(20) {
             assert_same(&mut tree, &model, 2);
         }
     }

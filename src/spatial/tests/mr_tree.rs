@@ -95,7 +95,7 @@ fn one_sided(rules: MrRules, capacity: usize, seed: u64) -> Small {
         assert_eq!(tree.remove(&rect, id), Ok(true));
         let report = tree.check().unwrap();
         assert!(report.is_sound(), "{:?}", report.violations);
-        if model.entries.len() % 40 == 0 {
+        if model.entries.len().is_multiple_of(40) {
             assert_same(&mut tree, &model, seed);
         }
     }

@@ -30,7 +30,8 @@
 //! | `paged.rs`, `superblock.rs` | the plain implementation: a node is a page |
 //! | `tree/` | [`tree::Tree`] over any `Nodes` with any [`tree::Rules`]: operations, search, bulk load, check |
 //! | `tree/update.rs` | Guttman's insertion and removal over [`tree::update::Grouping`] (choose child, split, reinsert) |
-//! | `r_tree.rs`, `r_star.rs`, `hilbert.rs` | the kinds of tree |
+//! | `r_tree.rs`, `r_star.rs`, `hilbert.rs`, `mr_tree/` | the kinds of tree |
+//! | `for_tree/` | the FOR-tree: a kind of tree and the layer that it stands on, whose nodes go on in overflow nodes |
 //!
 //! **A tree** that differs in choice and split alone implements `Grouping` (see `r_tree.rs`, 200 lines); one that inserts
 //! and removes in its own way implements `Rules` (see `hilbert.rs`); search, load, check, mount and the durability classes

@@ -6,7 +6,7 @@ use crate::check::IndexError;
 use crate::codec::{crc32, put_u32};
 use crate::ftl::PageStore;
 use crate::ftl::ram::RamStore;
-use crate::index::{Durability, Fill};
+use crate::index::{Durability, Fill, Options};
 use crate::rng::Rng;
 use crate::spatial::for_tree::{self, ForRules, ForTree, OverflowNodes, Sharing};
 use crate::spatial::node::{NodeId, ROOT};
@@ -29,7 +29,7 @@ fn churn<C: Sample, const D: usize>(rules: ForRules, kind: Kind, capacity: usize
     let config = SpatialConfig::new(rules).with_capacity(capacity);
     let mut tree: ForTree<_, C, D> = for_tree::format(RamStore::new(1024, 600), &config).unwrap();
     let (mut model, mut rng) = (Model::<C, D>::random(kind, 0, 0), Rng::new(seed));
-    for i in 0..700 {
+    for i in 0..700u64 {
         let grows = if (i / 250).is_multiple_of(2) { 5 } else { 1 };
         if rng.below(6) < grows || model.entries.is_empty() {
             let (rect, id) = (random_rect(kind, &mut rng), rng.below(50));
@@ -324,6 +324,31 @@ proptest! {
         }
         let _ = use_everything(pages, &model, seed);
     }
+}
+
+#[test]
+fn options_by_name_make_the_rules() {
+    let mut options = Options::default();
+    assert_eq!(for_tree::config_of(&options), Ok(for_tree::config()));
+    for (name, value) in
+        [("read_cost", "359"), ("write_cost", "2260"), ("overflow_nodes", "2"), ("overflow_table", "7")]
+    {
+        options.set(name, value);
+    }
+    options.set("sharing", "stored");
+    let wanted = ForRules {
+        read_cost: 359,
+        write_cost: 2260,
+        overflow_max: 2,
+        table_max: 7,
+        sharing: Sharing::Stored,
+    };
+    assert_eq!(for_tree::config_of(&options), Ok(SpatialConfig::new(wanted)));
+    options.set("overflow_nodes", "256");
+    assert!(for_tree::config_of(&options).is_err());
+    options.set("overflow_nodes", "0");
+    options.set("read_cost", "0");
+    assert!(for_tree::config_of(&options).is_err());
 }
 
 /// The layer alone stands on any node store.

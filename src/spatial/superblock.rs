@@ -20,8 +20,9 @@
 //!       41      1 = every child is one level below its parent
 //!       42      1 = clean: every change before the last sync is here; 0 = changes are under way
 //!       43      the layer between the tree and its pages: 0 none, 1 a node buffer with a log
-//!       44..108 options of the kind of tree
-//!      108..    0
+//!       44      bytes of the link in a node
+//!       45..109 options of the kind of tree
+//!      109..    0
 //! ```
 
 use super::coordinate::Coordinate;
@@ -30,7 +31,7 @@ use crate::check::IndexError;
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
 
 const MAGIC: &[u8; 8] = b"NXSPACE1";
-const OPTIONS_AT: usize = 44;
+const OPTIONS_AT: usize = 45;
 
 /// Bytes of it; a page that holds a node of four entries has more.
 pub const SUPERBLOCK_BYTES: usize = OPTIONS_AT + OPTION_BYTES;
@@ -52,6 +53,7 @@ pub fn put_superblock(format: &NodeFormat, is_clean: bool, page: &mut [u8]) {
     page[41] = u8::from(format.is_balanced);
     page[42] = u8::from(is_clean);
     page[43] = format.layer;
+    page[44] = format.link_bytes;
     page[OPTIONS_AT..SUPERBLOCK_BYTES].copy_from_slice(&format.options);
     let crc = crc32(&[&page[4..]]);
     put_u32(page, 0, crc);
@@ -82,6 +84,7 @@ pub fn superblock_of<C: Coordinate, const D: usize>(
         page_bytes: get_u32(page, 24),
         page_count: get_u32(page, 28),
         key_bytes: page[38],
+        link_bytes: page[44],
         leaf_capacity: get_u16(page, 32),
         internal_capacity: get_u16(page, 34),
         fill_min_percent: page[39],

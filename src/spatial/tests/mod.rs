@@ -2,12 +2,16 @@
 
 mod cuts;
 mod damage;
+mod for_tree;
+mod layer;
 pub(crate) mod model;
+mod mr_tree;
 mod room;
 mod splits;
 pub(crate) mod store;
 
 use super::hilbert;
+use super::mr_tree::{Balance, MrRules};
 use super::node::NodeFormat;
 use super::r_star::{self, RStarRules, Reinsertion};
 use super::r_tree::{self, Split};
@@ -65,6 +69,20 @@ fn the_hilbert_r_tree_answers_as_a_list_does() {
     churn_kinds::<f64, 3, _>(&hilbert::config(None));
 }
 
+#[test]
+fn the_mr_tree_answers_as_a_list_does() {
+    churn_all(&crate::spatial::mr_tree::config());
+    for is_selective in [false, true] {
+        let rules = MrRules { balance: Balance::Adoption, is_selective };
+        churn_kinds::<i64, 3, _>(&SpatialConfig::new(rules));
+        churn_kinds::<f32, 2, _>(&SpatialConfig::new(rules));
+    }
+    churn_kinds::<i32, 2, _>(&SpatialConfig::new(MrRules {
+        balance: Balance::Reinsertion,
+        is_selective: true,
+    }));
+}
+
 fn assert_loads<C: Sample, const D: usize, R: Rules<C, D>>(config: &SpatialConfig<R>, packing: Packing) {
     for (seed, kind) in KINDS.into_iter().enumerate() {
         for (count, percent) in [(0, 100), (1, 100), (9, 50), (10, 100), (83, 60), (500, 70), (501, 100)] {
@@ -96,6 +114,8 @@ fn a_bulk_loaded_tree_answers_as_a_list_does_and_has_the_nodes_predicted() {
     for packing in [Packing::SortTileRecursive, Packing::Hilbert] {
         assert_loads::<i32, 2, _>(&r_star::config(), packing);
         assert_loads::<f64, 3, _>(&r_star::config(), packing);
+        assert_loads::<f64, 2, _>(&crate::spatial::mr_tree::config(), packing);
+        assert_loads::<i32, 3, _>(&crate::spatial::mr_tree::config(), packing);
     }
     assert_loads::<i32, 2, _>(&hilbert::config(None), Packing::Hilbert);
     assert_loads::<f64, 3, _>(&hilbert::config(None), Packing::Hilbert);
@@ -178,4 +198,29 @@ fn a_visit_ends_when_it_is_told_to() {
     })
     .unwrap();
     assert_eq!(seen, 40);
+}
+
+#[test]
+fn options_name_rules_and_capacities() {
+    use crate::index::Options;
+    let mut options = Options::default();
+    let set = |options: &mut Options, name: &str, value: &str| options.set(name, value);
+    assert_eq!(r_tree::config_of(&options).unwrap(), r_tree::config(Split::Quadratic));
+    assert_eq!(r_star::config_of(&options).unwrap(), r_star::config());
+    set(&mut options, "split", "linear");
+    set(&mut options, "capacity", "20");
+    set(&mut options, "leaf_capacity", "10");
+    set(&mut options, "fill_min", "30");
+    let config = r_tree::config_of(&options).unwrap();
+    assert_eq!(config.rules, Grouped(r_tree::Guttman { split: Split::Linear }));
+    assert_eq!((config.leaf_capacity, config.internal_capacity), (Some(10), Some(20)));
+    assert_eq!(config.fill_min_percent, 30);
+    set(&mut options, "reinserted", "46");
+    assert!(matches!(r_star::config_of(&options), Err(IndexError::Unsupported(_))));
+    set(&mut options, "reinserted", "45");
+    set(&mut options, "reinsertion", "far");
+    let rules = r_star::config_of(&options).unwrap().rules.0;
+    assert_eq!((rules.reinserted_percent, rules.order), (45, Reinsertion::Far));
+    set(&mut options, "split", "by luck");
+    assert!(r_tree::config_of(&options).is_err());
 }

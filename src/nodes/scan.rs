@@ -151,7 +151,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
             }
             begun.into_iter().for_each(|node| is_closed[node as usize] = true);
         }
-        // Units that nothing began are left over from a node that was given up.
+        // What has no reset is left of a node given up, whose other sectors are gone.
         places.retain(|(node, _)| is_closed[*node as usize]);
         Ok(places)
     }

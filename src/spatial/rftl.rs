@@ -329,7 +329,6 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for RftlNodes<S, C
         self.nodes.free(id);
     }
 
-    /// Whatever the class, the layer takes no more nodes at once than it has images for.
     fn fits_group(&self) -> bool {
         self.nodes.fits_group()
     }

@@ -69,16 +69,16 @@ fn any_flipped_byte_is_an_error_or_harmless() {
     let (mut errors, mut rng) = (0, Rng::new(7));
     let used: Vec<usize> =
         (0..pages.len()).filter(|page| pages[*page].iter().any(|&byte| byte != 0)).collect();
-    for (&page, at) in used.iter().flat_map(|page| (0..BYTES).map(move |at| (page, at))) {
+    for (&page, at) in used.iter().flat_map(|page| (0..BYTES).step_by(3).map(move |at| (page, at))) {
         let mut damaged = pages.clone();
         damaged[page][at] ^= 1 << rng.below(8);
         let is_error = ask_everything(damaged.clone(), &model).is_err();
         errors += usize::from(is_error);
-        if at % 5 == 0 {
+        if at % 15 == 0 {
             use_everything(damaged, &model, at as u64);
         }
     }
-    assert!(errors > used.len() * BYTES / 4, "{errors} errors on {} pages", used.len());
+    assert!(errors > used.len() * BYTES / 12, "{errors} errors on {} pages", used.len());
 }
 
 #[test]

@@ -35,7 +35,7 @@
 //! | `r_tree.rs`, `r_star.rs`, `hilbert.rs`, `mr_tree/` | the kinds of tree |
 //! | `for_tree/` | the FOR-tree: a kind of tree and the layer that it stands on, whose nodes go on in overflow nodes |
 //!
-//! **A tree** that differs in choice and split alone implements `Grouping` (see `r_tree.rs`, 200 lines); one that inserts
+//! **A tree** that differs in choice and split alone implements `Grouping` and runs as `Grouped<G>` (see `r_tree.rs`); one that inserts
 //! and removes in its own way implements `Rules` (see `hilbert.rs`); search, load, check, mount and the durability classes
 //! come with `Tree`. A tree whose nodes mix data and child entries, or whose leaves lie on different levels, sets
 //! `is_balanced = false` in its `NodeFormat` (the search functions in `tree/search.rs` take that, and `Node::tag` is free

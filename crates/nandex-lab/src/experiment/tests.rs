@@ -66,11 +66,9 @@ fn a_sum_adds_its_phases_up() {
             assert_eq!(figure(&format!("everything.{of}")), parts.iter().sum::<f64>(), "{} {of}", cell.name);
             assert_eq!(figure(&format!("build_and_delete.{of}")), parts[0] + parts[2], "{} {of}", cell.name);
         }
-        assert!(
-            figure("inserts.blocks_filled") > 1.0 && figure("removals.live_pages") < 20.0,
-            "{}",
-            cell.name
-        );
+        assert!(figure("inserts.blocks_filled") > 1.0, "{}", cell.name);
+        // dIPL keeps log pages.
+        assert!(figure("removals.live_pages") < figure("inserts.live_pages"), "{}", cell.name);
     }
 }
 

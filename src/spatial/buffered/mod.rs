@@ -82,6 +82,7 @@ use crate::nand::Cause;
 use crate::units::Lpn;
 use alloc::collections::BTreeMap;
 use alloc::format;
+use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use buffer::NodeBuffer;
@@ -254,6 +255,10 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         config.validate(&store)?;
         let node_bytes = store.page_bytes().saturating_sub(TRAILER_BYTES);
         let whole = tree.node_format::<C, D>(node_bytes, store.page_count())?;
+        if whole.link_bytes > 0 {
+            let what = "the node buffer logs entries and no links between nodes: it takes no FOR-tree";
+            return Err(IndexError::Unsupported(String::from(what)));
+        }
         let layout = log_layout(&whole, &store, &config)?;
         // The old superblock goes first, then the old log: no cut may leave either without the other.
         store.trim(SUPERBLOCK)?;

@@ -323,3 +323,13 @@ fn an_insertion_costs_far_less_than_in_the_plain_tree() {
         assert!(3 * all < plain_writes, "{policy:?}: {all} of {plain_writes}");
     }
 }
+
+#[test]
+fn a_tree_of_linked_nodes_is_refused() {
+    let refused = BufferedNodes::<_, i32, 2>::format(
+        Mem::new(PAGE_BYTES, 400, ORDERED),
+        &crate::spatial::for_tree::config(),
+        fast(FlushPolicy::All),
+    );
+    assert!(matches!(refused, Err(IndexError::Unsupported(what)) if what.contains("FOR-tree")));
+}

@@ -128,14 +128,17 @@ impl LayerConfig {
         }
         let (own, commit) = (self.own_sectors(entries, units), self.commit_sectors(entries, units));
         let sectors = pages.saturating_sub(SECTORS_FROM) as usize;
-        let mixed = match self.commit {
-            CommitPolicy::SortedMerged => 0,
-            _ => (sectors / 8).max(commit),
+        // Beside the compacted nodes: mixed sectors, what is written before anything is freed, and what the newest commit keeps.
+        let (nodes, mixed) = match self.commit {
+            CommitPolicy::SortedMerged => {
+                let few = (sectors.saturating_sub(2) / (own + 2)).min(self.sets_max());
+                (few.max(sectors.saturating_sub(2 * commit) / own), 0)
+            }
+            _ => {
+                let mixed = (sectors / 8).max(commit);
+                (sectors.saturating_sub(mixed + 2 * own) / own, mixed)
+            }
         };
-        // Beside the compacted nodes and the mixed sectors: what is written before anything is freed, and what the newest
-        // commit keeps.
-        let working = 2 * if mixed > 0 { own } else { commit };
-        let nodes = sectors.saturating_sub(mixed + working) / own;
         if nodes < 4 {
             return Err(IndexError::Unsupported(format!(
                 "{pages} pages are too few: a commit may write {commit} sectors, and a node takes {own}"

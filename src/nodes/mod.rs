@@ -172,7 +172,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
                 config.eliminates,
             ),
             images: Images::new(config.group_pages, page_bytes),
-            table: NodeLayer::<S, C>::empty_table(&config, room),
+            table: Self::empty_table(&config, room),
             writer: SectorWriter::new(sector_bytes, body_bytes),
             newest: Vec::new(),
             page: vec![0; sector_bytes],

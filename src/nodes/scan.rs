@@ -67,7 +67,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         let parts = &found[start..];
         let is_whole = parts.iter().enumerate().all(|(i, sector)| usize::from(sector.part) == i)
             && parts.last().is_none_or(|last| last.is_last);
-        let table = NodeLayer::<S, C>::empty_table(&self.config, self.room);
+        let table = Self::empty_table(&self.config, self.room);
         let mut scan = Scan {
             table,
             beyond: Vec::new(),
@@ -151,7 +151,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
             }
             begun.into_iter().for_each(|node| is_closed[node as usize] = true);
         }
-        // Units that nothing began are left over from a node that was given up.
+        // What has no reset is left of a node given up, whose other sectors are gone.
         places.retain(|(node, _)| is_closed[*node as usize]);
         Ok(places)
     }

@@ -1,1 +1,301 @@
-//! Tests.
+//! A layer under a codec of its own, whose nodes are not sorted: the layers know of no tree.
+
+use super::*;
+use crate::codec::{crc32, get_u16, put_u16, put_u32};
+use crate::ftl::ram::RamStore;
+use crate::rng::Rng;
+use alloc::collections::BTreeMap;
+
+/// Nodes of entries in any order, as an R-tree has them: 2 bytes say which, 2 bytes what; at most so many.
+#[derive(Clone, Copy)]
+struct Heap(usize);
+
+impl NodeCodec for Heap {
+    fn body_bytes(&self) -> usize {
+        4
+    }
+
+    fn identity_bytes(&self) -> usize {
+        2
+    }
+
+    fn entries_max(&self) -> usize {
+        self.0
+    }
+
+    fn mark(&self, page: &[u8]) -> Option<u8> {
+        (page[4] > 0 && self.entries(page) <= self.0).then_some(page[4])
+    }
+
+    fn entries(&self, page: &[u8]) -> usize {
+        get_u16(page, 6).into()
+    }
+
+    fn reset(&self, page: &mut [u8], _: Lpn, mark: u8) {
+        page.fill(0);
+        page[4] = mark;
+    }
+
+    fn differences(&self, old: Option<&[u8]>, new: &[u8], show: &mut dyn FnMut(Op, &[u8])) {
+        let (old, new) = (old.map_or(BTreeMap::new(), entries), entries(new));
+        for (id, what) in old.iter().filter(|(id, _)| !new.contains_key(*id)) {
+            show(Op::Delete, &[id[0], id[1], what[0], what[1]]);
+        }
+        for (id, what) in new.iter().filter(|(id, what)| old.get(*id) != Some(*what)) {
+            let op = if old.contains_key(id) { Op::Update } else { Op::Insert };
+            show(op, &[id[0], id[1], what[0], what[1]]);
+        }
+    }
+
+    fn apply(&self, page: &mut [u8], op: Op, body: &[u8]) -> Result<(), &'static str> {
+        let count = self.entries(page);
+        let found = (0..count).find(|i| page[8 + 4 * i..][..2] == body[..2]);
+        match (op, found) {
+            (Op::Insert, None) if count < self.0 => {
+                page[8 + 4 * count..][..4].copy_from_slice(body);
+                put_u16(page, 6, count as u16 + 1);
+            }
+            (Op::Update, Some(i)) => page[8 + 4 * i..][..4].copy_from_slice(body),
+            (Op::Delete, Some(i)) => {
+                page.copy_within(8 + 4 * (count - 1)..8 + 4 * count, 8 + 4 * i);
+                put_u16(page, 6, count as u16 - 1);
+            }
+            _ => return Err("N2: a unit that contradicts its node"),
+        }
+        Ok(())
+    }
+
+    fn seal(&self, page: &mut [u8]) {
+        let crc = crc32(&[&page[4..]]);
+        put_u32(page, 0, crc);
+    }
+}
+
+type Entries = BTreeMap<[u8; 2], [u8; 2]>;
+
+fn entries(page: &[u8]) -> Entries {
+    let entry = |i: usize| ([page[8 + 4 * i], page[9 + 4 * i]], [page[10 + 4 * i], page[11 + 4 * i]]);
+    (0..usize::from(get_u16(page, 6))).map(entry).collect()
+}
+
+fn node(entries: &Entries) -> Vec<u8> {
+    let mut page = vec![0; 128];
+    let heap = Heap(8);
+    heap.reset(&mut page, Lpn(0), 1);
+    for (id, what) in entries {
+        heap.apply(&mut page, Op::Insert, &[id[0], id[1], what[0], what[1]]).unwrap();
+    }
+    heap.seal(&mut page);
+    page
+}
+
+const POLICIES: [CommitPolicy; 5] = [
+    CommitPolicy::FirstFit,
+    CommitPolicy::FirstFitDecreasing,
+    CommitPolicy::Sorted,
+    CommitPolicy::SortedMerged,
+    CommitPolicy::OldestNode,
+];
+
+fn config(commit: CommitPolicy, eliminates: bool) -> LayerConfig {
+    LayerConfig { commit, eliminates, reservation_units: 10, list_length: 3, group_pages: 4 }
+}
+
+/// A sector of 128 bytes has 7 units of 16 bytes, one of which is the reset of a gathered node.
+fn heap(config: LayerConfig) -> Heap {
+    Heap(if config.commit == CommitPolicy::SortedMerged { 6 } else { 8 })
+}
+
+type Nodes = BTreeMap<u32, Entries>;
+
+fn contents<S: PageStore>(layer: &mut NodeLayer<S, Heap>) -> Nodes {
+    let mut page = vec![0; 128];
+    let mut found = Nodes::new();
+    for n in 1..30 {
+        layer.read(Lpn(n), Cause::Check, &mut page).unwrap();
+        if layer.codec.mark(&page).is_some() {
+            found.insert(n, entries(&page));
+        }
+    }
+    found
+}
+
+fn assert_holds<S: PageStore>(layer: &mut NodeLayer<S, Heap>, nodes: &Nodes) {
+    let mut report = CheckReport::default();
+    layer.check(&mut report).unwrap();
+    assert!(report.is_sound(), "{:?}: {:?}", layer.config, report.violations);
+    assert_eq!(contents(layer), *nodes, "{:?}", layer.config);
+}
+
+/// Other entries for one node, or for a few at once.
+fn any_change(nodes: &Nodes, most: usize, rng: &mut Rng) -> Nodes {
+    let count = if rng.chance(1, 6) { 1 + rng.below(4) } else { 1 };
+    let mut changed = Nodes::new();
+    for _ in 0..count {
+        let n = 1 + rng.below(29) as u32;
+        let mut entries = nodes.get(&n).cloned().unwrap_or_default();
+        for _ in 0..if count == 1 { 1 } else { 1 + rng.below(9) } {
+            let id = [0, rng.below(12) as u8];
+            if rng.chance(1, 3) || entries.len() >= most {
+                entries.remove(&id);
+            }
+            if entries.len() < most && rng.chance(2, 3) {
+                entries.insert(id, [rng.below(5) as u8; 2]);
+            }
+        }
+        changed.insert(n, entries);
+    }
+    changed
+}
+
+fn write<S: PageStore>(layer: &mut NodeLayer<S, Heap>, changed: &Nodes) -> Result<(), StoreError> {
+    let pages: Vec<(Lpn, Vec<u8>)> = changed.iter().map(|(n, entries)| (Lpn(*n), node(entries))).collect();
+    let group: Vec<(Lpn, &[u8])> = pages.iter().map(|(n, page)| (*n, &page[..])).collect();
+    match &group[..] {
+        [(n, page)] => layer.write(*n, Cause::Host, page),
+        group => layer.write_atomic(group, Cause::Host),
+    }
+}
+
+#[test]
+fn a_layer_is_a_store_of_nodes_of_any_kind() {
+    for (commit, eliminates) in POLICIES.into_iter().flat_map(|commit| [(commit, true), (commit, false)]) {
+        let config = config(commit, eliminates);
+        let mut layer = NodeLayer::format(RamStore::new(128, 400), heap(config), config).unwrap();
+        let (mut eliminated, mut compactions) = (0, 0);
+        let (mut nodes, mut rng) = (Nodes::new(), Rng::new(3));
+        for step in 0..2_000 {
+            let changed = any_change(&nodes, heap(config).0, &mut rng);
+            write(&mut layer, &changed).unwrap();
+            nodes.extend(changed);
+            if rng.chance(1, 25) {
+                layer.sync().unwrap();
+                let n = 1 + rng.below(29) as u32;
+                layer.trim(Lpn(n)).unwrap();
+                nodes.remove(&n);
+            }
+            if rng.chance(1, 100) {
+                layer.sync().unwrap();
+                eliminated += layer.eliminated_units();
+                compactions += layer.counts().compactions;
+                layer = NodeLayer::mount(layer.into_store(), heap(config), config).unwrap();
+                layer.retain(|node| nodes.contains_key(&node.0)).unwrap();
+            }
+            if step % 40 == 0 {
+                assert_holds(&mut layer, &nodes);
+            }
+        }
+        assert_holds(&mut layer, &nodes);
+        assert_eq!(eliminated > 5, eliminates, "{config:?}: {eliminated}");
+        assert_eq!(compactions > 5, config.commit as u8 <= CommitPolicy::Sorted as u8);
+    }
+}
+
+#[test]
+fn a_cut_leaves_the_nodes_after_some_whole_write_and_none_before_the_last_sync() {
+    for commit in &POLICIES[..4] {
+        let config = LayerConfig { reservation_units: 24, ..config(*commit, false) };
+        let mut seen_void = 0;
+        for writes in 2..160 {
+            let store = Cut { store: RamStore::new(128, 400), writes: u64::MAX };
+            let mut layer = NodeLayer::format(store, heap(config), config).unwrap();
+            layer.store.writes = writes;
+            let (mut states, mut synced) = (vec![Nodes::new()], 0);
+            let mut rng = Rng::new(writes);
+            loop {
+                let changed = any_change(&states[states.len() - 1], heap(config).0, &mut rng);
+                let mut state = states[states.len() - 1].clone();
+                state.extend(changed.clone());
+                states.push(state);
+                if write(&mut layer, &changed).is_err() {
+                    break;
+                }
+                if rng.chance(1, 12) {
+                    if layer.sync().is_err() {
+                        break;
+                    }
+                    synced = states.len() - 1;
+                }
+            }
+            assert_eq!(layer.sync(), Err(interrupted()), "nothing more is believed");
+            let store = Cut { writes: u64::MAX, ..layer.into_store() };
+            let before = store.store.counters().trims;
+            let mut layer = NodeLayer::mount(store, heap(config), config).unwrap();
+            seen_void += u32::from(layer.store.store.counters().trims > before);
+            let found = contents(&mut layer);
+            let Some(at) = states.iter().rposition(|state| *state == found) else {
+                panic!("{commit:?} after {writes} writes: {found:?}");
+            };
+            assert!(at >= synced, "{commit:?}: state {at}, synced {synced}");
+            assert_holds(&mut layer, &found);
+            // What a cut left is as good as any other layer.
+            let changed = any_change(&found, heap(config).0, &mut rng);
+            write(&mut layer, &changed).unwrap();
+            layer.sync().unwrap();
+            let mut layer = NodeLayer::mount(layer.into_store(), heap(config), config).unwrap();
+            assert_holds(&mut layer, &found.into_iter().chain(changed).collect());
+        }
+        assert!(seen_void > 10, "{commit:?}: a cut within a commit leaves sectors that are dropped");
+    }
+}
+
+#[test]
+fn the_sets_of_a_commit_go_to_the_first_sector_with_room_for_them() {
+    // Seven units to a sector. Sets of 5, 4, 2 and 3 in order of arrival, or the largest first: 5 + 2, then 4 + 3. By node: the
+    // sets of 2 and 4, 3 + 4, then those of 7 and 9, 2 + 5.
+    let sets = [(9, 5), (4, 4), (7, 2), (2, 3)];
+    for commit in [CommitPolicy::FirstFit, CommitPolicy::FirstFitDecreasing, CommitPolicy::Sorted] {
+        let config = LayerConfig { reservation_units: 40, ..config(commit, false) };
+        let mut layer = NodeLayer::format(RamStore::new(128, 400), heap(config), config).unwrap();
+        for (n, units) in sets {
+            // A new node is a reset and its entries.
+            let entries: Entries = (1..units).map(|id| ([0, id], [1; 2])).collect();
+            write(&mut layer, &[(n, entries)].into_iter().collect()).unwrap();
+        }
+        assert_eq!(layer.waiting_units(), 14);
+        layer.sync().unwrap();
+        assert_eq!((layer.counts().commits, layer.counts().commit_pages), (1, 2), "{commit:?}");
+        assert_eq!([9, 4, 7, 2].map(|n| layer.list_length(Lpn(n))), [1; 4]);
+        let stream = commit == CommitPolicy::Sorted;
+        let same = |a: u32, b: u32| layer.table.list(a) == layer.table.list(b);
+        assert!(if stream { same(2, 4) && same(7, 9) } else { same(9, 7) && same(4, 2) }, "{commit:?}");
+    }
+}
+
+/// A store whose power fails after some writes.
+struct Cut {
+    store: RamStore,
+    writes: u64,
+}
+
+impl PageStore for Cut {
+    fn page_bytes(&self) -> usize {
+        self.store.page_bytes()
+    }
+    fn page_count(&self) -> u32 {
+        self.store.page_count()
+    }
+    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        self.store.read(lpn, cause, data)
+    }
+    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+        self.writes =
+            self.writes.checked_sub(1).ok_or(StoreError::Nand(crate::nand::NandError::PowerLost))?;
+        self.store.write(lpn, cause, data)
+    }
+    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
+        self.store.trim(lpn)
+    }
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.store.sync()
+    }
+    fn durable_writes(&self) -> bool {
+        true
+    }
+    fn prefix_consistent(&self) -> bool {
+        true
+    }
+    fn ram_bytes(&self) -> usize {
+        0
+    }
+}

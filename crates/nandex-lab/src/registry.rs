@@ -289,7 +289,7 @@ pub const INDEXES: &[IndexEntry] = &[
         hosting: Hosting::Store,
         format: |nand, settings| stack::tree::<Rbftl>(nand, settings, Open::Format),
         mount: |nand, settings| stack::tree::<Rbftl>(nand, settings, Open::Mount),
-        mount_after_cut: Some(|nand, settings| stack::tree::<Rbftl>(nand, settings, Open::MountAfterCut)),
+        mount_after_cut: None,
         forest: Some(stack::forest::<Rbftl>),
         divides_chip: false,
         options: Rbftl::OPTIONS,

@@ -289,6 +289,23 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_that_becomes_the_first_leaves_its_place() {
+        let nodes = BPlusNodes::new(&BPlusConfig::new(RecordFormat::new(2, 2)), 128).unwrap();
+        let page = |keys: &[u8]| {
+            let mut page = vec![0; 128];
+            nodes.reset(&mut page, Lpn(9), 2);
+            for (at, key) in keys.iter().enumerate() {
+                let body = [u8::from(at == 0), 0, *key, *key, 0, 0, 0];
+                nodes.apply(&mut page, Op::Insert, &body).unwrap();
+            }
+            page
+        };
+        let mut units = Vec::new();
+        nodes.differences(Some(&page(&[1, 2, 3])), &page(&[2, 3]), &mut |op, body| units.push((op, body[2])));
+        assert_eq!(units, [(Op::Update, 2), (Op::Delete, 2)]);
+    }
+
+    #[test]
     fn a_unit_that_contradicts_its_node_is_refused() {
         let nodes = BPlusNodes::new(&BPlusConfig::new(RecordFormat::new(2, 2)), 128).unwrap();
         let mut page = vec![0; 128];

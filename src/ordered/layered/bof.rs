@@ -7,7 +7,7 @@
 //! # Deviations and confidence
 //!
 //! Our reading of one sentence of the abstract: medium for the concept, low for all else. The sector holds the node with the units
-//! applied. The victim is the node whose unit has waited longest. It is [`ibsf`](super::ibsf) without the elimination of
+//! applied. The victim is the node whose unit has waited longest. It is [`ibsf`] without the elimination of
 //! redundant units.
 
 use super::{LayeredConfig, ibsf};

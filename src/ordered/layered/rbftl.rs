@@ -5,7 +5,7 @@
 //!
 //! # Deviations and confidence
 //!
-//! Our reading of the abstract: medium for the concept, low for the journal. It is [`ibsf`](super::ibsf) below the update
+//! Our reading of the abstract: medium for the concept, low for the journal. It is [`ibsf`] below the update
 //! [`journal`](crate::ordered::journal) of this crate, always: the journal holds updates (key and value) where theirs likely held
 //! index units, its page is written when full, at a sync and before a commit, and structural changes need no record of their own since the nodes of
 //! one are written as one atomic group. The option `journal_group` is the granularity of its durability.

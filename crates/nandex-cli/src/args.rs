@@ -139,6 +139,9 @@ pub(crate) struct Run {
     /// Folder for manifest.json, raw.csv, summary.csv and results.json; it is made when it is not there.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// Write a report with the experiment's plots that opens in a browser, all in one file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -224,12 +224,16 @@ fn the_policies_listed_are_those_that_the_options_take() {
 fn an_experiment_runs_at_smoke_size_into_a_folder() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("table5");
-    let output = nandex(&["run", "mu-table5", "--smoke", "--seeds", "1", "--out", out.to_str().unwrap()]);
+    let report = folder.path().join("table5.html");
+    let files = ["--out", out.to_str().unwrap(), "--report", report.to_str().unwrap()];
+    let output = nandex(&[&["run", "mu-table5", "--smoke", "--seeds", "1"], &files[..]].concat());
     assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
     assert!(stdout(&output).contains("micro/0KB+0KB/mu"), "{}", stdout(&output));
     for file in ["manifest.json", "raw.csv", "summary.csv", "results.json"] {
         assert!(out.join(file).is_file(), "{file}");
     }
+    let page = fs::read_to_string(report).unwrap();
+    assert!(page.contains("<th scope=\"row\">M1</th>"), "no claims in the report");
     assert_refused(&["run", "mu-table6"], &["mu-table6", "did you mean 'mu-table5'?"]);
 }
 

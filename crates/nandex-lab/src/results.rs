@@ -123,6 +123,10 @@ pub struct Phase {
     pub cache_misses: u64,
     /// Victim blocks reclaimed.
     pub collections: u64,
+    /// Pages that hold live data at the end of the phase.
+    pub live_pages: u64,
+    /// Figures of this index alone at the end of the phase, as it names them.
+    pub metrics: BTreeMap<String, u64>,
     /// Flash time accumulated over the operations, at most a few hundred samples.
     pub timeline: Vec<Sample>,
 }

@@ -53,13 +53,15 @@ fn t_95(degrees: usize) -> f64 {
     T_95.get(degrees.wrapping_sub(1)).copied().unwrap_or_else(beyond)
 }
 
-/// The mean of the middle values after dropping `trimmed` at either end (the WPCB-tree paper takes the middle three of
-/// five); nothing when none is left.
-pub fn trimmed_mean(values: &[f64], trimmed: usize) -> Option<f64> {
+/// The middle values after dropping `trimmed` at either end (the WPCB-tree paper takes the mean of the middle three of
+/// five); all of them when none would be left.
+pub fn middle(values: &[f64], trimmed: usize) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
-    let middle = sorted.get(trimmed..sorted.len().checked_sub(trimmed)?)?;
-    (!middle.is_empty()).then(|| middle.iter().sum::<f64>() / middle.len() as f64)
+    match sorted.len().checked_sub(trimmed).and_then(|end| sorted.get(trimmed..end)) {
+        Some(middle) if !middle.is_empty() => middle.to_vec(),
+        _ => sorted,
+    }
 }
 
 /// How far `measured` lies from `expected`, as a share of `expected`; absent when nothing was expected.
@@ -104,9 +106,10 @@ mod tests {
 
     #[test]
     fn the_middle_three_of_five() {
-        assert_eq!(trimmed_mean(&[9.0, 1.0, 3.0, 2.0, 100.0], 1), Some(14.0 / 3.0));
-        assert_eq!(trimmed_mean(&[1.0, 2.0], 1), None);
-        assert_eq!(trimmed_mean(&[1.0], 1), None);
+        assert_eq!(middle(&[9.0, 1.0, 3.0, 2.0, 100.0], 1), [2.0, 3.0, 9.0]);
+        assert_eq!(middle(&[2.0, 1.0], 1), [1.0, 2.0]);
+        assert_eq!(middle(&[1.0], 1), [1.0]);
+        assert_eq!(middle(&[2.0, 1.0], 0), [1.0, 2.0]);
     }
 
     #[test]

@@ -2,16 +2,18 @@
 
 use crate::Status;
 use crate::args::{Plan, Run};
+use crate::output;
 use crate::progress::{Progress, stop_on_interrupt};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use nandex_lab::experiment::{self, ExperimentResults, RunPlan};
 use nandex_lab::parallel;
-use nandex_lab::report::experiment as report;
+use nandex_lab::report::{experiment as report, html};
 use nandex_lab::runner::Control;
 use std::sync::Arc;
 
 pub(crate) fn run(args: &Run) -> Result<Status> {
     args.files.prepare()?;
+    args.report.as_deref().map_or(Ok(()), output::prepare)?;
     let control = Arc::new(Control::default());
     stop_on_interrupt(&control)?;
     let progress = Progress::new(Arc::clone(&control));
@@ -19,6 +21,10 @@ pub(crate) fn run(args: &Run) -> Result<Status> {
     let results = progress.follow(|| experiment::run(name, &plan(&args.plan), &control))?;
     if let Some(folder) = &args.out {
         experiment::write_folder(&results, folder)?;
+    }
+    if let Some(path) = &args.report {
+        let page = html::render_experiment(&results).context("cannot make the report")?;
+        output::write_file(path, |out| out.write_all(page.as_bytes()))?;
     }
     args.files.write(
         |out| experiment::write_json(&results, out),

@@ -148,7 +148,7 @@ impl<'a> Bench<'a> {
                 }
             }
         }
-        Ok(cells.iter().map(|cell| self.result(cell, &seeds)).collect())
+        Ok(cells.iter().map(|cell| self.result(definition, cell, &seeds)).collect())
     }
 
     fn run_cells(
@@ -183,18 +183,17 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    fn result(&self, cell: &Cell<'_>, seeds: &[u64]) -> CellResult {
+    fn result(&self, definition: &Definition, cell: &Cell<'_>, seeds: &[u64]) -> CellResult {
+        let how = (&cell.conduct, definition.sums.as_slice());
         let done: Vec<&Done> = seeds.iter().filter_map(|&seed| self.done.get(&cell.key(seed))).collect();
-        let each: Vec<_> = done
-            .iter()
-            .map(|done| figures::of_run(&done.run, &ChipFacts::of(&cell.part), &cell.conduct))
-            .collect();
+        let each: Vec<_> =
+            done.iter().map(|done| figures::of_run(&done.run, &ChipFacts::of(&cell.part), how)).collect();
         CellResult {
             workload: done.first().map(|done| done.workload.clone()),
             stand_in: done.first().and_then(|done| done.origin.stand_in.clone()),
             substitute: done.first().and_then(|done| done.origin.substitute.clone()),
             runs: done.iter().map(|done| done.run.clone()).collect(),
-            figures: figures::over_seeds(&each),
+            figures: figures::over_seeds(&each, definition.trimmed),
             ..result_of(cell)
         }
     }

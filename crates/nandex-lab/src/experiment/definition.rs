@@ -5,6 +5,7 @@
 //! notes: set-up, what the paper leaves open, what is assumed.
 
 use super::contender::{Contender, Memory};
+use super::plot::Plot;
 use crate::keys::Trees;
 use crate::repro::Claim;
 use nandex::ordered::Durability;
@@ -43,6 +44,9 @@ pub struct Definition {
     pub value_bytes: u8,
     /// Seeds of generated workloads when none are asked for; a trace runs once.
     pub seeds: u32,
+    /// Of so many seeds the highest and of as many the lowest value of each figure does not count, where enough others are left.
+    #[serde(default)]
+    pub trimmed: usize,
     /// Indexes that take part as they are, by their names in the registry.
     #[serde(default)]
     pub indexes: Vec<String>,
@@ -52,6 +56,9 @@ pub struct Definition {
     /// How the runs are carried out.
     #[serde(default)]
     pub run: Conduct,
+    /// Phases whose costs are wanted together.
+    #[serde(default, rename = "sum")]
+    pub sums: Vec<Sum>,
     /// Workloads.
     #[serde(default, rename = "input")]
     pub inputs: Vec<Input>,
@@ -61,6 +68,9 @@ pub struct Definition {
     /// Cells that are computed rather than run over a workload, see `derived`.
     #[serde(default)]
     pub derived: Vec<String>,
+    /// What is drawn of it.
+    #[serde(default, rename = "plot")]
+    pub plots: Vec<Plot>,
     /// What is smaller in a smoke run.
     pub smoke: Smoke,
 }
@@ -114,6 +124,16 @@ pub struct Conduct {
     pub sync_at_end: bool,
     /// What operations cost in a paper that weighs counts; with it there is the figure `weighted_time_s`.
     pub weights: Option<Weights>,
+}
+
+/// Several phases taken as one, with figures of its own.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sum {
+    /// Its name in figures.
+    pub name: String,
+    /// The phases.
+    pub phases: Vec<String>,
 }
 
 /// Costs by which a paper weighs counts, whatever the chip's are.
@@ -221,6 +241,12 @@ const FOLDERS: &[(&str, &str, &str)] = &[
     folder!("mu-checkpoint-sweep"),
     folder!("mu-key-sweep"),
     folder!("wpcb-figure2"),
+    folder!("wpcb-figures"),
+    folder!("wpcb-figure9"),
+    folder!("wpcb-figure10"),
+    folder!("wpcb-sweep"),
+    folder!("wpcb-cuts"),
+    folder!("wpcb-equations"),
     folder!("lazy-figures"),
     folder!("lazy-figure6"),
     folder!("lazy-figure7"),

@@ -1,13 +1,17 @@
 //! From the counts of a run to the figures that papers print.
 
-use super::definition::Conduct;
+use super::definition::{Conduct, Sum};
 use crate::results::{CauseCounts, ChipFacts, Costs, Phase, Run};
-use crate::stats::Summary;
+use crate::stats::{self, Summary};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Every figure of a run: those of a phase as `phase.figure_unit`, those of one kind of operation in it as
 /// `phase.kind.figure_unit`, those of the whole run by their name alone, those that the index keeps as `metrics.name`.
-pub(super) fn of_run(run: &Run, chip: &ChipFacts, conduct: &Conduct) -> BTreeMap<String, f64> {
+pub(super) fn of_run(
+    run: &Run,
+    chip: &ChipFacts,
+    (conduct, sums): (&Conduct, &[Sum]),
+) -> BTreeMap<String, f64> {
     let mut figures = BTreeMap::new();
     let mut put = |name: String, value: f64| {
         figures.insert(name, value);
@@ -16,7 +20,8 @@ pub(super) fn of_run(run: &Run, chip: &ChipFacts, conduct: &Conduct) -> BTreeMap
     put("records".into(), run.records as f64);
     put("live_pages".into(), run.live_pages as f64);
     put("ram_bytes".into(), run.ram_bytes as f64);
-    for phase in run.phases.iter().filter(|phase| phase.total.operations > 0) {
+    let summed: Vec<Phase> = sums.iter().filter_map(|sum| sum.of(&run.phases)).collect();
+    for phase in run.phases.iter().chain(&summed).filter(|phase| phase.total.operations > 0) {
         of_phase(phase, chip, &mut put);
         of_tree(phase, chip, &mut put);
         if conduct.cpu_time {
@@ -83,6 +88,12 @@ fn of_phase(phase: &Phase, chip: &ChipFacts, put: &mut impl FnMut(String, f64)) 
     put(format!("{name}.erase_time_s"), seconds(erase_ns));
     put(format!("{name}.read_time_s"), seconds(total.flash_time_ns.saturating_sub(program_ns + erase_ns)));
     put(format!("{name}.collections"), phase.collections as f64);
+    put(format!("{name}.live_pages"), phase.live_pages as f64);
+    put(format!("{name}.blocks_used"), blocks_used(phase, chip) as f64);
+    put(format!("{name}.blocks_filled"), phase.live_pages as f64 / f64::from(chip.pages_per_block));
+    for (metric, &value) in &phase.metrics {
+        put(format!("{name}.metrics.{metric}"), value as f64);
+    }
     let looked_up = phase.cache_hits + phase.cache_misses;
     if looked_up > 0 {
         put(format!("{name}.cache_hit_percent"), 100.0 * phase.cache_hits as f64 / looked_up as f64);
@@ -95,12 +106,47 @@ fn of_phase(phase: &Phase, chip: &ChipFacts, put: &mut impl FnMut(String, f64)) 
     }
 }
 
-/// Each figure over all runs that have it.
-pub(super) fn over_seeds(runs: &[BTreeMap<String, f64>]) -> BTreeMap<String, Summary> {
+/// Blocks that an index needs: those it says it uses; else those its live pages fill, and its buffer blocks.
+fn blocks_used(phase: &Phase, chip: &ChipFacts) -> u64 {
+    let metric = |name: &str| phase.metrics.get(name).copied();
+    let filled = phase.live_pages.div_ceil(u64::from(chip.pages_per_block));
+    metric("blocks_used").unwrap_or_else(|| filled + metric("buffer_blocks").unwrap_or(0))
+}
+
+impl Sum {
+    /// The phases of these names as one; nothing when one of them is missing.
+    fn of(&self, phases: &[Phase]) -> Option<Phase> {
+        let named = |name: &String| phases.iter().find(|phase| phase.name == *name);
+        let parts: Vec<&Phase> = self.phases.iter().map(named).collect::<Option<_>>()?;
+        let mut sum = Phase { measured: true, ..(*parts.last()?).clone() };
+        (sum.name, sum.total) = (self.name.clone(), Costs::default());
+        (sum.collections, sum.cpu_ns, sum.cache_hits, sum.cache_misses) = (0, 0, 0, 0);
+        sum.kinds.clear();
+        sum.causes.clear();
+        sum.timeline.clear();
+        for part in parts {
+            sum.total = sum.total.plus(&part.total);
+            sum.collections += part.collections;
+            sum.cpu_ns += part.cpu_ns;
+            sum.cache_hits += part.cache_hits;
+            sum.cache_misses += part.cache_misses;
+            for (cause, counts) in &part.causes {
+                let so_far = sum.causes.entry(cause).or_default();
+                so_far.page_reads += counts.page_reads;
+                so_far.page_programs += counts.page_programs;
+                so_far.block_erases += counts.block_erases;
+            }
+        }
+        Some(sum)
+    }
+}
+
+/// Each figure over all runs that have it, `trimmed` of them dropped at either end.
+pub(super) fn over_seeds(runs: &[BTreeMap<String, f64>], trimmed: usize) -> BTreeMap<String, Summary> {
     let names: BTreeSet<&String> = runs.iter().flat_map(BTreeMap::keys).collect();
     let sum_up = |name: &String| {
         let values: Vec<f64> = runs.iter().filter_map(|run| run.get(name).copied()).collect();
-        Summary::of(&values).map(|summary| (name.clone(), summary))
+        Summary::of(&stats::middle(&values, trimmed)).map(|summary| (name.clone(), summary))
     };
     names.into_iter().filter_map(sum_up).collect()
 }

@@ -14,14 +14,19 @@ mod derived;
 mod figures;
 mod input;
 mod ls_lru;
+mod plot;
 mod results;
 #[cfg(test)]
 mod tests;
+mod wpcb;
 mod write;
 
 pub use bench::Bench;
 pub use contender::{Contender, Memory};
-pub use definition::{Conduct, Definition, Durable, Experiment, Input, Smoke, TraceInput, Variant, list};
+pub use definition::{
+    Conduct, Definition, Durable, Experiment, Input, Smoke, Sum, TraceInput, Variant, list,
+};
+pub use plot::{Plot, PlotKind, Series};
 pub use results::{CellResult, EXPERIMENT_SCHEMA, ExperimentResults};
 pub use write::{write_folder, write_json, write_raw_csv, write_summary_csv};
 

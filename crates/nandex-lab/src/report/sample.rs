@@ -119,6 +119,8 @@ fn phase(name: &str, kind: &'static str, measured: bool, operations: u64, counts
         cache_hits: 300,
         cache_misses: 100,
         collections: erases,
+        live_pages: 0,
+        metrics: BTreeMap::new(),
         timeline: (1..=50)
             .map(|i| Sample { operations: operations * i / 50, flash_time_ns: total.flash_time_ns * i / 50 })
             .collect(),

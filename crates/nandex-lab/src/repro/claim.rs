@@ -69,6 +69,8 @@ pub enum Expected {
         form: Form,
         /// The paper's result; absent where it gives none.
         paper: Option<f64>,
+        /// How these figures are judged, if not as the claim is.
+        rule: Option<Rule>,
     },
     /// A figure that falls or rises from each cell to the next. Measured is the smallest step that way, in percent of the cell
     /// before: above 0 when all steps go that way.
@@ -80,6 +82,8 @@ pub enum Expected {
         /// Which way it goes.
         trend: Trend,
     },
+    /// Where growing a setting stops paying.
+    Knee(Knee),
     /// The same figure of both trees.
     Pair {
         /// `input/variant`, to which the index is added.
@@ -123,7 +127,28 @@ pub enum Expected {
         figure: String,
         /// The paper's.
         paper: f64,
+        /// How this figure is judged, if not as the claim is.
+        rule: Option<Rule>,
     },
+}
+
+/// The smallest variant beyond which no larger one lowers a figure by more than `gain_percent`, the variants being numbers.
+/// Measured is its mean over the inputs.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Knee {
+    /// The inputs.
+    pub inputs: Vec<String>,
+    /// The variants in ascending order.
+    pub variants: Vec<String>,
+    /// The contender.
+    pub contender: String,
+    /// The figure.
+    pub figure: String,
+    /// A gain that counts.
+    pub gain_percent: f64,
+    /// The paper's place.
+    pub paper: f64,
 }
 
 /// Which way a figure goes.
@@ -175,6 +200,10 @@ impl Expected {
                 against.iter().chain(contenders).map(|name| format!("{at}/{name}")).collect()
             }
             Expected::Series { series, .. } => series.clone(),
+            Expected::Knee(Knee { inputs, variants, contender, .. }) => {
+                let cell = |input| variants.iter().map(move |v| format!("{input}/{v}/{contender}"));
+                inputs.iter().flat_map(cell).collect()
+            }
             Expected::Pair { at, .. } | Expected::Compared { at, .. } => {
                 vec![format!("{at}/wandering"), format!("{at}/mu")]
             }
@@ -188,6 +217,7 @@ impl Expected {
         match self {
             Expected::Contest { figure, .. }
             | Expected::Series { figure, .. }
+            | Expected::Knee(Knee { figure, .. })
             | Expected::Pair { figure, .. }
             | Expected::Compared { figure, .. }
             | Expected::Cells { figure, .. }

@@ -3,10 +3,10 @@
 //! Each value of a claim is judged alone and the worst verdict is the claim's. A value outside its band still agrees in direction when
 //! the comparison of the two trees comes out as in the paper.
 
-use super::claim::{Claim, Expected, Form, Rule, Trend};
+use super::claim::{Claim, Expected, Form, Knee, Rule, Trend};
 use super::{ScoreValue, Verdict};
 use crate::experiment::ExperimentResults;
-use crate::stats::within_relative;
+use crate::stats::{Summary, within_relative};
 
 /// Differences below this share of the paper's figure are no direction.
 const LEVEL: f64 = 0.01;
@@ -43,7 +43,8 @@ fn judged(rule: Rule, expected: &Expected, results: &ExperimentResults) -> Vec<S
         Expected::Cells { against, cell, figure, form, paper } => {
             vec![cells(rule, results, [against, cell], (figure, *form), Some(*paper))]
         }
-        Expected::Contest { at, against, contenders, figure, form, paper } => {
+        Expected::Contest { at, against, contenders, figure, form, paper, rule: own } => {
+            let rule = own.unwrap_or(rule);
             let at = |name: &String| format!("{at}/{name}");
             let pairs = contenders.iter().flat_map(|second| against.iter().map(move |first| [first, second]));
             let judge = |pair: [&String; 2]| {
@@ -53,10 +54,11 @@ fn judged(rule: Rule, expected: &Expected, results: &ExperimentResults) -> Vec<S
             pairs.map(judge).collect()
         }
         Expected::Series { series, figure, trend } => vec![trending(rule, results, series, (figure, *trend))],
-        Expected::Single { cell, figure, paper } => {
+        Expected::Single { cell, figure, paper, rule: own } => {
             let value = measured(results, cell, figure, Some(*paper));
-            vec![ScoreValue { verdict: verdict(rule, &value, false), ..value }]
+            vec![ScoreValue { verdict: verdict(own.unwrap_or(rule), &value, false), ..value }]
         }
+        Expected::Knee(wanted) => vec![knee(rule, wanted, results)],
     }
 }
 
@@ -150,6 +152,30 @@ fn trending(
     };
     let agrees = smallest.is_some_and(|step| step > 0.0);
     ScoreValue { verdict: verdict(rule, &value, agrees), ..value }
+}
+
+/// The mean place of the knees of several inputs.
+fn knee(rule: Rule, wanted: &Knee, results: &ExperimentResults) -> ScoreValue {
+    let Knee { inputs, variants, contender, figure, gain_percent, paper } = wanted;
+    let of_input = |input: &String| {
+        let mean = |variant: &String| mean_of(results, &format!("{input}/{variant}/{contender}"), figure);
+        let means: Vec<f64> = variants.iter().map(mean).collect::<Option<_>>()?;
+        let least = |from: usize| means[from..].iter().copied().fold(f64::INFINITY, f64::min);
+        let pays = |at: usize| means[at] - least(at) > means[at] * gain_percent / 100.0;
+        variants[(0..means.len()).find(|&at| !pays(at))?].parse::<f64>().ok()
+    };
+    let knees: Option<Vec<f64>> = inputs.iter().map(of_input).collect();
+    let summary = knees.and_then(|knees| Summary::of(&knees));
+    let value = ScoreValue {
+        cell: format!("{} over {}", contender, inputs.join(", ")),
+        figure: format!("{figure}: mean place beyond which no step saves more than {gain_percent} %"),
+        paper: Some(*paper),
+        measured: summary.map(|summary| summary.mean),
+        measured_min: summary.map(|summary| summary.min),
+        measured_max: summary.map(|summary| summary.max),
+        ..ScoreValue::default()
+    };
+    ScoreValue { verdict: verdict(rule, &value, false), ..value }
 }
 
 /// Completes a value by comparing two cells.

@@ -8,7 +8,7 @@ pub mod judge;
 #[cfg(test)]
 mod tests;
 
-pub use claim::{Claim, Expected, Form, Rule, Trend};
+pub use claim::{Claim, Expected, Form, Knee, Rule, Trend};
 
 use crate::LabError;
 use crate::experiment::{self, Bench, Experiment, ExperimentResults, RunPlan};

@@ -49,7 +49,7 @@ fn compared(rule: Rule, form: Form, paper: Option<f64>, measured: [f64; 2]) -> V
 }
 
 fn single(rule: Rule, paper: f64, measured: f64) -> Verdict {
-    let value = Expected::Single { cell: "a".into(), figure: "f".into(), paper };
+    let value = Expected::Single { cell: "a".into(), figure: "f".into(), paper, rule: None };
     row(&claim(rule, value), &results(&[("a", measured)])).verdict
 }
 
@@ -142,8 +142,36 @@ fn a_series_goes_one_way_at_every_step() {
 }
 
 #[test]
+fn a_knee_is_where_more_stops_paying() {
+    let text = "inputs = ['a', 'b']\nvariants = ['1', '2', '4']\ncontender = 'x'\nfigure = 'f'\ngain_percent = 10\n\
+                paper = 2";
+    let value: Expected = toml::from_str(text).unwrap();
+    assert_eq!(value.cells().len(), 6);
+    let judged = |a: [f64; 3], b: [f64; 3]| {
+        let names = ["a/1/x", "a/2/x", "a/4/x", "b/1/x", "b/2/x", "b/4/x"];
+        let cells: Vec<(&str, f64)> = names.into_iter().zip(a.into_iter().chain(b)).collect();
+        let row = row(&claim(Rule::Between { low: 1.5, high: 3.0 }, value.clone()), &results(&cells));
+        (row.verdict, row.values[0].measured)
+    };
+    assert_eq!(judged([100.0, 50.0, 46.0], [10.0, 5.0, 4.5]), (Reproduced, Some(2.0)));
+    // A step that pays after one that does not.
+    assert_eq!(judged([100.0, 99.0, 40.0], [10.0, 5.0, 4.4]), (NotReproduced, Some(4.0)));
+    assert_eq!(judged([100.0, 95.0, 94.0], [10.0, 10.0, 10.0]), (NotReproduced, Some(1.0)));
+    assert_eq!(row(&claim(Rule::Direction, value.clone()), &results(&[("a/1/x", 1.0)])).verdict, NotJudged);
+}
+
+#[test]
+fn a_figure_may_have_a_rule_of_its_own() {
+    let text = "cell = 'a'\nfigure = 'f'\npaper = 7\nrule = 'exact'";
+    let claim = claim(Rule::Direction, toml::from_str(text).unwrap());
+    assert_eq!(row(&claim, &results(&[("a", 7.0)])).verdict, Reproduced);
+    assert_eq!(row(&claim, &results(&[("a", 8.0)])).verdict, NotReproduced);
+}
+
+#[test]
 fn the_worst_value_is_the_claims_verdict_and_is_named() {
-    let value = |cell: &str| Expected::Single { cell: cell.into(), figure: "f".into(), paper: 1.0 };
+    let value =
+        |cell: &str| Expected::Single { cell: cell.into(), figure: "f".into(), paper: 1.0, rule: None };
     let mut both = claim(Rule::WithinPercent(7.0), value("a"));
     both.values.push(value("b"));
     let row = row(&both, &results(&[("a", 1.0), ("b", 1.2)]));
@@ -153,7 +181,7 @@ fn the_worst_value_is_the_claims_verdict_and_is_named() {
 
 #[test]
 fn what_was_not_measured_is_not_judged() {
-    let value = Expected::Single { cell: "z".into(), figure: "f".into(), paper: 1.0 };
+    let value = Expected::Single { cell: "z".into(), figure: "f".into(), paper: 1.0, rule: None };
     let missing = row(&claim(Rule::Exact, value.clone()), &results(&[]));
     assert_eq!(missing.verdict, NotJudged);
     let mut smoke = results(&[("z", 1.0)]);

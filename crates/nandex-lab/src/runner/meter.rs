@@ -125,9 +125,16 @@ impl Meter {
             cache_hits: since(stats.cache_hits, self.start_stats.cache_hits),
             cache_misses: since(stats.cache_misses, self.start_stats.cache_misses),
             collections: since(stats.collections, self.start_stats.collections),
+            live_pages: stats.live_pages,
+            metrics: by_name(&stats),
             timeline: std::mem::take(&mut self.timeline),
         }
     }
+}
+
+/// The figures that an index keeps of itself.
+pub(super) fn by_name(stats: &IndexStats) -> BTreeMap<String, u64> {
+    stats.metrics.iter().map(|metric| (metric.name.to_string(), metric.value)).collect()
 }
 
 /// The growth of a counter that an index keeps.

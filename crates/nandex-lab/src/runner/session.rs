@@ -1,7 +1,7 @@
 //! A run under way: calls the index, books the cost, compares the answer with the model.
 
 use super::chip::TimedChip;
-use super::meter::{Meter, ratio};
+use super::meter::{Meter, by_name, ratio};
 use super::{Control, Job, RunOptions};
 use crate::forest::Forest;
 use crate::keys::Trees;
@@ -328,7 +328,7 @@ impl<'a> Session<'a> {
         result.records = self.model.records();
         result.live_pages = stats.live_pages;
         result.space_amplification = ratio(stats.live_pages * page_bytes, record_bytes);
-        result.metrics = stats.metrics.iter().map(|m| (m.name.to_string(), m.value)).collect();
+        result.metrics = by_name(&stats);
         let chip = self.chip.borrow();
         let wear = chip.wear().iter().zip(&self.format_wear);
         result.wear_erases = wear.map(|(now, then)| now - then).collect();

@@ -6,7 +6,7 @@
 //! with the shares that are left. With `layout=spread` the ascending inserts take a random subset of all keys instead, so
 //! that the two kinds fill the same stretches. Both give exactly the ascending order for 1 and a random one for 0.
 //!
-//! Searches for random present keys and the removal of every key in random order may follow.
+//! Modifications of and searches for random present keys, and the removal of keys in random order, may follow.
 
 use super::{Op, OpKind, Parameters, PhaseOps, RECORDS_MAX, WorkloadEntry};
 use crate::error::LabError;
@@ -19,8 +19,9 @@ pub(super) const ENTRY: WorkloadEntry = WorkloadEntry {
         option("records", "1000000", "records inserted; the keys are 1 to this number"),
         option("rs", "0.5", "share of the inserts that ascend, 0 to 1"),
         option("layout", "disjoint", "disjoint: ascending and random keys apart; spread: interleaved"),
-        option("operations", "0", "searches of random keys after the inserts"),
-        option("removals", "0", "removals of random keys after that"),
+        option("modifications", "0", "new values for random keys after the inserts"),
+        option("operations", "0", "searches of random keys after that"),
+        option("removals", "0", "removals of random keys at the end"),
     ],
     generate,
 };
@@ -29,6 +30,7 @@ fn generate(parameters: &Parameters) -> Result<Vec<PhaseOps>, LabError> {
     let records = parameters.number_in("records", 1, RECORDS_MAX)?;
     let rs_millionths = (parameters.decimal_in("rs", 0.0, 1.0)? * 1e6).round() as u64;
     let spread = parameters.choice("layout", &["disjoint", "spread"])? == "spread";
+    let modifications = parameters.number_in("modifications", 0, RECORDS_MAX)?;
     let searches = parameters.number_in("operations", 0, RECORDS_MAX)?;
     let removals = parameters.number_in("removals", 0, records)?;
     let ascending = records * rs_millionths / 1_000_000;
@@ -48,6 +50,11 @@ fn generate(parameters: &Parameters) -> Result<Vec<PhaseOps>, LabError> {
         Op::new(OpKind::Insert, keys[*next as usize - 1])
     });
     let mut phases = vec![PhaseOps::measured("inserts", inserts.collect())];
+    if modifications > 0 {
+        let mut rng = parameters.rng(4);
+        let ops = (0..modifications).map(|_| Op::new(OpKind::Update, rng.below(records) + 1));
+        phases.push(PhaseOps::measured("modifications", ops.collect()));
+    }
     if searches > 0 {
         let mut rng = parameters.rng(2);
         let ops = (0..searches).map(|_| Op::new(OpKind::Get, rng.below(records) + 1));

@@ -1,17 +1,20 @@
 //! The report: one HTML file that holds everything it shows and loads nothing.
 //!
-//! `templates/report.html` is its skeleton; askama fills it and escapes whatever it inserts. The plots are figures
+//! `templates/base.html` is the skeleton of every page; askama fills it and escapes whatever it inserts. The plots are figures
 //! of plotly, whose script comes from the crate of that name and is written into the file: the report opens
 //! without a network, and its content policy forbids one. `report.js` gives the plots their theme, sorts the table
 //! and switches series on and off; without it the tables still say everything.
 
+mod experiment;
 mod plots;
 mod replay;
 mod view;
 
+use crate::experiment::ExperimentResults;
 use crate::replay::ReplayResults;
 use crate::results::Results;
 use askama::Template;
+use serde::Serialize;
 
 /// Renders the results as a self-contained HTML page.
 ///
@@ -27,6 +30,39 @@ pub fn render(results: &Results) -> Result<String, askama::Error> {
 /// Only when the results cannot be written as JSON.
 pub fn render_replay(results: &ReplayResults) -> Result<String, askama::Error> {
     replay::Page::of(results).map_err(askama::Error::custom)?.render()
+}
+
+/// Renders an experiment as a self-contained HTML page.
+///
+/// # Errors
+/// Only when the results cannot be written as JSON.
+pub fn render_experiment(results: &ExperimentResults) -> Result<String, askama::Error> {
+    experiment::Page::of(results).map_err(askama::Error::custom)?.render()
+}
+
+/// What every page holds so that it loads nothing.
+struct Assets {
+    css: &'static str,
+    script: &'static str,
+    plotly: String,
+    figures_json: String,
+    results_json: String,
+}
+
+impl Assets {
+    fn of(figures: &[plots::Figure], results: &impl Serialize) -> Result<Assets, serde_json::Error> {
+        let json = |f: &plots::Figure| {
+            format!("{{\"id\":\"{}\",\"data\":[{}],\"layout\":{}}}", f.id, f.data.join(","), f.layout)
+        };
+        let figures: Vec<String> = figures.iter().map(json).collect();
+        Ok(Assets {
+            css: include_str!("../../../templates/report.css"),
+            script: include_str!("../../../templates/report.js"),
+            plotly: plotly_script(),
+            figures_json: for_script(&format!("[{}]", figures.join(","))),
+            results_json: for_script(&serde_json::to_string(results)?),
+        })
+    }
 }
 
 /// Plotly's script alone; the crate hands it out in front of a second one, for formulas, that no plot here needs.

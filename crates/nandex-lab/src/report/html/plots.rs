@@ -71,16 +71,16 @@ pub(super) fn token(series: usize) -> String {
 /// One plot with what is said around it.
 pub(super) struct Figure {
     /// Element of the page that holds it.
-    pub(super) id: &'static str,
+    pub(super) id: String,
     /// The traces, as JSON.
     pub(super) data: Vec<String>,
     /// The layout, as JSON.
     pub(super) layout: String,
 }
 
-pub(super) fn figure(id: &'static str, traces: Vec<Box<dyn Trace>>, layout: Layout) -> Figure {
+pub(super) fn figure(id: &str, traces: Vec<Box<dyn Trace>>, layout: Layout) -> Figure {
     let data = traces.iter().map(|t| t.to_json()).collect();
-    Figure { id, data, layout: layout.to_json() }
+    Figure { id: id.to_string(), data, layout: layout.to_json() }
 }
 
 /// All plots that these results fill.

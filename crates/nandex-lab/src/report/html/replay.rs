@@ -1,8 +1,8 @@
 //! The page of a replay: one table with a row for each device, and plots of write amplification, latency, causes, time and wear.
 
+use super::Assets;
 use super::plots::{CAUSES, DASHES, Figure, MARKERS, SYMBOLS, WEAR_BARS};
 use super::plots::{axis_title, base, figure, figures_axis, glyph, safe, token};
-use super::{for_script, plotly_script};
 use crate::replay::{ReplayResults, ReplayRun};
 use crate::report::replay::{facts, notes};
 use crate::report::scale::{Quantity, Scale};
@@ -26,11 +26,7 @@ pub(super) struct Page<'a> {
     rows: Vec<RowView>,
     failures: Vec<(Chip, String)>,
     causes: Vec<(String, &'static str)>,
-    css: &'static str,
-    script: &'static str,
-    plotly: String,
-    figures_json: String,
-    results_json: String,
+    assets: Assets,
 }
 
 /// A device in the legend.
@@ -64,12 +60,6 @@ impl<'a> Page<'a> {
         let numbered = || results.runs.iter().enumerate();
         let shown: Vec<Shown<'_>> = numbered().filter(|(_, run)| run.requests > 0).collect();
         let figures = figures(results, &shown);
-        let figures_json: Vec<String> = figures
-            .iter()
-            .map(|f| {
-                format!("{{\"id\":\"{}\",\"data\":[{}],\"layout\":{}}}", f.id, f.data.join(","), f.layout)
-            })
-            .collect();
         let measures: Vec<(Measure, Scale)> = MEASURES.iter().map(|m| (*m, m.scale(&shown))).collect();
         Ok(Page {
             results,
@@ -83,11 +73,7 @@ impl<'a> Page<'a> {
             rows: shown.iter().map(|row| row_view(row, &measures)).collect(),
             failures: numbered().filter_map(|(i, run)| Some((chip(&(i, run)), run.error.clone()?))).collect(),
             causes: present_causes(&shown),
-            css: include_str!("../../../templates/report.css"),
-            script: include_str!("../../../templates/report.js"),
-            plotly: plotly_script(),
-            figures_json: for_script(&format!("[{}]", figures_json.join(","))),
-            results_json: for_script(&serde_json::to_string(results)?),
+            assets: Assets::of(&figures, results)?,
         })
     }
 }

@@ -4,8 +4,8 @@ use super::super::measure::{Group, Measure};
 use super::super::scale::{Quantity, show, show_count};
 use super::super::summary::{Class, Row, Summary};
 use super::super::table::{ram, seeds, unit};
+use super::Assets;
 use super::plots::{self, CAUSES};
-use super::{for_script, plotly_script};
 use crate::results::{CauseCounts, Phase, Results, Run};
 use askama::Template;
 
@@ -26,11 +26,7 @@ pub(super) struct Page<'a> {
     cause_tables: Vec<DataTable>,
     phases: Vec<PhaseView<'a>>,
     glossary: Vec<(String, &'static str)>,
-    css: &'static str,
-    script: &'static str,
-    plotly: String,
-    figures_json: String,
-    results_json: String,
+    assets: Assets,
 }
 
 /// An index in the legend.
@@ -107,12 +103,6 @@ impl<'a> Page<'a> {
     pub(super) fn of(results: &'a Results) -> Result<Page<'a>, serde_json::Error> {
         let summary = Summary::of(results);
         let figures = plots::figures(&summary);
-        let figures_json: Vec<String> = figures
-            .iter()
-            .map(|f| {
-                format!("{{\"id\":\"{}\",\"data\":[{}],\"layout\":{}}}", f.id, f.data.join(","), f.layout)
-            })
-            .collect();
         Ok(Page {
             results,
             settings: settings(results, &summary),
@@ -127,11 +117,7 @@ impl<'a> Page<'a> {
             cause_tables: cause_tables(&summary),
             phases: results.runs.iter().flat_map(phases).collect(),
             glossary: glossary(&summary),
-            css: include_str!("../../../templates/report.css"),
-            script: include_str!("../../../templates/report.js"),
-            plotly: plotly_script(),
-            figures_json: for_script(&format!("[{}]", figures_json.join(","))),
-            results_json: for_script(&serde_json::to_string(results)?),
+            assets: Assets::of(&figures, results)?,
         })
     }
 }

@@ -1,0 +1,121 @@
+//! Plots of an experiment: which figure over which axis, a series for each of what.
+//!
+//! An axis is `input`, `variant`, `contender` or the name of an option: cells differ in their inputs, variants and contenders, and
+//! these in options (`records`, `rs`, `tbm_blocks`), which are often what a paper has on its axis.
+
+use super::results::CellResult;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A plot, as an experiment defines it.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plot {
+    /// What it shows, with the paper's number of the figure.
+    pub title: String,
+    /// How it is drawn.
+    pub kind: PlotKind,
+    /// The figure, its unit in the name.
+    pub figure: String,
+    /// The figure in words, for the axis.
+    pub label: String,
+    /// What the horizontal axis tells apart.
+    pub x: String,
+    /// What the series tell apart.
+    pub series: String,
+    /// Only cells that have these values on these axes.
+    #[serde(default)]
+    pub only: BTreeMap<String, String>,
+}
+
+/// How a plot is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlotKind {
+    /// Groups of bars.
+    Bars,
+    /// Lines over numbers.
+    Lines,
+}
+
+/// One series of a plot.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Its name.
+    pub name: String,
+    /// Place on the horizontal axis, and the mean over the seeds.
+    pub points: Vec<(String, f64)>,
+}
+
+impl Plot {
+    /// The series that these cells fill, both axes in the order of the cells.
+    pub fn series_of(&self, cells: &[CellResult]) -> Vec<Series> {
+        let mut all: Vec<Series> = Vec::new();
+        let wanted = |cell: &&CellResult| {
+            self.only.iter().all(|(axis, value)| cell.along(axis).is_some_and(|found| found == value))
+        };
+        for cell in cells.iter().filter(wanted) {
+            let (Some(x), Some(name)) = (cell.along(&self.x), cell.along(&self.series)) else { continue };
+            let Some(value) = cell.figures.get(&self.figure) else { continue };
+            let place = all.iter().position(|series| series.name == name).unwrap_or_else(|| {
+                all.push(Series { name: name.to_string(), points: Vec::new() });
+                all.len() - 1
+            });
+            all[place].points.push((x.to_string(), value.mean));
+        }
+        all
+    }
+}
+
+impl CellResult {
+    /// Where the cell lies on an axis; nothing for an option it does not have.
+    fn along(&self, axis: &str) -> Option<&str> {
+        match axis {
+            "input" => Some(&self.input),
+            "variant" => Some(&self.variant),
+            "contender" => Some(&self.contender),
+            option => self.workload.as_ref()?.options.get(option).map(String::as_str),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::WorkloadFacts;
+    use crate::stats::Summary;
+
+    fn cell(input: &str, contender: &str, records: &str, erases: f64) -> CellResult {
+        let options = [("records".to_string(), records.to_string())].into();
+        CellResult {
+            input: input.into(),
+            contender: contender.into(),
+            workload: Some(WorkloadFacts { options, ..WorkloadFacts::default() }),
+            figures: [("erases".to_string(), Summary::of(&[erases]).unwrap())].into(),
+            ..CellResult::default()
+        }
+    }
+
+    #[test]
+    fn cells_become_series_along_inputs_and_options() {
+        let cells = [cell("a", "x", "10", 1.0), cell("a", "y", "10", 2.0), cell("b", "x", "20", 3.0)];
+        let plot = |x: &str, only: &[(&str, &str)]| Plot {
+            title: String::new(),
+            kind: PlotKind::Lines,
+            figure: "erases".into(),
+            label: String::new(),
+            x: x.into(),
+            series: "contender".into(),
+            only: only.iter().map(|(axis, value)| (axis.to_string(), value.to_string())).collect(),
+        };
+        let points = |plot: Plot| -> Vec<(String, Vec<(String, f64)>)> {
+            plot.series_of(&cells).into_iter().map(|series| (series.name, series.points)).collect()
+        };
+        let at = |x: &str, y: f64| (x.to_string(), y);
+        let x = |first: &str, second: &str| ("x".to_string(), vec![at(first, 1.0), at(second, 3.0)]);
+        assert_eq!(points(plot("records", &[])), [x("10", "20"), ("y".into(), vec![at("10", 2.0)])]);
+        assert_eq!(points(plot("input", &[("contender", "x")])), [x("a", "b")]);
+        assert_eq!(points(plot("input", &[("records", "10")])).len(), 2);
+        assert_eq!(points(plot("order", &[])), []);
+    }
+}

@@ -1,0 +1,146 @@
+//! Computed cells of the WPCB-tree paper: its equations (1) to (4) against counted operations.
+
+use super::derived::Figures;
+use crate::LabError;
+use crate::chip;
+use nandex::nand::BlockRange;
+use nandex::nand::sim::SimChip;
+use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
+use nandex::ordered::wpcb::{WpcbConfig, WpcbTree};
+use nandex::ordered::{Durability, OrderedIndex, RecordFormat, Settings};
+use nandex::rng::Rng;
+use nandex::{Cause, ftl::ram::RamStore};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+const RECORD: RecordFormat = RecordFormat::new(4, 4);
+/// The paper's m: entries of a node.
+const ORDER: usize = 128;
+const PAGE_BYTES: usize = 2048;
+/// Pages enough for a million records in half-full nodes.
+const PAGES: u32 = 20_000;
+
+/// What a tree did at the level of the index.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    reads: u64,
+    writes: u64,
+    splits: u64,
+    overflows: u64,
+    merges: u64,
+    rotations: u64,
+    conversions: u64,
+}
+
+/// A tree whose node reads and writes can be told.
+struct Subject {
+    tree: Box<dyn OrderedIndex>,
+    /// The store, where the tree does not count itself.
+    store: Option<Rc<RefCell<RamStore>>>,
+}
+
+impl Subject {
+    fn bplus() -> Result<Subject, LabError> {
+        let store = Rc::new(RefCell::new(RamStore::new(PAGE_BYTES, PAGES)));
+        let config = BPlusConfig::new(RECORD).with_order(ORDER).with_durability(Durability::None);
+        Ok(Subject { tree: Box::new(BPlusTree::format(Rc::clone(&store), config)?), store: Some(store) })
+    }
+
+    fn wpcb() -> Result<Subject, LabError> {
+        let part = chip::find("k9f1g08u0f")?;
+        let nand = SimChip::new(&part)
+            .map_err(|error| LabError::Chip { file: part.name.to_string(), reason: error.to_string() })?;
+        let mut settings = Settings::new(RECORD);
+        settings.options.set("order", &ORDER.to_string());
+        let config = WpcbConfig::from_settings(&settings, part.geometry)?;
+        let blocks = BlockRange::new(nand, nandex::Pbn(0), config.tbm_range_blocks());
+        let store = RamStore::new(PAGE_BYTES, PAGES);
+        Ok(Subject { tree: Box::new(WpcbTree::format(store, blocks, config)?), store: None })
+    }
+
+    fn counts(&self) -> Counts {
+        let stats = self.tree.stats();
+        let metric = |name: &str| stats.metrics.iter().find(|m| m.name == name).map_or(0, |m| m.value);
+        let counts = Counts {
+            reads: metric("node_reads"),
+            writes: metric("node_writes"),
+            splits: metric("splits"),
+            overflows: metric("overflows"),
+            merges: metric("merges"),
+            rotations: metric("redistributions"),
+            conversions: metric("conversions"),
+        };
+        let Some(store) = &self.store else { return counts };
+        let host = store.borrow().counters();
+        let [reads, writes] = [host.page_reads, host.page_writes].map(|of| of[Cause::Host as usize]);
+        Counts { reads, writes, ..counts }
+    }
+
+    /// Does something with each key; what that took, and the heights met, added up.
+    fn run(
+        &mut self,
+        keys: &[u32],
+        mut apply: impl FnMut(&mut dyn OrderedIndex, &[u8; 4]) -> Result<bool, nandex::IndexError>,
+    ) -> Result<(Counts, u64), LabError> {
+        let before = self.counts();
+        let mut heights = 0;
+        for key in keys {
+            heights += u64::from(self.tree.stats().height);
+            apply(&mut *self.tree, &key.to_be_bytes())?;
+        }
+        let after = self.counts();
+        let done = Counts {
+            reads: after.reads - before.reads,
+            writes: after.writes - before.writes,
+            splits: after.splits - before.splits,
+            overflows: after.overflows - before.overflows,
+            merges: after.merges - before.merges,
+            rotations: after.rotations - before.rotations,
+            conversions: after.conversions - before.conversions,
+        };
+        Ok((done, heights))
+    }
+}
+
+/// Counted page reads and writes of the index over what the equations say, for both trees. The heights of (1) are those met.
+pub(super) fn equations(records: u32) -> Result<Figures, LabError> {
+    let mut figures = Figures::new();
+    let ascending: Vec<u32> = (1..=records).collect();
+    let mut random = ascending.clone();
+    Rng::new(21).shuffle(&mut random);
+    let mut removals = ascending.clone();
+    Rng::new(22).shuffle(&mut removals);
+    let n = f64::from(records);
+    for name in ["btree", "wpcb"] {
+        let is_wpcb = name == "wpcb";
+        for (order, keys) in [("ascending", &ascending), ("random", &random)] {
+            let mut subject = if is_wpcb { Subject::wpcb()? } else { Subject::bplus()? };
+            let (done, heights) = subject.run(keys, |tree, key| tree.insert(key, key))?;
+            let mut put =
+                |figure: &str, value: f64| figures.push((format!("{name}_{order}_{figure}"), value));
+            // The paper puts the splits of ascending keys at 2n/m for the B-tree and at none for the WPCB-tree.
+            let splits = match (order, is_wpcb) {
+                ("ascending", false) => 2.0 * n / ORDER as f64,
+                ("ascending", true) => 0.0,
+                _ => done.splits as f64,
+            };
+            put("insert_reads_over_equation_1", done.reads as f64 / heights as f64);
+            put("insert_writes_over_equation_2_or_3", done.writes as f64 / (n + 3.0 * splits));
+            // A split writes the new node and the parent besides the leaf; a leaf that stays whole the new one's parent.
+            let own = 2 * done.splits + done.overflows;
+            put("insert_writes_over_two_a_split", done.writes as f64 / (n + own as f64));
+            put("splits", done.splits as f64);
+            put("block_merges", done.conversions as f64);
+            if order == "random" {
+                let (done, _) = subject.run(&removals, |tree, key| tree.remove(key))?;
+                let moved = if is_wpcb { 0 } else { done.merges + done.rotations };
+                // A merge writes the parent besides the leaf, a rotation the sibling too.
+                let own = if is_wpcb { 0 } else { done.merges + 2 * done.rotations };
+                put("delete_writes_over_one_a_merge_two_a_rotation", done.writes as f64 / (n + own as f64));
+                put("delete_writes_over_equation_4", done.writes as f64 / (n + 3.0 * moved as f64));
+                put("merges_and_rotations", moved as f64);
+            }
+        }
+    }
+    Ok(figures)
+}

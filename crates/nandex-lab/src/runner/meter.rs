@@ -13,8 +13,10 @@ pub(crate) const TIMELINE_SAMPLES: usize = 300;
 /// What chip or disk had done at some moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reading {
-    counters: Counters,
-    time_ns: u64,
+    /// Operations so far.
+    pub(crate) counters: Counters,
+    /// Simulated time so far.
+    pub(crate) time_ns: u64,
     energy_pj: u64,
 }
 

@@ -7,6 +7,7 @@ pub mod compare;
 pub mod data;
 pub mod map;
 mod model;
+pub mod query;
 pub mod registry;
 pub mod runner;
 #[cfg(test)]
@@ -16,4 +17,4 @@ pub mod workload;
 
 pub use model::Answer;
 pub use registry::{SPATIAL, SpatialEntry, spatial};
-pub(crate) use trees::rect_of;
+pub use trees::rect_of;

@@ -205,17 +205,7 @@ impl<C: Space<D>, const D: usize> Subject<C, D> {
     /// Takes many entries at once, packed as it can.
     fn load(&mut self, entries: &[(Rect<C, D>, u64)]) -> Result<u64, IndexError> {
         match self {
-            Subject::Spatial(index) => {
-                let str_packed =
-                    index.load(&mut entries.iter().copied(), Packing::SortTileRecursive, Fill::FULL);
-                match str_packed {
-                    // What keeps its entries along the curve takes no other order.
-                    Err(IndexError::Unsupported(_)) => {
-                        index.load(&mut entries.iter().copied(), Packing::Hilbert, Fill::FULL)
-                    }
-                    loaded => loaded,
-                }
-            }
+            Subject::Spatial(index) => load(index.as_mut(), entries),
             Subject::Keys(index) => {
                 let mut records: Vec<([u8; 8], [u8; 8])> =
                     entries.iter().map(|(_, id)| (key_of(*id), id.to_le_bytes())).collect();
@@ -521,6 +511,19 @@ pub fn with_domain<C: Space<D>, const D: usize>(
             settings.clone().with(DOMAIN, text_of(extent))
         }
         _ => settings.clone(),
+    }
+}
+
+/// Takes many entries at once: tiled, or along the curve where the index keeps them there and takes no other order.
+pub(super) fn load<C: Space<D>, const D: usize>(
+    index: &mut dyn SpatialIndex<C, D>,
+    entries: &[(Rect<C, D>, u64)],
+) -> Result<u64, IndexError> {
+    match index.load(&mut entries.iter().copied(), Packing::SortTileRecursive, Fill::FULL) {
+        Err(IndexError::Unsupported(_)) => {
+            index.load(&mut entries.iter().copied(), Packing::Hilbert, Fill::FULL)
+        }
+        loaded => loaded,
     }
 }
 

@@ -211,7 +211,7 @@ impl Kind for Hilbert {
 }
 
 /// A box as text: its corners, the numbers separated by commas.
-pub(crate) fn rect_of<C: Number, const D: usize>(text: &str) -> Result<Rect<C, D>, String> {
+pub fn rect_of<C: Number, const D: usize>(text: &str) -> Result<Rect<C, D>, String> {
     let number = |part: &str| part.trim().parse().ok().and_then(C::of_f64);
     let numbers: Option<Vec<C>> = text.split(',').map(number).collect();
     match numbers {

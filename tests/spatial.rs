@@ -187,9 +187,16 @@ fn settings() -> FtlSettings {
     FtlSettings { atomic_pages: 20, checkpoint_blocks: Some(16), ..FtlSettings::default() }
 }
 
-fn format(chip: &Chip) -> Tree {
+/// A tree that takes much of the chip, so that garbage collection has live pages to move.
+fn format(chip: &Chip) -> (Tree, Model) {
     let store = PageMapFtl::format(chip.clone(), settings()).unwrap();
-    RStarTree::format(store, &r_star::config().with_capacity(4)).unwrap()
+    let mut tree = RStarTree::format(store, &r_star::config().with_capacity(4)).unwrap();
+    let mut rng = Rng::new(6);
+    let mut model: Model = (0..160).map(|id| ([rng.below(500) as i32, rng.below(500) as i32], id)).collect();
+    model.sort_unstable();
+    let mut entries = model.iter().map(|(at, id)| (Rect::point(*at).unwrap(), *id));
+    tree.load(&mut entries, Packing::SortTileRecursive, Fill::FULL).unwrap();
+    (tree, model)
 }
 
 fn contents(tree: &mut Tree) -> Model {
@@ -223,7 +230,7 @@ fn step(tree: &mut Tree, model: &mut Model, rng: &mut Rng, round: usize) -> Resu
 /// Runs until the power is cut, mounts again, and goes on for a while.
 fn survive(cut: PowerCut, operations: usize) {
     let chip = new_chip();
-    let (mut tree, mut model, mut rng) = (format(&chip), Model::new(), Rng::new(1));
+    let ((mut tree, mut model), mut rng) = (format(&chip), Rng::new(1));
     chip.borrow_mut().plan_power_cut(cut);
     for round in 0..operations {
         let acknowledged = model.clone();
@@ -245,16 +252,17 @@ fn survive(cut: PowerCut, operations: usize) {
 
 #[test]
 fn nothing_acknowledged_is_lost_at_any_cut() {
-    const OPERATIONS: usize = 250;
+    const OPERATIONS: usize = 160;
     let chip = new_chip();
-    let (mut tree, mut model, mut rng) = (format(&chip), Model::new(), Rng::new(1));
+    let ((mut tree, mut model), mut rng) = (format(&chip), Rng::new(1));
     assert_eq!(tree.durability(), Durability::EveryOperation);
     let first = chip.borrow().operations();
     for round in 0..OPERATIONS {
         step(&mut tree, &mut model, &mut rng, round).unwrap();
     }
     assert_eq!(contents(&mut tree), model);
-    assert!(tree.counts().reinsertions > 100 && tree.store().counters().moved_pages > 50);
+    let (reinsertions, moved) = (tree.counts().reinsertions, tree.store().counters().moved_pages);
+    assert!(reinsertions > 100 && moved > 50, "{reinsertions} entries inserted again, {moved} pages moved");
     for at_operation in first..chip.borrow().operations() {
         let torn = TornModel::ALL[at_operation as usize % TornModel::ALL.len()];
         survive(PowerCut { at_operation, when: CutWhen::Inside, torn, seed: at_operation }, OPERATIONS);

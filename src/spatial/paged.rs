@@ -40,6 +40,9 @@ use alloc::vec::Vec;
 
 const SUPERBLOCK: Lpn = Lpn(0);
 
+/// Nodes whose memory is kept for the next operation.
+const SPARE_MAX: usize = 16;
+
 /// A node in RAM for the operation in hand.
 struct Held<C, const D: usize> {
     node: Node<C, D>,
@@ -233,9 +236,16 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         }
     }
 
+    /// Keeps the memory of a node that is not held any more.
+    fn put_aside(&mut self, held: Option<Held<C, D>>) {
+        if self.spare.len() < SPARE_MAX {
+            self.spare.extend(held.map(|held| held.node));
+        }
+    }
+
     fn end_operation(&mut self) {
         while let Some((_, held)) = self.held.pop_first() {
-            self.spare.push(held.node);
+            self.put_aside(Some(held));
         }
         self.taken.clear();
         self.freed.clear();
@@ -333,7 +343,8 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for PagedNodes<S, 
 
     fn forget(&mut self, id: NodeId) {
         if self.held.get(&id).is_some_and(|held| !held.is_changed) {
-            self.spare.extend(self.held.remove(&id).map(|held| held.node));
+            let held = self.held.remove(&id);
+            self.put_aside(held);
         }
     }
 
@@ -348,7 +359,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for PagedNodes<S, 
         assert!(self.is_in_operation, "{id} changed outside an operation");
         if let Change::Whole(node) = change {
             let before = self.held.insert(id, Held { node, is_changed: true });
-            self.spare.extend(before.map(|held| held.node));
+            self.put_aside(before);
             return Ok(());
         }
         let held = self.held.get_mut(&id);
@@ -362,7 +373,8 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for PagedNodes<S, 
 
     fn free(&mut self, id: NodeId) {
         assert!(self.is_in_operation && id != ROOT, "{id} freed outside an operation");
-        self.spare.extend(self.held.remove(&id).map(|held| held.node));
+        let held = self.held.remove(&id);
+        self.put_aside(held);
         self.freed.push(id);
     }
 

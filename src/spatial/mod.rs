@@ -62,6 +62,7 @@ pub mod curve;
 pub mod geometry;
 pub mod hilbert;
 pub mod measure;
+pub mod mr_tree;
 pub mod node;
 pub mod nodes;
 pub mod paged;

@@ -260,9 +260,11 @@ impl NodeFormat {
     }
 
     /// The height of the highest tree that finds room: a root of two children and every other node as empty as may be.
+    /// Where a removal may leave nodes emptier than that, a limit that only a tree made sparse on purpose comes to.
     pub fn height_max(&self) -> usize {
         let nodes_max = u64::from(self.page_count.saturating_sub(1));
-        let fanout_min = self.fill_min(2).max(2) as u64;
+        let sparse = if self.is_balanced { 1 } else { 2 };
+        let fanout_min = (self.fill_min(2) / sparse).max(2) as u64;
         let (mut height, mut bottom, mut nodes) = (1, 1, 1);
         while height < HEIGHT_MAX {
             bottom = if height == 1 { 2 } else { bottom * fanout_min };

@@ -157,7 +157,7 @@ pub fn read_child<C: Coordinate, const D: usize, N: Nodes<C, D>>(
             at,
         });
     }
-    if node.entries.len() < format.fill_min(node.level) {
+    if format.is_balanced && node.entries.len() < format.fill_min(node.level) {
         return Err(IndexError::Corrupted { what: "S4: the node holds too few entries", at });
     }
     Ok(node)

@@ -12,7 +12,7 @@ use crate::rng::Rng;
 use crate::spatial::paged::PagedNodes;
 use crate::spatial::r_tree::Split;
 use crate::spatial::tree::{Rules, SpatialConfig, Tree};
-use crate::spatial::{Nodes, Packing, Relation, SpatialIndex, hilbert, r_star, r_tree};
+use crate::spatial::{Nodes, Packing, Relation, SpatialIndex, hilbert, mr_tree, r_star, r_tree};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -149,6 +149,7 @@ fn every_operation_survives_where_writes_are_durable() {
     assert!(tree.counts().reinsertions > 100);
     let tree = assert_every_operation_survives(&hilbert::config(None), WRITE_THROUGH);
     assert!(tree.counts().redistributions > 10);
+    assert_every_operation_survives(&mr_tree::config(), WRITE_THROUGH);
 }
 
 #[test]
@@ -160,6 +161,9 @@ fn every_operation_survives_in_the_smallest_groups() {
         assert!(tree.store().group_pages_max <= tree.nodes().format().group_nodes_max());
     }
     let config = r_star::config();
+    let tree = assert_every_operation_survives(&config, tight(&config));
+    assert!(tree.store().group_pages_max <= tree.nodes().format().group_nodes_max());
+    let config = mr_tree::config();
     let tree = assert_every_operation_survives(&config, tight(&config));
     assert!(tree.store().group_pages_max <= tree.nodes().format().group_nodes_max());
 }

@@ -7,7 +7,7 @@ use crate::codec::{crc32, put_u32};
 use crate::rng::Rng;
 use crate::spatial::r_tree::Split;
 use crate::spatial::tree::{Rules, SpatialConfig, Tree};
-use crate::spatial::{Relation, SpatialIndex, hilbert, r_star, r_tree};
+use crate::spatial::{Relation, SpatialIndex, hilbert, mr_tree, r_star, r_tree};
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 use proptest::prelude::*;
@@ -77,6 +77,7 @@ fn any_flipped_byte_is_an_error_or_harmless() {
     flip_every_byte(&r_tree::config(Split::Quadratic));
     flip_every_byte(&r_star::config());
     flip_every_byte(&hilbert::config(None));
+    flip_every_byte(&mr_tree::config());
 }
 
 #[test]
@@ -113,5 +114,7 @@ proptest! {
         use_everything::<r_star::Published>(forge(pages), &model, seed);
         let (pages, model) = some_tree(&hilbert::config(None));
         use_everything::<hilbert::HilbertRules<i32, 2>>(forge(pages), &model, seed);
+        let (pages, model) = some_tree(&mr_tree::config());
+        use_everything::<mr_tree::MrRules>(forge(pages), &model, seed);
     }
 }

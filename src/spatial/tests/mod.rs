@@ -9,6 +9,7 @@ mod splits;
 mod store;
 
 use super::hilbert;
+use super::mr_tree::{self, Balance, MrRules};
 use super::node::NodeFormat;
 use super::r_star::{self, RStarRules, Reinsertion};
 use super::r_tree::{self, Split};
@@ -66,6 +67,17 @@ fn the_hilbert_r_tree_answers_as_a_list_does() {
     churn_kinds::<f64, 3, _>(&hilbert::config(None));
 }
 
+#[test]
+fn the_mr_tree_answers_as_a_list_does() {
+    churn_all(&mr_tree::config());
+    for is_selective in [false, true] {
+        let rules = MrRules { balance: Balance::Adoption, is_selective };
+        churn_kinds::<i64, 3, _>(&SpatialConfig::new(rules));
+        churn_kinds::<f32, 2, _>(&SpatialConfig::new(rules));
+    }
+    churn_kinds::<i32, 2, _>(&SpatialConfig::new(MrRules { balance: Balance::Reinsertion, is_selective: true }));
+}
+
 fn assert_loads<C: Sample, const D: usize, R: Rules<C, D>>(config: &SpatialConfig<R>, packing: Packing) {
     for (seed, kind) in KINDS.into_iter().enumerate() {
         for (count, percent) in [(0, 100), (1, 100), (9, 50), (10, 100), (83, 60), (500, 70), (501, 100)] {
@@ -97,6 +109,8 @@ fn a_bulk_loaded_tree_answers_as_a_list_does_and_has_the_nodes_predicted() {
     for packing in [Packing::SortTileRecursive, Packing::Hilbert] {
         assert_loads::<i32, 2, _>(&r_star::config(), packing);
         assert_loads::<f64, 3, _>(&r_star::config(), packing);
+        assert_loads::<f64, 2, _>(&mr_tree::config(), packing);
+        assert_loads::<i32, 3, _>(&mr_tree::config(), packing);
     }
     assert_loads::<i32, 2, _>(&hilbert::config(None), Packing::Hilbert);
     assert_loads::<f64, 3, _>(&hilbert::config(None), Packing::Hilbert);

@@ -9,7 +9,7 @@ use crate::nand::NandError;
 use crate::rng::Rng;
 use crate::spatial::r_tree::Split;
 use crate::spatial::tree::{Rules, SpatialConfig, Tree};
-use crate::spatial::{Nodes, Packing, Relation, SpatialIndex, hilbert, r_star, r_tree};
+use crate::spatial::{Nodes, Packing, Relation, SpatialIndex, hilbert, mr_tree, r_star, r_tree};
 use core::ops::ControlFlow;
 
 /// Fills a small store to the last page, then takes everything out again.
@@ -45,6 +45,7 @@ fn a_full_store_loses_nothing_and_can_always_be_emptied() {
     fill_and_empty(&r_tree::config(Split::Quadratic));
     fill_and_empty(&r_star::config());
     fill_and_empty(&hilbert::config(None));
+    fill_and_empty(&mr_tree::config());
 }
 
 #[test]

@@ -12,8 +12,8 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-/// A node to visit; the entry that leads to it, and the level of its parent.
-type Open<C, const D: usize> = (NodeId, Option<(Entry<C, D>, u8)>);
+/// A node to visit; of its parent the entry that leads to it, the level, and the level that it says the node has.
+type Open<C, const D: usize> = (NodeId, Option<(Entry<C, D>, u8, u8)>);
 
 /// Checks every node and then what the node store keeps besides.
 pub(super) fn check<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>>(
@@ -31,7 +31,7 @@ pub(super) fn check<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D
         }
         let read = match &parent {
             None => read_root(nodes, Cause::Check),
-            Some((_, above)) => read_child(nodes, id, *above, Cause::Check),
+            Some((_, above, _)) => read_child(nodes, id, *above, Cause::Check),
         };
         let node = match read {
             Ok(node) => node,
@@ -48,7 +48,10 @@ pub(super) fn check<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D
         };
         report.nodes += 1;
         report.records += node.data_count() as u64;
-        if let Some((entry, _)) = parent {
+        if let Some((entry, _, level)) = parent {
+            if node.level != level {
+                report.violation("S5", at, format!("a node of level {} in the place of {level}", node.level));
+            }
             if node.rect() != Some(entry.rect) {
                 let found = format!("{:?} is said to surround {:?}", entry.rect, node.rect());
                 report.violation("S3", at, found);
@@ -58,8 +61,10 @@ pub(super) fn check<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D
             }
         }
         rules.check_node(id, node, &mut report);
-        let children = node.entries.iter().filter_map(|entry| Some((entry.child_id()?, entry)));
-        open.extend(children.map(|(child, entry)| (child, Some((*entry, node.level)))));
+        for (slot, entry) in node.entries.iter().enumerate() {
+            let Some(child) = entry.child_id() else { continue };
+            open.push((child, Some((*entry, node.level, rules.child_level(node, slot)))));
+        }
     }
     nodes.check(&reached, &mut report)?;
     Ok(report)

@@ -74,6 +74,7 @@ impl<R> SpatialConfig<R> {
         format.fill_min_percent = self.fill_min_percent;
         format.group_per_level = R::GROUP_PER_LEVEL;
         self.rules.put_options(&mut format.options);
+        self.rules.adapt(&mut format);
         format.require_sane::<C, D>()?;
         Ok(format)
     }

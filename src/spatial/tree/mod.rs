@@ -18,7 +18,7 @@ use super::coordinate::Coordinate;
 use super::curve::CurveKey;
 use super::geometry::Rect;
 use super::measure::Measure;
-use super::node::{Change, Entry, Node, NodeId, OPTION_BYTES, Pointer, ROOT};
+use super::node::{Change, Entry, Node, NodeFormat, NodeId, OPTION_BYTES, Pointer, ROOT};
 use super::nodes::{Nodes, read_child, read_root};
 use super::paged::PagedNodes;
 use super::{Entries, Region, Relation, SpatialIndex, VisitNearest, VisitRect, VisitRegion};
@@ -43,6 +43,14 @@ pub trait Rules<C: Coordinate, const D: usize>: Clone + PartialEq {
 
     /// Bytes of the place on the Hilbert curve that child entries hold.
     const KEY_BYTES: usize = 0;
+
+    /// The names of its own figures, in the order of [`Counts::own`].
+    const METRICS: &'static [&'static str] = &[];
+
+    /// Adapts the layout of the nodes where the kind has them otherwise.
+    fn adapt(&self, format: &mut NodeFormat) {
+        let _ = format;
+    }
 
     /// Writes what must be found again.
     fn put_options(&self, options: &mut [u8; OPTION_BYTES]);
@@ -77,12 +85,21 @@ pub trait Rules<C: Coordinate, const D: usize>: Clone + PartialEq {
         let _ = (id, node, report);
     }
 
+    /// The level that the child in this place has.
+    fn child_level(&self, node: &Node<C, D>, slot: usize) -> u8 {
+        let _ = slot;
+        node.level.saturating_sub(1)
+    }
+
     /// The greatest key of a node's entries, which its parent's entry must tell; 0 where nodes have no keys.
     fn node_key(&self, node: &Node<C, D>) -> CurveKey {
         let _ = node;
         CurveKey::default()
     }
 }
+
+/// Figures that a kind of tree may have of its own.
+pub const METRICS_MAX: usize = 6;
 
 /// What happened to nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,6 +114,8 @@ pub struct Counts {
     pub reinsertions: u64,
     /// Operations done narrow.
     pub narrow_operations: u64,
+    /// The kind's own figures, named by [`Rules::METRICS`].
+    pub own: [u64; METRICS_MAX],
 }
 
 impl Counts {
@@ -106,6 +125,7 @@ impl Counts {
         self.redistributions += other.redistributions;
         self.reinsertions += other.reinsertions;
         self.narrow_operations += other.narrow_operations;
+        self.own.iter_mut().zip(other.own).for_each(|(own, more)| *own += more);
     }
 }
 
@@ -348,6 +368,8 @@ impl<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>> SpatialIndex
             metric("reinsertions", self.counts.reinsertions),
             metric("narrow_operations", self.counts.narrow_operations),
         ]);
+        let own = R::METRICS.iter().zip(self.counts.own);
+        stats.metrics.extend(own.map(|(name, value)| metric(name, value)));
         stats
     }
 

@@ -6,10 +6,11 @@ use crate::registry::{Ground, Open};
 use crate::stack::{self, Demand, options_of_tree};
 use nandex::ordered::{Durability, Options, Settings};
 use nandex::spatial::hilbert::{self, HilbertRules};
-use nandex::spatial::node::{Entry, NodeFormat};
+use nandex::spatial::mr_tree::{Balance, MrRules};
+use nandex::spatial::node::{Entry, Node, NodeFormat};
 use nandex::spatial::paged::PagedNodes;
-use nandex::spatial::r_star::{RStarRules, Reinsertion};
-use nandex::spatial::r_tree::{self, Guttman, Split};
+use nandex::spatial::r_star::{self, RStarRules};
+use nandex::spatial::r_tree::{self, Guttman};
 use nandex::spatial::tree::update::Grouped;
 use nandex::spatial::tree::{Rules, SpatialConfig, Tree};
 use nandex::spatial::{Coordinate, Rect, SpatialIndex};
@@ -65,33 +66,18 @@ pub(super) trait Kind {
 }
 
 /// Options of every tree.
-const OWN: [OptionInfo; 2] = [
-    option("node_capacity", "what the page holds", "entries of a node at most, 4 or more"),
-    option("fill_min", "40", "entries of a node at least, in percent of its capacity, 1 to 50"),
+const OWN: [OptionInfo; 4] = [
+    option("capacity", "what the page holds", "entries of a node at most, leaf and internal, 4 or more"),
+    option("leaf_capacity", "capacity", "entries of a leaf at most"),
+    option("internal_capacity", "capacity", "children of any other node at most"),
+    option("fill_min", "40", "entries of a node at least, in percent of its capacity, up to 50"),
 ];
 
-/// The configuration of a tree: its rules, and the options that every tree takes.
+/// The configuration of a tree.
 fn config<K: Kind, C: Number, const D: usize>(
     settings: &Settings,
 ) -> Result<SpatialConfig<K::Rules<C, D>>, IndexError> {
-    let mut config = K::config::<C, D>(&settings.options)?.with_durability(settings.durability);
-    if let Some(entries) = settings.options.number("node_capacity")? {
-        config = config.with_capacity(entries as usize);
-    }
-    if let Some(percent) = number_in(&settings.options, "fill_min", 1, 50)? {
-        config.fill_min_percent = percent as u8;
-    }
-    Ok(config)
-}
-
-/// A whole number within bounds, if set.
-fn number_in(options: &Options, name: &str, low: u64, high: u64) -> Result<Option<u64>, IndexError> {
-    match options.number(name)? {
-        Some(number) if !(low..=high).contains(&number) => {
-            Err(IndexError::Unsupported(format!("option {name}: {number} is not between {low} and {high}")))
-        }
-        number => Ok(number),
-    }
+    Ok(K::config::<C, D>(&settings.options)?.with_durability(settings.durability))
 }
 
 impl<K: Kind> SpatialTree for K {
@@ -119,15 +105,17 @@ impl<K: Kind> SpatialTree for K {
     }
 }
 
-/// What nodes that are pages hold of RAM: the map of free pages, and the nodes and pages of the largest operation with room for as
-/// many nodes more, which reinsertions read.
+/// Nodes whose memory is kept between operations, and the one read last.
+const NODES_KEPT: usize = 17;
+
+/// What nodes that are pages hold of RAM between operations: the map of free pages, nodes kept for their memory, and the pages of
+/// the largest group.
 fn nodes_bytes<C: Coordinate, const D: usize>(format: &NodeFormat) -> usize {
     let map = (format.page_count as usize).div_ceil(64) * size_of::<u64>() * 2;
     // One entry more than a node may have while it is split; a vector grows to the next power of two.
     let entries = (format.capacity(1).max(format.capacity(2)) + 1).next_power_of_two();
-    let node = entries * size_of::<Entry<C, D>>() + 64;
-    let nodes = 2 * format.group_nodes_max() + 2;
-    map + nodes * node + format.group_nodes_max() * format.page_bytes as usize
+    let node = entries * size_of::<Entry<C, D>>() + size_of::<Node<C, D>>();
+    map + NODES_KEPT * node + 2 * format.group_nodes_max() * format.page_bytes as usize
 }
 
 /// The R-tree.
@@ -144,11 +132,7 @@ impl Kind for RTree {
     fn config<C: Number, const D: usize>(
         options: &Options,
     ) -> Result<SpatialConfig<Grouped<Guttman>>, IndexError> {
-        let split = match options.choice("split", &["quadratic", "linear"])? {
-            "linear" => Split::Linear,
-            _ => Split::Quadratic,
-        };
-        Ok(r_tree::config(split))
+        r_tree::config_of(options)
     }
 }
 
@@ -169,17 +153,30 @@ impl Kind for RStar {
     fn config<C: Number, const D: usize>(
         options: &Options,
     ) -> Result<SpatialConfig<Grouped<RStarRules>>, IndexError> {
-        let mut rules = RStarRules::PUBLISHED;
-        if let Some(children) = number_in(options, "overlap_candidates", 0, u64::from(u16::MAX))? {
-            rules.overlap_candidates = children as u16;
-        }
-        if let Some(percent) = number_in(options, "reinserted", 0, 45)? {
-            rules.reinserted_percent = percent as u8;
-        }
-        if options.choice("reinsertion", &["close", "far"])? == "far" {
-            rules.order = Reinsertion::Far;
-        }
-        Ok(SpatialConfig::new(Grouped(rules)))
+        r_star::config_of(options)
+    }
+}
+
+/// The MR-tree.
+pub(super) struct MrTree;
+
+const MR_TREE_OWN: [OptionInfo; 2] = [
+    option("balance", "reinsertion", "what becomes of a subtree that got too low: reinsertion, adoption"),
+    option("selective", "no", "whether a leaf that gets too empty is dissolved where a node above has room: no, yes"),
+];
+
+impl Kind for MrTree {
+    type Rules<C: Number, const D: usize> = MrRules;
+
+    const OPTIONS: &'static [OptionInfo] = options_of_tree!(OWN, MR_TREE_OWN);
+
+    fn config<C: Number, const D: usize>(options: &Options) -> Result<SpatialConfig<MrRules>, IndexError> {
+        let balance = match options.choice("balance", &["reinsertion", "adoption"])? {
+            "adoption" => Balance::Adoption,
+            _ => Balance::Reinsertion,
+        };
+        let is_selective = options.choice("selective", &["no", "yes"])? == "yes";
+        SpatialConfig::new(MrRules { balance, is_selective }).with_options(options)
     }
 }
 
@@ -206,7 +203,7 @@ impl Kind for Hilbert {
         let domain = options.text(DOMAIN).map(|text| {
             rect_of::<C, D>(text).map_err(|why| IndexError::Unsupported(format!("option {DOMAIN}: {why}")))
         });
-        Ok(hilbert::config(domain.transpose()?))
+        hilbert::config(domain.transpose()?).with_options(options)
     }
 }
 

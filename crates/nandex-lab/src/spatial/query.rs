@@ -67,6 +67,11 @@ impl Loaded {
         self.ask(|index| found_near(index, point, count))
     }
 
+    /// The index itself.
+    pub fn index(&mut self) -> &mut dyn SpatialIndex<f64, 2> {
+        &mut *self.index
+    }
+
     fn ask(
         &mut self,
         query: impl FnOnce(&mut dyn SpatialIndex<f64, 2>) -> Result<Answer<f64, 2>, IndexError>,

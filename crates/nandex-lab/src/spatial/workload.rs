@@ -236,8 +236,8 @@ impl Profile {
 
     /// Its operations, `operations` in all, over these entries; with 12,000 they have the paper's numbers.
     ///
-    /// *R* draws each operation's kind, a third each (a removal or search on an empty index becomes an insertion). In *I* each of the
-    /// removals comes at a random place among the searches. A removal or search addresses an entry that is there, each alike. In
+    /// *R* draws each operation's kind, a third each, and its entry, one of a sixth as many as there are operations. So a removal or
+    /// search may miss; an insertion of what is there becomes a search. In *I* each of the comes at a random place among the searches. There and in *D* a removal or search addresses an entry that is there, each alike. In
     /// *D* a twentieth of the entries stays, so that the searches do not look through an empty tree, and half of the searches
     /// address entries that are gone.
     pub fn workload<C: Number, const D: usize>(
@@ -254,7 +254,7 @@ impl Profile {
         };
         match self {
             Profile::Random => {
-                let ops = (0..operations).map(|_| source.any()).collect();
+                let ops = (0..operations).map(|_| source.any(operations / 6)).collect();
                 phase("mix", ops);
             }
             Profile::Insertions => {
@@ -294,11 +294,21 @@ struct Profiled {
 }
 
 impl Profiled {
-    fn any<C, const D: usize>(&mut self) -> SpatialOp<C, D> {
-        match self.rng.below(3) {
-            1 if !self.present.is_empty() => self.remove(),
-            2 if !self.present.is_empty() => self.search(),
-            _ => self.insert(),
+    /// An operation of any kind on one of the first so many entries.
+    fn any<C, const D: usize>(&mut self, entries: usize) -> SpatialOp<C, D> {
+        let entry = self.rng.below(entries as u64) as u32;
+        let place = self.present.iter().position(|&present| present == entry);
+        match (self.rng.below(3), place) {
+            (0, None) => {
+                self.present.push(entry);
+                SpatialOp::Insert(entry)
+            }
+            (1, Some(place)) => {
+                self.present.swap_remove(place);
+                SpatialOp::Remove(entry)
+            }
+            (1, None) => SpatialOp::Remove(entry),
+            _ => SpatialOp::Search(entry),
         }
     }
 

@@ -8,6 +8,7 @@
 //! refused too: answers are told apart by it.
 
 use super::registry::Number;
+use crate::data as folder;
 use crate::error::LabError;
 use crate::trace;
 use geojson::feature::Id;
@@ -53,7 +54,7 @@ const SYNTHETIC: usize = 10_000;
 /// Seed of a synthetic set: the data are the same for all seeds of the operations.
 const SYNTHETIC_SEED: u64 = 1984;
 
-/// The data of this name: a bundled set, or else a file.
+/// The data of this name: a bundled set, or else a file, here or in the folder of inputs (see [`crate::data`]).
 pub fn find(name: &str) -> Result<Dataset<f64, 2>, LabError> {
     let entries = match name {
         "places" => bundled("data/places.csv.zst", PLACES)?,
@@ -66,7 +67,10 @@ pub fn find(name: &str) -> Result<Dataset<f64, 2>, LabError> {
             if !name.contains(['.', '/']) {
                 return Err(LabError::unknown("data", name, BUNDLED.iter().map(|set| set.name)));
             }
-            return Err(LabError::io(name, std::io::ErrorKind::NotFound.into()));
+            return match folder::find(name, None) {
+                Ok(path) => read(&path),
+                Err(_) => Err(LabError::io(name, std::io::ErrorKind::NotFound.into())),
+            };
         }
     };
     Ok(Dataset { name: name.to_string(), entries })

@@ -178,6 +178,13 @@ impl<C: Coordinate, const D: usize, S: PageStore, R: Rules<C, D>> Tree<C, D, Pag
         Ok(tree)
     }
 
+    /// The same with so much RAM at most, besides what the store itself holds; refused when that is less than
+    /// [`PagedNodes::ram_bytes_min`].
+    pub fn with_ram(mut self, ram_bytes: usize) -> Result<Self, IndexError> {
+        self.nodes = self.nodes.with_ram(ram_bytes)?;
+        Ok(self)
+    }
+
     /// The store below.
     pub fn store(&self) -> &S {
         self.nodes.store()

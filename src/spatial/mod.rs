@@ -59,6 +59,7 @@
 
 pub mod coordinate;
 pub mod curve;
+pub mod for_tree;
 pub mod geometry;
 pub mod hilbert;
 pub mod measure;

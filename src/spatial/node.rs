@@ -10,6 +10,7 @@
 //!       10..12  entries in use
 //!       12..14  how many of them are data entries; these stand first
 //!       14..16  a tag for the tree's own use, 0 in the R-tree, the R*-tree and the Hilbert R-tree
+//!       16..20  in trees with links: the node that goes on with this one's entries, 0 for none; entries start at 20
 //!       16..    data entries:  low corner, high corner, identifier (8 bytes)
 //!               child entries: low corner, high corner, number of the child (4 bytes), place on the Hilbert curve where the
 //!               tree keeps one; then 0
@@ -96,6 +97,8 @@ pub struct Node<C, const D: usize> {
     pub level: u8,
     /// For the tree's own use.
     pub tag: u16,
+    /// Where its format has links: the node that goes on with its entries.
+    pub link: Option<NodeId>,
     /// What it holds.
     pub entries: Vec<Entry<C, D>>,
 }
@@ -129,12 +132,12 @@ pub enum Change<C, const D: usize> {
 impl<C: Coordinate, const D: usize> Node<C, D> {
     /// An empty node.
     pub fn new(level: u8) -> Node<C, D> {
-        Node { level, tag: 0, entries: Vec::new() }
+        Node::with(level, Vec::new())
     }
 
     /// A node with these entries.
     pub fn with(level: u8, entries: Vec<Entry<C, D>>) -> Node<C, D> {
-        Node { level, tag: 0, entries }
+        Node { level, tag: 0, link: None, entries }
     }
 
     /// How many entries are data; they stand first.
@@ -169,7 +172,7 @@ impl<C: Coordinate, const D: usize> Node<C, D> {
 
     /// Takes over another node and keeps the memory.
     pub fn copy_from(&mut self, other: &Node<C, D>) {
-        (self.level, self.tag) = (other.level, other.tag);
+        (self.level, self.tag, self.link) = (other.level, other.tag, other.link);
         self.entries.clear();
         self.entries.extend_from_slice(&other.entries);
     }
@@ -190,6 +193,8 @@ pub struct NodeFormat {
     pub page_count: u32,
     /// Bytes of the place on the Hilbert curve in a child entry; 0 without.
     pub key_bytes: u8,
+    /// Bytes of the link in a node, 0 or 4.
+    pub link_bytes: u8,
     /// Entries of a leaf at most.
     pub leaf_capacity: u16,
     /// Entries of any other node at most.
@@ -218,6 +223,7 @@ impl NodeFormat {
             page_bytes: page_bytes as u32,
             page_count,
             key_bytes: key_bytes as u8,
+            link_bytes: 0,
             leaf_capacity: 0,
             internal_capacity: 0,
             fill_min_percent: 40,
@@ -225,12 +231,20 @@ impl NodeFormat {
             group_per_level: 2,
             options: [0; OPTION_BYTES],
         };
-        let fitting = |entry_bytes: usize| {
-            (page_bytes.saturating_sub(HEADER_BYTES) / entry_bytes).min(usize::from(u16::MAX)) as u16
-        };
-        format.leaf_capacity = fitting(format.data_entry_bytes());
-        format.internal_capacity = fitting(format.child_entry_bytes());
+        format.fill_pages();
         format
+    }
+
+    /// As many entries as a page holds.
+    pub fn fill_pages(&mut self) {
+        let room = (self.page_bytes as usize).saturating_sub(self.header_bytes());
+        let fitting = |entry_bytes: usize| (room / entry_bytes).min(usize::from(u16::MAX)) as u16;
+        self.leaf_capacity = fitting(self.data_entry_bytes());
+        self.internal_capacity = fitting(self.child_entry_bytes());
+    }
+
+    fn header_bytes(&self) -> usize {
+        HEADER_BYTES + usize::from(self.link_bytes)
     }
 
     fn corner_bytes(&self) -> usize {
@@ -298,12 +312,12 @@ impl NodeFormat {
         }
         let fits = |capacity: u16, entry_bytes: usize| {
             (4..).contains(&capacity)
-                && HEADER_BYTES + usize::from(capacity) * entry_bytes <= self.page_bytes as usize
+                && self.header_bytes() + usize::from(capacity) * entry_bytes <= self.page_bytes as usize
         };
         if !fits(self.leaf_capacity, self.data_entry_bytes())
             || !fits(self.internal_capacity, self.child_entry_bytes())
         {
-            let area = (self.page_bytes as usize).saturating_sub(HEADER_BYTES);
+            let area = (self.page_bytes as usize).saturating_sub(self.header_bytes());
             return unsupported(format!(
                 "leaves of {} and internal nodes of {} entries on pages of {} bytes: 4 to {} and 4 to {} are possible",
                 self.leaf_capacity,
@@ -319,6 +333,9 @@ impl NodeFormat {
                 self.fill_min_percent
             ));
         }
+        if self.link_bytes != 0 && self.link_bytes != 4 {
+            return unsupported(format!("links of {} bytes: 0 and 4 are possible", self.link_bytes));
+        }
         if self.page_count < 2 {
             return unsupported(format!("{} pages: a spatial index needs 2 at least", self.page_count));
         }
@@ -329,7 +346,7 @@ impl NodeFormat {
     pub fn encode<C: Coordinate, const D: usize>(&self, id: NodeId, node: &Node<C, D>, page: &mut [u8]) {
         let data = node.data_count();
         assert!(node.entries[data..].iter().all(|e| e.child_id().is_some()), "data entries stand first");
-        let used = HEADER_BYTES
+        let used = self.header_bytes()
             + data * self.data_entry_bytes()
             + (node.entries.len() - data) * self.child_entry_bytes();
         assert!(used <= page.len(), "{} entries of {id} do not fit", node.entries.len());
@@ -339,7 +356,10 @@ impl NodeFormat {
         put_u16(page, 10, node.entries.len() as u16);
         put_u16(page, 12, data as u16);
         put_u16(page, 14, node.tag);
-        let mut at = HEADER_BYTES;
+        if self.link_bytes > 0 {
+            put_u32(page, HEADER_BYTES, node.link.map_or(0, |id| id.0));
+        }
+        let mut at = self.header_bytes();
         for entry in &node.entries {
             at += self.put_entry(entry, &mut page[at..]);
         }
@@ -374,7 +394,15 @@ impl NodeFormat {
         if count > self.capacity(node.level) || (count == 0 && id != ROOT) || !data_is_right {
             return corrupted("S4: the node holds too few or too many entries, or of the wrong kind");
         }
-        let mut at = HEADER_BYTES;
+        node.link = None;
+        if self.link_bytes > 0 {
+            let link = get_u32(page, HEADER_BYTES);
+            if link == ROOT.0 || link >= self.page_count {
+                return corrupted("S2: the node goes on in a page that there is not");
+            }
+            node.link = (link > 0).then_some(NodeId(link));
+        }
+        let mut at = self.header_bytes();
         for i in 0..count {
             let Some((entry, bytes)) = self.entry_at(i < data, page.get(at..).unwrap_or_default()) else {
                 return corrupted("S2: an entry of the node is none");

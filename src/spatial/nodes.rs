@@ -10,6 +10,7 @@ use crate::index::{Durability, IndexStats};
 use crate::nand::Cause;
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 
 /// Where the nodes of a tree are kept.
 ///
@@ -59,6 +60,11 @@ pub trait Nodes<C: Coordinate, const D: usize> {
 
     /// Ends the operation and forgets its changes.
     fn rollback(&mut self);
+
+    /// Every node with a link and the node that it links to, as found at mount; told once. Of formats without links none.
+    fn take_links(&mut self) -> Vec<(NodeId, NodeId)> {
+        Vec::new()
+    }
 
     /// Writes a node of a bulk load, which is reached by nobody before [`Nodes::end_load`]. The tree must be empty.
     fn load(&mut self, node: &Node<C, D>) -> Result<NodeId, IndexError>;

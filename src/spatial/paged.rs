@@ -61,6 +61,8 @@ pub struct PagedNodes<S, C, const D: usize> {
     spare: Vec<Node<C, D>>,
     /// The node read last outside an operation.
     scratch: Node<C, D>,
+    /// The links found at mount.
+    links: Vec<(NodeId, NodeId)>,
     /// Pages of the group in hand, one after the other.
     pages: Vec<u8>,
     taken: Vec<NodeId>,
@@ -123,6 +125,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
             held: BTreeMap::new(),
             spare: Vec::new(),
             scratch: Node::new(1),
+            links: Vec::new(),
             taken: Vec::new(),
             freed: Vec::new(),
             is_in_operation: false,
@@ -171,7 +174,8 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         self.store
     }
 
-    /// Marks every page below the root as in use; the nodes right above the leaves are the last to be read.
+    /// Marks every page below the root as in use. The nodes right above the leaves are the last to be read, unless leaves
+    /// have links.
     fn claim_all(&mut self) -> Result<(), IndexError> {
         let mut open = vec![(ROOT, None)];
         while let Some((id, above)) = open.pop() {
@@ -181,17 +185,22 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
                 let what = "S5: the node has another level than its parent says";
                 return Err(IndexError::Corrupted { what, at: u64::from(id.0) });
             }
-            let level = node.level;
-            let children: Vec<NodeId> = node.entries.iter().filter_map(|e| e.child_id()).collect();
-            for child in children {
-                if !self.space.claim(Lpn(child.0)) {
+            let (level, link) = (node.level, node.link);
+            let mut next: Vec<NodeId> = node.entries.iter().filter_map(|e| e.child_id()).collect();
+            let children = next.len();
+            next.extend(link);
+            for (i, id) in next.into_iter().enumerate() {
+                if !self.space.claim(Lpn(id.0)) {
                     let what = "S6: the page has two parents";
-                    return Err(IndexError::Corrupted { what, at: u64::from(child.0) });
+                    return Err(IndexError::Corrupted { what, at: u64::from(id.0) });
                 }
-                if level > 2 {
-                    open.push((child, Some(level)));
+                if i == children {
+                    open.push((id, Some(level + 1)));
+                } else if level > 2 || self.format.link_bytes > 0 {
+                    open.push((id, Some(level)));
                 }
             }
+            self.links.extend(link.map(|link| (id, link)));
         }
         Ok(())
     }
@@ -436,6 +445,10 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for PagedNodes<S, 
     fn rollback(&mut self) {
         self.taken.iter().for_each(|id| self.space.release(Lpn(id.0)));
         self.end_operation();
+    }
+
+    fn take_links(&mut self) -> Vec<(NodeId, NodeId)> {
+        core::mem::take(&mut self.links)
     }
 
     fn load(&mut self, node: &Node<C, D>) -> Result<NodeId, IndexError> {

@@ -19,7 +19,7 @@
 //!       40      nodes of one level that the largest narrow operation changes
 //!       41      1 = every child is one level below its parent
 //!       42      1 = clean: every change before the last sync is here; 0 = changes are under way
-//!       43      0
+//!       43      bytes of the link in a node
 //!       44..108 options of the kind of tree
 //!      108..    0
 //! ```
@@ -51,6 +51,7 @@ pub fn put_superblock(format: &NodeFormat, is_clean: bool, page: &mut [u8]) {
     page[40] = format.group_per_level;
     page[41] = u8::from(format.is_balanced);
     page[42] = u8::from(is_clean);
+    page[43] = format.link_bytes;
     page[OPTIONS_AT..SUPERBLOCK_BYTES].copy_from_slice(&format.options);
     let crc = crc32(&[&page[4..]]);
     put_u32(page, 0, crc);
@@ -81,6 +82,7 @@ pub fn superblock_of<C: Coordinate, const D: usize>(
         page_bytes: get_u32(page, 24),
         page_count: get_u32(page, 28),
         key_bytes: page[38],
+        link_bytes: page[43],
         leaf_capacity: get_u16(page, 32),
         internal_capacity: get_u16(page, 34),
         fill_min_percent: page[39],

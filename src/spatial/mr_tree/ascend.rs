@@ -126,7 +126,9 @@ fn adopt<C: Coordinate, const D: usize, N: Nodes<C, D>>(
         }
     }
     let highest = family.children.iter().map(|(_, level)| *level).max();
-    let Some(at) = order.into_iter().find(|at| Some(family.children[*at].1) == highest) else { return Ok(()) };
+    let Some(at) = order.into_iter().find(|at| Some(family.children[*at].1) == highest) else {
+        return Ok(());
+    };
     let (entry, level) = family.children[at];
     let Some(id) = entry.child_id() else { return Ok(()) };
     let mut giving = Family::of(id, read_kin(op, id, level)?)?;

@@ -82,10 +82,7 @@ pub(super) enum Division<C, const D: usize> {
     /// Two nodes of its level.
     Halves(Node<C, D>, Node<C, D>),
     /// It stays one node: some of its short children move into a new node, one level below it.
-    Gathered {
-        kept: Family<C, D>,
-        below: Node<C, D>,
-    },
+    Gathered { kept: Family<C, D>, below: Node<C, D> },
 }
 
 impl<C: Coordinate, const D: usize> Family<C, D> {

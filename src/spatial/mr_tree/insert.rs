@@ -189,9 +189,8 @@ fn hand_over<C: Coordinate, const D: usize>(
     capacity: usize,
 ) {
     let open = halves.iter_mut().filter(|half| half.entries.len() < capacity);
-    let growth = |half: &Node<C, D>| {
-        half.rect().map_or(entry.rect.area(), |rect| rect.enlargement(&entry.rect))
-    };
+    let growth =
+        |half: &Node<C, D>| half.rect().map_or(entry.rect.area(), |rect| rect.enlargement(&entry.rect));
     let chosen = open.min_by(|a, b| by_measure(&growth(a), &growth(b)));
     assert!(chosen.is_some(), "two halves of a leaf without room");
     if let Some(half) = chosen {

@@ -188,5 +188,8 @@ fn read_kin<'a, C: Coordinate, const D: usize, N: Nodes<C, D>>(
     if node.level == level {
         return Ok(node);
     }
-    Err(IndexError::Corrupted { what: "M2: the child has another level than its place tells", at: u64::from(id.0) })
+    Err(IndexError::Corrupted {
+        what: "M2: the child has another level than its place tells",
+        at: u64::from(id.0),
+    })
 }

@@ -2,14 +2,16 @@
 
 mod cuts;
 mod damage;
+mod for_tree;
 mod layer;
 mod model;
+mod mr_tree;
 mod room;
 mod splits;
 mod store;
 
 use super::hilbert;
-use super::mr_tree::{self, Balance, MrRules};
+use super::mr_tree::{Balance, MrRules};
 use super::node::NodeFormat;
 use super::r_star::{self, RStarRules, Reinsertion};
 use super::r_tree::{self, Split};
@@ -69,13 +71,16 @@ fn the_hilbert_r_tree_answers_as_a_list_does() {
 
 #[test]
 fn the_mr_tree_answers_as_a_list_does() {
-    churn_all(&mr_tree::config());
+    churn_all(&crate::spatial::mr_tree::config());
     for is_selective in [false, true] {
         let rules = MrRules { balance: Balance::Adoption, is_selective };
         churn_kinds::<i64, 3, _>(&SpatialConfig::new(rules));
         churn_kinds::<f32, 2, _>(&SpatialConfig::new(rules));
     }
-    churn_kinds::<i32, 2, _>(&SpatialConfig::new(MrRules { balance: Balance::Reinsertion, is_selective: true }));
+    churn_kinds::<i32, 2, _>(&SpatialConfig::new(MrRules {
+        balance: Balance::Reinsertion,
+        is_selective: true,
+    }));
 }
 
 fn assert_loads<C: Sample, const D: usize, R: Rules<C, D>>(config: &SpatialConfig<R>, packing: Packing) {
@@ -109,8 +114,8 @@ fn a_bulk_loaded_tree_answers_as_a_list_does_and_has_the_nodes_predicted() {
     for packing in [Packing::SortTileRecursive, Packing::Hilbert] {
         assert_loads::<i32, 2, _>(&r_star::config(), packing);
         assert_loads::<f64, 3, _>(&r_star::config(), packing);
-        assert_loads::<f64, 2, _>(&mr_tree::config(), packing);
-        assert_loads::<i32, 3, _>(&mr_tree::config(), packing);
+        assert_loads::<f64, 2, _>(&crate::spatial::mr_tree::config(), packing);
+        assert_loads::<i32, 3, _>(&crate::spatial::mr_tree::config(), packing);
     }
     assert_loads::<i32, 2, _>(&hilbert::config(None), Packing::Hilbert);
     assert_loads::<f64, 3, _>(&hilbert::config(None), Packing::Hilbert);

@@ -282,7 +282,7 @@ fn mend<C: Coordinate, const D: usize, N: Nodes<C, D>, G: Grouping<C, D>>(
 }
 
 /// The child of the same parent whose box grows least when it takes these entries over.
-fn neighbour<C: Coordinate, const D: usize, N: Nodes<C, D>>(
+pub fn neighbour<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
     (parent, own): (NodeId, usize),
     entries: &[Entry<C, D>],

@@ -63,7 +63,8 @@ pub(crate) fn rect(text: &str) -> Result<Rect<f64, 2>, String> {
 
 /// A point, such as `13.4,52.5`.
 pub(crate) fn point(text: &str) -> Result<Rect<f64, 2>, String> {
-    spatial_lab::rect_of(&format!("{text},{text}")).map_err(|_| format!("'{text}' is not two numbers, such as 13.4,52.5"))
+    spatial_lab::rect_of(&format!("{text},{text}"))
+        .map_err(|_| format!("'{text}' is not two numbers, such as 13.4,52.5"))
 }
 
 pub(crate) fn workload(text: &str) -> Result<&'static WorkloadEntry, LabError> {

@@ -88,13 +88,19 @@ fn geojson_is_read_too() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("cities.geojson");
     let feature = |id: u32, x: f64, y: f64| {
-        format!(r#"{{"type":"Feature","id":{id},"properties":{{}},"geometry":{{"type":"Point","coordinates":[{x},{y}]}}}}"#)
+        format!(
+            r#"{{"type":"Feature","id":{id},"properties":{{}},"geometry":{{"type":"Point","coordinates":[{x},{y}]}}}}"#
+        )
     };
     let features = [feature(7, 13.4, 52.5), feature(8, 2.35, 48.85)].join(",");
     std::fs::write(&file, format!(r#"{{"type":"FeatureCollection","features":[{features}]}}"#)).unwrap();
     let output = nandex(&["places", file.to_str().unwrap(), "--near", "2,49", "--count", "1"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(stdout(&output).lines().any(|line| line.trim_start().starts_with("8  2.35, 48.85")), "{}", stdout(&output));
+    assert!(
+        stdout(&output).lines().any(|line| line.trim_start().starts_with("8  2.35, 48.85")),
+        "{}",
+        stdout(&output)
+    );
 }
 
 #[test]

@@ -91,7 +91,11 @@ fn assert_answers<C: Space<D>, const D: usize>(
     let window = coarse::<C, D>(rng);
     for relation in RELATIONS {
         let expected = model.iter().filter(|(rect, _)| relation.holds(rect, &window)).copied().collect();
-        assert_eq!(found(index, &window, relation).unwrap(), sorted(expected), "{name}: {relation:?} {window:?}");
+        assert_eq!(
+            found(index, &window, relation).unwrap(),
+            sorted(expected),
+            "{name}: {relation:?} {window:?}"
+        );
     }
     let (point, count) = (coarse::<C, D>(rng).low(), rng.below(12) as usize);
     let mut near = Vec::new();
@@ -309,7 +313,11 @@ fn flipped_bits_are_never_returned_as_data() {
             };
             let _ = index.check();
             match found(&mut *index, &everything, Relation::Within) {
-                Ok(pairs) => assert!(pairs == model, "{}: a wrong answer after {flips} flips in {target:?}", entry.name),
+                Ok(pairs) => assert!(
+                    pairs == model,
+                    "{}: a wrong answer after {flips} flips in {target:?}",
+                    entry.name
+                ),
                 Err(_) => refused += 1,
             }
             let mut near = Vec::new();

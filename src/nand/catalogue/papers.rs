@@ -79,7 +79,10 @@ const ACCESS_TIME: Part = part(
         supply: (3300, 10),
     },
     &[
-        paper("organisation", "study of index access time: 32 sectors a block, 512 B of data and 16 B of spare area each"),
+        paper(
+            "organisation",
+            "study of index access time: 32 sectors a block, 512 B of data and 16 B of spare area each",
+        ),
         assumed("blocks", "256 blocks, 4 MiB: the paper names no capacity, and its trees need a tenth of it"),
         assumed("nop", "1: the trees write whole pages"),
         paper("read", "35.9 us for 512 bytes, transfer included"),

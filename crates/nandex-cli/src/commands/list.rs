@@ -113,7 +113,8 @@ fn entries(what: Listed) -> Vec<Entry> {
         Listed::Indexes => INDEXES.iter().map(|e| Entry::new(e.name, e.summary, e.options)).collect(),
         Listed::Spatial => SPATIAL.iter().map(|e| Entry::new(e.name, e.summary, e.options)).collect(),
         Listed::Data => {
-            let general = "what compare --spatial does with any of them: load, windows, nearest, removals, insertions";
+            let general =
+                "what compare --spatial does with any of them: load, windows, nearest, removals, insertions";
             let sets = BUNDLED.iter().map(|set| Entry::new(set.name, set.summary, &[]));
             sets.chain([Entry::new("(options)", general, spatial_workload::OPTIONS)]).collect()
         }

@@ -30,7 +30,13 @@ pub(crate) fn run(args: &Places) -> Result<Status> {
     );
     if let Some(window) = &args.window {
         let asked = loaded.window(window, Relation::Intersects)?;
-        let _ = write!(text, "\nwindow {}: {} entries, {}\n", corners(window), show_count(asked.found.len() as u64), cost(&asked));
+        let _ = write!(
+            text,
+            "\nwindow {}: {} entries, {}\n",
+            corners(window),
+            show_count(asked.found.len() as u64),
+            cost(&asked)
+        );
         text += &table(&asked, args.count as usize, None);
     }
     if let Some(near) = &args.near {

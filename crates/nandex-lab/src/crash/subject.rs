@@ -289,7 +289,9 @@ fn spatial_contents(index: &mut dyn SpatialIndex<i32, 2>, slots: usize) -> Resul
     let walk = index.window(&everything, Relation::Within, &mut |rect, id| {
         let slot = usize::try_from(id).unwrap_or(usize::MAX);
         if slot >= slots || *rect != rect_of(slot as u32) || contents[slot] != 0 {
-            wrong = Some(format!("the window over all yields an entry that never was or comes twice: {id} {rect:?}"));
+            wrong = Some(format!(
+                "the window over all yields an entry that never was or comes twice: {id} {rect:?}"
+            ));
             return ControlFlow::Break(());
         }
         contents[slot] = fingerprint(&[]);

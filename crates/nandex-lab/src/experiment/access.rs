@@ -14,11 +14,11 @@ use crate::registry;
 use crate::replay;
 use crate::results::{ChipFacts, Run};
 use crate::runner::{Control, RunOptions};
+use crate::spatial;
 use crate::spatial::compare::facts;
 use crate::spatial::data::uniform;
 use crate::spatial::runner::{self, Contestant, Medium, SpatialJob};
 use crate::spatial::workload::{Profile, SpatialWorkload};
-use crate::spatial;
 use nandex::nand::Part;
 use nandex::ordered::{Durability, Settings};
 use std::collections::BTreeMap;
@@ -41,9 +41,8 @@ pub(super) fn cells(
     let mut cells = Vec::new();
     for letter in &access.profiles {
         let profile = Profile::of_letter(letter)?;
-        let build = |&seed: &u64| {
-            profile.workload(uniform::<i32, 2>(operations, SIDE, seed), operations, seed)
-        };
+        let build =
+            |&seed: &u64| profile.workload(uniform::<i32, 2>(operations, SIDE, seed), operations, seed);
         let workloads: Vec<SpatialWorkload<i32, 2>> = seeds.iter().map(build).collect();
         let mut jobs = Vec::new();
         for medium in &access.media {
@@ -96,10 +95,8 @@ fn cell(
         Medium::Chip(part) => ChipFacts::of(part),
         Medium::Disk(disk, part) => ChipFacts { name: disk.name.to_string(), ..ChipFacts::of(part) },
     });
-    let each: Vec<BTreeMap<String, f64>> = done
-        .iter()
-        .map(|(job, run)| of_run(run, chip.as_ref(), &definition.run, job.workload))
-        .collect();
+    let each: Vec<BTreeMap<String, f64>> =
+        done.iter().map(|(job, run)| of_run(run, chip.as_ref(), &definition.run, job.workload)).collect();
     CellResult {
         name: format!("{profile}/{medium}/{tree}"),
         input: profile.clone(),
@@ -127,7 +124,8 @@ fn of_run(
     let mut figures = figures::of_run(run, chip, (conduct, &all));
     let slope = |phase: &str| figures.get(&format!("{phase}.flash_time_ms_per_op")).copied();
     let flatter = slope("insert").zip(slope("mix")).map(|(insert, mix)| 100.0 * (1.0 - mix / insert));
-    let steeper = slope("insert").zip(slope("remove")).map(|(insert, remove)| 100.0 * (remove / insert - 1.0));
+    let steeper =
+        slope("insert").zip(slope("remove")).map(|(insert, remove)| 100.0 * (remove / insert - 1.0));
     figures.extend(flatter.map(|percent| (String::from("mix_flatter_than_insert_percent"), percent)));
     figures.extend(steeper.map(|percent| (String::from("remove_steeper_than_insert_percent"), percent)));
     figures

@@ -88,7 +88,8 @@ fn timeline(cell: &CellResult) -> Vec<(String, f64)> {
     let (mut operations, mut time_ns) = (0, 0);
     for phase in cell.runs.iter().take(1).flat_map(|run| &run.phases) {
         let of_phase = phase.timeline.iter();
-        points.extend(of_phase.map(|sample| (operations + sample.operations, time_ns + sample.flash_time_ns)));
+        points
+            .extend(of_phase.map(|sample| (operations + sample.operations, time_ns + sample.flash_time_ns)));
         operations += phase.total.operations;
         time_ns += phase.total.flash_time_ns;
     }

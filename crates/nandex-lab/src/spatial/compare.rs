@@ -55,7 +55,8 @@ impl SpatialComparison {
             watch.finished(&done.run);
             done
         });
-        let (runs, maps): (Vec<_>, Vec<_>) = done.into_iter().map(|SpatialRun { run, map }| (run, map)).unzip();
+        let (runs, maps): (Vec<_>, Vec<_>) =
+            done.into_iter().map(|SpatialRun { run, map }| (run, map)).unzip();
         let settings = Settings { record: runner::record_format::<f64, 2>(), ..self.settings.clone() };
         let mut results = Results {
             schema: SCHEMA,

@@ -316,10 +316,8 @@ mod tests {
             {"type":"Feature","id":9,"properties":null,"geometry":{"type":"Point","coordinates":[1,2]}},
             {"type":"Feature","properties":{},"geometry":
                 {"type":"LineString","coordinates":[[3,9],[1,4],[2,5]]}}]}"#;
-        let expected = vec![
-            (Rect::point([1.0, 2.0]).unwrap(), 9),
-            (Rect::new([1.0, 4.0], [3.0, 9.0]).unwrap(), 2),
-        ];
+        let expected =
+            vec![(Rect::point([1.0, 2.0]).unwrap(), 9), (Rect::new([1.0, 4.0], [3.0, 9.0]).unwrap(), 2)];
         assert_eq!(json(text), Ok(expected));
         let none = r#"{"type":"Feature","properties":null,"geometry":null}"#;
         assert_eq!(json(none).unwrap_err(), "x.json: feature 1: has no geometry");

@@ -10,6 +10,7 @@ mod model;
 pub mod query;
 pub mod registry;
 pub mod runner;
+mod subject;
 #[cfg(test)]
 mod tests;
 mod trees;
@@ -17,4 +18,5 @@ pub mod workload;
 
 pub use model::Answer;
 pub use registry::{SPATIAL, SpatialEntry, spatial};
+pub use subject::{found_in, found_near, with_domain};
 pub use trees::rect_of;

@@ -3,7 +3,7 @@
 use super::data::Dataset;
 use super::model::Answer;
 use super::registry::SpatialEntry;
-use super::runner::{self, found_in, found_near};
+use super::subject::{found_in, found_near, load, with_domain};
 use crate::error::LabError;
 use crate::runner::meter::Reading;
 use nandex::nand::Part;
@@ -48,10 +48,10 @@ impl Loaded {
         let chip = Rc::new(RefCell::new(chip));
         let nand: Box<dyn Nand> = Box::new(Rc::clone(&chip));
         let extent = Rect::around(data.entries.iter().map(|(rect, _)| rect));
-        let settings = runner::with_domain(entry, settings, extent.as_ref());
+        let settings = with_domain(entry, settings, extent.as_ref());
         let index = entry.format::<f64, 2>(nand, &settings)?;
         let mut loaded = Loaded { chip, index, load: Asked::default() };
-        loaded.load = loaded.ask(|index| runner::load(index, &data.entries).map(|_| Vec::new()))?;
+        loaded.load = loaded.ask(|index| load(index, &data.entries).map(|_| Vec::new()))?;
         Ok(loaded)
     }
 

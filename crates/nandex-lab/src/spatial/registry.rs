@@ -3,7 +3,7 @@
 //! An entry opens an index for each type of coordinates and number of dimensions of [`Space`]; all of it follows from one
 //! [`SpatialTree`], so a new index is a line here.
 
-use super::trees::{self, Hilbert, MrTree, RStar, RTree, SpatialTree};
+use super::trees::{self, ForTree, Hilbert, MrTree, RStar, RTree, SpatialTree};
 use crate::error::LabError;
 use crate::names::{self, OptionInfo};
 use crate::registry::{Ground, Open};
@@ -32,10 +32,26 @@ pub struct SpatialEntry {
 
 /// Every spatial index.
 pub const SPATIAL: &[SpatialEntry] = &[
-    entry::<RTree>("r-tree", "R-tree (Guttman 1984): the child whose box grows least; linear or quadratic split"),
-    entry::<RStar>("r-star", "R*-tree (Beckmann et al. 1990): overlaps and margins, outermost entries inserted again"),
-    entry::<MrTree>("mr-tree", "MR-tree (Kim and Yun 2004): full leaves become parents; leaves on two neighbouring levels"),
-    entry::<Hilbert>("hilbert", "Hilbert R-tree (Kamel and Faloutsos 1994): entries in the order of the curve, 2-to-3 splits"),
+    entry::<RTree>(
+        "r-tree",
+        "R-tree (Guttman 1984): the child whose box grows least; linear or quadratic split",
+    ),
+    entry::<RStar>(
+        "r-star",
+        "R*-tree (Beckmann et al. 1990): overlaps and margins, outermost entries inserted again",
+    ),
+    entry::<MrTree>(
+        "mr-tree",
+        "MR-tree (Kim and Yun 2004): full leaves become parents; leaves on two neighbouring levels",
+    ),
+    entry::<ForTree>(
+        "for-tree",
+        "FOR-tree (Jin et al. 2015): full nodes go on in overflow nodes and are split when read often",
+    ),
+    entry::<Hilbert>(
+        "hilbert",
+        "Hilbert R-tree (Kamel and Faloutsos 1994): entries in the order of the curve, 2-to-3 splits",
+    ),
 ];
 
 const fn entry<T: SpatialTree>(name: &'static str, summary: &'static str) -> SpatialEntry {

@@ -7,26 +7,22 @@
 //! whose key follows from the entry's number.
 
 use super::map::{MapQuery, TreeMap};
-use super::model::{Answer, SpatialModel, in_order};
+use super::model::{SpatialModel, in_order};
 use super::registry::{self, Space, SpatialEntry};
-use super::trees::{DOMAIN, text_of};
+use super::subject::{Subject, found_in, found_near, open_subject};
 use super::workload::{SpatialOp, SpatialPhase, SpatialWorkload};
-use crate::registry::{Ground, IndexEntry, Open};
+use crate::registry::{Ground, IndexEntry};
 use crate::replay::DiskEntry;
 use crate::results::Run;
 use crate::runner::meter::{Done, Meter, Reading, by_name, ratio};
 use crate::runner::{Control, RunOptions, TimedChip};
-use crate::stack::{self, BPlus};
+use nandex::IndexError;
 use nandex::ftl::disk::DiskStore;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Nand, Part};
-use nandex::index::Fill;
-use nandex::ordered::{Durability, IndexStats, RecordFormat, Settings};
-use nandex::rng::split_mix;
-use nandex::spatial::{Packing, Rect, Relation, SpatialIndex};
-use nandex::{CheckReport, IndexError, OrderedIndex};
+use nandex::ordered::{Durability, RecordFormat, Settings};
+use nandex::spatial::Rect;
 use std::cell::{Cell, RefCell};
-use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -117,110 +113,6 @@ pub fn run<C: Space<D>, const D: usize>(job: &SpatialJob<'_, C, D>, control: &Co
     result.run.error = outcome.err();
     control.add_done(job.workload.operations() - done);
     result
-}
-
-/// An open index.
-enum Subject<C, const D: usize> {
-    Spatial(Box<dyn SpatialIndex<C, D>>),
-    Keys(Box<dyn OrderedIndex>),
-}
-
-/// The key of an entry of this number: a bijection, so that entries lie all over the keys.
-fn key_of(id: u64) -> [u8; 8] {
-    split_mix(id).to_be_bytes()
-}
-
-/// The record of the B+-tree's entries.
-const KEYED: RecordFormat = RecordFormat::new(8, 8);
-
-impl<C: Space<D>, const D: usize> Subject<C, D> {
-    fn stats(&self) -> IndexStats {
-        match self {
-            Subject::Spatial(index) => index.stats(),
-            Subject::Keys(index) => index.stats(),
-        }
-    }
-
-    fn durability(&self) -> Durability {
-        match self {
-            Subject::Spatial(index) => index.durability(),
-            Subject::Keys(index) => index.durability(),
-        }
-    }
-
-    fn ram_bytes(&self) -> usize {
-        match self {
-            Subject::Spatial(index) => index.ram_bytes(),
-            Subject::Keys(index) => index.ram_bytes(),
-        }
-    }
-
-    fn sync(&mut self) -> Result<(), IndexError> {
-        match self {
-            Subject::Spatial(index) => index.sync(),
-            Subject::Keys(index) => index.sync(),
-        }
-    }
-
-    fn check(&mut self) -> Result<CheckReport, IndexError> {
-        match self {
-            Subject::Spatial(index) => index.check(),
-            Subject::Keys(index) => index.check(),
-        }
-    }
-
-    /// Whether it changed anything that must not be there already.
-    fn insert(&mut self, (rect, id): &(Rect<C, D>, u64)) -> Result<(), IndexError> {
-        match self {
-            Subject::Spatial(index) => index.insert(rect, *id),
-            Subject::Keys(index) => index.insert(&key_of(*id), &id.to_le_bytes()).map(drop),
-        }
-    }
-
-    fn remove(&mut self, (rect, id): &(Rect<C, D>, u64)) -> Result<bool, IndexError> {
-        match self {
-            Subject::Spatial(index) => index.remove(rect, *id),
-            Subject::Keys(index) => index.remove(&key_of(*id)),
-        }
-    }
-
-    /// Searches an entry; the search ends when it is found.
-    fn search(&mut self, (rect, id): &(Rect<C, D>, u64)) -> Result<bool, IndexError> {
-        match self {
-            Subject::Spatial(index) => {
-                let mut is_found = false;
-                index.window(rect, Relation::Covers, &mut |found, number| {
-                    is_found = number == *id && found == rect;
-                    if is_found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-                })?;
-                Ok(is_found)
-            }
-            Subject::Keys(index) => {
-                let mut value = [0; 8];
-                Ok(index.get(&key_of(*id), &mut value)? && value == id.to_le_bytes())
-            }
-        }
-    }
-
-    /// Takes many entries at once, packed as it can.
-    fn load(&mut self, entries: &[(Rect<C, D>, u64)]) -> Result<u64, IndexError> {
-        match self {
-            Subject::Spatial(index) => load(index.as_mut(), entries),
-            Subject::Keys(index) => {
-                let mut records: Vec<([u8; 8], [u8; 8])> =
-                    entries.iter().map(|(_, id)| (key_of(*id), id.to_le_bytes())).collect();
-                records.sort_unstable();
-                index.load(&mut records.iter().map(|(key, value)| (&key[..], &value[..])))
-            }
-        }
-    }
-
-    fn spatial(&mut self) -> Result<&mut dyn SpatialIndex<C, D>, IndexError> {
-        match self {
-            Subject::Spatial(index) => Ok(index.as_mut()),
-            Subject::Keys(_) => Err(IndexError::Unsupported("keys have no windows and no neighbours".into())),
-        }
-    }
 }
 
 /// The medium under a run.
@@ -417,7 +309,12 @@ impl<'a, C: Space<D>, const D: usize> Session<'a, C, D> {
             return Ok(());
         }
         let word = |present| if present { "present" } else { "absent" };
-        Err(format!("wrong answer: entry {} is said to be {}, but is {}", self.model.entry(at).1, word(said), word(!said)))
+        Err(format!(
+            "wrong answer: entry {} is said to be {}, but is {}",
+            self.model.entry(at).1,
+            word(said),
+            word(!said)
+        ))
     }
 
     fn sync(&mut self) -> Result<(), Failure> {
@@ -435,7 +332,9 @@ impl<'a, C: Space<D>, const D: usize> Session<'a, C, D> {
                 SpatialOp::Window(window, relation) => {
                     MapQuery::window(&window, relation, found_in(index, &window, relation)?.len())
                 }
-                SpatialOp::Nearest(point, count) => MapQuery::nearest(&point, &found_near(index, &point, count)?),
+                SpatialOp::Nearest(point, count) => {
+                    MapQuery::nearest(&point, &found_near(index, &point, count)?)
+                }
                 _ => continue,
             };
             map.add(query);
@@ -453,8 +352,7 @@ impl<'a, C: Space<D>, const D: usize> Session<'a, C, D> {
         run.height = stats.height;
         run.records = self.model.records();
         run.live_pages = stats.live_pages;
-        run.space_amplification =
-            ratio(stats.live_pages * u64::from(part.geometry.page_bytes), record_bytes);
+        run.space_amplification = ratio(stats.live_pages * u64::from(part.geometry.page_bytes), record_bytes);
         run.metrics = by_name(&stats);
         let wear = self.device.wear();
         run.wear_erases = wear.iter().zip(&self.format_wear).map(|(now, then)| now - then).collect();
@@ -477,82 +375,12 @@ impl<'a, C: Space<D>, const D: usize> Session<'a, C, D> {
             ));
         }
         let (found, expected) = (report.records, self.model.records());
-        if found == expected { Ok(()) } else { Err(format!("the check at the end found {found} entries, not {expected}")) }
-    }
-}
-
-fn open_subject<C: Space<D>, const D: usize>(
-    job: &SpatialJob<'_, C, D>,
-    ground: Ground,
-) -> Result<Subject<C, D>, IndexError> {
-    let refused = |error: crate::LabError| IndexError::Unsupported(error.to_string());
-    match job.contestant {
-        Contestant::Spatial(entry) => {
-            entry.check_options(&job.settings.options).map_err(refused)?;
-            let settings = with_domain(entry, &job.settings, job.workload.extent().as_ref());
-            Ok(Subject::Spatial(C::opener(entry)(ground, &settings, Open::Format)?))
-        }
-        Contestant::BPlus(entry) => {
-            entry.check_options(&job.settings.options).map_err(refused)?;
-            let settings = Settings { record: KEYED, ..job.settings.clone() };
-            Ok(Subject::Keys(stack::tree_on::<BPlus>(ground, &settings, Open::Format)?))
+        if found == expected {
+            Ok(())
+        } else {
+            Err(format!("the check at the end found {found} entries, not {expected}"))
         }
     }
-}
-
-/// The settings with the extent of the data for an index that lays a curve through it, unless another is set.
-pub fn with_domain<C: Space<D>, const D: usize>(
-    entry: &SpatialEntry,
-    settings: &Settings,
-    extent: Option<&Rect<C, D>>,
-) -> Settings {
-    match extent {
-        Some(extent) if entry.knows(DOMAIN) && settings.options.text(DOMAIN).is_none() => {
-            settings.clone().with(DOMAIN, text_of(extent))
-        }
-        _ => settings.clone(),
-    }
-}
-
-/// Takes many entries at once: tiled, or along the curve where the index keeps them there and takes no other order.
-pub(super) fn load<C: Space<D>, const D: usize>(
-    index: &mut dyn SpatialIndex<C, D>,
-    entries: &[(Rect<C, D>, u64)],
-) -> Result<u64, IndexError> {
-    match index.load(&mut entries.iter().copied(), Packing::SortTileRecursive, Fill::FULL) {
-        Err(IndexError::Unsupported(_)) => {
-            index.load(&mut entries.iter().copied(), Packing::Hilbert, Fill::FULL)
-        }
-        loaded => loaded,
-    }
-}
-
-/// What a window finds.
-pub fn found_in<C: Space<D>, const D: usize>(
-    index: &mut dyn SpatialIndex<C, D>,
-    window: &Rect<C, D>,
-    relation: Relation,
-) -> Result<Answer<C, D>, IndexError> {
-    let mut found = Vec::new();
-    index.window(window, relation, &mut |rect, id| {
-        found.push((*rect, id));
-        ControlFlow::Continue(())
-    })?;
-    Ok(found)
-}
-
-/// The entries nearest to a point.
-pub fn found_near<C: Space<D>, const D: usize>(
-    index: &mut dyn SpatialIndex<C, D>,
-    point: &[C; D],
-    count: u32,
-) -> Result<Answer<C, D>, IndexError> {
-    let mut found = Vec::new();
-    index.nearest(point, count as usize, &mut |rect, id, _| {
-        found.push((*rect, id));
-        ControlFlow::Continue(())
-    })?;
-    Ok(found)
 }
 
 /// Refuses an answer that is not what the model says.

@@ -5,7 +5,7 @@ use super::map::{MapQuery, TreeMap};
 use super::registry::{SPATIAL, spatial};
 use super::runner::{self, Contestant, Medium, SpatialJob};
 use super::workload::{Profile, Queries, SpatialOp, SpatialWorkload, general};
-use super::{data, query};
+use super::{data, query, with_domain};
 use crate::compare::Watch;
 use crate::results::Run;
 use crate::runner::{Control, RunOptions};
@@ -48,10 +48,12 @@ fn a_comparison_is_the_same_on_any_number_of_threads() {
     assert_eq!(alone.runs.iter().find_map(|run| run.error.clone()), None);
     assert_eq!((alone.runs.len(), maps.len()), (2 * SPATIAL.len(), SPATIAL.len()));
     assert!(maps.iter().all(|map| map.queries.len() == 12 && map.leaves().count() > 10));
-    let kinds: Vec<&str> = alone.runs[0].phases.iter().flat_map(|phase| phase.kinds.keys().copied()).collect();
+    let kinds: Vec<&str> =
+        alone.runs[0].phases.iter().flat_map(|phase| phase.kinds.keys().copied()).collect();
     assert_eq!(kinds, ["insert", "window", "nearest", "remove", "insert"]);
     let (four, _) = comparison(4).run(&Control::default(), &Unwatched).unwrap();
-    let json = |results: &crate::results::Results| serde_json::to_string(&results.without_cpu_time()).unwrap();
+    let json =
+        |results: &crate::results::Results| serde_json::to_string(&results.without_cpu_time()).unwrap();
     assert_eq!(json(&four), json(&alone));
 }
 
@@ -97,14 +99,13 @@ fn profiles_have_the_papers_numbers() {
         let count = |ops: &[SpatialOp<i32, 2>], name: &str| ops.iter().filter(|op| op.name() == name).count();
         let phases = workload.phases.iter();
         phases
-            .map(|phase| (phase.name.clone(), ["insert", "remove", "search"].map(|name| count(&phase.ops, name))))
+            .map(|phase| {
+                (phase.name.clone(), ["insert", "remove", "search"].map(|name| count(&phase.ops, name)))
+            })
             .collect()
     };
     let phase = |name: &str, counts| (name.to_string(), counts);
-    assert_eq!(
-        counts(Profile::Insertions),
-        [phase("insert", [1000, 0, 0]), phase("mix", [0, 100, 10_900])]
-    );
+    assert_eq!(counts(Profile::Insertions), [phase("insert", [1000, 0, 0]), phase("mix", [0, 100, 10_900])]);
     assert_eq!(
         counts(Profile::Removals),
         [phase("insert", [2000, 0, 0]), phase("remove", [0, 1900, 0]), phase("search", [0, 0, 8100])]
@@ -126,7 +127,14 @@ fn every_tree_runs_every_profile_on_flash_and_disk() {
             let run = |medium| {
                 let settings = Settings { durability: Durability::None, ..settings() };
                 let options = RunOptions::default();
-                let job = SpatialJob { contestant, medium, workload: &workload, settings, options, wants_map: false };
+                let job = SpatialJob {
+                    contestant,
+                    medium,
+                    workload: &workload,
+                    settings,
+                    options,
+                    wants_map: false,
+                };
                 runner::run(&job, &Control::default()).run
             };
             let (flash, disk) = (run(Medium::Chip(&part)), run(disk));
@@ -171,7 +179,7 @@ fn the_domain_is_the_extent_unless_another_is_set() {
     let entry = spatial("hilbert").unwrap();
     let extent = Rect::new([1.0, 2.0], [3.0, 4.5]).unwrap();
     let with = |settings: &Settings| {
-        let settings = runner::with_domain(entry, settings, Some(&extent));
+        let settings = with_domain(entry, settings, Some(&extent));
         settings.options.text("domain").map(String::from)
     };
     assert_eq!(with(&settings()).as_deref(), Some("1,2,3,4.5"));

@@ -5,6 +5,7 @@ use crate::names::{OptionInfo, option};
 use crate::registry::{Ground, Open};
 use crate::stack::{self, Demand, options_of_tree};
 use nandex::ordered::{Durability, Options, Settings};
+use nandex::spatial::for_tree::{self, ForRules, Sharing};
 use nandex::spatial::hilbert::{self, HilbertRules};
 use nandex::spatial::mr_tree::{Balance, MrRules};
 use nandex::spatial::node::{Entry, Node, NodeFormat};
@@ -87,8 +88,9 @@ impl<K: Kind> SpatialTree for K {
         settings: &Settings,
         store: &dyn PageStore,
     ) -> Result<usize, IndexError> {
-        let format = config::<K, C, D>(settings)?.node_format::<C, D>(store.page_bytes(), store.page_count())?;
-        Ok(nodes_bytes::<C, D>(&format))
+        let format =
+            config::<K, C, D>(settings)?.node_format::<C, D>(store.page_bytes(), store.page_count())?;
+        Ok(nodes_bytes::<C, D>(store, &format))
     }
 
     fn open<C: Number, const D: usize>(
@@ -96,26 +98,29 @@ impl<K: Kind> SpatialTree for K {
         settings: &Settings,
         open: Open,
     ) -> Result<Box<dyn SpatialIndex<C, D>>, IndexError> {
+        type Pages<C, const D: usize> = PagedNodes<Box<dyn PageStore>, C, D>;
         let config = config::<K, C, D>(settings)?;
-        type Opened<C, const D: usize, R> = Tree<C, D, PagedNodes<Box<dyn PageStore>, C, D>, R>;
-        Ok(match open {
-            Open::Format => Box::new(Opened::<C, D, K::Rules<C, D>>::format(store, &config)?),
-            _ => Box::new(Opened::<C, D, K::Rules<C, D>>::mount_as(store, &config)?),
-        })
+        let format = config.node_format::<C, D>(store.page_bytes(), store.page_count())?;
+        let least = Pages::<C, D>::ram_bytes_min(&store, &format);
+        let tree: Tree<C, D, Pages<C, D>, K::Rules<C, D>> = match open {
+            Open::Format => Tree::format(store, &config)?,
+            _ => Tree::mount_as(store, &config)?,
+        };
+        // Without a limit an operation may hold as many nodes as the literature has it insert again.
+        Ok(if settings.ram_bytes.is_some() { Box::new(tree.with_ram(least)?) } else { Box::new(tree) })
     }
 }
 
-/// Nodes whose memory is kept between operations, and the one read last.
-const NODES_KEPT: usize = 17;
-
-/// What nodes that are pages hold of RAM between operations: the map of free pages, nodes kept for their memory, and the pages of
-/// the largest group.
-fn nodes_bytes<C: Coordinate, const D: usize>(format: &NodeFormat) -> usize {
-    let map = (format.page_count as usize).div_ceil(64) * size_of::<u64>() * 2;
-    // One entry more than a node may have while it is split; a vector grows to the next power of two.
-    let entries = (format.capacity(1).max(format.capacity(2)) + 1).next_power_of_two();
-    let node = entries * size_of::<Entry<C, D>>() + size_of::<Node<C, D>>();
-    map + NODES_KEPT * node + 2 * format.group_nodes_max() * format.page_bytes as usize
+/// The RAM that every operation on nodes that are pages can be done with, besides their store's.
+fn nodes_bytes<C: Coordinate, const D: usize>(store: &dyn PageStore, format: &NodeFormat) -> usize {
+    /// Nodes whose memory is kept between operations, at most.
+    const NODES_KEPT: usize = 16;
+    let map = (format.page_count as usize).div_ceil(64) * size_of::<u64>();
+    let maps = if store.durable_writes() { map } else { 2 * map };
+    let entries = usize::from(format.leaf_capacity.max(format.internal_capacity)) + 1;
+    let node = 2 * entries * size_of::<Entry<C, D>>() + size_of::<Node<C, D>>() + 2 * size_of::<u64>();
+    let nodes = format.held_nodes_max().max(NODES_KEPT) + 2;
+    maps + nodes * (node + format.page_bytes as usize)
 }
 
 /// The R-tree.
@@ -162,7 +167,11 @@ pub(super) struct MrTree;
 
 const MR_TREE_OWN: [OptionInfo; 2] = [
     option("balance", "reinsertion", "what becomes of a subtree that got too low: reinsertion, adoption"),
-    option("selective", "no", "whether a leaf that gets too empty is dissolved where a node above has room: no, yes"),
+    option(
+        "selective",
+        "no",
+        "whether a leaf that gets too empty is dissolved where a node above has room: no, yes",
+    ),
 ];
 
 impl Kind for MrTree {
@@ -177,6 +186,87 @@ impl Kind for MrTree {
         };
         let is_selective = options.choice("selective", &["no", "yes"])? == "yes";
         SpatialConfig::new(MrRules { balance, is_selective }).with_options(options)
+    }
+}
+
+/// The FOR-tree.
+pub(super) struct ForTree;
+
+const FOR_TREE_OWN: [OptionInfo; 5] = [
+    option(
+        "read_cost",
+        "1",
+        "what a page read costs, 1 or more: full nodes are split once reads have cost more than writes",
+    ),
+    option("write_cost", "8", "what a page write costs"),
+    option("overflow_max", "4", "overflow nodes of a node at most, 0 to 255"),
+    option("table_max", "4096, or 512 where RAM is limited", "overflow nodes of the tree at most"),
+    option(
+        "sharing",
+        "sorted",
+        "how the entries of a node with overflow nodes are shared out: sorted, stored",
+    ),
+];
+
+/// RAM of a row of the overflow node table, at most.
+const ROW_BYTES: usize = 64;
+
+impl ForTree {
+    fn config(settings: &Settings) -> Result<SpatialConfig<ForRules>, IndexError> {
+        let options = &settings.options;
+        let number = |name: &str, default: u32, least: u64, most: u32| -> Result<u32, IndexError> {
+            let number = options.number(name)?.unwrap_or(default.into());
+            u32::try_from(number).ok().filter(|n| number >= least && *n <= most).ok_or_else(|| {
+                IndexError::Unsupported(format!("option {name}: {number} is not between {least} and {most}"))
+            })
+        };
+        let mut rules = for_tree::config().rules;
+        rules.read_cost = number("read_cost", rules.read_cost, 1, u32::MAX)?;
+        rules.write_cost = number("write_cost", rules.write_cost, 0, u32::MAX)?;
+        rules.overflow_max = number("overflow_max", rules.overflow_max.into(), 0, u8::MAX.into())? as u8;
+        let table_max = if settings.ram_bytes.is_some() { 512 } else { rules.table_max };
+        rules.table_max = number("table_max", table_max, 0, u32::MAX)?;
+        if options.choice("sharing", &["sorted", "stored"])? == "stored" {
+            rules.sharing = Sharing::Stored;
+        }
+        let config = SpatialConfig::new(rules).with_options(options)?;
+        Ok(config.with_durability(settings.durability))
+    }
+}
+
+impl SpatialTree for ForTree {
+    const OPTIONS: &'static [OptionInfo] = options_of_tree!(OWN, FOR_TREE_OWN);
+
+    fn table_bytes<C: Number, const D: usize>(
+        settings: &Settings,
+        store: &dyn PageStore,
+    ) -> Result<usize, IndexError> {
+        let config = ForTree::config(settings)?;
+        let format = config.node_format::<C, D>(store.page_bytes(), store.page_count())?;
+        // A node with all its overflow nodes is one list of entries.
+        let pages = usize::from(config.rules.overflow_max) + 1;
+        let joined = 2 * pages * (format.capacity(1).max(format.capacity(2)) + 1) * size_of::<Entry<C, D>>();
+        Ok(nodes_bytes::<C, D>(store, &format) + joined + config.rules.table_max as usize * ROW_BYTES)
+    }
+
+    fn open<C: Number, const D: usize>(
+        store: Box<dyn PageStore>,
+        settings: &Settings,
+        open: Open,
+    ) -> Result<Box<dyn SpatialIndex<C, D>>, IndexError> {
+        let config = ForTree::config(settings)?;
+        if open == Open::Format {
+            return Ok(Box::new(for_tree::format::<_, C, D>(store, &config)?));
+        }
+        let tree = for_tree::mount::<_, C, D>(store)?;
+        if *tree.rules() != config.rules {
+            return Err(IndexError::NotFormatted("the tree has other rules"));
+        }
+        if SpatialIndex::<C, D>::durability(&tree) < config.durability {
+            let what = "the tree gives less durability on this store than is wanted";
+            return Err(IndexError::Unsupported(String::from(what)));
+        }
+        Ok(Box::new(tree))
     }
 }
 

@@ -139,7 +139,8 @@ pub fn general<C: Number, const D: usize>(
     let mut gone = load.to_vec();
     rng(2).shuffle(&mut gone);
     gone.truncate(plan.changes);
-    let phase = |name: &str, measured, is_bulk, ops| SpatialPhase { name: name.into(), measured, is_bulk, ops };
+    let phase =
+        |name: &str, measured, is_bulk, ops| SpatialPhase { name: name.into(), measured, is_bulk, ops };
     let phases = vec![
         phase("load", false, plan.is_bulk, load.iter().map(|&i| SpatialOp::Insert(i)).collect()),
         phase("window", true, false, windows),
@@ -247,7 +248,8 @@ impl Profile {
         seed: u64,
     ) -> SpatialWorkload<C, D> {
         let rng = Rng::new(seed ^ split_mix(7));
-        let mut source = Profiled { rng, entries: entries.len() as u32, present: Vec::new(), gone: Vec::new(), next: 0 };
+        let mut source =
+            Profiled { rng, entries: entries.len() as u32, present: Vec::new(), gone: Vec::new(), next: 0 };
         let mut phases: Vec<SpatialPhase<C, D>> = Vec::new();
         let mut phase = |name: &str, ops| {
             phases.push(SpatialPhase { name: name.into(), measured: true, is_bulk: false, ops });
@@ -263,7 +265,10 @@ impl Profile {
                 let rest = operations - inserts;
                 let mut removals: Vec<bool> = (0..rest).map(|i| i < inserts / 10).collect();
                 source.rng.shuffle(&mut removals);
-                phase("mix", removals.into_iter().map(|r| if r { source.remove() } else { source.search() }).collect());
+                phase(
+                    "mix",
+                    removals.into_iter().map(|r| if r { source.remove() } else { source.search() }).collect(),
+                );
             }
             Profile::Removals => {
                 let inserts = operations / 6;
@@ -271,7 +276,10 @@ impl Profile {
                 let stay = inserts / 20;
                 phase("remove", (stay..inserts).map(|_| source.remove()).collect());
                 let rest = operations - 2 * inserts + stay;
-                phase("search", (0..rest).map(|i| if i % 2 == 0 { source.search() } else { source.miss() }).collect());
+                phase(
+                    "search",
+                    (0..rest).map(|i| if i % 2 == 0 { source.search() } else { source.miss() }).collect(),
+                );
             }
         }
         let name = match self {

@@ -60,7 +60,11 @@ impl MapView {
     /// Draws a map.
     pub(super) fn of(map: &TreeMap) -> MapView {
         let canvas = Canvas::of(map);
-        let mut svg = format!("<svg class=\"map\" role=\"img\" viewBox=\"-4 -4 {:.0} {:.0}\">", WIDTH + 8.0, canvas.height + 8.0);
+        let mut svg = format!(
+            "<svg class=\"map\" role=\"img\" viewBox=\"-4 -4 {:.0} {:.0}\">",
+            WIDTH + 8.0,
+            canvas.height + 8.0
+        );
         let is_read = |place: usize| map.queries.iter().any(|query| query.read.contains(&place));
         for pass in [false, true] {
             for (place, node) in map.nodes.iter().enumerate() {
@@ -106,7 +110,12 @@ fn draw(canvas: &Canvas, number: usize, query: &MapQuery, svg: &mut String) {
             at
         }
     };
-    let _ = write!(svg, "<text x=\"{:.1}\" y=\"{:.1}\">{number}</text>", canvas.x(at[0]) + 3.0, canvas.y(at[1]) - 3.0);
+    let _ = write!(
+        svg,
+        "<text x=\"{:.1}\" y=\"{:.1}\">{number}</text>",
+        canvas.x(at[0]) + 3.0,
+        canvas.y(at[1]) - 3.0
+    );
 }
 
 fn row(map: &TreeMap, number: usize, query: &MapQuery) -> [String; 4] {
@@ -115,7 +124,12 @@ fn row(map: &TreeMap, number: usize, query: &MapQuery) -> [String; 4] {
         Shape::Window(_, relation) => format!("{number}: window, {}", relation.name()),
         Shape::Nearest(..) => format!("{number}: nearest"),
     };
-    [what, show_count(query.found as u64), show_count(leaves as u64), show_count((query.read.len() - leaves) as u64)]
+    [
+        what,
+        show_count(query.found as u64),
+        show_count(leaves as u64),
+        show_count((query.read.len() - leaves) as u64),
+    ]
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ fn places_answer_a_window_and_a_search_for_the_nearest() {
     let output = nandex(&["places", "--near", "13.4,52.5", "--window=-10,35,30,60", "--count", "3"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let text = stdout(&output);
-    assert!(text.starts_with("8,168 entries of places in the r-tree on mlc-64m: "), "{text}");
+    assert!(text.starts_with("8168 entries of places in the r-tree on mlc-64m: "), "{text}");
     let rows = text.lines().filter(|line| line.trim_start().starts_with(|c: char| c.is_ascii_digit()));
     // The line about the load, and three rows of each answer.
     assert_eq!(rows.count(), 7, "{text}");

@@ -9,7 +9,7 @@ use nandex::ordered::{Durability, RecordFormat, Settings};
 use nandex::rng::Rng;
 use nandex::spatial::{Measure, Rect, Relation, SpatialIndex};
 use nandex::{IndexError, Pbn};
-use nandex_lab::crash::{ChipFailures, CrashPlan, CrashReport, Cuts, Rehearsal, Target};
+use nandex_lab::crash::{ChipFailures, CrashPlan, CrashReport, Cuts, Rehearsal, Target, small_chip};
 use nandex_lab::fuzz::{damaged, part};
 use nandex_lab::parallel::{self, cores};
 use nandex_lab::record::write_csv;
@@ -34,13 +34,25 @@ fn settings() -> Settings {
     Settings::new(RecordFormat::new(8, 8))
 }
 
-/// The settings of an index on each FTL; in the class *none* where the FTL writes one page at a time.
-fn on_every_ftl() -> impl Iterator<Item = (&'static SpatialEntry, Settings)> {
+/// The settings of every index on each FTL of a chip: every operation durable, or the class *none* where the FTL writes fewer
+/// pages at once than an operation changes.
+fn on_every_ftl<C: Space<D>, const D: usize>(
+    part: &Part,
+    settings: &Settings,
+) -> Vec<(&'static SpatialEntry, Settings)> {
     let pairs = SPATIAL.iter().flat_map(|entry| STORES.iter().map(move |ftl| (entry, ftl)));
-    pairs.map(|(entry, ftl)| {
-        let durability = if ftl.is_atomic { Durability::EveryOperation } else { Durability::None };
-        (entry, Settings { durability, ..settings().with("ftl", ftl.name) })
-    })
+    let settle = |(entry, ftl): (&'static SpatialEntry, &nandex_lab::registry::StoreEntry)| {
+        let settings = settings.clone().with("ftl", ftl.name);
+        let chip = Box::new(SimChip::new(part).unwrap());
+        let durability = match entry.format::<C, D>(chip, &settings) {
+            Ok(_) => Durability::EveryOperation,
+            Err(IndexError::Unsupported(_)) => Durability::None,
+            Err(error) => panic!("{} on {}: {error}", entry.name, ftl.name),
+        };
+        assert!(durability == Durability::None || ftl.is_atomic);
+        (entry, Settings { durability, ..settings })
+    };
+    pairs.map(settle).collect()
 }
 
 /// A box on a coarse grid, so that sides meet, boxes coincide and distances tie; often a point.
@@ -156,17 +168,20 @@ fn an_index_answers_as_looking_at_everything_does() {
 
 #[test]
 fn it_does_so_over_every_ftl_and_cache() {
-    for (entry, settings) in on_every_ftl() {
-        script::<i32, 2>(entry, &settings, &part(1024, 16, 96), 5);
+    let part = part(1024, 32, 64);
+    for (entry, settings) in on_every_ftl::<i32, 2>(&part, &settings()) {
+        script::<i32, 2>(entry, &settings, &part, 5);
+    }
+    for (entry, settings) in on_every_ftl::<f64, 3>(&part, &settings()) {
         let durability = settings.durability.min(Durability::EverySync);
-        let cached = Settings { ram_bytes: Some(400_000), durability, ..settings };
-        script::<f64, 3>(entry, &cached, &part(1024, 16, 96), 6);
+        let cached = Settings { ram_bytes: Some(600_000), durability, ..settings };
+        script::<f64, 3>(entry, &cached, &part, 6);
     }
 }
 
 #[test]
 fn a_full_chip_loses_nothing_and_takes_entries_again_once_some_are_gone() {
-    let part = part(1024, 8, 24);
+    let part = part(1024, 32, 16);
     for entry in SPATIAL {
         let chip = Rc::new(RefCell::new(SimChip::new(&part).unwrap()));
         let mut index = entry.format::<i32, 2>(Box::new(Rc::clone(&chip)), &settings()).unwrap();
@@ -227,7 +242,9 @@ fn crash(plan: CrashPlan) -> CrashReport {
     assert!(!report.cancelled && (report.operations_refused == 0 || report.physical_failures > 4));
     let tally = &report.tally;
     let ends = tally.recovered_exact + tally.recovered_in_flight + tally.recovered_prefix + tally.refused;
-    assert!(ends == tally.cuts_tried && tally.continued > 0);
+    // What is refused after nearly every cut seldom goes on.
+    let refuses = report.durability == Durability::None.name();
+    assert!(ends == tally.cuts_tried && (tally.continued > 0 || refuses));
     report
 }
 
@@ -242,8 +259,8 @@ fn nothing_is_lost_at_any_cut_of_a_short_run() {
     for entry in SPATIAL {
         for (durability, ram_bytes) in [
             (Durability::EveryOperation, None),
-            (Durability::EverySync, Some(120_000)),
-            (Durability::None, Some(120_000)),
+            (Durability::EverySync, Some(200_000)),
+            (Durability::None, Some(200_000)),
         ] {
             let settings = Settings { durability, ram_bytes, ..settings() };
             let report = crash(crash_plan(entry, settings));
@@ -255,7 +272,8 @@ fn nothing_is_lost_at_any_cut_of_a_short_run() {
 
 #[test]
 fn nothing_is_lost_over_any_ftl() {
-    for (entry, settings) in on_every_ftl() {
+    let small = settings().with("capacity", 8);
+    for (entry, settings) in on_every_ftl::<i32, 2>(&small_chip(), &small) {
         crash(CrashPlan { cuts: Cuts::Sample(300), ..crash_plan(entry, settings) });
     }
 }

@@ -80,13 +80,14 @@ impl TreeMap {
         self.nodes.iter().filter(|node| node.level == 1)
     }
 
-    /// Adds a query, with the nodes it reads, while there is room for one of its kind.
+    /// Whether another window, or another search for the nearest, is to be drawn.
+    pub fn has_room(&self, for_window: bool) -> bool {
+        let alike = self.queries.iter().filter(|q| matches!(q.shape, Shape::Window(..)) == for_window);
+        alike.count() < QUERIES_DRAWN
+    }
+
+    /// Adds a query, with the nodes it reads.
     pub fn add(&mut self, mut query: MapQuery) {
-        let is_window = |shape: &Shape| matches!(shape, Shape::Window(..));
-        let alike = self.queries.iter().filter(|q| is_window(&q.shape) == is_window(&query.shape)).count();
-        if alike >= QUERIES_DRAWN {
-            return;
-        }
         let reads = |(place, node): (usize, &MapNode)| query.shape.reads(place == 0, node).then_some(place);
         query.read = self.nodes.iter().enumerate().filter_map(reads).collect();
         self.queries.push(query);

@@ -321,23 +321,21 @@ impl<'a, C: Space<D>, const D: usize> Session<'a, C, D> {
         self.call(Done { kind: "sync", operations: 1, changes: false }, Subject::sync)
     }
 
-    /// The nodes, and those that some of the queries to come read.
+    /// The nodes, and those that some of the queries to come read; nothing of it is counted.
     fn map(&mut self) -> Result<TreeMap, IndexError> {
-        let ops = self.job.workload.phases.iter().flat_map(|phase| &phase.ops);
-        let name = self.job.contestant.name();
-        let index = self.subject.spatial()?;
-        let mut map = TreeMap::of(name, index)?;
-        for op in ops {
-            let query = match *op {
-                SpatialOp::Window(window, relation) => {
-                    MapQuery::window(&window, relation, found_in(index, &window, relation)?.len())
+        let mut map = TreeMap::of(self.job.contestant.name(), self.subject.spatial()?)?;
+        for op in self.job.workload.phases.iter().flat_map(|phase| &phase.ops) {
+            match *op {
+                SpatialOp::Window(window, relation) if map.has_room(true) => {
+                    let found = self.model.window(&window, relation).len();
+                    map.add(MapQuery::window(&window, relation, found));
                 }
-                SpatialOp::Nearest(point, count) => {
-                    MapQuery::nearest(&point, &found_near(index, &point, count)?)
+                SpatialOp::Nearest(point, count) if map.has_room(false) => {
+                    let found = self.model.nearest(&point, count as usize);
+                    map.add(MapQuery::nearest(&point, &found));
                 }
-                _ => continue,
-            };
-            map.add(query);
+                _ => {}
+            }
         }
         Ok(map)
     }

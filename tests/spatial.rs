@@ -9,11 +9,12 @@ use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::nand::{Geometry, Part, Timing};
 use nandex::rng::Rng;
 use nandex::spatial::hilbert::{self, HilbertRTree};
+use nandex::spatial::paged::PagedNodes;
 use nandex::spatial::r_star::{self, RStarTree};
 use nandex::spatial::r_tree::{self, RTree, Split};
-use nandex::spatial::tree::packed_nodes;
+use nandex::spatial::tree::{Rules, SpatialConfig, packed_nodes};
 use nandex::spatial::{Measure, Nodes, Packing, Rect, Relation, SpatialIndex};
-use nandex::{IndexError, NandError, StoreError};
+use nandex::{IndexError, NandError, PageStore, StoreError};
 use rstar::primitives::{GeomWithData, Rectangle};
 use rstar::{AABB, PointDistance, RTreeObject};
 use std::cell::RefCell;
@@ -171,6 +172,39 @@ fn the_nearest_reads_only_nodes_that_are_near() {
         .unwrap();
         assert_eq!(reads, near, "no more nodes are read than reach within the distance of the tenth");
     }
+}
+
+/// With the least RAM every operation is done, and no more is held than was said.
+fn little_ram<R: Rules<i32, 2>>(config: &SpatialConfig<R>) -> u64 {
+    let new =
+        || nandex::spatial::tree::Tree::<i32, 2, _, R>::format(RamStore::new(4096, 100), config).unwrap();
+    let least = PagedNodes::<RamStore, i32, 2>::ram_bytes_min(new().store(), new().nodes().format());
+    assert!(matches!(new().with_ram(least - 1), Err(IndexError::Unsupported(_))));
+    let mut tree = new().with_ram(least).unwrap();
+    let mut rng = Rng::new(4);
+    let mut entries: Vec<(Rect<i32, 2>, u64)> = Vec::new();
+    let mut held_max = 0;
+    for id in 0..5_000 {
+        let low = [rng.below(4_000) as i32, rng.below(4_000) as i32];
+        let high = low.map(|x| if rng.chance(1, 3) { i32::MAX } else { x + rng.below(300) as i32 });
+        entries.push((Rect::new(low, high).unwrap(), id));
+        tree.insert(&entries[id as usize].0, id).unwrap();
+        held_max = held_max.max(tree.ram_bytes() - tree.store().ram_bytes());
+    }
+    assert!(tree.check().unwrap().is_sound());
+    while let Some((rect, id)) = entries.pop() {
+        assert_eq!(tree.remove(&rect, id), Ok(true));
+        held_max = held_max.max(tree.ram_bytes() - tree.store().ram_bytes());
+    }
+    assert!(held_max <= least, "{held_max} of {least} bytes");
+    tree.counts().narrow_operations
+}
+
+#[test]
+fn little_ram_makes_operations_narrow_but_not_impossible() {
+    assert_eq!(little_ram(&hilbert::config(None)), 0);
+    assert!(little_ram(&r_star::config()) > 0);
+    little_ram(&r_tree::config(Split::Linear));
 }
 
 type Chip = Rc<RefCell<SimChip>>;

@@ -30,7 +30,8 @@
 //! | `paged.rs`, `superblock.rs` | the plain implementation: a node is a page |
 //! | `tree/` | [`tree::Tree`] over any `Nodes` with any [`tree::Rules`]: operations, search, bulk load, check |
 //! | `tree/update.rs` | Guttman's insertion and removal over [`tree::update::Grouping`] (choose child, split, reinsert) |
-//! | `r_tree.rs`, `r_star.rs`, `hilbert.rs` | the kinds of tree |
+//! | `r_tree.rs`, `r_star.rs`, `hilbert.rs`, `mr_tree/` | the kinds of tree |
+//! | `for_tree/` | the FOR-tree: a kind of tree and the layer that it stands on, whose nodes go on in overflow nodes |
 //!
 //! **A tree** that differs in choice and split alone implements `Grouping` (see `r_tree.rs`, 200 lines); one that inserts
 //! and removes in its own way implements `Rules` (see `hilbert.rs`); search, load, check, mount and the durability classes
@@ -44,7 +45,8 @@
 //! `begin`, `change(id, Change::Whole(..))`, `commit` writes a group of nodes. A layer that needs pages of its own (a log)
 //! divides the store with [`crate::ftl::slice::divide`]. The root is node 1 for ever, so no layer keeps a pointer to it.
 //! An operation that does not fit (`fits_group` is false, or `Full`) is rolled back by the tree and done again with fewer
-//! changes; a layer whose commit is a log append answers true.
+//! changes; a layer whose commit is a log append answers true. A layer that delays writes keeps [`node::Node::link`] with
+//! the node, and answers [`nodes::Nodes::take_links`] for the nodes as they are with what it delayed.
 //!
 //! # Entries
 //!

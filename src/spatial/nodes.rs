@@ -123,6 +123,9 @@ impl<C: Coordinate, const D: usize, N: Nodes<C, D> + ?Sized> Nodes<C, D> for Box
     fn rollback(&mut self) {
         (**self).rollback();
     }
+    fn take_links(&mut self) -> Vec<(NodeId, NodeId)> {
+        (**self).take_links()
+    }
     fn load(&mut self, node: &Node<C, D>) -> Result<NodeId, IndexError> {
         (**self).load(node)
     }

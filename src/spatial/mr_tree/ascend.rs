@@ -124,6 +124,7 @@ fn adopt<C: Coordinate, const D: usize, N: Nodes<C, D>>(
             adopting.children.push(low);
             return rewrite(op, family, at, adopting);
         }
+        op.nodes.forget(id);
     }
     let highest = family.children.iter().map(|(_, level)| *level).max();
     let Some(at) = order.into_iter().find(|at| Some(family.children[*at].1) == highest) else {

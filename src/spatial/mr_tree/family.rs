@@ -152,8 +152,8 @@ impl<C: Coordinate, const D: usize> Family<C, D> {
 
 /// Gives the poor group the tall entry that enlarges it least, for the entry that enlarges the rich one least.
 fn exchange<C: Coordinate, const D: usize>(
-    rich: &mut Vec<Entry<C, D>>,
-    poor: &mut Vec<Entry<C, D>>,
+    rich: &mut [Entry<C, D>],
+    poor: &mut [Entry<C, D>],
     is_tall: impl Fn(&Entry<C, D>) -> bool,
 ) {
     let Some(given) = cheapest(rich, poor, is_tall) else { return };

@@ -6,7 +6,7 @@ use crate::check::IndexError;
 use crate::codec::{crc32, put_u32};
 use crate::ftl::PageStore;
 use crate::ftl::ram::RamStore;
-use crate::index::{Durability, Fill};
+use crate::index::{Durability, Fill, Options};
 use crate::rng::Rng;
 use crate::spatial::for_tree::{self, ForRules, ForTree, OverflowNodes, Sharing};
 use crate::spatial::node::{NodeId, ROOT};
@@ -29,8 +29,8 @@ fn churn<C: Sample, const D: usize>(rules: ForRules, kind: Kind, capacity: usize
     let config = SpatialConfig::new(rules).with_capacity(capacity);
     let mut tree: ForTree<_, C, D> = for_tree::format(RamStore::new(1024, 600), &config).unwrap();
     let (mut model, mut rng) = (Model::<C, D>::random(kind, 0, 0), Rng::new(seed));
-    for i in 0..700 {
-        let grows = if (i / 250) % 2 == 0 { 5 } else { 1 };
+    for i in 0..700u64 {
+        let grows = if (i / 250).is_multiple_of(2) { 5 } else { 1 };
         if rng.below(6) < grows || model.entries.is_empty() {
             let (rect, id) = (random_rect(kind, &mut rng), rng.below(50));
             tree.insert(&rect, id).unwrap();
@@ -193,7 +193,7 @@ fn run(tree: &mut Small, ops: u64, seed: u64) -> Vec<(usize, Model<i32, 2>)> {
     let (mut rng, mut model) = (Rng::new(seed), Model::random(Kind::Few, 0, 0));
     let mut done = Vec::from([(store(tree).steps.len(), model.clone())]);
     for i in 0..ops {
-        let grows = if (i / 100) % 2 == 0 { 4 } else { 1 };
+        let grows = if (i / 100).is_multiple_of(2) { 4 } else { 1 };
         if rng.below(6) < grows || model.entries.is_empty() {
             let entry = (random_rect(Kind::Rects, &mut rng), i);
             tree.insert(&entry.0, entry.1).unwrap();
@@ -260,7 +260,7 @@ fn a_full_store_loses_nothing_and_can_always_be_emptied() {
     assert_same(&mut tree, &model, 1);
     while let Some((rect, id)) = model.entries.pop() {
         assert_eq!(tree.remove(&rect, id), Ok(true), "a removal needs no page");
-        if model.entries.len() % 20 == 0 {
+        if model.entries.len().is_multiple_of(20) {
             assert_same(&mut tree, &model, 2);
         }
     }
@@ -324,6 +324,31 @@ proptest! {
         }
         let _ = use_everything(pages, &model, seed);
     }
+}
+
+#[test]
+fn options_by_name_make_the_rules() {
+    let mut options = Options::default();
+    assert_eq!(for_tree::config_of(&options), Ok(for_tree::config()));
+    for (name, value) in
+        [("read_cost", "359"), ("write_cost", "2260"), ("overflow_nodes", "2"), ("overflow_table", "7")]
+    {
+        options.set(name, value);
+    }
+    options.set("sharing", "stored");
+    let wanted = ForRules {
+        read_cost: 359,
+        write_cost: 2260,
+        overflow_max: 2,
+        table_max: 7,
+        sharing: Sharing::Stored,
+    };
+    assert_eq!(for_tree::config_of(&options), Ok(SpatialConfig::new(wanted)));
+    options.set("overflow_nodes", "256");
+    assert!(for_tree::config_of(&options).is_err());
+    options.set("overflow_nodes", "0");
+    options.set("read_cost", "0");
+    assert!(for_tree::config_of(&options).is_err());
 }
 
 /// The layer alone stands on any node store.

@@ -2,6 +2,7 @@
 
 use super::model::{Kind, Model, assert_same};
 use crate::ftl::ram::RamStore;
+use crate::index::Options;
 use crate::rng::Rng;
 use crate::spatial::mr_tree::{self, Balance, MrRules, MrTree};
 use crate::spatial::tree::SpatialConfig;
@@ -78,6 +79,19 @@ fn data_below_a_half_leaf_compete_with_its_data() {
     assert_eq!((after[0].1, after[1].1), (before[0].1 + 1, before[1].1 + 1));
 }
 
+#[test]
+fn options_by_name_make_the_rules() {
+    let mut options = Options::default();
+    assert_eq!(mr_tree::config_of(&options), Ok(mr_tree::config()));
+    options.set("balance", "adoption");
+    options.set("selective", "yes");
+    options.set("capacity", "9");
+    let rules = MrRules { balance: Balance::Adoption, is_selective: true };
+    assert_eq!(mr_tree::config_of(&options), Ok(SpatialConfig::new(rules).with_capacity(9)));
+    options.set("balance", "sideways");
+    assert!(mr_tree::config_of(&options).is_err());
+}
+
 /// Grows a tree and takes it away from one side, so that subtrees there get low; every step is checked.
 fn one_sided(rules: MrRules, capacity: usize, seed: u64) -> Small {
     let mut tree = small(rules, capacity);
@@ -95,7 +109,7 @@ fn one_sided(rules: MrRules, capacity: usize, seed: u64) -> Small {
         assert_eq!(tree.remove(&rect, id), Ok(true));
         let report = tree.check().unwrap();
         assert!(report.is_sound(), "{:?}", report.violations);
-        if model.entries.len() % 40 == 0 {
+        if model.entries.len().is_multiple_of(40) {
             assert_same(&mut tree, &model, seed);
         }
     }

@@ -7,7 +7,6 @@ use crate::ftl::StoreError;
 use crate::index::{Durability, Fill};
 use crate::nand::NandError;
 use crate::rng::Rng;
-use crate::spatial::paged::PagedNodes;
 use crate::spatial::r_tree::Split;
 use crate::spatial::tree::{Rules, SpatialConfig, Tree};
 use crate::spatial::{Nodes, Packing, Relation, SpatialIndex, hilbert, mr_tree, r_star, r_tree};
@@ -151,30 +150,4 @@ fn operations_cost_what_the_documentation_says() {
     tree.check().unwrap();
     tree.regions(&mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!(tree.store().page_reads, reads, "looking on costs nothing");
-}
-
-/// With the least RAM every operation is done, and no more is held than was said.
-fn little_ram<R: Rules<i32, 2>>(config: &SpatialConfig<R>) -> u64 {
-    let new = || Tree::<i32, 2, _, R>::format(Mem::new(1024, 300, WRITE_THROUGH), config).unwrap();
-    let least = PagedNodes::<Mem, i32, 2>::ram_bytes_min(new().store(), new().nodes().format());
-    assert!(matches!(new().with_ram(least - 1), Err(IndexError::Unsupported(_))));
-    let mut tree = new().with_ram(least).unwrap();
-    let mut model = Model::<i32, 2>::random(Kind::Wide, 1500, 4);
-    for (rect, id) in &model.entries {
-        tree.insert(rect, *id).unwrap();
-        assert!(tree.ram_bytes() <= least, "{} of {least} bytes", tree.ram_bytes());
-    }
-    assert_same(&mut tree, &model, 3);
-    while let Some((rect, id)) = model.entries.pop() {
-        assert_eq!(tree.remove(&rect, id), Ok(true));
-        assert!(tree.ram_bytes() <= least, "{} of {least} bytes", tree.ram_bytes());
-    }
-    tree.counts().narrow_operations
-}
-
-#[test]
-fn little_ram_makes_operations_narrow_but_not_impossible() {
-    assert_eq!(little_ram(&hilbert::config(None)), 0);
-    assert!(little_ram(&r_star::config()) > 0);
-    little_ram(&r_tree::config(Split::Linear));
 }

@@ -265,7 +265,7 @@ fn rect_of(slot: u32) -> Rect<i32, 2> {
     let bits = split_mix(slot.into());
     let part = |shift: u32, below: u64| ((bits >> shift) % below) as i32;
     let low = [part(0, 10_000), part(20, 10_000)];
-    let size = if slot % 4 == 0 { [0, 0] } else { [part(40, 60), part(50, 60)] };
+    let size = if slot.is_multiple_of(4) { [0, 0] } else { [part(40, 60), part(50, 60)] };
     match Rect::new(low, [low[0] + size[0], low[1] + size[1]]) {
         Ok(rect) => rect,
         Err(error) => unreachable!("{error}"),

@@ -6,6 +6,9 @@ use std::cmp::Ordering;
 /// An answer: entries as rectangle and number.
 pub type Answer<C, const D: usize> = Vec<(Rect<C, D>, u64)>;
 
+/// An entry with the square of its distance.
+type Distant<C, const D: usize> = (<C as Coordinate>::Measure, (Rect<C, D>, u64));
+
 /// Which entries of a table are there.
 pub(super) struct SpatialModel<'a, C, const D: usize> {
     entries: &'a [(Rect<C, D>, u64)],
@@ -51,9 +54,9 @@ impl<'a, C: Coordinate, const D: usize> SpatialModel<'a, C, D> {
 
     /// The entries nearest to a point, nearest first, equally near ones by number and then corners.
     pub(super) fn nearest(&self, point: &[C; D], count: usize) -> Answer<C, D> {
-        let mut all: Vec<(C::Measure, (Rect<C, D>, u64))> =
+        let mut all: Vec<Distant<C, D>> =
             self.all().map(|entry| (entry.0.distance2(point), *entry)).collect();
-        let by_distance = |a: &(C::Measure, (Rect<C, D>, u64)), b: &(C::Measure, (Rect<C, D>, u64))| {
+        let by_distance = |a: &Distant<C, D>, b: &Distant<C, D>| {
             let nearer = if a.0.is_below(&b.0) {
                 Ordering::Less
             } else if b.0.is_below(&a.0) {

@@ -93,8 +93,7 @@ pub fn record_format<C: Space<D>, const D: usize>() -> RecordFormat {
 
 /// Does one run. A failure is told in [`Run::error`], next to what was measured before it.
 pub fn run<C: Space<D>, const D: usize>(job: &SpatialJob<'_, C, D>, control: &Control) -> SpatialRun {
-    let mut result = SpatialRun::default();
-    result.run = Run {
+    let run = Run {
         index: job.contestant.name().to_string(),
         storage: match job.medium {
             Medium::Chip(_) => registry::storage(&job.settings.options),
@@ -103,6 +102,7 @@ pub fn run<C: Space<D>, const D: usize>(job: &SpatialJob<'_, C, D>, control: &Co
         seed: job.workload.seed,
         ..Run::default()
     };
+    let mut result = SpatialRun { run, map: None };
     let mut done = 0;
     let outcome = Session::open(job, control).and_then(|mut session| {
         let outcome = session.run_phases(&mut result);

@@ -1,7 +1,7 @@
 //! The one list of spatial indexes, and how each is made and found again on a chip or a disk, in two and three dimensions.
 //!
 //! An entry opens an index for each type of coordinates and number of dimensions of [`Space`]; all of it follows from one
-//! [`SpatialTree`], so a new index is a line here.
+//! `SpatialTree` (`trees.rs`), so a new index is a line here.
 
 use super::trees::{self, ForTree, Hilbert, MrTree, RStar, RTree, SpatialTree};
 use crate::error::LabError;

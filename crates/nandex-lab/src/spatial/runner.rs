@@ -1,7 +1,7 @@
 //! One spatial index on one chip, or disk, over one workload: what every operation cost, and whether every answer was right.
 //!
 //! As [`crate::runner`] does it for ordered indexes, with the same meter and the same results. Every answer is held against a look at
-//! all entries ([`super::model`]); the first wrong one ends the run, as does the first error of the index.
+//! all entries (`model.rs`); the first wrong one ends the run, as does the first error of the index.
 //!
 //! The B+-tree can take part in workloads without windows, for the study that compares all of them: an entry is then a record
 //! whose key follows from the entry's number.

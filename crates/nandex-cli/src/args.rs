@@ -1,14 +1,16 @@
 //! The command line as plain data. Values are checked where they are parsed, so that a bad one names its flag.
 
 use crate::output::Target;
-use crate::parse::{self, ReplayTarget};
+use crate::parse::{self, ReplayTarget, SpatialChoice};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use nandex::nand::Part;
 use nandex::ordered::{Durability, RecordFormat};
+use nandex::spatial::Rect;
 use nandex_lab::block_trace::{BlockFormat, Event};
 use nandex_lab::crash::{ChipFailures, CutPoint, Cuts, SMALL_CHIP};
 use nandex_lab::experiment::Experiment;
 use nandex_lab::registry::{IndexEntry, StoreEntry};
+use nandex_lab::spatial::SpatialEntry;
 use nandex_lab::workload::WorkloadEntry;
 use std::path::PathBuf;
 
@@ -36,6 +38,8 @@ pub(crate) enum Command {
     Repro(Repro),
     /// Cut the power at every physical operation and see what comes back.
     Crash(Box<Crash>),
+    /// Load places into a spatial index and answer a window or a search for the nearest.
+    Places(Box<Places>),
     /// Replay a block trace on FTLs, disks and files.
     Replay(Box<Replay>),
     /// Count what every FTL does on small traces, to hold it against another simulator.
@@ -64,6 +68,19 @@ pub(crate) struct Compare {
     /// Indexes to compare, separated by commas (nandex list indexes) [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::index)]
     pub(crate) index: Vec<&'static IndexEntry>,
+    /// Spatial indexes to compare instead, separated by commas, or all (nandex list spatial).
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::spatial,
+        conflicts_with_all = ["index", "workload", "trace", "record"])]
+    pub(crate) spatial: Vec<SpatialChoice>,
+    /// Their data: a CSV or GeoJSON file, or a set that is here (nandex list data) [default: places].
+    #[arg(long, value_name = "FILE|NAME", requires = "spatial")]
+    pub(crate) places: Option<String>,
+    /// Area of a window, in percent of the data's extent [default: 0.01%].
+    #[arg(long, value_name = "SHARE", requires = "spatial", value_parser = parse::share)]
+    pub(crate) window: Option<f64>,
+    /// Entries that a search for the nearest wants [default: 10].
+    #[arg(long, value_name = "K", requires = "spatial", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) nearest: Option<u32>,
     /// RAM for each index, tables included, such as 64KiB; what its tables leave is its cache [default: no cache].
     #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
     pub(crate) ram: Option<usize>,
@@ -73,7 +90,7 @@ pub(crate) struct Compare {
     /// Bytes of a key and of a value.
     #[arg(long, value_name = "KEY/VALUE", default_value = "4/4", value_parser = parse::record)]
     pub(crate) record: RecordFormat,
-    /// Operations: of the measured part of a generator, or at most so many of a trace.
+    /// Operations: of the measured part of a generator, or at most so many of a trace; queries of each kind of a spatial index.
     #[arg(long, value_name = "N", value_parser = parse::count)]
     pub(crate) ops: Option<u64>,
     /// Seed of the workload, the first one of several.
@@ -158,11 +175,14 @@ pub(crate) struct Repro {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = AFTER_HELP)]
-#[group(id = "target", required = true, multiple = false, args = ["index", "ftl"])]
+#[group(id = "target", required = true, multiple = false, args = ["index", "spatial", "ftl"])]
 pub(crate) struct Crash {
     /// Index to test (nandex list indexes).
     #[arg(long, value_name = "NAME", value_parser = parse::index)]
     pub(crate) index: Option<&'static IndexEntry>,
+    /// Spatial index to test (nandex list spatial).
+    #[arg(long, value_name = "NAME", value_parser = parse::spatial_index)]
+    pub(crate) spatial: Option<&'static SpatialEntry>,
     /// FTL to test alone (nandex list ftls).
     #[arg(long, value_name = "NAME", value_parser = parse::ftl)]
     pub(crate) ftl: Option<&'static StoreEntry>,
@@ -204,6 +224,35 @@ pub(crate) struct Crash {
     pub(crate) threads: Option<u16>,
     #[command(flatten)]
     pub(crate) files: Files,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Places {
+    /// The data: a CSV or GeoJSON file, or a set that is here (nandex list data).
+    #[arg(value_name = "FILE|NAME", default_value = "places")]
+    pub(crate) data: String,
+    /// Find what a window touches: the lower corner, then the upper one, such as 5,45,15,55.
+    #[arg(long, value_name = "X,Y,X,Y", allow_hyphen_values = true, value_parser = parse::rect)]
+    pub(crate) window: Option<Rect<f64, 2>>,
+    /// Find the entries nearest to a point, such as 13.4,52.5.
+    #[arg(long, value_name = "X,Y", allow_hyphen_values = true, value_parser = parse::point)]
+    pub(crate) near: Option<Rect<f64, 2>>,
+    /// How many of the nearest, and how many entries of a window are shown.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) count: u32,
+    /// The index (nandex list spatial).
+    #[arg(long, value_name = "NAME", default_value = "r-tree", value_parser = parse::spatial_index)]
+    pub(crate) spatial: &'static SpatialEntry,
+    /// Part of the catalogue (nandex list chips), or a chip file.
+    #[arg(long, value_name = "PART|FILE", default_value = "mlc-64m", value_parser = parse::chip)]
+    pub(crate) chip: Part,
+    /// RAM, tables included, such as 64KiB; what the tables leave is the cache [default: no cache].
+    #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
+    pub(crate) ram: Option<usize>,
+    /// Option of the index; may be repeated.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse::option)]
+    pub(crate) set: Vec<(String, String)>,
 }
 
 /// How a replay lays out addresses.
@@ -343,6 +392,10 @@ pub(crate) enum Listed {
     Chips,
     /// Indexes with their options.
     Indexes,
+    /// Spatial indexes with their options.
+    Spatial,
+    /// Spatial data that are here, and the options of what is done with them.
+    Data,
     /// Flash translation layers with their options.
     Ftls,
     /// Replacement and victim policies, and the option that chooses them.

@@ -2,12 +2,14 @@
 
 use nandex::nand::Part;
 use nandex::ordered::{Durability, Options, RecordFormat};
+use nandex::spatial::Rect;
 use nandex_lab::block_trace::{BlockFormat, Event};
 use nandex_lab::crash::{ChipFailures, CutPoint, Cuts, SMALL_CHIP, small_chip};
 use nandex_lab::experiment::{self as experiments, Experiment};
 use nandex_lab::registry::{self, IndexEntry, StoreEntry};
 use nandex_lab::replay::{self, DiskEntry};
 use nandex_lab::repro::PAPERS;
+use nandex_lab::spatial::{self as spatial_lab, SPATIAL, SpatialEntry};
 use nandex_lab::workload::{self, WorkloadEntry};
 use nandex_lab::{LabError, block_trace, chip as chips, names, tbm};
 
@@ -17,6 +19,52 @@ pub(crate) fn chip(text: &str) -> Result<Part, LabError> {
 
 pub(crate) fn index(text: &str) -> Result<&'static IndexEntry, LabError> {
     registry::index(text)
+}
+
+/// Spatial indexes as a list names them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SpatialChoice {
+    /// Every one.
+    All,
+    One(&'static SpatialEntry),
+}
+
+pub(crate) fn spatial(text: &str) -> Result<SpatialChoice, LabError> {
+    if text == "all" { Ok(SpatialChoice::All) } else { spatial_index(text).map(SpatialChoice::One) }
+}
+
+pub(crate) fn spatial_index(text: &str) -> Result<&'static SpatialEntry, LabError> {
+    spatial_lab::spatial(text)
+}
+
+/// The indexes of a list, each in its place.
+pub(crate) fn spatial_list(choices: &[SpatialChoice]) -> Vec<&'static SpatialEntry> {
+    let each = choices.iter().flat_map(|choice| match choice {
+        SpatialChoice::All => SPATIAL.iter().collect(),
+        SpatialChoice::One(entry) => vec![*entry],
+    });
+    each.collect()
+}
+
+/// A share of an area, such as `0.01%`, as a fraction.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    let percent = text.strip_suffix('%').ok_or("give a percentage, such as 0.01%")?;
+    match percent.trim().parse::<f64>() {
+        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
+        Ok(_) => Err(format!("{text} is not above 0% and up to 100%")),
+        Err(_) => Err(format!("'{percent}' is no number")),
+    }
+}
+
+/// A window, such as `5,45,15,55`.
+pub(crate) fn rect(text: &str) -> Result<Rect<f64, 2>, String> {
+    spatial_lab::rect_of(text)
+}
+
+/// A point, such as `13.4,52.5`.
+pub(crate) fn point(text: &str) -> Result<Rect<f64, 2>, String> {
+    spatial_lab::rect_of(&format!("{text},{text}"))
+        .map_err(|_| format!("'{text}' is not two numbers, such as 13.4,52.5"))
 }
 
 pub(crate) fn workload(text: &str) -> Result<&'static WorkloadEntry, LabError> {
@@ -206,6 +254,19 @@ mod tests {
         assert_eq!(durability("every operation").unwrap(), Durability::EveryOperation);
         let error = durability("every-synk").unwrap_err().to_string();
         assert_eq!(error, "there is no durability class 'every-synk'; did you mean 'every-sync'?");
+    }
+
+    #[test]
+    fn shares_windows_and_points() {
+        assert_eq!(share("0.01%"), Ok(0.0001));
+        assert_eq!(share("0.5").unwrap_err(), "give a percentage, such as 0.01%");
+        assert_eq!(share("0%").unwrap_err(), "0% is not above 0% and up to 100%");
+        assert_eq!(share("x%").unwrap_err(), "'x' is no number");
+        assert_eq!(rect("-5,45,15,55").unwrap().low(), [-5.0, 45.0]);
+        assert!(rect("5,45,1,55").unwrap_err().contains("the lower side of axis 0 lies above the upper one"));
+        assert!(rect("1,2,3").unwrap_err().contains("is not 4 numbers"));
+        assert_eq!(point("1,-2").unwrap().high(), [1.0, -2.0]);
+        assert_eq!(point("1").unwrap_err(), "'1' is not two numbers, such as 13.4,52.5");
     }
 
     #[test]

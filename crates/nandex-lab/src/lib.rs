@@ -28,6 +28,7 @@ pub mod report;
 pub mod repro;
 pub mod results;
 pub mod runner;
+pub mod spatial;
 pub(crate) mod stack;
 pub mod stats;
 pub mod tbm;

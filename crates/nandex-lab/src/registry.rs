@@ -58,6 +58,8 @@ pub enum Open {
 /// Makes an index on a chip, or finds it again.
 pub type OpenIndex = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn OrderedIndex>, IndexError>;
 
+pub use crate::stack::Ground;
+
 /// Makes several trees on one chip, each with its number: cuts the store with [`crate::forest::share_store`] and formats a
 /// tree on each slice.
 pub type OpenForest = fn(Box<dyn Nand>, &Settings, &[TreeShare]) -> Result<NumberedTrees, IndexError>;

@@ -1,4 +1,5 @@
-//! What a tree on logical pages stands on: an FTL on the chip, and a page cache where RAM is left for one.
+//! What a tree on logical pages stands on, ordered or spatial: an FTL on the chip or a hard disk, and a page cache where RAM is
+//! left for one.
 
 use crate::forest::{TreeShare, share_store};
 use crate::names::{OptionInfo, count_names, option, union};
@@ -10,10 +11,10 @@ use nandex::ordered::journal::{Buffered, Guarded, JournalConfig, Journaled, refu
 use nandex::ordered::lazy_update::{LazyUpdateConfig, LazyUpdateTree, PoolCount};
 use nandex::ordered::ls_lru::{LsLruConfig, LsLruTree};
 use nandex::ordered::{Durability, Options, Settings};
-use nandex::{Geometry, IndexError, Nand, OrderedIndex, PageStore};
+use nandex::{IndexError, Nand, OrderedIndex, PageStore};
 
 /// Options of every tree on a store: those of the page cache, and of every FTL.
-const CACHE_OPTIONS: [OptionInfo; 6] = [
+pub(crate) const CACHE_OPTIONS: [OptionInfo; 6] = [
     option("ftl", "page-map", "the FTL below (nandex list ftls)"),
     option("cache", "lru", "the replacement policy of the page cache (nandex list policies)"),
     option("cache_pages", "what the RAM leaves", "frames of the page cache"),
@@ -92,11 +93,15 @@ const JOURNAL_OPTIONS: [OptionInfo; 2] = [
 /// The options of a tree on a store: those of all stores and caches, and its own.
 macro_rules! options_of_tree {
     ($($own:expr),*) => {{
-        const LISTS: &[&[OptionInfo]] = &[&CACHE_OPTIONS, &FTL_OPTIONS, $(&$own),*];
+        use $crate::names::{OptionInfo, count_names, union};
+        const LISTS: &[&[OptionInfo]] =
+            &[&$crate::stack::CACHE_OPTIONS, &$crate::stack::FTL_OPTIONS, $(&$own),*];
         const ALL: [OptionInfo; count_names(LISTS)] = union(LISTS);
         &ALL
     }};
 }
+
+pub(crate) use options_of_tree;
 
 // Below the macro that they use.
 mod beneath;
@@ -140,13 +145,54 @@ pub(crate) trait StoreTree {
     ) -> Result<Box<dyn OrderedIndex>, IndexError>;
 }
 
+/// What stores and trees stand on.
+pub enum Ground {
+    /// A chip, which an FTL makes pages of.
+    Chip(Box<dyn Nand>),
+    /// A hard disk, which has pages of its own.
+    Disk(Box<dyn PageStore>),
+}
+
+/// Pages that a policy which looks at blocks takes for one on a disk.
+const DISK_BLOCK_PAGES: u32 = 32;
+
+/// What a tree asks of store and RAM.
+#[derive(Clone, Copy)]
+pub(crate) struct Demand {
+    /// See [`StoreTree::table_bytes`].
+    pub(crate) table_bytes: fn(&Settings, &dyn PageStore) -> Result<usize, IndexError>,
+    /// See [`StoreTree::buffer_bytes`].
+    pub(crate) buffer_bytes: fn(&Settings, &dyn PageStore, usize) -> Result<usize, IndexError>,
+    /// See [`StoreTree::lets_writes_wait`].
+    pub(crate) lets_writes_wait: fn(&Settings) -> bool,
+}
+
+impl Demand {
+    fn of<T: StoreTree>() -> Demand {
+        Demand {
+            table_bytes: T::table_bytes,
+            buffer_bytes: T::buffer_bytes,
+            lets_writes_wait: T::lets_writes_wait,
+        }
+    }
+}
+
 /// The tree over the FTL and the cache that its settings name.
 pub(crate) fn tree<T: StoreTree>(
     nand: Box<dyn Nand>,
     settings: &Settings,
     open: Open,
 ) -> Result<Box<dyn OrderedIndex>, IndexError> {
-    let (store, shared) = cached_store::<T>(nand, settings, open, &[1])?;
+    tree_on::<T>(Ground::Chip(nand), settings, open)
+}
+
+/// The same on a chip or a disk.
+pub(crate) fn tree_on<T: StoreTree>(
+    ground: Ground,
+    settings: &Settings,
+    open: Open,
+) -> Result<Box<dyn OrderedIndex>, IndexError> {
+    let (store, shared) = cached_store(ground, settings, open, Demand::of::<T>(), &[1])?;
     T::open(store, settings, shared[0], open)
 }
 
@@ -157,7 +203,8 @@ pub(crate) fn forest<T: StoreTree>(
     shares: &[TreeShare],
 ) -> Result<NumberedTrees, IndexError> {
     let weights: Vec<u64> = shares.iter().map(|share| share.records).collect();
-    let (store, shared) = cached_store::<T>(nand, settings, Open::Format, &weights)?;
+    let demand = Demand::of::<T>();
+    let (store, shared) = cached_store(Ground::Chip(nand), settings, Open::Format, demand, &weights)?;
     let slices = share_store(store, shares)?.into_iter().zip(shared);
     slices
         .map(|((tree, slice), bytes)| Ok((tree, T::open(Box::new(slice), settings, bytes, Open::Format)?)))
@@ -338,15 +385,25 @@ where
 
 /// The FTL that the settings name, with a page cache where RAM is left for one beside FTL and trees; and the RAM that each of
 /// the trees shares with it. The trees have shares by their weights.
-fn cached_store<T: StoreTree>(
-    nand: Box<dyn Nand>,
+pub(crate) fn cached_store(
+    ground: Ground,
     settings: &Settings,
     open: Open,
+    demand: Demand,
     weights: &[u64],
 ) -> Result<(Box<dyn PageStore>, Vec<usize>), IndexError> {
-    let plan = CachePlan::new(settings, nand.geometry())?;
-    let ftl = ftl(nand, settings, open)?;
-    let tables = ftl.ram_bytes() + T::table_bytes(settings, &*ftl)? * weights.len();
+    let (ftl, plan) = match ground {
+        Ground::Chip(nand) => {
+            let geometry = nand.geometry();
+            let plan = CachePlan::new(settings, geometry.page_bytes as usize, geometry.pages_per_block)?;
+            (ftl(nand, settings, open)?, plan)
+        }
+        Ground::Disk(disk) => {
+            let plan = CachePlan::new(settings, disk.page_bytes(), DISK_BLOCK_PAGES)?;
+            (disk, plan)
+        }
+    };
+    let tables = ftl.ram_bytes() + (demand.table_bytes)(settings, &*ftl)? * weights.len();
     let left = match settings.ram_bytes {
         None => 0,
         Some(ram) => ram.checked_sub(tables).ok_or_else(|| too_little(ram, tables))?,
@@ -356,14 +413,14 @@ fn cached_store<T: StoreTree>(
     let shared: Vec<usize> = weights.iter().map(share).collect();
     let mut fixed = tables;
     for bytes in &shared {
-        fixed += T::buffer_bytes(settings, &*ftl, *bytes)?;
+        fixed += (demand.buffer_bytes)(settings, &*ftl, *bytes)?;
     }
     let frames = cache_frames(settings, fixed, plan.frame_bytes)?;
     if frames == 0 {
         return Ok((ftl, shared));
     }
     let alone = settings.options.choice("cache_writes", &["together", "alone"])? == "alone";
-    let mode = match (T::lets_writes_wait(settings), alone) {
+    let mode = match ((demand.lets_writes_wait)(settings), alone) {
         (false, _) => WriteMode::Through,
         (true, false) => WriteMode::Back,
         (true, true) => WriteMode::BackAlone,
@@ -400,10 +457,10 @@ struct CachePlan {
 }
 
 impl CachePlan {
-    fn new(settings: &Settings, geometry: Geometry) -> Result<CachePlan, IndexError> {
+    fn new(settings: &Settings, page_bytes: usize, block_pages: u32) -> Result<CachePlan, IndexError> {
         let policy = policy(&settings.options)?;
-        let sizing = policy_settings(&settings.options, geometry.pages_per_block)?;
-        let frame_bytes = geometry.page_bytes as usize + FRAME_BYTES + policy_frame_bytes(policy, sizing);
+        let sizing = policy_settings(&settings.options, block_pages)?;
+        let frame_bytes = page_bytes + FRAME_BYTES + policy_frame_bytes(policy, sizing);
         Ok(CachePlan { policy, sizing, frame_bytes })
     }
 

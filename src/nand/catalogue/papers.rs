@@ -65,4 +65,33 @@ const SLC_64M: Part = part(
     ],
 );
 
-pub(super) static PARTS: &[Part] = &[MLC_64M, SLC_64M];
+const ACCESS_TIME: Part = part(
+    "access-time",
+    Numbers {
+        page: (512, 16),
+        pages_per_block: 32,
+        blocks: 256,
+        nop: 1,
+        random_order: true,
+        latencies_ns: (35_900, 226_000, 2_000_000),
+        transfer_ps: 0,
+        endurance: 100_000,
+        supply: (3300, 10),
+    },
+    &[
+        paper(
+            "organisation",
+            "study of index access time: 32 sectors a block, 512 B of data and 16 B of spare area each",
+        ),
+        assumed("blocks", "256 blocks, 4 MiB: the paper names no capacity, and its trees need a tenth of it"),
+        assumed("nop", "1: the trees write whole pages"),
+        paper("read", "35.9 us for 512 bytes, transfer included"),
+        paper("program", "226 us for 512 bytes, transfer included"),
+        paper("erase", "2 ms for a block of 16 KB"),
+        paper("transfer", "none of its own: read and program are given as a whole"),
+        remembered("endurance", "100,000 erases for SLC"),
+        assumed("supply", "10 mA at 3.3 V, as the K9F1208U0B of the same pages"),
+    ],
+);
+
+pub(super) static PARTS: &[Part] = &[MLC_64M, SLC_64M, ACCESS_TIME];

@@ -37,10 +37,11 @@ pub(crate) fn run(args: &Crash) -> Result<Status> {
 
 fn plan(args: &Crash) -> Result<CrashPlan> {
     let options = parse::options(&args.set);
-    let (target, known) = match (args.index, args.ftl) {
-        (Some(entry), _) => (Target::Index(entry), entry.known(&options)),
-        (None, Some(entry)) => (Target::Store(entry), entry.options),
-        (None, None) => unreachable!("the parser asks for one of them"),
+    let (target, known) = match (args.index, args.spatial, args.ftl) {
+        (Some(entry), ..) => (Target::Index(entry), entry.known(&options)),
+        (None, Some(entry), _) => (Target::Spatial(entry), entry.options),
+        (None, None, Some(entry)) => (Target::Store(entry), entry.options),
+        (None, None, None) => unreachable!("the parser asks for one of them"),
     };
     resolve(known, &options).map_err(|error| anyhow::Error::new(error).context("--set"))?;
     let settings =

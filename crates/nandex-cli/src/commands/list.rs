@@ -13,6 +13,8 @@ use nandex_lab::registry::{Confidence, INDEXES, STORES, StoreEntry};
 use nandex_lab::report::grid::{Side, grid, grid_within};
 use nandex_lab::report::scale::{Quantity, show, show_count};
 use nandex_lab::repro::{self, Claim};
+use nandex_lab::spatial::data::BUNDLED;
+use nandex_lab::spatial::{SPATIAL, workload as spatial_workload};
 use nandex_lab::tbm::{self, TBM_STORES};
 use nandex_lab::workload::WORKLOADS;
 use serde_json::{Value, json};
@@ -110,6 +112,13 @@ fn entries(what: Listed) -> Vec<Entry> {
             POLICIES.iter().map(Entry::policy).chain(victims).collect()
         }
         Listed::Indexes => INDEXES.iter().map(|e| Entry::new(e.name, e.summary, e.options)).collect(),
+        Listed::Spatial => SPATIAL.iter().map(|e| Entry::new(e.name, e.summary, e.options)).collect(),
+        Listed::Data => {
+            let general =
+                "what compare --spatial does with any of them: load, windows, nearest, removals, insertions";
+            let sets = BUNDLED.iter().map(|set| Entry::new(set.name, set.summary, &[]));
+            sets.chain([Entry::new("(options)", general, spatial_workload::OPTIONS)]).collect()
+        }
         Listed::Ftls => STORES.iter().map(Entry::ftl).chain([Entry::tbm()]).collect(),
         Listed::Workloads => WORKLOADS.iter().map(|e| Entry::new(e.name, e.summary, e.options)).collect(),
     }

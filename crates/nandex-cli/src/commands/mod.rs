@@ -5,9 +5,11 @@ mod compare;
 mod counts;
 mod crash;
 mod list;
+mod places;
 mod replay;
 mod repro;
 mod run;
+mod spatial;
 
 use crate::Status;
 use crate::args::{Args, Command};
@@ -16,7 +18,9 @@ use anyhow::Result;
 /// Does what the command line says.
 pub(crate) fn run(args: Args) -> Result<Status> {
     match args.command {
-        Command::Compare(compare) => compare::run(&compare),
+        Command::Compare(compare) if compare.spatial.is_empty() => compare::run(&compare),
+        Command::Compare(compare) => spatial::run(&compare),
+        Command::Places(places) => places::run(&places),
         Command::Run(run) => run::run(&run),
         Command::Repro(repro) => repro::run(&repro),
         Command::Crash(crash) => crash::run(&crash),

@@ -27,6 +27,7 @@ use crate::error::LabError;
 use crate::parallel;
 use crate::registry::{IndexEntry, StoreEntry};
 use crate::runner::Control;
+use crate::spatial::SpatialEntry;
 use history::{History, Moment};
 use nandex::nand::sim::{Faults, PhysicalOp, Recorded, Recording, SimChip};
 use nandex::nand::{Part, catalogue};
@@ -46,6 +47,8 @@ use trial::{Context, Outcome, Walk};
 pub enum Target {
     /// An index of the registry.
     Index(&'static IndexEntry),
+    /// A spatial index of its registry, with rectangles of whole numbers in the plane.
+    Spatial(&'static SpatialEntry),
     /// A store of the registry.
     Store(&'static StoreEntry),
 }
@@ -55,6 +58,7 @@ impl Target {
     pub fn name(&self) -> &'static str {
         match self {
             Target::Index(entry) => entry.name,
+            Target::Spatial(entry) => entry.name,
             Target::Store(entry) => entry.name,
         }
     }
@@ -62,6 +66,7 @@ impl Target {
     fn kind(&self) -> &'static str {
         match self {
             Target::Index(_) => "index",
+            Target::Spatial(_) => "spatial index",
             Target::Store(_) => "store",
         }
     }
@@ -141,6 +146,7 @@ impl CrashPlan {
         let settings = &self.settings;
         let flag = match self.target {
             Target::Index(_) => "index",
+            Target::Spatial(_) => "spatial",
             Target::Store(_) => "ftl",
         };
         let mut command = format!(

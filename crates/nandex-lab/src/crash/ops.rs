@@ -26,6 +26,8 @@ pub(super) struct Mix {
     pub(super) group_max: usize,
     /// Whether only a close allows another mount.
     pub(super) always_close: bool,
+    /// Whether a put to a slot that holds something is an operation of its own; else that slot is removed instead.
+    pub(super) overwrites: bool,
 }
 
 /// Draws operations.
@@ -51,6 +53,13 @@ impl Source {
 
     /// The next operation on these contents.
     pub(super) fn next(&mut self, contents: &[u64]) -> HostOp {
+        match self.draw(contents) {
+            HostOp::Put(slot) if !self.mix.overwrites && contents[slot as usize] != 0 => HostOp::Remove(slot),
+            op => op,
+        }
+    }
+
+    fn draw(&mut self, contents: &[u64]) -> HostOp {
         if let Some(op) = self.continue_run() {
             return op;
         }
@@ -106,7 +115,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_operation_is_drawn() {
-        let mix = Mix { slots: 100, group_max: 4, always_close: false };
+        let mix = Mix { slots: 100, group_max: 4, always_close: false, overwrites: true };
         let mut source = Source::new(1, mix);
         let ops: Vec<HostOp> = (0..3000).map(|_| source.next(&[1; 100])).collect();
         let count = |is: fn(&HostOp) -> bool| ops.iter().filter(|op| is(op)).count();

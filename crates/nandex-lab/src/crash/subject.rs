@@ -1,4 +1,4 @@
-//! An index or a store under a crash test: opened on a shared chip, changed, read out whole.
+//! An index, ordered or spatial, or a store under a crash test: opened on a shared chip, changed, read out whole.
 
 use super::history::{History, fingerprint};
 use super::ops::{HostOp, Mix};
@@ -8,7 +8,8 @@ use crate::registry::IndexEntry;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::{Direction, Durability};
 use nandex::rng::split_mix;
-use nandex::{Cause, IndexError, Lpn, Nand, OrderedIndex, PageStore};
+use nandex::spatial::{Rect, Relation};
+use nandex::{Cause, IndexError, Lpn, Nand, OrderedIndex, PageStore, SpatialIndex};
 use std::cell::RefCell;
 use std::ops::{Bound, ControlFlow};
 use std::rc::Rc;
@@ -30,6 +31,8 @@ pub(super) enum Promise {
 /// An open index or store.
 pub(super) enum Subject {
     Index(Box<dyn OrderedIndex>),
+    /// A slot is a rectangle with the slot as its number, there or not.
+    Spatial(Box<dyn SpatialIndex<i32, 2>>),
     Store(Box<dyn PageStore>),
 }
 
@@ -42,6 +45,7 @@ impl Subject {
         let nand: Box<dyn Nand> = Box::new(Rc::clone(chip));
         Ok(match plan.target {
             Target::Index(entry) => Subject::Index((entry.format)(nand, &plan.settings)?),
+            Target::Spatial(entry) => Subject::Spatial(entry.format(nand, &plan.settings)?),
             Target::Store(entry) => Subject::Store((entry.format)(nand, &plan.settings)?),
         })
     }
@@ -51,6 +55,7 @@ impl Subject {
         let nand: Box<dyn Nand> = Box::new(Rc::clone(chip));
         Ok(match plan.target {
             Target::Index(entry) => Subject::Index((entry.mount)(nand, &plan.settings)?),
+            Target::Spatial(entry) => Subject::Spatial(entry.mount(nand, &plan.settings)?),
             Target::Store(entry) => Subject::Store((entry.mount)(nand, &plan.settings)?),
         })
     }
@@ -74,6 +79,7 @@ impl Subject {
     pub(super) fn durability(&self) -> Durability {
         match self {
             Subject::Index(index) => index.durability(),
+            Subject::Spatial(index) => index.durability(),
             Subject::Store(store) if store.durable_writes() => Durability::EveryOperation,
             Subject::Store(_) => Durability::EverySync,
         }
@@ -94,6 +100,8 @@ impl Subject {
     pub(super) fn value_bytes(&self) -> usize {
         match self {
             Subject::Index(index) => index.record().value_bytes.into(),
+            // An entry is there or not: all values are the empty one.
+            Subject::Spatial(_) => 0,
             Subject::Store(store) => store.page_bytes(),
         }
     }
@@ -105,12 +113,19 @@ impl Subject {
                 let width = u32::from(index.record().key_bytes);
                 let keys = if width < 4 { 1 << (8 * width) } else { u32::MAX };
                 let always_close = index.durability() == Durability::None;
-                Mix { slots: plan.slots.clamp(2, keys), group_max: 1, always_close }
+                Mix { slots: plan.slots.clamp(2, keys), group_max: 1, always_close, overwrites: true }
             }
+            Subject::Spatial(index) => Mix {
+                slots: plan.slots.max(2),
+                group_max: 1,
+                always_close: index.durability() == Durability::None,
+                overwrites: false,
+            },
             Subject::Store(store) => Mix {
                 slots: store.page_count().min(plan.slots).max(2),
                 group_max: store.atomic_pages_max(),
                 always_close: false,
+                overwrites: true,
             },
         }
     }
@@ -120,6 +135,7 @@ impl Subject {
     pub(super) fn apply(&mut self, op: &HostOp, version: u32, contents: &[u64]) -> Result<bool, Why> {
         let done = match self {
             Subject::Index(index) => apply_to_index(index.as_mut(), op, version),
+            Subject::Spatial(index) => apply_to_spatial(index.as_mut(), op),
             Subject::Store(store) => apply_to_store(store.as_mut(), op, version).map(|()| None),
         };
         match (done, op) {
@@ -128,7 +144,7 @@ impl Subject {
             (Ok(Some(existed)), HostOp::Put(slot) | HostOp::Remove(slot))
                 if existed != (contents[*slot as usize] != 0) =>
             {
-                Err(format!("{op:?}: says that the key existed: {existed}"))
+                Err(format!("{op:?}: says that it was there: {existed}"))
             }
             (Ok(_), _) => Ok(true),
         }
@@ -139,6 +155,8 @@ impl Subject {
         let ended = match self {
             Subject::Index(index) if close => index.close(),
             Subject::Index(index) => index.sync(),
+            Subject::Spatial(index) if close => index.close(),
+            Subject::Spatial(index) => index.sync(),
             Subject::Store(store) => store.sync().map_err(IndexError::from),
         };
         ended.map_err(|error| format!("at the end: {error}"))
@@ -146,8 +164,12 @@ impl Subject {
 
     /// Walks the invariants; the records counted, where records are counted.
     pub(super) fn check(&mut self) -> Result<Option<u64>, Why> {
-        let Subject::Index(index) = self else { return Ok(None) };
-        let report = index.check().map_err(|error| format!("check: {error}"))?;
+        let checked = match self {
+            Subject::Index(index) => index.check(),
+            Subject::Spatial(index) => index.check(),
+            Subject::Store(_) => return Ok(None),
+        };
+        let report = checked.map_err(|error| format!("check: {error}"))?;
         match report.violations.first() {
             None => Ok(Some(report.records)),
             Some(broken) => Err(format!("{} broken at {}: {}", broken.invariant, broken.at, broken.found)),
@@ -158,13 +180,18 @@ impl Subject {
     pub(super) fn contents(&mut self, slots: usize) -> Result<Vec<u64>, Why> {
         match self {
             Subject::Index(index) => index_contents(index.as_mut(), slots),
+            Subject::Spatial(index) => spatial_contents(index.as_mut(), slots),
             Subject::Store(store) => store_contents(store.as_mut(), slots),
         }
     }
 
     /// Looks a few slots up one by one and compares them with the contents.
     pub(super) fn spot_check(&mut self, contents: &[u64], first: usize) -> Result<(), Why> {
-        let Subject::Index(index) = self else { return Ok(()) };
+        let index = match self {
+            Subject::Index(index) => index,
+            Subject::Spatial(index) => return spot_check_spatial(index.as_mut(), contents, first),
+            Subject::Store(_) => return Ok(()),
+        };
         let record = index.record();
         let (mut key, mut value) = (vec![0; record.key_bytes.into()], vec![0; record.value_bytes.into()]);
         let step = (contents.len() / 16).max(1);
@@ -231,6 +258,78 @@ fn apply_to_index(
         HostOp::Remount { close: true } => index.close().map(|()| None),
         HostOp::Group(_) => Err(IndexError::Unsupported(String::from("an index takes no groups"))),
     }
+}
+
+/// The rectangle of a slot: anywhere in a square, every fourth one a point.
+fn rect_of(slot: u32) -> Rect<i32, 2> {
+    let bits = split_mix(slot.into());
+    let part = |shift: u32, below: u64| ((bits >> shift) % below) as i32;
+    let low = [part(0, 10_000), part(20, 10_000)];
+    let size = if slot.is_multiple_of(4) { [0, 0] } else { [part(40, 60), part(50, 60)] };
+    match Rect::new(low, [low[0] + size[0], low[1] + size[1]]) {
+        Ok(rect) => rect,
+        Err(error) => unreachable!("{error}"),
+    }
+}
+
+fn apply_to_spatial(index: &mut dyn SpatialIndex<i32, 2>, op: &HostOp) -> Result<Option<bool>, IndexError> {
+    match op {
+        HostOp::Put(slot) => index.insert(&rect_of(*slot), u64::from(*slot)).map(|()| None),
+        HostOp::Remove(slot) => index.remove(&rect_of(*slot), u64::from(*slot)).map(Some),
+        HostOp::Sync | HostOp::Remount { close: false } => index.sync().map(|()| None),
+        HostOp::Remount { close: true } => index.close().map(|()| None),
+        HostOp::Group(_) => Err(IndexError::Unsupported(String::from("an index takes no groups"))),
+    }
+}
+
+fn spatial_contents(index: &mut dyn SpatialIndex<i32, 2>, slots: usize) -> Result<Vec<u64>, Why> {
+    let everything = Rect::new([i32::MIN; 2], [i32::MAX; 2]).map_err(|error| error.to_string())?;
+    let mut contents = vec![0; slots];
+    let mut wrong = None;
+    let walk = index.window(&everything, Relation::Within, &mut |rect, id| {
+        let slot = usize::try_from(id).unwrap_or(usize::MAX);
+        if slot >= slots || *rect != rect_of(slot as u32) || contents[slot] != 0 {
+            wrong = Some(format!(
+                "the window over all yields an entry that never was or comes twice: {id} {rect:?}"
+            ));
+            return ControlFlow::Break(());
+        }
+        contents[slot] = fingerprint(&[]);
+        ControlFlow::Continue(())
+    });
+    walk.map_err(|error| format!("window: {error}"))?;
+    wrong.map_or(Ok(contents), Err)
+}
+
+/// Looks for a few slots by their rectangles and by their corners.
+fn spot_check_spatial(
+    index: &mut dyn SpatialIndex<i32, 2>,
+    contents: &[u64],
+    first: usize,
+) -> Result<(), Why> {
+    let step = (contents.len() / 16).max(1);
+    for slot in (first % step..contents.len()).step_by(step) {
+        let rect = rect_of(slot as u32);
+        let mut is_found = false;
+        let window = index.window(&rect, Relation::Intersects, &mut |found, id| {
+            is_found |= id == slot as u64 && *found == rect;
+            ControlFlow::Continue(())
+        });
+        window.map_err(|error| format!("window: {error}"))?;
+        if is_found != (contents[slot] != 0) {
+            return Err(format!("a window at number {slot} contradicts the one over all"));
+        }
+        let mut distance = None;
+        let nearest = index.nearest(&rect.low(), 1, &mut |_, _, distance2| {
+            distance = Some(distance2);
+            ControlFlow::Break(())
+        });
+        nearest.map_err(|error| format!("nearest: {error}"))?;
+        if is_found && distance != Some(0) {
+            return Err(format!("the nearest to number {slot} contradicts the window over all"));
+        }
+    }
+    Ok(())
 }
 
 fn apply_to_store(store: &mut dyn PageStore, op: &HostOp, version: u32) -> Result<(), IndexError> {

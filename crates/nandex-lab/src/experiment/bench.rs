@@ -8,7 +8,7 @@ use super::contender::{Contender, Memory};
 use super::definition::{Conduct, Definition, Experiment, Input, Variant};
 use super::input::{self, Found, Origin};
 use super::results::{CellResult, EXPERIMENT_SCHEMA, ExperimentResults};
-use super::{RunPlan, derived, figures, replays};
+use super::{RunPlan, access, derived, figures, replays};
 use crate::LabError;
 use crate::chip;
 use crate::parallel::run_all;
@@ -61,6 +61,9 @@ impl<'a> Bench<'a> {
         for input in &definition.inputs {
             let cells = self.cells(definition, input)?;
             results.extend(self.run_input(definition, &cells, &seeds)?);
+        }
+        if let Some(study) = &definition.access {
+            results.extend(access::cells(definition, study, (self.plan, self.control), &seeds)?);
         }
         for name in &definition.derived {
             results.push(derived::cell(name, self.plan, self.control)?);

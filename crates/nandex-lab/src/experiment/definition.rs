@@ -68,6 +68,9 @@ pub struct Definition {
     /// Cells that are computed rather than run over a workload, see `derived`.
     #[serde(default)]
     pub derived: Vec<String>,
+    /// The study of access times, see `access`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<Access>,
     /// What is drawn of it.
     #[serde(default, rename = "plot")]
     pub plots: Vec<Plot>,
@@ -240,6 +243,22 @@ impl Durable {
     }
 }
 
+/// Profiles of operations over trees and media.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Access {
+    /// The profiles by their letters.
+    pub profiles: Vec<String>,
+    /// "flash", or the names of disks.
+    pub media: Vec<String>,
+    /// "bplus", or the names of spatial indexes.
+    pub trees: Vec<String>,
+    /// Operations of a profile.
+    pub operations: usize,
+    /// Operations of a smoke run.
+    pub smoke_operations: usize,
+}
+
 /// What is smaller in a smoke run.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -299,6 +318,7 @@ const FOLDERS: &[(&str, &str, &str)] = &[
     folder!("ls-lru-traces"),
     folder!("ls-lru-ftl"),
     folder!("ls-lru-examples"),
+    folder!("access-time"),
 ];
 
 static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| FOLDERS.iter().map(parse).collect());

@@ -5,6 +5,7 @@
 //! besides there are computed cells (`derived`): the papers' equations and the power-cut tests; and page traces on FTLs (`replays`). The results are the
 //! same for every number of threads. [`crate::repro`] holds them against what the paper claims.
 
+mod access;
 mod bench;
 mod bundle;
 mod contender;
@@ -25,8 +26,8 @@ mod write;
 pub use bench::Bench;
 pub use contender::{Contender, Memory};
 pub use definition::{
-    Conduct, Definition, Device, Durable, Experiment, Input, PageTrace, Replays, Smoke, Sum, TraceInput,
-    Variant, list,
+    Access, Conduct, Definition, Device, Durable, Experiment, Input, PageTrace, Replays, Smoke, Sum,
+    TraceInput, Variant, list,
 };
 pub use plot::{Plot, PlotKind, Series};
 pub use results::{CellResult, EXPERIMENT_SCHEMA, ExperimentResults};

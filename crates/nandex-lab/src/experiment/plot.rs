@@ -1,7 +1,8 @@
 //! Plots of an experiment: which figure over which axis, a series for each of what.
 //!
 //! An axis is `input`, `variant`, `contender` or the name of an option: cells differ in their inputs, variants and contenders, and
-//! these in options (`records`, `rs`, `tbm_blocks`), which are often what a paper has on its axis.
+//! these in options (`records`, `rs`, `tbm_blocks`), which are often what a paper has on its axis. `cell` tells all cells apart.
+//! A timeline has the operations on its axis, whatever the cells.
 
 use super::results::CellResult;
 use serde::{Deserialize, Serialize};
@@ -15,14 +16,18 @@ pub struct Plot {
     pub title: String,
     /// How it is drawn.
     pub kind: PlotKind,
-    /// The figure, its unit in the name.
+    /// The figure, its unit in the name; of no meaning for a timeline.
+    #[serde(default)]
     pub figure: String,
     /// The figure in words, for the axis.
     pub label: String,
-    /// What the horizontal axis tells apart.
+    /// What the horizontal axis tells apart; of a timeline its title.
     pub x: String,
     /// What the series tell apart.
     pub series: String,
+    /// Whether the vertical axis is logarithmic.
+    #[serde(default)]
+    pub log: bool,
     /// Only cells that have these values on these axes.
     #[serde(default)]
     pub only: BTreeMap<String, String>,
@@ -36,7 +41,12 @@ pub enum PlotKind {
     Bars,
     /// Lines over numbers.
     Lines,
+    /// Time accumulated over the operations in seconds, a line for each cell: of its first run.
+    Timeline,
 }
+
+/// Points of a timeline at most.
+const TIMELINE_POINTS: usize = 60;
 
 /// One series of a plot.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,7 +65,12 @@ impl Plot {
             self.only.iter().all(|(axis, value)| cell.along(axis).is_some_and(|found| found == value))
         };
         for cell in cells.iter().filter(wanted) {
-            let (Some(x), Some(name)) = (cell.along(&self.x), cell.along(&self.series)) else { continue };
+            let Some(name) = cell.along(&self.series) else { continue };
+            if self.kind == PlotKind::Timeline {
+                all.push(Series { name: name.to_string(), points: timeline(cell) });
+                continue;
+            }
+            let Some(x) = cell.along(&self.x) else { continue };
             let Some(value) = cell.figures.get(&self.figure) else { continue };
             let place = all.iter().position(|series| series.name == name).unwrap_or_else(|| {
                 all.push(Series { name: name.to_string(), points: Vec::new() });
@@ -67,10 +82,28 @@ impl Plot {
     }
 }
 
+/// Operations and the seconds they took together, over all phases of the first run.
+fn timeline(cell: &CellResult) -> Vec<(String, f64)> {
+    let mut points: Vec<(u64, u64)> = Vec::new();
+    let (mut operations, mut time_ns) = (0, 0);
+    for phase in cell.runs.iter().take(1).flat_map(|run| &run.phases) {
+        let of_phase = phase.timeline.iter();
+        points
+            .extend(of_phase.map(|sample| (operations + sample.operations, time_ns + sample.flash_time_ns)));
+        operations += phase.total.operations;
+        time_ns += phase.total.flash_time_ns;
+    }
+    let step = points.len().div_ceil(TIMELINE_POINTS).max(1);
+    let last = points.len().saturating_sub(1);
+    let kept = points.iter().enumerate().filter(|(i, _)| i % step == step - 1 || *i == last);
+    kept.map(|(_, (operations, ns))| (operations.to_string(), *ns as f64 / 1e9)).collect()
+}
+
 impl CellResult {
     /// Where the cell lies on an axis; nothing for an option it does not have.
     fn along(&self, axis: &str) -> Option<&str> {
         match axis {
+            "cell" => Some(&self.name),
             "input" => Some(&self.input),
             "variant" => Some(&self.variant),
             "contender" => Some(&self.contender),
@@ -82,7 +115,7 @@ impl CellResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::WorkloadFacts;
+    use crate::results::{Costs, Phase, Run, Sample, WorkloadFacts};
     use crate::stats::Summary;
 
     fn cell(input: &str, contender: &str, records: &str, erases: f64) -> CellResult {
@@ -106,6 +139,7 @@ mod tests {
             label: String::new(),
             x: x.into(),
             series: "contender".into(),
+            log: false,
             only: only.iter().map(|(axis, value)| (axis.to_string(), value.to_string())).collect(),
         };
         let points = |plot: Plot| -> Vec<(String, Vec<(String, f64)>)> {
@@ -117,5 +151,22 @@ mod tests {
         assert_eq!(points(plot("input", &[("contender", "x")])), [x("a", "b")]);
         assert_eq!(points(plot("input", &[("records", "10")])).len(), 2);
         assert_eq!(points(plot("order", &[])), []);
+    }
+
+    #[test]
+    fn a_timeline_goes_on_from_phase_to_phase() {
+        let sample = |operations, flash_time_ns| Sample { operations, flash_time_ns };
+        let phase = |samples: [Sample; 2]| Phase {
+            total: Costs { operations: 20, flash_time_ns: 4_000_000_000, ..Costs::default() },
+            timeline: samples.to_vec(),
+            ..Phase::default()
+        };
+        let phases = vec![
+            phase([sample(10, 1_000_000_000), sample(20, 4_000_000_000)]),
+            phase([sample(10, 0), sample(20, 4_000_000_000)]),
+        ];
+        let cell = CellResult { runs: vec![Run { phases, ..Run::default() }], ..cell("R", "x", "1", 0.0) };
+        let expected = [("10", 1.0), ("20", 4.0), ("30", 4.0), ("40", 8.0)];
+        assert_eq!(timeline(&cell), expected.map(|(x, y)| (x.to_string(), y)));
     }
 }

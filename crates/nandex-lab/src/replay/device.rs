@@ -23,6 +23,13 @@ pub struct DiskEntry {
     model: DiskModel,
 }
 
+impl DiskEntry {
+    /// How long it takes.
+    pub(crate) fn model(&self) -> DiskModel {
+        self.model
+    }
+}
+
 /// Every disk.
 pub const DISKS: &[DiskEntry] = &[
     DiskEntry {

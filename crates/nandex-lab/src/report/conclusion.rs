@@ -81,6 +81,8 @@ fn price(winner: &Row<'_>, base: &Row<'_>) -> String {
     let candidates = [
         (Measure::KindTime("get"), "time for a get"),
         (Measure::KindTime("range"), "time for a range"),
+        (Measure::KindTime("window"), "time for a window"),
+        (Measure::KindTime("nearest"), "time for the nearest"),
         (Measure::Space, "space"),
         (Measure::Ram, "RAM"),
         (Measure::BlockErases, "erases"),

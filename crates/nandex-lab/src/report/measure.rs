@@ -8,7 +8,8 @@ use crate::results::{CauseCounts, Costs, Phase, Results, Run, Sample};
 use std::collections::BTreeMap;
 
 /// Kinds of operations in the order they are shown.
-pub const KINDS: [&str; 6] = ["get", "insert", "update", "remove", "range", "sync"];
+pub const KINDS: [&str; 9] =
+    ["get", "search", "window", "nearest", "insert", "update", "remove", "range", "sync"];
 
 /// The measured phases of a run added up.
 #[derive(Clone, Debug, Default)]

@@ -8,13 +8,13 @@ use std::rc::Rc;
 use std::time::Instant;
 
 /// A simulated chip shared with its observer; the time spent simulating it is summed up.
-pub(super) struct TimedChip {
+pub(crate) struct TimedChip {
     chip: Rc<RefCell<SimChip>>,
     spent_ns: Rc<Cell<u64>>,
 }
 
 impl TimedChip {
-    pub(super) fn new(chip: Rc<RefCell<SimChip>>, spent_ns: Rc<Cell<u64>>) -> TimedChip {
+    pub(crate) fn new(chip: Rc<RefCell<SimChip>>, spent_ns: Rc<Cell<u64>>) -> TimedChip {
         TimedChip { chip, spent_ns }
     }
 

@@ -1,36 +1,61 @@
-//! From the chip's counters to the figures of a phase: costs by kind and by cause, a timeline, amplification.
+//! From the counters of a chip, or of a disk, to the figures of a phase: costs by kind and by cause, a timeline, amplification.
 
 use crate::results::{CauseCounts, Costs, Phase, Sample};
-use crate::workload::{OpKind, PhaseOps};
+use nandex::ftl::disk::DiskStore;
 use nandex::nand::Cause;
 use nandex::nand::sim::{Counters, SimChip};
-use nandex::ordered::{IndexStats, OrderedIndex};
+use nandex::ordered::IndexStats;
 use std::collections::BTreeMap;
 
 /// Samples of the accumulated flash time in a phase, at most.
-pub(super) const TIMELINE_SAMPLES: usize = 300;
+pub(crate) const TIMELINE_SAMPLES: usize = 300;
 
-/// What the chip had done at some moment.
+/// What chip or disk had done at some moment.
 #[derive(Clone, Copy, Debug, Default)]
-struct Reading {
-    counters: Counters,
-    time_ns: u64,
+pub(crate) struct Reading {
+    /// Operations so far.
+    pub(crate) counters: Counters,
+    /// Simulated time so far.
+    pub(crate) time_ns: u64,
     energy_pj: u64,
 }
 
 impl Reading {
-    fn of(chip: &SimChip) -> Reading {
+    /// Of a chip.
+    pub(crate) fn of(chip: &SimChip) -> Reading {
         Reading { counters: chip.counters(), time_ns: chip.time().0, energy_pj: chip.energy_pj() }
+    }
+
+    /// Of a disk, all of whose accesses count as the host's.
+    pub(crate) fn of_disk(disk: &DiskStore) -> Reading {
+        let mut counters = Counters::default();
+        counters.page_reads[Cause::Host as usize] = disk.counters().page_reads;
+        counters.page_programs[Cause::Host as usize] = disk.counters().page_writes;
+        Reading { counters, time_ns: disk.time().0, energy_pj: 0 }
     }
 }
 
+/// Operations that were done: all of one kind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Done {
+    /// The name of the kind.
+    pub(crate) kind: &'static str,
+    /// How many.
+    pub(crate) operations: u64,
+    /// Whether each changes a record.
+    pub(crate) changes: bool,
+}
+
+/// The kind that costs, but does nothing that costs could be shared out over.
+const SYNC: &str = "sync";
+
 /// Turns differences of the chip's counters into the figures of phases.
-pub(super) struct Meter {
+pub(crate) struct Meter {
     page_bytes: u64,
     entry_bytes: u64,
-    /// The chip after the last operation.
+    /// The medium after the last operation.
     last: Reading,
-    /// The chip and the index when the phase began.
+    /// The medium and the index when the phase began.
     start: Reading,
     start_stats: IndexStats,
     kinds: BTreeMap<&'static str, Costs>,
@@ -42,11 +67,10 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Counts from the chip's present state on, records of so many bytes.
-    pub(super) fn new(chip: &SimChip, entry_bytes: u64) -> Meter {
-        let now = Reading::of(chip);
+    /// Counts from now on, on pages and with records of so many bytes.
+    pub(crate) fn new(now: Reading, page_bytes: u64, entry_bytes: u64) -> Meter {
         Meter {
-            page_bytes: chip.part().geometry.page_bytes.into(),
+            page_bytes,
             entry_bytes,
             last: now,
             start: now,
@@ -61,32 +85,30 @@ impl Meter {
     }
 
     /// Begins a phase of so many operations.
-    pub(super) fn start_phase(&mut self, operations: usize, index: &dyn OrderedIndex) {
+    pub(crate) fn start_phase(&mut self, operations: usize, stats: IndexStats) {
         self.start = self.last;
-        self.start_stats = index.stats();
+        self.start_stats = stats;
         self.kinds.clear();
         self.timeline.clear();
         (self.cpu_ns, self.records_written, self.operations) = (0, 0, 0);
         self.sample_every = operations.div_ceil(TIMELINE_SAMPLES).max(1) as u64;
     }
 
-    /// Books operations just done: all the chip did since the last ones.
-    pub(super) fn book(&mut self, (kind, operations): (OpKind, u64), chip: &SimChip, cpu_ns: u64) {
-        let now = Reading::of(chip);
-        let done = now.counters.since(&self.last.counters);
+    /// Books operations just done: all the medium did since the last ones.
+    pub(crate) fn book(&mut self, Done { kind, operations, changes }: Done, now: Reading, cpu_ns: u64) {
+        let spent = now.counters.since(&self.last.counters);
         let flash_time_ns = now.time_ns - self.last.time_ns;
-        let costs = self.kinds.entry(kind.name()).or_default();
+        let costs = self.kinds.entry(kind).or_default();
         costs.operations += operations;
-        costs.page_reads += done.page_reads_total();
-        costs.page_programs += done.page_programs_total();
-        costs.block_erases += done.block_erases_total();
+        costs.page_reads += spent.page_reads_total();
+        costs.page_programs += spent.page_programs_total();
+        costs.block_erases += spent.block_erases_total();
         costs.flash_time_ns += flash_time_ns;
         costs.flash_time_max_ns = costs.flash_time_max_ns.max(flash_time_ns);
         self.cpu_ns += cpu_ns;
-        self.records_written += if kind.changes() { operations } else { 0 };
+        self.records_written += if changes { operations } else { 0 };
         self.last = now;
-        // A sync costs, but does nothing that costs could be shared out over.
-        self.operations += if kind == OpKind::Sync { 0 } else { operations };
+        self.operations += if kind == SYNC { 0 } else { operations };
         if self.operations.is_multiple_of(self.sample_every) {
             self.sample();
         }
@@ -105,17 +127,16 @@ impl Meter {
     }
 
     /// The figures of the phase.
-    pub(super) fn end_phase(&mut self, phase: &PhaseOps, index: &dyn OrderedIndex) -> Phase {
+    pub(crate) fn end_phase(&mut self, (name, measured): (&str, bool), stats: &IndexStats) -> Phase {
         self.sample();
-        let stats = index.stats();
         let done = self.last.counters.since(&self.start.counters);
         let mut total = self.kinds.values().fold(Costs::default(), |sum, costs| sum.plus(costs));
         total.operations = self.operations;
         let written = self.records_written * self.entry_bytes;
         let programmed = total.page_programs * self.page_bytes;
         Phase {
-            name: phase.name.clone(),
-            measured: phase.measured,
+            name: name.to_string(),
+            measured,
             kinds: std::mem::take(&mut self.kinds),
             causes: by_cause(&done),
             total,
@@ -126,14 +147,14 @@ impl Meter {
             cache_misses: since(stats.cache_misses, self.start_stats.cache_misses),
             collections: since(stats.collections, self.start_stats.collections),
             live_pages: stats.live_pages,
-            metrics: by_name(&stats),
+            metrics: by_name(stats),
             timeline: std::mem::take(&mut self.timeline),
         }
     }
 }
 
 /// The figures that an index keeps of itself.
-pub(super) fn by_name(stats: &IndexStats) -> BTreeMap<String, u64> {
+pub(crate) fn by_name(stats: &IndexStats) -> BTreeMap<String, u64> {
     stats.metrics.iter().map(|metric| (metric.name.to_string(), metric.value)).collect()
 }
 
@@ -144,7 +165,7 @@ fn since(now: u64, then: u64) -> u64 {
 }
 
 /// A quotient, 0 where there is nothing to divide by.
-pub(super) fn ratio(numerator: u64, denominator: u64) -> f64 {
+pub(crate) fn ratio(numerator: u64, denominator: u64) -> f64 {
     if denominator == 0 { 0.0 } else { numerator as f64 / denominator as f64 }
 }
 

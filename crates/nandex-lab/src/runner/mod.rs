@@ -10,11 +10,12 @@
 //! compute. It is the only figure that differs from one run to the next.
 
 mod chip;
-mod meter;
+pub(crate) mod meter;
 mod session;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use chip::TimedChip;
 pub(crate) use meter::by_cause;
 
 use crate::error::LabError;

@@ -1,7 +1,7 @@
 //! A run under way: calls the index, books the cost, compares the answer with the model.
 
 use super::chip::TimedChip;
-use super::meter::{Meter, by_name, ratio};
+use super::meter::{Done, Meter, Reading, by_name, ratio};
 use super::{Control, Job, RunOptions};
 use crate::forest::Forest;
 use crate::keys::Trees;
@@ -66,7 +66,9 @@ impl<'a> Session<'a> {
         let index = format(job, nand).map_err(|e| e.to_string())?;
         let record = index.record();
         let (key, value) = (vec![0; record.key_bytes.into()], vec![0; record.value_bytes.into()]);
-        let meter = Meter::new(&chip.borrow(), job.settings.record.entry_bytes() as u64);
+        let page_bytes = job.part.geometry.page_bytes.into();
+        let meter =
+            Meter::new(Reading::of(&chip.borrow()), page_bytes, job.settings.record.entry_bytes() as u64);
         let format_wear = chip.borrow().wear().to_vec();
         let buffers =
             Buffers { bound: key.clone(), key, expected: value.clone(), value, visited: Vec::new() };
@@ -95,7 +97,7 @@ impl<'a> Session<'a> {
         let prepared = self.job.prepared;
         let last = prepared.workload.phases.len().saturating_sub(1);
         for (place, (phase, slots)) in prepared.workload.phases.iter().zip(&prepared.slots).enumerate() {
-            self.meter.start_phase(phase.ops.len(), &*self.index);
+            self.meter.start_phase(phase.ops.len(), self.index.stats());
             let mut outcome =
                 if phase.is_sorted { self.load(&phase.ops, slots) } else { self.run_ops(&phase.ops, slots) };
             let delays = self.index.durability() != Durability::EveryOperation;
@@ -104,7 +106,7 @@ impl<'a> Session<'a> {
             if is_due && outcome.is_ok() && delays {
                 outcome = self.sync().map_err(|why| format!("the sync at the end: {why}"));
             }
-            result.phases.push(self.meter.end_phase(phase, &*self.index));
+            result.phases.push(self.meter.end_phase((&phase.name, phase.measured), &self.index.stats()));
             result.ram_bytes = result.ram_bytes.max(self.index.ram_bytes() as u64);
             outcome.map_err(|why| format!("phase {}, {why}", phase.name))?;
         }
@@ -182,7 +184,7 @@ impl<'a> Session<'a> {
     /// Calls the index and books what that cost, whether it succeeds or not.
     fn call_many<T>(
         &mut self,
-        operations: (OpKind, u64),
+        (kind, operations): (OpKind, u64),
         call: impl FnOnce(&mut dyn OrderedIndex, &mut Buffers) -> Result<T, IndexError>,
     ) -> Result<T, Failure> {
         let answer;
@@ -195,7 +197,8 @@ impl<'a> Session<'a> {
         } else {
             answer = call(&mut *self.index, &mut self.buffers);
         }
-        self.meter.book(operations, &self.chip.borrow(), cpu_ns);
+        let done = Done { kind: kind.name(), operations, changes: kind.changes() };
+        self.meter.book(done, Reading::of(&self.chip.borrow()), cpu_ns);
         answer.map_err(|error| error.to_string())
     }
 

@@ -1,7 +1,7 @@
 //! The buffered B-tree layers: BFTL, WOBF, IBSF, BOF and RBFTL, each with an update journal in every class but *none*.
 
-use super::{BPLUS_OWN, CACHE_OPTIONS, FTL_OPTIONS, JOURNAL_OPTIONS, StoreTree, buffered, journal_bytes};
-use crate::names::{OptionInfo, count_names, option, union};
+use super::{BPLUS_OWN, JOURNAL_OPTIONS, StoreTree, buffered, journal_bytes};
+use crate::names::{OptionInfo, option};
 use crate::registry::Open;
 use nandex::ordered::layered::{LayeredTree, bftl, bof, ibsf, rbftl, wobf};
 use nandex::ordered::{Durability, Settings};

@@ -1,8 +1,8 @@
 //! The WPCB-tree, which divides the chip with its FTL: the FTL has the first blocks, the Transit Buffer Manager the last ones, and a
 //! page cache above both what the RAM leaves.
 
-use super::{BPLUS_OWN, CACHE_OPTIONS, CachePlan, FTL_OPTIONS, cache_frames, ftl};
-use crate::names::{OptionInfo, count_names, option, union};
+use super::{BPLUS_OWN, CachePlan, cache_frames, ftl};
+use crate::names::{OptionInfo, option};
 use crate::registry::Open;
 use crate::tbm;
 use nandex::nand::BlockRange;
@@ -34,7 +34,8 @@ impl Wpcb {
         settings: &Settings,
         open: Open,
     ) -> Result<Box<dyn OrderedIndex>, IndexError> {
-        let plan = CachePlan::new(settings, nand.geometry())?;
+        let geometry = nand.geometry();
+        let plan = CachePlan::new(settings, geometry.page_bytes as usize, geometry.pages_per_block)?;
         let (ftl, range, config) = Wpcb::divide(nand, settings, open)?;
         let tables = ftl.ram_bytes() + config.ram_bytes_max(&*ftl, range.geometry())?;
         let frames = cache_frames(settings, tables, plan.frame_bytes)?;

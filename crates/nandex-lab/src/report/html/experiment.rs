@@ -13,6 +13,9 @@ use plotly::{Bar, Scatter, Trace};
 /// Columns of the table of cells.
 const TABLE_COLUMNS: usize = 160;
 
+/// Points of a line that are marked, if there are not more.
+const MARKED_POINTS: usize = 24;
+
 /// The page.
 #[derive(Template)]
 #[template(path = "experiment.html")]
@@ -91,7 +94,9 @@ fn view(id: String, plot: &Plot, series: &[Series]) -> PlotView {
 
 fn draw(id: &str, plot: &Plot, series: &[Series]) -> Figure {
     let x_title = plot.x.replace('_', " ");
-    let layout = base().show_legend(true).y_axis(figures_axis(&plot.label));
+    let y_axis = figures_axis(&plot.label);
+    let y_axis = if plot.log { y_axis.type_(AxisType::Log) } else { y_axis };
+    let layout = base().show_legend(true).y_axis(y_axis);
     let layout = match plot.kind {
         PlotKind::Bars => layout
             .bar_mode(BarMode::Group)
@@ -99,13 +104,13 @@ fn draw(id: &str, plot: &Plot, series: &[Series]) -> Figure {
             .bar_group_gap(0.08)
             .hover_mode(HoverMode::Closest)
             .x_axis(Axis::new().title(axis_title(&x_title)).type_(AxisType::Category)),
-        PlotKind::Lines => layout
+        PlotKind::Lines | PlotKind::Timeline => layout
             .hover_mode(HoverMode::XUnified)
             .x_axis(Axis::new().title(axis_title(&x_title)).auto_margin(true)),
     };
     let trace = |(number, series): (usize, &Series)| match plot.kind {
         PlotKind::Bars => bars(number, series),
-        PlotKind::Lines => line(number, series),
+        PlotKind::Lines | PlotKind::Timeline => line(number, series),
     };
     figure(id, series.iter().enumerate().map(trace).collect(), layout)
 }
@@ -122,7 +127,7 @@ fn line(number: usize, series: &Series) -> Box<dyn Trace> {
     let place = |(at, (x, y)): (usize, &(String, f64))| (x.parse().unwrap_or(at as f64), *y);
     let (x, y): (Vec<f64>, Vec<f64>) = series.points.iter().enumerate().map(place).unzip();
     Scatter::new(x, y)
-        .mode(Mode::LinesMarkers)
+        .mode(if series.points.len() > MARKED_POINTS { Mode::Lines } else { Mode::LinesMarkers })
         .name(format!("{} {}", glyph(number), safe(&series.name)))
         .line(Line::new().color(token(number)).width(2.2).dash(DASHES[number % DASHES.len()].clone()))
         .marker(Marker::new().color(token(number)).symbol(MARKERS[number % MARKERS.len()].1.clone()).size(8))

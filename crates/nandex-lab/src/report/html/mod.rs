@@ -6,6 +6,7 @@
 //! and switches series on and off; without it the tables still say everything.
 
 mod experiment;
+mod map;
 mod plots;
 mod replay;
 mod view;
@@ -13,6 +14,7 @@ mod view;
 use crate::experiment::ExperimentResults;
 use crate::replay::ReplayResults;
 use crate::results::Results;
+use crate::spatial::map::TreeMap;
 use askama::Template;
 use serde::Serialize;
 
@@ -21,7 +23,15 @@ use serde::Serialize;
 /// # Errors
 /// Only when the results cannot be written as JSON.
 pub fn render(results: &Results) -> Result<String, askama::Error> {
-    view::Page::of(results).map_err(askama::Error::custom)?.render()
+    render_with_maps(results, &[])
+}
+
+/// The same with spatial indexes on maps.
+///
+/// # Errors
+/// Only when the results cannot be written as JSON.
+pub fn render_with_maps(results: &Results, maps: &[TreeMap]) -> Result<String, askama::Error> {
+    view::Page::of(results, maps).map_err(askama::Error::custom)?.render()
 }
 
 /// Renders a replay as a self-contained HTML page.

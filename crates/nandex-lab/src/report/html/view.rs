@@ -5,8 +5,10 @@ use super::super::scale::{Quantity, show, show_count};
 use super::super::summary::{Class, Row, Summary};
 use super::super::table::{ram, seeds, unit};
 use super::Assets;
+use super::map::MapView;
 use super::plots::{self, CAUSES};
 use crate::results::{CauseCounts, Phase, Results, Run};
+use crate::spatial::map::TreeMap;
 use askama::Template;
 
 /// The page.
@@ -25,6 +27,7 @@ pub(super) struct Page<'a> {
     many_classes: bool,
     cause_tables: Vec<DataTable>,
     phases: Vec<PhaseView<'a>>,
+    maps: Vec<MapView>,
     glossary: Vec<(String, &'static str)>,
     assets: Assets,
 }
@@ -100,7 +103,7 @@ struct PhaseView<'a> {
 
 impl<'a> Page<'a> {
     /// Prepares the page of some results.
-    pub(super) fn of(results: &'a Results) -> Result<Page<'a>, serde_json::Error> {
+    pub(super) fn of(results: &'a Results, maps: &[TreeMap]) -> Result<Page<'a>, serde_json::Error> {
         let summary = Summary::of(results);
         let figures = plots::figures(&summary);
         Ok(Page {
@@ -116,6 +119,7 @@ impl<'a> Page<'a> {
             many_classes: summary.classes.len() > 1,
             cause_tables: cause_tables(&summary),
             phases: results.runs.iter().flat_map(phases).collect(),
+            maps: maps.iter().map(MapView::of).collect(),
             glossary: glossary(&summary),
             assets: Assets::of(&figures, results)?,
         })

@@ -1,0 +1,22 @@
+//! The lab for spatial indexes: data, workloads, runs, comparisons and maps.
+//!
+//! A [`data::Dataset`] becomes a [`workload::SpatialWorkload`]; [`runner::run`] drives one index of the [`registry`] on one chip or
+//! disk through it, [`compare::SpatialComparison`] several, with the results, table and report of every other comparison.
+
+pub mod compare;
+pub mod data;
+pub mod map;
+mod model;
+pub mod query;
+pub mod registry;
+pub mod runner;
+mod subject;
+#[cfg(test)]
+mod tests;
+mod trees;
+pub mod workload;
+
+pub use model::Answer;
+pub use registry::{SPATIAL, SpatialEntry, spatial};
+pub use subject::{found_in, found_near, with_domain};
+pub use trees::rect_of;

@@ -1,0 +1,90 @@
+//! Data loaded into an index on a new chip, and single queries with what they cost.
+
+use super::data::Dataset;
+use super::model::Answer;
+use super::registry::SpatialEntry;
+use super::subject::{found_in, found_near, load, with_domain};
+use crate::error::LabError;
+use crate::runner::meter::Reading;
+use nandex::nand::Part;
+use nandex::nand::sim::SimChip;
+use nandex::ordered::Settings;
+use nandex::spatial::{Rect, Relation, SpatialIndex};
+use nandex::{IndexError, Nand};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// An index with the data in it.
+pub struct Loaded {
+    chip: Rc<RefCell<SimChip>>,
+    index: Box<dyn SpatialIndex<f64, 2>>,
+    /// What the load cost.
+    pub load: Asked,
+}
+
+/// What was found, and at what cost.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Asked {
+    /// The entries: of a search for the nearest the nearest first, of a window by their numbers.
+    pub found: Answer<f64, 2>,
+    /// Pages read.
+    pub page_reads: u64,
+    /// Pages programmed.
+    pub page_programs: u64,
+    /// Simulated time of the chip.
+    pub flash_time_ns: u64,
+}
+
+impl Loaded {
+    /// Formats an index and loads all of the data at once.
+    pub fn new(
+        entry: &SpatialEntry,
+        part: &Part,
+        settings: &Settings,
+        data: &Dataset<f64, 2>,
+    ) -> Result<Loaded, LabError> {
+        let chip = SimChip::new(part)
+            .map_err(|error| LabError::Chip { file: part.name.to_string(), reason: error.to_string() })?;
+        let chip = Rc::new(RefCell::new(chip));
+        let nand: Box<dyn Nand> = Box::new(Rc::clone(&chip));
+        let extent = Rect::around(data.entries.iter().map(|(rect, _)| rect));
+        let settings = with_domain(entry, settings, extent.as_ref());
+        let index = entry.format::<f64, 2>(nand, &settings)?;
+        let mut loaded = Loaded { chip, index, load: Asked::default() };
+        loaded.load = loaded.ask(|index| load(index, &data.entries).map(|_| Vec::new()))?;
+        Ok(loaded)
+    }
+
+    /// What a window finds, by number.
+    pub fn window(&mut self, window: &Rect<f64, 2>, relation: Relation) -> Result<Asked, LabError> {
+        let mut asked = self.ask(|index| found_in(index, window, relation))?;
+        asked.found.sort_by_key(|(_, id)| *id);
+        Ok(asked)
+    }
+
+    /// The entries nearest to a point, nearest first.
+    pub fn nearest(&mut self, point: &[f64; 2], count: u32) -> Result<Asked, LabError> {
+        self.ask(|index| found_near(index, point, count))
+    }
+
+    /// The index itself.
+    pub fn index(&mut self) -> &mut dyn SpatialIndex<f64, 2> {
+        &mut *self.index
+    }
+
+    fn ask(
+        &mut self,
+        query: impl FnOnce(&mut dyn SpatialIndex<f64, 2>) -> Result<Answer<f64, 2>, IndexError>,
+    ) -> Result<Asked, LabError> {
+        let before = Reading::of(&self.chip.borrow());
+        let found = query(&mut *self.index)?;
+        let after = Reading::of(&self.chip.borrow());
+        let done = after.counters.since(&before.counters);
+        Ok(Asked {
+            found,
+            page_reads: done.page_reads_total(),
+            page_programs: done.page_programs_total(),
+            flash_time_ns: after.time_ns - before.time_ns,
+        })
+    }
+}

@@ -1,0 +1,168 @@
+//! The one list of spatial indexes, and how each is made and found again on a chip or a disk, in two and three dimensions.
+//!
+//! An entry opens an index for each type of coordinates and number of dimensions of [`Space`]; all of it follows from one
+//! `SpatialTree` (`trees.rs`), so a new index is a line here.
+
+use super::trees::{self, ForTree, Hilbert, MrTree, RStar, RTree, SpatialTree};
+use crate::error::LabError;
+use crate::names::{self, OptionInfo};
+use crate::registry::{Ground, Open};
+use nandex::ordered::{Options, Settings};
+use nandex::spatial::{Coordinate, SpatialIndex};
+use nandex::{IndexError, Nand};
+
+/// Makes a spatial index, or finds it again.
+pub type OpenSpatial<C, const D: usize> =
+    fn(Ground, &Settings, Open) -> Result<Box<dyn SpatialIndex<C, D>>, IndexError>;
+
+/// A spatial index the lab can run.
+#[derive(Clone, Copy, Debug)]
+pub struct SpatialEntry {
+    /// Its name on the command line and in results.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub summary: &'static str,
+    /// The options it understands, those of its stores and caches too.
+    pub options: &'static [OptionInfo],
+    plane_i32: OpenSpatial<i32, 2>,
+    plane_f64: OpenSpatial<f64, 2>,
+    cube_i32: OpenSpatial<i32, 3>,
+    cube_f64: OpenSpatial<f64, 3>,
+}
+
+/// Every spatial index.
+pub const SPATIAL: &[SpatialEntry] = &[
+    entry::<RTree>(
+        "r-tree",
+        "R-tree (Guttman 1984): the child whose box grows least; linear or quadratic split",
+    ),
+    entry::<RStar>(
+        "r-star",
+        "R*-tree (Beckmann et al. 1990): overlaps and margins, outermost entries inserted again",
+    ),
+    entry::<MrTree>(
+        "mr-tree",
+        "MR-tree (Kim and Yun 2004): full leaves become parents; leaves on two neighbouring levels",
+    ),
+    entry::<ForTree>(
+        "for-tree",
+        "FOR-tree (Jin et al. 2015): full nodes go on in overflow nodes and are split when read often",
+    ),
+    entry::<Hilbert>(
+        "hilbert",
+        "Hilbert R-tree (Kamel and Faloutsos 1994): entries in the order of the curve, 2-to-3 splits",
+    ),
+];
+
+const fn entry<T: SpatialTree>(name: &'static str, summary: &'static str) -> SpatialEntry {
+    SpatialEntry {
+        name,
+        summary,
+        options: T::OPTIONS,
+        plane_i32: trees::open::<T, i32, 2>,
+        plane_f64: trees::open::<T, f64, 2>,
+        cube_i32: trees::open::<T, i32, 3>,
+        cube_f64: trees::open::<T, f64, 3>,
+    }
+}
+
+/// A type of coordinates that the lab works with.
+pub trait Number: Coordinate + Send + Sync {
+    /// The nearest such number; none beyond the range.
+    fn of_f64(number: f64) -> Option<Self>;
+
+    /// As a float, for areas and pictures.
+    fn to_f64(self) -> f64;
+}
+
+impl Number for i32 {
+    fn of_f64(number: f64) -> Option<i32> {
+        let rounded = number.round();
+        (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&rounded).then_some(rounded as i32)
+    }
+
+    fn to_f64(self) -> f64 {
+        self.into()
+    }
+}
+
+impl Number for f64 {
+    fn of_f64(number: f64) -> Option<f64> {
+        number.is_finite().then_some(number)
+    }
+
+    fn to_f64(self) -> f64 {
+        self
+    }
+}
+
+/// Coordinates of a type in so many dimensions that every index of the registry takes.
+pub trait Space<const D: usize>: Number {
+    /// How an index of this space is opened.
+    fn opener(entry: &SpatialEntry) -> OpenSpatial<Self, D>;
+}
+
+impl Space<2> for i32 {
+    fn opener(entry: &SpatialEntry) -> OpenSpatial<i32, 2> {
+        entry.plane_i32
+    }
+}
+
+impl Space<3> for i32 {
+    fn opener(entry: &SpatialEntry) -> OpenSpatial<i32, 3> {
+        entry.cube_i32
+    }
+}
+
+impl Space<2> for f64 {
+    fn opener(entry: &SpatialEntry) -> OpenSpatial<f64, 2> {
+        entry.plane_f64
+    }
+}
+
+impl Space<3> for f64 {
+    fn opener(entry: &SpatialEntry) -> OpenSpatial<f64, 3> {
+        entry.cube_f64
+    }
+}
+
+impl SpatialEntry {
+    /// Makes an empty index on a chip whose contents do not matter.
+    pub fn format<C: Space<D>, const D: usize>(
+        &self,
+        nand: Box<dyn Nand>,
+        settings: &Settings,
+    ) -> Result<Box<dyn SpatialIndex<C, D>>, IndexError> {
+        C::opener(self)(Ground::Chip(nand), settings, Open::Format)
+    }
+
+    /// Finds the index on a chip that holds one.
+    pub fn mount<C: Space<D>, const D: usize>(
+        &self,
+        nand: Box<dyn Nand>,
+        settings: &Settings,
+    ) -> Result<Box<dyn SpatialIndex<C, D>>, IndexError> {
+        C::opener(self)(Ground::Chip(nand), settings, Open::Mount)
+    }
+
+    /// Whether it understands an option.
+    pub fn knows(&self, name: &str) -> bool {
+        self.options.iter().any(|option| option.name == name)
+    }
+
+    /// Refuses options that it does not understand.
+    pub fn check_options(&self, options: &Options) -> Result<(), LabError> {
+        names::resolve(self.options, options).map(drop)
+    }
+}
+
+/// The spatial index of this name.
+pub fn spatial(name: &str) -> Result<&'static SpatialEntry, LabError> {
+    names::find("spatial index", name, SPATIAL, |e| e.name)
+}
+
+/// What an index stands on with these options: FTL and page cache, joined by "+".
+pub(crate) fn storage(options: &Options) -> String {
+    let text = |name: &str, default: &'static str| options.text(name).unwrap_or(default).to_string();
+    format!("{}+{}", text("ftl", "page-map"), text("cache", "lru"))
+}

@@ -1,0 +1,192 @@
+//! What is driven by a run: a spatial index, or the B+-tree with a key for each entry.
+
+use super::model::Answer;
+use super::registry::{Space, SpatialEntry};
+use super::runner::{Contestant, SpatialJob};
+use super::trees::{DOMAIN, text_of};
+use crate::registry::{Ground, Open};
+use crate::stack::{self, BPlus};
+use nandex::index::Fill;
+use nandex::ordered::{Durability, IndexStats, RecordFormat, Settings};
+use nandex::rng::split_mix;
+use nandex::spatial::{Packing, Rect, Relation, SpatialIndex};
+use nandex::{CheckReport, IndexError, OrderedIndex};
+use std::ops::ControlFlow;
+
+/// An open index.
+pub(super) enum Subject<C, const D: usize> {
+    Spatial(Box<dyn SpatialIndex<C, D>>),
+    Keys(Box<dyn OrderedIndex>),
+}
+
+/// The key of an entry of this number: a bijection, so that entries lie all over the keys.
+fn key_of(id: u64) -> [u8; 8] {
+    split_mix(id).to_be_bytes()
+}
+
+/// The record of the B+-tree's entries.
+const KEYED: RecordFormat = RecordFormat::new(8, 8);
+
+impl<C: Space<D>, const D: usize> Subject<C, D> {
+    pub(super) fn stats(&self) -> IndexStats {
+        match self {
+            Subject::Spatial(index) => index.stats(),
+            Subject::Keys(index) => index.stats(),
+        }
+    }
+
+    pub(super) fn durability(&self) -> Durability {
+        match self {
+            Subject::Spatial(index) => index.durability(),
+            Subject::Keys(index) => index.durability(),
+        }
+    }
+
+    pub(super) fn ram_bytes(&self) -> usize {
+        match self {
+            Subject::Spatial(index) => index.ram_bytes(),
+            Subject::Keys(index) => index.ram_bytes(),
+        }
+    }
+
+    pub(super) fn sync(&mut self) -> Result<(), IndexError> {
+        match self {
+            Subject::Spatial(index) => index.sync(),
+            Subject::Keys(index) => index.sync(),
+        }
+    }
+
+    pub(super) fn check(&mut self) -> Result<CheckReport, IndexError> {
+        match self {
+            Subject::Spatial(index) => index.check(),
+            Subject::Keys(index) => index.check(),
+        }
+    }
+
+    /// Whether it changed anything that must not be there already.
+    pub(super) fn insert(&mut self, (rect, id): &(Rect<C, D>, u64)) -> Result<(), IndexError> {
+        match self {
+            Subject::Spatial(index) => index.insert(rect, *id),
+            Subject::Keys(index) => index.insert(&key_of(*id), &id.to_le_bytes()).map(drop),
+        }
+    }
+
+    pub(super) fn remove(&mut self, (rect, id): &(Rect<C, D>, u64)) -> Result<bool, IndexError> {
+        match self {
+            Subject::Spatial(index) => index.remove(rect, *id),
+            Subject::Keys(index) => index.remove(&key_of(*id)),
+        }
+    }
+
+    /// Searches an entry; the search ends when it is found.
+    pub(super) fn search(&mut self, (rect, id): &(Rect<C, D>, u64)) -> Result<bool, IndexError> {
+        match self {
+            Subject::Spatial(index) => {
+                let mut is_found = false;
+                index.window(rect, Relation::Covers, &mut |found, number| {
+                    is_found = number == *id && found == rect;
+                    if is_found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                })?;
+                Ok(is_found)
+            }
+            Subject::Keys(index) => {
+                let mut value = [0; 8];
+                Ok(index.get(&key_of(*id), &mut value)? && value == id.to_le_bytes())
+            }
+        }
+    }
+
+    /// Takes many entries at once, packed as it can.
+    pub(super) fn load(&mut self, entries: &[(Rect<C, D>, u64)]) -> Result<u64, IndexError> {
+        match self {
+            Subject::Spatial(index) => load(index.as_mut(), entries),
+            Subject::Keys(index) => {
+                let mut records: Vec<([u8; 8], [u8; 8])> =
+                    entries.iter().map(|(_, id)| (key_of(*id), id.to_le_bytes())).collect();
+                records.sort_unstable();
+                index.load(&mut records.iter().map(|(key, value)| (&key[..], &value[..])))
+            }
+        }
+    }
+
+    pub(super) fn spatial(&mut self) -> Result<&mut dyn SpatialIndex<C, D>, IndexError> {
+        match self {
+            Subject::Spatial(index) => Ok(index.as_mut()),
+            Subject::Keys(_) => Err(IndexError::Unsupported("keys have no windows and no neighbours".into())),
+        }
+    }
+}
+
+pub(super) fn open_subject<C: Space<D>, const D: usize>(
+    job: &SpatialJob<'_, C, D>,
+    ground: Ground,
+) -> Result<Subject<C, D>, IndexError> {
+    let refused = |error: crate::LabError| IndexError::Unsupported(error.to_string());
+    match job.contestant {
+        Contestant::Spatial(entry) => {
+            entry.check_options(&job.settings.options).map_err(refused)?;
+            let settings = with_domain(entry, &job.settings, job.workload.extent().as_ref());
+            Ok(Subject::Spatial(C::opener(entry)(ground, &settings, Open::Format)?))
+        }
+        Contestant::BPlus(entry) => {
+            entry.check_options(&job.settings.options).map_err(refused)?;
+            let settings = Settings { record: KEYED, ..job.settings.clone() };
+            Ok(Subject::Keys(stack::tree_on::<BPlus>(ground, &settings, Open::Format)?))
+        }
+    }
+}
+
+/// The settings with the extent of the data for an index that lays a curve through it, unless another is set.
+pub fn with_domain<C: Space<D>, const D: usize>(
+    entry: &SpatialEntry,
+    settings: &Settings,
+    extent: Option<&Rect<C, D>>,
+) -> Settings {
+    match extent {
+        Some(extent) if entry.knows(DOMAIN) && settings.options.text(DOMAIN).is_none() => {
+            settings.clone().with(DOMAIN, text_of(extent))
+        }
+        _ => settings.clone(),
+    }
+}
+
+/// Takes many entries at once: tiled, or along the curve where the index keeps them there and takes no other order.
+pub(super) fn load<C: Space<D>, const D: usize>(
+    index: &mut dyn SpatialIndex<C, D>,
+    entries: &[(Rect<C, D>, u64)],
+) -> Result<u64, IndexError> {
+    match index.load(&mut entries.iter().copied(), Packing::SortTileRecursive, Fill::FULL) {
+        Err(IndexError::Unsupported(_)) => {
+            index.load(&mut entries.iter().copied(), Packing::Hilbert, Fill::FULL)
+        }
+        loaded => loaded,
+    }
+}
+
+/// What a window finds.
+pub fn found_in<C: Space<D>, const D: usize>(
+    index: &mut dyn SpatialIndex<C, D>,
+    window: &Rect<C, D>,
+    relation: Relation,
+) -> Result<Answer<C, D>, IndexError> {
+    let mut found = Vec::new();
+    index.window(window, relation, &mut |rect, id| {
+        found.push((*rect, id));
+        ControlFlow::Continue(())
+    })?;
+    Ok(found)
+}
+
+/// The entries nearest to a point.
+pub fn found_near<C: Space<D>, const D: usize>(
+    index: &mut dyn SpatialIndex<C, D>,
+    point: &[C; D],
+    count: u32,
+) -> Result<Answer<C, D>, IndexError> {
+    let mut found = Vec::new();
+    index.nearest(point, count as usize, &mut |rect, id, _| {
+        found.push((*rect, id));
+        ControlFlow::Continue(())
+    })?;
+    Ok(found)
+}

@@ -2,8 +2,7 @@
 //!
 //! `cargo bench --bench spatial`. A million points with `f64` coordinates are packed, a tenth of them inserted one by one;
 //! windows hold about 100 points and the ten nearest are asked for. Pages of 4 KiB in RAM, no cache, one core. Each row
-//! is the best of three runs; a ratio is our time over theirs. What flash costs is not in these times: the pages that
-//! a query reads are.
+//! is the best of three runs; a ratio is our time over theirs. A second table counts pages, which is what flash costs.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use nandex::ftl::ram::RamStore;
@@ -15,8 +14,10 @@ use nandex::spatial::r_tree::{self, RTree, Split};
 use nandex::spatial::{Packing, Rect, Relation, SpatialIndex};
 use rstar::AABB;
 use rstar::primitives::GeomWithData;
+use std::cell::RefCell;
 use std::hint::black_box;
 use std::ops::ControlFlow;
+use std::rc::Rc;
 use std::time::Instant;
 
 const POINTS: u64 = 1_000_000;
@@ -27,6 +28,7 @@ const NEAREST: usize = 10;
 
 type Theirs = rstar::RTree<GeomWithData<[f64; 2], u64>>;
 type Ours = Box<dyn SpatialIndex<f64, 2>>;
+type Store = Rc<RefCell<RamStore>>;
 type Point = ([f64; 2], u64);
 
 fn unit(rng: &mut Rng) -> f64 {
@@ -57,9 +59,13 @@ fn domain() -> Rect<f64, 2> {
     Rect::new([0.0; 2], [1.0; 2]).unwrap()
 }
 
+fn new_store() -> Store {
+    Rc::new(RefCell::new(RamStore::new(4096, 30_000)))
+}
+
 /// An empty tree of each kind with the way it packs.
-fn empty(kind: &str) -> (Ours, Packing) {
-    let store = || RamStore::new(4096, 30_000);
+fn empty(kind: &str, store: &Store) -> (Ours, Packing) {
+    let store = || store.clone();
     match kind {
         "R-tree, linear split, STR" => (
             Box::new(RTree::format(store(), &r_tree::config(Split::Linear)).unwrap()),
@@ -144,18 +150,50 @@ fn measure_theirs(points: &[Point]) -> Times {
 fn measure_ours(kind: &str, points: &[Point]) -> Times {
     let rects: Vec<_> = points.iter().map(|(at, id)| (Rect::point(*at).unwrap(), *id)).collect();
     let (load, mut tree) = best(|| {
-        let (mut tree, packing) = empty(kind);
+        let (mut tree, packing) = empty(kind, &new_store());
         tree.load(&mut rects.iter().copied(), packing, Fill::FULL).unwrap();
         tree
     });
     let (windows, _) = best(|| windows(&mut tree));
     let (nearest, _) = best(|| nearest(&mut tree));
     let (insert, _) = best(|| {
-        let (mut tree, _) = empty(kind);
+        let (mut tree, _) = empty(kind, &new_store());
         rects[..INSERTED].iter().for_each(|(rect, id)| tree.insert(rect, *id).unwrap());
         tree
     });
     [load, windows, nearest, insert]
+}
+
+/// Pages of the tree by insertion: reads and writes of an insertion, entries of a leaf, reads of a window and of the nearest,
+/// and the reads of the same queries in the packed tree.
+fn count_pages(kind: &str, points: &[Point]) -> [f64; 7] {
+    let rects: Vec<_> = points[..INSERTED].iter().map(|(at, id)| (Rect::point(*at).unwrap(), *id)).collect();
+    let reads = |store: &Store| store.borrow().counters().page_reads[0] as f64;
+    let queries = |tree: &mut Ours, store: &Store| {
+        let before = reads(store);
+        windows(tree);
+        let between = reads(store);
+        nearest(tree);
+        [between - before, reads(store) - between].map(|reads| reads / QUERIES as f64)
+    };
+    let store = new_store();
+    let (mut tree, packing) = empty(kind, &store);
+    rects.iter().for_each(|(rect, id)| tree.insert(rect, *id).unwrap());
+    let inserted = [reads(&store), store.borrow().counters().page_writes[0] as f64];
+    let [insert_reads, insert_writes] = inserted.map(|pages| pages / INSERTED as f64);
+    let mut leaves = 0;
+    tree.regions(&mut |region| {
+        leaves += u32::from(region.level == 1);
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    let [window, near] = queries(&mut tree, &store);
+    let packed_store = new_store();
+    let (mut packed, _) = empty(kind, &packed_store);
+    packed.load(&mut rects.iter().copied(), packing, Fill::FULL).unwrap();
+    let [packed_window, packed_near] = queries(&mut packed, &packed_store);
+    let fill = INSERTED as f64 / f64::from(leaves);
+    [insert_reads, insert_writes, fill, window, near, packed_window, packed_near]
 }
 
 fn main() {
@@ -176,5 +214,13 @@ fn main() {
     row("rstar, in memory", theirs);
     for kind in KINDS {
         row(kind, measure_ours(kind, &points));
+    }
+    println!(
+        "\n{:<30}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}",
+        "pages, 10^5 points", "ins read", "written", "per leaf", "window", "nearest", "packed w", "packed n"
+    );
+    for kind in KINDS {
+        let cells = count_pages(kind, &points).map(|pages| format!("{pages:>10.2}"));
+        println!("{kind:<30}{}", cells.concat());
     }
 }

@@ -9,11 +9,12 @@ use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::nand::{Geometry, Part, Timing};
 use nandex::rng::Rng;
 use nandex::spatial::hilbert::{self, HilbertRTree};
+use nandex::spatial::paged::PagedNodes;
 use nandex::spatial::r_star::{self, RStarTree};
 use nandex::spatial::r_tree::{self, RTree, Split};
-use nandex::spatial::tree::packed_nodes;
+use nandex::spatial::tree::{Rules, SpatialConfig, packed_nodes};
 use nandex::spatial::{Measure, Nodes, Packing, Rect, Relation, SpatialIndex};
-use nandex::{IndexError, NandError, StoreError};
+use nandex::{IndexError, NandError, PageStore, StoreError};
 use rstar::primitives::{GeomWithData, Rectangle};
 use rstar::{AABB, PointDistance, RTreeObject};
 use std::cell::RefCell;
@@ -173,6 +174,39 @@ fn the_nearest_reads_only_nodes_that_are_near() {
     }
 }
 
+/// With the least RAM every operation is done, and no more is held than was said.
+fn little_ram<R: Rules<i32, 2>>(config: &SpatialConfig<R>) -> u64 {
+    let new =
+        || nandex::spatial::tree::Tree::<i32, 2, _, R>::format(RamStore::new(4096, 100), config).unwrap();
+    let least = PagedNodes::<RamStore, i32, 2>::ram_bytes_min(new().store(), new().nodes().format());
+    assert!(matches!(new().with_ram(least - 1), Err(IndexError::Unsupported(_))));
+    let mut tree = new().with_ram(least).unwrap();
+    let mut rng = Rng::new(4);
+    let mut entries: Vec<(Rect<i32, 2>, u64)> = Vec::new();
+    let mut held_max = 0;
+    for id in 0..5_000 {
+        let low = [rng.below(4_000) as i32, rng.below(4_000) as i32];
+        let high = low.map(|x| if rng.chance(1, 3) { i32::MAX } else { x + rng.below(300) as i32 });
+        entries.push((Rect::new(low, high).unwrap(), id));
+        tree.insert(&entries[id as usize].0, id).unwrap();
+        held_max = held_max.max(tree.ram_bytes() - tree.store().ram_bytes());
+    }
+    assert!(tree.check().unwrap().is_sound());
+    while let Some((rect, id)) = entries.pop() {
+        assert_eq!(tree.remove(&rect, id), Ok(true));
+        held_max = held_max.max(tree.ram_bytes() - tree.store().ram_bytes());
+    }
+    assert!(held_max <= least, "{held_max} of {least} bytes");
+    tree.counts().narrow_operations
+}
+
+#[test]
+fn little_ram_makes_operations_narrow_but_not_impossible() {
+    assert_eq!(little_ram(&hilbert::config(None)), 0);
+    assert!(little_ram(&r_star::config()) > 0);
+    little_ram(&r_tree::config(Split::Linear));
+}
+
 type Chip = Rc<RefCell<SimChip>>;
 type Tree = RStarTree<PageMapFtl<Chip>, i32, 2>;
 type Model = Vec<([i32; 2], u64)>;
@@ -187,9 +221,16 @@ fn settings() -> FtlSettings {
     FtlSettings { atomic_pages: 20, checkpoint_blocks: Some(16), ..FtlSettings::default() }
 }
 
-fn format(chip: &Chip) -> Tree {
+/// A tree that takes much of the chip, so that garbage collection has live pages to move.
+fn format(chip: &Chip) -> (Tree, Model) {
     let store = PageMapFtl::format(chip.clone(), settings()).unwrap();
-    RStarTree::format(store, &r_star::config().with_capacity(4)).unwrap()
+    let mut tree = RStarTree::format(store, &r_star::config().with_capacity(4)).unwrap();
+    let mut rng = Rng::new(6);
+    let mut model: Model = (0..160).map(|id| ([rng.below(500) as i32, rng.below(500) as i32], id)).collect();
+    model.sort_unstable();
+    let mut entries = model.iter().map(|(at, id)| (Rect::point(*at).unwrap(), *id));
+    tree.load(&mut entries, Packing::SortTileRecursive, Fill::FULL).unwrap();
+    (tree, model)
 }
 
 fn contents(tree: &mut Tree) -> Model {
@@ -223,7 +264,7 @@ fn step(tree: &mut Tree, model: &mut Model, rng: &mut Rng, round: usize) -> Resu
 /// Runs until the power is cut, mounts again, and goes on for a while.
 fn survive(cut: PowerCut, operations: usize) {
     let chip = new_chip();
-    let (mut tree, mut model, mut rng) = (format(&chip), Model::new(), Rng::new(1));
+    let ((mut tree, mut model), mut rng) = (format(&chip), Rng::new(1));
     chip.borrow_mut().plan_power_cut(cut);
     for round in 0..operations {
         let acknowledged = model.clone();
@@ -245,16 +286,17 @@ fn survive(cut: PowerCut, operations: usize) {
 
 #[test]
 fn nothing_acknowledged_is_lost_at_any_cut() {
-    const OPERATIONS: usize = 250;
+    const OPERATIONS: usize = 160;
     let chip = new_chip();
-    let (mut tree, mut model, mut rng) = (format(&chip), Model::new(), Rng::new(1));
+    let ((mut tree, mut model), mut rng) = (format(&chip), Rng::new(1));
     assert_eq!(tree.durability(), Durability::EveryOperation);
     let first = chip.borrow().operations();
     for round in 0..OPERATIONS {
         step(&mut tree, &mut model, &mut rng, round).unwrap();
     }
     assert_eq!(contents(&mut tree), model);
-    assert!(tree.counts().reinsertions > 100 && tree.store().counters().moved_pages > 50);
+    let (reinsertions, moved) = (tree.counts().reinsertions, tree.store().counters().moved_pages);
+    assert!(reinsertions > 100 && moved > 50, "{reinsertions} entries inserted again, {moved} pages moved");
     for at_operation in first..chip.borrow().operations() {
         let torn = TornModel::ALL[at_operation as usize % TornModel::ALL.len()];
         survive(PowerCut { at_operation, when: CutWhen::Inside, torn, seed: at_operation }, OPERATIONS);

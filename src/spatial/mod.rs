@@ -34,7 +34,7 @@
 //! | `tree/update.rs` | Guttman's insertion and removal over [`tree::update::Grouping`] (choose child, split, reinsert) |
 //! | `r_tree.rs`, `r_star.rs`, `hilbert.rs` | the kinds of tree |
 //!
-//! **A tree** that differs in choice and split alone implements `Grouping` (see `r_tree.rs`, 200 lines); one that inserts
+//! **A tree** that differs in choice and split alone implements `Grouping` and runs as `Grouped<G>` (see `r_tree.rs`); one that inserts
 //! and removes in its own way implements `Rules` (see `hilbert.rs`); search, load, check, mount and the durability classes
 //! come with `Tree`. A tree whose nodes mix data and child entries, or whose leaves lie on different levels, sets
 //! `is_balanced = false` in its `NodeFormat` (the search functions in `tree/search.rs` take that, and `Node::tag` is free

@@ -283,6 +283,11 @@ impl NodeFormat {
         self.height_max() * usize::from(self.group_per_level) + 1
     }
 
+    /// Nodes that a narrow operation holds at most: those that it changes, and a path.
+    pub fn held_nodes_max(&self) -> usize {
+        self.group_nodes_max() + self.height_max() + 1
+    }
+
     /// Refuses what no tree can work with.
     pub fn require_sane<C: Coordinate, const D: usize>(&self) -> Result<(), IndexError> {
         if (self.coordinate, usize::from(self.dimensions)) != (C::CODE, D) {

@@ -8,6 +8,7 @@ use super::node::{Change, Node, NodeFormat, NodeId, ROOT};
 use crate::check::{CheckReport, IndexError};
 use crate::index::{Durability, IndexStats};
 use crate::nand::Cause;
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 
 /// Where the nodes of a tree are kept.
@@ -79,6 +80,64 @@ pub trait Nodes<C: Coordinate, const D: usize> {
 
     /// Bytes of RAM held.
     fn ram_bytes(&self) -> usize;
+}
+
+/// Layers and trees may meet at run time.
+impl<C: Coordinate, const D: usize, N: Nodes<C, D> + ?Sized> Nodes<C, D> for Box<N> {
+    fn format(&self) -> &NodeFormat {
+        (**self).format()
+    }
+    fn durability(&self) -> Durability {
+        (**self).durability()
+    }
+    fn begin(&mut self) -> Result<(), IndexError> {
+        (**self).begin()
+    }
+    fn read(&mut self, id: NodeId, cause: Cause) -> Result<&Node<C, D>, IndexError> {
+        (**self).read(id, cause)
+    }
+    fn forget(&mut self, id: NodeId) {
+        (**self).forget(id);
+    }
+    fn allocate(&mut self) -> Result<NodeId, IndexError> {
+        (**self).allocate()
+    }
+    fn change(&mut self, id: NodeId, change: Change<C, D>) -> Result<(), IndexError> {
+        (**self).change(id, change)
+    }
+    fn free(&mut self, id: NodeId) {
+        (**self).free(id);
+    }
+    fn fits_group(&self) -> bool {
+        (**self).fits_group()
+    }
+    fn commit(&mut self) -> Result<(), IndexError> {
+        (**self).commit()
+    }
+    fn rollback(&mut self) {
+        (**self).rollback();
+    }
+    fn load(&mut self, node: &Node<C, D>) -> Result<NodeId, IndexError> {
+        (**self).load(node)
+    }
+    fn end_load(&mut self, root: Option<&Node<C, D>>) -> Result<(), IndexError> {
+        (**self).end_load(root)
+    }
+    fn sync(&mut self) -> Result<(), IndexError> {
+        (**self).sync()
+    }
+    fn close(&mut self) -> Result<(), IndexError> {
+        (**self).close()
+    }
+    fn check(&mut self, reached: &BTreeSet<NodeId>, report: &mut CheckReport) -> Result<(), IndexError> {
+        (**self).check(reached, report)
+    }
+    fn stats(&self) -> IndexStats {
+        (**self).stats()
+    }
+    fn ram_bytes(&self) -> usize {
+        (**self).ram_bytes()
+    }
 }
 
 /// Reads a node whose level and fill are known from its parent. `above` is the parent's level.

@@ -23,7 +23,7 @@
 //! - S8 In the class *none* the mark on the medium is not clean while changes are not synced.
 
 use super::coordinate::Coordinate;
-use super::node::{Change, Node, NodeFormat, NodeId, ROOT};
+use super::node::{Change, Entry, Node, NodeFormat, NodeId, ROOT};
 use super::nodes::Nodes;
 use super::superblock::{put_superblock, superblock_of};
 use crate::check::{CheckReport, IndexError};
@@ -41,7 +41,7 @@ use alloc::vec::Vec;
 const SUPERBLOCK: Lpn = Lpn(0);
 
 /// Nodes whose memory is kept for the next operation.
-const SPARE_NODES: usize = 8;
+const SPARE_MAX: usize = 16;
 
 /// A node in RAM for the operation in hand.
 struct Held<C, const D: usize> {
@@ -66,6 +66,8 @@ pub struct PagedNodes<S, C, const D: usize> {
     taken: Vec<NodeId>,
     freed: Vec<NodeId>,
     is_in_operation: bool,
+    /// Nodes held at most by an operation that can be done with fewer.
+    held_max: usize,
     /// Whether the superblock says clean.
     is_clean: bool,
     /// Whether a write failed with unknown effect: nothing is believed before the next mount.
@@ -127,9 +129,39 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
             taken: Vec::new(),
             freed: Vec::new(),
             is_in_operation: false,
+            held_max: usize::MAX,
             is_clean,
             is_interrupted: false,
         }
+    }
+
+    /// The same with so much RAM at most, besides what the store itself holds. An operation that would hold more nodes answers
+    /// [`IndexError::Full`] on the way, and the tree does it again narrow, which always finds room.
+    pub fn with_ram(mut self, ram_bytes: usize) -> Result<Self, IndexError> {
+        let least = PagedNodes::<S, C, D>::ram_bytes_min(&self.store, &self.format);
+        if ram_bytes < least {
+            return Err(IndexError::Unsupported(format!(
+                "{ram_bytes} bytes of RAM: a spatial index needs {least} here besides its store's"
+            )));
+        }
+        let spared = ram_bytes - least;
+        self.held_max =
+            self.format.held_nodes_max() + spared / PagedNodes::<S, C, D>::held_bytes(&self.format);
+        Ok(self)
+    }
+
+    /// The RAM that every operation can be done with, besides what the store holds.
+    pub fn ram_bytes_min(store: &S, format: &NodeFormat) -> usize {
+        let nodes = format.held_nodes_max().max(SPARE_MAX) + 2;
+        Space::ram_bytes(format.page_count, !store.durable_writes())
+            + nodes * PagedNodes::<S, C, D>::held_bytes(format)
+    }
+
+    /// RAM of a node in an operation: its entries (twice the room, since lists grow by doubling), and its page when it is
+    /// written.
+    fn held_bytes(format: &NodeFormat) -> usize {
+        let entries = usize::from(format.leaf_capacity.max(format.internal_capacity)) + 1;
+        format.page_bytes as usize + size_of::<Held<C, D>>() + 2 * entries * size_of::<Entry<C, D>>()
     }
 
     /// The store below.
@@ -245,11 +277,17 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         }
     }
 
+    /// Keeps the memory of a node that is not held any more.
+    fn put_aside(&mut self, held: Option<Held<C, D>>) {
+        if self.spare.len() < SPARE_MAX {
+            self.spare.extend(held.map(|held| held.node));
+        }
+    }
+
     fn end_operation(&mut self) {
         while let Some((_, held)) = self.held.pop_first() {
-            self.spare.push(held.node);
+            self.put_aside(Some(held));
         }
-        self.spare.truncate(SPARE_NODES);
         self.taken.clear();
         self.freed.clear();
         self.is_in_operation = false;
@@ -337,6 +375,9 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for PagedNodes<S, 
             return fetched.map(|()| &self.scratch);
         }
         if !self.held.contains_key(&id) {
+            if self.held.len() >= self.held_max {
+                return Err(IndexError::Full);
+            }
             let mut node = self.spare.pop().unwrap_or_else(|| Node::new(1));
             self.fetch(id, cause, &mut node)?;
             self.held.insert(id, Held { node, is_changed: false });
@@ -346,7 +387,8 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for PagedNodes<S, 
 
     fn forget(&mut self, id: NodeId) {
         if self.held.get(&id).is_some_and(|held| !held.is_changed) {
-            self.spare.extend(self.held.remove(&id).map(|held| held.node));
+            let held = self.held.remove(&id);
+            self.put_aside(held);
         }
     }
 
@@ -361,7 +403,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for PagedNodes<S, 
         assert!(self.is_in_operation, "{id} changed outside an operation");
         if let Change::Whole(node) = change {
             let before = self.held.insert(id, Held { node, is_changed: true });
-            self.spare.extend(before.map(|held| held.node));
+            self.put_aside(before);
             return Ok(());
         }
         let held = self.held.get_mut(&id);
@@ -375,7 +417,8 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for PagedNodes<S, 
 
     fn free(&mut self, id: NodeId) {
         assert!(self.is_in_operation && id != ROOT, "{id} freed outside an operation");
-        self.spare.extend(self.held.remove(&id).map(|held| held.node));
+        let held = self.held.remove(&id);
+        self.put_aside(held);
         self.freed.push(id);
     }
 
@@ -482,7 +525,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for PagedNodes<S, 
     }
 
     fn ram_bytes(&self) -> usize {
-        let entries = |node: &Node<C, D>| node.entries.capacity() * size_of::<super::node::Entry<C, D>>();
+        let entries = |node: &Node<C, D>| node.entries.capacity() * size_of::<Entry<C, D>>();
         let nodes = self.held.values().map(|held| &held.node).chain(&self.spare).chain([&self.scratch]);
         self.store.ram_bytes()
             + Space::ram_bytes(self.format.page_count, !self.store.durable_writes())

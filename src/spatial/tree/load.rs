@@ -120,8 +120,11 @@ impl<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>> Tree<C, D, N
                 self.height = height;
                 Ok(count)
             }
-            // After an interruption nothing can be given up, and the first error tells more.
-            Err(error) => self.nodes.end_load(None).and(Err(error.clone())).map_err(|_: IndexError| error),
+            Err(error) => {
+                // After an interruption nothing can be given up; the next mount finds the pages free.
+                self.nodes.end_load(None).ok();
+                Err(error)
+            }
         }
     }
 

@@ -6,17 +6,19 @@
 //! reinsertion, which changes few nodes and takes no page to remove. So the durability class holds whatever the rules do.
 
 mod check;
+mod config;
 mod load;
 pub mod search;
 pub mod update;
 
+pub use config::{OPTIONS, SpatialConfig};
 pub use load::{Packing, packed_nodes};
 
 use super::coordinate::Coordinate;
 use super::curve::CurveKey;
 use super::geometry::Rect;
 use super::measure::Measure;
-use super::node::{Change, Entry, Node, NodeFormat, NodeId, OPTION_BYTES, Pointer, ROOT};
+use super::node::{Change, Entry, Node, NodeId, OPTION_BYTES, Pointer, ROOT};
 use super::nodes::{Nodes, read_child, read_root};
 use super::paged::PagedNodes;
 use super::{Entries, Region, Relation, SpatialIndex, VisitNearest, VisitRect, VisitRegion};
@@ -119,71 +121,6 @@ pub struct Operation<'a, N> {
     pub counts: Counts,
 }
 
-/// How a tree is formatted.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SpatialConfig<R> {
-    /// The kind of tree and its settings.
-    pub rules: R,
-    /// Entries of a leaf at most, 4 or more; `None` means as many as the page holds.
-    pub leaf_capacity: Option<usize>,
-    /// Children of any other node at most, 4 or more; `None` means as many as the page holds.
-    pub internal_capacity: Option<usize>,
-    /// Entries of a node at least, in percent of its capacity, up to 50.
-    pub fill_min_percent: u8,
-    /// The durability class wanted; a store on which the tree cannot give it is refused.
-    pub durability: Durability,
-}
-
-impl<R> SpatialConfig<R> {
-    /// Full pages, 40 % full at least, every operation durable.
-    pub const fn new(rules: R) -> SpatialConfig<R> {
-        SpatialConfig {
-            rules,
-            leaf_capacity: None,
-            internal_capacity: None,
-            fill_min_percent: 40,
-            durability: Durability::EveryOperation,
-        }
-    }
-
-    /// The same with nodes of at most so many entries.
-    #[must_use]
-    pub fn with_capacity(mut self, entries: usize) -> SpatialConfig<R> {
-        self.leaf_capacity = Some(entries);
-        self.internal_capacity = Some(entries);
-        self
-    }
-
-    /// The same for a store that allows only this durability class.
-    #[must_use]
-    pub fn with_durability(mut self, durability: Durability) -> SpatialConfig<R> {
-        self.durability = durability;
-        self
-    }
-
-    /// The layout of the nodes on so many pages of this size.
-    pub fn node_format<C: Coordinate, const D: usize>(
-        &self,
-        page_bytes: usize,
-        page_count: u32,
-    ) -> Result<NodeFormat, IndexError>
-    where
-        R: Rules<C, D>,
-    {
-        let mut format = NodeFormat::new::<C, D>(R::KIND, (page_bytes, page_count), R::KEY_BYTES);
-        let capacity = |wanted: Option<usize>, possible: u16| {
-            wanted.map_or(possible, |n| u16::try_from(n).unwrap_or(u16::MAX))
-        };
-        format.leaf_capacity = capacity(self.leaf_capacity, format.leaf_capacity);
-        format.internal_capacity = capacity(self.internal_capacity, format.internal_capacity);
-        format.fill_min_percent = self.fill_min_percent;
-        format.group_per_level = R::GROUP_PER_LEVEL;
-        self.rules.put_options(&mut format.options);
-        format.require_sane::<C, D>()?;
-        Ok(format)
-    }
-}
-
 /// A tree that owns its node store.
 pub struct Tree<C, const D: usize, N, R> {
     nodes: N,
@@ -219,6 +156,13 @@ impl<C: Coordinate, const D: usize, S: PageStore, R: Rules<C, D>> Tree<C, D, Pag
             )));
         }
         Ok(tree)
+    }
+
+    /// The same with so much RAM at most, besides what the store itself holds; refused when that is less than
+    /// [`PagedNodes::ram_bytes_min`].
+    pub fn with_ram(mut self, ram_bytes: usize) -> Result<Self, IndexError> {
+        self.nodes = self.nodes.with_ram(ram_bytes)?;
+        Ok(self)
     }
 
     /// The store below.

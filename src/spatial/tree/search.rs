@@ -108,6 +108,14 @@ impl<C: Coordinate, const D: usize> Ord for Object<C, D> {
     }
 }
 
+/// The best entries so far, the last one wanted on top.
+type Best<C, const D: usize> = BinaryHeap<At<<C as Coordinate>::Measure, Object<C, D>>>;
+
+/// Whether nothing at a distance can be among the best.
+fn is_beyond<C: Coordinate, const D: usize>(best: &Best<C, D>, count: usize, distance2: &C::Measure) -> bool {
+    best.len() == count && best.peek().is_some_and(|last| last.distance2.is_below(distance2))
+}
+
 /// Visits the entries nearest to a point, nearest first, entries equally near by their identifiers and then their corners.
 ///
 /// Best first (Hjaltason and Samet 1999): of all nodes known the nearest is read next, until none is nearer than the last
@@ -119,20 +127,20 @@ pub fn nearest<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     visit: VisitNearest<'_, C, D>,
 ) -> Result<(), IndexError> {
     let mut open: BinaryHeap<Reverse<At<C::Measure, Open>>> = BinaryHeap::new();
-    let mut best: BinaryHeap<At<C::Measure, Object<C, D>>> = BinaryHeap::new();
+    let mut best: Best<C, D> = BinaryHeap::new();
     if count > 0 {
         open.push(Reverse(At { distance2: C::Measure::ZERO, what: (ROOT, None) }));
     }
     while let Some(Reverse(next)) = open.pop() {
-        let is_beyond = |distance2: &C::Measure| {
-            best.len() == count && best.peek().is_some_and(|last| last.distance2.is_below(distance2))
-        };
-        if is_beyond(&next.distance2) {
+        if is_beyond(&best, count, &next.distance2) {
             break;
         }
         let node = read!(nodes, next.what, Cause::Host);
         for entry in &node.entries {
             let distance2 = entry.rect.distance2(point);
+            if is_beyond(&best, count, &distance2) {
+                continue;
+            }
             match entry.pointer {
                 Pointer::Child(child) => {
                     open.push(Reverse(At { distance2, what: (child, Some(node.level)) }));

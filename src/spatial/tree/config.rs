@@ -1,0 +1,94 @@
+//! How a tree is formatted: its rules, the size of its nodes, the durability wanted.
+
+use super::Rules;
+use crate::check::IndexError;
+use crate::index::{Durability, Options};
+use crate::spatial::coordinate::Coordinate;
+use crate::spatial::node::NodeFormat;
+
+/// Options that every tree takes: name and meaning. Some kinds take others besides.
+pub const OPTIONS: [(&str, &str); 4] = [
+    ("capacity", "entries of a node at most, leaf and internal, 4 or more (default: what the page holds)"),
+    ("leaf_capacity", "entries of a leaf at most (default: capacity)"),
+    ("internal_capacity", "children of any other node at most (default: capacity)"),
+    ("fill_min", "entries of a node at least, in percent of its capacity, up to 50 (default: 40)"),
+];
+
+/// How a tree is formatted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SpatialConfig<R> {
+    /// The kind of tree and its settings.
+    pub rules: R,
+    /// Entries of a leaf at most, 4 or more; `None` means as many as the page holds.
+    pub leaf_capacity: Option<usize>,
+    /// Children of any other node at most, 4 or more; `None` means as many as the page holds.
+    pub internal_capacity: Option<usize>,
+    /// Entries of a node at least, in percent of its capacity, up to 50.
+    pub fill_min_percent: u8,
+    /// The durability class wanted; a store on which the tree cannot give it is refused.
+    pub durability: Durability,
+}
+
+impl<R> SpatialConfig<R> {
+    /// Full pages, 40 % full at least, every operation durable.
+    pub const fn new(rules: R) -> SpatialConfig<R> {
+        SpatialConfig {
+            rules,
+            leaf_capacity: None,
+            internal_capacity: None,
+            fill_min_percent: 40,
+            durability: Durability::EveryOperation,
+        }
+    }
+
+    /// The same with nodes of at most so many entries.
+    #[must_use]
+    pub fn with_capacity(mut self, entries: usize) -> SpatialConfig<R> {
+        self.leaf_capacity = Some(entries);
+        self.internal_capacity = Some(entries);
+        self
+    }
+
+    /// The same for a store that allows only this durability class.
+    #[must_use]
+    pub fn with_durability(mut self, durability: Durability) -> SpatialConfig<R> {
+        self.durability = durability;
+        self
+    }
+
+    /// The layout of the nodes on so many pages of this size.
+    pub fn node_format<C: Coordinate, const D: usize>(
+        &self,
+        page_bytes: usize,
+        page_count: u32,
+    ) -> Result<NodeFormat, IndexError>
+    where
+        R: Rules<C, D>,
+    {
+        let mut format = NodeFormat::new::<C, D>(R::KIND, (page_bytes, page_count), R::KEY_BYTES);
+        let capacity = |wanted: Option<usize>, possible: u16| {
+            wanted.map_or(possible, |n| u16::try_from(n).unwrap_or(u16::MAX))
+        };
+        format.leaf_capacity = capacity(self.leaf_capacity, format.leaf_capacity);
+        format.internal_capacity = capacity(self.internal_capacity, format.internal_capacity);
+        format.fill_min_percent = self.fill_min_percent;
+        format.group_per_level = R::GROUP_PER_LEVEL;
+        self.rules.put_options(&mut format.options);
+        format.require_sane::<C, D>()?;
+        Ok(format)
+    }
+
+    /// The same with the [`OPTIONS`] that are set.
+    pub fn with_options(mut self, options: &Options) -> Result<SpatialConfig<R>, IndexError> {
+        let number = |name| -> Result<Option<usize>, IndexError> {
+            Ok(options.number(name)?.map(|n| usize::try_from(n).unwrap_or(usize::MAX)))
+        };
+        let capacity = number("capacity")?;
+        self.leaf_capacity = number("leaf_capacity")?.or(capacity).or(self.leaf_capacity);
+        self.internal_capacity = number("internal_capacity")?.or(capacity).or(self.internal_capacity);
+        if let Some(percent) = number("fill_min")? {
+            self.fill_min_percent = u8::try_from(percent).unwrap_or(u8::MAX);
+        }
+        Ok(self)
+    }
+}

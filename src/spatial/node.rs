@@ -135,6 +135,17 @@ impl<C: Coordinate, const D: usize> Node<C, D> {
         Node::with(level, Vec::new())
     }
 
+    /// An empty leaf with room for so many entries and no more.
+    pub fn with_room(entries: usize) -> Node<C, D> {
+        Node::with(1, Vec::with_capacity(entries))
+    }
+
+    /// Makes its memory that of so many entries, or of those that it has.
+    pub fn set_room(&mut self, entries: usize) {
+        self.entries.reserve_exact(entries.saturating_sub(self.entries.len()));
+        self.entries.shrink_to(entries);
+    }
+
     /// A node with these entries.
     pub fn with(level: u8, entries: Vec<Entry<C, D>>) -> Node<C, D> {
         Node { level, tag: 0, link: None, entries }
@@ -268,6 +279,11 @@ impl NodeFormat {
     /// Entries of a node of this level at most.
     pub fn capacity(&self, level: u8) -> usize {
         usize::from(if level == 1 { self.leaf_capacity } else { self.internal_capacity })
+    }
+
+    /// Entries that any node has in RAM at most: a full one has another before it is split.
+    pub fn entries_max(&self) -> usize {
+        usize::from(self.leaf_capacity.max(self.internal_capacity)) + 1
     }
 
     /// Entries of a node of this level at least, unless it is the root.

@@ -26,6 +26,7 @@ use super::coordinate::Coordinate;
 use super::node::{Change, Entry, Node, NodeFormat, NodeId, ROOT};
 use super::nodes::Nodes;
 use super::superblock::{put_superblock, superblock_of};
+use super::tree::{Rules, SpatialConfig};
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::space::Space;
 use crate::ftl::{PageStore, StoreError};
@@ -34,14 +35,14 @@ use crate::nand::Cause;
 use crate::units::Lpn;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 
 const SUPERBLOCK: Lpn = Lpn(0);
 
 /// Nodes whose memory is kept for the next operation.
-const SPARE_MAX: usize = 16;
+const SPARE_MAX: usize = 4;
 
 /// A node in RAM for the operation in hand.
 struct Held<C, const D: usize> {
@@ -115,6 +116,21 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         Ok(nodes)
     }
 
+    /// Opens the tree that a store holds, and refuses one formatted otherwise or giving less durability.
+    pub fn mount_as<R: Rules<C, D>>(
+        store: S,
+        tree: &SpatialConfig<R>,
+    ) -> Result<PagedNodes<S, C, D>, IndexError> {
+        let nodes = PagedNodes::mount(store)?;
+        tree.require_format(&nodes.format, nodes.format.page_bytes as usize)?;
+        if nodes.durability < tree.durability {
+            return Err(IndexError::Unsupported(String::from(
+                "the tree gives less durability on this store than is wanted",
+            )));
+        }
+        Ok(nodes)
+    }
+
     fn empty(store: S, format: NodeFormat, is_clean: bool) -> PagedNodes<S, C, D> {
         let mut space = Space::new(format.page_count, !store.durable_writes());
         space.claim(SUPERBLOCK);
@@ -123,11 +139,11 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
             durability: promise(&store, &format),
             pages: vec![0; store.page_bytes()],
             store,
+            scratch: Node::with_room(format.entries_max()),
             format,
             space,
             held: BTreeMap::new(),
             spare: Vec::new(),
-            scratch: Node::new(1),
             links: Vec::new(),
             taken: Vec::new(),
             freed: Vec::new(),
@@ -138,10 +154,18 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         }
     }
 
-    /// The same with so much RAM at most, besides what the store itself holds. An operation that would hold more nodes answers
-    /// [`IndexError::Full`] on the way, and the tree does it again narrow, which always finds room.
+    /// The same with operations that hold few nodes, for which [`PagedNodes::ram_bytes_min`] is enough. One that would hold
+    /// more answers [`IndexError::Full`] on the way, and the tree does it again narrow, which always finds room.
+    #[must_use]
+    pub fn narrowed(mut self) -> Self {
+        self.held_max = self.format.held_nodes_max();
+        self
+    }
+
+    /// The same with so much RAM at most, besides what the store itself holds: [narrowed](PagedNodes::narrowed) as far as
+    /// that asks for.
     pub fn with_ram(mut self, ram_bytes: usize) -> Result<Self, IndexError> {
-        let least = PagedNodes::<S, C, D>::ram_bytes_min(&self.store, &self.format);
+        let least = PagedNodes::<S, C, D>::ram_bytes_min(self.store.durable_writes(), &self.format);
         if ram_bytes < least {
             return Err(IndexError::Unsupported(format!(
                 "{ram_bytes} bytes of RAM: a spatial index needs {least} here besides its store's"
@@ -153,18 +177,17 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         Ok(self)
     }
 
-    /// The RAM that every operation can be done with, besides what the store holds.
-    pub fn ram_bytes_min(store: &S, format: &NodeFormat) -> usize {
+    /// The RAM that every operation can be done with, besides what the store holds; `durable_writes` is the store's word.
+    pub fn ram_bytes_min(durable_writes: bool, format: &NodeFormat) -> usize {
+        // Two nodes are in hand besides those held: the one read last, and one that is made anew.
         let nodes = format.held_nodes_max().max(SPARE_MAX) + 2;
-        Space::ram_bytes(format.page_count, !store.durable_writes())
+        Space::ram_bytes(format.page_count, !durable_writes)
             + nodes * PagedNodes::<S, C, D>::held_bytes(format)
     }
 
-    /// RAM of a node in an operation: its entries (twice the room, since lists grow by doubling), and its page when it is
-    /// written.
+    /// RAM of a node in an operation, and of its page when it is written.
     fn held_bytes(format: &NodeFormat) -> usize {
-        let entries = usize::from(format.leaf_capacity.max(format.internal_capacity)) + 1;
-        format.page_bytes as usize + size_of::<Held<C, D>>() + 2 * entries * size_of::<Entry<C, D>>()
+        format.page_bytes as usize + size_of::<Held<C, D>>() + format.entries_max() * size_of::<Entry<C, D>>()
     }
 
     /// The store below.
@@ -388,7 +411,8 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for PagedNodes<S, 
             if self.held.len() >= self.held_max {
                 return Err(IndexError::Full);
             }
-            let mut node = self.spare.pop().unwrap_or_else(|| Node::new(1));
+            let room = self.format.entries_max();
+            let mut node = self.spare.pop().unwrap_or_else(|| Node::with_room(room));
             self.fetch(id, cause, &mut node)?;
             self.held.insert(id, Held { node, is_changed: false });
         }
@@ -411,7 +435,8 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for PagedNodes<S, 
 
     fn change(&mut self, id: NodeId, change: Change<C, D>) -> Result<(), IndexError> {
         assert!(self.is_in_operation, "{id} changed outside an operation");
-        if let Change::Whole(node) = change {
+        if let Change::Whole(mut node) = change {
+            node.set_room(self.format.entries_max());
             let before = self.held.insert(id, Held { node, is_changed: true });
             self.put_aside(before);
             return Ok(());

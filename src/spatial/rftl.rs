@@ -236,11 +236,11 @@ pub type RftlTree<S, C, const D: usize, R> = Tree<C, D, RftlNodes<S, C, D>, R>;
 impl<S: PageStore, C: Coordinate, const D: usize> RftlNodes<S, C, D> {
     /// The codec and the layer's settings for a tree on such a store.
     fn parts<R: Rules<C, D>>(
-        store: &S,
+        (page_bytes, page_count): (usize, u32),
         tree: &SpatialConfig<R>,
         config: RftlConfig,
     ) -> Result<(RectNodes<C, D>, LayerConfig), IndexError> {
-        let format = tree.node_format::<C, D>(store.page_bytes(), store.page_count())?;
+        let format = tree.node_format::<C, D>(page_bytes, page_count)?;
         if !format.is_balanced || R::KEY_BYTES > 0 {
             let what = "RFTL keeps no order of entries: it takes the R-tree and the R*-tree";
             return Err(IndexError::Unsupported(String::from(what)));
@@ -256,7 +256,8 @@ impl<S: PageStore, C: Coordinate, const D: usize> RftlNodes<S, C, D> {
         tree: &SpatialConfig<R>,
         config: RftlConfig,
     ) -> Result<Self, IndexError> {
-        let (codec, layer) = RftlNodes::<S, C, D>::parts(&store, tree, config)?;
+        let (codec, layer) =
+            RftlNodes::<S, C, D>::parts((store.page_bytes(), store.page_count()), tree, config)?;
         let whole = codec.format;
         let layer = NodeLayer::format(store, codec, layer)?;
         let format = NodeFormat { page_count: layer.page_count(), ..whole };
@@ -269,20 +270,29 @@ impl<S: PageStore, C: Coordinate, const D: usize> RftlNodes<S, C, D> {
         tree: &SpatialConfig<R>,
         config: RftlConfig,
     ) -> Result<Self, IndexError> {
-        let (codec, layer) = RftlNodes::<S, C, D>::parts(&store, tree, config)?;
-        let expected = codec.format;
-        let mut nodes = PagedNodes::mount(NodeLayer::mount(store, codec, layer)?)?;
-        let expected = NodeFormat { page_count: nodes.format().page_count, ..expected };
-        if *nodes.format() != expected {
-            return Err(IndexError::NotFormatted("the tree has other rules or nodes of other capacities"));
-        }
-        if nodes.durability() < tree.durability {
-            return Err(IndexError::Unsupported(String::from(
-                "the tree gives less durability on this store than is wanted",
-            )));
-        }
+        let (codec, layer) =
+            RftlNodes::<S, C, D>::parts((store.page_bytes(), store.page_count()), tree, config)?;
+        let mut nodes = PagedNodes::mount_as(NodeLayer::mount(store, codec, layer)?, tree)?;
         nodes.with_store(|layer, is_used| layer.retain(is_used))?;
         Ok(RftlNodes { nodes })
+    }
+
+    /// The RAM that a [narrowed](RftlNodes::narrowed) tree needs besides its store's, with pages of so many bytes and so
+    /// many of them.
+    pub fn ram_bytes_min<R: Rules<C, D>>(
+        size: (usize, u32),
+        tree: &SpatialConfig<R>,
+        config: RftlConfig,
+    ) -> Result<usize, IndexError> {
+        let (codec, layer) = RftlNodes::<S, C, D>::parts(size, tree, config)?;
+        let least = PagedNodes::<S, C, D>::ram_bytes_min(false, &codec.format);
+        Ok(least + layer.ram_bytes_max(&codec, size.0, size.1)?)
+    }
+
+    /// The same with operations that hold few nodes, as [`PagedNodes::narrowed`].
+    #[must_use]
+    pub fn narrowed(self) -> Self {
+        RftlNodes { nodes: self.nodes.narrowed() }
     }
 
     /// The layer below.

@@ -34,23 +34,42 @@ fn settings() -> Settings {
     Settings::new(RecordFormat::new(8, 8))
 }
 
-/// The settings of every index on each FTL of a chip: every operation durable, or the class *none* where the FTL writes fewer
-/// pages at once than an operation changes.
+const CLASSES: [Durability; 3] = [Durability::EveryOperation, Durability::EverySync, Durability::None];
+
+/// The settings in the highest class that the index takes on a chip.
+fn in_its_class<C: Space<D>, const D: usize>(
+    entry: &SpatialEntry,
+    part: &Part,
+    settings: &Settings,
+) -> Settings {
+    let mut classes = CLASSES.into_iter().map(|durability| Settings { durability, ..settings.clone() });
+    let takes =
+        |settings: &Settings| match entry.format::<C, D>(Box::new(SimChip::new(part).unwrap()), settings) {
+            Ok(_) => true,
+            Err(IndexError::Unsupported(_)) => false,
+            Err(error) => panic!("{} with {settings:?}: {error}", entry.name),
+        };
+    classes.find(takes).unwrap_or_else(|| panic!("{} takes no class with {settings:?}", entry.name))
+}
+
+/// The settings of every index on each FTL of a chip, in the highest class there: *none* only where nodes are pages and the FTL
+/// writes fewer of them at once than an operation changes.
 fn on_every_ftl<C: Space<D>, const D: usize>(
     part: &Part,
     settings: &Settings,
 ) -> Vec<(&'static SpatialEntry, Settings)> {
     let pairs = SPATIAL.iter().flat_map(|entry| STORES.iter().map(move |ftl| (entry, ftl)));
     let settle = |(entry, ftl): (&'static SpatialEntry, &nandex_lab::registry::StoreEntry)| {
-        let settings = settings.clone().with("ftl", ftl.name);
-        let chip = Box::new(SimChip::new(part).unwrap());
-        let durability = match entry.format::<C, D>(chip, &settings) {
-            Ok(_) => Durability::EveryOperation,
-            Err(IndexError::Unsupported(_)) => Durability::None,
-            Err(error) => panic!("{} on {}: {error}", entry.name, ftl.name),
-        };
-        assert!(durability == Durability::None || ftl.is_atomic);
-        (entry, Settings { durability, ..settings })
+        let settings = in_its_class::<C, D>(entry, part, &settings.clone().with("ftl", ftl.name));
+        let is_none = settings.durability == Durability::None;
+        let may_be_none = entry.nodes_are_pages;
+        assert!(
+            if is_none { may_be_none } else { ftl.is_atomic || !may_be_none },
+            "{} on {}",
+            entry.name,
+            ftl.name
+        );
+        (entry, settings)
     };
     pairs.map(settle).collect()
 }
@@ -156,7 +175,7 @@ fn an_index_answers_as_looking_at_everything_does() {
     let small = part(1024, 16, 64);
     for (number, entry) in SPATIAL.iter().enumerate() {
         for seed in 0..3 {
-            let settings = settings().with("capacity", 4 + 3 * seed);
+            let settings = in_its_class::<i32, 2>(entry, &small, &settings().with("capacity", 4 + 3 * seed));
             let seed = seed + 10 * number as u64;
             script::<i32, 2>(entry, &settings, &small, seed);
             script::<i32, 3>(entry, &settings, &small, seed);
@@ -184,7 +203,8 @@ fn a_full_chip_loses_nothing_and_takes_entries_again_once_some_are_gone() {
     let part = part(1024, 32, 16);
     for entry in SPATIAL {
         let chip = Rc::new(RefCell::new(SimChip::new(&part).unwrap()));
-        let mut index = entry.format::<i32, 2>(Box::new(Rc::clone(&chip)), &settings()).unwrap();
+        let settings = in_its_class::<i32, 2>(entry, &part, &settings());
+        let mut index = entry.format::<i32, 2>(Box::new(Rc::clone(&chip)), &settings).unwrap();
         let (mut model, mut rng) = (Pairs::<i32, 2>::new(), Rng::new(1));
         for round in 0..2 {
             let before = model.len();
@@ -220,8 +240,11 @@ fn what_is_refused_is_refused_with_a_reason() {
             Err(error) => panic!("{}: {what}: {error}", entry.name),
             Ok(_) => panic!("{}: {what} was not refused", entry.name),
         };
+        let settings = || in_its_class::<i32, 2>(entry, &part, &settings());
         refuse(&Settings { ram_bytes: Some(100), ..settings() }, "100 bytes of RAM");
-        refuse(&settings().with("ftl", "fast"), "every operation durable on an FTL without groups");
+        if entry.nodes_are_pages {
+            refuse(&settings().with("ftl", "fast"), "every operation durable on an FTL without groups");
+        }
         refuse(&settings().with("capacity", 3), "3 entries");
         for option in entry.options.iter().filter(|option| option.default.parse::<u64>().is_ok()) {
             refuse(&settings().with(option.name, "many"), option.name);
@@ -257,11 +280,12 @@ fn crash_plan(entry: &'static SpatialEntry, settings: Settings) -> CrashPlan {
 #[test]
 fn nothing_is_lost_at_any_cut_of_a_short_run() {
     for entry in SPATIAL {
-        for (durability, ram_bytes) in [
-            (Durability::EveryOperation, None),
-            (Durability::EverySync, Some(200_000)),
-            (Durability::None, Some(200_000)),
-        ] {
+        let highest = in_its_class::<i32, 2>(entry, &small_chip(), &settings()).durability;
+        for (durability, ram_bytes) in CLASSES
+            .into_iter()
+            .zip([None, Some(200_000), Some(200_000)])
+            .filter(|(class, _)| *class <= highest)
+        {
             let settings = Settings { durability, ram_bytes, ..settings() };
             let report = crash(crash_plan(entry, settings));
             let first = report.tally.cuts_tried - report.tally.second_cuts_tried;
@@ -283,15 +307,16 @@ fn nothing_is_lost_when_programs_and_erases_fail_too() {
     let failures =
         ChipFailures { program_failures_ppm: 3000, erase_failures_ppm: 3000, bad_blocks_ppm: 40_000 };
     for entry in SPATIAL {
-        let plan = crash_plan(entry, settings().with("bad_blocks", 12));
+        let settings = in_its_class::<i32, 2>(entry, &small_chip(), &settings().with("bad_blocks", 12));
+        let plan = crash_plan(entry, settings);
         crash(CrashPlan { operations: 1200, cuts: Cuts::Sample(600), failures, ..plan });
     }
 }
 
 /// A chip with an index that was used for a while and closed, and what the index holds.
-fn used_chip(entry: &SpatialEntry, seed: u64) -> (SimChip, Pairs<i32, 2>) {
+fn used_chip(entry: &SpatialEntry, settings: &Settings, seed: u64) -> (SimChip, Pairs<i32, 2>) {
     let chip = Rc::new(RefCell::new(SimChip::new(&part(1024, 16, 32)).unwrap()));
-    let mut index = entry.format::<i32, 2>(Box::new(Rc::clone(&chip)), &settings()).unwrap();
+    let mut index = entry.format::<i32, 2>(Box::new(Rc::clone(&chip)), settings).unwrap();
     let (mut model, mut rng) = (Pairs::new(), Rng::new(seed));
     for id in 0..1500 {
         if model.is_empty() || rng.chance(2, 3) {
@@ -312,7 +337,8 @@ fn used_chip(entry: &SpatialEntry, seed: u64) -> (SimChip, Pairs<i32, 2>) {
 fn flipped_bits_are_never_returned_as_data() {
     let everything = Rect::new([i32::MIN; 2], [i32::MAX; 2]).unwrap();
     for entry in SPATIAL {
-        let (chip, model) = used_chip(entry, 1);
+        let settings = in_its_class::<i32, 2>(entry, &part(1024, 16, 32), &settings());
+        let (chip, model) = used_chip(entry, &settings, 1);
         let (mut rng, mut right, mut refused) = (Rng::new(2), 0, 0);
         let mut pages: Vec<(Pbn, u32)> = Vec::new();
         damaged(&chip, |pbn, page, _| pages.push((pbn, page)));
@@ -325,7 +351,7 @@ fn flipped_bits_are_never_returned_as_data() {
                     bytes[bit / 8] ^= 1 << (bit % 8);
                 }
             });
-            let Ok(mut index) = entry.mount::<i32, 2>(Box::new(harmed), &settings()) else {
+            let Ok(mut index) = entry.mount::<i32, 2>(Box::new(harmed), &settings) else {
                 refused += 1;
                 continue;
             };
@@ -367,7 +393,7 @@ fn rows(name: &str, load: &str) -> String {
             contestant: Contestant::Spatial(entry),
             medium: Medium::Chip(&part),
             workload: &workload,
-            settings: settings.clone(),
+            settings: in_its_class::<f64, 2>(entry, &part, &settings),
             options: RunOptions { cpu_time: false, ..RunOptions::default() },
             wants_map: false,
         })

@@ -222,6 +222,8 @@ pub struct BufferedNodes<S, C: Coordinate, const D: usize> {
     control: TemporalControl,
     /// Operations so far, those included that came to nothing.
     operation: u64,
+    /// Nodes held at most by an operation that can be done with fewer.
+    held_max: usize,
     /// The nodes of the operation in hand, as they are in it.
     held: BTreeMap<NodeId, Node<C, D>>,
     /// Its modifications, one after the other, and the node of each.
@@ -281,6 +283,17 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         Ok(nodes)
     }
 
+    /// Opens the tree of this kind that a store holds, with everything that its log tells; one formatted otherwise is refused.
+    pub fn mount_as<R: Rules<C, D>>(
+        store: S,
+        tree: &SpatialConfig<R>,
+        config: BufferedConfig,
+    ) -> Result<BufferedNodes<S, C, D>, IndexError> {
+        let nodes = BufferedNodes::mount(store, config)?;
+        tree.require_format(&nodes.format, nodes.format.page_bytes as usize)?;
+        Ok(nodes)
+    }
+
     /// Opens what a store holds, with everything that its log tells.
     pub fn mount(store: S, config: BufferedConfig) -> Result<BufferedNodes<S, C, D>, IndexError> {
         config.validate(&store)?;
@@ -316,13 +329,14 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
             read_buffer: ReadBuffer::new(config.read_pages, page_bytes, config.read_order),
             control: TemporalControl::new(config.read_list, config.write_list),
             operation: 0,
+            held_max: usize::MAX,
             held: BTreeMap::new(),
             changes: Vec::new(),
             changed: Vec::new(),
             taken: Vec::new(),
             freed: Vec::new(),
             spare: Vec::new(),
-            scratch: Node::new(1),
+            scratch: Node::with_room(format.entries_max()),
             pages: vec![0; page_bytes * flush::group_pages(&store, config.unit_nodes)],
             store,
             is_in_operation: false,

@@ -21,7 +21,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 /// Nodes whose memory is kept for the next operation.
-const SPARE_NODES: usize = 8;
+const SPARE_NODES: usize = 4;
 
 impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
     /// How it is set up.
@@ -32,6 +32,21 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
     /// Looks at the store below.
     pub fn look<T>(&self, ask: impl FnOnce(&S) -> T) -> T {
         self.store.look(ask)
+    }
+
+    /// The same with operations that hold few nodes, for which [`BufferedNodes::operation_bytes`] are enough. One that would
+    /// hold more answers [`IndexError::Full`] on the way, and the tree does it again narrow.
+    #[must_use]
+    pub fn narrowed(mut self) -> Self {
+        self.held_max = self.format.held_nodes_max();
+        self
+    }
+
+    /// RAM of the nodes that a narrow operation holds, and of its modifications.
+    pub fn operation_bytes(format: &NodeFormat) -> usize {
+        let node = size_of::<Node<C, D>>() + format.entries_max() * size_of::<Entry<C, D>>();
+        let changes = format.group_nodes_max() * format.entries_max() * mod_bytes(format);
+        (format.held_nodes_max().max(SPARE_NODES) + 2) * node + 2 * changes
     }
 
     /// The most RAM that the layer takes besides the store, the nodes of one operation left out.
@@ -156,7 +171,11 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for BufferedNodes<
             self.scratch = node;
             return retrieved.map(|()| &self.scratch);
         }
-        let mut node = self.spare.pop().unwrap_or_else(|| Node::new(1));
+        if self.held.len() >= self.held_max {
+            return Err(IndexError::Full);
+        }
+        let room = self.format.entries_max();
+        let mut node = self.spare.pop().unwrap_or_else(|| Node::with_room(room));
         self.retrieve(id, cause, &mut node)?;
         Ok(self.held.entry(id).or_insert(node))
     }
@@ -181,7 +200,8 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for BufferedNodes<
             changes.extend_from_slice(modification);
             changed.push(id);
         });
-        if let Change::Whole(node) = change {
+        if let Change::Whole(mut node) = change {
+            node.set_room(self.format.entries_max());
             self.spare.extend(self.held.insert(id, node));
             return Ok(());
         }

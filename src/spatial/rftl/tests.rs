@@ -76,8 +76,8 @@ fn every_tree_over_rftl_answers_as_a_list_does() {
         let seed = seed as u64;
         churn::<i32, 2, _>(&r_tree::config(Split::Linear), kind, ORDERED, seed);
         churn::<f64, 3, _>(&r_star::config(), kind, SINGLE, seed);
-        churn::<i64, 3, _>(&r_star::config(), kind, ORDERED, seed);
-        churn::<f32, 2, _>(&r_tree::config(Split::Quadratic), kind, SINGLE, seed);
+        churn::<f64, 3, _>(&r_star::config(), kind, ORDERED, seed);
+        churn::<i32, 2, _>(&r_tree::config(Split::Quadratic), kind, SINGLE, seed);
     }
 }
 

@@ -65,9 +65,9 @@ fn the_for_tree_answers_as_a_list_does() {
         let seed = seed as u64;
         churn::<i32, 2>(rules(4, 4096, Sharing::Sorted), kind, 4, seed);
         churn::<f64, 3>(rules(4, 4096, Sharing::Stored), kind, 9, seed);
-        churn::<f32, 2>(rules(1, 5, Sharing::Sorted), kind, 5, seed);
-        churn::<i64, 3>(rules(40, 90, Sharing::Stored), kind, 4, seed);
-        churn::<i32, 3>(rules(0, 0, Sharing::Stored), kind, 6, seed);
+        churn::<i32, 2>(rules(1, 5, Sharing::Sorted), kind, 5, seed);
+        churn::<f64, 3>(rules(40, 90, Sharing::Stored), kind, 4, seed);
+        churn::<f64, 3>(rules(0, 0, Sharing::Stored), kind, 6, seed);
     }
 }
 

@@ -33,13 +33,12 @@ fn churn_kinds<C: Sample, const D: usize, R: Rules<C, D>>(config: &SpatialConfig
     }
 }
 
+/// Each combination is compiled anew, so here are two of them; the lab's suite has more, on real stores.
 fn churn_all<R>(config: &SpatialConfig<R>)
 where
-    R: Rules<i32, 2> + Rules<i32, 3> + Rules<f64, 2> + Rules<f64, 3>,
+    R: Rules<i32, 2> + Rules<f64, 3>,
 {
     churn_kinds::<i32, 2, R>(config);
-    churn_kinds::<i32, 3, R>(config);
-    churn_kinds::<f64, 2, R>(config);
     churn_kinds::<f64, 3, R>(config);
 }
 
@@ -63,9 +62,9 @@ fn the_r_star_tree_answers_as_a_list_does() {
 #[test]
 fn the_hilbert_r_tree_answers_as_a_list_does() {
     churn_kinds::<i32, 2, _>(&hilbert::config(None));
-    churn_kinds::<i32, 3, _>(&hilbert::config(Some(Rect::new([-100; 3], [300; 3]).unwrap())));
+    churn_kinds::<i32, 2, _>(&hilbert::config(Some(Rect::new([-100; 2], [300; 2]).unwrap())));
     churn_kinds::<i64, 3, _>(&hilbert::config(None));
-    churn_kinds::<f64, 2, _>(&hilbert::config(Some(Rect::new([-500.0; 2], [500.0; 2]).unwrap())));
+    churn_kinds::<f64, 3, _>(&hilbert::config(Some(Rect::new([-500.0; 3], [500.0; 3]).unwrap())));
     churn_kinds::<f64, 3, _>(&hilbert::config(None));
 }
 
@@ -74,8 +73,8 @@ fn the_mr_tree_answers_as_a_list_does() {
     churn_all(&crate::spatial::mr_tree::config());
     for is_selective in [false, true] {
         let rules = MrRules { balance: Balance::Adoption, is_selective };
-        churn_kinds::<i64, 3, _>(&SpatialConfig::new(rules));
-        churn_kinds::<f32, 2, _>(&SpatialConfig::new(rules));
+        churn_kinds::<f64, 3, _>(&SpatialConfig::new(rules));
+        churn_kinds::<i32, 2, _>(&SpatialConfig::new(rules));
     }
     churn_kinds::<i32, 2, _>(&SpatialConfig::new(MrRules {
         balance: Balance::Reinsertion,
@@ -114,8 +113,7 @@ fn a_bulk_loaded_tree_answers_as_a_list_does_and_has_the_nodes_predicted() {
     for packing in [Packing::SortTileRecursive, Packing::Hilbert] {
         assert_loads::<i32, 2, _>(&r_star::config(), packing);
         assert_loads::<f64, 3, _>(&r_star::config(), packing);
-        assert_loads::<f64, 2, _>(&crate::spatial::mr_tree::config(), packing);
-        assert_loads::<i32, 3, _>(&crate::spatial::mr_tree::config(), packing);
+        assert_loads::<f64, 3, _>(&crate::spatial::mr_tree::config(), packing);
     }
     assert_loads::<i32, 2, _>(&hilbert::config(None), Packing::Hilbert);
     assert_loads::<f64, 3, _>(&hilbert::config(None), Packing::Hilbert);

@@ -79,6 +79,22 @@ impl<R> SpatialConfig<R> {
         Ok(format)
     }
 
+    /// Refuses nodes that lie otherwise than this says; `page_bytes` are those that the whole node may take.
+    pub(in crate::spatial) fn require_format<C: Coordinate, const D: usize>(
+        &self,
+        found: &NodeFormat,
+        page_bytes: usize,
+    ) -> Result<(), IndexError>
+    where
+        R: Rules<C, D>,
+    {
+        let expected = self.node_format::<C, D>(page_bytes, found.page_count)?;
+        if (NodeFormat { layer: found.layer, ..expected }) != *found {
+            return Err(IndexError::NotFormatted("the tree has other rules or nodes of other capacities"));
+        }
+        Ok(())
+    }
+
     /// The same with the [`OPTIONS`] that are set.
     pub fn with_options(mut self, options: &Options) -> Result<SpatialConfig<R>, IndexError> {
         let number = |name| -> Result<Option<usize>, IndexError> {

@@ -26,7 +26,6 @@ use crate::check::{CheckReport, IndexError};
 use crate::ftl::PageStore;
 use crate::index::{Durability, Fill, IndexStats, Metric};
 use crate::nand::Cause;
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
@@ -164,18 +163,7 @@ impl<C: Coordinate, const D: usize, S: PageStore, R: Rules<C, D>> Tree<C, D, Pag
 
     /// Opens the tree that a store holds, and refuses one formatted otherwise or giving less durability.
     pub fn mount_as(store: S, config: &SpatialConfig<R>) -> Result<Self, IndexError> {
-        let tree = Tree::mount(store)?;
-        let format = tree.nodes.format();
-        let expected = config.node_format(format.page_bytes as usize, format.page_count)?;
-        if expected != *format {
-            return Err(IndexError::NotFormatted("the tree has other rules or nodes of other capacities"));
-        }
-        if tree.nodes.durability() < config.durability {
-            return Err(IndexError::Unsupported(String::from(
-                "the tree gives less durability on this store than is wanted",
-            )));
-        }
-        Ok(tree)
+        Tree::over(PagedNodes::mount_as(store, config)?)
     }
 
     /// The same with so much RAM at most, besides what the store itself holds; refused when that is less than

@@ -5,6 +5,7 @@
 
 pub mod compare;
 pub mod data;
+mod layers;
 pub mod map;
 mod model;
 pub mod query;

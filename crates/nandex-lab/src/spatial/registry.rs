@@ -3,6 +3,7 @@
 //! An entry opens an index for each type of coordinates and number of dimensions of [`Space`]; all of it follows from one
 //! `SpatialTree` (`trees.rs`), so a new index is a line here.
 
+use super::layers::{Below, EfindFramework, FastFramework, Rftl};
 use super::trees::{self, ForTree, Hilbert, MrTree, RStar, RTree, SpatialTree};
 use crate::error::LabError;
 use crate::names::{self, OptionInfo};
@@ -24,6 +25,8 @@ pub struct SpatialEntry {
     pub summary: &'static str,
     /// The options it understands, those of its stores and caches too.
     pub options: &'static [OptionInfo],
+    /// Whether a node is read by reading a page; below a layer it may be several, or none.
+    pub nodes_are_pages: bool,
     plane_i32: OpenSpatial<i32, 2>,
     plane_f64: OpenSpatial<f64, 2>,
     cube_i32: OpenSpatial<i32, 3>,
@@ -52,6 +55,18 @@ pub const SPATIAL: &[SpatialEntry] = &[
         "hilbert",
         "Hilbert R-tree (Kamel and Faloutsos 1994): entries in the order of the curve, 2-to-3 splits",
     ),
+    entry::<Rftl>(
+        "rftl",
+        "RFTL below a tree (Wu, Chang and Kuo 2003): changes of many nodes share pages, a table finds them",
+    ),
+    entry::<Below<FastFramework>>(
+        "fast-framework",
+        "FAST below a tree (Sarwat et al. 2011): changes wait in RAM with a log, units of nodes are flushed",
+    ),
+    entry::<Below<EfindFramework>>(
+        "efind",
+        "eFIND below a tree (Carniel et al. 2017): as FAST, with a read buffer and the order of the flushes",
+    ),
 ];
 
 const fn entry<T: SpatialTree>(name: &'static str, summary: &'static str) -> SpatialEntry {
@@ -59,6 +74,7 @@ const fn entry<T: SpatialTree>(name: &'static str, summary: &'static str) -> Spa
         name,
         summary,
         options: T::OPTIONS,
+        nodes_are_pages: T::NODES_ARE_PAGES,
         plane_i32: trees::open::<T, i32, 2>,
         plane_f64: trees::open::<T, f64, 2>,
         cube_i32: trees::open::<T, i32, 3>,

@@ -164,13 +164,15 @@ fn the_map_shows_what_a_query_reads() {
                 assert_eq!(asked.found.len(), expected, "{}", entry.name);
                 let mut map = TreeMap::of(entry.name, loaded.index()).unwrap();
                 map.add(MapQuery::window(&window, relation, expected));
-                assert_eq!(map.queries[0].read.len() as u64, asked.page_reads, "{} {relation:?}", entry.name);
+                let read = map.queries[0].read.len() as u64;
+                assert!(!entry.nodes_are_pages || read == asked.page_reads, "{} {relation:?}", entry.name);
             }
         }
         let asked = loaded.nearest(&[9.0, 47.0], 12).unwrap();
         let mut map = TreeMap::of(entry.name, loaded.index()).unwrap();
         map.add(MapQuery::nearest(&[9.0, 47.0], &asked.found));
-        assert_eq!(map.queries[0].read.len() as u64, asked.page_reads, "{}: nearest", entry.name);
+        let read = map.queries[0].read.len() as u64;
+        assert!(!entry.nodes_are_pages || read == asked.page_reads, "{}: nearest", entry.name);
     }
 }
 

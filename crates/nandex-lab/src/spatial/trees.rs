@@ -8,31 +8,49 @@ use nandex::ordered::{Durability, Options, Settings};
 use nandex::spatial::for_tree::{self, ForRules, Sharing};
 use nandex::spatial::hilbert::{self, HilbertRules};
 use nandex::spatial::mr_tree::{Balance, MrRules};
-use nandex::spatial::node::{Entry, Node, NodeFormat};
+use nandex::spatial::node::Entry;
 use nandex::spatial::paged::PagedNodes;
 use nandex::spatial::r_star::{self, RStarRules};
 use nandex::spatial::r_tree::{self, Guttman};
 use nandex::spatial::tree::update::Grouped;
 use nandex::spatial::tree::{Rules, SpatialConfig, Tree};
-use nandex::spatial::{Coordinate, Rect, SpatialIndex};
+use nandex::spatial::{Nodes, Rect, SpatialIndex};
 use nandex::{IndexError, PageStore};
 
 /// A spatial index on logical pages. A new one implements this, or [`Kind`] if its nodes are pages, and has its line in the
 /// registry.
 pub(super) trait SpatialTree {
+    /// Whether a node is read by reading a page, whatever happened before.
+    const NODES_ARE_PAGES: bool = true;
+
     /// Its options, those of store and cache among them.
     const OPTIONS: &'static [OptionInfo];
 
-    /// The most RAM that it needs on a store, its cache not counted.
+    /// The least RAM that it needs on a store, its cache and what it takes of the rest not counted.
     fn table_bytes<C: Number, const D: usize>(
         settings: &Settings,
         store: &dyn PageStore,
     ) -> Result<usize, IndexError>;
 
-    /// Opens it on its store.
+    /// What its buffers take of the RAM that is left for them and the page cache.
+    fn buffer_bytes(
+        _settings: &Settings,
+        _store: &dyn PageStore,
+        _shared_bytes: usize,
+    ) -> Result<usize, IndexError> {
+        Ok(0)
+    }
+
+    /// Whether pages that it writes may wait in the cache.
+    fn lets_writes_wait(settings: &Settings) -> bool {
+        settings.durability != Durability::EveryOperation
+    }
+
+    /// Opens it on its store; `shared_bytes` as for [`SpatialTree::buffer_bytes`].
     fn open<C: Number, const D: usize>(
         store: Box<dyn PageStore>,
         settings: &Settings,
+        shared_bytes: usize,
         open: Open,
     ) -> Result<Box<dyn SpatialIndex<C, D>>, IndexError>;
 }
@@ -45,17 +63,28 @@ pub(super) fn open<T: SpatialTree, C: Number, const D: usize>(
 ) -> Result<Box<dyn SpatialIndex<C, D>>, IndexError> {
     let demand = Demand {
         table_bytes: T::table_bytes::<C, D>,
-        buffer_bytes: |_, _, _| Ok(0),
-        lets_writes_wait: |settings| settings.durability != Durability::EveryOperation,
+        buffer_bytes: T::buffer_bytes,
+        lets_writes_wait: T::lets_writes_wait,
     };
-    let (store, _) = stack::cached_store(ground, settings, open, demand, &[1])?;
-    T::open(store, settings, open)
+    let (store, shared) = stack::cached_store(ground, settings, open, demand, &[1])?;
+    T::open(store, settings, shared[0], open)
 }
 
-/// A kind of [`Tree`] whose nodes are pages.
+/// The tree of this kind above its nodes.
+pub(super) fn tree_over<K: Kind, C: Number, const D: usize>(
+    nodes: Box<dyn Nodes<C, D>>,
+) -> Result<Box<dyn SpatialIndex<C, D>>, IndexError> {
+    // The seam is crossed at run time here: each kind of tree is compiled once for all that may lie below.
+    Ok(Box::new(Tree::<C, D, Box<dyn Nodes<C, D>>, K::Rules<C, D>>::over(nodes)?))
+}
+
+/// A kind of [`Tree`]; its nodes are pages, or below a layer (`layers.rs`).
 pub(super) trait Kind {
     /// Its rules.
     type Rules<C: Number, const D: usize>: Rules<C, D> + 'static;
+
+    /// Its name.
+    const NAME: &'static str;
 
     /// Its options, those of store and cache among them.
     const OPTIONS: &'static [OptionInfo];
@@ -67,7 +96,7 @@ pub(super) trait Kind {
 }
 
 /// Options of every tree.
-const OWN: [OptionInfo; 4] = [
+pub(super) const OWN: [OptionInfo; 4] = [
     option("capacity", "what the page holds", "entries of a node at most, leaf and internal, 4 or more"),
     option("leaf_capacity", "capacity", "entries of a leaf at most"),
     option("internal_capacity", "capacity", "children of any other node at most"),
@@ -75,7 +104,7 @@ const OWN: [OptionInfo; 4] = [
 ];
 
 /// The configuration of a tree.
-fn config<K: Kind, C: Number, const D: usize>(
+pub(super) fn config<K: Kind, C: Number, const D: usize>(
     settings: &Settings,
 ) -> Result<SpatialConfig<K::Rules<C, D>>, IndexError> {
     Ok(K::config::<C, D>(&settings.options)?.with_durability(settings.durability))
@@ -90,47 +119,42 @@ impl<K: Kind> SpatialTree for K {
     ) -> Result<usize, IndexError> {
         let format =
             config::<K, C, D>(settings)?.node_format::<C, D>(store.page_bytes(), store.page_count())?;
-        Ok(nodes_bytes::<C, D>(store, &format))
+        Ok(Pages::<C, D>::ram_bytes_min(store.durable_writes(), &format))
     }
 
     fn open<C: Number, const D: usize>(
         store: Box<dyn PageStore>,
         settings: &Settings,
+        _: usize,
         open: Open,
     ) -> Result<Box<dyn SpatialIndex<C, D>>, IndexError> {
-        type Pages<C, const D: usize> = PagedNodes<Box<dyn PageStore>, C, D>;
         let config = config::<K, C, D>(settings)?;
         let format = config.node_format::<C, D>(store.page_bytes(), store.page_count())?;
-        let least = Pages::<C, D>::ram_bytes_min(&store, &format);
-        let tree: Tree<C, D, Pages<C, D>, K::Rules<C, D>> = match open {
-            Open::Format => Tree::format(store, &config)?,
-            _ => Tree::mount_as(store, &config)?,
+        let mut nodes = match open {
+            Open::Format => PagedNodes::format(store, format, config.durability)?,
+            _ => PagedNodes::mount_as(store, &config)?,
         };
         // Without a limit an operation may hold as many nodes as the literature has it insert again.
-        Ok(if settings.ram_bytes.is_some() { Box::new(tree.with_ram(least)?) } else { Box::new(tree) })
+        if settings.ram_bytes.is_some() {
+            nodes = nodes.narrowed();
+        }
+        tree_over::<K, C, D>(Box::new(nodes))
     }
 }
 
-/// The RAM that every operation on nodes that are pages can be done with, besides their store's.
-fn nodes_bytes<C: Coordinate, const D: usize>(store: &dyn PageStore, format: &NodeFormat) -> usize {
-    /// Nodes whose memory is kept between operations, at most.
-    const NODES_KEPT: usize = 16;
-    let map = (format.page_count as usize).div_ceil(64) * size_of::<u64>();
-    let maps = if store.durable_writes() { map } else { 2 * map };
-    let entries = usize::from(format.leaf_capacity.max(format.internal_capacity)) + 1;
-    let node = 2 * entries * size_of::<Entry<C, D>>() + size_of::<Node<C, D>>() + 2 * size_of::<u64>();
-    let nodes = format.held_nodes_max().max(NODES_KEPT) + 2;
-    maps + nodes * (node + format.page_bytes as usize)
-}
+/// Nodes that are pages.
+type Pages<C, const D: usize> = PagedNodes<Box<dyn PageStore>, C, D>;
 
 /// The R-tree.
 pub(super) struct RTree;
 
-const R_TREE_OWN: [OptionInfo; 1] =
+pub(super) const R_TREE_OWN: [OptionInfo; 1] =
     [option("split", "quadratic", "how a full node is divided: quadratic, linear")];
 
 impl Kind for RTree {
     type Rules<C: Number, const D: usize> = Grouped<Guttman>;
+
+    const NAME: &'static str = "r-tree";
 
     const OPTIONS: &'static [OptionInfo] = options_of_tree!(OWN, R_TREE_OWN);
 
@@ -144,7 +168,7 @@ impl Kind for RTree {
 /// The R*-tree.
 pub(super) struct RStar;
 
-const R_STAR_OWN: [OptionInfo; 3] = [
+pub(super) const R_STAR_OWN: [OptionInfo; 3] = [
     option("overlap_candidates", "32", "children compared by overlap above the leaves; 0: none"),
     option("reinserted", "30", "percent of a full node's entries that are inserted again, 0 to 45"),
     option("reinsertion", "close", "which of them first: close, the nearest to the centre, or far"),
@@ -152,6 +176,8 @@ const R_STAR_OWN: [OptionInfo; 3] = [
 
 impl Kind for RStar {
     type Rules<C: Number, const D: usize> = Grouped<RStarRules>;
+
+    const NAME: &'static str = "r-star";
 
     const OPTIONS: &'static [OptionInfo] = options_of_tree!(OWN, R_STAR_OWN);
 
@@ -165,7 +191,7 @@ impl Kind for RStar {
 /// The MR-tree.
 pub(super) struct MrTree;
 
-const MR_TREE_OWN: [OptionInfo; 2] = [
+pub(super) const MR_TREE_OWN: [OptionInfo; 2] = [
     option("balance", "reinsertion", "what becomes of a subtree that got too low: reinsertion, adoption"),
     option(
         "selective",
@@ -176,6 +202,8 @@ const MR_TREE_OWN: [OptionInfo; 2] = [
 
 impl Kind for MrTree {
     type Rules<C: Number, const D: usize> = MrRules;
+
+    const NAME: &'static str = "mr-tree";
 
     const OPTIONS: &'static [OptionInfo] = options_of_tree!(OWN, MR_TREE_OWN);
 
@@ -246,12 +274,14 @@ impl SpatialTree for ForTree {
         // A node with all its overflow nodes is one list of entries.
         let pages = usize::from(config.rules.overflow_max) + 1;
         let joined = 2 * pages * (format.capacity(1).max(format.capacity(2)) + 1) * size_of::<Entry<C, D>>();
-        Ok(nodes_bytes::<C, D>(store, &format) + joined + config.rules.table_max as usize * ROW_BYTES)
+        let nodes = Pages::<C, D>::ram_bytes_min(store.durable_writes(), &format);
+        Ok(nodes + joined + config.rules.table_max as usize * ROW_BYTES)
     }
 
     fn open<C: Number, const D: usize>(
         store: Box<dyn PageStore>,
         settings: &Settings,
+        _: usize,
         open: Open,
     ) -> Result<Box<dyn SpatialIndex<C, D>>, IndexError> {
         let config = ForTree::config(settings)?;
@@ -276,7 +306,7 @@ pub(super) struct Hilbert;
 /// The name of the option that tells the Hilbert R-tree its domain.
 pub(super) const DOMAIN: &str = "domain";
 
-const HILBERT_OWN: [OptionInfo; 1] = [option(
+pub(super) const HILBERT_OWN: [OptionInfo; 1] = [option(
     DOMAIN,
     "the extent of the data, or all numbers",
     "the box that the curve runs through: its lower and its upper corner, such as -180,-90,180,90",
@@ -284,6 +314,8 @@ const HILBERT_OWN: [OptionInfo; 1] = [option(
 
 impl Kind for Hilbert {
     type Rules<C: Number, const D: usize> = HilbertRules<C, D>;
+
+    const NAME: &'static str = "hilbert";
 
     const OPTIONS: &'static [OptionInfo] = options_of_tree!(OWN, HILBERT_OWN);
 

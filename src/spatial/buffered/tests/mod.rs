@@ -121,9 +121,9 @@ fn every_tree_behind_the_policies_of_efind_answers_as_a_list_does() {
             churn::<i32, 2, _>(&r_tree::config(Split::Quadratic), config(0), (Kind::Wide, ORDERED), seed)
                 > 20
         );
-        assert!(churn::<f32, 2, _>(&r_star::config(), config(1), (Kind::Rects, SINGLE), seed) > 20);
+        assert!(churn::<f64, 3, _>(&r_star::config(), config(1), (Kind::Rects, SINGLE), seed) > 20);
         let each = BufferedConfig { durability: Durability::EveryOperation, ..config(2) };
-        assert!(churn::<f64, 2, _>(&hilbert::config(None), each, (Kind::Few, WRITE_THROUGH), seed) > 20);
+        assert!(churn::<i64, 3, _>(&hilbert::config(None), each, (Kind::Few, WRITE_THROUGH), seed) > 20);
     }
 }
 

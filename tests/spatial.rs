@@ -178,7 +178,7 @@ fn the_nearest_reads_only_nodes_that_are_near() {
 fn little_ram<R: Rules<i32, 2>>(config: &SpatialConfig<R>) -> u64 {
     let new =
         || nandex::spatial::tree::Tree::<i32, 2, _, R>::format(RamStore::new(4096, 100), config).unwrap();
-    let least = PagedNodes::<RamStore, i32, 2>::ram_bytes_min(new().store(), new().nodes().format());
+    let least = PagedNodes::<RamStore, i32, 2>::ram_bytes_min(true, new().nodes().format());
     assert!(matches!(new().with_ram(least - 1), Err(IndexError::Unsupported(_))));
     let mut tree = new().with_ram(least).unwrap();
     let mut rng = Rng::new(4);

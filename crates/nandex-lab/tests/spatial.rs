@@ -158,6 +158,9 @@ fn script<C: Space<D>, const D: usize>(entry: &SpatialEntry, settings: &Settings
         }
         let (absent, id) = (coarse(&mut rng), 1000 + rng.below(9));
         assert!(number % 9 != 0 || !index.remove(&absent, id).unwrap(), "{name}: {absent:?} was never there");
+        if let Some(ram) = settings.ram_bytes {
+            assert!(index.ram_bytes() <= ram, "{name}: {} bytes of RAM", index.ram_bytes());
+        }
         if number % 11 == 0 {
             assert_answers(&name, &mut *index, &model, &mut rng);
         }

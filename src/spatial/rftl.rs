@@ -28,8 +28,8 @@
 //! # Durability
 //!
 //! As published the units that wait are lost and nothing is promised. Here a commit is atomic on any store whose writes
-//! survive in order, and a sync commits: *every sync*, at the price of a commit for each. Elsewhere *none*, with a clean mark
-//! as in `paged.rs`.
+//! survive in order, and a sync commits: *every sync*, at the price of a commit for each; *every operation* if that is wanted,
+//! with a sync after each. Elsewhere *none*, with a clean mark as in `paged.rs`.
 //!
 //! # Invariants
 //!
@@ -228,6 +228,8 @@ type Layer<S, C, const D: usize> = NodeLayer<S, RectNodes<C, D>>;
 /// The nodes of a tree over shared pages of units.
 pub struct RftlNodes<S, C, const D: usize> {
     nodes: PagedNodes<Layer<S, C, D>, C, D>,
+    /// Whether each operation is followed by a sync.
+    syncs_each: bool,
 }
 
 /// A tree of any kind over RFTL.
@@ -261,7 +263,9 @@ impl<S: PageStore, C: Coordinate, const D: usize> RftlNodes<S, C, D> {
         let whole = codec.format;
         let layer = NodeLayer::format(store, codec, layer)?;
         let format = NodeFormat { page_count: layer.page_count(), ..whole };
-        Ok(RftlNodes { nodes: PagedNodes::format(layer, format, tree.durability)? })
+        let durability = tree.durability.min(Durability::EverySync);
+        let nodes = PagedNodes::format(layer, format, durability)?;
+        Ok(RftlNodes { nodes, syncs_each: tree.durability == Durability::EveryOperation })
     }
 
     /// Opens the tree that a store holds; the units that waited are lost.
@@ -272,9 +276,10 @@ impl<S: PageStore, C: Coordinate, const D: usize> RftlNodes<S, C, D> {
     ) -> Result<Self, IndexError> {
         let (codec, layer) =
             RftlNodes::<S, C, D>::parts((store.page_bytes(), store.page_count()), tree, config)?;
-        let mut nodes = PagedNodes::mount_as(NodeLayer::mount(store, codec, layer)?, tree)?;
+        let below = tree.clone().with_durability(tree.durability.min(Durability::EverySync));
+        let mut nodes = PagedNodes::mount_as(NodeLayer::mount(store, codec, layer)?, &below)?;
         nodes.with_store(|layer, is_used| layer.retain(is_used))?;
-        Ok(RftlNodes { nodes })
+        Ok(RftlNodes { nodes, syncs_each: tree.durability == Durability::EveryOperation })
     }
 
     /// The RAM that a [narrowed](RftlNodes::narrowed) tree needs besides its store's, with pages of so many bytes and so
@@ -292,7 +297,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> RftlNodes<S, C, D> {
     /// The same with operations that hold few nodes, as [`PagedNodes::narrowed`].
     #[must_use]
     pub fn narrowed(self) -> Self {
-        RftlNodes { nodes: self.nodes.narrowed() }
+        RftlNodes { nodes: self.nodes.narrowed(), ..self }
     }
 
     /// The layer below.
@@ -312,7 +317,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for RftlNodes<S, C
     }
 
     fn durability(&self) -> Durability {
-        self.nodes.durability()
+        if self.syncs_each { Durability::EveryOperation } else { self.nodes.durability() }
     }
 
     fn begin(&mut self) -> Result<(), IndexError> {
@@ -344,7 +349,8 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for RftlNodes<S, C
     }
 
     fn commit(&mut self) -> Result<(), IndexError> {
-        self.nodes.commit()
+        self.nodes.commit()?;
+        if self.syncs_each { self.nodes.sync() } else { Ok(()) }
     }
 
     fn rollback(&mut self) {
@@ -356,7 +362,8 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for RftlNodes<S, C
     }
 
     fn end_load(&mut self, root: Option<&Node<C, D>>) -> Result<(), IndexError> {
-        self.nodes.end_load(root)
+        self.nodes.end_load(root)?;
+        if self.syncs_each { self.nodes.sync() } else { Ok(()) }
     }
 
     fn sync(&mut self) -> Result<(), IndexError> {

@@ -7,7 +7,7 @@ use nandex::nand::sim::SimChip;
 use nandex::ordered::{Direction, RecordFormat, Settings};
 use nandex::rng::Rng;
 use nandex_lab::fuzz::{Contents, chip_image, contents, damaged, mount_everything, part};
-use nandex_lab::registry::{Stack, stacks};
+use nandex_lab::registry::{STORES, Stack, stacks};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -37,6 +37,11 @@ fn used_chip(stack: Stack, seed: u64) -> (SimChip, Contents) {
     index.close().unwrap();
     let chip = chip.borrow().clone();
     (chip, model)
+}
+
+/// How often something is tried: what the index does wrong shows on one FTL, what an FTL does wrong below any index.
+fn trials(stack: Stack, all: usize) -> usize {
+    if stack.ftl.is_none_or(|ftl| ftl.name == STORES[0].name) { all } else { all / 6 }
 }
 
 #[derive(Debug, Default)]
@@ -79,7 +84,7 @@ fn flipped_bits_are_never_returned_as_data() {
         let (mut rng, mut found) = (Rng::new(2), Found::default());
         let mut pages: Vec<(Pbn, u32)> = Vec::new();
         damaged(&chip, |pbn, page, _| pages.push((pbn, page)));
-        for trial in 0..900 {
+        for trial in 0..trials(stack, 900) {
             let target = pages[rng.below(pages.len() as u64) as usize];
             let flips = [1, 1, 3, 40][trial % 4];
             let harmed = damaged(&chip, |pbn, page, bytes| {
@@ -100,7 +105,8 @@ fn flipped_bits_are_never_returned_as_data() {
         }
         println!("{}: {found:?}", stack.name());
         assert!(found.wrong.is_empty(), "{}: {:?}", stack.name(), found.wrong);
-        assert!(found.right > 50 && found.refused > 5, "{found:?}");
+        let few = (50, 5).min((trials(stack, 50) as u32, trials(stack, 6) as u32 - 1));
+        assert!(found.right > few.0 && found.refused >= few.1, "{}: {found:?}", stack.name());
     }
 }
 
@@ -111,7 +117,7 @@ fn a_page_overwritten_by_another_is_noticed() {
         let (mut rng, mut found) = (Rng::new(4), Found::default());
         let mut pages: Vec<Vec<u8>> = Vec::new();
         damaged(&chip, |_, _, bytes| pages.push(bytes.to_vec()));
-        for _ in 0..300 {
+        for _ in 0..trials(stack, 300) {
             let (target, source) = (rng.below(pages.len() as u64), rng.below(pages.len() as u64) as usize);
             let mut number = 0;
             let harmed = damaged(&chip, |_, _, bytes| {
@@ -131,8 +137,8 @@ fn a_page_overwritten_by_another_is_noticed() {
 fn damage_everywhere_panics_nowhere() {
     for stack in stacks() {
         let (chip, _) = used_chip(stack, 5);
-        for trial in 0..40 {
-            let mut rng = Rng::new(trial);
+        for trial in 0..trials(stack, 40) {
+            let mut rng = Rng::new(trial as u64);
             let share = 1 + rng.below(30);
             let harmed = damaged(&chip, |_, _, bytes| {
                 if rng.chance(share, 100) {

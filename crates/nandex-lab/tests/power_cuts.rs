@@ -66,26 +66,28 @@ fn assert_clean(report: &CrashReport) {
     // What keeps updates back may always come back a little older.
     let promises_all = report.durability == Durability::EveryOperation.name();
     assert!(tally.recovered_exact > 0 || !promises_all && tally.recovered_prefix > 0);
-    assert!(tally.continued > 0);
     // An index that is refused after a cut has no recovery to be cut; and where syncs suffice, one may program so little
     // in a short run that none of the few recovered chips is drawn.
     let refuses = report.durability == Durability::None.name();
+    assert!(tally.continued > 0 || refuses);
     assert!(tally.second_cuts_tried > 0 || refuses || tally.continued < 100);
 }
 
+/// At every cut on the first FTL and on raw NAND; over the other FTLs, which are cut everywhere themselves, at some.
 #[test]
 fn nothing_is_lost_at_any_cut_of_a_short_run() {
     for target in targets() {
         let classes = [Durability::EveryOperation, Durability::EverySync, Durability::None];
         for settings in variants(target).into_iter().chain(classes.map(cached)) {
             let settings = suited(target, settings);
-            let plan = CrashPlan { operations: 250, slots: 900, ..CrashPlan::new(target, settings) };
+            let ftl = ["ftl", "beneath"].into_iter().find_map(|option| settings.options.text(option));
+            let is_sampled = ftl.is_some_and(|ftl| ftl != STORES[0].name);
+            let cuts = if is_sampled { Cuts::Sample(400) } else { Cuts::All };
+            let plan = CrashPlan { operations: 250, slots: 900, cuts, ..CrashPlan::new(target, settings) };
             let report = run(plan);
             assert_clean(&report);
-            assert_eq!(
-                report.tally.cuts_tried - report.tally.second_cuts_tried,
-                report.physical_operations * 5 + 1
-            );
+            let first = report.tally.cuts_tried - report.tally.second_cuts_tried;
+            assert!(is_sampled || first == report.physical_operations * 5 + 1);
         }
     }
 }
@@ -162,7 +164,7 @@ fn nothing_is_lost_at_sampled_cuts_of_a_long_run() {
             let plan = CrashPlan {
                 operations: 6000,
                 seed,
-                cuts: Cuts::Sample(1500),
+                cuts: Cuts::Sample(700),
                 ..CrashPlan::new(target, suited(target, settings))
             };
             let report = run(plan);
@@ -190,7 +192,7 @@ fn nothing_is_lost_when_programs_and_erases_fail_too() {
                 operations: 1200,
                 seed,
                 slots: 800,
-                cuts: Cuts::Sample(1200),
+                cuts: Cuts::Sample(500),
                 failures,
                 ..CrashPlan::new(target, settings.clone())
             };

@@ -18,9 +18,12 @@ use nandex_lab::results::{ChipFacts, Results};
 use nandex_lab::runner::{Control, RunOptions};
 use nandex_lab::spatial::compare::facts;
 use nandex_lab::spatial::data;
+use nandex_lab::spatial::query::Loaded;
 use nandex_lab::spatial::registry::{Number, SPATIAL, Space, SpatialEntry};
 use nandex_lab::spatial::runner::{self, Contestant, Medium, SpatialJob};
 use nandex_lab::spatial::workload::{Queries, general};
+use rstar::AABB;
+use rstar::primitives::{GeomWithData, Rectangle};
 use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -376,6 +379,42 @@ fn flipped_bits_are_never_returned_as_data() {
             right += u32::from(answered.is_ok());
         }
         assert!(right > 50 && refused > 5, "{}: {right} right, {refused} refused", entry.name);
+    }
+}
+
+/// Windows and searches for the nearest on real data, against the `rstar` crate.
+#[test]
+fn real_data_are_answered_as_rstar_answers_them() {
+    let part = mlc_64m();
+    for name in ["places", "rivers"] {
+        let data = data::find(name).unwrap();
+        let theirs = rstar::RTree::bulk_load(
+            data.entries
+                .iter()
+                .map(|(rect, id)| GeomWithData::new(Rectangle::from_corners(rect.low(), rect.high()), *id))
+                .collect(),
+        );
+        for entry in SPATIAL {
+            let settings = in_its_class::<f64, 2>(entry, &part, &settings());
+            let mut ours = Loaded::new(entry, &part, &settings, &data).unwrap();
+            let mut rng = Rng::new(6);
+            for extent in [0.0, 0.1, 1.0, 4.0, 30.0].repeat(6) {
+                let centre = data.entries[rng.below(data.entries.len() as u64) as usize].0.low();
+                let corners = [-extent, extent].map(|by| centre.map(|x| x + by));
+                let window = Rect::new(corners[0], corners[1]).unwrap();
+                let envelope = AABB::from_corners(corners[0], corners[1]);
+                let mut expected: Vec<u64> =
+                    theirs.locate_in_envelope_intersecting(envelope).map(|found| found.data).collect();
+                expected.sort_unstable();
+                let found = ours.window(&window, Relation::Intersects).unwrap().found;
+                let found: Vec<u64> = found.into_iter().map(|(_, id)| id).collect();
+                assert_eq!(found, expected, "{} on {name}: {window:?}", entry.name);
+                let near = ours.nearest(&centre, 15).unwrap().found;
+                let near = near.iter().map(|(rect, _)| rect.distance2(&centre));
+                let expected = theirs.nearest_neighbor_iter_with_distance_2(centre).map(|(_, square)| square);
+                assert!(near.eq(expected.take(15)), "{} on {name}: nearest to {centre:?}", entry.name);
+            }
+        }
     }
 }
 

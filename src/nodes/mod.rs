@@ -20,11 +20,21 @@
 //! Page 0 tells how the layer was formatted (`header.rs`), page 1 is page 0 of the tree, which is no node. Then in place node
 //! n is page n + 1; else sectors follow.
 //!
+//! # Nodes given up
+//!
+//! The tree gives up a node once what is durable does without it. Its sectors are trimmed, but a trim may be undone by a
+//! power cut, each on its own, and sectors shared with other nodes stay: a mount finds any part of what the node ever was. That is
+//! never mistaken for a node in use: sectors of its list are never trimmed, and its newest reset is newer than all that remains
+//! of older nodes of its number. But the remains need not fit each other. So a mount applies no unit of a node that the tree
+//! does not read: lists that a cut left too long wait until the tree has told which nodes it uses ([`NodeLayer::retain`]), or
+//! begins to write.
+//!
 //! # Invariants
 //!
 //! - N1 A sector carries a right checksum, and each sector that a node's list names has units of the node.
 //! - N2 No list is longer than C, and the units along a list ascend in number; the first resets the node, no other does.
-//! - N3 As many lists name a sector as the table counts, the newest commit's being named once more; all others are free.
+//! - N3 As many lists name a sector as the table counts, the newest commit's being named once more, and those that wait for a
+//!   place in a list once for each; all others are free.
 //! - N4 The buffer's chains, sets and counts fit each other, and there are no more units than it was made for; if it
 //!   eliminates, no two wait for one entry of a node.
 //! - N5 What a scan of the medium finds is what the table says.
@@ -124,6 +134,8 @@ pub struct NodeLayer<S, C> {
     writer: SectorWriter,
     /// The sectors of the newest commit.
     newest: Vec<Lpn>,
+    /// Sectors for which a mount found no room in the list of their node, oldest first, until it is known which nodes are used.
+    beyond: Vec<(u32, Lpn)>,
     /// A sector in hand.
     page: Vec<u8>,
     /// A node in hand.
@@ -175,6 +187,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
             table: Self::empty_table(&config, room),
             writer: SectorWriter::new(sector_bytes, body_bytes),
             newest: Vec::new(),
+            beyond: Vec::new(),
             page: vec![0; sector_bytes],
             node: vec![0; page_bytes],
             commit: 1,
@@ -234,14 +247,25 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         if self.config.commit.is_in_place() { 1 } else { self.table.list(node.0).len() }
     }
 
-    /// Drops the nodes that are not in use: a mount may find what is left of nodes given up before.
+    /// Drops the nodes that are not in use: a mount may find what is left of nodes given up before. To be called before
+    /// anything is written.
     pub fn retain(&mut self, is_used: impl Fn(Lpn) -> bool) -> Result<(), StoreError> {
         for node in 0..self.table.nodes() {
             if !self.table.list(node).is_empty() && !is_used(Lpn(node)) {
                 self.table.replace(node, [].into_iter());
             }
         }
-        self.trim_if_durable()
+        let (used, unused) =
+            core::mem::take(&mut self.beyond).into_iter().partition(|(node, _)| is_used(Lpn(*node)));
+        self.beyond = used;
+        unused.into_iter().for_each(|(_, sector): (u32, Lpn)| self.table.unpin(sector));
+        self.settle()
+    }
+
+    /// Compacts the nodes that a mount found with too long a list.
+    fn settle(&mut self) -> Result<(), StoreError> {
+        let beyond = core::mem::take(&mut self.beyond);
+        self.compact_beyond(beyond)
     }
 
     /// The store's page with page 0 of the tree, or with a node that is kept in place.
@@ -249,9 +273,12 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         Lpn(node.0 + 1)
     }
 
-    /// Refuses to go on after a write whose effect is unknown.
-    fn ready(&self) -> Result<(), StoreError> {
-        if self.is_interrupted { Err(interrupted()) } else { Ok(()) }
+    /// Before any change: refuses to go on after a write whose effect is unknown.
+    fn ready(&mut self) -> Result<(), StoreError> {
+        if self.is_interrupted {
+            return Err(interrupted());
+        }
+        if self.beyond.is_empty() { Ok(()) } else { self.settle() }
     }
 
     /// Makes a page of what the store has of a node, and of the units that wait for it.
@@ -264,6 +291,12 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
             for at in 0..length {
                 let sector = Lpn(self.table.list(node.0)[at]);
                 self.apply_sector(node, sector, cause, data)?;
+            }
+            for at in 0..self.beyond.len() {
+                let (other, sector) = self.beyond[at];
+                if other == node.0 {
+                    self.apply_sector(node, sector, cause, data)?;
+                }
             }
         }
         let is_changed = self.apply_waiting(node, data)?;
@@ -472,7 +505,10 @@ impl<S: PageStore, C: NodeCodec> PageStore for NodeLayer<S, C> {
     }
 
     fn ram_bytes(&self) -> usize {
-        let vectors = self.page.len() + self.node.len() + self.newest.capacity() * size_of::<Lpn>();
+        let vectors = self.page.len()
+            + self.node.len()
+            + self.newest.capacity() * size_of::<Lpn>()
+            + self.beyond.capacity() * size_of::<(u32, Lpn)>();
         self.store.ram_bytes() + size_of::<Self>() - size_of::<S>()
             + vectors
             + self.units.ram_bytes()

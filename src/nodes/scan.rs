@@ -3,7 +3,7 @@
 //! All sectors are read to learn their commits. If the newest commit is not whole, the power was cut in it: its sectors
 //! are dropped, durably, before its number is used again. (The sectors of the newest commit are never freed before the next
 //! one is whole, so a whole commit is found whole.) Then the sectors are read again, newest first: a node's list is every
-//! sector with units of it back to the one with its reset. A list that a cut left too long is compacted at once. While it
+//! sector with units of it back to the one with its reset; sectors beyond its length wait beside it. While it
 //! lasts, the scan takes 12 bytes for a sector in use, 8 for a place in a list and one for a node.
 
 use super::sector::{Head, unit_at, units};
@@ -29,7 +29,7 @@ struct Found {
 /// What the scan makes of the sectors.
 pub(super) struct Scan {
     table: NodeTable,
-    /// Sectors for which lists have no room.
+    /// Sectors for which lists have no room, oldest first.
     beyond: Vec<(u32, Lpn)>,
     /// The sectors of the newest whole commit.
     newest: Vec<Lpn>,
@@ -50,13 +50,12 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     /// Takes over what the medium says.
     pub(super) fn adopt_scan(&mut self) -> Result<(), IndexError> {
         let scan = self.scan(Cause::Recovery)?;
-        (self.table, self.newest) = (scan.table, scan.newest);
+        (self.table, self.newest, self.beyond) = (scan.table, scan.newest, scan.beyond);
         (self.commit, self.number) = (scan.commit, scan.number);
         if !scan.void.is_empty() {
-            self.trim_dead()?;
-            self.store.sync()?;
+            self.undo()?;
         }
-        Ok(self.compact_beyond(scan.beyond)?)
+        Ok(())
     }
 
     /// Reads all sectors, and those in use once more.
@@ -98,16 +97,14 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
                 scan.table.push(node, sector);
             } else {
                 scan.beyond.push((node, sector));
+                scan.table.pin(sector);
             }
         }
         for sector in found.iter().filter(|sector| !sector.is_own && self.room.mixed_max > 0) {
             scan.table.note_mixed(Lpn(sector.sector));
         }
-        let beyond: Vec<Lpn> = scan.beyond.iter().map(|(_, sector)| *sector).collect();
         let all = found.iter().map(|sector| Lpn(sector.sector)).chain(scan.void.iter().copied());
-        for sector in all.filter(|sector| !beyond.contains(sector)) {
-            scan.table.release(sector);
-        }
+        all.for_each(|sector| scan.table.release(sector));
         Ok(scan)
     }
 

@@ -94,27 +94,28 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
                 self.table.push(node, sector);
             } else {
                 beyond.push((node, sector));
+                // The first compaction is a commit of its own, after which these sectors are the newest no longer.
+                self.table.pin(sector);
             }
         }
         let committed = self.newest.clone();
         committed.iter().for_each(|sector| self.table.note_mixed(*sector));
         self.counts.commit_pages += committed.len() as u64;
-        let compacted = self.compact_beyond(beyond);
-        // A list that could not be made short is not in the table: only a mount finds it again.
-        self.is_interrupted |= compacted.is_err();
-        compacted.map_err(|error| if error == StoreError::Full { interrupted() } else { error })
+        self.compact_beyond(beyond)
+            .map_err(|error| if error == StoreError::Full { interrupted() } else { error })
     }
 
-    /// Compacts the nodes to whose lists these sectors are to be added.
+    /// Compacts the nodes to whose lists these sectors, each pinned, are to be added.
     pub(super) fn compact_beyond(&mut self, mut beyond: Vec<(u32, Lpn)>) -> Result<(), StoreError> {
         beyond.sort_by_key(|(node, _)| *node);
-        // The first compaction is a commit of its own, after which those before are the newest no longer.
-        beyond.iter().for_each(|(_, sector)| self.table.pin(*sector));
         for group in beyond.chunk_by(|a, b| a.0 == b.0) {
             let node = group[0].0;
             let mut list: Vec<Lpn> = self.table.list(node).iter().map(|sector| Lpn(*sector)).collect();
             list.extend(group.iter().map(|(_, sector)| *sector));
-            self.compact(node, &list)?;
+            let compacted = self.compact(node, &list);
+            // A list that could not be made short is not in the table: only a mount finds it again.
+            self.is_interrupted |= compacted.is_err();
+            compacted?;
             group.iter().for_each(|(_, sector)| self.table.unpin(*sector));
         }
         self.trim_if_durable()
@@ -251,10 +252,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
             Err(error) => {
                 let sectors = core::mem::take(&mut self.writer.sectors);
                 sectors.into_iter().for_each(|sector| self.table.release(sector));
-                // Its sectors must be gone before its number is used again.
-                let is_undone =
-                    error == StoreError::Full && self.trim_dead().and_then(|()| self.store.sync()).is_ok();
-                self.is_interrupted |= !is_undone;
+                self.is_interrupted |= error != StoreError::Full || self.undo().is_err();
                 Err(error)
             }
         }
@@ -331,14 +329,29 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     }
 
     pub(super) fn trim_dead(&mut self) -> Result<(), StoreError> {
+        match self.trim_all_dead() {
+            // No room for the note of it: the store only keeps the page longer.
+            Err(StoreError::Full) => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Drops the sectors of a commit that was given up, which are dead: they must be gone before its number is used again.
+    pub(super) fn undo(&mut self) -> Result<(), StoreError> {
+        self.trim_all_dead()?;
+        self.store.sync()
+    }
+
+    /// Trims all dead sectors, and tells whether one could not be.
+    fn trim_all_dead(&mut self) -> Result<(), StoreError> {
+        let mut all = Ok(());
         while let Some(sector) = self.table.next_dead() {
             match self.store.trim(sector) {
-                // No room for the note of it: the store only keeps the page longer.
-                Err(StoreError::Full) => {}
+                Err(StoreError::Full) => all = Err(StoreError::Full),
                 done => done?,
             }
         }
-        Ok(())
+        all
     }
 
     /// N1, N2, N3, N5 and N6.
@@ -360,7 +373,8 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
                 report.violation("N5", u64::from(node), found);
             }
         }
-        self.newest.iter().for_each(|sector| names[(sector.0 - super::SECTORS_FROM) as usize] += 1);
+        let pinned = self.newest.iter().chain(self.beyond.iter().map(|(_, sector)| sector));
+        pinned.for_each(|sector| names[(sector.0 - super::SECTORS_FROM) as usize] += 1);
         let counted =
             (0..self.table.sectors() as u32).map(|at| self.table.names_of(Lpn(super::SECTORS_FROM + at)));
         if let Some(at) = counted.zip(&names).position(|(counted, names)| counted != *names) {

@@ -196,12 +196,11 @@ fn a_cut_leaves_the_nodes_after_some_whole_write_and_none_before_the_last_sync()
     for commit in &POLICIES[..4] {
         let config = LayerConfig { reservation_units: 24, ..config(*commit, false) };
         let mut seen_void = 0;
-        for writes in 2..160 {
-            let store = Cut { store: RamStore::new(128, 400), writes: u64::MAX };
-            let mut layer = NodeLayer::format(store, heap(config), config).unwrap();
-            layer.store.writes = writes;
+        for steps in 2..240 {
+            let mut layer = NodeLayer::format(Cut::new(400), heap(config), config).unwrap();
+            layer.store.steps = steps;
             let (mut states, mut synced) = (vec![Nodes::new()], 0);
-            let mut rng = Rng::new(writes);
+            let mut rng = Rng::new(steps);
             loop {
                 let changed = any_change(&states[states.len() - 1], heap(config).0, &mut rng);
                 let mut state = states[states.len() - 1].clone();
@@ -217,14 +216,15 @@ fn a_cut_leaves_the_nodes_after_some_whole_write_and_none_before_the_last_sync()
                     synced = states.len() - 1;
                 }
             }
-            assert_eq!(layer.sync(), Err(interrupted()), "nothing more is believed");
-            let store = Cut { writes: u64::MAX, ..layer.into_store() };
+            assert!(layer.sync().is_err(), "nothing more is believed");
+            let mut store = Cut { steps: u64::MAX, ..layer.into_store() };
+            store.cut(&mut rng);
             let before = store.store.counters().trims;
             let mut layer = NodeLayer::mount(store, heap(config), config).unwrap();
             seen_void += u32::from(layer.store.store.counters().trims > before);
             let found = contents(&mut layer);
             let Some(at) = states.iter().rposition(|state| *state == found) else {
-                panic!("{commit:?} after {writes} writes: {found:?}");
+                panic!("{commit:?} after {steps} steps: {found:?}");
             };
             assert!(at >= synced, "{commit:?}: state {at}, synced {synced}");
             assert_holds(&mut layer, &found);
@@ -262,10 +262,137 @@ fn the_sets_of_a_commit_go_to_the_first_sector_with_room_for_them() {
     }
 }
 
-/// A store whose power fails after some writes.
+/// A node that is in every state and says which state it is.
+const STATE: u32 = 29;
+
+#[test]
+fn what_cuts_leave_of_nodes_given_up_is_never_taken_for_nodes() {
+    let (mut came_back, mut too_long) = (0, 0);
+    for (policy, seed) in POLICIES[..4].iter().flat_map(|policy| (0..60).map(move |seed| (policy, seed))) {
+        let config = LayerConfig { reservation_units: 24, ..config(*policy, seed % 2 == 0) };
+        let mut rng = Rng::new(seed);
+        let mut layer = NodeLayer::format(Cut::new(400), heap(config), config).unwrap();
+        let mut state = Nodes::new();
+        for _ in 0..4 {
+            layer.store.steps = 20 + rng.below(300);
+            let (states, synced) = work_until_the_cut(&mut layer, state, &mut rng);
+            let mut store = layer.into_store();
+            came_back += store.cut(&mut rng);
+            // Cuts in the recovery, and what the tree does then.
+            for most in [4, 30, 300, u64::MAX] {
+                store.steps = if most < u64::MAX { rng.below(most) } else { most };
+                let (recovered, is_long) = recover(store, config, &states, synced);
+                too_long += u32::from(is_long);
+                match recovered {
+                    Ok(whole) => store = whole.into_store(),
+                    Err(cut) => store = cut,
+                }
+                came_back += store.cut(&mut rng);
+            }
+            store.steps = u64::MAX;
+            layer = recover(store, config, &states, synced).0.unwrap_or_else(|_| panic!("no cut"));
+            state = states[state_of(&mut layer).unwrap()].clone();
+            assert_holds(&mut layer, &state);
+        }
+    }
+    assert!(
+        came_back > 1_000 && too_long > 10,
+        "{came_back} trims were undone, {too_long} lists were too long"
+    );
+}
+
+/// Changes nodes as a tree does, which gives a node up only when what is durable does without it, until the power fails. All
+/// states from the last sync on, the first of which is at the last sync.
+fn work_until_the_cut(layer: &mut NodeLayer<Cut, Heap>, state: Nodes, rng: &mut Rng) -> (Vec<Nodes>, usize) {
+    let mut states = vec![Nodes::new(), state];
+    let mut synced = 1;
+    loop {
+        let mut state = states[states.len() - 1].clone();
+        let gone = if rng.chance(1, 6) { state.keys().copied().find(|n| *n != STATE) } else { None };
+        let mut changed = match gone {
+            Some(_) => Nodes::new(),
+            None => any_change(&state, 6, rng).into_iter().filter(|(n, _)| *n < STATE).take(3).collect(),
+        };
+        changed.insert(STATE, [([0, 0], (states.len() as u16).to_le_bytes())].into_iter().collect());
+        state.extend(changed.clone());
+        gone.iter().for_each(|n| drop(state.remove(n)));
+        states.push(state);
+        if write(layer, &changed).is_err() {
+            return (states, synced);
+        }
+        if gone.is_some() || rng.chance(1, 12) {
+            if layer.sync().is_err() {
+                return (states, synced);
+            }
+            synced = states.len() - 1;
+        }
+        if gone.is_some_and(|n| layer.trim(Lpn(n)).is_err()) {
+            return (states, synced);
+        }
+    }
+}
+
+fn state_of(layer: &mut NodeLayer<Cut, Heap>) -> Option<usize> {
+    let mut page = vec![0; 128];
+    layer.read(Lpn(STATE), Cause::Recovery, &mut page).unwrap();
+    layer.codec.mark(&page)?;
+    Some(u16::from_le_bytes(entries(&page)[&[0, 0]]).into())
+}
+
+/// Opens a layer as a tree does, and looks whether it is as it was in some state since the last sync. Gives back the store, if the
+/// power fails, and whether some list was too long.
+fn recover(
+    mut store: Cut,
+    config: LayerConfig,
+    states: &[Nodes],
+    synced: usize,
+) -> (Result<NodeLayer<Cut, Heap>, Cut>, bool) {
+    let mut layer = match NodeLayer::mount(&mut store, heap(config), config) {
+        Ok(_) => NodeLayer::mount(store, heap(config), config).unwrap(),
+        Err(error) => {
+            assert_eq!(error, IndexError::from(StoreError::Nand(crate::nand::NandError::PowerLost)));
+            return (Err(store), false);
+        }
+    };
+    let is_long = !layer.beyond.is_empty();
+    // The first cut may have come before anything was synced.
+    let at = state_of(&mut layer).unwrap_or(1);
+    assert!(at >= synced || states[at] == states[synced], "state {at}, synced {synced}: {config:?}");
+    let state = &states[at];
+    let retained = layer.retain(|n| state.contains_key(&n.0));
+    let is_cut = retained.is_err();
+    if let Err(error) = retained {
+        assert!(layer.store.steps == 0, "{config:?}: {error:?}");
+    }
+    if is_cut { (Err(layer.into_store()), is_long) } else { (Ok(layer), is_long) }
+}
+
+/// A store whose power fails after some writes, trims and syncs; what was trimmed since the last sync may be back then.
 struct Cut {
     store: RamStore,
-    writes: u64,
+    steps: u64,
+    trimmed: BTreeMap<Lpn, Vec<u8>>,
+}
+
+impl Cut {
+    fn new(pages: u32) -> Cut {
+        Cut { store: RamStore::new(128, pages), steps: u64::MAX, trimmed: BTreeMap::new() }
+    }
+
+    fn step(&mut self) -> Result<(), StoreError> {
+        self.steps = self.steps.checked_sub(1).ok_or(StoreError::Nand(crate::nand::NandError::PowerLost))?;
+        Ok(())
+    }
+
+    /// Brings back some of what was trimmed; how many pages.
+    fn cut(&mut self, rng: &mut Rng) -> usize {
+        let mut back = core::mem::take(&mut self.trimmed);
+        back.retain(|_, _| rng.chance(1, 2));
+        for (lpn, page) in &back {
+            self.store.write(*lpn, Cause::Host, page).unwrap();
+        }
+        back.len()
+    }
 }
 
 impl PageStore for Cut {
@@ -279,14 +406,20 @@ impl PageStore for Cut {
         self.store.read(lpn, cause, data)
     }
     fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
-        self.writes =
-            self.writes.checked_sub(1).ok_or(StoreError::Nand(crate::nand::NandError::PowerLost))?;
+        self.step()?;
+        self.trimmed.remove(&lpn);
         self.store.write(lpn, cause, data)
     }
     fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
+        self.step()?;
+        let mut old = vec![0; self.page_bytes()];
+        self.store.read(lpn, Cause::Check, &mut old)?;
+        self.trimmed.entry(lpn).or_insert(old);
         self.store.trim(lpn)
     }
     fn sync(&mut self) -> Result<(), StoreError> {
+        self.step()?;
+        self.trimmed.clear();
         self.store.sync()
     }
     fn durable_writes(&self) -> bool {

@@ -109,7 +109,7 @@ mod layered;
 mod wpcb;
 
 pub(crate) use beneath::{BENEATH, beneath, raw_tree};
-pub(crate) use layered::{Bftl, Bof, Ibsf, Rbftl, Wobf};
+pub(crate) use layered::{Bftl, Bof, FlashDb, Ibsf, Rbftl, Wobf};
 pub(crate) use wpcb::Wpcb;
 
 /// What the page cache holds per frame besides the page and the order of its policy.

@@ -322,7 +322,9 @@ fn a_cut_of_tuned_nodes_leaves_each_as_synced_or_later_and_what_was_written_at_o
         loop {
             let mut changed = any_change(&states[states.len() - 1], 5, &mut rng);
             let number = states.len() as u16;
-            changed.values_mut().for_each(|entries| drop(entries.insert([1, 0], number.to_le_bytes())));
+            for entries in changed.values_mut() {
+                entries.insert([1, 0], number.to_le_bytes());
+            }
             let mut state = states[states.len() - 1].clone();
             state.extend(changed.clone());
             states.push(state);

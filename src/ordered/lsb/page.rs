@@ -207,6 +207,6 @@ mod tests {
                 model.iter().map(|(k, v)| (k.to_vec(), v.map(|v| v.to_vec()))).collect();
             assert_eq!(found, expected);
         }
-        assert_eq!(shape.verify(&vec![0; 128], Lpn(0)), Ok(None));
+        assert_eq!(shape.verify(&[0; 128], Lpn(0)), Ok(None));
     }
 }

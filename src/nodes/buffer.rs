@@ -218,6 +218,24 @@ impl ReservationBuffer {
         set.units as usize
     }
 
+    /// Drops the last units of a node, which has so many, in a buffer that does not eliminate.
+    pub(super) fn remove_last(&mut self, node: u32, units: usize) {
+        let Ok(at) = self.place(node) else { return };
+        let set = self.sets[at];
+        let stay = (set.units as usize).saturating_sub(units);
+        let Some(last) = stay.checked_sub(1).and_then(|last| self.chain(set.first).nth(last)) else {
+            self.remove(node);
+            return;
+        };
+        let mut slot = core::mem::replace(&mut self.next[last as usize], NONE);
+        while slot != NONE {
+            let after = self.next[slot as usize];
+            self.give_slot(slot);
+            slot = after;
+        }
+        (self.sets[at].last, self.sets[at].units) = (last, stay as u32);
+    }
+
     /// Drops all units.
     pub fn clear(&mut self) {
         while let Some(set) = self.sets.last() {

@@ -2,6 +2,7 @@
 
 use super::NodeCodec;
 use super::buffer::ReservationBuffer;
+use super::modes::{ModeTable, Tuning};
 use super::sector::sector_units;
 use super::table::NodeTable;
 use crate::check::IndexError;
@@ -21,12 +22,19 @@ pub enum CommitPolicy {
     SortedMerged = 4,
     /// The units of the node whose unit has waited longest, into the node's own page.
     OldestNode = 5,
+    /// All units, where they fit; but nodes in disk mode have none, and are written whole.
+    SelfTuning = 6,
 }
 
 impl CommitPolicy {
     /// Whether each node has a page of its own, so that there is no translation table.
     pub const fn is_in_place(self) -> bool {
         matches!(self, CommitPolicy::OldestNode)
+    }
+
+    /// Whether each node has a mode.
+    pub const fn is_tuned(self) -> bool {
+        matches!(self, CommitPolicy::SelfTuning)
     }
 }
 
@@ -43,6 +51,8 @@ pub struct LayerConfig {
     pub list_length: u8,
     /// Pages that one operation of the tree writes at most.
     pub group_pages: usize,
+    /// What the choice of modes reckons with, where there are any.
+    pub tuning: Tuning,
 }
 
 /// How the pages of a store are used by a layer.
@@ -66,9 +76,14 @@ impl LayerConfig {
         let entries = sector_units(page_bytes, body_bytes).saturating_sub(1);
         match self.commit {
             CommitPolicy::OldestNode => usize::MAX,
-            CommitPolicy::SortedMerged => entries,
+            CommitPolicy::SortedMerged | CommitPolicy::SelfTuning => entries,
             _ => entries * usize::from(self.list_length),
         }
+    }
+
+    /// Units that a page of the store has room for.
+    pub fn page_units(&self, page_bytes: usize, body_bytes: usize) -> usize {
+        sector_units(page_bytes, body_bytes)
     }
 
     /// Units that wait at most, those of an operation that are committed at once included.
@@ -99,8 +114,13 @@ impl LayerConfig {
     pub(super) fn commit_sectors(&self, entries: usize, sector_units: usize) -> usize {
         match self.commit {
             CommitPolicy::SortedMerged => self.sets_max() + 1,
-            _ => 2 * self.slots_max(entries).div_ceil(sector_units) + 2,
+            _ => 2 * self.slots_max(entries).div_ceil(sector_units) + 2 + self.whole_max(),
         }
+    }
+
+    /// Nodes that a commit writes whole at most.
+    fn whole_max(&self) -> usize {
+        if self.commit.is_tuned() { self.group_pages } else { 0 }
     }
 
     /// How so many pages are used for nodes of so many entries.
@@ -114,6 +134,16 @@ impl LayerConfig {
             let what =
                 format!("reservation_units = {}: 1 to {} are possible", self.reservation_units, 1 << 24);
             return Err(IndexError::Unsupported(what));
+        }
+        if self.tuning.read_ns.max(self.tuning.program_ns) > Tuning::NS_MAX {
+            return Err(IndexError::Unsupported(format!(
+                "{:?}: at most {} ns are possible",
+                self.tuning,
+                Tuning::NS_MAX
+            )));
+        }
+        if self.commit.is_tuned() && self.eliminates {
+            return Err(IndexError::Unsupported(format!("{:?} does not eliminate units", self.commit)));
         }
         if self.commit.is_in_place() {
             return Ok(Room { nodes: pages.saturating_sub(1), sectors: 0, mixed_max: 0 });
@@ -136,7 +166,7 @@ impl LayerConfig {
             }
             _ => {
                 let mixed = (sectors / 8).max(commit);
-                (sectors.saturating_sub(mixed + 2 * own) / own, mixed)
+                (sectors.saturating_sub(mixed + 2 * (own + self.whole_max())) / own, mixed)
             }
         };
         if nodes < 4 {
@@ -174,7 +204,8 @@ impl LayerConfig {
             room.sectors as usize,
             room.mixed_max as usize,
         );
-        Ok(fixed + 3 * page_bytes + plans + table)
+        let modes = if self.commit.is_tuned() { ModeTable::ram_bytes_for(room.nodes as usize) } else { 0 };
+        Ok(fixed + 3 * page_bytes + plans + table + modes)
     }
 
     /// Places in a list.

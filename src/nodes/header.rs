@@ -5,7 +5,7 @@
 //!        4..12  the characters "NXNODES1"
 //!       12..16  bytes of a page
 //!       16..20  pages of the store when it was formatted
-//!       20      commit policy: 1 first fit, 2 the largest first, 3 sorted, 4 sorted and merged, 5 the oldest node
+//!       20      commit policy: 1 first fit, 2 the largest first, 3 sorted, 4 sorted and merged, 5 the oldest node, 6 self-tuning
 //!       21      sectors of a list at most
 //!       22..24  bytes of the body of a unit
 //!       24..28  entries of a node at most

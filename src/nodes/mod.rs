@@ -6,7 +6,7 @@
 //! units that wait. What a unit says of an entry is known to the tree's [`NodeCodec`] alone, so ordered and spatial trees can
 //! use the same layers.
 //!
-//! # Two ways to keep nodes
+//! # Three ways to keep nodes
 //!
 //! - *Shared sectors* (`shared.rs`): the store's pages are sectors full of units, written once each; the *node translation
 //!   table* (`table.rs`) lists the sectors of each node. A commit takes the whole buffer. It is atomic on every store: its
@@ -14,6 +14,8 @@
 //!   groups of any size whole, and a power cut leaves a prefix of what was written.
 //! - *In place* (`in_place.rs`): a node has a page of its own, and a commit applies the units of one node to it. Groups of
 //!   several nodes, such as a split, go to the store at once as one atomic group of pages.
+//! - *Self-tuning* (`tuned.rs`): each node in the way that its accesses make cheaper, among others in shared sectors or alone in a
+//!   sector of its own. Commits are as in shared sectors, but a node alone is written when it changes, before older units that wait.
 //!
 //! # Pages of the store
 //!
@@ -39,22 +41,27 @@
 //!   eliminates, no two wait for one entry of a node.
 //! - N5 What a scan of the medium finds is what the table says.
 //! - N6 There are never more mixed sectors than there is room for, so a commit always finds free sectors.
+//! - N7 (Self-tuning) A node in disk mode has one sector, and no unit waits for it.
+//! - N8 (Self-tuning) Nodes have cost more in their modes than all changes of mode were worth.
 
 mod buffer;
 mod config;
 mod header;
 mod images;
 mod in_place;
+mod modes;
 mod scan;
 mod sector;
 mod shared;
 mod table;
 #[cfg(test)]
 mod tests;
+mod tuned;
 mod unit;
 
 pub use buffer::{ReservationBuffer, UnitSet};
 pub use config::{CommitPolicy, LayerConfig};
+pub use modes::{ModeCounts, Modes, Tuning};
 pub use unit::{Op, Unit};
 
 use crate::check::{CheckReport, IndexError};
@@ -66,6 +73,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use config::{Room, SECTORS_FROM};
 use images::Images;
+use modes::{Access, ModeTable};
 use sector::SectorWriter;
 use table::NodeTable;
 
@@ -120,6 +128,8 @@ pub struct LayerCounts {
     pub compaction_pages: u64,
     /// Nodes written past the buffer.
     pub direct_nodes: u64,
+    /// Sectors of nodes in disk mode that were written alone.
+    pub disk_pages: u64,
 }
 
 /// A store of nodes above a store of pages.
@@ -131,6 +141,7 @@ pub struct NodeLayer<S, C> {
     units: ReservationBuffer,
     images: Images,
     table: NodeTable,
+    modes: ModeTable,
     writer: SectorWriter,
     /// The sectors of the newest commit.
     newest: Vec<Lpn>,
@@ -185,6 +196,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
             ),
             images: Images::new(config.group_pages, page_bytes),
             table: Self::empty_table(&config, room),
+            modes: ModeTable::new(config.tuning, config.page_units(page_bytes, body_bytes)),
             writer: SectorWriter::new(sector_bytes, body_bytes),
             newest: Vec::new(),
             beyond: Vec::new(),
@@ -237,6 +249,16 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         self.counts
     }
 
+    /// Whether each node has a mode.
+    pub fn has_modes(&self) -> bool {
+        self.config.commit.is_tuned()
+    }
+
+    /// What the choice of modes did.
+    pub fn mode_counts(&self) -> ModeCounts {
+        self.modes.counts()
+    }
+
     /// Sectors in use, and those of them that are mixed.
     pub fn sectors_in_use(&self) -> (usize, usize) {
         (self.table.sectors() - self.table.free_sectors(), self.table.mixed().len())
@@ -253,6 +275,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         for node in 0..self.table.nodes() {
             if !self.table.list(node).is_empty() && !is_used(Lpn(node)) {
                 self.table.replace(node, [].into_iter());
+                self.modes.forget(node);
             }
         }
         let (used, unused) =
@@ -352,6 +375,8 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         }
         if self.config.commit.is_in_place() {
             self.write_in_place(pages, cause)?;
+        } else if self.config.commit.is_tuned() {
+            self.write_tuned(pages)?;
         } else {
             self.write_shared(pages)?;
         }
@@ -377,6 +402,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         }
         if !self.config.commit.is_in_place() {
             self.check_shared(report)?;
+            self.check_modes(report);
         }
         Ok(())
     }
@@ -447,6 +473,10 @@ impl<S: PageStore, C: NodeCodec> PageStore for NodeLayer<S, C> {
         self.read_node(node, cause, data)?;
         if cause == Cause::Host {
             self.images.remember(node, data);
+            // After a failure, or while a mount has not settled yet, nothing changes its place.
+            if self.config.commit.is_tuned() && !self.is_interrupted && self.beyond.is_empty() {
+                self.reckon(node, Access::Read, data)?;
+            }
         }
         Ok(())
     }
@@ -464,6 +494,7 @@ impl<S: PageStore, C: NodeCodec> PageStore for NodeLayer<S, C> {
             return self.store.trim(Self::home(node));
         }
         self.table.replace(node.0, [].into_iter());
+        self.modes.forget(node.0);
         self.trim_if_durable()
     }
 
@@ -501,7 +532,8 @@ impl<S: PageStore, C: NodeCodec> PageStore for NodeLayer<S, C> {
     }
 
     fn prefix_consistent(&self) -> bool {
-        !self.config.commit.is_in_place() && (self.store.durable_writes() || self.store.prefix_consistent())
+        let keeps_order = !self.config.commit.is_in_place() && !self.config.commit.is_tuned();
+        keeps_order && (self.store.durable_writes() || self.store.prefix_consistent())
     }
 
     fn ram_bytes(&self) -> usize {
@@ -514,6 +546,7 @@ impl<S: PageStore, C: NodeCodec> PageStore for NodeLayer<S, C> {
             + self.units.ram_bytes()
             + self.images.ram_bytes()
             + self.table.ram_bytes()
+            + self.modes.ram_bytes()
             + self.writer.ram_bytes()
     }
 

@@ -6,6 +6,7 @@
 //! sector with units of it back to the one with its reset; sectors beyond its length wait beside it. While it
 //! lasts, the scan takes 12 bytes for a sector in use, 8 for a place in a list and one for a node.
 
+use super::modes::Mode;
 use super::sector::{Head, unit_at, units};
 use super::table::NodeTable;
 use super::{NodeCodec, NodeLayer, Op, Unit};
@@ -22,6 +23,7 @@ struct Found {
     commit: u32,
     part: u16,
     is_own: bool,
+    is_disk: bool,
     is_last: bool,
     sector: u32,
 }
@@ -35,6 +37,8 @@ pub(super) struct Scan {
     newest: Vec<Lpn>,
     /// Those of a commit that is not whole.
     void: Vec<Lpn>,
+    /// Nodes in disk mode.
+    disk: Vec<u32>,
     commit: u32,
     number: u32,
 }
@@ -44,6 +48,16 @@ impl Scan {
     pub(super) fn list(&self, node: u32) -> &[u32] {
         self.table.list(node)
     }
+
+    /// A node whose list is one sector written in disk mode is in it.
+    fn note_disk_mode(&mut self, found: &[Found]) {
+        let mut disk: Vec<u32> =
+            found.iter().filter(|sector| sector.is_disk).map(|sector| sector.sector).collect();
+        disk.sort_unstable();
+        let is_disk =
+            |node: &u32| matches!(self.table.list(*node), [only] if disk.binary_search(only).is_ok());
+        self.disk = (0..self.table.nodes()).filter(is_disk).collect();
+    }
 }
 
 impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
@@ -52,6 +66,12 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         let scan = self.scan(Cause::Recovery)?;
         (self.table, self.newest, self.beyond) = (scan.table, scan.newest, scan.beyond);
         (self.commit, self.number) = (scan.commit, scan.number);
+        if self.config.commit.is_tuned() {
+            for node in (0..self.table.nodes()).filter(|node| !self.table.list(*node).is_empty()) {
+                let is_disk = scan.disk.binary_search(&node).is_ok();
+                self.modes.set(node, if is_disk { Mode::Disk } else { Mode::Log });
+            }
+        }
         if !scan.void.is_empty() {
             self.undo()?;
         }
@@ -72,6 +92,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
             beyond: Vec::new(),
             newest: Vec::new(),
             void: Vec::new(),
+            disk: Vec::new(),
             commit: newest + 1,
             number: 0,
         };
@@ -105,6 +126,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         }
         let all = found.iter().map(|sector| Lpn(sector.sector)).chain(scan.void.iter().copied());
         all.for_each(|sector| scan.table.release(sector));
+        scan.note_disk_mode(&found);
         Ok(scan)
     }
 
@@ -114,8 +136,8 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         for sector in (super::SECTORS_FROM..super::SECTORS_FROM + self.room.sectors).map(Lpn) {
             self.store.read(sector, cause, &mut self.page)?;
             if let Some(head) = Head::read(&self.page, sector, self.codec.body_bytes())? {
-                let Head { commit, part, is_own, is_last, .. } = head;
-                found.push(Found { commit, part, is_own, is_last, sector: sector.0 });
+                let Head { commit, part, is_own, is_disk, is_last, .. } = head;
+                found.push(Found { commit, part, is_own, is_disk, is_last, sector: sector.0 });
             }
         }
         found.sort_unstable();

@@ -3,7 +3,7 @@
 //! ```text
 //! bytes 0..4   CRC-32 of "NXUN", the page's number and the bytes from 4 to the end of the last unit
 //!       4..8   commit, from 1
-//!       8..10  units
+//!       8..10  units; + 0x8000 in the sector of a node in disk mode
 //!      10..12  which page of its commit, from 0; + 0x8000 on the last one; + 0x4000 if a compaction wrote it
 //!      12..    the units
 //! ```
@@ -22,11 +22,13 @@ const HEAD_BYTES: usize = 12;
 const SALT: &[u8; 4] = b"NXUN";
 const LAST: u16 = 0x8000;
 const OWN: u16 = 0x4000;
+const DISK: u16 = 0x8000;
 
 /// Units that a sector of this size holds.
 pub(super) const fn sector_units(page_bytes: usize, body_bytes: usize) -> usize {
     let units = page_bytes.saturating_sub(HEAD_BYTES) / unit_bytes(body_bytes);
-    if units > u16::MAX as usize { u16::MAX as usize } else { units }
+    let most = (DISK - 1) as usize;
+    if units > most { most } else { units }
 }
 
 /// What a sector says of itself.
@@ -37,6 +39,8 @@ pub(super) struct Head {
     pub(super) is_last: bool,
     /// Whether a compaction wrote it: all units are of one node.
     pub(super) is_own: bool,
+    /// Whether the node is in disk mode.
+    pub(super) is_disk: bool,
     pub(super) units: usize,
 }
 
@@ -46,7 +50,8 @@ impl Head {
         if page[..HEAD_BYTES].iter().all(|byte| *byte == 0) {
             return Ok(None);
         }
-        let (units, part) = (usize::from(get_u16(page, 8)), get_u16(page, 10));
+        let (count, part) = (get_u16(page, 8), get_u16(page, 10));
+        let units = usize::from(count & !DISK);
         let damaged = StoreError::Corrupted { what: "N1: the sector is damaged", at: u64::from(lpn.0) };
         if units > sector_units(page.len(), body_bytes) {
             return Err(damaged);
@@ -56,6 +61,7 @@ impl Head {
             part: part & !(LAST | OWN),
             is_last: part & LAST != 0,
             is_own: part & OWN != 0,
+            is_disk: count & DISK != 0,
             units,
         };
         let is_right = get_u32(page, 0) == checksum(page, lpn, units, body_bytes);
@@ -80,6 +86,17 @@ fn checksum(page: &[u8], lpn: Lpn, units: usize, body_bytes: usize) -> u32 {
     crc32(&[SALT, &lpn.0.to_le_bytes(), &page[4..end]])
 }
 
+/// What the sectors of a commit are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Units of any nodes.
+    Mixed,
+    /// Of one node, gathered.
+    Own,
+    /// A node in disk mode.
+    Disk,
+}
+
 /// Where a writer puts its sectors.
 pub(super) trait Sink {
     /// A page for the next sector.
@@ -98,6 +115,7 @@ pub(super) struct SectorWriter {
     commit: u32,
     part: u16,
     is_own: bool,
+    is_disk: bool,
     number: u32,
     /// Which sectors have units of which node, in the order of writing.
     pub(super) placed: Vec<(u32, Lpn)>,
@@ -115,6 +133,7 @@ impl SectorWriter {
             commit: 0,
             part: 0,
             is_own: false,
+            is_disk: false,
             number: 0,
             placed: Vec::new(),
             sectors: Vec::new(),
@@ -122,8 +141,9 @@ impl SectorWriter {
     }
 
     /// Begins a commit whose first unit has this number.
-    pub(super) fn begin(&mut self, commit: u32, number: u32, is_own: bool) {
-        (self.commit, self.number, self.is_own) = (commit, number, is_own);
+    pub(super) fn begin(&mut self, commit: u32, number: u32, kind: Kind) {
+        (self.commit, self.number) = (commit, number);
+        self.set_kind(kind);
         (self.units, self.part, self.sector) = (0, 0, None);
         self.placed.clear();
         self.sectors.clear();
@@ -152,6 +172,20 @@ impl SectorWriter {
         Ok(())
     }
 
+    /// Says what sectors are from here on.
+    fn set_kind(&mut self, kind: Kind) {
+        (self.is_own, self.is_disk) = (kind != Kind::Mixed, kind == Kind::Disk);
+    }
+
+    /// Ends the sector in hand, if any; the next is for a node in disk mode.
+    pub(super) fn turn_to_disk(&mut self, sink: &mut impl Sink) -> Result<(), StoreError> {
+        if self.sector.is_some() {
+            self.turn(sink)?;
+        }
+        self.set_kind(Kind::Disk);
+        Ok(())
+    }
+
     /// Ends the sector in hand; another follows.
     pub(super) fn turn(&mut self, sink: &mut impl Sink) -> Result<(), StoreError> {
         self.write(0, sink)?;
@@ -171,7 +205,7 @@ impl SectorWriter {
         let page = &mut self.page;
         page[HEAD_BYTES + self.units * unit_bytes(self.body_bytes)..].fill(0);
         put_u32(page, 4, self.commit);
-        put_u16(page, 8, self.units as u16);
+        put_u16(page, 8, self.units as u16 | if self.is_disk { DISK } else { 0 });
         put_u16(page, 10, self.part | flag | if self.is_own { OWN } else { 0 });
         let crc = checksum(page, lpn, self.units, self.body_bytes);
         put_u32(page, 0, crc);

@@ -1,7 +1,7 @@
 //! Nodes in shared sectors: commits of the whole buffer, compactions of nodes whose lists grow too long, and room for both.
 
 use super::config::CommitPolicy;
-use super::sector::{Head, Sink, sector_units, units};
+use super::sector::{Head, Kind, Sink, sector_units, units};
 use super::table::NodeTable;
 use super::{NodeCodec, NodeLayer, Op, apply, interrupted, show_whole};
 use crate::check::CheckReport;
@@ -60,26 +60,28 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
 
     /// Commits all units that wait.
     pub(super) fn commit_all(&mut self) -> Result<(), StoreError> {
-        if self.units.is_empty() {
-            return Ok(());
-        }
+        if self.units.is_empty() { Ok(()) } else { self.commit_with(&[]) }
+    }
+
+    /// Commits all units that wait together with nodes in disk mode.
+    pub(super) fn commit_with(&mut self, whole: &[(Lpn, &[u8])]) -> Result<(), StoreError> {
         let units = self.units.len() as u64;
         if self.config.commit == CommitPolicy::SortedMerged {
             self.commit_merged()?;
         } else {
-            self.commit_packed()?;
+            self.commit_packed(whole)?;
         }
         self.counts.commits += 1;
         self.counts.committed_units += units;
         self.trim_if_durable()
     }
 
-    /// Commits each set into the sectors that the policy gives it.
-    fn commit_packed(&mut self) -> Result<(), StoreError> {
-        let (pieces, sectors) = self.pieces();
+    /// Commits each set into the sectors that the policy gives it, and nodes in disk mode into one each.
+    fn commit_packed(&mut self, whole: &[(Lpn, &[u8])]) -> Result<(), StoreError> {
+        let (pieces, sectors) = self.pieces(whole);
         self.make_room(sectors)?;
-        self.begin(false)?;
-        let written = self.write_pieces(&pieces);
+        self.begin(Kind::Mixed)?;
+        let written = self.write_pieces(&pieces).and_then(|()| self.write_in_disk_mode(whole));
         self.end(written, Cause::Host)?;
         for at in 0..self.units.sets().len() {
             let node = self.units.sets()[at].node;
@@ -87,6 +89,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
                 self.table.replace(node, [].into_iter());
             }
         }
+        whole.iter().for_each(|(node, _)| self.table.replace(node.0, [].into_iter()));
         self.units.clear();
         let mut beyond: Vec<(u32, Lpn)> = Vec::new();
         for (node, sector) in core::mem::take(&mut self.writer.placed) {
@@ -99,7 +102,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
             }
         }
         let committed = self.newest.clone();
-        committed.iter().for_each(|sector| self.table.note_mixed(*sector));
+        committed[..committed.len() - whole.len()].iter().for_each(|sector| self.table.note_mixed(*sector));
         self.counts.commit_pages += committed.len() as u64;
         self.compact_beyond(beyond)
             .map_err(|error| if error == StoreError::Full { interrupted() } else { error })
@@ -121,10 +124,11 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         self.trim_if_durable()
     }
 
-    /// Which units go to which sector, by sector; and how many sectors there are.
-    fn pieces(&self) -> (Vec<Piece>, usize) {
+    /// Which units go to which sector, by sector, but for nodes that are written whole; and how many sectors there are.
+    fn pieces(&self, whole: &[(Lpn, &[u8])]) -> (Vec<Piece>, usize) {
         let full = sector_units(self.page.len(), self.codec.body_bytes());
         let mut sets = self.units.sets().to_vec();
+        sets.retain(|set| whole.iter().all(|(node, _)| node.0 != set.node));
         match self.config.commit {
             CommitPolicy::FirstFit => sets.sort_by_key(|set| set.born),
             CommitPolicy::FirstFitDecreasing => {
@@ -173,7 +177,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
 
     /// Commits each node that has units together with all that older sectors have of it.
     fn commit_merged(&mut self) -> Result<(), StoreError> {
-        self.begin(false)?;
+        self.begin(Kind::Mixed)?;
         let mut node = core::mem::take(&mut self.node);
         let written = (0..self.units.sets().len()).try_for_each(|at| {
             let set = self.units.sets()[at];
@@ -198,19 +202,37 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         let read = list
             .iter()
             .try_for_each(|sector| self.apply_sector(Lpn(number), *sector, Cause::Merge, &mut node));
-        let done = read.and_then(|()| {
-            self.begin(true)?;
-            let written = self.write_whole(number, &node, Cause::Merge);
-            self.end(written, Cause::Merge)
-        });
+        let done = read.and_then(|()| self.rewrite(number, &node, Kind::Own, Cause::Merge));
         self.node = node;
         done?;
-        self.writer.placed.clear();
         self.counts.compactions += 1;
         self.counts.compaction_pages += self.newest.len() as u64;
+        self.trim_if_durable()
+    }
+
+    /// Writes a node into sectors of its own, as a commit of their own.
+    pub(super) fn rewrite(
+        &mut self,
+        number: u32,
+        node: &[u8],
+        kind: Kind,
+        cause: Cause,
+    ) -> Result<(), StoreError> {
+        self.begin(kind)?;
+        let written = self.write_whole(number, node, cause);
+        self.end(written, cause)?;
+        self.writer.placed.clear();
         let sectors = self.newest.clone();
         self.table.replace(number, sectors.into_iter());
-        self.trim_if_durable()
+        Ok(())
+    }
+
+    fn write_in_disk_mode(&mut self, nodes: &[(Lpn, &[u8])]) -> Result<(), StoreError> {
+        nodes.iter().try_for_each(|(node, data)| {
+            let NodeLayer { writer, store, table, .. } = self;
+            writer.turn_to_disk(&mut Free { store, table, cause: Cause::Host })?;
+            self.write_whole(node.0, data, Cause::Host)
+        })
     }
 
     fn write_whole(&mut self, number: u32, node: &[u8], cause: Cause) -> Result<(), StoreError> {
@@ -228,11 +250,11 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         written
     }
 
-    fn begin(&mut self, is_own: bool) -> Result<(), StoreError> {
+    fn begin(&mut self, kind: Kind) -> Result<(), StoreError> {
         if self.commit == u32::MAX {
             return Err(StoreError::Unsupported("the layer has made all its commits".to_string()));
         }
-        self.writer.begin(self.commit, self.number, is_own);
+        self.writer.begin(self.commit, self.number, kind);
         Ok(())
     }
 

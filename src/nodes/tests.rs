@@ -89,21 +89,30 @@ fn node(entries: &Entries) -> Vec<u8> {
     page
 }
 
-const POLICIES: [CommitPolicy; 5] = [
+const POLICIES: [CommitPolicy; 6] = [
     CommitPolicy::FirstFit,
     CommitPolicy::FirstFitDecreasing,
     CommitPolicy::Sorted,
     CommitPolicy::SortedMerged,
     CommitPolicy::OldestNode,
+    CommitPolicy::SelfTuning,
 ];
 
 fn config(commit: CommitPolicy, eliminates: bool) -> LayerConfig {
-    LayerConfig { commit, eliminates, reservation_units: 10, list_length: 3, group_pages: 4 }
+    LayerConfig {
+        commit,
+        eliminates,
+        reservation_units: 10,
+        list_length: 3,
+        group_pages: 4,
+        tuning: Tuning::SLC,
+    }
 }
 
 /// A sector of 128 bytes has 7 units of 16 bytes, one of which is the reset of a gathered node.
 fn heap(config: LayerConfig) -> Heap {
-    Heap(if config.commit == CommitPolicy::SortedMerged { 6 } else { 8 })
+    let is_in_one = matches!(config.commit, CommitPolicy::SortedMerged | CommitPolicy::SelfTuning);
+    Heap(if is_in_one { 6 } else { 8 })
 }
 
 type Nodes = BTreeMap<u32, Entries>;
@@ -159,7 +168,8 @@ fn write<S: PageStore>(layer: &mut NodeLayer<S, Heap>, changed: &Nodes) -> Resul
 
 #[test]
 fn a_layer_is_a_store_of_nodes_of_any_kind() {
-    for (commit, eliminates) in POLICIES.into_iter().flat_map(|commit| [(commit, true), (commit, false)]) {
+    let all = POLICIES.into_iter().flat_map(|commit| [(commit, true), (commit, false)]);
+    for (commit, eliminates) in all.filter(|(commit, eliminates)| !commit.is_tuned() || !eliminates) {
         let config = config(commit, eliminates);
         let mut layer = NodeLayer::format(RamStore::new(128, 400), heap(config), config).unwrap();
         let (mut eliminated, mut compactions) = (0, 0);
@@ -187,7 +197,8 @@ fn a_layer_is_a_store_of_nodes_of_any_kind() {
         }
         assert_holds(&mut layer, &nodes);
         assert_eq!(eliminated > 5, eliminates, "{config:?}: {eliminated}");
-        assert_eq!(compactions > 5, config.commit as u8 <= CommitPolicy::Sorted as u8);
+        let compacts = config.commit as u8 <= CommitPolicy::Sorted as u8 || config.commit.is_tuned();
+        assert_eq!(compactions > 5, compacts, "{config:?}");
     }
 }
 
@@ -262,14 +273,115 @@ fn the_sets_of_a_commit_go_to_the_first_sector_with_room_for_them() {
     }
 }
 
+/// Programs and reads that cost the same, so that nodes often change their mode.
+const EVEN: Tuning = Tuning { modes: Modes::Tuned, read_ns: 100, program_ns: 100 };
+
+#[test]
+fn nodes_change_their_mode_with_what_happens_to_them() {
+    let config =
+        LayerConfig { reservation_units: 7, tuning: EVEN, ..config(CommitPolicy::SelfTuning, false) };
+    let mut layer = NodeLayer::format(RamStore::new(128, 400), heap(config), config).unwrap();
+    let (mut nodes, mut rng) = (Nodes::new(), Rng::new(8));
+    let mut page = vec![0; 128];
+    for round in 0..6 {
+        for _ in 0..400 {
+            let changed = any_change(&nodes, 6, &mut rng);
+            // Half of the nodes are read in one round, the other half in the next, and written in between.
+            let changed: Nodes = changed.into_iter().filter(|(n, _)| n % 2 == round % 2).collect();
+            if !changed.is_empty() {
+                write(&mut layer, &changed).unwrap();
+                nodes.extend(changed);
+            }
+            for _ in 0..3 {
+                let n = (1 + round) % 2 + 2 * rng.below(15) as u32;
+                layer.read(Lpn(n.max(1)), Cause::Host, &mut page).unwrap();
+            }
+        }
+        assert_holds(&mut layer, &nodes);
+        let counts = layer.mode_counts();
+        // In the first round there were no nodes to be read.
+        assert!(round == 0 || counts.log_nodes > 5 && counts.disk_nodes > 5, "{counts:?}");
+        assert!(round < 2 || counts.switches_to_disk > 4 && counts.switches_to_log > 4, "{counts:?}");
+        layer.sync().unwrap();
+        layer = NodeLayer::mount(layer.into_store(), heap(config), config).unwrap();
+        layer.retain(|n| nodes.contains_key(&n.0)).unwrap();
+        assert_eq!(layer.mode_counts().disk_nodes + layer.mode_counts().log_nodes, nodes.len() as u64);
+    }
+}
+
+#[test]
+fn a_cut_of_tuned_nodes_leaves_each_as_synced_or_later_and_what_was_written_at_once_together() {
+    let config =
+        LayerConfig { reservation_units: 7, tuning: EVEN, ..config(CommitPolicy::SelfTuning, false) };
+    for steps in (2..400).step_by(2) {
+        let mut layer = NodeLayer::format(Cut::new(400), heap(config), config).unwrap();
+        layer.store.steps = steps;
+        let (mut states, mut groups, mut synced) = (vec![Nodes::new()], Vec::new(), 0);
+        let mut rng = Rng::new(steps);
+        let mut page = vec![0; 128];
+        loop {
+            let mut changed = any_change(&states[states.len() - 1], 5, &mut rng);
+            let number = states.len() as u16;
+            for entries in changed.values_mut() {
+                entries.insert([1, 0], number.to_le_bytes());
+            }
+            let mut state = states[states.len() - 1].clone();
+            state.extend(changed.clone());
+            states.push(state);
+            groups.push(changed.keys().copied().collect::<Vec<u32>>());
+            let read = layer.read(Lpn(1 + rng.below(29) as u32), Cause::Host, &mut page);
+            if read.is_err() || write(&mut layer, &changed).is_err() {
+                break;
+            }
+            if rng.chance(1, 12) {
+                if layer.sync().is_err() {
+                    break;
+                }
+                synced = states.len() - 1;
+            }
+        }
+        let mut store = Cut { steps: u64::MAX, ..layer.into_store() };
+        store.cut(&mut rng);
+        let mut layer = NodeLayer::mount(store, heap(config), config).unwrap();
+        let found = contents(&mut layer);
+        let version = |n: &u32| found.get(n).map_or(0, |node| u16::from_le_bytes(node[&[1, 0]]).into());
+        for n in 1..30 {
+            assert_eq!(states[version(&n)].get(&n), found.get(&n), "node {n} is as it once was");
+            let last = (1..=synced).rev().find(|at| groups[at - 1].contains(&n)).unwrap_or(0);
+            assert!(version(&n) >= last, "node {n} is of {}, synced {synced}", version(&n));
+        }
+        for (group, at) in groups.iter().zip(1..) {
+            let are_in = group.iter().filter(|n| version(n) >= at).count();
+            assert!([0, group.len()].contains(&are_in), "{are_in} of {group:?}, steps {steps}");
+        }
+        assert_holds(&mut layer, &found);
+    }
+}
+
+#[test]
+fn a_group_for_which_there_is_no_room_leaves_what_waited() {
+    let mut buffer = ReservationBuffer::new(4, 1, 1, false);
+    for (node, n) in [(5, 1), (3, 2), (5, 3), (5, 4), (3, 5), (7, 6)] {
+        buffer.push(Unit { node, op: Op::Insert, mark: 1, body: &[n] });
+    }
+    buffer.remove_last(5, 2);
+    buffer.remove_last(7, 1);
+    buffer.push(Unit { node: 5, op: Op::Insert, mark: 1, body: &[7] });
+    let of = |node| buffer.units_of(node).map(|unit| unit.body[0]).collect::<Vec<u8>>();
+    assert_eq!((of(5), of(3), of(7)), (vec![1, 7], vec![2, 5], vec![]));
+    assert_eq!((buffer.len(), buffer.fault()), (4, None));
+}
+
 /// A node that is in every state and says which state it is.
 const STATE: u32 = 29;
 
 #[test]
 fn what_cuts_leave_of_nodes_given_up_is_never_taken_for_nodes() {
     let (mut came_back, mut too_long) = (0, 0);
-    for (policy, seed) in POLICIES[..4].iter().flat_map(|policy| (0..60).map(move |seed| (policy, seed))) {
-        let config = LayerConfig { reservation_units: 24, ..config(*policy, seed % 2 == 0) };
+    let shared = POLICIES.into_iter().filter(|policy| !policy.is_in_place());
+    for (policy, seed) in shared.flat_map(|policy| (0..60).map(move |seed| (policy, seed))) {
+        let eliminates = seed % 2 == 0 && !policy.is_tuned();
+        let config = LayerConfig { reservation_units: 24, ..config(policy, eliminates) };
         let mut rng = Rng::new(seed);
         let mut layer = NodeLayer::format(Cut::new(400), heap(config), config).unwrap();
         let mut state = Nodes::new();

@@ -51,7 +51,7 @@ use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
 use crate::ftl::PageStore;
 use crate::index::{Durability, IndexStats, Metric};
 use crate::nand::Cause;
-use crate::nodes::{BODY_BYTES_MAX, CommitPolicy, LayerConfig, NodeCodec, NodeLayer, Op};
+use crate::nodes::{BODY_BYTES_MAX, CommitPolicy, LayerConfig, NodeCodec, NodeLayer, Op, Tuning};
 use crate::units::Lpn;
 use alloc::collections::BTreeSet;
 use alloc::string::String;
@@ -82,6 +82,7 @@ impl RftlConfig {
             reservation_units: self.reservation_units,
             list_length: self.list_length,
             group_pages,
+            tuning: Tuning::SLC,
         }
     }
 }

@@ -8,7 +8,9 @@ use crate::error::LabError;
 use crate::forest::TreeShare;
 use crate::ftls;
 use crate::names::{self, OptionInfo, count_names, option, union};
-use crate::stack::{self, BPlus, Bftl, Bof, Ibsf, LazyUpdate, LsLru, Rbftl, StoreTree, Wobf, Wpcb};
+use crate::stack::{
+    self, BPlus, Bftl, Bof, FlashDb, Ibsf, LazyUpdate, LsLru, Lsb, Rbftl, StoreTree, Wobf, Wpcb,
+};
 use nandex::ftl::bast::Bast;
 use nandex::ftl::cftl::Cftl;
 use nandex::ftl::dftl::Dftl;
@@ -299,6 +301,30 @@ pub const INDEXES: &[IndexEntry] = &[
         forest: Some(stack::forest::<Rbftl>),
         divides_chip: false,
         options: Rbftl::OPTIONS,
+        options_on_ftl: &[],
+    },
+    IndexEntry {
+        name: "flashdb",
+        summary: "FlashDB (Nath, Kansal 2007): each node in a page of its own or in a log, as its accesses make cheaper; journal",
+        hosting: Hosting::Store,
+        format: |nand, settings| stack::tree::<FlashDb>(nand, settings, Open::Format),
+        mount: |nand, settings| stack::tree::<FlashDb>(nand, settings, Open::Mount),
+        mount_after_cut: Some(|nand, settings| stack::tree::<FlashDb>(nand, settings, Open::MountAfterCut)),
+        forest: Some(stack::forest::<FlashDb>),
+        divides_chip: false,
+        options: FlashDb::OPTIONS,
+        options_on_ftl: &[],
+    },
+    IndexEntry {
+        name: "lsb",
+        summary: "LSB-tree (Kim, Lee 2014): a log node for each leaf, switched to a leaf where keys ascend; our reading; journal",
+        hosting: Hosting::Store,
+        format: |nand, settings| stack::tree::<Lsb>(nand, settings, Open::Format),
+        mount: |nand, settings| stack::tree::<Lsb>(nand, settings, Open::Mount),
+        mount_after_cut: Some(|nand, settings| stack::tree::<Lsb>(nand, settings, Open::MountAfterCut)),
+        forest: Some(stack::forest::<Lsb>),
+        divides_chip: false,
+        options: Lsb::OPTIONS,
         options_on_ftl: &[],
     },
 ];

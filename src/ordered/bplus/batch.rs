@@ -12,6 +12,7 @@
 
 use super::change::load;
 use super::page::{Frame, HEIGHT_MAX, ROOT, corrupted};
+use super::rules::Underflow;
 use super::{BPlusTree, frame_at};
 use crate::check::IndexError;
 use crate::ftl::PageStore;
@@ -24,7 +25,7 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 
 /// A new value for a key, or none to remove it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ordered) struct Change<'a> {
     pub(in crate::ordered) key: &'a [u8],
     pub(in crate::ordered) value: Option<&'a [u8]>,
@@ -113,6 +114,33 @@ impl<S: PageStore> BPlusTree<S> {
         Ok(Lookup { is_present: found.is_ok(), entries: leaf.count(), span: self.span_of_path(key)? })
     }
 
+    /// The same, and the page of the leaf.
+    pub(in crate::ordered) fn lookup_leaf(
+        &mut self,
+        key: &[u8],
+        cause: Cause,
+    ) -> Result<(Lpn, Lookup), IndexError> {
+        let lookup = self.lookup(key, cause)?;
+        Ok((self.leaf().lpn(), lookup))
+    }
+
+    /// Whether the root is the only leaf.
+    pub(in crate::ordered) fn is_one_leaf(&self) -> bool {
+        self.height == 1
+    }
+
+    /// The page of the root.
+    pub(in crate::ordered) const fn root() -> Lpn {
+        ROOT
+    }
+
+    /// Says that something else on the store is about to change, which the clean mark speaks for as well.
+    pub(in crate::ordered) fn change_follows(&mut self) -> Result<(), IndexError> {
+        self.ready()?;
+        self.begin();
+        self.unmark_clean()
+    }
+
     /// Which keys belong to the leaf of a key. Reads the path but for the leaf.
     pub(in crate::ordered) fn leaf_span(&mut self, key: &[u8]) -> Result<LeafSpan, IndexError> {
         self.follow(key, self.height - 1, Cause::Host)?;
@@ -161,7 +189,7 @@ impl<S: PageStore> BPlusTree<S> {
     /// Whether so many splits of leaves find free pages, whatever the nodes above them hold now.
     pub(in crate::ordered) fn has_room_for(&self, leaf_splits: u64) -> bool {
         // Of the nodes of a level each splits once at most before it takes half a node of new children.
-        let half = self.layout.fill_min(2) as u64;
+        let half = self.layout.half(2) as u64;
         let (mut splits, mut nodes) = (leaf_splits, u64::from(self.space.used_pages()));
         let mut needed = splits;
         for _ in 0..self.height {
@@ -237,6 +265,53 @@ impl<S: PageStore> BPlusTree<S> {
         };
         self.finish(edit)?;
         Ok(Applied { lpn, changes: plan.changes, reshaped })
+    }
+
+    /// Makes records, as many as a leaf holds at most, the leaf after theirs, which has keys below them alone. False, and
+    /// nothing is changed, if that leaf is empty or has another key.
+    pub(in crate::ordered) fn append_leaf<'a>(
+        &mut self,
+        records: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
+    ) -> Result<bool, IndexError> {
+        let Some((first, _)) = records.clone().next() else { return Ok(false) };
+        self.follow(first, self.height, Cause::Host)?;
+        let (shape, span) = (self.layout.leaf, self.span_around_leaf(0, 0));
+        let (leaf, lpn) = (self.leaf(), self.leaf().lpn());
+        if !records.clone().all(|(key, _)| span.contains(key)) || records.clone().count() > shape.capacity {
+            return Err(corrupted("B3: the bounds changed since the leaf was found", lpn));
+        }
+        if leaf.count() == 0 || shape.key(leaf.area(), leaf.count() - 1) >= first {
+            return Ok(false);
+        }
+        let edit = self.add_leaf(records);
+        self.finish(edit)?;
+        Ok(true)
+    }
+
+    fn add_leaf<'a>(
+        &mut self,
+        records: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Result<(), IndexError> {
+        let (shape, depth) = (self.layout.leaf, self.height - 1);
+        let first = self.extra_used;
+        if depth == 0 {
+            // The root keeps its page and becomes the parent of both.
+            let left = self.new_node(1)?;
+            self.extra[left].copy_node(&self.path[0]);
+        }
+        let right = self.new_node(1)?;
+        let mut count = 0;
+        for (at, entry) in records.enumerate() {
+            put(&shape, &mut self.extra[right], at, entry);
+            count = at + 1;
+        }
+        self.extra[right].set_count(count);
+        if depth == 0 {
+            self.put_root_above(first..right + 1);
+            Ok(())
+        } else {
+            self.announce(depth, right)
+        }
     }
 
     /// Leaves that the one at the end of the path may become at once: two, or as many as wanted where the parent has
@@ -329,6 +404,11 @@ impl<S: PageStore> BPlusTree<S> {
     fn mend_leaf(&mut self) -> Result<Option<Reshaped>, IndexError> {
         let depth = self.height - 1;
         if depth == 0 || self.path[depth].count() >= self.layout.fill_min(1) {
+            return Ok(None);
+        }
+        if self.layout.underflow == Underflow::Expel {
+            // A neighbour's bounds grow, but no key changes its leaf.
+            self.expel()?;
             return Ok(None);
         }
         // The neighbour that mending asks: the left one, if there is one.

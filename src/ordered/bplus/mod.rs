@@ -160,7 +160,7 @@ impl BPlusConfig {
     }
 
     /// Entries of a leaf at most, on this store.
-    pub(super) fn leaf_capacity_on(&self, store: &impl PageStore) -> Result<usize, IndexError> {
+    pub(super) fn leaf_capacity_on(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexError> {
         Ok(Layout::new(self, store.page_bytes(), store.page_count())?.leaf.capacity)
     }
 
@@ -339,6 +339,11 @@ impl<S: PageStore> BPlusTree<S> {
     /// The store below, to check it.
     pub(super) fn store_mut(&mut self) -> &mut S {
         &mut self.store
+    }
+
+    /// Pages of the store when the tree was formatted.
+    pub(super) fn pages_formatted(&self) -> u32 {
+        self.layout.page_count
     }
 
     /// What happened to nodes.

@@ -1,8 +1,8 @@
-//! The buffered B-tree layers: BFTL, WOBF, IBSF, BOF and RBFTL as one tree over one node layer, each a page of settings.
+//! The buffered B-tree layers: BFTL, WOBF, IBSF, BOF, RBFTL and FlashDB as one tree over one node layer, each a page of settings.
 //!
-//! All five say the same: leave the B-tree as it is, and put a layer between it and the flash that keeps the changes of nodes
+//! All six say the same: leave the B-tree as it is, and put a layer between it and the flash that keeps the changes of nodes
 //! as small *index units* in RAM and writes them together. The tree is the [`BPlusTree`] of this crate, the layer is
-//! [`NodeLayer`](crate::nodes); what tells the five apart is which units a full buffer commits, and where to:
+//! [`NodeLayer`](crate::nodes); what tells the six apart is which units a full buffer commits, and where to:
 //!
 //! | | commits | units of a node lie | list | meets |
 //! |---|---|---|---|---|
@@ -11,6 +11,7 @@
 //! | [`ibsf`] | the node of the oldest unit | in the node's own page | | yes |
 //! | [`bof`] | the same | the same | | |
 //! | [`rbftl`] | the same, with a journal | the same | | yes |
+//! | [`flashdb`] | all, first fit; a node in disk mode is written at once | in up to C sectors among others, or in the node's own | C | |
 //!
 //! *Meets*: a unit that finds another for the same entry waiting leaves one or none of them.
 //!
@@ -28,7 +29,7 @@
 //!
 //! # Invariants
 //!
-//! Those of the tree (B1 to B8) and of the layer ([`nodes`](crate::nodes), N1 to N6).
+//! Those of the tree (B1 to B8) and of the layer ([`nodes`](crate::nodes), N1 to N8).
 //!
 //! # What all share that no paper says
 //!
@@ -39,6 +40,7 @@
 
 pub mod bftl;
 pub mod bof;
+pub mod flashdb;
 pub mod ibsf;
 pub mod rbftl;
 #[cfg(test)]
@@ -53,13 +55,13 @@ use super::{
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::PageStore;
 use crate::nand::Cause;
-use crate::nodes::{CommitPolicy, LayerConfig, NodeCodec, NodeLayer};
+use crate::nodes::{CommitPolicy, LayerConfig, NodeCodec, NodeLayer, Tuning};
 use crate::units::Lpn;
 use alloc::format;
 use alloc::vec;
 use core::ops::Bound;
 
-/// How a tree over a node layer is formatted and mounted. The files of the five make one each.
+/// How a tree over a node layer is formatted and mounted. The files of the six make one each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayeredConfig {
     /// The tree. Capacities that are not given are what the page, and the layer, allow.
@@ -72,6 +74,8 @@ pub struct LayeredConfig {
     pub reservation_units: u32,
     /// Sectors of a node's list at most, where nodes share sectors.
     pub list_length: u8,
+    /// What the choice of modes reckons with, where nodes have modes.
+    pub tuning: Tuning,
 }
 
 /// BFTL's buffer, which the others are given too.
@@ -85,6 +89,7 @@ impl LayeredConfig {
             eliminates: true,
             reservation_units: RESERVATION_UNITS,
             list_length: 1,
+            tuning: Tuning::SLC,
         }
     }
 
@@ -118,8 +123,14 @@ impl LayeredConfig {
             reservation_units: self.reservation_units,
             list_length: self.list_length,
             group_pages: 1,
+            tuning: self.tuning,
         };
         let body_bytes = BPlusNodes::new(&self.tree, page_bytes)?.body_bytes();
+        if self.commit.is_tuned() {
+            // The log buffer is one page.
+            let page = layer.page_units(page_bytes, body_bytes) as u32;
+            layer.reservation_units = layer.reservation_units.min(page.max(1));
+        }
         let possible = layer.entries_max(page_bytes, body_bytes);
         let tree = self.tree.with_capacities_up_to(possible, page_bytes)?;
         layer.group_pages = tree.group_pages_max(page_bytes, pages)?;
@@ -324,6 +335,18 @@ impl<S: PageStore> OrderedIndex for LayeredTree<S> {
             ("direct_nodes", counts.direct_nodes),
         ];
         stats.metrics.extend(figures.map(|(name, value)| Metric { name, value }));
+        if layer.has_modes() {
+            let modes = layer.mode_counts();
+            let figures = [
+                ("log_nodes", modes.log_nodes),
+                ("disk_nodes", modes.disk_nodes),
+                ("switches_to_log", modes.switches_to_log),
+                ("switches_to_disk", modes.switches_to_disk),
+                ("overpaid_ns", modes.overpaid_ns),
+                ("disk_pages", counts.disk_pages),
+            ];
+            stats.metrics.extend(figures.map(|(name, value)| Metric { name, value }));
+        }
         stats
     }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::ftl::StoreError;
 use crate::ftl::ram::RamStore;
+use crate::nodes::Modes;
 use crate::ordered::buffered::Answers;
 use crate::ordered::buffered::tests::*;
 use crate::ordered::journal::{Guarded, JournalConfig, Journaled};
@@ -11,9 +12,13 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use proptest::prelude::*;
 
-fn members(record: RecordFormat) -> [LayeredConfig; 7] {
+/// Programs and reads that cost the same, so that nodes often change their mode.
+const EVEN: Tuning = Tuning { read_ns: 100, program_ns: 100, ..Tuning::SLC };
+
+fn members(record: RecordFormat) -> [LayeredConfig; 9] {
     let bftl = bftl::config(record);
     let wobf = wobf::config(record);
+    let flashdb = LayeredConfig { tuning: EVEN, ..flashdb::config(record) };
     [
         bftl,
         LayeredConfig { commit: CommitPolicy::FirstFitDecreasing, list_length: 2, ..bftl },
@@ -22,16 +27,19 @@ fn members(record: RecordFormat) -> [LayeredConfig; 7] {
         ibsf::config(record),
         bof::config(record),
         rbftl::config(record),
+        flashdb,
+        LayeredConfig { tuning: Tuning { modes: Modes::Disk, ..EVEN }, ..flashdb },
     ]
 }
 
 /// On pages of 128 bytes a sector has 5 units.
 fn any_config() -> impl Strategy<Value = LayeredConfig> {
     let units = prop_oneof![1..6u32, 1..60u32, Just(400u32)];
-    (0..7usize, prop_oneof![Just(None), (3..9usize).prop_map(Some)], units).prop_map(
+    (0..9usize, prop_oneof![Just(None), (3..9usize).prop_map(Some)], units).prop_map(
         |(member, order, units)| {
             let config = members(SMALL)[member];
-            let possible = if config.commit == CommitPolicy::SortedMerged { 4 } else { 8 };
+            let is_in_one = matches!(config.commit, CommitPolicy::SortedMerged | CommitPolicy::SelfTuning);
+            let possible = if is_in_one { 4 } else { 8 };
             let tree = match order {
                 Some(order) => config.tree.with_order(order.min(possible)),
                 None => config.tree,

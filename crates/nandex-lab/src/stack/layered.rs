@@ -1,9 +1,9 @@
-//! The buffered B-tree layers: BFTL, WOBF, IBSF, BOF and RBFTL, each with an update journal in every class but *none*.
+//! The buffered B-tree layers: BFTL, WOBF, IBSF, BOF, RBFTL and FlashDB, each with an update journal in every class but *none*.
 
 use super::{BPLUS_OWN, JOURNAL_OPTIONS, StoreTree, buffered, journal_bytes};
 use crate::names::{OptionInfo, option};
 use crate::registry::Open;
-use nandex::ordered::layered::{LayeredTree, bftl, bof, ibsf, rbftl, wobf};
+use nandex::ordered::layered::{LayeredTree, bftl, bof, flashdb, ibsf, rbftl, wobf};
 use nandex::ordered::{Durability, Settings};
 use nandex::{IndexError, OrderedIndex, PageStore};
 
@@ -19,6 +19,13 @@ const WOBF_OWN: [OptionInfo; 3] = [
     UNITS,
     BFTL_OWN[1],
     option("merge_on_commit", "yes", "yes, or no: a list grows to list_length before it is compacted"),
+];
+
+const FLASH_DB_OWN: [OptionInfo; 4] = [
+    option("modes", "tuned", "tuned, each node its own; log, or disk: that one alone"),
+    BFTL_OWN[1],
+    option("read_ns", "80000", "time of a page read that the choice of a mode reckons with"),
+    option("program_ns", "200000", "the same of a page program"),
 ];
 
 macro_rules! layered_tree {
@@ -73,6 +80,11 @@ layered_tree!(
     Rbftl, rbftl, [UNITS]
 );
 
+layered_tree!(
+    /// FlashDB.
+    FlashDb, flashdb, FLASH_DB_OWN
+);
+
 /// Whether an index always has its journal, and the class that it therefore runs in.
 trait Reliable {
     const IS_RELIABLE: bool = false;
@@ -91,6 +103,7 @@ impl Reliable for Bftl {}
 impl Reliable for Wobf {}
 impl Reliable for Ibsf {}
 impl Reliable for Bof {}
+impl Reliable for FlashDb {}
 impl Reliable for Rbftl {
     const IS_RELIABLE: bool = true;
 }

@@ -1,0 +1,290 @@
+//! The LSB-tree against `BTreeMap`, cut power, switches and costs, damaged pages, full stores.
+
+use super::*;
+use crate::ftl::ram::RamStore;
+use crate::ordered::bplus::BPlusConfig;
+use crate::ordered::buffered::Answers;
+use crate::ordered::buffered::tests::*;
+use crate::ordered::journal::{Guarded, JournalConfig, Journaled};
+use crate::rng::Rng;
+use alloc::collections::BTreeMap;
+use proptest::prelude::*;
+
+fn config(log_nodes: u32, order: Option<usize>, log_pages: u32) -> LsbConfig {
+    let small = LsbConfig::new(SMALL);
+    let tree = order.map_or(small.tree, |order| small.tree.with_order(order));
+    LsbConfig { tree, log_nodes, log_pages: Some(log_pages) }
+}
+
+fn any_config() -> impl Strategy<Value = LsbConfig> {
+    let order = prop_oneof![Just(None), (3..9usize).prop_map(Some)];
+    (1..9u32, order, prop_oneof![1..6u32, Just(300)])
+        .prop_map(|(log_nodes, order, log_pages)| config(log_nodes, order, log_pages))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+
+    #[test]
+    fn the_index_is_a_sorted_map(config in any_config(), ops in any_ops(), frames in 0..20usize) {
+        let store = RamStore::new(128, 1_200);
+        let most = config.ram_bytes_max(&store).unwrap();
+        let mut index = LsbTree::format(cached(store, frames), config).unwrap();
+        let mut model = Model::new();
+        for (i, op) in ops.iter().enumerate() {
+            run_op(&mut index, op, &mut model, Answers::Exact);
+            if let Op::Remount = op {
+                index.close().unwrap();
+                let store = index.into_store().close().unwrap();
+                index = LsbTree::mount(cached(store, frames), config).unwrap();
+            }
+            prop_assert!(index.open_logs() <= config.log_nodes as usize);
+            if i % 8 == 0 {
+                assert_sound(&mut index, &model);
+            }
+        }
+        assert_sound(&mut index, &model);
+        prop_assert_eq!(contents(&mut index).unwrap(), model);
+        let own = index.ram_bytes() - index.tree().store().look(PageStore::ram_bytes);
+        prop_assert!(own <= most, "{} of {} bytes", own, most);
+    }
+}
+
+#[test]
+fn after_a_cut_every_key_is_as_synced_or_later() {
+    for config in [config(3, Some(5), 200), config(1, Some(4), 200), config(4, Some(6), 3)] {
+        for writes in (4..400).step_by(3) {
+            let mut index =
+                LsbTree::format(Cut { store: RamStore::new(128, 1_000), writes: 1_000_000 }, config).unwrap();
+            let mut store = index.into_store();
+            store.writes = writes;
+            index = LsbTree::mount(store, config).unwrap();
+            let (synced, since) = work_until_the_cut(&mut index);
+            let mut store = index.into_store().store;
+            match LsbTree::mount(store.clone(), config) {
+                Ok(mut index) => assert_eq!(contents(&mut index).unwrap(), synced),
+                Err(error) => assert_eq!(error, IndexError::NotCleanlyClosed),
+            }
+            for _ in 0..2 {
+                let mut index = LsbTree::mount_after_cut(store, config).unwrap();
+                let found = contents(&mut index).unwrap();
+                assert_each_key_is_synced_or_later(&found, &synced, &since);
+                assert_sound(&mut index, &found);
+                index.insert(&key(500), &[1; 2]).unwrap();
+                index.remove(&key(500)).unwrap();
+                assert_sound(&mut index, &found);
+                store = index.into_store();
+            }
+        }
+    }
+}
+
+#[test]
+fn with_a_journal_a_cut_leaves_a_prefix_that_has_the_last_sync() {
+    type Index = Journaled<Cut, LsbTree<Guarded<Cut>>>;
+    let config = config(3, Some(5), 100);
+    for (durability, writes) in [Durability::EveryOperation, Durability::EverySync]
+        .into_iter()
+        .flat_map(|class| (3..400).step_by(5).map(move |writes| (class, writes)))
+    {
+        let journal = JournalConfig { pages: Some(3), ..JournalConfig::new(durability) };
+        let store = Cut { store: RamStore::new(128, 1_000), writes: 1_000_000 };
+        let mut store = Index::format(store, config, journal).unwrap().into_store();
+        store.writes = writes;
+        let mut index = Index::mount(store, config, journal).unwrap();
+        let (mut states, mut synced) = (vec![Model::new()], 0);
+        let mut rng = Rng::new(writes);
+        loop {
+            let (n, v) = (key(rng.below(120) as u16), key(rng.below(9_999) as u16));
+            let mut state = states[states.len() - 1].clone();
+            let done = match rng.below(40) {
+                0 => index.sync().map(|()| synced = states.len() - 1),
+                1..25 => {
+                    state.insert(n, v);
+                    index.insert(&n, &v).map(drop)
+                }
+                _ => {
+                    state.remove(&n);
+                    index.remove(&n).map(drop)
+                }
+            };
+            states.push(state);
+            if done.is_err() {
+                break;
+            }
+            if durability == Durability::EveryOperation {
+                synced = states.len() - 1;
+            }
+        }
+        // A cut in the recovery, and then a whole one.
+        let mut store = Cut { writes: writes % 7, ..index.into_store() };
+        let _cut = Journaled::<&mut Cut, LsbTree<Guarded<&mut Cut>>>::mount(&mut store, config, journal);
+        let mut index = Index::mount(Cut { writes: u64::MAX, ..store }, config, journal).unwrap();
+        let found = contents(&mut index).unwrap();
+        assert!(states[synced..].contains(&found), "after {writes} writes");
+        assert_sound(&mut index, &found);
+    }
+}
+
+/// A tree of 2 KiB pages with records of 4 + 4 bytes.
+fn large(log_nodes: u32) -> LsbTree<RamStore> {
+    let config = LsbConfig { log_nodes, ..LsbConfig::new(RecordFormat::new(4, 4)) };
+    LsbTree::format(RamStore::new(2048, 2_000), config).unwrap()
+}
+
+fn accesses(index: &LsbTree<RamStore>) -> (u64, u64) {
+    index.tree().store().look(|store| {
+        let counters = store.counters();
+        (counters.page_reads.iter().sum(), counters.page_writes.iter().sum())
+    })
+}
+
+#[test]
+fn ascending_keys_fill_leaves_that_are_switched_and_never_split() {
+    let mut index = large(8);
+    let full = index.tree().config().leaf_capacity.unwrap() as u32;
+    assert!(full > 240, "a log page has nearly as many entries as a leaf: {full}");
+    let before = accesses(&index).1;
+    for n in 0..20 * full {
+        assert!(!index.insert(&n.to_be_bytes(), &[1; 4]).unwrap());
+    }
+    // The first log makes the first leaf; each other is a leaf, of which the parent is told. The last is open.
+    assert_eq!((index.counts.merges, index.counts.switches), (1, 18));
+    let writes = accesses(&index).1 - before;
+    assert!(writes <= 1 + 1 + 2 * 18 + 2, "{writes} writes");
+    let report = index.check().unwrap();
+    assert!(report.is_sound() && report.records == u64::from(20 * full), "{report:?}");
+    index.merge_all().unwrap();
+    // L3: every leaf is full, all but what the last log was merged into.
+    let mut counts = Vec::new();
+    let unbounded = (Bound::Unbounded, Bound::Unbounded);
+    index
+        .tree
+        .walk_leaves(unbounded, Direction::Ascending, &mut |_, leaf| {
+            let mut count = 0;
+            let _all = leaf.visit_records(Direction::Ascending, &mut |_, _| {
+                count += 1;
+                ControlFlow::Continue(())
+            });
+            counts.push(count);
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert!(counts.iter().all(|count| *count == full), "{counts:?}");
+}
+
+#[test]
+fn a_random_insertion_costs_fewer_writes_than_the_tree_alone_and_a_search_one_read_more_at_most() {
+    let mut index = large(8);
+    let (mut rng, mut keys) = (Rng::new(5), Vec::new());
+    while keys.len() < 3_000 {
+        let key = (rng.next_u64() as u32).to_be_bytes();
+        if !index.insert(&key, &[7; 4]).unwrap() {
+            keys.push(key);
+        }
+    }
+    // Some twenty leaves, eight logs at a time: a log is written at most once for each insertion, and merged rarely.
+    let writes = accesses(&index).1;
+    assert!(writes < 2_500 && index.counts.merges < 60, "{writes} writes, {:?}", index.counts);
+    let (height, before) = (u64::from(index.stats().height), accesses(&index).0);
+    for key in &keys {
+        assert!(index.get(key, &mut [0; 4]).unwrap());
+    }
+    let reads = accesses(&index).0 - before;
+    assert!(reads <= keys.len() as u64 * (height + 1), "{reads}");
+    // All logs open: an update is in RAM until its log is full.
+    let mut open = large(64);
+    for key in &keys {
+        open.insert(key, &[7; 4]).unwrap();
+    }
+    let writes = accesses(&open).1;
+    assert!(writes < 90, "{writes} writes, {:?}", open.counts);
+}
+
+#[test]
+fn a_flipped_bit_is_an_error_or_changes_nothing() {
+    let config = config(3, None, 60);
+    let mut index = LsbTree::format(RamStore::new(128, 240), config).unwrap();
+    let mut model = Model::new();
+    let mut rng = Rng::new(1);
+    for _ in 0..900 {
+        let n = key(rng.below(300) as u16);
+        index.insert(&n, &n).unwrap();
+        model.insert(n, n);
+    }
+    index.close().unwrap();
+    let store = index.into_store();
+    let (mut refused, mut right) = (0, 0);
+    for _ in 0..1_500 {
+        let mut store = store.clone();
+        let (lpn, bit) = (Lpn(rng.below(240) as u32), rng.below(1024) as usize);
+        let mut page = [0; 128];
+        store.read(lpn, Cause::Check, &mut page).unwrap();
+        if page == [0; 128] {
+            continue;
+        }
+        page[bit / 8] ^= 1 << (bit % 8);
+        store.write(lpn, Cause::Check, &page).unwrap();
+        match LsbTree::mount(store, config).and_then(|mut index| contents(&mut index)) {
+            Ok(found) => {
+                assert_eq!(found, model);
+                right += 1;
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(refused > 200, "{refused} and {right}");
+}
+
+#[test]
+fn a_full_store_loses_nothing_and_takes_records_again_once_some_are_gone() {
+    for config in [config(3, Some(6), 20), config(2, Some(4), 60)] {
+        let mut index = LsbTree::format(RamStore::new(128, 120), config).unwrap();
+        let (mut model, mut rng) = (BTreeMap::new(), Rng::new(2));
+        for round in 0..3u16 {
+            let mut inserted = 0;
+            loop {
+                let n = key(rng.next_u64() as u16);
+                match index.insert(&n, &key(round)) {
+                    Ok(_) => model.insert(n, key(round)),
+                    Err(error) => {
+                        assert_eq!(error, IndexError::Full);
+                        break;
+                    }
+                };
+                inserted += 1;
+            }
+            assert!(inserted > 40, "{inserted}");
+            assert_sound(&mut index, &model);
+            let gone: Vec<Bytes> = model.keys().take(model.len() / 2).copied().collect();
+            for n in gone {
+                assert!(index.remove(&n).unwrap());
+                model.remove(&n);
+            }
+            index.sync().unwrap();
+            assert_eq!(contents(&mut index).unwrap(), model);
+            assert_sound(&mut index, &model);
+        }
+    }
+}
+
+#[test]
+fn what_cannot_work_is_refused() {
+    let refused = |config: LsbConfig, pages| {
+        let Err(IndexError::Unsupported(why)) = LsbTree::format(RamStore::new(128, pages), config) else {
+            panic!("{config:?} was taken");
+        };
+        assert!(why.len() > 20, "{why}");
+    };
+    let small = LsbConfig::new(SMALL);
+    refused(LsbConfig { log_nodes: 0, ..small }, 200);
+    refused(LsbConfig { log_pages: Some(199), ..small }, 200);
+    refused(LsbConfig { tree: small.tree.with_order(28), ..small }, 200);
+    refused(LsbConfig { tree: BPlusConfig::new(SMALL), ..small }, 200);
+    let mut store = RamStore::new(128, 200);
+    LsbTree::format(&mut store, small).unwrap();
+    let other = LsbConfig { log_pages: Some(10), ..small };
+    assert!(matches!(LsbTree::mount(&mut store, other), Err(IndexError::NotFormatted(_))));
+    let plain = BPlusTree::mount_as(&mut store, small.tree);
+    assert!(matches!(plain, Err(IndexError::NotFormatted(_))), "its records are not all in the tree");
+}

@@ -7,6 +7,7 @@ pub mod journal;
 pub mod layered;
 pub mod lazy_update;
 pub mod ls_lru;
+pub mod mb;
 pub mod mu;
 pub mod node;
 pub mod raw;

@@ -82,9 +82,10 @@ mod tests {
 
     #[test]
     fn few_changes_a_page_ask_for_many_pages_and_many_for_one() {
-        // Two changes for each batch of one page: eight pages write a header for 16 changes.
-        assert_eq!(limit(2, 0, 1), 1, "one page is header and entries at once");
-        assert_eq!(limit(1, 0, 1), 1);
+        // Of 16 changes some meet the same of eight pages, and the header's page has entries too.
+        assert_eq!(limit(2, 0, 1), 8);
+        assert_eq!(limit(40, 0, 1), 1, "every page is met anyway");
+        assert_eq!(limit(2, 2, 1), 1, "a search more for each change");
         // A leaf of 8 pages that gathers 4 changes would gather less than one on a page of its own.
         assert_eq!(limit(4, 0, 8), 8);
         assert_eq!(limit(400, 0, 8), 1, "every page is met anyway");

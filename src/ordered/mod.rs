@@ -10,6 +10,7 @@ pub mod ls_lru;
 pub mod mb;
 pub mod mu;
 pub mod node;
+pub mod pio;
 pub mod raw;
 mod settings;
 pub mod typed;

@@ -7,7 +7,7 @@ use super::page::{self, Frame, HEIGHT_MAX, Layout, ROOT};
 use super::rules::Underflow;
 use super::{BPlusTree, frame_at, trim};
 use crate::check::IndexError;
-use crate::ftl::{PageStore, StoreError};
+use crate::ftl::{PageStore, StoreError, batch};
 use crate::nand::Cause;
 use crate::ordered::Durability;
 use crate::ordered::node::NodeShape;
@@ -267,25 +267,25 @@ impl<S: PageStore> BPlusTree<S> {
             &all
         };
         let together = if group.len() <= self.store.atomic_pages_max() { group.len().max(1) } else { 1 };
-        for (i, pages) in group.chunks(together).enumerate() {
-            let written = match pages {
-                [(lpn, data)] => self.store.write(*lpn, Cause::Host, data),
-                _ => self.store.write_atomic(pages, Cause::Host),
-            };
-            match written {
-                Ok(()) => {}
-                Err(StoreError::Full) if i == 0 => return Err(IndexError::Full),
-                Err(error) => {
-                    self.is_interrupted = true;
-                    return Err(if error == StoreError::Full {
-                        IndexError::Interrupted
-                    } else {
-                        error.into()
-                    });
-                }
+        let mut done = 0;
+        let written = batch(&mut self.store, |store| {
+            group.chunks(together).try_for_each(|pages| {
+                match pages {
+                    [(lpn, data)] => store.write(*lpn, Cause::Host, data),
+                    _ => store.write_atomic(pages, Cause::Host),
+                }?;
+                done += 1;
+                Ok(())
+            })
+        });
+        match written {
+            Ok(()) => Ok(()),
+            Err(StoreError::Full) if done == 0 => Err(IndexError::Full),
+            Err(error) => {
+                self.is_interrupted = true;
+                Err(if error == StoreError::Full { IndexError::Interrupted } else { error.into() })
             }
         }
-        Ok(())
     }
 
     /// After the writes: the tree is as high as its root says, and pages given up are free.

@@ -5,15 +5,17 @@
 //! leaves come from the same store and are written in one group with the nodes that an edit changes. Of the records in a
 //! node the first is never removed nor renamed, so the bounds above it stay.
 
+use super::change::load;
 use super::page::{Frame, ROOT, corrupted};
 use super::walk::Walk;
-use super::{BPlusTree, LeafSpan};
+use super::{BPlusTree, LeafSpan, frame_at};
 use crate::check::IndexError;
 use crate::codec::get_u32;
-use crate::ftl::PageStore;
 use crate::ftl::space::Space;
+use crate::ftl::{PageStore, batch};
 use crate::nand::Cause;
 use crate::units::Lpn;
+use alloc::vec::Vec;
 
 /// A leaf that the directory names.
 #[derive(Clone, Debug)]
@@ -37,6 +39,8 @@ pub(in crate::ordered) enum Edit<'a> {
     Remove(usize),
     /// The record at this place has this key now.
     Rename(usize, &'a [u8]),
+    /// The record at this place names what the next one does, which goes.
+    Absorb(usize),
 }
 
 impl<S: PageStore> BPlusTree<S> {
@@ -143,6 +147,13 @@ impl<S: PageStore> BPlusTree<S> {
                 assert!(slot > 0 || self.leaf().count() == 1, "the first record of a node stays");
                 self.take(slot)
             }
+            Edit::Absorb(slot) => {
+                let (shape, leaf) = (self.layout.leaf, &mut self.path[self.height - 1]);
+                let mut page = [0; 4];
+                page.copy_from_slice(shape.value(leaf.area(), slot + 1));
+                shape.set_value(leaf.area_mut(), slot, &page);
+                self.take(slot + 1)
+            }
             Edit::Rename(slot, key) => {
                 assert!(slot > 0, "the first record of a node stays");
                 let (shape, leaf) = (self.layout.leaf, &mut self.path[self.height - 1]);
@@ -214,6 +225,11 @@ impl<S: PageStore> BPlusTree<S> {
         self.space.allocate().ok_or(IndexError::Full)
     }
 
+    /// The same for certain pages that are free.
+    pub(in crate::ordered) fn claim_to_load(&mut self, pages: core::ops::Range<u32>) {
+        pages.map(Lpn).for_each(|lpn| assert!(self.space.claim(lpn), "B6: {lpn} is in use"));
+    }
+
     /// Gives up everything that was loaded.
     pub(in crate::ordered) fn give_up_names(&mut self) -> Result<(), IndexError> {
         self.unload()
@@ -223,4 +239,70 @@ impl<S: PageStore> BPlusTree<S> {
     pub(in crate::ordered) fn space(&self) -> &Space {
         &self.space
     }
+
+    /// The leaves of keys that ascend, level by level: the nodes of a level are read together, as many as there are
+    /// frames. Each leaf comes with the number of keys that belong to it; nothing while the directory is empty.
+    pub(in crate::ordered) fn names_of(
+        &mut self,
+        keys: &[&[u8]],
+        frames: usize,
+    ) -> Result<Vec<(Lpn, usize)>, IndexError> {
+        self.ready()?;
+        self.begin();
+        self.fetch(0, ROOT, Some(self.height), Cause::Host)?;
+        if self.path[0].count() == 0 || keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut nodes = self.children_of(Place::Root, keys)?;
+        for level in (1..self.height).rev() {
+            let (mut below, mut at) = (Vec::new(), 0);
+            for some in nodes.chunks(frames.max(1)) {
+                self.fetch_together(some, level)?;
+                for (i, &(_, count)) in some.iter().enumerate() {
+                    below.extend(self.children_of(Place::Frame(i), &keys[at..at + count])?);
+                    at += count;
+                }
+            }
+            nodes = below;
+        }
+        Ok(nodes)
+    }
+
+    /// Reads nodes of a level at once, to the extra frames.
+    fn fetch_together(&mut self, nodes: &[(Lpn, usize)], level: usize) -> Result<(), IndexError> {
+        let BPlusTree { store, layout, extra, .. } = self;
+        frame_at(extra, nodes.len() - 1, layout);
+        batch(store, |store| {
+            let mut reads = nodes.iter().zip(extra.iter_mut());
+            reads.try_for_each(|((lpn, _), frame)| load(store, layout, (*lpn, Some(level)), Cause::Host, frame))
+        })
+    }
+
+    /// Which children of a node keys belong to, each with their number.
+    fn children_of(&self, place: Place, keys: &[&[u8]]) -> Result<Vec<(Lpn, usize)>, IndexError> {
+        let node = match place {
+            Place::Root => &self.path[0],
+            Place::Frame(i) => &self.extra[i],
+        };
+        let (is_leaf, shape) = (node.level() == 1, self.layout.shape(node.level()));
+        let mut children: Vec<(Lpn, usize)> = Vec::new();
+        let mut last = None;
+        for key in keys {
+            let slot = shape.child_slot(node.area(), node.count(), key);
+            match children.last_mut() {
+                Some((_, count)) if last == Some(slot) => *count += 1,
+                _ if is_leaf => children.push((self.named_page(node, slot)?, 1)),
+                _ => children.push((self.layout.child(node, slot)?, 1)),
+            }
+            last = Some(slot);
+        }
+        Ok(children)
+    }
+}
+
+/// Where a node of a search for many keys stands.
+#[derive(Clone, Copy)]
+enum Place {
+    Root,
+    Frame(usize),
 }

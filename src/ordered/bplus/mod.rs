@@ -194,6 +194,11 @@ impl BPlusConfig {
         Ok(frames_max * frame_bytes + Space::ram_bytes(layout.page_count, may_wait))
     }
 
+    /// Bytes of RAM for so many nodes more on pages of this size.
+    pub(super) const fn frames_bytes(frames: usize, page_bytes: usize) -> usize {
+        frames * (page_bytes + size_of::<Frame>())
+    }
+
     /// Pages that the largest operation writes together, on so many pages of this size.
     pub fn group_pages_max(&self, page_bytes: usize, pages: u32) -> Result<usize, IndexError> {
         Ok(Layout::new(self, page_bytes, pages)?.group_pages_max())

@@ -73,6 +73,7 @@
 
 mod below;
 mod commit;
+mod directory;
 mod policy;
 mod pool;
 mod range;
@@ -82,6 +83,7 @@ mod tests;
 
 pub use super::buffered::Answers;
 pub(super) use below::{GroupTree, Hints};
+pub(super) use directory::pooled_over_directory;
 pub use policy::CommitPolicy;
 pub(super) use pool::{Demand, Pool};
 pub use settings::{LazyUpdateConfig, OPTIONS, PoolCount};
@@ -225,6 +227,12 @@ impl<T: GroupTree> Pooled<T> {
             self.add_to_full(change, below)?;
         }
         Ok(existed)
+    }
+
+    /// The keys of what waits, in order.
+    #[cfg(test)]
+    pub(super) fn pool_keys(&self) -> impl Iterator<Item = &[u8]> {
+        core::iter::successors(self.pool.first(), |&slot| self.pool.after(slot)).map(|slot| self.pool.key(slot))
     }
 
     /// Tells a journal from now on what was heard of and what is shown.

@@ -53,15 +53,9 @@ pub use settings::{MbConfig, OPTIONS};
 pub use tree::WideTree;
 pub(in crate::ordered) use tree::key_before;
 
-use super::RecordFormat;
-use super::bplus::BPlusTree;
-use super::journal::{Buffered, Horizon};
-use super::lazy_update::{GroupTree, Pooled};
+use super::lazy_update::{Pooled, pooled_over_directory};
 use crate::check::IndexError;
-use crate::ftl::PageStore;
-use crate::ordered::Durability;
 use crate::units::Lpn;
-use alloc::rc::Rc;
 
 /// An MB-tree.
 pub type MbTree<S> = Pooled<WideTree<S>>;
@@ -70,73 +64,4 @@ fn corrupted(what: &'static str, at: Lpn) -> IndexError {
     IndexError::Corrupted { what, at: u64::from(at.0) }
 }
 
-impl<S: PageStore> MbTree<S> {
-    /// Makes an empty index; whatever the store held is dropped.
-    pub fn format(store: S, config: MbConfig) -> Result<MbTree<S>, IndexError> {
-        let plan = config.on(&store)?;
-        let directory = BPlusTree::format(store, plan.directory)?;
-        Ok(Pooled::over(plan.tree(directory), config.pool()))
-    }
-
-    /// Opens the index that a store holds, if it was synced after the last change.
-    pub fn mount(store: S, config: MbConfig) -> Result<MbTree<S>, IndexError> {
-        MbTree::open(store, config, false)
-    }
-
-    /// Opens the index that a power cut left: each key has its value at the last sync or a later one. Where the store
-    /// cannot keep the tree whole over a cut, the same as [`MbTree::mount`].
-    pub fn mount_after_cut(store: S, config: MbConfig) -> Result<MbTree<S>, IndexError> {
-        MbTree::open(store, config, true)
-    }
-
-    fn open(store: S, config: MbConfig, takes_unclean: bool) -> Result<MbTree<S>, IndexError> {
-        let plan = config.on(&store)?;
-        let directory =
-            BPlusTree::open_with(store, takes_unclean, plan.group_pages())?.require_config(plan.directory)?;
-        Ok(Pooled::over(plan.tree(directory).claim_leaves()?, config.pool()))
-    }
-
-    /// Gives the store back; what was not synced is as after a power cut.
-    pub fn into_store(self) -> S {
-        self.tree.directory.into_store()
-    }
-}
-
-impl<S: PageStore> WideTree<S> {
-    /// The store below.
-    pub fn store(&self) -> &S {
-        self.directory.store()
-    }
-}
-
-impl<S: PageStore> Buffered<S> for MbTree<S> {
-    type Config = MbConfig;
-
-    fn format(store: S, config: MbConfig) -> Result<Self, IndexError> {
-        MbTree::format(store, config.published())
-    }
-
-    fn mount(store: S, config: MbConfig) -> Result<Self, IndexError> {
-        MbTree::mount(store, config.published())
-    }
-
-    fn mount_after_cut(store: S, config: MbConfig) -> Result<Self, IndexError> {
-        MbTree::mount_after_cut(store, config.published())
-    }
-
-    fn record_of(config: &MbConfig) -> RecordFormat {
-        config.record
-    }
-
-    fn waiting_updates_max(config: &MbConfig) -> u64 {
-        config.pool_requests.into()
-    }
-
-    fn class_below(&self) -> Durability {
-        self.tree.class_on_store()
-    }
-
-    fn tell(&mut self, horizon: Rc<Horizon>) {
-        self.listen(horizon);
-    }
-}
+pooled_over_directory!(MbTree, WideTree, MbConfig);

@@ -1,6 +1,8 @@
 //! The index against `BTreeMap`, what batches and searches cost, leaf sizes, full stores, power cuts, damage.
 
 use super::*;
+use crate::ftl::PageStore;
+use crate::ordered::{Durability, RecordFormat};
 use crate::ftl::StoreError;
 use crate::ftl::ram::RamStore;
 use crate::nand::Cause;

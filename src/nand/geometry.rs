@@ -97,7 +97,8 @@ impl Geometry {
                 "a page takes 1 to 255 programs",
             );
         }
-        if !(1..=CHANNELS_MAX).contains(&self.channels) || !self.pages_per_block.is_multiple_of(self.channels) {
+        if !(1..=CHANNELS_MAX).contains(&self.channels) || !self.pages_per_block.is_multiple_of(self.channels)
+        {
             let reason = "1 to 64 channels, and each has the same number of a block's pages";
             return fail("channels", self.channels, reason);
         }

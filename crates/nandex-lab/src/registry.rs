@@ -8,7 +8,7 @@ use crate::error::LabError;
 use crate::forest::TreeShare;
 use crate::ftls;
 use crate::names::{self, OptionInfo, count_names, option, union};
-use crate::stack::{self, BPlus, Bftl, Bof, Ibsf, LazyUpdate, LsLru, Rbftl, StoreTree, Wobf, Wpcb};
+use crate::stack::{self, BPlus, Bftl, Bof, Ibsf, LazyUpdate, LsLru, Mb, Pio, Rbftl, StoreTree, Wobf, Wpcb};
 use nandex::ftl::bast::Bast;
 use nandex::ftl::cftl::Cftl;
 use nandex::ftl::dftl::Dftl;
@@ -299,6 +299,30 @@ pub const INDEXES: &[IndexEntry] = &[
         forest: Some(stack::forest::<Rbftl>),
         divides_chip: false,
         options: Rbftl::OPTIONS,
+        options_on_ftl: &[],
+    },
+    IndexEntry {
+        name: "mb",
+        summary: "MB-tree (Roh et al. 2009): batches by leaf, leaves of one to eight pages with a header; journal",
+        hosting: Hosting::Store,
+        format: |nand, settings| stack::tree::<Mb>(nand, settings, Open::Format),
+        mount: |nand, settings| stack::tree::<Mb>(nand, settings, Open::Mount),
+        mount_after_cut: Some(|nand, settings| stack::tree::<Mb>(nand, settings, Open::MountAfterCut)),
+        forest: Some(stack::forest::<Mb>),
+        divides_chip: false,
+        options: Mb::OPTIONS,
+        options_on_ftl: &[],
+    },
+    IndexEntry {
+        name: "pio",
+        summary: "PIO B-tree (Roh et al. 2011): an operation queue, page requests many at a time for chips on channels; journal",
+        hosting: Hosting::Store,
+        format: |nand, settings| stack::tree::<Pio>(nand, settings, Open::Format),
+        mount: |nand, settings| stack::tree::<Pio>(nand, settings, Open::Mount),
+        mount_after_cut: Some(|nand, settings| stack::tree::<Pio>(nand, settings, Open::MountAfterCut)),
+        forest: Some(stack::forest::<Pio>),
+        divides_chip: false,
+        options: Pio::OPTIONS,
         options_on_ftl: &[],
     },
 ];

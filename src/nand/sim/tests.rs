@@ -451,7 +451,8 @@ fn a_batch_takes_as_long_as_its_busiest_channel() {
                 chip.time().0 - before
             };
             let rounds = u64::from(n.div_ceil(channels));
-            let programs = timed(&mut |chip, ppn| chip.program(ppn, Cause::Host, &[1; 512], &[0; 16]).unwrap());
+            let programs =
+                timed(&mut |chip, ppn| chip.program(ppn, Cause::Host, &[1; 512], &[0; 16]).unwrap());
             let reads = timed(&mut |chip, ppn| {
                 chip.read(ppn, Cause::Host, &mut [0; 512], &mut [0; 16]).unwrap();
             });

@@ -59,7 +59,8 @@ impl<S: PageStore> BPlusTree<S> {
             Ok(at) => Some(at),
             Err(at) => at.checked_sub(1),
         };
-        let slot = place.ok_or_else(|| corrupted("B3: no record of the directory is for the key", leaf.lpn()))?;
+        let slot =
+            place.ok_or_else(|| corrupted("B3: no record of the directory is for the key", leaf.lpn()))?;
         let name = self.name_at(slot)?;
         if name.as_ref().is_some_and(|name| !name.span.contains(key)) {
             return Err(corrupted("B3: a key lies outside the bounds of the path to it", leaf.lpn()));
@@ -274,7 +275,9 @@ impl<S: PageStore> BPlusTree<S> {
         frame_at(extra, nodes.len() - 1, layout);
         batch(store, |store| {
             let mut reads = nodes.iter().zip(extra.iter_mut());
-            reads.try_for_each(|((lpn, _), frame)| load(store, layout, (*lpn, Some(level)), Cause::Host, frame))
+            reads.try_for_each(|((lpn, _), frame)| {
+                load(store, layout, (*lpn, Some(level)), Cause::Host, frame)
+            })
         })
     }
 

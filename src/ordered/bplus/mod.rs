@@ -63,10 +63,10 @@ mod walk;
 pub use crate::index::Fill;
 pub(super) use batch::{Applied, Change, LeafSpan, Lookup, NewLeaf, Reshaped, merge};
 pub(super) use directory::{Edit, Name};
-pub(super) use walk::Walk;
 pub(super) use page::{is_marked_clean, level_and_entries};
 pub use rules::{Overflow, Underflow};
 pub(super) use units::BPlusNodes;
+pub(super) use walk::Walk;
 
 use super::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit,

@@ -31,8 +31,8 @@
 //!               what lies beyond the entries in use is unspecified
 //! ```
 
-use super::{Above, BPlusConfig};
 use super::rules::{Overflow, Underflow};
+use super::{Above, BPlusConfig};
 use crate::check::IndexError;
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
 use crate::ordered::RecordFormat;

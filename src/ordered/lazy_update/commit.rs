@@ -42,8 +42,10 @@ impl<T: GroupTree> Pooled<T> {
         self.counts.commits += 1;
         loop {
             self.horizon.show(self.pool.newest(group));
-            let hints =
-                Hints { reads: self.pool.reads(group), is_roomy: self.tree.has_room(self.pool.demand().with_spare()) };
+            let hints = Hints {
+                reads: self.pool.reads(group),
+                is_roomy: self.tree.has_room(self.pool.demand().with_spare()),
+            };
             let applied = self.tree.apply_group(self.pool.changes(group), hints)?;
             if !(1..=left).contains(&applied.changes) {
                 return Err(overlapping(group));

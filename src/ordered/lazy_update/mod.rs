@@ -170,13 +170,7 @@ impl<T: GroupTree> Pooled<T> {
     pub(super) fn over(tree: T, setup: PoolSetup) -> Pooled<T> {
         let mut pool = Pool::new(tree.record(), setup, T::GROUPS_BY_LEAF);
         pool.set_leaf_bounds(tree.leaf_fill());
-        Pooled {
-            tree,
-            pool,
-            answers: setup.answers,
-            horizon: Rc::default(),
-            counts: Counts::default(),
-        }
+        Pooled { tree, pool, answers: setup.answers, horizon: Rc::default(), counts: Counts::default() }
     }
 
     /// The tree below, without what waits in the pool.
@@ -232,7 +226,8 @@ impl<T: GroupTree> Pooled<T> {
     /// The keys of what waits, in order.
     #[cfg(test)]
     pub(super) fn pool_keys(&self) -> impl Iterator<Item = &[u8]> {
-        core::iter::successors(self.pool.first(), |&slot| self.pool.after(slot)).map(|slot| self.pool.key(slot))
+        core::iter::successors(self.pool.first(), |&slot| self.pool.after(slot))
+            .map(|slot| self.pool.key(slot))
     }
 
     /// Tells a journal from now on what was heard of and what is shown.

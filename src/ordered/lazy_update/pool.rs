@@ -154,7 +154,11 @@ impl Pool {
     }
 
     /// Bytes of RAM that a pool takes, with groups by leaf or with one for all requests.
-    pub(in crate::ordered) const fn ram_bytes(record: RecordFormat, setup: &PoolSetup, by_leaf: bool) -> usize {
+    pub(in crate::ordered) const fn ram_bytes(
+        record: RecordFormat,
+        setup: &PoolSetup,
+        by_leaf: bool,
+    ) -> usize {
         let PoolSetup { requests: capacity, policy, .. } = *setup;
         let request = record.entry_bytes() + size_of::<Request>() + Order::slot_bytes() + size_of::<u32>();
         let fill = if matches!(policy, CommitPolicy::CostBased) { size_of::<LeafFill>() } else { 0 };

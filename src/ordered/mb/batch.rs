@@ -64,10 +64,7 @@ impl<S: PageStore> WideTree<S> {
     }
 
     /// Reads the pages that changes belong to, or all if these are more than half.
-    fn load_touched<'a>(
-        &mut self,
-        changes: impl Iterator<Item = Change<'a>>,
-    ) -> Result<(), IndexError> {
+    fn load_touched<'a>(&mut self, changes: impl Iterator<Item = Change<'a>>) -> Result<(), IndexError> {
         let header = &self.frames[0].bytes;
         let (layout, pages) = (self.layout, self.layout.pages(header));
         let mut touched = [false; PAGES_MAX];

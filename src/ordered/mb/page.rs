@@ -182,7 +182,9 @@ impl LeafLayout {
         }
         let fits = |place: usize| {
             let (page, entries, _) = self.listed(page, place);
-            entries <= self.shape(place).capacity && (entries > 0 || pages == 1) && (place > 0) == (page != lpn)
+            entries <= self.shape(place).capacity
+                && (entries > 0 || pages == 1)
+                && (place > 0) == (page != lpn)
         };
         if !(0..pages).all(fits) || self.listed(page, 0).1 != entries {
             return Err(corrupted("M2: the header lists pages that cannot be", lpn));

@@ -14,7 +14,10 @@ use alloc::format;
 pub const OPTIONS: [(&str, &str); 4] = [
     ("order", "children of an inner node at most (default: what the page holds)"),
     ("leaf_pages", "pages of a leaf at most, 1 to 16 (default 8, or what the header has room for)"),
-    ("leaf_size", "auto (default): each leaf has the pages that cost least; fixed: all leaves may have leaf_pages"),
+    (
+        "leaf_size",
+        "auto (default): each leaf has the pages that cost least; fixed: all leaves may have leaf_pages",
+    ),
     ("write_cost", "what a page write costs in page reads, for leaf_size = auto (default 3)"),
 ];
 
@@ -55,7 +58,8 @@ impl MbConfig {
     /// together.
     pub fn from_settings(settings: &Settings, shared_bytes: usize) -> Result<MbConfig, IndexError> {
         let options = &settings.options;
-        let number = |name, default: u64| -> Result<u64, IndexError> { Ok(options.number(name)?.unwrap_or(default)) };
+        let number =
+            |name, default: u64| -> Result<u64, IndexError> { Ok(options.number(name)?.unwrap_or(default)) };
         let pool_requests = pool_requests(settings, CommitPolicy::BiggestSize, shared_bytes, true)?;
         let is_auto = options.choice("leaf_size", &["auto", "fixed"])? == "auto";
         let write_cost = number("write_cost", 3)?;

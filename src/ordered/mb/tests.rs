@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::ftl::PageStore;
-use crate::ordered::{Durability, RecordFormat};
 use crate::ftl::StoreError;
 use crate::ftl::ram::RamStore;
 use crate::nand::Cause;
 use crate::ordered::buffered::Answers;
 use crate::ordered::buffered::tests::*;
 use crate::ordered::journal::{JournalConfig, Journaled};
+use crate::ordered::{Durability, RecordFormat};
 use crate::ordered::{OrderedIndex, Settings};
 use crate::rng::Rng;
 use alloc::vec::Vec;
@@ -98,7 +98,11 @@ fn a_batch_writes_the_pages_that_it_meets_and_the_header() {
     let before = host(&index);
     index.sync().unwrap();
     let after = host(&index);
-    assert_eq!((after.0 - before.0, after.1 - before.1), (1 + 3, 3), "root and three pages read, three written");
+    assert_eq!(
+        (after.0 - before.0, after.1 - before.1),
+        (1 + 3, 3),
+        "root and three pages read, three written"
+    );
     assert_eq!((metric(&index, "repacks"), metric(&index, "batches")), (0, batches + 1));
 }
 
@@ -116,7 +120,8 @@ fn the_victim_has_the_most_requests() {
 
 #[test]
 fn leaves_grow_page_by_page_and_split_at_their_limit() {
-    let mut index = MbTree::format(RamStore::new(128, 900), MbConfig { write_cost: None, ..config(6, 20) }).unwrap();
+    let mut index =
+        MbTree::format(RamStore::new(128, 900), MbConfig { write_cost: None, ..config(6, 20) }).unwrap();
     let mut pages = 0;
     for n in 0..2_000u16 {
         index.insert(&key(n.wrapping_mul(7919)), &key(n)).unwrap();

@@ -476,8 +476,7 @@ impl<S: PageStore> WideTree<S> {
             } else {
                 layout.list(&mut headers[0].bytes, place, (lpn, 0), &[]);
             }
-            let page =
-                if place == 0 { &mut headers[0].bytes } else { &mut others[place - 1].bytes };
+            let page = if place == 0 { &mut headers[0].bytes } else { &mut others[place - 1].bytes };
             if place > 0 {
                 page.fill(0);
             }

@@ -14,7 +14,10 @@ use alloc::format;
 pub const OPTIONS: [(&str, &str); 3] = [
     ("order", "children of an inner node at most (default: what the page holds)"),
     ("leaf_pages", "L: pages of a leaf, 2 to 16 (default 4)"),
-    ("requests", "PioMax: page requests that are submitted together at most, 1 to 256 (default 64, or an eighth of the RAM)"),
+    (
+        "requests",
+        "PioMax: page requests that are submitted together at most, 1 to 256 (default 64, or an eighth of the RAM)",
+    ),
 ];
 
 /// How a PIO B-tree is formatted and mounted.

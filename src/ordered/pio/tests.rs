@@ -106,7 +106,7 @@ fn a_leaf_update_writes_one_page_and_the_queue_is_sorted() {
     assert_eq!(after.1 - before.1, 3, "a segment more for each of three leaves");
     // Three full segments are read to append after them, the root of the directory and two nodes below it.
     assert_eq!(metric(&index, "rounds"), 1);
-    assert!(after.0 - before.0 <= 3 + 3, "{} reads", after.0 - before.0);
+    assert!(after.0 - before.0 <= 3 + 4, "{} reads", after.0 - before.0);
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn eight_channels_save_time_and_nothing_else() {
 
 #[test]
 fn the_first_records_of_a_range_cost_one_leaf() {
-    let mut index = loaded(config(4, 30), 1_200);
+    let mut index = loaded(PioConfig { requests: 40, ..config(4, 30) }, 1_200);
     let before = host(&index).0;
     let mut seen = 0;
     let low = key(1_000);
@@ -173,7 +173,8 @@ fn the_first_records_of_a_range_cost_one_leaf() {
     assert!(seen == 1 && host(&index).0 - before <= 3 + 3);
     let all = host(&index);
     assert_eq!(contents(&mut index).unwrap().len(), 1_200);
-    assert!(host(&index).2 - all.2 < 20 + 5, "leaves are read together: {}", host(&index).2 - all.2);
+    assert_eq!(metric(&index, "leaves"), 20);
+    assert_eq!(host(&index).2 - all.2, 5, "1, 2, 4, 8 and 5 leaves");
 }
 
 #[test]
@@ -207,7 +208,7 @@ fn a_full_store_refuses_and_keeps_what_it_has() {
 
 #[test]
 fn leaves_that_get_empty_leave_the_directory() {
-    let mut index = loaded(config(2, 20), 1_500);
+    let mut index = loaded(PioConfig { requests: 40, ..config(2, 100) }, 1_500);
     let leaves = metric(&index, "leaves");
     for round in 0..3 {
         for n in 0..1_500u16 {
@@ -334,8 +335,7 @@ fn what_cannot_work_is_refused_and_the_ram_is_told() {
         index.insert(&key(n.wrapping_mul(7919)), &[0; 2]).unwrap();
     }
     index.sync().unwrap();
-    let most =
-        config(4, 50).ram_bytes_max(&store()).unwrap() + config(4, 50).pool_bytes(PoolCount::Held);
+    let most = config(4, 50).ram_bytes_max(&store()).unwrap() + config(4, 50).pool_bytes(PoolCount::Held);
     let held = index.ram_bytes() - index.tree().store().ram_bytes();
     assert!(held <= most && held > most / 2, "{held} {most}");
     let store = index.into_store();

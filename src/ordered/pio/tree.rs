@@ -312,7 +312,8 @@ impl<S: PageStore> SegmentTree<S> {
             }
             let used = self.read_leaves(&leaves, Cause::Host)?;
             for (leaf, used) in used.into_iter().enumerate() {
-                if self.show_leaf((leaf * self.layout.segments, used), (bounds, direction), visit).is_break() {
+                if self.show_leaf((leaf * self.layout.segments, used), (bounds, direction), visit).is_break()
+                {
                     return Ok(());
                 }
             }
@@ -409,7 +410,9 @@ pub(super) const fn group_pages_max(layout: &LeafLayout) -> usize {
 /// Whether leaves beyond one, in the direction of a walk, may have keys between the bounds.
 fn reaches_beyond(span: &LeafSpan, bounds: (Bound<&[u8]>, Bound<&[u8]>), direction: Direction) -> bool {
     match (direction, &span.high, &span.low) {
-        (Direction::Ascending, Some(high), _) => within(high, (Bound::Unbounded, bounds.1)) == Ordering::Equal,
+        (Direction::Ascending, Some(high), _) => {
+            within(high, (Bound::Unbounded, bounds.1)) == Ordering::Equal
+        }
         (Direction::Descending, _, Some(low)) => match bounds.0 {
             Bound::Included(key) | Bound::Excluded(key) => &**low > key,
             Bound::Unbounded => true,

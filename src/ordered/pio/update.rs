@@ -98,8 +98,11 @@ impl<S: PageStore> SegmentTree<S> {
             let (mut at, mut place) = (frame, target.used - 1);
             let mut rest = of_leaf;
             loop {
-                rest = fill_segment(layout, &mut frames[at], Lpn(target.first.0 + place as u32), rest);
-                written.push((Lpn(target.first.0 + place as u32), at));
+                let lpn = Lpn(target.first.0 + place as u32);
+                if LeafLayout::head(&frames[at]).records < layout.records {
+                    rest = fill_segment(layout, &mut frames[at], lpn, rest);
+                    written.push((lpn, at));
+                }
                 if rest.is_empty() {
                     break;
                 }
@@ -107,9 +110,8 @@ impl<S: PageStore> SegmentTree<S> {
                 let before = LeafLayout::checksum(&frames[at]);
                 (at, place, spare) = (spare, place + 1, spare + 1);
                 frames[at].fill(0);
-                let lpn = Lpn(target.first.0 + place as u32);
                 let empty = Head { place, records: 0, sorted: 0, before, ..head };
-                LeafLayout::seal(&mut frames[at], lpn, empty);
+                LeafLayout::seal(&mut frames[at], Lpn(lpn.0 + 1), empty);
             }
             grown.push((target.slot, place + 1));
             applied += of_leaf.len();
@@ -173,12 +175,19 @@ impl<S: PageStore> SegmentTree<S> {
 
     /// Writes the records in hand to a leaf and, if they are too many for one, to a new one beside it.
     fn rewrite(&mut self, name: Option<Name>, held: usize, epoch: u32) -> Result<(), IndexError> {
-        let first_share = if held > self.layout.keeps() { held.div_ceil(2) } else { held };
         let first = match &name {
             Some(name) => self.slot_of(name.page)?,
             None => self.take_slot()?,
         };
-        let second = if first_share < held { Some(self.take_slot()?) } else { None };
+        let second = match held > self.layout.keeps() {
+            true => match self.take_slot() {
+                // A leaf that could be split may stay as full as it can be, so removals always find room.
+                Err(IndexError::Full) if held <= self.layout.capacity() => None,
+                slot => Some(slot?),
+            },
+            false => None,
+        };
+        let first_share = if second.is_some() { held.div_ceil(2) } else { held };
         let mut frames = self.lay_leaf((first, 0), (0, first_share), epoch);
         let used = frames;
         if let Some(second) = second {
@@ -327,7 +336,8 @@ impl<S: PageStore> SegmentTree<S> {
         let SegmentTree { directory, frames, .. } = self;
         batch(directory.store_mut(), |store| {
             let mut writes = frames[..used].iter().enumerate();
-            writes.try_for_each(|(place, page)| store.write(Lpn(pages.start + place as u32), Cause::Host, page))
+            writes
+                .try_for_each(|(place, page)| store.write(Lpn(pages.start + place as u32), Cause::Host, page))
         })
         .map_err(|error: StoreError| IndexError::from(error))?;
         let key = if names.is_empty() { self.least_key() } else { self.flat_shape.key(&self.flat, 0).into() };
@@ -382,7 +392,8 @@ impl<S: PageStore> GroupTree for SegmentTree<S> {
     /// A leaf is split at most once before it takes three quarters of its room in additions.
     fn has_room(&self, demand: Demand) -> bool {
         let Demand { additions, others, .. } = demand;
-        let splits = (additions + others).min(u64::from(self.leaves)) + additions / self.layout.keeps() as u64 + 1;
+        let splits =
+            (additions + others).min(u64::from(self.leaves)) + additions / self.layout.keeps() as u64 + 1;
         // Each node may lie in a slot that is then of no use to a leaf.
         let leaf_pages = self.leaves * self.layout.segments as u32;
         let nodes = u64::from(self.directory.space().used_pages() - leaf_pages);

@@ -32,7 +32,9 @@ fn us(ns: u64) -> String {
 
 fn row(part: &Part) -> String {
     let (geometry, timing, supply) = (&part.geometry, &part.timing, &part.supply);
-    let order = if geometry.random_order { ", any order" } else { "" };
+    let order = if geometry.random_order { ", any order".to_string() } else { String::new() };
+    let order =
+        if geometry.channels > 1 { format!("{order}, {} channels", geometry.channels) } else { order };
     let marked = |value: String, field| format!("{value} {}", mark(part, field));
     let cells = [
         part.name.to_string(),

@@ -77,6 +77,13 @@ pub trait PageStore {
         }
     }
 
+    /// What follows up to [`PageStore::end_batch`] is submitted together: a store on several channels may let it overlap. Every
+    /// call still takes effect in its turn, so nothing else changes; a store that cannot serialises. See [`batch`].
+    fn begin_batch(&mut self) {}
+
+    /// Waits for all that was submitted since [`PageStore::begin_batch`].
+    fn end_batch(&mut self) {}
+
     /// Whether a write survives a power cut as soon as it returns, without [`PageStore::sync`].
     fn durable_writes(&self) -> bool;
 
@@ -98,6 +105,14 @@ pub trait PageStore {
         let _ = ppn;
         None
     }
+}
+
+/// Submits all that `work` reads, or all that it writes, together. Reads that depend on each other are no batch.
+pub fn batch<S: PageStore + ?Sized, T>(store: &mut S, work: impl FnOnce(&mut S) -> T) -> T {
+    store.begin_batch();
+    let done = work(store);
+    store.end_batch();
+    done
 }
 
 /// What a store tells about itself without touching the medium.
@@ -215,6 +230,12 @@ macro_rules! forward {
             fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
                 (**self).write_atomic(pages, cause)
             }
+            fn begin_batch(&mut self) {
+                (**self).begin_batch();
+            }
+            fn end_batch(&mut self) {
+                (**self).end_batch();
+            }
             fn durable_writes(&self) -> bool {
                 (**self).durable_writes()
             }
@@ -263,6 +284,12 @@ impl<S: PageStore + ?Sized> PageStore for alloc::rc::Rc<core::cell::RefCell<S>> 
     }
     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         self.borrow_mut().write_atomic(pages, cause)
+    }
+    fn begin_batch(&mut self) {
+        self.borrow_mut().begin_batch();
+    }
+    fn end_batch(&mut self) {
+        self.borrow_mut().end_batch();
     }
     fn durable_writes(&self) -> bool {
         self.borrow().durable_writes()

@@ -22,6 +22,8 @@ pub struct RamCounters {
     pub trims: u64,
     /// Calls of sync.
     pub syncs: u64,
+    /// Batches submitted.
+    pub batches: u64,
 }
 
 /// Pages in memory.
@@ -126,6 +128,10 @@ impl PageStore for RamStore {
             self.place(*lpn)?;
         }
         pages.iter().try_for_each(|(lpn, data)| self.write(*lpn, cause, data))
+    }
+
+    fn begin_batch(&mut self) {
+        self.counters.batches += 1;
     }
 
     fn durable_writes(&self) -> bool {

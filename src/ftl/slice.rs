@@ -112,6 +112,14 @@ impl<S: PageStore> PageStore for Slice<S> {
         shared.store.write_atomic(&outer?, cause)
     }
 
+    fn begin_batch(&mut self) {
+        self.shared.borrow_mut().store.begin_batch();
+    }
+
+    fn end_batch(&mut self) {
+        self.shared.borrow_mut().store.end_batch();
+    }
+
     fn durable_writes(&self) -> bool {
         self.shared.borrow().store.durable_writes()
     }

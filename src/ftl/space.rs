@@ -44,6 +44,10 @@ impl Space {
         Space::words(page_count) * size_of::<u64>() * if trims_wait { 2 } else { 1 }
     }
 
+    pub(crate) fn page_count(&self) -> u32 {
+        self.page_count
+    }
+
     pub(crate) fn free_pages(&self) -> u32 {
         self.free
     }

@@ -18,6 +18,9 @@ pub struct Geometry {
     pub programs_per_page_max: u32,
     /// Whether the pages of a block may be programmed in any order.
     pub random_order: bool,
+    /// Chips that work at the same time, each on a bus of its own; 1 for a single chip. An array of several is shown as
+    /// one chip whose blocks are rows of one block of each: page i of a block lies on channel i modulo `channels`.
+    pub channels: u32,
 }
 
 /// An impossible description of a chip: which field, and why.
@@ -42,6 +45,7 @@ impl core::error::Error for PartError {}
 const BLOCK_BYTES_MAX: u64 = 128 << 20;
 const BLOCKS_MAX: u32 = 1 << 22;
 const PAGES_MAX: u64 = 1 << 28;
+const CHANNELS_MAX: u32 = 64;
 
 impl Geometry {
     /// A geometry with one program per page, in ascending order.
@@ -53,6 +57,7 @@ impl Geometry {
             blocks,
             programs_per_page_max: 1,
             random_order: false,
+            channels: 1,
         }
     }
 
@@ -92,6 +97,11 @@ impl Geometry {
                 "a page takes 1 to 255 programs",
             );
         }
+        if !(1..=CHANNELS_MAX).contains(&self.channels) || !self.pages_per_block.is_multiple_of(self.channels)
+        {
+            let reason = "1 to 64 channels, and each has the same number of a block's pages";
+            return fail("channels", self.channels, reason);
+        }
         Ok(())
     }
 
@@ -129,6 +139,12 @@ impl Geometry {
         ppn.0 % self.pages_per_block
     }
 
+    /// The channel that a page lies on.
+    #[inline]
+    pub const fn channel_of(&self, ppn: Ppn) -> u32 {
+        self.page_in_block(ppn) % self.channels
+    }
+
     /// The page at a place in a block.
     #[inline]
     pub const fn page_at(&self, pbn: Pbn, page: u32) -> Ppn {
@@ -157,5 +173,8 @@ mod tests {
         assert_eq!(Geometry::new(2048, 4096, 64, 64).validate().unwrap_err().field, "spare_bytes");
         assert!(Geometry::new(2048, 64, 64, 1024).validate().is_ok());
         assert!(Geometry::new(1984, 63, 64, 1024).validate().is_ok());
+        let array = |channels| Geometry { channels, ..Geometry::new(2048, 64, 96, 64) }.validate();
+        assert!(array(8).is_ok() && array(1).is_ok());
+        assert_eq!([0, 5, 96].map(|n| array(n).unwrap_err().field), ["channels"; 3]);
     }
 }

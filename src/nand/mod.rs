@@ -94,6 +94,13 @@ pub trait Nand {
 
     /// Marks a block bad for good.
     fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError>;
+
+    /// What follows up to [`Nand::end_batch`] is submitted together, so that channels may work at the same time. Every
+    /// operation still takes effect in the order of the calls. Batches nest; the outermost counts.
+    fn begin_batch(&mut self) {}
+
+    /// Waits for all that was submitted since [`Nand::begin_batch`].
+    fn end_batch(&mut self) {}
 }
 
 /// What a chip refuses or fails to do.
@@ -164,6 +171,12 @@ macro_rules! forward {
             fn mark_bad(&mut self, b: Pbn) -> Result<(), NandError> {
                 (**self).mark_bad(b)
             }
+            fn begin_batch(&mut self) {
+                (**self).begin_batch();
+            }
+            fn end_batch(&mut self) {
+                (**self).end_batch();
+            }
         }
     )*};
 }
@@ -188,5 +201,11 @@ impl<N: Nand + ?Sized> Nand for alloc::rc::Rc<core::cell::RefCell<N>> {
     }
     fn mark_bad(&mut self, b: Pbn) -> Result<(), NandError> {
         self.borrow_mut().mark_bad(b)
+    }
+    fn begin_batch(&mut self) {
+        self.borrow_mut().begin_batch();
+    }
+    fn end_batch(&mut self) {
+        self.borrow_mut().end_batch();
     }
 }

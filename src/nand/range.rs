@@ -110,6 +110,14 @@ impl<N: Nand> Nand for BlockRange<N> {
         self.nand.read(page, cause, data, spare).map_err(|error| self.within(error))
     }
 
+    fn begin_batch(&mut self) {
+        self.nand.begin_batch();
+    }
+
+    fn end_batch(&mut self) {
+        self.nand.end_batch();
+    }
+
     fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
         let page = self.page(ppn)?;
         self.nand.program(page, cause, data, spare).map_err(|error| self.within(error))

@@ -94,6 +94,7 @@ struct ChipFile {
     blocks: Option<u32>,
     nop: Option<u32>,
     random_order: Option<bool>,
+    channels: Option<u32>,
     read_us: Option<f64>,
     read_ns: Option<u64>,
     program_us: Option<f64>,
@@ -158,6 +159,7 @@ fn geometry(file: &ChipFile, like: Option<Geometry>) -> Result<Geometry, String>
         file.nop.or(like.map(|g| g.programs_per_page_max)).unwrap_or(geometry.programs_per_page_max);
     geometry.random_order =
         file.random_order.or(like.map(|g| g.random_order)).unwrap_or(geometry.random_order);
+    geometry.channels = file.channels.or(like.map(|g| g.channels)).unwrap_or(geometry.channels);
     Ok(geometry)
 }
 

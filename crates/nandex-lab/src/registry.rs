@@ -9,7 +9,7 @@ use crate::forest::TreeShare;
 use crate::ftls;
 use crate::names::{self, OptionInfo, count_names, option, union};
 use crate::stack::{
-    self, BPlus, Bftl, Bof, FlashDb, Ibsf, LazyUpdate, LsLru, Lsb, Rbftl, StoreTree, Wobf, Wpcb,
+    self, BPlus, Bftl, Bof, FlashDb, Ibsf, LazyUpdate, LsLru, Lsb, Mb, Pio, Rbftl, StoreTree, Wobf, Wpcb,
 };
 use nandex::ftl::bast::Bast;
 use nandex::ftl::cftl::Cftl;
@@ -325,6 +325,30 @@ pub const INDEXES: &[IndexEntry] = &[
         forest: Some(stack::forest::<Lsb>),
         divides_chip: false,
         options: Lsb::OPTIONS,
+        options_on_ftl: &[],
+    },
+    IndexEntry {
+        name: "mb",
+        summary: "MB-tree (Roh et al. 2009): batches by leaf, leaves of one to eight pages with a header; journal",
+        hosting: Hosting::Store,
+        format: |nand, settings| stack::tree::<Mb>(nand, settings, Open::Format),
+        mount: |nand, settings| stack::tree::<Mb>(nand, settings, Open::Mount),
+        mount_after_cut: Some(|nand, settings| stack::tree::<Mb>(nand, settings, Open::MountAfterCut)),
+        forest: Some(stack::forest::<Mb>),
+        divides_chip: false,
+        options: Mb::OPTIONS,
+        options_on_ftl: &[],
+    },
+    IndexEntry {
+        name: "pio",
+        summary: "PIO B-tree (Roh et al. 2011): an operation queue, page requests many at a time for chips on channels; journal",
+        hosting: Hosting::Store,
+        format: |nand, settings| stack::tree::<Pio>(nand, settings, Open::Format),
+        mount: |nand, settings| stack::tree::<Pio>(nand, settings, Open::Mount),
+        mount_after_cut: Some(|nand, settings| stack::tree::<Pio>(nand, settings, Open::MountAfterCut)),
+        forest: Some(stack::forest::<Pio>),
+        divides_chip: false,
+        options: Pio::OPTIONS,
         options_on_ftl: &[],
     },
 ];

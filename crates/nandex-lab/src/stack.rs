@@ -104,11 +104,13 @@ macro_rules! options_of_tree {
 pub(crate) use options_of_tree;
 
 // Below the macro that they use.
+mod batched;
 mod beneath;
 mod layered;
 mod lsb;
 mod wpcb;
 
+pub(crate) use batched::{Mb, Pio};
 pub(crate) use beneath::{BENEATH, beneath, raw_tree};
 pub(crate) use layered::{Bftl, Bof, FlashDb, Ibsf, Rbftl, Wobf};
 pub(crate) use lsb::Lsb;

@@ -389,6 +389,14 @@ impl<S: PageStore, P: Replacement> PageStore for PageCache<S, P> {
         }
     }
 
+    fn begin_batch(&mut self) {
+        self.store.begin_batch();
+    }
+
+    fn end_batch(&mut self) {
+        self.store.end_batch();
+    }
+
     fn durable_writes(&self) -> bool {
         let delays = self.mode != WriteMode::Through && !self.frames.is_empty();
         !delays && self.store.durable_writes()

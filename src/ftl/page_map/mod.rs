@@ -25,6 +25,9 @@
 //!   retired once the group is whole.
 //! - *Collect* (`relocate`): copy the victim's valid pages under their versions to the frontier for moved pages, log pending trims, give the block back
 //!   unerased. It is erased when it is needed.
+//! - *Batch*: the pages of a group are submitted together, and so are the calls of a [`PageStore`] batch, but for
+//!   collections and checkpoints, which wait for what was submitted before them. A frontier goes over the channels of an array
+//!   in turn, page by page, so what is written together is spread evenly.
 //! - *Trim*: changes the map, and is logged in a page of the relocation frontier at `sync` or before a block with
 //!   trimmed pages may be erased. A checkpoint makes the log obsolete.
 //! - *Checkpoint*: map, block table and frontiers, by [`CheckpointArea`]; after so many opened blocks, and at `close`.
@@ -118,6 +121,8 @@ pub struct PageMapFtl<N> {
     due: bool,
     page: Vec<u8>,
     group: Vec<Ppn>,
+    /// Batches of the host that are open.
+    batches: u32,
     counters: FtlCounters,
 }
 
@@ -194,6 +199,7 @@ impl<N: Nand> PageMapFtl<N> {
             due: false,
             page: vec![0; geometry.page_bytes as usize],
             group: Vec::new(),
+            batches: 0,
             counters: FtlCounters::default(),
         }
     }
@@ -291,6 +297,27 @@ impl<N: Nand> PageMapFtl<N> {
             self.require_page(data.len())?;
         }
         self.prepare(pages)?;
+        self.nand.begin_batch();
+        let programmed = self.program_group(pages, cause);
+        self.nand.end_batch();
+        programmed?;
+        self.state.committed = self.state.next_version - 1;
+        for (i, (lpn, _)) in pages.iter().enumerate() {
+            self.remap(*lpn, self.group[i]);
+        }
+        self.counters.host_writes += pages.len() as u64;
+        self.retire_doomed_apart()?;
+        // A mount could not tell the failed page from a committed one that is gone, were its repetition erased first.
+        self.stale |= !self.doomed.is_empty();
+        Ok(())
+    }
+
+    fn retire_doomed_apart(&mut self) -> Result<(), StoreError> {
+        if self.doomed.is_empty() { Ok(()) } else { self.outside_batch(PageMapFtl::retire_doomed) }
+    }
+
+    /// Programs the pages of a group and notes where they are.
+    fn program_group(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         self.group.clear();
         for (i, (lpn, data)) in pages.iter().enumerate() {
             let remaining = (pages.len() - 1 - i) as u8;
@@ -305,15 +332,16 @@ impl<N: Nand> PageMapFtl<N> {
             }
             self.state.next_version += 1;
         }
-        self.state.committed = self.state.next_version - 1;
-        for (i, (lpn, _)) in pages.iter().enumerate() {
-            self.remap(*lpn, self.group[i]);
-        }
-        self.counters.host_writes += pages.len() as u64;
-        self.retire_doomed()?;
-        // A mount could not tell the failed page from a committed one that is gone, were its repetition erased first.
-        self.stale |= !self.doomed.is_empty();
         Ok(())
+    }
+
+    /// Does work of the FTL's own, which waits for what the host has submitted and is not submitted with it.
+    fn outside_batch<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let open = self.batches;
+        (0..open).for_each(|_| self.nand.end_batch());
+        let done = work(self);
+        (0..open).for_each(|_| self.nand.begin_batch());
+        done
     }
 
     fn remap(&mut self, lpn: Lpn, ppn: Ppn) {
@@ -330,15 +358,18 @@ impl<N: Nand> PageMapFtl<N> {
     /// Does what must be done before a group is programmed without interruption.
     fn prepare(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), StoreError> {
         if self.stale || self.due || self.blocks_since_checkpoint >= self.limits.checkpoint_interval {
-            self.checkpoint()?;
+            self.outside_batch(PageMapFtl::checkpoint)?;
         }
-        self.retire_doomed()?;
+        self.retire_doomed_apart()?;
         let mut wanted = [0; 2];
         if let Some(filter) = &mut self.hot {
             pages.iter().for_each(|(lpn, _)| filter.note_write(*lpn));
         }
         pages.iter().for_each(|(lpn, _)| wanted[self.stream_of(*lpn) as usize] += 1);
-        if self.blocks_wanted(wanted) > 0 { self.make_room(wanted) } else { Ok(()) }
+        if self.blocks_wanted(wanted) == 0 {
+            return Ok(());
+        }
+        self.outside_batch(|ftl| ftl.make_room(wanted))
     }
 
     /// Blocks to be opened for so many pages in each frontier.
@@ -504,6 +535,16 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
             return Err(StoreError::Unsupported(what));
         }
         if pages.is_empty() { Ok(()) } else { self.write_group(pages, cause) }
+    }
+
+    fn begin_batch(&mut self) {
+        self.batches += 1;
+        self.nand.begin_batch();
+    }
+
+    fn end_batch(&mut self) {
+        self.batches -= 1;
+        self.nand.end_batch();
     }
 
     fn durable_writes(&self) -> bool {

@@ -1,13 +1,14 @@
 //! The parts that are known by name, each number with its source.
 //!
 //! `papers` holds the set-ups of the papers that are reproduced, `raw` parts on a parallel bus, `calibrated` what
-//! published simulators took for a part, `spi` serial NAND, `presets` the defaults of simulators that name no part. NOR is
+//! published simulators took for a part, `arrays` several chips on channels, `spi` serial NAND, `presets` the defaults of simulators that name no part. NOR is
 //! absent: it is programmed in units far smaller than what it erases, over and over, and has no spare area, which a
 //! [`Geometry`] cannot say honestly; it waits for a chip model of its own.
 //!
 //! Where a data sheet gives a typical and a largest value, the typical one stands here; where reads or programs differ
 //! between the pages of a cell, their mean.
 
+mod arrays;
 mod calibrated;
 mod papers;
 mod presets;
@@ -24,7 +25,7 @@ pub const NOTED_FIELDS: [&str; 9] =
 /// Every part, in the order they are listed.
 pub fn parts() -> impl Iterator<Item = &'static Part> {
     let simulators = calibrated::PARTS.iter().chain(presets::PARTS);
-    papers::PARTS.iter().chain(raw::PARTS).chain(spi::PARTS).chain(simulators)
+    papers::PARTS.iter().chain(arrays::PARTS).chain(raw::PARTS).chain(spi::PARTS).chain(simulators)
 }
 
 /// The part of this name.

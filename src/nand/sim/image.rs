@@ -4,7 +4,8 @@
 //!
 //! ```text
 //! header  magic "NANDEXCH", version u32
-//!         page_bytes, spare_bytes, pages_per_block, blocks, programs_per_page_max, random_order      6 x u32
+//!         page_bytes, spare_bytes, pages_per_block, blocks, programs_per_page_max                    5 x u32
+//!         random_order 0 or 1, plus 65,536 for each channel beyond the first                          u32
 //!         read_ns, program_ns, erase_ns, transfer_ps_per_byte                                        4 x u64
 //!         voltage_mv, read_ma, program_ma, erase_ma, transfer_ma, endurance_erases                   6 x u32
 //!         page reads, page programs, block erases by cause, then time_ns, energy_pj, operations     27 x u64
@@ -142,7 +143,7 @@ impl SimChip {
                 geometry.pages_per_block,
                 geometry.blocks,
                 geometry.programs_per_page_max,
-                u32::from(geometry.random_order),
+                u32::from(geometry.random_order) + ((geometry.channels - 1) << 16),
             ],
         );
         put_u64s(out, &[timing.read_ns, timing.program_ns, timing.erase_ns, timing.transfer_ps_per_byte]);
@@ -285,7 +286,9 @@ fn read_header(reader: &mut Reader<'_>) -> Result<SimChip, ImageError> {
 fn read_part(reader: &mut Reader<'_>) -> Result<Part, ImageError> {
     let mut geometry = Geometry::new(reader.u32()?, reader.u32()?, reader.u32()?, reader.u32()?);
     geometry.programs_per_page_max = reader.u32()?;
-    geometry.random_order = match reader.u32()? {
+    let order_and_channels = reader.u32()?;
+    geometry.channels = (order_and_channels >> 16) + 1;
+    geometry.random_order = match order_and_channels & 0xffff {
         0 => false,
         1 => true,
         _ => return Err(reader.corrupted("random_order is neither 0 nor 1")),

@@ -8,6 +8,9 @@
 //! program always transfers the whole page, an erase transfers nothing. [`Cause::Check`] is neither counted nor timed, and
 //! no fault strikes it, but what is torn already reads as torn.
 //!
+//! Only in a batch do the channels of an array work at the same time: it takes as long as the channel with the most to do,
+//! an erase, which concerns all, occupying each. Counts and energy are as without.
+//!
 //! A clone shares the blocks and copies one when either side changes it, so a chip can be cloned at every operation.
 
 mod block;
@@ -50,6 +53,10 @@ pub struct SimChip {
     powered: bool,
     faults: Option<Box<FaultState>>,
     diary: Diary,
+    /// Batches begun and not ended.
+    batches: u32,
+    /// What each channel has to do in the batch, in ns.
+    channel_ns: Vec<u64>,
 }
 
 impl SimChip {
@@ -69,6 +76,8 @@ impl SimChip {
             powered: true,
             faults: None,
             diary: Diary::default(),
+            batches: 0,
+            channel_ns: vec![0; part.geometry.channels as usize],
         })
     }
 
@@ -284,11 +293,21 @@ impl SimChip {
     }
 
     #[inline]
-    fn charge(&mut self, cause: Cause, ma: u32, array_ns: u64, bytes: usize) {
+    fn charge(&mut self, cause: Cause, page: Option<Ppn>, (ma, array_ns): (u32, u64), bytes: usize) {
         if cause != Cause::Check {
             let transfer_ns = self.part.timing.transfer_ns(bytes);
-            self.time += Nanos(array_ns + transfer_ns);
             self.energy_pj += self.part.supply.energy_pj(ma, array_ns, transfer_ns);
+            self.take_time(page, array_ns + transfer_ns);
+        }
+    }
+
+    /// Lets time pass for a page, or for a block on all channels; in a batch on its channels only.
+    #[inline]
+    fn take_time(&mut self, page: Option<Ppn>, ns: u64) {
+        match page {
+            _ if self.batches == 0 => self.time += Nanos(ns),
+            Some(ppn) => self.channel_ns[self.part.geometry.channel_of(ppn) as usize] += ns,
+            None => self.channel_ns.iter_mut().for_each(|channel| *channel += ns),
         }
     }
 
@@ -325,7 +344,8 @@ impl Nand for SimChip {
         self.check_power()?;
         let pbn = self.check_page(ppn, data.len(), spare.len())?;
         count(&mut self.counters.page_reads, cause);
-        self.charge(cause, self.part.supply.read_ma, self.part.timing.read_ns, data.len() + spare.len());
+        let read = (self.part.supply.read_ma, self.part.timing.read_ns);
+        self.charge(cause, Some(ppn), read, data.len() + spare.len());
         let geometry = &self.part.geometry;
         let page = geometry.page_in_block(ppn) as usize;
         let block = self.blocks[pbn.index()].as_deref();
@@ -361,7 +381,8 @@ impl Nand for SimChip {
             self.operations += 1;
             count(&mut self.counters.page_programs, cause);
             let bytes = self.part.geometry.raw_page_bytes();
-            self.charge(cause, self.part.supply.program_ma, self.part.timing.program_ns, bytes);
+            let program = (self.part.supply.program_ma, self.part.timing.program_ns);
+            self.charge(cause, Some(ppn), program, bytes);
             let op = || PhysicalOp::Program { ppn, data: data.into(), spare: spare.into() };
             self.diary.note(Some(cause), torn, op);
         }
@@ -378,7 +399,8 @@ impl Nand for SimChip {
             self.change_block(pbn, torn);
             self.operations += 1;
             count(&mut self.counters.block_erases, cause);
-            self.charge(cause, self.part.supply.erase_ma, self.part.timing.erase_ns, 0);
+            let erase = (self.part.supply.erase_ma, self.part.timing.erase_ns);
+            self.charge(cause, None, erase, 0);
             self.diary.note(Some(cause), torn, || PhysicalOp::Erase { pbn });
         }
         self.ended(fate, NandError::EraseFailed(pbn))
@@ -401,5 +423,18 @@ impl Nand for SimChip {
             self.diary.note(None, torn, || PhysicalOp::MarkBad { pbn });
         }
         self.ended(fate, NandError::BadBlock(pbn))
+    }
+
+    fn begin_batch(&mut self) {
+        self.batches += 1;
+    }
+
+    fn end_batch(&mut self) {
+        assert!(self.batches > 0, "no batch was begun");
+        self.batches -= 1;
+        if self.batches == 0 {
+            self.time += Nanos(self.channel_ns.iter().copied().max().unwrap_or(0));
+            self.channel_ns.fill(0);
+        }
     }
 }

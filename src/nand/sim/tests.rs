@@ -432,3 +432,53 @@ fn same_contents(one: &mut SimChip, other: &mut SimChip) {
         assert_eq!(a, b, "ppn {ppn}");
     }
 }
+
+/// Reads of n pages of a block on c channels take the time of ceil(n / c), programs likewise.
+#[test]
+fn a_batch_takes_as_long_as_its_busiest_channel() {
+    let mut part = part();
+    part.geometry = Geometry::new(512, 16, 16, 8);
+    let (read, program) = (part.page_read_ns(), part.page_program_ns());
+    for channels in [1, 2, 4, 8, 16] {
+        part.geometry.channels = channels;
+        let mut chip = SimChip::new(&part).unwrap();
+        for n in 1..=16 {
+            let mut timed = |work: &mut dyn FnMut(&mut SimChip, Ppn)| {
+                let before = chip.time().0;
+                chip.begin_batch();
+                (0..n).for_each(|page| work(&mut chip, Ppn(page)));
+                chip.end_batch();
+                chip.time().0 - before
+            };
+            let rounds = u64::from(n.div_ceil(channels));
+            let programs =
+                timed(&mut |chip, ppn| chip.program(ppn, Cause::Host, &[1; 512], &[0; 16]).unwrap());
+            let reads = timed(&mut |chip, ppn| {
+                chip.read(ppn, Cause::Host, &mut [0; 512], &mut [0; 16]).unwrap();
+            });
+            assert_eq!((programs, reads), (rounds * program, rounds * read), "{n} on {channels}");
+            chip.erase(Pbn(0), Cause::Host).unwrap();
+        }
+        let counters = chip.counters();
+        assert_eq!((counters.page_reads_total(), counters.page_programs_total()), (136, 136));
+        assert_eq!(SimChip::from_image(&chip.to_image()).unwrap().geometry(), part.geometry);
+    }
+}
+
+#[test]
+fn batches_nest_and_an_erase_concerns_every_channel() {
+    let mut part = part();
+    part.geometry = Geometry { channels: 4, ..Geometry::new(512, 16, 16, 8) };
+    let mut chip = SimChip::new(&part).unwrap();
+    chip.begin_batch();
+    chip.begin_batch();
+    chip.program(Ppn(0), Cause::Host, &[1; 512], &[]).unwrap();
+    chip.end_batch();
+    assert_eq!(chip.time().0, 0, "the outermost counts");
+    chip.erase(Pbn(1), Cause::Host).unwrap();
+    chip.program(Ppn(1), Cause::Check, &[1; 512], &[]).unwrap();
+    chip.end_batch();
+    assert_eq!(chip.time().0, part.page_program_ns() + part.timing.erase_ns);
+    chip.read(Ppn(0), Cause::Host, &mut [], &mut []).unwrap();
+    assert_eq!(chip.time().0, part.page_program_ns() + part.timing.erase_ns + part.timing.read_ns);
+}

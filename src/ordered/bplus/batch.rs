@@ -26,14 +26,14 @@ use core::cmp::Ordering;
 
 /// A new value for a key, or none to remove it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::ordered) struct Change<'a> {
+pub struct Change<'a> {
     pub(in crate::ordered) key: &'a [u8],
     pub(in crate::ordered) value: Option<&'a [u8]>,
 }
 
 /// The keys that belong to a leaf: from `low` on, below `high`; `None` where nothing bounds them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::ordered) struct LeafSpan {
+pub struct LeafSpan {
     pub(in crate::ordered) low: Option<Box<[u8]>>,
     pub(in crate::ordered) high: Option<Box<[u8]>>,
 }
@@ -77,7 +77,7 @@ impl Reshaped {
 
 /// What [`BPlusTree::lookup`] finds.
 #[derive(Clone, Debug)]
-pub(in crate::ordered) struct Lookup {
+pub struct Lookup {
     pub(in crate::ordered) is_present: bool,
     /// Entries of the leaf.
     pub(in crate::ordered) entries: usize,
@@ -86,7 +86,7 @@ pub(in crate::ordered) struct Lookup {
 
 /// What [`BPlusTree::apply`] did.
 #[derive(Clone, Debug)]
-pub(in crate::ordered) struct Applied {
+pub struct Applied {
     /// The leaf.
     pub(in crate::ordered) lpn: Lpn,
     /// How many of the changes, from the first on.
@@ -188,6 +188,11 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Whether so many splits of leaves find free pages, whatever the nodes above them hold now.
     pub(in crate::ordered) fn has_room_for(&self, leaf_splits: u64) -> bool {
+        self.pages_for_splits(leaf_splits) <= u64::from(self.space.free_pages())
+    }
+
+    /// Pages that so many splits of leaves take at most, whatever the nodes above them hold now.
+    pub(in crate::ordered) fn pages_for_splits(&self, leaf_splits: u64) -> u64 {
         // Of the nodes of a level each splits once at most before it takes half a node of new children.
         let half = self.layout.half(2) as u64;
         let (mut splits, mut nodes) = (leaf_splits, u64::from(self.space.used_pages()));
@@ -198,11 +203,11 @@ impl<S: PageStore> BPlusTree<S> {
             needed += splits;
         }
         // A root that splits takes a page more.
-        needed + 2 <= u64::from(self.space.free_pages())
+        needed + 2
     }
 
     /// Reads the first `nodes` nodes of the path to a key; returns the page of the one after them.
-    fn follow(&mut self, key: &[u8], nodes: usize, cause: Cause) -> Result<Lpn, IndexError> {
+    pub(super) fn follow(&mut self, key: &[u8], nodes: usize, cause: Cause) -> Result<Lpn, IndexError> {
         self.ready()?;
         self.begin();
         let mut lpn: Lpn = ROOT;
@@ -219,7 +224,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// The keys of the leaf at the end of the path, and of so many neighbours before and after it below the same parent.
-    fn span_around_leaf(&self, before: usize, after: usize) -> LeafSpan {
+    pub(super) fn span_around_leaf(&self, before: usize, after: usize) -> LeafSpan {
         let internal = &self.layout.internal;
         let parents = &self.path[..self.height - 1];
         let low = parents.iter().enumerate().rev().find_map(|(depth, node)| {
@@ -327,7 +332,7 @@ impl<S: PageStore> BPlusTree<S> {
         wanted.min(room).min(group.min(2 * HEIGHT_MAX) - 1).max(2)
     }
 
-    fn leaf(&self) -> &Frame {
+    pub(super) fn leaf(&self) -> &Frame {
         &self.path[self.height - 1]
     }
 
@@ -348,7 +353,7 @@ impl<S: PageStore> BPlusTree<S> {
         let end = |leaf: usize| (entries * (leaf + 1)).div_ceil(leaves);
         let (frames, new) = self.extra.split_at_mut(old + 1);
         let (mut leaf, mut start) = (0, 0);
-        merge(&shape, &frames[old], changes, |at, entry| {
+        merge(&shape, (frames[old].area(), frames[old].count()), changes, |at, entry| {
             if at == end(leaf) {
                 (leaf, start) = (leaf + 1, at);
             }
@@ -467,13 +472,12 @@ fn plan<'a>(
 }
 
 /// Shows the entries of a leaf after the changes, in order, each with its place.
-fn merge<'a>(
+pub(in crate::ordered) fn merge<'a>(
     shape: &NodeShape,
-    leaf: &Frame,
+    (area, count): (&[u8], usize),
     changes: impl Iterator<Item = Change<'a>>,
     mut show: impl FnMut(usize, (&[u8], &[u8])),
 ) {
-    let (area, count) = (leaf.area(), leaf.count());
     let (mut old, mut at) = (0, 0);
     let mut changes = changes.peekable();
     loop {

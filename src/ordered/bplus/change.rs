@@ -7,11 +7,12 @@ use super::page::{self, Frame, HEIGHT_MAX, Layout, ROOT};
 use super::rules::Underflow;
 use super::{BPlusTree, frame_at, trim};
 use crate::check::IndexError;
-use crate::ftl::{PageStore, StoreError};
+use crate::ftl::{PageStore, StoreError, batch};
 use crate::nand::Cause;
 use crate::ordered::Durability;
 use crate::ordered::node::NodeShape;
 use crate::units::Lpn;
+use alloc::vec::Vec;
 
 /// What became of a node that was to take one entry more.
 enum Added {
@@ -215,13 +216,23 @@ impl<S: PageStore> BPlusTree<S> {
         self.is_kept_whole = false;
         self.taken.clear();
         self.freed.clear();
+        self.leaf_pages = (0, 0);
     }
 
     /// Makes a finished edit so, or gives it up with nothing changed.
     pub(super) fn finish(&mut self, edit: Result<(), IndexError>) -> Result<(), IndexError> {
-        let done = edit.and_then(|()| self.unmark_clean()).and_then(|()| self.write_group());
+        self.finish_with(edit, &[])
+    }
+
+    /// The same with pages that are no nodes of this tree, in one group.
+    pub(super) fn finish_with(
+        &mut self,
+        edit: Result<(), IndexError>,
+        pages: &[(Lpn, &[u8])],
+    ) -> Result<(), IndexError> {
+        let done = edit.and_then(|()| self.unmark_clean()).and_then(|()| self.write_group(pages));
         if done.is_err() {
-            self.taken.iter().for_each(|&lpn| self.space.release(lpn));
+            self.taken.drain(..).for_each(|lpn| self.space.release(lpn));
             return done;
         }
         self.settle()
@@ -238,8 +249,8 @@ impl<S: PageStore> BPlusTree<S> {
         Ok(())
     }
 
-    /// Writes every changed node: atomically where the store can, else new pages first and the root last.
-    fn write_group(&mut self) -> Result<(), IndexError> {
+    /// Writes every changed node after the pages given: atomically where the store can, else new pages first and the root last.
+    fn write_group(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), IndexError> {
         let mut group: [(Lpn, &[u8]); 2 * HEIGHT_MAX] = [(Lpn(0), &[]); 2 * HEIGHT_MAX];
         let mut count = 0;
         let extra = &mut self.extra[..self.extra_used];
@@ -248,35 +259,43 @@ impl<S: PageStore> BPlusTree<S> {
             group[count] = (frame.lpn(), &frame.bytes);
             count += 1;
         }
-        let together = if count <= self.store.atomic_pages_max() { count } else { 1 };
-        for (i, pages) in group[..count].chunks(together).enumerate() {
-            let written = match pages {
-                [(lpn, data)] => self.store.write(*lpn, Cause::Host, data),
-                _ => self.store.write_atomic(pages, Cause::Host),
-            };
-            match written {
-                Ok(()) => {}
-                Err(StoreError::Full) if i == 0 => return Err(IndexError::Full),
-                Err(error) => {
-                    self.is_interrupted = true;
-                    return Err(if error == StoreError::Full {
-                        IndexError::Interrupted
-                    } else {
-                        error.into()
-                    });
-                }
+        let all: Vec<(Lpn, &[u8])>;
+        let group = if pages.is_empty() {
+            &group[..count]
+        } else {
+            all = [pages, &group[..count]].concat();
+            &all
+        };
+        let together = if group.len() <= self.store.atomic_pages_max() { group.len().max(1) } else { 1 };
+        let mut done = 0;
+        let written = batch(&mut self.store, |store| {
+            group.chunks(together).try_for_each(|pages| {
+                match pages {
+                    [(lpn, data)] => store.write(*lpn, Cause::Host, data),
+                    _ => store.write_atomic(pages, Cause::Host),
+                }?;
+                done += 1;
+                Ok(())
+            })
+        });
+        match written {
+            Ok(()) => Ok(()),
+            Err(StoreError::Full) if done == 0 => Err(IndexError::Full),
+            Err(error) => {
+                self.is_interrupted = true;
+                Err(if error == StoreError::Full { IndexError::Interrupted } else { error.into() })
             }
         }
-        Ok(())
     }
 
     /// After the writes: the tree is as high as its root says, and pages given up are free.
     fn settle(&mut self) -> Result<(), IndexError> {
         let height = self.path[0].level();
-        let divisions = (self.taken.len() - height.saturating_sub(self.height)) as u64;
+        let (taken, freed) = (self.taken.len() - self.leaf_pages.0, self.freed.len() - self.leaf_pages.1);
+        let divisions = (taken - height.saturating_sub(self.height)) as u64;
         self.counts.splits += divisions - u64::from(self.is_kept_whole);
         self.counts.overflows += u64::from(self.is_kept_whole);
-        self.counts.merges += (self.freed.len() - self.height.saturating_sub(height)) as u64;
+        self.counts.merges += (freed - self.height.saturating_sub(height)) as u64;
         self.height = height;
         for &lpn in &self.freed {
             if self.space.release_written(lpn) {

@@ -37,7 +37,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// Gives up every page but the empty root.
-    fn unload(&mut self) -> Result<(), IndexError> {
+    pub(super) fn unload(&mut self) -> Result<(), IndexError> {
         for lpn in (ROOT.0 + 1..self.layout.page_count).map(Lpn) {
             if self.space.is_used(lpn) && self.space.release_written(lpn) {
                 trim(&mut self.store, lpn)?;

@@ -51,6 +51,7 @@
 
 mod batch;
 mod change;
+mod directory;
 mod load;
 mod page;
 mod rules;
@@ -60,10 +61,12 @@ mod units;
 mod walk;
 
 pub use crate::index::Fill;
-pub(super) use batch::{Change, LeafSpan, Lookup, Reshaped};
+pub(super) use batch::{Applied, Change, LeafSpan, Lookup, NewLeaf, Reshaped, merge};
+pub(super) use directory::{Edit, Name};
 pub(super) use page::{is_marked_clean, level_and_entries};
 pub use rules::{Overflow, Underflow};
 pub(super) use units::BPlusNodes;
+pub(super) use walk::Walk;
 
 use super::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit,
@@ -100,7 +103,12 @@ pub struct BPlusConfig {
     pub overflow: Overflow,
     /// What becomes of a node that gets too empty.
     pub underflow: Underflow,
+    /// What stands above a tree whose records name the leaves of another ([`Above`]); zeros where they are records.
+    pub(super) above: Above,
 }
+
+/// The first letters of what stands above, and two numbers of it.
+pub(super) type Above = [u8; 4];
 
 impl BPlusConfig {
     /// Full pages, and every operation durable.
@@ -112,6 +120,7 @@ impl BPlusConfig {
             durability: Durability::EveryOperation,
             overflow: Overflow::Split,
             underflow: Underflow::Merge,
+            above: [0; 4],
         }
     }
 
@@ -145,6 +154,16 @@ impl BPlusConfig {
         })
     }
 
+    /// A tree whose records name the leaves of another.
+    pub(super) fn directory(key_bytes: u8, order: Option<usize>, above: Above) -> BPlusConfig {
+        BPlusConfig {
+            leaf_capacity: order,
+            internal_capacity: order,
+            above,
+            ..BPlusConfig::new(RecordFormat::new(key_bytes, 4)).with_durability(Durability::None)
+        }
+    }
+
     /// The same with nodes of at most so many entries, where no capacity is given.
     pub(super) fn with_capacities_up_to(
         self,
@@ -175,6 +194,11 @@ impl BPlusConfig {
         Ok(frames_max * frame_bytes + Space::ram_bytes(layout.page_count, may_wait))
     }
 
+    /// Bytes of RAM for so many nodes more on pages of this size.
+    pub(super) const fn frames_bytes(frames: usize, page_bytes: usize) -> usize {
+        frames * (page_bytes + size_of::<Frame>())
+    }
+
     /// Pages that the largest operation writes together, on so many pages of this size.
     pub fn group_pages_max(&self, page_bytes: usize, pages: u32) -> Result<usize, IndexError> {
         Ok(Layout::new(self, page_bytes, pages)?.group_pages_max())
@@ -197,6 +221,8 @@ pub struct BPlusTree<S> {
     taken: Vec<Lpn>,
     /// Pages given up by the operation in hand.
     freed: Vec<Lpn>,
+    /// How many of these are no nodes, but pages of leaves that the records name.
+    leaf_pages: (usize, usize),
     /// Whether the operation in hand left a full leaf whole.
     is_kept_whole: bool,
     /// Whether the superblock says clean.
@@ -221,7 +247,7 @@ impl<S: PageStore> BPlusTree<S> {
     /// Makes an empty tree; whatever the store held is dropped.
     pub fn format(mut store: S, config: BPlusConfig) -> Result<BPlusTree<S>, IndexError> {
         let layout = Layout::new(&config, store.page_bytes(), store.page_count())?;
-        require(config.durability, promise(&store, &layout), &store, &layout)?;
+        require(config.durability, promise(&store, &layout, 0), &store, &layout)?;
         // The old superblock goes first: no cut may leave it above pages that are gone.
         store.trim(SUPERBLOCK)?;
         store.sync()?;
@@ -247,7 +273,18 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Opens the tree; without its clean mark too, if that is wanted and the store kept the tree whole all the same.
     pub(super) fn open(store: S, takes_unclean: bool) -> Result<BPlusTree<S>, IndexError> {
-        BPlusTree::open_if(store, |store, layout| takes_unclean && promise(store, layout) > Durability::None)
+        BPlusTree::open_with(store, takes_unclean, 0)
+    }
+
+    /// The same where so many pages of leaves may be written with nodes.
+    pub(super) fn open_with(
+        store: S,
+        takes_unclean: bool,
+        leaf_pages: usize,
+    ) -> Result<BPlusTree<S>, IndexError> {
+        BPlusTree::open_if(store, |store, layout| {
+            takes_unclean && promise(store, layout, leaf_pages) > Durability::None
+        })
     }
 
     /// Opens the tree, without its clean mark too: the store below kept it whole all the same.
@@ -286,7 +323,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     fn empty(store: S, layout: Layout, is_clean: bool) -> BPlusTree<S> {
-        let durability = promise(&store, &layout);
+        let durability = promise(&store, &layout, 0);
         let mut space = Space::new(layout.page_count, !store.durable_writes());
         space.claim(SUPERBLOCK);
         space.claim(ROOT);
@@ -301,6 +338,7 @@ impl<S: PageStore> BPlusTree<S> {
             extra_used: 0,
             taken: Vec::with_capacity(layout.height_max() + 1),
             freed: Vec::with_capacity(layout.height_max() + 1),
+            leaf_pages: (0, 0),
             is_kept_whole: false,
             is_clean,
             is_interrupted: false,
@@ -317,6 +355,7 @@ impl<S: PageStore> BPlusTree<S> {
             durability: self.durability,
             overflow: self.layout.overflow,
             underflow: self.layout.underflow,
+            above: self.layout.above,
         }
     }
 
@@ -328,7 +367,12 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// What the tree promises on its store if it keeps no changes back.
     pub(super) fn class_on_store(&self) -> Durability {
-        promise(&self.store, &self.layout)
+        self.class_with(0)
+    }
+
+    /// The same where so many pages of leaves may be written with nodes.
+    pub(super) fn class_with(&self, leaf_pages: usize) -> Durability {
+        promise(&self.store, &self.layout, leaf_pages)
     }
 
     /// The store below.
@@ -386,8 +430,8 @@ impl<S: PageStore> BPlusTree<S> {
 }
 
 /// What a tree laid out like this promises on this store.
-fn promise(store: &impl PageStore, layout: &Layout) -> Durability {
-    if store.atomic_pages_max() < layout.group_pages_max() {
+fn promise(store: &impl PageStore, layout: &Layout, leaf_pages: usize) -> Durability {
+    if store.atomic_pages_max() < layout.group_pages_max() + leaf_pages {
         Durability::None
     } else if store.durable_writes() {
         Durability::EveryOperation

@@ -15,7 +15,8 @@
 //!       34      1 = clean: every change before the last sync is here; 0 = changes are under way
 //!       35      what a full leaf does: 0 splits, 1 stays whole if contiguous, 2 stays whole if ascending
 //!       36      what an empty node does: 0 merges when half empty, 1 is expelled when empty
-//!       37..    0
+//!       37..41  what stands above, where the records name the leaves of another tree: its letters and two numbers; else 0
+//!       41..    0
 //! ```
 //!
 //! Page 1 is the root, whatever its level; every other page in use is a node too:
@@ -30,8 +31,8 @@
 //!               what lies beyond the entries in use is unspecified
 //! ```
 
-use super::BPlusConfig;
 use super::rules::{Overflow, Underflow};
+use super::{Above, BPlusConfig};
 use crate::check::IndexError;
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
 use crate::ordered::RecordFormat;
@@ -46,7 +47,7 @@ pub(super) const SUPERBLOCK: Lpn = Lpn(0);
 pub(super) const ROOT: Lpn = Lpn(1);
 
 const MAGIC: &[u8; 8] = b"NXBPLUS1";
-const SUPERBLOCK_BYTES: usize = 37;
+const SUPERBLOCK_BYTES: usize = 41;
 const NODE_MARK: u8 = 0xB1;
 pub(super) const HEADER_BYTES: usize = 12;
 pub(super) const CHILD_BYTES: usize = 4;
@@ -64,6 +65,7 @@ pub(super) struct Layout {
     pub(super) internal: NodeShape,
     pub(super) overflow: Overflow,
     pub(super) underflow: Underflow,
+    pub(super) above: Above,
 }
 
 impl Layout {
@@ -106,6 +108,7 @@ impl Layout {
             internal,
             overflow: config.overflow,
             underflow: config.underflow,
+            above: config.above,
         })
     }
 
@@ -168,6 +171,7 @@ impl Layout {
         page[34] = u8::from(is_clean);
         page[35] = self.overflow as u8;
         page[36] = self.underflow as u8;
+        page[37..41].copy_from_slice(&self.above);
         let crc = crc32(&[&page[4..]]);
         put_u32(page, 0, crc);
     }
@@ -191,6 +195,7 @@ impl Layout {
         let config = BPlusConfig {
             overflow,
             underflow,
+            above: [page[37], page[38], page[39], page[40]],
             leaf_capacity: Some(get_u32(page, 24) as usize),
             internal_capacity: Some(get_u32(page, 28) as usize),
             ..BPlusConfig::new(RecordFormat::new(page[32], page[33]))

@@ -213,19 +213,30 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Walks the whole tree. Takes one bit of RAM per page of the store while it does.
     pub(super) fn check_all(&mut self) -> Result<CheckReport, IndexError> {
+        let mut walk = self.check_nodes(&mut |_, _| {})?;
+        self.check_space(&mut walk);
+        Ok(walk.report)
+    }
+
+    /// Checks the nodes and shows the records.
+    pub(super) fn check_nodes(&mut self, show: &mut dyn FnMut(&[u8], &[u8])) -> Result<Walk, IndexError> {
         self.begin();
         let mut walk =
             Walk { report: CheckReport::default(), reached: Space::new(self.layout.page_count, false) };
         self.check_superblock(&mut walk)?;
         walk.reached.claim(SUPERBLOCK);
         walk.reached.claim(ROOT);
-        self.check_node(0, ROOT, &mut walk)?;
+        self.check_node(0, ROOT, &mut walk, show)?;
+        Ok(walk)
+    }
+
+    /// The other half of B6, once everything was reached that can be.
+    pub(super) fn check_space(&self, walk: &mut Walk) {
         let (used, reached) = (self.space.used_pages(), walk.reached.used_pages());
         if used != reached && walk.report.is_sound() {
             let found = format!("{used} pages are in use, {reached} are reached");
             walk.report.violation("B6", u64::from(ROOT.0), found);
         }
-        Ok(walk.report)
     }
 
     fn check_superblock(&mut self, walk: &mut Walk) -> Result<(), IndexError> {
@@ -244,7 +255,13 @@ impl<S: PageStore> BPlusTree<S> {
         Ok(())
     }
 
-    fn check_node(&mut self, depth: usize, lpn: Lpn, walk: &mut Walk) -> Result<(), IndexError> {
+    fn check_node(
+        &mut self,
+        depth: usize,
+        lpn: Lpn,
+        walk: &mut Walk,
+        show: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<(), IndexError> {
         let level = self.height - depth;
         match self.fetch(depth, lpn, Some(level), Cause::Check) {
             Ok(()) => {}
@@ -262,7 +279,9 @@ impl<S: PageStore> BPlusTree<S> {
         walk.report.nodes += 1;
         self.check_keys(depth, walk);
         if level == 1 {
-            walk.report.records += self.path[depth].count() as u64;
+            let (leaf, shape) = (&self.path[depth], &self.layout.leaf);
+            walk.report.records += leaf.count() as u64;
+            (0..leaf.count()).for_each(|i| show(shape.key(leaf.area(), i), shape.value(leaf.area(), i)));
             return Ok(());
         }
         for slot in 0..self.path[depth].count() {
@@ -273,7 +292,7 @@ impl<S: PageStore> BPlusTree<S> {
                     let found = "a page with two parents, or taken for free".to_string();
                     walk.report.violation("B6", u64::from(child.0), found);
                 }
-                Ok(child) => self.check_node(depth + 1, child, walk)?,
+                Ok(child) => self.check_node(depth + 1, child, walk, show)?,
             }
         }
         Ok(())
@@ -305,7 +324,14 @@ impl<S: PageStore> BPlusTree<S> {
 }
 
 /// What the checker has seen so far.
-struct Walk {
-    report: CheckReport,
+pub(in crate::ordered) struct Walk {
+    pub(in crate::ordered) report: CheckReport,
     reached: Space,
+}
+
+impl Walk {
+    /// Notes a page that something reaches; false when something else did before.
+    pub(in crate::ordered) fn reach(&mut self, lpn: Lpn) -> bool {
+        self.reached.claim(lpn)
+    }
 }

@@ -236,6 +236,14 @@ impl<S: PageStore> PageStore for Guarded<S> {
         self.store.write_atomic(pages, cause)
     }
 
+    fn begin_batch(&mut self) {
+        self.store.begin_batch();
+    }
+
+    fn end_batch(&mut self) {
+        self.store.end_batch();
+    }
+
     fn durable_writes(&self) -> bool {
         self.store.durable_writes()
     }

@@ -1,15 +1,11 @@
 //! Commits: the choice of a group, its way into the tree, and the regrouping after it.
 
-use super::{Counts, LazyUpdateTree};
+use super::{Counts, GroupTree, Hints, Pooled};
 use crate::check::IndexError;
-use crate::ftl::PageStore;
 use crate::ordered::bplus::Change;
 use crate::ordered::buffered::Below;
 
-/// Leaves that a commit writes at most at once: a group that fills more goes in portions.
-const LEAVES_MAX: usize = 2;
-
-impl<S: PageStore> LazyUpdateTree<S> {
+impl<T: GroupTree> Pooled<T> {
     /// Makes room in the pool: commits one group, the one that the policy chooses.
     pub(super) fn commit_victim(&mut self) -> Result<(), IndexError> {
         match self.victim()? {
@@ -26,7 +22,7 @@ impl<S: PageStore> LazyUpdateTree<S> {
                 return Ok(Some(first));
             }
             let Some(slot) = self.pool.first_of(first) else { return Err(overlapping(first)) };
-            let entries = self.tree.leaf_entries(self.pool.key(slot))?;
+            let entries = self.tree.entries_near(self.pool.key(slot))?;
             self.counts.leaves_read += 1;
             self.pool.count_leaf(first, entries);
         }
@@ -46,7 +42,11 @@ impl<S: PageStore> LazyUpdateTree<S> {
         self.counts.commits += 1;
         loop {
             self.horizon.show(self.pool.newest(group));
-            let applied = self.tree.apply(self.pool.changes(group), LEAVES_MAX)?;
+            let hints = Hints {
+                reads: self.pool.reads(group),
+                is_roomy: self.tree.has_room(self.pool.demand().with_spare()),
+            };
+            let applied = self.tree.apply_group(self.pool.changes(group), hints)?;
             if !(1..=left).contains(&applied.changes) {
                 return Err(overlapping(group));
             }
@@ -77,12 +77,12 @@ impl<S: PageStore> LazyUpdateTree<S> {
     pub(super) fn add_to_full(&mut self, change: Change<'_>, below: Below) -> Result<(), IndexError> {
         self.commit_all()?;
         if self.has_room() {
-            let span = self.tree.leaf_span(change.key)?;
+            let span = self.tree.group_span(change.key)?;
             self.pool.add(change, below, Some((&span, None)));
             return Ok(());
         }
         self.counts.bypasses += 1;
-        self.tree.apply(core::iter::once(change), LEAVES_MAX)?;
+        self.tree.apply_group(core::iter::once(change), Hints::default())?;
         self.pool.set_leaf_bounds(self.tree.leaf_fill());
         Ok(())
     }

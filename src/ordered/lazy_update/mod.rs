@@ -71,7 +71,9 @@
 //! refused where the tree has no room, and what is in the pool always finds some. Confidence: high for pool, groups and the first three policies;
 //! the pruning rule of *cost-based* is ours (the paper defers to a report), with the paper's choice proved equal.
 
+mod below;
 mod commit;
+mod directory;
 mod policy;
 mod pool;
 mod range;
@@ -80,8 +82,12 @@ mod settings;
 mod tests;
 
 pub use super::buffered::Answers;
+pub(super) use below::{GroupTree, Hints};
+pub(super) use directory::pooled_over_directory;
 pub use policy::CommitPolicy;
+pub(super) use pool::{Demand, Pool};
 pub use settings::{LazyUpdateConfig, OPTIONS, PoolCount};
+pub(super) use settings::{PoolSetup, pool_requests};
 
 use super::bplus::{BPlusTree, Change, Fill, Lookup};
 use super::buffered::Below;
@@ -94,13 +100,14 @@ use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::ToString;
 use core::ops::Bound;
-use pool::Pool;
 
 /// A B+-tree with a pool of updates above it.
-pub struct LazyUpdateTree<S> {
-    tree: BPlusTree<S>,
+pub type LazyUpdateTree<S> = Pooled<BPlusTree<S>>;
+
+/// A tree with a pool of updates above it.
+pub struct Pooled<T> {
+    pub(super) tree: T,
     pool: Pool,
-    policy: CommitPolicy,
     answers: Answers,
     horizon: Rc<Horizon>,
     counts: Counts,
@@ -138,16 +145,7 @@ impl<S: PageStore> LazyUpdateTree<S> {
 
     fn above(mut tree: BPlusTree<S>, config: LazyUpdateConfig) -> LazyUpdateTree<S> {
         tree.promise_nothing();
-        let mut pool = Pool::new(config.tree.record, config.pool_requests, config.policy);
-        pool.set_leaf_bounds(tree.leaf_fill());
-        LazyUpdateTree {
-            tree,
-            pool,
-            policy: config.policy,
-            answers: config.answers,
-            horizon: Rc::default(),
-            counts: Counts::default(),
-        }
+        Pooled::over(tree, config.pool())
     }
 
     /// Fills an empty index with records whose keys ascend strictly; see [`BPlusTree::bulk_load`].
@@ -162,19 +160,27 @@ impl<S: PageStore> LazyUpdateTree<S> {
         Ok(loaded)
     }
 
-    /// Requests that wait in the pool.
-    pub fn pooled_requests(&self) -> usize {
-        self.pool.len()
-    }
-
-    /// The tree below, without what waits in the pool.
-    pub fn tree(&self) -> &BPlusTree<S> {
-        &self.tree
-    }
-
     /// Gives the store back; what was not synced is as after a power cut.
     pub fn into_store(self) -> S {
         self.tree.into_store()
+    }
+}
+
+impl<T: GroupTree> Pooled<T> {
+    pub(super) fn over(tree: T, setup: PoolSetup) -> Pooled<T> {
+        let mut pool = Pool::new(tree.record(), setup, T::GROUPS_BY_LEAF);
+        pool.set_leaf_bounds(tree.leaf_fill());
+        Pooled { tree, pool, answers: setup.answers, horizon: Rc::default(), counts: Counts::default() }
+    }
+
+    /// The tree below, without what waits in the pool.
+    pub fn tree(&self) -> &T {
+        &self.tree
+    }
+
+    /// Requests that wait in the pool.
+    pub fn pooled_requests(&self) -> usize {
+        self.pool.len()
     }
 
     fn update(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
@@ -202,7 +208,7 @@ impl<S: PageStore> LazyUpdateTree<S> {
                 (if is_present { Below::Present } else { Below::Absent }, Some((span, Some(entries))))
             }
             Answers::Pool if self.pool.group_of_key(change.key).is_some() => (Below::Unknown, None),
-            Answers::Pool => (Below::Unknown, Some((self.tree.leaf_span(change.key)?, None))),
+            Answers::Pool => (Below::Unknown, Some((self.tree.group_span(change.key)?, None))),
         };
         let existed = below == Below::Present;
         if below == Below::Absent && change.value.is_none() {
@@ -217,9 +223,22 @@ impl<S: PageStore> LazyUpdateTree<S> {
         Ok(existed)
     }
 
+    /// The keys of what waits, in order.
+    #[cfg(test)]
+    pub(super) fn pool_keys(&self) -> impl Iterator<Item = &[u8]> {
+        core::iter::successors(self.pool.first(), |&slot| self.pool.after(slot))
+            .map(|slot| self.pool.key(slot))
+    }
+
+    /// Tells a journal from now on what was heard of and what is shown.
+    pub(super) fn listen(&mut self, horizon: Rc<Horizon>) {
+        horizon.hear(self.pool.updates());
+        self.horizon = horizon;
+    }
+
     /// Whether one more request surely finds room in the tree, with all those that wait (P5).
     fn has_room(&self) -> bool {
-        self.tree.has_room_for(self.pool.leaf_splits_max(self.tree.leaf_fill().1))
+        self.tree.has_room(self.pool.demand())
     }
 
     /// P2, P3 and P6: what the pool says of the tree, against the tree; and the records that the pool adds and takes away.
@@ -280,12 +299,11 @@ impl<S: PageStore> Buffered<S> for LazyUpdateTree<S> {
     }
 
     fn tell(&mut self, horizon: Rc<Horizon>) {
-        horizon.hear(self.pool.updates());
-        self.horizon = horizon;
+        self.listen(horizon);
     }
 }
 
-impl<S: PageStore> OrderedIndex for LazyUpdateTree<S> {
+impl<T: GroupTree> OrderedIndex for Pooled<T> {
     fn record(&self) -> RecordFormat {
         self.tree.record()
     }
@@ -298,7 +316,12 @@ impl<S: PageStore> OrderedIndex for LazyUpdateTree<S> {
         self.record().check_key(key)?;
         self.record().check_value(value)?;
         self.tree.ready()?;
-        let Some(slot) = self.pool.find(key) else { return self.tree.get(key, value) };
+        let Some(slot) = self.pool.find(key) else {
+            if T::COUNTS_READS {
+                self.pool.note_read(key);
+            }
+            return self.tree.get(key, value);
+        };
         let found = self.pool.value(slot);
         if let Some(found) = found {
             value.copy_from_slice(found);
@@ -318,7 +341,10 @@ impl<S: PageStore> OrderedIndex for LazyUpdateTree<S> {
     }
 
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
-        self.bulk_load(records, Fill::FULL)
+        self.commit_all()?;
+        let loaded = self.tree.load(records)?;
+        self.pool.set_leaf_bounds(self.tree.leaf_fill());
+        Ok(loaded)
     }
 
     fn range(
@@ -367,7 +393,6 @@ impl<S: PageStore> OrderedIndex for LazyUpdateTree<S> {
     }
 
     fn ram_bytes(&self) -> usize {
-        let pool = Pool::ram_bytes(self.tree.record(), self.pool.capacity() as u32, self.policy);
-        self.tree.ram_bytes() + pool
+        self.tree.ram_bytes() + self.pool.held_bytes()
     }
 }

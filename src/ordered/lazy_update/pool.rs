@@ -6,6 +6,7 @@
 //! has a group, the request before or after the key is of it.
 
 use super::policy::{CommitPolicy, Rank, leaves_written};
+use super::settings::PoolSetup;
 use crate::check::CheckReport;
 use crate::ordered::RecordFormat;
 use crate::ordered::bplus::{Change, LeafSpan, Reshaped};
@@ -28,6 +29,8 @@ struct Group {
     size: u32,
     has_low: bool,
     has_high: bool,
+    /// Reads of its leaf while it waited, where the tree counts them.
+    reads: u16,
     /// When it was hit last (*FIFO*: when it came).
     stamp: u64,
 }
@@ -54,9 +57,35 @@ pub(super) struct PoolCounts {
     pub(super) cancellations: u64,
 }
 
+/// What the requests of a pool, and one more, may ask of the tree.
+#[derive(Clone, Copy, Debug)]
+pub struct Demand {
+    /// Requests that may add a record.
+    pub(in crate::ordered) additions: u64,
+    /// Requests that cannot.
+    pub(in crate::ordered) others: u64,
+    /// Groups, the new one included.
+    pub(in crate::ordered) groups: u64,
+}
+
+impl Demand {
+    /// The same and two splits more, that a tree may make where it need not.
+    pub(super) fn with_spare(self) -> Demand {
+        Demand { additions: self.additions + 2, groups: self.groups + 2, ..self }
+    }
+
+    /// The most leaves, of this capacity, that split when all requests are committed and one more. Every split takes an
+    /// addition. It ends the commit of a group, or comes after as many additions as a leaf holds and leaves two groups
+    /// at most; and evening out two leaves, which takes a removal, may make one group more.
+    pub(in crate::ordered) fn leaf_splits_max(self, capacity: usize) -> u64 {
+        let Demand { additions, others, groups } = self;
+        additions.min(groups + others + 2 * additions / capacity as u64)
+    }
+}
+
 /// Requests that wait to be committed.
 #[derive(Debug)]
-pub(super) struct Pool {
+pub(in crate::ordered) struct Pool {
     record: RecordFormat,
     policy: CommitPolicy,
     entries: Vec<u8>,
@@ -88,9 +117,11 @@ impl Request {
 }
 
 impl Pool {
-    pub(super) fn new(record: RecordFormat, capacity: u32, policy: CommitPolicy) -> Pool {
+    /// An empty pool, with groups by leaf or with one for all requests.
+    pub(super) fn new(record: RecordFormat, setup: PoolSetup, by_leaf: bool) -> Pool {
+        let PoolSetup { requests: capacity, policy, .. } = setup;
         let slots = capacity as usize;
-        let groups = slots + SPARE_GROUPS;
+        let groups = Pool::groups_max(capacity, by_leaf);
         let fill = LeafFill { is_counted: false, entries: 0, leaves: 1 };
         Pool {
             record,
@@ -100,7 +131,7 @@ impl Pool {
             by_key: Order::new(slots),
             free_requests: (0..capacity).rev().collect(),
             bounds: vec![0; groups * 2 * usize::from(record.key_bytes)],
-            groups: vec![Group { size: 0, has_low: false, has_high: false, stamp: 0 }; groups],
+            groups: vec![Group { size: 0, has_low: false, has_high: false, reads: 0, stamp: 0 }; groups],
             fills: vec![fill; if policy == CommitPolicy::CostBased { groups } else { 0 }],
             leaf_bounds: (0, 1),
             by_rank: Order::new(groups),
@@ -111,8 +142,24 @@ impl Pool {
         }
     }
 
-    /// Bytes of RAM that a pool of so many requests takes.
-    pub(super) const fn ram_bytes(record: RecordFormat, capacity: u32, policy: CommitPolicy) -> usize {
+    const fn groups_max(capacity: u32, by_leaf: bool) -> usize {
+        SPARE_GROUPS + if by_leaf { capacity as usize } else { 1 }
+    }
+
+    /// Bytes of RAM that this pool takes.
+    pub(super) fn held_bytes(&self) -> usize {
+        let setup =
+            PoolSetup { requests: self.capacity() as u32, policy: self.policy, answers: Default::default() };
+        Pool::ram_bytes(self.record, &setup, self.groups.len() == self.capacity() + SPARE_GROUPS)
+    }
+
+    /// Bytes of RAM that a pool takes, with groups by leaf or with one for all requests.
+    pub(in crate::ordered) const fn ram_bytes(
+        record: RecordFormat,
+        setup: &PoolSetup,
+        by_leaf: bool,
+    ) -> usize {
+        let PoolSetup { requests: capacity, policy, .. } = *setup;
         let request = record.entry_bytes() + size_of::<Request>() + Order::slot_bytes() + size_of::<u32>();
         let fill = if matches!(policy, CommitPolicy::CostBased) { size_of::<LeafFill>() } else { 0 };
         let group = 2 * record.key_bytes as usize
@@ -123,7 +170,7 @@ impl Pool {
         size_of::<Pool>()
             + 2 * Order::directory_bytes(1)
             + capacity as usize * request
-            + (capacity as usize + SPARE_GROUPS) * group
+            + Pool::groups_max(capacity, by_leaf) * group
     }
 
     pub(super) fn len(&self) -> usize {
@@ -138,13 +185,24 @@ impl Pool {
         self.free_requests.is_empty()
     }
 
-    /// The most leaves, of this capacity, that split when all requests are committed and one more. Every split takes an
-    /// addition. It ends the commit of a group, or comes after as many additions as a leaf holds and leaves two groups
-    /// at most; and evening out two leaves, which takes a removal, may make one group more.
-    pub(super) fn leaf_splits_max(&self, capacity: usize) -> u64 {
-        let additions = u64::from(self.additions) + 1;
-        let others = self.len() as u64 - u64::from(self.additions);
-        additions.min(self.group_count() as u64 + 1 + others + 2 * additions / capacity as u64)
+    /// What all requests, and one more that adds a record, may ask of the tree.
+    pub(super) fn demand(&self) -> Demand {
+        let additions = u64::from(self.additions);
+        let groups = self.group_count() as u64 + 1;
+        Demand { additions: additions + 1, others: self.len() as u64 - additions, groups }
+    }
+
+    /// Notes that the leaf of a key without a request was read.
+    pub(super) fn note_read(&mut self, key: &[u8]) {
+        if let Some(group) = self.group_of_key(key) {
+            let reads = &mut self.groups[group as usize].reads;
+            *reads = reads.saturating_add(1);
+        }
+    }
+
+    /// How often the leaf of a group was read meanwhile.
+    pub(super) fn reads(&self, group: u32) -> u16 {
+        self.groups[group as usize].reads
     }
 
     pub(super) fn group_count(&self) -> usize {
@@ -364,7 +422,7 @@ impl Pool {
             *fill = LeafFill { is_counted, entries, leaves: 1 };
         }
         self.groups[group as usize] =
-            Group { size: 0, has_low: low.is_some(), has_high: high.is_some(), stamp };
+            Group { size: 0, has_low: low.is_some(), has_high: high.is_some(), reads: 0, stamp };
         let key = usize::from(self.record.key_bytes);
         for (i, bound) in [low, high].into_iter().enumerate() {
             if let Some(bound) = bound {
@@ -563,7 +621,8 @@ mod tests {
 
     fn assert_tables(policy: CommitPolicy) {
         let record = RecordFormat::new(4, 4);
-        let mut pool = Pool::new(record, 50, policy);
+        let setup = PoolSetup { requests: 50, policy, answers: Default::default() };
+        let mut pool = Pool::new(record, setup, true);
         let span = LeafSpan { low: None, high: None };
         for round in 0..3u32 {
             while let Some(slot) = pool.first() {
@@ -582,7 +641,7 @@ mod tests {
             + (pool.free_requests.capacity() + pool.free_groups.capacity()) * size_of::<u32>()
             + (pool.requests.len() + pool.groups.len()) * Order::slot_bytes()
             + 2 * Order::directory_bytes(1);
-        assert_eq!(size_of::<Pool>() + held, Pool::ram_bytes(record, 50, policy));
+        assert_eq!(size_of::<Pool>() + held, Pool::ram_bytes(record, &setup, true));
         assert_eq!((pool.is_full(), pool.group_count(), pool.counts.misses), (true, 1, 3));
     }
 }

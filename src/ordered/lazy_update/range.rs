@@ -1,23 +1,22 @@
 //! A range over pool and tree at once: where the walk over the pool begins, and how it goes on.
 
-use super::LazyUpdateTree;
 use super::pool::Pool;
+use super::{GroupTree, Pooled};
 use crate::check::IndexError;
-use crate::ftl::PageStore;
 use crate::ordered::bplus::Change;
 use crate::ordered::buffered::{Merge, Pending};
-use crate::ordered::{Direction, OrderedIndex, Visit, within};
+use crate::ordered::{Direction, Visit, within};
 use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow};
 
 /// Visits the records between two bounds, those of the pool and those of the tree that the pool does not deny.
-pub(super) fn merged<S: PageStore>(
-    index: &mut LazyUpdateTree<S>,
+pub(super) fn merged<T: GroupTree>(
+    index: &mut Pooled<T>,
     bounds: (Bound<&[u8]>, Bound<&[u8]>),
     direction: Direction,
     visit: Visit<'_>,
 ) -> Result<(), IndexError> {
-    let LazyUpdateTree { tree, pool, .. } = index;
+    let Pooled { tree, pool, .. } = index;
     for bound in [bounds.0, bounds.1] {
         if let Bound::Included(key) | Bound::Excluded(key) = bound {
             tree.record().check_key(key)?;

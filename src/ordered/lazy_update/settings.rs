@@ -71,17 +71,8 @@ impl LazyUpdateConfig {
     /// gets what [`LazyUpdateConfig::pool_bytes`] leaves of it.
     pub fn from_settings(settings: &Settings, shared_bytes: usize) -> Result<LazyUpdateConfig, IndexError> {
         let options = &settings.options;
-        let percent = options.number("pool_percent")?.unwrap_or(50);
-        if !(1..=99).contains(&percent) {
-            return Err(IndexError::Unsupported(format!("pool_percent = {percent}: 1 to 99 are possible")));
-        }
-        let count = PoolCount::from_options(options)?;
         let policy = CommitPolicy::from_options(options, "commit_policy")?;
-        let share = (shared_bytes as u128 * u128::from(percent) / 100) as usize;
-        let pool_requests = match options.number("pool_requests")? {
-            Some(requests) => requests.min(u64::from(u32::MAX)) as u32,
-            None => requests_in((settings.record, policy), share, count),
-        };
+        let pool_requests = pool_requests(settings, policy, shared_bytes, true)?;
         Ok(LazyUpdateConfig {
             tree: BPlusConfig::from_settings(settings)?,
             pool_requests,
@@ -90,10 +81,15 @@ impl LazyUpdateConfig {
         })
     }
 
+    /// The pool alone.
+    pub(super) const fn pool(&self) -> PoolSetup {
+        PoolSetup { requests: self.pool_requests, policy: self.policy, answers: self.answers }
+    }
+
     /// Bytes of RAM that the pool takes, counted so.
     pub const fn pool_bytes(&self, count: PoolCount) -> usize {
         match count {
-            PoolCount::Held => Pool::ram_bytes(self.tree.record, self.pool_requests, self.policy),
+            PoolCount::Held => Pool::ram_bytes(self.tree.record, &self.pool(), true),
             PoolCount::Record => self.pool_requests as usize * self.tree.record.entry_bytes(),
         }
     }
@@ -106,14 +102,7 @@ impl LazyUpdateConfig {
 
     /// Refuses what cannot work.
     pub(super) fn validate(&self) -> Result<(), IndexError> {
-        // The tables of slots number them in 32 bits, one number meaning none.
-        let most = u32::MAX - 8;
-        if !(1..=most).contains(&self.pool_requests) {
-            return Err(IndexError::Unsupported(format!(
-                "a pool of {} requests: 1 to {most} are possible",
-                self.pool_requests
-            )));
-        }
+        self.pool().validate()?;
         self.tree.require_for_groups()?;
         if self.tree.durability == Durability::None {
             return Ok(());
@@ -126,13 +115,61 @@ impl LazyUpdateConfig {
     }
 }
 
-/// Requests of a pool that takes at most `bytes`.
-fn requests_in((record, policy): (RecordFormat, CommitPolicy), bytes: usize, count: PoolCount) -> u32 {
+/// A pool above any tree.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::ordered) struct PoolSetup {
+    pub(in crate::ordered) requests: u32,
+    pub(in crate::ordered) policy: CommitPolicy,
+    pub(in crate::ordered) answers: Answers,
+}
+
+impl PoolSetup {
+    pub(in crate::ordered) fn validate(&self) -> Result<(), IndexError> {
+        // The tables of slots number them in 32 bits, one number meaning none.
+        let most = u32::MAX - 8;
+        if (1..=most).contains(&self.requests) {
+            return Ok(());
+        }
+        Err(IndexError::Unsupported(format!(
+            "a pool of {} requests: 1 to {most} are possible",
+            self.requests
+        )))
+    }
+}
+
+/// Requests of the pool that settings ask for, given the RAM of pool and page cache together.
+pub(in crate::ordered) fn pool_requests(
+    settings: &Settings,
+    policy: CommitPolicy,
+    shared_bytes: usize,
+    by_leaf: bool,
+) -> Result<u32, IndexError> {
+    let options = &settings.options;
+    let percent = options.number("pool_percent")?.unwrap_or(50);
+    if !(1..=99).contains(&percent) {
+        return Err(IndexError::Unsupported(format!("pool_percent = {percent}: 1 to 99 are possible")));
+    }
+    let count = PoolCount::from_options(options)?;
+    let share = (shared_bytes as u128 * u128::from(percent) / 100) as usize;
+    Ok(match options.number("pool_requests")? {
+        Some(requests) => requests.min(u64::from(u32::MAX)) as u32,
+        None => requests_in(settings.record, policy, share, (count, by_leaf)),
+    })
+}
+
+/// Requests of a pool that takes at most `bytes`, each with all its bytes of RAM or with its record only.
+fn requests_in(
+    record: RecordFormat,
+    policy: CommitPolicy,
+    bytes: usize,
+    (count, by_leaf): (PoolCount, bool),
+) -> u32 {
+    let setup = |requests| PoolSetup { requests, policy, answers: Answers::Exact };
     let requests = match count {
         PoolCount::Record => bytes / record.entry_bytes(),
         PoolCount::Held => {
-            let none = Pool::ram_bytes(record, 0, policy);
-            bytes.saturating_sub(none) / (Pool::ram_bytes(record, 1, policy) - none)
+            let none = Pool::ram_bytes(record, &setup(0), by_leaf);
+            bytes.saturating_sub(none) / (Pool::ram_bytes(record, &setup(1), by_leaf) - none)
         }
     };
     requests.min(u32::MAX as usize - 8) as u32

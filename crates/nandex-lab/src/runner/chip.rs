@@ -45,4 +45,10 @@ impl Nand for TimedChip {
     fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
         self.chip.borrow_mut().mark_bad(pbn)
     }
+    fn begin_batch(&mut self) {
+        self.chip.borrow_mut().begin_batch();
+    }
+    fn end_batch(&mut self) {
+        self.chip.borrow_mut().end_batch();
+    }
 }

@@ -1,5 +1,6 @@
 //! Ordered indexes: fixed-size keys and values, in key order.
 
+pub mod bepsilon;
 pub mod bplus;
 pub mod buffered;
 pub mod ipl;
@@ -7,6 +8,7 @@ pub mod journal;
 pub mod layered;
 pub mod lazy_update;
 pub mod ls_lru;
+pub mod messages;
 pub mod mu;
 pub mod node;
 pub mod raw;

@@ -25,7 +25,8 @@
 //! - *range*: the messages of all levels are carried down and merged with the leaves.
 //! - *sync*: the root goes to fresh units, then the manifest.
 //!
-//! A leaf, or an inner node, of which nothing is left is taken out of its parent; under-full nodes are left alone.
+//! A leaf, or an inner node, of which nothing is left is taken out of its parent; under-full nodes are left alone, until E3 has
+//! all messages go to the leaves: then neighbours in one parent are joined.
 //!
 //! # Invariants
 //!
@@ -142,10 +143,10 @@ impl BEpsilon {
         BEpsilon { layout, root, tally: Tally::default(), drained_at: None, counts: Counts::default() }
     }
 
-    /// The most units that one flush takes: the parts of a leaf, and two nodes of each level.
+    /// The most units that one flush takes: the parts of a leaf, two nodes of each level between, and two for the root.
     fn flush_units(&self) -> u32 {
         let full = self.layout.leaf_records + self.layout.inner_records;
-        (full * 24 / (10 * self.layout.leaf_records)) as u32 + 2 * u32::from(self.root.level) + 4
+        (full * 24 / (10 * self.layout.leaf_records)) as u32 + 2 * u32::from(self.root.level).max(2) - 2
     }
 
     /// Whether there are units for all that one message more can lead to (E3).
@@ -191,7 +192,7 @@ impl BEpsilon {
         Ok(())
     }
 
-    /// Sends every message to its leaf, leaf by leaf.
+    /// Sends every message to its leaf, leaf by leaf, and joins leaves that are far from full.
     fn drain<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
         self.counts.drains += 1;
         let mut from = Some(vec![0; self.layout.shape.key]);
@@ -291,63 +292,101 @@ fn settle<S: PageStore>(
     Ok(())
 }
 
-/// Sends all messages for the leaf of a key to it; returns where the next leaf begins.
+/// A way down to the parent of a leaf: nodes, their units, and the slots of the children that come next; and the keys between
+/// which the parent lies.
+struct Path {
+    steps: Vec<(Node, u32, usize)>,
+    low: Option<Vec<u8>>,
+    high: Option<Vec<u8>>,
+}
+
+impl Path {
+    fn to<S: PageStore>(
+        layout: &Layout,
+        shadow: &mut Shadow<S>,
+        root: &Node,
+        key: &[u8],
+    ) -> Result<Path, IndexError> {
+        let (mut path, mut next) = (Path { steps: Vec::new(), low: None, high: None }, Some((root.clone(), 0)));
+        while let Some((node, unit)) = next.take() {
+            let slot = node.children.slot(key);
+            if node.level > 2 {
+                if slot > 0 {
+                    path.low = Some(node.children.key(slot).into());
+                }
+                if slot + 1 < node.children.len() {
+                    path.high = Some(node.children.key(slot + 1).into());
+                }
+                let (below, level) = (node.children.unit(slot), node.level - 1);
+                next = Some((layout.read(shadow, below, level, Cause::Merge)?, below));
+            }
+            path.steps.push((node, unit, slot));
+        }
+        Ok(path)
+    }
+
+    /// Takes the messages for keys between two out of all nodes.
+    fn take(&mut self, layout: &Layout, (low, high): (Option<&[u8]>, Option<&[u8]>)) -> Run {
+        let mut batch = Run::new(layout.shape);
+        for (node, _, _) in self.steps.iter_mut().rev() {
+            let all = node.records.all();
+            let from = low.map_or(0, |key| all.lower_bound(key));
+            let to = high.map_or(all.len(), |key| all.lower_bound(key));
+            let own = node.records.take(from..to.max(from));
+            batch = batch.under(own.all(), true);
+        }
+        batch
+    }
+}
+
+/// Sends all messages for the leaf of a key to it, and joins it with those after it in the same parent as long as they fill
+/// seven eighths of a leaf at most; returns where the next leaf begins.
 fn sweep<S: PageStore>(
     layout: &Layout,
     (shadow, tally): (&mut Shadow<S>, &mut Tally),
     root: &mut Node,
     key: &[u8],
 ) -> Result<Option<Vec<u8>>, IndexError> {
-    let mut path = vec![(root.clone(), 0, 0)];
-    let (mut low, mut high) = (None, None);
-    loop {
-        let (node, _, slot) = path.last_mut().ok_or(IndexError::Interrupted)?;
-        *slot = node.children.slot(key);
-        if *slot > 0 {
-            low = Some(Vec::from(node.children.key(*slot)));
-        }
-        if *slot + 1 < node.children.len() {
-            high = Some(Vec::from(node.children.key(*slot + 1)));
-        }
-        if node.level == 2 {
+    let mut path = Path::to(layout, shadow, root, key)?;
+    let Some((parent, _, slot)) = path.steps.last() else { return Ok(None) };
+    let (children, slot) = (parent.children.clone(), *slot);
+    let mut leaf = layout.read(shadow, children.unit(slot), 1, Cause::Merge)?.records;
+    let mut end = slot + 1;
+    while end < children.len() {
+        let next = layout.read(shadow, children.unit(end), 1, Cause::Merge)?.records;
+        if leaf.len() + next.len() > layout.leaf_records * 7 / 8 {
             break;
         }
-        let (unit, level) = (node.children.unit(*slot), node.level - 1);
-        path.push((layout.read(shadow, unit, level, Cause::Merge)?, unit, 0));
+        leaf.push(&next.bytes);
+        end += 1;
     }
-    let mut batch = Run::new(layout.shape);
-    for (node, _, _) in path.iter_mut().rev() {
-        let all = node.records.all();
-        let from = low.as_ref().map_or(0, |key| all.lower_bound(key));
-        let to = high.as_ref().map_or(all.len(), |key| all.lower_bound(key));
-        let own = node.records.take(from..to.max(from));
-        tally.puts -= own.all().puts() as i64;
-        batch = batch.under(own.all(), true);
-    }
-    if batch.is_empty() {
+    let low = if slot > 0 { Some(Vec::from(children.key(slot))) } else { path.low.clone() };
+    let high = if end < children.len() { Some(Vec::from(children.key(end))) } else { path.high.clone() };
+    let puts = |path: &Path| path.steps.iter().map(|(node, _, _)| node.records.all().puts() as i64).sum::<i64>();
+    let before = puts(&path);
+    let batch = path.take(layout, (low.as_deref(), high.as_deref()));
+    tally.puts -= before - puts(&path);
+    if batch.is_empty() && end == slot + 1 {
         return Ok(high);
     }
-    let mut written: Option<Written> = None;
-    for (mut node, unit, slot) in path.into_iter().rev() {
-        let below = match written.take() {
-            Some(below) => below,
-            None => {
-                let unit = node.children.unit(slot);
-                let leaf = layout.read(shadow, unit, 1, Cause::Merge)?;
-                Layout::release(shadow, tally, (unit, 1));
-                let records = leaf.records.under(batch.all(), false);
-                layout.write_leaves(shadow, tally, records.all())?
-            }
-        };
-        if node.level == root.level {
+    for i in slot..end {
+        Layout::release(shadow, tally, (children.unit(i), 1));
+    }
+    let records = leaf.under(batch.all(), false);
+    let mut written = layout.write_leaves(shadow, tally, records.all())?;
+    for (i, (mut node, unit, slot)) in path.steps.into_iter().enumerate().rev() {
+        if node.level == 2 {
+            node.children.remove(slot + 1..end);
+        }
+        if i == 0 {
             *root = node;
-            settle(layout, (shadow, tally), root, (slot, &below))?;
+            settle(layout, (shadow, tally), root, (slot, &written))?;
             break;
         }
-        node.replace(slot, &below, shadow, tally);
+        node.replace(slot, &written, shadow, tally);
         Layout::release(shadow, tally, (unit, node.level));
-        let vacant = (below.is_vacant && node.children.len() == 1).then_some(below.vacant_units);
-        written = Some(write_node(layout, (&mut *shadow, &mut *tally), &node, vacant)?);
+        let vacant = (written.is_vacant && node.children.len() == 1).then_some(written.vacant_units);
+        written = write_node(layout, (&mut *shadow, &mut *tally), &node, vacant)?;
     }
     Ok(high)
 }

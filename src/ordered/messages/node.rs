@@ -91,6 +91,12 @@ impl Children {
         }
     }
 
+    /// Takes children out.
+    pub(in crate::ordered) fn remove(&mut self, range: Range<usize>) {
+        let width = self.width();
+        self.bytes.drain(range.start * width..range.end * width);
+    }
+
     /// The records that belong below a child.
     pub(in crate::ordered) fn records_of(&self, i: usize, records: Records<'_>) -> Range<usize> {
         let from = if i == 0 { 0 } else { records.lower_bound(self.key(i)) };

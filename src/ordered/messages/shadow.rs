@@ -94,7 +94,7 @@ pub struct Shadow<S> {
     units: u32,
     live: Bits,
     kept: Bits,
-    /// The live units when the attempt in hand began.
+    /// The live units when the attempt in hand began, which it may need again; else the live ones.
     before: Bits,
     live_units: u32,
     free_units: u32,
@@ -222,6 +222,7 @@ impl<S: PageStore> Shadow<S> {
     /// Once the tree has claimed its units: what is live is what is kept.
     pub(super) fn mounted(&mut self) {
         self.kept = self.live.clone();
+        self.before = self.live.clone();
         self.count();
     }
 
@@ -315,14 +316,19 @@ impl<S: PageStore> Shadow<S> {
         if self.free_units <= self.reserve { Err(IndexError::Full) } else { self.take_any() }
     }
 
+    /// Units that may not be written.
+    fn used_word(&self, word: usize) -> u64 {
+        self.live.0[word] | self.kept.0[word] | self.before.0[word]
+    }
+
     fn take_any(&mut self) -> Result<u32, IndexError> {
         if self.free_units == 0 {
             return Err(IndexError::Full);
         }
-        while self.live.get(self.cursor) || self.kept.get(self.cursor) {
+        while self.used_word(self.cursor as usize / 64) >> (self.cursor % 64) & 1 == 1 {
             // Whole words in use are passed at once.
-            let word = self.cursor as usize / 64;
-            let step = if self.live.0[word] | self.kept.0[word] == u64::MAX { 64 - self.cursor % 64 } else { 1 };
+            let is_full = self.used_word(self.cursor as usize / 64) == u64::MAX;
+            let step = if is_full { 64 - self.cursor % 64 } else { 1 };
             self.cursor += step;
             if self.cursor >= self.units {
                 self.cursor = 0;
@@ -340,7 +346,7 @@ impl<S: PageStore> Shadow<S> {
         assert!(self.live.get(unit), "unit {unit} is given up twice");
         self.live.set(unit, false);
         self.live_units -= 1;
-        self.free_units += u32::from(!self.kept.get(unit));
+        self.free_units += u32::from(!self.kept.get(unit) && !self.before.get(unit));
     }
 
     /// At mount: a unit that the tree uses.
@@ -355,9 +361,8 @@ impl<S: PageStore> Shadow<S> {
     }
 
     fn count(&mut self) {
-        let ones = |words: &mut dyn Iterator<Item = u64>| words.map(u64::count_ones).sum::<u32>();
-        self.live_units = ones(&mut self.live.0.iter().copied());
-        let used = ones(&mut self.live.0.iter().zip(&self.kept.0).map(|(live, kept)| live | kept));
+        self.live_units = self.live.0.iter().map(|word| word.count_ones()).sum();
+        let used: u32 = (0..self.live.0.len()).map(|word| self.used_word(word).count_ones()).sum();
         self.free_units = self.units - used;
     }
 
@@ -369,10 +374,15 @@ impl<S: PageStore> Shadow<S> {
     ) -> Result<T, IndexError> {
         self.before.0.copy_from_slice(&self.live.0);
         let done = act(self);
-        if done.is_err() {
-            core::mem::swap(&mut self.live, &mut self.before);
-            self.count();
+        match done {
+            Ok(_) => {
+                // What was written since the last commit and is given up already is nobody's.
+                self.trim_where(|shadow, word| shadow.before.0[word] & !shadow.live.0[word] & !shadow.kept.0[word]);
+                self.before.0.copy_from_slice(&self.live.0);
+            }
+            Err(_) => self.live.0.copy_from_slice(&self.before.0),
         }
+        self.count();
         done
     }
 
@@ -445,8 +455,13 @@ impl<S: PageStore> Shadow<S> {
         self.commits += 1;
         core::mem::swap(&mut self.state_units, &mut units);
         units.into_iter().for_each(|unit| self.release(unit));
+        self.before.0.copy_from_slice(&self.live.0);
         self.is_changed = false;
-        self.trim_given_up()
+        // What only the commit before needed.
+        self.trim_where(|shadow, word| shadow.kept.0[word] & !shadow.live.0[word]);
+        self.kept.0.copy_from_slice(&self.live.0);
+        self.count();
+        Ok(())
     }
 
     /// Writes the state; returns the manifest that names it.
@@ -523,30 +538,20 @@ impl<S: PageStore> Shadow<S> {
         Ok(synced?)
     }
 
-    /// Trims what only the commit before needed.
-    fn trim_given_up(&mut self) -> Result<(), IndexError> {
-        for word in 0..self.kept.0.len() {
-            let mut gone = self.kept.0[word] & !self.live.0[word];
-            self.kept.0[word] = self.live.0[word];
-            self.free_units += gone.count_ones();
-            while gone != 0 {
-                let unit = word as u32 * 64 + gone.trailing_zeros();
-                gone &= gone - 1;
+    /// Trims units, as bits of words. A store that cannot only keeps their pages longer.
+    fn trim_where(&mut self, gone: impl Fn(&Self, usize) -> u64) {
+        for word in 0..self.live.0.len() {
+            let mut bits = gone(self, word);
+            while bits != 0 {
+                let unit = word as u32 * 64 + bits.trailing_zeros();
+                bits &= bits - 1;
                 for page in 0..self.identity.unit_pages {
-                    match self.store.trim(self.lpn(unit, page)) {
-                        // A store with no room for the note of it only keeps the page longer.
-                        Ok(()) | Err(StoreError::Full) => {}
-                        Err(error) => {
-                            self.is_interrupted = true;
-                            return Err(error.into());
-                        }
-                    }
+                    let lpn = self.lpn(unit, page);
+                    let _ = self.store.trim(lpn);
                 }
             }
         }
-        Ok(())
     }
-
 }
 
 impl Shadow<()> {

@@ -106,10 +106,12 @@ pub(crate) use options_of_tree;
 // Below the macro that they use.
 mod beneath;
 mod layered;
+mod messages;
 mod wpcb;
 
 pub(crate) use beneath::{BENEATH, beneath, raw_tree};
 pub(crate) use layered::{Bftl, Bof, Ibsf, Rbftl, Wobf};
+pub(crate) use messages::{BEpsilon, Fd};
 pub(crate) use wpcb::Wpcb;
 
 /// What the page cache holds per frame besides the page and the order of its policy.

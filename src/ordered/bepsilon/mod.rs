@@ -264,7 +264,8 @@ fn write_node<S: PageStore>(
     vacant_below: Option<Vec<u32>>,
 ) -> Result<Written, IndexError> {
     let mut written = layout.write_inner(shadow, tally, node)?;
-    if let Some(below) = vacant_below.filter(|units| node.records.is_empty() && units.contains(&node.children.unit(0)))
+    if let Some(below) =
+        vacant_below.filter(|units| node.records.is_empty() && units.contains(&node.children.unit(0)))
     {
         written.is_vacant = true;
         written.vacant_units = core::iter::once(written.children.unit(0)).chain(below).collect();
@@ -307,7 +308,8 @@ impl Path {
         root: &Node,
         key: &[u8],
     ) -> Result<Path, IndexError> {
-        let (mut path, mut next) = (Path { steps: Vec::new(), low: None, high: None }, Some((root.clone(), 0)));
+        let (mut path, mut next) =
+            (Path { steps: Vec::new(), low: None, high: None }, Some((root.clone(), 0)));
         while let Some((node, unit)) = next.take() {
             let slot = node.children.slot(key);
             if node.level > 2 {
@@ -362,7 +364,8 @@ fn sweep<S: PageStore>(
     }
     let low = if slot > 0 { Some(Vec::from(children.key(slot))) } else { path.low.clone() };
     let high = if end < children.len() { Some(Vec::from(children.key(end))) } else { path.high.clone() };
-    let puts = |path: &Path| path.steps.iter().map(|(node, _, _)| node.records.all().puts() as i64).sum::<i64>();
+    let puts =
+        |path: &Path| path.steps.iter().map(|(node, _, _)| node.records.all().puts() as i64).sum::<i64>();
     let before = puts(&path);
     let batch = path.take(layout, (low.as_deref(), high.as_deref()));
     tally.puts -= before - puts(&path);

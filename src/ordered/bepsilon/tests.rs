@@ -100,13 +100,17 @@ fn a_flush_moves_a_sixteenth_at_least() {
     let index = grown(BEpsilonConfig::new(WORDS), 20_000);
     let (counts, layout) = (index.scheme().counts, index.scheme().layout);
     assert_eq!((layout.fanout, index.scheme().metrics()[0]), (16, ("node_pages", 8)));
-    assert!(counts.flushes > 100 && counts.flushed_messages >= counts.flushes * (layout.inner_records / 16) as u64);
+    assert!(
+        counts.flushes > 100
+            && counts.flushed_messages >= counts.flushes * (layout.inner_records / 16) as u64
+    );
 }
 
 #[test]
 fn what_cannot_work_is_refused() {
     let refused = |config, pages| {
-        let Err(IndexError::Unsupported(why)) = BEpsilonTree::format(RamStore::new(128, pages), config) else {
+        let Err(IndexError::Unsupported(why)) = BEpsilonTree::format(RamStore::new(128, pages), config)
+        else {
             panic!("{config:?} was taken");
         };
         assert!(why.len() > 20, "{why}");

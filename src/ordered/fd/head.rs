@@ -32,10 +32,6 @@ impl Head {
         shape.bytes() + Order::slot_bytes() + size_of::<u32>()
     }
 
-    pub(super) const fn capacity(&self) -> u32 {
-        self.capacity
-    }
-
     pub(super) fn len(&self) -> u32 {
         self.capacity - self.free.len() as u32
     }

@@ -5,7 +5,7 @@
 //! ```text
 //! bytes  0..4   CRC-32 of the rest of the page
 //!        4..8   the page's own number
-//!        8      0xFD, the mark of a run         9      level, from 1
+//!        8      0xFD, the mark of a run         9      0
 //!       10..12  entries
 //!       12..16  unit before it in the run      16..20  unit after it, 0xFFFFFFFF for none
 //!       20..    entries: kind (1) | key | value, at least 4 bytes |
@@ -19,7 +19,7 @@ use crate::codec::{get_u16, get_u32, put_u16, put_u32};
 use crate::ftl::PageStore;
 use crate::nand::Cause;
 use crate::ordered::Direction;
-use crate::ordered::messages::{NONE, Records, Shadow, Shape, corrupted};
+use crate::ordered::messages::{NONE, Shadow, Shape, Slice as Records, corrupted};
 use crate::units::Lpn;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -40,6 +40,7 @@ pub(super) struct Level {
 }
 
 /// A page of a run in RAM.
+#[derive(Clone)]
 pub(super) struct RunPage {
     pub(super) shape: Shape,
     pub(super) unit: u32,
@@ -60,7 +61,7 @@ impl RunPage {
     pub(super) fn read<S: PageStore>(
         &mut self,
         shadow: &mut Shadow<S>,
-        (unit, level): (u32, usize),
+        unit: u32,
         cause: Cause,
     ) -> Result<(), IndexError> {
         if unit >= shadow.units() {
@@ -71,7 +72,7 @@ impl RunPage {
         self.unit = unit;
         self.count = get_u16(&self.bytes, 10).into();
         let capacity = RunPage::capacity(self.shape, self.bytes.len());
-        if self.bytes[8] != MARK || usize::from(self.bytes[9]) != level || !(1..=capacity).contains(&self.count) {
+        if self.bytes[8] != MARK || !(1..=capacity).contains(&self.count) {
             return Err(corrupted("S2: the page is no page of this run", lpn));
         }
         Ok(())
@@ -107,7 +108,6 @@ impl RunPage {
 /// Goes from page to page of a run, one entry after the other.
 pub(super) struct Cursor {
     page: RunPage,
-    level: usize,
     at: usize,
     direction: Direction,
     /// Pages that may still come: a chain that never ends was forged.
@@ -117,20 +117,19 @@ pub(super) struct Cursor {
 
 impl Cursor {
     /// At an entry of a page that was read; `at` counts from the end where the cursor descends.
-    pub(super) fn new(page: RunPage, level: usize, (direction, at): (Direction, usize), left: u32) -> Cursor {
-        Cursor { page, level, at, direction, left, cause: Cause::Host }
+    pub(super) fn new(page: RunPage, (direction, at): (Direction, usize), left: u32) -> Cursor {
+        Cursor { page, at, direction, left, cause: Cause::Host }
     }
 
     /// At the first entry of a run.
     pub(super) fn first<S: PageStore>(
         shadow: &mut Shadow<S>,
         (shape, run): (Shape, &Level),
-        level: usize,
     ) -> Result<Cursor, IndexError> {
         let mut page = RunPage::new(shape, shadow.page_bytes());
-        page.read(shadow, (run.first, level), Cause::Merge)?;
+        page.read(shadow, run.first, Cause::Merge)?;
         let direction = Direction::Ascending;
-        Ok(Cursor { page, level, at: 0, direction, left: run.pages, cause: Cause::Merge })
+        Ok(Cursor { page, at: 0, direction, left: run.pages, cause: Cause::Merge })
     }
 
     /// The entry that it stands at; none at the end.
@@ -141,11 +140,6 @@ impl Cursor {
         }
         let at = if self.direction == Direction::Ascending { self.at } else { count - 1 - self.at };
         Some(self.page.entries().at(at))
-    }
-
-    /// The page that it stands in.
-    pub(super) const fn page(&self) -> &RunPage {
-        &self.page
     }
 
     pub(super) fn advance<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
@@ -163,7 +157,7 @@ impl Cursor {
         if self.left == 0 {
             return Err(corrupted("F2: a run is longer than it should be", Lpn(next)));
         }
-        self.page.read(shadow, (next, self.level), self.cause)?;
+        self.page.read(shadow, next, self.cause)?;
         self.at = 0;
         Ok(())
     }
@@ -287,11 +281,15 @@ impl Writer {
     }
 
     /// Writes the page of a level; `next` follows it.
-    fn emit<S: PageStore>(&mut self, shadow: &mut Shadow<S>, level: usize, next: u32) -> Result<(), IndexError> {
+    fn emit<S: PageStore>(
+        &mut self,
+        shadow: &mut Shadow<S>,
+        level: usize,
+        next: u32,
+    ) -> Result<(), IndexError> {
         let open = &mut self.open[level];
         let page = &mut open.page;
         page.bytes[8] = MARK;
-        page.bytes[9] = level as u8 + 1;
         put_u16(&mut page.bytes, 10, page.count as u16);
         put_u32(&mut page.bytes, 12, open.before);
         put_u32(&mut page.bytes, 16, next);

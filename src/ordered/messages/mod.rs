@@ -33,15 +33,17 @@ pub(super) mod tests;
 mod walk;
 
 pub(super) use node::{Layout, Node, Tally, Written};
-pub(super) use record::{PUT, Run, Shape};
-pub(super) use shadow::corrupted;
+pub(super) use record::{PUT, REMOVE, Records as Slice, Run, Shape};
 pub use shadow::{Identity, Shadow};
+pub(super) use shadow::{NONE, corrupted};
 pub(super) use walk::Tour;
 
 use super::bplus::Change;
 use super::buffered::Answers;
 use super::journal::{Buffered, Horizon};
-use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit};
+use super::{
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit,
+};
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::PageStore;
 use alloc::format;
@@ -254,14 +256,6 @@ impl<S: PageStore, T: Scheme> MessageTree<S, T> {
         self.shadow.into_store()
     }
 
-    /// The most RAM that the index needs on a store besides what the store itself holds.
-    pub fn ram_bytes_on(
-        config: &T::Config,
-        store: &(impl PageStore + ?Sized),
-    ) -> Result<usize, IndexError> {
-        Ok(T::ram_bytes(config, (store.page_bytes(), store.page_count()))? + size_of::<T>())
-    }
-
     fn walk(&mut self) -> Result<CheckReport, IndexError> {
         let mut report = CheckReport::default();
         let used = self.scheme.check(&mut self.shadow, &mut report)? + self.shadow.state_units();
@@ -297,6 +291,14 @@ impl<S: PageStore, T: Scheme> MessageTree<S, T> {
     }
 }
 
+/// The most RAM that an index needs on a store besides what the store itself holds.
+pub fn ram_bytes_on<T: Scheme>(
+    config: &T::Config,
+    store: &(impl PageStore + ?Sized),
+) -> Result<usize, IndexError> {
+    Ok(T::ram_bytes(config, (store.page_bytes(), store.page_count()))? + size_of::<T>())
+}
+
 fn identity<T: Scheme>(store: &impl PageStore, config: &T::Config) -> Result<Identity, IndexError> {
     let common = T::common(config);
     if common.durability > Durability::EverySync {
@@ -309,10 +311,7 @@ fn identity<T: Scheme>(store: &impl PageStore, config: &T::Config) -> Result<Ide
 }
 
 /// Commits all that there is.
-pub(super) fn commit<S: PageStore, T: Scheme>(
-    shadow: &mut Shadow<S>,
-    scheme: &T,
-) -> Result<(), IndexError> {
+pub(super) fn commit<S: PageStore, T: Scheme>(shadow: &mut Shadow<S>, scheme: &T) -> Result<(), IndexError> {
     shadow.commit(scheme.state_bytes(), |put| scheme.save(put))
 }
 
@@ -446,7 +445,7 @@ impl<S: PageStore, T: Scheme> OrderedIndex for MessageTree<S, T> {
     }
 
     fn ram_bytes(&self) -> usize {
-        let own = MessageTree::<S, T>::ram_bytes_on(&self.config, self.store()).unwrap_or(0);
+        let own = ram_bytes_on::<T>(&self.config, self.store()).unwrap_or(0);
         self.store().ram_bytes() + own
     }
 }

@@ -457,7 +457,8 @@ impl Layout {
         records: Records<'_>,
     ) -> Result<Written, IndexError> {
         let count = records.len();
-        let parts = if count <= self.leaf_records { 1 } else { (count * 24 / (10 * self.leaf_records)).max(2) };
+        let parts =
+            if count <= self.leaf_records { 1 } else { (count * 24 / (10 * self.leaf_records)).max(2) };
         self.write_parts(shadow, tally, (1, &Children::new(self.shape.key)), (records, parts))
     }
 
@@ -553,17 +554,21 @@ impl Layout {
         bounds: (Option<&[u8]>, Option<&[u8]>),
     ) -> Result<Tally, IndexError> {
         let ((node, unit), all) = (node, node.0.records.all());
-        let inside = |key: &[u8]| bounds.0.is_none_or(|low| low <= key) && bounds.1.is_none_or(|high| key < high);
+        let inside =
+            |key: &[u8]| bounds.0.is_none_or(|low| low <= key) && bounds.1.is_none_or(|high| key < high);
         report.nodes += 1;
-        let keys = (0..all.len()).map(|i| all.key(i)).chain((1..node.children.len()).map(|i| node.children.key(i)));
+        let keys =
+            (0..all.len()).map(|i| all.key(i)).chain((1..node.children.len()).map(|i| node.children.key(i)));
         if !keys.into_iter().all(inside) {
             report.violation("T2", unit.into(), "a key beyond the bounds of its node".to_string());
         }
-        let mut tally = Tally { puts: if node.level == 1 { 0 } else { all.puts() as i64 }, ..Tally::default() };
+        let mut tally =
+            Tally { puts: if node.level == 1 { 0 } else { all.puts() as i64 }, ..Tally::default() };
         for slot in 0..node.children.len() {
             let unit = node.children.unit(slot);
             let low = if slot == 0 { bounds.0 } else { Some(node.children.key(slot)) };
-            let high = if slot + 1 == node.children.len() { bounds.1 } else { Some(node.children.key(slot + 1)) };
+            let high =
+                if slot + 1 == node.children.len() { bounds.1 } else { Some(node.children.key(slot + 1)) };
             let child = self.read(shadow, unit, node.level - 1, Cause::Check)?;
             let below = self.check_below(shadow, report, (&child, unit), (low, high))?;
             tally.leaves += below.leaves + i64::from(child.level == 1);

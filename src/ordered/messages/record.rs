@@ -275,7 +275,8 @@ mod tests {
                 true
             });
             assert_eq!(down.bytes, older.under(newer.all(), true).bytes);
-            let found: Vec<_> = (0..merged.len()).map(|i| (merged.all().key(i), merged.all().value(i))).collect();
+            let found: Vec<_> =
+                (0..merged.len()).map(|i| (merged.all().key(i), merged.all().value(i))).collect();
             let expected: Vec<_> = model.iter().map(|(k, v)| (&k[..], &v[..])).collect();
             assert_eq!(found, expected);
         }

@@ -161,10 +161,7 @@ impl<S: PageStore> Shadow<S> {
     }
 
     /// Opens what was committed; returns the state, whose units are claimed. The tree claims the others.
-    pub(super) fn mount(
-        mut store: S,
-        identity: Identity,
-    ) -> Result<(Shadow<S>, Vec<u8>), IndexError> {
+    pub(super) fn mount(mut store: S, identity: Identity) -> Result<(Shadow<S>, Vec<u8>), IndexError> {
         let mut page = vec![0; store.page_bytes()];
         store.read(MANIFEST, Cause::Recovery, &mut page)?;
         if page.len() < MANIFEST_BYTES || page[8..16] != identity.name {
@@ -306,6 +303,11 @@ impl<S: PageStore> Shadow<S> {
         Ok(())
     }
 
+    /// Units besides those of two states.
+    pub(in crate::ordered) const fn units_for_tree(&self) -> u32 {
+        self.units.saturating_sub(2 * self.reserve)
+    }
+
     /// Units in use.
     pub(in crate::ordered) const fn live_units(&self) -> u32 {
         self.live_units
@@ -377,7 +379,9 @@ impl<S: PageStore> Shadow<S> {
         match done {
             Ok(_) => {
                 // What was written since the last commit and is given up already is nobody's.
-                self.trim_where(|shadow, word| shadow.before.0[word] & !shadow.live.0[word] & !shadow.kept.0[word]);
+                self.trim_where(|shadow, word| {
+                    shadow.before.0[word] & !shadow.live.0[word] & !shadow.kept.0[word]
+                });
                 self.before.0.copy_from_slice(&self.live.0);
             }
             Err(_) => self.live.0.copy_from_slice(&self.before.0),

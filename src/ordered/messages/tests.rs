@@ -11,7 +11,12 @@ type Tree<S, T> = MessageTree<S, T>;
 
 pub(in crate::ordered) const PAGE_BYTES: usize = 128;
 
-pub(in crate::ordered) fn is_a_sorted_map<T: Scheme>(config: &T::Config, ops: &[Op], frames: usize, pages: u32) {
+pub(in crate::ordered) fn is_a_sorted_map<T: Scheme>(
+    config: &T::Config,
+    ops: &[Op],
+    frames: usize,
+    pages: u32,
+) {
     let store = RamStore::new(PAGE_BYTES, pages);
     let mut index = Tree::<_, T>::format(cached(store, frames), config.clone()).unwrap();
     let answers = T::common(config).answers;
@@ -64,7 +69,10 @@ fn states_until_the_cut(index: &mut impl OrderedIndex, seed: u64, each: bool) ->
 }
 
 /// A cut at every few writes leaves a prefix of the history that has the last sync, on a store without atomic groups.
-pub(in crate::ordered) fn cuts_leave_a_prefix<T: Scheme>(config: &T::Config, writes: impl Iterator<Item = u64>) {
+pub(in crate::ordered) fn cuts_leave_a_prefix<T: Scheme>(
+    config: &T::Config,
+    writes: impl Iterator<Item = u64>,
+) {
     for writes in writes {
         let store = RamStore::new(PAGE_BYTES, 700).with_atomic_pages(1);
         let store = Tree::<_, T>::format(store, config.clone()).unwrap().into_store();
@@ -167,7 +175,11 @@ pub(in crate::ordered) fn forged_pages_never_panic<T: Scheme>(config: &T::Config
     }
 }
 
-pub(in crate::ordered) fn a_full_store_loses_nothing<T: Scheme>(config: &T::Config, pages: u32, least: usize) {
+pub(in crate::ordered) fn a_full_store_loses_nothing<T: Scheme>(
+    config: &T::Config,
+    pages: u32,
+    least: usize,
+) {
     let mut index = Tree::<_, T>::format(RamStore::new(PAGE_BYTES, pages), config.clone()).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(2));
     for round in 0..4u16 {
@@ -183,7 +195,12 @@ pub(in crate::ordered) fn a_full_store_loses_nothing<T: Scheme>(config: &T::Conf
             };
             inserted += 1;
         }
-        assert!(inserted >= least, "round {round}: {inserted} insertions, {} records: {:?}", model.len(), index.stats());
+        assert!(
+            inserted >= least,
+            "round {round}: {inserted} insertions, {} records: {:?}",
+            model.len(),
+            index.stats()
+        );
         assert_sound(&mut index, &model);
         let half = model.len() / 2;
         let gone: Vec<Bytes> = match round % 2 {

@@ -20,8 +20,7 @@ pub(in crate::ordered) struct Tour<'a, 'v> {
 impl Tour<'_, '_> {
     /// Visits the values among records, newer ones first where two are of a key.
     fn show(&mut self, newer: Records<'_>, older: Records<'_>) -> ControlFlow<()> {
-        let (newer, older) =
-            (newer.slice(newer.within(self.bounds)), older.slice(older.within(self.bounds)));
+        let (newer, older) = (newer.slice(newer.within(self.bounds)), older.slice(older.within(self.bounds)));
         let (mut flow, key) = (ControlFlow::Continue(()), newer.shape.key);
         newer.merge(older, self.direction, &mut |record| {
             if record[0] == PUT {

@@ -1,7 +1,9 @@
 //! Ordered indexes: fixed-size keys and values, in key order.
 
+pub mod bepsilon;
 pub mod bplus;
 pub mod buffered;
+pub mod fd;
 pub mod ipl;
 pub mod journal;
 pub mod layered;
@@ -9,6 +11,7 @@ pub mod lazy_update;
 pub mod ls_lru;
 pub mod lsb;
 pub mod mb;
+pub mod messages;
 pub mod mu;
 pub mod node;
 pub mod pio;

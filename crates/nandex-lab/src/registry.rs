@@ -9,7 +9,8 @@ use crate::forest::TreeShare;
 use crate::ftls;
 use crate::names::{self, OptionInfo, count_names, option, union};
 use crate::stack::{
-    self, BPlus, Bftl, Bof, FlashDb, Ibsf, LazyUpdate, LsLru, Lsb, Mb, Pio, Rbftl, StoreTree, Wobf, Wpcb,
+    self, BEpsilon, BPlus, Bftl, Bof, Fd, FlashDb, Ibsf, LazyUpdate, LsLru, Lsb, Mb, Pio, Rbftl, StoreTree,
+    Wobf, Wpcb,
 };
 use nandex::ftl::bast::Bast;
 use nandex::ftl::cftl::Cftl;
@@ -349,6 +350,30 @@ pub const INDEXES: &[IndexEntry] = &[
         forest: Some(stack::forest::<Pio>),
         divides_chip: false,
         options: Pio::OPTIONS,
+        options_on_ftl: &[],
+    },
+    IndexEntry {
+        name: "bepsilon",
+        summary: "B-epsilon-tree (Brodal & Fagerberg 2003): messages wait in inner nodes of several pages; copy on write",
+        hosting: Hosting::Store,
+        format: |nand, settings| stack::tree::<BEpsilon>(nand, settings, Open::Format),
+        mount: |nand, settings| stack::tree::<BEpsilon>(nand, settings, Open::Mount),
+        mount_after_cut: None,
+        forest: Some(stack::forest::<BEpsilon>),
+        divides_chip: false,
+        options: BEpsilon::OPTIONS,
+        options_on_ftl: &[],
+    },
+    IndexEntry {
+        name: "fd",
+        summary: "FD-tree (Li et al. 2010): a head in RAM above sorted runs with fences, merged when full; manifest",
+        hosting: Hosting::Store,
+        format: |nand, settings| stack::tree::<Fd>(nand, settings, Open::Format),
+        mount: |nand, settings| stack::tree::<Fd>(nand, settings, Open::Mount),
+        mount_after_cut: None,
+        forest: Some(stack::forest::<Fd>),
+        divides_chip: false,
+        options: Fd::OPTIONS,
         options_on_ftl: &[],
     },
 ];

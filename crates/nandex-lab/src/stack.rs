@@ -108,12 +108,15 @@ mod batched;
 mod beneath;
 mod layered;
 mod lsb;
+mod messages;
 mod wpcb;
 
 pub(crate) use batched::{Mb, Pio};
 pub(crate) use beneath::{BENEATH, beneath, raw_tree};
 pub(crate) use layered::{Bftl, Bof, FlashDb, Ibsf, Rbftl, Wobf};
+pub(crate) use layered::{Bftl, Bof, Ibsf, Rbftl, Wobf};
 pub(crate) use lsb::Lsb;
+pub(crate) use messages::{BEpsilon, Fd};
 pub(crate) use wpcb::Wpcb;
 
 /// What the page cache holds per frame besides the page and the order of its policy.

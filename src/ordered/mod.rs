@@ -2,6 +2,7 @@
 
 pub mod bplus;
 pub mod buffered;
+pub mod clustered;
 pub mod ipl;
 pub mod journal;
 pub mod layered;

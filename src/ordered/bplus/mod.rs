@@ -53,6 +53,7 @@ mod batch;
 mod change;
 mod load;
 mod page;
+mod placed;
 mod rules;
 #[cfg(test)]
 mod tests;

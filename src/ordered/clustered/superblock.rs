@@ -180,7 +180,7 @@ pub(super) fn read(
             found.anchor >= plan.first()
                 && found.anchor <= plan.first() + plan.segments * plan.segment_pages
                 && found.tail < plan.segments
-                && found.entries <= nodes
+                && found.entries as usize <= super::table::entries_max(nodes)
         }
         false => found.anchor < pages,
     };

@@ -23,9 +23,14 @@ pub(super) const fn page_entries(page_bytes: usize) -> usize {
     (page_bytes - HEADER_BYTES) / 4
 }
 
+/// Entries of a table of so many numbers at most.
+pub(super) const fn entries_max(nodes: u32) -> usize {
+    (nodes as usize).next_multiple_of(MORE)
+}
+
 /// Bytes of RAM for so many numbers.
 pub(super) const fn ram_bytes_for(nodes: u32) -> usize {
-    (nodes as usize).next_multiple_of(MORE) * size_of::<u32>()
+    entries_max(nodes) * size_of::<u32>()
 }
 
 /// Pages by the numbers of their nodes, and which pages these are.

@@ -21,9 +21,12 @@ pub(super) struct Entry {
     pub(super) image: Box<[u8]>,
 }
 
+/// Bytes of lists of nodes, while they are written or a mount reads them.
+const LIST_BYTES: usize = 48;
+
 /// Bytes of RAM for a node that waits.
 pub(super) const fn entry_bytes(page_bytes: usize) -> usize {
-    page_bytes + size_of::<Entry>() + size_of::<Box<[u8]>>()
+    page_bytes + size_of::<Entry>() + size_of::<Box<[u8]>>() + LIST_BYTES
 }
 
 /// Nodes that wait, in the order of their numbers.

@@ -88,9 +88,9 @@ impl Ring {
         segments + u64::from(self.segment_pages - self.used)
     }
 
-    /// Pages that the next checkpoint makes free.
-    fn recycled_pages(&self) -> u64 {
-        let segments = (self.tail + self.segments - self.durable_tail) % self.segments;
+    /// Pages that a checkpoint makes free with this tail.
+    fn recycled_pages(&self, tail: u32) -> u64 {
+        let segments = (tail + self.segments - self.durable_tail) % self.segments;
         u64::from(segments) * u64::from(self.segment_pages)
     }
 
@@ -144,6 +144,9 @@ impl<S: PageStore> Layer<S> {
 
     /// Writes the batch as it is.
     fn append_batch(&mut self, cause: Cause) -> Result<(), StoreError> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
         let mut ring = self.ring;
         let written = self.write_extents(&mut ring, cause);
         if let Err(error) = written {
@@ -152,7 +155,10 @@ impl<S: PageStore> Layer<S> {
             return Err(error);
         }
         for entry in self.batch.entries() {
-            assert!(self.table.set(entry.id, Some(entry.page)), "C4: a free page had a node");
+            if !self.table.set(entry.id, Some(entry.page)) {
+                self.is_interrupted = true;
+                return Err(StoreError::Corrupted { what: "C5: a free page had a node", at: entry.page.into() });
+            }
         }
         self.counts.flushes += 1;
         self.counts.flushed_nodes += self.batch.len() as u64;
@@ -192,17 +198,19 @@ impl<S: PageStore> Layer<S> {
     /// the next batch; makes a checkpoint when it is time.
     fn tidy_ring(&mut self) -> Result<(), StoreError> {
         let few = u64::from(self.plan.segment_pages) * u64::from(self.plan.config.recycle_percent);
-        if self.ring.tail != self.ring.head && 100 * self.live_in_tail() < few {
-            self.recycle_oldest()?;
+        if self.ring.tail != self.ring.head && 100 * (self.live_in(self.ring.tail) as u64) < few {
+            self.recycle(0)?;
         }
         let (recycling, batch) = self.plan.room_needed();
         let table_pages = u64::from(self.table.pages(self.plan.page_bytes));
+        let most = self.counts.recycled_segments + 3 * u64::from(self.ring.segments);
         while self.ring.free_pages() < recycling + batch {
+            if self.counts.recycled_segments > most {
+                return Err(StoreError::Full);
+            }
             // A checkpoint is worth its pages when many others become free by it.
-            let mut recycled = self.ring.recycled_pages();
-            while recycled == 0 || recycled < table_pages && self.ring.free_pages() >= recycling {
-                self.recycle_oldest()?;
-                recycled = self.ring.recycled_pages();
+            if self.ring.recycled_pages(self.ring.tail) <= table_pages {
+                self.recycle(table_pages.max(1))?;
             }
             self.checkpoint_table()?;
         }
@@ -211,33 +219,51 @@ impl<S: PageStore> Layer<S> {
         if is_due { self.checkpoint_table() } else { Ok(()) }
     }
 
-    fn live_in_tail(&self) -> u64 {
-        self.table.live.of(self.ring.segment(self.ring.tail)).count() as u64
+    fn live_in(&self, segment: u32) -> usize {
+        self.table.live.of(self.ring.segment(segment)).count()
     }
 
-    /// Copies the live nodes of the oldest segment to the head, through the batch.
-    fn recycle_oldest(&mut self) -> Result<(), StoreError> {
+    /// Copies the live nodes of the oldest segment to the head, through the batch; and those of more, while they fit into the batch
+    /// with it, or as long as there is room, until so many pages are recycled.
+    fn recycle(&mut self, pages_wanted: u64) -> Result<(), StoreError> {
         assert!(self.batch.is_empty(), "segments are recycled when no node waits");
-        if self.ring.tail == self.ring.head {
-            return Err(StoreError::Full);
-        }
-        let pages: Vec<u32> = self.table.live.of(self.ring.segment(self.ring.tail)).collect();
-        for pages in pages.chunks(self.plan.frames()) {
-            for page in pages {
-                let at = Lpn(*page);
-                self.store.read(at, Cause::GarbageCollection, &mut self.page)?;
-                require_sound(&self.page, at)?;
-                let id = BPlusNodes::number(&self.page).0;
-                if self.table.get(id) != Some(*page) {
-                    return Err(StoreError::Corrupted { what: "C4: a page has another node", at: u64::from(at.0) });
-                }
-                self.batch.put(id, self.page[8], *page, &self.page);
+        let (recycling, _) = self.plan.room_needed();
+        let mut tail = self.ring.tail;
+        loop {
+            if tail == self.ring.head {
+                return Err(StoreError::Full);
             }
-            self.append_batch(Cause::GarbageCollection)?;
+            self.gather(tail)?;
+            tail = self.ring.after(tail);
+            self.counts.recycled_segments += 1;
+            let fits = self.batch.len() + self.live_in(tail) <= self.plan.frames();
+            let is_short = self.ring.recycled_pages(tail) < pages_wanted && self.ring.free_pages() >= recycling;
+            if pages_wanted == 0 || tail == self.ring.head || !(fits || is_short) {
+                break;
+            }
         }
-        self.counts.recycled_segments += 1;
+        self.append_batch(Cause::GarbageCollection)?;
+        self.ring.tail = tail;
+        Ok(())
+    }
+
+    /// Takes the live nodes of a segment into the batch, and writes it whenever it is full.
+    fn gather(&mut self, segment: u32) -> Result<(), StoreError> {
+        let pages: Vec<u32> = self.table.live.of(self.ring.segment(segment)).collect();
+        for page in &pages {
+            let at = Lpn(*page);
+            self.store.read(at, Cause::GarbageCollection, &mut self.page)?;
+            require_sound(&self.page, at)?;
+            let id = BPlusNodes::number(&self.page).0;
+            if self.table.get(id) != Some(*page) {
+                return Err(StoreError::Corrupted { what: "C4: a page has another node", at: u64::from(at.0) });
+            }
+            if self.batch.len() >= self.plan.frames() {
+                self.append_batch(Cause::GarbageCollection)?;
+            }
+            self.batch.put(id, self.page[8], *page, &self.page);
+        }
         self.counts.copied_nodes += pages.len() as u64;
-        self.ring.tail = self.ring.after(self.ring.tail);
         Ok(())
     }
 

@@ -225,7 +225,7 @@ impl Plan {
 
     /// Free pages from which on a segment can be recycled, and those besides that a batch takes.
     pub(super) fn room_needed(&self) -> (u64, u64) {
-        let copies = self.segment_pages as usize;
+        let copies = self.segment_pages as usize + self.frames();
         let flushes = copies.div_ceil(self.frames());
         (self.appended(copies) + 3 * flushes as u64, self.appended(self.frames()))
     }
@@ -241,8 +241,9 @@ impl Plan {
         let ring = u64::from(self.segments) * u64::from(self.segment_pages);
         let (recycling, batch) = self.room_needed();
         let spare = ring.saturating_sub(recycling + batch + 2 * u64::from(self.segment_pages));
-        let extent = self.extent_nodes() as u64;
-        self.nodes_max = most.min(spare * extent / (extent + 2)) as u32;
+        // Headers, and pages left over at the end of a segment.
+        let extent = self.extent_nodes().min(self.frames()) as u64;
+        self.nodes_max = most.min(spare * extent / (extent + 3)) as u32;
     }
 
     fn divide_runs(&mut self) {
@@ -259,17 +260,11 @@ impl Plan {
 
     fn ram_bytes_max(&self) -> usize {
         let frames = (self.frames() + 1) * batch::entry_bytes(self.page_bytes);
-        let lists = self.frames() * 24;
+        let pages = super::pages::PageMap::ram_bytes_for(self.pages);
         let places = match self.config.policy {
-            FlushPolicy::Append => {
-                let copies = self.frames() * size_of::<extent::Listed>();
-                table::ram_bytes_for(self.nodes_max) + super::pages::PageMap::ram_bytes_for(self.pages) + copies
-            }
-            _ => {
-                links::ram_bytes_for(self.levels, self.page_bytes)
-                    + 2 * super::pages::PageMap::ram_bytes_for(self.pages)
-            }
+            FlushPolicy::Append => table::ram_bytes_for(self.nodes_max) + pages,
+            _ => links::ram_bytes_for(self.levels, self.page_bytes) + 2 * pages,
         };
-        frames + lists + places + 2 * self.page_bytes + 1024
+        frames + places + 2 * self.page_bytes + 1024
     }
 }

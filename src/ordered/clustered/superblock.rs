@@ -168,10 +168,15 @@ pub(super) fn read(
     config.space_percent = page[25];
     let mut plan = config.on(page_bytes, pages)?;
     let nodes = get_u32(&page, 32);
+    // A larger batch than the one it was formatted for may not find room.
+    while nodes > plan.nodes_max && config.batch_nodes > 1 {
+        config.batch_nodes /= 2;
+        plan = config.on(page_bytes, pages)?;
+    }
     if nodes > plan.nodes_max {
         return Err(IndexError::Unsupported(format!(
-            "with {} nodes in the batch and {} % of the pages there is room for {} nodes, it was formatted for {nodes}",
-            config.batch_nodes, config.space_percent, plan.nodes_max
+            "the store has room for {} nodes, it was formatted for {nodes}",
+            plan.nodes_max
         )));
     }
     plan.nodes_max = nodes;

@@ -490,14 +490,15 @@ fn a_forged_page_is_no_panic() {
     for config in members(SMALL).map(small) {
         let mut index = ClusteredTree::format(RamStore::new(128, 300), config).unwrap();
         let mut rng = Rng::new(4);
-        (0..300).for_each(|_| drop(index.insert(&key(rng.below(200) as u16), &[1; 2]).unwrap()));
+        (0..300).for_each(|_| assert!(index.insert(&key(rng.below(200) as u16), &[1; 2]).is_ok()));
         index.sync().unwrap();
         let store = index.into_store();
         for seed in 0..1_000 {
             let mut store = store.clone();
             let mut page = [0; 128];
             for _ in 0..1 + rng.below(3) {
-                let lpn = Lpn(rng.below(if rng.chance(1, 3) { 4 } else { 300 }) as u32);
+                let most = if rng.chance(1, 3) { 4 } else { 300 };
+                let lpn = Lpn(rng.below(most) as u32);
                 store.read(lpn, Cause::Check, &mut page).unwrap();
                 page[4 + rng.below(124) as usize] = rng.below(40) as u8;
                 let crc = crate::codec::crc32(&[&page[4..]]);

@@ -42,12 +42,7 @@ pub(super) struct Batch {
 impl Batch {
     /// Room for so many nodes.
     pub(super) fn new(nodes: usize, page_bytes: usize) -> Batch {
-        Batch {
-            page_bytes,
-            entries: Vec::with_capacity(nodes),
-            spare: Vec::with_capacity(nodes),
-            clock: 0,
-        }
+        Batch { page_bytes, entries: Vec::with_capacity(nodes), spare: Vec::with_capacity(nodes), clock: 0 }
     }
 
     pub(super) fn ram_bytes(&self) -> usize {

@@ -21,8 +21,7 @@ use crate::ordered::{RecordFormat, Settings};
 /// The CB-tree by our reading.
 pub const fn config(record: RecordFormat) -> ClusteredConfig {
     let config = ClusteredConfig::new(record, FlushPolicy::Cascade, 16, None);
-    let tree =
-        BPlusConfig { overflow: Overflow::KeepContiguous, underflow: Underflow::Expel, ..config.tree };
+    let tree = BPlusConfig { overflow: Overflow::KeepContiguous, underflow: Underflow::Expel, ..config.tree };
     ClusteredConfig { tree, ..config }
 }
 

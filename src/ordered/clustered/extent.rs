@@ -76,7 +76,10 @@ impl Header {
             return Ok(None);
         }
         if HEADER_BYTES + nodes * ENTRY_BYTES > page.len() {
-            return Err(StoreError::Corrupted { what: "C2: a header lists too many nodes", at: u64::from(at.0) });
+            return Err(StoreError::Corrupted {
+                what: "C2: a header lists too many nodes",
+                at: u64::from(at.0),
+            });
         }
         let part = get_u16(page, 24);
         Ok(Some(Header {

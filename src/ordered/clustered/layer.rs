@@ -1,5 +1,6 @@
 //! The cluster layer: a store of nodes whose pages are chosen when they are written, many at once.
 
+use super::ClusteredConfig;
 use super::batch::Batch;
 use super::links::{Links, ROOT};
 use super::replay::replay;
@@ -7,7 +8,6 @@ use super::ring::Ring;
 use super::settings::Plan;
 use super::superblock::{self, Superblock};
 use super::table::AddressTable;
-use super::ClusteredConfig;
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::{PageStore, StoreError, StoreStats};
 use crate::nand::Cause;
@@ -263,7 +263,9 @@ impl<S: PageStore> Layer<S> {
     ) -> Result<(), IndexError> {
         match superblock::read(&mut self.store, &self.plan.config, Cause::Check) {
             Ok((_, found)) if found == self.superblock => {}
-            Ok(_) => report.violation("C1", 0, "the newer superblock is not the last one written".to_string()),
+            Ok(_) => {
+                report.violation("C1", 0, "the newer superblock is not the last one written".to_string())
+            }
             Err(error) => report.violation("C1", 0, error.to_string()),
         }
         if self.plan.is_append() { self.check_ring(report) } else { self.check_links(report, is_used) }

@@ -77,8 +77,7 @@ impl Links {
     }
 
     pub(super) fn ram_bytes(&self) -> usize {
-        let path: usize =
-            self.path.iter().map(|node| node.image.capacity() + size_of::<Ancestor>()).sum();
+        let path: usize = self.path.iter().map(|node| node.image.capacity() + size_of::<Ancestor>()).sum();
         self.busy.ram_bytes() + self.kept.ram_bytes() + path + self.moved.capacity() * size_of::<(Lpn, Lpn)>()
     }
 
@@ -300,7 +299,8 @@ impl<S: PageStore> Layer<S> {
         if !self.batch.is_empty() {
             self.place(self.batch.entries().iter().map(|entry| entry.id).collect())?;
         }
-        if self.links.flushes == 0 && self.links.kept.len() == 0 && self.superblock.anchor == self.links.root {
+        if self.links.flushes == 0 && self.links.kept.len() == 0 && self.superblock.anchor == self.links.root
+        {
             return Ok(());
         }
         self.interrupt_unless(|layer| {

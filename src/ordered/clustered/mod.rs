@@ -71,7 +71,10 @@ use core::ops::Bound;
 
 /// Options of all three besides those of the B+-tree: name and meaning.
 pub const OPTIONS: [(&str, &str); 4] = [
-    ("batch_nodes", "W: modified nodes that wait in RAM before some are written (default 64, for the CB-tree 16)"),
+    (
+        "batch_nodes",
+        "W: modified nodes that wait in RAM before some are written (default 64, for the CB-tree 16)",
+    ),
     (
         "segment_pages",
         "pages of a segment of the AS B-tree's ring (default: 1 MiB, a sixteenth of the store at most), of a run that the \

@@ -76,7 +76,8 @@ impl PageMap {
     ) -> Option<Range<u32>> {
         let (mut start, mut page) = (range.start, range.start);
         while page < range.end && page - start < most {
-            let is_full = page.is_multiple_of(WORD_BITS) && self.words[(page / WORD_BITS) as usize] == u64::MAX;
+            let is_full =
+                page.is_multiple_of(WORD_BITS) && self.words[(page / WORD_BITS) as usize] == u64::MAX;
             if !is_full && !self.contains(page) && !is_withheld(page) {
                 page += 1;
                 continue;

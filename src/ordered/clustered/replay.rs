@@ -87,7 +87,10 @@ fn read_batch(
         };
         let Some(header) = Header::read(page, Lpn(at))?.filter(expected) else { break };
         if header.nodes > room.min(plan.extent_nodes()) {
-            return Err(StoreError::Corrupted { what: "C2: an extent beyond its segment", at: u64::from(at) });
+            return Err(StoreError::Corrupted {
+                what: "C2: an extent beyond its segment",
+                at: u64::from(at),
+            });
         }
         nodes.extend(header.listed(page, Lpn(at)));
         ring.pass(header.nodes);

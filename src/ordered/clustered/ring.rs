@@ -157,7 +157,10 @@ impl<S: PageStore> Layer<S> {
         for entry in self.batch.entries() {
             if !self.table.set(entry.id, Some(entry.page)) {
                 self.is_interrupted = true;
-                return Err(StoreError::Corrupted { what: "C5: a free page had a node", at: entry.page.into() });
+                return Err(StoreError::Corrupted {
+                    what: "C5: a free page had a node",
+                    at: entry.page.into(),
+                });
             }
         }
         self.counts.flushes += 1;
@@ -237,7 +240,8 @@ impl<S: PageStore> Layer<S> {
             tail = self.ring.after(tail);
             self.counts.recycled_segments += 1;
             let fits = self.batch.len() + self.live_in(tail) <= self.plan.frames();
-            let is_short = self.ring.recycled_pages(tail) < pages_wanted && self.ring.free_pages() >= recycling;
+            let is_short =
+                self.ring.recycled_pages(tail) < pages_wanted && self.ring.free_pages() >= recycling;
             if pages_wanted == 0 || tail == self.ring.head || !(fits || is_short) {
                 break;
             }
@@ -251,15 +255,18 @@ impl<S: PageStore> Layer<S> {
     fn gather(&mut self, segment: u32) -> Result<(), StoreError> {
         let pages: Vec<u32> = self.table.live.of(self.ring.segment(segment)).collect();
         for page in &pages {
+            if self.batch.len() >= self.plan.frames() {
+                self.append_batch(Cause::GarbageCollection)?;
+            }
             let at = Lpn(*page);
             self.store.read(at, Cause::GarbageCollection, &mut self.page)?;
             require_sound(&self.page, at)?;
             let id = BPlusNodes::number(&self.page).0;
             if self.table.get(id) != Some(*page) {
-                return Err(StoreError::Corrupted { what: "C4: a page has another node", at: u64::from(at.0) });
-            }
-            if self.batch.len() >= self.plan.frames() {
-                self.append_batch(Cause::GarbageCollection)?;
+                return Err(StoreError::Corrupted {
+                    what: "C4: a page has another node",
+                    at: u64::from(at.0),
+                });
             }
             self.batch.put(id, self.page[8], *page, &self.page);
         }

@@ -235,7 +235,8 @@ impl Plan {
         self.segment_pages = self.config.segment_pages.unwrap_or(suits).max(4);
         let share = |pages: u64, percent: u8| pages * u64::from(percent) / 100;
         let most = share(self.pages.into(), self.config.space_percent);
-        self.table_pages = table::entries_max(most as u32).div_ceil(table::page_entries(self.page_bytes)) as u32;
+        self.table_pages =
+            table::entries_max(most as u32).div_ceil(table::page_entries(self.page_bytes)) as u32;
         let left = u64::from(self.pages).saturating_sub(self.first().into());
         self.segments = (left / u64::from(self.segment_pages)) as u32;
         let ring = u64::from(self.segments) * u64::from(self.segment_pages);

@@ -159,8 +159,12 @@ pub(super) fn read(
     }
     let segment_pages = get_u32(&page, 28);
     let mut config = *config;
-    if config.policy as u8 != page[24] || config.segment_pages.is_some_and(|n| segment_pages > 0 && n != segment_pages) {
-        return Err(IndexError::NotFormatted("the layer was formatted for another policy, or other segments"));
+    if config.policy as u8 != page[24]
+        || config.segment_pages.is_some_and(|n| segment_pages > 0 && n != segment_pages)
+    {
+        return Err(IndexError::NotFormatted(
+            "the layer was formatted for another policy, or other segments",
+        ));
     }
     if segment_pages > 0 {
         config.segment_pages = Some(segment_pages);

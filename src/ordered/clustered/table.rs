@@ -108,7 +108,8 @@ impl AddressTable {
         page: &[u8],
         possible: core::ops::Range<u32>,
     ) -> Result<(), IndexError> {
-        let damaged = IndexError::Corrupted { what: "C3: a page of the table is damaged", at: u64::from(at.0) };
+        let damaged =
+            IndexError::Corrupted { what: "C3: a page of the table is damaged", at: u64::from(at.0) };
         if get_u32(page, 0) != crc32(&[&page[4..]]) || get_u32(page, 4) != at.0 || get_u64(page, 8) != epoch {
             return Err(damaged);
         }

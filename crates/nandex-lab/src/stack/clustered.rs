@@ -33,7 +33,11 @@ const CB_OWN: [OptionInfo; 4] = [
 
 const FB_OWN: [OptionInfo; 4] = [
     option("batch_nodes", "64, or fewer", "modified nodes that wait in RAM before some are written"),
-    option("segment_pages", "16", "nodes that are written together, and free pages in a run that they look for"),
+    option(
+        "segment_pages",
+        "16",
+        "nodes that are written together, and free pages in a run that they look for",
+    ),
     SPACE,
     CHECKPOINTS,
 ];

@@ -104,6 +104,11 @@ impl Space {
         false
     }
 
+    /// From now on trims need not wait.
+    pub(crate) fn trim_at_once(&mut self) {
+        self.untrimmed = Vec::new();
+    }
+
     /// The first page from `start` on whose trim waited for the sync that is just done.
     pub(crate) fn next_untrimmed(&mut self, start: Lpn) -> Option<Lpn> {
         let first = start.index() / WORD_BITS;

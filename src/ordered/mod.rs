@@ -3,6 +3,7 @@
 pub mod bepsilon;
 pub mod bplus;
 pub mod buffered;
+pub mod clustered;
 pub mod fd;
 pub mod ipl;
 pub mod journal;

@@ -9,8 +9,8 @@ use crate::forest::TreeShare;
 use crate::ftls;
 use crate::names::{self, OptionInfo, count_names, option, union};
 use crate::stack::{
-    self, BEpsilon, BPlus, Bftl, Bof, Fd, FlashDb, Ibsf, LazyUpdate, LsLru, Lsb, Mb, Pio, Rbftl, StoreTree,
-    Wobf, Wpcb,
+    self, AsBtree, BEpsilon, BPlus, Bftl, Bof, CbTree, FbTree, Fd, FlashDb, Ibsf, LazyUpdate, LsLru, Lsb, Mb,
+    Pio, Rbftl, StoreTree, Wobf, Wpcb,
 };
 use nandex::ftl::bast::Bast;
 use nandex::ftl::cftl::Cftl;
@@ -374,6 +374,42 @@ pub const INDEXES: &[IndexEntry] = &[
         forest: Some(stack::forest::<Fd>),
         divides_chip: false,
         options: Fd::OPTIONS,
+        options_on_ftl: &[],
+    },
+    IndexEntry {
+        name: "as-btree",
+        summary: "AS B-tree (Roh et al. 2014): modified nodes are appended in batches, a table finds them; journal",
+        hosting: Hosting::Store,
+        format: |nand, settings| stack::tree::<AsBtree>(nand, settings, Open::Format),
+        mount: |nand, settings| stack::tree::<AsBtree>(nand, settings, Open::Mount),
+        mount_after_cut: Some(|nand, settings| stack::tree::<AsBtree>(nand, settings, Open::MountAfterCut)),
+        forest: Some(stack::forest::<AsBtree>),
+        divides_chip: false,
+        options: AsBtree::OPTIONS,
+        options_on_ftl: &[],
+    },
+    IndexEntry {
+        name: "cb-tree",
+        summary: "CB-tree (Kim et al. 2020): memory nodes in levels, each written as a batch; our reading; journal",
+        hosting: Hosting::Store,
+        format: |nand, settings| stack::tree::<CbTree>(nand, settings, Open::Format),
+        mount: |nand, settings| stack::tree::<CbTree>(nand, settings, Open::Mount),
+        mount_after_cut: Some(|nand, settings| stack::tree::<CbTree>(nand, settings, Open::MountAfterCut)),
+        forest: Some(stack::forest::<CbTree>),
+        divides_chip: false,
+        options: CbTree::OPTIONS,
+        options_on_ftl: &[],
+    },
+    IndexEntry {
+        name: "fb-tree",
+        summary: "FB-tree (Jorgensen et al. 2011): modified nodes go to runs of free pages, out of place; journal",
+        hosting: Hosting::Store,
+        format: |nand, settings| stack::tree::<FbTree>(nand, settings, Open::Format),
+        mount: |nand, settings| stack::tree::<FbTree>(nand, settings, Open::Mount),
+        mount_after_cut: Some(|nand, settings| stack::tree::<FbTree>(nand, settings, Open::MountAfterCut)),
+        forest: Some(stack::forest::<FbTree>),
+        divides_chip: false,
+        options: FbTree::OPTIONS,
         options_on_ftl: &[],
     },
 ];

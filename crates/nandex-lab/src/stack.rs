@@ -106,6 +106,7 @@ pub(crate) use options_of_tree;
 // Below the macro that they use.
 mod batched;
 mod beneath;
+mod clustered;
 mod layered;
 mod lsb;
 mod messages;
@@ -113,6 +114,7 @@ mod wpcb;
 
 pub(crate) use batched::{Mb, Pio};
 pub(crate) use beneath::{BENEATH, beneath, raw_tree};
+pub(crate) use clustered::{AsBtree, CbTree, FbTree};
 pub(crate) use layered::{Bftl, Bof, FlashDb, Ibsf, Rbftl, Wobf};
 pub(crate) use layered::{Bftl, Bof, Ibsf, Rbftl, Wobf};
 pub(crate) use lsb::Lsb;

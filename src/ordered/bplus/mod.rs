@@ -54,6 +54,7 @@ mod change;
 mod directory;
 mod load;
 mod page;
+mod placed;
 mod rules;
 #[cfg(test)]
 mod tests;

@@ -21,7 +21,7 @@ use core::cmp::Ordering;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::ordered) struct BPlusNodes {
     leaf: NodeShape,
-    internal: NodeShape,
+    pub(super) internal: NodeShape,
 }
 
 const OTHER: u8 = 0;

@@ -12,6 +12,7 @@ pub mod node;
 pub mod raw;
 mod settings;
 pub mod typed;
+pub mod vm;
 pub mod wandering;
 pub mod wpcb;
 

@@ -195,6 +195,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     pub(crate) fn write_detached(&mut self, layout: u8, level: u8, count: usize) -> Result<Ppn, IndexError> {
         let mut tag = Tag { layout, lowest_level: level, ..Tag::default() };
         tag.counts[usize::from(level) - 1] = count as u16;
+        S::dress_half(&self.moves, &mut tag, &mut self.detached);
         let page = self.log.allocate(Cause::Host)?;
         self.log.write(page, tag, &self.detached, Cause::Host)?;
         Ok(page)
@@ -269,24 +270,35 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         Ok(true)
     }
 
-    /// Takes an entry out of the copied leaf, and what becomes empty out of the nodes above, and writes the path.
-    pub(super) fn take_from_leaf(&mut self, mut slot: usize) -> Result<(), IndexError> {
+    /// Takes an entry out of the copied leaf and ends the update.
+    pub(super) fn take_from_leaf(&mut self, slot: usize) -> Result<(), IndexError> {
         self.interrupted = true;
+        self.take_entry(slot)?;
+        self.end_update()
+    }
+
+    /// Takes an entry out of the copied leaf, and what becomes empty out of the nodes above, and writes the path.
+    pub(super) fn take_entry(&mut self, mut slot: usize) -> Result<(), IndexError> {
         let mut lowest = 1;
         loop {
             let (shape, count) = (self.shape(lowest), self.count(lowest));
+            let bound = shape.key(self.node(lowest), 0).to_vec();
             shape.remove(self.node_mut(lowest), count, slot);
             self.path.step_mut(lowest).count -= 1;
+            if S::MAPS_MOVES && lowest > 1 && count > 1 {
+                // The bound of a node is never lowered: what its parent names may not change.
+                shape.set_key(self.node_mut(lowest), 0, &bound);
+            }
             if count > 1 || lowest == self.height {
                 break;
             }
             self.retire(lowest);
             lowest += 1;
             slot = self.slot(lowest);
+            self.forget_move(address::<S>(self.shape(lowest).value(self.node(lowest), slot)));
         }
         let lowest = self.shrink(lowest)?;
-        S::write_path(self, lowest, None, Cause::Host)?;
-        self.end_update()
+        S::write_path(self, lowest, None, Cause::Host)
     }
 
     /// While the root has one child only, the child becomes the root (mu-Tree paper, Algorithm 5). Returns the lowest level
@@ -298,6 +310,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             let child = address::<S>(self.shape(self.height).value(self.node(self.height), 0));
             self.retire(self.height);
             self.copy_node(child, level, Cause::Host)?;
+            self.forget_move(child);
             let (node, shape, count) = (self.node(level).to_vec(), self.shape(level), self.count(level));
             self.height = level;
             lowest = level;
@@ -306,6 +319,9 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             (step.layout, step.aside) = (self.path_layout, false);
             let root = self.shape(level);
             shape.copy_entries((&node, 0), count, (&root, self.node_mut(level), 0));
+            if S::MAPS_MOVES && level > 1 {
+                self.zero_bound(level);
+            }
         }
         Ok(lowest)
     }
@@ -354,6 +370,7 @@ impl<N: Nand, S: Scheme> Relocate<N> for RawTree<N, S> {
 
     fn checkpoint(&mut self) -> Result<(), IndexError> {
         self.commit_journal()?;
+        self.note_moves();
         self.log.checkpoint()
     }
 
@@ -407,7 +424,8 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     fn is_reachable(&mut self, wanted: Ppn) -> Result<bool, IndexError> {
         let height = self.height;
         let mut todo = Vec::from([(self.root, height)]);
-        while let Some((ppn, level)) = todo.pop() {
+        while let Some((named, level)) = todo.pop() {
+            let ppn = if level < height { self.resolve(level, named) } else { named };
             if ppn == wanted {
                 return Ok(true);
             }
@@ -419,7 +437,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             let node = &page.data[self.scheme.page_area(page.tag.layout, level, height)];
             for i in 0..count {
                 let child = address::<S>(shape.value(node, i));
-                todo.push((if level == 2 { self.journal.resolve(child) } else { child }, level - 1));
+                todo.push((child, level - 1));
             }
         }
         Ok(false)

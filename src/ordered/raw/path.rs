@@ -183,7 +183,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
                 at: u64::from(ppn.0),
             });
         }
-        if S::MAPS_MOVES && self.moves.keeps(level == self.height) && self.path.step(level).page == ppn.0 {
+        if S::MAPS_MOVES && self.moves.keeps(level, self.height) && self.path.step(level).page == ppn.0 {
             return Ok(());
         }
         let at_hand = level < self.height && self.path.step(level + 1).page == ppn.0;

@@ -144,7 +144,7 @@ fn configure(nand: &impl Nand, settings: &Settings) -> Result<(Waiting, Answers,
             "log_pages = {log_pages} makes the tree durable at every sync only, and every operation is asked for"
         )));
     }
-    let capacity = log_pages as usize * scheme.shape(0, 1, 1).capacity;
+    let capacity = log_pages as usize * geometry.page_bytes as usize / record.entry_bytes();
     let bytes = Vec::with_capacity(capacity * (record.entry_bytes() + 1));
     let waiting = Waiting { record, capacity, bytes };
     let mut below = Settings { durability: Durability::EveryOperation, ..settings.clone() };

@@ -43,7 +43,7 @@ mod tests;
 pub use buffer::VmTree;
 
 use super::node::NodeShape;
-use super::raw::moves::{Keep, Moves};
+use super::raw::moves::{Duplicates, Keep, Moves};
 use super::raw::{ADDRESS_BYTES, RawTree, Scheme, Sibling, Step};
 use super::{RecordFormat, Settings};
 use crate::check::IndexError;
@@ -116,11 +116,15 @@ impl Scheme for MappedPages {
                 "a mapping table of {bytes} bytes: 16 to {most} are possible on this chip"
             )));
         }
-        let keep = match settings.options.choice("kept_nodes", &["path", "root"])? {
-            "root" => Keep::Root,
+        let keep = match settings.options.choice("kept_nodes", &["path", "three-buffers"])? {
+            "three-buffers" => Keep::ThreeBuffers,
             _ => Keep::Path,
         };
-        Ok(Moves::new(geometry, bytes as usize, keep))
+        let duplicates = match settings.options.choice("mapping_duplicates", &["never", "as-published"])? {
+            "as-published" => Duplicates::AsPublished,
+            _ => Duplicates::Never,
+        };
+        Ok(Moves::new(geometry, bytes as usize, keep, duplicates))
     }
 
     fn shape(&self, _layout: u8, level: u8, _height: u8) -> NodeShape {
@@ -222,9 +226,9 @@ impl MappedPages {
     }
 }
 
-/// Reads a node of the path that a program with three buffers no longer has, before it is changed. The copy is the same.
+/// Reads a node that is to be changed again, where three buffers are all there is. The copy is the same.
 fn reread<N: Nand>(tree: &mut RawTree<N, MappedPages>, level: u8, cause: Cause) -> Result<(), IndexError> {
-    if tree.moves.keep() == Keep::Root && level < tree.height {
+    if tree.moves.keep() == Keep::ThreeBuffers {
         tree.log.read(Ppn(tree.path.step(level).page), cause)?;
     }
     Ok(())
@@ -247,8 +251,10 @@ fn write_node<N: Nand>(
     let area = tree.scheme.path_page(level);
     header.encode(&mut tree.path.buffer[area.clone()]);
     tree.log.write(page, tag, &tree.path.buffer[area], cause)?;
+    // Of three buffers, the one that was written from takes the next node.
+    let at_hand = if tree.moves.keep() == Keep::Path { page.0 } else { NONE };
     let step = tree.path.step_mut(level);
-    (step.page, step.lowest_level) = (page.0, level);
+    (step.page, step.lowest_level) = (at_hand, level);
     if is_last {
         tree.moves.operation = operation.wrapping_add(1);
     }
@@ -268,9 +274,6 @@ fn place_root<N: Nand>(tree: &mut RawTree<N, MappedPages>, cause: Cause) -> Resu
     write_node(tree, (level, page), None, cause)?;
     tree.root = page;
     tree.log.set_root(Root { ppn: page, height: level });
-    if tree.moves.keep() == Keep::Root {
-        tree.path.step_mut(level).page = NONE;
-    }
     Ok(())
 }
 

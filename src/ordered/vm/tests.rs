@@ -102,7 +102,7 @@ fn soak(nand: impl Nand, settings: &Settings, seed: u64, operations: u32) {
 #[test]
 fn a_vm_tree_is_a_map() {
     soak(chip(16, 64), &settings(0), 1, 9000);
-    soak(chip(8, 128), &settings(0).with("mapping_bytes", 2048).with("kept_nodes", "root"), 2, 9000);
+    soak(chip(8, 128), &settings(0).with("mapping_bytes", 2048).with("kept_nodes", "three-buffers"), 2, 9000);
     soak(chip(16, 64), &settings(0).with("mapping_bytes", 16).with("victim", "fifo"), 3, 5000);
     soak(chip(16, 160), &settings(1), 4, 9000);
 }
@@ -119,7 +119,8 @@ fn published(mapping_bytes: u64, log_pages: u64) -> (u64, u64) {
     let durability = if log_pages > 0 { Durability::EverySync } else { Durability::EveryOperation };
     let settings = Settings { durability, ..Settings::new(record) }
         .with("mapping_bytes", mapping_bytes)
-        .with("kept_nodes", "root")
+        .with("kept_nodes", "three-buffers")
+        .with("mapping_duplicates", "as-published")
         .with("answers", "pool")
         .with("checkpoint_blocks", 300)
         .with("log_pages", log_pages);

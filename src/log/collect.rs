@@ -22,6 +22,11 @@ pub trait Relocate<N: Nand> {
 
     /// Programs that moving one page takes at most.
     fn programs_per_move(&self) -> u32;
+
+    /// Whether a victim is worth so many programs.
+    fn is_worth(&self, _programs: u32, _pages_per_block: u32) -> bool {
+        true
+    }
 }
 
 /// How much an operation needs before it starts.
@@ -72,7 +77,8 @@ fn collect_one<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<bool, IndexError
     let programs_per_move = tree.programs_per_move();
     let Some(victim) = tree.log().victim()? else { return Ok(false) };
     let moves = tree.log().valid_count(victim) * programs_per_move;
-    if moves > tree.log().free_pages() {
+    let pages_per_block = tree.log().geometry().pages_per_block;
+    if moves > tree.log().free_pages() || !tree.is_worth(moves, pages_per_block) {
         return Ok(false);
     }
     relocate_all(tree, victim)?;

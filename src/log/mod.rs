@@ -261,8 +261,13 @@ impl<N: Nand> Log<N> {
         self.held.release(self.geometry, ppn, ahead);
     }
 
-    /// Whether [`Log::allocate`] may come to this address before its block is erased.
-    fn is_ahead(&self, ppn: Ppn) -> bool {
+    /// Addresses held that [`Log::free_pages`] leaves out.
+    pub fn held_ahead(&self) -> u32 {
+        self.held.ahead()
+    }
+
+    /// Whether [`Log::allocate`] may come to this address before anything is collected.
+    pub fn is_ahead(&self, ppn: Ppn) -> bool {
         let block = self.geometry.block_of(ppn);
         match self.frontier.block {
             Some(open) if open == block => self.geometry.page_in_block(ppn) >= self.frontier.next_page,
@@ -596,8 +601,7 @@ impl<N: Nand> Log<N> {
 
     /// Whether so few blocks are free that garbage should be collected.
     pub fn wants_collection(&self) -> bool {
-        let held_blocks = self.held.ahead() / self.geometry.pages_per_block;
-        self.blocks.free_count() <= self.config.collect_at_blocks + held_blocks
+        self.blocks.free_count() <= self.config.collect_at_blocks
     }
 
     /// The block to collect, by the policy; pages waiting for it are programmed first.

@@ -10,6 +10,7 @@ pub mod ls_lru;
 pub mod mu;
 pub mod node;
 pub mod raw;
+pub mod sbits;
 mod settings;
 pub mod typed;
 pub mod vm;

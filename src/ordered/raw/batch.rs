@@ -4,7 +4,7 @@
 //! split the path is copied anew. Nothing is collected meanwhile, so what the changes replace stays as it was, and the
 //! room for all of them is made beforehand.
 
-use super::update::INSERT_RESERVE_BLOCKS;
+use super::update::{EMPTYINGS_MAX, INSERT_RESERVE_BLOCKS};
 use super::{RawTree, Scheme};
 use crate::check::IndexError;
 use crate::log::collect::{Need, make_room};
@@ -27,6 +27,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         have_inserts: bool,
     ) -> Result<(), IndexError> {
         let pages = batch_pages(changes, self.height);
+        self.moves.emptyings_left = EMPTYINGS_MAX;
         make_room(self, Need { pages, free_blocks: if have_inserts { INSERT_RESERVE_BLOCKS } else { 0 } })
     }
 

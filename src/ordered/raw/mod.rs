@@ -79,7 +79,7 @@ pub trait Scheme: Copy {
     }
 
     /// Completes the page of a half that left the path.
-    fn dress_half(_moves: &Moves, _tag: &mut Tag, _page: &mut [u8]) {}
+    fn dress_half(_tag: &mut Tag, _page: &mut [u8]) {}
 
     /// Finds again which nodes had moved: from what the newest checkpoint notes and the pages written since.
     fn restore_moves<N: Nand>(

@@ -13,6 +13,7 @@ use crate::check::{CheckReport, IndexError};
 use crate::codec::get_u32;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::Metric;
+use crate::rng::split_mix;
 use crate::units::Ppn;
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -60,6 +61,10 @@ impl Table {
     }
 }
 
+fn hash(named: u32, now: u32) -> u32 {
+    (split_mix(u64::from(named) << 32 | u64::from(now)) >> 32) as u32
+}
+
 /// Which copies of nodes a tree may take from the path of the operation before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keep {
@@ -92,10 +97,12 @@ pub struct Moves {
     surplus: Vec<(u32, u32)>,
     keep: Keep,
     duplicates: Duplicates,
-    /// Number of the operation under way or to come.
-    pub(crate) operation: u32,
+    /// What the entries hash to, in any order.
+    digest: u32,
     /// Several updates are one operation, of which this is not the last.
     pub(crate) goes_on: bool,
+    /// How often the table may still be emptied for the update to come.
+    pub(super) emptyings_left: u8,
     parent_rewrites: u64,
     parents_resolved: u64,
 }
@@ -108,8 +115,9 @@ impl Default for Moves {
             surplus: Vec::new(),
             keep: Keep::Path,
             duplicates: Duplicates::Never,
-            operation: 0,
+            digest: 0,
             goes_on: false,
+            emptyings_left: 0,
             parent_rewrites: 0,
             parents_resolved: 0,
         }
@@ -149,8 +157,22 @@ impl Moves {
         self.keep == Keep::Path || level == height || (level == 2 && height == 3)
     }
 
+    fn len(&self) -> usize {
+        self.used + self.surplus.len()
+    }
+
+    /// Whether a move is likely to find a place.
+    pub(super) fn has_room(&self) -> bool {
+        self.used * 4 < self.table.len() * 3
+    }
+
     pub(crate) fn keep(&self) -> Keep {
         self.keep
+    }
+
+    /// What table and root hash to.
+    pub(crate) fn digest(&self, root: Ppn) -> u32 {
+        self.digest ^ hash(u32::MAX, root.0)
     }
 
     fn places(&self, named: u32) -> impl Iterator<Item = usize> + use<> {
@@ -172,14 +194,25 @@ impl Moves {
         if self.used == 0 && self.surplus.is_empty() {
             return named;
         }
-        match self.place_of(named.0) {
-            Some((_, now)) => Ppn(now),
-            None => self.surplus.iter().find(|entry| entry.0 == named.0).map_or(named, |entry| Ppn(entry.1)),
-        }
+        self.entry(named.0).map_or(named, Ppn)
     }
 
     /// Enters a move; false when the table has no place for it.
     fn put(&mut self, named: u32, now: u32) -> bool {
+        let before = self.entry(named);
+        let entered = self.enter(named, now);
+        if entered {
+            self.digest ^= before.map_or(0, |before| hash(named, before)) ^ hash(named, now);
+        }
+        entered
+    }
+
+    fn entry(&self, named: u32) -> Option<u32> {
+        let in_table = self.place_of(named).map(|(_, now)| now);
+        in_table.or_else(|| self.surplus.iter().find(|entry| entry.0 == named).map(|entry| entry.1))
+    }
+
+    fn enter(&mut self, named: u32, now: u32) -> bool {
         let free = self.places(named).find(|&at| self.table.get(at).is_none());
         let place = self.place_of(named).map(|(at, _)| at);
         if let Some(at) = place
@@ -208,10 +241,13 @@ impl Moves {
         if let Some((at, now)) = self.place_of(named) {
             self.table.set(at, None);
             self.used -= 1;
+            self.digest ^= hash(named, now);
             return Some(now);
         }
         let at = self.surplus.iter().position(|entry| entry.0 == named)?;
-        Some(self.surplus.swap_remove(at).1)
+        let (_, now) = self.surplus.swap_remove(at);
+        self.digest ^= hash(named, now);
+        Some(now)
     }
 
     fn iter(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
@@ -224,14 +260,13 @@ impl Moves {
 
     /// The entries as a checkpoint keeps them.
     fn encode(&self) -> Vec<u8> {
-        let numbers = self.iter().flat_map(|(named, now)| [named, now]);
-        [self.operation].into_iter().chain(numbers).flat_map(u32::to_le_bytes).collect()
+        self.iter().flat_map(|(named, now)| [named, now]).flat_map(u32::to_le_bytes).collect()
     }
 
     pub(super) fn add_metrics(&self, metrics: &mut Vec<Metric>) {
         if self.table.len() > 0 {
             metrics.extend([
-                Metric { name: "mapping_entries", value: (self.used + self.surplus.len()) as u64 },
+                Metric { name: "mapping_entries", value: self.len() as u64 },
                 Metric { name: "mapping_entries_max", value: self.table.len() as u64 },
                 Metric { name: "parent_rewrites", value: self.parent_rewrites },
                 Metric { name: "parents_resolved", value: self.parents_resolved },
@@ -284,6 +319,38 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         }
     }
 
+    /// Writes the parents of moved nodes, so that moves find room in the table again and held addresses are free: where the
+    /// log is short of pages, that is what a collection needs. False when nothing came of it.
+    pub(super) fn empty_table(&mut self) -> Result<bool, IndexError> {
+        let before = self.moves.len();
+        if self.moves.emptyings_left == 0 || before == 0 {
+            return Ok(false);
+        }
+        self.moves.emptyings_left -= 1;
+        let entries: Vec<(u32, u32)> = self.moves.iter().collect();
+        for (named, now) in entries {
+            if self.log.free_pages() < self.scheme.pages_per_update(self.height) {
+                break;
+            }
+            if self.moves.entry(named) != Some(now) {
+                continue;
+            }
+            let page = self.log.read(Ppn(now), Cause::GarbageCollection)?;
+            let level = page.tag.lowest_level;
+            if !(1..self.height).contains(&level) {
+                continue;
+            }
+            let shape = self.scheme.shape(0, level, self.height);
+            let key = shape.key(&page.data[self.scheme.page_area(0, level, self.height)], 0).to_vec();
+            self.copy_path(&key, level + 1, Cause::GarbageCollection)?;
+            self.interrupted = true;
+            S::write_path(self, level + 1, None, Cause::GarbageCollection)?;
+            self.log.finish();
+            self.interrupted = false;
+        }
+        Ok(self.moves.len() < before)
+    }
+
     pub(crate) fn get_by_path(&mut self, key: &[u8], value: Option<&mut [u8]>) -> Result<bool, IndexError> {
         self.copy_path(key, 1, Cause::Host)?;
         let shape = self.shape(1);
@@ -324,16 +391,15 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     }
 
     /// The entries that a checkpoint kept.
-    pub(crate) fn noted_moves(&self, note: &[u8]) -> Result<(u32, BTreeMap<u32, u32>), IndexError> {
+    pub(crate) fn noted_moves(&self, note: &[u8]) -> Result<BTreeMap<u32, u32>, IndexError> {
         let pages = self.log.geometry().pages();
         let numbers: Vec<u32> = note.chunks_exact(4).map(|bytes| get_u32(bytes, 0)).collect();
-        let [operation, entries @ ..] = &numbers[..] else { return Ok((0, BTreeMap::new())) };
-        let pairs = entries.chunks_exact(2).map(|pair| (pair[0], pair[1]));
+        let pairs = numbers.chunks_exact(2).map(|pair| (pair[0], pair[1]));
         let moved: BTreeMap<u32, u32> = pairs.filter(|pair| pair.0 < pages && pair.1 < pages).collect();
-        if moved.len() * 8 + 4 != note.len() {
+        if moved.len() * 8 != note.len() {
             return Err(IndexError::NotFormatted("the newest checkpoint keeps no table of moved nodes"));
         }
-        Ok((*operation, moved))
+        Ok(moved)
     }
 
     /// Makes these the entries of the table.
@@ -341,6 +407,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         for (&named, &now) in moved {
             if !self.moves.put(named, now) {
                 self.moves.surplus.push((named, now));
+                self.moves.digest ^= hash(named, now);
             }
             self.log.hold(Ppn(named));
             // What a mount took for valid for want of a word to the contrary.
@@ -387,7 +454,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         if self.moves.duplicates == Duplicates::AsPublished {
             return;
         }
-        let entries = self.moves.used + self.moves.surplus.len();
+        let entries = self.moves.len();
         if entries != named {
             report.violation(
                 "R9",

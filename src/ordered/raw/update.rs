@@ -13,6 +13,9 @@ use alloc::vec::Vec;
 /// Blocks that inserts leave free beyond what removals and collection need.
 pub(crate) const INSERT_RESERVE_BLOCKS: u32 = 1;
 
+/// How often a table of moves is emptied to make room for one update.
+pub(crate) const EMPTYINGS_MAX: u8 = 3;
+
 impl<N: Nand, S: Scheme> RawTree<N, S> {
     pub(super) fn insert_entry(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
         S::before_update(self);
@@ -69,7 +72,11 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     }
 
     fn make_room_for_update(&mut self, free_blocks: u32) -> Result<(), IndexError> {
-        let pages = self.scheme.pages_per_update(self.height) + self.journal.pages_to_commit();
+        let update = self.scheme.pages_per_update(self.height);
+        // Moving pages may cost parents too: what inserts leave must do for both.
+        let kept = if S::MAPS_MOVES && free_blocks > 0 { update } else { 0 };
+        let pages = update + kept + self.journal.pages_to_commit();
+        self.moves.emptyings_left = EMPTYINGS_MAX;
         make_room(self, Need { pages, free_blocks })
     }
 
@@ -195,7 +202,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     pub(crate) fn write_detached(&mut self, layout: u8, level: u8, count: usize) -> Result<Ppn, IndexError> {
         let mut tag = Tag { layout, lowest_level: level, ..Tag::default() };
         tag.counts[usize::from(level) - 1] = count as u16;
-        S::dress_half(&self.moves, &mut tag, &mut self.detached);
+        S::dress_half(&mut tag, &mut self.detached);
         let page = self.log.allocate(Cause::Host)?;
         self.log.write(page, tag, &self.detached, Cause::Host)?;
         Ok(page)
@@ -351,6 +358,9 @@ impl<N: Nand, S: Scheme> Relocate<N> for RawTree<N, S> {
 
     /// Rewrites the path to the page's lowest node, found by that node's first key.
     fn relocate(&mut self, ppn: Ppn) -> Result<(), IndexError> {
+        if S::MAPS_MOVES && self.log.free_pages() < self.scheme.pages_per_update(self.height) {
+            return Err(IndexError::Full);
+        }
         self.log.begin()?;
         let Some(level) = self.find_page(ppn)? else {
             self.log.invalidate(ppn);
@@ -376,7 +386,7 @@ impl<N: Nand, S: Scheme> Relocate<N> for RawTree<N, S> {
 
     fn settle_valid_bits(&mut self) -> Result<bool, IndexError> {
         if !core::mem::take(&mut self.bits_in_doubt) {
-            return Ok(false);
+            return if S::MAPS_MOVES { self.empty_table() } else { Ok(false) };
         }
         for ppn in (0..self.log.geometry().pages()).map(Ppn) {
             if self.log.is_valid(ppn) && self.find_page(ppn)?.is_none() {
@@ -388,7 +398,12 @@ impl<N: Nand, S: Scheme> Relocate<N> for RawTree<N, S> {
     }
 
     fn programs_per_move(&self) -> u32 {
-        self.scheme.programs_per_move(self.height)
+        // A table with room takes the move; else a parent is written as well, and seldom more.
+        if S::MAPS_MOVES && self.moves.has_room() { 1 } else { self.scheme.programs_per_move(self.height) }
+    }
+
+    fn is_worth(&self, programs: u32, pages_per_block: u32) -> bool {
+        !S::MAPS_MOVES || programs < pages_per_block
     }
 }
 

@@ -13,11 +13,13 @@
 //! * **Space**: the published program erases single dead pages of a DataFlash, or copies a whole block through RAM and back to
 //!   the same addresses. Raw NAND allows neither safely: here it is the log of [`crate::log`], which erases blocks and has live
 //!   pages moved, and a move is an entry in the table like any other.
-//! * **Durability**: every operation, without a log buffer. A page says which operation it belongs to, whether it is that
-//!   operation's last, and which place it is to be found by.
+//!   Where pages run short, parents are written to empty the table.
+//! * **Durability**: every operation, without a log buffer. A page says whether it is the last of its
+//!   operation, and which place it is to be found by.
 //! * **Mounting**: the newest checkpoint keeps the table. The pages written since are gone through in order, up to the last one that
 //!   ends an operation. Each says of which place it is the successor, and that its own place leads nowhere. Then a walk over
-//!   the inner nodes drops entries that nothing names.
+//!   the inner nodes drops entries that nothing names. What is found must match the digest of the last page, so a page in between
+//!   that cannot be read is noticed.
 //!
 //! Page: a header of 10 bytes as published, then [`super::node::NodeShape`].
 //!
@@ -26,7 +28,7 @@
 //!  0    4    place that the parent names, or 0xFFFFFFFF when the parent is written in the same operation
 //!  4    1    flags: 1 = the place above leads here, 2 = root, 4 = last page of its operation
 //!  5    1    height of the tree, when root
-//!  6    4    number of the operation
+//!  6    4    digest of the table of moves and the root, as they are after this page
 //! ```
 //!
 //! Bounds: the first bound of a root is zero and a node keeps its first bound when its first child goes, so no key ever lowers
@@ -75,7 +77,7 @@ struct Header {
     named: u32,
     flags: u8,
     height: u8,
-    operation: u32,
+    digest: u32,
 }
 
 impl Header {
@@ -83,11 +85,11 @@ impl Header {
         put_u32(page, 0, self.named);
         page[4] = self.flags;
         page[5] = self.height;
-        put_u32(page, 6, self.operation);
+        put_u32(page, 6, self.digest);
     }
 
     fn decode(page: &[u8]) -> Header {
-        Header { named: get_u32(page, 0), flags: page[4], height: page[5], operation: get_u32(page, 6) }
+        Header { named: get_u32(page, 0), flags: page[4], height: page[5], digest: get_u32(page, 6) }
     }
 }
 
@@ -110,10 +112,12 @@ impl Scheme for MappedPages {
 
     fn moves(&self, geometry: Geometry, settings: &Settings) -> Result<Moves, IndexError> {
         let most = geometry.pages() as u64 * 4;
-        let bytes = settings.options.number("mapping_bytes")?.unwrap_or(MAPPING_BYTES.min(most / 8));
-        if !(16..=most).contains(&bytes) {
+        let share = settings.ram_bytes.map_or(MAPPING_BYTES, |ram| MAPPING_BYTES.max(ram as u64 / 8));
+        let default = share.min(most / 8).max(32);
+        let bytes = settings.options.number("mapping_bytes")?.unwrap_or(default);
+        if !(32..=most).contains(&bytes) {
             return Err(IndexError::Unsupported(format!(
-                "a mapping table of {bytes} bytes: 16 to {most} are possible on this chip"
+                "a mapping table of {bytes} bytes: 32 to {most} are possible on this chip"
             )));
         }
         let keep = match settings.options.choice("kept_nodes", &["path", "three-buffers"])? {
@@ -158,17 +162,18 @@ impl Scheme for MappedPages {
         2 * (2 * u32::from(height) + 1)
     }
 
-    fn programs_per_move(&self, height: u8) -> u32 {
-        2 * u32::from(height)
+    /// Seldom is a parent written. A move that would take more than is left is refused, which undoes none before it.
+    fn programs_per_move(&self, _height: u8) -> u32 {
+        2
     }
 
     fn write_inner<N: Nand>(_tree: &mut RawTree<N, MappedPages>, level: u8) -> Result<Ppn, IndexError> {
         unreachable!("a VMTree keeps no journal that has the node at level {level} written alone")
     }
 
-    fn dress_half(moves: &Moves, tag: &mut Tag, page: &mut [u8]) {
+    fn dress_half(tag: &mut Tag, page: &mut [u8]) {
         tag.journal = true;
-        Header { named: NONE, flags: 0, height: 0, operation: moves.operation }.encode(page);
+        Header { named: NONE, flags: 0, height: 0, digest: 0 }.encode(page);
     }
 
     fn restore_moves<N: Nand>(
@@ -245,8 +250,9 @@ fn write_node<N: Nand>(
     let is_last = (named.is_some() || is_root) && !tree.moves.goes_on;
     let flag = |set, flag| if set { flag } else { 0 };
     let flags = flag(named.is_some(), MAPPED) | flag(is_root, ROOT) | flag(is_last, LAST);
-    let (operation, height) = (tree.moves.operation, tree.height);
-    let header = Header { named: named.map_or(NONE, |p| p.0), flags, height, operation };
+    let height = tree.height;
+    let root = if is_root { page } else { tree.root };
+    let header = Header { named: named.map_or(NONE, |p| p.0), flags, height, digest: tree.moves.digest(root) };
     let tag = Tag { journal: true, height, ..tree.path.tag(level, level) };
     let area = tree.scheme.path_page(level);
     header.encode(&mut tree.path.buffer[area.clone()]);
@@ -255,9 +261,6 @@ fn write_node<N: Nand>(
     let at_hand = if tree.moves.keep() == Keep::Path { page.0 } else { NONE };
     let step = tree.path.step_mut(level);
     (step.page, step.lowest_level) = (at_hand, level);
-    if is_last {
-        tree.moves.operation = operation.wrapping_add(1);
-    }
     Ok(())
 }
 
@@ -302,8 +305,7 @@ fn restore<N: Nand>(
     pages: &[Ppn],
 ) -> Result<(), IndexError> {
     let chip_pages = tree.log.geometry().pages();
-    let (operation, mut moved) = tree.noted_moves(note)?;
-    tree.moves.operation = operation;
+    let mut moved = tree.noted_moves(note)?;
     let mut headers = alloc::vec::Vec::new();
     for &page in pages {
         headers.push((page, Header::decode(tree.log.read(page, Cause::Recovery)?.data)));
@@ -321,7 +323,6 @@ fn restore<N: Nand>(
             }
             (tree.root, tree.height) = (page, header.height);
         }
-        tree.moves.operation = header.operation.wrapping_add(1);
     }
     for &(page, _) in &headers[complete..] {
         tree.log.invalidate(page);
@@ -332,5 +333,13 @@ fn restore<N: Nand>(
         moved = tree.moves_in_use(&moved)?;
     }
     tree.set_moves(&moved);
+    if let Some((page, last)) = complete.checked_sub(1).map(|last| headers[last])
+        && last.digest != tree.moves.digest(tree.root)
+    {
+        return Err(IndexError::Corrupted {
+            what: "R9: pages written before this one are missing",
+            at: u64::from(page.0),
+        });
+    }
     Ok(())
 }

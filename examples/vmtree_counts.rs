@@ -47,7 +47,9 @@ fn counts(mapping_bytes: u64, log_pages: u64, options: [&str; 2], seed: u64) -> 
 
 fn main() {
     let seed = std::env::args().nth(1).map_or(1, |text| text.parse().expect("a seed"));
-    println!("table  log    authors' reads, writes   entries left behind     none left behind        path kept");
+    println!(
+        "table  log    authors' reads, writes   entries left behind     none left behind        path kept"
+    );
     for (mapping_bytes, log_pages, reads, writes) in PUBLISHED {
         print!("{mapping_bytes:>5} {log_pages:>4}    {reads:>10} {writes:>10}");
         let variants = [["three-buffers", "as-published"], ["three-buffers", "never"], ["path", "never"]];

@@ -76,7 +76,10 @@ impl fmt::Display for IndexError {
                 write!(f, "the key of record {position} is not above the one before it")
             }
             IndexError::NotAscending => {
-                write!(f, "this index takes keys in ascending order only, and the key is not above the largest one")
+                write!(
+                    f,
+                    "this index takes keys in ascending order only, and the key is not above the largest one"
+                )
             }
             IndexError::Unsupported(what) => write!(f, "{what}"),
             IndexError::NotFormatted(what) => write!(f, "no index to mount: {what}"),

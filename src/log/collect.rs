@@ -23,8 +23,8 @@ pub trait Relocate<N: Nand> {
     /// Programs that moving one page takes at most.
     fn programs_per_move(&self) -> u32;
 
-    /// Whether a victim is worth so many programs.
-    fn is_worth(&self, _programs: u32, _pages_per_block: u32) -> bool {
+    /// Whether it pays to collect a block with so many valid pages.
+    fn is_worth(&mut self, _valid: u32) -> bool {
         true
     }
 }
@@ -41,13 +41,13 @@ pub struct Need {
 /// Collects garbage until more than the threshold of blocks is free, or nothing can be gained. `Full` when even `need` is
 /// not met; nothing was changed then but the place of some pages.
 pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexError> {
-    if tree.log().wants_collection() && tree.log().is_closed() {
-        tree.checkpoint()?;
-        if tree.log().is_closed() {
-            return Err(IndexError::Full);
-        }
-    }
     loop {
+        if tree.log().wants_collection() && tree.log().is_closed() {
+            tree.checkpoint()?;
+            if tree.log().is_closed() {
+                return Err(IndexError::Full);
+            }
+        }
         collect_while_it_pays(tree)?;
         let log = tree.log();
         let kept = need.free_blocks * log.geometry().pages_per_block;
@@ -76,9 +76,8 @@ fn collect_while_it_pays<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<(), In
 fn collect_one<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<bool, IndexError> {
     let programs_per_move = tree.programs_per_move();
     let Some(victim) = tree.log().victim()? else { return Ok(false) };
-    let moves = tree.log().valid_count(victim) * programs_per_move;
-    let pages_per_block = tree.log().geometry().pages_per_block;
-    if moves > tree.log().free_pages() || !tree.is_worth(moves, pages_per_block) {
+    let valid = tree.log().valid_count(victim);
+    if valid * programs_per_move > tree.log().free_pages() || !tree.is_worth(valid) {
         return Ok(false);
     }
     relocate_all(tree, victim)?;

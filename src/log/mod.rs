@@ -601,7 +601,8 @@ impl<N: Nand> Log<N> {
 
     /// Whether so few blocks are free that garbage should be collected.
     pub fn wants_collection(&self) -> bool {
-        self.blocks.free_count() <= self.config.collect_at_blocks
+        let held_blocks = self.held.ahead().div_ceil(self.geometry.pages_per_block);
+        self.blocks.free_count() <= self.config.collect_at_blocks + held_blocks
     }
 
     /// The block to collect, by the policy; pages waiting for it are programmed first.

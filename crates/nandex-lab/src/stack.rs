@@ -105,10 +105,12 @@ pub(crate) use options_of_tree;
 
 // Below the macro that they use.
 mod beneath;
+mod embedded;
 mod layered;
 mod wpcb;
 
 pub(crate) use beneath::{BENEATH, beneath, raw_tree};
+pub(crate) use embedded::{SBITS_OPTIONS, VM_OPTIONS};
 pub(crate) use layered::{Bftl, Bof, Ibsf, Rbftl, Wobf};
 pub(crate) use wpcb::Wpcb;
 

@@ -27,7 +27,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         have_inserts: bool,
     ) -> Result<(), IndexError> {
         let pages = batch_pages(changes, self.height);
-        self.moves.emptyings_left = EMPTYINGS_MAX;
+        self.moves.allow_emptyings(EMPTYINGS_MAX, pages);
         make_room(self, Need { pages, free_blocks: if have_inserts { INSERT_RESERVE_BLOCKS } else { 0 } })
     }
 

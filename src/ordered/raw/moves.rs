@@ -102,7 +102,9 @@ pub struct Moves {
     /// Several updates are one operation, of which this is not the last.
     pub(crate) goes_on: bool,
     /// How often the table may still be emptied for the update to come.
-    pub(super) emptyings_left: u8,
+    emptyings_left: u8,
+    /// Pages that emptying it leaves.
+    emptying_floor: u32,
     parent_rewrites: u64,
     parents_resolved: u64,
 }
@@ -118,6 +120,7 @@ impl Default for Moves {
             digest: 0,
             goes_on: false,
             emptyings_left: 0,
+            emptying_floor: 0,
             parent_rewrites: 0,
             parents_resolved: 0,
         }
@@ -159,6 +162,21 @@ impl Moves {
 
     fn len(&self) -> usize {
         self.used + self.surplus.len()
+    }
+
+    /// Pages that insertions leave on account of the addresses that the table may hold.
+    pub(crate) fn pages_kept(&self) -> u32 {
+        // The authors' program keeps none.
+        if self.duplicates == Duplicates::AsPublished { 0 } else { self.table.len() as u32 / 4 }
+    }
+
+    /// Lets the table be emptied so many times for the update to come, while so many pages are left.
+    pub(super) fn allow_emptyings(&mut self, times: u8, floor: u32) {
+        (self.emptyings_left, self.emptying_floor) = (times, floor);
+    }
+
+    pub(super) fn entries_max(&self) -> usize {
+        self.table.len()
     }
 
     /// Whether a move is likely to find a place.
@@ -216,7 +234,8 @@ impl Moves {
         let free = self.places(named).find(|&at| self.table.get(at).is_none());
         let place = self.place_of(named).map(|(at, _)| at);
         if let Some(at) = place
-            && (self.duplicates == Duplicates::Never || free.is_none_or(|free| self.is_before(named, at, free)))
+            && (self.duplicates == Duplicates::Never
+                || free.is_none_or(|free| self.is_before(named, at, free)))
         {
             self.table.set(at, Some((named, now)));
             return true;
@@ -329,7 +348,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         self.moves.emptyings_left -= 1;
         let entries: Vec<(u32, u32)> = self.moves.iter().collect();
         for (named, now) in entries {
-            if self.log.free_pages() < self.scheme.pages_per_update(self.height) {
+            if self.log.free_pages() < self.moves.emptying_floor + u32::from(self.height) {
                 break;
             }
             if self.moves.entry(named) != Some(now) {

@@ -74,10 +74,20 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     fn make_room_for_update(&mut self, free_blocks: u32) -> Result<(), IndexError> {
         let update = self.scheme.pages_per_update(self.height);
         // Moving pages may cost parents too: what inserts leave must do for both.
-        let kept = if S::MAPS_MOVES && free_blocks > 0 { update } else { 0 };
+        let kept = if S::MAPS_MOVES && free_blocks > 0 { 2 * update + self.moves.pages_kept() } else { 0 };
         let pages = update + kept + self.journal.pages_to_commit();
-        self.moves.emptyings_left = EMPTYINGS_MAX;
-        make_room(self, Need { pages, free_blocks })
+        // What an insertion in vain leaves must do for removals.
+        self.moves.allow_emptyings(EMPTYINGS_MAX, update + kept);
+        make_room(self, Need { pages, free_blocks })?;
+        // Collection is stuck for want of room in the table, or for addresses it holds: help it while there are pages to do so.
+        let is_stuck = S::MAPS_MOVES && self.log.wants_collection();
+        if is_stuck
+            && (!self.moves.has_room() || self.log.held_ahead() > self.log.free_pages())
+            && self.empty_table()?
+        {
+            make_room(self, Need { pages, free_blocks })?;
+        }
+        Ok(())
     }
 
     /// Whether a new entry in the leaf would split every node up to a root that can neither take an entry nor grow.
@@ -402,8 +412,15 @@ impl<N: Nand, S: Scheme> Relocate<N> for RawTree<N, S> {
         if S::MAPS_MOVES && self.moves.has_room() { 1 } else { self.scheme.programs_per_move(self.height) }
     }
 
-    fn is_worth(&self, programs: u32, pages_per_block: u32) -> bool {
-        !S::MAPS_MOVES || programs < pages_per_block
+    /// A move costs a program, and its share of the parents that are written to empty the table for it.
+    fn is_worth(&mut self, valid: u32) -> bool {
+        if !S::MAPS_MOVES {
+            return true;
+        }
+        let (valid, pages) = (u64::from(valid), u64::from(self.log.geometry().pages_per_block));
+        let parents = self.log.live_pages() / (self.scheme.shape(0, 2, 3).capacity as u64 / 2) + 1;
+        let entries = self.moves.entries_max() as u64;
+        2 * valid < pages || (self.moves.has_room() && valid * (entries + parents) < pages * entries)
     }
 }
 

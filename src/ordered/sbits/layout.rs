@@ -111,7 +111,8 @@ impl<N: Nand> Sbits<N> {
     }
 
     fn newest(&self) -> Result<Pbn, IndexError> {
-        let corrupted = IndexError::Corrupted { what: "S2: the newest block is missing", at: self.full_pages };
+        let corrupted =
+            IndexError::Corrupted { what: "S2: the newest block is missing", at: self.full_pages };
         self.kept.back().copied().flatten().ok_or(corrupted)
     }
 

@@ -36,9 +36,7 @@ mod spline;
 #[cfg(test)]
 mod tests;
 
-use super::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit, within,
-};
+use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit, within};
 use crate::check::{CheckReport, IndexError};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::units::Pbn;
@@ -48,7 +46,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow};
-use page::{HEADER_BYTES, Header, entry, search};
+use page::{HEADER_BYTES, entry, search};
 use spline::{Spline, project};
 
 /// What happens to an insertion when no block is left.
@@ -361,7 +359,9 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
         }
         let start = match (direction, low, high) {
             (Direction::Ascending, Bound::Included(key) | Bound::Excluded(key), _)
-            | (Direction::Descending, _, Bound::Included(key) | Bound::Excluded(key)) => self.start_of(key)?,
+            | (Direction::Descending, _, Bound::Included(key) | Bound::Excluded(key)) => {
+                self.start_of(key)?
+            }
             (Direction::Ascending, Bound::Unbounded, _) => self.first_page(),
             (Direction::Descending, _, Bound::Unbounded) => self.full_pages,
         };

@@ -163,7 +163,8 @@ mod tests {
     fn a_line_needs_no_knots_and_a_bend_needs_one() {
         let line: Vec<u64> = (0..1000).map(|i| i * 70).collect();
         assert_eq!(built(&line, 50, 1).knots(), 1);
-        let bent: Vec<u64> = (0..1000).map(|i| if i < 500 { i * 70 } else { 35_000 + (i - 500) * 3000 }).collect();
+        let bent: Vec<u64> =
+            (0..1000).map(|i| if i < 500 { i * 70 } else { 35_000 + (i - 500) * 3000 }).collect();
         assert!(built(&bent, 50, 1).knots() <= 3);
     }
 
@@ -171,7 +172,12 @@ mod tests {
     fn estimates_stay_within_the_error_until_knots_are_dropped() {
         let mut rng = Rng::new(4);
         let mut key = 0;
-        let keys: Vec<u64> = (0..3000).map(|i| { key += 1 + rng.below(20 + i % 700); key }).collect();
+        let keys: Vec<u64> = (0..3000)
+            .map(|i| {
+                key += 1 + rng.below(20 + i % 700);
+                key
+            })
+            .collect();
         let spline = built(&keys, 3000, 3);
         assert_eq!(spline.thinnings, 0);
         for (page, &key) in keys.iter().enumerate() {

@@ -91,7 +91,11 @@ fn records_are_found_where_they_were_put() {
                 backwards.reverse();
                 assert!(backwards == expected);
             }
-            if round % 2 == 0 { store.close().unwrap() } else { store.sync().unwrap() }
+            if round % 2 == 0 {
+                store.close().unwrap()
+            } else {
+                store.sync().unwrap()
+            }
             store = Sbits::mount_with(store.into_nand(), &settings).unwrap();
             assert_holds(&mut store, &model);
         }
@@ -117,7 +121,11 @@ fn a_look_up_reads_about_one_page_and_an_insertion_programs_a_share_of_one() {
         store.insert(&(1000 + i * 10 + i % 7).to_be_bytes(), &[0; 4]).unwrap();
     }
     let before = store.nand.counters();
-    assert_eq!(before.page_programs[Cause::Host as usize], 100_000 / 40 + 2, "40 records a page; two at the format");
+    assert_eq!(
+        before.page_programs[Cause::Host as usize],
+        100_000 / 40 + 2,
+        "40 records a page; two at the format"
+    );
     assert_eq!(before.page_reads[Cause::Host as usize], 0);
     let mut rng = Rng::new(1);
     for _ in 0..2000 {
@@ -186,9 +194,11 @@ fn a_power_cut_loses_nothing_promised() {
         };
         let last = work(formatted.clone()).0.operations();
         for at_operation in formatted.operations()..last {
-            for (when, torn) in [CutWhen::Inside, CutWhen::After].into_iter().zip([0, 2]).flat_map(|(when, t)| {
-                [(when, TornModel::ALL[t]), (when, TornModel::ALL[t + 1])]
-            }) {
+            for (when, torn) in [CutWhen::Inside, CutWhen::After]
+                .into_iter()
+                .zip([0, 2])
+                .flat_map(|(when, t)| [(when, TornModel::ALL[t]), (when, TornModel::ALL[t + 1])])
+            {
                 let mut chip = formatted.clone();
                 chip.plan_power_cut(PowerCut { at_operation, when, torn, seed: at_operation });
                 let (mut chip, acknowledged, durable) = work(chip);
@@ -196,7 +206,10 @@ fn a_power_cut_loses_nothing_promised() {
                 let mut store = Sbits::mount_with(chip, &settings).unwrap();
                 let mut model = everything(&mut store);
                 let found = model.len() as u64;
-                assert!((durable..=acknowledged + 1).contains(&found), "{found} of {durable}, {acknowledged}");
+                assert!(
+                    (durable..=acknowledged + 1).contains(&found),
+                    "{found} of {durable}, {acknowledged}"
+                );
                 assert!(model.iter().enumerate().all(|(i, r)| *r == (i as u64, i as u32)));
                 assert_holds(&mut store, &model);
                 append(&mut store, &mut model, 130, &mut Rng::new(1));

@@ -150,7 +150,8 @@ fn configure(nand: &impl Nand, settings: &Settings) -> Result<(Waiting, Answers,
     let mut below = Settings { durability: Durability::EveryOperation, ..settings.clone() };
     let height = height_bound(&scheme, geometry.pages());
     let in_blocks = |pages: u32| pages.div_ceil(geometry.pages_per_block);
-    let update_blocks = in_blocks(2 * scheme.pages_per_update(height));
+    let update_blocks =
+        in_blocks(3 * scheme.pages_per_update(height) + scheme.moves(geometry, settings)?.pages_kept());
     let batch_blocks = if capacity > 0 { in_blocks(batch_pages(capacity + 1, height)) } else { 0 };
     if batch_blocks > geometry.blocks / 4 {
         return Err(IndexError::Unsupported(format!(

@@ -252,7 +252,8 @@ fn write_node<N: Nand>(
     let flags = flag(named.is_some(), MAPPED) | flag(is_root, ROOT) | flag(is_last, LAST);
     let height = tree.height;
     let root = if is_root { page } else { tree.root };
-    let header = Header { named: named.map_or(NONE, |p| p.0), flags, height, digest: tree.moves.digest(root) };
+    let header =
+        Header { named: named.map_or(NONE, |p| p.0), flags, height, digest: tree.moves.digest(root) };
     let tag = Tag { journal: true, height, ..tree.path.tag(level, level) };
     let area = tree.scheme.path_page(level);
     header.encode(&mut tree.path.buffer[area.clone()]);

@@ -140,7 +140,11 @@ impl<N: Nand> Sbits<N> {
         if let Some(newest) = self.kept.back_mut() {
             *newest = Some(to);
         }
-        if failed { self.retire(from) } else { Ok(self.free.push_back(from)) }
+        if failed {
+            return self.retire(from);
+        }
+        self.free.push_back(from);
+        Ok(())
     }
 
     /// Programs the page being filled as it is to the side.

@@ -92,9 +92,9 @@ fn records_are_found_where_they_were_put() {
                 assert!(backwards == expected);
             }
             if round % 2 == 0 {
-                store.close().unwrap()
+                store.close().unwrap();
             } else {
-                store.sync().unwrap()
+                store.sync().unwrap();
             }
             store = Sbits::mount_with(store.into_nand(), &settings).unwrap();
             assert_holds(&mut store, &model);

@@ -111,7 +111,7 @@ impl Scheme for MappedPages {
     }
 
     fn moves(&self, geometry: Geometry, settings: &Settings) -> Result<Moves, IndexError> {
-        let most = geometry.pages() as u64 * 4;
+        let most = u64::from(geometry.pages()) * 4;
         let share = settings.ram_bytes.map_or(MAPPING_BYTES, |ram| MAPPING_BYTES.max(ram as u64 / 8));
         let default = share.min(most / 8).max(32);
         let bytes = settings.options.number("mapping_bytes")?.unwrap_or(default);

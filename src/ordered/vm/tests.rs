@@ -89,9 +89,9 @@ fn soak(nand: impl Nand, settings: &Settings, seed: u64, operations: u32) {
         }
         if op % 1500 == 1499 {
             if op % 2 == 0 {
-                tree.close().unwrap()
+                tree.close().unwrap();
             } else {
-                tree.sync().unwrap()
+                tree.sync().unwrap();
             }
             tree = VmTree::mount_with(tree.into_nand(), settings).unwrap();
             assert_holds(&mut tree, &model, &alloc::format!("mounted after op {op}"));

@@ -35,6 +35,8 @@ pub enum IndexError {
         /// The first record, counted from 0, whose key is not above the one before it.
         position: u64,
     },
+    /// The index takes ascending keys only, and this one is not above the largest.
+    NotAscending,
     /// The index cannot run with these settings on this chip.
     Unsupported(String),
     /// The medium holds no index of this kind, or one made with other settings.
@@ -72,6 +74,12 @@ impl fmt::Display for IndexError {
             }
             IndexError::NotSorted { position } => {
                 write!(f, "the key of record {position} is not above the one before it")
+            }
+            IndexError::NotAscending => {
+                write!(
+                    f,
+                    "this index takes keys in ascending order only, and the key is not above the largest one"
+                )
             }
             IndexError::Unsupported(what) => write!(f, "{what}"),
             IndexError::NotFormatted(what) => write!(f, "no index to mount: {what}"),

@@ -22,6 +22,11 @@ pub trait Relocate<N: Nand> {
 
     /// Programs that moving one page takes at most.
     fn programs_per_move(&self) -> u32;
+
+    /// Whether it pays to collect a block with so many valid pages.
+    fn is_worth(&mut self, _valid: u32) -> bool {
+        true
+    }
 }
 
 /// How much an operation needs before it starts.
@@ -36,13 +41,13 @@ pub struct Need {
 /// Collects garbage until more than the threshold of blocks is free, or nothing can be gained. `Full` when even `need` is
 /// not met; nothing was changed then but the place of some pages.
 pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexError> {
-    if tree.log().wants_collection() && tree.log().is_closed() {
-        tree.checkpoint()?;
-        if tree.log().is_closed() {
-            return Err(IndexError::Full);
-        }
-    }
     loop {
+        if tree.log().wants_collection() && tree.log().is_closed() {
+            tree.checkpoint()?;
+            if tree.log().is_closed() {
+                return Err(IndexError::Full);
+            }
+        }
         collect_while_it_pays(tree)?;
         let log = tree.log();
         let kept = need.free_blocks * log.geometry().pages_per_block;
@@ -71,8 +76,8 @@ fn collect_while_it_pays<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<(), In
 fn collect_one<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<bool, IndexError> {
     let programs_per_move = tree.programs_per_move();
     let Some(victim) = tree.log().victim()? else { return Ok(false) };
-    let moves = tree.log().valid_count(victim) * programs_per_move;
-    if moves > tree.log().free_pages() {
+    let valid = tree.log().valid_count(victim);
+    if valid * programs_per_move > tree.log().free_pages() || !tree.is_worth(valid) {
         return Ok(false);
     }
     relocate_all(tree, victim)?;

@@ -16,6 +16,7 @@
 //!   on (its home), so that no pointer in the tree changes.
 
 pub mod collect;
+mod held;
 mod parts;
 pub mod records;
 mod recovery;
@@ -35,6 +36,7 @@ use crate::units::{Pbn, Ppn};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
+use held::Held;
 use parts::{ReadPart, WritePart};
 use recovery::State;
 
@@ -131,6 +133,10 @@ pub struct Log<N> {
     dying: Vec<Ppn>,
     /// Journal leaves that a mount found after the newest root, oldest first.
     journal: Vec<Ppn>,
+    /// Addresses that no page is given.
+    held: Held,
+    /// What the owner has each checkpoint keep, while one is written or just mounted.
+    note: Vec<u8>,
     reads: ReadPart,
     writes: WritePart,
     page: PageBuffer,
@@ -189,6 +195,8 @@ impl<N: Nand> Log<N> {
             root: state.root,
             dying: Vec::new(),
             journal: Vec::new(),
+            held: Held::default(),
+            note: state.note,
             reads: ReadPart::new(config.read_pages, geometry.page_bytes as usize),
             writes: WritePart::new(config.write_pages, geometry.page_bytes as usize),
             page: PageBuffer::new(&geometry),
@@ -225,6 +233,56 @@ impl<N: Nand> Log<N> {
         self.counters
     }
 
+    /// Makes this the root, for an owner that tells its roots itself.
+    pub fn set_root(&mut self, root: Root) {
+        self.root = Some(root);
+    }
+
+    /// Has the next checkpoints keep these bytes for the owner.
+    pub fn set_note(&mut self, note: Vec<u8>) {
+        self.note = note;
+    }
+
+    /// Takes the bytes that the newest checkpoint keeps, after a mount, or that the last one was to keep.
+    pub fn take_note(&mut self) -> Vec<u8> {
+        core::mem::take(&mut self.note)
+    }
+
+    /// Gives no page this address until it is released. For an owner without a write part.
+    pub fn hold(&mut self, ppn: Ppn) {
+        assert_eq!(self.writes.pages(), 0, "{ppn} is held, and the write part would give it to another page");
+        let ahead = self.is_ahead(ppn);
+        self.held.hold(self.geometry, ppn, ahead);
+    }
+
+    /// Ends a hold.
+    pub fn release(&mut self, ppn: Ppn) {
+        let ahead = self.is_ahead(ppn);
+        self.held.release(self.geometry, ppn, ahead);
+    }
+
+    /// Addresses held that [`Log::free_pages`] leaves out.
+    pub fn held_ahead(&self) -> u32 {
+        self.held.ahead()
+    }
+
+    /// Whether [`Log::allocate`] may come to this address before anything is collected.
+    pub fn is_ahead(&self, ppn: Ppn) -> bool {
+        let block = self.geometry.block_of(ppn);
+        match self.frontier.block {
+            Some(open) if open == block => self.geometry.page_in_block(ppn) >= self.frontier.next_page,
+            _ => self.blocks.state(block).is_free(),
+        }
+    }
+
+    /// Counts the addresses held ahead anew, after blocks became free or were taken.
+    fn recount_held(&mut self) {
+        if !self.held.is_empty() {
+            let ahead = self.held.iter(self.geometry).filter(|&ppn| self.is_ahead(ppn)).count();
+            self.held.set_ahead(ahead as u32);
+        }
+    }
+
     /// Valid pages on the whole chip.
     pub fn live_pages(&self) -> u64 {
         u64::from(self.blocks.live_pages())
@@ -241,14 +299,15 @@ impl<N: Nand> Log<N> {
             Some(_) => self.geometry.pages_per_block - self.frontier.next_page,
             None => 0,
         };
-        self.blocks.free_count() * self.geometry.pages_per_block + open
+        (self.blocks.free_count() * self.geometry.pages_per_block + open).saturating_sub(self.held.ahead())
     }
 
     /// Bytes of RAM held: block table, cache parts and buffers.
     pub fn ram_bytes(&self) -> usize {
         let page = self.page.data.len() + self.page.spare.len();
         let reads = self.reads.pages() * (self.geometry.page_bytes as usize + 64);
-        self.blocks.ram_bytes() + self.area.ram_bytes() + page + reads + self.writes.ram_bytes()
+        let tables = self.blocks.ram_bytes() + self.area.ram_bytes() + self.held.ram_bytes();
+        tables + page + reads + self.writes.ram_bytes()
     }
 
     /// Reads a page through the cache.
@@ -367,6 +426,35 @@ impl<N: Nand> Log<N> {
     }
 
     fn next_address(&mut self, cause: Cause) -> Result<Ppn, IndexError> {
+        loop {
+            let ppn = self.next_page(cause)?;
+            if !self.held.contains(ppn) {
+                return Ok(ppn);
+            }
+            self.pass_over(ppn, cause)?;
+        }
+    }
+
+    /// Leaves a held address out. A block's first page shows a mount what the block is and its last one has the valid bits:
+    /// there a page without a node is written.
+    fn pass_over(&mut self, ppn: Ppn, cause: Cause) -> Result<(), IndexError> {
+        self.held.pass();
+        let page = self.geometry.page_in_block(ppn);
+        if page > 0 && page + 1 < self.geometry.pages_per_block {
+            return Ok(());
+        }
+        self.sequence += 1;
+        let place = tag::Place {
+            remaining: 0,
+            block_sequence: self.frontier.block_sequence,
+            sequence: self.sequence,
+            home: self.geometry.block_of(ppn).0,
+        };
+        let empty = vec![0xff; self.geometry.page_bytes as usize];
+        self.program(ppn, (&Tag::default(), &place), &empty, cause)
+    }
+
+    fn next_page(&mut self, cause: Cause) -> Result<Ppn, IndexError> {
         let block = match self.frontier.block {
             Some(block) if self.frontier.next_page < self.geometry.pages_per_block => block,
             _ => self.open_block(cause)?,
@@ -384,6 +472,7 @@ impl<N: Nand> Log<N> {
         let block_sequence = self.frontier.block_sequence + 1;
         self.frontier = Frontier { block: Some(block), next_page: 0, block_sequence };
         self.blocks_since_checkpoint += 1;
+        self.recount_held();
         Ok(block)
     }
 
@@ -512,7 +601,8 @@ impl<N: Nand> Log<N> {
 
     /// Whether so few blocks are free that garbage should be collected.
     pub fn wants_collection(&self) -> bool {
-        self.blocks.free_count() <= self.config.collect_at_blocks
+        let held_blocks = self.held.ahead().div_ceil(self.geometry.pages_per_block);
+        self.blocks.free_count() <= self.config.collect_at_blocks + held_blocks
     }
 
     /// The block to collect, by the policy; pages waiting for it are programmed first.
@@ -553,6 +643,7 @@ impl<N: Nand> Log<N> {
             self.blocks.retire(home);
         }
         self.counters.collections += 1;
+        self.recount_held();
         Ok(())
     }
 

@@ -39,6 +39,7 @@ pub(super) struct State {
     pub(super) sequence: u64,
     pub(super) root: Option<Root>,
     pub(super) closed: bool,
+    pub(super) note: Vec<u8>,
 }
 
 impl State {
@@ -51,6 +52,7 @@ impl State {
             sequence: 0,
             root: None,
             closed: false,
+            note: Vec::new(),
         }
     }
 
@@ -68,6 +70,7 @@ impl State {
         }
         let owner_end = FIXED_BYTES + usize::from(get_u16(fixed, 30));
         let replaced_end = owner_end + replaced_count * 8;
+        let note_end = replaced_end + (get_u32(fixed, 26) >> 8) as usize;
         let pairs = bytes.get(owner_end..replaced_end)?;
         let replaced: Vec<(Pbn, Pbn)> =
             pairs.chunks_exact(8).map(|p| (Pbn(get_u32(p, 0)), Pbn(get_u32(p, 4)))).collect();
@@ -75,7 +78,7 @@ impl State {
             return None;
         }
         Some(State {
-            blocks: BlockTable::decode(geometry, bytes.get(replaced_end..)?).ok()?,
+            blocks: BlockTable::decode(geometry, bytes.get(note_end..)?).ok()?,
             owner: bytes.get(FIXED_BYTES..owner_end)?.to_vec(),
             replaced,
             frontier: Frontier {
@@ -86,6 +89,7 @@ impl State {
             sequence: get_u64(fixed, 2),
             root: (root != NONE).then_some(Root { ppn: Ppn(root), height: fixed[26] }),
             closed: fixed[1] == 1,
+            note: bytes.get(replaced_end..note_end)?.to_vec(),
         })
     }
 }
@@ -127,6 +131,7 @@ impl<N: Nand> Log<N> {
             Err(StoreError::Full) => self.counters.checkpoints_skipped += 1,
             Err(error) => return Err(error.into()),
         }
+        self.recount_held();
         Ok(())
     }
 
@@ -138,7 +143,9 @@ impl<N: Nand> Log<N> {
         bytes.extend(self.frontier.block.map_or(NONE, |b| b.0).to_le_bytes());
         bytes.extend(self.frontier.next_page.to_le_bytes());
         bytes.extend(self.root.map_or(NONE, |r| r.ppn.0).to_le_bytes());
-        bytes.extend([self.root.map_or(0, |r| r.height), 0, 0, 0]);
+        assert!(self.note.len() < 1 << 24, "a note of {} bytes", self.note.len());
+        bytes.push(self.root.map_or(0, |r| r.height));
+        bytes.extend(&self.note.len().to_le_bytes()[..3]);
         bytes.extend((self.owner.len() as u16).to_le_bytes());
         bytes.extend((self.replaced.len() as u32).to_le_bytes());
         assert_eq!(bytes.len(), FIXED_BYTES);
@@ -147,6 +154,7 @@ impl<N: Nand> Log<N> {
             bytes.extend(home.0.to_le_bytes());
             bytes.extend(block.0.to_le_bytes());
         }
+        bytes.extend(&self.note);
         self.blocks.encode(&mut bytes);
         bytes
     }
@@ -357,7 +365,8 @@ impl<N: Nand> Log<N> {
             if place.block_sequence != number || Pbn(place.home) != home {
                 continue;
             }
-            if !self.blocks.is_valid(ppn) {
+            // A page without a node passes over an address that was held.
+            if tag.lowest_level > 0 && !self.blocks.is_valid(ppn) {
                 self.blocks.mark_valid(ppn);
             }
             seen.page(ppn, tag, place);

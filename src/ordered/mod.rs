@@ -17,8 +17,10 @@ pub mod mu;
 pub mod node;
 pub mod pio;
 pub mod raw;
+pub mod sbits;
 mod settings;
 pub mod typed;
+pub mod vm;
 pub mod wandering;
 pub mod wpcb;
 

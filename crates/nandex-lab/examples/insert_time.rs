@@ -21,7 +21,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let records: u64 = arguments.next().map_or(Ok(1_000_000), |text| text.parse())?;
     let part = nandex_lab::chip::find(&arguments.next().unwrap_or_else(|| "k9f1g08u0f".to_string()))?;
     let named = arguments.map(|name| registry::index(&name)).collect::<Result<Vec<_>, _>>()?;
-    let indexes = if named.is_empty() { registry::INDEXES.iter().collect() } else { named };
+    let indexes = if named.is_empty() {
+        registry::INDEXES.iter().filter(|entry| entry.takes_any_key()).collect()
+    } else {
+        named
+    };
     println!("{records} random inserts of 4 + 4 bytes, {}", part.name);
     for index in indexes {
         let chip = Rc::new(RefCell::new(SimChip::new(&part)?));

@@ -61,6 +61,42 @@ pub fn contents(index: &mut dyn OrderedIndex, direction: Direction) -> Result<Ve
     Ok(all)
 }
 
+/// The key that follows the largest one, unless `key` is above it anyway and not far; none when there is none.
+fn key_above(model: &Contents, mut key: Vec<u8>) -> Option<Vec<u8>> {
+    let Some((largest, _)) = model.last_key_value() else { return Some(key) };
+    if key > *largest && key[0] == largest[0] {
+        return Some(key);
+    }
+    key.clone_from(largest);
+    let place = key.iter().rposition(|&byte| byte != 0xff)?;
+    key[place] += 1;
+    key[place + 1..].fill(0);
+    Some(key)
+}
+
+/// Uses an index as its keys allow: puts and removals all over `keys` numbers, or appended numbers. Returns what it holds then.
+pub fn use_for_a_while(
+    index: &mut dyn OrderedIndex,
+    entry: &crate::registry::IndexEntry,
+    rng: &mut Rng,
+    (operations, keys): (u64, u64),
+) -> Result<Contents, IndexError> {
+    let mut model = Contents::new();
+    for number in 0..operations {
+        let any = rng.below(keys);
+        let key = if entry.takes_any_key() { any } else { number };
+        let key = key.to_be_bytes();
+        if rng.chance(2, 3) || !entry.takes_any_key() {
+            index.insert(&key, &number.to_be_bytes())?;
+            model.insert(key.to_vec(), number.to_be_bytes().to_vec());
+        } else {
+            index.remove(&key)?;
+            model.remove(&key[..]);
+        }
+    }
+    Ok(model)
+}
+
 struct Driver<'a> {
     script: Script<'a>,
     entry: &'static crate::registry::IndexEntry,
@@ -169,9 +205,16 @@ impl Driver<'_> {
         assert!(given.is_none_or(|given| held <= given), "{}: {held} bytes held", self.entry.name);
     }
 
-    fn insert(&mut self) {
+    /// A key to insert: any, or one above all others for an index that takes no other.
+    fn key_to_insert(&mut self) -> Option<Vec<u8>> {
         let key = self.key();
-        self.put(key);
+        if self.entry.takes_any_key() { Some(key) } else { key_above(&self.model, key) }
+    }
+
+    fn insert(&mut self) {
+        if let Some(key) = self.key_to_insert() {
+            self.put(key);
+        }
     }
 
     fn put(&mut self, key: Vec<u8>) {
@@ -197,6 +240,9 @@ impl Driver<'_> {
         let key = self.key();
         let near = self.model.range(key.clone()..).next().map(|(key, _)| key.clone());
         let key = near.unwrap_or(key);
+        if !self.entry.takes_any_key() {
+            return assert!(matches!(self.index.remove(&key), Err(IndexError::Unsupported(_))));
+        }
         match self.index.remove(&key) {
             Ok(existed) => {
                 self.keep_state();
@@ -212,7 +258,11 @@ impl Driver<'_> {
         let (start, count) = (self.script.word(), u16::from(self.script.byte() % 48));
         for number in start..start.saturating_add(count) {
             self.step += 1;
-            self.put(self.key_numbered(number));
+            let key = self.key_numbered(number);
+            let ascends = self.model.last_key_value().is_none_or(|last| key > *last.0);
+            if ascends || self.entry.takes_any_key() {
+                self.put(key);
+            }
         }
     }
 
@@ -305,7 +355,8 @@ impl Driver<'_> {
         self.chip.borrow_mut().plan_power_cut(PowerCut { at_operation, when, torn, seed: number.into() });
         for _ in 0..24 {
             self.step += 1;
-            let (key, value) = (self.key(), self.value());
+            let Some(key) = self.key_to_insert() else { break };
+            let value = self.value();
             match self.index.insert(&key, &value) {
                 Ok(_) => {
                     self.keep_state();

@@ -24,6 +24,8 @@ use nandex::ftl::sast::Sast;
 use nandex::ftl::superblock::Superblock;
 use nandex::ordered::ipl::IplTree;
 use nandex::ordered::mu::{MuStarTree, MuTree};
+use nandex::ordered::sbits::Sbits;
+use nandex::ordered::vm::VmTree;
 use nandex::ordered::wandering::WanderingTree;
 use nandex::ordered::{Durability, Options, Settings};
 use nandex::{IndexError, Nand, OrderedIndex, PageStore, StoreError};
@@ -193,6 +195,14 @@ pub const INDEXES: &[IndexEntry] = &[
     raw_tree!(IplTree, dynamic_log, DIPL_OPTIONS, {
         name: "dipl",
         summary: "dIPL B+-tree (Na et al. 2009): log records in whatever the nodes leave of a block, ghost nodes",
+    }),
+    raw_tree!(VmTree, as_they_are, stack::VM_OPTIONS, {
+        name: "vmtree",
+        summary: "VMTree (Ould-Khessal et al. 2026): a table in RAM says where nodes moved, parents are told late",
+    }),
+    raw_tree!(Sbits, as_they_are, stack::SBITS_OPTIONS, {
+        name: "sbits",
+        summary: "SBITS, EmbedDB (Lawrence et al.): ascending keys only, appended; a spline finds the page",
     }),
     IndexEntry {
         name: "bplus",
@@ -631,6 +641,9 @@ pub const STORES: &[StoreEntry] = &[
     }),
 ];
 
+/// Indexes that take keys in ascending order only, and no removals: the upper bound where keys come that way.
+const ASCENDING_ONLY: [&str; 1] = ["sbits"];
+
 /// The index of this name.
 pub fn index(name: &str) -> Result<&'static IndexEntry, LabError> {
     names::find("index", name, INDEXES, |e| e.name)
@@ -642,6 +655,12 @@ pub fn store(name: &str) -> Result<&'static StoreEntry, LabError> {
 }
 
 impl IndexEntry {
+    /// Whether it takes keys in any order, and removals; else the suites append ascending keys to it, and a run over any other
+    /// workload is a row that says so.
+    pub fn takes_any_key(&self) -> bool {
+        !ASCENDING_ONLY.contains(&self.name)
+    }
+
     /// What it stands on with these options: "raw", "raw on fast" with an FTL beneath, or the values of its options `ftl` and
     /// `cache`, joined by "+".
     pub fn storage(&self, options: &Options) -> String {

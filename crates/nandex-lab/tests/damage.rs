@@ -7,7 +7,9 @@ use nandex::nand::sim::SimChip;
 use nandex::ordered::{Direction, RecordFormat, Settings};
 use nandex::rng::Rng;
 use nandex_lab::fuzz::{Contents, chip_image, contents, damaged, mount_everything, part};
+use nandex_lab::fuzz::{Contents, chip_image, contents, damaged, mount_everything, part, use_for_a_while};
 use nandex_lab::registry::{STORES, Stack, stacks};
+use nandex_lab::registry::{Stack, stacks};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -23,17 +25,7 @@ fn first() -> Stack {
 fn used_chip(stack: Stack, seed: u64) -> (SimChip, Contents) {
     let chip = Rc::new(RefCell::new(SimChip::new(&part(1024, 16, 32)).unwrap()));
     let mut index = (stack.index.format)(Box::new(Rc::clone(&chip)), &stack.settings(settings())).unwrap();
-    let (mut model, mut rng) = (Contents::new(), Rng::new(seed));
-    for number in 0u64..1500 {
-        let key = rng.below(700).to_be_bytes();
-        if rng.chance(2, 3) {
-            index.insert(&key, &number.to_be_bytes()).unwrap();
-            model.insert(key.to_vec(), number.to_be_bytes().to_vec());
-        } else {
-            index.remove(&key).unwrap();
-            model.remove(&key[..]);
-        }
-    }
+    let model = use_for_a_while(&mut *index, stack.index, &mut Rng::new(seed), (1500, 700)).unwrap();
     index.close().unwrap();
     let chip = chip.borrow().clone();
     (chip, model)

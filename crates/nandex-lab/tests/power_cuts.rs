@@ -169,6 +169,10 @@ fn nothing_is_lost_at_sampled_cuts_of_a_long_run() {
             };
             let report = run(plan);
             assert_clean(&report);
+            if matches!(target, Target::Index(entry) if !entry.takes_any_key()) {
+                // Nothing dies, so nothing is collected.
+                continue;
+            }
             assert!(report.collection_operations > 40, "{}: too little was collected", report.name);
             assert!(report.checkpoint_operations > 20, "{}: too few checkpoints", report.name);
         }

@@ -49,7 +49,8 @@ fn record() -> Settings {
 
 #[test]
 fn a_full_chip_loses_nothing_and_takes_records_again_once_some_are_gone() {
-    for stack in stacks() {
+    // What removes nothing stays full.
+    for stack in stacks().filter(|stack| stack.index.takes_any_key()) {
         let blocks = if stack.ftl.is_none_or(|ftl| ftl.is_atomic) { [16, 20, 24] } else { [24, 32, 40] };
         // So many of them are not the FTL's where it shares the chip; and a tree on raw NAND collects garbage of its own on what
         // an FTL beneath leaves of them.
@@ -170,8 +171,9 @@ fn no_index_holds_more_ram_than_it_was_given() {
                 let Ok(mut index) = open(entry, &part(2048, 64, 64), &settings).1 else { continue };
                 accepted += 1;
                 let mut rng = Rng::new(ram as u64);
-                for _ in 0..600 {
-                    let key = rng.below(4000).to_be_bytes();
+                for number in 0..600 {
+                    let any = rng.below(4000);
+                    let key = if entry.takes_any_key() { any } else { number }.to_be_bytes();
                     index.insert(&key, &key).unwrap();
                     assert!(
                         index.ram_bytes() <= ram,
@@ -192,15 +194,8 @@ fn two_runs_leave_the_same_chip() {
     for stack in stacks() {
         let image = || {
             let (chip, index) = open(stack.index, &part(1024, 16, 40), &stack.settings(record()));
-            let (mut index, mut rng) = (index.unwrap(), Rng::new(9));
-            for _ in 0..3000 {
-                let key = rng.below(1500).to_be_bytes();
-                if rng.chance(2, 3) {
-                    index.insert(&key, &key).unwrap()
-                } else {
-                    index.remove(&key).unwrap()
-                };
-            }
+            let mut index = index.unwrap();
+            fuzz::use_for_a_while(&mut *index, stack.index, &mut Rng::new(9), (3000, 1500)).unwrap();
             index.close().unwrap();
             chip.borrow().to_image()
         };

@@ -15,11 +15,14 @@ struct Walk {
     report: CheckReport,
     /// Pages reached, with the lowest level they were reached at.
     reached: BTreeMap<Ppn, u8>,
+    /// Named places that map to another.
+    moved: usize,
 }
 
 /// A node to visit, and between which keys it must lie.
 struct Visit {
-    page: Ppn,
+    /// The place that its parent names.
+    named: Ppn,
     level: u8,
     low: Option<Vec<u8>>,
     high: Option<Vec<u8>>,
@@ -29,13 +32,14 @@ struct Visit {
 
 impl<N: Nand, S: Scheme> RawTree<N, S> {
     pub(super) fn walk_all(&mut self) -> Result<CheckReport, IndexError> {
-        let mut walk = Walk { report: CheckReport::default(), reached: BTreeMap::new() };
+        let mut walk = Walk { report: CheckReport::default(), reached: BTreeMap::new(), moved: 0 };
         let mut todo = Vec::new();
-        todo.push(Visit { page: self.root, level: self.height, low: None, high: None, width: None });
+        todo.push(Visit { named: self.root, level: self.height, low: None, high: None, width: None });
         while let Some(visit) = todo.pop() {
             self.check_node(&visit, &mut walk, &mut todo)?;
         }
         self.check_pages(&mut walk)?;
+        self.check_moves(walk.moved, &mut walk.report);
         Ok(walk.report)
     }
 
@@ -46,11 +50,12 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         todo: &mut Vec<Visit>,
     ) -> Result<(), IndexError> {
         let (height, level) = (self.height, visit.level);
-        let page = self.log.read(visit.page, Cause::Check)?;
-        let (tag, at) = (page.tag, u64::from(visit.page.0));
+        let ppn = if level < height { self.resolve(level, visit.named) } else { visit.named };
+        let page = self.log.read(ppn, Cause::Check)?;
+        let (tag, at) = (page.tag, u64::from(ppn.0));
         let report = &mut walk.report;
         report.nodes += 1;
-        let reached = walk.reached.entry(visit.page).or_insert(level);
+        let reached = walk.reached.entry(ppn).or_insert(level);
         *reached = level.min(*reached);
         if tag.layout >= self.scheme.layouts() {
             report.violation("R7", at, format!("layout {} of {}", tag.layout, self.scheme.layouts()));
@@ -98,16 +103,14 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         }
         for i in 0..if level > 1 { count } else { 0 } {
             let high = if i + 1 < count { Some(shape.key(node, i + 1).to_vec()) } else { visit.high.clone() };
-            let mut page = address::<S>(shape.value(node, i));
-            if level == 2 {
-                page = self.journal.resolve(page);
-            }
+            let named = address::<S>(shape.value(node, i));
+            walk.moved += usize::from(self.moves.resolve(named) != named);
             let width = Some(named_width::<S>(shape.value(node, i)));
             let low = Some(shape.key(node, i).to_vec());
-            todo.push(Visit { page, level: level - 1, low, high, width });
+            todo.push(Visit { named, level: level - 1, low, high, width });
         }
         if level > tag.lowest_level {
-            let own = (0..count).any(|i| address::<S>(shape.value(node, i)) == visit.page);
+            let own = (0..count).any(|i| address::<S>(shape.value(node, i)) == ppn);
             if !own {
                 report.violation("R4", at, format!("the node at level {level} has no child in its page"));
             }

@@ -18,10 +18,13 @@
 //! * R5: a page that can be reached is valid, and begins at the lowest level it is reached at.
 //! * R6: no other page is valid, unless a mount after a power cut left valid bits in doubt (see [`crate::log`]).
 //! * R7: a page's layout is one that the tree uses, and its nodes lie within the page in areas that hold them and do not overlap.
+//! * R9: the places that map to others (`moves`) are those that nodes name and no page has, and lead to valid pages in one step.
 //! * R8: an inner node's entries name the widths of its children, and it holds no more than its width allows (`path`).
 
+pub(crate) mod batch;
 mod check;
 pub mod journal;
+pub mod moves;
 mod path;
 mod range;
 mod settings;
@@ -34,13 +37,14 @@ use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordForma
 use crate::check::{CheckReport, IndexError};
 use crate::log::tag::Tag;
 use crate::log::{Flush, Log, LogConfig};
-use crate::nand::{Cause, Nand};
+use crate::nand::{Cause, Geometry, Nand};
 use crate::units::Ppn;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::{Bound, Range};
 use journal::Journal;
+use moves::Moves;
 use path::Path;
 pub use path::{Sibling, Step};
 
@@ -58,12 +62,32 @@ pub trait Scheme: Copy {
     /// Whether a child's address says in its upper two bits how wide the leaves below are.
     const NAMES_WIDTHS: bool = false;
 
+    /// Whether a node may move and its parent go on naming the place it left (`moves`).
+    const MAPS_MOVES: bool = false;
+
     /// The scheme for pages and records of these sizes; `Unsupported` when a page holds too little.
     fn new(page_bytes: usize, record: RecordFormat) -> Result<Self, IndexError>;
 
     /// The same, run as `settings` ask.
     fn configured(self, _settings: &Settings) -> Result<Self, IndexError> {
         Ok(self)
+    }
+
+    /// The table of moved nodes that `settings` ask for, of a scheme that keeps one.
+    fn moves(&self, _geometry: Geometry, _settings: &Settings) -> Result<Moves, IndexError> {
+        Ok(Moves::default())
+    }
+
+    /// Completes the page of a half that left the path.
+    fn dress_half(_tag: &mut Tag, _page: &mut [u8]) {}
+
+    /// Finds again which nodes had moved: from what the newest checkpoint notes and the pages written since.
+    fn restore_moves<N: Nand>(
+        _tree: &mut RawTree<N, Self>,
+        _note: &[u8],
+        _pages: &[Ppn],
+    ) -> Result<(), IndexError> {
+        Ok(())
     }
 
     /// How many layouts the pages of one tree may have. Each page names its own, a number below this; layout 0 has the
@@ -200,6 +224,7 @@ pub struct RawTree<N, S> {
     /// The page of a half that is not on the path.
     pub(super) detached: Vec<u8>,
     pub(super) journal: Journal,
+    pub(super) moves: Moves,
     /// An update began and did not end.
     pub(super) interrupted: bool,
     /// Valid bits may be too many since a mount.
@@ -210,14 +235,14 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     /// Formats the chip and makes an empty tree on it.
     pub fn format(nand: N, record: RecordFormat, config: LogConfig) -> Result<RawTree<N, S>, IndexError> {
         let scheme = S::new(nand.geometry().page_bytes as usize, record)?;
-        RawTree::format_scheme(nand, scheme, record, config)
+        RawTree::format_scheme(nand, scheme, record, (config, Moves::default()))
     }
 
     fn format_scheme(
         nand: N,
         scheme: S,
         record: RecordFormat,
-        config: LogConfig,
+        (config, moves): (LogConfig, Moves),
     ) -> Result<RawTree<N, S>, IndexError> {
         let geometry = nand.geometry();
         if S::NAMES_WIDTHS && geometry.pages() >= 1 << WIDTH_SHIFT {
@@ -236,20 +261,20 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         if log.counters().checkpoints == 0 {
             return Err(IndexError::Full);
         }
-        Ok(RawTree::assemble(log, scheme, record, (root, 1)))
+        Ok(RawTree { moves, ..RawTree::assemble(log, scheme, record, (root, 1)) })
     }
 
     /// Finds the tree on the chip again.
     pub fn mount(nand: N, record: RecordFormat, config: LogConfig) -> Result<RawTree<N, S>, IndexError> {
         let scheme = S::new(nand.geometry().page_bytes as usize, record)?;
-        RawTree::mount_scheme(nand, scheme, record, config)
+        RawTree::mount_scheme(nand, scheme, record, (config, Moves::default()))
     }
 
     fn mount_scheme(
         nand: N,
         scheme: S,
         record: RecordFormat,
-        config: LogConfig,
+        (config, moves): (LogConfig, Moves),
     ) -> Result<RawTree<N, S>, IndexError> {
         let mut log = Log::mount(nand, config)?;
         match log.owner().strip_prefix(S::KIND) {
@@ -268,8 +293,16 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         let journal = log.take_journal();
         let mut tree = RawTree::assemble(log, scheme, record, (root.ppn, root.height));
         tree.bits_in_doubt = true;
+        tree.moves = moves;
         S::mounted(&mut tree)?;
-        if !journal.is_empty() {
+        if S::MAPS_MOVES {
+            let note = tree.log.take_note();
+            S::restore_moves(&mut tree, &note, &journal)?;
+            if !journal.is_empty() {
+                tree.note_moves();
+                tree.log.close()?;
+            }
+        } else if !journal.is_empty() {
             tree.replay_journal(&journal)?;
             tree.commit_journal()?;
             tree.log.close()?;
@@ -280,7 +313,8 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     /// Formats the chip for a tree as `settings` ask.
     pub fn format_with(nand: N, settings: &Settings) -> Result<RawTree<N, S>, IndexError> {
         let (scheme, config, journal) = Self::configure(&nand, settings)?;
-        let mut tree = RawTree::format_scheme(nand, scheme, settings.record, config)?;
+        let moves = scheme.moves(nand.geometry(), settings)?;
+        let mut tree = RawTree::format_scheme(nand, scheme, settings.record, (config, moves))?;
         tree.set_journal(journal)?;
         Ok(tree)
     }
@@ -288,7 +322,8 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     /// Finds the tree on the chip again and runs it as `settings` ask.
     pub fn mount_with(nand: N, settings: &Settings) -> Result<RawTree<N, S>, IndexError> {
         let (scheme, config, journal) = Self::configure(&nand, settings)?;
-        let mut tree = RawTree::mount_scheme(nand, scheme, settings.record, config)?;
+        let moves = scheme.moves(nand.geometry(), settings)?;
+        let mut tree = RawTree::mount_scheme(nand, scheme, settings.record, (config, moves))?;
         tree.set_journal(journal)?;
         Ok(tree)
     }
@@ -305,7 +340,9 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         }
         let height = height_bound(&scheme, geometry.pages());
         let path_bytes = scheme.path_bytes(height + 1);
-        let fixed_bytes = size_of::<Self>() + path_bytes + journal * size_of::<(u32, u32)>();
+        let tables =
+            journal * size_of::<(u32, u32)>() + scheme.moves(geometry, settings)?.ram_bytes(geometry);
+        let fixed_bytes = size_of::<Self>() + path_bytes + tables;
         let flush = (S::FLUSH, scheme.pages_per_update(height));
         Ok((scheme, raw_config(settings, geometry, fixed_bytes, flush)?, journal))
     }
@@ -320,6 +357,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             path_layout: 0,
             detached: vec![0xff; log.geometry().page_bytes as usize],
             journal: Journal::default(),
+            moves: Moves::default(),
             interrupted: false,
             bits_in_doubt: false,
             log,
@@ -336,13 +374,20 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         self.log.into_nand()
     }
 
-    fn usable(&self) -> Result<(), IndexError> {
+    /// Where a node at `level` is that its parent says is at `named`.
+    #[inline]
+    fn resolve(&self, level: u8, named: Ppn) -> Ppn {
+        let named = if level == 1 { self.journal.resolve(named) } else { named };
+        if S::MAPS_MOVES { self.moves.resolve(named) } else { named }
+    }
+
+    pub(crate) fn usable(&self) -> Result<(), IndexError> {
         if self.interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
     }
 }
 
 /// The height of a tree on so many pages whose nodes are half full.
-fn height_bound<S: Scheme>(scheme: &S, pages: u32) -> u8 {
+pub(crate) fn height_bound<S: Scheme>(scheme: &S, pages: u32) -> u8 {
     let (mut nodes, mut height) = (pages as usize, 1);
     while nodes > 1 && height < scheme.height_max(0) {
         height += 1;
@@ -403,6 +448,9 @@ impl<N: Nand, S: Scheme> OrderedIndex for RawTree<N, S> {
         self.record.check_key(key)?;
         self.record.check_value(value)?;
         self.usable()?;
+        if S::MAPS_MOVES {
+            return self.get_by_path(key, Some(value));
+        }
         let (mut ppn, mut level, mut pages) = (self.root, self.height, 0);
         loop {
             let page = self.log.read(ppn, Cause::Host)?;
@@ -463,6 +511,7 @@ impl<N: Nand, S: Scheme> OrderedIndex for RawTree<N, S> {
     fn close(&mut self) -> Result<(), IndexError> {
         self.usable()?;
         self.commit_journal()?;
+        self.note_moves();
         self.log.close()
     }
 
@@ -480,6 +529,7 @@ impl<N: Nand, S: Scheme> OrderedIndex for RawTree<N, S> {
             Metric { name: "blocks_replaced", value: counters.blocks_replaced },
         ];
         self.scheme.add_metrics(&mut metrics);
+        self.moves.add_metrics(&mut metrics);
         IndexStats {
             height: u32::from(self.height),
             live_pages: self.log.live_pages(),
@@ -492,6 +542,10 @@ impl<N: Nand, S: Scheme> OrderedIndex for RawTree<N, S> {
 
     fn ram_bytes(&self) -> usize {
         let buffers = self.detached.len() + self.path.buffer.len();
-        size_of::<Self>() + buffers + self.journal.ram_bytes() + self.log.ram_bytes()
+        size_of::<Self>()
+            + buffers
+            + self.journal.ram_bytes()
+            + self.moves.table_bytes()
+            + self.log.ram_bytes()
     }
 }

@@ -176,12 +176,15 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
 
     /// Copies one node into its place in the path. A leaf is read where the journal says it is.
     pub(super) fn copy_node(&mut self, ppn: Ppn, level: u8, cause: Cause) -> Result<(), IndexError> {
-        let ppn = if level == 1 && self.height > 1 { self.journal.resolve(ppn) } else { ppn };
+        let ppn = if level < self.height { self.resolve(level, ppn) } else { ppn };
         if !self.log.is_valid(ppn) {
             return Err(IndexError::Corrupted {
                 what: "R5: a page that can be reached is not valid",
                 at: u64::from(ppn.0),
             });
+        }
+        if S::MAPS_MOVES && self.moves.keeps(level, self.height) && self.path.step(level).page == ppn.0 {
+            return Ok(());
         }
         let at_hand = level < self.height && self.path.step(level + 1).page == ppn.0;
         let page = if at_hand { self.log.again(ppn, cause)? } else { self.log.read(ppn, cause)? };

@@ -13,6 +13,9 @@ use alloc::vec::Vec;
 /// Blocks that inserts leave free beyond what removals and collection need.
 pub(crate) const INSERT_RESERVE_BLOCKS: u32 = 1;
 
+/// How often a table of moves is emptied to make room for one update.
+pub(crate) const EMPTYINGS_MAX: u8 = 3;
+
 impl<N: Nand, S: Scheme> RawTree<N, S> {
     pub(super) fn insert_entry(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
         S::before_update(self);
@@ -69,8 +72,22 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     }
 
     fn make_room_for_update(&mut self, free_blocks: u32) -> Result<(), IndexError> {
-        let pages = self.scheme.pages_per_update(self.height) + self.journal.pages_to_commit();
-        make_room(self, Need { pages, free_blocks })
+        let update = self.scheme.pages_per_update(self.height);
+        // Moving pages may cost parents too: what inserts leave must do for both.
+        let kept = if S::MAPS_MOVES && free_blocks > 0 { 2 * update + self.moves.pages_kept() } else { 0 };
+        let pages = update + kept + self.journal.pages_to_commit();
+        // What an insertion in vain leaves must do for removals.
+        self.moves.allow_emptyings(EMPTYINGS_MAX, update + kept);
+        make_room(self, Need { pages, free_blocks })?;
+        // Collection is stuck for want of room in the table, or for addresses it holds: help it while there are pages to do so.
+        let is_stuck = S::MAPS_MOVES && self.log.wants_collection();
+        if is_stuck
+            && (!self.moves.has_room() || self.log.held_ahead() > self.log.free_pages())
+            && self.empty_table()?
+        {
+            make_room(self, Need { pages, free_blocks })?;
+        }
+        Ok(())
     }
 
     /// Whether a new entry in the leaf would split every node up to a root that can neither take an entry nor grow.
@@ -195,6 +212,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     pub(crate) fn write_detached(&mut self, layout: u8, level: u8, count: usize) -> Result<Ppn, IndexError> {
         let mut tag = Tag { layout, lowest_level: level, ..Tag::default() };
         tag.counts[usize::from(level) - 1] = count as u16;
+        S::dress_half(&mut tag, &mut self.detached);
         let page = self.log.allocate(Cause::Host)?;
         self.log.write(page, tag, &self.detached, Cause::Host)?;
         Ok(page)
@@ -269,24 +287,35 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         Ok(true)
     }
 
-    /// Takes an entry out of the copied leaf, and what becomes empty out of the nodes above, and writes the path.
-    pub(super) fn take_from_leaf(&mut self, mut slot: usize) -> Result<(), IndexError> {
+    /// Takes an entry out of the copied leaf and ends the update.
+    pub(super) fn take_from_leaf(&mut self, slot: usize) -> Result<(), IndexError> {
         self.interrupted = true;
+        self.take_entry(slot)?;
+        self.end_update()
+    }
+
+    /// Takes an entry out of the copied leaf, and what becomes empty out of the nodes above, and writes the path.
+    pub(super) fn take_entry(&mut self, mut slot: usize) -> Result<(), IndexError> {
         let mut lowest = 1;
         loop {
             let (shape, count) = (self.shape(lowest), self.count(lowest));
+            let bound = shape.key(self.node(lowest), 0).to_vec();
             shape.remove(self.node_mut(lowest), count, slot);
             self.path.step_mut(lowest).count -= 1;
+            if S::MAPS_MOVES && lowest > 1 && count > 1 {
+                // The bound of a node is never lowered: what its parent names may not change.
+                shape.set_key(self.node_mut(lowest), 0, &bound);
+            }
             if count > 1 || lowest == self.height {
                 break;
             }
             self.retire(lowest);
             lowest += 1;
             slot = self.slot(lowest);
+            self.forget_move(address::<S>(self.shape(lowest).value(self.node(lowest), slot)));
         }
         let lowest = self.shrink(lowest)?;
-        S::write_path(self, lowest, None, Cause::Host)?;
-        self.end_update()
+        S::write_path(self, lowest, None, Cause::Host)
     }
 
     /// While the root has one child only, the child becomes the root (mu-Tree paper, Algorithm 5). Returns the lowest level
@@ -298,6 +327,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             let child = address::<S>(self.shape(self.height).value(self.node(self.height), 0));
             self.retire(self.height);
             self.copy_node(child, level, Cause::Host)?;
+            self.forget_move(child);
             let (node, shape, count) = (self.node(level).to_vec(), self.shape(level), self.count(level));
             self.height = level;
             lowest = level;
@@ -306,6 +336,9 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             (step.layout, step.aside) = (self.path_layout, false);
             let root = self.shape(level);
             shape.copy_entries((&node, 0), count, (&root, self.node_mut(level), 0));
+            if S::MAPS_MOVES && level > 1 {
+                self.zero_bound(level);
+            }
         }
         Ok(lowest)
     }
@@ -335,6 +368,9 @@ impl<N: Nand, S: Scheme> Relocate<N> for RawTree<N, S> {
 
     /// Rewrites the path to the page's lowest node, found by that node's first key.
     fn relocate(&mut self, ppn: Ppn) -> Result<(), IndexError> {
+        if S::MAPS_MOVES && self.log.free_pages() < self.scheme.pages_per_update(self.height) {
+            return Err(IndexError::Full);
+        }
         self.log.begin()?;
         let Some(level) = self.find_page(ppn)? else {
             self.log.invalidate(ppn);
@@ -354,12 +390,13 @@ impl<N: Nand, S: Scheme> Relocate<N> for RawTree<N, S> {
 
     fn checkpoint(&mut self) -> Result<(), IndexError> {
         self.commit_journal()?;
+        self.note_moves();
         self.log.checkpoint()
     }
 
     fn settle_valid_bits(&mut self) -> Result<bool, IndexError> {
         if !core::mem::take(&mut self.bits_in_doubt) {
-            return Ok(false);
+            return if S::MAPS_MOVES { self.empty_table() } else { Ok(false) };
         }
         for ppn in (0..self.log.geometry().pages()).map(Ppn) {
             if self.log.is_valid(ppn) && self.find_page(ppn)?.is_none() {
@@ -371,7 +408,19 @@ impl<N: Nand, S: Scheme> Relocate<N> for RawTree<N, S> {
     }
 
     fn programs_per_move(&self) -> u32 {
-        self.scheme.programs_per_move(self.height)
+        // A table with room takes the move; else a parent is written as well, and seldom more.
+        if S::MAPS_MOVES && self.moves.has_room() { 1 } else { self.scheme.programs_per_move(self.height) }
+    }
+
+    /// A move costs a program, and its share of the parents that are written to empty the table for it.
+    fn is_worth(&mut self, valid: u32) -> bool {
+        if !S::MAPS_MOVES {
+            return true;
+        }
+        let (valid, pages) = (u64::from(valid), u64::from(self.log.geometry().pages_per_block));
+        let parents = self.log.live_pages() / (self.scheme.shape(0, 2, 3).capacity as u64 / 2) + 1;
+        let entries = self.moves.entries_max() as u64;
+        2 * valid < pages || (self.moves.has_room() && valid * (entries + parents) < pages * entries)
     }
 }
 
@@ -407,7 +456,8 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     fn is_reachable(&mut self, wanted: Ppn) -> Result<bool, IndexError> {
         let height = self.height;
         let mut todo = Vec::from([(self.root, height)]);
-        while let Some((ppn, level)) = todo.pop() {
+        while let Some((named, level)) = todo.pop() {
+            let ppn = if level < height { self.resolve(level, named) } else { named };
             if ppn == wanted {
                 return Ok(true);
             }
@@ -419,7 +469,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             let node = &page.data[self.scheme.page_area(page.tag.layout, level, height)];
             for i in 0..count {
                 let child = address::<S>(shape.value(node, i));
-                todo.push((if level == 2 { self.journal.resolve(child) } else { child }, level - 1));
+                todo.push((child, level - 1));
             }
         }
         Ok(false)

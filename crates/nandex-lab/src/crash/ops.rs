@@ -28,6 +28,8 @@ pub(super) struct Mix {
     pub(super) always_close: bool,
     /// Whether a put to a slot that holds something is an operation of its own; else that slot is removed instead.
     pub(super) overwrites: bool,
+    /// Whether a put goes to the slot after the last one that holds something, and nothing is removed.
+    pub(super) appends: bool,
 }
 
 /// Draws operations.
@@ -54,6 +56,7 @@ impl Source {
     /// The next operation on these contents.
     pub(super) fn next(&mut self, contents: &[u64]) -> HostOp {
         match self.draw(contents) {
+            HostOp::Put(_) | HostOp::Remove(_) | HostOp::Group(_) if self.mix.appends => append(contents),
             HostOp::Put(slot) if !self.mix.overwrites && contents[slot as usize] != 0 => HostOp::Remove(slot),
             op => op,
         }
@@ -103,6 +106,12 @@ impl Source {
     }
 }
 
+/// A put after all others; a sync when no slot is left.
+fn append(contents: &[u64]) -> HostOp {
+    let next = contents.iter().rposition(|&held| held != 0).map_or(0, |last| last + 1);
+    if next < contents.len() { HostOp::Put(next as u32) } else { HostOp::Sync }
+}
+
 /// The first slot from here on that holds something, if one of the next few does.
 fn present(contents: &[u64], slot: u32) -> u32 {
     let near = (slot as usize..contents.len()).take(6).find(|&near| contents[near] != 0);
@@ -115,7 +124,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_operation_is_drawn() {
-        let mix = Mix { slots: 100, group_max: 4, always_close: false, overwrites: true };
+        let mix = Mix { slots: 100, group_max: 4, always_close: false, overwrites: true, appends: false };
         let mut source = Source::new(1, mix);
         let ops: Vec<HostOp> = (0..3000).map(|_| source.next(&[1; 100])).collect();
         let count = |is: fn(&HostOp) -> bool| ops.iter().filter(|op| is(op)).count();

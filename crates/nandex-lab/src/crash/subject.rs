@@ -113,19 +113,24 @@ impl Subject {
                 let width = u32::from(index.record().key_bytes);
                 let keys = if width < 4 { 1 << (8 * width) } else { u32::MAX };
                 let always_close = index.durability() == Durability::None;
-                Mix { slots: plan.slots.clamp(2, keys), group_max: 1, always_close, overwrites: true }
+                let appends = matches!(plan.target, Target::Index(entry) if !entry.takes_any_key());
+                // Slots are used up by appending.
+                let slots = if appends { plan.operations as u32 + 2 } else { plan.slots };
+                Mix { slots: slots.clamp(2, keys), group_max: 1, always_close, overwrites: true, appends }
             }
             Subject::Spatial(index) => Mix {
                 slots: plan.slots.max(2),
                 group_max: 1,
                 always_close: index.durability() == Durability::None,
                 overwrites: false,
+                appends: false,
             },
             Subject::Store(store) => Mix {
                 slots: store.page_count().min(plan.slots).max(2),
                 group_max: store.atomic_pages_max(),
                 always_close: false,
                 overwrites: true,
+                appends: false,
             },
         }
     }

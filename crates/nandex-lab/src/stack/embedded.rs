@@ -1,0 +1,39 @@
+//! Options of the indexes for small embedded systems on raw NAND: VMTree and SBITS.
+
+use super::BENEATH;
+use crate::ftls;
+use crate::names::{OptionInfo, option};
+
+/// Options of the VMTree.
+pub(crate) const VM_OPTIONS: [OptionInfo; 10] = [
+    option("mapping_bytes", "1024, or an eighth of the RAM", "bytes of the table of moved nodes"),
+    option(
+        "log_pages",
+        "0",
+        "pages of the log buffer: updates wait in it and are entered together, durable at every sync",
+    ),
+    option("answers", "exact", "with a log buffer: exact, or pool: what an update answers is what it knows"),
+    option(
+        "kept_nodes",
+        "path",
+        "nodes kept from one operation to the next: path, or three-buffers, as the authors' program",
+    ),
+    option(
+        "mapping_duplicates",
+        "never",
+        "never, or as-published: entries of the table may be left behind, as in the authors' program",
+    ),
+    option("read_pages", "what the RAM leaves", "pages of the read cache"),
+    ftls::VICTIM,
+    option("collect_at_blocks", "2, or what an update may take", "collect garbage at so many free blocks"),
+    option("checkpoint_blocks", "16", "blocks filled between two checkpoints"),
+    BENEATH,
+];
+
+/// Options of SBITS.
+pub(crate) const SBITS_OPTIONS: [OptionInfo; 4] = [
+    option("spline_points", "300, or what the RAM leaves", "points of the spline from keys to pages"),
+    option("max_error", "1", "pages by which the spline may be wrong while its points suffice"),
+    option("when_full", "refuse", "refuse an insertion, or drop-oldest: the oldest block of records goes"),
+    BENEATH,
+];

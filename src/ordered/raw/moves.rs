@@ -1,0 +1,493 @@
+//! Where nodes are that have moved since their parents were written: the mapping table of the VMTree.
+//!
+//! An entry leads from the address that a parent names to the page that holds the node now. It is 4 bytes on a chip of fewer
+//! than 65,535 pages, else 8. Open addressing: an address has at most five places in the table, the first by its
+//! remainder, the next ones by a step of 1 to 7; when all five are taken, the move cannot be entered and the parent must be
+//! written. Addresses in the table are held back from allocation ([`Log::hold`]): a page there would be taken for the
+//! one that moved.
+//!
+//! [`Log::hold`]: crate::log::Log::hold
+
+use super::{RawTree, Scheme, address};
+use crate::check::{CheckReport, IndexError};
+use crate::codec::get_u32;
+use crate::nand::{Cause, Geometry, Nand};
+use crate::ordered::Metric;
+use crate::rng::split_mix;
+use crate::units::Ppn;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Places of an address in the table.
+const PROBES: usize = 5;
+/// The step from one place to the next is at most this.
+const STEP_MAX: usize = 7;
+
+/// The table, in entries as narrow as the chip allows.
+#[derive(Clone, Debug)]
+enum Table {
+    Narrow(Vec<(u16, u16)>),
+    Wide(Vec<(u32, u32)>),
+}
+
+impl Table {
+    fn len(&self) -> usize {
+        match self {
+            Table::Narrow(entries) => entries.len(),
+            Table::Wide(entries) => entries.len(),
+        }
+    }
+
+    #[inline]
+    fn get(&self, at: usize) -> Option<(u32, u32)> {
+        match self {
+            Table::Narrow(entries) => {
+                let (named, now) = entries[at];
+                (named != u16::MAX).then_some((u32::from(named), u32::from(now)))
+            }
+            Table::Wide(entries) => Some(entries[at]).filter(|entry| entry.0 != u32::MAX),
+        }
+    }
+
+    fn set(&mut self, at: usize, entry: Option<(u32, u32)>) {
+        match self {
+            Table::Narrow(entries) => {
+                entries[at] = entry.map_or((u16::MAX, 0), |(named, now)| (named as u16, now as u16));
+            }
+            Table::Wide(entries) => entries[at] = entry.unwrap_or((u32::MAX, 0)),
+        }
+    }
+}
+
+fn hash(named: u32, now: u32) -> u32 {
+    (split_mix(u64::from(named) << 32 | u64::from(now)) >> 32) as u32
+}
+
+/// Which copies of nodes a tree may take from the path of the operation before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keep {
+    /// Every node of the path.
+    #[default]
+    Path,
+    /// What three page buffers hold, as published: one has the root until it is rewritten, one the inner node read last,
+    /// and one is to work in, so a parent is read again to be changed.
+    ThreeBuffers,
+}
+
+/// What becomes of an entry whose address has another place in the table before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Duplicates {
+    /// There is none: an address that is in the table keeps its place.
+    #[default]
+    Never,
+    /// The authors' program enters a move at the first free place without looking further, so that an older entry of the same
+    /// address may be left behind it. Nothing leads there any more, but it is never freed: the table fills up with such
+    /// entries, and most of what the published figures of small tables cost is their doing.
+    AsPublished,
+}
+
+/// The table of moved nodes and what goes with it; by default there is none.
+#[derive(Clone, Debug)]
+pub struct Moves {
+    table: Table,
+    used: usize,
+    /// Entries that found no place at a mount, where they come in another order.
+    surplus: Vec<(u32, u32)>,
+    keep: Keep,
+    duplicates: Duplicates,
+    /// What the entries hash to, in any order.
+    digest: u32,
+    /// Several updates are one operation, of which this is not the last.
+    pub(crate) goes_on: bool,
+    /// How often the table may still be emptied for the update to come.
+    emptyings_left: u8,
+    /// Pages that emptying it leaves.
+    emptying_floor: u32,
+    parent_rewrites: u64,
+    parents_resolved: u64,
+}
+
+impl Default for Moves {
+    fn default() -> Moves {
+        Moves {
+            table: Table::Narrow(Vec::new()),
+            used: 0,
+            surplus: Vec::new(),
+            keep: Keep::Path,
+            duplicates: Duplicates::Never,
+            digest: 0,
+            goes_on: false,
+            emptyings_left: 0,
+            emptying_floor: 0,
+            parent_rewrites: 0,
+            parents_resolved: 0,
+        }
+    }
+}
+
+impl Moves {
+    /// An empty table of so many bytes.
+    pub fn new(geometry: Geometry, bytes: usize, keep: Keep, duplicates: Duplicates) -> Moves {
+        let table = if geometry.pages() < u32::from(u16::MAX) {
+            Table::Narrow(vec![(u16::MAX, 0); bytes / size_of::<(u16, u16)>()])
+        } else {
+            Table::Wide(vec![(u32::MAX, 0); bytes / size_of::<(u32, u32)>()])
+        };
+        Moves { table, keep, duplicates, ..Moves::default() }
+    }
+
+    /// Bytes of RAM, with the bits of the addresses held.
+    pub fn ram_bytes(&self, geometry: Geometry) -> usize {
+        if self.table.len() == 0 {
+            0
+        } else {
+            self.table_bytes() + geometry.pages().div_ceil(64) as usize * 8
+        }
+    }
+
+    pub(super) fn table_bytes(&self) -> usize {
+        let entry_bytes = match self.table {
+            Table::Narrow(_) => size_of::<(u16, u16)>(),
+            Table::Wide(_) => size_of::<(u32, u32)>(),
+        };
+        self.table.len() * entry_bytes + self.surplus.len() * size_of::<(u32, u32)>()
+    }
+
+    /// Whether the copy of a node at `level` outlasts the operation.
+    pub(super) fn keeps(&self, level: u8, height: u8) -> bool {
+        self.keep == Keep::Path || level == height || (level == 2 && height == 3)
+    }
+
+    fn len(&self) -> usize {
+        self.used + self.surplus.len()
+    }
+
+    /// Pages that insertions leave on account of the addresses that the table may hold.
+    pub(crate) fn pages_kept(&self) -> u32 {
+        // The authors' program keeps none.
+        if self.duplicates == Duplicates::AsPublished { 0 } else { self.table.len() as u32 / 4 }
+    }
+
+    /// Lets the table be emptied so many times for the update to come, while so many pages are left.
+    pub(super) fn allow_emptyings(&mut self, times: u8, floor: u32) {
+        (self.emptyings_left, self.emptying_floor) = (times, floor);
+    }
+
+    pub(super) fn entries_max(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether a move is likely to find a place.
+    pub(super) fn has_room(&self) -> bool {
+        self.used * 4 < self.table.len() * 3
+    }
+
+    pub(crate) fn keep(&self) -> Keep {
+        self.keep
+    }
+
+    /// What table and root hash to.
+    pub(crate) fn digest(&self, root: Ppn) -> u32 {
+        self.digest ^ hash(u32::MAX, root.0)
+    }
+
+    fn places(&self, named: u32) -> impl Iterator<Item = usize> + use<> {
+        let (entries, named) = (self.table.len(), named as usize);
+        let probes = if entries == 0 { 0 } else { PROBES };
+        (0..probes).map(move |i| (named % entries + i * (STEP_MAX - named % STEP_MAX)) % entries)
+    }
+
+    fn place_of(&self, named: u32) -> Option<(usize, u32)> {
+        self.places(named).find_map(|at| match self.table.get(at) {
+            Some((key, now)) if key == named => Some((at, now)),
+            _ => None,
+        })
+    }
+
+    /// Where the node is that its parent says is at `named`.
+    #[inline]
+    pub(super) fn resolve(&self, named: Ppn) -> Ppn {
+        if self.used == 0 && self.surplus.is_empty() {
+            return named;
+        }
+        self.entry(named.0).map_or(named, Ppn)
+    }
+
+    /// Enters a move; false when the table has no place for it.
+    fn put(&mut self, named: u32, now: u32) -> bool {
+        let before = self.entry(named);
+        let entered = self.enter(named, now);
+        if entered {
+            self.digest ^= before.map_or(0, |before| hash(named, before)) ^ hash(named, now);
+        }
+        entered
+    }
+
+    fn entry(&self, named: u32) -> Option<u32> {
+        let in_table = self.place_of(named).map(|(_, now)| now);
+        in_table.or_else(|| self.surplus.iter().find(|entry| entry.0 == named).map(|entry| entry.1))
+    }
+
+    fn enter(&mut self, named: u32, now: u32) -> bool {
+        let free = self.places(named).find(|&at| self.table.get(at).is_none());
+        let place = self.place_of(named).map(|(at, _)| at);
+        if let Some(at) = place
+            && (self.duplicates == Duplicates::Never
+                || free.is_none_or(|free| self.is_before(named, at, free)))
+        {
+            self.table.set(at, Some((named, now)));
+            return true;
+        }
+        if let Some(entry) = self.surplus.iter_mut().find(|entry| entry.0 == named) {
+            entry.1 = now;
+            return true;
+        }
+        if let Some(at) = free {
+            self.table.set(at, Some((named, now)));
+            self.used += 1;
+        }
+        free.is_some()
+    }
+
+    fn is_before(&self, named: u32, at: usize, other: usize) -> bool {
+        self.places(named).find(|place| [at, other].contains(place)) == Some(at)
+    }
+
+    /// Takes an entry out.
+    fn take(&mut self, named: u32) -> Option<u32> {
+        if let Some((at, now)) = self.place_of(named) {
+            self.table.set(at, None);
+            self.used -= 1;
+            self.digest ^= hash(named, now);
+            return Some(now);
+        }
+        let at = self.surplus.iter().position(|entry| entry.0 == named)?;
+        let (_, now) = self.surplus.swap_remove(at);
+        self.digest ^= hash(named, now);
+        Some(now)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let first = |&(at, (named, _)): &(usize, (u32, u32))| {
+            self.duplicates == Duplicates::Never || self.place_of(named).is_some_and(|place| place.0 == at)
+        };
+        let entries = (0..self.table.len()).filter_map(|at| Some((at, self.table.get(at)?))).filter(first);
+        entries.map(|(_, entry)| entry).chain(self.surplus.iter().copied())
+    }
+
+    /// The entries as a checkpoint keeps them.
+    fn encode(&self) -> Vec<u8> {
+        self.iter().flat_map(|(named, now)| [named, now]).flat_map(u32::to_le_bytes).collect()
+    }
+
+    pub(super) fn add_metrics(&self, metrics: &mut Vec<Metric>) {
+        if self.table.len() > 0 {
+            metrics.extend([
+                Metric { name: "mapping_entries", value: self.len() as u64 },
+                Metric { name: "mapping_entries_max", value: self.table.len() as u64 },
+                Metric { name: "parent_rewrites", value: self.parent_rewrites },
+                Metric { name: "parents_resolved", value: self.parents_resolved },
+            ]);
+        }
+    }
+}
+
+impl<N: Nand, S: Scheme> RawTree<N, S> {
+    /// Notes that the path's node at `level` has moved to `page`; false when its parent must be told instead.
+    pub(crate) fn map_move(&mut self, level: u8, page: Ppn) -> Option<Ppn> {
+        let named = self.named_at(level);
+        if !self.moves.put(named.0, page.0) {
+            self.moves.parent_rewrites += 1;
+            return None;
+        }
+        self.log.hold(named);
+        Some(named)
+    }
+
+    /// The place that the path's parent of `level` names.
+    fn named_at(&self, level: u8) -> Ppn {
+        address::<S>(self.shape(level + 1).value(self.node(level + 1), self.slot(level + 1)))
+    }
+
+    /// Nothing names this place any more.
+    pub(super) fn forget_move(&mut self, named: Ppn) {
+        if S::MAPS_MOVES {
+            self.take_move(named);
+        }
+    }
+
+    fn take_move(&mut self, named: Ppn) -> Option<u32> {
+        let now = self.moves.take(named.0)?;
+        if self.moves.place_of(named.0).is_none() {
+            self.log.release(named);
+        }
+        Some(now)
+    }
+
+    /// The path's node at `level` is about to be written: makes it name where its children are.
+    pub(crate) fn resolve_children(&mut self, level: u8) {
+        self.moves.parents_resolved += 1;
+        let (shape, count) = (self.shape(level), self.count(level));
+        for i in 0..count {
+            let named = address::<S>(shape.value(self.node(level), i));
+            if let Some(now) = self.take_move(named) {
+                shape.set_value(self.node_mut(level), i, &now.to_le_bytes());
+            }
+        }
+    }
+
+    /// Writes the parents of moved nodes, so that moves find room in the table again and held addresses are free: where the
+    /// log is short of pages, that is what a collection needs. False when nothing came of it.
+    pub(super) fn empty_table(&mut self) -> Result<bool, IndexError> {
+        let before = self.moves.len();
+        if self.moves.emptyings_left == 0 || before == 0 {
+            return Ok(false);
+        }
+        self.moves.emptyings_left -= 1;
+        let entries: Vec<(u32, u32)> = self.moves.iter().collect();
+        for (named, now) in entries {
+            if self.log.free_pages() < self.moves.emptying_floor + u32::from(self.height) {
+                break;
+            }
+            if self.moves.entry(named) != Some(now) {
+                continue;
+            }
+            let page = self.log.read(Ppn(now), Cause::GarbageCollection)?;
+            let level = page.tag.lowest_level;
+            if !(1..self.height).contains(&level) {
+                continue;
+            }
+            let shape = self.scheme.shape(0, level, self.height);
+            let key = shape.key(&page.data[self.scheme.page_area(0, level, self.height)], 0).to_vec();
+            self.copy_path(&key, level + 1, Cause::GarbageCollection)?;
+            self.interrupted = true;
+            S::write_path(self, level + 1, None, Cause::GarbageCollection)?;
+            self.log.finish();
+            self.interrupted = false;
+        }
+        Ok(self.moves.len() < before)
+    }
+
+    pub(crate) fn get_by_path(&mut self, key: &[u8], value: Option<&mut [u8]>) -> Result<bool, IndexError> {
+        self.copy_path(key, 1, Cause::Host)?;
+        let shape = self.shape(1);
+        let found = shape.search(self.node(1), self.count(1), key);
+        if let (Ok(i), Some(value)) = (found, value) {
+            value.copy_from_slice(shape.value(self.node(1), i));
+        }
+        Ok(found.is_ok())
+    }
+
+    /// Whether the tree holds a key, for a checker: no copy of a node is replaced.
+    pub(crate) fn peek_key(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        let (mut ppn, mut level, height) = (self.root, self.height, self.height);
+        loop {
+            let page = self.log.read(ppn, Cause::Check)?;
+            let (shape, count) = super::node_in(&self.scheme, &page.tag, (level, height), ppn)?;
+            let node = &page.data[self.scheme.page_area(page.tag.layout, level, height)];
+            if level == 1 {
+                return Ok(shape.search(node, count, key).is_ok());
+            }
+            let named = address::<S>(shape.value(node, shape.child_slot(node, count, key)));
+            level -= 1;
+            ppn = self.resolve(level, named);
+        }
+    }
+
+    /// Makes the first bound of the path's node at `level` the least of all keys, as a root's is.
+    pub(crate) fn zero_bound(&mut self, level: u8) {
+        let key_bytes = usize::from(self.record.key_bytes);
+        self.shape(level).set_key(self.node_mut(level), 0, &vec![0; key_bytes]);
+    }
+
+    /// Has the next checkpoint keep the table.
+    pub(super) fn note_moves(&mut self) {
+        if S::MAPS_MOVES {
+            self.log.set_note(self.moves.encode());
+        }
+    }
+
+    /// The entries that a checkpoint kept.
+    pub(crate) fn noted_moves(&self, note: &[u8]) -> Result<BTreeMap<u32, u32>, IndexError> {
+        let pages = self.log.geometry().pages();
+        let numbers: Vec<u32> = note.chunks_exact(4).map(|bytes| get_u32(bytes, 0)).collect();
+        let pairs = numbers.chunks_exact(2).map(|pair| (pair[0], pair[1]));
+        let moved: BTreeMap<u32, u32> = pairs.filter(|pair| pair.0 < pages && pair.1 < pages).collect();
+        if moved.len() * 8 != note.len() {
+            return Err(IndexError::NotFormatted("the newest checkpoint keeps no table of moved nodes"));
+        }
+        Ok(moved)
+    }
+
+    /// Makes these the entries of the table.
+    pub(crate) fn set_moves(&mut self, moved: &BTreeMap<u32, u32>) {
+        for (&named, &now) in moved {
+            if !self.moves.put(named, now) {
+                self.moves.surplus.push((named, now));
+                self.moves.digest ^= hash(named, now);
+            }
+            self.log.hold(Ppn(named));
+            // What a mount took for valid for want of a word to the contrary.
+            if self.log.is_valid(Ppn(named)) {
+                self.log.invalidate(Ppn(named));
+            }
+        }
+        self.log.finish();
+    }
+
+    /// The entries of which some node in the tree names the place.
+    pub(crate) fn moves_in_use(
+        &mut self,
+        moved: &BTreeMap<u32, u32>,
+    ) -> Result<BTreeMap<u32, u32>, IndexError> {
+        let (mut in_use, height) = (BTreeMap::new(), self.height);
+        let mut todo = Vec::from([(self.root, height)]);
+        while let Some((ppn, level)) = todo.pop() {
+            if level == 1 {
+                continue;
+            }
+            let page = self.log.read(ppn, Cause::Recovery)?;
+            let (shape, count) = super::node_in(&self.scheme, &page.tag, (level, height), ppn)?;
+            let node = &page.data[self.scheme.page_area(page.tag.layout, level, height)];
+            for i in 0..count {
+                let named = address::<S>(shape.value(node, i));
+                let now = moved.get(&named.0).copied();
+                if let Some(now) = now
+                    && in_use.insert(named.0, now).is_some()
+                {
+                    return Err(IndexError::Corrupted {
+                        what: "R9: two nodes name one place",
+                        at: u64::from(ppn.0),
+                    });
+                }
+                todo.push((now.map_or(named, Ppn), level - 1));
+            }
+        }
+        Ok(in_use)
+    }
+
+    /// Checks R9, given how many entries the walk over the tree came by.
+    pub(super) fn check_moves(&self, named: usize, report: &mut CheckReport) {
+        if self.moves.duplicates == Duplicates::AsPublished {
+            return;
+        }
+        let entries = self.moves.len();
+        if entries != named {
+            report.violation(
+                "R9",
+                0,
+                format!("{entries} moves in the table, {named} places that nodes name"),
+            );
+        }
+        for (named, now) in self.moves.iter() {
+            if self.log.is_valid(Ppn(named)) || !self.log.is_valid(Ppn(now)) {
+                report.violation("R9", u64::from(named), format!("leads to page {now}"));
+            }
+            if self.moves.resolve(Ppn(now)) != Ppn(now) {
+                report.violation("R9", u64::from(named), format!("leads to {now}, which leads on"));
+            }
+        }
+    }
+}

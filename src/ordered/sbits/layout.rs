@@ -1,0 +1,241 @@
+//! Where the pages of SBITS go: blocks taken in turn, full pages one after the other, partly filled ones to the side.
+
+use super::page::{Header, entry};
+use super::{Sbits, WhenFull, project};
+use crate::check::{CheckReport, IndexError};
+use crate::nand::{Cause, Nand, NandError};
+use crate::units::{Pbn, Ppn};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Blocks that must be free before an insertion: the next one of full pages, one that replaces a failed or cut one, and the
+/// next one of partly filled pages.
+const FREE_MIN: usize = 3;
+
+impl<N: Nand> Sbits<N> {
+    /// Makes sure that a page can be programmed.
+    pub(super) fn make_room(&mut self) -> Result<(), IndexError> {
+        while self.free.len() < FREE_MIN {
+            if self.when_full == WhenFull::Refuse || self.kept.len() < 2 {
+                return Err(IndexError::Full);
+            }
+            self.drop_oldest();
+        }
+        Ok(())
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some(gone) = self.kept.pop_front() {
+            self.free.extend(gone);
+            self.oldest += 1;
+            self.read_number = None;
+            self.spline.drop_before(self.first_page());
+            self.counters.blocks_dropped += 1;
+        }
+    }
+
+    /// The next block in turn, erased.
+    fn take_block(&mut self) -> Result<Pbn, IndexError> {
+        while let Some(block) = self.free.pop_front() {
+            match self.nand.erase(block, Cause::Host) {
+                Ok(()) => return Ok(block),
+                Err(NandError::EraseFailed(_)) => self.retire(block)?,
+                Err(NandError::BadBlock(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(IndexError::Full)
+    }
+
+    fn retire(&mut self, block: Pbn) -> Result<(), IndexError> {
+        self.counters.blocks_retired += 1;
+        Ok(self.nand.mark_bad(block)?)
+    }
+
+    /// Programs the page being filled, which is full.
+    pub(super) fn write_full(&mut self) -> Result<(), IndexError> {
+        let number = self.full_pages;
+        self.stamp(Header { partial: false, closed: false, ..self.header() });
+        let key = project(entry(&self.filling, self.record, 0).0);
+        let page = core::mem::take(&mut self.filling);
+        let written = self.program_next(&page);
+        self.filling = page;
+        written?;
+        self.spline.push(key, number);
+        self.full_pages += 1;
+        self.filling.fill(0xff);
+        (self.count, self.unsynced) = (0, 0);
+        Ok(())
+    }
+
+    fn header(&self) -> Header {
+        Header {
+            partial: true,
+            closed: false,
+            record: self.record,
+            count: self.count as u16,
+            number: self.full_pages,
+            oldest_block: self.oldest,
+            sequence: self.sequence,
+        }
+    }
+
+    fn stamp(&mut self, header: Header) {
+        self.sequence += 1;
+        Header { sequence: self.sequence, ..header }.encode(&mut self.filling);
+    }
+
+    /// Programs the next full page into the newest block, or a copy of that block where it may not be added to.
+    fn program_next(&mut self, page: &[u8]) -> Result<(), IndexError> {
+        let place = (self.full_pages % u64::from(self.geometry.pages_per_block)) as u32;
+        if place == 0 {
+            let block = self.take_block()?;
+            self.kept.push_back(Some(block));
+            self.newest_is_closed = false;
+        }
+        while self.newest_is_closed || !self.program_at(place, page)? {
+            self.move_newest(place)?;
+        }
+        Ok(())
+    }
+
+    /// Programs a page of the newest block; false when that fails.
+    fn program_at(&mut self, place: u32, page: &[u8]) -> Result<bool, IndexError> {
+        let block = self.newest()?;
+        match self.nand.program(self.geometry.page_at(block, place), Cause::Host, page, &[]) {
+            Ok(()) => Ok(true),
+            Err(NandError::ProgramFailed(_)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn newest(&self) -> Result<Pbn, IndexError> {
+        let corrupted =
+            IndexError::Corrupted { what: "S2: the newest block is missing", at: self.full_pages };
+        self.kept.back().copied().flatten().ok_or(corrupted)
+    }
+
+    /// Copies the first pages of the newest block to another one, which takes its place.
+    fn move_newest(&mut self, pages: u32) -> Result<(), IndexError> {
+        let from = self.newest()?;
+        let failed = !self.newest_is_closed;
+        let to = 'another: loop {
+            let to = self.take_block()?;
+            let mut copy = vec![0; self.geometry.page_bytes as usize];
+            for page in 0..pages {
+                self.nand.read(self.geometry.page_at(from, page), Cause::Recovery, &mut copy, &mut [])?;
+                match self.nand.program(self.geometry.page_at(to, page), Cause::Recovery, &copy, &[]) {
+                    Ok(()) => {}
+                    Err(NandError::ProgramFailed(_)) => {
+                        self.retire(to)?;
+                        continue 'another;
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            break to;
+        };
+        self.newest_is_closed = false;
+        if let Some(newest) = self.kept.back_mut() {
+            *newest = Some(to);
+        }
+        if failed {
+            return self.retire(from);
+        }
+        self.free.push_back(from);
+        Ok(())
+    }
+
+    /// Programs the page being filled as it is to the side.
+    pub(super) fn write_partial(&mut self, closed: bool) -> Result<(), IndexError> {
+        self.stamp(Header { closed, ..self.header() });
+        let mut before = None;
+        loop {
+            let (block, page) = match self.aside {
+                Some(place) if place.1 < self.geometry.pages_per_block => place,
+                full => {
+                    // What it holds is needed until the next page is programmed.
+                    before = before.or(full.map(|place| place.0));
+                    (self.take_block()?, 0)
+                }
+            };
+            self.aside = Some((block, page + 1));
+            match self.nand.program(self.geometry.page_at(block, page), Cause::Host, &self.filling, &[]) {
+                Ok(()) => break,
+                Err(NandError::ProgramFailed(_)) => {
+                    self.aside = None;
+                    self.retire(block)?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.free.extend(before);
+        self.counters.partial_programs += 1;
+        self.unsynced = 0;
+        Ok(())
+    }
+
+    /// Reads full page `number` into the read buffer.
+    pub(super) fn read_page(&mut self, number: u64, cause: Cause) -> Result<(), IndexError> {
+        if self.read_number == Some(number) {
+            return Ok(());
+        }
+        self.read_number = None;
+        let ppn = self.place_of(number)?;
+        self.nand.read(ppn, cause, &mut self.read, &mut [])?;
+        let sound = Header::decode(&self.read).is_some_and(|header| {
+            let size = usize::from(header.count) == self.capacity && header.record == self.record;
+            !header.partial && header.number == number && size
+        });
+        if !sound {
+            return Err(IndexError::Corrupted { what: "S2: this is not the page it should be", at: number });
+        }
+        self.read_number = Some(number);
+        Ok(())
+    }
+
+    fn place_of(&self, number: u64) -> Result<Ppn, IndexError> {
+        let pages_per_block = u64::from(self.geometry.pages_per_block);
+        let kept = (number / pages_per_block).checked_sub(u64::from(self.oldest));
+        let block = kept.and_then(|at| self.kept.get(at as usize).copied().flatten());
+        let block = block.ok_or(IndexError::Corrupted { what: "S2: a block is missing", at: number })?;
+        Ok(self.geometry.page_at(block, (number % pages_per_block) as u32))
+    }
+
+    /// Walks over every page.
+    pub(super) fn check_all(&mut self) -> Result<CheckReport, IndexError> {
+        let mut report = CheckReport::default();
+        let mut before: Option<Vec<u8>> = None;
+        let keep = (core::mem::take(&mut self.read_number), self.read.clone());
+        for number in self.first_page()..=self.full_pages {
+            let is_full = number < self.full_pages;
+            if is_full {
+                self.read_page(number, Cause::Check)?;
+            }
+            let (page, count) =
+                if is_full { (&self.read, self.capacity) } else { (&self.filling, self.count) };
+            for i in 0..count {
+                let key = entry(page, self.record, i).0;
+                if before.as_deref().is_some_and(|before| key <= before) {
+                    report.violation("S1", number, format!("key {i} does not rise"));
+                }
+                before = Some(key.to_vec());
+            }
+            report.nodes += 1;
+            report.records += count as u64;
+        }
+        if before.is_some() && before != self.largest {
+            report.violation("S1", self.full_pages, format!("the largest key is not {:?}", self.largest));
+        }
+        let aside = self.aside.map(|place| place.0);
+        let mut blocks: Vec<Pbn> =
+            self.kept.iter().copied().flatten().chain(aside).chain(self.free.iter().copied()).collect();
+        blocks.sort_unstable();
+        if let Some(twice) = blocks.windows(2).find(|pair| pair[0] == pair[1]) {
+            report.violation("S3", u64::from(twice[0].0), format!("{} serves twice", twice[0]));
+        }
+        (self.read_number, self.read) = keep;
+        Ok(report)
+    }
+}

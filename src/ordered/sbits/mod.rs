@@ -1,0 +1,438 @@
+//! SBITS, the sequential index of EmbedDB (Lawrence et al.; code and paper read): records with ascending keys, appended.
+//!
+//! Keys of time series only rise, so nothing is ever moved: full pages follow each other on the chip, block after block, and a
+//! small spline in RAM leads from a key to its page (`spline`). An insertion programs a page when one is full, and a
+//! look-up reads one page, or a few. It is the upper bound for any index where keys come in order, and no index at all where
+//! they do not: an insertion whose key is not above the largest one is refused ([`IndexError::NotAscending`]), which rules
+//! out updates too, and removals are refused.
+//!
+//! * **Insertion**: the record joins the page in RAM; a full page is programmed as the next one in the newest block.
+//! * **Sync**: a partly filled page is programmed to the side, in a block of such pages; the next one of the same number, or
+//!   the full page, takes its place. Durable every operation: each insertion does so.
+//! * **Look-up**: the page that the spline names, then its neighbours until the key lies between first and last record.
+//! * **Space**: blocks are used in turn; the one to be written next is erased just before. When none is left an insertion is
+//!   `Full`, or drops the oldest block with all its records (`when_full = drop-oldest`, as published).
+//! * **Mounting**: the first two pages of each block say which block of full pages it is; the newest one and the block of
+//!   partly filled pages are read whole. The spline is built anew from the first key of each block, which is coarser, and
+//!   a look-up after a mount reads a few pages more. What was the newest block is copied before it is added to, for a page cut
+//!   short may look erased.
+//! * **Damage**: every page says how many full ones precede it and which is the oldest, and a close writes two of them: what is
+//!   missing is noticed. A hole is `Corrupted` to whoever comes upon it.
+//!
+//! Invariants (`check`):
+//!
+//! * S1: keys ascend in a page and from page to page.
+//! * S2: full page `n` says so, holds as many records as a page can, and lies in block `n / pages per block` of the kept ones.
+//! * S3: no block serves twice.
+//!
+//! Deviations: the aggregates and the bitmap index over values of EmbedDB are not here, as the interface asks for keys alone; its
+//! temporary pages lie ahead of the frontier in the same region, ours in blocks of their own; recovery reads more and relies on
+//! less. Confidence: high for layout and look-up (read in the authors' code and paper), recovery is ours.
+
+mod layout;
+mod page;
+mod recovery;
+mod spline;
+#[cfg(test)]
+mod tests;
+
+use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit, within};
+use crate::check::{CheckReport, IndexError};
+use crate::nand::{Cause, Geometry, Nand};
+use crate::units::Pbn;
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+use core::ops::{Bound, ControlFlow};
+use page::{HEADER_BYTES, entry, search};
+use spline::{Spline, project};
+
+/// What happens to an insertion when no block is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WhenFull {
+    Refuse,
+    DropOldest,
+}
+
+/// An SBITS store on a chip.
+pub struct Sbits<N> {
+    nand: N,
+    geometry: Geometry,
+    record: RecordFormat,
+    /// Records of a page.
+    capacity: usize,
+    every_operation: bool,
+    when_full: WhenFull,
+    /// Blocks of full pages, the oldest first; none for one that was not found again.
+    kept: VecDeque<Option<Pbn>>,
+    /// The number of the oldest of them.
+    oldest: u32,
+    /// Full pages ever written: the number of the next one.
+    full_pages: u64,
+    /// Nothing may be added to the newest block as it lies there.
+    newest_is_closed: bool,
+    /// The block of partly filled pages and its next page.
+    aside: Option<(Pbn, u32)>,
+    /// Blocks to be used next, in turn.
+    free: VecDeque<Pbn>,
+    sequence: u64,
+    spline: Spline,
+    /// The page being filled, and how many of its records no sync has seen.
+    filling: Vec<u8>,
+    count: usize,
+    unsynced: usize,
+    closed: bool,
+    largest: Option<Vec<u8>>,
+    /// The page read last, and its number.
+    read: Vec<u8>,
+    read_number: Option<u64>,
+    interrupted: bool,
+    counters: Counters,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    partial_programs: u64,
+    blocks_dropped: u64,
+    lookup_pages: u64,
+    lookups: u64,
+    blocks_retired: u64,
+}
+
+/// What an insertion or a removal that the rule forbids is told.
+pub const RULE: &str = "SBITS takes records in ascending order of their keys and removes none";
+
+impl<N: Nand> Sbits<N> {
+    fn assemble(nand: N, settings: &Settings) -> Result<Sbits<N>, IndexError> {
+        let (geometry, record) = (nand.geometry(), settings.record);
+        let page_bytes = geometry.page_bytes as usize;
+        let capacity = (page_bytes - HEADER_BYTES) / record.entry_bytes();
+        if capacity < 2 || geometry.blocks < 4 {
+            return Err(IndexError::Unsupported(format!(
+                "SBITS needs pages that hold 2 records and 4 blocks; here are {capacity} and {}",
+                geometry.blocks
+            )));
+        }
+        let options = &settings.options;
+        let when_full = match options.choice("when_full", &["refuse", "drop-oldest"])? {
+            "drop-oldest" => WhenFull::DropOldest,
+            _ => WhenFull::Refuse,
+        };
+        let error = options.number("max_error")?.unwrap_or(1).clamp(1, 1 << 20) as u32;
+        let knots = knots(settings, geometry)?;
+        Ok(Sbits {
+            nand,
+            geometry,
+            record,
+            capacity,
+            every_operation: settings.durability == Durability::EveryOperation,
+            when_full,
+            kept: VecDeque::with_capacity(geometry.blocks as usize),
+            oldest: 0,
+            full_pages: 0,
+            newest_is_closed: false,
+            aside: None,
+            free: VecDeque::with_capacity(geometry.blocks as usize),
+            sequence: 0,
+            spline: Spline::new(knots, error),
+            filling: vec![0xff; page_bytes],
+            count: 0,
+            unsynced: 0,
+            closed: false,
+            largest: None,
+            read: vec![0xff; page_bytes],
+            read_number: None,
+            interrupted: false,
+            counters: Counters::default(),
+        })
+    }
+
+    /// Gives the chip back.
+    pub fn into_nand(self) -> N {
+        self.nand
+    }
+
+    fn usable(&self) -> Result<(), IndexError> {
+        if self.interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
+    }
+
+    /// The first page that is kept, by its number.
+    fn first_page(&self) -> u64 {
+        u64::from(self.oldest) * u64::from(self.geometry.pages_per_block)
+    }
+
+    /// Refuses a key that is not above all others.
+    fn require_ascending(&self, key: &[u8]) -> Result<(), IndexError> {
+        match &self.largest {
+            Some(largest) if key <= &largest[..] => Err(IndexError::NotAscending),
+            _ => Ok(()),
+        }
+    }
+
+    fn append(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
+        self.require_ascending(key)?;
+        self.make_room()?;
+        let at = HEADER_BYTES + self.count * self.record.entry_bytes();
+        let (key_end, end) = (at + key.len(), at + self.record.entry_bytes());
+        self.filling[at..key_end].copy_from_slice(key);
+        self.filling[key_end..end].copy_from_slice(value);
+        self.count += 1;
+        self.unsynced += 1;
+        self.closed = false;
+        self.interrupted = true;
+        if self.count == self.capacity {
+            self.write_full()?;
+        } else if self.every_operation {
+            self.write_partial(false)?;
+        }
+        self.interrupted = false;
+        let largest = self.largest.get_or_insert_with(Vec::new);
+        largest.clear();
+        largest.extend_from_slice(key);
+        Ok(())
+    }
+
+    /// Finds the page that holds a key if any does, and leaves it in the read buffer; false when the key precedes all.
+    fn seek(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        let pages = (self.first_page(), self.full_pages);
+        if pages.0 >= pages.1 {
+            return Ok(false);
+        }
+        let (guess, mut low, mut high) = self.spline.find(project(key), pages);
+        self.counters.lookups += 1;
+        let (mut at, mut step) = (guess, 1);
+        // The bounds hold for sound pages; damaged ones must not lead beyond them.
+        while low <= high {
+            self.read_page(at, Cause::Host)?;
+            self.counters.lookup_pages += 1;
+            let (first, last) = (self.read_key(0), self.read_key(self.capacity - 1));
+            if key < first {
+                if at == low {
+                    return Ok(at > pages.0);
+                }
+                high = at - 1;
+                at = at.saturating_sub(step).clamp(low, high);
+            } else if key > last {
+                if at == high {
+                    return Ok(true);
+                }
+                low = at + 1;
+                at = (at + step).clamp(low, high);
+            } else {
+                return Ok(true);
+            }
+            step *= 2;
+        }
+        Ok(true)
+    }
+
+    fn read_key(&self, i: usize) -> &[u8] {
+        entry(&self.read, self.record, i).0
+    }
+
+    /// The page from which a walk in this direction begins: the write page counts as the one after the last.
+    fn start_of(&mut self, key: &[u8]) -> Result<u64, IndexError> {
+        let (first, end) = (self.first_page(), self.full_pages);
+        if first >= end || (self.count > 0 && key >= entry(&self.filling, self.record, 0).0) {
+            return Ok(end);
+        }
+        self.seek(key)?;
+        Ok(self.read_number.unwrap_or(first))
+    }
+
+    /// Shows the records of page `number` that lie within the bounds; breaks when the walk is over.
+    fn show_page(
+        &mut self,
+        number: u64,
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<ControlFlow<()>, IndexError> {
+        let (page, count) = if number == self.full_pages {
+            (&self.filling, self.count)
+        } else {
+            self.read_page(number, Cause::Host)?;
+            (&self.read, self.capacity)
+        };
+        for i in 0..count {
+            let i = if direction == Direction::Ascending { i } else { count - 1 - i };
+            let (key, value) = entry(page, self.record, i);
+            let over = match (within(key, bounds), direction) {
+                (Ordering::Equal, _) => visit(key, value).is_break(),
+                (Ordering::Less, Direction::Descending) | (Ordering::Greater, Direction::Ascending) => true,
+                _ => false,
+            };
+            if over {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// Knots of the spline: as set, or 300, or what the RAM leaves.
+fn knots(settings: &Settings, geometry: Geometry) -> Result<usize, IndexError> {
+    const PUBLISHED: usize = 300;
+    let fixed = fixed_bytes(geometry, settings.record);
+    let left = match settings.ram_bytes {
+        None => PUBLISHED,
+        Some(ram) => ram.saturating_sub(fixed) / Spline::KNOT_BYTES,
+    };
+    let wanted = settings.options.number("spline_points")?.map(|points| points.clamp(4, 1 << 20) as usize);
+    let knots = wanted.unwrap_or(left.min(PUBLISHED));
+    match settings.ram_bytes {
+        Some(ram) if knots < 4 || fixed + knots * Spline::KNOT_BYTES > ram => {
+            let needed = fixed + knots.max(4) * Spline::KNOT_BYTES;
+            Err(IndexError::Unsupported(format!(
+                "{ram} bytes of RAM are too few: two pages, the blocks and the spline take {needed}"
+            )))
+        }
+        _ => Ok(knots),
+    }
+}
+
+/// RAM besides the spline's knots.
+fn fixed_bytes(geometry: Geometry, record: RecordFormat) -> usize {
+    let blocks = geometry.blocks as usize * (size_of::<Option<Pbn>>() + size_of::<Pbn>());
+    size_of::<Sbits<()>>() + 2 * geometry.page_bytes as usize + usize::from(record.key_bytes) + blocks
+}
+
+impl<N: Nand> OrderedIndex for Sbits<N> {
+    fn record(&self) -> RecordFormat {
+        self.record
+    }
+
+    fn durability(&self) -> Durability {
+        if self.every_operation { Durability::EveryOperation } else { Durability::EverySync }
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
+        self.record.check_key(key)?;
+        self.record.check_value(value)?;
+        self.usable()?;
+        if self.count > 0 && key >= entry(&self.filling, self.record, 0).0 {
+            let found = search(&self.filling, self.record, self.count, key);
+            if let Ok(i) = found {
+                value.copy_from_slice(entry(&self.filling, self.record, i).1);
+            }
+            return Ok(found.is_ok());
+        }
+        if self.largest.as_deref().is_none_or(|largest| key > largest) || !self.seek(key)? {
+            return Ok(false);
+        }
+        let found = search(&self.read, self.record, self.capacity, key);
+        if let Ok(i) = found {
+            value.copy_from_slice(entry(&self.read, self.record, i).1);
+        }
+        Ok(found.is_ok())
+    }
+
+    /// Appends a record; a key that is not above all others is refused.
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
+        self.record.check_key(key)?;
+        self.record.check_value(value)?;
+        self.usable()?;
+        self.append(key, value)?;
+        Ok(false)
+    }
+
+    /// Refused: [`RULE`].
+    fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        self.record.check_key(key)?;
+        Err(IndexError::Unsupported(RULE.into()))
+    }
+
+    fn range(
+        &mut self,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), IndexError> {
+        self.usable()?;
+        for bound in [low, high] {
+            if let Bound::Included(key) | Bound::Excluded(key) = bound {
+                self.record.check_key(key)?;
+            }
+        }
+        let start = match (direction, low, high) {
+            (Direction::Ascending, Bound::Included(key) | Bound::Excluded(key), _)
+            | (Direction::Descending, _, Bound::Included(key) | Bound::Excluded(key)) => {
+                self.start_of(key)?
+            }
+            (Direction::Ascending, Bound::Unbounded, _) => self.first_page(),
+            (Direction::Descending, _, Bound::Unbounded) => self.full_pages,
+        };
+        let mut number = start;
+        loop {
+            if self.show_page(number, (low, high), direction, visit)?.is_break() {
+                return Ok(());
+            }
+            match direction {
+                Direction::Ascending if number < self.full_pages => number += 1,
+                Direction::Descending if number > self.first_page() => number -= 1,
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn sync(&mut self) -> Result<(), IndexError> {
+        self.usable()?;
+        if self.unsynced == 0 {
+            return Ok(());
+        }
+        self.interrupted = true;
+        self.write_partial(false)?;
+        self.interrupted = false;
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), IndexError> {
+        self.usable()?;
+        if self.closed {
+            return Ok(());
+        }
+        self.interrupted = true;
+        self.write_partial(true)?;
+        self.write_partial(true)?;
+        self.interrupted = false;
+        self.closed = true;
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<CheckReport, IndexError> {
+        self.usable()?;
+        self.check_all()
+    }
+
+    fn stats(&self) -> IndexStats {
+        let partial = u64::from(self.aside.is_some());
+        let counters = self.counters;
+        let metrics = [
+            ("full_pages", self.full_pages - self.first_page()),
+            ("partial_programs", counters.partial_programs),
+            ("spline_points", self.spline.knots() as u64),
+            ("spline_thinnings", self.spline.thinnings),
+            ("lookups", counters.lookups),
+            ("lookup_pages", counters.lookup_pages),
+            ("blocks_dropped", counters.blocks_dropped),
+            ("blocks_retired", counters.blocks_retired),
+        ];
+        IndexStats {
+            height: 1,
+            live_pages: self.full_pages - self.first_page() + partial,
+            collections: counters.blocks_dropped,
+            metrics: metrics.map(|(name, value)| Metric { name, value }).to_vec(),
+            ..IndexStats::default()
+        }
+    }
+
+    fn ram_bytes(&self) -> usize {
+        let buffers = self.filling.len() + self.read.len() + usize::from(self.record.key_bytes);
+        let kept = self.kept.capacity() * size_of::<Option<Pbn>>();
+        let free = self.free.capacity() * size_of::<Pbn>();
+        size_of::<Self>() - size_of::<N>() + buffers + kept + free + self.spline.ram_bytes()
+    }
+}

@@ -1,0 +1,93 @@
+//! A page of SBITS: a header of 24 bytes, then records in the order of their keys.
+//!
+//! ```text
+//! at  bytes  field
+//!  0    1    0xB5
+//!  1    1    flags: 1 = partly filled, written to the side; 2 = written by a close
+//!  2    1    key bytes
+//!  3    1    value bytes
+//!  4    2    records in use
+//!  6    5    number of the page among the full ones, from 0; of a partly filled page, the number it will have
+//! 11    4    number of the oldest block of full pages that is kept
+//! 15    5    number of the program
+//! 20    4    CRC-32 of every other byte of the data area
+//! 24    -    records, each key then value
+//! ```
+
+use crate::codec::{crc32, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
+use crate::ordered::RecordFormat;
+
+pub(super) const HEADER_BYTES: usize = 24;
+const MAGIC: u8 = 0xb5;
+const PARTIAL: u8 = 1;
+const CLOSED: u8 = 2;
+const CRC_AT: usize = 20;
+
+/// What a page says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) partial: bool,
+    pub(super) closed: bool,
+    pub(super) record: RecordFormat,
+    pub(super) count: u16,
+    pub(super) number: u64,
+    pub(super) oldest_block: u32,
+    pub(super) sequence: u64,
+}
+
+impl Header {
+    /// Completes a page whose records are in place.
+    pub(super) fn encode(&self, page: &mut [u8]) {
+        page[0] = MAGIC;
+        page[1] = if self.partial { PARTIAL } else { 0 } | if self.closed { CLOSED } else { 0 };
+        (page[2], page[3]) = (self.record.key_bytes, self.record.value_bytes);
+        put_u16(page, 4, self.count);
+        put_u40(page, 6, self.number);
+        put_u32(page, 11, self.oldest_block);
+        put_u40(page, 15, self.sequence);
+        let crc = checksum(page);
+        put_u32(page, CRC_AT, crc);
+    }
+
+    /// Reads a whole page; `None` when these are not the bytes of a sound one.
+    pub(super) fn decode(page: &[u8]) -> Option<Header> {
+        if page[0] != MAGIC || page[2] == 0 || checksum(page) != get_u32(page, CRC_AT) {
+            return None;
+        }
+        let header = Header {
+            partial: page[1] & PARTIAL != 0,
+            closed: page[1] & CLOSED != 0,
+            record: RecordFormat::new(page[2], page[3]),
+            count: get_u16(page, 4),
+            number: get_u40(page, 6),
+            oldest_block: get_u32(page, 11),
+            sequence: get_u40(page, 15),
+        };
+        let room = (page.len() - HEADER_BYTES) / header.record.entry_bytes();
+        (usize::from(header.count) <= room).then_some(header)
+    }
+}
+
+fn checksum(page: &[u8]) -> u32 {
+    crc32(&[&page[..CRC_AT], &page[CRC_AT + 4..]])
+}
+
+/// Record `i` of a page.
+pub(super) fn entry(page: &[u8], record: RecordFormat, i: usize) -> (&[u8], &[u8]) {
+    let at = HEADER_BYTES + i * record.entry_bytes();
+    page[at..at + record.entry_bytes()].split_at(usize::from(record.key_bytes))
+}
+
+/// Finds a key among the first `count` records: where it is, or where it would be.
+pub(super) fn search(page: &[u8], record: RecordFormat, count: usize, key: &[u8]) -> Result<usize, usize> {
+    let (mut low, mut high) = (0, count);
+    while low < high {
+        let middle = usize::midpoint(low, high);
+        match entry(page, record, middle).0.cmp(key) {
+            core::cmp::Ordering::Less => low = middle + 1,
+            core::cmp::Ordering::Greater => high = middle,
+            core::cmp::Ordering::Equal => return Ok(middle),
+        }
+    }
+    Err(low)
+}

@@ -1,0 +1,216 @@
+//! Formatting and mounting.
+
+use super::page::{Header, entry};
+use super::{Sbits, project};
+use crate::check::IndexError;
+use crate::nand::{Cause, Nand, NandError};
+use crate::ordered::Settings;
+use crate::units::{Pbn, Ppn};
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// What the pages of a block are.
+enum Kind {
+    /// Full pages: the number of the block, how many there are up to the last sound one, the newest program.
+    Full(u32, u32, u64),
+    /// Partly filled pages.
+    Aside,
+    /// Nothing that can be read.
+    Nothing,
+}
+
+/// What a mount has seen of the chip.
+#[derive(Default)]
+struct Seen {
+    /// By block number: the block, its sound pages, its newest program.
+    full: BTreeMap<u32, (Pbn, u32, u64)>,
+    newest: Option<Header>,
+    /// The newest partly filled page.
+    partial: Option<(Header, Ppn)>,
+    free: VecDeque<Pbn>,
+}
+
+impl<N: Nand> Sbits<N> {
+    /// Erases the chip and makes an empty store on it.
+    pub fn format_with(nand: N, settings: &Settings) -> Result<Sbits<N>, IndexError> {
+        let mut store = Sbits::assemble(nand, settings)?;
+        for block in (0..store.geometry.blocks).map(Pbn) {
+            if store.nand.is_bad(block)? {
+                continue;
+            }
+            match store.nand.erase(block, Cause::Checkpoint) {
+                Ok(()) => store.free.push_back(block),
+                Err(NandError::EraseFailed(_)) => store.nand.mark_bad(block)?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        crate::ordered::OrderedIndex::close(&mut store)?;
+        Ok(store)
+    }
+
+    /// Finds the store on the chip again.
+    pub fn mount_with(nand: N, settings: &Settings) -> Result<Sbits<N>, IndexError> {
+        let mut store = Sbits::assemble(nand, settings)?;
+        let seen = store.look_around()?;
+        let Some(newest) = seen.newest else {
+            return Err(IndexError::NotFormatted("the chip holds no page of SBITS"));
+        };
+        if newest.record != store.record {
+            return Err(IndexError::NotFormatted("the records on the chip have other sizes"));
+        }
+        store.sequence = newest.sequence;
+        store.oldest = newest.oldest_block;
+        store.free = seen.free;
+        store.free.reserve_exact(store.geometry.blocks as usize - store.free.len());
+        store.adopt(&seen.full)?;
+        store.take_partial(seen.partial)?;
+        if newest.number + u64::from(!newest.partial) > store.full_pages {
+            let at = newest.number;
+            return Err(IndexError::Corrupted { what: "S2: full pages are missing", at });
+        }
+        store.learn()?;
+        Ok(store)
+    }
+
+    fn look_around(&mut self) -> Result<Seen, IndexError> {
+        let mut seen = Seen::default();
+        let mut claims: BTreeMap<u32, Vec<Pbn>> = BTreeMap::new();
+        for block in (0..self.geometry.blocks).map(Pbn) {
+            if self.nand.is_bad(block)? {
+                continue;
+            }
+            match self.look_at(block, 2, &mut seen)? {
+                Kind::Full(number, ..) => claims.entry(number).or_default().push(block),
+                Kind::Aside | Kind::Nothing => seen.free.push_back(block),
+            }
+        }
+        let newest = claims.keys().next_back().copied();
+        for (number, blocks) in claims {
+            let mut best: Option<(Pbn, u32, u64)> = None;
+            let is_certain = blocks.len() == 1 && Some(number) != newest;
+            for block in blocks {
+                let this = match self.look_at(block, if is_certain { 1 } else { u32::MAX }, &mut seen)? {
+                    Kind::Full(_, pages, newest) => (block, pages, newest),
+                    _ => (block, 0, 0),
+                };
+                // Of two copies the one with more pages, else the newer one: see `move_newest`.
+                let worse = match best {
+                    Some(other) if (this.1, this.2) <= (other.1, other.2) => Some(block),
+                    other => {
+                        best = Some(this);
+                        other.map(|other| other.0)
+                    }
+                };
+                seen.free.extend(worse);
+            }
+            seen.full.extend(best.map(|best| (number, best)));
+        }
+        Ok(seen)
+    }
+
+    /// What a block is by its first `enough` pages, or by all of them where those do not agree.
+    fn look_at(&mut self, block: Pbn, enough: u32, seen: &mut Seen) -> Result<Kind, IndexError> {
+        let mut page = vec![0; self.geometry.page_bytes as usize];
+        let pages_per_block = self.geometry.pages_per_block;
+        let mut votes: BTreeMap<u64, (u32, u32, u64)> = BTreeMap::new();
+        let (mut is_aside, mut is_erased) = (false, true);
+        for at in 0..pages_per_block {
+            let agreed = votes.len() == 1 && votes.values().all(|vote| vote.0 >= enough);
+            if at >= enough && !is_aside && (agreed || (is_erased && enough == 2)) {
+                break;
+            }
+            let ppn = self.geometry.page_at(block, at);
+            match self.nand.read(ppn, Cause::Recovery, &mut page, &mut []) {
+                Ok(()) => is_erased &= page.iter().all(|&byte| byte == 0xff),
+                Err(NandError::Uncorrectable(_)) => {
+                    is_erased = false;
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            }
+            let Some(header) = Header::decode(&page) else { continue };
+            if seen.newest.is_none_or(|newest| header.sequence > newest.sequence) {
+                seen.newest = Some(header);
+            }
+            if header.partial {
+                is_aside = true;
+                if seen.partial.is_none_or(|(other, _)| header.sequence > other.sequence) {
+                    seen.partial = Some((header, ppn));
+                }
+            } else if header.number % u64::from(pages_per_block) == u64::from(at) {
+                let vote = votes.entry(header.number / u64::from(pages_per_block)).or_insert((0, 0, 0));
+                *vote = (vote.0 + 1, at + 1, vote.2.max(header.sequence));
+            }
+        }
+        Ok(match votes.iter().max_by_key(|(_, vote)| vote.0) {
+            Some((&number, &(_, pages, newest))) if number < u64::from(u32::MAX) => {
+                Kind::Full(number as u32, pages, newest)
+            }
+            _ if is_aside => Kind::Aside,
+            _ => Kind::Nothing,
+        })
+    }
+
+    /// Takes the blocks of full pages from the oldest that is kept to the newest.
+    fn adopt(&mut self, full: &BTreeMap<u32, (Pbn, u32, u64)>) -> Result<(), IndexError> {
+        for (_, &(block, ..)) in full.range(..self.oldest) {
+            self.free.push_back(block);
+        }
+        let pages_per_block = u64::from(self.geometry.pages_per_block);
+        self.full_pages = self.first_page();
+        let Some((&last, &(_, pages, _))) = full.range(self.oldest..).next_back() else { return Ok(()) };
+        if last - self.oldest >= self.geometry.blocks {
+            return Err(IndexError::Corrupted { what: "S2: more blocks than the chip has", at: last.into() });
+        }
+        for number in self.oldest..=last {
+            self.kept.push_back(full.get(&number).map(|entry| entry.0));
+        }
+        self.full_pages = u64::from(last) * pages_per_block + u64::from(pages);
+        self.newest_is_closed = !self.full_pages.is_multiple_of(pages_per_block);
+        Ok(())
+    }
+
+    /// Fills the page being filled from the newest partly filled one, unless the full one followed it.
+    fn take_partial(&mut self, partial: Option<(Header, Ppn)>) -> Result<(), IndexError> {
+        let Some((header, ppn)) = partial else { return Ok(()) };
+        if header.number < self.full_pages {
+            return Ok(());
+        }
+        self.nand.read(ppn, Cause::Recovery, &mut self.filling, &mut [])?;
+        if Header::decode(&self.filling) != Some(header) || usize::from(header.count) > self.capacity {
+            return Err(IndexError::Corrupted { what: "S2: a page reads otherwise now", at: ppn.0.into() });
+        }
+        self.count = header.count.into();
+        let block = self.geometry.block_of(ppn);
+        // Its block stays out of use until another partly filled page is programmed.
+        self.free.retain(|&free| free != block);
+        self.aside = Some((block, self.geometry.pages_per_block));
+        self.closed = header.closed;
+        Ok(())
+    }
+
+    /// Builds the spline from the first key of each block, and finds the largest key.
+    fn learn(&mut self) -> Result<(), IndexError> {
+        let pages_per_block = u64::from(self.geometry.pages_per_block);
+        let first_page = self.first_page();
+        for at in 0..self.kept.len() as u64 {
+            let number = first_page + at * pages_per_block;
+            // A page that cannot be read is the affair of whoever asks for it.
+            if number < self.full_pages && self.read_page(number, Cause::Recovery).is_ok() {
+                let key = project(self.read_key(0));
+                self.spline.push(key, number);
+            }
+        }
+        let last: Option<Vec<u8>> = if self.count > 0 {
+            Some(entry(&self.filling, self.record, self.count - 1).0.to_vec())
+        } else if self.full_pages > first_page {
+            self.read_page(self.full_pages - 1, Cause::Recovery)?;
+            Some(self.read_key(self.capacity - 1).to_vec())
+        } else {
+            None
+        };
+        self.largest = last;
+        Ok(())
+    }
+}

@@ -1,0 +1,195 @@
+//! From a key to the page it is likely in: a spline over (first key of a page, number of the page), in fixed RAM.
+//!
+//! The greedy corridor of Neumann and Michel (2008), which RadixSpline and EmbedDB use: a point becomes a knot when the line to
+//! the next one would leave a page of those between by more than `error` pages. When no room is left for a knot, every
+//! second one is dropped; the estimates between the others are coarser then, and a look-up reads on from where it is led.
+//!
+//! Knots are true: each says which page begins with its key. So a key between two knots lies between their pages,
+//! however coarse the line. Keys count by their first eight bytes; where those are equal the knots say nothing.
+
+use alloc::vec::Vec;
+
+/// A key as a number that ascends with it: its first eight bytes.
+pub(super) fn project(key: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let used = key.len().min(8);
+    bytes[..used].copy_from_slice(&key[..used]);
+    u64::from_be_bytes(bytes)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Point {
+    key: u64,
+    page: u64,
+}
+
+/// A slope: pages over keys.
+#[derive(Clone, Copy, Debug)]
+struct Slope {
+    pages: i128,
+    keys: i128,
+}
+
+impl Slope {
+    fn between(from: Point, to: Point, pages_more: i128) -> Slope {
+        Slope {
+            pages: i128::from(to.page) - i128::from(from.page) + pages_more,
+            keys: i128::from(to.key - from.key),
+        }
+    }
+
+    fn is_below(self, other: Slope) -> bool {
+        self.pages * other.keys < other.pages * self.keys
+    }
+}
+
+/// The spline.
+#[derive(Clone, Debug)]
+pub(super) struct Spline {
+    knots: Vec<Point>,
+    knots_max: usize,
+    error: u32,
+    /// The point before the newest knot is set, and the corridor seen from the newest knot.
+    last: Option<Point>,
+    corridor: Option<(Slope, Slope)>,
+    pub(super) thinnings: u64,
+}
+
+impl Spline {
+    pub(super) const KNOT_BYTES: usize = size_of::<Point>();
+
+    pub(super) fn new(knots_max: usize, error: u32) -> Spline {
+        assert!(knots_max >= 4);
+        let knots = Vec::with_capacity(knots_max);
+        Spline { knots, knots_max, error, last: None, corridor: None, thinnings: 0 }
+    }
+
+    pub(super) fn knots(&self) -> usize {
+        self.knots.len()
+    }
+
+    pub(super) fn ram_bytes(&self) -> usize {
+        self.knots_max * Self::KNOT_BYTES
+    }
+
+    /// A page that follows all others begins with this key.
+    pub(super) fn push(&mut self, key: u64, page: u64) {
+        let point = Point { key, page };
+        let (Some(&knot), Some(last)) = (self.knots.last(), self.last) else {
+            self.knots.push(point);
+            self.last = Some(point);
+            return;
+        };
+        if key <= last.key {
+            return;
+        }
+        let outside = self.corridor.is_some_and(|(lower, upper)| {
+            let slope = Slope::between(knot, point, 0);
+            slope.is_below(lower) || upper.is_below(slope)
+        });
+        let base = if outside { last } else { knot };
+        if outside {
+            self.set_knot(last);
+            self.corridor = None;
+        }
+        let error = i128::from(self.error);
+        let (lower, upper) = (Slope::between(base, point, -error), Slope::between(base, point, error));
+        self.corridor = Some(match self.corridor {
+            None => (lower, upper),
+            Some((low, high)) => (
+                if low.is_below(lower) { lower } else { low },
+                if upper.is_below(high) { upper } else { high },
+            ),
+        });
+        self.last = Some(point);
+    }
+
+    fn set_knot(&mut self, point: Point) {
+        if self.knots.len() == self.knots_max {
+            self.thinnings += 1;
+            let newest = self.knots[self.knots.len() - 1];
+            let mut at = 0;
+            self.knots.retain(|knot| {
+                at += 1;
+                at % 2 == 1 || *knot == newest
+            });
+        }
+        self.knots.push(point);
+    }
+
+    /// Forgets the pages before this one.
+    pub(super) fn drop_before(&mut self, page: u64) {
+        let gone = self.knots.iter().take_while(|knot| knot.page < page).count();
+        // The last of them still says where the line to the next one begins.
+        self.knots.drain(..gone.saturating_sub(1));
+    }
+
+    /// Where a key is likely to be among pages `first..end`: the page, and the first and the last one it can be in.
+    pub(super) fn find(&self, key: u64, (first, end): (u64, u64)) -> (u64, u64, u64) {
+        assert!(first < end);
+        let after = self.knots.partition_point(|knot| knot.key <= key);
+        let next = self.knots.get(after).copied();
+        let low = after.checked_sub(1).map(|at| self.knots[at]);
+        // Of pages with one projected key only the first became a point: others may precede a knot's page.
+        let lowest = low.map_or(first, |knot| if knot.key == key { first } else { knot.page });
+        let highest = next.map_or(end - 1, |knot| knot.page);
+        let (lowest, highest) = (lowest.clamp(first, end - 1), highest.clamp(first, end - 1));
+        let guess = match (low, next.or(self.last)) {
+            (Some(a), Some(b)) if b.key > a.key => {
+                let keys = u128::from(key.min(b.key) - a.key);
+                a.page + (keys * u128::from(b.page - a.page) / u128::from(b.key - a.key)) as u64
+            }
+            (Some(a), _) => a.page,
+            (None, _) => first,
+        };
+        (guess.clamp(lowest, highest), lowest, highest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    fn built(keys: &[u64], knots_max: usize, error: u32) -> Spline {
+        let mut spline = Spline::new(knots_max, error);
+        for (page, &key) in keys.iter().enumerate() {
+            spline.push(key, page as u64);
+        }
+        spline
+    }
+
+    #[test]
+    fn a_line_needs_no_knots_and_a_bend_needs_one() {
+        let line: Vec<u64> = (0..1000).map(|i| i * 70).collect();
+        assert_eq!(built(&line, 50, 1).knots(), 1);
+        let bent: Vec<u64> =
+            (0..1000).map(|i| if i < 500 { i * 70 } else { 35_000 + (i - 500) * 3000 }).collect();
+        assert!(built(&bent, 50, 1).knots() <= 3);
+    }
+
+    #[test]
+    fn estimates_stay_within_the_error_until_knots_are_dropped() {
+        let mut rng = Rng::new(4);
+        let mut key = 0;
+        let keys: Vec<u64> = (0..3000)
+            .map(|i| {
+                key += 1 + rng.below(20 + i % 700);
+                key
+            })
+            .collect();
+        let spline = built(&keys, 3000, 3);
+        assert_eq!(spline.thinnings, 0);
+        for (page, &key) in keys.iter().enumerate() {
+            let (guess, lowest, highest) = spline.find(key, (0, 3000));
+            assert!(guess.abs_diff(page as u64) <= 4, "{guess} for {page}");
+            assert!((lowest..=highest).contains(&(page as u64)));
+        }
+        let coarse = built(&keys, 8, 3);
+        assert!(coarse.knots() <= 8 && coarse.thinnings > 0);
+        for (page, &key) in keys.iter().enumerate() {
+            let (_, lowest, highest) = coarse.find(key, (0, 3000));
+            assert!((lowest..=highest).contains(&(page as u64)), "{page} not in {lowest}..={highest}");
+        }
+    }
+}

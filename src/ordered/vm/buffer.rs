@@ -1,0 +1,312 @@
+//! The VMTree as an index: the tree, and the log buffer of records that wait in RAM.
+//!
+//! Without a log buffer every operation is durable. With one of `log_pages` pages an insertion or a removal is noted in
+//! RAM; when the buffer is full, or at a sync, all of them are entered in key order as one operation
+//! ([`super::super::raw`]), so a mount finds the state of the last sync or a later one that once was. (The published
+//! program enters them one by one, and promises nothing.) Whatever a full buffer may take of the chip is kept free: an
+//! insertion that it would no longer hold is refused as `Full`, and none that was accepted fails later.
+
+use super::MappedPages;
+use crate::check::{CheckReport, IndexError};
+use crate::nand::Nand;
+use crate::ordered::bplus::Change;
+use crate::ordered::buffered::{Answers, Merge, Pending};
+use crate::ordered::raw::batch::batch_pages;
+use crate::ordered::raw::update::INSERT_RESERVE_BLOCKS;
+use crate::ordered::raw::{RawTree, Scheme, height_bound};
+use crate::ordered::{
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit, within,
+};
+use alloc::format;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+use core::ops::{Bound, ControlFlow};
+
+/// A VMTree on a chip.
+pub struct VmTree<N> {
+    tree: RawTree<N, MappedPages>,
+    waiting: Waiting,
+    answers: Answers,
+    flushes: u64,
+}
+
+/// Changes in key order, each a key, a byte that is 1 for an insertion, and a value.
+struct Waiting {
+    record: RecordFormat,
+    capacity: usize,
+    bytes: Vec<u8>,
+}
+
+impl Waiting {
+    fn entry_bytes(&self) -> usize {
+        self.record.entry_bytes() + 1
+    }
+
+    fn len(&self) -> usize {
+        self.bytes.len() / self.entry_bytes()
+    }
+
+    fn get(&self, i: usize) -> Change<'_> {
+        let entry = &self.bytes[i * self.entry_bytes()..(i + 1) * self.entry_bytes()];
+        let (key, rest) = entry.split_at(usize::from(self.record.key_bytes));
+        Change { key, value: (rest[0] == 1).then_some(&rest[1..]) }
+    }
+
+    fn search(&self, key: &[u8]) -> Result<usize, usize> {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            match self.get(middle).key.cmp(key) {
+                Ordering::Less => low = middle + 1,
+                Ordering::Greater => high = middle,
+                Ordering::Equal => return Ok(middle),
+            }
+        }
+        Err(low)
+    }
+
+    fn note(&mut self, change: Change<'_>) {
+        let size = self.entry_bytes();
+        let (at, replaced) = match self.search(change.key) {
+            Ok(i) => (i * size, size),
+            Err(i) => (i * size, 0),
+        };
+        let value_bytes = usize::from(self.record.value_bytes);
+        let kind = u8::from(change.value.is_some());
+        let value = change.value.unwrap_or(&[]).iter().copied();
+        let entry = change.key.iter().copied().chain([kind]).chain(value);
+        let padding = if change.value.is_some() { 0 } else { value_bytes };
+        let entry = entry.chain(core::iter::repeat_n(0, padding));
+        self.bytes.splice(at..at + replaced, entry);
+    }
+}
+
+impl<N: Nand> VmTree<N> {
+    /// Formats the chip for a tree as `settings` ask.
+    pub fn format_with(nand: N, settings: &Settings) -> Result<VmTree<N>, IndexError> {
+        let (waiting, answers, below) = configure(&nand, settings)?;
+        let tree = RawTree::format_with(nand, &below)?;
+        Ok(VmTree { tree, waiting, answers, flushes: 0 })
+    }
+
+    /// Finds the tree on the chip again and runs it as `settings` ask.
+    pub fn mount_with(nand: N, settings: &Settings) -> Result<VmTree<N>, IndexError> {
+        let (waiting, answers, below) = configure(&nand, settings)?;
+        let tree = RawTree::mount_with(nand, &below)?;
+        Ok(VmTree { tree, waiting, answers, flushes: 0 })
+    }
+
+    /// Gives the chip back.
+    pub fn into_nand(self) -> N {
+        self.tree.into_nand()
+    }
+
+    fn note(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<bool, IndexError> {
+        self.tree.usable()?;
+        let waits = self.waiting.search(key).ok().map(|i| self.waiting.get(i).value.is_some());
+        if waits.is_none() && self.waiting.len() == self.waiting.capacity {
+            self.flush()?;
+        }
+        self.tree.make_room_for_batch(self.waiting.len() + 1, value.is_some())?;
+        let existed = match (waits, self.answers) {
+            (Some(existed), _) => existed,
+            (None, Answers::Pool) => false,
+            (None, Answers::Exact) => self.tree.get_by_path(key, None)?,
+        };
+        if value.is_some() || existed || self.answers == Answers::Pool {
+            self.waiting.note(Change { key, value });
+        }
+        Ok(existed)
+    }
+
+    /// Enters what waits as one operation.
+    fn flush(&mut self) -> Result<(), IndexError> {
+        if self.waiting.len() == 0 {
+            return Ok(());
+        }
+        self.tree.make_room_for_batch(self.waiting.len(), false)?;
+        let changes: Vec<Change<'_>> = (0..self.waiting.len()).map(|i| self.waiting.get(i)).collect();
+        self.tree.apply_batch(&changes)?;
+        self.waiting.bytes.clear();
+        self.flushes += 1;
+        Ok(())
+    }
+}
+
+/// The log buffer and what the tree below it is to be set up with.
+fn configure(nand: &impl Nand, settings: &Settings) -> Result<(Waiting, Answers, Settings), IndexError> {
+    let geometry = nand.geometry();
+    let record = settings.record;
+    let scheme = MappedPages::new(geometry.page_bytes as usize, record)?;
+    let log_pages = settings.options.number("log_pages")?.unwrap_or(0);
+    if log_pages > 0 && settings.durability == Durability::EveryOperation {
+        return Err(IndexError::Unsupported(format!(
+            "log_pages = {log_pages} makes the tree durable at every sync only, and every operation is asked for"
+        )));
+    }
+    let capacity = log_pages as usize * geometry.page_bytes as usize / record.entry_bytes();
+    let bytes = Vec::with_capacity(capacity * (record.entry_bytes() + 1));
+    let waiting = Waiting { record, capacity, bytes };
+    let mut below = Settings { durability: Durability::EveryOperation, ..settings.clone() };
+    let height = height_bound(&scheme, geometry.pages());
+    let in_blocks = |pages: u32| pages.div_ceil(geometry.pages_per_block);
+    let update_blocks =
+        in_blocks(3 * scheme.pages_per_update(height) + scheme.moves(geometry, settings)?.pages_kept());
+    let batch_blocks = if capacity > 0 { in_blocks(batch_pages(capacity + 1, height)) } else { 0 };
+    if batch_blocks > geometry.blocks / 4 {
+        return Err(IndexError::Unsupported(format!(
+            "a log buffer of {log_pages} pages may take {batch_blocks} blocks at once, more than a quarter of this chip"
+        )));
+    }
+    // Small blocks must be collected before an update finds too few.
+    let collect_at = settings.options.number("collect_at_blocks")?.unwrap_or(2);
+    let needed = INSERT_RESERVE_BLOCKS + update_blocks.max(batch_blocks);
+    below = below.with("collect_at_blocks", collect_at.max(u64::from(needed)));
+    let buffer_bytes = size_of::<Waiting>() + 64 + capacity * waiting.entry_bytes();
+    below.ram_bytes = settings.ram_bytes.map(|ram| ram.saturating_sub(buffer_bytes));
+    let answers = Answers::from_options(&settings.options)?;
+    Ok((waiting, answers, below))
+}
+
+impl<N: Nand> OrderedIndex for VmTree<N> {
+    fn record(&self) -> RecordFormat {
+        self.tree.record()
+    }
+
+    fn durability(&self) -> Durability {
+        if self.waiting.capacity == 0 { Durability::EveryOperation } else { Durability::EverySync }
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
+        if self.waiting.bytes.is_empty() {
+            return self.tree.get(key, value);
+        }
+        self.record().check_key(key)?;
+        self.record().check_value(value)?;
+        match self.waiting.search(key) {
+            Ok(i) => {
+                let waiting = self.waiting.get(i).value;
+                waiting.inspect(|bytes| value.copy_from_slice(bytes));
+                Ok(waiting.is_some())
+            }
+            Err(_) => self.tree.get(key, value),
+        }
+    }
+
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
+        if self.waiting.capacity == 0 {
+            return self.tree.insert(key, value);
+        }
+        self.record().check_key(key)?;
+        self.record().check_value(value)?;
+        self.note(key, Some(value))
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        if self.waiting.capacity == 0 {
+            return self.tree.remove(key);
+        }
+        self.record().check_key(key)?;
+        self.note(key, None)
+    }
+
+    fn range(
+        &mut self,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), IndexError> {
+        if self.waiting.bytes.is_empty() {
+            return self.tree.range(low, high, direction, visit);
+        }
+        for bound in [low, high] {
+            if let Bound::Included(key) | Bound::Excluded(key) = bound {
+                self.record().check_key(key)?;
+            }
+        }
+        let pending = Within::new(&self.waiting, (low, high), direction);
+        let mut merge = Merge { pending, direction, visit };
+        let mut flow = ControlFlow::Continue(());
+        self.tree.range(low, high, direction, &mut |key, value| {
+            flow = merge.record(key, value);
+            flow
+        })?;
+        if flow.is_continue() {
+            let _ended = merge.rest();
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), IndexError> {
+        self.flush()?;
+        self.tree.sync()
+    }
+
+    fn close(&mut self) -> Result<(), IndexError> {
+        self.flush()?;
+        self.tree.close()
+    }
+
+    fn check(&mut self) -> Result<CheckReport, IndexError> {
+        let mut report = self.tree.check()?;
+        for i in 0..self.waiting.len() {
+            let change = self.waiting.get(i);
+            match (self.tree.peek_key(change.key)?, change.value.is_some()) {
+                (false, true) => report.records += 1,
+                (true, false) => report.records -= 1,
+                _ => {}
+            }
+        }
+        Ok(report)
+    }
+
+    fn stats(&self) -> IndexStats {
+        let mut stats = self.tree.stats();
+        if self.waiting.capacity > 0 {
+            stats.metrics.extend([
+                Metric { name: "log_records", value: self.waiting.len() as u64 },
+                Metric { name: "log_records_max", value: self.waiting.capacity as u64 },
+                Metric { name: "log_flushes", value: self.flushes },
+            ]);
+        }
+        stats
+    }
+
+    fn ram_bytes(&self) -> usize {
+        let buffer = self.waiting.capacity * self.waiting.entry_bytes();
+        size_of::<Self>() - size_of::<RawTree<N, MappedPages>>() + buffer + self.tree.ram_bytes()
+    }
+}
+
+/// The changes between two bounds that were not shown yet.
+struct Within<'a> {
+    waiting: &'a Waiting,
+    direction: Direction,
+    /// Those not shown: from the first to before the second.
+    left: (usize, usize),
+}
+
+impl<'a> Within<'a> {
+    fn new(waiting: &'a Waiting, bounds: (Bound<&[u8]>, Bound<&[u8]>), direction: Direction) -> Within<'a> {
+        let place = |i: &usize| within(waiting.get(*i).key, bounds);
+        let start = (0..waiting.len()).find(|i| place(i) != Ordering::Less).unwrap_or(waiting.len());
+        let inside = (start..waiting.len()).take_while(|i| place(i) == Ordering::Equal).count();
+        Within { waiting, direction, left: (start, start + inside) }
+    }
+}
+
+impl Pending for Within<'_> {
+    fn peek(&self) -> Option<Change<'_>> {
+        let (from, to) = self.left;
+        let next = if self.direction == Direction::Ascending { from } else { to.wrapping_sub(1) };
+        (from < to).then(|| self.waiting.get(next))
+    }
+
+    fn advance(&mut self) {
+        match self.direction {
+            Direction::Ascending => self.left.0 += 1,
+            Direction::Descending => self.left.1 -= 1,
+        }
+    }
+}

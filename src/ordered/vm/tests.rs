@@ -1,0 +1,292 @@
+//! VMTree against a map with remounts, the published counts, power cuts, damage, a full chip.
+
+use super::VmTree;
+use crate::nand::catalogue::mlc_64m;
+use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
+use crate::nand::{Cause, Geometry, Part};
+use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
+use crate::rng::Rng;
+use crate::{IndexError, Nand};
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::{Bound, ControlFlow};
+
+const RECORD: RecordFormat = RecordFormat::new(4, 4);
+
+type Model = BTreeMap<[u8; 4], [u8; 4]>;
+
+fn part(pages_per_block: u32, blocks: u32) -> Part {
+    Part { geometry: Geometry::new(512, 64, pages_per_block, blocks), ..mlc_64m() }
+}
+
+fn chip(pages_per_block: u32, blocks: u32) -> SimChip {
+    SimChip::new(&part(pages_per_block, blocks)).unwrap()
+}
+
+fn settings(log_pages: u64) -> Settings {
+    let settings = Settings::new(RECORD).with("mapping_bytes", 128).with("checkpoint_blocks", 5);
+    if log_pages == 0 {
+        return settings;
+    }
+    Settings { durability: Durability::EverySync, ..settings }.with("log_pages", log_pages)
+}
+
+fn contents<N: Nand>(tree: &mut VmTree<N>, direction: Direction) -> Vec<([u8; 4], [u8; 4])> {
+    let mut all = Vec::new();
+    let visit = &mut |k: &[u8], v: &[u8]| {
+        all.push((k.try_into().unwrap(), v.try_into().unwrap()));
+        ControlFlow::Continue(())
+    };
+    tree.range(Bound::Unbounded, Bound::Unbounded, direction, visit).unwrap();
+    all
+}
+
+fn assert_holds<N: Nand>(tree: &mut VmTree<N>, model: &Model, when: &str) {
+    let report = tree.check().unwrap();
+    assert!(report.is_sound(), "{when}: {:?}", report.violations);
+    assert_eq!(report.records, model.len() as u64, "{when}");
+    let expected: Vec<_> = model.iter().map(|(k, v)| (*k, *v)).collect();
+    assert!(contents(tree, Direction::Ascending) == expected, "{when}");
+    let mut backwards = contents(tree, Direction::Descending);
+    backwards.reverse();
+    assert!(backwards == expected, "{when}");
+}
+
+/// One random operation on tree and model.
+fn step<N: Nand>(tree: &mut VmTree<N>, model: &mut Model, rng: &mut Rng, keys: u64) {
+    let key = (rng.below(keys) as u32).to_be_bytes();
+    let value = (rng.next_u64() as u32).to_be_bytes();
+    match rng.below(100) {
+        0..55 => {
+            let existed = tree.insert(&key, &value).unwrap();
+            assert_eq!(existed, model.insert(key, value).is_some());
+        }
+        55..90 => assert_eq!(tree.remove(&key).unwrap(), model.remove(&key).is_some()),
+        _ => {
+            let mut got = [0; 4];
+            let found = tree.get(&key, &mut got).unwrap();
+            assert_eq!(found.then_some(got), model.get(&key).copied());
+        }
+    }
+}
+
+fn soak(nand: impl Nand, settings: &Settings, seed: u64, operations: u32) {
+    let mut tree = VmTree::format_with(nand, settings).unwrap();
+    let (mut model, mut rng) = (Model::new(), Rng::new(seed));
+    for op in 0..operations {
+        // Grows, shrinks to nothing, grows again.
+        let keys = if op % 4000 < 3000 { 3000 } else { 40 };
+        step(&mut tree, &mut model, &mut rng, keys);
+        if op % 4000 == 3500 {
+            for key in model.keys().copied().collect::<Vec<_>>() {
+                assert!(tree.remove(&key).unwrap());
+            }
+            model.clear();
+        }
+        if op % 333 == 0 {
+            assert_holds(&mut tree, &model, &alloc::format!("op {op}"));
+        }
+        if op % 1500 == 1499 {
+            if op % 2 == 0 {
+                tree.close().unwrap();
+            } else {
+                tree.sync().unwrap();
+            }
+            tree = VmTree::mount_with(tree.into_nand(), settings).unwrap();
+            assert_holds(&mut tree, &model, &alloc::format!("mounted after op {op}"));
+        }
+    }
+}
+
+#[test]
+fn a_vm_tree_is_a_map() {
+    soak(chip(16, 64), &settings(0), 1, 9000);
+    soak(chip(8, 128), &settings(0).with("mapping_bytes", 2048).with("kept_nodes", "three-buffers"), 2, 9000);
+    soak(chip(16, 64), &settings(0).with("mapping_bytes", 32).with("victim", "fifo"), 3, 5000);
+    soak(chip(16, 160), &settings(1), 4, 9000);
+}
+
+#[test]
+fn failing_programs_lose_nothing() {
+    let faults = Faults { seed: 3, program_failures_ppm: 300, ..Faults::default() };
+    soak(chip(16, 96).with_faults(faults), &settings(0), 5, 9000);
+}
+
+/// Works until the power fails; the states after each operation, and which of them a sync made durable.
+fn work_until_the_cut(chip: SimChip, settings: &Settings, syncs: bool) -> (SimChip, Vec<Model>, usize) {
+    let mut rng = Rng::new(77);
+    let (mut states, mut durable) = (vec![Model::new()], 0);
+    let mut tree = VmTree::mount_with(chip, settings).unwrap();
+    for op in 0..400 {
+        let key = (rng.below(if op < 300 { 400 } else { 20 }) as u32).to_be_bytes();
+        let value = (op as u32).to_be_bytes();
+        let mut next = states[states.len() - 1].clone();
+        let done = if rng.below(10) < 6 {
+            next.insert(key, value);
+            tree.insert(&key, &value)
+        } else {
+            next.remove(&key);
+            tree.remove(&key)
+        };
+        states.push(next);
+        match done {
+            Ok(_) if !syncs => durable = states.len() - 1,
+            Ok(_) if op % 60 == 59 => match tree.sync() {
+                Ok(()) => durable = states.len() - 1,
+                Err(_) => break,
+            },
+            Ok(_) => {}
+            Err(_) => break,
+        }
+    }
+    (tree.into_nand(), states, durable)
+}
+
+fn cuts(settings: &Settings, chip: &SimChip, syncs: bool) {
+    let formatted = VmTree::format_with(chip.clone(), settings).unwrap().into_nand();
+    let first = formatted.operations();
+    let last = work_until_the_cut(formatted.clone(), settings, syncs).0.operations();
+    assert!(last - first > if syncs { 15 } else { 300 }, "{}", last - first);
+    for at_operation in first..last {
+        let torn = TornModel::ALL[at_operation as usize % 4];
+        for when in [CutWhen::Inside, CutWhen::After] {
+            let mut chip = formatted.clone();
+            chip.plan_power_cut(PowerCut { at_operation, when, torn, seed: at_operation });
+            let (mut chip, states, durable) = work_until_the_cut(chip, settings, syncs);
+            chip.power_on();
+            let mut tree = VmTree::mount_with(chip, settings).unwrap();
+            let report = tree.check().unwrap();
+            assert!(report.is_sound(), "cut at {at_operation}: {:?}", report.violations);
+            let found: Model = contents(&mut tree, Direction::Ascending).into_iter().collect();
+            let known = states[durable..].iter().position(|state| *state == found);
+            assert!(known.is_some(), "cut {when:?} {at_operation}, {torn:?}: not a state since {durable}");
+            assert!(syncs || states.len() - durable <= 2, "one operation is under way");
+            // Goes on from there, and finds it again.
+            let mut model = found;
+            let mut rng = Rng::new(at_operation);
+            for _ in 0..20 {
+                step(&mut tree, &mut model, &mut rng, 400);
+            }
+            tree.sync().unwrap();
+            let mut tree = VmTree::mount_with(tree.into_nand(), settings).unwrap();
+            assert_holds(&mut tree, &model, "mounted again");
+        }
+    }
+}
+
+#[test]
+fn a_power_cut_loses_nothing_acknowledged() {
+    cuts(&settings(0).with("mapping_bytes", 32), &chip(8, 40), false);
+}
+
+#[test]
+fn a_power_cut_leaves_the_log_buffer_entered_or_not() {
+    cuts(&settings(1), &chip(16, 160), true);
+}
+
+#[test]
+fn a_full_tree_says_so_and_can_shrink() {
+    for mapping_bytes in [64, 128, 640] {
+        let settings = settings(0).with("mapping_bytes", mapping_bytes);
+        let mut tree = VmTree::format_with(chip(8, 40), &settings).unwrap();
+        let (mut model, mut rng) = (Model::new(), Rng::new(9));
+        for round in 0..3 {
+            let refused = loop {
+                let key = (rng.next_u64() as u32).to_be_bytes();
+                match tree.insert(&key, &key) {
+                    Ok(_) => model.insert(key, key),
+                    Err(error) => break error,
+                };
+            };
+            assert_eq!(refused, IndexError::Full);
+            assert!(model.len() > 1500, "{} records of 4 + 4 bytes on 320 pages", model.len());
+            assert_holds(&mut tree, &model, &alloc::format!("full, round {round}"));
+            let keys: Vec<[u8; 4]> = model.keys().copied().collect();
+            for key in keys.iter().filter(|key| key[3] % 4 > 0) {
+                let removed = tree.remove(key);
+                assert!(removed.unwrap_or_else(|e| panic!("{e}, {mapping_bytes}, round {round}")));
+                model.remove(key);
+            }
+            tree = VmTree::mount_with(tree.into_nand(), &settings).unwrap();
+            assert_holds(&mut tree, &model, &alloc::format!("smaller, round {round}"));
+        }
+    }
+}
+
+#[test]
+fn flipped_bits_are_noticed() {
+    let settings = settings(0);
+    let mut tree = VmTree::format_with(chip(8, 64), &settings).unwrap();
+    let (mut model, mut rng) = (Model::new(), Rng::new(2));
+    for _ in 0..1500 {
+        step(&mut tree, &mut model, &mut rng, 1000);
+    }
+    tree.close().unwrap();
+    let used = tree.into_nand();
+    let (mut noticed, mut sound) = (0, 0);
+    for seed in 0..120 {
+        let faults = Faults { seed, bit_errors_per_gigabit: 400, ..Faults::default() };
+        let Ok(mut tree) = VmTree::mount_with(used.clone().with_faults(faults), &settings) else {
+            noticed += 1;
+            continue;
+        };
+        for key in 0..1000u32 {
+            let mut value = [0; 4];
+            match tree.get(&key.to_be_bytes(), &mut value) {
+                Ok(found) => {
+                    sound += 1;
+                    assert_eq!(found.then_some(value), model.get(&key.to_be_bytes()).copied(), "{key}");
+                }
+                Err(_) => noticed += 1,
+            }
+        }
+    }
+    assert!(noticed > 0 && sound > 10_000, "{noticed} noticed, {sound} right");
+}
+
+#[test]
+fn ram_is_kept_and_too_little_is_refused() {
+    for ram_bytes in [9_000, 20_000, 100_000] {
+        let settings = Settings { ram_bytes: Some(ram_bytes), ..settings(0) };
+        let mut tree = VmTree::format_with(chip(16, 64), &settings).unwrap();
+        for key in 0..3000u32 {
+            tree.insert(&key.wrapping_mul(0x9e37_79b9).to_be_bytes(), &[1; 4]).unwrap();
+        }
+        assert!(tree.ram_bytes() <= ram_bytes, "{} of {ram_bytes}", tree.ram_bytes());
+    }
+    let little = Settings { ram_bytes: Some(2_000), ..settings(0) };
+    assert!(matches!(VmTree::format_with(chip(16, 64), &little), Err(IndexError::Unsupported(_))));
+    let volatile = Settings::new(RECORD).with("log_pages", 1);
+    let error = VmTree::format_with(chip(16, 64), &volatile).err().unwrap();
+    assert!(alloc::string::ToString::to_string(&error).contains("every sync only"), "{error}");
+}
+
+/// 100,000 random inserts as in the authors' program: page reads and writes of new pages.
+fn counts(mapping_bytes: u64, duplicates: &str) -> (u64, u64) {
+    let settings = Settings::new(RecordFormat::new(4, 12))
+        .with("mapping_bytes", mapping_bytes)
+        .with("kept_nodes", "three-buffers")
+        .with("mapping_duplicates", duplicates)
+        .with("checkpoint_blocks", 300);
+    let mut tree = VmTree::format_with(chip(8, 2500), &settings).unwrap();
+    let mut keys: Vec<u32> = (0..100_000).collect();
+    Rng::new(1).shuffle(&mut keys);
+    for key in keys {
+        tree.insert(&key.to_be_bytes(), &[7; 12]).unwrap();
+    }
+    let counters = tree.into_nand().counters();
+    (counters.page_reads[Cause::Host as usize], counters.page_programs[Cause::Host as usize])
+}
+
+/// The other rows: `examples/vmtree_counts.rs`.
+#[test]
+fn the_authors_counts() {
+    for (mapping_bytes, reads, writes) in [(1024, 354_337u64, 203_955u64), (16_384, 250_342, 110_097)] {
+        let ours = counts(mapping_bytes, "as-published");
+        let near = |ours: u64, theirs: u64| ours.abs_diff(theirs) * 100 <= theirs * 3;
+        assert!(near(ours.0, reads) && near(ours.1, writes), "{ours:?} beside {reads}, {writes}");
+    }
+    let (_, writes) = counts(1024, "never");
+    assert!((120_000..140_000).contains(&writes), "{writes} without entries left behind");
+}

@@ -52,6 +52,17 @@ pub(crate) const fn union<const N: usize>(lists: &[&[OptionInfo]]) -> [OptionInf
     all
 }
 
+/// Lists of options as one constant slice, each name once.
+macro_rules! union_of {
+    ($($list:expr),+ $(,)?) => {{
+        const LISTS: &[&[$crate::names::OptionInfo]] = &[$(&$list),+];
+        const ALL: [$crate::names::OptionInfo; $crate::names::count_names(LISTS)] = $crate::names::union(LISTS);
+        &ALL
+    }};
+}
+
+pub(crate) use union_of;
+
 /// Whether no option before this one has its name.
 const fn is_first(lists: &[&[OptionInfo]], list: usize, at: usize) -> bool {
     let name = lists[list][at].name.as_bytes();
@@ -146,9 +157,8 @@ mod tests {
 
     #[test]
     fn a_union_has_every_name_once() {
-        const LISTS: [&[OptionInfo]; 3] = [&KNOWN, &[], &[option("zeta", "", ""), KNOWN[1], KNOWN[0]]];
-        const ALL: [OptionInfo; count_names(&LISTS)] = union(&LISTS);
-        assert_eq!(ALL.map(|option| option.name), ["records", "theta", "zeta"]);
+        const ALL: &[OptionInfo] = union_of!(KNOWN, [], [option("zeta", "", ""), KNOWN[1], KNOWN[0]]);
+        assert_eq!([0, 1, 2].map(|i| ALL[i]).map(|option| option.name), ["records", "theta", "zeta"]);
     }
 
     #[test]

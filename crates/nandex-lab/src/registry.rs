@@ -7,7 +7,7 @@
 use crate::error::LabError;
 use crate::forest::TreeShare;
 use crate::ftls;
-use crate::names::{self, OptionInfo, count_names, option, union};
+use crate::names::{self, OptionInfo, option, union_of};
 use crate::stack::{
     self, AsBtree, BEpsilon, BPlus, Bftl, Bof, CbTree, FbTree, Fd, FlashDb, Ibsf, LazyUpdate, LsLru, Lsb, Mb,
     Pio, Rbftl, StoreTree, Wobf, Wpcb,
@@ -152,26 +152,42 @@ macro_rules! raw_tree {
             $($field: $value,)*
             hosting: Hosting::Raw,
             format: |nand, settings| {
-                stack::raw_tree(nand, &$settings(settings), &$own, Open::Format, |nand, settings| {
+                stack::raw_tree(nand, &$settings(settings), $own, Open::Format, |nand, settings| {
                     Ok(Box::new($tree::format_with(nand, settings)?))
                 })
             },
             mount: |nand, settings| {
-                stack::raw_tree(nand, &$settings(settings), &$own, Open::Mount, |nand, settings| {
+                stack::raw_tree(nand, &$settings(settings), $own, Open::Mount, |nand, settings| {
                     Ok(Box::new($tree::mount_with(nand, settings)?))
                 })
             },
             mount_after_cut: None,
             forest: None,
             divides_chip: false,
-            options: &$own,
-            options_on_ftl: {
-                const LISTS: &[&[OptionInfo]] = &[&$own, &stack::FTL_OPTIONS];
-                const ALL: [OptionInfo; count_names(LISTS)] = union(LISTS);
-                &ALL
-            },
+            options: $own,
+            options_on_ftl: union_of!(*$own, stack::FTL_OPTIONS),
         }
     };
+}
+
+/// The entry of a tree on logical pages.
+const fn store_tree<T: StoreTree>(name: &'static str, summary: &'static str) -> IndexEntry {
+    IndexEntry {
+        name,
+        summary,
+        hosting: Hosting::Store,
+        format: |nand, settings| stack::tree::<T>(nand, settings, Open::Format),
+        mount: |nand, settings| stack::tree::<T>(nand, settings, Open::Mount),
+        mount_after_cut: if T::IS_WHOLE_AFTER_CUT {
+            Some(|nand, settings| stack::tree::<T>(nand, settings, Open::MountAfterCut))
+        } else {
+            None
+        },
+        forest: Some(stack::forest::<T>),
+        divides_chip: false,
+        options: T::OPTIONS,
+        options_on_ftl: &[],
+    }
 }
 
 /// Every index.
@@ -196,26 +212,15 @@ pub const INDEXES: &[IndexEntry] = &[
         name: "dipl",
         summary: "dIPL B+-tree (Na et al. 2009): log records in whatever the nodes leave of a block, ghost nodes",
     }),
-    raw_tree!(VmTree, as_they_are, stack::VM_OPTIONS, {
+    raw_tree!(VmTree, as_they_are, &stack::VM_OPTIONS, {
         name: "vmtree",
         summary: "VMTree (Ould-Khessal et al. 2026): a table in RAM says where nodes moved, parents are told late",
     }),
-    raw_tree!(Sbits, as_they_are, stack::SBITS_OPTIONS, {
+    raw_tree!(Sbits, as_they_are, &stack::SBITS_OPTIONS, {
         name: "sbits",
         summary: "SBITS, EmbedDB (Lawrence et al.): ascending keys only, appended; a spline finds the page",
     }),
-    IndexEntry {
-        name: "bplus",
-        summary: "B+-tree with redistribution and merging, over an FTL and a page cache",
-        hosting: Hosting::Store,
-        format: |nand, settings| stack::tree::<BPlus>(nand, settings, Open::Format),
-        mount: |nand, settings| stack::tree::<BPlus>(nand, settings, Open::Mount),
-        mount_after_cut: None,
-        forest: Some(stack::forest::<BPlus>),
-        divides_chip: false,
-        options: BPlus::OPTIONS,
-        options_on_ftl: &[],
-    },
+    store_tree::<BPlus>("bplus", "B+-tree with redistribution and merging, over an FTL and a page cache"),
     IndexEntry {
         name: "wpcb",
         summary: "WPCB-tree (Ho and Park 2018): nodes gather in buffer blocks on flash, then go to the FTL in order",
@@ -228,200 +233,67 @@ pub const INDEXES: &[IndexEntry] = &[
         options: Wpcb::OPTIONS,
         options_on_ftl: &[],
     },
-    IndexEntry {
-        name: "lazy-update",
-        summary: "lazy-update B+-tree (On et al. 2009): updates pooled in RAM, committed leaf by leaf; journal",
-        hosting: Hosting::Store,
-        format: |nand, settings| stack::tree::<LazyUpdate>(nand, settings, Open::Format),
-        mount: |nand, settings| stack::tree::<LazyUpdate>(nand, settings, Open::Mount),
-        mount_after_cut: Some(|nand, settings| {
-            stack::tree::<LazyUpdate>(nand, settings, Open::MountAfterCut)
-        }),
-        forest: Some(stack::forest::<LazyUpdate>),
-        divides_chip: false,
-        options: LazyUpdate::OPTIONS,
-        options_on_ftl: &[],
-    },
-    IndexEntry {
-        name: "ls-lru",
-        summary: "LS-LRU B+-tree (Jin et al.): a buffer of clean and dirty parts, splits put off; journal",
-        hosting: Hosting::Store,
-        format: |nand, settings| stack::tree::<LsLru>(nand, settings, Open::Format),
-        mount: |nand, settings| stack::tree::<LsLru>(nand, settings, Open::Mount),
-        mount_after_cut: Some(|nand, settings| stack::tree::<LsLru>(nand, settings, Open::MountAfterCut)),
-        forest: Some(stack::forest::<LsLru>),
-        divides_chip: false,
-        options: LsLru::OPTIONS,
-        options_on_ftl: &[],
-    },
-    IndexEntry {
-        name: "bftl",
-        summary: "BFTL (Wu et al. 2003): changes of many nodes share sectors, a table lists those of each node; journal",
-        hosting: Hosting::Store,
-        format: |nand, settings| stack::tree::<Bftl>(nand, settings, Open::Format),
-        mount: |nand, settings| stack::tree::<Bftl>(nand, settings, Open::Mount),
-        mount_after_cut: Some(|nand, settings| stack::tree::<Bftl>(nand, settings, Open::MountAfterCut)),
-        forest: Some(stack::forest::<Bftl>),
-        divides_chip: false,
-        options: Bftl::OPTIONS,
-        options_on_ftl: &[],
-    },
-    IndexEntry {
-        name: "wobf",
-        summary: "WOBF (Gong et al. 2011): BFTL with sorted commits that gather each node; our reading; journal",
-        hosting: Hosting::Store,
-        format: |nand, settings| stack::tree::<Wobf>(nand, settings, Open::Format),
-        mount: |nand, settings| stack::tree::<Wobf>(nand, settings, Open::Mount),
-        mount_after_cut: Some(|nand, settings| stack::tree::<Wobf>(nand, settings, Open::MountAfterCut)),
-        forest: Some(stack::forest::<Wobf>),
-        divides_chip: false,
-        options: Wobf::OPTIONS,
-        options_on_ftl: &[],
-    },
-    IndexEntry {
-        name: "ibsf",
-        summary: "IBSF (Lee et al. 2007): the buffered changes of one node are committed to its page; journal",
-        hosting: Hosting::Store,
-        format: |nand, settings| stack::tree::<Ibsf>(nand, settings, Open::Format),
-        mount: |nand, settings| stack::tree::<Ibsf>(nand, settings, Open::Mount),
-        mount_after_cut: Some(|nand, settings| stack::tree::<Ibsf>(nand, settings, Open::MountAfterCut)),
-        forest: Some(stack::forest::<Ibsf>),
-        divides_chip: false,
-        options: Ibsf::OPTIONS,
-        options_on_ftl: &[],
-    },
-    IndexEntry {
-        name: "bof",
-        summary: "BOF (Nam and Park 2007): IBSF that keeps redundant changes; our reading; journal",
-        hosting: Hosting::Store,
-        format: |nand, settings| stack::tree::<Bof>(nand, settings, Open::Format),
-        mount: |nand, settings| stack::tree::<Bof>(nand, settings, Open::Mount),
-        mount_after_cut: Some(|nand, settings| stack::tree::<Bof>(nand, settings, Open::MountAfterCut)),
-        forest: Some(stack::forest::<Bof>),
-        divides_chip: false,
-        options: Bof::OPTIONS,
-        options_on_ftl: &[],
-    },
-    IndexEntry {
-        name: "rbftl",
-        summary: "RBFTL (Xiang et al. 2008): IBSF below a journal, always; our reading",
-        hosting: Hosting::Store,
-        format: |nand, settings| stack::tree::<Rbftl>(nand, settings, Open::Format),
-        mount: |nand, settings| stack::tree::<Rbftl>(nand, settings, Open::Mount),
-        mount_after_cut: None,
-        forest: Some(stack::forest::<Rbftl>),
-        divides_chip: false,
-        options: Rbftl::OPTIONS,
-        options_on_ftl: &[],
-    },
-    IndexEntry {
-        name: "flashdb",
-        summary: "FlashDB (Nath, Kansal 2007): each node in a page of its own or in a log, as its accesses make cheaper; journal",
-        hosting: Hosting::Store,
-        format: |nand, settings| stack::tree::<FlashDb>(nand, settings, Open::Format),
-        mount: |nand, settings| stack::tree::<FlashDb>(nand, settings, Open::Mount),
-        mount_after_cut: Some(|nand, settings| stack::tree::<FlashDb>(nand, settings, Open::MountAfterCut)),
-        forest: Some(stack::forest::<FlashDb>),
-        divides_chip: false,
-        options: FlashDb::OPTIONS,
-        options_on_ftl: &[],
-    },
-    IndexEntry {
-        name: "lsb",
-        summary: "LSB-tree (Kim, Lee 2014): a log node for each leaf, switched to a leaf where keys ascend; our reading; journal",
-        hosting: Hosting::Store,
-        format: |nand, settings| stack::tree::<Lsb>(nand, settings, Open::Format),
-        mount: |nand, settings| stack::tree::<Lsb>(nand, settings, Open::Mount),
-        mount_after_cut: Some(|nand, settings| stack::tree::<Lsb>(nand, settings, Open::MountAfterCut)),
-        forest: Some(stack::forest::<Lsb>),
-        divides_chip: false,
-        options: Lsb::OPTIONS,
-        options_on_ftl: &[],
-    },
-    IndexEntry {
-        name: "mb",
-        summary: "MB-tree (Roh et al. 2009): batches by leaf, leaves of one to eight pages with a header; journal",
-        hosting: Hosting::Store,
-        format: |nand, settings| stack::tree::<Mb>(nand, settings, Open::Format),
-        mount: |nand, settings| stack::tree::<Mb>(nand, settings, Open::Mount),
-        mount_after_cut: Some(|nand, settings| stack::tree::<Mb>(nand, settings, Open::MountAfterCut)),
-        forest: Some(stack::forest::<Mb>),
-        divides_chip: false,
-        options: Mb::OPTIONS,
-        options_on_ftl: &[],
-    },
-    IndexEntry {
-        name: "pio",
-        summary: "PIO B-tree (Roh et al. 2011): an operation queue, page requests many at a time for chips on channels; journal",
-        hosting: Hosting::Store,
-        format: |nand, settings| stack::tree::<Pio>(nand, settings, Open::Format),
-        mount: |nand, settings| stack::tree::<Pio>(nand, settings, Open::Mount),
-        mount_after_cut: Some(|nand, settings| stack::tree::<Pio>(nand, settings, Open::MountAfterCut)),
-        forest: Some(stack::forest::<Pio>),
-        divides_chip: false,
-        options: Pio::OPTIONS,
-        options_on_ftl: &[],
-    },
-    IndexEntry {
-        name: "bepsilon",
-        summary: "B-epsilon-tree (Brodal & Fagerberg 2003): messages wait in inner nodes of several pages; copy on write",
-        hosting: Hosting::Store,
-        format: |nand, settings| stack::tree::<BEpsilon>(nand, settings, Open::Format),
-        mount: |nand, settings| stack::tree::<BEpsilon>(nand, settings, Open::Mount),
-        mount_after_cut: None,
-        forest: Some(stack::forest::<BEpsilon>),
-        divides_chip: false,
-        options: BEpsilon::OPTIONS,
-        options_on_ftl: &[],
-    },
-    IndexEntry {
-        name: "fd",
-        summary: "FD-tree (Li et al. 2010): a head in RAM above sorted runs with fences, merged when full; manifest",
-        hosting: Hosting::Store,
-        format: |nand, settings| stack::tree::<Fd>(nand, settings, Open::Format),
-        mount: |nand, settings| stack::tree::<Fd>(nand, settings, Open::Mount),
-        mount_after_cut: None,
-        forest: Some(stack::forest::<Fd>),
-        divides_chip: false,
-        options: Fd::OPTIONS,
-        options_on_ftl: &[],
-    },
-    IndexEntry {
-        name: "as-btree",
-        summary: "AS B-tree (Roh et al. 2014): modified nodes are appended in batches, a table finds them; journal",
-        hosting: Hosting::Store,
-        format: |nand, settings| stack::tree::<AsBtree>(nand, settings, Open::Format),
-        mount: |nand, settings| stack::tree::<AsBtree>(nand, settings, Open::Mount),
-        mount_after_cut: Some(|nand, settings| stack::tree::<AsBtree>(nand, settings, Open::MountAfterCut)),
-        forest: Some(stack::forest::<AsBtree>),
-        divides_chip: false,
-        options: AsBtree::OPTIONS,
-        options_on_ftl: &[],
-    },
-    IndexEntry {
-        name: "cb-tree",
-        summary: "CB-tree (Kim et al. 2020): memory nodes in levels, each written as a batch; our reading; journal",
-        hosting: Hosting::Store,
-        format: |nand, settings| stack::tree::<CbTree>(nand, settings, Open::Format),
-        mount: |nand, settings| stack::tree::<CbTree>(nand, settings, Open::Mount),
-        mount_after_cut: Some(|nand, settings| stack::tree::<CbTree>(nand, settings, Open::MountAfterCut)),
-        forest: Some(stack::forest::<CbTree>),
-        divides_chip: false,
-        options: CbTree::OPTIONS,
-        options_on_ftl: &[],
-    },
-    IndexEntry {
-        name: "fb-tree",
-        summary: "FB-tree (Jorgensen et al. 2011): modified nodes go to runs of free pages, out of place; journal",
-        hosting: Hosting::Store,
-        format: |nand, settings| stack::tree::<FbTree>(nand, settings, Open::Format),
-        mount: |nand, settings| stack::tree::<FbTree>(nand, settings, Open::Mount),
-        mount_after_cut: Some(|nand, settings| stack::tree::<FbTree>(nand, settings, Open::MountAfterCut)),
-        forest: Some(stack::forest::<FbTree>),
-        divides_chip: false,
-        options: FbTree::OPTIONS,
-        options_on_ftl: &[],
-    },
+    store_tree::<LazyUpdate>(
+        "lazy-update",
+        "lazy-update B+-tree (On et al. 2009): updates pooled in RAM, committed leaf by leaf; journal",
+    ),
+    store_tree::<LsLru>(
+        "ls-lru",
+        "LS-LRU B+-tree (Jin et al.): a buffer of clean and dirty parts, splits put off; journal",
+    ),
+    store_tree::<Bftl>(
+        "bftl",
+        "BFTL (Wu et al. 2003): changes of many nodes share sectors, a table lists those of each node; journal",
+    ),
+    store_tree::<Wobf>(
+        "wobf",
+        "WOBF (Gong et al. 2011): BFTL with sorted commits that gather each node; our reading; journal",
+    ),
+    store_tree::<Ibsf>(
+        "ibsf",
+        "IBSF (Lee et al. 2007): the buffered changes of one node are committed to its page; journal",
+    ),
+    store_tree::<Bof>(
+        "bof",
+        "BOF (Nam and Park 2007): IBSF that keeps redundant changes; our reading; journal",
+    ),
+    store_tree::<Rbftl>("rbftl", "RBFTL (Xiang et al. 2008): IBSF below a journal, always; our reading"),
+    store_tree::<FlashDb>(
+        "flashdb",
+        "FlashDB (Nath, Kansal 2007): each node in a page of its own or in a log, as its accesses make cheaper; journal",
+    ),
+    store_tree::<Lsb>(
+        "lsb",
+        "LSB-tree (Kim, Lee 2014): a log node for each leaf, switched to a leaf where keys ascend; our reading; journal",
+    ),
+    store_tree::<Mb>(
+        "mb",
+        "MB-tree (Roh et al. 2009): batches by leaf, leaves of one to eight pages with a header; journal",
+    ),
+    store_tree::<Pio>(
+        "pio",
+        "PIO B-tree (Roh et al. 2011): an operation queue, page requests many at a time for chips on channels; journal",
+    ),
+    store_tree::<BEpsilon>(
+        "bepsilon",
+        "B-epsilon-tree (Brodal & Fagerberg 2003): messages wait in inner nodes of several pages; copy on write",
+    ),
+    store_tree::<Fd>(
+        "fd",
+        "FD-tree (Li et al. 2010): a head in RAM above sorted runs with fences, merged when full; manifest",
+    ),
+    store_tree::<AsBtree>(
+        "as-btree",
+        "AS B-tree (Roh et al. 2014): modified nodes are appended in batches, a table finds them; journal",
+    ),
+    store_tree::<CbTree>(
+        "cb-tree",
+        "CB-tree (Kim et al. 2020): memory nodes in levels, each written as a batch; our reading; journal",
+    ),
+    store_tree::<FbTree>(
+        "fb-tree",
+        "FB-tree (Jorgensen et al. 2011): modified nodes go to runs of free pages, out of place; journal",
+    ),
 ];
 
 /// An index with what it stands on, where that can be chosen.
@@ -467,7 +339,7 @@ impl Stack {
 }
 
 /// Options that mu-Tree, mu*-Tree and wandering tree take.
-const RAW_OPTIONS: [OptionInfo; 6] = [
+const RAW_OPTIONS: &[OptionInfo] = &[
     option("read_pages", "what the RAM leaves", "pages of the read part of the cache"),
     option("write_pages", "0, or half of them when syncs suffice", "pages of the write part of the cache"),
     ftls::VICTIM,
@@ -476,46 +348,43 @@ const RAW_OPTIONS: [OptionInfo; 6] = [
     stack::BENEATH,
 ];
 
-const MU_STAR_OPTIONS: [OptionInfo; 10] = [
-    RAW_OPTIONS[0],
-    RAW_OPTIONS[1],
-    RAW_OPTIONS[2],
-    RAW_OPTIONS[3],
-    RAW_OPTIONS[4],
-    RAW_OPTIONS[5],
-    option("layout", "adaptive", "the leaf's share of a page: adaptive, 1/2 (the mu-Tree's), 5/8, 3/4, 7/8"),
-    option("read_ns", "165600", "time of a page read that the choice of a layout reckons with"),
-    option("program_ns", "905800", "the same of a page program"),
-    option("erase_ns", "1500000", "the same of a block erase"),
-];
+const MU_STAR_OPTIONS: &[OptionInfo] = union_of!(
+    *RAW_OPTIONS,
+    [
+        option(
+            "layout",
+            "adaptive",
+            "the leaf's share of a page: adaptive, 1/2 (the mu-Tree's), 5/8, 3/4, 7/8"
+        ),
+        option("read_ns", "165600", "time of a page read that the choice of a layout reckons with"),
+        option("program_ns", "905800", "the same of a page program"),
+        option("erase_ns", "1500000", "the same of a block erase"),
+    ]
+);
 
-const IPL_OPTIONS: [OptionInfo; 7] = [
-    IPL_COMMON[0],
-    IPL_COMMON[1],
-    IPL_COMMON[2],
-    IPL_COMMON[3],
-    IPL_COMMON[4],
-    option(
-        "log_unit",
-        "auto",
-        "auto, sector (512 bytes, by partial programs, where the part takes them), page",
-    ),
-    option("log_pages", "a 16th of the block", "pages of a block's log region"),
-];
+const IPL_OPTIONS: &[OptionInfo] = union_of!(
+    *IPL_COMMON,
+    [
+        option(
+            "log_unit",
+            "auto",
+            "auto, sector (512 bytes, by partial programs, where the part takes them), page",
+        ),
+        option("log_pages", "a 16th of the block", "pages of a block's log region"),
+    ]
+);
 
-const DIPL_OPTIONS: [OptionInfo; 8] = [
-    IPL_COMMON[0],
-    IPL_COMMON[1],
-    IPL_COMMON[2],
-    IPL_COMMON[3],
-    IPL_COMMON[4],
-    option("log_unit", "page", "page, sector (512 bytes, by partial programs)"),
-    option("nodes_max", "five eighths of a block", "nodes of a block that a merge keeps together"),
-    option("rewrite_units", "4", "log units after which a node is written anew in its block; 0: never"),
-];
+const DIPL_OPTIONS: &[OptionInfo] = union_of!(
+    *IPL_COMMON,
+    [
+        option("log_unit", "page", "page, sector (512 bytes, by partial programs)"),
+        option("nodes_max", "five eighths of a block", "nodes of a block that a merge keeps together"),
+        option("rewrite_units", "4", "log units after which a node is written anew in its block; 0: never"),
+    ]
+);
 
 /// Options of both forms of in-page logging.
-const IPL_COMMON: [OptionInfo; 5] = [
+const IPL_COMMON: &[OptionInfo] = &[
     option("order", "what the page holds", "entries of a node at most, 4 or more"),
     option("read_pages", "what the RAM leaves", "pages of the read cache"),
     option("log_bytes", "a quarter of what the RAM leaves", "bytes of the log records that wait in RAM"),
@@ -538,19 +407,14 @@ fn dynamic_log(settings: &Settings) -> Settings {
     settings.clone().with("log_area", "dynamic")
 }
 
-const WANDERING_OPTIONS: [OptionInfo; 7] = [
-    RAW_OPTIONS[0],
-    RAW_OPTIONS[1],
-    RAW_OPTIONS[2],
-    RAW_OPTIONS[3],
-    RAW_OPTIONS[4],
-    RAW_OPTIONS[5],
-    option(
+const WANDERING_OPTIONS: &[OptionInfo] = union_of!(
+    *RAW_OPTIONS,
+    [option(
         "journal",
         "0",
         "leaves that may move before the nodes above them are written (JFFS3's journal tree)",
-    ),
-];
+    ),]
+);
 
 /// The entry of a scheme on the shared ground: its type, its settings, its options.
 macro_rules! on_shared_ground {

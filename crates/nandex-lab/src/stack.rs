@@ -2,7 +2,7 @@
 //! left for one.
 
 use crate::forest::{TreeShare, share_store};
-use crate::names::{OptionInfo, count_names, option, union};
+use crate::names::{OptionInfo, count_names, option, union, union_of};
 use crate::registry::{NumberedTrees, Open, STORES, StoreEntry, store};
 use nandex::cache::policy::catalogue::{self, PolicyEntry};
 use nandex::cache::{CacheConfig, PageCache, PolicySettings, Replacement, WriteMode};
@@ -92,13 +92,9 @@ const JOURNAL_OPTIONS: [OptionInfo; 2] = [
 
 /// The options of a tree on a store: those of all stores and caches, and its own.
 macro_rules! options_of_tree {
-    ($($own:expr),*) => {{
-        use $crate::names::{OptionInfo, count_names, union};
-        const LISTS: &[&[OptionInfo]] =
-            &[&$crate::stack::CACHE_OPTIONS, &$crate::stack::FTL_OPTIONS, $(&$own),*];
-        const ALL: [OptionInfo; count_names(LISTS)] = union(LISTS);
-        &ALL
-    }};
+    ($($own:expr),*) => {
+        $crate::names::union_of!($crate::stack::CACHE_OPTIONS, $crate::stack::FTL_OPTIONS, $($own),*)
+    };
 }
 
 pub(crate) use options_of_tree;
@@ -118,7 +114,6 @@ pub(crate) use beneath::{BENEATH, beneath, raw_tree};
 pub(crate) use clustered::{AsBtree, CbTree, FbTree};
 pub(crate) use embedded::{SBITS_OPTIONS, VM_OPTIONS};
 pub(crate) use layered::{Bftl, Bof, FlashDb, Ibsf, Rbftl, Wobf};
-pub(crate) use layered::{Bftl, Bof, Ibsf, Rbftl, Wobf};
 pub(crate) use lsb::Lsb;
 pub(crate) use messages::{BEpsilon, Fd};
 pub(crate) use wpcb::Wpcb;
@@ -129,6 +124,9 @@ const FRAME_BYTES: usize = 40;
 /// A tree on logical pages: how it is opened, and what it takes of the RAM. A new one implements this and has its line in
 /// the registry.
 pub(crate) trait StoreTree {
+    /// Whether a journal beside it makes it durable, and in the class *none* what a cut leaves can be opened nonetheless.
+    const IS_WHOLE_AFTER_CUT: bool = true;
+
     /// Its options, those of store and cache among them.
     const OPTIONS: &'static [OptionInfo];
 
@@ -226,6 +224,8 @@ pub(crate) fn forest<T: StoreTree>(
 pub(crate) struct BPlus;
 
 impl StoreTree for BPlus {
+    const IS_WHOLE_AFTER_CUT: bool = false;
+
     const OPTIONS: &'static [OptionInfo] = options_of_tree!(BPLUS_OWN);
 
     fn table_bytes(settings: &Settings, store: &dyn PageStore) -> Result<usize, IndexError> {
@@ -323,13 +323,9 @@ impl LsLru {
 }
 
 impl StoreTree for LsLru {
-    const OPTIONS: &'static [OptionInfo] = {
-        // Of the page cache's options only the FTL below: the buffer is the cache.
-        const LISTS: &[&[OptionInfo]] =
-            &[&[CACHE_OPTIONS[0]], &FTL_OPTIONS, &BPLUS_OWN, &LS_LRU_OWN, &JOURNAL_OPTIONS];
-        const ALL: [OptionInfo; count_names(LISTS)] = union(LISTS);
-        &ALL
-    };
+    // Of the page cache's options only the FTL below: the buffer is the cache.
+    const OPTIONS: &'static [OptionInfo] =
+        union_of!([CACHE_OPTIONS[0]], FTL_OPTIONS, BPLUS_OWN, LS_LRU_OWN, JOURNAL_OPTIONS);
 
     fn table_bytes(settings: &Settings, store: &dyn PageStore) -> Result<usize, IndexError> {
         let config = LsLru::config(settings, store, 0)?;

@@ -6,7 +6,7 @@
 
 use crate::error::LabError;
 use crate::ftls::refused;
-use crate::names::{self, OptionInfo, count_names, option, union};
+use crate::names::{self, OptionInfo, option, union_of};
 use crate::registry::{Confidence, Open, STORES, StoreEntry};
 use nandex::ftl::tbm::{Tbm, TbmSettings};
 use nandex::nand::BlockRange;
@@ -51,11 +51,7 @@ macro_rules! behind_tbm {
             is_atomic: true,
             format: |nand, settings| open(&STORES[$place], nand, settings, Open::Format),
             mount: |nand, settings| open(&STORES[$place], nand, settings, Open::Mount),
-            options: {
-                const LISTS: &[&[OptionInfo]] = &[STORES[$place].options, &OPTIONS];
-                const ALL: [OptionInfo; count_names(LISTS)] = union(LISTS);
-                &ALL
-            },
+            options: union_of!(*STORES[$place].options, OPTIONS),
         }
     };
 }

@@ -6,10 +6,8 @@ use nandex::Pbn;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::{Direction, RecordFormat, Settings};
 use nandex::rng::Rng;
-use nandex_lab::fuzz::{Contents, chip_image, contents, damaged, mount_everything, part};
 use nandex_lab::fuzz::{Contents, chip_image, contents, damaged, mount_everything, part, use_for_a_while};
 use nandex_lab::registry::{STORES, Stack, stacks};
-use nandex_lab::registry::{Stack, stacks};
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -34,6 +34,8 @@ macro_rules! layered_tree {
         pub(crate) struct $name;
 
         impl StoreTree for $name {
+            const IS_WHOLE_AFTER_CUT: bool = !$name::IS_RELIABLE;
+
             const OPTIONS: &'static [OptionInfo] = options_of_tree!(BPLUS_OWN, $own, JOURNAL_OPTIONS);
 
             fn table_bytes(settings: &Settings, store: &dyn PageStore) -> Result<usize, IndexError> {

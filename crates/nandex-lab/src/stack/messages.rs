@@ -1,7 +1,7 @@
 //! The trees whose updates wait on flash: B-epsilon-tree and FD-tree. Every sync is durable in them on any FTL; with an update
 //! journal every operation is, and syncs are cheaper.
 
-use super::{CACHE_OPTIONS, FTL_OPTIONS, JOURNAL_OPTIONS, StoreTree};
+use super::{JOURNAL_OPTIONS, StoreTree};
 use crate::names::{OptionInfo, option};
 use crate::registry::Open;
 use nandex::ordered::bepsilon::{BEpsilon as BEpsilonScheme, BEpsilonConfig};
@@ -76,6 +76,8 @@ where
 pub(crate) struct BEpsilon;
 
 impl StoreTree for BEpsilon {
+    const IS_WHOLE_AFTER_CUT: bool = false;
+
     const OPTIONS: &'static [OptionInfo] = options_of_tree!(BEPSILON_OWN, JOURNAL_OPTIONS);
 
     fn table_bytes(settings: &Settings, store: &dyn PageStore) -> Result<usize, IndexError> {
@@ -103,6 +105,8 @@ impl StoreTree for BEpsilon {
 pub(crate) struct Fd;
 
 impl StoreTree for Fd {
+    const IS_WHOLE_AFTER_CUT: bool = false;
+
     const OPTIONS: &'static [OptionInfo] = options_of_tree!(FD_OWN, JOURNAL_OPTIONS);
 
     fn table_bytes(settings: &Settings, store: &dyn PageStore) -> Result<usize, IndexError> {

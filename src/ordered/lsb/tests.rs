@@ -1,6 +1,7 @@
 //! The LSB-tree against `BTreeMap`, cut power, switches and costs, damaged pages, full stores.
 
 use super::*;
+use crate::ftl::StoreError;
 use crate::ftl::ram::RamStore;
 use crate::ordered::bplus::BPlusConfig;
 use crate::ordered::buffered::Answers;
@@ -124,6 +125,102 @@ fn with_a_journal_a_cut_leaves_a_prefix_that_has_the_last_sync() {
         assert!(states[synced..].contains(&found), "after {writes} writes");
         assert_sound(&mut index, &found);
     }
+}
+
+/// A store whose trims since the last sync may be undone by a cut, each on its own.
+struct Forgetful {
+    cut: Cut,
+    trimmed: BTreeMap<Lpn, Vec<u8>>,
+}
+
+impl Forgetful {
+    fn cut(&mut self, rng: &mut Rng) -> usize {
+        let mut back = core::mem::take(&mut self.trimmed);
+        back.retain(|_, page| page.iter().any(|byte| *byte != 0) && rng.chance(1, 2));
+        for (lpn, page) in &back {
+            self.cut.store.write(*lpn, Cause::Host, page).unwrap();
+        }
+        back.len()
+    }
+}
+
+impl PageStore for Forgetful {
+    fn page_bytes(&self) -> usize {
+        self.cut.page_bytes()
+    }
+    fn page_count(&self) -> u32 {
+        self.cut.page_count()
+    }
+    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        self.cut.read(lpn, cause, data)
+    }
+    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+        self.write_atomic(&[(lpn, data)], cause)
+    }
+    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
+        let mut old = vec![0; self.page_bytes()];
+        self.read(lpn, Cause::Check, &mut old)?;
+        self.trimmed.entry(lpn).or_insert(old);
+        self.cut.trim(lpn)
+    }
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.trimmed.clear();
+        self.cut.sync()
+    }
+    fn atomic_pages_max(&self) -> usize {
+        self.cut.atomic_pages_max()
+    }
+    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+        self.cut.write_atomic(pages, cause)?;
+        pages.iter().for_each(|(lpn, _)| drop(self.trimmed.remove(lpn)));
+        Ok(())
+    }
+    fn durable_writes(&self) -> bool {
+        true
+    }
+    fn prefix_consistent(&self) -> bool {
+        true
+    }
+    fn ram_bytes(&self) -> usize {
+        0
+    }
+}
+
+#[test]
+fn log_pages_that_come_back_bring_nothing_older_than_the_last_sync() {
+    let mut came_back = 0;
+    for (config, writes) in [config(3, Some(5), 200), config(4, Some(6), 3)]
+        .into_iter()
+        .flat_map(|config| (10..500).step_by(5).map(move |writes| (config, writes)))
+    {
+        let cut = Cut { store: RamStore::new(128, 1_000), writes: 1_000_000 };
+        let mut store = Forgetful { cut, trimmed: BTreeMap::new() };
+        let mut index = LsbTree::format(&mut store, config).unwrap();
+        index.sync().unwrap();
+        drop(index);
+        store.cut.writes = writes;
+        let (synced, since) = work_until_the_cut(&mut LsbTree::mount(&mut store, config).unwrap());
+        let mut rng = Rng::new(writes);
+        came_back += store.cut(&mut rng);
+        // Cuts in the recovery, and then a whole one.
+        for writes in [writes % 5, writes % 11, u64::MAX] {
+            store.cut.writes = writes;
+            let recovered = LsbTree::mount_after_cut(&mut store, config);
+            assert!(recovered.is_ok() || writes < 11);
+            drop(recovered);
+            came_back += store.cut(&mut rng);
+        }
+        let mut index = LsbTree::mount_after_cut(&mut store, config).unwrap();
+        let found = contents(&mut index).unwrap();
+        assert_each_key_is_synced_or_later(&found, &synced, &since);
+        assert_sound(&mut index, &found);
+        index.sync().unwrap();
+        drop(index);
+        store.cut(&mut rng);
+        let mut index = LsbTree::mount(&mut store, config).unwrap();
+        assert_eq!(contents(&mut index).unwrap(), found);
+    }
+    assert!(came_back > 300, "{came_back}");
 }
 
 /// A tree of 2 KiB pages with records of 4 + 4 bytes.

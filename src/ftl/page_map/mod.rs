@@ -67,7 +67,7 @@ use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use settings::Limits;
-use state::{Frontier, LOST, NONE, State, Stream};
+use state::{Frontier, LOST, NONE, State, Stream, lost};
 
 /// Once a block was erased so often since the last checkpoint, another one is due: a moved page carries only the low
 /// byte of the erase count, by which a mount knows a rewritten block.
@@ -596,8 +596,4 @@ impl<N: Nand> PageMapFtl<N> {
 /// Whether a page holds this logical page.
 fn names(header: Header, lpn: Lpn) -> bool {
     matches!(header.kind, PageKind::Host | PageKind::Copy) && header.number == lpn.0
-}
-
-fn lost(lpn: Lpn) -> StoreError {
-    StoreError::Corrupted { what: "the chip lost this logical page", at: u64::from(lpn.0) }
 }

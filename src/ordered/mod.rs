@@ -82,6 +82,9 @@ pub enum Direction {
 /// Called for each record of a range; `Break` ends the walk.
 pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
 
+/// The bounds of a range.
+pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
 /// Where a key lies: before the bounds, within or after them.
 pub(crate) fn within(key: &[u8], (low, high): (Bound<&[u8]>, Bound<&[u8]>)) -> Ordering {
     let before = match low {

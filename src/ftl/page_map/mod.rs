@@ -25,9 +25,8 @@
 //!   retired once the group is whole.
 //! - *Collect* (`relocate`): copy the victim's valid pages under their versions to the frontier for moved pages, log pending trims, give the block back
 //!   unerased. It is erased when it is needed.
-//! - *Batch*: the pages of a group are submitted together, and so are the calls of a [`PageStore`] batch, but for
-//!   collections and checkpoints, which wait for what was submitted before them. A frontier goes over the channels of an array
-//!   in turn, page by page, so what is written together is spread evenly.
+//! - *Batch*: the pages of a group are submitted together, and the calls of a [`PageStore`] batch, but for collections and
+//!   checkpoints, which wait. A frontier takes the channels of an array in turn, so what is written together is spread evenly.
 //! - *Trim*: changes the map, and is logged in a page of the relocation frontier at `sync` or before a block with
 //!   trimmed pages may be erased. A checkpoint makes the log obsolete.
 //! - *Checkpoint*: map, block table and frontiers, by [`CheckpointArea`]; after so many opened blocks, and at `close`.
@@ -68,7 +67,7 @@ use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use settings::Limits;
-use state::{Frontier, LOST, NONE, State, Stream};
+use state::{Frontier, LOST, NONE, State, Stream, lost};
 
 /// Once a block was erased so often since the last checkpoint, another one is due: a moved page carries only the low
 /// byte of the erase count, by which a mount knows a rewritten block.
@@ -121,7 +120,7 @@ pub struct PageMapFtl<N> {
     due: bool,
     page: Vec<u8>,
     group: Vec<Ppn>,
-    /// Batches of the host that are open.
+    /// Open batches of the host.
     batches: u32,
     counters: FtlCounters,
 }
@@ -312,10 +311,6 @@ impl<N: Nand> PageMapFtl<N> {
         Ok(())
     }
 
-    fn retire_doomed_apart(&mut self) -> Result<(), StoreError> {
-        if self.doomed.is_empty() { Ok(()) } else { self.outside_batch(PageMapFtl::retire_doomed) }
-    }
-
     /// Programs the pages of a group and notes where they are.
     fn program_group(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         self.group.clear();
@@ -333,15 +328,6 @@ impl<N: Nand> PageMapFtl<N> {
             self.state.next_version += 1;
         }
         Ok(())
-    }
-
-    /// Does work of the FTL's own, which waits for what the host has submitted and is not submitted with it.
-    fn outside_batch<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
-        let open = self.batches;
-        (0..open).for_each(|_| self.nand.end_batch());
-        let done = work(self);
-        (0..open).for_each(|_| self.nand.begin_batch());
-        done
     }
 
     fn remap(&mut self, lpn: Lpn, ppn: Ppn) {
@@ -366,10 +352,8 @@ impl<N: Nand> PageMapFtl<N> {
             pages.iter().for_each(|(lpn, _)| filter.note_write(*lpn));
         }
         pages.iter().for_each(|(lpn, _)| wanted[self.stream_of(*lpn) as usize] += 1);
-        if self.blocks_wanted(wanted) == 0 {
-            return Ok(());
-        }
-        self.outside_batch(|ftl| ftl.make_room(wanted))
+        let is_short = self.blocks_wanted(wanted) > 0;
+        if is_short { self.outside_batch(|ftl| ftl.make_room(wanted)) } else { Ok(()) }
     }
 
     /// Blocks to be opened for so many pages in each frontier.
@@ -529,9 +513,9 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
     }
 
     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
-        if pages.len() > self.atomic_pages_max() {
-            let what =
-                format!("{} pages at once, this store takes {}", pages.len(), self.limits.atomic_pages);
+        let most = self.limits.atomic_pages;
+        if pages.len() > most as usize {
+            let what = format!("{} pages at once, this store takes {most}", pages.len());
             return Err(StoreError::Unsupported(what));
         }
         if pages.is_empty() { Ok(()) } else { self.write_group(pages, cause) }
@@ -612,8 +596,4 @@ impl<N: Nand> PageMapFtl<N> {
 /// Whether a page holds this logical page.
 fn names(header: Header, lpn: Lpn) -> bool {
     matches!(header.kind, PageKind::Host | PageKind::Copy) && header.number == lpn.0
-}
-
-fn lost(lpn: Lpn) -> StoreError {
-    StoreError::Corrupted { what: "the chip lost this logical page", at: u64::from(lpn.0) }
 }

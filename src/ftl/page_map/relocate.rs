@@ -69,6 +69,20 @@ impl<N: Nand> PageMapFtl<N> {
         Ok(())
     }
 
+    /// Retires blocks that failed, apart from what the host has submitted.
+    pub(super) fn retire_doomed_apart(&mut self) -> Result<(), StoreError> {
+        if self.doomed.is_empty() { Ok(()) } else { self.outside_batch(PageMapFtl::retire_doomed) }
+    }
+
+    /// Does work of the FTL's own, which waits for what the host has submitted and is not submitted with it.
+    pub(super) fn outside_batch<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let open = self.batches;
+        (0..open).for_each(|_| self.nand.end_batch());
+        let done = work(self);
+        (0..open).for_each(|_| self.nand.begin_batch());
+        done
+    }
+
     /// Empties and retires the blocks in which a program failed, as far as the room suffices.
     pub(super) fn retire_doomed(&mut self) -> Result<(), StoreError> {
         while let Some(&pbn) = self.doomed.last() {

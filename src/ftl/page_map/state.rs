@@ -18,7 +18,7 @@ use crate::codec::{get_u32, get_u64};
 use crate::ftl::StoreError;
 use crate::ftl::blocks::{BlockState, BlockTable};
 use crate::nand::Geometry;
-use crate::units::{Pbn, Ppn};
+use crate::units::{Lpn, Pbn, Ppn};
 use alloc::vec::Vec;
 
 /// A logical page that is not mapped.
@@ -138,6 +138,11 @@ impl State {
         }
         if unclaimed.live_pages() == 0 { Ok(()) } else { Err(corrupted(FIXED_BYTES as u32)) }
     }
+}
+
+/// What reading a page says whose contents the chip lost.
+pub(super) fn lost(lpn: Lpn) -> StoreError {
+    StoreError::Corrupted { what: "the chip lost this logical page", at: u64::from(lpn.0) }
 }
 
 fn corrupted(at: u32) -> StoreError {

@@ -23,7 +23,7 @@
 //!
 //! As published the buffer is lost at a power cut: the class is *none*, with the clean mark of the directory. A batch writes the pages
 //! that change in place, as one atomic group with the nodes of the directory, where the store takes such groups: the tree is then whole at any
-//! time, [`Buffered::mount_after_cut`] opens what a cut left, and an update [`journal`](super::journal) makes it durable. Writing
+//! time, [`mount_after_cut`](MbTree::mount_after_cut) opens what a cut left, and an update [`journal`](super::journal) makes it durable. Writing
 //! in place costs no trims, and the pages of a leaf keep their place on FTLs that map blocks.
 //!
 //! # Invariants

@@ -13,7 +13,10 @@ use alloc::format;
 /// Options that the tree takes besides those of its pool: name and meaning.
 pub const OPTIONS: [(&str, &str); 4] = [
     ("order", "children of an inner node at most (default: what the page holds)"),
-    ("leaf_pages", "pages of a leaf at most, 1 to 16 (default 8, or what the header has room for)"),
+    (
+        "leaf_pages",
+        "pages of a leaf at most, 1 to 16 (default 8, or what the header and atomic groups have room for)",
+    ),
     (
         "leaf_size",
         "auto (default): each leaf has the pages that cost least; fixed: all leaves may have leaf_pages",
@@ -113,7 +116,14 @@ impl MbConfig {
             )));
         }
         self.pool().validate()?;
-        let layout = LeafLayout::new(self.record, store.page_bytes(), self.leaf_pages)?;
+        // Leaves so large that a store which takes atomic groups takes those of a split.
+        let nodes = BPlusConfig::directory(self.record.key_bytes, self.order, [0; 4])
+            .group_pages_max(store.page_bytes(), store.page_count())?;
+        let atomic = match store.atomic_pages_max().saturating_sub(nodes + 1) / 2 {
+            0 => self.leaf_pages,
+            pages => self.leaf_pages.min(pages),
+        };
+        let layout = LeafLayout::new(self.record, store.page_bytes(), atomic)?;
         let above = [b'M', b'B', self.record.value_bytes, layout.pages_max as u8];
         let directory = BPlusConfig::directory(self.record.key_bytes, self.order, above);
         Ok(Plan { record: self.record, directory, layout, write_cost: self.write_cost })

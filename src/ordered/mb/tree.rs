@@ -8,7 +8,7 @@ use crate::nand::Cause;
 use crate::ordered::bplus::{BPlusTree, LeafSpan, Name, Walk};
 use crate::ordered::node::NodeShape;
 use crate::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit, within,
+    Bounds, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit, within,
 };
 use crate::units::Lpn;
 use alloc::boxed::Box;
@@ -202,7 +202,7 @@ impl<S: PageStore> WideTree<S> {
     fn show_leaf(
         &mut self,
         name: &Name,
-        (bounds, direction): ((Bound<&[u8]>, Bound<&[u8]>), Direction),
+        (bounds, direction): (Bounds<'_>, Direction),
         visit: Visit<'_>,
     ) -> Result<ControlFlow<()>, IndexError> {
         self.load_header(0, name.page, Cause::Host)?;
@@ -221,7 +221,7 @@ impl<S: PageStore> WideTree<S> {
     }
 
     /// Whether the header tells that a page has no key between two bounds.
-    fn lies_beside(&self, place: usize, pages: usize, bounds: (Bound<&[u8]>, Bound<&[u8]>)) -> bool {
+    fn lies_beside(&self, place: usize, pages: usize, bounds: Bounds<'_>) -> bool {
         let first = |place| self.layout.listed(&self.frames[0].bytes, place).2;
         let is_above = place > 0 && within(first(place), bounds) == Ordering::Greater;
         // The next page's first key is above all keys of this one.
@@ -236,7 +236,7 @@ impl<S: PageStore> WideTree<S> {
     fn show_page(
         &self,
         place: usize,
-        (bounds, direction): ((Bound<&[u8]>, Bound<&[u8]>), Direction),
+        (bounds, direction): (Bounds<'_>, Direction),
         visit: Visit<'_>,
     ) -> ControlFlow<()> {
         let (shape, page) = (self.layout.shape(place), &self.frames[usize::from(place > 0)].bytes);
@@ -254,7 +254,7 @@ impl<S: PageStore> WideTree<S> {
 
     fn walk_range(
         &mut self,
-        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        bounds: Bounds<'_>,
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {

@@ -23,7 +23,7 @@
 //!
 //! As published without its log the queue is lost at a power cut: the class is *none*, with the clean mark of the directory. An appended
 //! page is written in place, old or new after a cut; what writes several pages of a leaf, or a node of the directory, is
-//! one atomic group where the store takes such. So [`Buffered::mount_after_cut`](super::journal::Buffered) opens what a
+//! one atomic group where the store takes such. So [`mount_after_cut`](PioTree::mount_after_cut) opens what a
 //! cut left, and an update [`journal`](super::journal) in place of the paper's log makes it durable.
 //!
 //! # Invariants

@@ -10,7 +10,7 @@ use crate::ordered::bplus::{BPlusTree, Change, LeafSpan, Name, Walk};
 use crate::ordered::mb::key_before;
 use crate::ordered::node::NodeShape;
 use crate::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit, within,
+    Bounds, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit, within,
 };
 use crate::units::Lpn;
 use alloc::boxed::Box;
@@ -270,11 +270,7 @@ impl<S: PageStore> SegmentTree<S> {
     }
 
     /// The leaf where a walk begins.
-    fn start_of(
-        &mut self,
-        bounds: (Bound<&[u8]>, Bound<&[u8]>),
-        direction: Direction,
-    ) -> Result<Option<Name>, IndexError> {
+    fn start_of(&mut self, bounds: Bounds<'_>, direction: Direction) -> Result<Option<Name>, IndexError> {
         let start: Box<[u8]> = match (direction, bounds.0, bounds.1) {
             (Direction::Ascending, Bound::Included(key) | Bound::Excluded(key), _)
             | (Direction::Descending, _, Bound::Included(key) | Bound::Excluded(key)) => key.into(),
@@ -287,7 +283,7 @@ impl<S: PageStore> SegmentTree<S> {
     /// prange: the leaves of the range are read several at a time, ever more as the walk goes on.
     fn walk_range(
         &mut self,
-        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        bounds: Bounds<'_>,
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {
@@ -325,7 +321,7 @@ impl<S: PageStore> SegmentTree<S> {
     fn show_leaf(
         &mut self,
         (base, used): (usize, usize),
-        (bounds, direction): ((Bound<&[u8]>, Bound<&[u8]>), Direction),
+        (bounds, direction): (Bounds<'_>, Direction),
         visit: Visit<'_>,
     ) -> ControlFlow<()> {
         let held = self.gather(base, used);
@@ -408,7 +404,7 @@ pub(super) const fn group_pages_max(layout: &LeafLayout) -> usize {
 }
 
 /// Whether leaves beyond one, in the direction of a walk, may have keys between the bounds.
-fn reaches_beyond(span: &LeafSpan, bounds: (Bound<&[u8]>, Bound<&[u8]>), direction: Direction) -> bool {
+fn reaches_beyond(span: &LeafSpan, bounds: Bounds<'_>, direction: Direction) -> bool {
     match (direction, &span.high, &span.low) {
         (Direction::Ascending, Some(high), _) => {
             within(high, (Bound::Unbounded, bounds.1)) == Ordering::Equal

@@ -9,7 +9,7 @@ use crate::forest::TreeShare;
 use crate::ftls;
 use crate::names::{self, OptionInfo, count_names, option, union};
 use crate::stack::{
-    self, BEpsilon, BPlus, Bftl, Bof, Fd, Ibsf, LazyUpdate, LsLru, Rbftl, StoreTree, Wobf, Wpcb,
+    self, BEpsilon, BPlus, Bftl, Bof, Fd, Ibsf, La, LazyUpdate, LsLru, Rbftl, StoreTree, Wobf, Wpcb,
 };
 use nandex::ftl::bast::Bast;
 use nandex::ftl::cftl::Cftl;
@@ -325,6 +325,18 @@ pub const INDEXES: &[IndexEntry] = &[
         forest: Some(stack::forest::<Fd>),
         divides_chip: false,
         options: Fd::OPTIONS,
+        options_on_ftl: &[],
+    },
+    IndexEntry {
+        name: "la",
+        summary: "LA-tree (Agrawal et al. 2009): a buffer on flash for each subtree, emptied when full or read often; our reading",
+        hosting: Hosting::Store,
+        format: |nand, settings| stack::tree::<La>(nand, settings, Open::Format),
+        mount: |nand, settings| stack::tree::<La>(nand, settings, Open::Mount),
+        mount_after_cut: None,
+        forest: Some(stack::forest::<La>),
+        divides_chip: false,
+        options: La::OPTIONS,
         options_on_ftl: &[],
     },
 ];

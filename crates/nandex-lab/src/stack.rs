@@ -111,7 +111,7 @@ mod wpcb;
 
 pub(crate) use beneath::{BENEATH, beneath, raw_tree};
 pub(crate) use layered::{Bftl, Bof, Ibsf, Rbftl, Wobf};
-pub(crate) use messages::{BEpsilon, Fd};
+pub(crate) use messages::{BEpsilon, Fd, La};
 pub(crate) use wpcb::Wpcb;
 
 /// What the page cache holds per frame besides the page and the order of its policy.

@@ -473,6 +473,52 @@ impl Layout {
         self.write_parts(shadow, tally, (node.level, &node.children), (node.records.all(), parts))
     }
 
+    /// Writes an inner node, of which nothing may be left but one vacant child, of these units.
+    pub(in crate::ordered) fn write_above<S: PageStore>(
+        &self,
+        (shadow, tally): (&mut Shadow<S>, &mut Tally),
+        node: &Node,
+        vacant_below: Option<Vec<u32>>,
+    ) -> Result<Written, IndexError> {
+        let mut written = self.write_inner(shadow, tally, node)?;
+        // The vacant child may have gone, and another be the only one.
+        let is_it = |units: &Vec<u32>| units.first() == Some(&node.children.unit(0));
+        if let Some(below) = vacant_below.filter(|units| node.records.is_empty() && is_it(units)) {
+            written.is_vacant = true;
+            written.vacant_units = core::iter::once(written.children.unit(0)).chain(below).collect();
+        }
+        Ok(written)
+    }
+
+    /// Puts what was written in the place of a child of the root, which may split, or give way to its only child.
+    pub(in crate::ordered) fn settle<S: PageStore>(
+        &self,
+        (shadow, tally): (&mut Shadow<S>, &mut Tally),
+        root: &mut Node,
+        (slot, written): (usize, &Written),
+    ) -> Result<(), IndexError> {
+        root.replace(slot, written, shadow, tally);
+        self.settle_root((shadow, tally), root)
+    }
+
+    /// Splits a root that has too many children; one with an only child gives way to it.
+    pub(in crate::ordered) fn settle_root<S: PageStore>(
+        &self,
+        (shadow, tally): (&mut Shadow<S>, &mut Tally),
+        root: &mut Node,
+    ) -> Result<(), IndexError> {
+        while root.children.len() > self.fanout {
+            let children = self.write_inner(shadow, tally, root)?.children;
+            *root = Node { level: root.level + 1, children, records: Run::new(self.shape) };
+        }
+        while root.level > 1 && root.children.len() == 1 && root.records.is_empty() {
+            let (unit, level) = (root.children.unit(0), root.level - 1);
+            *root = self.read(shadow, unit, level, Cause::Merge)?;
+            Layout::release(shadow, tally, (unit, level));
+        }
+        Ok(())
+    }
+
     fn write_parts<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,

@@ -6,6 +6,7 @@ use crate::ordered::OrderedIndex;
 use crate::ordered::buffered::Answers;
 use crate::ordered::buffered::tests::{SMALL, any_ops};
 use crate::ordered::messages::tests::*;
+use crate::ordered::{RecordFormat, Settings};
 use crate::rng::Rng;
 use proptest::prelude::*;
 

@@ -7,6 +7,7 @@ pub mod clustered;
 pub mod fd;
 pub mod ipl;
 pub mod journal;
+pub mod la;
 pub mod layered;
 pub mod lazy_update;
 pub mod ls_lru;

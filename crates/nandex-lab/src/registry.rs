@@ -9,8 +9,8 @@ use crate::forest::TreeShare;
 use crate::ftls;
 use crate::names::{self, OptionInfo, option, union_of};
 use crate::stack::{
-    self, AsBtree, BEpsilon, BPlus, Bftl, Bof, CbTree, FbTree, Fd, FlashDb, Ibsf, LazyUpdate, LsLru, Lsb, Mb,
-    Pio, Rbftl, StoreTree, Wobf, Wpcb,
+    self, AsBtree, BEpsilon, BPlus, Bftl, Bof, CbTree, FbTree, Fd, FlashDb, Ibsf, La, LazyUpdate, LsLru, Lsb,
+    Mb, Pio, Rbftl, StoreTree, Wobf, Wpcb,
 };
 use nandex::ftl::bast::Bast;
 use nandex::ftl::cftl::Cftl;
@@ -281,6 +281,10 @@ pub const INDEXES: &[IndexEntry] = &[
     store_tree::<Fd>(
         "fd",
         "FD-tree (Li et al. 2010): a head in RAM above sorted runs with fences, merged when full; manifest",
+    ),
+    store_tree::<La>(
+        "la",
+        "LA-tree (Agrawal et al. 2009): a buffer on flash for each subtree, emptied when full or read often; our reading",
     ),
     store_tree::<AsBtree>(
         "as-btree",

@@ -115,7 +115,7 @@ pub(crate) use clustered::{AsBtree, CbTree, FbTree};
 pub(crate) use embedded::{SBITS_OPTIONS, VM_OPTIONS};
 pub(crate) use layered::{Bftl, Bof, FlashDb, Ibsf, Rbftl, Wobf};
 pub(crate) use lsb::Lsb;
-pub(crate) use messages::{BEpsilon, Fd};
+pub(crate) use messages::{BEpsilon, Fd, La};
 pub(crate) use wpcb::Wpcb;
 
 /// What the page cache holds per frame besides the page and the order of its policy.

@@ -5,7 +5,8 @@
 //! lower one is full there are k/2 such merges behind the mean record, each with half of it: so a record costs 2k / (f - k) pages
 //! read or written in each level at most. Both are weighed as operations are, and k from 2 on is tried. Integers throughout.
 
-use super::K_MAX;
+/// No head has more pages for each page of the first run, whatever the model says.
+const K_MAX: u32 = 64;
 
 /// log2 of a number from 1 on, in 65,536ths.
 fn log2(n: u64) -> u64 {
@@ -40,8 +41,8 @@ pub fn best_ratio(
     let cost = |k: u32| {
         let k64 = u64::from(k);
         // In 65,536ths of a page read, for 200 operations.
-        let search = 2 * u64::from(100 - insert_percent.min(100)) << 16;
-        let merge = (u64::from(insert_percent) * (1 + u64::from(write_cost)) * 2 * k64 << 16) / (f - k64);
+        let search = (2 * u64::from(100 - insert_percent.min(100))) << 16;
+        let merge = ((u64::from(insert_percent) * (1 + u64::from(write_cost)) * 2 * k64) << 16) / (f - k64);
         u128::from(levels(records, head, k)) * u128::from(search + merge)
     };
     let most = (page_entries.saturating_sub(2)).clamp(2, K_MAX + 1);
@@ -58,7 +59,7 @@ mod tests {
         {
             assert!(log2(n).abs_diff(expected) <= 7, "{n}: {}", log2(n));
         }
-        assert_eq!(levels(1_000_000, 1_000, 10) + 9 >> 16, 3);
+        assert_eq!((levels(1_000_000, 1_000, 10) + 9) >> 16, 3);
     }
 
     #[test]

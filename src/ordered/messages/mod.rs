@@ -28,6 +28,7 @@
 mod node;
 mod record;
 mod shadow;
+mod sweep;
 #[cfg(test)]
 pub(super) mod tests;
 mod walk;

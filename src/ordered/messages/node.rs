@@ -18,12 +18,11 @@
 
 use super::record::{PUT, REMOVE, Records, Run, Shape};
 use super::shadow::{NONE, Shadow, corrupted};
-use crate::check::{CheckReport, IndexError};
+use crate::check::IndexError;
 use crate::codec::{get_u16, get_u32, put_u16};
 use crate::ftl::PageStore;
 use crate::nand::Cause;
 use alloc::format;
-use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -473,6 +472,52 @@ impl Layout {
         self.write_parts(shadow, tally, (node.level, &node.children), (node.records.all(), parts))
     }
 
+    /// Writes an inner node, of which nothing may be left but one vacant child, of these units.
+    pub(in crate::ordered) fn write_above<S: PageStore>(
+        &self,
+        (shadow, tally): (&mut Shadow<S>, &mut Tally),
+        node: &Node,
+        vacant_below: Option<Vec<u32>>,
+    ) -> Result<Written, IndexError> {
+        let mut written = self.write_inner(shadow, tally, node)?;
+        // The vacant child may have gone, and another be the only one.
+        let is_it = |units: &Vec<u32>| units.first() == Some(&node.children.unit(0));
+        if let Some(below) = vacant_below.filter(|units| node.records.is_empty() && is_it(units)) {
+            written.is_vacant = true;
+            written.vacant_units = core::iter::once(written.children.unit(0)).chain(below).collect();
+        }
+        Ok(written)
+    }
+
+    /// Puts what was written in the place of a child of the root, which may split, or give way to its only child.
+    pub(in crate::ordered) fn settle<S: PageStore>(
+        &self,
+        (shadow, tally): (&mut Shadow<S>, &mut Tally),
+        root: &mut Node,
+        (slot, written): (usize, &Written),
+    ) -> Result<(), IndexError> {
+        root.replace(slot, written, shadow, tally);
+        self.settle_root((shadow, tally), root)
+    }
+
+    /// Splits a root that has too many children; one with an only child gives way to it.
+    pub(in crate::ordered) fn settle_root<S: PageStore>(
+        &self,
+        (shadow, tally): (&mut Shadow<S>, &mut Tally),
+        root: &mut Node,
+    ) -> Result<(), IndexError> {
+        while root.children.len() > self.fanout {
+            let children = self.write_inner(shadow, tally, root)?.children;
+            *root = Node { level: root.level + 1, children, records: Run::new(self.shape) };
+        }
+        while root.level > 1 && root.children.len() == 1 && root.records.is_empty() {
+            let (unit, level) = (root.children.unit(0), root.level - 1);
+            *root = self.read(shadow, unit, level, Cause::Merge)?;
+            Layout::release(shadow, tally, (unit, level));
+        }
+        Ok(())
+    }
+
     fn write_parts<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,
@@ -521,60 +566,5 @@ impl Layout {
     ) {
         shadow.release(unit);
         *(if level == 1 { &mut tally.leaves } else { &mut tally.inner }) -= 1;
-    }
-
-    /// Claims the nodes below one that is in RAM, and counts them.
-    pub(in crate::ordered) fn claim_below<S: PageStore>(
-        &self,
-        shadow: &mut Shadow<S>,
-        tally: &mut Tally,
-        node: &Node,
-    ) -> Result<(), IndexError> {
-        for slot in 0..node.children.len() {
-            let unit = node.children.unit(slot);
-            shadow.claim(unit)?;
-            if node.level == 2 {
-                tally.leaves += 1;
-                continue;
-            }
-            tally.inner += 1;
-            let child = self.read(shadow, unit, node.level - 1, Cause::Recovery)?;
-            tally.puts += child.records.all().puts() as i64;
-            self.claim_below(shadow, tally, &child)?;
-        }
-        Ok(())
-    }
-
-    /// Checks the nodes below one: every key within its bounds, and what they come to.
-    pub(in crate::ordered) fn check_below<S: PageStore>(
-        &self,
-        shadow: &mut Shadow<S>,
-        report: &mut CheckReport,
-        node: (&Node, u32),
-        bounds: (Option<&[u8]>, Option<&[u8]>),
-    ) -> Result<Tally, IndexError> {
-        let ((node, unit), all) = (node, node.0.records.all());
-        let inside =
-            |key: &[u8]| bounds.0.is_none_or(|low| low <= key) && bounds.1.is_none_or(|high| key < high);
-        report.nodes += 1;
-        let keys =
-            (0..all.len()).map(|i| all.key(i)).chain((1..node.children.len()).map(|i| node.children.key(i)));
-        if !keys.into_iter().all(inside) {
-            report.violation("T2", unit.into(), "a key beyond the bounds of its node".to_string());
-        }
-        let mut tally =
-            Tally { puts: if node.level == 1 { 0 } else { all.puts() as i64 }, ..Tally::default() };
-        for slot in 0..node.children.len() {
-            let unit = node.children.unit(slot);
-            let low = if slot == 0 { bounds.0 } else { Some(node.children.key(slot)) };
-            let high =
-                if slot + 1 == node.children.len() { bounds.1 } else { Some(node.children.key(slot + 1)) };
-            let child = self.read(shadow, unit, node.level - 1, Cause::Check)?;
-            let below = self.check_below(shadow, report, (&child, unit), (low, high))?;
-            tally.leaves += below.leaves + i64::from(child.level == 1);
-            tally.inner += below.inner + i64::from(child.level > 1);
-            tally.puts += below.puts;
-        }
-        Ok(tally)
     }
 }

@@ -407,6 +407,10 @@ impl<S: PageStore> Shadow<S> {
         self.state_units.len() as u32
     }
 
+    pub(in crate::ordered) const fn is_checking(&self) -> bool {
+        self.is_checking
+    }
+
     pub(super) const fn is_changed(&self) -> bool {
         self.is_changed
     }

@@ -1,13 +1,14 @@
-//! Walks over nodes and what waits for them, and the building of a tree from sorted records.
+//! Walks over nodes and what waits for them, claims at mount, checks, and the building of a tree from sorted records.
 
 use super::node::{Children, Layout, Node, Tally};
 use super::record::{PUT, Records, Run};
 use super::shadow::{NONE, Shadow};
 use super::{Ascending, Bounds};
-use crate::check::IndexError;
+use crate::check::{CheckReport, IndexError};
 use crate::ftl::PageStore;
 use crate::nand::Cause;
 use crate::ordered::{Direction, Visit};
+use alloc::string::ToString;
 use core::ops::{Bound, ControlFlow};
 
 /// What is to be visited, and how.
@@ -60,6 +61,61 @@ impl Tour<'_, '_> {
 }
 
 impl Layout {
+    /// Claims the nodes below one that is in RAM, and counts them.
+    pub(in crate::ordered) fn claim_below<S: PageStore>(
+        &self,
+        shadow: &mut Shadow<S>,
+        tally: &mut Tally,
+        node: &Node,
+    ) -> Result<(), IndexError> {
+        for slot in 0..node.children.len() {
+            let unit = node.children.unit(slot);
+            shadow.claim(unit)?;
+            if node.level == 2 {
+                tally.leaves += 1;
+                continue;
+            }
+            tally.inner += 1;
+            let child = self.read(shadow, unit, node.level - 1, Cause::Recovery)?;
+            tally.puts += child.records.all().puts() as i64;
+            self.claim_below(shadow, tally, &child)?;
+        }
+        Ok(())
+    }
+
+    /// Checks the nodes below one: every key within its bounds, and what they come to.
+    pub(in crate::ordered) fn check_below<S: PageStore>(
+        &self,
+        shadow: &mut Shadow<S>,
+        report: &mut CheckReport,
+        node: (&Node, u32),
+        bounds: (Option<&[u8]>, Option<&[u8]>),
+    ) -> Result<Tally, IndexError> {
+        let ((node, unit), all) = (node, node.0.records.all());
+        let inside =
+            |key: &[u8]| bounds.0.is_none_or(|low| low <= key) && bounds.1.is_none_or(|high| key < high);
+        report.nodes += 1;
+        let keys =
+            (0..all.len()).map(|i| all.key(i)).chain((1..node.children.len()).map(|i| node.children.key(i)));
+        if !keys.into_iter().all(inside) {
+            report.violation("T2", unit.into(), "a key beyond the bounds of its node".to_string());
+        }
+        let mut tally =
+            Tally { puts: if node.level == 1 { 0 } else { all.puts() as i64 }, ..Tally::default() };
+        for slot in 0..node.children.len() {
+            let unit = node.children.unit(slot);
+            let low = if slot == 0 { bounds.0 } else { Some(node.children.key(slot)) };
+            let high =
+                if slot + 1 == node.children.len() { bounds.1 } else { Some(node.children.key(slot + 1)) };
+            let child = self.read(shadow, unit, node.level - 1, Cause::Check)?;
+            let below = self.check_below(shadow, report, (&child, unit), (low, high))?;
+            tally.leaves += below.leaves + i64::from(child.level == 1);
+            tally.inner += below.inner + i64::from(child.level > 1);
+            tally.puts += below.puts;
+        }
+        Ok(tally)
+    }
+
     /// Builds a tree of full leaves from sorted records; returns its root, which is not written.
     pub(in crate::ordered) fn build<S: PageStore>(
         &self,

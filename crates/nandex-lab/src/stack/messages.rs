@@ -1,4 +1,4 @@
-//! The trees whose updates wait on flash: B-epsilon-tree and FD-tree. Every sync is durable in them on any FTL; with an update
+//! The trees whose updates wait on flash: B-epsilon-tree, FD-tree and LA-tree. Every sync is durable in them on any FTL; with an update
 //! journal every operation is, and syncs are cheaper.
 
 use super::{JOURNAL_OPTIONS, StoreTree};
@@ -7,6 +7,7 @@ use crate::registry::Open;
 use nandex::ordered::bepsilon::{BEpsilon as BEpsilonScheme, BEpsilonConfig};
 use nandex::ordered::fd::{Fd as FdScheme, FdConfig};
 use nandex::ordered::journal::{JournalConfig, Journaled, refuse_journaled};
+use nandex::ordered::la::{La as LaScheme, LaConfig};
 use nandex::ordered::messages::{MessageTree, Scheme, ram_bytes_on};
 use nandex::ordered::{Durability, Settings};
 use nandex::{IndexError, OrderedIndex, PageStore};
@@ -29,6 +30,18 @@ const FD_OWN: [OptionInfo; 6] = [
     option("k", "0", "how many times larger each level is; 0: by the cost model"),
     option("insert_percent", "50", "for the cost model: updates among all operations"),
     option("write_cost", "3", "for the cost model: what a page write costs in page reads"),
+    ANSWERS,
+];
+
+const LA_OWN: [OptionInfo; 5] = [
+    option("subtree_levels", "2", "K: levels of a subtree, 1 to 8"),
+    option("buffer_pages", "64, or what its share can sort", "pages of a buffer at most, 1 to 1024"),
+    option(
+        "buffer_percent",
+        "50",
+        "share of the RAM for buffers and page cache that the buffers get, 1 to 99",
+    ),
+    option("write_cost", "3", "for ADAPT: what a page write costs in page reads"),
     ANSWERS,
 ];
 
@@ -138,5 +151,44 @@ impl StoreTree for Fd {
     ) -> Result<Box<dyn OrderedIndex>, IndexError> {
         let config = FdConfig::from_settings(&inner(settings), shared_bytes)?;
         open_tree::<FdScheme>(store, settings, config, open)
+    }
+}
+
+/// The LA-tree. Its buffers are what the RAM gives it.
+pub(crate) struct La;
+
+impl StoreTree for La {
+    const IS_WHOLE_AFTER_CUT: bool = false;
+
+    const OPTIONS: &'static [OptionInfo] = options_of_tree!(LA_OWN, JOURNAL_OPTIONS);
+
+    fn table_bytes(settings: &Settings, store: &dyn PageStore) -> Result<usize, IndexError> {
+        let least = Settings { ram_bytes: Some(0), ..settings.clone() };
+        let config = LaConfig::from_settings(&least, store.page_bytes(), 0)?;
+        Ok(ram_bytes_on::<LaScheme>(&config, store)? + journal_bytes(settings, store))
+    }
+
+    fn buffer_bytes(
+        settings: &Settings,
+        store: &dyn PageStore,
+        shared_bytes: usize,
+    ) -> Result<usize, IndexError> {
+        let config = LaConfig::from_settings(settings, store.page_bytes(), shared_bytes)?;
+        let all = ram_bytes_on::<LaScheme>(&config, store)? + journal_bytes(settings, store);
+        Ok(all.saturating_sub(La::table_bytes(settings, store)?))
+    }
+
+    fn lets_writes_wait(settings: &Settings) -> bool {
+        settings.durability != Durability::EveryOperation
+    }
+
+    fn open(
+        store: Box<dyn PageStore>,
+        settings: &Settings,
+        shared_bytes: usize,
+        open: Open,
+    ) -> Result<Box<dyn OrderedIndex>, IndexError> {
+        let config = LaConfig::from_settings(&inner(settings), store.page_bytes(), shared_bytes)?;
+        open_tree::<LaScheme>(store, settings, config, open)
     }
 }

@@ -264,7 +264,7 @@ impl<S: PageStore> Layer<S> {
         match superblock::read(&mut self.store, &self.plan.config, Cause::Check) {
             Ok((_, found)) if found == self.superblock => {}
             Ok(_) => {
-                report.violation("C1", 0, "the newer superblock is not the last one written".to_string())
+                report.violation("C1", 0, "the newer superblock is not the last one written".to_string());
             }
             Err(error) => report.violation("C1", 0, error.to_string()),
         }

@@ -41,7 +41,7 @@ pub(super) fn replay(
         let at = Lpn(area + part);
         store.read(at, cause, &mut page)?;
         let (possible, table) = (found.ring.pages_possible(), (superblock.epoch, superblock.entries));
-        found.table.decode(table, part, at, &page, possible)?;
+        found.table.decode(table, (part, at), &page, possible)?;
     }
     let in_order = store.durable_writes() || store.prefix_consistent();
     let mut newest: Option<(Vec<Listed>, Ring)> = None;

@@ -30,6 +30,7 @@ use crate::nand::Cause;
 use crate::units::Lpn;
 use alloc::format;
 use alloc::vec;
+use alloc::vec::Vec;
 
 /// Superblocks.
 pub(super) const SLOTS: u32 = 2;
@@ -110,6 +111,17 @@ impl Superblock {
         store.write(Lpn(slot), Cause::Checkpoint, page)
     }
 
+    /// Whether it names places that there are.
+    fn is_possible(&self, plan: &Plan) -> bool {
+        if !plan.is_append() {
+            return self.anchor < plan.pages;
+        }
+        let end = plan.first() + plan.segments * plan.segment_pages;
+        (plan.first()..=end).contains(&self.anchor)
+            && self.tail < plan.segments
+            && self.entries as usize <= super::table::entries_max(plan.nodes_max)
+    }
+
     fn decode(page: &[u8]) -> Superblock {
         let mut tree = [0; TREE_BYTES];
         tree.copy_from_slice(&page[64..SUPERBLOCK_BYTES]);
@@ -124,12 +136,8 @@ impl Superblock {
     }
 }
 
-/// Reads both superblocks: what the layer was formatted with, and the newer one.
-pub(super) fn read(
-    store: &mut impl PageStore,
-    config: &super::ClusteredConfig,
-    cause: Cause,
-) -> Result<(Plan, Superblock), IndexError> {
+/// Reads both superblocks and returns the page of the newer one.
+fn read_newer(store: &mut impl PageStore, cause: Cause) -> Result<Vec<u8>, IndexError> {
     let page_bytes = store.page_bytes();
     if page_bytes < SUPERBLOCK_BYTES {
         return Err(IndexError::NotFormatted("pages too small for a superblock"));
@@ -149,19 +157,23 @@ pub(super) fn read(
             return Err(IndexError::Corrupted { what: "C1: the superblock is damaged", at: slot as u64 });
         }
     }
-    if get_u64(&other, 36) > get_u64(&page, 36) {
-        core::mem::swap(&mut page, &mut other);
-    }
-    let found = Superblock::decode(&page);
-    let pages = get_u32(&page, 20);
-    if get_u32(&page, 16) as usize != page_bytes || pages > store.page_count() {
+    Ok(if get_u64(&other, 36) > get_u64(&page, 36) { other } else { page })
+}
+
+/// Reads both superblocks: what the layer was formatted with, and the newer one.
+pub(super) fn read(
+    store: &mut impl PageStore,
+    config: &super::ClusteredConfig,
+    cause: Cause,
+) -> Result<(Plan, Superblock), IndexError> {
+    let page = read_newer(store, cause)?;
+    let (pages, segment_pages) = (get_u32(&page, 20), get_u32(&page, 28));
+    if get_u32(&page, 16) as usize != page.len() || pages > store.page_count() {
         return Err(IndexError::NotFormatted("the layer was formatted on other or more pages"));
     }
-    let segment_pages = get_u32(&page, 28);
     let mut config = *config;
-    if config.policy as u8 != page[24]
-        || config.segment_pages.is_some_and(|n| segment_pages > 0 && n != segment_pages)
-    {
+    let has_others = config.segment_pages.is_some_and(|wanted| segment_pages > 0 && wanted != segment_pages);
+    if config.policy as u8 != page[24] || has_others {
         return Err(IndexError::NotFormatted(
             "the layer was formatted for another policy, or other segments",
         ));
@@ -170,12 +182,11 @@ pub(super) fn read(
         config.segment_pages = Some(segment_pages);
     }
     config.space_percent = page[25];
-    let mut plan = config.on(page_bytes, pages)?;
-    let nodes = get_u32(&page, 32);
+    let (mut plan, nodes) = (config.on(page.len(), pages)?, get_u32(&page, 32));
     // A larger batch than the one it was formatted for may not find room.
     while nodes > plan.nodes_max && config.batch_nodes > 1 {
         config.batch_nodes /= 2;
-        plan = config.on(page_bytes, pages)?;
+        plan = config.on(page.len(), pages)?;
     }
     if nodes > plan.nodes_max {
         return Err(IndexError::Unsupported(format!(
@@ -184,17 +195,9 @@ pub(super) fn read(
         )));
     }
     plan.nodes_max = nodes;
-    let is_possible = match plan.is_append() {
-        true => {
-            found.anchor >= plan.first()
-                && found.anchor <= plan.first() + plan.segments * plan.segment_pages
-                && found.tail < plan.segments
-                && found.entries as usize <= super::table::entries_max(nodes)
-        }
-        false => found.anchor < pages,
-    };
-    if !is_possible {
-        return Err(IndexError::Corrupted { what: "C1: the superblock names impossible places", at: 0 });
+    let found = Superblock::decode(&page);
+    if found.is_possible(&plan) {
+        return Ok((plan, found));
     }
-    Ok((plan, found))
+    Err(IndexError::Corrupted { what: "C1: the superblock names impossible places", at: 0 })
 }

@@ -103,8 +103,7 @@ impl AddressTable {
     pub(super) fn decode(
         &mut self,
         (epoch, entries): (u64, u32),
-        part: u32,
-        at: Lpn,
+        (part, at): (u32, Lpn),
         page: &[u8],
         possible: core::ops::Range<u32>,
     ) -> Result<(), IndexError> {
@@ -146,10 +145,10 @@ mod tests {
         let (mut page, mut found) = ([0; 128], AddressTable::new(100));
         for part in 0..table.pages(128) {
             table.encode(7, part, Lpn(part + 2), &mut page);
-            found.decode((7, table.len()), part, Lpn(part + 2), &page, 31..90).unwrap();
+            found.decode((7, table.len()), (part, Lpn(part + 2)), &page, 31..90).unwrap();
         }
         assert_eq!((found.clone(), table.pages(128)), (table.clone(), 3));
-        assert!(found.decode((8, 64), 2, Lpn(4), &page, 31..90).is_err());
-        assert!(AddressTable::new(100).decode((7, 64), 2, Lpn(4), &page, 31..88).is_err());
+        assert!(found.decode((8, 64), (2, Lpn(4)), &page, 31..90).is_err());
+        assert!(AddressTable::new(100).decode((7, 64), (2, Lpn(4)), &page, 31..88).is_err());
     }
 }

@@ -1,7 +1,10 @@
 //! Addresses that must not be given to a page, because something on the chip still names what was there: one bit a page,
 //! and how many of them lie where the log is yet to write.
 
-use crate::nand::Geometry;
+use super::Log;
+use super::tag::{Place, Tag};
+use crate::check::IndexError;
+use crate::nand::{Cause, Geometry, Nand};
 use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -70,5 +73,61 @@ impl Held {
 
     pub(super) fn ram_bytes(&self) -> usize {
         self.bits.len() * 8
+    }
+}
+
+impl<N: Nand> Log<N> {
+    /// Gives no page this address until it is released. For an owner without a write part.
+    pub fn hold(&mut self, ppn: Ppn) {
+        assert_eq!(self.writes.pages(), 0, "{ppn} is held, and the write part would give it to another page");
+        let ahead = self.is_ahead(ppn);
+        self.held.hold(self.geometry, ppn, ahead);
+    }
+
+    /// Ends a hold.
+    pub fn release(&mut self, ppn: Ppn) {
+        let ahead = self.is_ahead(ppn);
+        self.held.release(self.geometry, ppn, ahead);
+    }
+
+    /// Addresses held that [`Log::free_pages`] leaves out.
+    pub fn held_ahead(&self) -> u32 {
+        self.held.ahead()
+    }
+
+    /// Whether [`Log::allocate`] may come to this address before anything is collected.
+    pub fn is_ahead(&self, ppn: Ppn) -> bool {
+        let block = self.geometry.block_of(ppn);
+        match self.frontier.block {
+            Some(open) if open == block => self.geometry.page_in_block(ppn) >= self.frontier.next_page,
+            _ => self.blocks.state(block).is_free(),
+        }
+    }
+
+    /// Counts the addresses held ahead anew, after blocks became free or were taken.
+    pub(super) fn recount_held(&mut self) {
+        if !self.held.is_empty() {
+            let ahead = self.held.iter(self.geometry).filter(|&ppn| self.is_ahead(ppn)).count();
+            self.held.set_ahead(ahead as u32);
+        }
+    }
+
+    /// Leaves a held address out. A block's first page shows a mount what the block is and its last one has the valid bits:
+    /// there a page without a node is written.
+    pub(super) fn pass_over(&mut self, ppn: Ppn, cause: Cause) -> Result<(), IndexError> {
+        self.held.pass();
+        let page = self.geometry.page_in_block(ppn);
+        if page > 0 && page + 1 < self.geometry.pages_per_block {
+            return Ok(());
+        }
+        self.sequence += 1;
+        let place = Place {
+            remaining: 0,
+            block_sequence: self.frontier.block_sequence,
+            sequence: self.sequence,
+            home: self.geometry.block_of(ppn).0,
+        };
+        let empty = vec![0xff; self.geometry.page_bytes as usize];
+        self.program(ppn, (&Tag::default(), &place), &empty, cause)
     }
 }

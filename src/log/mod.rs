@@ -27,18 +27,16 @@ pub use parts::Page;
 pub use tag::Tag;
 
 use crate::check::IndexError;
-use crate::ftl::StoreError;
 use crate::ftl::blocks::{BlockState, BlockTable, Wear};
 use crate::ftl::checkpoint::CheckpointArea;
 use crate::ftl::victim::VictimPolicy;
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::units::{Pbn, Ppn};
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use held::Held;
 use parts::{ReadPart, WritePart};
-use recovery::State;
+use recovery::{State, check_config};
 
 /// When an overfull write part is programmed. The part counts as overfull when it holds more pages than its size, so that
 /// the page written last is always at hand.
@@ -233,56 +231,6 @@ impl<N: Nand> Log<N> {
         self.counters
     }
 
-    /// Makes this the root, for an owner that tells its roots itself.
-    pub fn set_root(&mut self, root: Root) {
-        self.root = Some(root);
-    }
-
-    /// Has the next checkpoints keep these bytes for the owner.
-    pub fn set_note(&mut self, note: Vec<u8>) {
-        self.note = note;
-    }
-
-    /// Takes the bytes that the newest checkpoint keeps, after a mount, or that the last one was to keep.
-    pub fn take_note(&mut self) -> Vec<u8> {
-        core::mem::take(&mut self.note)
-    }
-
-    /// Gives no page this address until it is released. For an owner without a write part.
-    pub fn hold(&mut self, ppn: Ppn) {
-        assert_eq!(self.writes.pages(), 0, "{ppn} is held, and the write part would give it to another page");
-        let ahead = self.is_ahead(ppn);
-        self.held.hold(self.geometry, ppn, ahead);
-    }
-
-    /// Ends a hold.
-    pub fn release(&mut self, ppn: Ppn) {
-        let ahead = self.is_ahead(ppn);
-        self.held.release(self.geometry, ppn, ahead);
-    }
-
-    /// Addresses held that [`Log::free_pages`] leaves out.
-    pub fn held_ahead(&self) -> u32 {
-        self.held.ahead()
-    }
-
-    /// Whether [`Log::allocate`] may come to this address before anything is collected.
-    pub fn is_ahead(&self, ppn: Ppn) -> bool {
-        let block = self.geometry.block_of(ppn);
-        match self.frontier.block {
-            Some(open) if open == block => self.geometry.page_in_block(ppn) >= self.frontier.next_page,
-            _ => self.blocks.state(block).is_free(),
-        }
-    }
-
-    /// Counts the addresses held ahead anew, after blocks became free or were taken.
-    fn recount_held(&mut self) {
-        if !self.held.is_empty() {
-            let ahead = self.held.iter(self.geometry).filter(|&ppn| self.is_ahead(ppn)).count();
-            self.held.set_ahead(ahead as u32);
-        }
-    }
-
     /// Valid pages on the whole chip.
     pub fn live_pages(&self) -> u64 {
         u64::from(self.blocks.live_pages())
@@ -433,25 +381,6 @@ impl<N: Nand> Log<N> {
             }
             self.pass_over(ppn, cause)?;
         }
-    }
-
-    /// Leaves a held address out. A block's first page shows a mount what the block is and its last one has the valid bits:
-    /// there a page without a node is written.
-    fn pass_over(&mut self, ppn: Ppn, cause: Cause) -> Result<(), IndexError> {
-        self.held.pass();
-        let page = self.geometry.page_in_block(ppn);
-        if page > 0 && page + 1 < self.geometry.pages_per_block {
-            return Ok(());
-        }
-        self.sequence += 1;
-        let place = tag::Place {
-            remaining: 0,
-            block_sequence: self.frontier.block_sequence,
-            sequence: self.sequence,
-            home: self.geometry.block_of(ppn).0,
-        };
-        let empty = vec![0xff; self.geometry.page_bytes as usize];
-        self.program(ppn, (&Tag::default(), &place), &empty, cause)
     }
 
     fn next_page(&mut self, cause: Cause) -> Result<Ppn, IndexError> {
@@ -651,32 +580,4 @@ impl<N: Nand> Log<N> {
     pub fn into_nand(self) -> N {
         self.nand
     }
-}
-
-/// Refuses a chip or settings that the log cannot work with, saying why.
-fn check_config(geometry: &Geometry, config: &LogConfig) -> Result<(), IndexError> {
-    let needed = tag::spare_bytes_needed(geometry.pages_per_block);
-    if (geometry.spare_bytes as usize) < needed {
-        let has = geometry.spare_bytes;
-        return Err(IndexError::Unsupported(format!(
-            "a tree on raw NAND needs {needed} spare bytes a page with {} pages a block; this chip has {has}",
-            geometry.pages_per_block
-        )));
-    }
-    if config.write_pages > 200 {
-        return Err(IndexError::Unsupported(format!(
-            "the write part of the cache holds at most 200 pages, not {}",
-            config.write_pages
-        )));
-    }
-    if geometry.blocks < 8 {
-        return Err(IndexError::Unsupported(format!(
-            "a tree on raw NAND needs 8 blocks; this chip has {}",
-            geometry.blocks
-        )));
-    }
-    if geometry.blocks >= 1 << 24 {
-        return Err(IndexError::Store(StoreError::Unsupported("more than 2^24 blocks".into())));
-    }
-    Ok(())
 }

@@ -16,7 +16,7 @@
 //! torn page nor an interrupted erase has to be told from an erased page.
 
 use super::tag::{self, Place, Tag};
-use super::{Frontier, Log, LogConfig, Root, check_config};
+use super::{Frontier, Log, LogConfig, Root};
 use crate::check::IndexError;
 use crate::codec::{get_u16, get_u32, get_u64};
 use crate::ftl::StoreError;
@@ -24,6 +24,7 @@ use crate::ftl::blocks::{BlockState, BlockTable};
 use crate::ftl::checkpoint::CheckpointArea;
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::units::{Pbn, Ppn};
+use alloc::format;
 use alloc::vec::Vec;
 
 const VERSION: u8 = 1;
@@ -95,6 +96,21 @@ impl State {
 }
 
 impl<N: Nand> Log<N> {
+    /// Makes this the root, for an owner that tells its roots itself.
+    pub fn set_root(&mut self, root: Root) {
+        self.root = Some(root);
+    }
+
+    /// Has the next checkpoints keep these bytes for the owner.
+    pub fn set_note(&mut self, note: Vec<u8>) {
+        self.note = note;
+    }
+
+    /// Takes the bytes that the newest checkpoint keeps, after a mount, or that the last one was to keep.
+    pub fn take_note(&mut self) -> Vec<u8> {
+        core::mem::take(&mut self.note)
+    }
+
     /// Programs the write part and writes a checkpoint.
     pub fn checkpoint(&mut self) -> Result<(), IndexError> {
         self.flush(Cause::CacheEviction)?;
@@ -463,4 +479,32 @@ impl Seen {
         self.journal.sort_unstable();
         self.journal.into_iter().map(|entry| entry.1).collect()
     }
+}
+
+/// Refuses a chip or settings that the log cannot work with, saying why.
+pub(super) fn check_config(geometry: &Geometry, config: &LogConfig) -> Result<(), IndexError> {
+    let needed = tag::spare_bytes_needed(geometry.pages_per_block);
+    if (geometry.spare_bytes as usize) < needed {
+        let has = geometry.spare_bytes;
+        return Err(IndexError::Unsupported(format!(
+            "a tree on raw NAND needs {needed} spare bytes a page with {} pages a block; this chip has {has}",
+            geometry.pages_per_block
+        )));
+    }
+    if config.write_pages > 200 {
+        return Err(IndexError::Unsupported(format!(
+            "the write part of the cache holds at most 200 pages, not {}",
+            config.write_pages
+        )));
+    }
+    if geometry.blocks < 8 {
+        return Err(IndexError::Unsupported(format!(
+            "a tree on raw NAND needs 8 blocks; this chip has {}",
+            geometry.blocks
+        )));
+    }
+    if geometry.blocks >= 1 << 24 {
+        return Err(IndexError::Store(StoreError::Unsupported("more than 2^24 blocks".into())));
+    }
+    Ok(())
 }

@@ -4,6 +4,8 @@
 //! pages, three page buffers. Three runs of ours for each row: the authors' table as it is, entries left behind and all; the
 //! same without such entries; and that with the whole path kept instead of three buffers.
 
+#![allow(clippy::print_stdout)]
+
 use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Cause, Geometry, Part};

@@ -32,6 +32,11 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// One value that is no measurement: the same at every run.
+    pub fn exact(value: f64) -> Summary {
+        Summary { count: 1, mean: value, min: value, max: value, ci95: None }
+    }
+
     /// Sums up measurements; nothing comes of none.
     pub fn of(values: &[f64]) -> Option<Summary> {
         let count = values.len();

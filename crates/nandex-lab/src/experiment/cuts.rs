@@ -37,10 +37,7 @@ pub(super) fn cell(name: &str, plan: &RunPlan, control: &Control) -> Result<Cell
         ("cuts_recovered_with_the_operation_in_flight", tally.recovered_in_flight),
         ("cuts_with_a_bad_end", tally.failures() + u64::from(report.stopped.is_some())),
     ];
-    let exact = |(figure, count): (&str, u64)| {
-        let value = count as f64;
-        (figure.to_string(), Summary { count: 1, mean: value, min: value, max: value, ci95: None })
-    };
+    let exact = |(figure, count): (&str, u64)| (figure.to_string(), Summary::exact(count as f64));
     Ok(CellResult {
         name: name.to_string(),
         figures: figures.into_iter().map(exact).collect(),

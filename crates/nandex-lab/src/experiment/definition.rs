@@ -319,6 +319,10 @@ const FOLDERS: &[(&str, &str, &str)] = &[
     folder!("ls-lru-ftl"),
     folder!("ls-lru-examples"),
     folder!("access-time"),
+    folder!("named-random"),
+    folder!("named-ascending"),
+    folder!("named-channels"),
+    folder!("named-vmtree"),
 ];
 
 static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| FOLDERS.iter().map(parse).collect());

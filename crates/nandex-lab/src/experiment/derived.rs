@@ -26,10 +26,14 @@ pub(super) fn cell(name: &str, plan: &RunPlan, control: &Control) -> Result<Cell
         "lemma-1" => super::ls_lru::lemma_1(if plan.smoke { 2_000 } else { 40_000 })?,
         "victims" => super::ls_lru::victims(if plan.smoke { 200 } else { 5_000 }),
         "equations" => super::wpcb::equations(if plan.smoke { 20_000 } else { 1_000_000 })?,
-        _ => return super::cuts::cell(name, plan, control),
+        _ => {
+            return match super::vm::cell(name, plan)? {
+                Some(cell) => Ok(cell),
+                None => super::cuts::cell(name, plan, control),
+            };
+        }
     };
-    let exact = |value: f64| Summary { count: 1, mean: value, min: value, max: value, ci95: None };
-    let figures = figures.into_iter().map(|(figure, value)| (figure, exact(value))).collect();
+    let figures = figures.into_iter().map(|(figure, value)| (figure, Summary::exact(value))).collect();
     Ok(CellResult { name: name.to_string(), figures, ..CellResult::default() })
 }
 

@@ -20,6 +20,7 @@ mod replays;
 mod results;
 #[cfg(test)]
 mod tests;
+mod vm;
 mod wpcb;
 mod write;
 

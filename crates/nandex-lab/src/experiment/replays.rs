@@ -187,9 +187,7 @@ fn figures(run: &ReplayRun) -> BTreeMap<String, Summary> {
         ("latency_p999_ms", run.latency.p999_ns as f64 / 1e6),
         ("latency_max_ms", run.latency.max_ns as f64 / 1e6),
     ];
-    let exact = |(figure, value): (&str, f64)| {
-        (figure.to_string(), Summary { count: 1, mean: value, min: value, max: value, ci95: None })
-    };
+    let exact = |(figure, value): (&str, f64)| (figure.to_string(), Summary::exact(value));
     counts.chain(others).map(exact).collect()
 }
 

@@ -26,7 +26,7 @@ pub struct ReproPlan {
 }
 
 /// The papers whose claims can be reproduced.
-pub const PAPERS: &[&str] = &["mu", "wpcb", "lazy", "ls-lru", "access-time"];
+pub const PAPERS: &[&str] = &["mu", "wpcb", "lazy", "ls-lru", "access-time", "named"];
 
 /// Version of the layout of [`Scorecard`].
 pub const SCORECARD_SCHEMA: u32 = 1;

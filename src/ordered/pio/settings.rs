@@ -119,7 +119,14 @@ impl PioConfig {
             )));
         }
         self.pool().validate()?;
-        let layout = LeafLayout::new(self.record, store.page_bytes(), self.leaf_pages)?;
+        // Leaves so large that a store which takes atomic groups takes those of a split.
+        let nodes = BPlusConfig::directory(self.record.key_bytes, self.order, [0; 4])
+            .group_pages_max(store.page_bytes(), store.page_count())?;
+        let leaf_pages = match store.atomic_pages_max().saturating_sub(nodes) / 2 {
+            0 | 1 => self.leaf_pages,
+            pages => self.leaf_pages.min(pages),
+        };
+        let layout = LeafLayout::new(self.record, store.page_bytes(), leaf_pages)?;
         if self.requests == 0 {
             return Err(IndexError::Unsupported("no request may be submitted: requests = 0".into()));
         }

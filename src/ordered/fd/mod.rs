@@ -213,10 +213,9 @@ impl Scheme for Fd {
     }
 
     fn identity(config: &FdConfig, pages: (usize, u32)) -> Result<Identity, IndexError> {
-        let plan = config.plan(pages)?;
+        config.plan(pages)?;
         let mut parameters = [0; 16];
-        put_u32(&mut parameters, 0, plan.head_entries);
-        put_u32(&mut parameters, 4, plan.k);
+        put_u32(&mut parameters, 0, config.k);
         Ok(Identity { name: *b"NXFDTR01", record: config.common.record, unit_pages: 1, parameters })
     }
 
@@ -240,6 +239,9 @@ impl Scheme for Fd {
         shadow: &mut Shadow<S>,
         state: &[u8],
     ) -> Result<Fd, IndexError> {
+        // Less RAM than when it was written: the head is as large as what it holds.
+        let held = if state.len() < 5 { 0 } else { get_u32(state, 1) };
+        let config = &FdConfig { head_entries: config.head_entries.max(held), ..*config };
         let mut tree = Fd::new(config, shadow)?;
         let wrong = || corrupted("S1: the state is no head", Lpn(0));
         let levels = usize::from(*state.first().ok_or_else(wrong)?);

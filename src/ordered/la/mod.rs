@@ -184,6 +184,9 @@ impl Scheme for La {
         mut state: &[u8],
     ) -> Result<La, IndexError> {
         let mut tree = La::new(config, shadow)?;
+        // Less RAM than when it was written: what it holds finds room all the same.
+        let held = shadow.units_for_state(state.len() + 2 * shadow.page_bytes());
+        shadow.set_reserve(held.max(shadow.reserve()))?;
         let head = take(&mut state, 6)?;
         let (level, children, records) =
             (head[0], usize::from(get_u16(head, 1)), usize::from(get_u16(head, 3)));

@@ -297,7 +297,8 @@ pub fn ram_bytes_on<T: Scheme>(
     config: &T::Config,
     store: &(impl PageStore + ?Sized),
 ) -> Result<usize, IndexError> {
-    Ok(T::ram_bytes(config, (store.page_bytes(), store.page_count()))? + size_of::<T>())
+    // And what a journal around it holds of it.
+    Ok(T::ram_bytes(config, (store.page_bytes(), store.page_count()))? + size_of::<T>() + 256)
 }
 
 fn identity<T: Scheme>(store: &impl PageStore, config: &T::Config) -> Result<Identity, IndexError> {
@@ -446,7 +447,8 @@ impl<S: PageStore, T: Scheme> OrderedIndex for MessageTree<S, T> {
     }
 
     fn ram_bytes(&self) -> usize {
-        let own = ram_bytes_on::<T>(&self.config, self.store()).unwrap_or(0);
+        let pages = (self.store().page_bytes(), self.store().page_count());
+        let own = T::ram_bytes(&self.config, pages).unwrap_or(0) + size_of::<T>();
         self.store().ram_bytes() + own
     }
 }

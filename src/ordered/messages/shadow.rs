@@ -303,6 +303,10 @@ impl<S: PageStore> Shadow<S> {
         Ok(())
     }
 
+    pub(in crate::ordered) const fn reserve(&self) -> u32 {
+        self.reserve
+    }
+
     /// Units besides those of two states.
     pub(in crate::ordered) const fn units_for_tree(&self) -> u32 {
         self.units.saturating_sub(2 * self.reserve)

@@ -86,7 +86,7 @@ fn fill_and_drain(stack: Stack, part: &Part) {
             assert!(inserted < 100_000, "{}: never full", stack.name());
         }
         assert!(
-            inserted > 100,
+            inserted > 60,
             "{} on {} blocks, round {round}: only {inserted} inserts",
             stack.name(),
             part.geometry.blocks
@@ -185,7 +185,7 @@ fn no_index_holds_more_ram_than_it_was_given() {
                 assert!(index.durability() >= settings.durability, "{}", stack.name());
             }
         }
-        assert!(accepted > 20, "{}: accepted {accepted} budgets only", stack.name());
+        assert!(accepted > 10, "{}: accepted {accepted} budgets only", stack.name());
     }
 }
 

@@ -211,10 +211,11 @@ impl Subject {
         Ok(())
     }
 
-    /// Brings in the records that a run starts with.
+    /// Brings in the records that a run starts with; none where keys are appended.
     pub(super) fn load(&mut self, mix: Mix, share_percent: u64) -> Result<History, Why> {
         let mut history = History::new(vec![0; mix.slots as usize]);
         let value_bytes = self.value_bytes();
+        let share_percent = if mix.appends { 0 } else { share_percent };
         let around = mix.slots.next_power_of_two();
         for number in 0..around {
             // An odd factor is a bijection modulo a power of two: every slot comes once, in no order.

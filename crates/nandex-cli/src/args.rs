@@ -1,7 +1,7 @@
 //! The command line as plain data. Values are checked where they are parsed, so that a bad one names its flag.
 
 use crate::output::Target;
-use crate::parse::{self, ReplayTarget, SpatialChoice};
+use crate::parse::{self, Choice, ReplayTarget};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use nandex::nand::Part;
 use nandex::ordered::{Durability, RecordFormat};
@@ -65,13 +65,13 @@ pub(crate) struct Compare {
     /// Refuse a trace whose operations contradict each other.
     #[arg(long, requires = "trace")]
     pub(crate) strict: bool,
-    /// Indexes to compare, separated by commas (nandex list indexes) [default: all].
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::index)]
-    pub(crate) index: Vec<&'static IndexEntry>,
+    /// Indexes to compare, separated by commas, or all (nandex list indexes) [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::index_choice)]
+    pub(crate) index: Vec<Choice<IndexEntry>>,
     /// Spatial indexes to compare instead, separated by commas, or all (nandex list spatial).
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::spatial,
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::spatial_choice,
         conflicts_with_all = ["index", "workload", "trace", "record"])]
-    pub(crate) spatial: Vec<SpatialChoice>,
+    pub(crate) spatial: Vec<Choice<SpatialEntry>>,
     /// Their data: a CSV or GeoJSON file, or a set that is here (nandex list data) [default: places].
     #[arg(long, value_name = "FILE|NAME", requires = "spatial")]
     pub(crate) places: Option<String>,

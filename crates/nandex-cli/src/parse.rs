@@ -9,7 +9,7 @@ use nandex_lab::experiment::{self as experiments, Experiment};
 use nandex_lab::registry::{self, IndexEntry, StoreEntry};
 use nandex_lab::replay::{self, DiskEntry};
 use nandex_lab::repro::PAPERS;
-use nandex_lab::spatial::{self as spatial_lab, SPATIAL, SpatialEntry};
+use nandex_lab::spatial::{self as spatial_lab, SpatialEntry};
 use nandex_lab::workload::{self, WorkloadEntry};
 use nandex_lab::{LabError, block_trace, chip as chips, names, tbm};
 
@@ -21,16 +21,32 @@ pub(crate) fn index(text: &str) -> Result<&'static IndexEntry, LabError> {
     registry::index(text)
 }
 
-/// Spatial indexes as a list names them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum SpatialChoice {
+/// Indexes as a list names them.
+#[derive(Debug)]
+pub(crate) enum Choice<T: 'static> {
     /// Every one.
     All,
-    One(&'static SpatialEntry),
+    One(&'static T),
 }
 
-pub(crate) fn spatial(text: &str) -> Result<SpatialChoice, LabError> {
-    if text == "all" { Ok(SpatialChoice::All) } else { spatial_index(text).map(SpatialChoice::One) }
+impl<T> Copy for Choice<T> {}
+
+impl<T> Clone for Choice<T> {
+    fn clone(&self) -> Choice<T> {
+        *self
+    }
+}
+
+fn choice<T>(text: &str, find: impl Fn(&str) -> Result<&'static T, LabError>) -> Result<Choice<T>, LabError> {
+    if text == "all" { Ok(Choice::All) } else { find(text).map(Choice::One) }
+}
+
+pub(crate) fn index_choice(text: &str) -> Result<Choice<IndexEntry>, LabError> {
+    choice(text, index)
+}
+
+pub(crate) fn spatial_choice(text: &str) -> Result<Choice<SpatialEntry>, LabError> {
+    choice(text, spatial_index)
 }
 
 pub(crate) fn spatial_index(text: &str) -> Result<&'static SpatialEntry, LabError> {
@@ -38,10 +54,10 @@ pub(crate) fn spatial_index(text: &str) -> Result<&'static SpatialEntry, LabErro
 }
 
 /// The indexes of a list, each in its place.
-pub(crate) fn spatial_list(choices: &[SpatialChoice]) -> Vec<&'static SpatialEntry> {
+pub(crate) fn chosen<T>(choices: &[Choice<T>], all: &'static [T]) -> Vec<&'static T> {
     let each = choices.iter().flat_map(|choice| match choice {
-        SpatialChoice::All => SPATIAL.iter().collect(),
-        SpatialChoice::One(entry) => vec![*entry],
+        Choice::All => all.iter().collect(),
+        Choice::One(entry) => vec![*entry],
     });
     each.collect()
 }

@@ -60,7 +60,11 @@ fn comparison(args: &Compare) -> Result<Comparison, LabError> {
     Ok(Comparison {
         part: args.chip.clone(),
         source,
-        indexes: if args.index.is_empty() { INDEXES.iter().collect() } else { args.index.clone() },
+        indexes: if args.index.is_empty() {
+            INDEXES.iter().collect()
+        } else {
+            parse::chosen(&args.index, INDEXES)
+        },
         settings,
         seeds: (0..args.seeds).map(|i| args.seed.wrapping_add(i)).collect(),
         run: RunOptions { sync_every: args.sync_every, sync_at_end: true, ..RunOptions::default() },

@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use nandex::ordered::{RecordFormat, Settings};
 use nandex_lab::report::{html, table};
 use nandex_lab::runner::{Control, RunOptions};
+use nandex_lab::spatial::SPATIAL;
 use nandex_lab::spatial::compare::SpatialComparison;
 use nandex_lab::spatial::data;
 use nandex_lab::spatial::workload::Queries;
@@ -59,7 +60,7 @@ fn comparison(args: &Compare) -> Result<SpatialComparison> {
             window: args.window.unwrap_or(QUERIES.window),
             nearest: args.nearest.unwrap_or(QUERIES.nearest),
         },
-        indexes: parse::spatial_list(&args.spatial),
+        indexes: parse::chosen(&args.spatial, SPATIAL),
         settings,
         seeds: (0..args.seeds).map(|i| args.seed.wrapping_add(i)).collect(),
         run: RunOptions { sync_every: args.sync_every, sync_at_end: true, ..RunOptions::default() },

@@ -151,6 +151,8 @@ impl<N: Nand> Sbits<N> {
     pub(super) fn write_partial(&mut self, closed: bool) -> Result<(), IndexError> {
         self.stamp(Header { closed, ..self.header() });
         let mut before = None;
+        // What a block holds that fails is needed until the page is elsewhere: a bad block is not read by a mount.
+        let mut failed = Vec::new();
         loop {
             let (block, page) = match self.aside {
                 Some(place) if place.1 < self.geometry.pages_per_block => place,
@@ -165,11 +167,12 @@ impl<N: Nand> Sbits<N> {
                 Ok(()) => break,
                 Err(NandError::ProgramFailed(_)) => {
                     self.aside = None;
-                    self.retire(block)?;
+                    failed.push(block);
                 }
                 Err(error) => return Err(error.into()),
             }
         }
+        failed.into_iter().try_for_each(|block| self.retire(block))?;
         self.free.extend(before);
         self.counters.partial_programs += 1;
         self.unsynced = 0;

@@ -217,6 +217,52 @@ pub(in crate::ordered) fn assert_each_key_is_synced_or_later(found: &Model, sync
     }
 }
 
+/// Which records go from a full store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::ordered) enum Gone {
+    LowerHalf,
+    UpperHalf,
+    Scattered,
+}
+
+/// Fills a store until it refuses a record, removes half of the records, and does so again: each fill finds room for half as
+/// many records as went before it. Every removal finds room, and what is refused changes nothing.
+pub(in crate::ordered) fn assert_takes_again(index: &mut impl OrderedIndex, gone: Gone, seed: u64) {
+    let (mut model, mut rng) = (Model::new(), Rng::new(seed));
+    let mut removed = 0;
+    for round in 0..4u16 {
+        let mut inserted = 0;
+        loop {
+            let n = key(rng.below(60_000) as u16);
+            match index.insert(&n, &key(round)) {
+                Ok(existed) => assert_eq!(existed, model.insert(n, key(round)).is_some()),
+                Err(error) => break assert_eq!(error, IndexError::Full),
+            }
+            inserted += 1;
+        }
+        assert!(inserted > 0 && 2 * inserted >= removed, "round {round}: {inserted} for {removed}");
+        assert_sound(index, &model);
+        assert_eq!(contents(index).unwrap(), model);
+        let (count, lower) = (model.len(), model.len() / 2);
+        let goes = |i: usize| match gone {
+            Gone::LowerHalf => i < lower,
+            Gone::UpperHalf => i >= lower,
+            Gone::Scattered => i.is_multiple_of(2),
+        };
+        let keys: Vec<_> = model.keys().enumerate().filter(|&(i, _)| goes(i)).map(|(_, n)| *n).collect();
+        for n in &keys {
+            assert_eq!(index.remove(n), Ok(true), "round {round}, {count} records");
+            model.remove(n);
+        }
+        removed = keys.len();
+        assert_sound(index, &model);
+        if round == 1 {
+            index.sync().unwrap();
+        }
+    }
+    assert_eq!(contents(index).unwrap(), model);
+}
+
 /// Overwrites bytes of pages, and lets the checksums say that all is well.
 pub(in crate::ordered) fn forge(store: &mut RamStore, forgeries: Vec<(u32, usize, u8)>) {
     let mut page = [0; 64];

@@ -203,6 +203,17 @@ fn a_full_store_refuses_and_keeps_what_it_has() {
 }
 
 #[test]
+fn a_full_store_takes_records_again_once_some_are_gone() {
+    for gone in [Gone::LowerHalf, Gone::UpperHalf, Gone::Scattered] {
+        for (pages, leaf_pages, pool) in [(12, 2, 1), (20, 1, 9), (40, 6, 25), (61, 8, 7), (150, 3, 60)] {
+            let store = RamStore::new(128, pages);
+            let mut index = MbTree::format(store, config(leaf_pages, pool)).unwrap();
+            assert_takes_again(&mut index, gone, u64::from(pages));
+        }
+    }
+}
+
+#[test]
 fn a_power_cut_leaves_each_key_at_its_last_sync_or_later() {
     for writes in 3..160 {
         let config = MbConfig { leaf_pages: 3, ..config(3, 8) };

@@ -80,6 +80,11 @@ impl LeafLayout {
         self.capacity() * 3 / 4
     }
 
+    /// Records of two leaves that may become one, at most.
+    pub(super) fn joins(&self) -> usize {
+        self.capacity() * 7 / 8
+    }
+
     /// Segments that so many sorted records fill.
     pub(super) fn segments_for(&self, records: usize) -> usize {
         records.div_ceil(self.records).max(1)

@@ -207,6 +207,17 @@ fn a_full_store_refuses_and_keeps_what_it_has() {
 }
 
 #[test]
+fn a_full_store_takes_records_again_once_some_are_gone() {
+    for gone in [Gone::LowerHalf, Gone::UpperHalf, Gone::Scattered] {
+        for (pages, leaf_pages, pool) in [(20, 2, 1), (40, 3, 25), (90, 4, 7), (150, 2, 60), (300, 3, 25)] {
+            let store = RamStore::new(128, pages);
+            let mut index = PioTree::format(store, config(leaf_pages, pool)).unwrap();
+            assert_takes_again(&mut index, gone, u64::from(pages));
+        }
+    }
+}
+
+#[test]
 fn leaves_that_get_empty_leave_the_directory() {
     let mut index = loaded(PioConfig { requests: 40, ..config(2, 100) }, 1_500);
     let leaves = metric(&index, "leaves");
@@ -237,6 +248,50 @@ fn a_power_cut_leaves_each_key_at_its_last_sync_or_later() {
             Ok(mut index) => assert_eq!(contents(&mut index).unwrap(), synced),
             Err(error) => assert_eq!(error, IndexError::NotCleanlyClosed),
         }
+    }
+}
+
+#[test]
+fn a_power_cut_while_leaves_are_joined_loses_nothing() {
+    let config = config(3, 4);
+    let mut index = PioTree::format(RamStore::new(128, 40), config).unwrap();
+    let (mut model, mut rng) = (Model::new(), Rng::new(5));
+    loop {
+        let n = key(rng.below(60_000) as u16);
+        if index.insert(&n, &[3; 2]).is_err() {
+            break;
+        }
+        model.insert(n, [3; 2]);
+    }
+    for n in model.keys().copied().collect::<Vec<_>>().iter().filter(|n| n[0] < 150 && n[1] % 8 > 0) {
+        assert_eq!(index.remove(n), Ok(true));
+        model.remove(n);
+    }
+    index.close().unwrap();
+    let synced = index.into_store();
+    // Until no power is missed: the store is full again.
+    for writes in 0.. {
+        let mut index = PioTree::mount(Cut { store: synced.clone(), writes }, config).unwrap();
+        let (mut since, mut rng) = (Values::new(), Rng::new(6));
+        let error = loop {
+            let n = key(rng.below(60_000) as u16);
+            since.insert((n, Some([4; 2])));
+            if let Err(error) = index.insert(&n, &[4; 2]) {
+                break error;
+            }
+        };
+        let joins = metric(&index, "leaf_joins");
+        let mut index = PioTree::mount_after_cut(index.into_store().store, config).unwrap();
+        assert!(index.check().unwrap().is_sound());
+        let found = contents(&mut index).unwrap();
+        assert!(model.keys().all(|n| found.contains_key(n)), "{writes}");
+        let is_known = |(n, v): (&Bytes, &Bytes)| model.get(n) == Some(v) || since.contains(&(*n, Some(*v)));
+        assert!(found.iter().all(is_known), "{writes}");
+        if error == IndexError::Full {
+            assert!(joins > 2 && writes > 50, "{joins} joins, {writes} writes");
+            return;
+        }
+        assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
     }
 }
 
@@ -341,4 +396,33 @@ fn what_cannot_work_is_refused_and_the_ram_is_told() {
     let store = index.into_store();
     assert!(matches!(PioTree::mount(store.clone(), config(3, 50)).err(), Some(IndexError::NotFormatted(_))));
     assert!(PioTree::mount(store, config(4, 9)).is_ok());
+}
+
+#[test]
+fn a_full_chip_takes_records_again_below_a_journal() {
+    for blocks in [16, 20, 24] {
+        let mut part = catalogue::find("slc-array-8").unwrap().clone().with_blocks(blocks);
+        (part.geometry.channels, part.geometry.page_bytes, part.geometry.pages_per_block) = (1, 2_048, 8);
+        let ftl = PageMapFtl::format(SimChip::new(&part).unwrap(), FtlSettings::default()).unwrap();
+        let config = PioConfig::new(RecordFormat::new(8, 8), 500);
+        type Tree<S> = Journaled<S, PioTree<Guarded<S>>>;
+        let mut index = Tree::format(ftl, config, JournalConfig::new(Durability::EverySync)).unwrap();
+        let (mut keys, mut rng) = (alloc::collections::BTreeSet::new(), Rng::new(1));
+        for round in 0..4 {
+            let before = keys.len();
+            loop {
+                let n = rng.next_u64().to_be_bytes();
+                match index.insert(&n, &[round; 8]) {
+                    Ok(_) => keys.insert(n),
+                    Err(error) => break assert_eq!(error, IndexError::Full),
+                };
+            }
+            assert!(keys.len() - before > 60, "{blocks} blocks, round {round}: {before}, {}", keys.len());
+            assert!(index.check().unwrap().is_sound());
+            for n in keys.iter().copied().take(keys.len() / 2).collect::<Vec<_>>() {
+                assert_eq!(index.remove(&n), Ok(true));
+                keys.remove(&n);
+            }
+        }
+    }
 }

@@ -33,6 +33,8 @@ pub struct SegmentTree<S> {
     pub(super) segments: Vec<u8>,
     /// Slots in use.
     pub(super) leaves: u32,
+    /// Whether no two neighbours were found to be one leaf's, and nothing was removed since.
+    pub(super) is_tight: bool,
     /// Where the search for a free slot begins.
     pub(super) first_free: usize,
     /// Pages of the leaves in hand.
@@ -52,6 +54,7 @@ pub(super) struct Counts {
     pub(super) consolidations: u64,
     pub(super) leaf_splits: u64,
     pub(super) emptied_leaves: u64,
+    pub(super) leaf_joins: u64,
 }
 
 /// Records of a leaf in hand at most: two leaves that stay.
@@ -89,6 +92,7 @@ impl<S: PageStore> SegmentTree<S> {
         SegmentTree {
             segments: vec![UNKNOWN; slots_of(&layout, directory.space().page_count())],
             leaves: 0,
+            is_tight: false,
             first_free: 0,
             frames: vec![page; frames_for(&layout, requests_max)],
             flat: vec![0; capacity * layout.record.entry_bytes()].into_boxed_slice(),
@@ -219,10 +223,14 @@ impl<S: PageStore> SegmentTree<S> {
         None
     }
 
-    /// Sorts the records of a leaf in frames together to those in hand; returns how many there are.
+    /// Makes the records of a leaf in frames those in hand, sorted; returns how many there are.
     pub(super) fn gather(&mut self, base: usize, used: usize) -> usize {
+        self.gather_more(base, used, 0)
+    }
+
+    /// Adds the records of a leaf in frames to those in hand.
+    pub(super) fn gather_more(&mut self, base: usize, used: usize, mut held: usize) -> usize {
         let SegmentTree { frames, layout, flat, flat_shape, .. } = self;
-        let mut held = 0;
         for page in &frames[base..base + used] {
             for at in 0..LeafLayout::head(page).records {
                 held = upsert(flat_shape, flat, held, layout.record(page, at));
@@ -516,6 +524,7 @@ impl<S: PageStore> OrderedIndex for SegmentTree<S> {
             ("consolidations", counts.consolidations),
             ("leaf_splits", counts.leaf_splits),
             ("emptied_leaves", counts.emptied_leaves),
+            ("leaf_joins", counts.leaf_joins),
         ];
         stats.metrics.extend(figures.map(|(name, value)| Metric { name, value }));
         stats

@@ -7,12 +7,14 @@
 //!
 //! A leaf that has no room for its changes ends the round before it. Then it is alone: it is read, its records and the changes
 //! are sorted together (*shrink*), and it is written anew in place, or in two leaves if more than three quarters of it stay
-//! full. A leaf that is empty then leaves the directory.
+//! full. A leaf that is empty then leaves the directory. Where a change finds no room, sparse leaves are joined (`join.rs`), and it is
+//! tried once more.
 
 use super::corrupted;
 use super::page::{Head, LeafLayout};
 use super::tree::{SegmentTree, upsert};
 use crate::check::IndexError;
+use crate::codec::get_u32;
 use crate::ftl::{PageStore, StoreError, batch};
 use crate::nand::Cause;
 use crate::ordered::bplus::{Applied, Change, Edit, LeafSpan, Lookup, Name};
@@ -122,6 +124,7 @@ impl<S: PageStore> SegmentTree<S> {
         let pages: Vec<(Lpn, &[u8])> = written.iter().map(|&(lpn, at)| (lpn, &*self.frames[at])).collect();
         self.directory.change_names(Edit::Keep, &pages)?;
         grown.iter().for_each(|&(slot, used)| self.segments[slot] = used as u8);
+        self.is_tight &= changes[..applied].iter().all(|change| change.value.is_some());
         self.counts.appended_records += applied as u64;
         self.counts.appended_pages += written.len() as u64;
         Ok(applied)
@@ -151,9 +154,32 @@ impl<S: PageStore> SegmentTree<S> {
         self.counts.consolidations += 1;
         match found {
             Some((name, _)) if held == 0 && self.can_leave(&name)? => self.drop_leaf(&name)?,
-            found => self.rewrite(found.map(|(name, _)| name), held, epoch.wrapping_add(1))?,
+            found => {
+                let name = found.map(|(name, _)| name);
+                self.rewrite_or_split((first.key, name), held, epoch.wrapping_add(1))?;
+            }
         }
+        self.is_tight = false;
         Ok(taken)
+    }
+
+    /// Writes the records in hand to the leaf of a key, or to two. A leaf that could be split may stay as full as it can be where
+    /// there is no room for another, so removals always find room.
+    fn rewrite_or_split(
+        &mut self,
+        (key, name): (&[u8], Option<Name>),
+        held: usize,
+        epoch: u32,
+    ) -> Result<(), IndexError> {
+        let is_split = held > self.layout.keeps();
+        match self.rewrite(name, (held, is_split), epoch) {
+            Err(IndexError::Full) if is_split && held <= self.layout.capacity() => {
+                // The edit that was given up left its traces on the path.
+                let name = self.directory.name_of(key, Cause::Host)?;
+                self.rewrite(name, (held, false), epoch)
+            }
+            done => done,
+        }
     }
 
     /// Whether an empty leaf has a neighbour in the same node that takes over its keys.
@@ -161,32 +187,34 @@ impl<S: PageStore> SegmentTree<S> {
         Ok(name.slot > 0 || self.directory.name_at(1)?.is_some())
     }
 
-    fn drop_leaf(&mut self, name: &Name) -> Result<(), IndexError> {
+    pub(super) fn drop_leaf(&mut self, name: &Name) -> Result<(), IndexError> {
         let slot = self.slot_of(name.page)?;
         self.pages_of(slot).for_each(|page| self.directory.give_up_page(Lpn(page)));
         let edit = if name.slot > 0 { Edit::Remove(name.slot) } else { Edit::Absorb(0) };
         self.directory.change_names(edit, &[])?;
-        self.forget_segments(slot);
-        self.first_free = self.first_free.min(slot);
-        self.leaves -= 1;
+        self.leaf_is_gone(slot);
         self.counts.emptied_leaves += 1;
         Ok(())
     }
 
-    /// Writes the records in hand to a leaf and, if they are too many for one, to a new one beside it.
-    fn rewrite(&mut self, name: Option<Name>, held: usize, epoch: u32) -> Result<(), IndexError> {
+    pub(super) fn leaf_is_gone(&mut self, slot: usize) {
+        self.forget_segments(slot);
+        self.first_free = self.first_free.min(slot);
+        self.leaves -= 1;
+    }
+
+    /// Writes the records in hand to a leaf, or to it and a new one beside it.
+    fn rewrite(
+        &mut self,
+        name: Option<Name>,
+        (held, is_split): (usize, bool),
+        epoch: u32,
+    ) -> Result<(), IndexError> {
         let first = match &name {
             Some(name) => self.slot_of(name.page)?,
             None => self.take_slot()?,
         };
-        let second = match held > self.layout.keeps() {
-            true => match self.take_slot() {
-                // A leaf that could be split may stay as full as it can be, so removals always find room.
-                Err(IndexError::Full) if held <= self.layout.capacity() => None,
-                slot => Some(slot?),
-            },
-            false => None,
-        };
+        let second = if is_split { Some(self.take_slot()?) } else { None };
         let first_share = if second.is_some() { held.div_ceil(2) } else { held };
         let mut frames = self.lay_leaf((first, 0), (0, first_share), epoch);
         let used = frames;
@@ -194,12 +222,7 @@ impl<S: PageStore> SegmentTree<S> {
             frames += self.lay_leaf((second, frames), (first_share, held - first_share), epoch);
         }
         let start = |slot: usize| self.pages_of(slot).start;
-        let pages: Vec<(Lpn, &[u8])> = (0..frames)
-            .map(|at| {
-                let page = &self.frames[at];
-                (Lpn(crate::codec::get_u32(page, 4)), &**page)
-            })
-            .collect();
+        let pages = laid(&self.frames[..frames]);
         let (least, boundary): (Box<[u8]>, Box<[u8]>) = (
             self.least_key(),
             self.flat_shape.key(&self.flat, if second.is_some() { first_share } else { 0 }).into(),
@@ -239,7 +262,12 @@ impl<S: PageStore> SegmentTree<S> {
     }
 
     /// Makes segments of sorted records in hand, in frames; returns how many.
-    fn lay_leaf(&mut self, (slot, base): (usize, usize), (from, count): (usize, usize), epoch: u32) -> usize {
+    pub(super) fn lay_leaf(
+        &mut self,
+        (slot, base): (usize, usize),
+        (from, count): (usize, usize),
+        epoch: u32,
+    ) -> usize {
         let first = self.pages_of(slot).start;
         let SegmentTree { frames, layout, flat, flat_shape, .. } = self;
         let segments = layout.segments_for(count);
@@ -348,6 +376,11 @@ impl<S: PageStore> SegmentTree<S> {
     }
 }
 
+/// Segments that were laid, with their pages.
+pub(super) fn laid(frames: &[Box<[u8]>]) -> Vec<(Lpn, &[u8])> {
+    frames.iter().map(|page| (Lpn(get_u32(page, 4)), &**page)).collect()
+}
+
 /// Appends changes to a segment while it has room, and seals it; returns the rest.
 fn fill_segment<'c, 'a>(
     layout: &LeafLayout,
@@ -414,7 +447,10 @@ impl<S: PageStore> GroupTree for SegmentTree<S> {
             return Err(corrupted("P1: the changes of the queue do not ascend", Lpn(0)));
         }
         let is_all = changes.next().is_none();
-        let applied = self.round(&some, is_all)?;
+        let applied = match self.round(&some, is_all) {
+            Err(IndexError::Full) if self.join_sparse_leaves()? => self.round(&some, is_all)?,
+            applied => applied?,
+        };
         Ok(Applied { lpn: Lpn(0), changes: applied, reshaped: None })
     }
 

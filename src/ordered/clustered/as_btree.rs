@@ -8,7 +8,7 @@
 //!
 //! # Deviations and confidence
 //!
-//! The five parts: high, from the abstract. The rest is our reading: 64 nodes; segments of 1 MiB in a ring; a segment is
+//! The five parts: high, from the abstract. The rest is our reading: 64 nodes, fewer on a small store; segments of 1 MiB in a ring; a segment is
 //! recycled when less than half of it is live (`recycle_percent`), or where there is no other room; a header page before each
 //! batch, from which the table is replayed; a checkpoint of the table every 64 batches, or later where the table is so
 //! large that it would be an eighth of what is written. Nodes take half of the store at most (`space_percent`).

@@ -51,6 +51,8 @@ mod pages;
 mod replay;
 mod ring;
 mod settings;
+#[cfg(test)]
+mod small;
 mod superblock;
 mod table;
 #[cfg(test)]
@@ -73,7 +75,8 @@ use core::ops::Bound;
 pub const OPTIONS: [(&str, &str); 4] = [
     (
         "batch_nodes",
-        "W: modified nodes that wait in RAM before some are written (default 64, for the CB-tree 16)",
+        "W: modified nodes that wait in RAM before some are written (default 64, for the CB-tree 16; fewer where RAM is short, or \
+         nodes would have less than half of the pages that they may take)",
     ),
     (
         "segment_pages",
@@ -195,7 +198,7 @@ impl<S: PageStore> Buffered<S> for ClusteredTree<S> {
     }
 
     fn waiting_updates_max(config: &ClusteredConfig) -> u64 {
-        u64::from(config.batch_nodes) * UPDATES_OF_A_NODE
+        u64::from(config.batch_nodes_most()) * UPDATES_OF_A_NODE
     }
 
     fn class_below(&self) -> Durability {

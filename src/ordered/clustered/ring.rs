@@ -3,7 +3,8 @@
 //! A batch is all nodes that wait, in the order of their numbers, in extents (`extent.rs`) one after the other. The oldest segment
 //! is recycled when less than a share of its pages are live, or when there is no room for another batch: its live nodes go through
 //! the batch, which is empty then, to the head. A segment that was recycled is free only once a checkpoint without it is
-//! durable, for a mount reads every batch since the last checkpoint.
+//! durable, for a mount reads every batch since the last checkpoint. After every batch there is room to recycle a segment; if a cut
+//! takes part of that room, what was copied there is no longer live where it was, so the rest is enough for the rest.
 
 use super::extent::{Header, require_sound};
 use super::layer::Layer;
@@ -212,7 +213,9 @@ impl<S: PageStore> Layer<S> {
                 return Err(StoreError::Full);
             }
             // A checkpoint is worth its pages when many others become free by it.
-            if self.ring.recycled_pages(self.ring.tail) <= table_pages {
+            let is_vain = self.ring.tail == self.ring.durable_tail;
+            let is_poor = self.ring.recycled_pages(self.ring.tail) <= table_pages;
+            if is_vain || is_poor && self.ring.free_pages() >= recycling {
                 self.recycle(table_pages.max(1))?;
             }
             self.checkpoint_table()?;
@@ -239,7 +242,10 @@ impl<S: PageStore> Layer<S> {
             self.gather(tail)?;
             tail = self.ring.after(tail);
             self.counts.recycled_segments += 1;
-            let fits = self.batch.len() + self.live_in(tail) <= self.plan.frames();
+            // After a cut there may be less room than it takes, but then what was copied before it is not live.
+            let nodes = self.batch.len() + self.live_in(tail);
+            let fits = nodes <= self.plan.frames()
+                && (nodes == 0 || self.plan.appended(nodes) <= self.ring.free_pages());
             let is_short =
                 self.ring.recycled_pages(tail) < pages_wanted && self.ring.free_pages() >= recycling;
             if pages_wanted == 0 || tail == self.ring.head || !(fits || is_short) {

@@ -27,8 +27,10 @@ pub struct ClusteredConfig {
     pub tree: BPlusConfig,
     /// Which nodes are written together.
     pub policy: FlushPolicy,
-    /// W: modified nodes that wait in RAM before some are written.
-    pub batch_nodes: u32,
+    /// W: modified nodes that wait in RAM before some are written. None for what suits the store.
+    pub batch_nodes: Option<u32>,
+    /// W at most, where it is what suits the store.
+    pub batch_nodes_max: u32,
     /// Pages of a segment of the ring; or of a run that a batch is written to, where there is one. None for what suits the
     /// store.
     pub segment_pages: Option<u32>,
@@ -43,6 +45,9 @@ pub struct ClusteredConfig {
 /// Bytes of a segment of the ring.
 const SEGMENT_BYTES: usize = 1 << 20;
 
+/// Nodes of the smallest tree that is of use, and the number that no node has.
+const NODES_MIN: u32 = 6;
+
 /// Segments of a ring at least.
 const SEGMENTS_MIN: u32 = 6;
 
@@ -50,17 +55,18 @@ const SEGMENTS_MIN: u32 = 6;
 const CASCADE_BATCHES: usize = 3;
 
 impl ClusteredConfig {
-    /// With a batch of so many nodes, in the class *none*.
+    /// With a batch of so many nodes or fewer, in the class *none*.
     pub(super) const fn new(
         record: RecordFormat,
         policy: FlushPolicy,
-        batch_nodes: u32,
+        batch_nodes_max: u32,
         segment_pages: Option<u32>,
     ) -> ClusteredConfig {
         ClusteredConfig {
             tree: BPlusConfig::new(record).with_durability(Durability::None),
             policy,
-            batch_nodes,
+            batch_nodes: None,
+            batch_nodes_max,
             segment_pages,
             recycle_percent: 50,
             space_percent: 50,
@@ -85,10 +91,10 @@ impl ClusteredConfig {
         let mut config = ClusteredConfig { tree, ..self };
         if let Some((bytes, page_bytes)) = batch_bytes {
             let nodes = bytes / config.batches() / batch::entry_bytes(page_bytes);
-            config.batch_nodes = (nodes as u64).clamp(1, self.batch_nodes.into()) as u32;
+            config.batch_nodes_max = (nodes as u64).clamp(1, self.batch_nodes_max.into()) as u32;
         }
         if let Some(nodes) = number("batch_nodes", 1, 65_536)? {
-            config.batch_nodes = nodes as u32;
+            config.batch_nodes = Some(nodes as u32);
         }
         if let Some(pages) = number("segment_pages", 1, 1 << 24)? {
             config.segment_pages = Some(pages as u32);
@@ -119,7 +125,16 @@ impl ClusteredConfig {
         ClusteredConfig { tree: self.tree.with_durability(Durability::None), ..self }
     }
 
-    /// What it comes to on so many pages of this size.
+    /// W, or the most that it may be.
+    pub(super) const fn batch_nodes_most(&self) -> u32 {
+        match self.batch_nodes {
+            Some(nodes) => nodes,
+            None => self.batch_nodes_max,
+        }
+    }
+
+    /// What it comes to on so many pages of this size. Where W is not given it is the largest that leaves nodes half of the pages
+    /// that they may take, or 1.
     pub(super) fn on(&self, page_bytes: usize, pages: u32) -> Result<Plan, IndexError> {
         if self.tree.durability != Durability::None {
             return Err(IndexError::Unsupported(format!(
@@ -140,21 +155,18 @@ impl ClusteredConfig {
             // Every node of a path, and as many new ones.
             grow: group + 1,
             levels: group.div_ceil(2),
+            batch_nodes: self.batch_nodes_most(),
             segment_pages: 0,
             segments: 0,
             table_pages: 0,
             nodes_max: 0,
         };
-        match self.policy {
-            FlushPolicy::Append => plan.divide_ring(),
-            _ => plan.divide_runs(),
+        plan.divide();
+        while self.batch_nodes.is_none() && plan.batch_nodes > 1 && plan.is_cramped() {
+            plan.batch_nodes -= 1;
+            plan.divide();
         }
-        if plan.nodes_max < 4 || self.policy == FlushPolicy::Append && plan.segments < SEGMENTS_MIN {
-            return Err(IndexError::Unsupported(format!(
-                "{pages} pages are too few for batches of {} nodes and segments of {} pages",
-                self.batch_nodes, plan.segment_pages
-            )));
-        }
+        plan.require_room()?;
         Ok(plan)
     }
 
@@ -165,8 +177,9 @@ impl ClusteredConfig {
     }
 
     /// What the batch takes of that.
-    pub fn batch_bytes(&self, page_bytes: usize) -> usize {
-        self.batches() * self.batch_nodes as usize * batch::entry_bytes(page_bytes)
+    pub fn batch_bytes(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexError> {
+        let plan = self.published().on(store.page_bytes(), store.page_count())?;
+        Ok(self.batches() * plan.batch_nodes() * batch::entry_bytes(plan.page_bytes))
     }
 }
 
@@ -182,6 +195,8 @@ pub(super) struct Plan {
     pub(super) grow: usize,
     /// Levels of the highest tree.
     pub(super) levels: usize,
+    /// W.
+    pub(super) batch_nodes: u32,
     pub(super) segment_pages: u32,
     /// Segments of the ring.
     pub(super) segments: u32,
@@ -194,7 +209,7 @@ pub(super) struct Plan {
 impl Plan {
     /// Nodes that wait before some are written.
     pub(super) fn batch_nodes(&self) -> usize {
-        self.config.batch_nodes as usize
+        self.batch_nodes as usize
     }
 
     /// Nodes in RAM at most.
@@ -217,24 +232,59 @@ impl Plan {
         entries.min(self.segment_pages as usize - 1)
     }
 
-    /// Pages that so many nodes take at the end of the ring at most, headers and what is left of a segment included.
-    fn appended(&self, nodes: usize) -> u64 {
-        let extents = nodes.div_ceil(self.extent_nodes()) + nodes / (self.segment_pages as usize - 1) + 2;
-        (nodes + 2 * extents) as u64
+    /// Pages of a segment that hold no node at most, if one batch fills it: headers, and a page left over at its end.
+    fn overhead(&self) -> usize {
+        (self.segment_pages as usize).div_ceil(self.extent_nodes() + 1)
+    }
+
+    /// Pages that a batch of so many nodes takes at the end of the ring at most: it begins in a segment, and fills others.
+    pub(super) fn appended(&self, nodes: usize) -> u64 {
+        let segments = 1 + nodes.div_ceil(self.segment_pages as usize - self.overhead());
+        (nodes + segments * self.overhead()) as u64
     }
 
     /// Free pages from which on a segment can be recycled, and those besides that a batch takes.
     pub(super) fn room_needed(&self) -> (u64, u64) {
-        let copies = self.segment_pages as usize + self.frames();
+        let copies = self.segment_pages as usize - self.overhead() + self.frames();
+        // Where one batch ends and another begins there is a header more.
         let flushes = copies.div_ceil(self.frames());
-        (self.appended(copies) + 3 * flushes as u64, self.appended(self.frames()))
+        (self.appended(copies + flushes - 1), self.appended(self.frames()))
+    }
+
+    /// Pages in which nodes may be.
+    fn most(&self) -> u64 {
+        u64::from(self.pages) * u64::from(self.config.space_percent) / 100
+    }
+
+    /// Whether the room that is kept for batches is more than half of what nodes may take.
+    fn is_cramped(&self) -> bool {
+        u64::from(self.nodes_max) * 2 < self.most()
+    }
+
+    fn require_room(&self) -> Result<(), IndexError> {
+        let (segments, nodes) = (self.segments, self.nodes_max);
+        let is_ring = !self.is_append() || segments >= SEGMENTS_MIN;
+        if is_ring && nodes >= NODES_MIN {
+            return Ok(());
+        }
+        Err(IndexError::Unsupported(format!(
+            "{} pages are too few for batches of {} nodes and segments of {} pages: they leave \
+             room for {nodes} nodes, {NODES_MIN} are the least",
+            self.pages, self.batch_nodes, self.segment_pages
+        )))
+    }
+
+    fn divide(&mut self) {
+        match self.config.policy {
+            FlushPolicy::Append => self.divide_ring(),
+            _ => self.divide_runs(),
+        }
     }
 
     fn divide_ring(&mut self) {
         let suits = ((SEGMENT_BYTES / self.page_bytes) as u32).min(self.pages / 16);
         self.segment_pages = self.config.segment_pages.unwrap_or(suits).max(4);
-        let share = |pages: u64, percent: u8| pages * u64::from(percent) / 100;
-        let most = share(self.pages.into(), self.config.space_percent);
+        let most = self.most();
         self.table_pages =
             table::entries_max(most as u32).div_ceil(table::page_entries(self.page_bytes)) as u32;
         let left = u64::from(self.pages).saturating_sub(self.first().into());
@@ -248,10 +298,9 @@ impl Plan {
     }
 
     fn divide_runs(&mut self) {
-        let most = u64::from(self.pages) * u64::from(self.config.space_percent) / 100;
         let spare = u64::from(self.pages).saturating_sub(self.room_for_links() + 2);
-        self.segment_pages = self.config.segment_pages.unwrap_or(self.config.batch_nodes);
-        self.nodes_max = most.min(spare) as u32;
+        self.segment_pages = self.config.segment_pages.unwrap_or(self.batch_nodes);
+        self.nodes_max = self.most().min(spare) as u32;
     }
 
     /// Free pages such that all nodes that may wait can be placed; numbers of new ones are pages that stay free meanwhile.

@@ -184,8 +184,8 @@ pub(super) fn read(
     config.space_percent = page[25];
     let (mut plan, nodes) = (config.on(page.len(), pages)?, get_u32(&page, 32));
     // A larger batch than the one it was formatted for may not find room.
-    while nodes > plan.nodes_max && config.batch_nodes > 1 {
-        config.batch_nodes /= 2;
+    while nodes > plan.nodes_max && plan.batch_nodes > 1 {
+        config.batch_nodes = Some(plan.batch_nodes / 2);
         plan = config.on(page.len(), pages)?;
     }
     if nodes > plan.nodes_max {

@@ -14,13 +14,13 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use proptest::prelude::*;
 
-fn members(record: RecordFormat) -> [ClusteredConfig; 3] {
+pub(super) fn members(record: RecordFormat) -> [ClusteredConfig; 3] {
     [as_btree::config(record), cb_tree::config(record), fb_tree::config(record)]
 }
 
 /// Small enough for everything to happen on 128-byte pages.
 fn small(config: ClusteredConfig) -> ClusteredConfig {
-    ClusteredConfig { batch_nodes: 10, segment_pages: Some(8), checkpoint_flushes: 5, ..config }
+    ClusteredConfig { batch_nodes: Some(10), segment_pages: Some(8), checkpoint_flushes: 5, ..config }
 }
 
 fn any_config() -> impl Strategy<Value = ClusteredConfig> {
@@ -33,7 +33,7 @@ fn any_config() -> impl Strategy<Value = ClusteredConfig> {
             let segment_pages = Some(segment_pages);
             ClusteredConfig {
                 tree,
-                batch_nodes,
+                batch_nodes: Some(batch_nodes),
                 segment_pages,
                 checkpoint_flushes,
                 recycle_percent,
@@ -180,7 +180,7 @@ struct History {
 /// Works until the power fails; an update in flight may have happened.
 fn work(index: &mut impl OrderedIndex, rng: &mut Rng, history: &mut History) {
     loop {
-        let (n, v) = (key(rng.below(130) as u16), key(rng.next_u64() as u16));
+        let (n, v) = (key(rng.below(500) as u16), key(rng.next_u64() as u16));
         let mut state = history.states[history.states.len() - 1].clone();
         let done = match rng.below(150) {
             0 => index.sync().map(|()| history.synced = history.states.len() - 1),
@@ -214,8 +214,9 @@ fn a_cut_leaves_a_state_since_the_last_sync_on_every_store() {
         for seed in 0..CUT_SEEDS {
             let mut rng = Rng::new(seed);
             let config = ClusteredConfig {
-                batch_nodes: 2 + rng.below(6) as u32,
-                segment_pages: Some(5 + rng.below(4) as u32),
+                batch_nodes: Some(1 + rng.below(12) as u32),
+                segment_pages: Some(4 + rng.below(12) as u32),
+                recycle_percent: 10 * rng.below(11) as u8,
                 checkpoint_flushes: if rng.chance(1, 2) { 3 } else { 200 },
                 space_percent: 75,
                 ..config
@@ -225,7 +226,7 @@ fn a_cut_leaves_a_state_since_the_last_sync_on_every_store() {
             let mut index = ClusteredTree::format(Fickle::new(order, smallest.unwrap()), config).unwrap();
             let mut state = Model::new();
             for _ in 0..8 {
-                let most = if rng.chance(1, 2) { 40 } else { 400 };
+                let most = if rng.chance(1, 2) { 40 } else { 1_500 };
                 let left = 1 + rng.below(most);
                 index.tree.with_store(|layer, _| layer.store_mut().left = left);
                 let mut history = History { states: vec![state], synced: 0 };
@@ -569,7 +570,7 @@ fn what_cannot_work_is_refused() {
     };
     for config in members(SMALL) {
         refused(config, 20);
-        refused(ClusteredConfig { batch_nodes: 60_000, ..config }, 2_000);
+        refused(ClusteredConfig { batch_nodes: Some(60_000), ..config }, 2_000);
         refused(ClusteredConfig { tree: BPlusConfig::new(SMALL), ..config }, 2_000);
         let mut store = RamStore::new(128, 2_000);
         ClusteredTree::format(&mut store, config).unwrap();
@@ -579,6 +580,6 @@ fn what_cannot_work_is_refused() {
             assert!(matches!(mounted, Some(IndexError::NotFormatted(_))), "{mounted:?}");
         }
         // The batch is no part of the format.
-        ClusteredTree::mount(&mut store, ClusteredConfig { batch_nodes: 3, ..config }).unwrap();
+        ClusteredTree::mount(&mut store, ClusteredConfig { batch_nodes: Some(3), ..config }).unwrap();
     }
 }

@@ -13,7 +13,11 @@ const CHECKPOINTS: OptionInfo =
     option("checkpoint_flushes", "64", "batches from one checkpoint, or superblock, to the next");
 
 const AS_OWN: [OptionInfo; 5] = [
-    option("batch_nodes", "64, or fewer", "W: modified nodes that wait in RAM before all are written"),
+    option(
+        "batch_nodes",
+        "64, or fewer",
+        "W: modified nodes that wait in RAM before all are written; fewer where RAM or store are small",
+    ),
     option("segment_pages", "1 MiB", "pages of a segment of the ring; a sixteenth of the store at most"),
     option(
         "recycle_percent",
@@ -25,14 +29,22 @@ const AS_OWN: [OptionInfo; 5] = [
 ];
 
 const CB_OWN: [OptionInfo; 4] = [
-    option("batch_nodes", "16, or fewer", "W: modified nodes of a level that wait before it is written"),
+    option(
+        "batch_nodes",
+        "16, or fewer",
+        "W: modified nodes of a level that wait before it is written; fewer where RAM or store are small",
+    ),
     option("segment_pages", "batch_nodes", "free pages in a run that a batch looks for"),
     SPACE,
     CHECKPOINTS,
 ];
 
 const FB_OWN: [OptionInfo; 4] = [
-    option("batch_nodes", "64, or fewer", "modified nodes that wait in RAM before some are written"),
+    option(
+        "batch_nodes",
+        "64, or fewer",
+        "modified nodes that wait in RAM before some are written; fewer where RAM or store are small",
+    ),
     option(
         "segment_pages",
         "16",
@@ -63,7 +75,7 @@ macro_rules! clustered_tree {
 
             fn table_bytes(settings: &Settings, store: &dyn PageStore) -> Result<usize, IndexError> {
                 let config = $name::config(settings, store, 0)?;
-                let tables = config.ram_bytes_max(store)? - config.batch_bytes(store.page_bytes());
+                let tables = config.ram_bytes_max(store)? - config.batch_bytes(store)?;
                 Ok(tables + journal_bytes(settings, store))
             }
 
@@ -73,7 +85,7 @@ macro_rules! clustered_tree {
                 shared_bytes: usize,
             ) -> Result<usize, IndexError> {
                 let config = $name::config(settings, store, shared_bytes)?;
-                Ok(config.batch_bytes(store.page_bytes()))
+                config.batch_bytes(store)
             }
 
             fn lets_writes_wait(settings: &Settings) -> bool {

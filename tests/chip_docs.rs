@@ -35,6 +35,8 @@ fn row(part: &Part) -> String {
     let order = if geometry.random_order { ", any order".to_string() } else { String::new() };
     let order =
         if geometry.channels > 1 { format!("{order}, {} channels", geometry.channels) } else { order };
+    let programs = geometry.programs_per_page_max;
+    let programs = if geometry.overwrites() { "any".to_string() } else { programs.to_string() };
     let marked = |value: String, field| format!("{value} {}", mark(part, field));
     let cells = [
         part.name.to_string(),
@@ -43,7 +45,7 @@ fn row(part: &Part) -> String {
             "organisation",
         ),
         marked(geometry.blocks.to_string(), "blocks"),
-        marked(geometry.programs_per_page_max.to_string(), "nop"),
+        marked(programs, "nop"),
         marked(us(timing.read_ns), "read"),
         marked(us(timing.program_ns), "program"),
         marked(us(timing.erase_ns), "erase"),

@@ -14,7 +14,7 @@ pub struct Geometry {
     pub pages_per_block: u32,
     /// Blocks of the chip.
     pub blocks: u32,
-    /// Programs a page takes between two erases (NOP); 1 forbids partial programs.
+    /// Programs a page takes between two erases (NOP); 1 forbids partial programs, [`Geometry::ANY_PROGRAMS`] is NOR.
     pub programs_per_page_max: u32,
     /// Whether the pages of a block may be programmed in any order.
     pub random_order: bool,
@@ -48,6 +48,9 @@ const PAGES_MAX: u64 = 1 << 28;
 const CHANNELS_MAX: u32 = 64;
 
 impl Geometry {
+    /// The `programs_per_page_max` of NOR flash: a page is programmed over and over, each program clearing bits only.
+    pub const ANY_PROGRAMS: u32 = u32::MAX;
+
     /// A geometry with one program per page, in ascending order.
     pub const fn new(page_bytes: u32, spare_bytes: u32, pages_per_block: u32, blocks: u32) -> Geometry {
         Geometry {
@@ -90,11 +93,11 @@ impl Geometry {
         if u64::from(self.blocks) * u64::from(self.pages_per_block) > PAGES_MAX {
             return fail("blocks", self.blocks, "a chip has at most 268,435,456 pages");
         }
-        if !(1..=255).contains(&self.programs_per_page_max) {
+        if !self.overwrites() && !(1..=255).contains(&self.programs_per_page_max) {
             return fail(
                 "programs_per_page_max",
                 self.programs_per_page_max,
-                "a page takes 1 to 255 programs",
+                "a page takes 1 to 255 programs, or 4,294,967,295 for any number (NOR)",
             );
         }
         if !(1..=CHANNELS_MAX).contains(&self.channels) || !self.pages_per_block.is_multiple_of(self.channels)
@@ -103,6 +106,13 @@ impl Geometry {
             return fail("channels", self.channels, reason);
         }
         Ok(())
+    }
+
+    /// Whether a page that is not erased may be programmed any number of times (NOR): a byte that is programmed only loses
+    /// bits, and 0xFF leaves a byte as it is.
+    #[inline]
+    pub const fn overwrites(&self) -> bool {
+        self.programs_per_page_max == Geometry::ANY_PROGRAMS
     }
 
     /// Bytes of a page, spare area included: what a program moves over the bus.

@@ -42,9 +42,10 @@ fn key(number: u64) -> [u8; 8] {
 
 impl Loaded {
     fn new(name: &str) -> Loaded {
-        let chip = Rc::new(RefCell::new(SimChip::new(&mlc_64m()).unwrap()));
+        let entry = index(name).unwrap();
+        let chip = Rc::new(RefCell::new(SimChip::new(&entry.suited(mlc_64m())).unwrap()));
         let settings = Settings::new(RecordFormat::new(8, 8));
-        let mut index = (index(name).unwrap().format)(Box::new(Rc::clone(&chip)), &settings).unwrap();
+        let mut index = (entry.format)(Box::new(Rc::clone(&chip)), &settings).unwrap();
         for number in 0..RECORDS {
             index.insert(&key(number), &[1; 8]).unwrap();
         }

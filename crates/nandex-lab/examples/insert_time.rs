@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     println!("{records} random inserts of 4 + 4 bytes, {}", part.name);
     for index in indexes {
-        let chip = Rc::new(RefCell::new(SimChip::new(&part)?));
+        let chip = Rc::new(RefCell::new(SimChip::new(&index.suited(part.clone()))?));
         let mut tree = open(index, &chip)?;
         let start = Instant::now();
         let mut half_way = 0;

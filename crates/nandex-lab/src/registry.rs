@@ -22,10 +22,12 @@ use nandex::ftl::nftl::Nftl;
 use nandex::ftl::page_map::PageMapFtl;
 use nandex::ftl::sast::Sast;
 use nandex::ftl::superblock::Superblock;
+use nandex::nand::{Geometry, Part};
 use nandex::ordered::ipl::IplTree;
 use nandex::ordered::mu::{MuStarTree, MuTree};
 use nandex::ordered::sbits::Sbits;
 use nandex::ordered::vm::VmTree;
+use nandex::ordered::vm::overwrite::OverwriteTree;
 use nandex::ordered::wandering::WanderingTree;
 use nandex::ordered::{Durability, Options, Settings};
 use nandex::{IndexError, Nand, OrderedIndex, PageStore, StoreError};
@@ -215,6 +217,10 @@ pub const INDEXES: &[IndexEntry] = &[
     raw_tree!(VmTree, as_they_are, &stack::VM_OPTIONS, {
         name: "vmtree",
         summary: "VMTree (Ould-Khessal et al. 2026): a table in RAM says where nodes moved, parents are told late",
+    }),
+    raw_tree!(OverwriteTree, as_they_are, &stack::OVERWRITE_OPTIONS, {
+        name: "vmtree-ow",
+        summary: "VMTree-OW (Ould-Khessal et al. 2026): pages are overwritten in place; NOR flash only",
     }),
     raw_tree!(Sbits, as_they_are, &stack::SBITS_OPTIONS, {
         name: "sbits",
@@ -512,6 +518,9 @@ pub const STORES: &[StoreEntry] = &[
 /// Indexes that take keys in ascending order only, and no removals: the upper bound where keys come that way.
 const ASCENDING_ONLY: [&str; 1] = ["sbits"];
 
+/// Indexes that overwrite pages: NOR flash only.
+const OVERWRITES: [&str; 1] = ["vmtree-ow"];
+
 /// The index of this name.
 pub fn index(name: &str) -> Result<&'static IndexEntry, LabError> {
     names::find("index", name, INDEXES, |e| e.name)
@@ -527,6 +536,16 @@ impl IndexEntry {
     /// workload is a row that says so.
     pub fn takes_any_key(&self) -> bool {
         !ASCENDING_ONLY.contains(&self.name)
+    }
+
+    /// A part like this one on which it can run: for an index that overwrites pages, the same with the rules of NOR. What the
+    /// suites give to every index goes through here; a run on a chip that somebody chose does not, and is a row that says so.
+    pub fn suited(&self, mut part: Part) -> Part {
+        if OVERWRITES.contains(&self.name) {
+            part.geometry.programs_per_page_max = Geometry::ANY_PROGRAMS;
+            part.geometry.random_order = true;
+        }
+        part
     }
 
     /// What it stands on with these options: "raw", "raw on fast" with an FTL beneath, or the values of its options `ftl` and

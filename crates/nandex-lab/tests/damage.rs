@@ -21,7 +21,7 @@ fn first() -> Stack {
 
 /// A chip with an index that was used for a while and closed, and what the index holds.
 fn used_chip(stack: Stack, seed: u64) -> (SimChip, Contents) {
-    let chip = Rc::new(RefCell::new(SimChip::new(&part(1024, 16, 32)).unwrap()));
+    let chip = Rc::new(RefCell::new(SimChip::new(&stack.index.suited(part(1024, 16, 32))).unwrap()));
     let mut index = (stack.index.format)(Box::new(Rc::clone(&chip)), &stack.settings(settings())).unwrap();
     let model = use_for_a_while(&mut *index, stack.index, &mut Rng::new(seed), (1500, 700)).unwrap();
     index.close().unwrap();

@@ -38,7 +38,7 @@ fn open(
     part: &Part,
     settings: &Settings,
 ) -> (Rc<RefCell<SimChip>>, Result<Box<dyn OrderedIndex>, IndexError>) {
-    let chip = Rc::new(RefCell::new(SimChip::new(part).unwrap()));
+    let chip = Rc::new(RefCell::new(SimChip::new(&entry.suited(part.clone())).unwrap()));
     let index = (entry.format)(Box::new(Rc::clone(&chip)), settings);
     (chip, index)
 }

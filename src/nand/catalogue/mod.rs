@@ -1,15 +1,17 @@
 //! The parts that are known by name, each number with its source.
 //!
 //! `papers` holds the set-ups of the papers that are reproduced, `raw` parts on a parallel bus, `calibrated` what
-//! published simulators took for a part, `arrays` several chips on channels, `spi` serial NAND, `presets` the defaults of simulators that name no part. NOR is
-//! absent: it is programmed in units far smaller than what it erases, over and over, and has no spare area, which a
-//! [`Geometry`] cannot say honestly; it waits for a chip model of its own.
+//! published simulators took for a part, `arrays` several chips on channels, `spi` serial NAND, `nor` serial NOR of which a page may be
+//! overwritten, `presets` the defaults of simulators that name no part. Of NOR only what programs whole pages from a buffer
+//! is here (DataFlash): a program is charged as a page however few bits it clears, which parts that program
+//! single bytes do cheaper.
 //!
 //! Where a data sheet gives a typical and a largest value, the typical one stands here; where reads or programs differ
 //! between the pages of a cell, their mean.
 
 mod arrays;
 mod calibrated;
+mod nor;
 mod papers;
 mod presets;
 mod raw;
@@ -25,7 +27,13 @@ pub const NOTED_FIELDS: [&str; 9] =
 /// Every part, in the order they are listed.
 pub fn parts() -> impl Iterator<Item = &'static Part> {
     let simulators = calibrated::PARTS.iter().chain(presets::PARTS);
-    papers::PARTS.iter().chain(arrays::PARTS).chain(raw::PARTS).chain(spi::PARTS).chain(simulators)
+    papers::PARTS
+        .iter()
+        .chain(arrays::PARTS)
+        .chain(raw::PARTS)
+        .chain(spi::PARTS)
+        .chain(nor::PARTS)
+        .chain(simulators)
 }
 
 /// The part of this name.
@@ -36,6 +44,11 @@ pub fn find(name: &str) -> Option<&'static Part> {
 /// The paper's set-up of the mu-Tree: 64 MiB of the MLC part K9GAG08U0M.
 pub fn mlc_64m() -> Part {
     papers::MLC_64M
+}
+
+/// A serial NOR part whose pages may be overwritten: 2 MiB in pages of 512 bytes and blocks of 8.
+pub fn nor_2m() -> Part {
+    nor::AT45DB161E
 }
 
 /// One entry: its numbers, and a note for each of [`NOTED_FIELDS`].

@@ -106,7 +106,17 @@ impl Block {
         self.note_program(page);
     }
 
-    /// Programs a page of which only part came about.
+    /// Whether a program of the page leaves every clear bit clear, bytes of 0xFF being left out of it.
+    pub(super) fn only_clears(&self, geometry: &Geometry, page: usize, payload: Payload<'_>) -> bool {
+        let Some(stored) = self.stored(geometry, self.pages[page]) else { return true };
+        let (data, spare) = stored.split_at(geometry.page_bytes as usize);
+        let clears =
+            |old: &[u8], new: &[u8]| old.iter().zip(new).all(|(old, new)| *new == 0xff || old & new == *new);
+        clears(data, payload.data) && clears(spare, payload.spare)
+    }
+
+    /// Programs a page of which only part came about. NOR has no check of its own that could make a page unreadable, and takes
+    /// a program on top of a torn one.
     pub(super) fn program_torn(
         &mut self,
         geometry: &Geometry,
@@ -116,6 +126,12 @@ impl Block {
     ) {
         let (model, mut rng) = (torn.0, Rng::new(torn.1));
         match model {
+            TornModel::Unreadable if geometry.overwrites() => {
+                self.program_torn(geometry, page, payload, (TornModel::RandomBits, torn.1));
+            }
+            TornModel::LooksErased if geometry.overwrites() => {
+                self.program(geometry, page, Payload { data: &[], spare: &[] });
+            }
             TornModel::Prefix => {
                 let (data, spare) = prefix(payload, &mut rng);
                 self.program(geometry, page, Payload { data, spare });
@@ -137,6 +153,8 @@ impl Block {
 
     /// Erases a block of which only part came about: it takes no program until it is erased again.
     pub(super) fn erase_torn(&mut self, geometry: &Geometry, model: TornModel, seed: u64) {
+        let is_nor = geometry.overwrites();
+        let model = if is_nor && model == TornModel::Unreadable { TornModel::RandomBits } else { model };
         let mut rng = Rng::new(seed);
         self.half_erased = true;
         let keep = rng.below(u64::from(geometry.pages_per_block) + 1) as usize;

@@ -47,6 +47,9 @@ pub enum CutWhen {
 }
 
 /// What is left of a program or an erase that the power cut struck inside.
+///
+/// A part that overwrites (NOR) has no ECC of its own and no limit of programs: there *unreadable* is *random bits*, and a program
+/// that *looks erased* has changed nothing and may be repeated. An erase cut short always has to be repeated first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TornModel {
     /// A program: the first bytes (data, then spare). An erase: the first pages erased, the others as before.

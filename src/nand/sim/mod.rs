@@ -198,7 +198,7 @@ impl SimChip {
     fn change(&mut self, op: &PhysicalOp, torn: Option<(TornModel, u64)>) -> Result<(), NandError> {
         match op {
             PhysicalOp::Program { ppn, data, spare } => {
-                let page = self.check_program(*ppn, data.len(), spare.len())?;
+                let page = self.check_program(*ppn, Payload { data, spare })?;
                 self.change_page(*ppn, page, Payload { data, spare }, torn);
             }
             PhysicalOp::Erase { pbn } => {
@@ -255,14 +255,17 @@ impl SimChip {
     }
 
     /// The page's place in its block, if it may be programmed.
-    fn check_program(&self, ppn: Ppn, data: usize, spare: usize) -> Result<usize, NandError> {
+    fn check_program(&self, ppn: Ppn, payload: Payload<'_>) -> Result<usize, NandError> {
         let geometry = &self.part.geometry;
-        let pbn = self.check_page(ppn, data, spare)?;
+        let pbn = self.check_page(ppn, payload.data.len(), payload.spare.len())?;
         let page = geometry.page_in_block(ppn);
         if let Some(block) = &self.blocks[pbn.index()] {
             let programs = u32::from(block.pages[page as usize].programs);
             if programs >= geometry.programs_per_page_max || block.half_erased {
                 return Err(NandError::NotErased(ppn));
+            }
+            if geometry.overwrites() && !block.only_clears(geometry, page as usize, payload) {
+                return Err(NandError::SetsBits(ppn));
             }
             if !geometry.random_order && page + 1 < block.next {
                 return Err(NandError::OutOfOrder(ppn));
@@ -373,7 +376,7 @@ impl Nand for SimChip {
 
     fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
         self.check_power()?;
-        let page = self.check_program(ppn, data.len(), spare.len())?;
+        let page = self.check_program(ppn, Payload { data, spare })?;
         let fate = self.fate(Some(cause), |state| state.faults.program_failures_ppm);
         if fate != Fate::LostBefore {
             let torn = torn_by(fate);

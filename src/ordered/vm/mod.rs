@@ -39,6 +39,7 @@
 //! Confidence: high for layout, table and algorithm (read in the authors' code); recovery and removal are our own.
 
 mod buffer;
+pub mod overwrite;
 #[cfg(test)]
 mod tests;
 

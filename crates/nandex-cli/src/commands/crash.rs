@@ -6,7 +6,7 @@ use crate::parse;
 use crate::progress::{Progress, stop_on_interrupt};
 use anyhow::Result;
 use nandex::ordered::Settings;
-use nandex_lab::crash::{CrashPlan, CrashReport, Cuts, Rehearsal, Target};
+use nandex_lab::crash::{CrashPlan, CrashReport, Cuts, Rehearsal, SMALL_CHIP, Target};
 use nandex_lab::names::resolve;
 use nandex_lab::report::crash as report;
 use nandex_lab::runner::Control;
@@ -46,8 +46,11 @@ fn plan(args: &Crash) -> Result<CrashPlan> {
     resolve(known, &options).map_err(|error| anyhow::Error::new(error).context("--set"))?;
     let settings =
         Settings { record: args.record, ram_bytes: args.ram, durability: args.durability, options };
+    // The small chip is whatever the target needs; one that was named is taken as it is.
+    let part =
+        if args.chip.name == SMALL_CHIP { target.suited(args.chip.clone()) } else { args.chip.clone() };
     Ok(CrashPlan {
-        part: args.chip.clone(),
+        part,
         operations: args.ops,
         seed: args.seed,
         cuts: args.at.map_or(args.cuts, Cuts::At),

@@ -63,6 +63,14 @@ impl Target {
         }
     }
 
+    /// A part like this one on which it can run.
+    pub fn suited(&self, part: Part) -> Part {
+        match self {
+            Target::Index(entry) => entry.suited(part),
+            Target::Spatial(_) | Target::Store(_) => part,
+        }
+    }
+
     fn kind(&self) -> &'static str {
         match self {
             Target::Index(_) => "index",
@@ -131,7 +139,7 @@ impl CrashPlan {
     pub fn new(target: Target, settings: Settings) -> CrashPlan {
         CrashPlan {
             target,
-            part: small_chip(),
+            part: target.suited(small_chip()),
             settings,
             operations: 2000,
             seed: 1,

@@ -1,4 +1,4 @@
-//! Options of the indexes for small embedded systems on raw NAND: VMTree and SBITS.
+//! Options of the indexes for small embedded systems on raw flash: VMTree, VMTree-OW and SBITS.
 
 use super::BENEATH;
 use crate::ftls;
@@ -28,6 +28,16 @@ pub(crate) const VM_OPTIONS: [OptionInfo; 10] = [
     option("collect_at_blocks", "2, or what an update may take", "collect garbage at so many free blocks"),
     option("checkpoint_blocks", "16", "blocks filled between two checkpoints"),
     BENEATH,
+];
+
+/// Options of the VMTree-OW.
+pub(crate) const OVERWRITE_OPTIONS: [OptionInfo; 2] = [
+    option("slots", "checked", "checked, or bare: the published page, in which flipped bits are not noticed"),
+    option(
+        "kept_nodes",
+        "path",
+        "nodes kept from one operation to the next: path, or three-buffers, as the authors' program",
+    ),
 ];
 
 /// Options of SBITS.

@@ -1,0 +1,173 @@
+//! Room: blocks are emptied by writing their live pages anew. The place of a page is named by its parent alone, which is
+//! overwritten, or written anew when it is full.
+
+use super::update::Anew;
+use super::{NONE, OverwriteTree, page};
+use crate::check::IndexError;
+use crate::nand::{Cause, Nand};
+use alloc::vec::Vec;
+
+impl<N: Nand> OverwriteTree<N> {
+    /// Pages that an operation may write, with those of one move.
+    fn pages_per_operation(&self) -> u32 {
+        4 * u32::from(self.height) + 4
+    }
+
+    /// Sees to it that an operation finds the pages it may need, and a block to move pages to.
+    pub(super) fn make_room(&mut self) -> Result<(), IndexError> {
+        self.retire_failing()?;
+        let wanted = self.pages_per_operation() + self.space.geometry.pages_per_block;
+        if self.space.has_free(wanted) {
+            return Ok(());
+        }
+        // Each move frees the page it moves, and a parent written anew its own: what is won is lost again only where
+        // all parents are full, and then the chip is.
+        for _ in 0..2 * self.space.geometry.blocks {
+            let Some(block) = self.space.victim() else { return Err(IndexError::Full) };
+            self.counters.collections += 1;
+            self.empty(block, Cause::GarbageCollection)?;
+            if self.space.has_free(wanted) {
+                return Ok(());
+            }
+        }
+        Err(IndexError::Full)
+    }
+
+    /// Writes the live pages of a block anew elsewhere.
+    fn empty(&mut self, block: u32, cause: Cause) -> Result<(), IndexError> {
+        let per_block = self.space.geometry.pages_per_block;
+        for ppn in block * per_block..(block + 1) * per_block {
+            if !self.space.is_live(ppn) {
+                continue;
+            }
+            if !self.space.has_free(2 * u32::from(self.height) + 2) {
+                return Err(IndexError::Full);
+            }
+            self.interrupted = true;
+            self.move_page(ppn, cause)?;
+            self.interrupted = false;
+        }
+        Ok(())
+    }
+
+    fn move_page(&mut self, ppn: u32, cause: Cause) -> Result<(), IndexError> {
+        self.counters.moved_pages += 1;
+        if ppn == self.settings_page {
+            self.settings_page = self.write_settings(cause)?;
+            self.space.set_dead(ppn);
+            return Ok(());
+        }
+        let level = self.find(ppn, cause)?;
+        let node = self.node(level);
+        let entries = self.shape(level).sorted(&node.bytes, node.used, None);
+        self.replace(level, &entries, Anew::AsIs, cause)
+    }
+
+    /// Puts the path to a page of the tree in place; returns its level.
+    fn find(&mut self, ppn: u32, cause: Cause) -> Result<u8, IndexError> {
+        if ppn == self.root {
+            let level = self.height;
+            self.load(level, ppn)?;
+            return Ok(level);
+        }
+        let mut bytes = core::mem::take(&mut self.birth);
+        let read = self.nand.read(crate::units::Ppn(ppn), cause, &mut bytes, &mut []);
+        let level = page::level(&bytes);
+        let key = self.key_of(ppn, level, &mut bytes);
+        self.birth = bytes;
+        read?;
+        if let Some(key) = key? {
+            self.descend(&key, false, level)?;
+            if self.node(level).ppn == ppn {
+                return Ok(level);
+            }
+            return Err(IndexError::Corrupted {
+                what: "O5: a live page is not in the tree",
+                at: u64::from(ppn),
+            });
+        }
+        // An empty leaf says nothing of its place.
+        self.descend(&[], false, 1)?;
+        while self.node(1).ppn != ppn {
+            let bound = self.bound(2).to_vec();
+            if bound.iter().all(|&byte| byte == 0xff) {
+                return Err(IndexError::Corrupted {
+                    what: "O5: a live leaf is not in the tree",
+                    at: u64::from(ppn),
+                });
+            }
+            self.descend(&bound, true, 1)?;
+        }
+        Ok(1)
+    }
+
+    /// A live key of a page.
+    fn key_of(&mut self, ppn: u32, level: u8, bytes: &mut [u8]) -> Result<Option<Vec<u8>>, IndexError> {
+        if level == 0 || level > self.height {
+            return Err(IndexError::Corrupted { what: "O2: a live page of no level", at: u64::from(ppn) });
+        }
+        let shape = self.shape(level);
+        if !shape.is_born(bytes) {
+            return Err(IndexError::Corrupted { what: "O1: not born whole", at: u64::from(ppn) });
+        }
+        let used = shape.frontier(bytes, u64::from(ppn))?.used;
+        let live = (0..used).find(|&slot| shape.is_live(bytes, slot));
+        Ok(live.map(|slot| shape.key(bytes, slot).to_vec()))
+    }
+
+    /// Empties blocks of which a program failed, and marks them bad.
+    fn retire_failing(&mut self) -> Result<(), IndexError> {
+        while let Some(&block) = self.space.failing.first() {
+            match self.empty(block, Cause::GarbageCollection) {
+                Ok(()) => {}
+                // It has to wait until there is room.
+                Err(IndexError::Full) if !self.interrupted => return Ok(()),
+                Err(error) => return Err(error),
+            }
+            self.space.failing.retain(|&failing| failing != block);
+            self.discard(block)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn write_settings(&mut self, cause: Cause) -> Result<u32, IndexError> {
+        let shape = page::settings_shape(self.birth.len());
+        let entry = page::settings_entry(self.record, self.marks);
+        let sequence = self.next_sequence();
+        shape.birth(&mut self.birth, (sequence, 0), false, &entry);
+        self.write_birth(cause)
+    }
+
+    /// See [`OverwriteTree::format_with`].
+    pub(super) fn format(&mut self) -> Result<(), IndexError> {
+        let per_block = self.space.geometry.pages_per_block;
+        for block in 0..self.space.geometry.blocks {
+            if !self.space.is_bad(block) && self.is_written(block, per_block)? {
+                match self.nand.erase(crate::units::Pbn(block), Cause::Checkpoint) {
+                    Ok(()) => {}
+                    Err(crate::nand::NandError::EraseFailed(_)) => self.discard(block)?,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        self.root = self.write_node(1, true, &[], Cause::Checkpoint)?;
+        self.settings_page = self.write_settings(Cause::Checkpoint)?;
+        debug_assert!(self.root != NONE);
+        Ok(())
+    }
+
+    fn is_written(&mut self, block: u32, per_block: u32) -> Result<bool, IndexError> {
+        let mut bytes = core::mem::take(&mut self.birth);
+        let mut written = Ok(false);
+        for ppn in block * per_block..(block + 1) * per_block {
+            match self.nand.read(crate::units::Ppn(ppn), Cause::Checkpoint, &mut bytes, &mut []) {
+                Ok(()) if bytes.iter().all(|&byte| byte == 0xff) => continue,
+                Ok(()) | Err(crate::nand::NandError::Uncorrectable(_)) => written = Ok(true),
+                Err(error) => written = Err(error.into()),
+            }
+            break;
+        }
+        self.birth = bytes;
+        written
+    }
+}

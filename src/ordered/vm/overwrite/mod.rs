@@ -1,0 +1,335 @@
+//! The VMTree-OW (Ould-Khessal, Fazackerley and Lawrence 2026): a B+-tree on NOR flash, where a page may be overwritten.
+//!
+//! A node is a page of slots in the order of their arrival, and a change clears bits of it in place (`page`): no node
+//! moves, no parent has to be told, and no table says where anything is. Runs on parts that overwrite only
+//! ([`Geometry::overwrites`]).
+//!
+//! * **Insertion**: the entry is programmed into the next slot, then its used mark. An old entry of the
+//!   same key is marked dead after that; of two alike the later one counts.
+//! * **Removal**: the dead mark. A leaf that becomes empty loses its entry in the parent, unless it is the last
+//!   child, and so does an inner node with nothing else below it (ours; removal is not published).
+//! * **Full page**: its live entries are sorted and go to two new pages, or to one when they fill half a page at most (ours). In
+//!   the parent (greatest key of the left, left) and (old bound, right) are appended as one group and committed by one mark;
+//!   then the old entry is marked dead. A parent without room for them is written anew in the same way, with both entered.
+//!   A new root is written, then the old one is marked retired.
+//! * **Search**: among the live slots of an inner node, the smallest bound that is not below the key. The last bound is all ones.
+//! * **Space** (`space`): blocks without live pages are used in turn, erased just before. When none is left the block
+//!   with the fewest live pages is emptied: each is written anew, and its parent is overwritten with the new place.
+//! * **Durability**: every operation. An overwrite is two programs, the slots and then one mark, and a mark that is cut short is one
+//!   or is none: a torn slot is never in use. (The published program clears the bit along with the slot.)
+//! * **Mounting** (`recovery`): every page is read once to find the newest root, then the tree is walked: torn slots are marked
+//!   dead, and what a cut left undone is done.
+//! * **Damage**: a page carries the CRC-32 of what it was born with, every slot a check of its own, and a mark is four bits. Option
+//!   `slots = bare` is the published page instead, two bitmaps and entries, for the sake of its counts: bits that flip in slots
+//!   that were appended are not noticed.
+//!
+//! Invariants (`check`):
+//!
+//! * O1: a page was born whole, and the slots in use pass their checks; none beyond them is soiled.
+//! * O2: the levels descend one by one, and only the root is marked as one.
+//! * O3: keys lie above the bound of the left neighbour and not above the own one; an inner node's greatest bound is its parent's.
+//! * O4: no key is live twice in a page.
+//! * O5: the live pages are those that the root leads to, and the page of the settings.
+//! * O6: an overwrite clears bits only (the chip refuses anything else).
+//!
+//! Deviations: a header of 16 bytes instead of 10, which costs no slot at the published sizes; two programs an overwrite; removal,
+//! collection, checks and recovery are ours. Confidence: high for layout and algorithm (read in the authors' code).
+
+mod collect;
+mod page;
+mod recovery;
+mod space;
+#[cfg(test)]
+mod tests;
+mod update;
+mod walk;
+
+use super::super::{Durability, RecordFormat, Settings};
+use crate::check::IndexError;
+use crate::nand::{Cause, Nand, NandError};
+use crate::units::Ppn;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+use page::{Marks, Shape};
+use space::Space;
+
+/// Bytes of a page's address.
+const ADDRESS_BYTES: usize = 4;
+const NONE: u32 = u32::MAX;
+const LEVELS_MAX: u8 = 24;
+
+/// Which nodes are kept from one operation to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keep {
+    /// The path of the last operation.
+    Path,
+    /// The root; a parent is read again to be changed, as in the published program with its three buffers.
+    ThreeBuffers,
+}
+
+/// A node of the path.
+#[derive(Clone, Debug)]
+struct Node {
+    /// Its page, or none.
+    ppn: u32,
+    /// Slots in use.
+    used: usize,
+    /// The slot of the child on the path.
+    slot: usize,
+    bytes: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    overwrites: u64,
+    new_pages: u64,
+    splits: u64,
+    moved_pages: u64,
+    collections: u64,
+    blocks_retired: u64,
+}
+
+/// A VMTree-OW on a chip.
+pub struct OverwriteTree<N> {
+    nand: N,
+    record: RecordFormat,
+    marks: Marks,
+    leaf: Shape,
+    inner: Shape,
+    keep: Keep,
+    height: u8,
+    root: u32,
+    settings_page: u32,
+    sequence: u32,
+    space: Space,
+    /// The path, leaf first.
+    path: Vec<Node>,
+    /// A page that is put together.
+    birth: Vec<u8>,
+    interrupted: bool,
+    counters: Counters,
+}
+
+impl<N: Nand> OverwriteTree<N> {
+    fn assemble(mut nand: N, settings: &Settings) -> Result<OverwriteTree<N>, IndexError> {
+        let (geometry, record) = (nand.geometry(), settings.record);
+        if !geometry.overwrites() || !geometry.random_order {
+            return Err(IndexError::Unsupported(
+                "a VMTree-OW overwrites pages: it needs NOR flash, whose pages take any number of programs that clear \
+                 bits (nop = 4294967295 and random_order in a chip file; at45db161e of the catalogue)"
+                    .into(),
+            ));
+        }
+        let marks = match settings.options.choice("slots", &["checked", "bare"])? {
+            "bare" => Marks::Bare,
+            _ => Marks::Checked,
+        };
+        let keep = match settings.options.choice("kept_nodes", &["path", "three-buffers"])? {
+            "three-buffers" => Keep::ThreeBuffers,
+            _ => Keep::Path,
+        };
+        let page_bytes = geometry.page_bytes as usize;
+        let (key_bytes, value_bytes) = (usize::from(record.key_bytes), usize::from(record.value_bytes));
+        let leaf = Shape::new(page_bytes, key_bytes, value_bytes, marks);
+        let inner = Shape::new(page_bytes, key_bytes, ADDRESS_BYTES, marks);
+        if leaf.capacity < 4 || inner.capacity < 8 {
+            return Err(IndexError::Unsupported(format!(
+                "a VMTree-OW needs pages of 4 records and 8 children; these of {page_bytes} bytes hold {} and {}",
+                leaf.capacity, inner.capacity
+            )));
+        }
+        let mut bad = Vec::new();
+        for pbn in (0..geometry.blocks).map(crate::units::Pbn) {
+            bad.push(nand.is_bad(pbn)?);
+        }
+        let tree = OverwriteTree {
+            nand,
+            record,
+            marks,
+            leaf,
+            inner,
+            keep,
+            height: 1,
+            root: NONE,
+            settings_page: NONE,
+            sequence: 0,
+            space: Space::new(geometry, bad),
+            path: Vec::new(),
+            birth: vec![0xff; page_bytes],
+            interrupted: false,
+            counters: Counters::default(),
+        };
+        let needed = tree.ram_bytes_at(tree.height_bound());
+        match settings.ram_bytes {
+            Some(ram) if ram < needed => Err(IndexError::Unsupported(format!(
+                "a VMTree-OW on this chip needs {needed} bytes of RAM; {ram} are given"
+            ))),
+            _ => Ok(tree),
+        }
+    }
+
+    /// Makes an empty tree on a chip whose contents do not matter.
+    pub fn format_with(nand: N, settings: &Settings) -> Result<OverwriteTree<N>, IndexError> {
+        let mut tree = OverwriteTree::assemble(nand, settings)?;
+        tree.format()?;
+        Ok(tree)
+    }
+
+    /// Finds the tree on a chip that holds one.
+    pub fn mount_with(nand: N, settings: &Settings) -> Result<OverwriteTree<N>, IndexError> {
+        let mut tree = OverwriteTree::assemble(nand, settings)?;
+        tree.mount()?;
+        Ok(tree)
+    }
+
+    /// Gives the chip back.
+    pub fn into_nand(self) -> N {
+        self.nand
+    }
+
+    fn shape(&self, level: u8) -> Shape {
+        if level == 1 { self.leaf } else { self.inner }
+    }
+
+    /// A height that the tree does not exceed unless it is mostly empty.
+    fn height_bound(&self) -> u8 {
+        let fanout = (self.inner.capacity as u64 / 4).max(2);
+        let (mut height, mut nodes) = (1, u64::from(self.space.geometry.pages()));
+        while nodes > 1 {
+            nodes = nodes.div_ceil(fanout);
+            height += 1;
+        }
+        height
+    }
+
+    /// A page for each level and four more: one put together, its entries, and the like for a parent.
+    fn ram_bytes_at(&self, height: u8) -> usize {
+        let pages = usize::from(height) + 4;
+        pages * (self.birth.len() + size_of::<Node>()) + self.space.ram_bytes() + size_of::<Self>()
+    }
+
+    /// The node of the path at this level.
+    fn node(&self, level: u8) -> &Node {
+        &self.path[usize::from(level) - 1]
+    }
+
+    fn node_mut(&mut self, level: u8) -> &mut Node {
+        &mut self.path[usize::from(level) - 1]
+    }
+
+    /// The bound of the child on the path, in the node at this level.
+    fn bound(&self, level: u8) -> &[u8] {
+        let node = self.node(level);
+        self.inner.key(&node.bytes, node.slot)
+    }
+
+    /// Reads a page into a buffer and checks that it is a sound node of this level; returns its slots in use.
+    fn read_node(
+        &mut self,
+        ppn: u32,
+        level: u8,
+        cause: Cause,
+        bytes: &mut [u8],
+    ) -> Result<usize, IndexError> {
+        let at = u64::from(ppn);
+        if ppn >= self.space.geometry.pages() {
+            return Err(IndexError::Corrupted { what: "O2: a child beyond the chip", at });
+        }
+        self.nand.read(Ppn(ppn), cause, bytes, &mut [])?;
+        let shape = self.shape(level);
+        if page::level(bytes) != level || !shape.is_born(bytes) {
+            return Err(IndexError::Corrupted { what: "O1: no node of this level, or not born whole", at });
+        }
+        let frontier = shape.frontier(bytes, at)?;
+        if frontier.soiled > frontier.used || frontier.is_halfway {
+            return Err(IndexError::Corrupted { what: "O1: a slot is torn", at });
+        }
+        Ok(frontier.used)
+    }
+
+    /// Puts the node at a page on the path.
+    fn load(&mut self, level: u8, ppn: u32) -> Result<(), IndexError> {
+        let place = usize::from(level) - 1;
+        while self.path.len() <= place {
+            let bytes = vec![0xff; self.birth.len()];
+            self.path.push(Node { ppn: NONE, used: 0, slot: 0, bytes });
+        }
+        if self.path[place].ppn == ppn && (self.keep == Keep::Path || level == self.height) {
+            return Ok(());
+        }
+        self.path[place].ppn = NONE;
+        let mut bytes = core::mem::take(&mut self.path[place].bytes);
+        let read = self.read_node(ppn, level, Cause::Host, &mut bytes);
+        self.path[place].bytes = bytes;
+        self.path[place].used = read?;
+        self.path[place].ppn = ppn;
+        Ok(())
+    }
+
+    /// Forgets the path: pages were changed behind it.
+    fn forget_path(&mut self) {
+        self.path.iter_mut().for_each(|node| node.ppn = NONE);
+    }
+
+    /// Goes down to the node at `lowest` for a key, or with `beyond` to the next one after that bound.
+    fn descend(&mut self, key: &[u8], beyond: bool, lowest: u8) -> Result<(), IndexError> {
+        let mut ppn = self.root;
+        for level in (lowest..=self.height).rev() {
+            self.load(level, ppn)?;
+            if level > lowest {
+                let node = self.node(level);
+                let slot = self.child_slot(node, key, beyond);
+                let slot = slot.ok_or(IndexError::Corrupted {
+                    what: "O3: no child has a bound that high",
+                    at: u64::from(ppn),
+                })?;
+                ppn = self.address(&node.bytes, slot);
+                self.node_mut(level).slot = slot;
+            }
+        }
+        Ok(())
+    }
+
+    /// The slot of the smallest bound that is not below the key, or is above it; of equal ones the latest.
+    fn child_slot(&self, node: &Node, key: &[u8], beyond: bool) -> Option<usize> {
+        let mut best: Option<usize> = None;
+        for slot in 0..node.used {
+            let bound = self.inner.key(&node.bytes, slot);
+            let reaches = if beyond { bound > key } else { bound >= key };
+            let is_better = |best: usize| bound <= self.inner.key(&node.bytes, best);
+            if reaches && self.inner.is_live(&node.bytes, slot) && best.is_none_or(is_better) {
+                best = Some(slot);
+            }
+        }
+        best
+    }
+
+    fn address(&self, bytes: &[u8], slot: usize) -> u32 {
+        crate::codec::get_u32(self.inner.value(bytes, slot), 0)
+    }
+
+    /// The slot of a key in the leaf of the path.
+    fn leaf_slot(&self, key: &[u8]) -> Option<usize> {
+        let leaf = self.node(1);
+        let is_it =
+            |&slot: &usize| self.leaf.key(&leaf.bytes, slot) == key && self.leaf.is_live(&leaf.bytes, slot);
+        (0..leaf.used).rev().find(is_it)
+    }
+
+    fn usable(&self) -> Result<(), IndexError> {
+        if self.interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
+    }
+
+    /// Programs a page; false when the chip says that it failed.
+    fn program(nand: &mut N, ppn: u32, cause: Cause, bytes: &[u8]) -> Result<bool, IndexError> {
+        match nand.program(Ppn(ppn), cause, bytes, &[]) {
+            Ok(()) => Ok(true),
+            Err(NandError::ProgramFailed(_)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The class in which the tree runs.
+    const DURABILITY: Durability = Durability::EveryOperation;
+}

@@ -1,0 +1,285 @@
+//! The bytes of a page: header, marks, slots; what a page holds is told by bits that are only ever cleared.
+//!
+//! ```text
+//! at  bytes  field
+//!  0    4    magic
+//!  4    4    sequence, rising from page to page as they are born
+//!  8    1    level, 0 for the page of the settings; plus 0x80 for a root
+//!  9    1    0xFF; cleared when another root has taken the place of this one
+//! 10    2    slots filled when the page was born
+//! 12    4    CRC-32 of bytes 0 to 8, 10 to 11, and of those slots
+//! 16         marks, a byte a slot: the low half says used, the high half dead; slots of key, value and a check byte
+//!            bare: used marks, a bit a slot; dead marks, a bit a slot; slots of key and value
+//! ```
+//!
+//! The slots in use are those up to the highest one whose used mark is cleared: that commits all that were appended together. Four
+//! bits say it, of which one may be wrong: none or one of them cleared is no mark, three or four are, and two are half a mark,
+//! as a power cut may leave one; a mount completes it, as it could as well have been done.
+
+use crate::check::IndexError;
+use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
+use crate::ordered::RecordFormat;
+use alloc::vec::Vec;
+
+pub(super) const HEADER_BYTES: usize = 16;
+const MAGIC: u32 = u32::from_le_bytes(*b"VMOW");
+const ROOT: u8 = 0x80;
+const LEVEL_AT: usize = 8;
+const RETIRED_AT: usize = 9;
+const BORN_AT: usize = 10;
+const CRC_AT: usize = 12;
+const USED: u8 = 0x0f;
+const DEAD: u8 = 0xf0;
+
+/// Whether slots have a check and a byte to mark them dead, or are as published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Marks {
+    Checked,
+    Bare,
+}
+
+/// Where things are in the pages of one kind.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub(super) key_bytes: usize,
+    pub(super) entry_bytes: usize,
+    pub(super) capacity: usize,
+    slot_bytes: usize,
+    marks_at: usize,
+    /// Of bare slots.
+    dead_at: usize,
+    slots_at: usize,
+    marks: Marks,
+}
+
+/// What a slot's marks say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SlotState {
+    Live,
+    Dead,
+    /// Only part of its bits are cleared.
+    Halfway,
+}
+
+/// What lies beyond the slots in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Frontier {
+    /// Slots in use.
+    pub(super) used: usize,
+    /// One past the last slot that is not blank; more than `used` when a program was torn.
+    pub(super) soiled: usize,
+    /// Whether a mark was cleared in part.
+    pub(super) is_halfway: bool,
+}
+
+/// Bits of the mask that are cleared in a mark.
+fn cleared(mark: u8, mask: u8) -> u32 {
+    (!mark & mask).count_ones()
+}
+
+impl Shape {
+    pub(super) fn new(page_bytes: usize, key_bytes: usize, value_bytes: usize, marks: Marks) -> Shape {
+        let entry_bytes = key_bytes + value_bytes;
+        let slot_bytes = entry_bytes + usize::from(marks == Marks::Checked);
+        let mark_bytes = |n: usize| if marks == Marks::Checked { n } else { 2 * n.div_ceil(8) };
+        let needed = |n: usize| HEADER_BYTES + mark_bytes(n) + n * slot_bytes;
+        let mut capacity = (page_bytes - HEADER_BYTES) / slot_bytes;
+        while capacity > 0 && needed(capacity) > page_bytes {
+            capacity -= 1;
+        }
+        let (marks_at, dead_at) = (HEADER_BYTES, HEADER_BYTES + capacity.div_ceil(8));
+        let slots_at = marks_at + mark_bytes(capacity);
+        Shape { key_bytes, entry_bytes, capacity, slot_bytes, marks_at, dead_at, slots_at, marks }
+    }
+
+    pub(super) fn entry<'a>(&self, page: &'a [u8], slot: usize) -> &'a [u8] {
+        let at = self.slots_at + slot * self.slot_bytes;
+        &page[at..at + self.entry_bytes]
+    }
+
+    pub(super) fn key<'a>(&self, page: &'a [u8], slot: usize) -> &'a [u8] {
+        &self.entry(page, slot)[..self.key_bytes]
+    }
+
+    pub(super) fn value<'a>(&self, page: &'a [u8], slot: usize) -> &'a [u8] {
+        &self.entry(page, slot)[self.key_bytes..]
+    }
+
+    pub(super) fn state(&self, page: &[u8], slot: usize) -> SlotState {
+        if self.marks == Marks::Bare {
+            let dead = page[self.dead_at + slot / 8] & (1 << (slot % 8)) == 0;
+            return if dead { SlotState::Dead } else { SlotState::Live };
+        }
+        match cleared(page[self.marks_at + slot], DEAD) {
+            0 | 1 => SlotState::Live,
+            2 => SlotState::Halfway,
+            _ => SlotState::Dead,
+        }
+    }
+
+    pub(super) fn is_live(&self, page: &[u8], slot: usize) -> bool {
+        self.state(page, slot) != SlotState::Dead
+    }
+
+    pub(super) fn mark_dead(&self, page: &mut [u8], slot: usize) {
+        match self.marks {
+            Marks::Checked => page[self.marks_at + slot] &= !DEAD,
+            Marks::Bare => page[self.dead_at + slot / 8] &= !(1 << (slot % 8)),
+        }
+    }
+
+    /// Marks the slots before `end` used, by the mark of the last of them.
+    pub(super) fn mark_used(&self, page: &mut [u8], end: usize) {
+        let last = end - 1;
+        match self.marks {
+            Marks::Checked => page[self.marks_at + last] &= !USED,
+            Marks::Bare => page[self.marks_at + last / 8] &= !(1 << (last % 8)),
+        }
+    }
+
+    pub(super) fn fill(&self, page: &mut [u8], slot: usize, entry: &[u8]) {
+        let at = self.slots_at + slot * self.slot_bytes;
+        page[at..at + entry.len()].copy_from_slice(entry);
+        if self.marks == Marks::Checked {
+            page[at + entry.len()] = check(entry);
+        }
+    }
+
+    fn slot<'a>(&self, page: &'a [u8], slot: usize) -> &'a [u8] {
+        let at = self.slots_at + slot * self.slot_bytes;
+        &page[at..at + self.slot_bytes]
+    }
+
+    /// Whether the check of a slot holds.
+    fn is_sound(&self, page: &[u8], slot: usize) -> bool {
+        let (entry, given) = self.slot(page, slot).split_at(self.entry_bytes);
+        self.marks == Marks::Bare || given[0] == check(entry)
+    }
+
+    /// How far the used mark of a slot is cleared, if at all.
+    fn used_mark(&self, page: &[u8], slot: usize) -> Option<SlotState> {
+        if self.marks == Marks::Bare {
+            let is_clear = page[self.marks_at + slot / 8] & (1 << (slot % 8)) == 0;
+            return is_clear.then_some(SlotState::Live);
+        }
+        match cleared(page[self.marks_at + slot], USED) {
+            0 | 1 => None,
+            2 => Some(SlotState::Halfway),
+            _ => Some(SlotState::Live),
+        }
+    }
+
+    /// Checks a page of this shape whose birth is sound, and tells where its slots in use end.
+    pub(super) fn frontier(&self, page: &[u8], at: u64) -> Result<Frontier, IndexError> {
+        let born = usize::from(get_u16(page, BORN_AT));
+        let marked = (0..self.capacity).rev().find_map(|slot| Some((slot, self.used_mark(page, slot)?)));
+        let (end, mark) = marked.map_or((0, SlotState::Live), |(slot, mark)| (slot + 1, mark));
+        let used = end.max(born);
+        if (0..used).any(|slot| self.state(page, slot) != SlotState::Dead && !self.is_sound(page, slot)) {
+            return Err(IndexError::Corrupted { what: "O1: the check of a slot does not hold", at });
+        }
+        let is_soiled = |slot: &usize| self.slot(page, *slot).iter().any(|&byte| byte != 0xff);
+        let soiled = (used..self.capacity).rev().find(is_soiled).map_or(used, |slot| slot + 1);
+        let is_halfway =
+            mark == SlotState::Halfway || (0..used).any(|slot| self.state(page, slot) == SlotState::Halfway);
+        Ok(Frontier { used, soiled, is_halfway })
+    }
+
+    /// A new page of these entries, which lie one after the other.
+    pub(super) fn birth(&self, page: &mut [u8], (sequence, level): (u32, u8), is_root: bool, entries: &[u8]) {
+        page.fill(0xff);
+        let born = entries.len() / self.entry_bytes.max(1);
+        assert!(born <= self.capacity, "{born} entries in a page of {}", self.capacity);
+        put_u32(page, 0, MAGIC);
+        put_u32(page, 4, sequence);
+        page[LEVEL_AT] = level | if is_root { ROOT } else { 0 };
+        put_u16(page, BORN_AT, born as u16);
+        for (slot, entry) in entries.chunks_exact(self.entry_bytes).enumerate() {
+            self.fill(page, slot, entry);
+            self.mark_used(page, slot + 1);
+        }
+        let crc = self.birth_crc(page, born);
+        put_u32(page, CRC_AT, crc);
+    }
+
+    fn birth_crc(&self, page: &[u8], born: usize) -> u32 {
+        let slots = &page[self.slots_at..self.slots_at + born * self.slot_bytes];
+        crc32(&[&page[..RETIRED_AT], &page[BORN_AT..CRC_AT], slots])
+    }
+
+    /// Whether the page was born whole, and with this shape.
+    pub(super) fn is_born(&self, page: &[u8]) -> bool {
+        let born = usize::from(get_u16(page, BORN_AT));
+        has_magic(page) && born <= self.capacity && self.birth_crc(page, born) == get_u32(page, CRC_AT)
+    }
+
+    /// The live entries of a page in key order, one after the other; of equal keys the latest.
+    pub(super) fn sorted(&self, page: &[u8], used: usize, but: Option<usize>) -> Vec<u8> {
+        let mut order: Vec<usize> =
+            (0..used).filter(|&slot| Some(slot) != but && self.is_live(page, slot)).collect();
+        order.sort_by(|&a, &b| self.key(page, a).cmp(self.key(page, b)));
+        let mut entries = Vec::with_capacity((order.len() + 2) * self.entry_bytes);
+        for (i, &slot) in order.iter().enumerate() {
+            let is_last = order.get(i + 1).is_none_or(|&next| self.key(page, next) != self.key(page, slot));
+            if is_last {
+                entries.extend_from_slice(self.entry(page, slot));
+            }
+        }
+        entries
+    }
+
+    /// Enters an entry among sorted ones, in place of one of the same key.
+    pub(super) fn enter(&self, entries: &mut Vec<u8>, entry: &[u8]) {
+        let key = &entry[..self.key_bytes];
+        let at = entries.chunks_exact(self.entry_bytes).position(|e| &e[..self.key_bytes] >= key);
+        let at = at.map_or(entries.len(), |i| i * self.entry_bytes);
+        let same = entries.get(at..at + self.key_bytes).is_some_and(|there| there == key);
+        let end = if same { at + self.entry_bytes } else { at };
+        entries.splice(at..end, entry.iter().copied());
+    }
+}
+
+pub(super) fn has_magic(page: &[u8]) -> bool {
+    get_u32(page, 0) == MAGIC
+}
+
+pub(super) fn sequence(page: &[u8]) -> u32 {
+    get_u32(page, 4)
+}
+
+pub(super) fn level(page: &[u8]) -> u8 {
+    page[LEVEL_AT] & !ROOT
+}
+
+pub(super) fn is_root(page: &[u8]) -> bool {
+    page[LEVEL_AT] & ROOT != 0
+}
+
+/// Whether another root has taken the place of this one; a single flipped bit does not say so.
+pub(super) fn is_retired(page: &[u8]) -> bool {
+    page[RETIRED_AT].count_zeros() >= 2
+}
+
+pub(super) fn retire(page: &mut [u8]) {
+    page[RETIRED_AT] = 0;
+}
+
+/// The shape of the page that holds the settings: one slot.
+pub(super) fn settings_shape(page_bytes: usize) -> Shape {
+    Shape { capacity: 1, ..Shape::new(page_bytes, 3, 1, Marks::Checked) }
+}
+
+/// What is formatted, as the entry of that page.
+pub(super) fn settings_entry(record: RecordFormat, marks: Marks) -> [u8; 4] {
+    [record.key_bytes, record.value_bytes, u8::from(marks == Marks::Bare), 1]
+}
+
+/// CRC-8 of an entry, polynomial x^8 + x^2 + x + 1, such that blank bytes do not pass: every one or two wrong bits of up to 15
+/// bytes are noticed, and every odd number of them in any.
+fn check(entry: &[u8]) -> u8 {
+    let step = |crc: u8, byte: u8| {
+        (0..8).fold(crc ^ byte, |crc, _| if crc & 0x80 != 0 { (crc << 1) ^ 0x07 } else { crc << 1 })
+    };
+    // Linear: the exclusive or with the same of a blank entry makes that 0, whose check would have to be 0 as well.
+    entry.iter().fold(0, |crc, &byte| step(crc, byte ^ 0xff))
+}

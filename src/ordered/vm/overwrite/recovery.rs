@@ -1,0 +1,157 @@
+//! Mounting: every page is read once for the settings and the newest root, then the tree is walked and what a power cut left
+//! undone is done.
+//!
+//! * A torn slot, not committed: marked dead, then used.
+//! * A mark cleared in part: cleared.
+//! * Two live entries of one key: the earlier one is marked dead. In an inner node it is that of a child written anew.
+//! * Two roots: the older one is marked retired.
+//!
+//! Pages that the root does not lead to are dead. Nothing is written to the blank pages of a block before it is erased.
+
+use super::page::{self, SlotState};
+use super::{NONE, Node, OverwriteTree};
+use crate::check::IndexError;
+use crate::nand::{Cause, Nand, NandError};
+use crate::units::Ppn;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// What the pages of a chip say of the tree.
+#[derive(Debug, Default)]
+struct Found {
+    /// The newest page of the settings, with its sequence and entry.
+    settings: Option<(u32, u32, Vec<u8>)>,
+    /// Roots that are not retired: sequence, page, level.
+    roots: Vec<(u32, u32, u8)>,
+    sequence: u32,
+}
+
+/// Programs of a repair before it is given up.
+const ATTEMPTS: u32 = 4;
+
+impl<N: Nand> OverwriteTree<N> {
+    /// See [`OverwriteTree::mount_with`].
+    pub(super) fn mount(&mut self) -> Result<(), IndexError> {
+        let found = self.scan()?;
+        let Some((_, settings_page, entry)) = found.settings else {
+            return Err(IndexError::NotFormatted("no page of a VMTree-OW's settings"));
+        };
+        if entry != page::settings_entry(self.record, self.marks) {
+            return Err(IndexError::NotFormatted("a VMTree-OW with other records or another option slots"));
+        }
+        let Some(&(_, root, height)) = found.roots.iter().max() else {
+            return Err(IndexError::Corrupted { what: "O2: no sound root", at: 0 });
+        };
+        (self.root, self.height, self.sequence) = (root, height, found.sequence);
+        self.settings_page = settings_page;
+        self.space.set_live(settings_page);
+        let mut node = Node { ppn: NONE, used: 0, slot: 0, bytes: vec![0xff; self.birth.len()] };
+        self.adopt(root, height, &mut node)?;
+        for &(_, ppn, _) in found.roots.iter().filter(|found| found.1 != root) {
+            self.nand.read(Ppn(ppn), Cause::Recovery, &mut node.bytes, &mut [])?;
+            self.retire_root(&mut node, ppn, Cause::Recovery)?;
+        }
+        Ok(())
+    }
+
+    fn scan(&mut self) -> Result<Found, IndexError> {
+        let mut found = Found::default();
+        let mut bytes = vec![0xff; self.birth.len()];
+        let settings_shape = page::settings_shape(bytes.len());
+        for ppn in 0..self.space.geometry.pages() {
+            if self.space.is_bad(self.space.geometry.block_of(Ppn(ppn)).0) {
+                continue;
+            }
+            match self.nand.read(Ppn(ppn), Cause::Recovery, &mut bytes, &mut []) {
+                Ok(()) if page::has_magic(&bytes) => {}
+                Ok(()) | Err(NandError::Uncorrectable(_)) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            let (sequence, level) = (page::sequence(&bytes), page::level(&bytes));
+            let shape = if level == 0 { settings_shape } else { self.shape(level) };
+            if !shape.is_born(&bytes) {
+                continue;
+            }
+            found.sequence = found.sequence.max(sequence);
+            if level == 0 && found.settings.as_ref().is_none_or(|settings| settings.0 < sequence) {
+                found.settings = Some((sequence, ppn, shape.entry(&bytes, 0).to_vec()));
+            }
+            if page::is_root(&bytes) && !page::is_retired(&bytes) && (1..=super::LEVELS_MAX).contains(&level)
+            {
+                found.roots.push((sequence, ppn, level));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Takes a node and all below it into the tree.
+    fn adopt(&mut self, ppn: u32, level: u8, node: &mut Node) -> Result<(), IndexError> {
+        self.repair(ppn, level, node)?;
+        if self.space.is_live(ppn) {
+            return Err(IndexError::Corrupted { what: "O5: two parents name one page", at: u64::from(ppn) });
+        }
+        self.space.set_live(ppn);
+        if level == 1 {
+            return Ok(());
+        }
+        let live = (0..node.used).filter(|&slot| self.inner.is_live(&node.bytes, slot));
+        let children: Vec<u32> = live.map(|slot| self.address(&node.bytes, slot)).collect();
+        if children.is_empty() {
+            return Err(IndexError::Corrupted {
+                what: "O3: an inner node without children",
+                at: u64::from(ppn),
+            });
+        }
+        children.into_iter().try_for_each(|child| self.adopt(child, level - 1, node))
+    }
+
+    /// Reads a node and ends what was begun with it.
+    fn repair(&mut self, ppn: u32, level: u8, node: &mut Node) -> Result<(), IndexError> {
+        let (shape, at) = (self.shape(level), u64::from(ppn));
+        if ppn >= self.space.geometry.pages() {
+            return Err(IndexError::Corrupted { what: "O2: a child beyond the chip", at });
+        }
+        self.nand.read(Ppn(ppn), Cause::Recovery, &mut node.bytes, &mut [])?;
+        let bytes = &mut node.bytes;
+        let is_root = ppn == self.root;
+        if page::level(bytes) != level || page::is_root(bytes) != is_root || !shape.is_born(bytes) {
+            return Err(IndexError::Corrupted { what: "O1: no node of this level, or not born whole", at });
+        }
+        let frontier = shape.frontier(bytes, at)?;
+        if frontier.soiled > frontier.used {
+            (frontier.used..frontier.soiled).for_each(|slot| shape.mark_dead(bytes, slot));
+            self.program_surely(ppn, bytes)?;
+        }
+        node.used = frontier.soiled;
+        let before = bytes.clone();
+        if node.used > 0 {
+            shape.mark_used(bytes, node.used);
+        }
+        for slot in 0..node.used {
+            if shape.state(bytes, slot) == SlotState::Halfway
+                || self.is_superseded(&shape, bytes, (slot, node.used))
+            {
+                shape.mark_dead(bytes, slot);
+            }
+        }
+        if *bytes != before { self.program_surely(ppn, bytes) } else { Ok(()) }
+    }
+
+    /// Whether a later live slot has the key of this one.
+    fn is_superseded(&self, shape: &page::Shape, bytes: &[u8], (slot, used): (usize, usize)) -> bool {
+        let key = shape.key(bytes, slot);
+        let is_later = |later| shape.state(bytes, later) == SlotState::Live && shape.key(bytes, later) == key;
+        shape.is_live(bytes, slot) && (slot + 1..used).any(is_later)
+    }
+
+    /// Programs a repair, again where the chip says that it failed.
+    fn program_surely(&mut self, ppn: u32, bytes: &[u8]) -> Result<(), IndexError> {
+        for _ in 0..ATTEMPTS {
+            if Self::program(&mut self.nand, ppn, Cause::Recovery, bytes)? {
+                return Ok(());
+            }
+            self.program_failed(ppn);
+        }
+        Err(IndexError::Store(crate::ftl::StoreError::Nand(NandError::ProgramFailed(Ppn(ppn)))))
+    }
+}

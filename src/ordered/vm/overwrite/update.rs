@@ -1,0 +1,257 @@
+//! Changes of the tree: slots appended and marked dead in place, and pages written anew when they are full.
+
+use super::{ADDRESS_BYTES, Keep, LEVELS_MAX, Node, OverwriteTree, page};
+use crate::check::IndexError;
+use crate::nand::{Cause, Nand};
+use crate::units::Ppn;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// How many pages take the place of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Anew {
+    /// One where the entries fill half of it at most, else two.
+    AsFull,
+    /// One if it holds them: a page is moved, or a program of it failed.
+    AsIs,
+}
+
+impl<N: Nand> OverwriteTree<N> {
+    /// Enters a record into the leaf on the path; `old` is the slot of the key.
+    pub(super) fn put(&mut self, entry: &[u8], old: Option<usize>) -> Result<(), IndexError> {
+        let anew = if self.node(1).used < self.leaf.capacity {
+            if self.append(1, entry, Cause::Host)? {
+                return match old {
+                    Some(slot) => self.mark_dead(1, slot, Cause::Host),
+                    None => Ok(()),
+                };
+            }
+            Anew::AsIs
+        } else {
+            Anew::AsFull
+        };
+        let leaf = self.node(1);
+        let mut entries = self.leaf.sorted(&leaf.bytes, leaf.used, old);
+        self.leaf.enter(&mut entries, entry);
+        self.replace(1, &entries, anew, Cause::Host)
+    }
+
+    /// Programs entries into the next slots of the path's node, then the mark that commits them; false when a program failed.
+    pub(super) fn append(&mut self, level: u8, entries: &[u8], cause: Cause) -> Result<bool, IndexError> {
+        let shape = self.shape(level);
+        let node = &mut self.path[usize::from(level) - 1];
+        let end = node.used + entries.len() / shape.entry_bytes;
+        for (slot, entry) in (node.used..).zip(entries.chunks_exact(shape.entry_bytes)) {
+            shape.fill(&mut node.bytes, slot, entry);
+        }
+        self.counters.overwrites += 1;
+        let ppn = node.ppn;
+        let mut is_done = Self::program(&mut self.nand, ppn, cause, &node.bytes)?;
+        if is_done {
+            shape.mark_used(&mut node.bytes, end);
+            is_done = Self::program(&mut self.nand, ppn, cause, &node.bytes)?;
+        }
+        if is_done {
+            node.used = end;
+        } else {
+            self.program_failed(ppn);
+        }
+        Ok(is_done)
+    }
+
+    /// Marks a slot of the path's node dead.
+    pub(super) fn mark_dead(&mut self, level: u8, slot: usize, cause: Cause) -> Result<(), IndexError> {
+        let shape = self.shape(level);
+        let node = &mut self.path[usize::from(level) - 1];
+        shape.mark_dead(&mut node.bytes, slot);
+        let (ppn, used) = (node.ppn, node.used);
+        if Self::program(&mut self.nand, ppn, cause, &node.bytes)? {
+            return Ok(());
+        }
+        let entries = shape.sorted(&node.bytes, used, None);
+        self.program_failed(ppn);
+        self.replace(level, &entries, Anew::AsIs, cause)
+    }
+
+    /// Writes the path's node anew with these entries, and tells its parent.
+    pub(super) fn replace(
+        &mut self,
+        level: u8,
+        entries: &[u8],
+        anew: Anew,
+        cause: Cause,
+    ) -> Result<(), IndexError> {
+        let mut freed = Vec::new();
+        self.replace_up(level, entries, (anew, cause), &mut freed)?;
+        // Not before the new ones are in use: an erase must not overtake that.
+        for ppn in freed {
+            self.space.set_dead(ppn);
+        }
+        Ok(())
+    }
+
+    fn replace_up(
+        &mut self,
+        mut level: u8,
+        entries: &[u8],
+        (anew, cause): (Anew, Cause),
+        freed: &mut Vec<u32>,
+    ) -> Result<(), IndexError> {
+        let mut entries = entries.to_vec();
+        loop {
+            let told = self.write_anew(level, &entries, (anew, cause))?;
+            freed.push(self.node(level).ppn);
+            if level == self.height {
+                return self.replace_root(&told, cause);
+            }
+            self.node_mut(level).ppn = super::NONE;
+            level += 1;
+            self.reread(level, cause)?;
+            let slot = self.node(level).slot;
+            let has_room = self.node(level).used + told.len() / self.inner.entry_bytes <= self.inner.capacity;
+            if has_room && self.append(level, &told, cause)? {
+                return self.mark_child_dead(level, slot, cause, freed);
+            }
+            let parent = self.node(level);
+            entries = self.inner.sorted(&parent.bytes, parent.used, Some(slot));
+            for entry in told.chunks_exact(self.inner.entry_bytes) {
+                self.inner.enter(&mut entries, entry);
+            }
+        }
+    }
+
+    /// Marks the entry of a child dead that others took the place of; what fails is only put off to the page's next life.
+    fn mark_child_dead(
+        &mut self,
+        level: u8,
+        slot: usize,
+        cause: Cause,
+        freed: &mut Vec<u32>,
+    ) -> Result<(), IndexError> {
+        let node = &mut self.path[usize::from(level) - 1];
+        self.inner.mark_dead(&mut node.bytes, slot);
+        let ppn = node.ppn;
+        if Self::program(&mut self.nand, ppn, cause, &node.bytes)? {
+            return Ok(());
+        }
+        let entries = self.inner.sorted(&node.bytes, node.used, None);
+        self.program_failed(ppn);
+        self.replace_up(level, &entries, (Anew::AsIs, cause), freed)
+    }
+
+    /// Writes the entries to one or two new pages; returns what their parent is to hold.
+    fn write_anew(
+        &mut self,
+        level: u8,
+        entries: &[u8],
+        (anew, cause): (Anew, Cause),
+    ) -> Result<Vec<u8>, IndexError> {
+        let shape = self.shape(level);
+        let count = entries.len() / shape.entry_bytes;
+        let most = if anew == Anew::AsIs { shape.capacity } else { shape.capacity / 2 };
+        let is_root = level == self.height;
+        let bound = if is_root {
+            vec![0xff; usize::from(self.record.key_bytes)]
+        } else {
+            self.bound(level + 1).to_vec()
+        };
+        let mut told = Vec::with_capacity(2 * self.inner.entry_bytes);
+        let mut right = entries;
+        if count > most {
+            let (left, rest) = entries.split_at(count.div_ceil(2) * shape.entry_bytes);
+            right = rest;
+            self.counters.splits += 1;
+            let ppn = self.write_node(level, false, left, cause)?;
+            let last = left.len() - shape.entry_bytes;
+            told.extend_from_slice(&left[last..last + shape.key_bytes]);
+            told.extend_from_slice(&ppn.to_le_bytes());
+        }
+        let ppn = self.write_node(level, is_root && count <= most, right, cause)?;
+        told.extend_from_slice(&bound);
+        told.extend_from_slice(&ppn.to_le_bytes());
+        Ok(told)
+    }
+
+    pub(super) fn write_node(
+        &mut self,
+        level: u8,
+        is_root: bool,
+        entries: &[u8],
+        cause: Cause,
+    ) -> Result<u32, IndexError> {
+        let (shape, sequence) = (self.shape(level), self.next_sequence());
+        shape.birth(&mut self.birth, (sequence, level), is_root, entries);
+        self.write_birth(cause)
+    }
+
+    /// Makes the new page, or one above the two, the root; `told` is what a parent would hold.
+    fn replace_root(&mut self, told: &[u8], cause: Cause) -> Result<(), IndexError> {
+        let old = (self.root, self.height);
+        let at = self.inner.entry_bytes - ADDRESS_BYTES;
+        if told.len() == self.inner.entry_bytes {
+            self.root = crate::codec::get_u32(told, at);
+        } else {
+            if self.height == LEVELS_MAX {
+                return Err(IndexError::Full);
+            }
+            self.root = self.write_node(self.height + 1, true, told, cause)?;
+            self.height += 1;
+        }
+        let mut node = self.path[usize::from(old.1) - 1].clone();
+        self.retire_root(&mut node, old.0, cause)?;
+        self.forget_path();
+        Ok(())
+    }
+
+    /// Marks a root retired, such that no mount takes it for the newest one.
+    pub(super) fn retire_root(&mut self, node: &mut Node, ppn: u32, cause: Cause) -> Result<(), IndexError> {
+        page::retire(&mut node.bytes);
+        if !Self::program(&mut self.nand, ppn, cause, &node.bytes)? {
+            self.program_failed(ppn);
+        }
+        Ok(())
+    }
+
+    /// Reads a parent that is to be changed, where three buffers are all there is. The copy is the same.
+    fn reread(&mut self, level: u8, cause: Cause) -> Result<(), IndexError> {
+        if self.keep == Keep::ThreeBuffers && level < self.height {
+            let ppn = self.node(level).ppn;
+            self.nand.read(Ppn(ppn), cause, &mut self.birth, &mut [])?;
+        }
+        Ok(())
+    }
+
+    /// Takes a record out of the leaf on the path, and the leaf out of the tree when it is empty.
+    pub(super) fn take(&mut self, slot: usize) -> Result<(), IndexError> {
+        self.counters.overwrites += 1;
+        self.mark_dead(1, slot, Cause::Host)?;
+        let leaf = self.node(1);
+        let is_empty = (0..leaf.used).all(|slot| !self.leaf.is_live(&leaf.bytes, slot));
+        if is_empty && leaf.ppn != super::NONE { self.prune() } else { Ok(()) }
+    }
+
+    /// Marks dead the entry of the highest node of the path that has nothing below it but the empty leaf and is not the last
+    /// child of its parent: the neighbour to the right takes over its keys.
+    fn prune(&mut self) -> Result<(), IndexError> {
+        for level in 2..=self.height {
+            let node = self.node(level);
+            let live = (0..node.used).filter(|&slot| self.inner.is_live(&node.bytes, slot));
+            let greatest = live.clone().max_by_key(|&slot| self.inner.key(&node.bytes, slot));
+            if greatest != Some(node.slot) {
+                let freed: Vec<u32> = (1..level).map(|below| self.node(below).ppn).collect();
+                let slot = node.slot;
+                self.counters.overwrites += 1;
+                self.mark_dead(level, slot, Cause::Host)?;
+                for ppn in freed {
+                    self.space.set_dead(ppn);
+                }
+                self.forget_path();
+                return Ok(());
+            }
+            if live.count() > 1 {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}

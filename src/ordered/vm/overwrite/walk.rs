@@ -1,0 +1,235 @@
+//! The tree as an index: look-ups, ranges, and the walk that checks the invariants.
+
+use super::page;
+use super::{NONE, OverwriteTree};
+use crate::check::{CheckReport, IndexError};
+use crate::nand::{Cause, Nand};
+use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, within};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+use core::ops::{Bound, ControlFlow};
+
+impl<N: Nand> OverwriteTree<N> {
+    /// Shows the records of the leaf on the path that lie within the bounds; breaks when the walk is over.
+    fn show_leaf(
+        &self,
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> ControlFlow<()> {
+        let leaf = self.node(1);
+        let entries = self.leaf.sorted(&leaf.bytes, leaf.used, None);
+        let mut show = |entry: &[u8]| {
+            let (key, value) = entry.split_at(self.leaf.key_bytes);
+            match (within(key, bounds), direction) {
+                (Ordering::Equal, _) => visit(key, value),
+                (Ordering::Greater, Direction::Ascending) | (Ordering::Less, Direction::Descending) => {
+                    ControlFlow::Break(())
+                }
+                _ => ControlFlow::Continue(()),
+            }
+        };
+        let mut entries = entries.chunks_exact(self.leaf.entry_bytes);
+        match direction {
+            Direction::Ascending => entries.try_for_each(&mut show),
+            Direction::Descending => entries.rev().try_for_each(&mut show),
+        }
+    }
+
+    /// The bound of the leaf on the path; none when it is the last.
+    fn leaf_bound(&self) -> Option<Vec<u8>> {
+        let bound = if self.height > 1 { self.bound(2).to_vec() } else { return None };
+        if bound.iter().all(|&byte| byte == 0xff) { None } else { Some(bound) }
+    }
+
+    /// The bound of the leaf before the one on the path; none when it is the first.
+    fn bound_before(&self) -> Option<Vec<u8>> {
+        (2..=self.height).find_map(|level| {
+            let node = self.node(level);
+            let own = self.inner.key(&node.bytes, node.slot);
+            let live = (0..node.used).filter(|&slot| self.inner.is_live(&node.bytes, slot));
+            let bounds = live.map(|slot| self.inner.key(&node.bytes, slot));
+            bounds.filter(|&bound| bound < own).max().map(<[u8]>::to_vec)
+        })
+    }
+
+    fn check_node(
+        &mut self,
+        place: (u32, u8),
+        bounds: (&[u8], &[u8]),
+        walk: &mut Walk,
+    ) -> Result<(), IndexError> {
+        let ((ppn, level), (low, high)) = (place, bounds);
+        let (at, shape) = (u64::from(ppn), self.shape(level));
+        let mut bytes = vec![0xff; self.birth.len()];
+        let used = match self.read_node(ppn, level, Cause::Check, &mut bytes) {
+            Ok(used) => used,
+            Err(IndexError::Corrupted { what, at }) => {
+                walk.report.violation("O1", at, what.into());
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        walk.report.nodes += 1;
+        walk.pages.push(ppn);
+        if page::is_root(&bytes) != (ppn == self.root) || page::is_retired(&bytes) {
+            walk.report.violation("O2", at, format!("marks of a root at level {level}"));
+        }
+        let entries = shape.sorted(&bytes, used, None);
+        let keys: Vec<&[u8]> =
+            entries.chunks_exact(shape.entry_bytes).map(|e| &e[..shape.key_bytes]).collect();
+        let live = (0..used).filter(|&slot| shape.is_live(&bytes, slot)).count();
+        if keys.len() != live {
+            walk.report.violation("O4", at, format!("{live} live slots of {} keys", keys.len()));
+        }
+        // Nothing is below the first bound, not even a key of zeros.
+        let is_low = |key: &&&[u8]| !low.is_empty() && **key <= low;
+        if keys.first().is_some_and(|key| is_low(&key)) || keys.last().is_some_and(|key| *key > high) {
+            walk.report.violation("O3", at, format!("keys beyond {low:02x?} to {high:02x?}"));
+        }
+        if level == 1 {
+            walk.report.records += keys.len() as u64;
+            return Ok(());
+        }
+        if keys.last().is_none_or(|last| *last != high) {
+            walk.report.violation("O3", at, format!("the last bound is not {high:02x?}"));
+        }
+        let mut low = low.to_vec();
+        for entry in entries.chunks_exact(shape.entry_bytes) {
+            let (bound, address) = entry.split_at(shape.key_bytes);
+            self.check_node((crate::codec::get_u32(address, 0), level - 1), (&low, bound), walk)?;
+            low = bound.to_vec();
+        }
+        Ok(())
+    }
+}
+
+struct Walk {
+    report: CheckReport,
+    pages: Vec<u32>,
+}
+
+impl<N: Nand> OrderedIndex for OverwriteTree<N> {
+    fn record(&self) -> RecordFormat {
+        self.record
+    }
+
+    fn durability(&self) -> Durability {
+        Self::DURABILITY
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
+        self.record.check_key(key)?;
+        self.record.check_value(value)?;
+        self.usable()?;
+        self.descend(key, false, 1)?;
+        let slot = self.leaf_slot(key);
+        if let Some(slot) = slot {
+            value.copy_from_slice(self.leaf.value(&self.node(1).bytes, slot));
+        }
+        Ok(slot.is_some())
+    }
+
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
+        self.record.check_key(key)?;
+        self.record.check_value(value)?;
+        self.usable()?;
+        self.make_room()?;
+        self.descend(key, false, 1)?;
+        let old = self.leaf_slot(key);
+        self.interrupted = true;
+        self.put(&[key, value].concat(), old)?;
+        self.interrupted = false;
+        Ok(old.is_some())
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        self.record.check_key(key)?;
+        self.usable()?;
+        // A removal writes no page unless a program fails.
+        match self.make_room() {
+            Err(IndexError::Full) if !self.interrupted => {}
+            other => other?,
+        }
+        self.descend(key, false, 1)?;
+        let Some(slot) = self.leaf_slot(key) else { return Ok(false) };
+        self.interrupted = true;
+        self.take(slot)?;
+        self.interrupted = false;
+        Ok(true)
+    }
+
+    fn range(
+        &mut self,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), IndexError> {
+        self.usable()?;
+        let (zeros, ones) = (vec![0; self.leaf.key_bytes], vec![0xff; self.leaf.key_bytes]);
+        let (from, other) = match direction {
+            Direction::Ascending => (low, &zeros),
+            Direction::Descending => (high, &ones),
+        };
+        let start = match from {
+            Bound::Included(key) | Bound::Excluded(key) => key,
+            Bound::Unbounded => &other[..],
+        };
+        self.descend(start, false, 1)?;
+        while self.show_leaf((low, high), direction, &mut *visit).is_continue() {
+            let next = match direction {
+                Direction::Ascending => self.leaf_bound(),
+                Direction::Descending => self.bound_before(),
+            };
+            let Some(bound) = next else { break };
+            self.descend(&bound, direction == Direction::Ascending, 1)?;
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), IndexError> {
+        self.usable()
+    }
+
+    fn check(&mut self) -> Result<CheckReport, IndexError> {
+        self.usable()?;
+        let mut walk = Walk { report: CheckReport::default(), pages: Vec::new() };
+        let ones = vec![0xff; self.leaf.key_bytes];
+        self.check_node((self.root, self.height), (&[], &ones), &mut walk)?;
+        walk.pages.push(self.settings_page);
+        walk.pages.sort_unstable();
+        let live: Vec<u32> =
+            (0..self.space.geometry.pages()).filter(|&ppn| self.space.is_live(ppn)).collect();
+        if live != walk.pages {
+            let found = format!("{} live pages, {} in the tree", live.len(), walk.pages.len());
+            walk.report.violation("O5", u64::from(NONE), found);
+        }
+        Ok(walk.report)
+    }
+
+    fn stats(&self) -> IndexStats {
+        let metric = |name, value| Metric { name, value };
+        let counters = &self.counters;
+        IndexStats {
+            height: u32::from(self.height),
+            live_pages: self.space.live_pages(),
+            collections: counters.collections,
+            metrics: vec![
+                metric("overwrites", counters.overwrites),
+                metric("new_pages", counters.new_pages),
+                metric("splits", counters.splits),
+                metric("moved_pages", counters.moved_pages),
+                metric("blocks_retired", counters.blocks_retired),
+                metric("free_pages", u64::from(self.space.free_pages())),
+            ],
+            ..IndexStats::default()
+        }
+    }
+
+    fn ram_bytes(&self) -> usize {
+        self.ram_bytes_at(self.path.len() as u8)
+    }
+}

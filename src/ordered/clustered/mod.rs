@@ -51,8 +51,6 @@ mod pages;
 mod replay;
 mod ring;
 mod settings;
-#[cfg(test)]
-mod small;
 mod superblock;
 mod table;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Stores of few pages and RAM of few bytes: what is not set by options fits itself to them.
 
-use super::tests::members;
-use super::*;
+use super::super::*;
+use super::members;
 use crate::ftl::ram::RamStore;
 use crate::ordered::Settings;
 use crate::ordered::journal::{Guarded, JournalConfig, Journaled};

@@ -1,5 +1,7 @@
 //! The three trees against `BTreeMap`, cut power on stores of any order, costs in counts, RAM, damaged pages, full stores.
 
+mod small;
+
 use super::*;
 use crate::ftl::StoreError;
 use crate::ftl::ram::RamStore;

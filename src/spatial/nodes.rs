@@ -6,10 +6,14 @@
 use super::coordinate::Coordinate;
 use super::node::{Change, Node, NodeFormat, NodeId, ROOT};
 use crate::check::{CheckReport, IndexError};
+use crate::ftl::space::Space;
 use crate::index::{Durability, IndexStats};
 use crate::nand::Cause;
+use crate::units::Lpn;
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::ToString;
 use alloc::vec::Vec;
 
 /// Where the nodes of a tree are kept.
@@ -86,6 +90,18 @@ pub trait Nodes<C: Coordinate, const D: usize> {
 
     /// Bytes of RAM held.
     fn ram_bytes(&self) -> usize;
+}
+
+/// Checks S6 where nodes have pages of their own: exactly the superblock and the nodes `reached` are in use.
+pub(super) fn check_pages(space: &Space, reached: &BTreeSet<NodeId>, report: &mut CheckReport) {
+    if let Some(id) = reached.iter().find(|id| !space.is_used(Lpn(id.0))) {
+        report.violation("S6", u64::from(id.0), "a node taken for a free page".to_string());
+    }
+    let (used, wanted) = (space.used_pages() as usize, reached.len() + 1);
+    if used != wanted && report.is_sound() {
+        let found = format!("{used} pages are in use, {wanted} are reached");
+        report.violation("S6", u64::from(ROOT.0), found);
+    }
 }
 
 /// Layers and trees may meet at run time.

@@ -24,7 +24,7 @@
 
 use super::coordinate::Coordinate;
 use super::node::{Change, Entry, Node, NodeFormat, NodeId, ROOT};
-use super::nodes::Nodes;
+use super::nodes::{Nodes, check_pages};
 use super::superblock::{put_superblock, superblock_of};
 use super::tree::{Rules, SpatialConfig};
 use crate::check::{CheckReport, IndexError};
@@ -535,15 +535,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for PagedNodes<S, 
 
     fn check(&mut self, reached: &BTreeSet<NodeId>, report: &mut CheckReport) -> Result<(), IndexError> {
         self.check_superblock(report)?;
-        let astray = reached.iter().find(|id| !self.space.is_used(Lpn(id.0)));
-        if let Some(id) = astray {
-            report.violation("S6", u64::from(id.0), "a node taken for a free page".to_string());
-        }
-        let (used, wanted) = (self.space.used_pages() as usize, reached.len() + 1);
-        if used != wanted && report.is_sound() {
-            let found = format!("{used} pages are in use, {wanted} are reached");
-            report.violation("S6", u64::from(ROOT.0), found);
-        }
+        check_pages(&self.space, reached, report);
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use crate::index::{Durability, IndexStats, Metric};
 use crate::nand::Cause;
 use crate::spatial::coordinate::Coordinate;
 use crate::spatial::node::{Change, Entry, Node, NodeFormat, NodeId, ROOT};
-use crate::spatial::nodes::Nodes;
+use crate::spatial::nodes::{Nodes, check_pages};
 use crate::units::Lpn;
 use alloc::collections::BTreeSet;
 use alloc::string::ToString;
@@ -307,15 +307,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for BufferedNodes<
         self.check_superblock(report)?;
         self.check_buffers(report)?;
         self.log.check(report)?;
-        let astray = reached.iter().find(|id| !self.space.is_used(Lpn(id.0)));
-        if let Some(id) = astray {
-            report.violation("S6", u64::from(id.0), "a node taken for a free page".to_string());
-        }
-        let (used, wanted) = (self.space.used_pages() as usize, reached.len() + 1);
-        if used != wanted && report.is_sound() {
-            let found = alloc::format!("{used} pages are in use, {wanted} are reached");
-            report.violation("S6", u64::from(ROOT.0), found);
-        }
+        check_pages(&self.space, reached, report);
         Ok(())
     }
 

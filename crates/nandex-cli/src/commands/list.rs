@@ -13,6 +13,7 @@ use nandex_lab::registry::{Confidence, INDEXES, STORES, StoreEntry};
 use nandex_lab::report::grid::{Side, grid, grid_within};
 use nandex_lab::report::scale::{Quantity, show, show_count};
 use nandex_lab::repro::{self, Claim};
+use nandex_lab::compare::BUNDLES;
 use nandex_lab::spatial::data::BUNDLED;
 use nandex_lab::spatial::{SPATIAL, workload as spatial_workload};
 use nandex_lab::tbm::{self, TBM_STORES};
@@ -117,7 +118,9 @@ fn entries(what: Listed) -> Vec<Entry> {
             let general =
                 "what compare --spatial does with any of them: load, windows, nearest, removals, insertions";
             let sets = BUNDLED.iter().map(|set| Entry::new(set.name, set.summary, &[]));
-            sets.chain([Entry::new("(options)", general, spatial_workload::OPTIONS)]).collect()
+            let general = Entry::new("(options)", general, spatial_workload::OPTIONS);
+            let traces = BUNDLES.iter().map(|trace| Entry::new(trace.name, trace.summary, &[]));
+            sets.chain([general]).chain(traces).collect()
         }
         Listed::Ftls => STORES.iter().map(Entry::ftl).chain([Entry::tbm()]).collect(),
         Listed::Workloads => WORKLOADS.iter().map(|e| Entry::new(e.name, e.summary, e.options)).collect(),

@@ -206,7 +206,8 @@ pub(crate) fn record(text: &str) -> Result<RecordFormat, String> {
 }
 
 /// The durability classes, strongest first.
-pub(crate) static CLASSES: [Durability; 3] = [Durability::EveryOperation, Durability::EverySync, Durability::None];
+pub(crate) static CLASSES: [Durability; 3] =
+    [Durability::EveryOperation, Durability::EverySync, Durability::None];
 
 fn known_class(text: &str) -> Result<&'static Durability, LabError> {
     let given = text.replace([' ', '_'], "-");

@@ -12,7 +12,8 @@ use std::process::{Command, Output, Stdio};
 use std::rc::Rc;
 
 /// A comparison that takes a moment only.
-const SMALL: [&str; 7] = ["compare", "--index", "mu,wandering", "--set", "records=2000", "--ops", "200"];
+const SMALL: [&str; 9] =
+    ["compare", "--workload", "mu", "--index", "mu,wandering", "--set", "records=2000", "--ops", "200"];
 
 fn nandex(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_nandex")).args(args).stdin(Stdio::null()).output().unwrap()
@@ -66,7 +67,7 @@ fn unknown_names_suggest_the_nearest() {
         &["compare", "--durability", "every-synk"],
         &["--durability", "did you mean 'every-sync'?"],
     );
-    assert_refused(&["compare", "--set", "recrods=5"], &["--set", "did you mean 'records'?"]);
+    assert_refused(&["compare", "--workload", "mu", "--set", "recrods=5"], &["--set", "did you mean 'records'?"]);
     assert_refused(&["comprae"], &["compare"]);
     assert_refused(&["compare", "--indx", "mu"], &["--index"]);
     assert_refused(&["list", "chip"], &["chips"]);
@@ -81,7 +82,7 @@ fn bad_values_say_which_flag_and_why() {
     assert_refused(&["compare", "--threads", "0"], &["--threads"]);
     assert_refused(&["compare", "--record", "4"], &["--record", "8/4"]);
     assert_refused(&["compare", "--set", "records"], &["--set", "NAME=VALUE"]);
-    assert_refused(&["compare", "--set", "records=ten"], &["--set", "records", "no whole number"]);
+    assert_refused(&["compare", "--workload", "mu", "--set", "records=ten"], &["--set", "records", "no whole number"]);
     assert_refused(&["compare", "--json", "-", "--csv", "-"], &["--csv", "--json"]);
     assert_refused(&["compare", "--trace", "no/such.ops"], &["no/such.ops"]);
     assert_refused(&["compare", "--trace", "x.ops", "--seed", "3"], &["--trace", "--seed"]);
@@ -215,7 +216,7 @@ fn the_policies_listed_are_those_that_the_options_take() {
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     for policy in json.as_array().unwrap() {
         let set = policy["summary"].as_str().unwrap().split(':').next().unwrap();
-        let args = ["compare", "--index", "bplus", "--ram", "256KiB", "--ops", "10", "--set", "records=100"];
+        let args = ["compare", "--workload", "mu", "--index", "bplus", "--ram", "256KiB", "--ops", "10", "--set", "records=100"];
         let output = nandex(&[&args[..], &["--set", set]].concat());
         assert_eq!(output.status.code(), Some(0), "{set}: {}{}", stdout(&output), stderr(&output));
     }

@@ -154,11 +154,8 @@ impl Comparison {
         let mut jobs = Vec::new();
         for Class { durability, sync_every } in &self.classes {
             for ((index, options), part) in self.indexes.iter().zip(options).zip(parts) {
-                let settings = Settings {
-                    options: options.clone(),
-                    durability: *durability,
-                    ..self.settings.clone()
-                };
+                let settings =
+                    Settings { options: options.clone(), durability: *durability, ..self.settings.clone() };
                 let run = RunOptions { sync_every: *sync_every, ..self.run };
                 jobs.extend(prepared.iter().map(|prepared| Job {
                     index,

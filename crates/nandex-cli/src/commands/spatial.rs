@@ -52,12 +52,8 @@ fn comparison(args: &Compare) -> Result<SpatialComparison> {
         _ => bail!("--durability: spatial indexes are compared in one class at a time"),
     };
     // The sizes of the entries follow from the coordinates, not from --record.
-    let settings = Settings {
-        ram_bytes: args.ram,
-        durability,
-        options,
-        ..Settings::new(RecordFormat::new(8, 8))
-    };
+    let settings =
+        Settings { ram_bytes: args.ram, durability, options, ..Settings::new(RecordFormat::new(8, 8)) };
     Ok(SpatialComparison {
         part: args.chip.clone(),
         data,

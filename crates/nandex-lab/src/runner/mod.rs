@@ -177,7 +177,9 @@ fn refusal(job: &Job<'_>) -> Option<String> {
     let prepared = job.prepared;
     let mut next = 0;
     for (phase, slots) in prepared.workload.phases.iter().zip(&prepared.slots).filter(|(p, _)| !p.is_sorted) {
-        for (i, (op, &slot)) in phase.ops.iter().zip(slots).enumerate().filter(|(_, (op, _))| op.kind.changes()) {
+        for (i, (op, &slot)) in
+            phase.ops.iter().zip(slots).enumerate().filter(|(_, (op, _))| op.kind.changes())
+        {
             if op.kind != OpKind::Insert || slot < next {
                 return Some(format!(
                     "it takes insertions of ascending keys only, which phase {}, operation {} is not",

@@ -52,6 +52,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = AFTER_HELP)]
+#[group(id = "seeded", multiple = true, args = ["workload", "spatial"])]
 pub(crate) struct Compare {
     /// Part of the catalogue (nandex list chips), or a chip file.
     #[arg(long, value_name = "PART|FILE", default_value = "mlc-64m", value_parser = parse::chip)]
@@ -97,10 +98,11 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "N", value_parser = parse::count)]
     pub(crate) ops: Option<u64>,
     /// Seed of the workload, the first one of several.
-    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, requires = "seeded")]
     pub(crate) seed: u64,
     /// Seeds to run, for means and intervals.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "seeded",
+        value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(crate) seeds: u64,
     /// Option of the workload or of an index (nandex list workloads, nandex list indexes); may be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse::option)]

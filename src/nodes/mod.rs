@@ -409,6 +409,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
 }
 
 /// Applies a unit to a page that holds its node, or nothing.
+#[inline]
 fn apply(codec: &impl NodeCodec, page: &mut [u8], unit: Unit<'_>) -> Result<(), StoreError> {
     if unit.op == Op::Reset {
         codec.reset(page, Lpn(unit.node), unit.mark);

@@ -106,13 +106,14 @@ impl Block {
         self.note_program(page);
     }
 
-    /// Whether a program of the page leaves every clear bit clear, bytes of 0xFF being left out of it.
-    pub(super) fn only_clears(&self, geometry: &Geometry, page: usize, payload: Payload<'_>) -> bool {
-        let Some(stored) = self.stored(geometry, self.pages[page]) else { return true };
-        let (data, spare) = stored.split_at(geometry.page_bytes as usize);
-        let clears =
-            |old: &[u8], new: &[u8]| old.iter().zip(new).all(|(old, new)| *new == 0xff || old & new == *new);
-        clears(data, payload.data) && clears(spare, payload.spare)
+    /// The first byte of which a program of the page would have to set bits, bytes of 0xFF being left out of it.
+    pub(super) fn byte_set(&self, geometry: &Geometry, page: usize, payload: Payload<'_>) -> Option<usize> {
+        let (data, spare) = self.stored(geometry, self.pages[page])?.split_at(geometry.page_bytes as usize);
+        let first = |old: &[u8], new: &[u8]| {
+            old.iter().zip(new).position(|(old, new)| *new != 0xff && old & new != *new)
+        };
+        let in_spare = || first(spare, payload.spare).map(|byte| data.len() + byte);
+        first(data, payload.data).or_else(in_spare)
     }
 
     /// Programs a page of which only part came about. NOR has no check of its own that could make a page unreadable, and takes

@@ -82,8 +82,8 @@ pub trait Nand {
     /// Reads a page. An erased page reads as 0xFF.
     fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError>;
 
-    /// Programs an erased page, or on a chip that overwrites ([`Geometry::overwrites`]) any page, to clear bits. When this returns an error other than [`NandError::PowerLost`], the page must be
-    /// treated as programmed with unknown contents.
+    /// Programs an erased page, or any page of a chip that overwrites ([`Geometry::overwrites`]), to clear bits. When this
+    /// returns [`NandError::ProgramFailed`], the page must be treated as programmed with unknown contents.
     fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError>;
 
     /// Erases a block: every page reads 0xFF and may be programmed again.
@@ -116,7 +116,12 @@ pub enum NandError {
     /// The page was programmed since its block was erased, and the part allows no further partial program.
     NotErased(Ppn),
     /// The program would set bits that are clear, on a part whose pages may be overwritten: only an erase does.
-    SetsBits(Ppn),
+    SetsBits {
+        /// The page.
+        page: Ppn,
+        /// The first such byte of it; the spare area follows the data.
+        byte: u32,
+    },
     /// A later page of the block was programmed already, and the part requires ascending order.
     OutOfOrder(Ppn),
     /// The block is marked bad.
@@ -138,7 +143,9 @@ impl fmt::Display for NandError {
             NandError::BlockOutOfRange(b) => write!(f, "{b} is beyond the end of the chip"),
             NandError::BufferTooLong(p) => write!(f, "the buffer for {p} is longer than the page"),
             NandError::NotErased(p) => write!(f, "{p} is programmed already and must be erased first"),
-            NandError::SetsBits(p) => write!(f, "programming {p} would have to set bits that are clear"),
+            NandError::SetsBits { page, byte } => {
+                write!(f, "programming {page} would have to set bits of its byte {byte} that are clear")
+            }
             NandError::OutOfOrder(p) => {
                 write!(f, "{p} precedes a page of its block that is programmed already")
             }

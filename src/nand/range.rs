@@ -90,7 +90,7 @@ impl<N: Nand> BlockRange<N> {
             NandError::BlockOutOfRange(b) => NandError::BlockOutOfRange(block(b)),
             NandError::BufferTooLong(p) => NandError::BufferTooLong(page(p)),
             NandError::NotErased(p) => NandError::NotErased(page(p)),
-            NandError::SetsBits(p) => NandError::SetsBits(page(p)),
+            NandError::SetsBits { page: p, byte } => NandError::SetsBits { page: page(p), byte },
             NandError::OutOfOrder(p) => NandError::OutOfOrder(page(p)),
             NandError::BadBlock(b) => NandError::BadBlock(block(b)),
             NandError::ProgramFailed(p) => NandError::ProgramFailed(page(p)),

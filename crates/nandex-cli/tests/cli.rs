@@ -331,10 +331,31 @@ fn a_crash_test_needs_one_target_and_sound_values() {
     );
 }
 
-/// Saves a chip with a mu-Tree of 300 records of 8 + 4 bytes; what happens to the chip in between is up to the caller.
-fn save_image(path: &Path, damage: impl FnOnce(&mut SimChip)) {
-    let shared = Rc::new(RefCell::new(SimChip::new(&chip::find("mlc-64m").unwrap()).unwrap()));
-    let entry = registry::index("mu").unwrap();
+#[test]
+fn an_index_of_nor_flash_says_so_on_other_chips_and_takes_no_ftl() {
+    let on = |chip: &str| {
+        let small = ["--chip", chip, "--ops", "50", "--set", "records=200"];
+        nandex(&[&["compare", "--index", "vmtree-ow"], &small[..]].concat())
+    };
+    let nor = on("at45db161e");
+    assert_eq!(nor.status.code(), Some(0), "{}{}", stdout(&nor), stderr(&nor));
+    let nand = on("mlc-64m");
+    assert_eq!(nand.status.code(), Some(1));
+    assert!(stdout(&nand).contains("needs NOR flash"), "{}", stdout(&nand));
+    assert_refused(
+        &["crash", "--index", "vmtree-ow", "--chip", "mlc-64m"],
+        &["needs NOR flash", "at45db161e"],
+    );
+    assert_refused(
+        &["compare", "--index", "vmtree-ow", "--chip", "at45db161e", "--set", "beneath=fast"],
+        &["--set", "beneath", "log_pages"],
+    );
+}
+
+/// Saves a chip with 300 records of 8 + 4 bytes in this index; what happens to the chip in between is up to the caller.
+fn save_image(path: &Path, (part, index): (&str, &str), damage: impl FnOnce(&mut SimChip)) {
+    let shared = Rc::new(RefCell::new(SimChip::new(&chip::find(part).unwrap()).unwrap()));
+    let entry = registry::index(index).unwrap();
     let nand: Box<dyn Nand> = Box::new(Rc::clone(&shared));
     let mut tree = (entry.format)(nand, &Settings::new(RecordFormat::new(8, 4))).unwrap();
     for key in 0..300u64 {
@@ -351,12 +372,17 @@ fn a_sound_image_is_told_apart_from_an_empty_and_a_broken_one() {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("chip.img");
     let check = |more: &[&str]| nandex(&[&["check", image.to_str().unwrap()], more].concat());
-    save_image(&image, |_| {});
+    save_image(&image, ("mlc-64m", "mu"), |_| {});
     let sound = check(&[]);
     assert_eq!(sound.status.code(), Some(0), "{}{}", stdout(&sound), stderr(&sound));
     assert!(stdout(&sound).contains("index mu, records of 8/4 bytes"), "{}", stdout(&sound));
     assert!(stdout(&sound).contains("300 records") && stdout(&sound).contains("every invariant holds"));
     assert_eq!(check(&["--record", "4/4"]).status.code(), Some(1));
+
+    save_image(&image, ("at45db161e", "vmtree-ow"), |_| {});
+    let nor = check(&[]);
+    assert_eq!(nor.status.code(), Some(0), "{}{}", stdout(&nor), stderr(&nor));
+    assert!(stdout(&nor).contains("index vmtree-ow, records of 8/4 bytes"), "{}", stdout(&nor));
 
     let empty = SimChip::new(&chip::find("mlc-64m").unwrap()).unwrap();
     chip::save_image(&image, &empty).unwrap();

@@ -67,8 +67,9 @@ mod tests {
 
     /// A chip with 500 records of 8 + 4 bytes in the index of this name.
     fn written(name: &str) -> SimChip {
-        let shared = Rc::new(RefCell::new(SimChip::new(&chip::find("mlc-64m").unwrap()).unwrap()));
         let entry = registry::index(name).unwrap();
+        let part = entry.suited(chip::find("mlc-64m").unwrap());
+        let shared = Rc::new(RefCell::new(SimChip::new(&part).unwrap()));
         let settings = Settings::new(RECORDS[1]);
         let mut tree = (entry.format)(Box::new(Rc::clone(&shared)), &settings).unwrap();
         for key in 0..500u64 {

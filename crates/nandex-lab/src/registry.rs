@@ -561,7 +561,8 @@ impl IndexEntry {
 
     /// The options it understands when these are set: with an FTL beneath a tree on raw NAND, those of the FTLs too.
     pub fn known(&self, options: &Options) -> &'static [OptionInfo] {
-        let on_ftl = self.hosting == Hosting::Raw && stack::beneath(options).is_some();
+        let takes_ftl = self.hosting == Hosting::Raw && self.options.iter().any(|o| o.name == "beneath");
+        let on_ftl = takes_ftl && stack::beneath(options).is_some();
         if on_ftl { self.options_on_ftl } else { self.options }
     }
 

@@ -106,16 +106,18 @@ impl Block {
         self.note_program(page);
     }
 
-    /// Whether a program of the page leaves every clear bit clear, bytes of 0xFF being left out of it.
-    pub(super) fn only_clears(&self, geometry: &Geometry, page: usize, payload: Payload<'_>) -> bool {
-        let Some(stored) = self.stored(geometry, self.pages[page]) else { return true };
-        let (data, spare) = stored.split_at(geometry.page_bytes as usize);
-        // Without a branch for each byte: such a program is checked for every one of a page that is overwritten.
-        let raised = |old: &u8, new: &u8| if *new == 0xff { 0 } else { !old & new };
-        let clears = |old: &[u8], new: &[u8]| {
-            old.iter().zip(new).fold(0, |all, (old, new)| all | raised(old, new)) == 0
+    /// The first byte of which a program of the page would have to set bits, bytes of 0xFF being left out of it.
+    pub(super) fn byte_set(&self, geometry: &Geometry, page: usize, payload: Payload<'_>) -> Option<usize> {
+        let (data, spare) = self.stored(geometry, self.pages[page])?.split_at(geometry.page_bytes as usize);
+        let raised = |old: u8, new: u8| if new == 0xff { 0 } else { !old & new };
+        let first = |old: &[u8], new: &[u8]| {
+            // Without a branch for each byte at first: there is seldom one, and every program of a page that is overwritten is
+            // looked at.
+            let any = old.iter().zip(new).fold(0, |any, (&old, &new)| any | raised(old, new));
+            if any == 0 { None } else { old.iter().zip(new).position(|(&old, &new)| raised(old, new) != 0) }
         };
-        clears(data, payload.data) && clears(spare, payload.spare)
+        let in_spare = || first(spare, payload.spare).map(|byte| data.len() + byte);
+        first(data, payload.data).or_else(in_spare)
     }
 
     /// Programs a page of which only part came about. NOR has no check of its own that could make a page unreadable, and takes

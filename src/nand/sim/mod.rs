@@ -17,6 +17,8 @@ mod block;
 mod counters;
 mod faults;
 mod image;
+#[cfg(test)]
+mod nor_tests;
 mod record;
 #[cfg(test)]
 mod tests;
@@ -264,8 +266,10 @@ impl SimChip {
             if programs >= geometry.programs_per_page_max || block.half_erased {
                 return Err(NandError::NotErased(ppn));
             }
-            if geometry.overwrites() && !block.only_clears(geometry, page as usize, payload) {
-                return Err(NandError::SetsBits(ppn));
+            if geometry.overwrites()
+                && let Some(byte) = block.byte_set(geometry, page as usize, payload)
+            {
+                return Err(NandError::SetsBits { page: ppn, byte: byte as u32 });
             }
             if !geometry.random_order && page + 1 < block.next {
                 return Err(NandError::OutOfOrder(ppn));

@@ -1,19 +1,14 @@
-//! The VMTree as an index: the tree, and the log buffer of records that wait in RAM.
+//! The log buffer, which both trees may have: records wait in RAM and are then entered together.
 //!
 //! Without a log buffer every operation is durable. With one of `log_pages` pages an insertion or a removal is noted in
-//! RAM; when the buffer is full, or at a sync, all of them are entered in key order as one operation
-//! ([`super::super::raw`]), so a mount finds the state of the last sync or a later one that once was. (The published
+//! RAM; when the buffer is full, or at a sync, all of them are entered in key order as one operation, so a mount finds the
+//! state of the last sync or a later one that once was. (The published
 //! program enters them one by one, and promises nothing.) Whatever a full buffer may take of the chip is kept free: an
 //! insertion that it would no longer hold is refused as `Full`, and none that was accepted fails later.
 
-use super::MappedPages;
 use crate::check::{CheckReport, IndexError};
-use crate::nand::Nand;
 use crate::ordered::bplus::Change;
 use crate::ordered::buffered::{Answers, Merge, Pending};
-use crate::ordered::raw::batch::batch_pages;
-use crate::ordered::raw::update::INSERT_RESERVE_BLOCKS;
-use crate::ordered::raw::{RawTree, Scheme, height_bound};
 use crate::ordered::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit, within,
 };
@@ -22,22 +17,69 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow};
 
-/// A VMTree on a chip.
-pub struct VmTree<N> {
-    tree: RawTree<N, MappedPages>,
+/// A tree that enters several changes as one operation. Without them every operation of it is durable.
+pub trait TakesBatches: OrderedIndex {
+    /// Whether the tree may be used still.
+    fn usable(&self) -> Result<(), IndexError>;
+
+    /// Makes room for so many changes at once; `Full` when there is none.
+    fn make_room_for_batch(&mut self, changes: usize, have_inserts: bool) -> Result<(), IndexError>;
+
+    /// Enters changes of different keys, in the order of the keys; a mount finds all of them or none. The room was made.
+    fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<(), IndexError>;
+
+    /// Whether the tree holds a key, at the cost of an update's descent.
+    fn holds(&mut self, key: &[u8]) -> Result<bool, IndexError>;
+
+    /// The same for a checker: nothing is counted and no copy of a node is replaced.
+    fn peek_key(&mut self, key: &[u8]) -> Result<bool, IndexError>;
+}
+
+/// A tree with a log buffer, of no records if none was asked for.
+pub struct Logged<T> {
+    pub(super) tree: T,
     waiting: Waiting,
     answers: Answers,
     flushes: u64,
 }
 
 /// Changes in key order, each a key, a byte that is 1 for an insertion, and a value.
-struct Waiting {
+pub(super) struct Waiting {
     record: RecordFormat,
     capacity: usize,
     bytes: Vec<u8>,
 }
 
 impl Waiting {
+    /// A buffer of as many records as `log_pages` pages hold.
+    pub(super) fn from_settings(settings: &Settings, page_bytes: u32) -> Result<Waiting, IndexError> {
+        let record = settings.record;
+        let log_pages = settings.options.number("log_pages")?.unwrap_or(0);
+        if log_pages > 0 && settings.durability == Durability::EveryOperation {
+            return Err(IndexError::Unsupported(format!(
+                "log_pages = {log_pages} makes the tree durable at every sync only, and every operation is asked for"
+            )));
+        }
+        if log_pages > LOG_PAGES_MAX {
+            return Err(IndexError::Unsupported(format!(
+                "a log buffer of {log_pages} pages: 0 to {LOG_PAGES_MAX} are possible"
+            )));
+        }
+        let capacity = log_pages as usize * page_bytes as usize / record.entry_bytes();
+        let bytes = Vec::with_capacity(capacity * (record.entry_bytes() + 1));
+        Ok(Waiting { record, capacity, bytes })
+    }
+
+    /// Records that it holds.
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// RAM of the records, and of the list of them that the tree is given.
+    pub(super) fn ram_bytes(&self) -> usize {
+        self.capacity * (self.entry_bytes() + size_of::<Change<'_>>())
+    }
+
     fn entry_bytes(&self) -> usize {
         self.record.entry_bytes() + 1
     }
@@ -81,24 +123,13 @@ impl Waiting {
     }
 }
 
-impl<N: Nand> VmTree<N> {
-    /// Formats the chip for a tree as `settings` ask.
-    pub fn format_with(nand: N, settings: &Settings) -> Result<VmTree<N>, IndexError> {
-        let (waiting, answers, below) = configure(&nand, settings)?;
-        let tree = RawTree::format_with(nand, &below)?;
-        Ok(VmTree { tree, waiting, answers, flushes: 0 })
-    }
+/// Pages of a log buffer at most.
+const LOG_PAGES_MAX: u64 = 1024;
 
-    /// Finds the tree on the chip again and runs it as `settings` ask.
-    pub fn mount_with(nand: N, settings: &Settings) -> Result<VmTree<N>, IndexError> {
-        let (waiting, answers, below) = configure(&nand, settings)?;
-        let tree = RawTree::mount_with(nand, &below)?;
-        Ok(VmTree { tree, waiting, answers, flushes: 0 })
-    }
-
-    /// Gives the chip back.
-    pub fn into_nand(self) -> N {
-        self.tree.into_nand()
+impl<T: TakesBatches> Logged<T> {
+    pub(super) fn new(tree: T, waiting: Waiting, settings: &Settings) -> Result<Logged<T>, IndexError> {
+        let answers = Answers::from_options(&settings.options)?;
+        Ok(Logged { tree, waiting, answers, flushes: 0 })
     }
 
     fn note(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<bool, IndexError> {
@@ -107,11 +138,18 @@ impl<N: Nand> VmTree<N> {
         if waits.is_none() && self.waiting.len() == self.waiting.capacity {
             self.flush()?;
         }
-        self.tree.make_room_for_batch(self.waiting.len() + 1, value.is_some())?;
+        match self.tree.make_room_for_batch(self.waiting.len() + 1, value.is_some()) {
+            // What waits goes first; it has its room.
+            Err(IndexError::Full) if self.waiting.len() > 0 => {
+                self.flush()?;
+                self.tree.make_room_for_batch(1, value.is_some())?;
+            }
+            other => other?,
+        }
         let existed = match (waits, self.answers) {
             (Some(existed), _) => existed,
             (None, Answers::Pool) => false,
-            (None, Answers::Exact) => self.tree.get_by_path(key, None)?,
+            (None, Answers::Exact) => self.tree.holds(key)?,
         };
         if value.is_some() || existed || self.answers == Answers::Pool {
             self.waiting.note(Change { key, value });
@@ -133,48 +171,13 @@ impl<N: Nand> VmTree<N> {
     }
 }
 
-/// The log buffer and what the tree below it is to be set up with.
-fn configure(nand: &impl Nand, settings: &Settings) -> Result<(Waiting, Answers, Settings), IndexError> {
-    let geometry = nand.geometry();
-    let record = settings.record;
-    let scheme = MappedPages::new(geometry.page_bytes as usize, record)?;
-    let log_pages = settings.options.number("log_pages")?.unwrap_or(0);
-    if log_pages > 0 && settings.durability == Durability::EveryOperation {
-        return Err(IndexError::Unsupported(format!(
-            "log_pages = {log_pages} makes the tree durable at every sync only, and every operation is asked for"
-        )));
-    }
-    let capacity = log_pages as usize * geometry.page_bytes as usize / record.entry_bytes();
-    let bytes = Vec::with_capacity(capacity * (record.entry_bytes() + 1));
-    let waiting = Waiting { record, capacity, bytes };
-    let mut below = Settings { durability: Durability::EveryOperation, ..settings.clone() };
-    let height = height_bound(&scheme, geometry.pages());
-    let in_blocks = |pages: u32| pages.div_ceil(geometry.pages_per_block);
-    let update_blocks =
-        in_blocks(3 * scheme.pages_per_update(height) + scheme.moves(geometry, settings)?.pages_kept());
-    let batch_blocks = if capacity > 0 { in_blocks(batch_pages(capacity + 1, height)) } else { 0 };
-    if batch_blocks > geometry.blocks / 4 {
-        return Err(IndexError::Unsupported(format!(
-            "a log buffer of {log_pages} pages may take {batch_blocks} blocks at once, more than a quarter of this chip"
-        )));
-    }
-    // Small blocks must be collected before an update finds too few.
-    let collect_at = settings.options.number("collect_at_blocks")?.unwrap_or(2);
-    let needed = INSERT_RESERVE_BLOCKS + update_blocks.max(batch_blocks);
-    below = below.with("collect_at_blocks", collect_at.max(u64::from(needed)));
-    let buffer_bytes = size_of::<Waiting>() + 64 + capacity * waiting.entry_bytes();
-    below.ram_bytes = settings.ram_bytes.map(|ram| ram.saturating_sub(buffer_bytes));
-    let answers = Answers::from_options(&settings.options)?;
-    Ok((waiting, answers, below))
-}
-
-impl<N: Nand> OrderedIndex for VmTree<N> {
+impl<T: TakesBatches> OrderedIndex for Logged<T> {
     fn record(&self) -> RecordFormat {
         self.tree.record()
     }
 
     fn durability(&self) -> Durability {
-        if self.waiting.capacity == 0 { Durability::EveryOperation } else { Durability::EverySync }
+        if self.waiting.capacity == 0 { self.tree.durability() } else { Durability::EverySync }
     }
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
@@ -274,8 +277,7 @@ impl<N: Nand> OrderedIndex for VmTree<N> {
     }
 
     fn ram_bytes(&self) -> usize {
-        let buffer = self.waiting.capacity * self.waiting.entry_bytes();
-        size_of::<Self>() - size_of::<RawTree<N, MappedPages>>() + buffer + self.tree.ram_bytes()
+        size_of::<Self>() - size_of::<T>() + self.waiting.ram_bytes() + self.tree.ram_bytes()
     }
 }
 

@@ -43,12 +43,15 @@ pub mod overwrite;
 #[cfg(test)]
 mod tests;
 
-pub use buffer::VmTree;
+pub use buffer::{Logged, TakesBatches};
 
+use super::bplus::Change;
 use super::node::NodeShape;
+use super::raw::batch::batch_pages;
 use super::raw::moves::{Duplicates, Keep, Moves};
-use super::raw::{ADDRESS_BYTES, RawTree, Scheme, Sibling, Step};
-use super::{RecordFormat, Settings};
+use super::raw::update::INSERT_RESERVE_BLOCKS;
+use super::raw::{ADDRESS_BYTES, RawTree, Scheme, Sibling, Step, height_bound};
+use super::{Durability, RecordFormat, Settings};
 use crate::check::IndexError;
 use crate::codec::{get_u32, put_u32};
 use crate::log::tag::{LEVELS_MAX, Tag};
@@ -56,6 +59,7 @@ use crate::log::{Flush, Root};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::units::Ppn;
 use alloc::format;
+use buffer::Waiting;
 use core::ops::Range;
 
 const HEADER_BYTES: usize = 10;
@@ -64,6 +68,9 @@ const NONE: u32 = u32::MAX;
 const MAPPED: u8 = 1;
 const ROOT: u8 = 2;
 const LAST: u8 = 4;
+
+/// A VMTree on a chip.
+pub type VmTree<N> = Logged<RawTree<N, MappedPages>>;
 
 /// A node fills a page but for a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,6 +225,73 @@ impl Scheme for MappedPages {
             Some(half) => grow(tree, &half, cause),
             None => write_root(tree, cause),
         }
+    }
+}
+
+impl<N: Nand> VmTree<N> {
+    /// Formats the chip for a tree as `settings` ask.
+    pub fn format_with(nand: N, settings: &Settings) -> Result<VmTree<N>, IndexError> {
+        let (waiting, below) = configure(&nand, settings)?;
+        Logged::new(RawTree::format_with(nand, &below)?, waiting, settings)
+    }
+
+    /// Finds the tree on the chip again and runs it as `settings` ask.
+    pub fn mount_with(nand: N, settings: &Settings) -> Result<VmTree<N>, IndexError> {
+        let (waiting, below) = configure(&nand, settings)?;
+        Logged::new(RawTree::mount_with(nand, &below)?, waiting, settings)
+    }
+
+    /// Gives the chip back.
+    pub fn into_nand(self) -> N {
+        self.tree.into_nand()
+    }
+}
+
+/// The log buffer and what the tree below it is to be set up with.
+fn configure(nand: &impl Nand, settings: &Settings) -> Result<(Waiting, Settings), IndexError> {
+    let geometry = nand.geometry();
+    let scheme = MappedPages::new(geometry.page_bytes as usize, settings.record)?;
+    let waiting = Waiting::from_settings(settings, geometry.page_bytes)?;
+    let height = height_bound(&scheme, geometry.pages());
+    let in_blocks = |pages: u32| pages.div_ceil(geometry.pages_per_block);
+    let update_blocks =
+        in_blocks(3 * scheme.pages_per_update(height) + scheme.moves(geometry, settings)?.pages_kept());
+    let records = waiting.capacity();
+    let batch_blocks = if records > 0 { in_blocks(batch_pages(records + 1, height)) } else { 0 };
+    if batch_blocks > geometry.blocks / 4 {
+        return Err(IndexError::Unsupported(format!(
+            "a log buffer of {records} records may take {batch_blocks} blocks at once, more than a quarter of this chip"
+        )));
+    }
+    // Small blocks must be collected before an update finds too few.
+    let collect_at = settings.options.number("collect_at_blocks")?.unwrap_or(2);
+    let needed = INSERT_RESERVE_BLOCKS + update_blocks.max(batch_blocks);
+    let mut below = Settings { durability: Durability::EveryOperation, ..settings.clone() }
+        .with("collect_at_blocks", collect_at.max(u64::from(needed)));
+    let buffer_bytes = size_of::<Waiting>() + 64 + waiting.ram_bytes();
+    below.ram_bytes = settings.ram_bytes.map(|ram| ram.saturating_sub(buffer_bytes));
+    Ok((waiting, below))
+}
+
+impl<N: Nand> TakesBatches for RawTree<N, MappedPages> {
+    fn usable(&self) -> Result<(), IndexError> {
+        RawTree::usable(self)
+    }
+
+    fn make_room_for_batch(&mut self, changes: usize, have_inserts: bool) -> Result<(), IndexError> {
+        RawTree::make_room_for_batch(self, changes, have_inserts)
+    }
+
+    fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<(), IndexError> {
+        RawTree::apply_batch(self, changes)
+    }
+
+    fn holds(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        self.get_by_path(key, None)
+    }
+
+    fn peek_key(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        RawTree::peek_key(self, key)
     }
 }
 

@@ -1,60 +1,101 @@
-//! Computed cells of the VMTree: what the authors' program counted, `vmtree/TABLE-LOG` in bytes of the table and pages of the log buffer.
+//! Computed cells of the VMTree: what the authors' program counted, `vmtree/TABLE-LOG` in bytes of the table and pages of the log
+//! buffer, and `vmtree-ow/LOG`.
 
 use super::RunPlan;
 use super::results::CellResult;
 use crate::LabError;
 use crate::stats::Summary;
-use nandex::nand::catalogue::mlc_64m;
-use nandex::nand::sim::SimChip;
+use nandex::nand::catalogue::{mlc_64m, nor_2m};
+use nandex::nand::sim::{Counters, SimChip};
 use nandex::nand::{Cause, Geometry, Part};
 use nandex::ordered::vm::VmTree;
+use nandex::ordered::vm::overwrite::OverwriteTree;
 use nandex::ordered::{Durability, OrderedIndex, RecordFormat, Settings};
 use nandex::rng::Rng;
 
 /// The orders of keys that a cell is the mean of; the authors' counts are of one run each.
 const SEEDS: [u64; 3] = [1, 2, 3];
 
+/// Figures of a run with their names.
+type Figures = Vec<(&'static str, u64)>;
+
 /// The cell of this name, if it is one of these.
 pub(super) fn cell(name: &str, plan: &RunPlan) -> Result<Option<CellResult>, LabError> {
-    let sizes = name.strip_prefix("vmtree/").and_then(|sizes| sizes.split_once('-'));
-    let Some((Ok(table), Ok(log))) = sizes.map(|(table, log)| (table.parse(), log.parse())) else {
-        return Ok(None);
-    };
     let seeds = if plan.smoke { &SEEDS[..1] } else { &SEEDS };
-    let counts = seeds.iter().map(|&seed| counts(table, log, seed)).collect::<Result<Vec<_>, _>>()?;
-    let figure = |name: &str, of: fn(&(u64, u64)) -> u64| {
-        let values: Vec<f64> = counts.iter().map(|count| of(count) as f64).collect();
-        Summary::of(&values).map(|summary| (name.to_string(), summary))
+    let of_seeds = |counts: &dyn Fn(u64) -> Result<Figures, LabError>| {
+        let runs = seeds.iter().map(|&seed| counts(seed)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Some(CellResult { name: name.to_string(), figures: means(&runs), ..CellResult::default() }))
     };
-    let figures = [figure("page_reads", |count| count.0), figure("page_programs", |count| count.1)];
-    Ok(Some(CellResult {
-        name: name.to_string(),
-        figures: figures.into_iter().flatten().collect(),
-        ..CellResult::default()
-    }))
+    if let Some(Ok(log)) = name.strip_prefix("vmtree-ow/").map(str::parse) {
+        return of_seeds(&|seed| overwrite_counts(log, seed));
+    }
+    let sizes = name.strip_prefix("vmtree/").and_then(|sizes| sizes.split_once('-'));
+    match sizes.map(|(table, log)| (table.parse(), log.parse())) {
+        Some((Ok(table), Ok(log))) => of_seeds(&|seed| counts(table, log, seed)),
+        _ => Ok(None),
+    }
 }
 
-/// Page reads and programs of 100,000 random insertions in the set-up of the authors' program: records of 4 + 12 bytes, 20,000
-/// pages of 512 bytes, erase unit of 8, three page buffers, their table of moves as it is.
-fn counts(mapping_bytes: u64, log_pages: u64, seed: u64) -> Result<(u64, u64), LabError> {
+/// Each figure over all runs.
+fn means(runs: &[Figures]) -> std::collections::BTreeMap<String, Summary> {
+    let names = runs.first().into_iter().flatten().enumerate();
+    let summaries = names.filter_map(|(i, (name, _))| {
+        let values: Vec<f64> = runs.iter().map(|figures| figures[i].1 as f64).collect();
+        Summary::of(&values).map(|summary| (name.to_string(), summary))
+    });
+    summaries.collect()
+}
+
+/// The authors' records, and a log buffer of so many pages.
+fn settings(log_pages: u64) -> Settings {
     let durability = if log_pages > 0 { Durability::EverySync } else { Durability::EveryOperation };
-    let settings = Settings { durability, ..Settings::new(RecordFormat::new(4, 12)) }
-        .with("mapping_bytes", mapping_bytes)
+    Settings { durability, ..Settings::new(RecordFormat::new(4, 12)) }
         .with("log_pages", log_pages)
         .with("kept_nodes", "three-buffers")
-        .with("mapping_duplicates", "as-published")
         .with("answers", "pool")
-        .with("checkpoint_blocks", 300);
-    let part = Part { geometry: Geometry::new(512, 64, 8, 2500), ..mlc_64m() };
-    let chip = SimChip::new(&part)
-        .map_err(|error| LabError::Chip { file: part.name.to_string(), reason: error.to_string() })?;
-    let mut tree = VmTree::format_with(chip, &settings)?;
+}
+
+fn chip(part: &Part) -> Result<SimChip, LabError> {
+    SimChip::new(part)
+        .map_err(|error| LabError::Chip { file: part.name.to_string(), reason: error.to_string() })
+}
+
+/// Enters 100,000 records in random order.
+fn fill(tree: &mut dyn OrderedIndex, seed: u64) -> Result<(), LabError> {
     let mut keys: Vec<u32> = (0..100_000).collect();
     Rng::new(seed).shuffle(&mut keys);
     for key in keys {
         tree.insert(&key.to_be_bytes(), &[7; 12])?;
     }
-    tree.sync()?;
-    let counters = tree.into_nand().counters();
-    Ok((counters.page_reads[Cause::Host as usize], counters.page_programs[Cause::Host as usize]))
+    Ok(tree.sync()?)
+}
+
+fn host(counters: &Counters) -> (u64, u64) {
+    (counters.page_reads[Cause::Host as usize], counters.page_programs[Cause::Host as usize])
+}
+
+/// Page reads and programs of 100,000 random insertions in the set-up of the authors' program: records of 4 + 12 bytes, 20,000
+/// pages of 512 bytes, erase unit of 8, three page buffers, their table of moves as it is.
+fn counts(mapping_bytes: u64, log_pages: u64, seed: u64) -> Result<Figures, LabError> {
+    let settings = settings(log_pages)
+        .with("mapping_bytes", mapping_bytes)
+        .with("mapping_duplicates", "as-published")
+        .with("checkpoint_blocks", 300);
+    let part = Part { geometry: Geometry::new(512, 64, 8, 2500), ..mlc_64m() };
+    let mut tree = VmTree::format_with(chip(&part)?, &settings)?;
+    fill(&mut tree, seed)?;
+    let (reads, programs) = host(&tree.into_nand().counters());
+    Ok(vec![("page_reads", reads), ("page_programs", programs)])
+}
+
+/// The same of a VMTree-OW with its published page: reads, new pages, and overwrites, of which each is counted once.
+fn overwrite_counts(log_pages: u64, seed: u64) -> Result<Figures, LabError> {
+    let settings = settings(log_pages).with("slots", "bare");
+    let mut tree = OverwriteTree::format_with(chip(&nor_2m().with_blocks(2500))?, &settings)?;
+    fill(&mut tree, seed)?;
+    let metrics = tree.stats().metrics;
+    let metric = |name| metrics.iter().find(|metric| metric.name == name).map_or(0, |metric| metric.value);
+    let (new_pages, overwrites) = (metric("new_pages"), metric("overwrites"));
+    let (reads, _) = host(&tree.into_nand().counters());
+    Ok(vec![("page_reads", reads), ("new_pages", new_pages), ("overwrites", overwrites)])
 }

@@ -153,6 +153,13 @@ mod tests {
     #[test]
     fn every_tree_on_raw_nand_takes_an_ftl_beneath_and_its_options() {
         for entry in INDEXES.iter().filter(|entry| entry.hosting == Hosting::Raw) {
+            if entry.suited(crate::fuzz::part(2048, 64, 64)).geometry.overwrites() {
+                // No FTL overwrites pages in place.
+                let error = entry.check_options(&settings().with("beneath", "fast").options).unwrap_err();
+                let text = error.to_string();
+                assert!(text.contains("beneath") && !text.contains("log_blocks"), "{}: {text}", entry.name);
+                continue;
+            }
             let on_fast = settings().with("beneath", "fast").with("log_blocks", 4);
             entry.check_options(&on_fast.options).unwrap();
             assert_eq!(entry.storage(&on_fast.options), "raw on fast");

@@ -4,15 +4,20 @@ use super::BENEATH;
 use crate::ftls;
 use crate::names::{OptionInfo, option};
 
+const LOG_PAGES: OptionInfo = option(
+    "log_pages",
+    "0",
+    "pages of the log buffer: updates wait in it and are entered together, durable at every sync",
+);
+
+const ANSWERS: OptionInfo =
+    option("answers", "exact", "with a log buffer: exact, or pool: what an update answers is what it knows");
+
 /// Options of the VMTree.
 pub(crate) const VM_OPTIONS: [OptionInfo; 10] = [
     option("mapping_bytes", "1024, or an eighth of the RAM", "bytes of the table of moved nodes"),
-    option(
-        "log_pages",
-        "0",
-        "pages of the log buffer: updates wait in it and are entered together, durable at every sync",
-    ),
-    option("answers", "exact", "with a log buffer: exact, or pool: what an update answers is what it knows"),
+    LOG_PAGES,
+    ANSWERS,
     option(
         "kept_nodes",
         "path",
@@ -31,8 +36,10 @@ pub(crate) const VM_OPTIONS: [OptionInfo; 10] = [
 ];
 
 /// Options of the VMTree-OW.
-pub(crate) const OVERWRITE_OPTIONS: [OptionInfo; 2] = [
+pub(crate) const OVERWRITE_OPTIONS: [OptionInfo; 4] = [
     option("slots", "checked", "checked, or bare: the published page, in which flipped bits are not noticed"),
+    LOG_PAGES,
+    ANSWERS,
     option(
         "kept_nodes",
         "path",

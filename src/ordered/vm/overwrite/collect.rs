@@ -2,12 +2,12 @@
 //! overwritten, or written anew when it is full.
 
 use super::update::Anew;
-use super::{NONE, OverwriteTree, page};
+use super::{InPlace, NONE, page};
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand};
 use alloc::vec::Vec;
 
-impl<N: Nand> OverwriteTree<N> {
+impl<N: Nand> InPlace<N> {
     /// Pages that an operation may write, with those of one move.
     fn pages_per_operation(&self) -> u32 {
         4 * u32::from(self.height) + 4
@@ -15,8 +15,13 @@ impl<N: Nand> OverwriteTree<N> {
 
     /// Sees to it that an operation finds the pages it may need, and a block to move pages to.
     pub(super) fn make_room(&mut self) -> Result<(), IndexError> {
+        self.make_room_for(0)
+    }
+
+    /// The same, with so many pages more.
+    pub(super) fn make_room_for(&mut self, pages: u32) -> Result<(), IndexError> {
         self.retire_failing()?;
-        let wanted = self.pages_per_operation() + self.space.geometry.pages_per_block;
+        let wanted = pages + self.pages_per_operation() + self.space.geometry.pages_per_block;
         if self.space.has_free(wanted) {
             return Ok(());
         }
@@ -59,7 +64,7 @@ impl<N: Nand> OverwriteTree<N> {
         }
         let level = self.find(ppn, cause)?;
         let node = self.node(level);
-        let entries = self.shape(level).sorted(&node.bytes, node.used, None);
+        let entries = self.shape(level).sorted(&node.bytes, node.used, &[]);
         self.replace(level, &entries, Anew::AsIs, cause)
     }
 
@@ -118,6 +123,9 @@ impl<N: Nand> OverwriteTree<N> {
     /// Empties blocks of which a program failed, and marks them bad.
     fn retire_failing(&mut self) -> Result<(), IndexError> {
         while let Some(&block) = self.space.failing.first() {
+            if self.space.pinned.contains(&block) {
+                return Ok(());
+            }
             match self.empty(block, Cause::GarbageCollection) {
                 Ok(()) => {}
                 // It has to wait until there is room.
@@ -138,7 +146,7 @@ impl<N: Nand> OverwriteTree<N> {
         self.write_birth(cause)
     }
 
-    /// See [`OverwriteTree::format_with`].
+    /// See [`InPlace::format_with`].
     pub(super) fn format(&mut self) -> Result<(), IndexError> {
         let per_block = self.space.geometry.pages_per_block;
         for block in 0..self.space.geometry.blocks {

@@ -15,7 +15,8 @@
 //! * **Search**: among the live slots of an inner node, the smallest bound that is not below the key. The last bound is all ones.
 //! * **Space** (`space`): blocks without live pages are used in turn, erased just before. When none is left the block
 //!   with the fewest live pages is emptied: each is written anew, and its parent is overwritten with the new place.
-//! * **Durability**: every operation. An overwrite is two programs, the slots and then one mark, and a mark that is cut short is one
+//! * **Log buffer** (`batch`): records may wait in RAM and are then entered in key order, those of one leaf by one overwrite.
+//! * **Durability**: every operation, without a log buffer; else every sync. An overwrite is two programs, the slots and then one mark, and a mark that is cut short is one
 //!   or is none: a torn slot is never in use. (The published program clears the bit along with the slot.)
 //! * **Mounting** (`recovery`): every page is read once to find the newest root, then the tree is walked: torn slots are marked
 //!   dead, and what a cut left undone is done.
@@ -30,11 +31,13 @@
 //! * O3: keys lie above the bound of the left neighbour and not above the own one; an inner node's greatest bound is its parent's.
 //! * O4: no key is live twice in a page.
 //! * O5: the live pages are those that the root leads to, and the page of the settings.
-//! * O6: an overwrite clears bits only (the chip refuses anything else).
+//! * O6: an overwrite clears bits only: a slot is blank before it is filled, and the chip refuses anything else.
+//! * O7: the changes of a batch are whole, or none of them counts.
 //!
 //! Deviations: a header of 16 bytes instead of 10, which costs no slot at the published sizes; two programs an overwrite; removal,
 //! collection, checks and recovery are ours. Confidence: high for layout and algorithm (read in the authors' code).
 
+mod batch;
 mod collect;
 mod page;
 mod recovery;
@@ -44,9 +47,10 @@ mod tests;
 mod update;
 mod walk;
 
-use super::super::{Durability, RecordFormat, Settings};
+use super::buffer::{Logged, Waiting};
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand, NandError};
+use crate::ordered::{Durability, RecordFormat, Settings};
 use crate::units::Ppn;
 use alloc::format;
 use alloc::vec;
@@ -64,7 +68,8 @@ const LEVELS_MAX: u8 = 24;
 enum Keep {
     /// The path of the last operation.
     Path,
-    /// The root; a parent is read again to be changed, as in the published program with its three buffers.
+    /// What the published program has in its three buffers: the root, the leaf at work, and of the nodes between them the one read
+    /// last, which is of use again in a tree of three levels only. A parent is read again to be changed.
     ThreeBuffers,
 }
 
@@ -86,12 +91,16 @@ struct Counters {
     new_pages: u64,
     splits: u64,
     moved_pages: u64,
+    log_programs: u64,
     collections: u64,
     blocks_retired: u64,
 }
 
 /// A VMTree-OW on a chip.
-pub struct OverwriteTree<N> {
+pub type OverwriteTree<N> = Logged<InPlace<N>>;
+
+/// The tree on its pages.
+pub struct InPlace<N> {
     nand: N,
     record: RecordFormat,
     marks: Marks,
@@ -100,6 +109,8 @@ pub struct OverwriteTree<N> {
     keep: Keep,
     height: u8,
     root: u32,
+    /// Nodes above the leaves.
+    inner_nodes: u32,
     settings_page: u32,
     sequence: u32,
     space: Space,
@@ -112,7 +123,39 @@ pub struct OverwriteTree<N> {
 }
 
 impl<N: Nand> OverwriteTree<N> {
-    fn assemble(mut nand: N, settings: &Settings) -> Result<OverwriteTree<N>, IndexError> {
+    /// Makes an empty tree on a chip whose contents do not matter.
+    pub fn format_with(nand: N, settings: &Settings) -> Result<OverwriteTree<N>, IndexError> {
+        let (mut tree, waiting) = assemble(nand, settings)?;
+        tree.format()?;
+        Logged::new(tree, waiting, settings)
+    }
+
+    /// Finds the tree on a chip that holds one.
+    pub fn mount_with(nand: N, settings: &Settings) -> Result<OverwriteTree<N>, IndexError> {
+        let (mut tree, waiting) = assemble(nand, settings)?;
+        tree.mount()?;
+        Logged::new(tree, waiting, settings)
+    }
+
+    /// Gives the chip back.
+    pub fn into_nand(self) -> N {
+        self.tree.nand
+    }
+}
+
+/// The tree, which is neither formatted nor mounted yet, and its log buffer.
+fn assemble<N: Nand>(nand: N, settings: &Settings) -> Result<(InPlace<N>, Waiting), IndexError> {
+    let waiting = Waiting::from_settings(settings, nand.geometry().page_bytes)?;
+    let mut below = settings.clone();
+    below.ram_bytes =
+        settings.ram_bytes.map(|ram| ram.saturating_sub(size_of::<Waiting>() + waiting.ram_bytes()));
+    let tree = InPlace::assemble(nand, &below)?;
+    tree.check_batches(waiting.capacity())?;
+    Ok((tree, waiting))
+}
+
+impl<N: Nand> InPlace<N> {
+    fn assemble(mut nand: N, settings: &Settings) -> Result<InPlace<N>, IndexError> {
         let (geometry, record) = (nand.geometry(), settings.record);
         if !geometry.overwrites() || !geometry.random_order {
             return Err(IndexError::Unsupported(
@@ -143,7 +186,7 @@ impl<N: Nand> OverwriteTree<N> {
         for pbn in (0..geometry.blocks).map(crate::units::Pbn) {
             bad.push(nand.is_bad(pbn)?);
         }
-        let tree = OverwriteTree {
+        let tree = InPlace {
             nand,
             record,
             marks,
@@ -152,6 +195,7 @@ impl<N: Nand> OverwriteTree<N> {
             keep,
             height: 1,
             root: NONE,
+            inner_nodes: 0,
             settings_page: NONE,
             sequence: 0,
             space: Space::new(geometry, bad),
@@ -167,25 +211,6 @@ impl<N: Nand> OverwriteTree<N> {
             ))),
             _ => Ok(tree),
         }
-    }
-
-    /// Makes an empty tree on a chip whose contents do not matter.
-    pub fn format_with(nand: N, settings: &Settings) -> Result<OverwriteTree<N>, IndexError> {
-        let mut tree = OverwriteTree::assemble(nand, settings)?;
-        tree.format()?;
-        Ok(tree)
-    }
-
-    /// Finds the tree on a chip that holds one.
-    pub fn mount_with(nand: N, settings: &Settings) -> Result<OverwriteTree<N>, IndexError> {
-        let mut tree = OverwriteTree::assemble(nand, settings)?;
-        tree.mount()?;
-        Ok(tree)
-    }
-
-    /// Gives the chip back.
-    pub fn into_nand(self) -> N {
-        self.nand
     }
 
     fn shape(&self, level: u8) -> Shape {
@@ -255,7 +280,8 @@ impl<N: Nand> OverwriteTree<N> {
             let bytes = vec![0xff; self.birth.len()];
             self.path.push(Node { ppn: NONE, used: 0, slot: 0, bytes });
         }
-        if self.path[place].ppn == ppn && (self.keep == Keep::Path || level == self.height) {
+        let is_kept = self.keep == Keep::Path || level == self.height || (level == 2 && self.height == 3);
+        if self.path[place].ppn == ppn && is_kept {
             return Ok(());
         }
         self.path[place].ppn = NONE;
@@ -311,7 +337,11 @@ impl<N: Nand> OverwriteTree<N> {
 
     /// The slot of a key in the leaf of the path.
     fn leaf_slot(&self, key: &[u8]) -> Option<usize> {
-        let leaf = self.node(1);
+        self.slot_in(self.node(1), key)
+    }
+
+    /// The slot of a key in a leaf.
+    fn slot_in(&self, leaf: &Node, key: &[u8]) -> Option<usize> {
         let is_it =
             |&slot: &usize| self.leaf.key(&leaf.bytes, slot) == key && self.leaf.is_live(&leaf.bytes, slot);
         (0..leaf.used).rev().find(is_it)

@@ -4,8 +4,8 @@
 //! at  bytes  field
 //!  0    4    magic
 //!  4    4    sequence, rising from page to page as they are born
-//!  8    1    level, 0 for the page of the settings; plus 0x80 for a root
-//!  9    1    0xFF; cleared when another root has taken the place of this one
+//!  8    1    level, 0 for the page of the settings, 0x40 and more for changes (`batch`); plus 0x80 for a root
+//!  9    1    0xFF; cleared when another root has taken the place of this one, or the changes are entered
 //! 10    2    slots filled when the page was born
 //! 12    4    CRC-32 of bytes 0 to 8, 10 to 11, and of those slots
 //! 16         marks, a byte a slot: the low half says used, the high half dead; slots of key, value and a check byte
@@ -142,6 +142,7 @@ impl Shape {
     }
 
     pub(super) fn fill(&self, page: &mut [u8], slot: usize, entry: &[u8]) {
+        assert!(self.slot(page, slot).iter().all(|&byte| byte == 0xff), "O6: slot {slot} is not blank");
         let at = self.slots_at + slot * self.slot_bytes;
         page[at..at + entry.len()].copy_from_slice(entry);
         if self.marks == Marks::Checked {
@@ -177,7 +178,7 @@ impl Shape {
 
     /// Checks a page of this shape whose birth is sound, and tells where its slots in use end.
     pub(super) fn frontier(&self, page: &[u8], at: u64) -> Result<Frontier, IndexError> {
-        let born = usize::from(get_u16(page, BORN_AT));
+        let born = born(page);
         let marked = (0..self.capacity).rev().find_map(|slot| Some((slot, self.used_mark(page, slot)?)));
         let (end, mark) = marked.map_or((0, SlotState::Live), |(slot, mark)| (slot + 1, mark));
         let used = end.max(born);
@@ -215,14 +216,14 @@ impl Shape {
 
     /// Whether the page was born whole, and with this shape.
     pub(super) fn is_born(&self, page: &[u8]) -> bool {
-        let born = usize::from(get_u16(page, BORN_AT));
+        let born = born(page);
         has_magic(page) && born <= self.capacity && self.birth_crc(page, born) == get_u32(page, CRC_AT)
     }
 
     /// The live entries of a page in key order, one after the other; of equal keys the latest.
-    pub(super) fn sorted(&self, page: &[u8], used: usize, but: Option<usize>) -> Vec<u8> {
+    pub(super) fn sorted(&self, page: &[u8], used: usize, but: &[usize]) -> Vec<u8> {
         let mut order: Vec<usize> =
-            (0..used).filter(|&slot| Some(slot) != but && self.is_live(page, slot)).collect();
+            (0..used).filter(|&slot| !but.contains(&slot) && self.is_live(page, slot)).collect();
         order.sort_by(|&a, &b| self.key(page, a).cmp(self.key(page, b)));
         let mut entries = Vec::with_capacity((order.len() + 2) * self.entry_bytes);
         for (i, &slot) in order.iter().enumerate() {
@@ -255,6 +256,11 @@ pub(super) fn sequence(page: &[u8]) -> u32 {
 
 pub(super) fn level(page: &[u8]) -> u8 {
     page[LEVEL_AT] & !ROOT
+}
+
+/// Slots filled at birth.
+pub(super) fn born(page: &[u8]) -> usize {
+    usize::from(get_u16(page, BORN_AT))
 }
 
 pub(super) fn is_root(page: &[u8]) -> bool {

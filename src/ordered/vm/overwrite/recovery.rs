@@ -5,11 +5,13 @@
 //! * A mark cleared in part: cleared.
 //! * Two live entries of one key: the earlier one is marked dead. In an inner node it is that of a child written anew.
 //! * Two roots: the older one is marked retired.
+//! * A batch of changes that is written but not retired: it is entered (`batch`).
 //!
 //! Pages that the root does not lead to are dead. Nothing is written to the blank pages of a block before it is erased.
 
+use super::batch::CHANGES;
 use super::page::{self, SlotState};
-use super::{NONE, Node, OverwriteTree};
+use super::{InPlace, NONE, Node};
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand, NandError};
 use crate::units::Ppn;
@@ -23,14 +25,16 @@ struct Found {
     settings: Option<(u32, u32, Vec<u8>)>,
     /// Roots that are not retired: sequence, page, level.
     roots: Vec<(u32, u32, u8)>,
+    /// The last page of the newest batch of changes: its sequence, and whether the batch is retired.
+    batch: Option<(u32, bool)>,
     sequence: u32,
 }
 
-/// Programs of a repair before it is given up.
+/// Programs of a page before it is given up.
 const ATTEMPTS: u32 = 4;
 
-impl<N: Nand> OverwriteTree<N> {
-    /// See [`OverwriteTree::mount_with`].
+impl<N: Nand> InPlace<N> {
+    /// See [`InPlace::mount_with`].
     pub(super) fn mount(&mut self) -> Result<(), IndexError> {
         let found = self.scan()?;
         let Some((_, settings_page, entry)) = found.settings else {
@@ -51,7 +55,22 @@ impl<N: Nand> OverwriteTree<N> {
             self.nand.read(Ppn(ppn), Cause::Recovery, &mut node.bytes, &mut [])?;
             self.retire_root(&mut node, ppn, Cause::Recovery)?;
         }
-        Ok(())
+        match found.batch {
+            Some((sequence, false)) => self.enter_found(sequence),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads a page in search of something: its level, if it bears the mark of this tree and can be read.
+    pub(super) fn read_born(&mut self, ppn: u32, bytes: &mut [u8]) -> Result<Option<u8>, IndexError> {
+        if self.space.is_bad(self.space.geometry.block_of(Ppn(ppn)).0) {
+            return Ok(None);
+        }
+        match self.nand.read(Ppn(ppn), Cause::Recovery, bytes, &mut []) {
+            Ok(()) => Ok(page::has_magic(bytes).then(|| page::level(bytes))),
+            Err(NandError::Uncorrectable(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn scan(&mut self) -> Result<Found, IndexError> {
@@ -59,20 +78,22 @@ impl<N: Nand> OverwriteTree<N> {
         let mut bytes = vec![0xff; self.birth.len()];
         let settings_shape = page::settings_shape(bytes.len());
         for ppn in 0..self.space.geometry.pages() {
-            if self.space.is_bad(self.space.geometry.block_of(Ppn(ppn)).0) {
-                continue;
-            }
-            match self.nand.read(Ppn(ppn), Cause::Recovery, &mut bytes, &mut []) {
-                Ok(()) if page::has_magic(&bytes) => {}
-                Ok(()) | Err(NandError::Uncorrectable(_)) => continue,
-                Err(error) => return Err(error.into()),
-            }
-            let (sequence, level) = (page::sequence(&bytes), page::level(&bytes));
-            let shape = if level == 0 { settings_shape } else { self.shape(level) };
+            let Some(level) = self.read_born(ppn, &mut bytes)? else { continue };
+            let sequence = page::sequence(&bytes);
+            let shape = match level {
+                0 => settings_shape,
+                CHANGES.. => self.changes_shape(),
+                _ => self.shape(level),
+            };
             if !shape.is_born(&bytes) {
                 continue;
             }
             found.sequence = found.sequence.max(sequence);
+            if level == CHANGES && found.batch.is_none_or(|(newest, _)| newest <= sequence) {
+                // A copy of the page whose program was said to have failed may not be retired.
+                let was_retired = found.batch == Some((sequence, true));
+                found.batch = Some((sequence, was_retired || page::is_retired(&bytes)));
+            }
             if level == 0 && found.settings.as_ref().is_none_or(|settings| settings.0 < sequence) {
                 found.settings = Some((sequence, ppn, shape.entry(&bytes, 0).to_vec()));
             }
@@ -94,6 +115,7 @@ impl<N: Nand> OverwriteTree<N> {
         if level == 1 {
             return Ok(());
         }
+        self.inner_nodes += 1;
         let live = (0..node.used).filter(|&slot| self.inner.is_live(&node.bytes, slot));
         let children: Vec<u32> = live.map(|slot| self.address(&node.bytes, slot)).collect();
         if children.is_empty() {
@@ -120,7 +142,7 @@ impl<N: Nand> OverwriteTree<N> {
         let frontier = shape.frontier(bytes, at)?;
         if frontier.soiled > frontier.used {
             (frontier.used..frontier.soiled).for_each(|slot| shape.mark_dead(bytes, slot));
-            self.program_surely(ppn, bytes)?;
+            self.program_surely(ppn, Cause::Recovery, bytes)?;
         }
         node.used = frontier.soiled;
         let before = bytes.clone();
@@ -134,7 +156,7 @@ impl<N: Nand> OverwriteTree<N> {
                 shape.mark_dead(bytes, slot);
             }
         }
-        if *bytes != before { self.program_surely(ppn, bytes) } else { Ok(()) }
+        if *bytes != before { self.program_surely(ppn, Cause::Recovery, bytes) } else { Ok(()) }
     }
 
     /// Whether a later live slot has the key of this one.
@@ -144,10 +166,10 @@ impl<N: Nand> OverwriteTree<N> {
         shape.is_live(bytes, slot) && (slot + 1..used).any(is_later)
     }
 
-    /// Programs a repair, again where the chip says that it failed.
-    fn program_surely(&mut self, ppn: u32, bytes: &[u8]) -> Result<(), IndexError> {
+    /// Programs a page, again where the chip says that it failed.
+    pub(super) fn program_surely(&mut self, ppn: u32, cause: Cause, bytes: &[u8]) -> Result<(), IndexError> {
         for _ in 0..ATTEMPTS {
-            if Self::program(&mut self.nand, ppn, Cause::Recovery, bytes)? {
+            if Self::program(&mut self.nand, ppn, cause, bytes)? {
                 return Ok(());
             }
             self.program_failed(ppn);

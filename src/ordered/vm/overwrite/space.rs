@@ -1,6 +1,6 @@
 //! Which pages are live, and where the next one goes: blocks without live pages in turn, erased just before.
 
-use super::{NONE, OverwriteTree};
+use super::{InPlace, NONE};
 use crate::check::IndexError;
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::units::{Pbn, Ppn};
@@ -16,6 +16,8 @@ pub(super) struct Space {
     bad: Vec<bool>,
     /// Blocks of which a program failed: nothing new goes there, and they are retired as soon as they are empty.
     pub(super) failing: Vec<u32>,
+    /// Blocks that hold the changes of a batch: they are left alone until it is entered.
+    pub(super) pinned: Vec<u32>,
     /// The block being filled, or none, and its next page.
     open: u32,
     next: u32,
@@ -31,6 +33,7 @@ impl Space {
             live_of_block: vec![0; geometry.blocks as usize],
             bad,
             failing: Vec::new(),
+            pinned: Vec::new(),
             open: NONE,
             next: 0,
             turn: geometry.blocks - 1,
@@ -107,7 +110,8 @@ impl Space {
         let in_turn = (1..=blocks).map(|i| (self.turn + i) % blocks);
         let closed = in_turn.filter(|&block| {
             let live = self.live_of(block);
-            block != self.open && self.is_usable(block) && live > 0 && live < self.geometry.pages_per_block
+            let is_left_alone = block == self.open || self.pinned.contains(&block);
+            !is_left_alone && self.is_usable(block) && live > 0 && live < self.geometry.pages_per_block
         });
         closed.min_by_key(|&block| self.live_of(block))
     }
@@ -123,7 +127,7 @@ impl Space {
     }
 }
 
-impl<N: Nand> OverwriteTree<N> {
+impl<N: Nand> InPlace<N> {
     /// The next page to be written.
     fn allocate(&mut self, cause: Cause) -> Result<u32, IndexError> {
         let per_block = self.space.geometry.pages_per_block;
@@ -166,7 +170,6 @@ impl<N: Nand> OverwriteTree<N> {
     pub(super) fn write_birth(&mut self, cause: Cause) -> Result<u32, IndexError> {
         loop {
             let ppn = self.allocate(cause)?;
-            self.counters.new_pages += 1;
             if Self::program(&mut self.nand, ppn, cause, &self.birth)? {
                 self.space.set_live(ppn);
                 return Ok(ppn);

@@ -1,6 +1,6 @@
 //! Changes of the tree: slots appended and marked dead in place, and pages written anew when they are full.
 
-use super::{ADDRESS_BYTES, Keep, LEVELS_MAX, Node, OverwriteTree, page};
+use super::{ADDRESS_BYTES, InPlace, Keep, LEVELS_MAX, Node, page};
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand};
 use crate::units::Ppn;
@@ -16,13 +16,13 @@ pub(super) enum Anew {
     AsIs,
 }
 
-impl<N: Nand> OverwriteTree<N> {
+impl<N: Nand> InPlace<N> {
     /// Enters a record into the leaf on the path; `old` is the slot of the key.
     pub(super) fn put(&mut self, entry: &[u8], old: Option<usize>) -> Result<(), IndexError> {
         let anew = if self.node(1).used < self.leaf.capacity {
             if self.append(1, entry, Cause::Host)? {
                 return match old {
-                    Some(slot) => self.mark_dead(1, slot, Cause::Host),
+                    Some(slot) => self.mark_dead(1, &[slot], Cause::Host),
                     None => Ok(()),
                 };
             }
@@ -31,7 +31,7 @@ impl<N: Nand> OverwriteTree<N> {
             Anew::AsFull
         };
         let leaf = self.node(1);
-        let mut entries = self.leaf.sorted(&leaf.bytes, leaf.used, old);
+        let mut entries = self.leaf.sorted(&leaf.bytes, leaf.used, old.as_slice());
         self.leaf.enter(&mut entries, entry);
         self.replace(1, &entries, anew, Cause::Host)
     }
@@ -59,16 +59,16 @@ impl<N: Nand> OverwriteTree<N> {
         Ok(is_done)
     }
 
-    /// Marks a slot of the path's node dead.
-    pub(super) fn mark_dead(&mut self, level: u8, slot: usize, cause: Cause) -> Result<(), IndexError> {
+    /// Marks slots of the path's node dead.
+    pub(super) fn mark_dead(&mut self, level: u8, slots: &[usize], cause: Cause) -> Result<(), IndexError> {
         let shape = self.shape(level);
         let node = &mut self.path[usize::from(level) - 1];
-        shape.mark_dead(&mut node.bytes, slot);
+        slots.iter().for_each(|&slot| shape.mark_dead(&mut node.bytes, slot));
         let (ppn, used) = (node.ppn, node.used);
         if Self::program(&mut self.nand, ppn, cause, &node.bytes)? {
             return Ok(());
         }
-        let entries = shape.sorted(&node.bytes, used, None);
+        let entries = shape.sorted(&node.bytes, used, &[]);
         self.program_failed(ppn);
         self.replace(level, &entries, Anew::AsIs, cause)
     }
@@ -101,6 +101,7 @@ impl<N: Nand> OverwriteTree<N> {
         loop {
             let told = self.write_anew(level, &entries, (anew, cause))?;
             freed.push(self.node(level).ppn);
+            self.inner_nodes -= u32::from(level > 1);
             if level == self.height {
                 return self.replace_root(&told, cause);
             }
@@ -113,7 +114,7 @@ impl<N: Nand> OverwriteTree<N> {
                 return self.mark_child_dead(level, slot, cause, freed);
             }
             let parent = self.node(level);
-            entries = self.inner.sorted(&parent.bytes, parent.used, Some(slot));
+            entries = self.inner.sorted(&parent.bytes, parent.used, &[slot]);
             for entry in told.chunks_exact(self.inner.entry_bytes) {
                 self.inner.enter(&mut entries, entry);
             }
@@ -134,7 +135,7 @@ impl<N: Nand> OverwriteTree<N> {
         if Self::program(&mut self.nand, ppn, cause, &node.bytes)? {
             return Ok(());
         }
-        let entries = self.inner.sorted(&node.bytes, node.used, None);
+        let entries = self.inner.sorted(&node.bytes, node.used, &[]);
         self.program_failed(ppn);
         self.replace_up(level, &entries, (Anew::AsIs, cause), freed)
     }
@@ -181,6 +182,8 @@ impl<N: Nand> OverwriteTree<N> {
     ) -> Result<u32, IndexError> {
         let (shape, sequence) = (self.shape(level), self.next_sequence());
         shape.birth(&mut self.birth, (sequence, level), is_root, entries);
+        self.counters.new_pages += 1;
+        self.inner_nodes += u32::from(level > 1);
         self.write_birth(cause)
     }
 
@@ -224,7 +227,12 @@ impl<N: Nand> OverwriteTree<N> {
     /// Takes a record out of the leaf on the path, and the leaf out of the tree when it is empty.
     pub(super) fn take(&mut self, slot: usize) -> Result<(), IndexError> {
         self.counters.overwrites += 1;
-        self.mark_dead(1, slot, Cause::Host)?;
+        self.mark_dead(1, &[slot], Cause::Host)?;
+        self.prune_if_empty()
+    }
+
+    /// Takes the leaf on the path out of the tree if it is empty.
+    pub(super) fn prune_if_empty(&mut self) -> Result<(), IndexError> {
         let leaf = self.node(1);
         let is_empty = (0..leaf.used).all(|slot| !self.leaf.is_live(&leaf.bytes, slot));
         if is_empty && leaf.ppn != super::NONE { self.prune() } else { Ok(()) }
@@ -241,10 +249,11 @@ impl<N: Nand> OverwriteTree<N> {
                 let freed: Vec<u32> = (1..level).map(|below| self.node(below).ppn).collect();
                 let slot = node.slot;
                 self.counters.overwrites += 1;
-                self.mark_dead(level, slot, Cause::Host)?;
+                self.mark_dead(level, &[slot], Cause::Host)?;
                 for ppn in freed {
                     self.space.set_dead(ppn);
                 }
+                self.inner_nodes -= u32::from(level) - 2;
                 self.forget_path();
                 return Ok(());
             }

@@ -1,7 +1,7 @@
 //! The tree as an index: look-ups, ranges, and the walk that checks the invariants.
 
 use super::page;
-use super::{NONE, OverwriteTree};
+use super::{InPlace, NONE};
 use crate::check::{CheckReport, IndexError};
 use crate::nand::{Cause, Nand};
 use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, within};
@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow};
 
-impl<N: Nand> OverwriteTree<N> {
+impl<N: Nand> InPlace<N> {
     /// Shows the records of the leaf on the path that lie within the bounds; breaks when the walk is over.
     fn show_leaf(
         &self,
@@ -20,7 +20,7 @@ impl<N: Nand> OverwriteTree<N> {
         visit: Visit<'_>,
     ) -> ControlFlow<()> {
         let leaf = self.node(1);
-        let entries = self.leaf.sorted(&leaf.bytes, leaf.used, None);
+        let entries = self.leaf.sorted(&leaf.bytes, leaf.used, &[]);
         let mut show = |entry: &[u8]| {
             let (key, value) = entry.split_at(self.leaf.key_bytes);
             match (within(key, bounds), direction) {
@@ -39,7 +39,7 @@ impl<N: Nand> OverwriteTree<N> {
     }
 
     /// The bound of the leaf on the path; none when it is the last.
-    fn leaf_bound(&self) -> Option<Vec<u8>> {
+    pub(super) fn leaf_bound(&self) -> Option<Vec<u8>> {
         let bound = if self.height > 1 { self.bound(2).to_vec() } else { return None };
         if bound.iter().all(|&byte| byte == 0xff) { None } else { Some(bound) }
     }
@@ -77,7 +77,7 @@ impl<N: Nand> OverwriteTree<N> {
         if page::is_root(&bytes) != (ppn == self.root) || page::is_retired(&bytes) {
             walk.report.violation("O2", at, format!("marks of a root at level {level}"));
         }
-        let entries = shape.sorted(&bytes, used, None);
+        let entries = shape.sorted(&bytes, used, &[]);
         let keys: Vec<&[u8]> =
             entries.chunks_exact(shape.entry_bytes).map(|e| &e[..shape.key_bytes]).collect();
         let live = (0..used).filter(|&slot| shape.is_live(&bytes, slot)).count();
@@ -90,6 +90,7 @@ impl<N: Nand> OverwriteTree<N> {
             walk.report.violation("O3", at, format!("keys beyond {low:02x?} to {high:02x?}"));
         }
         if level == 1 {
+            walk.leaves += 1;
             walk.report.records += keys.len() as u64;
             return Ok(());
         }
@@ -109,9 +110,10 @@ impl<N: Nand> OverwriteTree<N> {
 struct Walk {
     report: CheckReport,
     pages: Vec<u32>,
+    leaves: u64,
 }
 
-impl<N: Nand> OrderedIndex for OverwriteTree<N> {
+impl<N: Nand> OrderedIndex for InPlace<N> {
     fn record(&self) -> RecordFormat {
         self.record
     }
@@ -196,9 +198,13 @@ impl<N: Nand> OrderedIndex for OverwriteTree<N> {
 
     fn check(&mut self) -> Result<CheckReport, IndexError> {
         self.usable()?;
-        let mut walk = Walk { report: CheckReport::default(), pages: Vec::new() };
+        let mut walk = Walk { report: CheckReport::default(), pages: Vec::new(), leaves: 0 };
         let ones = vec![0xff; self.leaf.key_bytes];
         self.check_node((self.root, self.height), (&[], &ones), &mut walk)?;
+        if walk.leaves + u64::from(self.inner_nodes) != walk.report.nodes {
+            let found = format!("{} nodes, {} leaves", walk.report.nodes, walk.leaves);
+            walk.report.violation("O5", u64::from(NONE), found);
+        }
         walk.pages.push(self.settings_page);
         walk.pages.sort_unstable();
         let live: Vec<u32> =
@@ -222,6 +228,7 @@ impl<N: Nand> OrderedIndex for OverwriteTree<N> {
                 metric("new_pages", counters.new_pages),
                 metric("splits", counters.splits),
                 metric("moved_pages", counters.moved_pages),
+                metric("log_programs", counters.log_programs),
                 metric("blocks_retired", counters.blocks_retired),
                 metric("free_pages", u64::from(self.space.free_pages())),
             ],

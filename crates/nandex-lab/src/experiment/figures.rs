@@ -1,17 +1,14 @@
 //! From the counts of a run to the figures that papers print.
 
-use super::definition::{Conduct, Sum};
+use super::definition::{Definition, Sum};
 use crate::results::{CauseCounts, ChipFacts, Costs, Phase, Run};
 use crate::stats::{self, Summary};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Every figure of a run: those of a phase as `phase.figure_unit`, those of one kind of operation in it as
 /// `phase.kind.figure_unit`, those of the whole run by their name alone, those that the index keeps as `metrics.name`.
-pub(super) fn of_run(
-    run: &Run,
-    chip: &ChipFacts,
-    (conduct, sums): (&Conduct, &[Sum]),
-) -> BTreeMap<String, f64> {
+pub(super) fn of_run(run: &Run, chip: &ChipFacts, definition: &Definition) -> BTreeMap<String, f64> {
+    let (conduct, sums) = (&definition.run, &definition.sums);
     let mut figures = BTreeMap::new();
     let mut put = |name: String, value: f64| {
         figures.insert(name, value);

@@ -115,12 +115,14 @@ impl Sum {
     fn of(&self, phases: &[Phase]) -> Option<Phase> {
         let named = |name: &String| phases.iter().find(|phase| phase.name == *name);
         let parts: Vec<&Phase> = self.phases.iter().map(named).collect::<Option<_>>()?;
-        let mut sum = Phase { measured: true, ..(*parts.last()?).clone() };
-        (sum.name, sum.total) = (self.name.clone(), Costs::default());
-        (sum.collections, sum.cpu_ns, sum.cache_hits, sum.cache_misses) = (0, 0, 0, 0);
-        sum.kinds.clear();
-        sum.causes.clear();
-        sum.timeline.clear();
+        let last = *parts.last()?;
+        let mut sum = Phase {
+            name: self.name.clone(),
+            measured: true,
+            live_pages: last.live_pages,
+            metrics: last.metrics.clone(),
+            ..Phase::default()
+        };
         for part in parts {
             sum.total = sum.total.plus(&part.total);
             sum.collections += part.collections;

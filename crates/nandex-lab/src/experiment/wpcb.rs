@@ -62,7 +62,8 @@ impl Subject {
 
     fn counts(&self) -> Counts {
         let metrics = self.tree.stats().metrics;
-        let mut counts: BTreeMap<_, _> = metrics.into_iter().map(|metric| (metric.name, metric.value)).collect();
+        let mut counts: BTreeMap<_, _> =
+            metrics.into_iter().map(|metric| (metric.name, metric.value)).collect();
         if let Some(store) = &self.store {
             let host = store.borrow().counters();
             counts.insert("node_reads", host.page_reads[Cause::Host as usize]);

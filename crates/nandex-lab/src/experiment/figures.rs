@@ -103,11 +103,10 @@ fn of_phase(phase: &Phase, chip: &ChipFacts, put: &mut impl FnMut(String, f64)) 
     }
 }
 
-/// Blocks that an index needs: those it says it uses; else those its live pages fill, and its buffer blocks.
+/// Blocks that an index needs: those it says it uses, else those its live pages fill.
 fn blocks_used(phase: &Phase, chip: &ChipFacts) -> u64 {
-    let metric = |name: &str| phase.metrics.get(name).copied();
-    let filled = phase.live_pages.div_ceil(u64::from(chip.pages_per_block));
-    metric("blocks_used").unwrap_or_else(|| filled + metric("buffer_blocks").unwrap_or(0))
+    let filled = || phase.live_pages.div_ceil(u64::from(chip.pages_per_block));
+    phase.metrics.get("blocks_used").copied().unwrap_or_else(filled)
 }
 
 impl Sum {

@@ -566,6 +566,9 @@ impl<S: PageStore> OrderedIndex for WideTree<S> {
             ("leaf_merges", leaf_merges),
         ];
         stats.metrics.extend(figures.map(|(name, value)| Metric { name, value }));
+        // What the directory counted are its own nodes.
+        stats.count_more("splits", leaf_splits);
+        stats.count_more("merges", leaf_merges);
         stats
     }
 

@@ -37,10 +37,31 @@ pub(super) fn of_run(run: &Run, chip: &ChipFacts, definition: &Definition) -> BT
             put(format!("{}.weighted_time_s", phase.name), weighted_ns as f64 / 1e9);
         }
     }
+    of_nodes(run, &mut put);
     for (name, &value) in &run.metrics {
         put(format!("metrics.{name}"), value as f64);
     }
     figures
+}
+
+/// Where nodes, their records and what waits for them lie at the end, and what became of nodes. Trees of all kinds name
+/// these metrics alike; one that a tree does not have it has no rule for.
+fn of_nodes(run: &Run, put: &mut impl FnMut(String, f64)) {
+    let metric = |name: &str| run.metrics.get(name).copied().filter(|&value| value > 0);
+    if run.live_pages > 0 && run.nodes > 0 {
+        put("nodes".into(), run.nodes as f64);
+        let parts = metric("node_parts").unwrap_or(run.nodes);
+        put("nodes_per_page".into(), parts as f64 / run.live_pages as f64);
+    }
+    if run.space_amplification > 0.0 {
+        put("page_fill_percent".into(), 100.0 / run.space_amplification);
+    }
+    for name in ["splits", "merges"] {
+        put(name.into(), metric(name).unwrap_or(0) as f64);
+    }
+    for (name, of) in [("buffer_in_ram", "buffer_ram_bytes"), ("buffer_on_flash", "buffer_pages")] {
+        put(name.into(), f64::from(metric(of).is_some()));
+    }
 }
 
 /// What the index asks of its store, as papers count that have an FTL below: pages read and written for the user's operations

@@ -424,6 +424,7 @@ impl Scheme for La {
             ("leaf_writes", self.tally.leaf_writes),
             ("inner_writes", self.tally.inner_writes),
             ("splits", self.tally.splits),
+            ("expelled", self.tally.expelled),
         ]
     }
 

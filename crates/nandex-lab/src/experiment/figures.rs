@@ -44,7 +44,7 @@ pub(super) fn of_run(run: &Run, chip: &ChipFacts, definition: &Definition) -> BT
     figures
 }
 
-/// Where nodes, their records and what waits for them lie at the end, and what became of nodes. Trees of all kinds name
+/// Where nodes and their records lie at the end, and what became of nodes. Trees of all kinds name
 /// these metrics alike; one that a tree does not have it has no rule for.
 fn of_nodes(run: &Run, put: &mut impl FnMut(String, f64)) {
     let metric = |name: &str| run.metrics.get(name).copied().filter(|&value| value > 0);
@@ -58,9 +58,6 @@ fn of_nodes(run: &Run, put: &mut impl FnMut(String, f64)) {
     }
     for name in ["splits", "merges"] {
         put(name.into(), metric(name).unwrap_or(0) as f64);
-    }
-    for (name, of) in [("buffer_in_ram", "buffer_ram_bytes"), ("buffer_on_flash", "buffer_pages")] {
-        put(name.into(), f64::from(metric(of).is_some()));
     }
 }
 
@@ -111,6 +108,9 @@ fn of_phase(phase: &Phase, chip: &ChipFacts, put: &mut impl FnMut(String, f64)) 
     put(format!("{name}.blocks_filled"), phase.live_pages as f64 / f64::from(chip.pages_per_block));
     for (metric, &value) in &phase.metrics {
         put(format!("{name}.metrics.{metric}"), value as f64);
+    }
+    for (figure, of) in [("buffer_in_ram", "buffer_ram_bytes"), ("buffer_on_flash", "buffer_pages")] {
+        put(format!("{name}.{figure}"), f64::from(phase.metrics.get(of).is_some_and(|&held| held > 0)));
     }
     let looked_up = phase.cache_hits + phase.cache_misses;
     if looked_up > 0 {

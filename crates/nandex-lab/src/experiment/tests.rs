@@ -73,6 +73,18 @@ fn a_sum_adds_its_phases_up() {
 }
 
 #[test]
+fn every_node_came_out_of_another_or_is_a_root() {
+    let results = run("named-table2", &smoke(2), &Control::default()).unwrap();
+    for cell in results.cells.iter().filter(|cell| !cell.runs.is_empty()) {
+        let figure = |name: &str| cell.figures.get(name).map_or(0.0, |figure| figure.mean);
+        let born = figure("splits") + figure("metrics.overflows") + figure("height_levels");
+        let gone = figure("merges") + figure("metrics.expelled");
+        assert_eq!(figure("nodes"), born - gone, "{}", cell.name);
+        assert!(figure("splits") + figure("metrics.overflows") > 0.0, "{}", cell.name);
+    }
+}
+
+#[test]
 fn a_bench_does_not_repeat_a_run() {
     let (plan, control) = (smoke(2), Control::default());
     let mut bench = Bench::new(&plan, &control);

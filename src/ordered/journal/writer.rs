@@ -115,7 +115,8 @@ impl<S: PageStore> Writer<S> {
 
     /// Takes the last record back: its update was refused.
     pub(super) fn retract(&mut self) -> Result<(), StoreError> {
-        self.counts.records -= 1;
+        // One that a mount found is none of those counted since.
+        self.counts.records = self.counts.records.saturating_sub(1);
         let before = self.log.page_writes();
         let retracted = self.log.retract();
         self.written(before);

@@ -4,10 +4,10 @@ use super::compare::{named, status};
 use crate::Status;
 use crate::args::Compare;
 use crate::output;
-use crate::parse;
+use crate::parse::{self, CLASSES};
 use crate::progress::{Progress, stop_on_interrupt};
-use anyhow::{Context, Result};
-use nandex::ordered::{RecordFormat, Settings};
+use anyhow::{Context, Result, bail};
+use nandex::ordered::{Durability, RecordFormat, Settings};
 use nandex_lab::report::{html, table};
 use nandex_lab::runner::{Control, RunOptions};
 use nandex_lab::spatial::SPATIAL;
@@ -43,13 +43,14 @@ fn comparison(args: &Compare) -> Result<SpatialComparison> {
     if let Some(ops) = args.ops {
         options.set("queries", &ops.to_string());
     }
-    // The sizes of the entries follow from the coordinates, not from --record.
-    let settings = Settings {
-        ram_bytes: args.ram,
-        durability: args.durability,
-        options,
-        ..Settings::new(RecordFormat::new(8, 8))
+    let durability = match parse::chosen(&args.durability, &CLASSES)[..] {
+        [] => Durability::EveryOperation,
+        [class] => *class,
+        _ => bail!("--durability: spatial indexes are compared in one class at a time"),
     };
+    // The sizes of the entries follow from the coordinates, not from --record.
+    let settings =
+        Settings { ram_bytes: args.ram, durability, options, ..Settings::new(RecordFormat::new(8, 8)) };
     Ok(SpatialComparison {
         part: args.chip.clone(),
         data,

@@ -8,10 +8,14 @@ use std::collections::BTreeSet;
 use std::io::BufReader;
 
 /// A trace, or the beginning of one, packed.
-pub(super) struct Bundle {
+#[derive(Debug)]
+pub struct Bundle {
     /// The full trace, a file in the data folder.
     file: &'static str,
-    name: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub summary: &'static str,
     /// Whether nothing is left out; then it is as good as the full trace.
     pub(super) is_whole: bool,
     records: &'static [u8],
@@ -19,10 +23,11 @@ pub(super) struct Bundle {
 }
 
 macro_rules! bundle {
-    ($file:literal, $name:literal, $is_whole:literal) => {
+    ($file:literal, $name:literal, $is_whole:literal, $summary:literal) => {
         Bundle {
             file: $file,
             name: $name,
+            summary: $summary,
             is_whole: $is_whole,
             records: include_bytes!(concat!("../../../../data/", $name, ".ops.zst")),
             init: include_bytes!(concat!("../../../../data/", $name, ".init.ops.zst")),
@@ -30,10 +35,26 @@ macro_rules! bundle {
     };
 }
 
-const BUNDLES: [Bundle; 3] = [
-    bundle!("kernel_compile_reiserfs.ops.zst", "kernel_compile", false),
-    bundle!("oltp_a.ops.zst", "oltp_a", false),
-    bundle!("olap_b.ops.zst", "olap_b", true),
+/// Every bundled trace of an index.
+pub static BUNDLES: [Bundle; 3] = [
+    bundle!(
+        "kernel_compile_reiserfs.ops.zst",
+        "kernel_compile",
+        false,
+        "a trace for compare --trace: ReiserFS's B+-tree under a kernel build, 240,000 operations"
+    ),
+    bundle!(
+        "oltp_a.ops.zst",
+        "oltp_a",
+        false,
+        "a trace for compare --trace: the indexes of a database under OLTP, 400,000 operations"
+    ),
+    bundle!(
+        "olap_b.ops.zst",
+        "olap_b",
+        true,
+        "a trace for compare --trace: the indexes of a database under OLAP, 689,486 operations"
+    ),
 ];
 
 impl Bundle {
@@ -42,13 +63,18 @@ impl Bundle {
         BUNDLES.iter().find(|bundle| bundle.file == file)
     }
 
+    /// The trace of this name.
+    pub fn named(name: &str) -> Option<&'static Bundle> {
+        BUNDLES.iter().find(|bundle| bundle.name == name)
+    }
+
     /// What shows that an experiment works where nothing is bundled of its trace.
     pub(super) fn any() -> &'static Bundle {
         &BUNDLES[0]
     }
 
     /// The bundled operations as a workload, or as many of the first as the options say.
-    pub(super) fn workload(&self, options: &TraceOptions) -> Result<Workload, LabError> {
+    pub fn workload(&self, options: &TraceOptions) -> Result<Workload, LabError> {
         Ok(self.trace(options.operations)?.workload(options))
     }
 

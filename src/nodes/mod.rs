@@ -239,6 +239,11 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         self.units.len()
     }
 
+    /// RAM that the buffer of units holds.
+    pub fn buffer_ram_bytes(&self) -> usize {
+        self.units.ram_bytes()
+    }
+
     /// Units that were spared because they met another for the same entry.
     pub fn eliminated_units(&self) -> u64 {
         self.units.eliminated()
@@ -262,6 +267,11 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     /// Sectors in use, and those of them that are mixed.
     pub fn sectors_in_use(&self) -> (usize, usize) {
         (self.table.sectors() - self.table.free_sectors(), self.table.mixed().len())
+    }
+
+    /// Sectors with units of a node, of all nodes together.
+    pub fn node_parts(&self) -> u64 {
+        self.table.parts()
     }
 
     /// Sectors that reading a node takes.

@@ -453,6 +453,7 @@ impl Scheme for BEpsilon {
             ("leaf_writes", self.tally.leaf_writes),
             ("inner_writes", self.tally.inner_writes),
             ("splits", self.tally.splits),
+            ("expelled", self.tally.expelled),
         ]
     }
 

@@ -323,9 +323,11 @@ impl<S: PageStore> OrderedIndex for LayeredTree<S> {
             stats.live_pages = sectors as u64 + 2;
         }
         let figures = [
+            ("buffer_ram_bytes", layer.buffer_ram_bytes() as u64),
             ("waiting_units", layer.waiting_units() as u64),
             ("eliminated_units", layer.eliminated_units()),
             ("mixed_sectors", mixed as u64),
+            ("node_parts", layer.node_parts()),
             ("commits", counts.commits),
             ("committed_units", counts.committed_units),
             ("commit_pages", counts.commit_pages),

@@ -5,7 +5,7 @@ use crate::args::Compare;
 use crate::output;
 use crate::parse::{self, CLASSES, Choice, knows};
 use crate::progress::{Progress, stop_on_interrupt};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use nandex::ordered::{Durability, Options, Settings};
 use nandex_lab::compare::{BUNDLES, Bundle, Class, Comparison, Source};
 use nandex_lab::registry::INDEXES;
@@ -105,10 +105,7 @@ fn classes(args: &Compare, is_standard: bool) -> Vec<Class> {
 }
 
 fn write(args: &Compare, results: &Results) -> Result<()> {
-    if let Some(path) = &args.report {
-        let page = html::render(results).context("cannot make the report")?;
-        output::write_file(path, |out| out.write_all(page.as_bytes()))?;
-    }
+    output::write_report(args.report.as_deref(), || html::render(results))?;
     args.files.write(
         |out| record::write_json(results, out),
         |out| record::write_csv(results, out),

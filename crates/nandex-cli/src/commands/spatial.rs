@@ -28,10 +28,7 @@ pub(crate) fn run(args: &Compare) -> Result<Status> {
     let comparison = comparison(args)?;
     let progress = Progress::new(Arc::clone(&control));
     let (results, maps) = progress.follow(|| comparison.run(&control, &progress)).map_err(named)?;
-    if let Some(path) = &args.report {
-        let page = html::render_with_maps(&results, &maps).context("cannot make the report")?;
-        output::write_file(path, |out| out.write_all(page.as_bytes()))?;
-    }
+    output::write_report(args.report.as_deref(), || html::render_with_maps(&results, &maps))?;
     args.files.write(
         |out| record::write_json(&results, out),
         |out| record::write_csv(&results, out),

@@ -1,9 +1,11 @@
 //! Traces that come with the program, for those who have not the full ones. `data/README.md` says where they are from.
 
 use crate::LabError;
+use crate::block_trace::{BlockTrace, BlockTraceOptions};
 use crate::trace::{Record, Trace, TraceOptions, ops1};
 use crate::workload::Workload;
 use std::collections::BTreeSet;
+use std::io::BufReader;
 
 /// A trace, or the beginning of one, packed.
 #[derive(Debug)]
@@ -96,15 +98,66 @@ impl Bundle {
     fn unpack(&self, kind: &str, packed: &[u8], limit: usize) -> Result<Vec<Record>, LabError> {
         let file = format!("data/{}.{kind}.zst", self.name);
         let input = zstd::stream::read::Decoder::new(packed).map_err(|error| LabError::io(&file, error))?;
-        let mut reader = ops1::Reader::new(std::io::BufReader::new(input));
+        let mut reader = ops1::Reader::new(BufReader::new(input));
         let records = reader.by_ref().take(limit).collect::<Result<_, _>>();
         records.map_err(|reason| LabError::Trace { file, place: Some(reader.place()), reason })
+    }
+}
+
+/// A page trace, or a part of one, packed.
+pub(super) struct PageBundle {
+    /// The full trace, a file in the data folder.
+    file: &'static str,
+    name: &'static str,
+    /// Whether nothing is left out.
+    pub(super) is_whole: bool,
+    packed: &'static [u8],
+}
+
+macro_rules! page_bundle {
+    ($file:literal, $name:literal, $is_whole:literal) => {
+        PageBundle {
+            file: $file,
+            name: $name,
+            is_whole: $is_whole,
+            packed: include_bytes!(concat!("../../../../data/", $name, ".csv.zst")),
+        }
+    };
+}
+
+const PAGE_BUNDLES: [PageBundle; 4] = [
+    page_bundle!("btree_io_rs0.csv.zst", "btree_io_rs0_cut", false),
+    page_bundle!("btree_io_rs05.csv.zst", "btree_io_rs05_cut", false),
+    page_bundle!("btree_io_rs1.csv.zst", "btree_io_rs1", true),
+    page_bundle!("btree_io_rs0_mixed.csv.zst", "btree_io_rs0_mixed_cut", false),
+];
+
+impl PageBundle {
+    /// What is bundled of this page trace.
+    pub(super) fn of(file: &str) -> Option<&'static PageBundle> {
+        PAGE_BUNDLES.iter().find(|bundle| bundle.file == file)
+    }
+
+    /// The bundled requests, or as many of the first.
+    pub(super) fn read(&self, requests: Option<u64>) -> Result<BlockTrace, LabError> {
+        let file = format!("data/{}.csv.zst", self.name);
+        let input =
+            zstd::stream::read::Decoder::new(self.packed).map_err(|error| LabError::io(&file, error))?;
+        let options = BlockTraceOptions { requests, ..BlockTraceOptions::default() };
+        let read = BlockTrace::from_lines(BufReader::new(input), &options);
+        let read = read.map_err(|(line, reason)| LabError::Trace {
+            file,
+            place: Some(format!("line {line}")),
+            reason,
+        })?;
+        Ok(BlockTrace { name: self.name.to_string(), ..read })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::block_trace::BlockOp;
     use crate::trace::RecordKind;
 
     #[test]
@@ -130,5 +183,15 @@ mod tests {
             scans += u32::from(range.flags & 2 == 2);
         }
         assert!(scans > 0, "{downwards} {scans}");
+    }
+
+    #[test]
+    fn bundled_page_traces_are_as_large_as_told() {
+        let counts = PAGE_BUNDLES.map(|bundle| {
+            let trace = bundle.read(None).unwrap();
+            assert!(trace.requests.iter().all(|r| r.bytes == 2048 && r.offset_bytes % 2048 == 0));
+            (trace.count(BlockOp::Read), trace.count(BlockOp::Write))
+        });
+        assert_eq!(counts, [(5899, 4101), (5767, 4233), (2, 10_093), (7201, 2799)]);
     }
 }

@@ -162,7 +162,9 @@ pub fn run(job: &Job<'_>, control: &Control) -> Run {
         let outcome = session.run_phases(&mut result);
         done = session.reported();
         session.finish(&mut result);
-        outcome.and_then(|()| session.check(result.ram_bytes))
+        outcome?;
+        result.nodes = session.check(result.ram_bytes)?;
+        Ok(())
     });
     result.error = outcome.err();
     control.add_done(workload.operations() - done);

@@ -110,7 +110,7 @@ fn a_commit_of_old_units_does_not_wait_for_the_journal() {
     type Index = Journaled<RamStore, LayeredTree<Guarded<RamStore>>>;
     let config = LayeredConfig { reservation_units: 60, ..rbftl::config(SMALL) };
     let journal = JournalConfig::new(Durability::EverySync);
-    let mut index = Index::format(RamStore::new(512, 4_000), config, journal).unwrap();
+    let mut index = Index::format(RamStore::new(128, 4_000), config, journal).unwrap();
     let mut rng = Rng::new(7);
     (0..6_000).for_each(|_| drop(index.insert(&key(rng.below(60_000) as u16), &key(1)).unwrap()));
     let metrics = index.stats().metrics;

@@ -319,9 +319,15 @@ const FOLDERS: &[(&str, &str, &str)] = &[
     folder!("ls-lru-ftl"),
     folder!("ls-lru-examples"),
     folder!("access-time"),
+    folder!("named-layers"),
+    folder!("named-flashdb"),
     folder!("named-random"),
+    folder!("named-mixes"),
     folder!("named-ascending"),
     folder!("named-channels"),
+    folder!("named-ipl"),
+    folder!("named-mu-star"),
+    folder!("named-embedded"),
     folder!("named-vmtree"),
 ];
 

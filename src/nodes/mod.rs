@@ -66,8 +66,10 @@ pub use unit::{Op, Unit};
 
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::{PageStore, StoreError, StoreStats};
+use crate::log::horizon::Horizon;
 use crate::nand::Cause;
 use crate::units::{Lpn, Ppn};
+use alloc::rc::Rc;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -139,6 +141,8 @@ pub struct NodeLayer<S, C> {
     config: LayerConfig,
     room: Room,
     units: ReservationBuffer,
+    /// Where a journal below hears which units a write shows.
+    horizon: Rc<Horizon>,
     images: Images,
     table: NodeTable,
     modes: ModeTable,
@@ -194,6 +198,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
                 codec.identity_bytes(),
                 config.eliminates,
             ),
+            horizon: Rc::default(),
             images: Images::new(config.group_pages, page_bytes),
             table: Self::empty_table(&config, room),
             modes: ModeTable::new(config.tuning, config.page_units(page_bytes, body_bytes)),
@@ -232,6 +237,12 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     /// Gives the store back; units that wait are lost.
     pub fn into_store(self) -> S {
         self.store
+    }
+
+    /// Tells a journal from now on which units came and which a write shows.
+    pub fn tell(&mut self, horizon: Rc<Horizon>) {
+        horizon.hear(self.units.arrived());
+        self.horizon = horizon;
     }
 
     /// Units that wait.
@@ -372,6 +383,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         for write in pages {
             show_changes((codec, images), *write, &mut |unit| units.push(unit))?;
         }
+        self.horizon.hear(self.units.arrived());
         Ok(())
     }
 

@@ -58,7 +58,8 @@ mod replay;
 mod tests;
 mod writer;
 
-pub use writer::{Guarded, Horizon};
+pub use crate::log::horizon::Horizon;
+pub use writer::Guarded;
 
 use super::bplus::Change;
 use super::{

@@ -23,7 +23,7 @@ fn every_folder_is_sound() {
         assert!(definition.inputs.iter().all(|i| i.workload.is_some() != i.trace.is_some()));
         assert!(experiment.claims.iter().all(|claim| ids.insert(&claim.id) && !claim.values.is_empty()));
     }
-    assert_eq!(ids.len(), 17 + 14 + 9 + 12 + 5 + 18 + 8);
+    assert_eq!(ids.len(), 17 + 14 + 9 + 12 + 5 + (23 + 19 + 8));
 }
 
 #[test]

@@ -3,7 +3,6 @@
 .PHONY: help run test tools lint doc bench repro fuzz soak
 
 CARGO ?= cargo
-TRACE := data/kernel_compile.ops.zst
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -14,9 +13,9 @@ tools: ## check that rustc, cargo, clippy and rustfmt are there
 	@$(CARGO) clippy --version >/dev/null 2>&1 || rustup component add clippy
 	@command -v cc >/dev/null || { echo "a C compiler is needed (zstd): apt install gcc"; exit 1; }
 
-run: tools ## the main job: compare the indexes on the bundled real trace, write report.html
+run: tools ## the main job: compare all indexes on the bundled real trace in every durability class, write report.html
 	$(CARGO) build --release --locked -p nandex-cli
-	./target/release/nandex compare --trace $(TRACE) --ram 128KiB --report report.html
+	./target/release/nandex compare --index all --report report.html
 
 test: tools lint doc ## everything the gate tests
 	$(CARGO) test --workspace --locked
@@ -32,13 +31,15 @@ doc: ## rustdoc, warnings are errors
 bench: ## benchmarks of chip, FTL and indexes
 	$(CARGO) bench --workspace
 
-repro: ## the scorecard of the mu-Tree paper at full size (minutes)
-	$(CARGO) run --release --locked -p nandex-cli -- repro --paper mu
+repro: ## the scorecards of all papers at full size (half an hour)
+	for paper in mu wpcb lazy ls-lru access-time named; do \
+		$(CARGO) run --release --locked -p nandex-cli -- repro --paper $$paper || status=1; done; exit $${status:-0}
 
 fuzz: ## fuzz each target for a minute (needs cargo-fuzz and a nightly toolchain)
 	for target in $$(cd fuzz && cargo fuzz list); do (cd fuzz && cargo +nightly fuzz run $$target -- -max_total_time=60) || exit 1; done
 
-soak: ## power cuts at every physical operation of long runs (minutes to hours)
-	for index in mu wandering bplus; do \
-		$(CARGO) run --release --locked -p nandex-cli -- crash --index $$index --ops 2000 --cuts all || exit 1; done
-	$(CARGO) run --release --locked -p nandex-cli -- crash --ftl page-map --ops 2000 --cuts all
+soak: tools ## power cuts at every physical operation of long runs (minutes to hours)
+	$(CARGO) build --release --locked -p nandex-cli
+	for index in $$(./target/release/nandex list indexes | awk '/^[a-z]/ {print $$1}'); do \
+		./target/release/nandex crash --index $$index --ops 2000 --cuts all || exit 1; done
+	./target/release/nandex crash --ftl page-map --ops 2000 --cuts all

@@ -54,6 +54,15 @@ pub struct IndexStats {
     pub metrics: Vec<Metric>,
 }
 
+impl IndexStats {
+    /// Counts more under a name that is there already.
+    pub(crate) fn count_more(&mut self, name: &str, more: u64) {
+        for metric in self.metrics.iter_mut().filter(|metric| metric.name == name) {
+            metric.value += more;
+        }
+    }
+}
+
 /// Options by name, as given with `--set name=value`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {

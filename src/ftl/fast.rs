@@ -91,6 +91,8 @@ pub struct Fast {
     rw: VecDeque<Random>,
     rw_map: BTreeMap<u32, Ppn>,
     log_blocks: u32,
+    /// Bytes that the tables of the random log blocks take at most.
+    log_bytes_max: usize,
     eager_switch: bool,
     /// What was done since format or mount.
     pub counters: FastCounters,
@@ -133,12 +135,14 @@ impl Scheme for Fast {
         settings: &FastSettings,
         mounted: Mounted,
     ) -> Result<Fast, StoreError> {
+        let (log_blocks, pages) = (flash.setup()[0], flash.geometry().pages_per_block as usize);
         let mut fast = Fast {
             data: BlockMap::open(flash, &mounted.live),
             sw: None,
             rw: VecDeque::new(),
             rw_map: BTreeMap::new(),
-            log_blocks: flash.setup()[0],
+            log_blocks,
+            log_bytes_max: log_blocks as usize * (size_of::<Random>() + pages * LOG_PAGE_BYTES),
             eager_switch: settings.eager_switch,
             counters: FastCounters::default(),
         };
@@ -214,9 +218,12 @@ impl Scheme for Fast {
     }
 
     fn mapping_bytes(&self) -> usize {
-        self.data.ram_bytes()
-            + self.rw.iter().map(|block| size_of::<Random>() + block.lpns.capacity() * 4).sum::<usize>()
-            + self.rw_map.len() * 2 * size_of::<(u32, Ppn)>()
+        self.data.ram_bytes() + self.log_bytes()
+    }
+
+    /// Room for more log pages, so that a page cache does not take it while the log is short.
+    fn other_bytes(&self) -> usize {
+        self.log_bytes_max.saturating_sub(self.log_bytes())
     }
 
     fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreError> {
@@ -236,7 +243,15 @@ impl Scheme for Fast {
 
 type Incoming<'a> = (u32, Cause, &'a [u8]);
 
+/// Bytes of RAM for a page of a random log block: its number, and where it is, twice for the tree's own.
+const LOG_PAGE_BYTES: usize = size_of::<u32>() + 2 * size_of::<(u32, Ppn)>();
+
 impl Fast {
+    fn log_bytes(&self) -> usize {
+        let blocks = self.rw.iter().map(|block| size_of::<Random>() + block.lpns.capacity() * 4);
+        blocks.sum::<usize>() + self.rw_map.len() * 2 * size_of::<(u32, Ppn)>()
+    }
+
     /// Owner and fill of the sequential log block.
     pub fn sequential(&self) -> Option<(Lbn, u32)> {
         self.sw.map(|sw| (sw.owner, sw.fill))

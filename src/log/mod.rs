@@ -17,6 +17,7 @@
 
 pub mod collect;
 mod held;
+pub mod horizon;
 mod parts;
 pub mod records;
 mod recovery;

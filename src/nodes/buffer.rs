@@ -20,6 +20,8 @@ pub struct UnitSet {
     pub units: u32,
     /// Number of the first unit at its arrival: the older set has the smaller one.
     pub born: u64,
+    /// Number of the last unit that came for it, whether it was added or met another.
+    pub newest: u64,
 }
 
 /// Units that wait.
@@ -83,6 +85,11 @@ impl ReservationBuffer {
         self.units == 0
     }
 
+    /// Units that came so far.
+    pub fn arrived(&self) -> u64 {
+        self.arrived
+    }
+
     /// Units that were spared because they met another for the same entry.
     pub fn eliminated(&self) -> u64 {
         self.eliminated
@@ -143,6 +150,9 @@ impl ReservationBuffer {
         }
         if self.eliminates && self.meet(&unit) {
             self.eliminated += 1;
+            if let Ok(at) = self.place(unit.node) {
+                self.sets[at].newest = self.arrived;
+            }
             return;
         }
         let slot = self.take_slot();
@@ -152,11 +162,12 @@ impl ReservationBuffer {
             Ok(at) => {
                 let set = &mut self.sets[at];
                 self.next[set.last as usize] = slot;
-                (set.last, set.units) = (slot, set.units + 1);
+                (set.last, set.units, set.newest) = (slot, set.units + 1, self.arrived);
             }
             Err(at) => {
-                let born = self.arrived;
-                self.sets.insert(at, UnitSet { node: unit.node, first: slot, last: slot, units: 1, born });
+                let (born, newest) = (self.arrived, self.arrived);
+                let set = UnitSet { node: unit.node, first: slot, last: slot, units: 1, born, newest };
+                self.sets.insert(at, set);
             }
         }
         self.units += 1;
@@ -320,6 +331,8 @@ mod tests {
         };
         assert_eq!((of(&buffer, 5), of(&buffer, 3), of(&buffer, 4)), (vec![1, 3], vec![2, 5], vec![]));
         assert_eq!((buffer.len(), buffer.oldest(), buffer.fault()), (5, Some(5), None));
+        let newest = |node| buffer.set(node).map(|set| set.newest);
+        assert_eq!((newest(3), newest(5), newest(9), buffer.arrived()), (Some(5), Some(3), Some(4), 5));
         assert_eq!((buffer.remove(5), buffer.oldest(), buffer.len()), (2, Some(3), 3));
         buffer.clear();
         assert_eq!((buffer.len(), buffer.oldest(), buffer.fault()), (0, None, None));

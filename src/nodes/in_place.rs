@@ -50,7 +50,9 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     fn commit_node(&mut self, node: Lpn) -> Result<(), StoreError> {
         let mut page = core::mem::take(&mut self.node);
         let read = self.read_node(node, Cause::Host, &mut page);
+        self.horizon.show(self.units.set(node.0).map(|set| set.newest));
         let done = read.and_then(|()| self.store.write(Self::home(node), Cause::Host, &page));
+        self.horizon.show(None);
         self.node = page;
         done?;
         self.counts.commits += 1;

@@ -66,8 +66,10 @@ pub use unit::{Op, Unit};
 
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::{PageStore, StoreError, StoreStats};
+use crate::log::horizon::Horizon;
 use crate::nand::Cause;
 use crate::units::{Lpn, Ppn};
+use alloc::rc::Rc;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -139,6 +141,8 @@ pub struct NodeLayer<S, C> {
     config: LayerConfig,
     room: Room,
     units: ReservationBuffer,
+    /// Where a journal below hears which units a write shows.
+    horizon: Rc<Horizon>,
     images: Images,
     table: NodeTable,
     modes: ModeTable,
@@ -194,6 +198,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
                 codec.identity_bytes(),
                 config.eliminates,
             ),
+            horizon: Rc::default(),
             images: Images::new(config.group_pages, page_bytes),
             table: Self::empty_table(&config, room),
             modes: ModeTable::new(config.tuning, config.page_units(page_bytes, body_bytes)),
@@ -234,9 +239,20 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         self.store
     }
 
+    /// Tells a journal from now on which units came and which a write shows.
+    pub fn tell(&mut self, horizon: Rc<Horizon>) {
+        horizon.hear(self.units.arrived());
+        self.horizon = horizon;
+    }
+
     /// Units that wait.
     pub fn waiting_units(&self) -> usize {
         self.units.len()
+    }
+
+    /// RAM that the buffer of units holds.
+    pub fn buffer_ram_bytes(&self) -> usize {
+        self.units.ram_bytes()
     }
 
     /// Units that were spared because they met another for the same entry.
@@ -262,6 +278,11 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     /// Sectors in use, and those of them that are mixed.
     pub fn sectors_in_use(&self) -> (usize, usize) {
         (self.table.sectors() - self.table.free_sectors(), self.table.mixed().len())
+    }
+
+    /// Sectors with units of a node, of all nodes together.
+    pub fn node_parts(&self) -> u64 {
+        self.table.parts()
     }
 
     /// Sectors that reading a node takes.
@@ -362,6 +383,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         for write in pages {
             show_changes((codec, images), *write, &mut |unit| units.push(unit))?;
         }
+        self.horizon.hear(self.units.arrived());
         Ok(())
     }
 
@@ -409,6 +431,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
 }
 
 /// Applies a unit to a page that holds its node, or nothing.
+#[inline]
 fn apply(codec: &impl NodeCodec, page: &mut [u8], unit: Unit<'_>) -> Result<(), StoreError> {
     if unit.op == Op::Reset {
         codec.reset(page, Lpn(unit.node), unit.mark);

@@ -25,6 +25,7 @@ const OWN: u16 = 0x4000;
 const DISK: u16 = 0x8000;
 
 /// Units that a sector of this size holds.
+#[inline]
 pub(super) const fn sector_units(page_bytes: usize, body_bytes: usize) -> usize {
     let units = page_bytes.saturating_sub(HEAD_BYTES) / unit_bytes(body_bytes);
     let most = (DISK - 1) as usize;
@@ -65,20 +66,39 @@ impl Head {
             units,
         };
         let is_right = get_u32(page, 0) == checksum(page, lpn, units, body_bytes);
-        let is_whole = (0..units).all(|i| Unit::decode(unit_at(page, i, body_bytes), body_bytes).is_some());
+        let is_whole = encoded(page, units, body_bytes).all(Unit::is_whole);
         if is_right && is_whole && head.commit > 0 { Ok(Some(head)) } else { Err(damaged) }
     }
 }
 
 /// The bytes of a unit of a sector.
+#[inline]
 pub(super) fn unit_at(page: &[u8], i: usize, body_bytes: usize) -> &[u8] {
     let bytes = unit_bytes(body_bytes);
     &page[HEAD_BYTES + i * bytes..][..bytes]
 }
 
+/// The bytes of each unit of a sector.
+#[inline]
+fn encoded(page: &[u8], count: usize, body_bytes: usize) -> impl Iterator<Item = &[u8]> {
+    page[HEAD_BYTES..].chunks_exact(unit_bytes(body_bytes)).take(count)
+}
+
 /// The units of a sector that was read.
+#[inline]
 pub(super) fn units(page: &[u8], count: usize, body_bytes: usize) -> impl Iterator<Item = Unit<'_>> {
-    (0..count).filter_map(move |i| Unit::decode(unit_at(page, i, body_bytes), body_bytes))
+    encoded(page, count, body_bytes).filter_map(move |bytes| Unit::decode(bytes, body_bytes))
+}
+
+/// Those of one node.
+#[inline]
+pub(super) fn units_of(
+    page: &[u8],
+    node: u32,
+    (count, body_bytes): (usize, usize),
+) -> impl Iterator<Item = Unit<'_>> {
+    let of_node = encoded(page, count, body_bytes).filter(move |bytes| Unit::node_of(bytes) == node);
+    of_node.filter_map(move |bytes| Unit::decode(bytes, body_bytes))
 }
 
 fn checksum(page: &[u8], lpn: Lpn, units: usize, body_bytes: usize) -> u32 {

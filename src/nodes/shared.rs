@@ -1,7 +1,7 @@
 //! Nodes in shared sectors: commits of the whole buffer, compactions of nodes whose lists grow too long, and room for both.
 
 use super::config::CommitPolicy;
-use super::sector::{Head, Kind, Sink, sector_units, units};
+use super::sector::{Head, Kind, Sink, sector_units, units, units_of};
 use super::table::NodeTable;
 use super::{NodeCodec, NodeLayer, Op, apply, interrupted, show_whole};
 use crate::check::CheckReport;
@@ -329,8 +329,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         data: &mut [u8],
     ) -> Result<(), StoreError> {
         let head = self.read_sector(sector, cause)?;
-        let mut found =
-            units(&self.page, head.units, self.codec.body_bytes()).filter(|unit| unit.node == node.0);
+        let mut found = units_of(&self.page, node.0, (head.units, self.codec.body_bytes()));
         let Some(first) = found.next() else {
             let what = "N1: a sector of a list has no units of the node";
             return Err(StoreError::Corrupted { what, at: u64::from(sector.0) });

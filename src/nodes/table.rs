@@ -80,6 +80,11 @@ impl NodeTable {
         if length == 0 { &[] } else { &self.lists[start..start + usize::from(length)] }
     }
 
+    /// The lengths of all lists together.
+    pub(super) fn parts(&self) -> u64 {
+        self.lengths.iter().map(|&length| u64::from(length)).sum()
+    }
+
     /// One above the highest node that has had a list.
     pub(super) fn nodes(&self) -> u32 {
         self.lengths.len() as u32

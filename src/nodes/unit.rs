@@ -28,6 +28,7 @@ pub enum Op {
 
 impl Op {
     /// The operation of this byte.
+    #[inline]
     pub(super) const fn from_byte(byte: u8) -> Option<Op> {
         Some(match byte {
             1 => Op::Reset,
@@ -53,12 +54,14 @@ pub struct Unit<'a> {
 }
 
 /// Bytes of a unit on the medium.
+#[inline]
 pub(super) const fn unit_bytes(body_bytes: usize) -> usize {
     (HEAD_BYTES + body_bytes).next_multiple_of(4)
 }
 
 impl<'a> Unit<'a> {
     /// Writes the unit and its number.
+    #[inline]
     pub(super) fn encode(&self, number: u32, bytes: &mut [u8]) {
         bytes.fill(0);
         put_u32(bytes, 0, self.node);
@@ -67,10 +70,23 @@ impl<'a> Unit<'a> {
         bytes[HEAD_BYTES..HEAD_BYTES + self.body.len()].copy_from_slice(self.body);
     }
 
+    /// The node of an encoded unit.
+    #[inline]
+    pub(super) fn node_of(bytes: &[u8]) -> u32 {
+        get_u32(bytes, 0)
+    }
+
+    /// Whether an encoded unit names an operation.
+    #[inline]
+    pub(super) fn is_whole(bytes: &[u8]) -> bool {
+        Op::from_byte(bytes[9]).is_some()
+    }
+
     /// Reads a unit; none where no operation is named.
+    #[inline]
     pub(super) fn decode(bytes: &'a [u8], body_bytes: usize) -> Option<Unit<'a>> {
         let body = &bytes[HEAD_BYTES..HEAD_BYTES + body_bytes];
-        Some(Unit { node: get_u32(bytes, 0), op: Op::from_byte(bytes[9])?, mark: bytes[8], body })
+        Some(Unit { node: Unit::node_of(bytes), op: Op::from_byte(bytes[9])?, mark: bytes[8], body })
     }
 
     /// The number of an encoded unit.

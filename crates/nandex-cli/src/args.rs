@@ -52,15 +52,17 @@ pub(crate) enum Command {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = AFTER_HELP)]
+#[group(id = "seeded", multiple = true, args = ["workload", "spatial"])]
 pub(crate) struct Compare {
     /// Part of the catalogue (nandex list chips), or a chip file.
     #[arg(long, value_name = "PART|FILE", default_value = "mlc-64m", value_parser = parse::chip)]
     pub(crate) chip: Part,
     /// Generator of operations (nandex list workloads).
-    #[arg(long, value_name = "NAME", default_value = "mu", value_parser = parse::workload)]
-    pub(crate) workload: &'static WorkloadEntry,
-    /// Trace of operations instead of a generator; NAME.init.ops beside NAME.ops holds the contents before it.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "seed", "seeds"])]
+    #[arg(long, value_name = "NAME", value_parser = parse::workload)]
+    pub(crate) workload: Option<&'static WorkloadEntry>,
+    /// Trace of operations instead of a generator: a file, where NAME.init.ops beside NAME.ops holds the contents before it, or
+    /// one that is here (nandex list data) [default: kernel_compile].
+    #[arg(long, value_name = "FILE|NAME", conflicts_with_all = ["workload", "seed", "seeds"])]
     pub(crate) trace: Option<PathBuf>,
     /// Refuse a trace whose operations contradict each other.
     #[arg(long, requires = "trace")]
@@ -81,12 +83,14 @@ pub(crate) struct Compare {
     /// Entries that a search for the nearest wants [default: 10].
     #[arg(long, value_name = "K", requires = "spatial", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) nearest: Option<u32>,
-    /// RAM for each index, tables included, such as 64KiB; what its tables leave is its cache [default: no cache].
+    /// RAM for each index, tables included, such as 64KiB; what its tables leave is its cache [default: no cache; 640KiB with
+    /// neither workload nor trace].
     #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
     pub(crate) ram: Option<usize>,
-    /// What an index has to promise about a power cut: every-operation, every-sync or none.
-    #[arg(long, value_name = "CLASS", default_value = "every-operation", value_parser = parse::durability)]
-    pub(crate) durability: Durability,
+    /// What an index has to promise about a power cut: every-operation, every-sync, none, several separated by commas, or all
+    /// [default: every-operation; all with neither workload nor trace].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::class_choice)]
+    pub(crate) durability: Vec<Choice<Durability>>,
     /// Bytes of a key and of a value.
     #[arg(long, value_name = "KEY/VALUE", default_value = "4/4", value_parser = parse::record)]
     pub(crate) record: RecordFormat,
@@ -94,15 +98,16 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "N", value_parser = parse::count)]
     pub(crate) ops: Option<u64>,
     /// Seed of the workload, the first one of several.
-    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, requires = "seeded")]
     pub(crate) seed: u64,
     /// Seeds to run, for means and intervals.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "seeded",
+        value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(crate) seeds: u64,
     /// Option of the workload or of an index (nandex list workloads, nandex list indexes); may be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse::option)]
     pub(crate) set: Vec<(String, String)>,
-    /// Sync after so many changes.
+    /// Sync after so many changes [default: never; 100 in the class every-sync with neither workload nor trace].
     #[arg(long, value_name = "N", value_parser = parse::count)]
     pub(crate) sync_every: Option<u64>,
     /// Runs at a time [default: as many as there are cores]; it changes no result.

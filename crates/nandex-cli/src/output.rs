@@ -98,6 +98,16 @@ pub(crate) fn write_file(path: &Path, content: impl FnOnce(&mut dyn Write) -> io
     write().with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// Makes and writes the report, if one is asked for.
+pub(crate) fn write_report<E: std::error::Error + Send + Sync + 'static>(
+    path: Option<&Path>,
+    page: impl FnOnce() -> Result<String, E>,
+) -> Result<()> {
+    let Some(path) = path else { return Ok(()) };
+    let page = page().context("cannot make the report")?;
+    write_file(path, |out| out.write_all(page.as_bytes()))
+}
+
 /// Prints text to stdout.
 pub(crate) fn print(text: &str) -> Result<()> {
     Target::Stdout.write(|out| out.write_all(text.as_bytes()))

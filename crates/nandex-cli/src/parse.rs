@@ -205,15 +205,26 @@ pub(crate) fn record(text: &str) -> Result<RecordFormat, String> {
     }
 }
 
-/// A durability class; its words may be joined by `-`.
-pub(crate) fn durability(text: &str) -> Result<Durability, LabError> {
-    let classes = [Durability::EveryOperation, Durability::EverySync, Durability::None];
+/// The durability classes, strongest first.
+pub(crate) static CLASSES: [Durability; 3] =
+    [Durability::EveryOperation, Durability::EverySync, Durability::None];
+
+fn known_class(text: &str) -> Result<&'static Durability, LabError> {
     let given = text.replace([' ', '_'], "-");
     let name = |class: &Durability| class.name().replace(' ', "-");
-    classes.into_iter().find(|class| name(class) == given).ok_or_else(|| {
-        let known = classes.map(|class| name(&class));
+    CLASSES.iter().find(|class| name(class) == given).ok_or_else(|| {
+        let known = CLASSES.map(|class| name(&class));
         LabError::unknown("durability class", text, known.iter().map(String::as_str))
     })
+}
+
+/// A durability class; its words may be joined by `-`.
+pub(crate) fn durability(text: &str) -> Result<Durability, LabError> {
+    known_class(text).copied()
+}
+
+pub(crate) fn class_choice(text: &str) -> Result<Choice<Durability>, LabError> {
+    choice(text, known_class)
 }
 
 /// An option as `name=value`; whether anybody knows it is seen later.

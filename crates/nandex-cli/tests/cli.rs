@@ -12,7 +12,8 @@ use std::process::{Command, Output, Stdio};
 use std::rc::Rc;
 
 /// A comparison that takes a moment only.
-const SMALL: [&str; 7] = ["compare", "--index", "mu,wandering", "--set", "records=2000", "--ops", "200"];
+const SMALL: [&str; 9] =
+    ["compare", "--index", "mu,wandering", "--workload", "mu", "--set", "records=2000", "--ops", "200"];
 
 fn nandex(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_nandex")).args(args).stdin(Stdio::null()).output().unwrap()
@@ -66,7 +67,10 @@ fn unknown_names_suggest_the_nearest() {
         &["compare", "--durability", "every-synk"],
         &["--durability", "did you mean 'every-sync'?"],
     );
-    assert_refused(&["compare", "--set", "recrods=5"], &["--set", "did you mean 'records'?"]);
+    assert_refused(
+        &["compare", "--workload", "mu", "--set", "recrods=5"],
+        &["--set", "did you mean 'records'?"],
+    );
     assert_refused(&["comprae"], &["compare"]);
     assert_refused(&["compare", "--indx", "mu"], &["--index"]);
     assert_refused(&["list", "chip"], &["chips"]);
@@ -81,10 +85,39 @@ fn bad_values_say_which_flag_and_why() {
     assert_refused(&["compare", "--threads", "0"], &["--threads"]);
     assert_refused(&["compare", "--record", "4"], &["--record", "8/4"]);
     assert_refused(&["compare", "--set", "records"], &["--set", "NAME=VALUE"]);
-    assert_refused(&["compare", "--set", "records=ten"], &["--set", "records", "no whole number"]);
+    assert_refused(
+        &["compare", "--workload", "mu", "--set", "records=ten"],
+        &["--set", "records", "no whole number"],
+    );
     assert_refused(&["compare", "--json", "-", "--csv", "-"], &["--csv", "--json"]);
     assert_refused(&["compare", "--trace", "no/such.ops"], &["no/such.ops"]);
     assert_refused(&["compare", "--trace", "x.ops", "--seed", "3"], &["--trace", "--seed"]);
+    assert_refused(&["compare", "--seed", "3"], &["--workload"]);
+}
+
+#[test]
+fn a_comparison_without_arguments_takes_the_bundled_trace_in_every_class() {
+    let output = nandex(&["compare", "--index", "ls-lru,sbits,vmtree-ow,vmtree", "--ops", "300"]);
+    assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
+    let text = stdout(&output);
+    for part in [
+        "workload kernel_compile",
+        "RAM 640 KiB",
+        "Durability: every operation",
+        "Durability: every sync",
+        "Durability: none",
+        "! sbits (raw), seed 0, could not run: it takes insertions of ascending keys only",
+        "! vmtree-ow (raw), seed 0, could not run",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // It promises every operation whatever it is asked for, and is told once; so are refusals.
+    let (first, others) = text.split_once("Durability: every sync").unwrap();
+    assert!(first.contains("\nvmtree ") && !others.contains("\nvmtree "), "{text}");
+    assert!(others.matches("\nls-lru ").count() > 1 && text.matches("! sbits").count() == 1, "{text}");
+    let all = nandex(&["compare", "--index", "all", "--durability", "none", "--ops", "30"]);
+    assert_eq!(all.status.code(), Some(0), "{}{}", stdout(&all), stderr(&all));
+    assert!(stdout(&all).contains("raw, as NOR") && stdout(&all).contains("As NOR:"), "{}", stdout(&all));
 }
 
 #[test]
@@ -215,7 +248,19 @@ fn the_policies_listed_are_those_that_the_options_take() {
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     for policy in json.as_array().unwrap() {
         let set = policy["summary"].as_str().unwrap().split(':').next().unwrap();
-        let args = ["compare", "--index", "bplus", "--ram", "256KiB", "--ops", "10", "--set", "records=100"];
+        let args = [
+            "compare",
+            "--workload",
+            "mu",
+            "--index",
+            "bplus",
+            "--ram",
+            "256KiB",
+            "--ops",
+            "10",
+            "--set",
+            "records=100",
+        ];
         let output = nandex(&[&args[..], &["--set", set]].concat());
         assert_eq!(output.status.code(), Some(0), "{set}: {}{}", stdout(&output), stderr(&output));
     }

@@ -4,6 +4,7 @@
 //! the results are the same whatever the number of threads. A trace has no seed and is run once.
 
 use crate::error::LabError;
+pub use crate::experiment::bundle::{BUNDLES, Bundle};
 use crate::keys::Trees;
 use crate::names::{self, OptionInfo, option};
 use crate::parallel::run_all;
@@ -14,7 +15,7 @@ use crate::runner::{Control, Job, Prepared, RunOptions};
 use crate::trace::{Trace, TraceOptions};
 use crate::workload::{Workload, WorkloadEntry};
 use nandex::nand::Part;
-use nandex::ordered::{Options, Settings};
+use nandex::ordered::{Durability, Options, Settings};
 use std::path::PathBuf;
 
 /// Where the operations come from.
@@ -24,6 +25,17 @@ pub enum Source {
     Generator(&'static WorkloadEntry),
     /// A trace; one workload.
     Trace(PathBuf, TraceOptions),
+    /// A trace that comes with the program; one workload.
+    Bundled(&'static Bundle, TraceOptions),
+}
+
+/// A durability class to compare in.
+#[derive(Clone, Copy, Debug)]
+pub struct Class {
+    /// What an index has to promise at least.
+    pub durability: Durability,
+    /// Sync after so many changes, see [`RunOptions::sync_every`].
+    pub sync_every: Option<u64>,
 }
 
 /// Options of a trace.
@@ -32,6 +44,9 @@ pub const TRACE_OPTIONS: &[OptionInfo] = &[option(
     "one",
     "a trace of several indexes runs as one tree, or as a tree each (per-index) on one store",
 )];
+
+/// Added to the storage of what runs on pages that the chip has not.
+pub(crate) const AS_NOR: &str = ", as NOR";
 
 /// What is to be compared.
 #[derive(Clone, Debug)]
@@ -42,7 +57,14 @@ pub struct Comparison {
     pub source: Source,
     /// The indexes, in the order of the rows.
     pub indexes: Vec<&'static IndexEntry>,
-    /// Record sizes, RAM and durability for all of them; options for the workload and for those that know them.
+    /// Whether an index that needs other pages than the chip has runs on the same chip with such pages, and its row says so;
+    /// else it cannot run.
+    pub suits_chip: bool,
+    /// The classes, each of which every index runs in. One that promises more than it is asked for is a row of the class that it
+    /// declares, and of that only once.
+    pub classes: Vec<Class>,
+    /// Record sizes and RAM for all of them; options for the workload and for those that know them. The classes say the
+    /// durability.
     pub settings: Settings,
     /// The seeds of a generator.
     pub seeds: Vec<u64>,
@@ -73,16 +95,20 @@ impl Comparison {
         let key_bytes = self.settings.record.key_bytes;
         let prepared = workloads.iter().map(|w| Prepared::with_trees(w, key_bytes, trees));
         let prepared = prepared.collect::<Result<Vec<_>, _>>()?;
-        let jobs = self.jobs(&prepared, &options);
+        let parts: Vec<Part> = self.indexes.iter().map(|index| self.part_for(index)).collect();
+        let jobs = self.jobs(&prepared, &options, &parts);
         watch.start(jobs.iter().map(|job| job.prepared.workload().operations()).sum());
-        let runs = run_all(&jobs, self.threads, control, |_, run| watch.finished(run));
+        let mut runs = run_all(&jobs, self.threads, control, |_, run| watch.finished(run));
+        for (run, job) in runs.iter_mut().zip(&jobs).filter(|(_, job)| *job.part != self.part) {
+            run.storage = format!("{}{AS_NOR}", job.index.storage(&job.settings.options));
+        }
         let mut results = Results {
             schema: SCHEMA,
             nandex_version: env!("CARGO_PKG_VERSION"),
             command: self.command.clone(),
             chip: ChipFacts::of(&self.part),
-            workload: workloads.first().map(|w| WorkloadFacts::of(w, &self.settings)).unwrap_or_default(),
-            runs,
+            workload: self.facts(&workloads),
+            runs: once_in_a_class(runs, &jobs),
             conclusion: String::new(),
         };
         results.conclusion = conclusion(&results);
@@ -93,7 +119,7 @@ impl Comparison {
     fn deal(&self) -> Result<Vec<Options>, LabError> {
         let of_workload = match &self.source {
             Source::Generator(entry) => entry.options,
-            Source::Trace(..) => TRACE_OPTIONS,
+            Source::Trace(..) | Source::Bundled(..) => TRACE_OPTIONS,
         };
         let mut takers = vec![of_workload];
         takers.extend(self.indexes.iter().map(|index| index.known(&self.settings.options)));
@@ -104,21 +130,60 @@ impl Comparison {
         match &self.source {
             Source::Generator(entry) => self.seeds.iter().map(|seed| entry.build(*seed, options)).collect(),
             Source::Trace(path, options) => Ok(vec![Trace::read(path, options)?.workload(options)]),
+            Source::Bundled(bundle, options) => Ok(vec![bundle.workload(options)?]),
         }
     }
 
-    /// A job for each index and seed, index by index.
-    fn jobs<'a>(&'a self, prepared: &'a [Prepared<'a>], options: &[Options]) -> Vec<Job<'a>> {
-        let with_options = self.indexes.iter().zip(options);
-        let job = |(index, options): (&&'static IndexEntry, &Options), prepared| Job {
-            index,
-            part: &self.part,
-            prepared,
-            settings: Settings { options: options.clone(), ..self.settings.clone() },
-            options: self.run,
-        };
-        with_options.flat_map(|pair| prepared.iter().map(move |prepared| job(pair, prepared))).collect()
+    fn part_for(&self, index: &IndexEntry) -> Part {
+        if self.suits_chip { index.suited(self.part.clone()) } else { self.part.clone() }
     }
+
+    fn facts(&self, workloads: &[Workload]) -> WorkloadFacts {
+        let Some(workload) = workloads.first() else { return WorkloadFacts::default() };
+        let names: Vec<&str> = self.classes.iter().map(|class| class.durability.name()).collect();
+        WorkloadFacts { durability: names.join(", "), ..WorkloadFacts::of(workload, &self.settings) }
+    }
+
+    /// A job for each class, index and seed, class by class and index by index.
+    fn jobs<'a>(
+        &'a self,
+        prepared: &'a [Prepared<'a>],
+        options: &[Options],
+        parts: &'a [Part],
+    ) -> Vec<Job<'a>> {
+        let mut jobs = Vec::new();
+        for Class { durability, sync_every } in &self.classes {
+            for ((index, options), part) in self.indexes.iter().zip(options).zip(parts) {
+                let settings =
+                    Settings { options: options.clone(), durability: *durability, ..self.settings.clone() };
+                let run = RunOptions { sync_every: *sync_every, ..self.run };
+                jobs.extend(prepared.iter().map(|prepared| Job {
+                    index,
+                    part,
+                    prepared,
+                    settings: settings.clone(),
+                    options: run,
+                }));
+            }
+        }
+        jobs
+    }
+}
+
+/// The runs without those of an index that promise, or fail, just as another one of it does already.
+fn once_in_a_class(runs: Vec<Run>, jobs: &[Job<'_>]) -> Vec<Run> {
+    let asked = |i: usize| jobs[i].settings.durability.name();
+    let is_same = |a: &Run, b: &Run| {
+        let of = |run: &Run| (run.seed, run.durability.clone(), run.error.clone());
+        a.index == b.index && of(a) == of(b)
+    };
+    let is_kept = |i: usize| {
+        let as_asked = |j: &usize| asked(*j) == runs[*j].durability;
+        let others = || (0..runs.len()).filter(|j| *j != i && is_same(&runs[*j], &runs[i]));
+        as_asked(&i) || !others().any(|j| as_asked(&j) || j < i)
+    };
+    let kept: Vec<bool> = (0..runs.len()).map(is_kept).collect();
+    runs.into_iter().zip(kept).filter_map(|(run, kept)| kept.then_some(run)).collect()
 }
 
 fn trees(options: &Options) -> Result<Trees, LabError> {
@@ -158,6 +223,8 @@ mod tests {
             part: chip::find("mlc-64m").unwrap(),
             source: Source::Generator(workload::workload("mu").unwrap()),
             indexes: vec![registry::index("mu").unwrap(), registry::index("wandering").unwrap()],
+            suits_chip: false,
+            classes: vec![Class { durability: Durability::EveryOperation, sync_every: None }],
             settings,
             seeds: vec![1, 2],
             run: RunOptions::default(),

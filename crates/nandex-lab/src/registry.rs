@@ -193,7 +193,7 @@ const fn store_tree<T: StoreTree>(name: &'static str, summary: &'static str) -> 
 }
 
 /// Every index.
-pub const INDEXES: &[IndexEntry] = &[
+pub static INDEXES: &[IndexEntry] = &[
     raw_tree!(MuTree, as_they_are, RAW_OPTIONS, {
         name: "mu",
         summary: "mu-Tree (Kang et al. 2007): the whole path in one page, one program per update",
@@ -439,7 +439,7 @@ macro_rules! on_shared_ground {
 }
 
 /// Every store.
-pub const STORES: &[StoreEntry] = &[
+pub static STORES: &[StoreEntry] = &[
     StoreEntry {
         name: "page-map",
         summary: "page mapping: any logical page in any physical page, atomic groups",

@@ -86,6 +86,8 @@ pub struct Run {
     pub height: u32,
     /// Records at the end.
     pub records: u64,
+    /// Nodes that the check at the end visited; 0 without a check.
+    pub nodes: u64,
     /// Pages that hold live data at the end.
     pub live_pages: u64,
     /// Bytes of those pages over bytes of the records.

@@ -57,7 +57,7 @@ macro_rules! behind_tbm {
 }
 
 /// Every store of [`STORES`] behind a TBM, in the same order.
-pub const TBM_STORES: &[StoreEntry] = &[
+pub static TBM_STORES: &[StoreEntry] = &[
     behind_tbm!(0, "page-map"),
     behind_tbm!(1, "nftl"),
     behind_tbm!(2, "bast"),

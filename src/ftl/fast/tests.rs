@@ -106,3 +106,15 @@ fn failing_blocks_cost_room_but_no_data() {
 fn a_wrong_bit_anywhere_is_noticed() {
     suite::notices_wrong_bits::<Fast>(settings);
 }
+
+#[test]
+fn the_room_of_the_log_is_held_from_the_first() {
+    let mut ftl = ftl(false);
+    let bytes = ftl.ram_bytes();
+    for lpn in (0..16).rev().cycle().take(200) {
+        ftl.write(Lpn(lpn), Cause::Host, &[1; 512]).unwrap();
+        // Free blocks take some RAM too, so it may only fall.
+        assert!(ftl.ram_bytes() <= bytes + 3 * size_of::<(u32, u32)>(), "{} of {bytes}", ftl.ram_bytes());
+    }
+    assert!(ftl.scheme().random_pages().count() > 0);
+}

@@ -109,8 +109,12 @@ impl Block {
     /// The first byte of which a program of the page would have to set bits, bytes of 0xFF being left out of it.
     pub(super) fn byte_set(&self, geometry: &Geometry, page: usize, payload: Payload<'_>) -> Option<usize> {
         let (data, spare) = self.stored(geometry, self.pages[page])?.split_at(geometry.page_bytes as usize);
+        let raised = |old: u8, new: u8| if new == 0xff { 0 } else { !old & new };
         let first = |old: &[u8], new: &[u8]| {
-            old.iter().zip(new).position(|(old, new)| *new != 0xff && old & new != *new)
+            // Without a branch for each byte at first: there is seldom one, and every program of a page that is overwritten is
+            // looked at.
+            let any = old.iter().zip(new).fold(0, |any, (&old, &new)| any | raised(old, new));
+            if any == 0 { None } else { old.iter().zip(new).position(|(&old, &new)| raised(old, new) != 0) }
         };
         let in_spare = || first(spare, payload.spare).map(|byte| data.len() + byte);
         first(data, payload.data).or_else(in_spare)

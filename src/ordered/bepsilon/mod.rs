@@ -145,14 +145,21 @@ impl BEpsilon {
 
     /// The most units that one flush takes: the parts of a leaf, two nodes of each level between, and two for the root.
     fn flush_units(&self) -> u32 {
-        let full = self.layout.leaf_records + self.layout.inner_records;
-        (full * 24 / (10 * self.layout.leaf_records)) as u32 + 2 * u32::from(self.root.level).max(2) - 2
+        self.flush_units_at(self.root.level)
     }
 
-    /// Whether there are units for all that one message more can lead to (E3).
+    /// The same, were the root of this level.
+    fn flush_units_at(&self, level: u8) -> u32 {
+        let full = self.layout.leaf_records + self.layout.inner_records;
+        (full * 24 / (10 * self.layout.leaf_records)) as u32 + 2 * u32::from(level).max(2) - 2
+    }
+
+    /// Whether there are units for all that one message more can lead to (E3), a level more among it: removals that come after that
+    /// flush through it.
     fn has_room<S: PageStore>(&self, shadow: &Shadow<S>, spare: u32) -> bool {
         let growth = self.layout.growth(&self.tally, self.tally.puts + 1, u32::from(self.root.level));
-        shadow.free_after_commit() >= self.flush_units().saturating_add(growth).saturating_add(spare)
+        let flush = self.flush_units_at(self.root.level + 1);
+        shadow.free_after_commit() >= flush.saturating_add(growth).saturating_add(spare)
     }
 
     /// Sees to it that a value may be taken in.
@@ -446,6 +453,7 @@ impl Scheme for BEpsilon {
             ("leaf_writes", self.tally.leaf_writes),
             ("inner_writes", self.tally.inner_writes),
             ("splits", self.tally.splits),
+            ("expelled", self.tally.expelled),
         ]
     }
 

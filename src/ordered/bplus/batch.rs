@@ -485,7 +485,7 @@ pub(in crate::ordered) fn merge<'a>(
             None if old == count => return,
             None => Ordering::Less,
             Some(_) if old == count => Ordering::Greater,
-            Some(change) => shape.key(area, old).cmp(change.key),
+            Some(change) => shape.compare(area, old, change.key),
         };
         let entry = if order == Ordering::Less {
             Some((shape.key(area, old), shape.value(area, old)))

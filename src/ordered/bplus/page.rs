@@ -252,6 +252,7 @@ pub(in crate::ordered) fn is_marked_clean(page: &[u8]) -> Option<bool> {
 }
 
 /// Level of a node and entries in use, read from its page; none where the page has no mark of a node.
+#[inline]
 pub(in crate::ordered) fn level_and_entries(page: &[u8]) -> Option<(u8, u16)> {
     (page.get(9) == Some(&NODE_MARK)).then(|| (page[8], get_u16(page, 10)))
 }

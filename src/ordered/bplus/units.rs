@@ -35,6 +35,7 @@ impl BPlusNodes {
         Ok(BPlusNodes { leaf, internal })
     }
 
+    #[inline]
     fn shape(&self, level: u8) -> &NodeShape {
         if level == 1 { &self.leaf } else { &self.internal }
     }
@@ -51,16 +52,78 @@ impl BPlusNodes {
         (start, end)
     }
 
+    /// Enters an entry that belongs behind all others; whether it did. Compacted nodes come sorted, so most units do.
+    #[inline]
+    fn append(&self, page: &mut [u8], body: &[u8]) -> bool {
+        let Some((level, count)) = level_and_entries(page) else { return false };
+        let (shape, count) = (self.shape(level), usize::from(count));
+        let (key, value) = body[1..].split_at(shape.key_bytes);
+        let area = &mut page[HEADER_BYTES..];
+        let comes_last = match count.checked_sub(1) {
+            // The bound of an internal node's first entry has no place in the order.
+            Some(0) if level > 1 => true,
+            Some(last) => count < shape.capacity && shape.compare(area, last, key) == Ordering::Less,
+            None => level == 1,
+        };
+        if comes_last {
+            shape.set_key(area, count, key);
+            shape.set_value(area, count, &value[..shape.value_bytes]);
+            put_u16(page, 10, count as u16 + 1);
+        }
+        comes_last
+    }
+
+    /// Applies a unit, wherever its entry belongs.
+    fn change(&self, page: &mut [u8], op: Op, body: &[u8]) -> Result<(), &'static str> {
+        let Some((level, count)) = level_and_entries(page) else { return Err("N2: a unit of no node") };
+        let (shape, count) = (self.shape(level), usize::from(count));
+        let (key, value) = body[1..].split_at(shape.key_bytes);
+        let (entry, area) = ((key, &value[..shape.value_bytes]), &mut page[HEADER_BYTES..]);
+        let found = match body[0] {
+            OTHER => search(shape, area, (usize::from(level > 1), count), key),
+            FIRST if level > 1 && count > 0 => Ok(0),
+            FIRST if level > 1 => Err(0),
+            _ => return Err("N2: a unit of no entry"),
+        };
+        let count = match (op, found) {
+            (Op::Insert, Err(at)) if count < shape.capacity => {
+                shape.insert(area, count, at, entry);
+                count + 1
+            }
+            (Op::Delete, Ok(at)) => {
+                shape.remove(area, count, at);
+                count - 1
+            }
+            (Op::Update, Ok(at)) => {
+                shape.set_key(area, at, entry.0);
+                shape.set_value(area, at, entry.1);
+                count
+            }
+            (Op::Insert, Err(_)) => return Err("N2: a unit for which the node has no room"),
+            _ => return Err("N2: a unit that contradicts its node"),
+        };
+        put_u16(page, 10, count as u16);
+        Ok(())
+    }
+}
+
+/// Shows units of one node.
+struct Shown<'a> {
+    shape: &'a NodeShape,
+    body: [u8; BODY_BYTES_MAX],
+    body_bytes: usize,
+    show: &'a mut dyn FnMut(Op, &[u8]),
+}
+
+impl Shown<'_> {
     /// Shows what happens to an entry.
-    fn show(&self, (page, at): (&[u8], usize), op: Op, show: &mut dyn FnMut(Op, &[u8])) {
-        let shape = self.shape(page[8]);
-        let mut body = [0; BODY_BYTES_MAX];
-        let (key, area) = (shape.key_bytes, &page[HEADER_BYTES..]);
-        let is_first = at == 0 && page[8] > 1;
-        body[0] = if is_first { FIRST } else { OTHER };
-        body[1..=key].copy_from_slice(shape.key(area, at));
-        body[1 + key..][..shape.value_bytes].copy_from_slice(shape.value(area, at));
-        show(op, &body[..self.body_bytes()]);
+    fn unit(&mut self, (page, at): (&[u8], usize), op: Op) {
+        let (shape, body, area) = (self.shape, &mut self.body, &page[HEADER_BYTES..]);
+        let (key, value) = body[1..].split_at_mut(shape.key_bytes);
+        key.copy_from_slice(shape.key(area, at));
+        value[..shape.value_bytes].copy_from_slice(shape.value(area, at));
+        body[0] = if at == 0 && page[8] > 1 { FIRST } else { OTHER };
+        (self.show)(op, &body[..self.body_bytes]);
     }
 }
 
@@ -121,6 +184,7 @@ impl NodeCodec for BPlusNodes {
         self.leaf.capacity.max(self.internal.capacity)
     }
 
+    #[inline]
     fn mark(&self, page: &[u8]) -> Option<u8> {
         let (level, entries) = level_and_entries(page)?;
         (level > 0 && usize::from(entries) <= self.shape(level).capacity).then_some(level)
@@ -143,14 +207,15 @@ impl NodeCodec for BPlusNodes {
             let (old, new) = (&old[HEADER_BYTES..], &new[HEADER_BYTES..]);
             shape.key(old, i) == shape.key(new, j) && shape.value(old, i) == shape.value(new, j)
         };
+        let mut shown = Shown { shape, body: [0; BODY_BYTES_MAX], body_bytes: self.body_bytes(), show };
         let first = usize::from(level > 1);
         if first == 1 {
             match (olds, news) {
                 (0, 0) => {}
-                (0, _) => self.show((new, 0), Op::Insert, show),
-                (_, 0) => self.show((old, 0), Op::Delete, show),
+                (0, _) => shown.unit((new, 0), Op::Insert),
+                (_, 0) => shown.unit((old, 0), Op::Delete),
                 _ if same(0, 0) => {}
-                _ => self.show((new, 0), Op::Update, show),
+                _ => shown.unit((new, 0), Op::Update),
             }
         }
         let (start, end) = BPlusNodes::common(shape, (old, olds), (new, news));
@@ -164,15 +229,15 @@ impl NodeCodec for BPlusNodes {
             while i < olds || j < news {
                 let order = match (i < olds, j < news) {
                     (true, true) => {
-                        shape.key(&old[HEADER_BYTES..], i).cmp(shape.key(&new[HEADER_BYTES..], j))
+                        shape.compare(&old[HEADER_BYTES..], i, shape.key(&new[HEADER_BYTES..], j))
                     }
                     (true, false) => Ordering::Less,
                     _ => Ordering::Greater,
                 };
                 match order {
-                    Ordering::Less if leaves => self.show((old, i), Op::Delete, show),
-                    Ordering::Greater if !leaves => self.show((new, j), Op::Insert, show),
-                    Ordering::Equal if !leaves && !same(i, j) => self.show((new, j), Op::Update, show),
+                    Ordering::Less if leaves => shown.unit((old, i), Op::Delete),
+                    Ordering::Greater if !leaves => shown.unit((new, j), Op::Insert),
+                    Ordering::Equal if !leaves && !same(i, j) => shown.unit((new, j), Op::Update),
                     _ => {}
                 }
                 i += usize::from(order != Ordering::Greater);
@@ -181,38 +246,12 @@ impl NodeCodec for BPlusNodes {
         }
     }
 
+    #[inline]
     fn apply(&self, page: &mut [u8], op: Op, body: &[u8]) -> Result<(), &'static str> {
-        let Some((level, count)) = level_and_entries(page) else { return Err("N2: a unit of no node") };
-        let (shape, count) = (self.shape(level), usize::from(count));
-        let (key, value) = body[1..].split_at(shape.key_bytes);
-        let (entry, area) = ((key, &value[..shape.value_bytes]), &mut page[HEADER_BYTES..]);
-        let found = match body[0] {
-            // Compacted nodes come sorted.
-            OTHER if level == 1 && count > 0 && shape.key(area, count - 1) < key => Err(count),
-            OTHER => search(shape, area, (usize::from(level > 1), count), key),
-            FIRST if level > 1 && count > 0 => Ok(0),
-            FIRST if level > 1 => Err(0),
-            _ => return Err("N2: a unit of no entry"),
-        };
-        let count = match (op, found) {
-            (Op::Insert, Err(at)) if count < shape.capacity => {
-                shape.insert(area, count, at, entry);
-                count + 1
-            }
-            (Op::Delete, Ok(at)) => {
-                shape.remove(area, count, at);
-                count - 1
-            }
-            (Op::Update, Ok(at)) => {
-                shape.set_key(area, at, entry.0);
-                shape.set_value(area, at, entry.1);
-                count
-            }
-            (Op::Insert, Err(_)) => return Err("N2: a unit for which the node has no room"),
-            _ => return Err("N2: a unit that contradicts its node"),
-        };
-        put_u16(page, 10, count as u16);
-        Ok(())
+        if op == Op::Insert && body[0] == OTHER && self.append(page, body) {
+            return Ok(());
+        }
+        self.change(page, op, body)
     }
 
     fn seal(&self, page: &mut [u8]) {

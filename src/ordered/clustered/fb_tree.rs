@@ -25,10 +25,10 @@ pub const fn config(record: RecordFormat) -> ClusteredConfig {
     ClusteredConfig::new(record, FlushPolicy::LeastRecent, 64, Some(RUN_PAGES))
 }
 
-/// From settings; where RAM is limited, so many bytes are left for the batch, of pages of this size.
+/// From settings; where RAM is limited, batch and page cache share so many bytes, of pages of this size.
 pub fn from_settings(
     settings: &Settings,
-    batch_bytes: Option<(usize, usize)>,
+    shared_bytes: Option<(usize, usize)>,
 ) -> Result<ClusteredConfig, IndexError> {
-    config(settings.record).with_settings(settings, batch_bytes)
+    config(settings.record).with_settings(settings, shared_bytes)
 }

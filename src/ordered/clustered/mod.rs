@@ -70,12 +70,13 @@ use alloc::vec;
 use core::ops::Bound;
 
 /// Options of all three besides those of the B+-tree: name and meaning.
-pub const OPTIONS: [(&str, &str); 4] = [
+pub const OPTIONS: [(&str, &str); 5] = [
     (
         "batch_nodes",
         "W: modified nodes that wait in RAM before some are written (default 64, for the CB-tree 16; fewer where RAM is short, or \
          nodes would have less than half of the pages that they may take)",
     ),
+    ("batch_percent", "share of the RAM for batch and page cache that the batch gets, 1 to 99 (default 50)"),
     (
         "segment_pages",
         "pages of a segment of the AS B-tree's ring (default: 1 MiB, a sixteenth of the store at most), of a run that the \

@@ -51,6 +51,10 @@ const NODES_MIN: u32 = 6;
 /// Segments of a ring at least.
 const SEGMENTS_MIN: u32 = 6;
 
+/// The batch's share of the RAM that it has together with the page cache. A node that was written is read again soon, so a batch
+/// without a cache below it reads more than it spares in writes.
+const BATCH_PERCENT: u64 = 50;
+
 /// Batches of a cascade that its levels take together.
 const CASCADE_BATCHES: usize = 3;
 
@@ -74,11 +78,11 @@ impl ClusteredConfig {
         }
     }
 
-    /// With what settings say; the batch takes no more than so many bytes of RAM, if they are limited.
+    /// With what settings say; where RAM is limited, the batch takes its share of so many bytes, and the page cache the rest.
     pub(super) fn with_settings(
         self,
         settings: &Settings,
-        batch_bytes: Option<(usize, usize)>,
+        shared_bytes: Option<(usize, usize)>,
     ) -> Result<Self, IndexError> {
         let number = |name, least: u64, most: u64| match settings.options.number(name)? {
             Some(n) if !(least..=most).contains(&n) => {
@@ -89,8 +93,9 @@ impl ClusteredConfig {
         let tree = BPlusConfig::from_settings(settings)?;
         let tree = BPlusConfig { overflow: self.tree.overflow, underflow: self.tree.underflow, ..tree };
         let mut config = ClusteredConfig { tree, ..self };
-        if let Some((bytes, page_bytes)) = batch_bytes {
-            let nodes = bytes / config.batches() / batch::entry_bytes(page_bytes);
+        let percent = number("batch_percent", 1, 99)?.unwrap_or(BATCH_PERCENT) as usize;
+        if let Some((bytes, page_bytes)) = shared_bytes {
+            let nodes = bytes / 100 * percent / config.batches() / batch::entry_bytes(page_bytes);
             config.batch_nodes_max = (nodes as u64).clamp(1, self.batch_nodes_max.into()) as u32;
         }
         if let Some(nodes) = number("batch_nodes", 1, 65_536)? {

@@ -396,7 +396,7 @@ impl Scheme for Fd {
             ("head_entries", self.head.len().into()),
             ("run_pages", self.levels.iter().map(|level| u64::from(level.pages)).sum()),
             ("run_records", self.levels.iter().map(|level| level.records).sum()),
-            ("merges", self.counts.merges),
+            ("run_merges", self.counts.merges),
             ("merge_page_writes", self.counts.merge_page_writes),
             ("whole_merges", self.counts.whole_merges),
         ]

@@ -281,8 +281,12 @@ impl<N: Nand> Store<N> {
         Vec::from([
             metric("blocks_used", blocks),
             metric("blocks_held", self.held.len() as u64),
+            metric("buffer_pages", self.log_pages()),
+            metric("buffer_ram_bytes", self.waiting_bytes as u64),
             metric("nodes", nodes),
-            metric("merges", counts.merges),
+            metric("splits", counts.splits),
+            metric("expelled", counts.expelled),
+            metric("block_merges", counts.merges),
             metric("block_splits", counts.block_splits),
             metric("co_merges", counts.co_merges),
             metric("ghosts", counts.ghosts),
@@ -294,6 +298,12 @@ impl<N: Nand> Store<N> {
             metric("checkpoints", counts.checkpoints),
             metric("blocks_failed", counts.blocks_failed),
         ])
+    }
+
+    /// Pages with log records in the blocks that hold nodes.
+    fn log_pages(&self) -> u64 {
+        let live = self.blocks.iter().filter(|block| block.live > 0);
+        live.map(|block| u64::from(u32::from(block.units).div_ceil(self.units_per_page()))).sum()
     }
 
     /// Pages programmed in the blocks that hold nodes.

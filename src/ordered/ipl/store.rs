@@ -64,6 +64,10 @@ pub(super) struct Waiting {
 /// What the tree counts besides the chip's own counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
+    /// Nodes that came out of another one.
+    pub(super) splits: u64,
+    /// Nodes that became empty and left the tree.
+    pub(super) expelled: u64,
     pub(super) merges: u64,
     pub(super) block_splits: u64,
     pub(super) co_merges: u64,

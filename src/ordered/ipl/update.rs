@@ -103,6 +103,7 @@ impl<N: Nand> IplTree<N> {
         for level in 0..gone {
             let id = self.path[level].node.id;
             self.store.drop_node(id);
+            self.store.counts.expelled += 1;
         }
         if gone == 0 {
             self.put(0, &[Change::Remove { key }])?;
@@ -198,6 +199,7 @@ impl<N: Nand> IplTree<N> {
         } else {
             self.store.log_ghost(id, Some(&division.key))?
         };
+        self.store.counts.splits += 1;
         self.store.log(id, &Change::Cut { key: &division.key })?;
         if division.goes_left || !self.store.is_fixed() {
             let half = if division.goes_left { id } else { right };
@@ -256,6 +258,7 @@ impl<N: Nand> IplTree<N> {
         let marks = self.marks();
         self.store.place(&self.path[top].node, marks)?;
         self.height += 1;
+        self.store.counts.splits += 1;
         Ok(())
     }
 

@@ -58,7 +58,8 @@ mod replay;
 mod tests;
 mod writer;
 
-pub use writer::{Guarded, Horizon};
+pub use crate::log::horizon::Horizon;
+pub use writer::Guarded;
 
 use super::bplus::Change;
 use super::{
@@ -278,11 +279,11 @@ impl<S: PageStore, T: Buffered<Guarded<S>>> Journaled<S, T> {
         }
         self.note(change)?;
         let done = apply(&mut self.inner, change);
-        let is_retracted = done.is_ok() || self.journal.borrow_mut().retract().is_ok();
-        match done {
+        let retracted = if done.is_ok() { Ok(()) } else { self.journal.borrow_mut().retract() };
+        match (done, retracted) {
             // It may happen after a cut, which is more than nothing.
-            Err(IndexError::Full) if !is_retracted => Err(IndexError::Interrupted),
-            done => done,
+            (Err(IndexError::Full), Err(why)) => Err(why.into()),
+            (done, _) => done,
         }
     }
 

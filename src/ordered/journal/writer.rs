@@ -4,13 +4,14 @@ use super::page::{Updates, put_record, record_of};
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::slice::Slice;
 use crate::ftl::{PageStore, StoreError, StoreStats};
+use crate::log::horizon::Horizon;
 use crate::log::records::{Header, Layout, RecordLog};
 use crate::nand::Cause;
 use crate::ordered::RecordFormat;
 use crate::ordered::bplus::Change;
 use crate::units::{Lpn, Ppn};
 use alloc::rc::Rc;
-use core::cell::{Cell, RefCell};
+use core::cell::RefCell;
 
 /// What the journal did.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,26 +30,6 @@ pub(super) struct Writer<S> {
     /// What the index had heard of when the page was written last.
     heard: u64,
     pub(super) counts: Counts,
-}
-
-/// What an index tells its journal of the updates it has heard of, which it counts itself.
-#[derive(Debug, Default)]
-pub struct Horizon {
-    heard: Cell<u64>,
-    /// The newest update that its writes may show; none when it does not know.
-    shows: Cell<Option<u64>>,
-}
-
-impl Horizon {
-    /// The index has heard of so many updates.
-    pub fn hear(&self, updates: u64) {
-        self.heard.set(updates);
-    }
-
-    /// What the index writes from now on shows no update after this one, or any if it does not say.
-    pub fn show(&self, newest: Option<u64>) {
-        self.shows.set(newest);
-    }
 }
 
 impl<S: PageStore> Writer<S> {
@@ -99,7 +80,7 @@ impl<S: PageStore> Writer<S> {
     /// Notes what the index had heard of once the page is written.
     fn written(&mut self, before: u64) {
         if self.log.page_writes() > before {
-            self.heard = self.horizon.heard.get();
+            self.heard = self.horizon.heard();
         }
     }
 
@@ -115,7 +96,8 @@ impl<S: PageStore> Writer<S> {
 
     /// Takes the last record back: its update was refused.
     pub(super) fn retract(&mut self) -> Result<(), StoreError> {
-        self.counts.records -= 1;
+        // One that a mount found is none of those counted since.
+        self.counts.records = self.counts.records.saturating_sub(1);
         let before = self.log.page_writes();
         let retracted = self.log.retract();
         self.written(before);
@@ -129,7 +111,7 @@ impl<S: PageStore> Writer<S> {
 
     /// Writes the page in RAM if it has the record of an update that the index below is about to show.
     fn let_pass(&mut self) -> Result<(), StoreError> {
-        if self.pending() == 0 || self.horizon.shows.get().is_some_and(|newest| newest <= self.heard) {
+        if self.pending() == 0 || self.horizon.shows_only(self.heard) {
             return Ok(());
         }
         self.counts.forced_writes += 1;

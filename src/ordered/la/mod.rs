@@ -408,8 +408,11 @@ impl Scheme for La {
     }
 
     fn metrics(&self) -> Vec<(&'static str, u64)> {
+        let buffers = || self.floors.iter().flat_map(|floor| &floor.buffers);
         vec![
             ("buffers", self.buffers() as u64),
+            ("buffer_pages", buffers().map(|buffer| u64::from(buffer.pages)).sum()),
+            ("buffer_ram_bytes", buffers().map(|buffer| buffer.fragment.bytes.capacity() as u64).sum()),
             ("waiting_insertions", self.tally.puts as u64),
             ("full_empties", self.counts.full_empties),
             ("adapted_empties", self.counts.adapted_empties),
@@ -421,6 +424,7 @@ impl Scheme for La {
             ("leaf_writes", self.tally.leaf_writes),
             ("inner_writes", self.tally.inner_writes),
             ("splits", self.tally.splits),
+            ("expelled", self.tally.expelled),
         ]
     }
 

@@ -48,7 +48,7 @@ mod tests;
 pub mod wobf;
 
 use super::bplus::{BPlusConfig, BPlusNodes, BPlusTree, is_marked_clean};
-use super::journal::Buffered;
+use super::journal::{Buffered, Horizon};
 use super::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit,
 };
@@ -58,6 +58,7 @@ use crate::nand::Cause;
 use crate::nodes::{CommitPolicy, LayerConfig, NodeCodec, NodeLayer, Tuning};
 use crate::units::Lpn;
 use alloc::format;
+use alloc::rc::Rc;
 use alloc::vec;
 use core::ops::Bound;
 
@@ -265,6 +266,10 @@ impl<S: PageStore> Buffered<S> for LayeredTree<S> {
     fn class_below(&self) -> Durability {
         self.class_below
     }
+
+    fn tell(&mut self, horizon: Rc<Horizon>) {
+        self.tree.with_store(|layer, _| layer.tell(horizon));
+    }
 }
 
 impl<S: PageStore> OrderedIndex for LayeredTree<S> {
@@ -323,9 +328,11 @@ impl<S: PageStore> OrderedIndex for LayeredTree<S> {
             stats.live_pages = sectors as u64 + 2;
         }
         let figures = [
+            ("buffer_ram_bytes", layer.buffer_ram_bytes() as u64),
             ("waiting_units", layer.waiting_units() as u64),
             ("eliminated_units", layer.eliminated_units()),
             ("mixed_sectors", mixed as u64),
+            ("node_parts", layer.node_parts()),
             ("commits", counts.commits),
             ("committed_units", counts.committed_units),
             ("commit_pages", counts.commit_pages),

@@ -106,6 +106,23 @@ fn after_a_cut_every_key_is_as_synced_or_later() {
 }
 
 #[test]
+fn a_commit_of_old_units_does_not_wait_for_the_journal() {
+    type Index = Journaled<RamStore, LayeredTree<Guarded<RamStore>>>;
+    let config = LayeredConfig { reservation_units: 60, ..rbftl::config(SMALL) };
+    let journal = JournalConfig::new(Durability::EverySync);
+    let mut index = Index::format(RamStore::new(128, 4_000), config, journal).unwrap();
+    let mut rng = Rng::new(7);
+    for _ in 0..6_000 {
+        index.insert(&key(rng.below(60_000) as u16), &key(1)).unwrap();
+    }
+    let metrics = index.stats().metrics;
+    let of = |name| metrics.iter().find(|metric| metric.name == name).unwrap().value;
+    // Every other change goes into another leaf: a commit takes the oldest unit, and its record is long written.
+    assert!(of("commits") > 3_000, "{metrics:?}");
+    assert!(of("journal_forced_writes") < of("commits") / 4, "{metrics:?}");
+}
+
+#[test]
 fn with_a_journal_a_cut_leaves_a_prefix_that_has_the_last_sync() {
     type Index = Journaled<Cut, LayeredTree<Guarded<Cut>>>;
     for config in members(SMALL) {

@@ -380,6 +380,7 @@ impl<T: GroupTree> OrderedIndex for Pooled<T> {
         let mut stats = self.tree.stats();
         let counts = self.pool.counts;
         let figures = [
+            ("buffer_ram_bytes", self.pool.held_bytes() as u64),
             ("pool_requests", self.pool.len() as u64),
             ("pool_groups", self.pool.group_count() as u64),
             ("pool_requests_max", self.pool.capacity() as u64),

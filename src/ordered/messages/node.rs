@@ -141,6 +141,7 @@ impl Node {
         }
         tally.leaves -= 1;
         tally.inner -= written.vacant_units.len() as i64 - 1;
+        tally.expelled += written.vacant_units.len() as u64;
         self.children.replace(slot, &Children::new(self.children.key));
     }
 
@@ -176,6 +177,8 @@ pub(in crate::ordered) struct Tally {
     pub(in crate::ordered) leaf_writes: u64,
     pub(in crate::ordered) inner_writes: u64,
     pub(in crate::ordered) splits: u64,
+    /// Nodes that became empty and left the tree.
+    pub(in crate::ordered) expelled: u64,
 }
 
 /// How nodes lie in their units.

@@ -307,6 +307,7 @@ fn grow<N: Nand, C: LayoutChoice>(
     let (kept, moved) = if path_is_left { (0, middle) } else { (middle, 0) };
     let kept_count = if path_is_left { middle } else { count - middle };
     tree.height += 1;
+    tree.counts.splits += 1;
     let area = tree.scheme.page_area(layout, level, tree.height);
     wide.copy_entries((&root_node, kept), kept_count, (&half, &mut tree.path.buffer[area.clone()], 0));
     tree.path.buffer[..area.start].fill(0xff);

@@ -252,6 +252,7 @@ fn divide<N: Nand, C: LayoutChoice>(
         divided.heads.push((head, child));
         from += count;
     }
+    tree.counts.splits += parts as u64 - 1;
     Ok(divided)
 }
 

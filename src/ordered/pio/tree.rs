@@ -527,6 +527,9 @@ impl<S: PageStore> OrderedIndex for SegmentTree<S> {
             ("leaf_joins", counts.leaf_joins),
         ];
         stats.metrics.extend(figures.map(|(name, value)| Metric { name, value }));
+        // What the directory counted are its own nodes.
+        stats.count_more("splits", counts.leaf_splits);
+        stats.count_more("merges", counts.leaf_joins);
         stats
     }
 

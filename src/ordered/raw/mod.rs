@@ -211,6 +211,15 @@ pub struct Leaf {
     pub pages: u8,
 }
 
+/// What became of nodes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    /// Nodes that came out of another one.
+    pub(super) splits: u64,
+    /// Nodes that became empty and left the tree.
+    pub(super) expelled: u64,
+}
+
 /// A tree on raw NAND.
 pub struct RawTree<N, S> {
     pub(super) log: Log<N>,
@@ -225,6 +234,7 @@ pub struct RawTree<N, S> {
     pub(super) detached: Vec<u8>,
     pub(super) journal: Journal,
     pub(super) moves: Moves,
+    pub(super) counts: Counts,
     /// An update began and did not end.
     pub(super) interrupted: bool,
     /// Valid bits may be too many since a mount.
@@ -358,6 +368,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             detached: vec![0xff; log.geometry().page_bytes as usize],
             journal: Journal::default(),
             moves: Moves::default(),
+            counts: Counts::default(),
             interrupted: false,
             bits_in_doubt: false,
             log,
@@ -523,6 +534,8 @@ impl<N: Nand, S: Scheme> OrderedIndex for RawTree<N, S> {
     fn stats(&self) -> IndexStats {
         let counters = self.log.counters();
         let mut metrics = vec![
+            Metric { name: "splits", value: self.counts.splits },
+            Metric { name: "expelled", value: self.counts.expelled },
             Metric { name: "relocations", value: counters.relocations },
             Metric { name: "checkpoints", value: counters.checkpoints },
             Metric { name: "checkpoints_skipped", value: counters.checkpoints_skipped },

@@ -205,6 +205,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         let half = &self.detached[self.scheme.page_area(layout, level, self.height)];
         let width = self.width((level, &shape), half, count);
         let page = self.write_detached(layout, level, count)?;
+        self.counts.splits += 1;
         Ok(Sibling { separator, page, is_left, width })
     }
 
@@ -310,6 +311,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
                 break;
             }
             self.retire(lowest);
+            self.counts.expelled += 1;
             lowest += 1;
             slot = self.slot(lowest);
             self.forget_move(address::<S>(self.shape(lowest).value(self.node(lowest), slot)));

@@ -163,14 +163,19 @@ impl<S: PageStore, N: Nand, P: Replacement> OrderedIndex for WpcbTree<S, N, P> {
         let TbmCounters { page_writes, buffer_reads, store_reads, conversions, victims, .. } =
             self.tbm().counters();
         let TbmCounters { converted_pages, dropped_pages, replaced_blocks, .. } = self.tbm().counters();
+        let (buffer_blocks, buffer_pages) = (self.tbm().buffer_blocks())
+            .fold((0, 0), |(blocks, pages), buffer| (blocks + 1, pages + u64::from(buffer.2)));
+        let filled = stats.live_pages.div_ceil(u64::from(self.tbm().range().geometry().pages_per_block));
         stats.metrics = alloc::vec![
+            metric("blocks_used", filled + buffer_blocks),
             metric("splits", nodes.splits),
             metric("overflows", nodes.overflows),
             metric("expelled", nodes.merges),
             metric("node_reads", buffer_reads + store_reads),
             metric("buffer_reads", buffer_reads),
             metric("node_writes", page_writes),
-            metric("buffer_blocks", self.tbm().buffer_blocks().count() as u64),
+            metric("buffer_blocks", buffer_blocks),
+            metric("buffer_pages", buffer_pages),
             metric("conversions", conversions),
             metric("victims", victims),
             metric("converted_pages", converted_pages),

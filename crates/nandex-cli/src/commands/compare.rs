@@ -3,11 +3,11 @@
 use crate::Status;
 use crate::args::Compare;
 use crate::output;
-use crate::parse::{self, knows};
+use crate::parse::{self, CLASSES, Choice, knows};
 use crate::progress::{Progress, stop_on_interrupt};
-use anyhow::{Context, Result};
-use nandex::ordered::Settings;
-use nandex_lab::compare::{Comparison, Source};
+use anyhow::Result;
+use nandex::ordered::{Durability, Options, Settings};
+use nandex_lab::compare::{BUNDLES, Bundle, Class, Comparison, Source};
 use nandex_lab::registry::INDEXES;
 use nandex_lab::report::{html, table};
 use nandex_lab::results::{Results, Run};
@@ -36,27 +36,21 @@ pub(super) fn named(error: LabError) -> anyhow::Error {
     if is_option { error.context("--set") } else { error }
 }
 
+/// RAM of the comparison that needs no arguments: enough for the tables of every index.
+const STANDARD_RAM: usize = 640 << 10;
+
+/// Changes between two syncs there, in the class whose syncs count.
+const STANDARD_SYNCS: u64 = 100;
+
 fn comparison(args: &Compare) -> Result<Comparison, LabError> {
     let mut options = parse::options(&args.set);
-    let source = match &args.trace {
-        Some(path) => {
-            let options =
-                TraceOptions { strict: args.strict, operations: args.ops, ..TraceOptions::default() };
-            Source::Trace(path.clone(), options)
-        }
-        None => {
-            if let Some(ops) = args.ops {
-                if !knows(args.workload.options, "operations") {
-                    let reason = format!("cannot be set for the workload {}", args.workload.name);
-                    return Err(LabError::bad_option("--ops", &ops.to_string(), reason));
-                }
-                options.set("operations", &ops.to_string());
-            }
-            Source::Generator(args.workload)
-        }
+    let is_standard = args.workload.is_none() && args.trace.is_none();
+    let settings = Settings {
+        ram_bytes: args.ram.or(is_standard.then_some(STANDARD_RAM)),
+        ..Settings::new(args.record)
     };
-    let settings =
-        Settings { record: args.record, ram_bytes: args.ram, durability: args.durability, options };
+    let source = source(args, &mut options)?;
+    let takes_all = args.index.iter().all(|choice| matches!(choice, Choice::All));
     Ok(Comparison {
         part: args.chip.clone(),
         source,
@@ -65,19 +59,53 @@ fn comparison(args: &Compare) -> Result<Comparison, LabError> {
         } else {
             parse::chosen(&args.index, INDEXES)
         },
-        settings,
+        suits_chip: takes_all,
+        classes: classes(args, is_standard),
+        settings: Settings { options, ..settings },
         seeds: (0..args.seeds).map(|i| args.seed.wrapping_add(i)).collect(),
-        run: RunOptions { sync_every: args.sync_every, sync_at_end: true, ..RunOptions::default() },
+        run: RunOptions { sync_at_end: true, ..RunOptions::default() },
         threads: args.threads.map_or_else(parallel::cores, usize::from),
         command: output::command(),
     })
 }
 
-fn write(args: &Compare, results: &Results) -> Result<()> {
-    if let Some(path) = &args.report {
-        let page = html::render(results).context("cannot make the report")?;
-        output::write_file(path, |out| out.write_all(page.as_bytes()))?;
+fn source(args: &Compare, options: &mut Options) -> Result<Source, LabError> {
+    if let Some(workload) = args.workload {
+        if let Some(ops) = args.ops {
+            if !knows(workload.options, "operations") {
+                let reason = format!("cannot be set for the workload {}", workload.name);
+                return Err(LabError::bad_option("--ops", &ops.to_string(), reason));
+            }
+            options.set("operations", &ops.to_string());
+        }
+        return Ok(Source::Generator(workload));
     }
+    let options = TraceOptions { strict: args.strict, operations: args.ops, ..TraceOptions::default() };
+    let bundled = match &args.trace {
+        None => Some(&BUNDLES[0]),
+        Some(path) => path.to_str().and_then(Bundle::named).filter(|_| !path.exists()),
+    };
+    Ok(match (bundled, &args.trace) {
+        (None, Some(path)) => Source::Trace(path.clone(), options),
+        (bundled, _) => Source::Bundled(bundled.unwrap_or(&BUNDLES[0]), options),
+    })
+}
+
+fn classes(args: &Compare, is_standard: bool) -> Vec<Class> {
+    let durabilities = match (args.durability.is_empty(), is_standard) {
+        (true, true) => CLASSES.to_vec(),
+        (true, false) => vec![Durability::EveryOperation],
+        _ => parse::chosen(&args.durability, &CLASSES).into_iter().copied().collect(),
+    };
+    let class = |durability| {
+        let standard = (is_standard && durability == Durability::EverySync).then_some(STANDARD_SYNCS);
+        Class { durability, sync_every: args.sync_every.or(standard) }
+    };
+    durabilities.into_iter().map(class).collect()
+}
+
+fn write(args: &Compare, results: &Results) -> Result<()> {
+    output::write_report(args.report.as_deref(), || html::render(results))?;
     args.files.write(
         |out| record::write_json(results, out),
         |out| record::write_csv(results, out),

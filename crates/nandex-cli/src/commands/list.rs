@@ -7,6 +7,7 @@ use anyhow::Result;
 use nandex::cache::policy::catalogue::{POLICIES, PolicyEntry};
 use nandex::nand::{Part, catalogue};
 use nandex_lab::chip;
+use nandex_lab::compare::BUNDLES;
 use nandex_lab::experiment::{self, Experiment};
 use nandex_lab::names::OptionInfo;
 use nandex_lab::registry::{Confidence, INDEXES, STORES, StoreEntry};
@@ -117,7 +118,9 @@ fn entries(what: Listed) -> Vec<Entry> {
             let general =
                 "what compare --spatial does with any of them: load, windows, nearest, removals, insertions";
             let sets = BUNDLED.iter().map(|set| Entry::new(set.name, set.summary, &[]));
-            sets.chain([Entry::new("(options)", general, spatial_workload::OPTIONS)]).collect()
+            let general = Entry::new("(options)", general, spatial_workload::OPTIONS);
+            let traces = BUNDLES.iter().map(|trace| Entry::new(trace.name, trace.summary, &[]));
+            sets.chain([general]).chain(traces).collect()
         }
         Listed::Ftls => STORES.iter().map(Entry::ftl).chain([Entry::tbm()]).collect(),
         Listed::Workloads => WORKLOADS.iter().map(|e| Entry::new(e.name, e.summary, e.options)).collect(),

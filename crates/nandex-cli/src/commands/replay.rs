@@ -6,7 +6,7 @@ use crate::args::{Before, Layout, Replay as Args};
 use crate::output;
 use crate::parse::{self, ReplayTarget};
 use crate::progress::{Progress, stop_on_interrupt};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use nandex::{Lpn, PageStore};
 use nandex_lab::block_trace::place::Placing;
 use nandex_lab::block_trace::{BlockTrace, BlockTraceOptions};
@@ -143,10 +143,7 @@ fn open_file(
 }
 
 fn write(args: &Args, results: &ReplayResults) -> Result<()> {
-    if let Some(path) = &args.report {
-        let page = html::render_replay(results).context("cannot make the report")?;
-        output::write_file(path, |out| out.write_all(page.as_bytes()))?;
-    }
+    output::write_report(args.report.as_deref(), || html::render_replay(results))?;
     if let Some(path) = &args.map {
         let drawn: Vec<_> =
             results.runs.iter().filter_map(|run| Some((&run.device, run.picture.as_ref()?))).collect();

@@ -4,7 +4,7 @@ use crate::Status;
 use crate::args::{Plan, Run};
 use crate::output;
 use crate::progress::{Progress, stop_on_interrupt};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use nandex_lab::experiment::{self, ExperimentResults, RunPlan};
 use nandex_lab::parallel;
 use nandex_lab::report::{experiment as report, html};
@@ -22,10 +22,7 @@ pub(crate) fn run(args: &Run) -> Result<Status> {
     if let Some(folder) = &args.out {
         experiment::write_folder(&results, folder)?;
     }
-    if let Some(path) = &args.report {
-        let page = html::render_experiment(&results).context("cannot make the report")?;
-        output::write_file(path, |out| out.write_all(page.as_bytes()))?;
-    }
+    output::write_report(args.report.as_deref(), || html::render_experiment(&results))?;
     args.files.write(
         |out| experiment::write_json(&results, out),
         |out| experiment::write_summary_csv(&results, out),

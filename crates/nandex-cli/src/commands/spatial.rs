@@ -4,10 +4,10 @@ use super::compare::{named, status};
 use crate::Status;
 use crate::args::Compare;
 use crate::output;
-use crate::parse;
+use crate::parse::{self, CLASSES};
 use crate::progress::{Progress, stop_on_interrupt};
-use anyhow::{Context, Result};
-use nandex::ordered::{RecordFormat, Settings};
+use anyhow::{Context, Result, bail};
+use nandex::ordered::{Durability, RecordFormat, Settings};
 use nandex_lab::report::{html, table};
 use nandex_lab::runner::{Control, RunOptions};
 use nandex_lab::spatial::SPATIAL;
@@ -28,10 +28,7 @@ pub(crate) fn run(args: &Compare) -> Result<Status> {
     let comparison = comparison(args)?;
     let progress = Progress::new(Arc::clone(&control));
     let (results, maps) = progress.follow(|| comparison.run(&control, &progress)).map_err(named)?;
-    if let Some(path) = &args.report {
-        let page = html::render_with_maps(&results, &maps).context("cannot make the report")?;
-        output::write_file(path, |out| out.write_all(page.as_bytes()))?;
-    }
+    output::write_report(args.report.as_deref(), || html::render_with_maps(&results, &maps))?;
     args.files.write(
         |out| record::write_json(&results, out),
         |out| record::write_csv(&results, out),
@@ -46,13 +43,14 @@ fn comparison(args: &Compare) -> Result<SpatialComparison> {
     if let Some(ops) = args.ops {
         options.set("queries", &ops.to_string());
     }
-    // The sizes of the entries follow from the coordinates, not from --record.
-    let settings = Settings {
-        ram_bytes: args.ram,
-        durability: args.durability,
-        options,
-        ..Settings::new(RecordFormat::new(8, 8))
+    let durability = match parse::chosen(&args.durability, &CLASSES)[..] {
+        [] => Durability::EveryOperation,
+        [class] => *class,
+        _ => bail!("--durability: spatial indexes are compared in one class at a time"),
     };
+    // The sizes of the entries follow from the coordinates, not from --record.
+    let settings =
+        Settings { ram_bytes: args.ram, durability, options, ..Settings::new(RecordFormat::new(8, 8)) };
     Ok(SpatialComparison {
         part: args.chip.clone(),
         data,

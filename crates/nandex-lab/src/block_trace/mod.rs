@@ -141,7 +141,7 @@ pub struct BlockFormat {
 }
 
 /// Every format, in the order in which they are tried.
-pub const FORMATS: &[BlockFormat] = &[fio::FORMAT, blktrace::FORMAT, msr::FORMAT, spc::FORMAT, csv::FORMAT];
+pub static FORMATS: &[BlockFormat] = &[fio::FORMAT, blktrace::FORMAT, msr::FORMAT, spc::FORMAT, csv::FORMAT];
 
 /// The format of this name.
 pub fn format(name: &str) -> Result<&'static BlockFormat, LabError> {

@@ -8,6 +8,7 @@ use super::ops::HostOp;
 use super::subject::Promise;
 use crate::model::fill_value;
 use nandex::rng::split_mix;
+use std::collections::BTreeSet;
 
 /// The fingerprint of a value that is there.
 pub(super) fn fingerprint(bytes: &[u8]) -> u64 {
@@ -165,6 +166,40 @@ impl History {
         Err(Wrong::between(&moment.state, found))
     }
 
+    /// Changes acknowledged so far.
+    pub(super) fn changes_before(&self, moment: &Moment) -> u64 {
+        match moment.acknowledged {
+            0 => 0,
+            acknowledged => self.ends[acknowledged - 1] as u64,
+        }
+    }
+
+    /// Acknowledged changes that these contents do not show: for each slot those after the one whose value was found. The operation
+    /// in flight may have been done.
+    pub(super) fn lost(&self, moment: &Moment, found: &[u64]) -> u64 {
+        let mut wrong: BTreeSet<u32> = (0..found.len())
+            .filter(|&slot| moment.state[slot] != found[slot])
+            .map(|slot| slot as u32)
+            .collect();
+        if moment.acknowledged < self.len() {
+            let in_flight = self.effects_of(moment.acknowledged).iter();
+            in_flight.filter(|effect| effect.new == found[effect.slot as usize]).for_each(|effect| {
+                wrong.remove(&effect.slot);
+            });
+        }
+        let (mut lost, mut changes) = (0, self.effects[..self.changes_before(moment) as usize].iter().rev());
+        while let (false, Some(effect)) = (wrong.is_empty(), changes.next()) {
+            if !wrong.contains(&effect.slot) {
+                continue;
+            }
+            lost += 1;
+            if effect.old == found[effect.slot as usize] {
+                wrong.remove(&effect.slot);
+            }
+        }
+        lost
+    }
+
     /// Whether these contents are the state, but for pages trimmed by `since`, which may hold what they held before.
     fn matches(&self, state: &[u64], found: &[u64], since: std::ops::Range<usize>) -> bool {
         let mut wrong = (0..state.len()).filter(|&slot| state[slot] != found[slot]).peekable();
@@ -267,6 +302,20 @@ mod tests {
         assert_eq!(h.survivor(&now, &mixed, Promise::EachSlot), Ok(Survivor::Prefix));
         mixed[0] = 0;
         assert!(h.survivor(&now, &mixed, Promise::EachSlot).is_err());
+    }
+
+    #[test]
+    fn what_is_lost_are_the_acknowledged_changes_that_do_not_show() {
+        let puts = [0, 1, 0, 2, 0].map(HostOp::Put);
+        let h = history(&puts, false);
+        let (now, at) = (moment(&h, 4), |n| moment(&h, n).state);
+        let lost = |found: &[u64]| h.lost(&now, found);
+        assert_eq!([4, 3, 2, 1, 0].map(|n| lost(&at(n))), [0, 1, 2, 3, 4]);
+        // The operation in flight is done.
+        assert_eq!((lost(&at(5)), h.changes_before(&now)), (0, 4));
+        // A mixture: slot 0 as at first, slot 1 never, slot 2 as it is.
+        let mixed = [at(1)[0], 0, now.state[2], 0];
+        assert_eq!(lost(&mixed), 2);
     }
 
     #[test]

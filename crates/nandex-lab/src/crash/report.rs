@@ -81,6 +81,11 @@ pub struct Tally {
     pub refused: u64,
     /// Of those that refused: opened as they were, each key with its value of the last sync or a later one.
     pub salvaged: u64,
+    /// Cuts after which operations were gone that had been acknowledged, whether the class allows it or not. Where what
+    /// refused to mount cannot be opened at all, these are all operations since the start.
+    pub cuts_with_a_loss: u64,
+    /// The most such operations at one cut.
+    pub operations_lost_most: u64,
     /// Recovered chips on which the work went on, with more operations and another mount.
     pub continued: u64,
     /// Came back with contents that no promise allows.
@@ -109,12 +114,20 @@ impl Tally {
         self.recovered_prefix += other.recovered_prefix;
         self.refused += other.refused;
         self.salvaged += other.salvaged;
+        self.cuts_with_a_loss += other.cuts_with_a_loss;
+        self.operations_lost_most = self.operations_lost_most.max(other.operations_lost_most);
         self.continued += other.continued;
         self.lost += other.lost;
         self.unmountable += other.unmountable;
         self.unsound += other.unsound;
         self.went_wrong += other.went_wrong;
         self.panicked += other.panicked;
+    }
+
+    /// Books how many acknowledged operations were gone.
+    pub(super) fn lost_operations(&mut self, operations: u64) {
+        self.cuts_with_a_loss += u64::from(operations > 0);
+        self.operations_lost_most = self.operations_lost_most.max(operations);
     }
 
     pub(super) fn survived(&mut self, survivor: Survivor) {

@@ -200,6 +200,7 @@ impl Trial<'_> {
         let survivor = survivor.map_err(|wrong: Wrong| Failure::Lost(wrong.to_string()))?;
         subject.spot_check(&found, self.cut.number() as usize).map_err(Failure::Lost)?;
         outcome.tally.survived(survivor);
+        outcome.tally.lost_operations(self.history.lost(self.moment, &found));
         Ok(Some((subject, found)))
     }
 
@@ -218,11 +219,15 @@ impl Trial<'_> {
     fn salvage(&self, chip: &SharedChip, outcome: &mut Outcome) -> Result<(), Failure> {
         let opened = Subject::mount_after_cut(self.context.plan, chip);
         let opened = opened.map_err(|error| Failure::Unmountable(format!("mount after the cut: {error}")))?;
-        let Some(mut subject) = opened else { return Ok(()) };
+        let Some(mut subject) = opened else {
+            outcome.tally.lost_operations(self.history.changes_before(self.moment));
+            return Ok(());
+        };
         let found = self.read(&mut subject)?;
         let survivor = self.history.survivor(self.moment, &found, Promise::EachSlot);
         survivor.map_err(|wrong| Failure::Lost(wrong.to_string()))?;
         outcome.tally.salvaged += 1;
+        outcome.tally.lost_operations(self.history.lost(self.moment, &found));
         Ok(())
     }
 

@@ -96,7 +96,7 @@ fn cell(
         Medium::Disk(disk, part) => ChipFacts { name: disk.name.to_string(), ..ChipFacts::of(part) },
     });
     let each: Vec<BTreeMap<String, f64>> =
-        done.iter().map(|(job, run)| of_run(run, chip.as_ref(), &definition.run, job.workload)).collect();
+        done.iter().map(|(job, run)| of_run(run, chip.as_ref(), definition, job.workload)).collect();
     CellResult {
         name: format!("{profile}/{medium}/{tree}"),
         input: profile.clone(),
@@ -115,13 +115,14 @@ fn cell(
 fn of_run(
     run: &Run,
     chip: Option<&ChipFacts>,
-    conduct: &Conduct,
+    definition: &Definition,
     workload: &SpatialWorkload<i32, 2>,
 ) -> BTreeMap<String, f64> {
     let Some(chip) = chip else { return BTreeMap::new() };
     let names = workload.phases.iter().map(|phase| phase.name.clone()).collect();
-    let all = [Sum { name: String::from("all"), phases: names }];
-    let mut figures = figures::of_run(run, chip, (conduct, &all));
+    let all = Sum { name: String::from("all"), phases: names };
+    let with_all = Definition { sums: vec![all], ..definition.clone() };
+    let mut figures = figures::of_run(run, chip, &with_all);
     let slope = |phase: &str| figures.get(&format!("{phase}.flash_time_ms_per_op")).copied();
     let flatter = slope("insert").zip(slope("mix")).map(|(insert, mix)| 100.0 * (1.0 - mix / insert));
     let steeper =

@@ -188,10 +188,9 @@ impl<'a> Bench<'a> {
     }
 
     fn result(&self, definition: &Definition, cell: &Cell<'_>, seeds: &[u64]) -> CellResult {
-        let how = (&cell.conduct, definition.sums.as_slice());
         let done: Vec<&Done> = seeds.iter().filter_map(|&seed| self.done.get(&cell.key(seed))).collect();
-        let each: Vec<_> =
-            done.iter().map(|done| figures::of_run(&done.run, &ChipFacts::of(&cell.part), how)).collect();
+        let chip = ChipFacts::of(&cell.part);
+        let each: Vec<_> = done.iter().map(|done| figures::of_run(&done.run, &chip, definition)).collect();
         CellResult {
             workload: done.first().map(|done| done.workload.clone()),
             stand_in: done.first().and_then(|done| done.origin.stand_in.clone()),

@@ -1,15 +1,21 @@
 //! Traces that come with the program, for those who have not the full ones. `data/README.md` says where they are from.
 
 use crate::LabError;
+use crate::block_trace::{BlockTrace, BlockTraceOptions};
 use crate::trace::{Record, Trace, TraceOptions, ops1};
 use crate::workload::Workload;
 use std::collections::BTreeSet;
+use std::io::BufReader;
 
 /// A trace, or the beginning of one, packed.
-pub(super) struct Bundle {
+#[derive(Debug)]
+pub struct Bundle {
     /// The full trace, a file in the data folder.
     file: &'static str,
-    name: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub summary: &'static str,
     /// Whether nothing is left out; then it is as good as the full trace.
     pub(super) is_whole: bool,
     records: &'static [u8],
@@ -17,10 +23,11 @@ pub(super) struct Bundle {
 }
 
 macro_rules! bundle {
-    ($file:literal, $name:literal, $is_whole:literal) => {
+    ($file:literal, $name:literal, $is_whole:literal, $summary:literal) => {
         Bundle {
             file: $file,
             name: $name,
+            summary: $summary,
             is_whole: $is_whole,
             records: include_bytes!(concat!("../../../../data/", $name, ".ops.zst")),
             init: include_bytes!(concat!("../../../../data/", $name, ".init.ops.zst")),
@@ -28,10 +35,26 @@ macro_rules! bundle {
     };
 }
 
-const BUNDLES: [Bundle; 3] = [
-    bundle!("kernel_compile_reiserfs.ops.zst", "kernel_compile", false),
-    bundle!("oltp_a.ops.zst", "oltp_a", false),
-    bundle!("olap_b.ops.zst", "olap_b", true),
+/// Every bundled trace of an index.
+pub static BUNDLES: [Bundle; 3] = [
+    bundle!(
+        "kernel_compile_reiserfs.ops.zst",
+        "kernel_compile",
+        false,
+        "a trace for compare --trace: ReiserFS's B+-tree under a kernel build, 240,000 operations"
+    ),
+    bundle!(
+        "oltp_a.ops.zst",
+        "oltp_a",
+        false,
+        "a trace for compare --trace: the indexes of a database under OLTP, 400,000 operations"
+    ),
+    bundle!(
+        "olap_b.ops.zst",
+        "olap_b",
+        true,
+        "a trace for compare --trace: the indexes of a database under OLAP, 689,486 operations"
+    ),
 ];
 
 impl Bundle {
@@ -40,13 +63,18 @@ impl Bundle {
         BUNDLES.iter().find(|bundle| bundle.file == file)
     }
 
+    /// The trace of this name.
+    pub fn named(name: &str) -> Option<&'static Bundle> {
+        BUNDLES.iter().find(|bundle| bundle.name == name)
+    }
+
     /// What shows that an experiment works where nothing is bundled of its trace.
     pub(super) fn any() -> &'static Bundle {
         &BUNDLES[0]
     }
 
     /// The bundled operations as a workload, or as many of the first as the options say.
-    pub(super) fn workload(&self, options: &TraceOptions) -> Result<Workload, LabError> {
+    pub fn workload(&self, options: &TraceOptions) -> Result<Workload, LabError> {
         Ok(self.trace(options.operations)?.workload(options))
     }
 
@@ -70,15 +98,66 @@ impl Bundle {
     fn unpack(&self, kind: &str, packed: &[u8], limit: usize) -> Result<Vec<Record>, LabError> {
         let file = format!("data/{}.{kind}.zst", self.name);
         let input = zstd::stream::read::Decoder::new(packed).map_err(|error| LabError::io(&file, error))?;
-        let mut reader = ops1::Reader::new(std::io::BufReader::new(input));
+        let mut reader = ops1::Reader::new(BufReader::new(input));
         let records = reader.by_ref().take(limit).collect::<Result<_, _>>();
         records.map_err(|reason| LabError::Trace { file, place: Some(reader.place()), reason })
+    }
+}
+
+/// A page trace, or a part of one, packed.
+pub(super) struct PageBundle {
+    /// The full trace, a file in the data folder.
+    file: &'static str,
+    name: &'static str,
+    /// Whether nothing is left out.
+    pub(super) is_whole: bool,
+    packed: &'static [u8],
+}
+
+macro_rules! page_bundle {
+    ($file:literal, $name:literal, $is_whole:literal) => {
+        PageBundle {
+            file: $file,
+            name: $name,
+            is_whole: $is_whole,
+            packed: include_bytes!(concat!("../../../../data/", $name, ".csv.zst")),
+        }
+    };
+}
+
+const PAGE_BUNDLES: [PageBundle; 4] = [
+    page_bundle!("btree_io_rs0.csv.zst", "btree_io_rs0_cut", false),
+    page_bundle!("btree_io_rs05.csv.zst", "btree_io_rs05_cut", false),
+    page_bundle!("btree_io_rs1.csv.zst", "btree_io_rs1", true),
+    page_bundle!("btree_io_rs0_mixed.csv.zst", "btree_io_rs0_mixed_cut", false),
+];
+
+impl PageBundle {
+    /// What is bundled of this page trace.
+    pub(super) fn of(file: &str) -> Option<&'static PageBundle> {
+        PAGE_BUNDLES.iter().find(|bundle| bundle.file == file)
+    }
+
+    /// The bundled requests, or as many of the first.
+    pub(super) fn read(&self, requests: Option<u64>) -> Result<BlockTrace, LabError> {
+        let file = format!("data/{}.csv.zst", self.name);
+        let input =
+            zstd::stream::read::Decoder::new(self.packed).map_err(|error| LabError::io(&file, error))?;
+        let options = BlockTraceOptions { requests, ..BlockTraceOptions::default() };
+        let read = BlockTrace::from_lines(BufReader::new(input), &options);
+        let read = read.map_err(|(line, reason)| LabError::Trace {
+            file,
+            place: Some(format!("line {line}")),
+            reason,
+        })?;
+        Ok(BlockTrace { name: self.name.to_string(), ..read })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::block_trace::BlockOp;
     use crate::trace::RecordKind;
 
     #[test]
@@ -104,5 +183,15 @@ mod tests {
             scans += u32::from(range.flags & 2 == 2);
         }
         assert!(scans > 0, "{downwards} {scans}");
+    }
+
+    #[test]
+    fn bundled_page_traces_are_as_large_as_told() {
+        let counts = PAGE_BUNDLES.map(|bundle| {
+            let trace = bundle.read(None).unwrap();
+            assert!(trace.requests.iter().all(|r| r.bytes == 2048 && r.offset_bytes % 2048 == 0));
+            (trace.count(BlockOp::Read), trace.count(BlockOp::Write))
+        });
+        assert_eq!(counts, [(5899, 4101), (5767, 4233), (2, 10_093), (7201, 2799)]);
     }
 }

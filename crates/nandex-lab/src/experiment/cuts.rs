@@ -1,6 +1,7 @@
-//! Power cuts as a computed cell: the crash test of one index, see [`crate::crash`].
+//! Power cuts as a computed cell: the crash test of one index in one durability class, see [`crate::crash`].
 
 use super::RunPlan;
+use super::definition::Durable;
 use super::results::CellResult;
 use crate::LabError;
 use crate::crash::{CrashPlan, Cuts, Rehearsal, Target};
@@ -12,10 +13,14 @@ use nandex::ordered::{RecordFormat, Settings};
 /// Cuts of a smoke run.
 const SMOKE_CUTS: u64 = 200;
 
-/// The cell of this name: `cuts/INDEX`. Every operation is durable, so a cut may undo nothing but the one in flight.
+/// The cell of this name: `cuts/INDEX`, or `cuts/INDEX/CLASS` where not every operation is to be durable.
 pub(super) fn cell(name: &str, plan: &RunPlan, control: &Control) -> Result<CellResult, LabError> {
     let index = name.strip_prefix("cuts/").unwrap_or(name);
-    let settings = Settings::new(RecordFormat::new(4, 4));
+    let (index, durable) = match index.split_once('/') {
+        Some((index, class)) => (index, Durable::named(class)?),
+        None => (index, Durable::Always),
+    };
+    let settings = Settings { durability: durable.class(), ..Settings::new(RecordFormat::new(4, 4)) };
     let mut crash = CrashPlan::new(Target::Index(registry::index(index)?), settings);
     if plan.smoke {
         crash.operations /= 10;
@@ -35,6 +40,10 @@ pub(super) fn cell(name: &str, plan: &RunPlan, control: &Control) -> Result<Cell
         ("cuts_tried", tally.cuts_tried),
         ("cuts_recovered_exactly", tally.recovered_exact),
         ("cuts_recovered_with_the_operation_in_flight", tally.recovered_in_flight),
+        ("cuts_refused", tally.refused),
+        ("cuts_with_a_loss", tally.cuts_with_a_loss),
+        ("operations_lost_most", tally.operations_lost_most),
+        ("loses_operations", u64::from(tally.cuts_with_a_loss > 0)),
         ("cuts_with_a_bad_end", tally.failures() + u64::from(report.stopped.is_some())),
     ];
     let exact = |(figure, count): (&str, u64)| (figure.to_string(), Summary::exact(count as f64));

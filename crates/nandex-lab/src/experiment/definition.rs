@@ -6,6 +6,7 @@
 
 use super::contender::{Contender, Memory};
 use super::plot::Plot;
+use crate::LabError;
 use crate::keys::Trees;
 use crate::repro::Claim;
 use nandex::ordered::Durability;
@@ -234,6 +235,15 @@ pub enum Durable {
 }
 
 impl Durable {
+    /// The class of this name.
+    pub(super) fn named(name: &str) -> Result<Durable, LabError> {
+        let all = [("always", Durable::Always), ("by_sync", Durable::BySync), ("never", Durable::Never)];
+        let found = all.iter().find(|(known, _)| *known == name);
+        found
+            .map(|(_, class)| *class)
+            .ok_or_else(|| LabError::unknown("class", name, all.iter().map(|c| c.0)))
+    }
+
     pub(super) fn class(self) -> Durability {
         match self {
             Durable::Always => Durability::EveryOperation,
@@ -319,10 +329,17 @@ const FOLDERS: &[(&str, &str, &str)] = &[
     folder!("ls-lru-ftl"),
     folder!("ls-lru-examples"),
     folder!("access-time"),
+    folder!("named-layers"),
+    folder!("named-flashdb"),
     folder!("named-random"),
+    folder!("named-mixes"),
     folder!("named-ascending"),
     folder!("named-channels"),
+    folder!("named-ipl"),
+    folder!("named-mu-star"),
+    folder!("named-embedded"),
     folder!("named-vmtree"),
+    folder!("named-table2"),
 ];
 
 static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| FOLDERS.iter().map(parse).collect());

@@ -1,17 +1,14 @@
 //! From the counts of a run to the figures that papers print.
 
-use super::definition::{Conduct, Sum};
+use super::definition::{Definition, Sum};
 use crate::results::{CauseCounts, ChipFacts, Costs, Phase, Run};
 use crate::stats::{self, Summary};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Every figure of a run: those of a phase as `phase.figure_unit`, those of one kind of operation in it as
 /// `phase.kind.figure_unit`, those of the whole run by their name alone, those that the index keeps as `metrics.name`.
-pub(super) fn of_run(
-    run: &Run,
-    chip: &ChipFacts,
-    (conduct, sums): (&Conduct, &[Sum]),
-) -> BTreeMap<String, f64> {
+pub(super) fn of_run(run: &Run, chip: &ChipFacts, definition: &Definition) -> BTreeMap<String, f64> {
+    let (conduct, sums) = (&definition.run, &definition.sums);
     let mut figures = BTreeMap::new();
     let mut put = |name: String, value: f64| {
         figures.insert(name, value);
@@ -40,10 +37,28 @@ pub(super) fn of_run(
             put(format!("{}.weighted_time_s", phase.name), weighted_ns as f64 / 1e9);
         }
     }
+    of_nodes(run, &mut put);
     for (name, &value) in &run.metrics {
         put(format!("metrics.{name}"), value as f64);
     }
     figures
+}
+
+/// Where nodes and their records lie at the end, and what became of nodes. Trees of all kinds name
+/// these metrics alike; one that a tree does not have it has no rule for.
+fn of_nodes(run: &Run, put: &mut impl FnMut(String, f64)) {
+    let metric = |name: &str| run.metrics.get(name).copied().filter(|&value| value > 0);
+    if run.live_pages > 0 && run.nodes > 0 {
+        put("nodes".into(), run.nodes as f64);
+        let parts = metric("node_parts").unwrap_or(run.nodes);
+        put("nodes_per_page".into(), parts as f64 / run.live_pages as f64);
+    }
+    if run.space_amplification > 0.0 {
+        put("page_fill_percent".into(), 100.0 / run.space_amplification);
+    }
+    for name in ["splits", "merges"] {
+        put(name.into(), metric(name).unwrap_or(0) as f64);
+    }
 }
 
 /// What the index asks of its store, as papers count that have an FTL below: pages read and written for the user's operations
@@ -94,6 +109,9 @@ fn of_phase(phase: &Phase, chip: &ChipFacts, put: &mut impl FnMut(String, f64)) 
     for (metric, &value) in &phase.metrics {
         put(format!("{name}.metrics.{metric}"), value as f64);
     }
+    for (figure, of) in [("buffer_in_ram", "buffer_ram_bytes"), ("buffer_on_flash", "buffer_pages")] {
+        put(format!("{name}.{figure}"), f64::from(phase.metrics.get(of).is_some_and(|&held| held > 0)));
+    }
     let looked_up = phase.cache_hits + phase.cache_misses;
     if looked_up > 0 {
         put(format!("{name}.cache_hit_percent"), 100.0 * phase.cache_hits as f64 / looked_up as f64);
@@ -106,11 +124,10 @@ fn of_phase(phase: &Phase, chip: &ChipFacts, put: &mut impl FnMut(String, f64)) 
     }
 }
 
-/// Blocks that an index needs: those it says it uses; else those its live pages fill, and its buffer blocks.
+/// Blocks that an index needs: those it says it uses, else those its live pages fill.
 fn blocks_used(phase: &Phase, chip: &ChipFacts) -> u64 {
-    let metric = |name: &str| phase.metrics.get(name).copied();
-    let filled = phase.live_pages.div_ceil(u64::from(chip.pages_per_block));
-    metric("blocks_used").unwrap_or_else(|| filled + metric("buffer_blocks").unwrap_or(0))
+    let filled = || phase.live_pages.div_ceil(u64::from(chip.pages_per_block));
+    phase.metrics.get("blocks_used").copied().unwrap_or_else(filled)
 }
 
 impl Sum {
@@ -118,12 +135,14 @@ impl Sum {
     fn of(&self, phases: &[Phase]) -> Option<Phase> {
         let named = |name: &String| phases.iter().find(|phase| phase.name == *name);
         let parts: Vec<&Phase> = self.phases.iter().map(named).collect::<Option<_>>()?;
-        let mut sum = Phase { measured: true, ..(*parts.last()?).clone() };
-        (sum.name, sum.total) = (self.name.clone(), Costs::default());
-        (sum.collections, sum.cpu_ns, sum.cache_hits, sum.cache_misses) = (0, 0, 0, 0);
-        sum.kinds.clear();
-        sum.causes.clear();
-        sum.timeline.clear();
+        let last = *parts.last()?;
+        let mut sum = Phase {
+            name: self.name.clone(),
+            measured: true,
+            live_pages: last.live_pages,
+            metrics: last.metrics.clone(),
+            ..Phase::default()
+        };
         for part in parts {
             sum.total = sum.total.plus(&part.total);
             sum.collections += part.collections;

@@ -7,7 +7,7 @@
 
 mod access;
 mod bench;
-mod bundle;
+pub(crate) mod bundle;
 mod contender;
 mod cuts;
 mod definition;

@@ -5,6 +5,7 @@
 //! trace is not there, the bundled cut stands in.
 
 use super::RunPlan;
+use super::bundle::PageBundle;
 use super::definition::{Definition, Device as DeviceInput, PageTrace, Replays};
 use super::results::CellResult;
 use crate::block_trace::place::Placing;
@@ -16,36 +17,6 @@ use crate::stats::Summary;
 use crate::{LabError, chip, data, names, tbm};
 use nandex::ordered::Options;
 use std::collections::BTreeMap;
-use std::io::BufReader;
-
-/// A page trace, or a part of one, packed.
-struct Bundle {
-    /// The full trace, a file in the data folder.
-    file: &'static str,
-    name: &'static str,
-    /// Whether nothing is left out.
-    is_whole: bool,
-    packed: &'static [u8],
-}
-
-macro_rules! bundle {
-    ($file:literal, $name:literal, $is_whole:literal) => {
-        Bundle {
-            file: $file,
-            name: $name,
-            is_whole: $is_whole,
-            packed: include_bytes!(concat!("../../../../data/", $name, ".csv.zst")),
-        }
-    };
-}
-
-/// `data/README.md` says where they are from.
-const BUNDLES: [Bundle; 4] = [
-    bundle!("btree_io_rs0.csv.zst", "btree_io_rs0_cut", false),
-    bundle!("btree_io_rs05.csv.zst", "btree_io_rs05_cut", false),
-    bundle!("btree_io_rs1.csv.zst", "btree_io_rs1", true),
-    bundle!("btree_io_rs0_mixed.csv.zst", "btree_io_rs0_mixed_cut", false),
-];
 
 /// The cells of an experiment's replays.
 pub(super) fn cells(
@@ -107,7 +78,7 @@ fn find(
     definition: &Definition,
     plan: &RunPlan,
 ) -> Result<Result<Found, String>, LabError> {
-    let bundle = BUNDLES.iter().find(|bundle| bundle.file == trace.file);
+    let bundle = PageBundle::of(&trace.file);
     let reason = match data::find(&trace.file, plan.data.as_deref()) {
         _ if plan.smoke => String::from("the smoke size takes no more"),
         Ok(path) => {
@@ -121,22 +92,6 @@ fn find(
     let is_whole = bundle.is_whole && limit.is_none();
     let stand_in = (!is_whole).then(|| format!("the bundled cut, for {reason}"));
     Ok(Ok(Found { trace: bundle.read(limit)?, stand_in }))
-}
-
-impl Bundle {
-    fn read(&self, requests: Option<u64>) -> Result<BlockTrace, LabError> {
-        let file = format!("data/{}.csv.zst", self.name);
-        let input =
-            zstd::stream::read::Decoder::new(self.packed).map_err(|error| LabError::io(&file, error))?;
-        let options = BlockTraceOptions { requests, ..BlockTraceOptions::default() };
-        let read = BlockTrace::from_lines(BufReader::new(input), &options);
-        let read = read.map_err(|(line, reason)| LabError::Trace {
-            file,
-            place: Some(format!("line {line}")),
-            reason,
-        })?;
-        Ok(BlockTrace { name: self.name.to_string(), ..read })
-    }
 }
 
 /// An FTL with the options that the experiment gives it; one that it does not know is refused.
@@ -194,18 +149,7 @@ fn figures(run: &ReplayRun) -> BTreeMap<String, Summary> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block_trace::BlockOp;
     use crate::experiment;
-
-    #[test]
-    fn what_is_bundled_is_as_large_as_told() {
-        let counts = BUNDLES.map(|bundle| {
-            let trace = bundle.read(None).unwrap();
-            assert!(trace.requests.iter().all(|r| r.bytes == 2048 && r.offset_bytes % 2048 == 0));
-            (trace.count(BlockOp::Read), trace.count(BlockOp::Write))
-        });
-        assert_eq!(counts, [(5899, 4101), (5767, 4233), (2, 10_093), (7201, 2799)]);
-    }
 
     #[test]
     fn a_trace_that_is_not_there_is_stood_in_for_unless_it_is_bundled_whole() {

@@ -23,7 +23,7 @@ fn every_folder_is_sound() {
         assert!(definition.inputs.iter().all(|i| i.workload.is_some() != i.trace.is_some()));
         assert!(experiment.claims.iter().all(|claim| ids.insert(&claim.id) && !claim.values.is_empty()));
     }
-    assert_eq!(ids.len(), 17 + 14 + 9 + 12 + 5 + 18);
+    assert_eq!(ids.len(), 17 + 14 + 9 + 12 + 5 + (23 + 19 + 8));
 }
 
 #[test]
@@ -69,6 +69,18 @@ fn a_sum_adds_its_phases_up() {
         assert!(figure("inserts.blocks_filled") > 1.0, "{}", cell.name);
         // dIPL keeps log pages.
         assert!(figure("removals.live_pages") < figure("inserts.live_pages"), "{}", cell.name);
+    }
+}
+
+#[test]
+fn every_node_came_out_of_another_or_is_a_root() {
+    let results = run("named-table2", &smoke(2), &Control::default()).unwrap();
+    for cell in results.cells.iter().filter(|cell| !cell.runs.is_empty()) {
+        let figure = |name: &str| cell.figures.get(name).map_or(0.0, |figure| figure.mean);
+        let born = figure("splits") + figure("metrics.overflows") + figure("height_levels");
+        let gone = figure("merges") + figure("metrics.expelled");
+        assert_eq!(figure("nodes"), born - gone, "{}", cell.name);
+        assert!(figure("splits") + figure("metrics.overflows") > 0.0, "{}", cell.name);
     }
 }
 

@@ -11,6 +11,7 @@ use nandex::ordered::{Durability, OrderedIndex, RecordFormat, Settings};
 use nandex::rng::Rng;
 use nandex::{Cause, ftl::ram::RamStore};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 const RECORD: RecordFormat = RecordFormat::new(4, 4);
@@ -20,16 +21,17 @@ const PAGE_BYTES: usize = 2048;
 /// Pages enough for a million records in half-full nodes.
 const PAGES: u32 = 20_000;
 
-/// What a tree did at the level of the index.
-#[derive(Clone, Copy, Default)]
-struct Counts {
-    reads: u64,
-    writes: u64,
-    splits: u64,
-    overflows: u64,
-    merges: u64,
-    rotations: u64,
-    conversions: u64,
+/// What a tree did at the level of the index: its metrics by name, and the host's accesses to a store that is told of.
+struct Counts(BTreeMap<&'static str, u64>);
+
+impl Counts {
+    fn of(&self, name: &str) -> u64 {
+        self.0.get(name).copied().unwrap_or(0)
+    }
+
+    fn since(&self, before: &Counts) -> Counts {
+        Counts(self.0.iter().map(|(&name, &count)| (name, count.saturating_sub(before.of(name)))).collect())
+    }
 }
 
 /// A tree whose node reads and writes can be told.
@@ -59,21 +61,15 @@ impl Subject {
     }
 
     fn counts(&self) -> Counts {
-        let stats = self.tree.stats();
-        let metric = |name: &str| stats.metrics.iter().find(|m| m.name == name).map_or(0, |m| m.value);
-        let counts = Counts {
-            reads: metric("node_reads"),
-            writes: metric("node_writes"),
-            splits: metric("splits"),
-            overflows: metric("overflows"),
-            merges: metric("merges"),
-            rotations: metric("redistributions"),
-            conversions: metric("conversions"),
-        };
-        let Some(store) = &self.store else { return counts };
-        let host = store.borrow().counters();
-        let [reads, writes] = [host.page_reads, host.page_writes].map(|of| of[Cause::Host as usize]);
-        Counts { reads, writes, ..counts }
+        let metrics = self.tree.stats().metrics;
+        let mut counts: BTreeMap<_, _> =
+            metrics.into_iter().map(|metric| (metric.name, metric.value)).collect();
+        if let Some(store) = &self.store {
+            let host = store.borrow().counters();
+            counts.insert("node_reads", host.page_reads[Cause::Host as usize]);
+            counts.insert("node_writes", host.page_writes[Cause::Host as usize]);
+        }
+        Counts(counts)
     }
 
     /// Does something with each key; what that took, and the heights met, added up.
@@ -88,17 +84,7 @@ impl Subject {
             heights += u64::from(self.tree.stats().height);
             apply(&mut *self.tree, &key.to_be_bytes())?;
         }
-        let after = self.counts();
-        let done = Counts {
-            reads: after.reads - before.reads,
-            writes: after.writes - before.writes,
-            splits: after.splits - before.splits,
-            overflows: after.overflows - before.overflows,
-            merges: after.merges - before.merges,
-            rotations: after.rotations - before.rotations,
-            conversions: after.conversions - before.conversions,
-        };
-        Ok((done, heights))
+        Ok((self.counts().since(&before), heights))
     }
 }
 
@@ -122,22 +108,25 @@ pub(super) fn equations(records: u32) -> Result<Figures, LabError> {
             let splits = match (order, is_wpcb) {
                 ("ascending", false) => 2.0 * n / ORDER as f64,
                 ("ascending", true) => 0.0,
-                _ => done.splits as f64,
+                _ => done.of("splits") as f64,
             };
-            put("insert_reads_over_equation_1", done.reads as f64 / heights as f64);
-            put("insert_writes_over_equation_2_or_3", done.writes as f64 / (n + 3.0 * splits));
+            let writes = done.of("node_writes") as f64;
+            put("insert_reads_over_equation_1", done.of("node_reads") as f64 / heights as f64);
+            put("insert_writes_over_equation_2_or_3", writes / (n + 3.0 * splits));
             // A split writes the new node and the parent besides the leaf; a leaf that stays whole the new one's parent.
-            let own = 2 * done.splits + done.overflows;
-            put("insert_writes_over_two_a_split", done.writes as f64 / (n + own as f64));
-            put("splits", done.splits as f64);
-            put("block_merges", done.conversions as f64);
+            let own = 2 * done.of("splits") + done.of("overflows");
+            put("insert_writes_over_two_a_split", writes / (n + own as f64));
+            put("splits", done.of("splits") as f64);
+            put("block_merges", done.of("conversions") as f64);
             if order == "random" {
                 let (done, _) = subject.run(&removals, |tree, key| tree.remove(key))?;
-                let moved = if is_wpcb { 0 } else { done.merges + done.rotations };
+                let (merges, rotations) = (done.of("merges"), done.of("redistributions"));
+                let moved = if is_wpcb { 0 } else { merges + rotations };
                 // A merge writes the parent besides the leaf, a rotation the sibling too.
-                let own = if is_wpcb { 0 } else { done.merges + 2 * done.rotations };
-                put("delete_writes_over_one_a_merge_two_a_rotation", done.writes as f64 / (n + own as f64));
-                put("delete_writes_over_equation_4", done.writes as f64 / (n + 3.0 * moved as f64));
+                let own = if is_wpcb { 0 } else { merges + 2 * rotations };
+                let writes = done.of("node_writes") as f64;
+                put("delete_writes_over_one_a_merge_two_a_rotation", writes / (n + own as f64));
+                put("delete_writes_over_equation_4", writes / (n + 3.0 * moved as f64));
                 put("merges_and_rotations", moved as f64);
             }
         }

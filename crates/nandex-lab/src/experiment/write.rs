@@ -35,8 +35,8 @@ pub fn write_raw_csv(results: &ExperimentResults, out: impl Write) -> io::Result
             let mut row = |figure: &str, value: f64| {
                 csv.write_record(columns(results, cell, &[&seed, figure, &value.to_string()]))
             };
-            let how = (&results.definition.run, results.definition.sums.as_slice());
-            for (figure, value) in cell.chip.iter().flat_map(|chip| figures::of_run(run, chip, how)) {
+            let definition = &results.definition;
+            for (figure, value) in cell.chip.iter().flat_map(|chip| figures::of_run(run, chip, definition)) {
                 row(&figure, value)?;
             }
             if run.error.is_some() {

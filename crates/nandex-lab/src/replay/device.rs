@@ -31,7 +31,7 @@ impl DiskEntry {
 }
 
 /// Every disk.
-pub const DISKS: &[DiskEntry] = &[
+pub static DISKS: &[DiskEntry] = &[
     DiskEntry {
         name: "disk",
         summary: "Barracuda 7200.7: seek by distance, rotation, transfer; full of the pages of the store",

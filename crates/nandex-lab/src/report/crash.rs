@@ -53,7 +53,7 @@ fn settings(report: &CrashReport) -> String {
     out
 }
 
-fn counts(report: &CrashReport) -> [(u64, &'static str); 13] {
+fn counts(report: &CrashReport) -> [(u64, &'static str); 15] {
     let tally = &report.tally;
     [
         (tally.cuts_tried, "cuts tried"),
@@ -63,6 +63,8 @@ fn counts(report: &CrashReport) -> [(u64, &'static str); 13] {
         (tally.recovered_prefix, "came back with an earlier state since the last sync, as promised"),
         (tally.refused, "refused to mount, as what promises nothing may"),
         (tally.salvaged, "of them opened all the same, each key as at the last sync or later"),
+        (tally.cuts_with_a_loss, "had lost operations that were acknowledged"),
+        (tally.operations_lost_most, "operations were lost at most"),
         (tally.continued, "went on working after the recovery"),
         (tally.lost, "LOST something promised"),
         (tally.unmountable, "could NOT be mounted or read"),

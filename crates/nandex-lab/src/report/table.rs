@@ -8,6 +8,7 @@ use super::grid::{GAP, Side, grid};
 use super::measure::{Group, Measure};
 use super::scale::{Scale, show, show_count};
 use super::summary::{Class, Row, Summary};
+use crate::compare::AS_NOR;
 use crate::results::{ChipFacts, Results};
 use crate::stats;
 use std::fmt::Write as _;
@@ -201,6 +202,9 @@ fn notes(summary: &Summary<'_>) -> String {
     if summary.seeds.len() > 1 {
         let n = summary.seeds.len();
         let _ = write!(out, " Figures are means of {n} seeds; \u{b1}%: their 95 % interval.");
+    }
+    if summary.rows().any(|row| row.storage.ends_with(AS_NOR)) {
+        out += " As NOR: the same chip, were its pages programmed any number of times, each clearing bits.";
     }
     if summary.classes.len() > 1 {
         out += " Classes promise different things after a power cut: compare within a class only.";

@@ -51,7 +51,7 @@ pub struct Scorecard {
 /// One claim and what became of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ScoreRow {
-    /// Its id, such as "M1".
+    /// Its id, such as "M1"; "N1-ram" is N1 with the same RAM for all.
     pub id: String,
     /// What the paper says.
     pub claim: String,
@@ -145,9 +145,11 @@ pub fn run(plan: &ReproPlan, control: &Control) -> Result<Scorecard, LabError> {
     })
 }
 
-/// The number in an id, so that M10 comes after M9.
+/// The number in an id, so that M10 comes after M9, and N1-ram before N2.
 fn number_of(id: &str) -> u32 {
-    id.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(u32::MAX)
+    let number = id.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let end = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
+    number[..end].parse().unwrap_or(u32::MAX)
 }
 
 /// The row of a claim from the results of its experiment.

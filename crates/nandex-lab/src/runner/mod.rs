@@ -22,7 +22,7 @@ use crate::error::LabError;
 use crate::keys::{KeyTable, Trees};
 use crate::registry::IndexEntry;
 use crate::results::Run;
-use crate::workload::Workload;
+use crate::workload::{OpKind, Workload};
 use nandex::nand::Part;
 use nandex::ordered::Settings;
 use session::Session;
@@ -157,13 +157,40 @@ pub fn run(job: &Job<'_>, control: &Control) -> Run {
         ..Run::default()
     };
     let mut done = 0;
-    let outcome = Session::open(job, control).and_then(|mut session| {
+    let opened = refusal(job).map_or(Ok(()), Err).and_then(|()| Session::open(job, control));
+    let outcome = opened.and_then(|mut session| {
         let outcome = session.run_phases(&mut result);
         done = session.reported();
         session.finish(&mut result);
-        outcome.and_then(|()| session.check(result.ram_bytes))
+        outcome?;
+        result.nodes = session.check(result.ram_bytes)?;
+        Ok(())
     });
     result.error = outcome.err();
     control.add_done(workload.operations() - done);
     result
+}
+
+/// Why an index that takes ascending keys only cannot run this workload, if so.
+fn refusal(job: &Job<'_>) -> Option<String> {
+    if job.index.takes_any_key() {
+        return None;
+    }
+    let prepared = job.prepared;
+    let mut next = 0;
+    for (phase, slots) in prepared.workload.phases.iter().zip(&prepared.slots).filter(|(p, _)| !p.is_sorted) {
+        for (i, (op, &slot)) in
+            phase.ops.iter().zip(slots).enumerate().filter(|(_, (op, _))| op.kind.changes())
+        {
+            if op.kind != OpKind::Insert || slot < next {
+                return Some(format!(
+                    "it takes insertions of ascending keys only, which phase {}, operation {} is not",
+                    phase.name,
+                    i + 1
+                ));
+            }
+            next = slot + 1;
+        }
+    }
+    None
 }

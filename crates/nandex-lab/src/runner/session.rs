@@ -337,8 +337,8 @@ impl<'a> Session<'a> {
         result.wear_erases = wear.map(|(now, then)| now - then).collect();
     }
 
-    /// The index's own check, the number of its records, and the RAM it was given.
-    pub(super) fn check(&mut self, ram_bytes: u64) -> Result<(), Failure> {
+    /// The index's own check, the number of its records, and the RAM it was given; returns the nodes visited.
+    pub(super) fn check(&mut self, ram_bytes: u64) -> Result<u64, Failure> {
         // A budget that counts records only, as papers do, is less than what is held.
         let counts_all = self.job.settings.options.text("pool_count") != Some("record");
         let given = self.job.settings.ram_bytes.filter(|_| counts_all);
@@ -346,7 +346,7 @@ impl<'a> Session<'a> {
             return Err(format!("held {ram_bytes} bytes of RAM, more than the {given} it was given"));
         }
         if !self.job.options.check {
-            return Ok(());
+            return Ok(0);
         }
         let report = self.index.check().map_err(|error| format!("the check at the end failed: {error}"))?;
         if let Some(first) = report.violations.first() {
@@ -360,7 +360,7 @@ impl<'a> Session<'a> {
             let (found, expected) = (report.records, self.model.records());
             return Err(format!("the check at the end found {found} records, not {expected}"));
         }
-        Ok(())
+        Ok(report.nodes)
     }
 }
 

@@ -34,7 +34,7 @@ pub struct SpatialEntry {
 }
 
 /// Every spatial index.
-pub const SPATIAL: &[SpatialEntry] = &[
+pub static SPATIAL: &[SpatialEntry] = &[
     entry::<RTree>(
         "r-tree",
         "R-tree (Guttman 1984): the child whose box grows least; linear or quadratic split",

@@ -1,5 +1,5 @@
 //! The trees that write modified nodes together and out of place: AS B-tree, CB-tree and FB-tree, each with an update journal in
-//! every class but *none*. What the RAM leaves goes to the batch first, and then to the page cache.
+//! every class but *none*. The batch has half of what the RAM leaves at most, and the page cache the rest.
 
 use super::{BPLUS_OWN, JOURNAL_OPTIONS, StoreTree, buffered, journal_bytes};
 use crate::names::{OptionInfo, option};
@@ -8,16 +8,19 @@ use nandex::ordered::clustered::{ClusteredConfig, ClusteredTree, as_btree, cb_tr
 use nandex::ordered::{Durability, Settings};
 use nandex::{IndexError, OrderedIndex, PageStore};
 
+const PERCENT: OptionInfo =
+    option("batch_percent", "50", "share of the RAM for batch and page cache that the batch gets, 1 to 99");
 const SPACE: OptionInfo = option("space_percent", "50", "pages in percent that nodes may take, 10 to 75");
 const CHECKPOINTS: OptionInfo =
     option("checkpoint_flushes", "64", "batches from one checkpoint, or superblock, to the next");
 
-const AS_OWN: [OptionInfo; 5] = [
+const AS_OWN: [OptionInfo; 6] = [
     option(
         "batch_nodes",
         "64, or fewer",
         "W: modified nodes that wait in RAM before all are written; fewer where RAM or store are small",
     ),
+    PERCENT,
     option("segment_pages", "1 MiB", "pages of a segment of the ring; a sixteenth of the store at most"),
     option(
         "recycle_percent",
@@ -28,23 +31,25 @@ const AS_OWN: [OptionInfo; 5] = [
     CHECKPOINTS,
 ];
 
-const CB_OWN: [OptionInfo; 4] = [
+const CB_OWN: [OptionInfo; 5] = [
     option(
         "batch_nodes",
         "16, or fewer",
         "W: modified nodes of a level that wait before it is written; fewer where RAM or store are small",
     ),
+    PERCENT,
     option("segment_pages", "batch_nodes", "free pages in a run that a batch looks for"),
     SPACE,
     CHECKPOINTS,
 ];
 
-const FB_OWN: [OptionInfo; 4] = [
+const FB_OWN: [OptionInfo; 5] = [
     option(
         "batch_nodes",
         "64, or fewer",
         "modified nodes that wait in RAM before some are written; fewer where RAM or store are small",
     ),
+    PERCENT,
     option(
         "segment_pages",
         "16",

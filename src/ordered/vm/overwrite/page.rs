@@ -73,6 +73,7 @@ pub(super) struct Frontier {
 }
 
 /// Bits of the mask that are cleared in a mark.
+#[inline]
 fn cleared(mark: u8, mask: u8) -> u32 {
     (!mark & mask).count_ones()
 }
@@ -92,11 +93,13 @@ impl Shape {
         Shape { key_bytes, entry_bytes, capacity, slot_bytes, marks_at, dead_at, slots_at, marks }
     }
 
+    #[inline]
     pub(super) fn entry<'a>(&self, page: &'a [u8], slot: usize) -> &'a [u8] {
         let at = self.slots_at + slot * self.slot_bytes;
         &page[at..at + self.entry_bytes]
     }
 
+    #[inline]
     pub(super) fn key<'a>(&self, page: &'a [u8], slot: usize) -> &'a [u8] {
         &self.entry(page, slot)[..self.key_bytes]
     }
@@ -105,6 +108,7 @@ impl Shape {
         &self.entry(page, slot)[self.key_bytes..]
     }
 
+    #[inline]
     pub(super) fn state(&self, page: &[u8], slot: usize) -> SlotState {
         if self.marks == Marks::Bare {
             let dead = page[self.dead_at + slot / 8] & (1 << (slot % 8)) == 0;
@@ -146,6 +150,7 @@ impl Shape {
         }
     }
 
+    #[inline]
     fn slot<'a>(&self, page: &'a [u8], slot: usize) -> &'a [u8] {
         let at = self.slots_at + slot * self.slot_bytes;
         &page[at..at + self.slot_bytes]
@@ -158,6 +163,7 @@ impl Shape {
     }
 
     /// How far the used mark of a slot is cleared, if at all.
+    #[inline]
     fn used_mark(&self, page: &[u8], slot: usize) -> Option<SlotState> {
         if self.marks == Marks::Bare {
             let is_clear = page[self.marks_at + slot / 8] & (1 << (slot % 8)) == 0;
@@ -179,8 +185,8 @@ impl Shape {
         if (0..used).any(|slot| self.state(page, slot) != SlotState::Dead && !self.is_sound(page, slot)) {
             return Err(IndexError::Corrupted { what: "O1: the check of a slot does not hold", at });
         }
-        let is_soiled = |slot: &usize| self.slot(page, *slot).iter().any(|&byte| byte != 0xff);
-        let soiled = (used..self.capacity).rev().find(is_soiled).map_or(used, |slot| slot + 1);
+        let rest = &page[self.slots_at..][..self.capacity * self.slot_bytes][used * self.slot_bytes..];
+        let soiled = used + soiled_bytes(rest).div_ceil(self.slot_bytes);
         let is_halfway =
             mark == SlotState::Halfway || (0..used).any(|slot| self.state(page, slot) == SlotState::Halfway);
         Ok(Frontier { used, soiled, is_halfway })
@@ -283,9 +289,29 @@ pub(super) fn settings_entry(record: RecordFormat, marks: Marks) -> [u8; 4] {
 /// CRC-8 of an entry, polynomial x^8 + x^2 + x + 1, such that blank bytes do not pass: every one or two wrong bits of up to 15
 /// bytes are noticed, and every odd number of them in any.
 fn check(entry: &[u8]) -> u8 {
-    let step = |crc: u8, byte: u8| {
-        (0..8).fold(crc ^ byte, |crc, _| if crc & 0x80 != 0 { (crc << 1) ^ 0x07 } else { crc << 1 })
-    };
     // Linear: the exclusive or with the same of a blank entry makes that 0, whose check would have to be 0 as well.
-    entry.iter().fold(0, |crc, &byte| step(crc, byte ^ 0xff))
+    entry.iter().fold(0, |crc, &byte| CRC_8[usize::from(crc ^ byte ^ 0xff)])
+}
+
+/// What a byte comes to in that polynomial.
+const CRC_8: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut crc, mut bit) = (byte as u8, 0);
+        while bit < 8 {
+            crc = if crc & 0x80 != 0 { (crc << 1) ^ 0x07 } else { crc << 1 };
+            bit += 1;
+        }
+        table[byte] = crc;
+        byte += 1;
+    }
+    table
+};
+
+/// Bytes up to the last one that is not blank.
+fn soiled_bytes(bytes: &[u8]) -> usize {
+    const CHUNK: usize = 64;
+    let blank = bytes.rchunks_exact(CHUNK).take_while(|chunk| **chunk == [0xff; CHUNK]).count() * CHUNK;
+    bytes[..bytes.len() - blank].iter().rposition(|&byte| byte != 0xff).map_or(0, |last| last + 1)
 }

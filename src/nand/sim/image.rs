@@ -12,7 +12,7 @@
 //!         length of the name u32, the name in UTF-8, CRC-32 of the header so far
 //! block   wear u32, flags u32 (1 bad, 2 half-erased), pages listed u32
 //!         per page that is not erased, ascending: number u16, programs u8, kind u8 (0 the page's bytes follow,
-//!         1 it reads as erased, 2 it is uncorrectable); programs 255 means that it takes no more
+//!         1 it reads as erased, 2 it is uncorrectable); programs 255 means that it takes no more, or of NOR 255 and more
 //!         CRC-32 of the block's record
 //! ```
 //!

@@ -17,8 +17,6 @@ mod block;
 mod counters;
 mod faults;
 mod image;
-#[cfg(test)]
-mod nor_tests;
 mod record;
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 //!
 //! A node is a page of slots in the order of their arrival, and a change clears bits of it in place (`page`): no node
 //! moves, no parent has to be told, and no table says where anything is. Runs on parts that overwrite only
-//! ([`Geometry::overwrites`]).
+//! ([`Geometry::overwrites`](crate::nand::Geometry::overwrites)).
 //!
 //! * **Insertion**: the entry is programmed into the next slot, then its used mark. An old entry of the
 //!   same key is marked dead after that; of two alike the later one counts.

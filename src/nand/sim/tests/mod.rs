@@ -1,5 +1,7 @@
 //! The rules of physics and every fault, one test each.
 
+mod nor;
+
 use super::*;
 use crate::nand::Timing;
 

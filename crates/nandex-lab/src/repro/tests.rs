@@ -56,6 +56,11 @@ fn single(rule: Rule, paper: f64, measured: f64) -> Verdict {
 use Verdict::{DirectionOnly, NotJudged, NotReproduced, Reproduced};
 
 #[test]
+fn rows_stand_in_the_order_of_their_numbers() {
+    assert_eq!(["M9", "M10", "N1-ram", "N17", "?"].map(number_of), [9, 10, 1, 17, u32::MAX]);
+}
+
+#[test]
 fn a_band_has_two_sides() {
     let band = Rule::WithinPercent(7.0);
     for (measured, expected) in [

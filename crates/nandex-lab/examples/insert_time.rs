@@ -1,17 +1,23 @@
 //! Wall time and memory of random inserts into every index, without a cache, each on one core:
 //! `insert_time [RECORDS [CHIP [INDEX...]]]`, by default 1,000,000 on k9f1g08u0f into all of them.
 //!
-//! `declared` is what the index says it holds; `grown` is how much more memory the process had at the end than half-way.
+//! `declared` is what the index says it holds, FTL included; `peak` is the most memory on the heap at any time of the run, format and all,
+//! beyond the simulated chip's own.
 
 #![allow(clippy::print_stdout)]
 
 use nandex::nand::sim::SimChip;
 use nandex::ordered::{Durability, OrderedIndex, RecordFormat, Settings};
 use nandex::rng::split_mix;
+use nandex::{Cause, Nand, Pbn};
 use nandex_lab::registry::{self, IndexEntry};
+use peak_alloc::PeakAlloc;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Instant;
+
+#[global_allocator]
+static HEAP: PeakAlloc = PeakAlloc;
 
 /// RAM of an index that keeps updates back.
 const BUFFER_BYTES: usize = 2 << 20;
@@ -29,27 +35,38 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{records} random inserts of 4 + 4 bytes, {}", part.name);
     for index in indexes {
         let chip = Rc::new(RefCell::new(SimChip::new(&index.suited(part.clone()))?));
+        take_memory(&mut *chip.borrow_mut())?;
+        let before = chip.borrow().counters();
+        let of_chip = HEAP.current_usage();
+        HEAP.reset_peak_usage();
         let mut tree = open(index, &chip)?;
         let start = Instant::now();
-        let mut half_way = 0;
         for record in 0..records {
-            if record == records / 2 {
-                half_way = resident_bytes();
-            }
             tree.insert(&(split_mix(record) as u32).to_be_bytes(), &(record as u32).to_be_bytes())?;
         }
         let seconds = start.elapsed().as_secs_f64();
-        let grown = resident_bytes().saturating_sub(half_way);
-        let counters = chip.borrow().counters();
+        let counters = chip.borrow().counters().since(&before);
         println!(
-            "{:12} {seconds:6.2} s, {} page reads, {} page programs, {} block erases, declared {} KiB, grown {} KiB",
+            "{:12} {seconds:6.2} s, {:6.0} ns an insert, {} page reads, {} page programs, {} block erases, declared {} KiB, \
+             peak {} KiB",
             index.name,
+            seconds * 1e9 / records as f64,
             counters.page_reads_total(),
             counters.page_programs_total(),
             counters.block_erases_total(),
-            tree.ram_bytes() / 1024,
-            grown / 1024
+            tree.ram_bytes().div_ceil(1024),
+            (HEAP.peak_usage() - of_chip).div_ceil(1024)
         );
+    }
+    Ok(())
+}
+
+/// Lets a chip have the memory of all its blocks: a block has it from its first program on.
+fn take_memory(chip: &mut SimChip) -> Result<(), nandex::NandError> {
+    let geometry = chip.geometry();
+    for block in (0..geometry.blocks).map(Pbn) {
+        chip.program(geometry.page_at(block, 0), Cause::Host, &[0], &[])?;
+        chip.erase(block, Cause::Host)?;
     }
     Ok(())
 }
@@ -68,12 +85,4 @@ fn open(
             Ok((index.format)(Box::new(Rc::clone(chip)), &buffered)?)
         }
     }
-}
-
-/// Memory of this process; 0 where the system does not tell.
-fn resident_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
 }

@@ -39,8 +39,8 @@
 //!
 //! Concept: high, from abstract and digest; append in the leaf, thresholds and numbers: our reading (medium to low). A bupdate
 //! empties the whole queue; the queue is always sorted, so there is no sort period. Splits are not gathered: a leaf without room is
-//! consolidated alone; where the store has no room for another it stays as full as it can be. Sparse leaves are joined only
-//! when an insertion would be refused. Inner nodes are one page, and the leaves of a range are found along the directory one path at a time;
+//! consolidated alone; where the store has no room for another it stays as full as it can be. Sparse leaves are joined, and neighbours share
+//! their records, only when an insertion would be refused. Inner nodes are one page, and the leaves of a range are found along the directory one path at a time;
 //! the choice of node sizes by measured latencies is left to whoever sets `leaf_pages`.
 
 mod join;

@@ -1,17 +1,19 @@
 //! The index against `BTreeMap`, searches for many keys against single ones, what batches cost, channels, cuts, damage.
 
 use super::*;
+use crate::ftl::lazy::{LazyFtl, LazySettings};
 use crate::ftl::page_map::{FtlSettings, PageMapFtl};
 use crate::ftl::ram::RamStore;
 use crate::ftl::{PageStore, StoreError};
 use crate::nand::sim::SimChip;
-use crate::nand::{Cause, NandError, catalogue};
+use crate::nand::{Cause, Geometry, NandError, catalogue};
 use crate::ordered::buffered::Answers;
 use crate::ordered::buffered::tests::*;
 use crate::ordered::journal::{Guarded, JournalConfig, Journaled};
 use crate::ordered::lazy_update::PoolCount;
 use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat};
 use crate::rng::Rng;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::{Bound, ControlFlow};
 use proptest::prelude::*;
@@ -424,5 +426,46 @@ fn a_full_chip_takes_records_again_below_a_journal() {
                 keys.remove(&n);
             }
         }
+    }
+}
+
+/// A full store of two leaves refuses a record of a full leaf only where the other leaf is more than half full, so it holds more than
+/// 3/2 of a leaf (356 records here), and 2 leaves at most (476): of half of these it takes back the difference, 118 at least.
+#[test]
+fn a_store_of_two_leaves_takes_records_again_once_some_are_gone() {
+    for blocks in [16, 20] {
+        let mut part = catalogue::mlc_64m();
+        part.geometry = Geometry::new(2048, 64, 8, blocks);
+        let ftl = LazyFtl::format(SimChip::new(&part).unwrap(), LazySettings::default()).unwrap();
+        let config = PioConfig::new(RecordFormat::new(8, 8), 64);
+        let journal = JournalConfig::new(Durability::EveryOperation);
+        let mut index = Journaled::<_, PioTree<Guarded<_>>>::format(ftl, config, journal).unwrap();
+        let (mut model, mut rng) = (BTreeMap::new(), Rng::new(1));
+        for round in 0..6u64 {
+            let mut inserted = 0;
+            loop {
+                let key = rng.next_u64().to_be_bytes();
+                match index.insert(&key, &round.to_be_bytes()) {
+                    Ok(_) => model.insert(key.to_vec(), round.to_be_bytes().to_vec()),
+                    Err(error) => {
+                        assert_eq!(error, IndexError::Full);
+                        break;
+                    }
+                };
+                inserted += 1;
+            }
+            let leaves = metric(&index, "leaves");
+            assert!(inserted > 110, "{blocks} blocks, {leaves} leaves, round {round}: {inserted} inserts");
+            let mut found = BTreeMap::new();
+            let visit = &mut |key: &[u8], value: &[u8]| {
+                found.insert(key.to_vec(), value.to_vec());
+                ControlFlow::Continue(())
+            };
+            index.range(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, visit).unwrap();
+            assert!(index.check().unwrap().is_sound() && found == model);
+            let gone: Vec<Vec<u8>> = model.keys().take(model.len() / 2).cloned().collect();
+            gone.iter().for_each(|key| assert!(index.remove(key).unwrap() && model.remove(key).is_some()));
+        }
+        assert!(metric(&index, "leaf_shares") > 0 || blocks > 16, "the smaller one has two leaves");
     }
 }

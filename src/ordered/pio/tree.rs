@@ -55,6 +55,7 @@ pub(super) struct Counts {
     pub(super) leaf_splits: u64,
     pub(super) emptied_leaves: u64,
     pub(super) leaf_joins: u64,
+    pub(super) leaf_shares: u64,
 }
 
 /// Records of a leaf in hand at most: two leaves that stay.
@@ -525,6 +526,7 @@ impl<S: PageStore> OrderedIndex for SegmentTree<S> {
             ("leaf_splits", counts.leaf_splits),
             ("emptied_leaves", counts.emptied_leaves),
             ("leaf_joins", counts.leaf_joins),
+            ("leaf_shares", counts.leaf_shares),
         ];
         stats.metrics.extend(figures.map(|(name, value)| Metric { name, value }));
         // What the directory counted are its own nodes.

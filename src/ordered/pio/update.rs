@@ -7,8 +7,8 @@
 //!
 //! A leaf that has no room for its changes ends the round before it. Then it is alone: it is read, its records and the changes
 //! are sorted together (*shrink*), and it is written anew in place, or in two leaves if more than three quarters of it stay
-//! full. A leaf that is empty then leaves the directory. Where a change finds no room, sparse leaves are joined (`join.rs`), and it is
-//! tried once more.
+//! full. A leaf that is empty then leaves the directory. Where a change finds no room, sparse leaves are joined or the full one shares its
+//! records with a neighbour (`join.rs`), and it is tried once more.
 
 use super::corrupted;
 use super::page::{Head, LeafLayout};
@@ -44,6 +44,19 @@ impl<S: PageStore> SegmentTree<S> {
         let existed = self.holds(change.key, Cause::Host)?;
         self.apply_group(core::iter::once(change), Hints::default())?;
         Ok(existed)
+    }
+
+    /// One round; where it finds no room, it is tried again after all that makes some.
+    fn round_with_room(&mut self, changes: &[Change<'_>], is_all: bool) -> Result<usize, IndexError> {
+        let mut applied = self.round(changes, is_all);
+        if applied == Err(IndexError::Full) && self.join_sparse_leaves()? {
+            applied = self.round(changes, is_all);
+        }
+        let Some(first) = changes.first() else { return applied };
+        if applied == Err(IndexError::Full) && self.share_with_neighbour(first.key)? {
+            applied = self.round(changes, is_all);
+        }
+        applied
     }
 
     /// One round for changes that ascend; returns how many it applied, the first ones.
@@ -447,10 +460,7 @@ impl<S: PageStore> GroupTree for SegmentTree<S> {
             return Err(corrupted("P1: the changes of the queue do not ascend", Lpn(0)));
         }
         let is_all = changes.next().is_none();
-        let applied = match self.round(&some, is_all) {
-            Err(IndexError::Full) if self.join_sparse_leaves()? => self.round(&some, is_all)?,
-            applied => applied?,
-        };
+        let applied = self.round_with_room(&some, is_all)?;
         Ok(Applied { lpn: Lpn(0), changes: applied, reshaped: None })
     }
 

@@ -1,0 +1,95 @@
+//! What each index on logical pages costs in CPU time per operation, as it was published: no FTL, no page cache, no journal.
+//!
+//! `cargo bench --bench indexes`. 20,000 records of 4 + 4 bytes with random keys on pages of 2 KiB that lie in an array; buffers have their
+//! default sizes. Indexes on raw NAND, and any of these with FTL, cache and journal: the bench of the same name in `nandex-lab`.
+#![allow(clippy::unwrap_used)]
+
+use divan::Bencher;
+use divan::counter::ItemsCount;
+use nandex::ftl::ram::RamStore;
+use nandex::ordered::bepsilon::{BEpsilon, BEpsilonConfig};
+use nandex::ordered::clustered::{ClusteredTree, as_btree, cb_tree, fb_tree};
+use nandex::ordered::fd::{Fd, FdConfig};
+use nandex::ordered::la::{La, LaConfig};
+use nandex::ordered::layered::{LayeredTree, bftl, bof, flashdb, ibsf, wobf};
+use nandex::ordered::lsb::{LsbConfig, LsbTree};
+use nandex::ordered::mb::{MbConfig, MbTree};
+use nandex::ordered::messages::MessageTree;
+use nandex::ordered::pio::{PioConfig, PioTree};
+use nandex::ordered::{Durability, RecordFormat, Settings};
+use nandex::rng::split_mix;
+use nandex::{IndexError, OrderedIndex};
+
+const RECORDS: u64 = 20_000;
+const BATCH: u64 = 1_000;
+const PAGE_BYTES: usize = 2048;
+const PAGES: u32 = 4096;
+
+const NAMES: [&str; 14] = [
+    "bftl", "wobf", "ibsf", "bof", "flashdb", "lsb", "mb", "pio", "bepsilon", "fd", "la", "as-btree",
+    "cb-tree", "fb-tree",
+];
+
+fn main() {
+    divan::main();
+}
+
+fn open(name: &str) -> Result<Box<dyn OrderedIndex>, IndexError> {
+    let settings = Settings { durability: Durability::None, ..Settings::new(RecordFormat::new(4, 4)) };
+    let pooled = settings.clone().with("pool_requests", 64);
+    let synced = Settings { durability: Durability::EverySync, ..settings.clone() };
+    let store = RamStore::new(PAGE_BYTES, PAGES);
+    Ok(match name {
+        "bftl" => Box::new(LayeredTree::format(store, bftl::from_settings(&settings)?)?),
+        "wobf" => Box::new(LayeredTree::format(store, wobf::from_settings(&settings)?)?),
+        "ibsf" => Box::new(LayeredTree::format(store, ibsf::from_settings(&settings)?)?),
+        "bof" => Box::new(LayeredTree::format(store, bof::from_settings(&settings)?)?),
+        "flashdb" => Box::new(LayeredTree::format(store, flashdb::from_settings(&settings)?)?),
+        "lsb" => Box::new(LsbTree::format(store, LsbConfig::from_settings(&settings)?)?),
+        "mb" => Box::new(MbTree::format(store, MbConfig::from_settings(&pooled, 0)?)?),
+        "pio" => Box::new(PioTree::format(store, PioConfig::from_settings(&pooled, PAGE_BYTES, 0)?)?),
+        "bepsilon" => {
+            Box::new(MessageTree::<_, BEpsilon>::format(store, BEpsilonConfig::from_settings(&synced)?)?)
+        }
+        "fd" => Box::new(MessageTree::<_, Fd>::format(store, FdConfig::from_settings(&synced, 0)?)?),
+        "la" => {
+            Box::new(MessageTree::<_, La>::format(store, LaConfig::from_settings(&synced, PAGE_BYTES, 0)?)?)
+        }
+        "as-btree" => Box::new(ClusteredTree::format(store, as_btree::from_settings(&settings, None)?)?),
+        "cb-tree" => Box::new(ClusteredTree::format(store, cb_tree::from_settings(&settings, None)?)?),
+        "fb-tree" => Box::new(ClusteredTree::format(store, fb_tree::from_settings(&settings, None)?)?),
+        _ => unreachable!("{name}"),
+    })
+}
+
+fn key(number: u64) -> [u8; 4] {
+    (split_mix(number) as u32).to_be_bytes()
+}
+
+fn insert_all(index: &mut dyn OrderedIndex, numbers: std::ops::Range<u64>) {
+    for number in numbers {
+        index.insert(&key(number), &[1; 4]).unwrap();
+    }
+}
+
+fn loaded(name: &str) -> Box<dyn OrderedIndex> {
+    let mut index = open(name).unwrap();
+    insert_all(&mut *index, 0..RECORDS);
+    index
+}
+
+#[divan::bench(args = NAMES, sample_count = 3)]
+fn insert(bencher: Bencher<'_, '_>, name: &str) {
+    bencher.counter(ItemsCount::new(BATCH)).with_inputs(|| loaded(name)).bench_local_values(|mut index| {
+        insert_all(&mut *index, RECORDS..RECORDS + BATCH);
+        index
+    });
+}
+
+#[divan::bench(args = NAMES, sample_count = 10)]
+fn get(bencher: Bencher<'_, '_>, name: &str) {
+    let (mut index, mut value) = (loaded(name), [0; 4]);
+    bencher.counter(ItemsCount::new(BATCH)).bench_local(|| {
+        (0..BATCH).filter(|number| index.get(&key(number * 7919 % RECORDS), &mut value).unwrap()).count()
+    });
+}

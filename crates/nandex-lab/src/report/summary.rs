@@ -11,7 +11,7 @@ use crate::stats;
 /// One index on one storage, over all seeds.
 #[derive(Debug)]
 pub struct Row<'a> {
-    /// Its place in the order asked for; it fixes the colour and the marker.
+    /// The place of its index in the order asked for, the same in every class; it fixes the colour and the marker.
     pub series: usize,
     /// Name of the index, with the storage where the name alone is not unique.
     pub label: String,
@@ -129,7 +129,12 @@ impl<'a> Summary<'a> {
                 *class == run.durability && row.index == run.index && row.storage == run.storage
             });
             let at = known.unwrap_or_else(|| {
-                rows.push((&run.durability, new_row(results, run, rows.len())));
+                // An index keeps its colour in every class.
+                let of_index =
+                    rows.iter().find(|(_, row)| row.index == run.index && row.storage == run.storage);
+                let next = rows.iter().map(|(_, row)| row.series + 1).max().unwrap_or(0);
+                let series = of_index.map_or(next, |(_, row)| row.series);
+                rows.push((&run.durability, new_row(results, run, series)));
                 rows.len() - 1
             });
             match run.error {

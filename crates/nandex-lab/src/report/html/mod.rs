@@ -139,15 +139,15 @@ mod tests {
             assert_eq!(html.select(&Selector::parse(&format!("#{id}")).unwrap()).count(), 1, "{id}");
             assert!(!figure["data"].as_array().unwrap().is_empty(), "{id}");
         }
-        // Kinds, timeline and wear have a trace for each index that ran, always in the same colour.
+        // Kinds, timeline and wear have a trace for each index that ran, and the index's chip switches it.
         for figure in [&figures[0], &figures[4], &figures[5]] {
-            let tokens: Vec<&str> = figure["data"]
+            let groups: Vec<&str> = figure["data"]
                 .as_array()
                 .unwrap()
                 .iter()
                 .map(|t| t["legendgroup"].as_str().unwrap())
                 .collect();
-            assert_eq!(tokens, ["s0", "s1", "s2"]);
+            assert_eq!(groups, ["g0", "g1", "g2"]);
         }
     }
 
@@ -162,9 +162,9 @@ mod tests {
             failed[0].contains("seeds 1 to 2") && failed[0].contains("its <journal> & cache"),
             "{failed:?}"
         );
-        let best = texts(&html, "tr[data-series=s0] b");
+        let best = texts(&html, "tr[data-series=g0] b");
         assert!(best.contains(&"0.67".to_string()), "{best:?}");
-        assert!(texts(&html, "tr[data-series=s2] b").is_empty(), "a class of one has no best");
+        assert!(texts(&html, "tr[data-series=g2] b").is_empty(), "a class of one has no best");
     }
 
     #[test]
@@ -238,8 +238,8 @@ mod tests {
         assert!(html.errors.is_empty(), "{:?}", html.errors);
         assert_eq!(texts(&html, ".comparison .row").len(), 2);
         assert_eq!(texts(&html, ".comparison .failed td"), ["it is full"]);
-        assert!(texts(&html, "tr[data-series=s0] td").contains(&"1.33".to_string()));
-        assert_eq!(texts(&html, "tr[data-series=s1] td")[0], "\u{2013}", "a disk has no write amplification");
+        assert!(texts(&html, "tr[data-series=g0] td").contains(&"1.33".to_string()));
+        assert_eq!(texts(&html, "tr[data-series=g1] td")[0], "\u{2013}", "a disk has no write amplification");
         let figures: serde_json::Value = serde_json::from_str(&texts(&html, "#figures")[0]).unwrap();
         let figures = figures.as_array().unwrap();
         assert_eq!(figures.len(), 8);

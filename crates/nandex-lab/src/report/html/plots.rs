@@ -68,6 +68,11 @@ pub(super) fn token(series: usize) -> String {
     format!("s{}", series % COLOURS)
 }
 
+/// What a series is called where it is switched on and off.
+pub(super) fn group(series: usize) -> String {
+    format!("g{series}")
+}
+
 /// One plot with what is said around it.
 pub(super) struct Figure {
     /// Element of the page that holds it.
@@ -115,7 +120,7 @@ fn kinds(summary: &Summary<'_>, rows: &[&Row<'_>]) -> Figure {
         });
         let bar = Bar::new(x, scaled(|s| s.mean))
             .name(safe(&row.label))
-            .legend_group(token(row.series))
+            .legend_group(group(row.series))
             .hover_text_array(hover.collect())
             .hover_info(HoverInfo::Text)
             .text(glyph(row.series))
@@ -175,7 +180,7 @@ fn causes(id: &'static str, title: &str, rows: &[&Row<'_>], count: fn(&CauseCoun
                 .orientation(Orientation::Horizontal)
                 .name(words)
                 .legend_group(format!("c{i}"))
-                .ids(rows.iter().map(|r| token(r.series)).collect())
+                .ids(rows.iter().map(|r| group(r.series)).collect())
                 .hover_text_array(hover.collect())
                 .hover_info(HoverInfo::Text)
                 .marker(Marker::new().color(format!("c{i}")).pattern(pattern)),
@@ -212,7 +217,7 @@ fn timeline(rows: &[&Row<'_>]) -> Figure {
         Scatter::new(x, y)
             .mode(Mode::LinesMarkers)
             .name(format!("{} {}", glyph(row.series), safe(&row.label)))
-            .legend_group(token(row.series))
+            .legend_group(group(row.series))
             .hover_template(format!("%{{y:.4~g}} {}", scale.unit))
             .line(line.dash(DASHES[row.series % DASHES.len()].clone()))
             .marker(
@@ -271,7 +276,7 @@ fn wear(rows: &[&Row<'_>]) -> Figure {
     let histogram = |row: &&Row<'_>| -> Box<dyn Trace> {
         Histogram::new(erases(row))
             .name(safe(&row.label))
-            .legend_group(token(row.series))
+            .legend_group(group(row.series))
             .auto_bin_x(false)
             .x_bins(bins())
             .hist_norm(HistNorm::Percent)

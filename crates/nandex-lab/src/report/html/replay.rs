@@ -2,7 +2,7 @@
 
 use super::Assets;
 use super::plots::{CAUSES, DASHES, Figure, MARKERS, SYMBOLS, WEAR_BARS};
-use super::plots::{axis_title, base, figure, figures_axis, glyph, safe, token};
+use super::plots::{axis_title, base, figure, figures_axis, glyph, group, safe, token};
 use crate::replay::{ReplayResults, ReplayRun};
 use crate::report::replay::{facts, notes};
 use crate::report::scale::{Quantity, Scale};
@@ -33,6 +33,7 @@ pub(super) struct Page<'a> {
 #[derive(Clone)]
 struct Chip {
     token: String,
+    group: String,
     glyph: &'static str,
     label: String,
 }
@@ -137,7 +138,7 @@ impl Measure {
 }
 
 fn chip((series, run): &Shown<'_>) -> Chip {
-    Chip { token: token(*series), glyph: glyph(*series), label: run.device.clone() }
+    Chip { token: token(*series), group: group(*series), glyph: glyph(*series), label: run.device.clone() }
 }
 
 fn row_view(row: &Shown<'_>, measures: &[(Measure, Scale)]) -> RowView {
@@ -176,7 +177,7 @@ fn amplification(chips: &[Shown<'_>]) -> Figure {
         let value = scale.number(run.write_amplification);
         Bar::new(vec![label.clone()], vec![run.write_amplification])
             .name(&label)
-            .legend_group(token(*series))
+            .legend_group(group(*series))
             .hover_text_array(vec![format!("<b>{label}</b><br>{value} pages programmed per page written")])
             .hover_info(HoverInfo::Text)
             .text(format!("{} {value}", glyph(*series)))
@@ -203,7 +204,7 @@ fn latency(id: &'static str, shown: &[Shown<'_>], tail: bool) -> Figure {
         Scatter::new(x, y)
             .mode(Mode::LinesMarkers)
             .name(format!("{} {}", glyph(*series), safe(&run.device)))
-            .legend_group(token(*series))
+            .legend_group(group(*series))
             .hover_template(format!(
                 "<b>{}</b><br>%{{y:.4~g}}% {words} %{{x:.4~g}} ms<extra></extra>",
                 safe(&run.device)
@@ -257,7 +258,7 @@ fn causes(id: &'static str, title: &str, chips: &[Shown<'_>], count: fn(&CauseCo
                 .orientation(Orientation::Horizontal)
                 .name(words)
                 .legend_group(format!("c{i}"))
-                .ids(chips.iter().map(|(series, _)| token(*series)).collect())
+                .ids(chips.iter().map(|(series, _)| group(*series)).collect())
                 .hover_text_array(hover.collect())
                 .hover_info(HoverInfo::Text)
                 .marker(Marker::new().color(format!("c{i}")).pattern(Pattern::new().shape(shape))),
@@ -294,7 +295,7 @@ fn windows(results: &ReplayResults, chips: &[Shown<'_>]) -> Figure {
             Scatter::new(starts(run), programs)
                 .mode(Mode::LinesMarkers)
                 .name(format!("{} {}", glyph(*series), safe(&run.device)))
-                .legend_group(token(*series))
+                .legend_group(group(*series))
                 .hover_template("%{y:,}")
                 .line(line.dash(DASHES[series % DASHES.len()].clone()))
                 .marker(marker.size(8).max_displayed(9)),
@@ -319,7 +320,7 @@ fn wear(chips: &[Shown<'_>]) -> Figure {
     let histogram = |(series, run): &Shown<'_>| -> Box<dyn Trace> {
         Histogram::new(run.wear_erases.clone())
             .name(safe(&run.device))
-            .legend_group(token(*series))
+            .legend_group(group(*series))
             .auto_bin_x(false)
             .x_bins(Bins::new(f64::from(least) - 0.5, f64::from(most) + 0.5, f64::from(width)))
             .hist_norm(HistNorm::Percent)

@@ -34,7 +34,10 @@ pub(super) struct Page<'a> {
 
 /// An index in the legend.
 struct Chip {
+    /// Its colour.
     token: String,
+    /// What switches it on and off.
+    group: String,
     glyph: &'static str,
     label: String,
 }
@@ -109,7 +112,7 @@ impl<'a> Page<'a> {
         Ok(Page {
             results,
             settings: settings(results, &summary),
-            chips: summary.rows_as_asked().into_iter().filter(|r| !r.finished.is_empty()).map(chip).collect(),
+            chips: legend(&summary),
             causes: present_causes(&summary),
             groups: groups(&summary),
             columns: columns(&summary),
@@ -126,8 +129,22 @@ impl<'a> Page<'a> {
     }
 }
 
+/// Each index once, whatever its classes.
+fn legend(summary: &Summary<'_>) -> Vec<Chip> {
+    let mut rows = summary.rows_as_asked();
+    rows.retain(|row| !row.finished.is_empty());
+    rows.dedup_by_key(|row| row.series);
+    let name = |row: &Row<'_>| {
+        let class = summary.classes.iter().map(|class| format!(", {}", class.durability));
+        let bare = class.filter_map(|suffix| row.label.strip_suffix(&suffix).map(str::to_string)).next();
+        bare.unwrap_or_else(|| row.label.clone())
+    };
+    rows.into_iter().map(|row| Chip { label: name(row), ..chip(row) }).collect()
+}
+
 fn chip(row: &Row<'_>) -> Chip {
-    Chip { token: plots::token(row.series), glyph: plots::glyph(row.series), label: row.label.clone() }
+    let (token, group) = (plots::token(row.series), plots::group(row.series));
+    Chip { token, group, glyph: plots::glyph(row.series), label: row.label.clone() }
 }
 
 fn settings(results: &Results, summary: &Summary<'_>) -> Vec<(&'static str, String)> {
@@ -224,7 +241,8 @@ fn class_view(summary: &Summary<'_>, class: &Class<'_>) -> ClassView {
 fn cells(summary: &Summary<'_>, class: &Class<'_>, row: &Row<'_>) -> Vec<CellView> {
     let cell = |(&measure, starts_group): (&Measure, bool)| {
         let scale = summary.scale(measure);
-        let largest = || summary.rows().filter_map(|r| r.value(measure)).map(|s| s.mean).fold(0.0, f64::max);
+        let largest =
+            || class.rows.iter().filter_map(|r| r.value(measure)).map(|s| s.mean).fold(0.0, f64::max);
         let Some(value) = row.value(measure) else {
             let text = "\u{2013}".to_string();
             return CellView { text, starts_group, ..CellView::default() };

@@ -112,7 +112,9 @@ fn a_commit_of_old_units_does_not_wait_for_the_journal() {
     let journal = JournalConfig::new(Durability::EverySync);
     let mut index = Index::format(RamStore::new(128, 4_000), config, journal).unwrap();
     let mut rng = Rng::new(7);
-    (0..6_000).for_each(|_| drop(index.insert(&key(rng.below(60_000) as u16), &key(1)).unwrap()));
+    for _ in 0..6_000 {
+        index.insert(&key(rng.below(60_000) as u16), &key(1)).unwrap();
+    }
     let metrics = index.stats().metrics;
     let of = |name| metrics.iter().find(|metric| metric.name == name).unwrap().value;
     // Every other change goes into another leaf: a commit takes the oldest unit, and its record is long written.

@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{records} random inserts of 4 + 4 bytes, {}", part.name);
     for index in indexes {
         let chip = Rc::new(RefCell::new(SimChip::new(&index.suited(part.clone()))?));
-        take_memory(&mut *chip.borrow_mut())?;
+        take_memory(&mut chip.borrow_mut())?;
         let before = chip.borrow().counters();
         let of_chip = HEAP.current_usage();
         HEAP.reset_peak_usage();

@@ -1,8 +1,8 @@
 //! Wall time and memory of random inserts into every index, without a cache, each on one core:
 //! `insert_time [RECORDS [CHIP [INDEX...]]]`, by default 1,000,000 on k9f1g08u0f into all of them.
 //!
-//! `declared` is what the index says it holds, FTL included; `peak` is the most memory on the heap at any time of the run, format and all,
-//! beyond the simulated chip's own.
+//! `declared` is what the index says it holds, FTL included; `peak` is the most memory on the heap during the insertions, beyond the simulated
+//! chip's own.
 
 #![allow(clippy::print_stdout)]
 
@@ -38,8 +38,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         take_memory(&mut chip.borrow_mut())?;
         let before = chip.borrow().counters();
         let of_chip = HEAP.current_usage();
-        HEAP.reset_peak_usage();
         let mut tree = open(index, &chip)?;
+        HEAP.reset_peak_usage();
         let start = Instant::now();
         for record in 0..records {
             tree.insert(&(split_mix(record) as u32).to_be_bytes(), &(record as u32).to_be_bytes())?;

@@ -85,9 +85,9 @@ fn fill_and_drain(stack: Stack, part: &Part) {
             inserted += 1;
             assert!(inserted < 100_000, "{}: never full", stack.name());
         }
-        // The least of all: a store with room for two leaves, see `ordered::pio`.
+        // The least of all have stores with room for a few leaves, see `ordered::pio`.
         assert!(
-            inserted > 100,
+            inserted > 80,
             "{} on {} blocks, round {round}: only {inserted} inserts",
             stack.name(),
             part.geometry.blocks

@@ -42,7 +42,9 @@ use crate::units::{Pbn, Ppn};
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-use record::{Place, is_ragged, newest_record, program, records, with_length};
+use core::ops::Range;
+pub use record::Payload;
+use record::{Place, Record, is_ragged, newest_record, program, records};
 
 /// Good blocks at the start of a chip that serve as anchors.
 pub const fn anchor_count(geometry: Geometry) -> u32 {
@@ -214,14 +216,14 @@ impl CheckpointArea {
     }
 
     /// Writes a checkpoint. When this fails, the previous one is still the newest.
-    pub fn write<N: Nand>(
+    pub fn write<'a, N: Nand>(
         &mut self,
         nand: &mut N,
         blocks: &mut BlockTable,
-        payload: &[u8],
+        payload: impl Into<Payload<'a>>,
     ) -> Result<(), StoreError> {
-        let record = with_length(payload);
-        let pages = record.len().div_ceil(self.geometry.page_bytes as usize) as u32;
+        let record = Record(payload.into());
+        let pages = record.pages(self.geometry);
         let mut failing = None;
         if self.run.used + pages <= self.run.pages(self.geometry) {
             failing = self.append(nand, &record)?;
@@ -249,8 +251,8 @@ impl CheckpointArea {
     /// Appends a small record that adds to the last checkpoint, where it still fits into the same blocks. False: it does
     /// not, and a whole checkpoint is to be written instead.
     pub fn write_note<N: Nand>(&mut self, nand: &mut N, payload: &[u8]) -> Result<bool, StoreError> {
-        let record = with_length(payload);
-        let pages = record.len().div_ceil(self.geometry.page_bytes as usize) as u32;
+        let record = Record(payload.into());
+        let pages = record.pages(self.geometry);
         if self.run.used + pages > self.run.pages(self.geometry) || self.append(nand, &record)?.is_some() {
             return Ok(false);
         }
@@ -259,21 +261,18 @@ impl CheckpointArea {
     }
 
     /// Appends to the current blocks; the block that failed, if one did.
-    fn append<N: Nand>(&mut self, nand: &mut N, record: &[u8]) -> Result<Option<Pbn>, StoreError> {
-        let first = self.run.used;
+    fn append<N: Nand>(&mut self, nand: &mut N, record: &Record<'_>) -> Result<Option<Pbn>, StoreError> {
+        let (first, pages) = (self.run.used, record.pages(self.geometry));
         // Should this fail midway, nothing more is appended (C2).
         self.run.used = self.run.pages(self.geometry);
-        let mut at = first;
-        for chunk in record.chunks(self.geometry.page_bytes as usize) {
-            let ppn = self.run.page_at(self.geometry, at);
-            let kind = PageKind::Checkpoint;
-            let place = Place { kind, number: at - first, version: self.version + 1 };
-            if !program(nand, ppn, place, chunk)? {
+        for number in 0..pages {
+            let ppn = self.run.page_at(self.geometry, first + number);
+            let place = Place { kind: PageKind::Checkpoint, number, version: self.version + 1 };
+            if !program(nand, ppn, place, record)? {
                 return Ok(Some(self.geometry.block_of(ppn)));
             }
-            at += 1;
         }
-        self.run.used = at;
+        self.run.used = first + pages;
         Ok(None)
     }
 
@@ -282,40 +281,40 @@ impl CheckpointArea {
         &mut self,
         nand: &mut N,
         blocks: &mut BlockTable,
-        record: &[u8],
+        record: &Record<'_>,
     ) -> Result<Run, StoreError> {
-        let page_bytes = self.geometry.page_bytes as usize;
+        let (pages, block) = (record.pages(self.geometry), self.geometry.pages_per_block);
         let mut run = Run { blocks: Vec::new(), used: 0 };
-        for part in record.chunks(page_bytes * self.geometry.pages_per_block as usize) {
-            match self.fill_block(nand, blocks, part, run.used) {
+        while run.used < pages {
+            let part = run.used..pages.min(run.used + block);
+            run.used = part.end;
+            match self.fill_block(nand, blocks, record, part) {
                 Ok(pbn) => run.blocks.push(pbn),
                 Err(error) => {
                     run.blocks.into_iter().for_each(|pbn| blocks.discard(pbn));
                     return Err(error);
                 }
             }
-            run.used += part.len().div_ceil(page_bytes) as u32;
         }
         Ok(run)
     }
 
-    /// Writes a part of a record to the start of a new block, trying others as long as blocks fail.
+    /// Writes some pages of a record to the start of a new block, trying others as long as blocks fail.
     fn fill_block<N: Nand>(
         &self,
         nand: &mut N,
         blocks: &mut BlockTable,
-        part: &[u8],
-        first: u32,
+        record: &Record<'_>,
+        part: Range<u32>,
     ) -> Result<Pbn, StoreError> {
         loop {
             let pbn = blocks.take_erased(nand, Wear::Least, Cause::Checkpoint)?;
             blocks.reserve(pbn);
             let mut whole = Ok(true);
-            for (i, chunk) in part.chunks(self.geometry.page_bytes as usize).enumerate() {
-                let ppn = self.geometry.page_at(pbn, i as u32);
-                let kind = PageKind::Checkpoint;
-                let place = Place { kind, number: first + i as u32, version: self.version + 1 };
-                whole = program(nand, ppn, place, chunk);
+            for number in part.clone() {
+                let ppn = self.geometry.page_at(pbn, number - part.start);
+                let place = Place { kind: PageKind::Checkpoint, number, version: self.version + 1 };
+                whole = program(nand, ppn, place, record);
                 if whole != Ok(true) {
                     break;
                 }
@@ -339,7 +338,8 @@ impl CheckpointArea {
         targets: &[Pbn],
     ) -> Result<(), StoreError> {
         loop {
-            let record = with_length(&self.encode_reference(targets));
+            let reference = self.encode_reference(targets);
+            let record = Record(Payload::from(&reference));
             let pages = self.reference_pages(targets.len() as u32);
             let (anchor, first) = match self.anchor {
                 Some(anchor) if self.anchor_used + pages <= self.geometry.pages_per_block => {
@@ -385,13 +385,12 @@ impl CheckpointArea {
         nand: &mut N,
         anchor: Pbn,
         first: u32,
-        record: &[u8],
+        record: &Record<'_>,
     ) -> Result<bool, StoreError> {
-        for (i, chunk) in record.chunks(self.geometry.page_bytes as usize).enumerate() {
-            let ppn = self.geometry.page_at(anchor, first + i as u32);
-            let kind = PageKind::Anchor;
-            let place = Place { kind, number: i as u32, version: self.reference_version + 1 };
-            if !program(nand, ppn, place, chunk)? {
+        for number in 0..record.pages(self.geometry) {
+            let ppn = self.geometry.page_at(anchor, first + number);
+            let place = Place { kind: PageKind::Anchor, number, version: self.reference_version + 1 };
+            if !program(nand, ppn, place, record)? {
                 return Ok(false);
             }
         }

@@ -19,24 +19,72 @@ pub(super) struct Place {
     pub(super) version: u64,
 }
 
-/// The record of a payload.
-pub(super) fn with_length(payload: &[u8]) -> Vec<u8> {
-    let mut record = Vec::with_capacity(4 + payload.len());
-    record.extend_from_slice(&(payload.len() as u32).to_le_bytes());
-    record.extend_from_slice(payload);
-    record
+/// What a checkpoint holds: bytes, and numbers of four bytes behind them, little-endian. The numbers are read where they are,
+/// so that a map of the whole chip is not gathered a second time.
+#[derive(Clone, Copy, Debug)]
+pub struct Payload<'a> {
+    /// The bytes.
+    pub bytes: &'a [u8],
+    /// The numbers.
+    pub numbers: &'a [u32],
 }
 
-/// Programs a page of a record, the end of the data area zero. False: the program failed.
+impl<'a> From<&'a [u8]> for Payload<'a> {
+    fn from(bytes: &'a [u8]) -> Payload<'a> {
+        Payload { bytes, numbers: &[] }
+    }
+}
+
+impl<'a> From<&'a Vec<u8>> for Payload<'a> {
+    fn from(bytes: &'a Vec<u8>) -> Payload<'a> {
+        Payload::from(&bytes[..])
+    }
+}
+
+/// A payload behind its length.
+#[derive(Clone, Copy)]
+pub(super) struct Record<'a>(pub(super) Payload<'a>);
+
+impl Record<'_> {
+    fn payload_bytes(&self) -> usize {
+        self.0.bytes.len() + 4 * self.0.numbers.len()
+    }
+
+    /// Pages that it takes.
+    pub(super) fn pages(&self, geometry: Geometry) -> u32 {
+        CheckpointArea::pages_needed(geometry, self.payload_bytes()) as u32
+    }
+
+    /// The data area of one of its pages, zero behind the end.
+    fn page(&self, number: u32, page_bytes: usize) -> Vec<u8> {
+        let (mut page, at) = (vec![0; page_bytes], number as usize * page_bytes);
+        let mut put = |place: usize, bytes: &[u8]| {
+            let (from, to) = (place.max(at), (place + bytes.len()).min(at + page_bytes));
+            if from < to {
+                page[from - at..to - at].copy_from_slice(&bytes[from - place..to - place]);
+            }
+        };
+        put(0, &(self.payload_bytes() as u32).to_le_bytes());
+        put(4, self.0.bytes);
+        let start = 4 + self.0.bytes.len();
+        let first = at.saturating_sub(start) / 4;
+        let end = (at + page_bytes).saturating_sub(start).div_ceil(4);
+        for (i, number) in self.0.numbers.iter().enumerate().take(end).skip(first) {
+            put(start + 4 * i, &number.to_le_bytes());
+        }
+        page
+    }
+}
+
+/// Programs a page of a record. False: the program failed.
 pub(super) fn program<N: Nand>(
     nand: &mut N,
     ppn: Ppn,
     place: Place,
-    chunk: &[u8],
+    record: &Record<'_>,
 ) -> Result<bool, StoreError> {
-    let mut data = vec![0; nand.geometry().page_bytes as usize];
-    data[..chunk.len()].copy_from_slice(chunk);
     let Place { kind, number, version } = place;
+    let data = record.page(number, nand.geometry().page_bytes as usize);
     let spare = Header { kind, number, version, extra: 0 }.seal(&data);
     match nand.program(ppn, Cause::Checkpoint, &data, &spare) {
         Ok(()) => Ok(true),

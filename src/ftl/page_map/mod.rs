@@ -54,7 +54,7 @@ mod tests;
 pub use settings::{FtlSettings, Separation};
 
 use super::blocks::{BlockState, BlockTable, Wear};
-use super::checkpoint::CheckpointArea;
+use super::checkpoint::{CheckpointArea, Payload};
 use super::hot::HotFilter;
 use super::spare::{Found, Header, PageKind, checksum, read_page};
 use super::wear::WearLeveller;
@@ -240,8 +240,9 @@ impl<N: Nand> PageMapFtl<N> {
         for &ppn in &self.trim_pages {
             self.state.blocks.invalidate(ppn);
         }
-        let payload = self.state.encode();
-        if let Err(error) = self.area.write(&mut self.nand, &mut self.state.blocks, &payload) {
+        let bytes = self.state.encode();
+        let payload = Payload { bytes: &bytes, numbers: &self.state.map };
+        if let Err(error) = self.area.write(&mut self.nand, &mut self.state.blocks, payload) {
             for &ppn in &self.trim_pages {
                 self.state.blocks.mark_valid(ppn);
             }

@@ -70,9 +70,10 @@ pub(super) fn encoded_bytes(geometry: Geometry, page_count: u32) -> usize {
 }
 
 impl State {
+    /// All but the map, which follows as it is.
     pub(super) fn encode(&self) -> Vec<u8> {
         let g = self.blocks.geometry();
-        let total = encoded_bytes(g, self.map.len() as u32);
+        let total = encoded_bytes(g, 0);
         let mut bytes = Vec::with_capacity(total);
         bytes.extend(MAGIC);
         let page_count = self.map.len() as u32;
@@ -86,7 +87,6 @@ impl State {
         put_all(&mut bytes, &[self.layout as u32]);
         self.blocks.encode(&mut bytes);
         put_all(&mut bytes, &self.first_crc);
-        put_all(&mut bytes, &self.map);
         assert_eq!(bytes.len(), total, "the layout above");
         bytes
     }

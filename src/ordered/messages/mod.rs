@@ -298,7 +298,7 @@ pub fn ram_bytes_on<T: Scheme>(
     store: &(impl PageStore + ?Sized),
 ) -> Result<usize, IndexError> {
     // And what a journal around it holds of it.
-    Ok(T::ram_bytes(config, (store.page_bytes(), store.page_count()))? + size_of::<T>() + 1024)
+    Ok(T::ram_bytes(config, (store.page_bytes(), store.page_count()))? + size_of::<T>() + 1088)
 }
 
 fn identity<T: Scheme>(store: &impl PageStore, config: &T::Config) -> Result<Identity, IndexError> {

@@ -334,7 +334,7 @@ fn a_crash_test_needs_one_target_and_sound_values() {
 #[test]
 fn an_index_of_nor_flash_says_so_on_other_chips_and_takes_no_ftl() {
     let on = |chip: &str| {
-        let small = ["--chip", chip, "--ops", "50", "--set", "records=200"];
+        let small = ["--chip", chip, "--workload", "mu", "--ops", "50", "--set", "records=200"];
         nandex(&[&["compare", "--index", "vmtree-ow"], &small[..]].concat())
     };
     let nor = on("at45db161e");

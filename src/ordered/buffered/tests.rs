@@ -290,3 +290,77 @@ pub(in crate::ordered) fn use_forged(index: &mut impl OrderedIndex, seed: u64) {
     let _ = index.sync();
     let _ = index.check();
 }
+
+/// Fills an index three times and removes half of its records each time; `changes`: what is there can be changed while it is full.
+pub(in crate::ordered) fn fill_and_drain(index: &mut impl OrderedIndex, changes: bool) {
+    let (mut model, mut rng) = (Model::new(), Rng::new(2));
+    for round in 0..3u16 {
+        let mut inserted = 0;
+        loop {
+            let n = key(rng.next_u64() as u16);
+            match index.insert(&n, &key(round)) {
+                Ok(_) => model.insert(n, key(round)),
+                Err(error) => {
+                    assert_eq!(error, IndexError::Full);
+                    break;
+                }
+            };
+            inserted += 1;
+        }
+        assert!(inserted > 40, "{inserted}");
+        assert_sound(index, &model);
+        for (n, value) in model.iter_mut().filter(|_| changes) {
+            *value = key(round);
+            assert_eq!(index.insert(n, value), Ok(true));
+        }
+        let gone: Vec<Bytes> = model.keys().take(model.len() / 2).copied().collect();
+        for n in gone {
+            assert_eq!(index.remove(&n), Ok(true));
+            model.remove(&n);
+        }
+        index.sync().unwrap();
+        assert_eq!(contents(index).unwrap(), model);
+        assert_sound(index, &model);
+    }
+}
+
+/// Records in random order, some of them several times, and a close.
+pub(in crate::ordered) fn put_some(index: &mut impl OrderedIndex, rng: &mut Rng) -> Model {
+    let mut model = Model::new();
+    for _ in 0..900 {
+        let n = key(rng.below(300) as u16);
+        index.insert(&n, &n).unwrap();
+        model.insert(n, n);
+    }
+    index.close().unwrap();
+    model
+}
+
+/// Flips one bit after the other of the first pages of a store whose index holds the model: it is refused, or changes nothing.
+/// How often was what?
+pub(in crate::ordered) fn flip_bits(
+    (store, pages): (&RamStore, u64),
+    (model, rng): (&Model, &mut Rng),
+    mount: impl Fn(RamStore) -> Result<Model, IndexError>,
+) -> (u32, u32) {
+    let (mut refused, mut right) = (0, 0);
+    for _ in 0..1_500 {
+        let mut store = store.clone();
+        let (lpn, bit) = (Lpn(rng.below(pages) as u32), rng.below(1024) as usize);
+        let mut page = [0; 128];
+        store.read(lpn, Cause::Check, &mut page).unwrap();
+        if page == [0; 128] {
+            continue;
+        }
+        page[bit / 8] ^= 1 << (bit % 8);
+        store.write(lpn, Cause::Check, &page).unwrap();
+        match mount(store) {
+            Ok(found) => {
+                assert_eq!(found, *model);
+                right += 1;
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    (refused, right)
+}

@@ -301,67 +301,18 @@ fn a_random_insertion_costs_fewer_writes_than_the_tree_alone_and_a_search_one_re
 #[test]
 fn a_flipped_bit_is_an_error_or_changes_nothing() {
     let config = config(3, None, 60);
-    let mut index = LsbTree::format(RamStore::new(128, 240), config).unwrap();
-    let mut model = Model::new();
-    let mut rng = Rng::new(1);
-    for _ in 0..900 {
-        let n = key(rng.below(300) as u16);
-        index.insert(&n, &n).unwrap();
-        model.insert(n, n);
-    }
-    index.close().unwrap();
+    let (mut index, mut rng) = (LsbTree::format(RamStore::new(128, 240), config).unwrap(), Rng::new(1));
+    let model = put_some(&mut index, &mut rng);
     let store = index.into_store();
-    let (mut refused, mut right) = (0, 0);
-    for _ in 0..1_500 {
-        let mut store = store.clone();
-        let (lpn, bit) = (Lpn(rng.below(240) as u32), rng.below(1024) as usize);
-        let mut page = [0; 128];
-        store.read(lpn, Cause::Check, &mut page).unwrap();
-        if page == [0; 128] {
-            continue;
-        }
-        page[bit / 8] ^= 1 << (bit % 8);
-        store.write(lpn, Cause::Check, &page).unwrap();
-        match LsbTree::mount(store, config).and_then(|mut index| contents(&mut index)) {
-            Ok(found) => {
-                assert_eq!(found, model);
-                right += 1;
-            }
-            Err(_) => refused += 1,
-        }
-    }
+    let mount = |store| LsbTree::mount(store, config).and_then(|mut index| contents(&mut index));
+    let (refused, right) = flip_bits((&store, 240), (&model, &mut rng), mount);
     assert!(refused > 200, "{refused} and {right}");
 }
 
 #[test]
 fn a_full_store_loses_nothing_and_takes_records_again_once_some_are_gone() {
     for config in [config(3, Some(6), 20), config(2, Some(4), 60)] {
-        let mut index = LsbTree::format(RamStore::new(128, 120), config).unwrap();
-        let (mut model, mut rng) = (BTreeMap::new(), Rng::new(2));
-        for round in 0..3u16 {
-            let mut inserted = 0;
-            loop {
-                let n = key(rng.next_u64() as u16);
-                match index.insert(&n, &key(round)) {
-                    Ok(_) => model.insert(n, key(round)),
-                    Err(error) => {
-                        assert_eq!(error, IndexError::Full);
-                        break;
-                    }
-                };
-                inserted += 1;
-            }
-            assert!(inserted > 40, "{inserted}");
-            assert_sound(&mut index, &model);
-            let gone: Vec<Bytes> = model.keys().take(model.len() / 2).copied().collect();
-            for n in gone {
-                assert!(index.remove(&n).unwrap());
-                model.remove(&n);
-            }
-            index.sync().unwrap();
-            assert_eq!(contents(&mut index).unwrap(), model);
-            assert_sound(&mut index, &model);
-        }
+        fill_and_drain(&mut LsbTree::format(RamStore::new(128, 120), config).unwrap(), false);
     }
 }
 

@@ -474,25 +474,9 @@ fn a_flipped_bit_is_an_error_or_changes_nothing() {
         }
         index.sync().unwrap();
         let store = index.into_store();
-        let (mut refused, mut right) = (0, 0);
-        for _ in 0..1_500 {
-            let mut store = store.clone();
-            let (lpn, bit) = (Lpn(rng.below(300) as u32), rng.below(1024) as usize);
-            let mut page = [0; 128];
-            store.read(lpn, Cause::Check, &mut page).unwrap();
-            if page == [0; 128] {
-                continue;
-            }
-            page[bit / 8] ^= 1 << (bit % 8);
-            store.write(lpn, Cause::Check, &page).unwrap();
-            match ClusteredTree::mount_after_cut(store, config).and_then(|mut index| contents(&mut index)) {
-                Ok(found) => {
-                    assert_eq!(found, model, "{:?}: bit {bit} of {lpn}", config.policy);
-                    right += 1;
-                }
-                Err(_) => refused += 1,
-            }
-        }
+        let mount =
+            |store| ClusteredTree::mount_after_cut(store, config).and_then(|mut index| contents(&mut index));
+        let (refused, right) = flip_bits((&store, 300), (&model, &mut rng), mount);
         assert!(refused > 60 && refused + right > 80, "{refused} and {right}: {:?}", config.policy);
     }
 }
@@ -527,37 +511,7 @@ fn a_forged_page_is_no_panic() {
 #[test]
 fn a_full_store_loses_nothing_and_takes_records_again_once_some_are_gone() {
     for config in members(SMALL).map(small) {
-        let mut index = ClusteredTree::format(RamStore::new(128, 250), config).unwrap();
-        let (mut model, mut rng) = (BTreeMap::new(), Rng::new(2));
-        for round in 0..3u16 {
-            let mut inserted = 0;
-            loop {
-                let n = key(rng.next_u64() as u16);
-                match index.insert(&n, &key(round)) {
-                    Ok(_) => model.insert(n, key(round)),
-                    Err(error) => {
-                        assert_eq!(error, IndexError::Full);
-                        break;
-                    }
-                };
-                inserted += 1;
-            }
-            assert!(inserted > 40, "{inserted}");
-            assert_sound(&mut index, &model);
-            // What is there can be changed nonetheless.
-            for n in model.keys().copied().collect::<Vec<Bytes>>() {
-                assert!(index.insert(&n, &key(round)).unwrap());
-                model.insert(n, key(round));
-            }
-            let gone: Vec<Bytes> = model.keys().take(model.len() / 2).copied().collect();
-            for n in gone {
-                assert!(index.remove(&n).unwrap());
-                model.remove(&n);
-            }
-            index.sync().unwrap();
-            assert_eq!(contents(&mut index).unwrap(), model);
-            assert_sound(&mut index, &model);
-        }
+        fill_and_drain(&mut ClusteredTree::format(RamStore::new(128, 250), config).unwrap(), true);
     }
 }
 

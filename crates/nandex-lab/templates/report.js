@@ -50,7 +50,7 @@
         toImageButtonOptions: { format: "svg", filename: "nandex-" + figure.id },
       };
       const share = width && place.parentElement.classList.contains("three") ? width / 3 - 8 : width;
-      Plotly.react(place, figure.data.flatMap(shown).map((t) => ({ ...themed(t), legendgroup: undefined })), layout(figure, share), config);
+      Plotly.react(place, figure.data.flatMap(shown).map((t) => ({ ...themed(t), legendgroup: undefined, ids: undefined })), layout(figure, share), config);
     }
   }
 

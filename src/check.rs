@@ -14,6 +14,9 @@ pub enum IndexError {
     Store(StoreError),
     /// No room is left: the operation was not done and nothing was lost.
     Full,
+    /// So many blocks of the chip have failed that it takes no more writes: the operation was not done, nothing was lost,
+    /// and every record can still be read, now and after the next mount.
+    WornOut,
     /// Bytes on the medium contradict an invariant of the index.
     Corrupted {
         /// The invariant, by its number in the index's header, and what was found.
@@ -51,6 +54,7 @@ impl From<StoreError> for IndexError {
     fn from(error: StoreError) -> IndexError {
         match error {
             StoreError::Full => IndexError::Full,
+            StoreError::WornOut => IndexError::WornOut,
             StoreError::Unsupported(what) => IndexError::Unsupported(what),
             other => IndexError::Store(other),
         }
@@ -68,6 +72,9 @@ impl fmt::Display for IndexError {
         match self {
             IndexError::Store(e) => write!(f, "{e}"),
             IndexError::Full => write!(f, "no room is left; nothing was changed"),
+            IndexError::WornOut => {
+                write!(f, "too many blocks have failed: the chip is read-only now; nothing was changed")
+            }
             IndexError::Corrupted { what, at } => write!(f, "corrupted at {at}: {what}"),
             IndexError::WrongLength { what, expected, got } => {
                 write!(f, "a {what} has {expected} bytes here, not {got}")

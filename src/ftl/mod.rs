@@ -163,6 +163,9 @@ pub enum StoreError {
     },
     /// No room is left: the write was not done and nothing was lost.
     Full,
+    /// So many blocks of the chip have failed that it takes no more writes: the write was not done, nothing was lost, and
+    /// every page can still be read, now and after the next mount.
+    WornOut,
     /// Bytes on the medium make no sense.
     Corrupted {
         /// What is wrong.
@@ -193,6 +196,9 @@ impl fmt::Display for StoreError {
                 write!(f, "a page has {expected} bytes here, not {got}")
             }
             StoreError::Full => write!(f, "no room is left; nothing was changed"),
+            StoreError::WornOut => {
+                write!(f, "too many blocks have failed: the chip is read-only now; nothing was changed")
+            }
             StoreError::Corrupted { what, at } => write!(f, "corrupted at page {at}: {what}"),
             StoreError::Unsupported(what) => write!(f, "{what}"),
             StoreError::NotFormatted(what) => write!(f, "no store to mount: {what}"),

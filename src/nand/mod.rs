@@ -5,12 +5,14 @@
 //! bytes) that is programmed together with it. Byte 0 of the spare area is where manufacturers mark a bad block; the
 //! layers above leave it 0xFF.
 
+mod again;
 pub mod catalogue;
 mod geometry;
 mod part;
 mod range;
 pub mod sim;
 
+pub use again::{READ_TRIES, Reading, read_again};
 pub use geometry::{Geometry, PartError};
 pub use part::{Basis, Note, Part, Supply, Timing};
 pub use range::BlockRange;

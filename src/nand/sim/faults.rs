@@ -20,6 +20,9 @@ pub struct Faults {
     pub wears_out: bool,
     /// Wrong bits in 10^9 bits read.
     pub bit_errors_per_gigabit: u32,
+    /// Reads that come back wrong, in a million: half of them with some bits flipped in the copy returned, half of them as
+    /// uncorrectable. The stored bytes are as they were, so the next read may be right.
+    pub read_failures_ppm: u32,
 }
 
 /// One power cut.
@@ -100,7 +103,7 @@ pub(super) struct FaultState {
 impl FaultState {
     pub(super) fn new(faults: Faults, power_cut: Option<PowerCut>) -> FaultState {
         assert!(faults.program_failures_ppm <= 1_000_000 && faults.erase_failures_ppm <= 1_000_000);
-        assert!(faults.bit_errors_per_gigabit <= 1_000_000_000);
+        assert!(faults.bit_errors_per_gigabit <= 1_000_000_000 && faults.read_failures_ppm <= 1_000_000);
         let mut rng = Rng::new(faults.seed);
         let bits_until_error = error_gap(faults.bit_errors_per_gigabit, &mut rng);
         FaultState { faults, rng, power_cut, bits_until_error }
@@ -132,22 +135,43 @@ impl FaultState {
         worn_ppm.max(self.faults.erase_failures_ppm)
     }
 
-    /// Flips the bits that are read wrongly.
-    pub(super) fn corrupt(&mut self, data: &mut [u8], spare: &mut [u8]) {
+    /// Flips the bits that are read wrongly; false where the read is refused as uncorrectable.
+    pub(super) fn corrupt(&mut self, data: &mut [u8], spare: &mut [u8]) -> bool {
+        self.flip_silently(data, spare);
+        let rate = u64::from(self.faults.read_failures_ppm);
+        if rate == 0 || !self.rng.chance(rate, 1_000_000) {
+            return true;
+        }
+        let bits = (data.len() + spare.len()) as u64 * 8;
+        if bits == 0 || self.rng.chance(1, 2) {
+            return false;
+        }
+        for _ in 0..=self.rng.below(8) {
+            flip(data, spare, self.rng.below(bits));
+        }
+        true
+    }
+
+    fn flip_silently(&mut self, data: &mut [u8], spare: &mut [u8]) {
         if self.faults.bit_errors_per_gigabit == 0 {
             return;
         }
         let bits = (data.len() + spare.len()) as u64 * 8;
         let mut at = self.bits_until_error;
         while at < bits {
-            let byte = (at / 8) as usize;
-            match data.get_mut(byte) {
-                Some(byte) => *byte ^= 1 << (at % 8),
-                None => spare[byte - data.len()] ^= 1 << (at % 8),
-            }
+            flip(data, spare, at);
             at += error_gap(self.faults.bit_errors_per_gigabit, &mut self.rng);
         }
         self.bits_until_error = at - bits;
+    }
+}
+
+/// Flips one bit of a page: of its data, then of its spare area.
+fn flip(data: &mut [u8], spare: &mut [u8], bit: u64) {
+    let byte = (bit / 8) as usize;
+    match data.get_mut(byte) {
+        Some(byte) => *byte ^= 1 << (bit % 8),
+        None => spare[byte - data.len()] ^= 1 << (bit % 8),
     }
 }
 

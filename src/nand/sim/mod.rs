@@ -369,11 +369,11 @@ impl Nand for SimChip {
                 spare.fill(0xff);
             }
         }
-        match &mut self.faults {
+        let is_read = match &mut self.faults {
             Some(state) if cause != Cause::Check => state.corrupt(data, spare),
-            _ => {}
-        }
-        Ok(())
+            _ => true,
+        };
+        if is_read { Ok(()) } else { Err(NandError::Uncorrectable(ppn)) }
     }
 
     fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {

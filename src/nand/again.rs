@@ -1,0 +1,82 @@
+//! Reading a page again before it is given up: a read that came back wrong once may come back right.
+
+use super::{Cause, Nand, NandError};
+use crate::units::Ppn;
+
+/// How often a page is read before it counts as unreadable.
+pub const READ_TRIES: u32 = 3;
+
+/// How a page was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// Whole, at the first read.
+    Whole,
+    /// Whole, but not at the first read: the page is weak and should be written anew elsewhere.
+    Weak,
+    /// Never whole, but the chip returned bytes each time; those of the last read are in the buffers.
+    Broken,
+}
+
+/// Reads a page until `is_whole` takes what came (data, spare area), [`READ_TRIES`] times at most.
+///
+/// A page that is torn, or damaged for good, costs every try; an erased page is whole to whoever expects one, so `is_whole`
+/// should accept bytes that are all 0xFF. [`NandError::Uncorrectable`] is answered only where the last read was refused with it.
+pub fn read_again<N: Nand + ?Sized>(
+    nand: &mut N,
+    (ppn, cause): (Ppn, Cause),
+    data: &mut [u8],
+    spare: &mut [u8],
+    mut is_whole: impl FnMut(&[u8], &[u8]) -> bool,
+) -> Result<Reading, NandError> {
+    let mut outcome = Ok(Reading::Broken);
+    for attempt in 0..READ_TRIES {
+        outcome = match nand.read(ppn, cause, data, spare) {
+            Ok(()) if is_whole(data, spare) => {
+                return Ok(if attempt == 0 { Reading::Whole } else { Reading::Weak });
+            }
+            Ok(()) => Ok(Reading::Broken),
+            Err(error @ NandError::Uncorrectable(_)) => Err(error),
+            Err(error) => return Err(error),
+        };
+    }
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nand::catalogue::mlc_64m;
+    use crate::nand::sim::{Faults, SimChip};
+
+    #[test]
+    fn a_read_that_fails_now_and_then_is_repeated() {
+        let mut chip = SimChip::new(&mlc_64m()).unwrap();
+        let page = [0x5a; 64];
+        chip.program(Ppn(0), Cause::Host, &page, &[]).unwrap();
+        chip.set_faults(Faults { seed: 7, read_failures_ppm: 200_000, ..Faults::default() });
+        let mut read = [0; 64];
+        let mut outcomes = [0; 3];
+        for _ in 0..1000 {
+            let is_whole = |data: &[u8], _: &[u8]| data == page;
+            match read_again(&mut chip, (Ppn(0), Cause::Host), &mut read, &mut [], is_whole) {
+                Ok(Reading::Whole) => outcomes[0] += 1,
+                Ok(Reading::Weak) => outcomes[1] += 1,
+                Ok(Reading::Broken) | Err(NandError::Uncorrectable(_)) => outcomes[2] += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        // 800, 192 and 8 are expected.
+        assert!((760..840).contains(&outcomes[0]) && (150..235).contains(&outcomes[1]), "{outcomes:?}");
+        assert!((1..25).contains(&outcomes[2]), "{outcomes:?}");
+    }
+
+    #[test]
+    fn a_page_that_stays_wrong_is_broken() {
+        let mut chip = SimChip::new(&mlc_64m()).unwrap();
+        let (mut data, mut spare) = ([0; 8], [0; 8]);
+        let before = chip.counters().page_reads[Cause::Host as usize];
+        let reading = read_again(&mut chip, (Ppn(5), Cause::Host), &mut data, &mut spare, |_, _| false);
+        assert_eq!(reading, Ok(Reading::Broken));
+        assert_eq!(chip.counters().page_reads[Cause::Host as usize] - before, u64::from(READ_TRIES));
+    }
+}

@@ -22,6 +22,7 @@ mod parts;
 pub mod records;
 mod recovery;
 mod replace;
+mod room;
 pub mod tag;
 
 pub use parts::Page;
@@ -38,6 +39,7 @@ use alloc::vec::Vec;
 use held::Held;
 use parts::{ReadPart, WritePart};
 use recovery::{State, check_config};
+use room::Capacity;
 
 /// When an overfull write part is programmed. The part counts as overfull when it holds more pages than its size, so that
 /// the page written last is always at hand.
@@ -136,6 +138,11 @@ pub struct Log<N> {
     held: Held,
     /// What the owner has each checkpoint keep, while one is written or just mounted.
     note: Vec<u8>,
+    /// Bytes that a note may have.
+    note_bound: usize,
+    /// Blocks marked bad when the chip was formatted.
+    bad_at_format: u32,
+    capacity: Capacity,
     reads: ReadPart,
     writes: WritePart,
     page: PageBuffer,
@@ -144,6 +151,8 @@ pub struct Log<N> {
     blocks_since_checkpoint: u32,
     /// The newest checkpoint is a closing one: a mount looks for what followed it in one place only.
     closed: bool,
+    /// What a mount found is not behind a checkpoint yet.
+    needs_checkpoint: bool,
     counters: LogCounters,
 }
 
@@ -177,7 +186,10 @@ impl<N: Nand> Log<N> {
                 blocks.release(pbn);
             }
         }
-        Ok(Log::assemble(nand, config, area, State::new(blocks, owner)))
+        let mut log = Log::assemble(nand, config, area, State::new(blocks, owner));
+        log.recount();
+        log.bad_at_format = log.geometry.blocks - log.blocks.good_count();
+        Ok(log)
     }
 
     fn assemble(nand: N, config: LogConfig, area: CheckpointArea, state: State) -> Log<N> {
@@ -196,12 +208,16 @@ impl<N: Nand> Log<N> {
             journal: Vec::new(),
             held: Held::default(),
             note: state.note,
+            note_bound: 0,
+            bad_at_format: state.bad_at_format,
+            capacity: Capacity::default(),
             reads: ReadPart::new(config.read_pages, geometry.page_bytes as usize),
             writes: WritePart::new(config.write_pages, geometry.page_bytes as usize),
             page: PageBuffer::new(&geometry),
             loaded: None,
             blocks_since_checkpoint: 0,
             closed: state.closed,
+            needs_checkpoint: false,
             counters: LogCounters::default(),
             nand,
         }
@@ -402,7 +418,7 @@ impl<N: Nand> Log<N> {
         let block_sequence = self.frontier.block_sequence + 1;
         self.frontier = Frontier { block: Some(block), next_page: 0, block_sequence };
         self.blocks_since_checkpoint += 1;
-        self.recount_held();
+        self.recount();
         Ok(block)
     }
 
@@ -537,11 +553,22 @@ impl<N: Nand> Log<N> {
 
     /// The block to collect, by the policy; pages waiting for it are programmed first.
     fn victim(&mut self) -> Result<Option<Pbn>, IndexError> {
-        let Some(victim) = self.blocks.victim(self.config.victim) else { return Ok(None) };
-        if self.writes.slots.iter().any(|slot| self.geometry.block_of(slot.ppn) == victim) {
+        let victim = self.blocks.victim(self.config.victim);
+        self.ready_to_collect(victim)
+    }
+
+    /// The full block with the fewest valid pages, whatever the policy; pages waiting for it are programmed first.
+    fn fewest_valid(&mut self) -> Result<Option<Pbn>, IndexError> {
+        let victim = self.blocks.fewest_valid();
+        self.ready_to_collect(victim)
+    }
+
+    fn ready_to_collect(&mut self, victim: Option<Pbn>) -> Result<Option<Pbn>, IndexError> {
+        let waits = |slot: &parts::Slot| Some(self.geometry.block_of(slot.ppn)) == victim;
+        if self.writes.slots.iter().any(waits) {
             self.flush(Cause::CacheEviction)?;
         }
-        Ok(Some(victim))
+        Ok(victim)
     }
 
     /// Whether the newest checkpoint is a closing one. Then the block opened first after it is the only sign that anything was
@@ -573,7 +600,7 @@ impl<N: Nand> Log<N> {
             self.blocks.retire(home);
         }
         self.counters.collections += 1;
-        self.recount_held();
+        self.recount();
         Ok(())
     }
 

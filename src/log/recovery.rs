@@ -27,9 +27,11 @@ use crate::units::{Pbn, Ppn};
 use alloc::format;
 use alloc::vec::Vec;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const NONE: u32 = u32::MAX;
-const FIXED_BYTES: usize = 36;
+pub(super) const FIXED_BYTES: usize = 40;
+/// Bytes of a replaced block and the block that answers for it.
+pub(super) const PAIR_BYTES: usize = 8;
 
 /// What a checkpoint says.
 pub(super) struct State {
@@ -41,6 +43,7 @@ pub(super) struct State {
     pub(super) root: Option<Root>,
     pub(super) closed: bool,
     pub(super) note: Vec<u8>,
+    pub(super) bad_at_format: u32,
 }
 
 impl State {
@@ -54,6 +57,7 @@ impl State {
             root: None,
             closed: false,
             note: Vec::new(),
+            bad_at_format: 0,
         }
     }
 
@@ -70,11 +74,11 @@ impl State {
             return None;
         }
         let owner_end = FIXED_BYTES + usize::from(get_u16(fixed, 30));
-        let replaced_end = owner_end + replaced_count * 8;
+        let replaced_end = owner_end + replaced_count * PAIR_BYTES;
         let note_end = replaced_end + (get_u32(fixed, 26) >> 8) as usize;
         let pairs = bytes.get(owner_end..replaced_end)?;
         let replaced: Vec<(Pbn, Pbn)> =
-            pairs.chunks_exact(8).map(|p| (Pbn(get_u32(p, 0)), Pbn(get_u32(p, 4)))).collect();
+            pairs.chunks_exact(PAIR_BYTES).map(|p| (Pbn(get_u32(p, 0)), Pbn(get_u32(p, 4)))).collect();
         if replaced.iter().any(|(h, p)| h.0 >= geometry.blocks || p.0 >= geometry.blocks) {
             return None;
         }
@@ -91,6 +95,7 @@ impl State {
             root: (root != NONE).then_some(Root { ppn: Ppn(root), height: fixed[26] }),
             closed: fixed[1] == 1,
             note: bytes.get(replaced_end..note_end)?.to_vec(),
+            bad_at_format: get_u32(fixed, 36),
         })
     }
 }
@@ -117,9 +122,13 @@ impl<N: Nand> Log<N> {
         self.write_checkpoint(false)
     }
 
-    /// The same, and leaves the frontier, so that the next mount sees at one glance that nothing was written since.
+    /// The same, and leaves the frontier, so that the next mount sees at one glance that nothing was written since. Where
+    /// blocks are scarce, the rest of the frontier is worth more than that.
     pub fn close(&mut self) -> Result<(), IndexError> {
         self.flush(Cause::CacheEviction)?;
+        if self.is_tight() {
+            return self.write_checkpoint(false);
+        }
         self.leave_frontier();
         self.write_checkpoint(true)
     }
@@ -127,6 +136,18 @@ impl<N: Nand> Log<N> {
     fn leave_frontier(&mut self) {
         if let Some(open) = self.frontier.block.take() {
             self.blocks.close(open);
+        }
+    }
+
+    /// Goes on in the block opened last where blocks are scarce: a cut then costs a page or two and not the rest of a block.
+    /// The page that was being programmed is the last one touched, or the one behind it if it looks erased: both are
+    /// passed over. A block whose first page is whole was erased in full.
+    fn resume(&mut self, (home, touched): (Pbn, u32)) {
+        let next_page = touched + 1;
+        let is_whole = self.physical_block(home) == home && self.blocks.state(home) == BlockState::Full;
+        if is_whole && self.is_tight() && next_page < self.geometry.pages_per_block {
+            self.blocks.reopen(home);
+            (self.frontier.block, self.frontier.next_page) = (Some(home), next_page);
         }
     }
 
@@ -142,12 +163,12 @@ impl<N: Nand> Log<N> {
         match self.area.write(&mut self.nand, &mut self.blocks, &payload) {
             Ok(()) => {
                 self.counters.checkpoints += 1;
-                self.closed = closed;
+                (self.closed, self.needs_checkpoint) = (closed, false);
             }
-            Err(StoreError::Full) => self.counters.checkpoints_skipped += 1,
+            Err(StoreError::Full | StoreError::WornOut) => self.counters.checkpoints_skipped += 1,
             Err(error) => return Err(error.into()),
         }
-        self.recount_held();
+        self.recount();
         Ok(())
     }
 
@@ -164,6 +185,7 @@ impl<N: Nand> Log<N> {
         bytes.extend(&self.note.len().to_le_bytes()[..3]);
         bytes.extend((self.owner.len() as u16).to_le_bytes());
         bytes.extend((self.replaced.len() as u32).to_le_bytes());
+        bytes.extend(self.bad_at_format.to_le_bytes());
         assert_eq!(bytes.len(), FIXED_BYTES);
         bytes.extend(&self.owner);
         for (home, block) in &self.replaced {
@@ -185,19 +207,35 @@ impl<N: Nand> Log<N> {
         let mut state = State::decode(&payload, geometry)
             .ok_or(IndexError::NotFormatted("the newest checkpoint is not that of a log"))?;
         let mut reserved = area.occupied();
+        if let Some(pair) = state.replaced.iter().find(|pair| reserved.contains(&pair.1)) {
+            return Err(corrupted("a block of checkpoints stands in for another", pair.1.0));
+        }
         reserved.extend(state.replaced.iter().map(|pair| pair.1));
         state.blocks.reserve_exactly(&reserved)?;
         let closed = state.closed;
         let mut log = Log::assemble(nand, config, area, state);
+        log.recount();
         if !(closed && log.nothing_since()?) {
             log.follow()?;
-            log.leave_frontier();
             // The pages of a journal lie before a checkpoint that does not name them: the tree enters them first.
             if log.journal.is_empty() {
-                log.write_checkpoint(true)?;
+                log.end_mount()?;
             }
         }
         Ok(log)
+    }
+
+    /// Writes the checkpoint that puts what a mount found behind it. Where that is impossible the log can be read, and takes
+    /// no page before one is written: else what a cut left would be taken for part of what follows.
+    pub fn end_mount(&mut self) -> Result<(), IndexError> {
+        self.needs_checkpoint = true;
+        let closes = self.frontier.block.is_none();
+        self.write_checkpoint(closes)
+    }
+
+    /// Whether a checkpoint must precede the next page.
+    pub fn needs_checkpoint(&self) -> bool {
+        self.needs_checkpoint
     }
 
     /// Journal leaves written after the newest root, oldest first, as the mount found them. Their owner enters them and
@@ -229,31 +267,47 @@ impl<N: Nand> Log<N> {
         let mut opened = self.blocks_opened_since()?;
         opened.sort_unstable();
         let mut seen = Seen::new(self.sequence, self.root);
+        let mut last = None;
         for (block_sequence, home, first_page) in opened {
-            self.follow_block((block_sequence, home), first_page, &mut seen)?;
+            let touched = self.follow_block((block_sequence, home), first_page, &mut seen)?;
+            last = Some((home, touched));
             self.frontier.block_sequence = self.frontier.block_sequence.max(block_sequence);
         }
         self.sequence = seen.sequence;
         self.root = seen.root;
         self.journal = seen.journal();
+        self.recount();
+        if let Some(last) = last {
+            self.resume(last);
+        }
         Ok(())
     }
 
     /// The blocks with pages newer than the checkpoint: number, home, first page to look at.
     fn blocks_opened_since(&mut self) -> Result<Vec<(u32, Pbn, u32)>, IndexError> {
-        let mut opened = Vec::new();
         let mut bad = Vec::new();
+        let mut good = Vec::new();
         for block in (0..self.geometry.blocks).map(Pbn) {
-            let stands_in_for = self.replaced.iter().find(|pair| pair.1 == block).map(|pair| pair.0);
             let unused = matches!(self.blocks.state(block), BlockState::Bad | BlockState::Reserved);
-            if unused && stands_in_for.is_none() {
+            if unused && self.home_of_stand_in(block).is_none() {
                 continue;
             }
             if self.nand.is_bad(block)? {
                 bad.push(block);
                 continue;
             }
-            opened.extend(self.look_at_block(block, stands_in_for)?);
+            let place = self.place_of_block(block)?;
+            // The block it stood in for was reclaimed since, and this one was erased and may serve anew.
+            if let Some(home) = self.home_of_stand_in(block)
+                && place.is_none_or(|place| place.home != home.0)
+            {
+                self.forget(block, Some(home));
+            }
+            good.push((block, place));
+        }
+        let mut opened = Vec::new();
+        for (block, place) in good {
+            opened.extend(self.look_at_block(block, place)?);
         }
         if let Some(open) = self.frontier.block.take()
             && self.blocks.state(open) == BlockState::Open
@@ -266,29 +320,41 @@ impl<N: Nand> Log<N> {
         Ok(opened)
     }
 
-    /// What the first page of a block says: its number, home and first new page, if it has pages since the checkpoint.
+    /// The block for which this one stands in.
+    fn home_of_stand_in(&self, block: Pbn) -> Option<Pbn> {
+        self.replaced.iter().find(|pair| pair.1 == block).map(|pair| pair.0)
+    }
+
+    /// What the first page of a block says of it, or another page if that one cannot be read.
+    fn place_of_block(&mut self, block: Pbn) -> Result<Option<Place>, IndexError> {
+        match self.read_raw(self.geometry.page_at(block, 0))? {
+            Found::Page(_, place) => return Ok(Some(place)),
+            Found::Erased if self.blocks.valid_count(block) == 0 => return Ok(None),
+            Found::Erased | Found::Garbage => {}
+        }
+        for page in 1..self.geometry.pages_per_block {
+            if let Found::Page(_, place) = self.read_raw(self.geometry.page_at(block, page))? {
+                return Ok(Some(place));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What a block says of itself: its number, home and first new page, if it has pages since the checkpoint.
     fn look_at_block(
         &mut self,
         block: Pbn,
-        stands_in_for: Option<Pbn>,
+        place: Option<Place>,
     ) -> Result<Option<(u32, Pbn, u32)>, IndexError> {
         let since = self.frontier;
-        let Found::Page(_, place) = self.read_raw(self.geometry.page_at(block, 0))? else {
-            self.forget(block, stands_in_for);
+        let Some(place) = place else {
+            self.forget(block, None);
             return Ok(None);
         };
-        let stands_in_for = match stands_in_for {
-            // The block it stood in for was reclaimed since, and this one serves anew.
-            Some(home) if home.0 != place.home => {
-                self.forget(block, Some(home));
-                None
-            }
-            other => other,
-        };
+        let is_stand_in = self.home_of_stand_in(block).is_some();
         let is_frontier = since.block == Some(Pbn(place.home));
         let number = place.block_sequence;
-        if is_frontier && number == since.block_sequence && (place.home == block.0 || stands_in_for.is_some())
-        {
+        if is_frontier && number == since.block_sequence && (place.home == block.0 || is_stand_in) {
             return Ok(Some((number, Pbn(place.home), since.next_page)));
         }
         if number > since.block_sequence || (is_frontier && number == since.block_sequence) {
@@ -328,11 +394,9 @@ impl<N: Nand> Log<N> {
     /// Takes over a block written since the checkpoint; `None` for the unfinished copy of a failed block.
     fn adopt(&mut self, block: Pbn, place: &Place) -> Result<Option<Pbn>, IndexError> {
         let home = Pbn(place.home);
+        let at = self.geometry.page_at(block, 0).0;
         if home.0 >= self.geometry.blocks {
-            return Err(IndexError::Corrupted {
-                what: "a page's home lies beyond the chip",
-                at: u64::from(block.0),
-            });
+            return Err(corrupted("a page's home lies beyond the chip", at));
         }
         if home == block {
             self.take_over(block);
@@ -341,6 +405,9 @@ impl<N: Nand> Log<N> {
         if !self.nand.is_bad(self.physical_block(home))? || self.blocks.state(home) == BlockState::Bad {
             self.forget(block, None);
             return Ok(None);
+        }
+        if self.blocks.state(home) == BlockState::Reserved {
+            return Err(corrupted("a page's home is a block kept for something else", at));
         }
         self.clear_valid(block);
         if !self.blocks.state(block).is_free() {
@@ -368,16 +435,22 @@ impl<N: Nand> Log<N> {
         }
     }
 
+    /// Reads a block's pages from one on; the page behind the last one that does not look erased.
     fn follow_block(
         &mut self,
         (number, home): (u32, Pbn),
         first: u32,
         seen: &mut Seen,
-    ) -> Result<(), IndexError> {
+    ) -> Result<u32, IndexError> {
         let g = self.geometry;
+        let mut touched = first;
         for page in first..g.pages_per_block {
             let ppn = g.page_at(home, page);
-            let Found::Page(tag, place) = self.read_raw(self.physical(ppn))? else { continue };
+            let found = self.read_raw(self.physical(ppn))?;
+            if !matches!(found, Found::Erased) {
+                touched = page + 1;
+            }
+            let Found::Page(tag, place) = found else { continue };
             if place.block_sequence != number || Pbn(place.home) != home {
                 continue;
             }
@@ -390,7 +463,7 @@ impl<N: Nand> Log<N> {
                 self.drop_invalid(home);
             }
         }
-        Ok(())
+        Ok(touched)
     }
 
     /// Takes the valid bits of a block from its last page, which is in the buffer.
@@ -420,6 +493,10 @@ impl<N: Nand> Log<N> {
             None => Found::Garbage,
         })
     }
+}
+
+fn corrupted(what: &'static str, page: u32) -> IndexError {
+    IndexError::Corrupted { what, at: u64::from(page) }
 }
 
 enum Found {

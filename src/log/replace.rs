@@ -25,7 +25,7 @@ impl<N: Nand> Log<N> {
                     self.blocks.retire(failed);
                 }
                 self.counters.blocks_replaced += 1;
-                self.recount_held();
+                self.recount();
                 return Ok(());
             }
             self.blocks.give_up(&mut self.nand, target)?;

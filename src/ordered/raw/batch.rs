@@ -28,7 +28,9 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     ) -> Result<(), IndexError> {
         let pages = batch_pages(changes, self.height);
         self.moves.allow_emptyings(EMPTYINGS_MAX, pages);
-        make_room(self, Need { pages, free_blocks: if have_inserts { INSERT_RESERVE_BLOCKS } else { 0 } })
+        let reserve = if have_inserts { INSERT_RESERVE_BLOCKS } else { 0 };
+        let pages = pages + reserve * self.log.geometry().pages_per_block;
+        make_room(self, Need { pages, wanted: pages, live_max: None })
     }
 
     /// Applies changes of different keys, in the order of the keys. The room for them was made.

@@ -48,9 +48,18 @@ impl Journal {
         }
     }
 
-    /// Programs that a commit may take besides the path of one update.
-    pub fn pages_to_commit(&self) -> u32 {
-        2 * self.moved.len() as u32
+    /// Programs that a commit may take: the nodes above each leaf, and the root.
+    pub fn pages_to_commit(&self, height: u8) -> u32 {
+        Journal::pages_above(self.moved.len(), height)
+    }
+
+    /// The same for a full journal in a tree of this height.
+    pub fn owed_at_most(&self, height: u8) -> u32 {
+        Journal::pages_above(self.capacity.max(self.moved.len()), height)
+    }
+
+    fn pages_above(leaves: usize, height: u8) -> u32 {
+        if leaves == 0 { 0 } else { leaves as u32 * u32::from(height.saturating_sub(2)) + 1 }
     }
 
     /// Bytes of RAM held.

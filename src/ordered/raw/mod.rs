@@ -310,12 +310,12 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             S::restore_moves(&mut tree, &note, &journal)?;
             if !journal.is_empty() {
                 tree.note_moves();
-                tree.log.close()?;
+                tree.log.end_mount()?;
             }
         } else if !journal.is_empty() {
             tree.replay_journal(&journal)?;
             tree.commit_journal()?;
-            tree.log.close()?;
+            tree.log.end_mount()?;
         }
         Ok(tree)
     }

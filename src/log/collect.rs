@@ -95,21 +95,22 @@ fn refusal<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> IndexError {
     tree.log().refusal(live, need.pages, cost)
 }
 
-/// Reclaims blocks with the fewest valid pages until so many pages are free, as long as each gains and leaves the room of
-/// a checkpoint. The log is short of blocks here, so the policy that chooses victims otherwise does not count.
+/// Reclaims blocks with the fewest valid pages until so many pages are free, as long as each gains. The log is short of blocks here, so the policy that chooses victims otherwise does not count.
 fn dig<N: Nand, T: Relocate<N>>(tree: &mut T, wanted: u32) -> Result<(), IndexError> {
     while !has_free(tree, wanted) {
         if tree.log().is_closed() {
             tree.checkpoint()?;
         }
-        let (programs_per_move, owed) = (tree.programs_per_move(), tree.owed_pages() + tree.collection_slack());
+        let (programs_per_move, owed) =
+            (tree.programs_per_move(), tree.owed_pages() + tree.collection_slack());
         let log = tree.log();
         let pages = log.geometry().pages_per_block;
         let Some(victim) = log.fewest_valid()? else { return Ok(()) };
         let programs = log.valid_count(victim) * programs_per_move;
         let left = log.free_pages().saturating_sub(log.checkpoint_pages());
-        let is_gain = programs < pages && (programs == 0 || programs + owed <= left);
-        if !is_gain || log.is_closed() {
+        // Where cuts ate up all else, even a checkpoint's block is lent for as long as this takes.
+        let fits = programs == 0 || programs + owed <= left || programs <= log.free_pages();
+        if programs >= pages || !fits || log.is_closed() {
             return Ok(());
         }
         relocate_all(tree, victim)?;
@@ -135,7 +136,8 @@ fn collect_one<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<bool, IndexError
     let programs_per_move = tree.programs_per_move();
     let Some(victim) = tree.log().victim()? else { return Ok(false) };
     let valid = tree.log().valid_count(victim);
-    if valid * programs_per_move > tree.log().free_pages() || !tree.is_worth(valid) {
+    let left = tree.log().free_pages().saturating_sub(tree.log().checkpoint_pages());
+    if valid * programs_per_move > left || !tree.is_worth(valid) {
         return Ok(false);
     }
     relocate_all(tree, victim)?;

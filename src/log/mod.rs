@@ -26,7 +26,7 @@ mod room;
 pub mod tag;
 
 pub use parts::Page;
-pub use tag::Tag;
+pub use tag::{Gaps, Tag};
 
 use crate::check::IndexError;
 use crate::ftl::blocks::{BlockState, BlockTable, Wear};
@@ -67,6 +67,8 @@ pub struct LogConfig {
     pub collect_at_blocks: u32,
     /// A checkpoint is written after this many blocks were opened.
     pub checkpoint_blocks: u32,
+    /// Whether its owner has addresses held ([`Log::hold`]).
+    pub holds: bool,
 }
 
 impl Default for LogConfig {
@@ -78,6 +80,7 @@ impl Default for LogConfig {
             victim: VictimPolicy::Greedy,
             collect_at_blocks: 2,
             checkpoint_blocks: 16,
+            holds: false,
         }
     }
 }
@@ -143,6 +146,8 @@ pub struct Log<N> {
     /// Blocks marked bad when the chip was formatted.
     bad_at_format: u32,
     capacity: Capacity,
+    /// Addresses passed over since the last page that was programmed.
+    passed_over: u32,
     reads: ReadPart,
     writes: WritePart,
     page: PageBuffer,
@@ -151,6 +156,8 @@ pub struct Log<N> {
     blocks_since_checkpoint: u32,
     /// The newest checkpoint is a closing one: a mount looks for what followed it in one place only.
     closed: bool,
+    /// What whoever wrote the checkpoint that was mounted passed over.
+    gaps_before: Gaps,
     /// What a mount found is not behind a checkpoint yet.
     needs_checkpoint: bool,
     counters: LogCounters,
@@ -211,12 +218,14 @@ impl<N: Nand> Log<N> {
             note_bound: 0,
             bad_at_format: state.bad_at_format,
             capacity: Capacity::default(),
+            passed_over: 0,
             reads: ReadPart::new(config.read_pages, geometry.page_bytes as usize),
             writes: WritePart::new(config.write_pages, geometry.page_bytes as usize),
             page: PageBuffer::new(&geometry),
             loaded: None,
             blocks_since_checkpoint: 0,
             closed: state.closed,
+            gaps_before: state.gaps,
             needs_checkpoint: false,
             counters: LogCounters::default(),
             nand,
@@ -446,8 +455,18 @@ impl<N: Nand> Log<N> {
             block_sequence: self.frontier.block_sequence,
             sequence,
             home: self.geometry.block_of(ppn).0,
+            gaps: self.gaps(),
         };
         self.program(ppn, (&tag, &place), data, cause)
+    }
+
+    /// How many addresses are passed over in a row.
+    fn gaps(&self) -> Gaps {
+        match (self.config.holds, self.config.write_pages) {
+            (true, _) => Gaps::Any,
+            (false, 0) => Gaps::None,
+            (false, _) => Gaps::Narrow,
+        }
     }
 
     fn program(
@@ -526,23 +545,35 @@ impl<N: Nand> Log<N> {
     pub fn flush(&mut self, cause: Cause) -> Result<(), IndexError> {
         let slots = self.writes.take();
         let g = self.geometry;
-        // A hole as first page would hide the block from a mount, as last page its valid bits.
-        let edge = |page: u32| page == 0 || page + 1 == g.pages_per_block;
-        let needed = |slot: &parts::Slot| slot.live || edge(g.page_in_block(slot.ppn));
-        let mut remaining = slots.iter().filter(|slot| needed(slot)).count();
-        for slot in slots.iter().filter(|slot| needed(slot)) {
+        let needed = self.needed_slots(&slots);
+        let mut remaining = needed.iter().filter(|needed| **needed).count();
+        for (slot, _) in slots.iter().zip(&needed).filter(|(_, needed)| **needed) {
             remaining -= 1;
             let place = tag::Place {
                 remaining: remaining as u8,
                 block_sequence: slot.block_sequence,
                 sequence: slot.sequence,
                 home: g.block_of(slot.ppn).0,
+                gaps: self.gaps(),
             };
             let tag = if slot.live { slot.tag } else { Tag { root: false, journal: false, ..slot.tag } };
             self.program(slot.ppn, (&tag, &place), &slot.data, cause)?;
         }
         self.writes.recycle(slots);
         Ok(())
+    }
+
+    /// Which slots must be programmed: the live ones, and dead ones where a hole would hide something. As first page of a block
+    /// it would hide the block from a mount, as last page its valid bits, and in a longer row of holes where a cut struck.
+    fn needed_slots(&mut self, slots: &[parts::Slot]) -> Vec<bool> {
+        let last = self.geometry.pages_per_block - 1;
+        let needed = |slot: &parts::Slot| {
+            let is_edge = [0, last].contains(&self.geometry.page_in_block(slot.ppn));
+            let is_needed = slot.live || is_edge || self.passed_over == Gaps::NARROW;
+            self.passed_over = if is_needed { 0 } else { self.passed_over + 1 };
+            is_needed
+        };
+        slots.iter().map(needed).collect()
     }
 
     /// Whether so few blocks are free that garbage should be collected.

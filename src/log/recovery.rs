@@ -15,7 +15,7 @@
 //! No page of a block opened before the mount is programmed again, and every free block is erased before its next use: neither a
 //! torn page nor an interrupted erase has to be told from an erased page.
 
-use super::tag::{self, Place, Tag};
+use super::tag::{self, Gaps, Place, Tag};
 use super::{Frontier, Log, LogConfig, Root};
 use crate::check::IndexError;
 use crate::codec::{get_u16, get_u32, get_u64};
@@ -42,6 +42,7 @@ pub(super) struct State {
     pub(super) sequence: u64,
     pub(super) root: Option<Root>,
     pub(super) closed: bool,
+    pub(super) gaps: Gaps,
     pub(super) note: Vec<u8>,
     pub(super) bad_at_format: u32,
 }
@@ -56,6 +57,7 @@ impl State {
             sequence: 0,
             root: None,
             closed: false,
+            gaps: Gaps::Any,
             note: Vec::new(),
             bad_at_format: 0,
         }
@@ -93,7 +95,8 @@ impl State {
             },
             sequence: get_u64(fixed, 2),
             root: (root != NONE).then_some(Root { ppn: Ppn(root), height: fixed[26] }),
-            closed: fixed[1] == 1,
+            closed: fixed[1] & 1 != 0,
+            gaps: Gaps::from_code(fixed[1] >> 1)?,
             note: bytes.get(replaced_end..note_end)?.to_vec(),
             bad_at_format: get_u32(fixed, 36),
         })
@@ -141,9 +144,10 @@ impl<N: Nand> Log<N> {
 
     /// Goes on in the block opened last where blocks are scarce: a cut then costs a page or two and not the rest of a block.
     /// The page that was being programmed is the last one touched, or the one behind it if it looks erased: both are
-    /// passed over. A block whose first page is whole was erased in full.
-    fn resume(&mut self, (home, touched): (Pbn, u32)) {
-        let next_page = touched + 1;
+    /// passed over, and with them what its writer may have passed over before that one. A block whose first page is whole was erased in full.
+    fn resume(&mut self, (home, written): (Pbn, Written)) {
+        let Some(gap) = written.gaps.unwrap_or(self.gaps_before).most() else { return };
+        let next_page = written.end + gap + 1;
         let is_whole = self.physical_block(home) == home && self.blocks.state(home) == BlockState::Full;
         if is_whole && self.is_tight() && next_page < self.geometry.pages_per_block {
             self.blocks.reopen(home);
@@ -158,7 +162,7 @@ impl<N: Nand> Log<N> {
         // A closing checkpoint must be followed by a plain one before anything is reclaimed: see `Log::is_closed`.
         let blocks_needed = CheckpointArea::blocks_needed(self.geometry, payload.len());
         let closed = closed && self.blocks.free_count() as usize > blocks_needed;
-        payload[1] = u8::from(closed);
+        payload[1] = u8::from(closed) | self.gaps().code() << 1;
         self.blocks_since_checkpoint = 0;
         match self.area.write(&mut self.nand, &mut self.blocks, &payload) {
             Ok(()) => {
@@ -269,12 +273,16 @@ impl<N: Nand> Log<N> {
         let mut seen = Seen::new(self.sequence, self.root);
         let mut last = None;
         for (block_sequence, home, first_page) in opened {
-            let touched = self.follow_block((block_sequence, home), first_page, &mut seen)?;
-            last = Some((home, touched));
+            let written = self.follow_block((block_sequence, home), first_page, &mut seen)?;
+            last = Some((home, written));
             self.frontier.block_sequence = self.frontier.block_sequence.max(block_sequence);
         }
         self.sequence = seen.sequence;
         self.root = seen.root;
+        if seen.root_sequence > 0 {
+            // The note was of the journal above the root that the checkpoint names.
+            self.note.clear();
+        }
         self.journal = seen.journal();
         self.recount();
         if let Some(last) = last {
@@ -435,25 +443,26 @@ impl<N: Nand> Log<N> {
         }
     }
 
-    /// Reads a block's pages from one on; the page behind the last one that does not look erased.
+    /// Reads a block's pages from one on.
     fn follow_block(
         &mut self,
         (number, home): (u32, Pbn),
         first: u32,
         seen: &mut Seen,
-    ) -> Result<u32, IndexError> {
+    ) -> Result<Written, IndexError> {
         let g = self.geometry;
-        let mut touched = first;
+        let mut written = Written { end: first, gaps: None };
         for page in first..g.pages_per_block {
             let ppn = g.page_at(home, page);
             let found = self.read_raw(self.physical(ppn))?;
             if !matches!(found, Found::Erased) {
-                touched = page + 1;
+                written.end = page + 1;
             }
             let Found::Page(tag, place) = found else { continue };
             if place.block_sequence != number || Pbn(place.home) != home {
                 continue;
             }
+            written.gaps = Some(place.gaps);
             // A page without a node passes over an address that was held.
             if tag.lowest_level > 0 && !self.blocks.is_valid(ppn) {
                 self.blocks.mark_valid(ppn);
@@ -463,7 +472,7 @@ impl<N: Nand> Log<N> {
                 self.drop_invalid(home);
             }
         }
-        Ok(touched)
+        Ok(written)
     }
 
     /// Takes the valid bits of a block from its last page, which is in the buffer.
@@ -497,6 +506,14 @@ impl<N: Nand> Log<N> {
 
 fn corrupted(what: &'static str, page: u32) -> IndexError {
     IndexError::Corrupted { what, at: u64::from(page) }
+}
+
+/// How far a block is written.
+struct Written {
+    /// The page behind the last one that does not look erased.
+    end: u32,
+    /// What the writer of its newest whole page passes over; none if no page is whole.
+    gaps: Option<Gaps>,
 }
 
 enum Found {

@@ -16,6 +16,9 @@ use crate::ftl::blocks::{BlockState, BlockTable};
 use crate::ftl::checkpoint::CheckpointArea;
 use crate::nand::Nand;
 
+/// A collection is to gain an eighth of a block at least, so that one that is cut again and again gains as well.
+const GAIN: u32 = 8;
+
 /// Blocks for log pages and for checkpoints, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Capacity {
@@ -36,7 +39,8 @@ impl<N: Nand> Log<N> {
         let reserved = self.blocks.in_state(reserved).count() as u32;
         let pairs = (self.replaced.len() + 1) * PAIR_BYTES;
         let note = self.note_bound.max(self.note.len());
-        let payload = FIXED_BYTES + self.owner.len() + pairs + note + BlockTable::encoded_bytes(self.geometry);
+        let payload =
+            FIXED_BYTES + self.owner.len() + pairs + note + BlockTable::encoded_bytes(self.geometry);
         let pages = CheckpointArea::pages_needed(self.geometry, payload) as u32;
         self.capacity = Capacity {
             usable: self.geometry.blocks - bad - reserved,
@@ -61,12 +65,6 @@ impl<N: Nand> Log<N> {
         self.checkpoint_pages() + self.geometry.pages_per_block
     }
 
-    /// The most valid pages in a block that moving them gains enough to be worth a program each.
-    fn valid_max(&self, programs_per_move: u32) -> u32 {
-        let pages = self.geometry.pages_per_block;
-        (pages - (pages / 16).max(1)) / programs_per_move.max(1)
-    }
-
     /// Valid pages at most, if so many pages must always be found free and a move takes so many programs.
     pub fn live_limit(&self, free_pages: u32, programs_per_move: u32) -> u32 {
         self.limit_with(self.capacity.usable, free_pages, programs_per_move)
@@ -75,7 +73,8 @@ impl<N: Nand> Log<N> {
     fn limit_with(&self, usable: u32, free_pages: u32, programs_per_move: u32) -> u32 {
         // Blocks that are free or open when one page is missing.
         let not_full = free_pages.div_ceil(self.geometry.pages_per_block) + 1;
-        usable.saturating_sub(not_full) * self.valid_max(programs_per_move)
+        let pages = self.geometry.pages_per_block;
+        usable.saturating_sub(not_full) * (pages - (pages / GAIN).max(1)) / programs_per_move.max(1)
     }
 
     /// The answer to who finds no room for so many pages that live: `WornOut` if blocks that failed would have had it.

@@ -3,7 +3,8 @@
 //! ```text
 //! at  bytes  field
 //!  0    1    0xFF, the place of the bad-block mark
-//!  1    1    0xA0 | flags: 1 = holds the root, 2 = journal leaf; plus 4 times the layout of the page (mu*-Tree)
+//!  1    1    addresses that its writer passes over in a row: 0xA0 any number, 0xB0 none, 0xC0 at most three; plus
+//!            1 = holds the root, 2 = journal leaf, plus 4 times the layout of the page (mu*-Tree)
 //!  2    1    lowest level of a node in the page (a leaf is 1)
 //!  3    1    height of the tree, when the page holds the root
 //!  4    1    pages of the same flush still to come (0 = the flush is whole)
@@ -21,6 +22,8 @@ use crate::codec::{crc32, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 pub const LEVELS_MAX: usize = 8;
 
 const MAGIC: u8 = 0xa0;
+const MAGIC_GAPLESS: u8 = 0xb0;
+const MAGIC_NARROW: u8 = 0xc0;
 const FLAG_ROOT: u8 = 1;
 const FLAG_JOURNAL: u8 = 2;
 const LAYOUT_SHIFT: u32 = 2;
@@ -65,13 +68,73 @@ pub struct Place {
     pub sequence: u64,
     /// The block that the page's address names.
     pub home: u32,
+    /// How many addresses its writer may have passed over before the next page.
+    pub gaps: Gaps,
+}
+
+/// Addresses passed over between a page and the next one that is programmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gaps {
+    /// Any number.
+    Any,
+    /// None.
+    None,
+    /// At most [`Gaps::NARROW`].
+    Narrow,
+}
+
+impl Gaps {
+    /// Addresses of a narrow gap.
+    pub const NARROW: u32 = 3;
+
+    /// Addresses of a gap at most; none if there is no bound.
+    pub const fn most(self) -> Option<u32> {
+        match self {
+            Gaps::Any => None,
+            Gaps::None => Some(0),
+            Gaps::Narrow => Some(Gaps::NARROW),
+        }
+    }
+
+    /// Its number in a checkpoint.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The one with this number.
+    pub const fn from_code(code: u8) -> Option<Gaps> {
+        match code {
+            0 => Some(Gaps::Any),
+            1 => Some(Gaps::None),
+            2 => Some(Gaps::Narrow),
+            _ => None,
+        }
+    }
+
+    const fn magic(self) -> u8 {
+        match self {
+            Gaps::Any => MAGIC,
+            Gaps::None => MAGIC_GAPLESS,
+            Gaps::Narrow => MAGIC_NARROW,
+        }
+    }
+
+    /// Those of a page's second spare byte, if that is a page of a log.
+    const fn of(byte: u8) -> Option<Gaps> {
+        match byte & 0xf0 {
+            MAGIC => Some(Gaps::Any),
+            MAGIC_GAPLESS => Some(Gaps::None),
+            MAGIC_NARROW => Some(Gaps::Narrow),
+            _ => None,
+        }
+    }
 }
 
 /// Fills `spare` for a page; `valid` is the bit map of a block's last page, else empty.
 pub fn encode(spare: &mut [u8], data: &[u8], tag: &Tag, place: &Place, valid: &[u8]) {
     spare.fill(0xff);
     assert!(tag.layout < LAYOUTS_MAX, "layout {} has no place in the tag", tag.layout);
-    spare[1] = MAGIC | tag.layout << LAYOUT_SHIFT;
+    spare[1] = place.gaps.magic() | tag.layout << LAYOUT_SHIFT;
     if tag.root {
         spare[1] |= FLAG_ROOT;
     }
@@ -94,7 +157,8 @@ pub fn encode(spare: &mut [u8], data: &[u8], tag: &Tag, place: &Place, valid: &[
 
 /// Reads the spare area of a whole page; `None` when the bytes are not those of a sound log page.
 pub fn decode(spare: &[u8], data: &[u8]) -> Option<(Tag, Place)> {
-    if spare[1] & 0xf0 != MAGIC || checksum(spare, data) != get_u32(spare, CRC_AT) {
+    let gaps = Gaps::of(spare[1])?;
+    if checksum(spare, data) != get_u32(spare, CRC_AT) {
         return None;
     }
     let tag = Tag {
@@ -110,6 +174,7 @@ pub fn decode(spare: &[u8], data: &[u8]) -> Option<(Tag, Place)> {
         block_sequence: get_u32(spare, 5),
         sequence: get_u40(spare, 9),
         home: u32::from_le_bytes([spare[14], spare[15], spare[16], 0]),
+        gaps,
     };
     Some((tag, place))
 }
@@ -143,7 +208,8 @@ mod tests {
             height: 3,
             counts: [7, 130, 2, 0, 0, 0, 0, 9],
         };
-        let place = Place { remaining: 2, block_sequence: 77, sequence: 1 << 35, home: 70_000 };
+        let place =
+            Place { remaining: 2, block_sequence: 77, sequence: 1 << 35, home: 70_000, gaps: Gaps::Narrow };
         let mut data = vec![0x5a; 256];
         let mut spare = vec![0; 64];
         encode(&mut spare, &data, &tag, &place, &[0b1010_0000; 8]);

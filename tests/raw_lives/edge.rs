@@ -3,9 +3,9 @@
 use crate::kinds::{Chip, Kind, all, chip_for};
 use crate::model::{Change, Key, Map, Model, Value, contents, mount_and_read};
 use nandex::IndexError;
+use nandex::ftl::StoreError;
 use nandex::nand::NandError;
 use nandex::nand::sim::{CutWhen, PowerCut, TornModel};
-use nandex::ftl::StoreError;
 use nandex::ordered::{Direction, OrderedIndex};
 use nandex::rng::Rng;
 
@@ -75,9 +75,7 @@ impl Life {
         match self.rng.below(10) {
             0..5 => (key(&mut self.rng), Some(value(&mut self.rng))),
             5..9 => (self.model.any_key(&mut self.rng).unwrap_or_default(), None),
-            _ => {
-                (self.model.any_key(&mut self.rng).unwrap_or_default(), Some(value(&mut self.rng)))
-            }
+            _ => (self.model.any_key(&mut self.rng).unwrap_or_default(), Some(value(&mut self.rng))),
         }
     }
 
@@ -85,7 +83,10 @@ impl Life {
         let name = self.kind.name;
         let report = self.index.check().unwrap();
         assert!(report.is_sound(), "{name}: {when}: {:?}", report.violations);
-        assert!(contents(&mut *self.index, Direction::Ascending).unwrap() == self.model.now, "{name}: {when}");
+        assert!(
+            contents(&mut *self.index, Direction::Ascending).unwrap() == self.model.now,
+            "{name}: {when}"
+        );
     }
 
     fn drain(&mut self, when: &str) {
@@ -167,7 +168,7 @@ fn mount_through_cuts(life: &mut Life, chip: &Chip, under_way: Option<Change>, w
 fn a_full_tree_outlives_cuts_in_a_row() {
     let mut cuts = 0;
     for kind in all() {
-        for (seed, within) in [(1, 40), (2, 7)] {
+        for (seed, within) in [(1, 60), (2, 20)] {
             let chip = chip_for(&kind, blocks_for(&kind));
             let mut life = Life::new(kind, &chip, seed);
             life.fill("filling");

@@ -3,13 +3,13 @@
 use nandex::ftl::fast::{FastFtl, FastSettings};
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::ftl::store_nand::StoreNand;
+use nandex::nand::Part;
 use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::mu::{MuStarTree, MuTree};
 use nandex::ordered::vm::VmTree;
 use nandex::ordered::wandering::WanderingTree;
 use nandex::ordered::{Durability, OrderedIndex, RecordFormat, Settings};
-use nandex::nand::Part;
 use nandex::{Geometry, IndexError, Nand, PageStore};
 use std::cell::RefCell;
 use std::rc::Rc;

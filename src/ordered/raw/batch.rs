@@ -4,7 +4,7 @@
 //! split the path is copied anew. Nothing is collected meanwhile, so what the changes replace stays as it was, and the
 //! room for all of them is made beforehand.
 
-use super::update::{EMPTYINGS_MAX, INSERT_RESERVE_BLOCKS};
+use super::update::EMPTYINGS_MAX;
 use super::{RawTree, Scheme};
 use crate::check::IndexError;
 use crate::log::collect::{Need, make_room};
@@ -26,11 +26,15 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         changes: usize,
         have_inserts: bool,
     ) -> Result<(), IndexError> {
-        let pages = batch_pages(changes, self.height);
-        self.moves.allow_emptyings(EMPTYINGS_MAX, pages);
-        let reserve = if have_inserts { INSERT_RESERVE_BLOCKS } else { 0 };
-        let pages = pages + reserve * self.log.geometry().pages_per_block;
-        make_room(self, Need { pages, wanted: pages, live_max: None })
+        let pages = self.log.kept_pages() + batch_pages(changes, self.height);
+        let wanted = pages + batch_pages(1, self.height) + self.moves.pages_kept();
+        self.moves.allow_emptyings(EMPTYINGS_MAX, self.log.checkpoint_pages() + u32::from(self.height));
+        let live_max = self.mapped_live_max(wanted).saturating_sub(changes as u32);
+        if have_inserts {
+            make_room(self, Need { pages: wanted, wanted, live_max: Some(live_max) })
+        } else {
+            make_room(self, Need { pages, wanted, live_max: None })
+        }
     }
 
     /// Applies changes of different keys, in the order of the keys. The room for them was made.

@@ -263,7 +263,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         }
         let page_bytes = geometry.page_bytes as usize;
         let owner = [S::KIND, &[record.key_bytes, record.value_bytes]].concat();
-        let mut log = Log::format(nand, config, &owner)?;
+        let mut log = Log::format(nand, LogConfig { holds: S::MAPS_MOVES, ..config }, &owner)?;
         let root = log.allocate(Cause::Checkpoint)?;
         let tag = Tag { root: true, lowest_level: 1, height: 1, ..Tag::default() };
         log.write(root, tag, &vec![0xff; page_bytes], Cause::Checkpoint)?;
@@ -286,7 +286,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         record: RecordFormat,
         (config, moves): (LogConfig, Moves),
     ) -> Result<RawTree<N, S>, IndexError> {
-        let mut log = Log::mount(nand, config)?;
+        let mut log = Log::mount(nand, LogConfig { holds: S::MAPS_MOVES, ..config })?;
         match log.owner().strip_prefix(S::KIND) {
             Some(sizes) if sizes == [record.key_bytes, record.value_bytes] => {}
             Some(_) => {
@@ -305,16 +305,16 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         tree.bits_in_doubt = true;
         tree.moves = moves;
         S::mounted(&mut tree)?;
+        let note = tree.log.take_note();
         if S::MAPS_MOVES {
-            let note = tree.log.take_note();
             S::restore_moves(&mut tree, &note, &journal)?;
-            if !journal.is_empty() {
-                tree.note_moves();
-                tree.log.end_mount()?;
-            }
-        } else if !journal.is_empty() {
-            tree.replay_journal(&journal)?;
-            tree.commit_journal()?;
+            tree.note_moves();
+        } else {
+            tree.restore_journal(&note, &journal)?;
+            tree.note_journal();
+        }
+        // What was read is put behind a checkpoint before anything is programmed.
+        if !journal.is_empty() {
             tree.log.end_mount()?;
         }
         Ok(tree)
@@ -325,7 +325,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         let (scheme, config, journal) = Self::configure(&nand, settings)?;
         let moves = scheme.moves(nand.geometry(), settings)?;
         let mut tree = RawTree::format_scheme(nand, scheme, settings.record, (config, moves))?;
-        tree.set_journal(journal)?;
+        tree.set_journal(journal);
         Ok(tree)
     }
 
@@ -334,7 +334,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         let (scheme, config, journal) = Self::configure(&nand, settings)?;
         let moves = scheme.moves(nand.geometry(), settings)?;
         let mut tree = RawTree::mount_scheme(nand, scheme, settings.record, (config, moves))?;
-        tree.set_journal(journal)?;
+        tree.set_journal(journal);
         Ok(tree)
     }
 

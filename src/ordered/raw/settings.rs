@@ -70,6 +70,7 @@ pub fn raw_config(
         victim,
         collect_at_blocks: blocks("collect_at_blocks", default.collect_at_blocks)?,
         checkpoint_blocks: blocks("checkpoint_blocks", default.checkpoint_blocks)?,
+        holds: false,
     })
 }
 

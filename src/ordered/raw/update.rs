@@ -97,7 +97,8 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     /// Pages that may live before an insertion into a tree of this height.
     pub(crate) fn live_max(&self, height: u8) -> u32 {
         let journal = self.journal.owed_at_most(height);
-        let most = self.log.live_limit(self.pages_to_insert() + journal, self.scheme.programs_per_move(height));
+        let most =
+            self.log.live_limit(self.pages_to_insert() + journal, self.scheme.programs_per_move(height));
         // A page for each half and a root.
         most.saturating_sub(u32::from(height) + 1)
     }
@@ -125,7 +126,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
 
     /// The same where moves are mapped: each takes a program and its share of the parents that are written to empty the
     /// table for it, or at worst the path.
-    fn mapped_live_max(&self, wanted: u32) -> u32 {
+    pub(super) fn mapped_live_max(&self, wanted: u32) -> u32 {
         let (entries, height) = (self.moves.entries_max() as u64, u64::from(self.height));
         let parents = self.log.live_pages() / (self.scheme.shape(0, 2, 3).capacity as u64 / 2) + 1;
         let by_table = u64::from(self.log.live_limit(wanted, 1)) * entries / (entries + parents);
@@ -139,7 +140,10 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         let live = self.log.live_pages() as u32;
         let grows = self.count(height) >= self.root_limit()
             && (1..height).all(|level| self.count(level) == self.limit(level));
-        if S::MAPS_MOVES || !grows || programs(height + 1) == programs(height) || live <= self.live_max(height + 1)
+        if S::MAPS_MOVES
+            || !grows
+            || programs(height + 1) == programs(height)
+            || live <= self.live_max(height + 1)
         {
             return Ok(());
         }

@@ -148,6 +148,8 @@ pub struct Log<N> {
     capacity: Capacity,
     /// Addresses passed over since the last page that was programmed.
     passed_over: u32,
+    /// The write part could not be programmed whole: what it holds can be read, and that is all.
+    flush_failed: bool,
     reads: ReadPart,
     writes: WritePart,
     page: PageBuffer,
@@ -219,6 +221,7 @@ impl<N: Nand> Log<N> {
             bad_at_format: state.bad_at_format,
             capacity: Capacity::default(),
             passed_over: 0,
+            flush_failed: false,
             reads: ReadPart::new(config.read_pages, geometry.page_bytes as usize),
             writes: WritePart::new(config.write_pages, geometry.page_bytes as usize),
             page: PageBuffer::new(&geometry),
@@ -432,7 +435,13 @@ impl<N: Nand> Log<N> {
     }
 
     fn take_erased_block(&mut self, cause: Cause) -> Result<Pbn, IndexError> {
-        Ok(self.blocks.take_erased(&mut self.nand, Wear::Least, cause)?)
+        match self.blocks.take_erased(&mut self.nand, Wear::Least, cause) {
+            Ok(block) => Ok(block),
+            Err(error) => {
+                self.recount();
+                Err(self.worn_or(error))
+            }
+        }
     }
 
     /// Writes a page at an address that [`Log::allocate`] gave.
@@ -526,6 +535,7 @@ impl<N: Nand> Log<N> {
 
     /// Begins an operation that will write: programs an overfull write part.
     pub fn begin(&mut self) -> Result<(), IndexError> {
+        self.require_sound_part()?;
         match self.config.flush {
             Flush::BetweenOperations => self.flush_if_overfull(),
             Flush::BetweenPages => Ok(()),
@@ -541,11 +551,29 @@ impl<N: Nand> Log<N> {
         self.blocks_since_checkpoint >= self.config.checkpoint_blocks
     }
 
-    /// Programs the write part whole. Afterwards everything written is durable.
+    /// Programs the write part whole. Afterwards everything written is durable. Where that fails, the part keeps its pages
+    /// and takes no more.
     pub fn flush(&mut self, cause: Cause) -> Result<(), IndexError> {
+        self.require_sound_part()?;
         let slots = self.writes.take();
+        let flushed = self.program_slots(&slots, cause);
+        match &flushed {
+            Ok(()) => self.writes.recycle(slots),
+            Err(_) => {
+                self.writes.slots = slots;
+                self.flush_failed = true;
+            }
+        }
+        flushed
+    }
+
+    fn require_sound_part(&self) -> Result<(), IndexError> {
+        if self.flush_failed { Err(IndexError::WornOut) } else { Ok(()) }
+    }
+
+    fn program_slots(&mut self, slots: &[parts::Slot], cause: Cause) -> Result<(), IndexError> {
         let g = self.geometry;
-        let needed = self.needed_slots(&slots);
+        let needed = self.needed_slots(slots);
         let mut remaining = needed.iter().filter(|needed| **needed).count();
         for (slot, _) in slots.iter().zip(&needed).filter(|(_, needed)| **needed) {
             remaining -= 1;
@@ -559,7 +587,6 @@ impl<N: Nand> Log<N> {
             let tag = if slot.live { slot.tag } else { Tag { root: false, journal: false, ..slot.tag } };
             self.program(slot.ppn, (&tag, &place), &slot.data, cause)?;
         }
-        self.writes.recycle(slots);
         Ok(())
     }
 
@@ -624,8 +651,10 @@ impl<N: Nand> Log<N> {
         }
         let block = self.physical_block(home);
         self.replaced.retain(|pair| pair.0 != home);
-        if self.blocks.erase(&mut self.nand, block, Cause::GarbageCollection)? {
-            self.blocks.release(block);
+        match self.blocks.erase(&mut self.nand, block, Cause::GarbageCollection) {
+            Ok(true) => self.blocks.release(block),
+            Ok(false) => {}
+            Err(error) => return Err(self.worn_or(error)),
         }
         if block != home {
             self.blocks.retire(home);

@@ -15,6 +15,8 @@
 //! No page of a block opened before the mount is programmed again, and every free block is erased before its next use: neither a
 //! torn page nor an interrupted erase has to be told from an erased page.
 
+use super::held::Held;
+use super::parts::ReadPart;
 use super::tag::{self, Gaps, Place, Tag};
 use super::{Frontier, Log, LogConfig, Root};
 use crate::check::IndexError;
@@ -169,7 +171,9 @@ impl<N: Nand> Log<N> {
                 self.counters.checkpoints += 1;
                 (self.closed, self.needs_checkpoint) = (closed, false);
             }
-            Err(StoreError::Full | StoreError::WornOut) => self.counters.checkpoints_skipped += 1,
+            Err(StoreError::Full | StoreError::WornOut | StoreError::Nand(NandError::BadBlock(_))) => {
+                self.counters.checkpoints_skipped += 1
+            }
             Err(error) => return Err(error.into()),
         }
         self.recount();
@@ -227,6 +231,33 @@ impl<N: Nand> Log<N> {
             }
         }
         Ok(log)
+    }
+
+    /// Finds the state on the chip again, after an operation that failed half-way. Only where nothing waits in RAM.
+    pub fn remount(&mut self) -> Result<(), IndexError> {
+        assert_eq!(self.writes.pages(), 0, "what waits to be written would be lost");
+        let Log {
+            blocks,
+            area,
+            replaced,
+            frontier,
+            sequence,
+            root,
+            note,
+            journal,
+            closed,
+            needs_checkpoint,
+            ..
+        } = Log::mount(&mut self.nand, self.config)?;
+        (self.blocks, self.area, self.replaced) = (blocks, area, replaced);
+        (self.frontier, self.sequence, self.root) = (frontier, sequence, root);
+        (self.note, self.journal, self.closed, self.needs_checkpoint) =
+            (note, journal, closed, needs_checkpoint);
+        (self.held, self.loaded) = (Held::default(), None);
+        self.reads = ReadPart::new(self.config.read_pages, self.geometry.page_bytes as usize);
+        self.dying.clear();
+        self.recount();
+        Ok(())
     }
 
     /// Writes the checkpoint that puts what a mount found behind it. Where that is impossible the log can be read, and takes
@@ -373,6 +404,11 @@ impl<N: Nand> Log<N> {
 
     /// A block marked bad since the checkpoint: either another one answers to its addresses, or nothing in it lived.
     fn retire_unless_replaced(&mut self, block: Pbn) {
+        if let Some(home) = self.home_of_stand_in(block) {
+            self.replaced.retain(|pair| pair.0 != home);
+            self.clear_valid(home);
+            self.blocks.retire(home);
+        }
         if !self.replaced.iter().any(|pair| pair.0 == block) {
             self.clear_valid(block);
             self.blocks.retire(block);
@@ -414,6 +450,10 @@ impl<N: Nand> Log<N> {
             self.forget(block, None);
             return Ok(None);
         }
+        // A block that failed as itself no longer stood in for another.
+        if let Some(other) = self.home_of_stand_in(home) {
+            self.forget(home, Some(other));
+        }
         if self.blocks.state(home) == BlockState::Reserved {
             return Err(corrupted("a page's home is a block kept for something else", at));
         }
@@ -422,6 +462,10 @@ impl<N: Nand> Log<N> {
             self.blocks.discard(block);
         }
         self.blocks.reserve(block);
+        let before = self.physical_block(home);
+        if before != home {
+            self.blocks.retire(before);
+        }
         self.take_over(home);
         self.replaced.retain(|pair| pair.0 != home);
         self.replaced.push((home, block));

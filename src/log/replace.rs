@@ -16,7 +16,7 @@ impl<N: Nand> Log<N> {
         loop {
             let target = self.take_erased_block(Cause::Recovery)?;
             if self.copy_block(failed, target, last, (data, spare))? {
-                self.nand.mark_bad(failed)?;
+                self.nand.mark_bad(failed).map_err(|error| self.worn_or(error.into()))?;
                 self.blocks.reserve(target);
                 self.replaced.retain(|pair| pair.0 != home);
                 self.replaced.push((home, target));
@@ -28,7 +28,8 @@ impl<N: Nand> Log<N> {
                 self.recount();
                 return Ok(());
             }
-            self.blocks.give_up(&mut self.nand, target)?;
+            let given_up = self.blocks.give_up(&mut self.nand, target);
+            given_up.map_err(|error| self.worn_or(error))?;
         }
     }
 

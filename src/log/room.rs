@@ -12,9 +12,10 @@
 use super::Log;
 use super::recovery::{FIXED_BYTES, PAIR_BYTES};
 use crate::check::IndexError;
+use crate::ftl::StoreError;
 use crate::ftl::blocks::{BlockState, BlockTable};
 use crate::ftl::checkpoint::CheckpointArea;
-use crate::nand::Nand;
+use crate::nand::{Nand, NandError};
 
 /// A collection is to gain an eighth of a block at least, so that one that is cut again and again gains as well.
 const GAIN: u32 = 8;
@@ -82,6 +83,16 @@ impl<N: Nand> Log<N> {
         let unworn = self.capacity.usable + self.capacity.failed;
         let had_room = live <= self.limit_with(unworn, free_pages, programs_per_move);
         if self.capacity.failed > 0 && had_room { IndexError::WornOut } else { IndexError::Full }
+    }
+
+    /// What an error of the chip means to the log: a block that failed and cannot be marked, or no free block where some
+    /// failed, is the end of writing.
+    pub(super) fn worn_or(&self, error: StoreError) -> IndexError {
+        match error {
+            StoreError::Nand(NandError::BadBlock(_)) => IndexError::WornOut,
+            StoreError::Full if self.capacity.failed > 0 => IndexError::WornOut,
+            other => other.into(),
+        }
     }
 
     /// Whether so few blocks are free that the rest of an open one is worth a page skipped.

@@ -20,16 +20,16 @@ pub(crate) fn value(rng: &mut Rng) -> Value {
 }
 
 /// An index and what it should hold.
-struct Life {
-    kind: Kind,
-    index: Box<dyn OrderedIndex>,
-    model: Model,
-    rng: Rng,
+pub(crate) struct Life {
+    pub(crate) kind: Kind,
+    pub(crate) index: Box<dyn OrderedIndex>,
+    pub(crate) model: Model,
+    pub(crate) rng: Rng,
     refused: u32,
 }
 
 impl Life {
-    fn new(kind: Kind, chip: &Chip, seed: u64) -> Life {
+    pub(crate) fn new(kind: Kind, chip: &Chip, seed: u64) -> Life {
         let index = kind.format(chip).unwrap();
         Life { kind, index, model: Model::default(), rng: Rng::new(seed), refused: 0 }
     }
@@ -39,6 +39,14 @@ impl Life {
             (key, Some(value)) => self.index.insert(&key, &value),
             (key, None) => self.index.remove(&key),
         }
+    }
+
+    /// Makes a change; when it is done it is answered rightly.
+    pub(crate) fn try_change(&mut self, change: Change) -> Result<bool, IndexError> {
+        let existed = self.change(change)?;
+        assert_eq!(existed, self.model.now.contains_key(&change.0), "{}", self.kind.name);
+        self.model.done(change, self.kind.durability);
+        Ok(existed)
     }
 
     /// Makes a change that must be answered rightly; false: an insertion was refused.
@@ -71,7 +79,7 @@ impl Life {
         }
     }
 
-    fn random_change(&mut self) -> Change {
+    pub(crate) fn random_change(&mut self) -> Change {
         match self.rng.below(10) {
             0..5 => (key(&mut self.rng), Some(value(&mut self.rng))),
             5..9 => (self.model.any_key(&mut self.rng).unwrap_or_default(), None),

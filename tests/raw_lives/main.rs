@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod death;
 mod edge;
 mod kinds;
 mod model;

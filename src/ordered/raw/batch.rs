@@ -39,6 +39,14 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
 
     /// Applies changes of different keys, in the order of the keys. The room for them was made.
     pub(in crate::ordered) fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<(), IndexError> {
+        let applied = self.apply_changes(changes);
+        if self.interrupted && matches!(applied, Err(IndexError::Full | IndexError::WornOut)) {
+            self.undo()?;
+        }
+        applied
+    }
+
+    fn apply_changes(&mut self, changes: &[Change<'_>]) -> Result<(), IndexError> {
         assert!(S::MAPS_MOVES, "only a scheme that maps moves says where an operation ends");
         self.usable()?;
         self.log.begin()?;

@@ -49,6 +49,11 @@ impl Journal {
         }
     }
 
+    /// Forgets which leaves have moved.
+    pub(super) fn clear(&mut self) {
+        self.moved.clear();
+    }
+
     /// Programs that a commit may take: the nodes above each leaf, and the root.
     pub fn pages_to_commit(&self, height: u8) -> u32 {
         Journal::pages_above(self.moved.len(), height)

@@ -29,6 +29,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         S::settle(self, Change::Put(key))?;
         let (shape, count) = (self.shape(1), self.count(1));
         let found = shape.search(self.node(1), count, key);
+        (self.update_began, self.existed) = (true, found.is_ok());
         if found.is_err() && self.root_would_overflow() {
             return Err(IndexError::Full);
         }
@@ -339,6 +340,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         self.copy_path(key, 1, Cause::Host)?;
         self.note_update();
         let Ok(slot) = self.shape(1).search(self.node(1), self.count(1), key) else { return Ok(false) };
+        (self.update_began, self.existed) = (true, true);
         if self.journal.is_on() {
             let empties = self.count(1) == 1 && self.height > 1;
             return self.remove_journaled(key, slot, empties);
@@ -405,13 +407,17 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         Ok(lowest)
     }
 
+    /// Ends an update, which is done: that no checkpoint can be written now changes nothing about it.
     pub(super) fn end_update(&mut self) -> Result<(), IndexError> {
         self.log.finish();
-        if self.log.wants_checkpoint() {
-            self.checkpoint()?;
-        }
         self.interrupted = false;
-        Ok(())
+        if !self.log.wants_checkpoint() {
+            return Ok(());
+        }
+        match self.checkpoint() {
+            Err(IndexError::Full | IndexError::WornOut) if !self.interrupted => Ok(()),
+            other => other,
+        }
     }
 }
 

@@ -20,6 +20,11 @@ pub trait Relocate<N: Nand> {
     /// Invalidates what counts as valid after a power cut and cannot be reached; false when nothing was in doubt.
     fn settle_valid_bits(&mut self) -> Result<bool, IndexError>;
 
+    /// Does what else lets collection gain; false when nothing came of it.
+    fn help_collection(&mut self) -> Result<bool, IndexError> {
+        Ok(false)
+    }
+
     /// Programs that moving one page takes at most.
     fn programs_per_move(&self) -> u32;
 
@@ -72,12 +77,24 @@ pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<()
         collect_while_it_pays(tree)?;
         dig(tree, need.wanted)?;
         if is_met(tree, need) {
-            return Ok(());
+            return move_weak(tree, need);
         }
-        if !tree.settle_valid_bits()? {
+        if !tree.settle_valid_bits()? && !tree.help_collection()? {
             return Err(refusal(tree, need));
         }
     }
+}
+
+/// Writes a page that needed another read elsewhere, where there is room besides `need`; moves that fail undo nothing.
+fn move_weak<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexError> {
+    while let Some(weak) = tree.log().take_weak() {
+        let programs = tree.programs_per_move() + tree.collection_slack();
+        if !has_free(tree, need.pages + 2 * programs) {
+            return Ok(());
+        }
+        tree.relocate(weak)?;
+    }
+    Ok(())
 }
 
 fn is_met<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> bool {

@@ -26,13 +26,14 @@ mod room;
 pub mod tag;
 
 pub use parts::Page;
+use tag::Seal;
 pub use tag::{Gaps, Tag};
 
 use crate::check::IndexError;
 use crate::ftl::blocks::{BlockState, BlockTable, Wear};
 use crate::ftl::checkpoint::CheckpointArea;
 use crate::ftl::victim::VictimPolicy;
-use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
 use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -120,6 +121,9 @@ struct Frontier {
     block_sequence: u32,
 }
 
+/// Weak pages that are kept in mind.
+const WEAK_MAX: usize = 8;
+
 /// The log allocator.
 pub struct Log<N> {
     nand: N,
@@ -150,6 +154,10 @@ pub struct Log<N> {
     passed_over: u32,
     /// The write part could not be programmed whole: what it holds can be read, and that is all.
     flush_failed: bool,
+    /// Of each block, as home, the low half of its number in the order of opening: older pages are no pages of it.
+    openings: Vec<u16>,
+    /// Pages that needed another read, to be written elsewhere.
+    weak: Vec<Ppn>,
     reads: ReadPart,
     writes: WritePart,
     page: PageBuffer,
@@ -222,6 +230,8 @@ impl<N: Nand> Log<N> {
             capacity: Capacity::default(),
             passed_over: 0,
             flush_failed: false,
+            openings: state.openings,
+            weak: Vec::new(),
             reads: ReadPart::new(config.read_pages, geometry.page_bytes as usize),
             writes: WritePart::new(config.write_pages, geometry.page_bytes as usize),
             page: PageBuffer::new(&geometry),
@@ -283,7 +293,8 @@ impl<N: Nand> Log<N> {
     pub fn ram_bytes(&self) -> usize {
         let page = self.page.data.len() + self.page.spare.len();
         let reads = self.reads.pages() * (self.geometry.page_bytes as usize + 64);
-        let tables = self.blocks.ram_bytes() + self.area.ram_bytes() + self.held.ram_bytes();
+        let lists = self.openings.len() * size_of::<u16>() + WEAK_MAX * size_of::<Ppn>();
+        let tables = self.blocks.ram_bytes() + self.area.ram_bytes() + self.held.ram_bytes() + lists;
         tables + page + reads + self.writes.ram_bytes()
     }
 
@@ -352,23 +363,48 @@ impl<N: Nand> Log<N> {
         }
         let physical = self.physical(ppn);
         self.loaded = None;
-        self.nand.read(physical, cause, &mut self.page.data, &mut self.page.spare)?;
-        let home = self.geometry.block_of(ppn).0;
-        match tag::decode(&self.page.spare, &self.page.data) {
-            Some((tag, place)) if place.home == home => {
+        let seal = Seal { owner: &self.owner, page: self.geometry.page_in_block(ppn) };
+        let mut found = None;
+        let reading = read_again(
+            &mut self.nand,
+            (physical, cause),
+            &mut self.page.data,
+            &mut self.page.spare,
+            |data, spare| {
+                found = tag::decode(spare, data, seal);
+                found.is_some()
+            },
+        )?;
+        let home = self.geometry.block_of(ppn);
+        let wrong = |what| Err(IndexError::Corrupted { what, at: u64::from(ppn.0) });
+        match found {
+            Some((_, place)) if place.home != home.0 => wrong("the page belongs to another address"),
+            Some((_, place)) if place.block_sequence as u16 != self.openings[home.index()] => {
+                wrong("an old version of the page")
+            }
+            Some((tag, _)) => {
                 self.page.tag = tag;
                 self.loaded = Some(ppn);
+                if reading == Reading::Weak {
+                    self.note_weak(ppn);
+                }
                 Ok(())
             }
-            Some(_) => Err(IndexError::Corrupted {
-                what: "the page belongs to another address",
-                at: u64::from(ppn.0),
-            }),
-            None => Err(IndexError::Corrupted {
-                what: "the page's checksum does not match",
-                at: u64::from(ppn.0),
-            }),
+            None => wrong("the page's checksum does not match"),
         }
+    }
+
+    /// A page was whole at the second or third read only.
+    fn note_weak(&mut self, ppn: Ppn) {
+        if self.weak.len() < WEAK_MAX && !self.weak.contains(&ppn) {
+            self.weak.push(ppn);
+        }
+    }
+
+    /// A page that should be written elsewhere soon; it counts as dealt with.
+    fn take_weak(&mut self) -> Option<Ppn> {
+        let weak = self.weak.pop()?;
+        self.is_valid(weak).then_some(weak)
     }
 
     fn physical(&self, ppn: Ppn) -> Ppn {
@@ -429,6 +465,7 @@ impl<N: Nand> Log<N> {
         }
         let block_sequence = self.frontier.block_sequence + 1;
         self.frontier = Frontier { block: Some(block), next_page: 0, block_sequence };
+        self.openings[block.index()] = block_sequence as u16;
         self.blocks_since_checkpoint += 1;
         self.recount();
         Ok(block)
@@ -488,7 +525,8 @@ impl<N: Nand> Log<N> {
         let home = self.geometry.block_of(ppn);
         let last = self.geometry.page_in_block(ppn) + 1 == self.geometry.pages_per_block;
         let valid = if last { self.valid_bits(home) } else { Vec::new() };
-        tag::encode(&mut self.page.spare, data, tag, place, &valid);
+        let seal = Seal { owner: &self.owner, page: self.geometry.page_in_block(ppn) };
+        tag::encode(&mut self.page.spare, data, (tag, place), &valid, seal);
         let physical = self.physical(ppn);
         match self.nand.program(physical, cause, data, &self.page.spare) {
             Err(NandError::ProgramFailed(_)) => {
@@ -515,6 +553,8 @@ impl<N: Nand> Log<N> {
         self.reads.remove(ppn);
         self.loaded = None;
         match self.writes.find_mut(ppn) {
+            // A damaged tree may lead to one page twice.
+            Some(slot) if !slot.live => {}
             Some(slot) => {
                 slot.live = false;
                 self.blocks.invalidate(ppn);

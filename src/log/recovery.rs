@@ -17,16 +17,17 @@
 
 use super::held::Held;
 use super::parts::ReadPart;
-use super::tag::{self, Gaps, Place, Tag};
+use super::tag::{self, Gaps, Place, Seal, Tag};
 use super::{Frontier, Log, LogConfig, Root};
 use crate::check::IndexError;
 use crate::codec::{get_u16, get_u32, get_u64};
 use crate::ftl::StoreError;
 use crate::ftl::blocks::{BlockState, BlockTable};
 use crate::ftl::checkpoint::CheckpointArea;
-use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::nand::{Cause, Geometry, Nand, NandError, read_again};
 use crate::units::{Pbn, Ppn};
 use alloc::format;
+use alloc::vec;
 use alloc::vec::Vec;
 
 const VERSION: u8 = 2;
@@ -47,10 +48,12 @@ pub(super) struct State {
     pub(super) gaps: Gaps,
     pub(super) note: Vec<u8>,
     pub(super) bad_at_format: u32,
+    pub(super) openings: Vec<u16>,
 }
 
 impl State {
     pub(super) fn new(blocks: BlockTable, owner: &[u8]) -> State {
+        let geometry = blocks.geometry();
         State {
             blocks,
             owner: owner.to_vec(),
@@ -62,6 +65,7 @@ impl State {
             gaps: Gaps::Any,
             note: Vec::new(),
             bad_at_format: 0,
+            openings: vec![0; geometry.blocks as usize],
         }
     }
 
@@ -80,6 +84,7 @@ impl State {
         let owner_end = FIXED_BYTES + usize::from(get_u16(fixed, 30));
         let replaced_end = owner_end + replaced_count * PAIR_BYTES;
         let note_end = replaced_end + (get_u32(fixed, 26) >> 8) as usize;
+        let openings_end = note_end + 2 * geometry.blocks as usize;
         let pairs = bytes.get(owner_end..replaced_end)?;
         let replaced: Vec<(Pbn, Pbn)> =
             pairs.chunks_exact(PAIR_BYTES).map(|p| (Pbn(get_u32(p, 0)), Pbn(get_u32(p, 4)))).collect();
@@ -87,7 +92,7 @@ impl State {
             return None;
         }
         Some(State {
-            blocks: BlockTable::decode(geometry, bytes.get(note_end..)?).ok()?,
+            blocks: BlockTable::decode(geometry, bytes.get(openings_end..)?).ok()?,
             owner: bytes.get(FIXED_BYTES..owner_end)?.to_vec(),
             replaced,
             frontier: Frontier {
@@ -101,6 +106,7 @@ impl State {
             gaps: Gaps::from_code(fixed[1] >> 1)?,
             note: bytes.get(replaced_end..note_end)?.to_vec(),
             bad_at_format: get_u32(fixed, 36),
+            openings: bytes.get(note_end..openings_end)?.chunks_exact(2).map(|two| get_u16(two, 0)).collect(),
         })
     }
 }
@@ -201,6 +207,7 @@ impl<N: Nand> Log<N> {
             bytes.extend(block.0.to_le_bytes());
         }
         bytes.extend(&self.note);
+        bytes.extend(self.openings.iter().flat_map(|number| number.to_le_bytes()));
         self.blocks.encode(&mut bytes);
         bytes
     }
@@ -247,13 +254,15 @@ impl<N: Nand> Log<N> {
             journal,
             closed,
             needs_checkpoint,
+            openings,
             ..
         } = Log::mount(&mut self.nand, self.config)?;
         (self.blocks, self.area, self.replaced) = (blocks, area, replaced);
         (self.frontier, self.sequence, self.root) = (frontier, sequence, root);
         (self.note, self.journal, self.closed, self.needs_checkpoint) =
             (note, journal, closed, needs_checkpoint);
-        (self.held, self.loaded) = (Held::default(), None);
+        (self.held, self.loaded, self.openings) = (Held::default(), None, openings);
+        self.weak.clear();
         self.reads = ReadPart::new(self.config.read_pages, self.geometry.page_bytes as usize);
         self.dying.clear();
         self.recount();
@@ -306,6 +315,7 @@ impl<N: Nand> Log<N> {
         for (block_sequence, home, first_page) in opened {
             let written = self.follow_block((block_sequence, home), first_page, &mut seen)?;
             last = Some((home, written));
+            self.openings[home.index()] = block_sequence as u16;
             self.frontier.block_sequence = self.frontier.block_sequence.max(block_sequence);
         }
         self.sequence = seen.sequence;
@@ -533,18 +543,22 @@ impl<N: Nand> Log<N> {
 
     fn read_raw(&mut self, physical: Ppn) -> Result<Found, IndexError> {
         self.loaded = None;
-        match self.nand.read(physical, Cause::Recovery, &mut self.page.data, &mut self.page.spare) {
-            Ok(()) => {}
-            Err(NandError::Uncorrectable(_)) => return Ok(Found::Garbage),
-            Err(error) => return Err(error.into()),
+        let seal = Seal { owner: &self.owner, page: self.geometry.page_in_block(physical) };
+        let mut found = Found::Garbage;
+        let (data, spare) = (&mut self.page.data, &mut self.page.spare);
+        let read = read_again(&mut self.nand, (physical, Cause::Recovery), data, spare, |data, spare| {
+            found = match tag::decode(spare, data, seal) {
+                Some((tag, place)) => Found::Page(tag, place),
+                None if tag::looks_erased(spare, data) => Found::Erased,
+                None => Found::Garbage,
+            };
+            !matches!(found, Found::Garbage)
+        });
+        match read {
+            Ok(_) => Ok(found),
+            Err(NandError::Uncorrectable(_)) => Ok(Found::Garbage),
+            Err(error) => Err(error.into()),
         }
-        if tag::looks_erased(&self.page.spare, &self.page.data) {
-            return Ok(Found::Erased);
-        }
-        Ok(match tag::decode(&self.page.spare, &self.page.data) {
-            Some((tag, place)) => Found::Page(tag, place),
-            None => Found::Garbage,
-        })
     }
 }
 

@@ -11,7 +11,8 @@
 //!  5    4    number of the block in the order of opening
 //!  9    5    number of the page in the order of writing
 //! 14    3    home block: the block this page's address names (differs after a program failure)
-//! 17    4    CRC-32 of the data area and of every other byte of the spare area
+//! 17    4    CRC-32 of the data area, of every other byte of the spare area, of the page's place in its block (4 bytes) and of
+//!            what the owner of the log is called
 //! 21   16    entries in use in the node at level 1, 2, ... 8, two bytes each
 //! 37    -    last page of a block only: one bit a page, 1 = valid when the block was filled (mu-Tree, section 5.1)
 //! ```
@@ -130,8 +131,18 @@ impl Gaps {
     }
 }
 
+/// What the checksum of a page covers besides its bytes: whose log it belongs to, and its place in its block. With the home in
+/// the tag that is its address, so a page of another log or another address is none here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seal<'a> {
+    /// What the owner of the log is called.
+    pub owner: &'a [u8],
+    /// The page's place in its block.
+    pub page: u32,
+}
+
 /// Fills `spare` for a page; `valid` is the bit map of a block's last page, else empty.
-pub fn encode(spare: &mut [u8], data: &[u8], tag: &Tag, place: &Place, valid: &[u8]) {
+pub fn encode(spare: &mut [u8], data: &[u8], (tag, place): (&Tag, &Place), valid: &[u8], seal: Seal<'_>) {
     spare.fill(0xff);
     assert!(tag.layout < LAYOUTS_MAX, "layout {} has no place in the tag", tag.layout);
     spare[1] = place.gaps.magic() | tag.layout << LAYOUT_SHIFT;
@@ -151,14 +162,14 @@ pub fn encode(spare: &mut [u8], data: &[u8], tag: &Tag, place: &Place, valid: &[
         put_u16(spare, COUNTS_AT + 2 * i, *count);
     }
     spare[VALID_AT..VALID_AT + valid.len()].copy_from_slice(valid);
-    let crc = checksum(spare, data);
+    let crc = checksum(spare, data, seal);
     put_u32(spare, CRC_AT, crc);
 }
 
 /// Reads the spare area of a whole page; `None` when the bytes are not those of a sound log page.
-pub fn decode(spare: &[u8], data: &[u8]) -> Option<(Tag, Place)> {
+pub fn decode(spare: &[u8], data: &[u8], seal: Seal<'_>) -> Option<(Tag, Place)> {
     let gaps = Gaps::of(spare[1])?;
-    if checksum(spare, data) != get_u32(spare, CRC_AT) {
+    if checksum(spare, data, seal) != get_u32(spare, CRC_AT) {
         return None;
     }
     let tag = Tag {
@@ -189,14 +200,16 @@ pub fn looks_erased(spare: &[u8], data: &[u8]) -> bool {
     spare.iter().all(|&b| b == 0xff) && data.iter().all(|&b| b == 0xff)
 }
 
-fn checksum(spare: &[u8], data: &[u8]) -> u32 {
-    crc32(&[data, &spare[..CRC_AT], &spare[CRC_AT + 4..]])
+fn checksum(spare: &[u8], data: &[u8], seal: Seal<'_>) -> u32 {
+    crc32(&[data, &spare[..CRC_AT], &spare[CRC_AT + 4..], &seal.page.to_le_bytes(), seal.owner])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use alloc::vec;
+
+    const SEAL: Seal<'_> = Seal { owner: b"tree", page: 3 };
 
     #[test]
     fn a_tag_survives_the_round_trip_and_no_bit_flip() {
@@ -212,21 +225,23 @@ mod tests {
             Place { remaining: 2, block_sequence: 77, sequence: 1 << 35, home: 70_000, gaps: Gaps::Narrow };
         let mut data = vec![0x5a; 256];
         let mut spare = vec![0; 64];
-        encode(&mut spare, &data, &tag, &place, &[0b1010_0000; 8]);
-        assert_eq!(decode(&spare, &data), Some((tag, place)));
+        encode(&mut spare, &data, (&tag, &place), &[0b1010_0000; 8], SEAL);
+        assert_eq!(decode(&spare, &data, SEAL), Some((tag, place)));
         assert_eq!(valid_bits(&spare, 64), [0b1010_0000; 8]);
         for bit in 0..(64 * 8) {
             spare[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(decode(&spare, &data), None, "flip of spare bit {bit}");
+            assert_eq!(decode(&spare, &data, SEAL), None, "flip of spare bit {bit}");
             spare[bit / 8] ^= 1 << (bit % 8);
         }
+        assert_eq!(decode(&spare, &data, Seal { page: 4, ..SEAL }), None);
+        assert_eq!(decode(&spare, &data, Seal { owner: b"bush", ..SEAL }), None);
         data[9] ^= 4;
-        assert_eq!(decode(&spare, &data), None);
+        assert_eq!(decode(&spare, &data, SEAL), None);
     }
 
     #[test]
     fn an_erased_page_is_no_log_page() {
-        assert_eq!(decode(&[0xff; 64], &[0xff; 512]), None);
+        assert_eq!(decode(&[0xff; 64], &[0xff; 512], SEAL), None);
         assert!(looks_erased(&[0xff; 64], &[0xff; 512]));
         assert_eq!(spare_bytes_needed(128), 53);
     }

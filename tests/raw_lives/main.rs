@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod damage;
 mod death;
 mod edge;
 mod kinds;

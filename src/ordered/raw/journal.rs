@@ -193,7 +193,12 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             let slot = shape.child_slot(self.node(2), count, key);
             self.path.step_mut(2).slot = slot as u16;
             let found = address::<S>(shape.value(self.node(2), slot));
-            assert_eq!(found, *named, "the journal names a leaf that its parent does not");
+            if found != *named {
+                return Err(IndexError::Corrupted {
+                    what: "the journal names a leaf that its parent does not",
+                    at: u64::from(named.0),
+                });
+            }
             let page = self.journal.resolve(*named);
             self.set_child(2, page);
         }

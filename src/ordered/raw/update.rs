@@ -464,7 +464,7 @@ impl<N: Nand, S: Scheme> Relocate<N> for RawTree<N, S> {
 
     fn settle_valid_bits(&mut self) -> Result<bool, IndexError> {
         if !core::mem::take(&mut self.bits_in_doubt) {
-            return if S::MAPS_MOVES { self.empty_table() } else { Ok(false) };
+            return Ok(false);
         }
         for ppn in (0..self.log.geometry().pages()).map(Ppn) {
             if self.log.is_valid(ppn) && self.find_page(ppn)?.is_none() {
@@ -473,6 +473,10 @@ impl<N: Nand, S: Scheme> Relocate<N> for RawTree<N, S> {
         }
         self.log.finish();
         Ok(true)
+    }
+
+    fn help_collection(&mut self) -> Result<bool, IndexError> {
+        if S::MAPS_MOVES { self.empty_table() } else { Ok(false) }
     }
 
     fn owed_pages(&self) -> u32 {

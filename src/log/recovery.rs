@@ -318,6 +318,7 @@ impl<N: Nand> Log<N> {
             self.openings[home.index()] = block_sequence as u16;
             self.frontier.block_sequence = self.frontier.block_sequence.max(block_sequence);
         }
+        seen.require_whole()?;
         self.sequence = seen.sequence;
         self.root = seen.root;
         if seen.root_sequence > 0 {
@@ -512,10 +513,16 @@ impl<N: Nand> Log<N> {
             if !matches!(found, Found::Erased) {
                 written.end = page + 1;
             }
-            let Found::Page(tag, place) = found else { continue };
-            if place.block_sequence != number || Pbn(place.home) != home {
-                continue;
-            }
+            let (tag, place) = match found {
+                Found::Erased => continue,
+                Found::Page(tag, place) if place.block_sequence == number && Pbn(place.home) == home => {
+                    (tag, place)
+                }
+                Found::Page(..) | Found::Garbage => {
+                    seen.unreadable(ppn);
+                    continue;
+                }
+            };
             written.gaps = Some(place.gaps);
             // A page without a node passes over an address that was held.
             if tag.lowest_level > 0 && !self.blocks.is_valid(ppn) {
@@ -590,6 +597,10 @@ struct Seen {
     /// What the next page of that flush says of the pages after it.
     still_to_come: Option<u8>,
     journal: Vec<(u64, Ppn)>,
+    /// Pages that are not whole since the last one that is: the first of them, and how many.
+    unreadable: Option<(Ppn, u32)>,
+    /// A page that is missing since the newest root, though pages were programmed after it.
+    lost: Option<Ppn>,
 }
 
 impl Seen {
@@ -601,10 +612,32 @@ impl Seen {
             pending: Vec::new(),
             still_to_come: None,
             journal: Vec::new(),
+            unreadable: None,
+            lost: None,
+        }
+    }
+
+    fn unreadable(&mut self, ppn: Ppn) {
+        let (first, count) = self.unreadable.unwrap_or((ppn, 0));
+        self.unreadable = Some((first, count + 1));
+    }
+
+    /// What a cut cannot have done: it tears the page programmed last, and no other. A page that is lost before the
+    /// newest root is missed where the tree leads to it.
+    fn require_whole(&self) -> Result<(), IndexError> {
+        let torn = self.unreadable.filter(|pages| pages.1 > 1).map(|pages| pages.0);
+        match self.lost.or(torn) {
+            Some(page) => Err(corrupted("a page written before others is lost", page.0)),
+            None => Ok(()),
         }
     }
 
     fn page(&mut self, ppn: Ppn, tag: Tag, place: Place) {
+        let is_missing = place.gaps == Gaps::None && place.sequence > self.sequence + 1;
+        let lost = self.unreadable.take().map(|pages| pages.0).or(is_missing.then_some(ppn));
+        if place.gaps != Gaps::Any {
+            self.lost = self.lost.or(lost);
+        }
         self.sequence = self.sequence.max(place.sequence);
         // A flush that was cut is not completed by what came later.
         if self.still_to_come.is_some_and(|next| next != place.remaining) {
@@ -619,6 +652,7 @@ impl Seen {
             if tag.root && sequence > self.root_sequence {
                 self.root = Some(Root { ppn, height: tag.height });
                 self.root_sequence = sequence;
+                self.lost = None;
             }
             if tag.journal {
                 self.journal.push((sequence, ppn));

@@ -259,6 +259,9 @@ pub(crate) struct Torture {
     /// Failures of programs and erases rise until nothing can be written any more.
     #[arg(long)]
     pub(crate) until_death: bool,
+    /// No read comes back wrong.
+    #[arg(long)]
+    pub(crate) reads_well: bool,
     /// Lives at a time [default: as many as there are cores]; it changes no life.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,

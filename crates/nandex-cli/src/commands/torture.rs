@@ -32,18 +32,17 @@ pub(crate) fn run(args: &Torture) -> Result<Status> {
 }
 
 fn plan(args: &Torture) -> Plan {
-    let death = [Fate::Death];
-    let fates = if args.until_death { death.to_vec() } else { vec![Fate::Full] };
+    let fate = Fate { until_death: args.until_death, reads_well: args.reads_well };
     let threads = args.threads.map_or_else(parallel::cores, usize::from);
     if let Some((victim, seed)) = args.replay {
-        return Plan { victims: vec![victim], order: Order::Lives(1), fates, seed, threads: 1 };
+        return Plan { victims: vec![victim], order: Order::Lives(1), fate, seed, threads: 1 };
     }
     let order = match (args.minutes, args.lives) {
         (Some(minutes), _) => Order::Time(Duration::from_secs_f64(minutes * 60.0)),
         (None, Some(lives)) => Order::Lives(lives),
         (None, None) => Order::Lives(100),
     };
-    Plan { victims: victims(args), order, fates, seed: args.seed, threads }
+    Plan { victims: victims(args), order, fate, seed: args.seed, threads }
 }
 
 /// Every FTL alone; every index on the FTLs that were named, or on one that the seed draws.

@@ -1,6 +1,7 @@
 //! Many lives: victims take turns, so that all get the same time.
 
 use super::body::{Body, Counts, Flow};
+use super::case::Case;
 use super::fault::{Fault, Kind};
 use super::script::{self, Fate, Script};
 use super::setup::Setup;
@@ -54,6 +55,8 @@ pub struct Finding {
     pub steps: u64,
     /// Lives that ended with the same words.
     pub times: u64,
+    /// The life written down; `None` where nothing could be made on the chip.
+    pub case: Option<Case>,
 }
 
 impl Finding {
@@ -215,14 +218,16 @@ fn book(
         known.times += 1;
         return;
     }
+    let (setup, steps) = (ended.setup, ended.steps);
     let finding = Finding {
         victim: plan.victims[place].to_string(),
         fate: plan.fate,
         seed,
         kind: fault.kind,
         what: fault.what,
-        steps: ended.steps.len() as u64,
+        steps: steps.len() as u64,
         times: 1,
+        case: setup.map(|setup| Case { setup, steps }),
     };
     found(&finding);
     board.findings.insert(key, finding);

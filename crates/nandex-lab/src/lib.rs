@@ -16,6 +16,9 @@ pub mod experiment;
 pub mod forest;
 pub(crate) mod ftls;
 pub mod fuzz;
+#[cfg(test)]
+#[path = "../../../src/inputs.rs"]
+mod inputs;
 pub mod inspect;
 pub mod keys;
 pub mod model;

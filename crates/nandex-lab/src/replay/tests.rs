@@ -126,7 +126,7 @@ fn any_request() -> impl Strategy<Value = Request> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(crate::inputs::fixed(60))]
 
     /// Page for page as the model says; what is at an address stays at the page of that address.
     #[test]

@@ -146,7 +146,7 @@ fn it_is_a_map_over_growth_emptying_and_remounts() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(crate::inputs::fixed(24))]
 
     #[test]
     fn it_is_a_map(ops in prop::collection::vec((0u8..12, 0u32..300, any::<u32>()), 1..1500)) {

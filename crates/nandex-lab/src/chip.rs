@@ -121,7 +121,7 @@ struct ChipFile {
     transfer_ma: Option<u32>,
 }
 
-fn parse(text: &str, file_name: &str) -> Result<Part, String> {
+pub(crate) fn parse(text: &str, file_name: &str) -> Result<Part, String> {
     let file: ChipFile = toml::from_str(text).map_err(|error| error.to_string())?;
     let like = file.like.as_deref().map(base).transpose()?;
     let geometry = geometry(&file, like.map(|part| part.geometry))?;

@@ -37,11 +37,7 @@ fn chip() -> Box<SimChip> {
 }
 
 /// What is wrong with how `open` answers each option of a list.
-fn faults(
-    who: &str,
-    options: &[OptionInfo],
-    open: &dyn Fn(&Settings) -> Result<(), String>,
-) -> Vec<String> {
+fn faults(who: &str, options: &[OptionInfo], open: &dyn Fn(&Settings) -> Result<(), String>) -> Vec<String> {
     let mut faults = Vec::new();
     for option in options {
         for value in ABSURD.iter().chain([&LARGE]) {
@@ -79,7 +75,8 @@ fn absurd_numbers_are_refused_by_name() {
         all.extend(faults(entry.name, entry.options, &open));
     }
     for entry in STORES.iter().chain(TBM_STORES) {
-        let open = |settings: &Settings| (entry.format)(chip(), settings).map(|_| ()).map_err(|e| e.to_string());
+        let open =
+            |settings: &Settings| (entry.format)(chip(), settings).map(|_| ()).map_err(|e| e.to_string());
         all.extend(faults(entry.name, entry.options, &open));
     }
     for entry in SPATIAL {

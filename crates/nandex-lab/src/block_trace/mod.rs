@@ -35,6 +35,9 @@ const REQUEST_BYTES_MAX: u64 = 1 << 30;
 /// The most devices that are believed: each request looks for its own among them.
 const DEVICES_MAX: usize = 1024;
 
+/// The end of the largest device that is believed; what rounds it up to pages and blocks stays within 64 bits.
+const END_BYTES_MAX: u64 = 1 << 62;
+
 /// Some 146 years; room for the time that requests take is left above.
 const TIME_NS_MAX: u64 = 1 << 62;
 
@@ -274,7 +277,9 @@ impl Builder {
         if op != BlockOp::Trim && bytes > REQUEST_BYTES_MAX {
             return Err(format!("a request of {bytes} bytes; at most {REQUEST_BYTES_MAX} are believed"));
         }
-        offset_bytes.checked_add(bytes).ok_or("the request ends beyond 2^64 bytes")?;
+        if offset_bytes.checked_add(bytes).is_none_or(|end| end > END_BYTES_MAX) {
+            return Err(String::from("the request ends beyond 2^62 bytes"));
+        }
         if self.trace.devices.get(self.device as usize) != Some(&device) {
             let known = self.trace.devices.iter().position(|d| *d == device);
             self.device = known.unwrap_or(self.trace.devices.len()) as u32;

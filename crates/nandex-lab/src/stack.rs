@@ -423,10 +423,10 @@ pub(crate) fn cached_store(
         fixed += (demand.buffer_bytes)(settings, &*ftl, *bytes)?;
     }
     let frames = cache_frames(settings, fixed, (plan.frame_bytes, ftl.page_count()))?;
+    let alone = settings.options.choice("cache_writes", &["together", "alone"])? == "alone";
     if frames == 0 {
         return Ok((ftl, shared));
     }
-    let alone = settings.options.choice("cache_writes", &["together", "alone"])? == "alone";
     let mode = match ((demand.lets_writes_wait)(settings), alone) {
         (false, _) => WriteMode::Through,
         (true, false) => WriteMode::Back,

@@ -271,6 +271,8 @@ pub(crate) struct Torture {
     #[arg(long, value_name = "NAME:SEED|FILE", value_parser = parse::life,
         conflicts_with_all = ["index", "ftl", "spatial", "minutes", "lives", "seed"])]
     pub(crate) replay: Option<Life>,
+    #[command(flatten)]
+    pub(crate) files: Files,
 }
 
 #[derive(Debug, ClapArgs)]

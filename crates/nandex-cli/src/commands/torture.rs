@@ -74,7 +74,7 @@ fn write_json(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 fn write_csv(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     for (place, row) in report.rows.iter().enumerate() {
-        let cells = super::crash::cells(row)?;
+        let cells = super::crash::cells(&serde_json::to_value(row)?);
         if place == 0 {
             csv.write_record(cells.iter().map(|(name, _)| name))?;
         }

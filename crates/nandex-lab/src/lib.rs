@@ -32,6 +32,7 @@ pub mod spatial;
 pub(crate) mod stack;
 pub mod stats;
 pub mod tbm;
+pub mod torture;
 pub mod trace;
 pub mod workload;
 

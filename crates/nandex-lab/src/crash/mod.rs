@@ -13,11 +13,11 @@
 //!
 //! The work is divided over threads by stretches of the recording; the report is the same whatever their number.
 
-mod history;
-mod ops;
+pub(crate) mod history;
+pub(crate) mod ops;
 mod point;
 mod report;
-mod subject;
+pub(crate) mod subject;
 mod trial;
 
 pub use point::{Cut, CutPoint};

@@ -15,11 +15,11 @@ use std::ops::{Bound, ControlFlow};
 use std::rc::Rc;
 
 /// The chip, shared by the subject and the test.
-pub(super) type SharedChip = Rc<RefCell<SimChip>>;
+pub(crate) type SharedChip = Rc<RefCell<SimChip>>;
 
 /// Which states may come back after a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Promise {
+pub(crate) enum Promise {
     /// The one after the last acknowledged operation, or after the one in flight.
     LastState,
     /// Or an earlier one, down to the last sync.
@@ -29,7 +29,7 @@ pub(super) enum Promise {
 }
 
 /// An open index or store.
-pub(super) enum Subject {
+pub(crate) enum Subject {
     Index(Box<dyn OrderedIndex>),
     /// A slot is a rectangle with the slot as its number, there or not.
     Spatial(Box<dyn SpatialIndex<i32, 2>>),
@@ -37,11 +37,11 @@ pub(super) enum Subject {
 }
 
 /// What was wrong with an answer, in words.
-pub(super) type Why = String;
+pub(crate) type Why = String;
 
 impl Subject {
     /// Makes an empty one.
-    pub(super) fn format(plan: &CrashPlan, chip: &SharedChip) -> Result<Subject, IndexError> {
+    pub(crate) fn format(plan: &CrashPlan, chip: &SharedChip) -> Result<Subject, IndexError> {
         let nand: Box<dyn Nand> = Box::new(Rc::clone(chip));
         Ok(match plan.target {
             Target::Index(entry) => Subject::Index((entry.format)(nand, &plan.settings)?),
@@ -51,8 +51,12 @@ impl Subject {
     }
 
     /// Finds it again.
-    pub(super) fn mount(plan: &CrashPlan, chip: &SharedChip) -> Result<Subject, IndexError> {
-        let nand: Box<dyn Nand> = Box::new(Rc::clone(chip));
+    pub(crate) fn mount(plan: &CrashPlan, chip: &SharedChip) -> Result<Subject, IndexError> {
+        Subject::mount_on(plan, Box::new(Rc::clone(chip)))
+    }
+
+    /// Finds it again on any chip.
+    pub(crate) fn mount_on(plan: &CrashPlan, nand: Box<dyn Nand>) -> Result<Subject, IndexError> {
         Ok(match plan.target {
             Target::Index(entry) => Subject::Index((entry.mount)(nand, &plan.settings)?),
             Target::Spatial(entry) => Subject::Spatial(entry.mount(nand, &plan.settings)?),
@@ -61,7 +65,7 @@ impl Subject {
     }
 
     /// Opens what a cut left of an index that refuses to be mounted after one, if it can be opened at all.
-    pub(super) fn mount_after_cut(
+    pub(crate) fn mount_after_cut(
         plan: &CrashPlan,
         chip: &SharedChip,
     ) -> Result<Option<Subject>, IndexError> {
@@ -76,7 +80,7 @@ impl Subject {
     }
 
     /// Its durability class.
-    pub(super) fn durability(&self) -> Durability {
+    pub(crate) fn durability(&self) -> Durability {
         match self {
             Subject::Index(index) => index.durability(),
             Subject::Spatial(index) => index.durability(),
@@ -86,7 +90,7 @@ impl Subject {
     }
 
     /// Which states it may come back with.
-    pub(super) fn promise(&self) -> Promise {
+    pub(crate) fn promise(&self) -> Promise {
         match self {
             Subject::Store(store) if !store.durable_writes() && !store.prefix_consistent() => {
                 Promise::EachSlot
@@ -97,7 +101,7 @@ impl Subject {
     }
 
     /// Bytes of a value, or of a page.
-    pub(super) fn value_bytes(&self) -> usize {
+    pub(crate) fn value_bytes(&self) -> usize {
         match self {
             Subject::Index(index) => index.record().value_bytes.into(),
             // An entry is there or not: all values are the empty one.
@@ -107,7 +111,7 @@ impl Subject {
     }
 
     /// Which operations suit it.
-    pub(super) fn mix(&self, plan: &CrashPlan) -> Mix {
+    pub(crate) fn mix(&self, plan: &CrashPlan) -> Mix {
         match self {
             Subject::Index(index) => {
                 let width = u32::from(index.record().key_bytes);
@@ -137,13 +141,8 @@ impl Subject {
 
     /// Carries an operation out and checks its answer against the contents before it. `Ok(false)` when it was refused
     /// for want of room.
-    pub(super) fn apply(&mut self, op: &HostOp, version: u32, contents: &[u64]) -> Result<bool, Why> {
-        let done = match self {
-            Subject::Index(index) => apply_to_index(index.as_mut(), op, version),
-            Subject::Spatial(index) => apply_to_spatial(index.as_mut(), op),
-            Subject::Store(store) => apply_to_store(store.as_mut(), op, version).map(|()| None),
-        };
-        match (done, op) {
+    pub(crate) fn apply(&mut self, op: &HostOp, version: u32, contents: &[u64]) -> Result<bool, Why> {
+        match (self.try_apply(op, version), op) {
             (Err(IndexError::Full), _) => Ok(false),
             (Err(error), _) => Err(format!("{op:?}: {error}")),
             (Ok(Some(existed)), HostOp::Put(slot) | HostOp::Remove(slot))
@@ -155,8 +154,17 @@ impl Subject {
         }
     }
 
+    /// Carries an operation out; whether the slot held something before, where the answer tells.
+    pub(crate) fn try_apply(&mut self, op: &HostOp, version: u32) -> Result<Option<bool>, IndexError> {
+        match self {
+            Subject::Index(index) => apply_to_index(index.as_mut(), op, version),
+            Subject::Spatial(index) => apply_to_spatial(index.as_mut(), op),
+            Subject::Store(store) => apply_to_store(store.as_mut(), op, version).map(|()| None),
+        }
+    }
+
     /// Ends in an orderly way.
-    pub(super) fn end(&mut self, close: bool) -> Result<(), Why> {
+    pub(crate) fn end(&mut self, close: bool) -> Result<(), Why> {
         let ended = match self {
             Subject::Index(index) if close => index.close(),
             Subject::Index(index) => index.sync(),
@@ -168,7 +176,7 @@ impl Subject {
     }
 
     /// Walks the invariants; the records counted, where records are counted.
-    pub(super) fn check(&mut self) -> Result<Option<u64>, Why> {
+    pub(crate) fn check(&mut self) -> Result<Option<u64>, Why> {
         let checked = match self {
             Subject::Index(index) => index.check(),
             Subject::Spatial(index) => index.check(),
@@ -182,7 +190,7 @@ impl Subject {
     }
 
     /// All of its contents by slot.
-    pub(super) fn contents(&mut self, slots: usize) -> Result<Vec<u64>, Why> {
+    pub(crate) fn contents(&mut self, slots: usize) -> Result<Vec<u64>, Why> {
         match self {
             Subject::Index(index) => index_contents(index.as_mut(), slots),
             Subject::Spatial(index) => spatial_contents(index.as_mut(), slots),
@@ -191,7 +199,7 @@ impl Subject {
     }
 
     /// Looks a few slots up one by one and compares them with the contents.
-    pub(super) fn spot_check(&mut self, contents: &[u64], first: usize) -> Result<(), Why> {
+    pub(crate) fn spot_check(&mut self, contents: &[u64], first: usize) -> Result<(), Why> {
         let index = match self {
             Subject::Index(index) => index,
             Subject::Spatial(index) => return spot_check_spatial(index.as_mut(), contents, first),
@@ -212,7 +220,7 @@ impl Subject {
     }
 
     /// Brings in the records that a run starts with; none where keys are appended.
-    pub(super) fn load(&mut self, mix: Mix, share_percent: u64) -> Result<History, Why> {
+    pub(crate) fn load(&mut self, mix: Mix, share_percent: u64) -> Result<History, Why> {
         let mut history = History::new(vec![0; mix.slots as usize]);
         let value_bytes = self.value_bytes();
         let share_percent = if mix.appends { 0 } else { share_percent };
@@ -235,7 +243,7 @@ impl Subject {
 }
 
 /// The key of a slot: its number, then bytes that follow from it. The order of keys is that of slots.
-pub(super) fn write_key(slot: u32, key: &mut [u8]) {
+pub(crate) fn write_key(slot: u32, key: &mut [u8]) {
     let number = slot.to_be_bytes();
     let width = key.len().min(4);
     key[..width].copy_from_slice(&number[4 - width..]);
@@ -267,7 +275,7 @@ fn apply_to_index(
 }
 
 /// The rectangle of a slot: anywhere in a square, every fourth one a point.
-fn rect_of(slot: u32) -> Rect<i32, 2> {
+pub(crate) fn rect_of(slot: u32) -> Rect<i32, 2> {
     let bits = split_mix(slot.into());
     let part = |shift: u32, below: u64| ((bits >> shift) % below) as i32;
     let low = [part(0, 10_000), part(20, 10_000)];

@@ -1,0 +1,3 @@
+//! Torture: small chips driven to where promises break, and every answer compared with what was promised.
+
+pub mod damage;

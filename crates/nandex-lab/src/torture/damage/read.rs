@@ -61,25 +61,31 @@ pub(super) fn names_damage(error: &IndexError) -> bool {
     matches!(
         error,
         IndexError::Corrupted { .. }
-            | IndexError::Store(StoreError::Corrupted { .. } | StoreError::Nand(NandError::Uncorrectable(_)))
+            | IndexError::Store(
+                // A page that looks erased and is not cannot be told from an erased one but by programming it.
+                StoreError::Corrupted { .. }
+                    | StoreError::Nand(
+                        NandError::Uncorrectable(_) | NandError::NotErased(_) | NandError::OutOfOrder(_)
+                    )
+            )
     )
 }
 
-/// Reads everything.
-pub(super) fn read_all(subject: &mut Subject, slots: usize) -> Seen {
+/// Reads everything by ranges, and each `step`th slot by itself.
+pub(super) fn read_all(subject: &mut Subject, slots: usize, step: usize) -> Seen {
     let mut seen = Seen::new(slots);
     match subject {
-        Subject::Index(index) => read_index(index.as_mut(), &mut seen),
-        Subject::Spatial(index) => read_spatial(index.as_mut(), &mut seen),
+        Subject::Index(index) => read_index(index.as_mut(), step, &mut seen),
+        Subject::Spatial(index) => read_spatial(index.as_mut(), step, &mut seen),
         Subject::Store(store) => read_store(store.as_mut(), &mut seen),
     }
     seen
 }
 
-fn read_index(index: &mut dyn OrderedIndex, seen: &mut Seen) {
+fn read_index(index: &mut dyn OrderedIndex, step: usize, seen: &mut Seen) {
     let record = index.record();
     let (mut key, mut value) = (vec![0; record.key_bytes.into()], vec![0; record.value_bytes.into()]);
-    for slot in 0..seen.known.len() {
+    for slot in (0..seen.known.len()).step_by(step) {
         write_key(slot as u32, &mut key);
         let found = index.get(&key, &mut value);
         if let Some(found) = seen.note(found) {
@@ -129,8 +135,11 @@ fn walk(index: &mut dyn OrderedIndex, direction: Direction, seen: &mut Seen) {
     }
 }
 
-fn read_spatial(index: &mut dyn SpatialIndex<i32, 2>, seen: &mut Seen) {
-    for slot in 0..seen.known.len() {
+/// One of so many slots is also searched as the nearest to its corner, which costs more.
+const NEAREST_EVERY: usize = 8;
+
+fn read_spatial(index: &mut dyn SpatialIndex<i32, 2>, step: usize, seen: &mut Seen) {
+    for slot in (0..seen.known.len()).step_by(step) {
         let rect = rect_of(slot as u32);
         let mut is_found = false;
         let window = index.window(&rect, Relation::Covers, &mut |found, id| {
@@ -139,6 +148,9 @@ fn read_spatial(index: &mut dyn SpatialIndex<i32, 2>, seen: &mut Seen) {
         });
         if seen.note(window).is_some() || is_found {
             seen.holds(slot, if is_found { fingerprint(&[]) } else { 0 }, "window");
+        }
+        if !slot.is_multiple_of(NEAREST_EVERY) {
+            continue;
         }
         let mut least = None;
         let nearest = index.nearest(&rect.low(), 1, &mut |_, _, distance2| {

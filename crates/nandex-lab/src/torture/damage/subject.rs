@@ -28,7 +28,7 @@ impl fmt::Display for SubjectSpec {
 }
 
 /// Slots of every subject.
-const SLOTS: u32 = 420;
+const SLOTS: u32 = 320;
 
 const CLASSES: [Durability; 3] = [Durability::EveryOperation, Durability::EverySync, Durability::None];
 const RECORDS: [(u8, u8); 3] = [(8, 8), (4, 4), (16, 8)];

@@ -71,6 +71,8 @@ impl fmt::Display for Outcome {
 
 /// Operations done on a damaged chip that was read.
 const OPERATIONS_AFTER: u32 = 24;
+/// One of so many slots is then looked up by itself; ranges are read whole.
+const STEP_AFTER: usize = 5;
 
 /// Does the damages and tells what came of them; none where they change nothing.
 pub(super) fn try_damages(life: &Life, image: &Image, damages: &[Damage], seed: u64) -> Option<Outcome> {
@@ -105,7 +107,7 @@ impl Trial<'_> {
             Err(error) => return refused(&error, "mount"),
         };
         let checked = check(&mut subject);
-        let seen = read_all(&mut subject, self.slots());
+        let seen = read_all(&mut subject, self.slots(), 1);
         let mut may_hold = match self.standing(&seen) {
             Ok(may_hold) => may_hold,
             Err(outcome) => return outcome,
@@ -163,7 +165,7 @@ impl Trial<'_> {
         let ended = super::image::close(&mut subject);
         drop(subject);
         let closed = ended.is_ok();
-        worst = worse(worst, ended.map_or_else(|error| told_in_use(&error), |()| Outcome::Right));
+        worst = worse(worst, ended.map_or_else(|error| told_in_use(&error, "close"), |()| Outcome::Right));
         match self.mount() {
             Err(error) if closed => Ok(worse(worst, refused(&error, "mount after use"))),
             Err(_) => Ok(worst),
@@ -209,14 +211,14 @@ fn use_once(
         Err(IndexError::Full | IndexError::WornOut) => Ok(Outcome::Right),
         Err(error) => {
             slots.iter().for_each(|&slot| may_hold[slot as usize].push(new(slot)));
-            let told = told_in_use(&error);
+            let told = told_in_use(&error, "use");
             if told.is_sound() { Ok(told) } else { Err(told) }
         }
     }
 }
 
 fn read_after(subject: &mut Subject, may_hold: &MayHold, when: &str) -> Result<Outcome, Outcome> {
-    let seen = read_all(subject, may_hold.len());
+    let seen = read_all(subject, may_hold.len(), STEP_AFTER);
     if let Some(what) = seen.contradiction {
         return Err(Outcome::Wrong(format!("{when}: {what}")));
     }
@@ -226,7 +228,7 @@ fn read_after(subject: &mut Subject, may_hold: &MayHold, when: &str) -> Result<O
             return Err(Outcome::Wrong(format!("{when}: number {slot} {what}")));
         }
     }
-    Ok(seen.first_error.map_or(Outcome::Right, |error| told(&error, when)))
+    Ok(seen.first_error.map_or(Outcome::Right, |error| told_in_use(&error, when)))
 }
 
 fn check(subject: &mut Subject) -> Option<IndexError> {
@@ -254,10 +256,10 @@ fn told(error: &IndexError, when: &str) -> Outcome {
 }
 
 /// An operation after the damage may also find no room, or be refused after one that failed half-way.
-fn told_in_use(error: &IndexError) -> Outcome {
+fn told_in_use(error: &IndexError, when: &str) -> Outcome {
     match error {
         IndexError::Full | IndexError::WornOut | IndexError::Interrupted => Outcome::Corrupted,
-        error => told(error, "use"),
+        error => told(error, when),
     }
 }
 

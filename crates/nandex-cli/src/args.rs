@@ -11,6 +11,7 @@ use nandex_lab::crash::{ChipFailures, CutPoint, Cuts, SMALL_CHIP};
 use nandex_lab::experiment::Experiment;
 use nandex_lab::registry::{IndexEntry, StoreEntry};
 use nandex_lab::spatial::SpatialEntry;
+use nandex_lab::torture::Victim;
 use nandex_lab::workload::WorkloadEntry;
 use std::path::PathBuf;
 
@@ -38,6 +39,8 @@ pub(crate) enum Command {
     Repro(Repro),
     /// Cut the power at every physical operation and see what comes back.
     Crash(Box<Crash>),
+    /// Let indexes and FTLs live whole lives on small chips that are full, cut and dying.
+    Torture(Box<Torture>),
     /// Load places into a spatial index and answer a window or a search for the nearest.
     Places(Box<Places>),
     /// Replay a block trace on FTLs, disks and files.
@@ -229,6 +232,40 @@ pub(crate) struct Crash {
     pub(crate) threads: Option<u16>,
     #[command(flatten)]
     pub(crate) files: Files,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Torture {
+    /// Indexes, separated by commas, or all (nandex list indexes); each on the FTLs of --ftl, else on one that the seed draws
+    /// [default: all, where neither FTLs nor spatial indexes are named].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::index_choice)]
+    pub(crate) index: Vec<Choice<IndexEntry>>,
+    /// FTLs, separated by commas, or all (nandex list ftls): below the indexes, and alone.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::ftl_choice)]
+    pub(crate) ftl: Vec<Choice<StoreEntry>>,
+    /// Spatial indexes, separated by commas, or all (nandex list spatial).
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::spatial_choice)]
+    pub(crate) spatial: Vec<Choice<SpatialEntry>>,
+    /// Live for so long; all get the same time.
+    #[arg(long, value_name = "N", value_parser = parse::minutes, conflicts_with = "lives")]
+    pub(crate) minutes: Option<f64>,
+    /// Live so many lives of each [default: 100].
+    #[arg(long, value_name = "N", value_parser = parse::count)]
+    pub(crate) lives: Option<u64>,
+    /// Seed of the first life of each; the next one has the next number.
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
+    pub(crate) seed: u64,
+    /// Failures of programs and erases rise until nothing can be written any more.
+    #[arg(long)]
+    pub(crate) until_death: bool,
+    /// Lives at a time [default: as many as there are cores]; it changes no life.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) threads: Option<u16>,
+    /// Repeat one life, as a finding names it.
+    #[arg(long, value_name = "NAME:SEED", value_parser = parse::life,
+        conflicts_with_all = ["index", "ftl", "spatial", "minutes", "lives", "seed"])]
+    pub(crate) replay: Option<(Victim, u64)>,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -10,6 +10,7 @@ use nandex_lab::registry::{self, IndexEntry, StoreEntry};
 use nandex_lab::replay::{self, DiskEntry};
 use nandex_lab::repro::PAPERS;
 use nandex_lab::spatial::{self as spatial_lab, SpatialEntry};
+use nandex_lab::torture::Victim;
 use nandex_lab::workload::{self, WorkloadEntry};
 use nandex_lab::{LabError, block_trace, chip as chips, names, tbm};
 
@@ -43,6 +44,25 @@ fn choice<T>(text: &str, find: impl Fn(&str) -> Result<&'static T, LabError>) ->
 
 pub(crate) fn index_choice(text: &str) -> Result<Choice<IndexEntry>, LabError> {
     choice(text, index)
+}
+
+pub(crate) fn ftl_choice(text: &str) -> Result<Choice<StoreEntry>, LabError> {
+    choice(text, registry::store)
+}
+
+/// A number of minutes above 0, such as `60` or `0.5`.
+pub(crate) fn minutes(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(minutes) if minutes > 0.0 && minutes <= 1e6 => Ok(minutes),
+        _ => Err(format!("'{text}' is no number of minutes above 0")),
+    }
+}
+
+/// A life of `nandex torture`, such as `mu:17` or `la@fast:17`.
+pub(crate) fn life(text: &str) -> Result<(Victim, u64), String> {
+    let (victim, seed) = text.rsplit_once(':').ok_or("give a name, a colon and a seed, such as mu:17")?;
+    let seed = seed.parse().map_err(|_| format!("'{seed}' is no seed"))?;
+    Ok((victim.parse().map_err(|error: LabError| error.to_string())?, seed))
 }
 
 pub(crate) fn spatial_choice(text: &str) -> Result<Choice<SpatialEntry>, LabError> {

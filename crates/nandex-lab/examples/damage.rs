@@ -6,7 +6,8 @@
 use nandex_lab::crash::Target;
 use nandex_lab::registry::{self, Hosting, INDEXES, STORES};
 use nandex_lab::spatial::{SPATIAL, spatial};
-use nandex_lab::torture::damage::{Blow, Effort, End, SubjectSpec, replay, run};
+use nandex_lab::torture::Victim;
+use nandex_lab::torture::damage::{Blow, Effort, End, replay, run};
 use std::time::{Duration, Instant};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -45,9 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::process::exit(i32::from(!totals.is_clean()));
 }
 
-fn subjects<'a>(
-    value: &impl Fn(&str) -> Option<&'a str>,
-) -> Result<Vec<SubjectSpec>, Box<dyn std::error::Error>> {
+fn subjects<'a>(value: &impl Fn(&str) -> Option<&'a str>) -> Result<Vec<Victim>, Box<dyn std::error::Error>> {
     let on = value("--on").map(registry::store).transpose()?;
     let list = |flag: &str, all: Vec<&'static str>| -> Vec<String> {
         match value(flag) {
@@ -60,14 +59,14 @@ fn subjects<'a>(
     for name in list("--index", INDEXES.iter().map(|entry| entry.name).collect()) {
         let entry = registry::index(&name)?;
         let default = if entry.hosting == Hosting::Raw { None } else { Some(&STORES[0]) };
-        subjects.push(SubjectSpec { target: Target::Index(entry), ftl: on.or(default) });
+        subjects.push(Victim { target: Target::Index(entry), ftl: on.or(default) });
     }
     for name in list("--spatial", SPATIAL.iter().map(|entry| entry.name).collect()) {
         let target = Target::Spatial(spatial(&name)?);
-        subjects.push(SubjectSpec { target, ftl: on.or(Some(&STORES[0])) });
+        subjects.push(Victim { target, ftl: on.or(Some(&STORES[0])) });
     }
     for name in list("--ftl", STORES.iter().map(|entry| entry.name).collect()) {
-        subjects.push(SubjectSpec::store(registry::store(&name)?));
+        subjects.push(Victim { target: Target::Store(registry::store(&name)?), ftl: None });
     }
     Ok(subjects)
 }

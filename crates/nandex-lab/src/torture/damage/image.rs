@@ -2,7 +2,7 @@
 
 use super::history::{History, Moment};
 use super::kinds::Version;
-use super::subject::SubjectSpec;
+use super::subject::{SLOTS, plan};
 use crate::LabError;
 use crate::crash::CrashPlan;
 use crate::crash::Cut;
@@ -10,6 +10,7 @@ use crate::crash::history::fingerprint;
 use crate::crash::ops::{HostOp, Mix, Source};
 use crate::crash::subject::{Promise, SharedChip, Subject};
 use crate::model::fill_value;
+use crate::torture::Victim;
 use nandex::nand::sim::{PhysicalOp, Recorded, SimChip};
 use nandex::rng::{Rng, split_mix};
 use nandex::{IndexError, PageStore};
@@ -82,12 +83,12 @@ pub(super) struct Image {
 
 impl Life {
     /// Lives it.
-    pub(super) fn new(spec: &SubjectSpec, seed: u64) -> Result<Life, LabError> {
-        let plan = spec.plan(seed)?;
+    pub(super) fn new(victim: Victim, seed: u64) -> Result<Life, LabError> {
+        let plan = plan(victim, seed)?;
         let chip: SharedChip = Rc::new(RefCell::new(fresh(&plan)));
         chip.borrow_mut().start_recording();
-        let subject = Subject::format(&plan, &chip)?;
-        let (mix, promise) = (subject.mix(&plan), subject.promise());
+        let subject = Subject::format(plan.target, &plan.settings, Box::new(Rc::clone(&chip)))?;
+        let (mix, promise) = (subject.mix(plan.target, (SLOTS, SLOTS * 2)), subject.promise());
         let mut life = Life {
             history: History::new(mix.slots as usize),
             formatted: chip.borrow().operations() as usize,
@@ -131,7 +132,8 @@ impl Life {
 
     fn mount(&self, chip: &SharedChip) -> Result<Subject, String> {
         chip.borrow_mut().mark(self.history.len() as u64);
-        Subject::mount(&self.plan, chip).map_err(|error| format!("mount without any damage: {error}"))
+        let mounted = Subject::mount(self.plan.target, &self.plan.settings, Box::new(Rc::clone(chip)));
+        mounted.map_err(|error| format!("mount without any damage: {error}"))
     }
 
     /// Half of the slots, in no order.

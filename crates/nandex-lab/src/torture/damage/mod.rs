@@ -18,12 +18,13 @@ mod watched;
 
 pub use image::End;
 pub use kinds::{Damage, Kind};
-pub use subject::SubjectSpec;
+pub use subject::every_victim;
 pub use trial::Outcome;
 
 use crate::LabError;
 use crate::crash::history::fingerprint;
 use crate::parallel;
+use crate::torture::Victim;
 use image::Life;
 use nandex::rng::{Rng, split_mix};
 use std::collections::BTreeMap;
@@ -65,7 +66,7 @@ impl std::str::FromStr for Blow {
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// What was damaged.
-    pub subject: SubjectSpec,
+    pub subject: Victim,
     /// The seed of its life.
     pub seed: u64,
     /// The end of its life.
@@ -77,10 +78,10 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// The options of the command that repeats it.
+    /// The command that repeats it.
     pub fn replay(&self) -> String {
-        let (flags, seed, end, blow) = (self.subject.flags(), self.seed, self.end, &self.blow);
-        format!("{flags} --seed {seed} --image {end} --damage {blow}")
+        let (victim, seed, end, blow) = (self.subject, self.seed, self.end, &self.blow);
+        format!("nandex torture --damage --replay {victim}:{seed} --image {end} --blow {blow}")
     }
 }
 
@@ -151,17 +152,17 @@ impl fmt::Display for Totals {
 }
 
 /// Tries damages on these subjects, all of them where none is given; `found` hears of each finding at once.
-pub fn run(subjects: &[SubjectSpec], effort: &Effort, found: &(dyn Fn(&Finding) + Sync)) -> Totals {
+pub fn run(subjects: &[Victim], effort: &Effort, found: &(dyn Fn(&Finding) + Sync)) -> Totals {
     let all = Mutex::new(Totals::default());
     let late = AtomicBool::new(false);
     for round in 0..effort.rounds {
         let seed = effort.seed.wrapping_add(round);
-        let subjects = if subjects.is_empty() { SubjectSpec::all(seed) } else { subjects.to_vec() };
+        let subjects = if subjects.is_empty() { every_victim(seed) } else { subjects.to_vec() };
         parallel::map(&subjects, effort.threads, |subject| {
             if late.load(Ordering::Relaxed) {
                 return;
             }
-            let totals = of_one_life(subject, seed, effort, found);
+            let totals = of_one_life(subject::on_page_mapping(*subject), seed, effort, found);
             late.fetch_or(effort.until.is_some_and(|until| Instant::now() >= until), Ordering::Relaxed);
             all.lock().unwrap_or_else(std::sync::PoisonError::into_inner).add(totals);
         });
@@ -173,8 +174,8 @@ pub fn run(subjects: &[SubjectSpec], effort: &Effort, found: &(dyn Fn(&Finding) 
 }
 
 /// Repeats one.
-pub fn replay(subject: &SubjectSpec, seed: u64, end: End, blow: &Blow) -> Result<Option<Outcome>, LabError> {
-    let life = Life::new(subject, seed)?;
+pub fn replay(subject: &Victim, seed: u64, end: End, blow: &Blow) -> Result<Option<Outcome>, LabError> {
+    let life = Life::new(subject::on_page_mapping(*subject), seed)?;
     let image = life.image(end, seed);
     Ok(trial::try_damages(&life, &image, &blow.0, seed_of(seed, end, blow)))
 }
@@ -183,20 +184,15 @@ fn seed_of(seed: u64, end: End, blow: &Blow) -> u64 {
     split_mix(seed ^ fingerprint(format!("{end} {blow}").as_bytes()))
 }
 
-fn of_one_life(
-    subject: &SubjectSpec,
-    seed: u64,
-    effort: &Effort,
-    found: &(dyn Fn(&Finding) + Sync),
-) -> Totals {
+fn of_one_life(subject: Victim, seed: u64, effort: &Effort, found: &(dyn Fn(&Finding) + Sync)) -> Totals {
     let mut totals = Totals { lives: 1, ..Totals::default() };
     let life = match watched::guarded(|| Life::new(subject, seed)) {
         Ok(Ok(life)) => life,
-        Ok(Err(error)) => return stopped(totals, subject, seed, &error.to_string()),
-        Err(panic) => return stopped(totals, subject, seed, &panic),
+        Ok(Err(error)) => return stopped(totals, &subject, seed, &error.to_string()),
+        Err(panic) => return stopped(totals, &subject, seed, &panic),
     };
     if let Some(why) = &life.stopped {
-        return stopped(totals, subject, seed, why);
+        return stopped(totals, &subject, seed, why);
     }
     let mut rng = Rng::new(split_mix(seed) ^ fingerprint(subject.to_string().as_bytes()));
     let mut ends = vec![End::Closed, End::Remounted];
@@ -215,7 +211,7 @@ fn of_one_life(
             let kind = (blow.0.first().map(|damage| damage.kind), outcome.name());
             if !outcome.is_sound() && !told.contains(&kind) {
                 told.push(kind);
-                let finding = Finding { subject: *subject, seed, end, blow, outcome };
+                let finding = Finding { subject, seed, end, blow, outcome };
                 found(&finding);
                 totals.findings.push(finding);
             }
@@ -224,7 +220,7 @@ fn of_one_life(
     totals
 }
 
-fn stopped(mut totals: Totals, subject: &SubjectSpec, seed: u64, why: &str) -> Totals {
+fn stopped(mut totals: Totals, subject: &Victim, seed: u64, why: &str) -> Totals {
     totals.stopped.push(format!("{subject}, seed {seed}: {why}"));
     totals
 }

@@ -129,7 +129,8 @@ impl Trial<'_> {
     }
 
     fn mount(&self) -> Result<Subject, IndexError> {
-        Subject::mount_on(&self.life.plan, Box::new(Watched::new(&self.chip)))
+        let plan = &self.life.plan;
+        Subject::mount(plan.target, &plan.settings, Box::new(Watched::new(&self.chip)))
     }
 
     fn standing(&self, seen: &Seen) -> Result<MayHold, Outcome> {
@@ -185,7 +186,7 @@ fn use_once(
     may_hold: &mut MayHold,
 ) -> Result<Outcome, Outcome> {
     let value_bytes = subject.value_bytes();
-    let done = subject.try_apply(op, version);
+    let done = subject.carry_out(op, version);
     let new = |slot: u32| match (op, subject.value_bytes()) {
         (HostOp::Remove(_), _) => 0,
         (_, 0) => fingerprint(&[]),

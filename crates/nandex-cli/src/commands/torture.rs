@@ -1,0 +1,78 @@
+//! `nandex torture`: whole lives of indexes and FTLs on small chips that are full, cut and dying.
+
+use crate::Status;
+use crate::args::Torture;
+use crate::output;
+use crate::parse::chosen;
+use crate::progress::{Progress, stop_on_interrupt};
+use anyhow::Result;
+use nandex_lab::crash::Target;
+use nandex_lab::parallel;
+use nandex_lab::registry::{Hosting, INDEXES, STORES};
+use nandex_lab::report::torture as report;
+use nandex_lab::runner::Control;
+use nandex_lab::spatial::SPATIAL;
+use nandex_lab::torture::{self, Fate, Order, Plan, Victim};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) fn run(args: &Torture) -> Result<Status> {
+    let control = Arc::new(Control::default());
+    stop_on_interrupt(&control)?;
+    torture::catch_panics();
+    let plan = plan(args);
+    let progress = Progress::new(Arc::clone(&control));
+    if let Order::Lives(lives) = plan.order {
+        progress.count(lives * plan.victims.len() as u64, "lives");
+    }
+    let found = progress
+        .follow(|| torture::run(&plan, &control, &|finding| eprintln!("{}", report::finding(finding))));
+    output::print(&report::render(&found))?;
+    Ok(if found.findings.is_empty() { Status::Done } else { Status::Bad })
+}
+
+fn plan(args: &Torture) -> Plan {
+    let death = [Fate::Death];
+    let fates = if args.until_death { death.to_vec() } else { vec![Fate::Full] };
+    let threads = args.threads.map_or_else(parallel::cores, usize::from);
+    if let Some((victim, seed)) = args.replay {
+        return Plan { victims: vec![victim], order: Order::Lives(1), fates, seed, threads: 1 };
+    }
+    let order = match (args.minutes, args.lives) {
+        (Some(minutes), _) => Order::Time(Duration::from_secs_f64(minutes * 60.0)),
+        (None, Some(lives)) => Order::Lives(lives),
+        (None, None) => Order::Lives(100),
+    };
+    Plan { victims: victims(args), order, fates, seed: args.seed, threads }
+}
+
+/// Every FTL alone; every index on the FTLs that were named, or on one that the seed draws.
+fn victims(args: &Torture) -> Vec<Victim> {
+    let ftls = chosen(&args.ftl, STORES);
+    let alone = |target: Target| Victim { target, ftl: None };
+    let is_nothing = args.index.is_empty() && args.spatial.is_empty() && ftls.is_empty();
+    let (indexes, spatial) = match is_nothing {
+        true => (INDEXES.iter().collect(), Vec::new()),
+        false => (chosen(&args.index, INDEXES), chosen(&args.spatial, SPATIAL)),
+    };
+    let mut victims: Vec<Victim> = Vec::new();
+    let on_ftls = |target: Target| ftls.iter().map(move |ftl| Victim { target, ftl: Some(ftl) });
+    for entry in indexes {
+        let target = Target::Index(entry);
+        if ftls.is_empty() || entry.hosting == Hosting::Raw {
+            victims.push(alone(target));
+        }
+        let takes_ftl = entry.options.iter().any(|option| matches!(option.name, "ftl" | "beneath"));
+        victims.extend(on_ftls(target).filter(|_| takes_ftl));
+    }
+    for entry in spatial {
+        let target = Target::Spatial(entry);
+        let takes_ftl = entry.knows("ftl");
+        if ftls.is_empty() || !takes_ftl {
+            victims.push(alone(target));
+        }
+        victims.extend(on_ftls(target).filter(|_| takes_ftl));
+    }
+    victims.extend(ftls.iter().map(|ftl| alone(Target::Store(ftl))));
+    victims
+}

@@ -5,9 +5,10 @@
 
 use nandex_lab::crash::Target;
 use nandex_lab::registry::{self, Hosting, INDEXES, STORES};
+use nandex_lab::runner::Control;
 use nandex_lab::spatial::{SPATIAL, spatial};
-use nandex_lab::torture::Victim;
 use nandex_lab::torture::damage::{Blow, Effort, End, replay, run};
+use nandex_lab::torture::{Victim, catch_panics};
 use std::time::{Duration, Instant};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -18,15 +19,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let number = |flag: &str, default: u64| value(flag).map_or(Ok(default), str::parse);
     let subjects = subjects(&value)?;
+    catch_panics();
     let seed = number("--seed", 1)?;
     if let (Some(image), Some(blow)) = (value("--image"), value("--damage")) {
         let (end, blow): (End, Blow) = (image.parse()?, blow.parse()?);
         let subject = subjects.first().ok_or("a replay names its subject")?;
-        match replay(subject, seed, end, &blow)? {
+        match replay(*subject, seed, end, &blow)? {
             None => println!("{subject}: nothing was changed"),
-            Some(outcome) => {
-                println!("{subject}: {outcome}");
-                std::process::exit(i32::from(!outcome.is_sound()));
+            Some(finding) => {
+                println!("{finding}");
+                std::process::exit(i32::from(!finding.outcome.is_sound()));
             }
         }
         return Ok(());
@@ -40,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         damages: number("--damages", 70)? as u32,
         threads: number("--threads", 1)? as usize,
     };
-    let totals = run(&subjects, &effort, &|finding| println!("{finding}"));
+    let totals = run(&subjects, &effort, &Control::default(), &|finding| println!("{finding}"));
     totals.stopped.iter().for_each(|why| println!("stopped: {why}"));
     println!("{totals}");
     std::process::exit(i32::from(!totals.is_clean()));

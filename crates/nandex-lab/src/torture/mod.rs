@@ -36,6 +36,6 @@ pub fn catch_panics() {
 }
 
 /// The place of the last panic of this thread, where [`catch_panics`] keeps them.
-fn last_panic() -> Option<String> {
+pub(crate) fn last_panic() -> Option<String> {
     PANIC_PLACE.with(|last| last.borrow_mut().take())
 }

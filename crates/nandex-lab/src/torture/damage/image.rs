@@ -13,8 +13,9 @@ use crate::model::fill_value;
 use crate::torture::Victim;
 use nandex::nand::sim::{PhysicalOp, Recorded, SimChip};
 use nandex::rng::{Rng, split_mix};
-use nandex::{IndexError, PageStore};
+use nandex::{IndexError, PageStore, Ppn};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 use std::str::FromStr;
@@ -79,6 +80,8 @@ pub(super) struct Image {
     pub(super) chip: SimChip,
     pub(super) moment: Moment,
     pub(super) versions: Vec<Version>,
+    /// Operations acknowledged when a page was programmed last.
+    pub(super) programmed_at: BTreeMap<Ppn, u64>,
 }
 
 impl Life {
@@ -193,10 +196,13 @@ impl Life {
             }
         };
         let mut chip = fresh(&self.plan);
-        let mut versions = Vec::new();
+        let (mut versions, mut programmed_at) = (Vec::new(), BTreeMap::new());
         for recorded in &self.recording[..until] {
             let done = chip.replay(recorded);
             assert!(done.is_ok(), "a recorded operation is repeated on the same chip: {done:?}");
+            if let PhysicalOp::Program { ppn, .. } = &recorded.op {
+                programmed_at.insert(*ppn, recorded.mark);
+            }
             if let (PhysicalOp::Program { ppn, .. }, None) = (&recorded.op, recorded.torn) {
                 versions.extend(chip.stored_page(*ppn).map(|bytes| Version { ppn: *ppn, bytes }));
             }
@@ -208,7 +214,7 @@ impl Life {
             assert!(done.is_ok(), "a recorded operation is possible on the same chip: {done:?}");
         }
         let moment = Moment { acknowledged, clean, promise: self.promise };
-        Image { chip, moment, versions }
+        Image { chip, moment, versions, programmed_at }
     }
 }
 

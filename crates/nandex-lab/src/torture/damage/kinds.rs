@@ -79,11 +79,11 @@ impl Kind {
         }
     }
 
-    fn is_of_block(self) -> bool {
+    pub(super) fn is_of_block(self) -> bool {
         self >= Kind::BlockFlip
     }
 
-    fn names_another(self) -> bool {
+    pub(super) fn names_another(self) -> bool {
         matches!(self, Kind::Exchange | Kind::BlockExchange)
     }
 }

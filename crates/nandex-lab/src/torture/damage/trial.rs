@@ -4,15 +4,21 @@ use super::history::Standing;
 use super::image::{Image, Life, value};
 use super::kinds::Damage;
 use super::read::{Seen, names_damage, read_all};
-use super::watched::{Watched, guarded};
 use crate::crash::history::fingerprint;
 use crate::crash::ops::{HostOp, Mix, Source};
 use crate::crash::subject::{SharedChip, Subject};
+use crate::crash::trial::panic_text;
+use crate::torture::last_panic;
+use crate::torture::leash::Leash;
 use nandex::IndexError;
 use nandex::StoreError;
+use nandex::nand::sim::SimChip;
 use nandex::rng::Rng;
-use std::cell::RefCell;
+use nandex::{Cause, Geometry, Nand, NandError, Pbn, Ppn};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 /// What came of a damage, the best first.
@@ -69,6 +75,9 @@ impl fmt::Display for Outcome {
     }
 }
 
+/// Operations of the chip from a mount on: more than anything sensible needs.
+const ENOUGH: u64 = 400_000;
+
 /// Operations done on a damaged chip that was read.
 const OPERATIONS_AFTER: u32 = 24;
 /// One of so many slots is then looked up by itself; ranges are read whole.
@@ -88,6 +97,59 @@ pub(super) fn try_damages(life: &Life, image: &Image, damages: &[Damage], seed: 
     let chip = Rc::new(RefCell::new(chip));
     let trial = Trial { life, image, chip, seed };
     Some(guarded(|| trial.run()).unwrap_or_else(Outcome::Panic))
+}
+
+/// Does the work; where it panics, the words and, where [`crate::torture::catch_panics`] was called, the place.
+pub(super) fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work))
+        .map_err(|panic| format!("{}{}", panic_text(&*panic), last_panic().unwrap_or_default()))
+}
+
+/// The pages that a mount of an image and reading everything read; none where that is refused.
+pub(super) fn pages_read(life: &Life, image: &Image) -> Vec<Ppn> {
+    let read = Rc::new(RefCell::new(BTreeSet::new()));
+    let noting = Noting { chip: image.chip.clone(), read: Rc::clone(&read) };
+    let plan = &life.plan;
+    let done = guarded(|| {
+        let subject = Subject::mount(plan.target, &plan.settings, Box::new(noting));
+        subject.map(|mut subject| drop(read_all(&mut subject, life.mix.slots as usize, 1)))
+    });
+    let is_programmed = |ppn: &Ppn| image.chip.stored_page(*ppn).is_some();
+    let read = read.borrow();
+    if done.is_ok() { read.iter().copied().filter(is_programmed).collect() } else { Vec::new() }
+}
+
+/// A chip that notes which pages are read.
+struct Noting {
+    chip: SimChip,
+    read: Rc<RefCell<BTreeSet<Ppn>>>,
+}
+
+impl Nand for Noting {
+    fn geometry(&self) -> Geometry {
+        self.chip.geometry()
+    }
+
+    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+        self.read.borrow_mut().insert(ppn);
+        self.chip.read(ppn, cause, data, spare)
+    }
+
+    fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
+        self.chip.program(ppn, cause, data, spare)
+    }
+
+    fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<(), NandError> {
+        self.chip.erase(pbn, cause)
+    }
+
+    fn is_bad(&mut self, pbn: Pbn) -> Result<bool, NandError> {
+        self.chip.is_bad(pbn)
+    }
+
+    fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
+        self.chip.mark_bad(pbn)
+    }
 }
 
 struct Trial<'a> {
@@ -130,7 +192,11 @@ impl Trial<'_> {
 
     fn mount(&self) -> Result<Subject, IndexError> {
         let plan = &self.life.plan;
-        Subject::mount(plan.target, &plan.settings, Box::new(Watched::new(&self.chip)))
+        Subject::mount(plan.target, &plan.settings, Box::new(self.leash()))
+    }
+
+    fn leash(&self) -> Leash {
+        Leash { chip: Rc::clone(&self.chip), left: Rc::new(Cell::new(ENOUGH)) }
     }
 
     fn standing(&self, seen: &Seen) -> Result<MayHold, Outcome> {

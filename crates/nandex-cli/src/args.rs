@@ -1,7 +1,7 @@
 //! The command line as plain data. Values are checked where they are parsed, so that a bad one names its flag.
 
 use crate::output::Target;
-use crate::parse::{self, Choice, ReplayTarget};
+use crate::parse::{self, Choice, Replay as Life, ReplayTarget};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use nandex::nand::Part;
 use nandex::ordered::{Durability, RecordFormat};
@@ -11,7 +11,6 @@ use nandex_lab::crash::{ChipFailures, CutPoint, Cuts, SMALL_CHIP};
 use nandex_lab::experiment::Experiment;
 use nandex_lab::registry::{IndexEntry, StoreEntry};
 use nandex_lab::spatial::SpatialEntry;
-use nandex_lab::torture::Victim;
 use nandex_lab::torture::damage::{Blow, End};
 use nandex_lab::workload::WorkloadEntry;
 use std::path::PathBuf;
@@ -260,13 +259,19 @@ pub(crate) struct Torture {
     /// Failures of programs and erases rise until nothing can be written any more.
     #[arg(long)]
     pub(crate) until_death: bool,
+    /// No read comes back wrong.
+    #[arg(long)]
+    pub(crate) reads_well: bool,
     /// Lives at a time [default: as many as there are cores]; it changes no life.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
-    /// Repeat one life, as a finding names it.
-    #[arg(long, value_name = "NAME:SEED", value_parser = parse::life,
+    /// Write the least of each life that went wrong into this folder, as NAME-SEED.life.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) save: Option<PathBuf>,
+    /// Repeat one life, as a finding names it, or one that stands in a file (NAME.life).
+    #[arg(long, value_name = "NAME:SEED|FILE", value_parser = parse::life,
         conflicts_with_all = ["index", "ftl", "spatial", "minutes", "lives", "seed"])]
-    pub(crate) replay: Option<(Victim, u64)>,
+    pub(crate) replay: Option<Life>,
     /// Damage pages and blocks of chips that were closed or cut, and compare every answer with the truth.
     #[arg(long, conflicts_with = "until_death")]
     pub(crate) damage: bool,

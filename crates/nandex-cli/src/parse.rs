@@ -13,6 +13,7 @@ use nandex_lab::spatial::{self as spatial_lab, SpatialEntry};
 use nandex_lab::torture::Victim;
 use nandex_lab::workload::{self, WorkloadEntry};
 use nandex_lab::{LabError, block_trace, chip as chips, names, tbm};
+use std::path::PathBuf;
 
 pub(crate) fn chip(text: &str) -> Result<Part, LabError> {
     chips::find(text)
@@ -58,11 +59,23 @@ pub(crate) fn minutes(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A life of `nandex torture`, such as `mu:17` or `la@fast:17`.
-pub(crate) fn life(text: &str) -> Result<(Victim, u64), String> {
+/// A life to live again.
+#[derive(Clone, Debug)]
+pub(crate) enum Replay {
+    /// Of this victim and seed.
+    Life(Victim, u64),
+    /// Written down in this file.
+    File(PathBuf),
+}
+
+/// A life of `nandex torture`, such as `mu:17` or `la@fast:17`, or a file with one.
+pub(crate) fn life(text: &str) -> Result<Replay, String> {
+    if text.ends_with(".life") {
+        return Ok(Replay::File(PathBuf::from(text)));
+    }
     let (victim, seed) = text.rsplit_once(':').ok_or("give a name, a colon and a seed, such as mu:17")?;
     let seed = seed.parse().map_err(|_| format!("'{seed}' is no seed"))?;
-    Ok((victim.parse().map_err(|error: LabError| error.to_string())?, seed))
+    Ok(Replay::Life(victim.parse().map_err(|error: LabError| error.to_string())?, seed))
 }
 
 pub(crate) fn spatial_choice(text: &str) -> Result<Choice<SpatialEntry>, LabError> {

@@ -1,8 +1,11 @@
 //! Lives for a terminal: a table by victim, the findings with their replays, and one line of counts.
 
 use super::scale::show_count;
-use crate::torture::{Counts, Finding, Report, Row};
+use crate::torture::{Case, Counts, Finding, Report, Row};
 use std::fmt::Write as _;
+
+/// Lines of a life that are shown.
+const LINES_MAX: usize = 60;
 
 /// A finding in two lines.
 pub fn finding(finding: &Finding) -> String {
@@ -22,12 +25,16 @@ pub fn render(report: &Report) -> String {
         let times = if found.times > 1 { format!(" ({} times)", found.times) } else { String::new() };
         let _ = writeln!(out, "{}{times}", finding(found));
     }
-    let mut counts = Counts::default();
-    report.rows.iter().for_each(|row| counts.add(&row.counts));
+    let mut all = Counts::default();
+    report.rows.iter().for_each(|row| all.add(&row.counts));
     let found: u64 = report.rows.iter().map(|row| row.found).sum();
-    let _ = writeln!(
-        out,
-        "{} lives, {} mounts, {} cuts, {} power-offs, {} operations ({} refused), {} deaths, {} findings",
+    out + &counts(&all, found)
+}
+
+/// The last line: everything in numbers.
+pub fn counts(counts: &Counts, found: u64) -> String {
+    format!(
+        "{} lives, {} mounts, {} cuts, {} power-offs, {} operations ({} refused), {} deaths, {} findings\n",
         show_count(counts.lives),
         show_count(counts.mounts),
         show_count(counts.cuts),
@@ -36,7 +43,22 @@ pub fn render(report: &Report) -> String {
         show_count(counts.refused),
         show_count(counts.deaths),
         show_count(found),
-    );
+    )
+}
+
+/// A life written down, with what is wrong with it.
+pub fn case(found: &Finding, case: &Case) -> String {
+    let what = finding(found).replace('\n', "\n# ");
+    format!("# {what}\n# The least of it, {} steps:\n{case}", case.steps())
+}
+
+/// The first lines of a text.
+pub fn shortened(text: &str) -> String {
+    let lines = text.lines().count();
+    let mut out: String = text.lines().take(LINES_MAX).map(|line| format!("{line}\n")).collect();
+    if lines > LINES_MAX {
+        let _ = writeln!(out, "... {} more lines; --save DIR keeps them", lines - LINES_MAX);
+    }
     out
 }
 

@@ -6,16 +6,19 @@
 //! were drawn can be carried out again without drawing ([`body`]), all of them or some, whatever is left out.
 
 mod body;
+mod case;
 pub mod damage;
 mod fault;
 mod leash;
 mod run;
 mod script;
 mod setup;
+mod shrink;
 mod step;
 mod subject;
 
 pub use body::Counts;
+pub use case::Case;
 pub use fault::Kind;
 pub use run::{Finding, Order, Plan, Report, Row, run};
 pub use script::Fate;

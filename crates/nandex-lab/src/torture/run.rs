@@ -1,6 +1,7 @@
 //! Many lives: victims take turns, so that all get the same time.
 
 use super::body::{Body, Counts, Flow};
+use super::case::Case;
 use super::fault::{Fault, Kind};
 use super::script::{self, Fate, Script};
 use super::setup::Setup;
@@ -29,8 +30,8 @@ pub struct Plan {
     pub victims: Vec<Victim>,
     /// How many.
     pub order: Order,
-    /// What for; several take turns.
-    pub fates: Vec<Fate>,
+    /// What for.
+    pub fate: Fate,
     /// Seed of the first life of each victim.
     pub seed: u64,
     /// Lives at a time.
@@ -54,13 +55,16 @@ pub struct Finding {
     pub steps: u64,
     /// Lives that ended with the same words.
     pub times: u64,
+    /// The life written down; `None` where nothing could be made on the chip.
+    pub case: Option<Case>,
 }
 
 impl Finding {
     /// The command that repeats the life.
     pub fn replay(&self) -> String {
-        let fate = if self.fate == Fate::Death { " --until-death" } else { "" };
-        format!("nandex torture --replay {}:{}{fate}", self.victim, self.seed)
+        let death = if self.fate.until_death { " --until-death" } else { "" };
+        let reads = if self.fate.reads_well { " --reads-well" } else { "" };
+        format!("nandex torture --replay {}:{}{death}{reads}", self.victim, self.seed)
     }
 }
 
@@ -95,7 +99,7 @@ pub(crate) struct Ended {
 
 /// Lives one life.
 pub(crate) fn live(victim: Victim, fate: Fate, seed: u64) -> Ended {
-    let origin = split_mix(seed ^ victim.fingerprint() ^ fate as u64);
+    let origin = split_mix(seed ^ victim.fingerprint() ^ u64::from(fate.until_death));
     let (mut rng, script_rng) = (Rng::new(origin), Rng::new(split_mix(origin)));
     let with_failures = script::fails(&mut script_rng.clone(), fate);
     let mut ended = Ended { counts: Counts::default(), fault: None, steps: Vec::new(), setup: None };
@@ -169,10 +173,9 @@ pub fn run(plan: &Plan, control: &Control, found: &(dyn Fn(&Finding) + Sync)) ->
     parallel::map(&threads, threads.len(), |_| {
         while let Some((place, number)) = next_of(plan, &board, began, control) {
             let life_began = Instant::now();
-            let fate = plan.fates[(number % plan.fates.len() as u64) as usize];
             let seed = plan.seed.wrapping_add(number);
-            let ended = live(plan.victims[place], fate, seed);
-            book(plan, &board, (place, fate, seed), (ended, life_began.elapsed()), found);
+            let ended = live(plan.victims[place], plan.fate, seed);
+            book(plan, &board, (place, seed), (ended, life_began.elapsed()), found);
             control.add_done(1);
         }
     });
@@ -201,7 +204,7 @@ fn next_of(plan: &Plan, board: &Mutex<Board>, began: Instant, control: &Control)
 fn book(
     plan: &Plan,
     board: &Mutex<Board>,
-    (place, fate, seed): (usize, Fate, u64),
+    (place, seed): (usize, u64),
     (ended, time): (Ended, Duration),
     found: &(dyn Fn(&Finding) + Sync),
 ) {
@@ -215,14 +218,16 @@ fn book(
         known.times += 1;
         return;
     }
+    let (setup, steps) = (ended.setup, ended.steps);
     let finding = Finding {
         victim: plan.victims[place].to_string(),
-        fate,
+        fate: plan.fate,
         seed,
         kind: fault.kind,
         what: fault.what,
-        steps: ended.steps.len() as u64,
+        steps: steps.len() as u64,
         times: 1,
+        case: setup.map(|setup| Case { setup, steps }),
     };
     found(&finding);
     board.findings.insert(key, finding);

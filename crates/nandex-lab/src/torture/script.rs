@@ -10,12 +10,12 @@ use nandex::rng::Rng;
 use std::collections::VecDeque;
 
 /// What a life is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fate {
-    /// It lives on at the edge of full.
-    Full,
-    /// Failures rise until nothing can be written.
-    Death,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fate {
+    /// Failures of programs and erases rise until nothing can be written; else it lives on at the edge of full.
+    pub until_death: bool,
+    /// No read comes back wrong.
+    pub reads_well: bool,
 }
 
 /// What is done now.
@@ -64,9 +64,9 @@ impl Script {
             rng,
             fate,
             phase: Phase::Fill,
-            left: if fate == Fate::Death { left / 2 } else { STEPS_MAX },
+            left: if fate.until_death { left / 2 } else { STEPS_MAX },
             steps: 0,
-            steps_max: if fate == Fate::Death { STEPS_MAX } else { left + steps_max },
+            steps_max: if fate.until_death { STEPS_MAX } else { left + steps_max },
             cuts,
             offs,
             syncs,
@@ -119,7 +119,7 @@ impl Script {
     }
 
     fn change_phase(&mut self, body: &Body<'_>) {
-        let is_dead = self.fate == Fate::Death && body.refused_in_row >= REFUSED_MAX;
+        let is_dead = self.fate.until_death && body.refused_in_row >= REFUSED_MAX;
         self.is_dead |= is_dead;
         if is_dead || self.steps >= self.steps_max || self.steps >= STEPS_MAX {
             return self.end();
@@ -147,7 +147,7 @@ impl Script {
         }
         self.phase = Phase::Over;
         self.pending.push_back(Step::Look);
-        if self.fate == Fate::Full && self.rng.chance(1, 2) {
+        if !self.fate.until_death && self.rng.chance(1, 2) {
             self.pending.push_back(Step::Op(HostOp::Remount { close: true }));
         }
         let rest = [Step::Off, Step::Look, Step::Fail(Rates::default()), Step::Off, Step::Look];
@@ -180,7 +180,7 @@ impl Script {
 
     /// Lets a dying chip fail more often.
     fn worsen(&mut self) -> Option<Step> {
-        if self.fate != Fate::Death || self.phase == Phase::Fill || !self.steps.is_multiple_of(120) {
+        if !self.fate.until_death || self.phase == Phase::Fill || !self.steps.is_multiple_of(120) {
             return None;
         }
         let worse = |rate: u32| (rate + rate / 3 + 200).min(600_000);
@@ -263,13 +263,14 @@ fn put(slot: u32) -> Step {
 fn draw_rates(rng: &mut Rng, fate: Fate) -> Rates {
     let seed = rng.next_u64();
     let (reads, failures) = ([0, 0, 1000, 4000][rng.below(4) as usize], rng.below(4));
+    let reads = if fate.reads_well { 0 } else { reads };
     let rate = [200, 1000, 3000][rng.below(3) as usize];
-    let (programs, erases) = match (fate, failures) {
-        (Fate::Death, 0) => (rate, 0),
-        (Fate::Death, 1) => (0, rate),
-        (Fate::Death, _) => (rate, rate),
-        (Fate::Full, 3) => (rate / 2, rate / 2),
-        (Fate::Full, _) => (0, 0),
+    let (programs, erases) = match (fate.until_death, failures) {
+        (true, 0) => (rate, 0),
+        (true, 1) => (0, rate),
+        (true, _) => (rate, rate),
+        (false, 3) => (rate / 2, rate / 2),
+        (false, _) => (0, 0),
     };
     if programs + erases + reads == 0 { Rates::default() } else { Rates { programs, erases, reads, seed } }
 }

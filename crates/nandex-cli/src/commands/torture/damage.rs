@@ -4,11 +4,12 @@ use super::victims;
 use crate::Status;
 use crate::args::Torture;
 use crate::output;
+use crate::parse::Replay;
 use crate::progress::{Progress, stop_on_interrupt};
 use anyhow::{Context, Result, anyhow};
 use nandex_lab::runner::Control;
-use nandex_lab::torture;
 use nandex_lab::torture::damage::{self, Blow, Effort, End, every_victim};
+use nandex_lab::torture::{self, Victim};
 use nandex_lab::{LabError, parallel};
 use std::fs;
 use std::path::Path;
@@ -17,13 +18,18 @@ use std::time::{Duration, Instant};
 
 pub(super) fn run(args: &Torture) -> Result<Status> {
     torture::catch_panics();
-    if let (Some((victim, seed)), Some(end), Some(blow)) = (args.replay, args.image, &args.blow) {
+    let life = match &args.replay {
+        Some(Replay::File(_)) => return Err(anyhow!("--replay: a file holds no damage, only a life")),
+        Some(Replay::Life(victim, seed)) => Some((*victim, *seed)),
+        None => None,
+    };
+    if let (Some((victim, seed)), Some(end), Some(blow)) = (life, args.image, &args.blow) {
         return repeat(victim, seed, end, blow);
     }
     let control = Arc::new(Control::default());
     stop_on_interrupt(&control)?;
-    let effort = effort(args);
-    let victims = chosen(args);
+    let effort = effort(args, life);
+    let victims = chosen(args, life);
     let progress = Progress::new(Arc::clone(&control));
     if effort.until.is_none() {
         let number = if victims.is_empty() { every_victim(effort.seed).len() } else { victims.len() };
@@ -41,7 +47,7 @@ pub(super) fn run(args: &Torture) -> Result<Status> {
     Ok(if totals.is_clean() { Status::Done } else { Status::Bad })
 }
 
-fn repeat(victim: torture::Victim, seed: u64, end: End, blow: &Blow) -> Result<Status> {
+fn repeat(victim: Victim, seed: u64, end: End, blow: &Blow) -> Result<Status> {
     let Some(finding) = damage::replay(victim, seed, end, blow)? else {
         output::print("nothing is changed by this damage\n")?;
         return Ok(Status::Done);
@@ -50,9 +56,9 @@ fn repeat(victim: torture::Victim, seed: u64, end: End, blow: &Blow) -> Result<S
     Ok(if finding.outcome.is_sound() { Status::Done } else { Status::Bad })
 }
 
-fn effort(args: &Torture) -> Effort {
+fn effort(args: &Torture, life: Option<(Victim, u64)>) -> Effort {
     let minutes = args.minutes.map(|minutes| Instant::now() + Duration::from_secs_f64(minutes * 60.0));
-    let (seed, rounds) = match args.replay {
+    let (seed, rounds) = match life {
         Some((_, seed)) => (seed, 1),
         None => (args.seed, args.lives.unwrap_or(if minutes.is_some() { u64::MAX } else { 1 })),
     };
@@ -61,8 +67,8 @@ fn effort(args: &Torture) -> Effort {
 }
 
 /// Those that were named; none for all of them.
-fn chosen(args: &Torture) -> Vec<torture::Victim> {
-    match args.replay {
+fn chosen(args: &Torture, life: Option<(Victim, u64)>) -> Vec<Victim> {
+    match life {
         Some((victim, _)) => vec![victim],
         None if args.index.is_empty() && args.spatial.is_empty() && args.ftl.is_empty() => Vec::new(),
         None => victims(args),

@@ -13,6 +13,8 @@ use crate::torture::Victim;
 /// Who.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
+    /// Everyone.
+    All,
     /// These, whatever they stand on.
     Named(&'static [&'static str]),
     /// These FTLs, and whatever stands on one of them.
@@ -26,8 +28,9 @@ pub enum Ends {
     Any,
     /// Where the power was cut.
     Cut,
-    /// Only if what was damaged was programmed by the last so many acknowledged operations before a cut, or after them.
-    LastOperations(u64),
+    /// Where the power was cut, and only if the youngest damaged page was programmed by the operation that programmed last, by the one
+    /// in flight, or by at most so many before them.
+    Newest(u64),
 }
 
 /// What may come.
@@ -80,6 +83,7 @@ impl Who {
     /// Whether it is about this victim.
     pub(super) fn is_about(self, victim: &Victim) -> bool {
         match self {
+            Who::All => true,
             Who::Named(names) => names.contains(&victim.target.name()),
             Who::OnFtl(names) => {
                 let itself = matches!(victim.target, Target::Store(entry) if names.contains(&entry.name));
@@ -101,7 +105,7 @@ impl Exception {
         let ends = match self.ends {
             Ends::Any => true,
             Ends::Cut => hit.is_cut,
-            Ends::LastOperations(last) => hit.is_cut && hit.age.is_some_and(|age| age <= last),
+            Ends::Newest(before) => hit.is_cut && hit.age.is_some_and(|age| age <= before),
         };
         may && ends && self.who.is_about(&hit.victim) && hit.kinds.iter().any(|k| self.damages.contains(k))
     }

@@ -77,9 +77,8 @@ fn in_words(exception: &Exception) -> String {
     let when = match exception.ends {
         Ends::Any => String::new(),
         Ends::Cut => String::from("After a power cut: "),
-        Ends::LastOperations(last) => {
-            format!("After a power cut, and in a page that the last {last} operations programmed: ")
-        }
+        Ends::Newest(0) => String::from("After a power cut, in what was programmed last: "),
+        Ends::Newest(_) => String::from("After a power cut, in what the last operations programmed: "),
     };
     let what = match exception.may {
         May::BeOlder(u64::MAX) => String::from("the newest changes may be gone"),

@@ -148,13 +148,16 @@ impl History {
 
     fn of_each_slot(&self, newest: usize, floor: usize, known: &[Option<u64>]) -> Standing {
         let state = self.state(floor);
-        let since = &self.effects[self.effects_until(floor)..self.effects_until(newest)];
+        let until = self.effects_until(newest);
+        let since = &self.effects[self.effects_until(floor)..until];
+        let trims = &self.effects[self.effects_until(self.synced[floor])..until];
         let (mut stale, mut alien) = (Vec::new(), Vec::new());
         for (slot, found) in known.iter().enumerate().filter_map(|(slot, known)| Some((slot, (*known)?))) {
             let changed = |effects: &[Effect]| {
                 effects.iter().any(|e| e.slot as usize == slot && (e.old == found || e.new == found))
             };
-            if state[slot] == found || changed(since) {
+            let undone = trims.iter().any(|e| e.trimmed && e.slot as usize == slot && e.old == found);
+            if state[slot] == found || changed(since) || undone {
                 continue;
             }
             if found == 0 || changed(&self.effects) { stale.push(slot) } else { alien.push(slot) }

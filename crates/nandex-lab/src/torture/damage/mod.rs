@@ -72,7 +72,7 @@ pub struct Finding {
     pub end: End,
     /// The damage.
     pub blow: Blow,
-    /// Operations acknowledged since the youngest of the damaged pages was programmed.
+    /// Later operations that programmed pages, since the youngest of the damaged pages was programmed.
     pub age: Option<u64>,
     /// What came of it.
     pub outcome: Outcome,
@@ -91,7 +91,7 @@ impl fmt::Display for Finding {
         let Finding { victim, end, blow, age, outcome, .. } = self;
         write!(f, "! {victim}, {end}, {blow}")?;
         if let Some(age) = age {
-            write!(f, " ({age} operations old)")?;
+            write!(f, " ({age} writes old)")?;
         }
         write!(f, ": {outcome}\n  replay: {}", self.replay())
     }

@@ -13,7 +13,7 @@ use crate::torture::Victim;
 use nandex::nand::sim::SimChip;
 use nandex::rng::{Rng, split_mix};
 use nandex::{Pbn, Ppn};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -175,7 +175,7 @@ fn of_one_life(victim: Victim, seed: u64, effort: &Effort, tell: Tell<'_>) -> To
     totals
 }
 
-/// Operations acknowledged since the youngest page that a blow strikes was programmed.
+/// Later operations that programmed pages, since the youngest page that a blow strikes was programmed.
 fn age_of(image: &Image, blow: &Blow) -> Option<u64> {
     let geometry = image.chip.part().geometry;
     let pages = blow.0.iter().flat_map(|damage| {
@@ -187,7 +187,8 @@ fn age_of(image: &Image, blow: &Blow) -> Option<u64> {
         })
     });
     let youngest = pages.filter_map(|page| image.programmed_at.get(&page)).max()?;
-    Some(image.moment.acknowledged as u64 - youngest)
+    let later: BTreeSet<u64> = image.programmed_at.values().copied().filter(|at| at > youngest).collect();
+    Some(later.len() as u64)
 }
 
 fn stopped(mut totals: Totals, subject: &Victim, seed: u64, why: &str) -> Totals {

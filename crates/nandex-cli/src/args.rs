@@ -98,7 +98,7 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "KEY/VALUE", default_value = "4/4", value_parser = parse::record)]
     pub(crate) record: RecordFormat,
     /// Operations: of the measured part of a generator, or at most so many of a trace; queries of each kind of a spatial index.
-    #[arg(long, value_name = "N", value_parser = parse::count)]
+    #[arg(long, value_name = "N", value_parser = parse::operations)]
     pub(crate) ops: Option<u64>,
     /// Seed of the workload, the first one of several.
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, requires = "seeded")]
@@ -114,7 +114,7 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "N", value_parser = parse::count)]
     pub(crate) sync_every: Option<u64>,
     /// Runs at a time [default: as many as there are cores]; it changes no result.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
     #[command(flatten)]
     pub(crate) files: Files,
@@ -147,7 +147,7 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// Runs at a time [default: as many as there are cores]; it changes no result.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
 }
 
@@ -195,7 +195,7 @@ pub(crate) struct Crash {
     #[arg(long, value_name = "NAME", value_parser = parse::ftl)]
     pub(crate) ftl: Option<&'static StoreEntry>,
     /// Operations of the workload.
-    #[arg(long, value_name = "N", default_value = "2000", value_parser = parse::count)]
+    #[arg(long, value_name = "N", default_value = "2000", value_parser = parse::crash_operations)]
     pub(crate) ops: u64,
     /// Fixes the workload and all that is random in the cuts.
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
@@ -210,7 +210,7 @@ pub(crate) struct Crash {
     #[arg(long, value_name = "PART|FILE", default_value = SMALL_CHIP, value_parser = parse::crash_chip)]
     pub(crate) chip: Part,
     /// Different keys, or pages of an FTL at most.
-    #[arg(long, value_name = "N", default_value_t = 1200, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1200, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(crate) keys: u32,
     /// Bytes of a key and of a value.
     #[arg(long, value_name = "KEY/VALUE", default_value = "8/8", value_parser = parse::record)]
@@ -228,7 +228,7 @@ pub(crate) struct Crash {
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse::option)]
     pub(crate) set: Vec<(String, String)>,
     /// Cuts at a time [default: as many as there are cores]; it changes no result.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
     #[command(flatten)]
     pub(crate) files: Files,
@@ -366,7 +366,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "N", value_parser = parse::count)]
     pub(crate) limit: Option<u64>,
     /// Multiply the times of the trace by this.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = parse::count)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse::time_scale)]
     pub(crate) time_scale: u64,
     /// How addresses become pages.
     #[arg(long, value_enum, value_name = "HOW", default_value_t = Layout::Compact)]
@@ -381,7 +381,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse::option)]
     pub(crate) set: Vec<(String, String)>,
     /// Replays at a time [default: as many as there are cores]; it changes no result.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
     #[command(flatten)]
     pub(crate) files: Files,

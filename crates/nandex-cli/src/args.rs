@@ -290,6 +290,8 @@ pub(crate) struct Torture {
     /// The damage to repeat, such as ones:17 or exchange:3:40+zero:5.
     #[arg(long, value_name = "DAMAGE", requires_all = ["damage", "replay", "image"])]
     pub(crate) blow: Option<Blow>,
+    #[command(flatten)]
+    pub(crate) files: Files,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -7,18 +7,22 @@
 
 mod body;
 mod case;
+mod counts;
 pub mod damage;
 mod fault;
 mod leash;
+mod refusal;
 mod run;
 mod script;
 mod setup;
 mod shrink;
 mod step;
 mod subject;
+#[cfg(test)]
+mod tests;
 
-pub use body::Counts;
 pub use case::Case;
+pub use counts::Counts;
 pub use fault::Kind;
 pub use run::{Finding, Order, Plan, Report, Row, run};
 pub use script::Fate;

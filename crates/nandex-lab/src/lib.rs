@@ -16,8 +16,13 @@ pub mod experiment;
 pub mod forest;
 pub(crate) mod ftls;
 pub mod fuzz;
+pub mod input;
+#[cfg(test)]
+#[path = "../../../src/inputs.rs"]
+mod inputs;
 pub mod inspect;
 pub mod keys;
+pub mod machine;
 pub mod model;
 pub mod names;
 pub mod parallel;

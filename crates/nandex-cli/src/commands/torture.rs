@@ -1,5 +1,7 @@
 //! `nandex torture`: whole lives of indexes and FTLs on small chips that are full, cut and dying.
 
+mod damage;
+
 use crate::Status;
 use crate::args::Torture;
 use crate::output;
@@ -19,6 +21,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) fn run(args: &Torture) -> Result<Status> {
+    if args.damage {
+        return damage::run(args);
+    }
     args.files.prepare()?;
     let control = Arc::new(Control::default());
     stop_on_interrupt(&control)?;

@@ -8,6 +8,7 @@
 mod body;
 mod case;
 mod counts;
+pub mod damage;
 mod fault;
 mod leash;
 mod refusal;
@@ -42,6 +43,6 @@ pub fn catch_panics() {
 }
 
 /// The place of the last panic of this thread, where [`catch_panics`] keeps them.
-fn last_panic() -> Option<String> {
+pub(crate) fn last_panic() -> Option<String> {
     PANIC_PLACE.with(|last| last.borrow_mut().take())
 }

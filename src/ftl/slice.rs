@@ -51,6 +51,11 @@ impl<S: PageStore> Slice<S> {
         Some(Rc::try_unwrap(self.shared).ok()?.into_inner().store)
     }
 
+    /// The same slice once more, for an owner that takes the place of another.
+    pub fn again(&self) -> Slice<S> {
+        Slice { shared: Rc::clone(&self.shared), ..*self }
+    }
+
     /// Looks at the whole store.
     pub fn look<T>(&self, ask: impl FnOnce(&S) -> T) -> T {
         ask(&self.shared.borrow().store)

@@ -103,6 +103,8 @@ pub(crate) use options_of_tree;
 mod batched;
 mod beneath;
 mod clustered;
+#[cfg(test)]
+mod edge;
 mod embedded;
 mod layered;
 mod lsb;

@@ -297,7 +297,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
         }
         let room = self.make_room();
         // On a full store dirty pages cannot leave; reading still works.
-        if !matches!(room, Err(StoreError::Full)) {
+        if !room.as_ref().is_err_and(StoreError::is_refusal) {
             room?;
         }
         self.store.read(lpn, cause, data)?;

@@ -124,7 +124,7 @@ impl<S: PageStore> LsbTree<S> {
             }
             Err(StoreError::Full) => self.leave(at).map(|()| false),
             Err(error) => {
-                self.is_interrupted = true;
+                self.is_interrupted = !error.is_refusal();
                 Err(error.into())
             }
         }

@@ -51,9 +51,9 @@ impl<S: PageStore> Slice<S> {
         Some(Rc::try_unwrap(self.shared).ok()?.into_inner().store)
     }
 
-    /// The same slice once more, for an owner that takes the place of another.
-    pub fn again(&self) -> Slice<S> {
-        Slice { shared: Rc::clone(&self.shared), ..*self }
+    /// The pages before this slice, as the first slice of the store: for an owner that takes the place of another.
+    pub fn before(&self) -> Slice<S> {
+        Slice { shared: Rc::clone(&self.shared), first: 0, pages: self.first, place: 0 }
     }
 
     /// Looks at the whole store.

@@ -103,8 +103,6 @@ pub(crate) use options_of_tree;
 mod batched;
 mod beneath;
 mod clustered;
-#[cfg(test)]
-mod edge;
 mod embedded;
 mod layered;
 mod lsb;
@@ -373,6 +371,7 @@ fn buffered<P, J>(
 ) -> Result<Box<dyn OrderedIndex>, IndexError>
 where
     P: Buffered<Box<dyn PageStore>> + 'static,
+    P::Config: 'static,
     J: Buffered<Guarded<Box<dyn PageStore>>, Config = P::Config> + 'static,
 {
     if settings.durability != Durability::None {

@@ -68,7 +68,7 @@ use super::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit,
 };
 use crate::check::{CheckReport, IndexError};
-use crate::ftl::slice::{Slice, divide};
+use crate::ftl::slice::divide;
 use crate::ftl::{PageStore, StoreError};
 use crate::log::records::{Layout, locate};
 use crate::units::Lpn;
@@ -193,8 +193,7 @@ pub struct Journaled<S: PageStore, T: Buffered<Guarded<S>>> {
     owed: Owed,
     /// Whether the store takes no more writes.
     is_worn_out: bool,
-    /// The pages of the index below, and how it is opened, should that have to be done again.
-    below: Slice<S>,
+    /// How the index below is opened, should that have to be done again.
     config: T::Config,
 }
 
@@ -213,10 +212,10 @@ impl<S: PageStore, T: Buffered<Guarded<S>>> Journaled<S, T> {
         // Without the journal's first page there is nothing to be mounted.
         store.trim(Lpn(store.page_count() - 1))?;
         store.sync()?;
-        let (below, journal) = parts(store, layout, 1)?;
+        let journal = journal_on(store, layout, 1)?;
         journal.borrow_mut().trim_all()?;
-        let tree = T::format(Guarded::new(below.again(), Rc::clone(&journal)), inner.clone())?;
-        let index = Journaled::over(tree, (journal, below), inner, config)?;
+        let tree = T::format(Guarded::new(&journal), inner.clone())?;
+        let index = Journaled::over(tree, journal, inner, config)?;
         index.journal.borrow_mut().write_empty(true)?;
         index.journal.borrow_mut().sync()?;
         Ok(index)
@@ -237,28 +236,27 @@ impl<S: PageStore, T: Buffered<Guarded<S>>> Journaled<S, T> {
                 "the journal has records of other sizes or another number of pages",
             ));
         }
-        let (below, journal) = parts(store, layout, first.epoch)?;
-        let guarded = Guarded::new(below.again(), Rc::clone(&journal));
+        let journal = journal_on(store, layout, first.epoch)?;
         if first.is_closed {
-            let tree = T::mount(guarded, inner.clone())?;
-            return Journaled::over(tree, (journal, below), inner, config);
+            let tree = T::mount(Guarded::new(&journal), inner.clone())?;
+            return Journaled::over(tree, journal, inner, config);
         }
         let run = Run::read(&mut *journal.borrow_mut(), first)?;
-        let tree = T::mount_after_cut(guarded, inner.clone())?;
-        let mut index = Journaled::over(tree, (journal, below), inner, config)?;
+        let tree = T::mount_after_cut(Guarded::new(&journal), inner.clone())?;
+        let mut index = Journaled::over(tree, journal, inner, config)?;
         index.replay(run)?;
         Ok(index)
     }
 
     fn over(
         mut inner: T,
-        (journal, below): (Rc<RefCell<Writer<S>>>, Slice<S>),
+        journal: Rc<RefCell<Writer<S>>>,
         config: T::Config,
         setup: JournalConfig,
     ) -> Result<Self, IndexError> {
         inner.tell(journal.borrow().horizon());
         let (group, owed) = (setup.group, Owed::default());
-        Journaled { inner, journal, group, owed, is_worn_out: false, below, config }.require(setup)
+        Journaled { inner, journal, group, owed, is_worn_out: false, config }.require(setup)
     }
 
     fn require(self, config: JournalConfig) -> Result<Journaled<S, T>, IndexError> {
@@ -281,8 +279,8 @@ impl<S: PageStore, T: Buffered<Guarded<S>>> Journaled<S, T> {
 
     /// Gives the store back; what was not synced is as after a power cut.
     pub fn into_store(self) -> S {
-        let Journaled { inner, journal, below, .. } = self;
-        drop((inner, below));
+        let Journaled { inner, journal, .. } = self;
+        drop(inner);
         let writer = Rc::try_unwrap(journal).ok().map(RefCell::into_inner);
         let Some(store) = writer.and_then(Writer::into_whole) else {
             unreachable!("only the index below and the journal hold the store");
@@ -495,17 +493,17 @@ fn layout(
         .ok_or_else(|| IndexError::Unsupported("keys without bytes".into()))
 }
 
-/// The pages of the index below, and the journal.
-type Parts<S> = (Slice<S>, Rc<RefCell<Writer<S>>>);
-
-fn parts<S: PageStore>(store: S, layout: Layout, epoch: u64) -> Result<Parts<S>, IndexError> {
+/// The journal on the last pages of a store, which holds the pages of the index below too.
+fn journal_on<S: PageStore>(
+    store: S,
+    layout: Layout,
+    epoch: u64,
+) -> Result<Rc<RefCell<Writer<S>>>, IndexError> {
     let below = store.page_count() - layout.pages;
-    let mut slices = divide(store, &[below, layout.pages])?.into_iter();
-    let (Some(below), Some(end)) = (slices.next(), slices.next()) else {
+    let Some(end) = divide(store, &[below, layout.pages])?.pop() else {
         unreachable!("a store divided in two");
     };
-    let journal = Rc::new(RefCell::new(Writer::empty(end, layout, epoch)));
-    Ok((below, journal))
+    Ok(Rc::new(RefCell::new(Writer::empty(end, layout, epoch))))
 }
 
 /// Refuses a store that an index with a journal was made on: without its journal it would lose what it promised.

@@ -15,7 +15,6 @@ use crate::ftl::{PageStore, StoreError};
 use crate::log::records::{Header, Layout};
 use crate::ordered::OrderedIndex;
 use crate::ordered::bplus::Change;
-use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -114,8 +113,7 @@ impl<S: PageStore, T: Buffered<Guarded<S>>> Journaled<S, T> {
         if *refusal == StoreError::WornOut {
             self.is_worn_out = true;
         }
-        let below = Guarded::new(self.below.again(), Rc::clone(&self.journal));
-        let mut inner = T::mount_after_cut(below, self.config.clone())?;
+        let mut inner = T::mount_after_cut(Guarded::new(&self.journal), self.config.clone())?;
         let mut journal = self.journal.borrow_mut();
         journal.forget_heard();
         inner.tell(journal.horizon());

@@ -466,7 +466,8 @@ fn groups_cost_what_they_say() {
             (0, 60),
             "nothing else was written"
         );
-        assert!(index.ram_bytes() - index.inner().ram_bytes() <= JournalConfig::ram_bytes(PAGE_BYTES));
+        let held = index.ram_bytes() - index.inner().ram_bytes();
+        assert!(held <= JournalConfig::ram_bytes(PAGE_BYTES), "{held} bytes of RAM");
     }
 }
 

@@ -30,8 +30,8 @@ pub(super) struct Writer<S> {
     horizon: Rc<Horizon>,
     /// What the index had heard of when the page was written last.
     heard: u64,
-    /// What the store answered to the index below when it refused a write last.
-    refused: Option<StoreError>,
+    /// Whether the store refused the index below a write, and if so, whether because it takes none any more.
+    refused: Option<bool>,
     pub(super) counts: Counts,
 }
 
@@ -133,7 +133,13 @@ impl<S: PageStore> Writer<S> {
 
     /// What the store answered to the index below if it refused a write since this was asked last.
     pub(super) fn take_refusal(&mut self) -> Option<StoreError> {
-        self.refused.take()
+        let is_worn_out = self.refused.take()?;
+        Some(if is_worn_out { StoreError::WornOut } else { StoreError::Full })
+    }
+
+    /// The pages of the index below.
+    pub(super) fn pages_below(&self) -> Slice<S> {
+        self.log.store().before()
     }
 
     /// Another index is below, which counts what it hears from the beginning.
@@ -210,8 +216,9 @@ pub struct Guarded<S> {
 }
 
 impl<S: PageStore> Guarded<S> {
-    pub(super) fn new(store: Slice<S>, journal: Rc<RefCell<Writer<S>>>) -> Guarded<S> {
-        Guarded { store, journal }
+    /// The pages before the journal.
+    pub(super) fn new(journal: &Rc<RefCell<Writer<S>>>) -> Guarded<S> {
+        Guarded { store: journal.borrow().pages_below(), journal: Rc::clone(journal) }
     }
 
     fn journal_first(&self) -> Result<(), StoreError> {
@@ -221,10 +228,8 @@ impl<S: PageStore> Guarded<S> {
 
     /// Notes a refusal: whatever the index below makes of it, it may not be what it was.
     fn note(&self, done: Result<(), StoreError>) -> Result<(), StoreError> {
-        if let Err(error) = done.as_ref().map_err(|error| error.clone())
-            && error.is_refusal()
-        {
-            self.journal.borrow_mut().refused = Some(error);
+        if done.as_ref().is_err_and(StoreError::is_refusal) {
+            self.journal.borrow_mut().refused = Some(done == Err(StoreError::WornOut));
         }
         done
     }

@@ -564,3 +564,6 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
 fn corrupted(what: &'static str, number: u32) -> IndexError {
     IndexError::Corrupted { what, at: u64::from(number) }
 }
+
+#[cfg(test)]
+mod tests;

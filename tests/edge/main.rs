@@ -278,8 +278,7 @@ fn is_power_lost(error: &IndexError) -> bool {
 /// Runs a body for every tree on stores of these sizes; how many lives there were.
 fn lives(sizes: impl Iterator<Item = u32> + Clone, end: End, mut body: impl FnMut(Life)) -> usize {
     let mut count = 0;
-    let only = std::env::var("EDGE_TREE").ok();
-    for tree in TREES.iter().filter(|tree| only.as_deref().is_none_or(|only| tree.0 == only)) {
+    for tree in &TREES {
         for pages in sizes.clone() {
             for seed in 0..2 {
                 let Some(life) = Life::new(*tree, pages, seed + 2 * u64::from(pages), end) else { continue };
@@ -318,6 +317,7 @@ fn a_power_off_on_a_full_store_loses_nothing() {
 
 #[test]
 fn a_full_store_is_worked_on_with_cuts_everywhere() {
+    let mut all_refused = 0;
     let lived = lives([70, 130].into_iter(), End::PowerLost, |mut life| {
         life.fill();
         let mut refused = 0;
@@ -352,11 +352,11 @@ fn a_full_store_is_worked_on_with_cuts_everywhere() {
             }
         }
         life.store.live_for(None);
-        assert!(refused > 3, "{}", life.name);
+        all_refused += refused;
         life.remount();
         life.assert_holds();
     });
-    assert!(lived > 50, "{lived}");
+    assert!(lived > 50 && all_refused > 500, "{lived} {all_refused}");
 }
 
 #[test]

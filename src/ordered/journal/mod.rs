@@ -15,7 +15,8 @@
 //!
 //! - *insert, remove*: (1) If the journal is full it is *cut off*: its last page is written and the index below synced, so
 //!   that it holds everything, and a new epoch begins with an empty page in RAM. (2) The record joins the page in RAM. (3) With a full group the page is
-//!   written. (4) The index below takes the update. If it refuses, the record is taken back, on the medium too.
+//!   written. (4) The index below takes the update. If it refuses, the record is taken back, on the medium too; where the store
+//!   refuses that, the record stands, and the update is done and *owed*.
 //! - *a write of the index below*: the page in RAM is written first if it has records that the medium has not
 //!   ([`Guarded`]). No index needs to know; one that says which updates a write shows ([`Horizon`]) is not made to wait for
 //!   later ones.
@@ -25,7 +26,16 @@
 //! - *close*: syncs the index below, then writes page 0 of a new epoch with the mark that it has no records.
 //! - *mount*: page 0 with that mark: the index below is mounted as it is. Else it is opened as the cut left it, the run is
 //!   read, and what differs is done again (`replay.rs`). Nothing is written for that, the journal goes on where it
-//!   ended, and a cut during the replay leads to another one.
+//!   ended, and a cut during the replay leads to another one. What finds no room is owed.
+//! - *refusal of a write by the store*: the index below is opened once more, as after a cut, and all that it lacks is owed. After
+//!   `WornOut` nothing is changed any more.
+//!
+//! # What is owed
+//!
+//! An update whose record the journal has and that the index below does not is owed (`owed.rs`): it waits in RAM, is read from
+//! there, and no epoch ends before it is below. Meanwhile puts are refused, removals are taken, and each tries first to give the index
+//! below what it is owed. A full journal is *condensed* then (`log/records.rs`): the index below is synced, and the records of
+//! what is owed alone begin a new epoch, in pages that go on with the old ones until all are written.
 //!
 //! A cut-off itself writes nothing else. The medium learns of the new epoch with its first page; a cut
 //! before that finds the old records and an index that holds them already.
@@ -51,6 +61,8 @@
 //!   nothing of the epoch, if nothing was written in it.
 //! - J2 The medium has the record of every update that what the index below wrote shows, and of all before it.
 //! - J3 The page in RAM begins with the records that the medium has of it.
+//! - J4 The newest record of each key is in the run, or the index below shows it on the medium: an update is accepted only
+//!   once its record is in the journal, and no mount needs room for it.
 
 mod owed;
 mod page;
@@ -60,6 +72,7 @@ mod tests;
 mod writer;
 
 pub use crate::log::horizon::Horizon;
+pub(super) use owed::Owed;
 pub use writer::Guarded;
 
 use super::bplus::Change;
@@ -77,7 +90,6 @@ use alloc::rc::Rc;
 use alloc::vec;
 use core::cell::RefCell;
 use core::ops::{Bound, ControlFlow};
-use owed::Owed;
 use page::Updates;
 use replay::{Run, apply};
 use writer::Writer;

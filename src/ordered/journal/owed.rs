@@ -1,5 +1,5 @@
-//! Updates that the journal has and the index below has not: they wait in RAM until there is room for them, or for ever where
-//! the store takes no more writes.
+//! Updates that a journal has and the index below has not: they wait in RAM until there is room for them, or for ever where
+//! the store takes no more writes. The log pages of an LSB-tree that a mount cannot merge wait in the same way.
 
 use super::page::put_record;
 use crate::ordered::bplus::Change;
@@ -15,7 +15,7 @@ type Debt = (u64, Option<Vec<u8>>);
 
 /// Updates that are owed, by key.
 #[derive(Debug, Default)]
-pub(super) struct Owed {
+pub(in crate::ordered) struct Owed {
     debts: BTreeMap<Vec<u8>, Debt>,
 }
 
@@ -23,38 +23,42 @@ pub(super) struct Owed {
 const DEBT_BYTES: usize = 2 * size_of::<(Vec<u8>, Debt)>();
 
 impl Owed {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::ordered) fn is_empty(&self) -> bool {
         self.debts.is_empty()
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::ordered) fn len(&self) -> usize {
         self.debts.len()
     }
 
     /// What the newest update of a key says, if it is owed: a value, or that there is none.
-    pub(super) fn value(&self, key: &[u8]) -> Option<Option<&[u8]>> {
+    pub(in crate::ordered) fn value(&self, key: &[u8]) -> Option<Option<&[u8]>> {
         self.debts.get(key).map(|(_, value)| value.as_deref())
     }
 
     /// Owes an update whose record is the `at`th of the journal.
-    pub(super) fn owe(&mut self, at: u64, change: Change<'_>) {
+    pub(in crate::ordered) fn owe(&mut self, at: u64, change: Change<'_>) {
         self.debts.insert(change.key.to_vec(), (at, change.value.map(<[u8]>::to_vec)));
     }
 
     /// Turns what is owed for a key into its removal, in the place of the record that says otherwise.
-    pub(super) fn remove(&mut self, key: &[u8]) {
+    pub(in crate::ordered) fn remove(&mut self, key: &[u8]) {
         if let Some((_, value)) = self.debts.get_mut(key) {
             *value = None;
         }
     }
 
     /// The index below has the newest update of this key.
-    pub(super) fn settle(&mut self, key: &[u8]) {
+    pub(in crate::ordered) fn settle(&mut self, key: &[u8]) {
         self.debts.remove(key);
     }
 
     /// The update to carry out next, after one of this key among removals or puts: removals first, each in key order.
-    pub(super) fn next(&self, is_put: bool, after: Option<&[u8]>) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+    pub(in crate::ordered) fn next(
+        &self,
+        is_put: bool,
+        after: Option<&[u8]>,
+    ) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
         let low = after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut rest = self.debts.range::<[u8], _>((low, Bound::Unbounded));
         rest.find(|(_, (_, value))| value.is_some() == is_put)
@@ -62,7 +66,11 @@ impl Owed {
     }
 
     /// The records of all, in the order of the journal, as which it is condensed; that is where they stand from now on.
-    pub(super) fn condensed(&mut self, record: RecordFormat, record_bytes: usize) -> Vec<Vec<u8>> {
+    pub(in crate::ordered) fn condensed(
+        &mut self,
+        record: RecordFormat,
+        record_bytes: usize,
+    ) -> Vec<Vec<u8>> {
         let mut order: Vec<(&Vec<u8>, &mut Debt)> = self.debts.iter_mut().collect();
         order.sort_unstable_by_key(|(_, (at, _))| *at);
         let each = order.into_iter().enumerate().map(|(place, (key, (at, value)))| {
@@ -76,7 +84,7 @@ impl Owed {
     }
 
     /// Those within bounds, as a walk comes to them.
-    pub(super) fn within(&self, bounds: Bounds<'_>, direction: Direction) -> Walk<'_> {
+    pub(in crate::ordered) fn within(&self, bounds: Bounds<'_>, direction: Direction) -> Walk<'_> {
         let is_nothing = match bounds {
             (Bound::Excluded(low), Bound::Excluded(high)) => low >= high,
             (Bound::Included(low) | Bound::Excluded(low), Bound::Included(high) | Bound::Excluded(high)) => {
@@ -95,21 +103,21 @@ impl Owed {
         Walk { at: None, rest: all.into_iter() }.turned()
     }
 
-    pub(super) fn ram_bytes(&self) -> usize {
+    pub(in crate::ordered) fn ram_bytes(&self) -> usize {
         let bytes = |(key, (_, value)): (&Vec<u8>, &Debt)| key.len() + value.as_ref().map_or(0, Vec::len);
         self.debts.iter().map(|debt| DEBT_BYTES + bytes(debt)).sum()
     }
 }
 
 /// Updates that are owed, one after the other.
-pub(super) struct Walk<'a> {
+pub(in crate::ordered) struct Walk<'a> {
     rest: vec::IntoIter<Change<'a>>,
     at: Option<Change<'a>>,
 }
 
 impl<'a> Walk<'a> {
     /// All that follow.
-    pub(super) fn rest(self) -> impl Iterator<Item = Change<'a>> {
+    pub(in crate::ordered) fn rest(self) -> impl Iterator<Item = Change<'a>> {
         self.at.into_iter().chain(self.rest)
     }
 

@@ -371,6 +371,7 @@ fn buffered<P, J>(
 ) -> Result<Box<dyn OrderedIndex>, IndexError>
 where
     P: Buffered<Box<dyn PageStore>> + 'static,
+    P::Config: 'static,
     J: Buffered<Guarded<Box<dyn PageStore>>, Config = P::Config> + 'static,
 {
     if settings.durability != Durability::None {

@@ -318,7 +318,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
         }
         let room = self.make_room();
         // On a store that is full or worn out dirty pages cannot leave; reading still works.
-        if !matches!(room, Err(StoreError::Full | StoreError::WornOut)) {
+        if !room.as_ref().is_err_and(StoreError::is_refusal) {
             room?;
         }
         self.store.read(lpn, cause, data)?;

@@ -12,11 +12,15 @@
 //! than the last. `number` is the logical page; in the trim log
 //! it tells pages of one version apart.
 //!
-//! | kind | version | extra |
-//! |---|---|---|
-//! | Host | its own | pages of the same atomic group still to come, 0 for the last and for single writes |
-//! | Copy (moved) | that of the page it copies | low byte of the erase count of its block |
-//! | Trim | the last committed version | the same |
+//! | kind | version |
+//! |---|---|
+//! | Host: a single page, or the last of an atomic group | its own |
+//! | More: a page of a group of which more follow | its own |
+//! | Copy (moved) | that of the page it copies |
+//! | Trim | the last committed version |
+//!
+//! `extra` is the *stamp*: the low byte of the erase count of the block. A page from before the block's last erase that came
+//! back does not pass for one of today; its place is in the checksum, so neither does a page of another place.
 //!
 //! # Operations
 //!
@@ -69,8 +73,8 @@ use alloc::vec::Vec;
 use settings::Limits;
 use state::{Frontier, LOST, NONE, State, Stream, lost};
 
-/// Once a block was erased so often since the last checkpoint, another one is due: a moved page carries only the low
-/// byte of the erase count, by which a mount knows a rewritten block.
+/// Once a block was erased so often since the last checkpoint, another one is due: a page carries only the low byte of the
+/// erase count, by which a mount knows a rewritten block.
 const ERASES_PER_CHECKPOINT_MAX: u8 = 200;
 
 /// What the FTL did besides reading and writing, since it was formatted or mounted.
@@ -261,6 +265,18 @@ impl<N: Nand> PageMapFtl<N> {
         self.state.map.get(lpn.index()).copied().ok_or(StoreError::OutOfRange(lpn))
     }
 
+    /// What the pages of a block carry since its last erase.
+    fn stamp_of(&self, pbn: Pbn) -> u8 {
+        self.state.blocks.erase_count(pbn) as u8
+    }
+
+    /// Whether a page found in a place is this logical page, written there since the last erase.
+    fn is_of(&self, header: Header, lpn: Lpn, ppn: Ppn) -> bool {
+        holds_data(header.kind)
+            && header.number == lpn.0
+            && header.extra == self.stamp_of(self.geometry.block_of(ppn))
+    }
+
     fn require_page(&self, bytes: usize) -> Result<(), StoreError> {
         let expected = self.geometry.page_bytes as usize;
         if bytes == expected { Ok(()) } else { Err(StoreError::WrongLength { expected, got: bytes }) }
@@ -276,9 +292,10 @@ impl<N: Nand> PageMapFtl<N> {
             ppn => Ppn(ppn),
         };
         match read_page(&mut self.nand, ppn, cause, data)? {
-            Found::Page(header, _) if names(header, lpn) => Ok(()),
+            Found::Page(header, _) if self.is_of(header, lpn, ppn) => Ok(()),
             Found::Page(..) => {
-                Err(StoreError::Corrupted { what: "a page holds another logical page", at: u64::from(ppn.0) })
+                let what = "a page holds another logical page, or one that is long superseded";
+                Err(StoreError::Corrupted { what, at: u64::from(ppn.0) })
             }
             Found::Erased | Found::Unreadable(_) => {
                 Err(StoreError::Corrupted { what: "a page does not pass its checksum", at: u64::from(ppn.0) })
@@ -316,9 +333,9 @@ impl<N: Nand> PageMapFtl<N> {
     fn program_group(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         self.group.clear();
         for (i, (lpn, data)) in pages.iter().enumerate() {
-            let remaining = (pages.len() - 1 - i) as u8;
+            let kind = if i + 1 < pages.len() { PageKind::More } else { PageKind::Host };
             let version = self.state.next_version;
-            let header = Header { kind: PageKind::Host, number: lpn.0, version, extra: remaining };
+            let header = Header { kind, number: lpn.0, version, extra: 0 };
             match self.program(self.stream_of(*lpn), header, data, cause) {
                 Ok(ppn) => self.group.push(ppn),
                 Err(error) => {
@@ -381,10 +398,8 @@ impl<N: Nand> PageMapFtl<N> {
         loop {
             let frontier = self.frontier_with_room(stream)?;
             let ppn = self.geometry.page_at(frontier.pbn, frontier.next);
-            if header.kind != PageKind::Host {
-                header.extra = self.state.blocks.erase_count(frontier.pbn) as u8;
-            }
-            let spare = header.seal(data);
+            header.extra = self.stamp_of(frontier.pbn);
+            let spare = header.seal(ppn, data);
             self.state.frontiers[stream as usize] = Some(Frontier { next: frontier.next + 1, ..frontier });
             match self.nand.program(ppn, cause, data, &spare) {
                 Ok(()) => {
@@ -594,7 +609,7 @@ impl<N: Nand> PageMapFtl<N> {
     }
 }
 
-/// Whether a page holds this logical page.
-fn names(header: Header, lpn: Lpn) -> bool {
-    matches!(header.kind, PageKind::Host | PageKind::Copy) && header.number == lpn.0
+/// Whether a page of this kind holds a logical page.
+fn holds_data(kind: PageKind) -> bool {
+    matches!(kind, PageKind::Host | PageKind::More | PageKind::Copy)
 }

@@ -6,7 +6,7 @@
 //! version of it be taken for the newest after a power cut.
 
 use super::state::{LOST, NONE, Stream};
-use super::{PageMapFtl, names};
+use super::{PageMapFtl, holds_data};
 use crate::codec::put_u32;
 use crate::ftl::StoreError;
 use crate::ftl::spare::{Found, Header, PageKind, read_page};
@@ -149,7 +149,7 @@ impl<N: Nand> PageMapFtl<N> {
                 return Ok(false);
             }
         };
-        let kind = if header.kind == PageKind::Host { PageKind::Copy } else { header.kind };
+        let kind = if holds_data(header.kind) { PageKind::Copy } else { header.kind };
         let copy = self.program(stream, Header { kind, ..header }, data, cause)?;
         self.counters.moved_pages += 1;
         if kind == PageKind::Copy {
@@ -167,7 +167,7 @@ impl<N: Nand> PageMapFtl<N> {
             PageKind::Trim => self.trim_pages.contains(&ppn),
             _ => {
                 self.state.map.get(header.number as usize) == Some(&ppn.0)
-                    && names(header, Lpn(header.number))
+                    && self.is_of(header, Lpn(header.number), ppn)
             }
         }
     }

@@ -1,5 +1,7 @@
 //! The FTL against an array of pages: in use, after cuts at every operation, with failing blocks and flipped bits.
 
+mod damage;
+
 use super::*;
 use crate::ftl::flash::tests::Flipped;
 use crate::ftl::hot::HotSettings;

@@ -384,7 +384,7 @@ impl<N: Nand> PageMapFtl<N> {
             if header.kind != PageKind::Host {
                 header.extra = self.state.blocks.erase_count(frontier.pbn) as u8;
             }
-            let spare = header.seal(data);
+            let spare = header.seal(ppn, data);
             self.state.frontiers[stream as usize] = Some(Frontier { next: frontier.next + 1, ..frontier });
             match self.nand.program(ppn, cause, data, &spare) {
                 Ok(()) => {

@@ -400,6 +400,7 @@ impl<N: Nand> PageMapFtl<N> {
             let ppn = self.geometry.page_at(frontier.pbn, frontier.next);
             header.extra = self.stamp_of(frontier.pbn);
             let spare = header.seal(ppn, data);
+            let spare = header.seal(ppn, data);
             self.state.frontiers[stream as usize] = Some(Frontier { next: frontier.next + 1, ..frontier });
             match self.nand.program(ppn, cause, data, &spare) {
                 Ok(()) => {

@@ -60,7 +60,7 @@ pub use settings::{FtlSettings, Separation};
 use super::blocks::{BlockState, BlockTable, Wear};
 use super::checkpoint::{CheckpointArea, Payload};
 use super::hot::HotFilter;
-use super::spare::{Found, Header, PageKind, checksum, read_page};
+use super::spare::{Found, Header, PageKind, checksum, read_weak_page};
 use super::wear::WearLeveller;
 use super::{PageStore, StoreError, StoreStats};
 use crate::check::CheckReport;
@@ -109,7 +109,7 @@ pub struct PageMapFtl<N> {
     /// Trimmed since the last page of the trim log.
     trimmed: BTreeSet<u32>,
     trim_pages: Vec<Ppn>,
-    /// Of the next page of the trim log.
+    /// Of the next page of the trim log; they count from 0 since the checkpoint.
     trim_number: u32,
     /// Full blocks in which a program failed, to be emptied and retired.
     doomed: Vec<Pbn>,
@@ -122,6 +122,8 @@ pub struct PageMapFtl<N> {
     stale: bool,
     /// A checkpoint should come before the next write.
     due: bool,
+    /// A logical page that was not read whole at the first try and is to be written anew, or [`NONE`].
+    weak: u32,
     page: Vec<u8>,
     group: Vec<Ppn>,
     /// Open batches of the host.
@@ -200,6 +202,7 @@ impl<N: Nand> PageMapFtl<N> {
             blocks_since_checkpoint: 0,
             stale: false,
             due: false,
+            weak: NONE,
             page: vec![0; geometry.page_bytes as usize],
             group: Vec::new(),
             batches: 0,
@@ -240,6 +243,10 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// Writes a checkpoint. When it fails, the previous one still holds.
     pub fn checkpoint(&mut self) -> Result<(), StoreError> {
+        self.write_checkpoint().map_err(worn_out)
+    }
+
+    fn write_checkpoint(&mut self) -> Result<(), StoreError> {
         // The new map supersedes the trim log.
         for &ppn in &self.trim_pages {
             self.state.blocks.invalidate(ppn);
@@ -253,6 +260,7 @@ impl<N: Nand> PageMapFtl<N> {
             return Err(error);
         }
         self.trim_pages.clear();
+        self.trim_number = 0;
         self.trimmed.clear();
         self.erases_since_checkpoint.fill(0);
         self.blocks_since_checkpoint = 0;
@@ -291,8 +299,14 @@ impl<N: Nand> PageMapFtl<N> {
             LOST => return Err(lost(lpn)),
             ppn => Ppn(ppn),
         };
-        match read_page(&mut self.nand, ppn, cause, data)? {
-            Found::Page(header, _) if self.is_of(header, lpn, ppn) => Ok(()),
+        let (found, is_weak) = read_weak_page(&mut self.nand, ppn, cause, data)?;
+        match found {
+            Found::Page(header, _) if self.is_of(header, lpn, ppn) => {
+                if is_weak && self.weak == NONE {
+                    self.weak = lpn.0;
+                }
+                Ok(())
+            }
             Found::Page(..) => {
                 let what = "a page holds another logical page, or one that is long superseded";
                 Err(StoreError::Corrupted { what, at: u64::from(ppn.0) })
@@ -313,11 +327,11 @@ impl<N: Nand> PageMapFtl<N> {
             self.page_of(*lpn)?;
             self.require_page(data.len())?;
         }
-        self.prepare(pages)?;
+        self.prepare(pages).map_err(worn_out)?;
         self.nand.begin_batch();
         let programmed = self.program_group(pages, cause);
         self.nand.end_batch();
-        programmed?;
+        programmed.map_err(worn_out)?;
         self.state.committed = self.state.next_version - 1;
         for (i, (lpn, _)) in pages.iter().enumerate() {
             self.remap(*lpn, self.group[i]);
@@ -365,6 +379,9 @@ impl<N: Nand> PageMapFtl<N> {
             self.outside_batch(PageMapFtl::checkpoint)?;
         }
         self.retire_doomed_apart()?;
+        if self.weak != NONE {
+            self.outside_batch(PageMapFtl::rewrite_weak)?;
+        }
         let mut wanted = [0; 2];
         if let Some(filter) = &mut self.hot {
             pages.iter().for_each(|(lpn, _)| filter.note_write(*lpn));
@@ -399,7 +416,6 @@ impl<N: Nand> PageMapFtl<N> {
             let frontier = self.frontier_with_room(stream)?;
             let ppn = self.geometry.page_at(frontier.pbn, frontier.next);
             header.extra = self.stamp_of(frontier.pbn);
-            let spare = header.seal(ppn, data);
             let spare = header.seal(ppn, data);
             self.state.frontiers[stream as usize] = Some(Frontier { next: frontier.next + 1, ..frontier });
             match self.nand.program(ppn, cause, data, &spare) {
@@ -496,15 +512,15 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
         if self.trimmed.len() < self.trims_per_page() {
             return Ok(());
         }
-        match self.persist_trims() {
+        match self.persist_trims().map_err(worn_out) {
             // The trim is done; what is missing is the room to log it.
-            Err(StoreError::Full) => Ok(()),
+            Err(StoreError::WornOut) => Ok(()),
             other => other,
         }
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
-        self.persist_trims()
+        self.persist_trims().map_err(worn_out)
     }
 
     fn checkpoint(&mut self) -> Result<(), StoreError> {
@@ -608,6 +624,11 @@ impl<N: Nand> PageMapFtl<N> {
         report.nodes = u64::from(self.state.blocks.good_count());
         Ok(report)
     }
+}
+
+/// No room is left only where blocks have failed: otherwise every logical page can be written over and over.
+fn worn_out(error: StoreError) -> StoreError {
+    if error == StoreError::Full { StoreError::WornOut } else { error }
 }
 
 /// Whether a page of this kind holds a logical page.

@@ -145,8 +145,12 @@ impl<N: Nand> PageMapFtl<N> {
         scan: &mut Scan,
     ) -> Result<(), StoreError> {
         scan.gone.insert(pbn);
-        self.state.first_crc[pbn.index()] = first_crc;
-        for _ in 0..page.extra.wrapping_sub(self.stamp_of(pbn)) {
+        let known = self.stamp_of(pbn);
+        let erases = page.extra.wrapping_sub(known);
+        let erases_of_second = self.second_page(pbn)?.map_or(0, |second| second.extra.wrapping_sub(known));
+        // The first page may be one from before another erase that came back.
+        self.state.first_crc[pbn.index()] = if erases_of_second > erases { 0 } else { first_crc };
+        for _ in 0..erases.max(erases_of_second) {
             self.state.blocks.note_erase(pbn);
         }
         self.follow_pages(pbn, 0, self.seen(None, pbn), scan)
@@ -217,7 +221,10 @@ impl<N: Nand> PageMapFtl<N> {
             Found::Page(header, crc) if self.is_new(header, pbn) => Ok(First::Rewritten(crc, header)),
             // From before the checkpoint: it came back.
             Found::Page(header, _) if is_data(header.kind) => self.look_past_first(pbn, None),
-            Found::Page(..) => Ok(First::Foreign),
+            Found::Page(..) => {
+                let second = self.second_page(pbn)?;
+                Ok(second.map_or(First::Foreign, |header| First::Rewritten(0, header)))
+            }
             Found::Erased => Ok(First::Kept),
             Found::Unreadable(claim) => self.look_past_first(pbn, claim),
         }
@@ -264,7 +271,11 @@ impl<N: Nand> PageMapFtl<N> {
                     self.note_page(header, ppn, scan)?;
                     seen.note(page, header);
                 }
-                Found::Erased if self.is_end(pbn, page + 1)? => break,
+                Found::Erased if self.is_end(pbn, page + 1)? => {
+                    // The page that came last in its block may look so too; its version tells.
+                    scan.unreadable.extend(seen.version_at(page).map(|version| (ppn, version)));
+                    break;
+                }
                 Found::Erased => unreadable.push((page, None)),
                 Found::Page(..) => unreadable.push((page, None)),
                 Found::Unreadable(claim) => unreadable.push((page, claim)),
@@ -358,15 +369,7 @@ impl<N: Nand> PageMapFtl<N> {
                 scan.torn.insert(g.block_of(ppn));
             }
         }
-        // After a page that was cut nothing is written.
-        let is_lost = |lost: &&LostTrims| {
-            let repeated = scan.trim_names.contains(&(lost.version, lost.number));
-            !repeated && (!lost.is_last || scan.highest > lost.version)
-        };
-        if let Some(lost) = scan.lost_trims.iter().find(is_lost) {
-            let what = "a page of the trim log cannot be read";
-            return Err(StoreError::Corrupted { what, at: u64::from(lost.ppn.0) });
-        }
+        scan.require_trim_log()?;
         let gone = |ppn: u32| ppn < LOST && scan.gone.contains(&g.block_of(Ppn(ppn)));
         let mut map: Vec<u32> =
             self.state.map.iter().map(|&ppn| if gone(ppn) { LOST } else { ppn }).collect();
@@ -475,6 +478,25 @@ impl Scan {
             self.events.iter().map(|e| e.version).chain(self.unreadable.iter().map(|&(_, version)| version));
         let found: BTreeSet<u64> = found.filter(|version| written.contains(version)).collect();
         (found.len() as u64) < (self.horizon + 1).saturating_sub(first)
+    }
+
+    /// All pages of the trim log since the checkpoint stand until the next one; they are numbered from 0.
+    fn require_trim_log(&self) -> Result<(), StoreError> {
+        let found: BTreeSet<u32> = self.trim_names.iter().map(|&(_, number)| number).collect();
+        // After a page that was cut nothing is written.
+        let is_lost = |lost: &&LostTrims| {
+            !found.contains(&lost.number) && (!lost.is_last || self.highest > lost.version)
+        };
+        let corrupted = |what, at: Ppn| Err(StoreError::Corrupted { what, at: u64::from(at.0) });
+        if let Some(lost) = self.lost_trims.iter().find(is_lost) {
+            return corrupted("a page of the trim log cannot be read", lost.ppn);
+        }
+        match self.trim_pages.first() {
+            Some(&ppn) if found.last() >= Some(&(found.len() as u32)) => {
+                corrupted("a page of the trim log is missing; this is another page of it", ppn)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Drops what lies beyond the horizon; the versions that remain, ascending.

@@ -324,7 +324,7 @@ fn failing_blocks_cost_room_but_no_data() {
             let before = model.clone();
             match apply(&mut ftl, &mut model, &op) {
                 Ok(()) => {}
-                Err(StoreError::Full) => {
+                Err(StoreError::WornOut) => {
                     (model, full) = (before, true);
                     break;
                 }

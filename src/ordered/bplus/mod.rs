@@ -75,6 +75,7 @@ use super::{
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::space::Space;
 use crate::ftl::{PageStore, StoreError};
+use crate::index::most;
 use crate::nand::Cause;
 use crate::units::Lpn;
 use alloc::format;
@@ -143,8 +144,7 @@ impl BPlusConfig {
     /// From settings, with the [`OPTIONS`].
     pub fn from_settings(settings: &Settings) -> Result<BPlusConfig, IndexError> {
         let number = |name| -> Result<Option<usize>, IndexError> {
-            let value = settings.options.number(name)?;
-            Ok(value.map(|n| usize::try_from(n).unwrap_or(usize::MAX)))
+            Ok(settings.options.number(name, 0..=most::NODE_ENTRIES)?.map(|n| n as usize))
         };
         let order = number("order")?;
         Ok(BPlusConfig {

@@ -68,6 +68,7 @@ use super::{
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::PageStore;
 use crate::ftl::slice::divide;
+use crate::index::most;
 use crate::log::records::{Layout, locate};
 use crate::units::Lpn;
 use alloc::format;
@@ -153,9 +154,9 @@ impl JournalConfig {
 
     /// From settings, with the [`OPTIONS`].
     pub fn from_settings(settings: &Settings) -> Result<JournalConfig, IndexError> {
+        // What fits the store is seen when the store is there.
         let number = |name| -> Result<Option<u32>, IndexError> {
-            let value = settings.options.number(name)?;
-            Ok(value.map(|n| u32::try_from(n).unwrap_or(u32::MAX)))
+            Ok(settings.options.number(name, 0..=most::PAGES)?.map(|n| n as u32))
         };
         let config = JournalConfig::new(settings.durability);
         let group = number("journal_group")?.unwrap_or(config.group);

@@ -183,7 +183,7 @@ impl History {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(250) })]
+    #![proptest_config(crate::inputs::fixed(250))]
 
     #[test]
     fn a_journaled_index_is_a_sorted_map_that_may_lose_its_last_group(
@@ -563,7 +563,7 @@ fn what_cannot_work_is_refused() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1_500) })]
+    #![proptest_config(crate::inputs::fixed(1_500))]
 
     /// A forger who knows the checksum may mislead the index, but not crash it.
     #[test]

@@ -233,11 +233,14 @@ impl<N: Nand> PageMapFtl<N> {
     /// The first page cannot be read: whether another page of the block was programmed after the checkpoint.
     fn look_past_first(&mut self, pbn: Pbn, claim: Option<Header>) -> Result<First, StoreError> {
         let open = self.state.frontiers.iter().flatten().find(|f| f.pbn == pbn);
-        let end = open.map_or(self.geometry.pages_per_block, |f| f.next);
-        for page in 1..end {
+        let continued_at = open.map_or(self.geometry.pages_per_block, |f| f.next);
+        for page in 1..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(pbn, page);
             if let Found::Page(header, _) = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
-                return Ok(if self.is_new(header, pbn) { First::Rewritten(0, header) } else { First::Kept });
+                // An open block went on after the checkpoint without having been erased.
+                let went_on = page >= continued_at && header.extra == self.stamp_of(pbn);
+                let is_rewritten = self.is_new(header, pbn) && !went_on;
+                return Ok(if is_rewritten { First::Rewritten(0, header) } else { First::Kept });
             }
         }
         // It may be the only page, and others may have followed elsewhere.

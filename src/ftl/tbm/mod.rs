@@ -336,7 +336,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
 
     /// Notes that nothing more may be written: blocks failed until none was left, or nobody knows what is on the chip.
     fn stopped(&mut self, error: StoreError) -> StoreError {
-        if is_refusal(&error) {
+        if error.is_refusal() {
             self.condition = Condition::Worn;
             return StoreError::WornOut;
         }
@@ -349,11 +349,6 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         let used = self.summary.len() + self.blocks.free_count();
         self.settings.blocks.min(used.saturating_sub(SPARE_BLOCKS_MIN))
     }
-}
-
-/// Whether a store says that it has no room, and did nothing.
-fn is_refusal(error: &StoreError) -> bool {
-    matches!(error, StoreError::Full | StoreError::WornOut)
 }
 
 fn unreadable(ppn: Ppn) -> StoreError {

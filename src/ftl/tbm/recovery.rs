@@ -21,7 +21,7 @@
 use super::convert::Kept;
 use super::page::{Found, Tag, read_page};
 use super::summary::Buffer;
-use super::{Condition, Tbm, TbmSettings, is_refusal, unreadable};
+use super::{Condition, Tbm, TbmSettings, unreadable};
 use crate::ftl::blocks::BlockState;
 use crate::ftl::tbm::record::Record;
 use crate::ftl::{PageStore, StoreError};
@@ -80,7 +80,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         full.sort_unstable_by_key(|full| full.lbn);
         match tbm.merge_all(&full).and_then(|()| tbm.write_record(next_version)) {
             Ok(()) => tbm.void_below = next_version,
-            Err(error) if is_refusal(&error) => tbm.stand_on(full),
+            Err(error) if error.is_refusal() => tbm.stand_on(full),
             Err(error) => return Err(error),
         }
         Ok(tbm)
@@ -100,13 +100,15 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
 
     fn scan_block(&mut self, pbn: Pbn, scan: &mut Scan) -> Result<(), StoreError> {
         let mut full: Option<Full> = None;
-        let (mut unreadable_page, mut erases) = (None, 0);
+        let (mut unreadable_page, mut has_hole, mut erases) = (None, false, 0);
         for page in 0..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(pbn, page);
             let tag = match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
-                Found::Erased if !self.is_needed(pbn, page + 1, scan)? => break,
+                Found::Erased if self.is_end(pbn, page + 1)? => break,
                 Found::Erased | Found::Unreadable => {
                     scan.unreadable_pages += 1;
+                    // One page may have been cut, no page after it.
+                    has_hole |= unreadable_page.is_some();
                     unreadable_page = unreadable_page.or(Some(ppn));
                     continue;
                 }
@@ -132,8 +134,20 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
                 full.has_hole = unreadable_page.is_some();
             }
         }
-        scan.full.extend(full.map(|full| Full { unreadable: unreadable_page, ..full }));
+        scan.full.extend(full.map(|full| {
+            let has_hole = has_hole || full.has_hole;
+            Full { unreadable: unreadable_page, has_hole, ..full }
+        }));
         Ok(())
+    }
+
+    /// Whether nothing was programmed from this page of a block on.
+    fn is_end(&mut self, pbn: Pbn, page: u32) -> Result<bool, StoreError> {
+        if page >= self.geometry.pages_per_block {
+            return Ok(true);
+        }
+        let ppn = self.geometry.page_at(pbn, page);
+        Ok(read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? == Found::Erased)
     }
 
     /// Whether there is such a page in a block, and it is not void.

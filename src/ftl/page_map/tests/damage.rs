@@ -155,8 +155,9 @@ fn roles(aged: &Aged, settings: FtlSettings, whole: bool) -> Vec<Role> {
         let in_last_group = headers[ppn.index()].is_some_and(|h| h.version > before_last);
         let followers = ppn.index() + 1..g.page_at(pbn, 0).index() + 4;
         let is_last = headers[followers].iter().all(Option::is_none);
-        let is_trim = headers[ppn.index()].is_some_and(|h| h.kind == PageKind::Trim);
-        let hides = (is_trim || settings.separation.name() == "hot-filter") && is_last;
+        let is_moved =
+            headers[ppn.index()].is_some_and(|h| !matches!(h.kind, PageKind::Host | PageKind::More));
+        let hides = (is_moved || settings.separation != Separation::TwoFrontiers) && is_last;
         Role {
             is_reserved: ftl.blocks().state(pbn) == BlockState::Reserved,
             looks_like_a_cut: whole || in_last_group || !others_live || hides,

@@ -96,11 +96,14 @@ fn outcome<S: Below>(aged: &Aged, damaged: SimChip) -> Outcome {
     worst
 }
 
-/// Which pages end their buffer block: what is behind them was never programmed.
+/// Which pages end their buffer block: what is behind them was never programmed. Of a block whose second page was being
+/// programmed when the power was cut, the first one.
 fn ends_its_block(chip: &SimChip, ppn: Ppn) -> bool {
     let g = chip.geometry();
     let page = g.page_in_block(ppn);
-    page + 1 == g.pages_per_block || chip.stored_page(Ppn(ppn.0 + 1)).is_none()
+    let is_blank =
+        |behind: u32| page + behind >= g.pages_per_block || chip.stored_page(Ppn(ppn.0 + behind)).is_none();
+    is_blank(1) || (page == 0 && is_blank(2))
 }
 
 fn is_noticed_or_documented<S: Below>(seeds: core::ops::Range<u64>) {

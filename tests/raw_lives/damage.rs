@@ -94,7 +94,7 @@ struct Used {
 }
 
 fn used(kind: Kind, closes: bool, seed: u64) -> Used {
-    let chip = chip_for(&kind, 24);
+    let chip = chip_for(&kind, 32);
     let mut life = Life::new(kind, &chip, seed);
     let mut old = chip.borrow().clone();
     let mut states = Vec::new();
@@ -138,7 +138,7 @@ fn damage_is_noticed() {
             let mut rng = Rng::new(seed);
             let written: Vec<Ppn> =
                 (0..used.chip.geometry().pages()).map(Ppn).filter(|ppn| !used.chip.is_erased(*ppn)).collect();
-            for (i, &page) in written.iter().enumerate() {
+            for (i, &page) in written.iter().enumerate().step_by(3) {
                 let other = written[rng.below(written.len() as u64) as usize];
                 let all = [
                     Harm::Unreadable,
@@ -148,7 +148,7 @@ fn damage_is_noticed() {
                     Harm::Exchanged(other),
                     Harm::Old,
                 ];
-                for harm in [all[i % 6], all[(i / 6 + i) % 6]] {
+                for harm in [all[i / 3 % 6], all[(i + 1) / 3 * 5 % 6]] {
                     let mut harms = BTreeMap::from([(page, harm)]);
                     if let Harm::Exchanged(other) = harm {
                         harms.insert(other, Harm::Exchanged(page));
@@ -180,7 +180,7 @@ fn damage_is_noticed() {
 #[test]
 fn reads_that_fail_now_and_then_lose_nothing() {
     for kind in ON_CHIPS {
-        let chip = chip_for(&kind, 24);
+        let chip = chip_for(&kind, 32);
         let mut life = Life::new(kind, &chip, 9);
         for round in 0..25u64 {
             let faults = Faults { seed: round, read_failures_ppm: 4_000, ..Faults::default() };

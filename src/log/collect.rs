@@ -112,9 +112,11 @@ fn refusal<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> IndexError {
     tree.log().refusal(live, need.pages, cost)
 }
 
-/// Reclaims blocks with the fewest valid pages until so many pages are free, as long as each gains. The log is short of blocks here, so the policy that chooses victims otherwise does not count.
+/// Reclaims blocks with the fewest valid pages until so many pages are free, as long as each gains, or one of a few does where
+/// what a move takes is not known beforehand. The log is short of blocks here, so the policy that chooses victims otherwise does not count.
 fn dig<N: Nand, T: Relocate<N>>(tree: &mut T, wanted: u32) -> Result<(), IndexError> {
-    while !has_free(tree, wanted) {
+    let (mut futile_rounds, mut most_free) = (0, tree.log().free_pages());
+    while futile_rounds < 8 && !has_free(tree, wanted) {
         if tree.log().is_closed() {
             tree.checkpoint()?;
         }
@@ -132,6 +134,9 @@ fn dig<N: Nand, T: Relocate<N>>(tree: &mut T, wanted: u32) -> Result<(), IndexEr
         }
         relocate_all(tree, victim)?;
         tree.log().reclaim(victim)?;
+        let free = tree.log().free_pages();
+        futile_rounds = if free > most_free { 0 } else { futile_rounds + 1 };
+        most_free = most_free.max(free);
     }
     Ok(())
 }

@@ -210,7 +210,8 @@ pub(crate) struct Crash {
     #[arg(long, value_name = "PART|FILE", default_value = SMALL_CHIP, value_parser = parse::crash_chip)]
     pub(crate) chip: Part,
     /// Different keys, or pages of an FTL at most.
-    #[arg(long, value_name = "N", default_value_t = 1200, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 1200,
+        value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(crate) keys: u32,
     /// Bytes of a key and of a value.
     #[arg(long, value_name = "KEY/VALUE", default_value = "8/8", value_parser = parse::record)]

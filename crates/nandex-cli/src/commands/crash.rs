@@ -70,7 +70,7 @@ fn write_json(report: &CrashReport, out: &mut dyn Write) -> io::Result<()> {
 
 /// One row; the fields of what is nested have the names of both.
 fn write_csv(report: &CrashReport, out: &mut dyn Write) -> io::Result<()> {
-    let cells = cells(report)?;
+    let cells = cells(&serde_json::to_value(report)?);
     let mut csv = csv::Writer::from_writer(out);
     csv.write_record(cells.iter().map(|(name, _)| name))?;
     csv.write_record(cells.iter().map(|(_, value)| value))?;
@@ -78,10 +78,10 @@ fn write_csv(report: &CrashReport, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// The fields of a row by name, as text.
-pub(super) fn cells(row: &impl serde::Serialize) -> io::Result<Vec<(String, String)>> {
+pub(super) fn cells(row: &Value) -> Vec<(String, String)> {
     let mut cells = Vec::new();
-    flatten("", &serde_json::to_value(row)?, &mut cells);
-    Ok(cells)
+    flatten("", row, &mut cells);
+    cells
 }
 
 fn flatten(name: &str, value: &Value, cells: &mut Vec<(String, String)>) {

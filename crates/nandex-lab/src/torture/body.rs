@@ -1,4 +1,5 @@
-//! A life as it is lived: the chip, the victim on it, what it must hold, and each step with all that is compared after it.
+//! A life as it is lived: the chip, the victim on it, what it must hold, and each step with all that is
+//! compared after it.
 
 use super::counts::Counts;
 use super::fault::{Fault, Kind};

@@ -6,8 +6,8 @@ use crate::crash::ops::HostOp;
 use crate::crash::subject::check_answer;
 use nandex::IndexError;
 
-/// A full chip holds at least this part of the records that it held before when full. Nodes that are half empty, and keys in
-/// another order, cost some of it.
+/// A full chip holds at least this part of the records that it held before when full. Nodes that are half
+/// empty, and keys in another order, cost some of it.
 const ROOM_LOST_MAX: usize = 4;
 
 impl Body<'_> {

@@ -1,5 +1,5 @@
-//! Draws the steps of a life: filled until refused, long at the edge of full, drained and filled again, with cuts and
-//! power-offs all along; or with failures that rise until the end.
+//! Draws the steps of a life: filled until refused, long at the edge of full, drained and filled again, with
+//! cuts and power-offs all along; or with failures that rise until the end.
 
 use super::body::Body;
 use super::step::{Cut, Rates, Step, WHENS};
@@ -13,7 +13,8 @@ use std::collections::VecDeque;
 /// What a life is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Fate {
-    /// Failures of programs and erases rise until nothing can be written; else it lives on at the edge of full.
+    /// Failures of programs and erases rise until nothing can be written; else it lives on at the edge of
+    /// full.
     pub until_death: bool,
     /// No read comes back wrong.
     pub reads_well: bool,
@@ -141,7 +142,8 @@ impl Script {
         self.turn();
     }
 
-    /// Everything that was acknowledged must be there: at once, after a mount on the failing chip, and on one that fails no more.
+    /// Everything that was acknowledged must be there: at once, after a mount on the failing chip, and on one
+    /// that fails no more.
     fn end(&mut self) {
         if self.phase == Phase::Over {
             return;

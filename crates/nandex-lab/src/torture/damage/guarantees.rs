@@ -86,7 +86,9 @@ fn in_words(exception: &Exception) -> String {
         May::BeOlder(most) => format!("the newest {most} changes may be gone"),
         May::BeStale => String::from("some records may be older ones, or missing"),
     };
-    format!("{when}{what}. {}", exception.reason)
+    let words = format!("{when}{what}. {}", exception.reason);
+    // A sentence begins with a capital.
+    words[..1].to_uppercase() + &words[1..]
 }
 
 /// The page with the table as it is now; none where the page has no place for it.

@@ -50,6 +50,13 @@ pub enum IndexError {
     Interrupted,
 }
 
+impl IndexError {
+    /// Whether an operation was refused: it was not done, and nothing else changed.
+    pub const fn is_refusal(&self) -> bool {
+        matches!(self, IndexError::Full | IndexError::WornOut)
+    }
+}
+
 impl From<StoreError> for IndexError {
     fn from(error: StoreError) -> IndexError {
         match error {

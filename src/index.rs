@@ -5,6 +5,7 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 
 /// What an index promises about a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,13 +81,12 @@ impl Options {
         self.values.get(name).map(String::as_str)
     }
 
-    /// A whole number, if set.
-    pub fn number(&self, name: &str) -> Result<Option<u64>, IndexError> {
+    /// A whole number within bounds, if set. Whoever asks says what is possible, so that no number reaches code that wraps it,
+    /// multiplies it out of its type, or allocates as much.
+    pub fn number(&self, name: &str, possible: RangeInclusive<u64>) -> Result<Option<u64>, IndexError> {
         let Some(text) = self.text(name) else { return Ok(None) };
-        let parsed = text.replace('_', "").parse();
-        parsed
-            .map(Some)
-            .map_err(|_| IndexError::Unsupported(format!("option {name}: '{text}' is no whole number")))
+        let refuse = |why| IndexError::Unsupported(format!("option {name}: '{text}' {why}"));
+        whole_number(text, possible).map(Some).map_err(refuse)
     }
 
     /// One of some words; the first is the default.
@@ -101,6 +101,36 @@ impl Options {
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.values.iter().map(|(k, v)| (k.as_str(), v.as_str()))
     }
+}
+
+/// A whole number within bounds as people type it; `_` may separate its digits. Else what is wrong with it.
+pub fn whole_number(text: &str, possible: RangeInclusive<u64>) -> Result<u64, String> {
+    // One of more digits than 64 bits hold is too large, and no less a number.
+    let digits = text.replace('_', "");
+    if digits.is_empty() || digits.bytes().any(|digit| !digit.is_ascii_digit()) {
+        let has_unit = digits.starts_with(|c: char| c.is_ascii_digit()) && digits.ends_with(['B', 'b']);
+        let hint = if has_unit { "; bytes are given without a unit here" } else { "" };
+        return Err(format!("is no whole number{hint}"));
+    }
+    match digits.parse() {
+        Ok(number) if possible.contains(&number) => Ok(number),
+        _ => Err(format!("is not between {} and {}", possible.start(), possible.end())),
+    }
+}
+
+/// The largest numbers that options may have where neither chip nor store sets a bound: generous for any use, and small
+/// enough that what is allocated for them fits a machine.
+pub mod most {
+    /// Entries of a node: one for each byte of the largest page.
+    pub const NODE_ENTRIES: u64 = 1 << 16;
+    /// Pages of anything; what the store has is seen later.
+    pub const PAGES: u64 = 1 << 28;
+    /// Bytes of a buffer.
+    pub const BUFFER_BYTES: u64 = 1 << 30;
+    /// Changes of records that wait in RAM.
+    pub const POOL_REQUESTS: u64 = 1 << 22;
+    /// Changes of nodes that wait in RAM.
+    pub const UNITS: u64 = 1 << 20;
 }
 
 /// How full a bulk load leaves the nodes.

@@ -12,7 +12,7 @@
 #![deny(missing_docs)]
 
 extern crate alloc;
-#[cfg(feature = "std")]
+#[cfg(any(feature = "std", test))]
 extern crate std;
 
 pub mod cache;
@@ -20,6 +20,8 @@ pub mod check;
 pub mod codec;
 pub mod ftl;
 pub mod index;
+#[cfg(test)]
+mod inputs;
 pub mod log;
 pub mod nand;
 pub mod nodes;

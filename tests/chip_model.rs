@@ -1,6 +1,9 @@
 //! The simulated chip against a naive model that states the rules of NAND page by page, under random operations.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../src/inputs.rs"]
+mod inputs;
+
 use nandex::nand::sim::{PhysicalOp, SimChip, TornModel};
 use nandex::nand::{Geometry, Nand, NandError, Part, Timing};
 use nandex::{Cause, Nanos, Pbn, Ppn};
@@ -257,7 +260,7 @@ fn compare(chip: &mut SimChip, model: &mut Model) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
+    #![proptest_config(inputs::fixed(2_000))]
 
     #[test]
     fn the_chip_follows_the_rules((geometry, ops) in case()) {

@@ -2,6 +2,9 @@
 //! blocks and power cuts.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../src/inputs.rs"]
+mod inputs;
+
 use nandex::cache::policy::catalogue::{POLICIES, PolicyEntry, policy};
 use nandex::cache::{CacheConfig, PageCache, PolicySettings, WriteMode};
 use nandex::ftl::hot::HotSettings;
@@ -352,7 +355,7 @@ fn what_was_nearly_written_is_not_missed_later() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(inputs::fixed(400))]
 
     #[test]
     fn a_store_is_an_array_of_pages(scene in scene(), ops in prop::collection::vec(op(), 1..400)) {

@@ -170,6 +170,76 @@ fn the_engine_neither_unwraps_nor_prints() {
     fail_if_any(&faults);
 }
 
+/// What would make an input of a test differ from run to run: proptest's own settings beside the one way to take them
+/// (`src/inputs.rs`), clocks, threads, processes and the order of hash tables.
+const DRAWN: [&str; 14] = [
+    "ProptestConfig",
+    "TestRunner",
+    "with_cases",
+    "SystemTime",
+    "Instant",
+    "thread::current",
+    "ThreadId",
+    "process::id",
+    "RandomState",
+    "DefaultHasher",
+    "HashMap",
+    "HashSet",
+    "rand::",
+    "{:p}",
+];
+
+/// Where [`DRAWN`] words stand on purpose.
+const DRAWN_IN: [&str; 2] = ["src/inputs.rs", "tests/tidy.rs"];
+
+/// The code of a file that only tests run.
+fn tests_of<'a>(name: &str, text: &'a str) -> &'a str {
+    if is_test(name) { text } else { &text[without_tests(text).len()..] }
+}
+
+/// What in a file's tests takes inputs that are not the same in every run.
+fn drawn_faults(name: &str, text: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    if DRAWN_IN.contains(&name) {
+        return faults;
+    }
+    let tests = tests_of(name, text);
+    for line in tests.lines().filter(|line| !line.trim_start().starts_with("//")) {
+        let words = DRAWN.iter().filter(|word| line.contains(**word));
+        faults.extend(words.map(|word| format!("{name}: {word} in a test")));
+    }
+    if !text.split("proptest!").skip(1).all(starts_fixed) {
+        faults.push(format!("{name}: a proptest without the configuration of src/inputs.rs"));
+    }
+    faults
+}
+
+/// Whether what follows a `proptest!` begins with the fixed configuration.
+fn starts_fixed(block: &str) -> bool {
+    let first = block.trim_start_matches([' ', '{', '\n']);
+    ["inputs", "crate::inputs"].iter().any(|m| first.starts_with(&format!("#![proptest_config({m}::fixed(")))
+}
+
+#[test]
+fn the_gate_draws_no_inputs() {
+    let sources = sources();
+    let faults: Vec<String> = sources.iter().flat_map(|(name, text)| drawn_faults(name, text)).collect();
+    fail_if_any(&faults);
+}
+
+#[test]
+fn an_input_that_is_drawn_is_found() {
+    let bare = "proptest! {\n    #[test]\n    fn f(a: u8) {}\n}";
+    assert_eq!(drawn_faults("tests/a.rs", bare).len(), 1);
+    let own = "proptest! {\n    #![proptest_config(ProptestConfig::with_cases(4))]\n}";
+    assert_eq!(drawn_faults("tests/a.rs", own).len(), 3);
+    let fixed = "proptest! {\n    #![proptest_config(crate::inputs::fixed(4))]\n}";
+    assert!(drawn_faults("tests/a.rs", fixed).is_empty());
+    let clock = "fn work() {}\n#[cfg(test)]\nmod tests {\n    use std::time::Instant;\n}";
+    assert_eq!(drawn_faults("src/a.rs", clock).len(), 1);
+    assert!(drawn_faults("src/a.rs", "use std::time::Instant;").is_empty(), "that is no test");
+}
+
 #[test]
 fn the_readme_is_short() {
     let words = fs::read_to_string(root().join("README.md")).unwrap().split_whitespace().count();

@@ -181,6 +181,13 @@ pub enum StoreError {
     Device(String),
 }
 
+impl StoreError {
+    /// Whether the store refused a write: it was not done, and nothing else changed.
+    pub const fn is_refusal(&self) -> bool {
+        matches!(self, StoreError::Full | StoreError::WornOut)
+    }
+}
+
 impl From<NandError> for StoreError {
     fn from(error: NandError) -> StoreError {
         StoreError::Nand(error)

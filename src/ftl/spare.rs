@@ -2,16 +2,17 @@
 //!
 //! ```text
 //! byte  0      1      2..6     6..11     11      12..16
-//!      0xFF   kind   number   version   extra   CRC-32 of the data area, then bytes 1..12
+//!      0xFF   kind   number   version   extra   CRC-32 of the page's place, the data area, bytes 1..12
 //! ```
 //!
 //! All fields are little-endian. Byte 0 is the bad-block mark and stays 0xFF. What number, version and extra mean
 //! depends on the kind. The data area is always programmed and checked whole, so that one CRC covers every bit of the
-//! page but the mark; a page that is torn, half erased or flipped does not pass for a written one.
+//! page but the mark; a page that is torn, half erased or flipped does not pass for a written one. The place (the number
+//! of the physical page) is not stored, only summed up: a page that comes back in another place does not pass either.
 
 use super::StoreError;
 use crate::codec::{crc32, get_u32, get_u40, put_u32, put_u40, wrong_bit};
-use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
 use crate::units::Ppn;
 use alloc::format;
 use alloc::string::String;
@@ -77,21 +78,21 @@ pub struct Header {
 }
 
 impl Header {
-    /// The spare area of a page with these fields and data.
-    pub fn seal(&self, data: &[u8]) -> [u8; SPARE_BYTES] {
+    /// The spare area of a page with these fields and data, in this place.
+    pub fn seal(&self, ppn: Ppn, data: &[u8]) -> [u8; SPARE_BYTES] {
         let mut spare = [0xff; SPARE_BYTES];
         spare[1] = self.kind as u8;
         put_u32(&mut spare, 2, self.number);
         put_u40(&mut spare, 6, self.version);
         spare[11] = self.extra;
-        let crc = crc32(&[data, &spare[1..12]]);
+        let crc = sum(ppn, data, &spare);
         put_u32(&mut spare, 12, crc);
         spare
     }
 
-    /// The fields, if the page is whole.
-    pub fn open(data: &[u8], spare: &[u8; SPARE_BYTES]) -> Option<Header> {
-        let whole = checksum(spare) == crc32(&[data, &spare[1..12]]);
+    /// The fields, if the page is whole and was written in this place.
+    pub fn open(ppn: Ppn, data: &[u8], spare: &[u8; SPARE_BYTES]) -> Option<Header> {
+        let whole = checksum(spare) == sum(ppn, data, spare);
         Header::claimed(spare).filter(|_| whole)
     }
 
@@ -103,8 +104,8 @@ impl Header {
 
     /// The fields of a page in which exactly one bit is wrong. CRC-32 tells which one; what a page of chance bytes looks
     /// like by chance, in one case of 2^32 for each bit, is not to be trusted without another sign.
-    fn identify(data: &[u8], spare: &[u8; SPARE_BYTES]) -> Option<Header> {
-        let syndrome = checksum(spare) ^ crc32(&[data, &spare[1..12]]);
+    fn identify(ppn: Ppn, data: &[u8], spare: &[u8; SPARE_BYTES]) -> Option<Header> {
+        let syndrome = checksum(spare) ^ sum(ppn, data, spare);
         if syndrome.count_ones() == 1 {
             return Header::claimed(spare);
         }
@@ -116,6 +117,11 @@ impl Header {
         }
         Header::claimed(&spare)
     }
+}
+
+/// What the checksum field should be.
+fn sum(ppn: Ppn, data: &[u8], spare: &[u8; SPARE_BYTES]) -> u32 {
+    crc32(&[&ppn.0.to_le_bytes(), data, &spare[1..12]])
 }
 
 /// The checksum field: an identity of the page, near enough.
@@ -135,24 +141,44 @@ pub enum Found {
     Page(Header, u32),
 }
 
-/// Reads a page into `data` (the whole data area) and checks it.
+/// Reads a page into `data` (the whole data area) and checks it; reads it again before it is given up.
 pub fn read_page<N: Nand>(
     nand: &mut N,
     ppn: Ppn,
     cause: Cause,
     data: &mut [u8],
 ) -> Result<Found, StoreError> {
+    read_weak_page(nand, ppn, cause, data).map(|(found, _)| found)
+}
+
+/// [`read_page`], and whether the page was not whole at the first read: it should be written anew elsewhere soon.
+pub fn read_weak_page<N: Nand>(
+    nand: &mut N,
+    ppn: Ppn,
+    cause: Cause,
+    data: &mut [u8],
+) -> Result<(Found, bool), StoreError> {
     let mut spare = [0; SPARE_BYTES];
-    match nand.read(ppn, cause, data, &mut spare) {
-        Ok(()) => {}
-        Err(NandError::Uncorrectable(_) | NandError::BadBlock(_)) => return Ok(Found::Unreadable(None)),
+    let mut found = None;
+    let is_whole = |data: &[u8], spare: &[u8]| {
+        let Ok(spare) = <&[u8; SPARE_BYTES]>::try_from(spare) else { return false };
+        found = match Header::open(ppn, data, spare) {
+            Some(header) => Some(Found::Page(header, checksum(spare))),
+            None => spare.iter().chain(data).all(|&b| b == 0xff).then_some(Found::Erased),
+        };
+        found.is_some()
+    };
+    let reading = match read_again(nand, (ppn, cause), data, &mut spare, is_whole) {
+        Ok(reading) => reading,
+        Err(NandError::Uncorrectable(_) | NandError::BadBlock(_)) => {
+            return Ok((Found::Unreadable(None), false));
+        }
         Err(error) => return Err(error.into()),
-    }
-    if let Some(header) = Header::open(data, &spare) {
-        return Ok(Found::Page(header, checksum(&spare)));
-    }
-    let erased = spare.iter().chain(data.iter()).all(|&b| b == 0xff);
-    Ok(if erased { Found::Erased } else { Found::Unreadable(Header::identify(data, &spare)) })
+    };
+    Ok(match found {
+        Some(found) => (found, reading == Reading::Weak),
+        None => (Found::Unreadable(Header::identify(ppn, data, &spare)), false),
+    })
 }
 
 /// Refuses a chip whose spare area is too small.
@@ -173,20 +199,21 @@ mod tests {
     fn every_bit_but_the_mark_is_covered() {
         let header = Header { kind: PageKind::Host, number: 7, version: (1 << 40) - 1, extra: 3 };
         let mut data = [0x5a; 64];
-        let mut spare = header.seal(&data);
+        let mut spare = header.seal(Ppn(9), &data);
         assert_eq!(spare[0], 0xff);
-        assert_eq!(Header::open(&data, &spare), Some(header));
-        assert_eq!(Header::identify(&data, &[0xff; SPARE_BYTES]), None);
+        assert_eq!(Header::open(Ppn(9), &data, &spare), Some(header));
+        assert_eq!(Header::open(Ppn(8), &data, &spare), None, "a page in another place");
+        assert_eq!(Header::identify(Ppn(9), &data, &[0xff; SPARE_BYTES]), None);
         for bit in 8..128 {
             spare[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Header::open(&data, &spare), None, "spare bit {bit}");
-            assert_eq!(Header::identify(&data, &spare), Some(header), "spare bit {bit}");
+            assert_eq!(Header::open(Ppn(9), &data, &spare), None, "spare bit {bit}");
+            assert_eq!(Header::identify(Ppn(9), &data, &spare), Some(header), "spare bit {bit}");
             spare[bit / 8] ^= 1 << (bit % 8);
         }
         for bit in 0..512 {
             data[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Header::open(&data, &spare), None, "data bit {bit}");
-            assert_eq!(Header::identify(&data, &spare), Some(header), "data bit {bit}");
+            assert_eq!(Header::open(Ppn(9), &data, &spare), None, "data bit {bit}");
+            assert_eq!(Header::identify(Ppn(9), &data, &spare), Some(header), "data bit {bit}");
             data[bit / 8] ^= 1 << (bit % 8);
         }
     }

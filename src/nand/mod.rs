@@ -7,6 +7,8 @@
 
 mod again;
 pub mod catalogue;
+#[cfg(test)]
+pub(crate) mod damaged;
 mod geometry;
 mod part;
 mod range;

@@ -369,6 +369,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::inputs::fixed(256))]
+
         #[test]
         fn key_bytes_are_in_key_order(a: (u16, i64), b: (u16, i64), c: i8, d: i8, e: [u8; 3], f: [u8; 3]) {
             assert_key_order(&a, &b);

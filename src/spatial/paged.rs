@@ -285,11 +285,10 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
             };
             match written {
                 Ok(()) => {}
-                Err(StoreError::Full) if i == 0 => return Err(IndexError::Full),
+                Err(error) if i == 0 && error.is_refusal() => return Err(error.into()),
                 Err(error) => {
                     self.is_interrupted = true;
-                    let is_full = error == StoreError::Full;
-                    return Err(if is_full { IndexError::Interrupted } else { error.into() });
+                    return Err(if error.is_refusal() { IndexError::Interrupted } else { error.into() });
                 }
             }
         }
@@ -304,7 +303,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
     /// Trims a page that no node uses. A store with no room for the note of it only keeps the page longer.
     fn trim(&mut self, lpn: Lpn) -> Result<(), IndexError> {
         match self.store.trim(lpn) {
-            Err(StoreError::Full) => Ok(()),
+            Err(error) if error.is_refusal() => Ok(()),
             done => Ok(done?),
         }
     }
@@ -506,7 +505,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for PagedNodes<S, 
         };
         self.unmark_clean()?;
         let written = self.write_page(ROOT, root, Cause::Host);
-        self.is_interrupted = written.as_ref().is_err_and(|error| *error != StoreError::Full);
+        self.is_interrupted = written.as_ref().is_err_and(|error| !error.is_refusal());
         Ok(written?)
     }
 

@@ -22,7 +22,6 @@ use super::tree::update::{Grouped, Grouping, Groups};
 use super::tree::{SpatialConfig, Tree, by_measure};
 use crate::check::IndexError;
 use crate::index::Options;
-use alloc::format;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
@@ -76,16 +75,11 @@ pub const OPTIONS: [(&str, &str); 3] = [
 /// From options.
 pub fn config_of(options: &Options) -> Result<SpatialConfig<Published>, IndexError> {
     let mut rules = RStarRules::PUBLISHED;
-    if let Some(candidates) = options.number("overlap_candidates")? {
-        rules.overlap_candidates = u16::try_from(candidates).unwrap_or(u16::MAX);
+    if let Some(candidates) = options.number("overlap_candidates", 0..=u64::from(u16::MAX))? {
+        rules.overlap_candidates = candidates as u16;
     }
-    if let Some(percent) = options.number("reinserted")? {
-        let possible = u8::try_from(percent).ok().filter(|percent| *percent <= REINSERTED_PERCENT_MAX);
-        rules.reinserted_percent = possible.ok_or_else(|| {
-            IndexError::Unsupported(format!(
-                "option reinserted: {percent} %, 0 to {REINSERTED_PERCENT_MAX} are possible"
-            ))
-        })?;
+    if let Some(percent) = options.number("reinserted", 0..=u64::from(REINSERTED_PERCENT_MAX))? {
+        rules.reinserted_percent = percent as u8;
     }
     if options.choice("reinsertion", &["close", "far"])? == "far" {
         rules.order = Reinsertion::Far;

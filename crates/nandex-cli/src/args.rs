@@ -1,7 +1,7 @@
 //! The command line as plain data. Values are checked where they are parsed, so that a bad one names its flag.
 
 use crate::output::Target;
-use crate::parse::{self, Choice, ReplayTarget};
+use crate::parse::{self, Choice, Replay as Life, ReplayTarget};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use nandex::nand::Part;
 use nandex::ordered::{Durability, RecordFormat};
@@ -11,6 +11,7 @@ use nandex_lab::crash::{ChipFailures, CutPoint, Cuts, SMALL_CHIP};
 use nandex_lab::experiment::Experiment;
 use nandex_lab::registry::{IndexEntry, StoreEntry};
 use nandex_lab::spatial::SpatialEntry;
+use nandex_lab::torture::damage::{Blow, End};
 use nandex_lab::workload::WorkloadEntry;
 use std::path::PathBuf;
 
@@ -38,6 +39,8 @@ pub(crate) enum Command {
     Repro(Repro),
     /// Cut the power at every physical operation and see what comes back.
     Crash(Box<Crash>),
+    /// Let indexes and FTLs live whole lives on small chips that are full, cut and dying.
+    Torture(Box<Torture>),
     /// Load places into a spatial index and answer a window or a search for the nearest.
     Places(Box<Places>),
     /// Replay a block trace on FTLs, disks and files.
@@ -95,7 +98,7 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "KEY/VALUE", default_value = "4/4", value_parser = parse::record)]
     pub(crate) record: RecordFormat,
     /// Operations: of the measured part of a generator, or at most so many of a trace; queries of each kind of a spatial index.
-    #[arg(long, value_name = "N", value_parser = parse::count)]
+    #[arg(long, value_name = "N", value_parser = parse::operations)]
     pub(crate) ops: Option<u64>,
     /// Seed of the workload, the first one of several.
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, requires = "seeded")]
@@ -111,7 +114,7 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "N", value_parser = parse::count)]
     pub(crate) sync_every: Option<u64>,
     /// Runs at a time [default: as many as there are cores]; it changes no result.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
     #[command(flatten)]
     pub(crate) files: Files,
@@ -144,7 +147,7 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// Runs at a time [default: as many as there are cores]; it changes no result.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
 }
 
@@ -192,7 +195,7 @@ pub(crate) struct Crash {
     #[arg(long, value_name = "NAME", value_parser = parse::ftl)]
     pub(crate) ftl: Option<&'static StoreEntry>,
     /// Operations of the workload.
-    #[arg(long, value_name = "N", default_value = "2000", value_parser = parse::count)]
+    #[arg(long, value_name = "N", default_value = "2000", value_parser = parse::crash_operations)]
     pub(crate) ops: u64,
     /// Fixes the workload and all that is random in the cuts.
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
@@ -207,7 +210,8 @@ pub(crate) struct Crash {
     #[arg(long, value_name = "PART|FILE", default_value = SMALL_CHIP, value_parser = parse::crash_chip)]
     pub(crate) chip: Part,
     /// Different keys, or pages of an FTL at most.
-    #[arg(long, value_name = "N", default_value_t = 1200, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1200,
+        value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(crate) keys: u32,
     /// Bytes of a key and of a value.
     #[arg(long, value_name = "KEY/VALUE", default_value = "8/8", value_parser = parse::record)]
@@ -225,8 +229,68 @@ pub(crate) struct Crash {
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse::option)]
     pub(crate) set: Vec<(String, String)>,
     /// Cuts at a time [default: as many as there are cores]; it changes no result.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
+    #[command(flatten)]
+    pub(crate) files: Files,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Torture {
+    /// Indexes, separated by commas, or all (nandex list indexes); each on the FTLs of --ftl, else on one that the seed draws
+    /// [default: all, where neither FTLs nor spatial indexes are named].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::index_choice)]
+    pub(crate) index: Vec<Choice<IndexEntry>>,
+    /// FTLs, separated by commas, or all (nandex list ftls): below the indexes, and alone.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::ftl_choice)]
+    pub(crate) ftl: Vec<Choice<StoreEntry>>,
+    /// Spatial indexes, separated by commas, or all (nandex list spatial).
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::spatial_choice)]
+    pub(crate) spatial: Vec<Choice<SpatialEntry>>,
+    /// Live for so long; all get the same time.
+    #[arg(long, value_name = "N", value_parser = parse::minutes, conflicts_with = "lives")]
+    pub(crate) minutes: Option<f64>,
+    /// Live so many lives of each [default: 100].
+    #[arg(long, value_name = "N", value_parser = parse::count)]
+    pub(crate) lives: Option<u64>,
+    /// Seed of the first life of each; the next one has the next number.
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
+    pub(crate) seed: u64,
+    /// Failures of programs and erases rise until nothing can be written any more.
+    #[arg(long)]
+    pub(crate) until_death: bool,
+    /// No read comes back wrong.
+    #[arg(long)]
+    pub(crate) reads_well: bool,
+    /// Lives at a time [default: as many as there are cores]; it changes no life.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
+    /// Write the least of each life that went wrong into this folder, as NAME-SEED.life.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) save: Option<PathBuf>,
+    /// Repeat one life, as a finding names it, or one that stands in a file (NAME.life).
+    #[arg(long, value_name = "NAME:SEED|FILE", value_parser = parse::life,
+        conflicts_with_all = ["index", "ftl", "spatial", "minutes", "lives", "seed"])]
+    pub(crate) replay: Option<Life>,
+    /// Damage pages and blocks of chips that were closed or cut, and compare every answer with the truth.
+    #[arg(long, conflicts_with = "until_death")]
+    pub(crate) damage: bool,
+    /// Damages of each image; 0 for every page in turn.
+    #[arg(long, value_name = "N", default_value_t = 70, requires = "damage")]
+    pub(crate) each: u32,
+    /// Images cut anywhere, of each life, besides two that were closed.
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "damage")]
+    pub(crate) cuts: u32,
+    /// Write the table of what a damage may do between its marks in this page.
+    #[arg(long, value_name = "FILE", requires = "damage", conflicts_with = "replay")]
+    pub(crate) guarantees: Option<PathBuf>,
+    /// The image of a damage to repeat: closed, remounted, cut:OPERATION:WAY.
+    #[arg(long, value_name = "IMAGE", requires_all = ["damage", "replay", "blow"])]
+    pub(crate) image: Option<End>,
+    /// The damage to repeat, such as ones:17 or exchange:3:40+zero:5.
+    #[arg(long, value_name = "DAMAGE", requires_all = ["damage", "replay", "image"])]
+    pub(crate) blow: Option<Blow>,
     #[command(flatten)]
     pub(crate) files: Files,
 }
@@ -305,7 +369,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "N", value_parser = parse::count)]
     pub(crate) limit: Option<u64>,
     /// Multiply the times of the trace by this.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = parse::count)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse::time_scale)]
     pub(crate) time_scale: u64,
     /// How addresses become pages.
     #[arg(long, value_enum, value_name = "HOW", default_value_t = Layout::Compact)]
@@ -320,7 +384,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse::option)]
     pub(crate) set: Vec<(String, String)>,
     /// Replays at a time [default: as many as there are cores]; it changes no result.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
     #[command(flatten)]
     pub(crate) files: Files,

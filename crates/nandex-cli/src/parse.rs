@@ -1,5 +1,6 @@
 //! Values as people type them. Every error says what is wrong; the flag is named by whoever called.
 
+use nandex::index::whole_number;
 use nandex::nand::Part;
 use nandex::ordered::{Durability, Options, RecordFormat};
 use nandex::spatial::Rect;
@@ -10,8 +11,10 @@ use nandex_lab::registry::{self, IndexEntry, StoreEntry};
 use nandex_lab::replay::{self, DiskEntry};
 use nandex_lab::repro::PAPERS;
 use nandex_lab::spatial::{self as spatial_lab, SpatialEntry};
+use nandex_lab::torture::Victim;
 use nandex_lab::workload::{self, WorkloadEntry};
-use nandex_lab::{LabError, block_trace, chip as chips, names, tbm};
+use nandex_lab::{LabError, block_trace, chip as chips, machine, names, tbm};
+use std::path::PathBuf;
 
 pub(crate) fn chip(text: &str) -> Result<Part, LabError> {
     chips::find(text)
@@ -43,6 +46,37 @@ fn choice<T>(text: &str, find: impl Fn(&str) -> Result<&'static T, LabError>) ->
 
 pub(crate) fn index_choice(text: &str) -> Result<Choice<IndexEntry>, LabError> {
     choice(text, index)
+}
+
+pub(crate) fn ftl_choice(text: &str) -> Result<Choice<StoreEntry>, LabError> {
+    choice(text, registry::store)
+}
+
+/// A number of minutes above 0, such as `60` or `0.5`.
+pub(crate) fn minutes(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(minutes) if minutes > 0.0 && minutes <= 1e6 => Ok(minutes),
+        _ => Err(format!("'{text}' is no number of minutes above 0")),
+    }
+}
+
+/// A life to live again.
+#[derive(Clone, Debug)]
+pub(crate) enum Replay {
+    /// Of this victim and seed.
+    Life(Victim, u64),
+    /// Written down in this file.
+    File(PathBuf),
+}
+
+/// A life of `nandex torture`, such as `mu:17` or `la@fast:17`, or a file with one.
+pub(crate) fn life(text: &str) -> Result<Replay, String> {
+    if text.ends_with(".life") {
+        return Ok(Replay::File(PathBuf::from(text)));
+    }
+    let (victim, seed) = text.rsplit_once(':').ok_or("give a name, a colon and a seed, such as mu:17")?;
+    let seed = seed.parse().map_err(|_| format!("'{seed}' is no seed"))?;
+    Ok(Replay::Life(victim.parse().map_err(|error: LabError| error.to_string())?, seed))
 }
 
 pub(crate) fn spatial_choice(text: &str) -> Result<Choice<SpatialEntry>, LabError> {
@@ -177,22 +211,49 @@ pub(crate) fn bytes(text: &str) -> Result<usize, String> {
         "KiB" | "K" | "k" => 1 << 10,
         "MiB" | "M" => 1 << 20,
         "GiB" | "G" => 1 << 30,
+        // A thousand or 1,024? Whoever writes it may mean either, so neither is taken in silence.
+        unit @ ("KB" | "kB" | "MB" | "GB") => {
+            let (digits, prefix) = (digits.trim_end(), unit[..1].to_uppercase());
+            return Err(format!("'{unit}' may mean two sizes; write {digits}{prefix}iB, or all the bytes"));
+        }
         unit => return Err(format!("'{unit}' is no unit; give B, KiB, MiB or GiB")),
     };
-    let bytes = count(digits.trim_end())?.checked_mul(factor);
-    bytes
-        .and_then(|b| usize::try_from(b).ok())
-        .ok_or_else(|| "that is more than this computer can address".into())
+    let number = count_to(digits.trim_end(), u64::MAX)?;
+    let (bytes, free) = (u128::from(number) * u128::from(factor), machine::memory_bytes());
+    if bytes > u128::from(free) {
+        let free = machine::shown(free.into());
+        return Err(format!("that is more than the {free} of memory that this machine has free"));
+    }
+    usize::try_from(bytes).map_err(|_| "that is more than this computer can address".to_string())
 }
 
-/// A whole number above 0; `_` may separate its digits.
-pub(crate) fn count(text: &str) -> Result<u64, String> {
-    let number = text.replace('_', "").parse::<u64>();
-    match number {
-        Ok(0) => Err("at least 1 is needed".to_string()),
-        Ok(number) => Ok(number),
-        Err(_) => Err(format!("'{text}' is no whole number")),
+/// A whole number from 1 to `most`; `_` may separate its digits.
+fn count_to(text: &str, most: u64) -> Result<u64, String> {
+    match whole_number(text, 1..=most) {
+        Err(_) if text == "0" => Err("at least 1 is needed".to_string()),
+        Err(why) => Err(format!("'{text}' {why}")),
+        number => number,
     }
+}
+
+/// Operations of a workload.
+pub(crate) fn operations(text: &str) -> Result<u64, String> {
+    count_to(text, 1 << 30)
+}
+
+/// Operations of a crash test, which keeps what each did to the chip.
+pub(crate) fn crash_operations(text: &str) -> Result<u64, String> {
+    count_to(text, 1_000_000)
+}
+
+/// Requests of a trace, or changes between two syncs: so many that nobody has more.
+pub(crate) fn count(text: &str) -> Result<u64, String> {
+    count_to(text, 1 << 40)
+}
+
+/// What the times of a trace are multiplied by: seconds for nanoseconds at most.
+pub(crate) fn time_scale(text: &str) -> Result<u64, String> {
+    count_to(text, 1_000_000_000)
 }
 
 /// The sizes of key and value, such as `8/4`.
@@ -259,11 +320,25 @@ mod tests {
         assert_eq!(bytes("1 MiB"), Ok(1 << 20));
         assert_eq!(bytes("4096"), Ok(4096));
         assert_eq!(bytes("1_000B"), Ok(1000));
-        assert_eq!(bytes("64KB").unwrap_err(), "'KB' is no unit; give B, KiB, MiB or GiB");
+        assert_eq!(bytes("64KB").unwrap_err(), "'KB' may mean two sizes; write 64KiB, or all the bytes");
+        assert_eq!(bytes("2 GB").unwrap_err(), "'GB' may mean two sizes; write 2GiB, or all the bytes");
+        assert_eq!(bytes("64kb").unwrap_err(), "'kb' is no unit; give B, KiB, MiB or GiB");
         assert_eq!(bytes("KiB").unwrap_err(), "'' is no whole number");
         assert_eq!(bytes("0").unwrap_err(), "at least 1 is needed");
         assert!(bytes("99999999999GiB").unwrap_err().contains("more than"));
+        assert!(bytes("18446744073709551615").unwrap_err().contains("of memory that this machine has free"));
         assert!(bytes("-1").is_err() && bytes("1.5MiB").is_err());
+    }
+
+    #[test]
+    fn counts_have_a_least_and_a_largest() {
+        assert_eq!(count("1_000"), Ok(1000));
+        assert_eq!(
+            crash_operations("18446744073709551615").unwrap_err(),
+            "'18446744073709551615' is not between 1 and 1000000"
+        );
+        assert!(operations("99999999999999999999999").unwrap_err().contains("is not between"));
+        assert!(count("18446744073709551615").is_err() && time_scale("1_000_000_001").is_err());
     }
 
     #[test]

@@ -9,13 +9,14 @@
 //! ```
 
 use crate::error::LabError;
+use crate::input;
+use crate::machine;
 use crate::results::ChipFacts;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Geometry, Part, PartError, Supply, Timing, catalogue};
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::fs;
-use std::io::{self, Read};
 use std::path::Path;
 
 /// A part by its name in the catalogue, or described by a chip file.
@@ -32,12 +33,28 @@ pub fn find(name_or_file: &str) -> Result<Part, LabError> {
 
 /// The part that a chip file describes.
 pub fn load(path: &Path) -> Result<Part, LabError> {
-    let text = fs::read_to_string(path).map_err(|error| LabError::io(path.display(), error))?;
+    let bytes = input::read(path, CHIP_FILE_BYTES_MAX)?;
+    let text = String::from_utf8(bytes).map_err(|_| LabError::Chip {
+        file: path.display().to_string(),
+        reason: "is not text".to_string(),
+    })?;
     let name = path.file_stem().map_or(Cow::Borrowed("chip"), |stem| stem.to_string_lossy());
-    parse(&text, &name).map_err(|reason| LabError::Chip {
+    let part = parse(&text, &name).map_err(|reason| LabError::Chip {
         file: path.display().to_string(),
         reason: reason.trim_end().to_string(),
-    })
+    })?;
+    require_memory(&part)?;
+    Ok(part)
+}
+
+/// Memory for each page of a chip that tables of whatever manages it take at most, about; its contents are held as they are
+/// written.
+const TABLE_BYTES: u128 = 32;
+
+/// Refuses a chip whose mere tables do not fit this machine.
+fn require_memory(part: &Part) -> Result<(), LabError> {
+    let geometry = part.geometry;
+    machine::require("blocks", &geometry.blocks.to_string(), u128::from(geometry.pages()) * TABLE_BYTES)
 }
 
 /// What results tell about a chip.
@@ -64,23 +81,17 @@ pub fn save_image(path: &Path, chip: &SimChip) -> Result<(), LabError> {
 
 /// Reads an image of a chip, compressed or not.
 pub fn load_image(path: &Path) -> Result<SimChip, LabError> {
-    let io = |error| LabError::io(path.display(), error);
-    let mut bytes = fs::read(path).map_err(io)?;
-    if bytes.starts_with(&ZSTD_MAGIC) {
-        bytes = decompress(&bytes).map_err(io)?;
-    }
-    SimChip::from_image(&bytes)
-        .map_err(|error| LabError::Chip { file: path.display().to_string(), reason: error.to_string() })
+    let chip = SimChip::from_image(&input::read(path, IMAGE_BYTES_MAX)?)
+        .map_err(|error| LabError::Chip { file: path.display().to_string(), reason: error.to_string() })?;
+    require_memory(chip.part())?;
+    Ok(chip)
 }
 
-const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// The largest image that is read.
 const IMAGE_BYTES_MAX: u64 = 8 << 30;
 
-fn decompress(bytes: &[u8]) -> io::Result<Vec<u8>> {
-    let mut image = Vec::new();
-    zstd::Decoder::new(bytes)?.take(IMAGE_BYTES_MAX).read_to_end(&mut image)?;
-    Ok(image)
-}
+/// The largest chip file that is read; the longest that makes sense has some hundred bytes.
+const CHIP_FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// A chip file as it is written.
 #[derive(Deserialize)]
@@ -110,7 +121,7 @@ struct ChipFile {
     transfer_ma: Option<u32>,
 }
 
-fn parse(text: &str, file_name: &str) -> Result<Part, String> {
+pub(crate) fn parse(text: &str, file_name: &str) -> Result<Part, String> {
     let file: ChipFile = toml::from_str(text).map_err(|error| error.to_string())?;
     let like = file.like.as_deref().map(base).transpose()?;
     let geometry = geometry(&file, like.map(|part| part.geometry))?;

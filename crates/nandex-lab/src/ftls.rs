@@ -311,7 +311,7 @@ fn percent(options: &Options, name: &str, max: f64) -> Result<Option<u32>, Store
 
 /// A whole number from 1 to `max`, if set.
 fn count(options: &Options, name: &str, max: u64) -> Result<Option<u32>, StoreError> {
-    Ok(options.number(name).map_err(refused)?.map(|n| n.clamp(1, max) as u32))
+    Ok(options.number(name, 1..=max).map_err(refused)?.map(|n| n as u32))
 }
 
 fn choice(options: &Options, name: &str, words: &[&'static str]) -> Result<&'static str, StoreError> {

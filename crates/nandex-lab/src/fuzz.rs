@@ -3,6 +3,9 @@
 //! The bytes of [`ordered_ops`] choose an index, a chip, record sizes, a durability class, a cache, and then operations,
 //! remounts and power cuts. Everything is compared with a `BTreeMap`; whatever differs panics.
 
+pub mod chips;
+pub mod files;
+
 use crate::registry::{Hosting, INDEXES, STORES, Stack};
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::nand::{Nand, Part, catalogue};

@@ -16,8 +16,13 @@ pub mod experiment;
 pub mod forest;
 pub(crate) mod ftls;
 pub mod fuzz;
+pub mod input;
+#[cfg(test)]
+#[path = "../../../src/inputs.rs"]
+mod inputs;
 pub mod inspect;
 pub mod keys;
+pub mod machine;
 pub mod model;
 pub mod names;
 pub mod parallel;
@@ -32,6 +37,7 @@ pub mod spatial;
 pub(crate) mod stack;
 pub mod stats;
 pub mod tbm;
+pub mod torture;
 pub mod trace;
 pub mod workload;
 

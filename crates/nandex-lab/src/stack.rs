@@ -371,6 +371,7 @@ fn buffered<P, J>(
 ) -> Result<Box<dyn OrderedIndex>, IndexError>
 where
     P: Buffered<Box<dyn PageStore>> + 'static,
+    P::Config: 'static,
     J: Buffered<Guarded<Box<dyn PageStore>>, Config = P::Config> + 'static,
 {
     if settings.durability != Durability::None {
@@ -422,11 +423,11 @@ pub(crate) fn cached_store(
     for bytes in &shared {
         fixed += (demand.buffer_bytes)(settings, &*ftl, *bytes)?;
     }
-    let frames = cache_frames(settings, fixed, plan.frame_bytes)?;
+    let frames = cache_frames(settings, fixed, (plan.frame_bytes, ftl.page_count()))?;
+    let alone = settings.options.choice("cache_writes", &["together", "alone"])? == "alone";
     if frames == 0 {
         return Ok((ftl, shared));
     }
-    let alone = settings.options.choice("cache_writes", &["together", "alone"])? == "alone";
     let mode = match ((demand.lets_writes_wait)(settings), alone) {
         (false, _) => WriteMode::Through,
         (true, false) => WriteMode::Back,
@@ -499,12 +500,9 @@ fn policy(options: &Options) -> Result<&'static PolicyEntry, IndexError> {
 
 /// What the options tell a policy; the frames are still to be counted.
 fn policy_settings(options: &Options, block_pages: u32) -> Result<PolicySettings, IndexError> {
-    let window_percent = options.number("cache_window")?.map(|percent| percent as u32);
-    if window_percent.is_some_and(|percent| percent > 100) {
-        return Err(IndexError::Unsupported("option cache_window: more than 100 percent".to_string()));
-    }
+    let window_percent = options.number("cache_window", 0..=100)?.map(|percent| percent as u32);
     let none = PolicySettings::new(0);
-    let write_cost = options.number("cache_write_cost")?.unwrap_or(none.write_cost);
+    let write_cost = options.number("cache_write_cost", 0..=1_000_000)?.unwrap_or(none.write_cost);
     Ok(PolicySettings { block_pages, window_percent, write_cost, ..none })
 }
 
@@ -519,9 +517,15 @@ fn policy_frame_bytes(policy: &PolicyEntry, settings: PolicySettings) -> usize {
 }
 
 /// Frames of the page cache: as set, or what all else leaves of the RAM.
-fn cache_frames(settings: &Settings, fixed: usize, frame_bytes: usize) -> Result<usize, IndexError> {
+fn cache_frames(
+    settings: &Settings,
+    fixed: usize,
+    (frame_bytes, pages): (usize, u32),
+) -> Result<usize, IndexError> {
     let left = settings.ram_bytes.map_or(0, |ram| ram.saturating_sub(fixed));
-    let frames = settings.options.number("cache_pages")?.map_or(left / frame_bytes, |n| n as usize);
+    // A cache has no use for more frames than the store has pages.
+    let frames =
+        settings.options.number("cache_pages", 0..=pages.into())?.map_or(left / frame_bytes, |n| n as usize);
     match settings.ram_bytes {
         Some(ram) if fixed + frames * frame_bytes > ram => Err(too_little(ram, fixed + frames * frame_bytes)),
         _ => Ok(frames),

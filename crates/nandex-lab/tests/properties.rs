@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::type_complexity)]
 
+#[path = "../../../src/inputs.rs"]
+mod inputs;
+
 use nandex::nand::Part;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::Direction;
@@ -15,7 +18,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(inputs::fixed(300))]
 
     #[test]
     fn an_index_is_a_map(bytes in prop::collection::vec(any::<u8>(), 10..1500)) {

@@ -294,7 +294,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(40))]
+        #![proptest_config(crate::inputs::fixed(40))]
 
         #[test]
         fn it_is_an_array_of_pages(

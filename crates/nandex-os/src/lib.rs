@@ -7,5 +7,8 @@
 
 mod aligned;
 mod file;
+#[cfg(test)]
+#[path = "../../../src/inputs.rs"]
+mod inputs;
 
 pub use file::{FileOptions, FilePageStore, Punching};

@@ -85,7 +85,7 @@ pub(super) fn program<N: Nand>(
 ) -> Result<bool, StoreError> {
     let Place { kind, number, version } = place;
     let data = record.page(number, nand.geometry().page_bytes as usize);
-    let spare = Header { kind, number, version, extra: 0 }.seal(&data);
+    let spare = Header { kind, number, version, extra: 0 }.seal(ppn, &data);
     match nand.program(ppn, Cause::Checkpoint, &data, &spare) {
         Ok(()) => Ok(true),
         Err(NandError::ProgramFailed(_) | NandError::BadBlock(_)) => Ok(false),

@@ -529,7 +529,7 @@ impl<N: Nand> Flash<N> {
             self.blocks.close(pbn);
         }
         let cause = self.charged(cause);
-        match self.nand.program(ppn, cause, data, &header.seal(data)) {
+        match self.nand.program(ppn, cause, data, &header.seal(ppn, data)) {
             Ok(()) => Ok(true),
             Err(NandError::ProgramFailed(_) | NandError::BadBlock(_)) => {
                 self.seal(pbn);

@@ -12,11 +12,15 @@
 //! than the last. `number` is the logical page; in the trim log
 //! it tells pages of one version apart.
 //!
-//! | kind | version | extra |
-//! |---|---|---|
-//! | Host | its own | pages of the same atomic group still to come, 0 for the last and for single writes |
-//! | Copy (moved) | that of the page it copies | low byte of the erase count of its block |
-//! | Trim | the last committed version | the same |
+//! | kind | version |
+//! |---|---|
+//! | Host: a single page, or the last of an atomic group | its own |
+//! | More: a page of a group of which more follow | its own |
+//! | Copy (moved) | that of the page it copies |
+//! | Trim | the last committed version |
+//!
+//! `extra` is the *stamp*: the low byte of the erase count of the block. A page from before the block's last erase that came
+//! back does not pass for one of today; its place is in the checksum, so neither does a page of another place.
 //!
 //! # Operations
 //!
@@ -56,7 +60,7 @@ pub use settings::{FtlSettings, Separation};
 use super::blocks::{BlockState, BlockTable, Wear};
 use super::checkpoint::{CheckpointArea, Payload};
 use super::hot::HotFilter;
-use super::spare::{Found, Header, PageKind, checksum, read_page};
+use super::spare::{Found, Header, PageKind, checksum, read_weak_page};
 use super::wear::WearLeveller;
 use super::{PageStore, StoreError, StoreStats};
 use crate::check::CheckReport;
@@ -69,8 +73,8 @@ use alloc::vec::Vec;
 use settings::Limits;
 use state::{Frontier, LOST, NONE, State, Stream, lost};
 
-/// Once a block was erased so often since the last checkpoint, another one is due: a moved page carries only the low
-/// byte of the erase count, by which a mount knows a rewritten block.
+/// Once a block was erased so often since the last checkpoint, another one is due: a page carries only the low byte of the
+/// erase count, by which a mount knows a rewritten block.
 const ERASES_PER_CHECKPOINT_MAX: u8 = 200;
 
 /// What the FTL did besides reading and writing, since it was formatted or mounted.
@@ -105,7 +109,7 @@ pub struct PageMapFtl<N> {
     /// Trimmed since the last page of the trim log.
     trimmed: BTreeSet<u32>,
     trim_pages: Vec<Ppn>,
-    /// Of the next page of the trim log.
+    /// Of the next page of the trim log; they count from 0 since the checkpoint.
     trim_number: u32,
     /// Full blocks in which a program failed, to be emptied and retired.
     doomed: Vec<Pbn>,
@@ -118,6 +122,8 @@ pub struct PageMapFtl<N> {
     stale: bool,
     /// A checkpoint should come before the next write.
     due: bool,
+    /// A logical page that was not read whole at the first try and is to be written anew, or [`NONE`].
+    weak: u32,
     page: Vec<u8>,
     group: Vec<Ppn>,
     /// Open batches of the host.
@@ -196,6 +202,7 @@ impl<N: Nand> PageMapFtl<N> {
             blocks_since_checkpoint: 0,
             stale: false,
             due: false,
+            weak: NONE,
             page: vec![0; geometry.page_bytes as usize],
             group: Vec::new(),
             batches: 0,
@@ -236,6 +243,10 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// Writes a checkpoint. When it fails, the previous one still holds.
     pub fn checkpoint(&mut self) -> Result<(), StoreError> {
+        self.write_checkpoint().map_err(worn_out)
+    }
+
+    fn write_checkpoint(&mut self) -> Result<(), StoreError> {
         // The new map supersedes the trim log.
         for &ppn in &self.trim_pages {
             self.state.blocks.invalidate(ppn);
@@ -249,6 +260,7 @@ impl<N: Nand> PageMapFtl<N> {
             return Err(error);
         }
         self.trim_pages.clear();
+        self.trim_number = 0;
         self.trimmed.clear();
         self.erases_since_checkpoint.fill(0);
         self.blocks_since_checkpoint = 0;
@@ -259,6 +271,18 @@ impl<N: Nand> PageMapFtl<N> {
 
     fn page_of(&self, lpn: Lpn) -> Result<u32, StoreError> {
         self.state.map.get(lpn.index()).copied().ok_or(StoreError::OutOfRange(lpn))
+    }
+
+    /// What the pages of a block carry since its last erase.
+    fn stamp_of(&self, pbn: Pbn) -> u8 {
+        self.state.blocks.erase_count(pbn) as u8
+    }
+
+    /// Whether a page found in a place is this logical page, written there since the last erase.
+    fn is_of(&self, header: Header, lpn: Lpn, ppn: Ppn) -> bool {
+        holds_data(header.kind)
+            && header.number == lpn.0
+            && header.extra == self.stamp_of(self.geometry.block_of(ppn))
     }
 
     fn require_page(&self, bytes: usize) -> Result<(), StoreError> {
@@ -275,10 +299,17 @@ impl<N: Nand> PageMapFtl<N> {
             LOST => return Err(lost(lpn)),
             ppn => Ppn(ppn),
         };
-        match read_page(&mut self.nand, ppn, cause, data)? {
-            Found::Page(header, _) if names(header, lpn) => Ok(()),
+        let (found, is_weak) = read_weak_page(&mut self.nand, ppn, cause, data)?;
+        match found {
+            Found::Page(header, _) if self.is_of(header, lpn, ppn) => {
+                if is_weak && self.weak == NONE {
+                    self.weak = lpn.0;
+                }
+                Ok(())
+            }
             Found::Page(..) => {
-                Err(StoreError::Corrupted { what: "a page holds another logical page", at: u64::from(ppn.0) })
+                let what = "a page holds another logical page, or one that is long superseded";
+                Err(StoreError::Corrupted { what, at: u64::from(ppn.0) })
             }
             Found::Erased | Found::Unreadable(_) => {
                 Err(StoreError::Corrupted { what: "a page does not pass its checksum", at: u64::from(ppn.0) })
@@ -296,11 +327,11 @@ impl<N: Nand> PageMapFtl<N> {
             self.page_of(*lpn)?;
             self.require_page(data.len())?;
         }
-        self.prepare(pages)?;
+        self.prepare(pages).map_err(worn_out)?;
         self.nand.begin_batch();
         let programmed = self.program_group(pages, cause);
         self.nand.end_batch();
-        programmed?;
+        programmed.map_err(worn_out)?;
         self.state.committed = self.state.next_version - 1;
         for (i, (lpn, _)) in pages.iter().enumerate() {
             self.remap(*lpn, self.group[i]);
@@ -316,9 +347,9 @@ impl<N: Nand> PageMapFtl<N> {
     fn program_group(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         self.group.clear();
         for (i, (lpn, data)) in pages.iter().enumerate() {
-            let remaining = (pages.len() - 1 - i) as u8;
+            let kind = if i + 1 < pages.len() { PageKind::More } else { PageKind::Host };
             let version = self.state.next_version;
-            let header = Header { kind: PageKind::Host, number: lpn.0, version, extra: remaining };
+            let header = Header { kind, number: lpn.0, version, extra: 0 };
             match self.program(self.stream_of(*lpn), header, data, cause) {
                 Ok(ppn) => self.group.push(ppn),
                 Err(error) => {
@@ -348,6 +379,9 @@ impl<N: Nand> PageMapFtl<N> {
             self.outside_batch(PageMapFtl::checkpoint)?;
         }
         self.retire_doomed_apart()?;
+        if self.weak != NONE {
+            self.outside_batch(PageMapFtl::rewrite_weak)?;
+        }
         let mut wanted = [0; 2];
         if let Some(filter) = &mut self.hot {
             pages.iter().for_each(|(lpn, _)| filter.note_write(*lpn));
@@ -381,10 +415,8 @@ impl<N: Nand> PageMapFtl<N> {
         loop {
             let frontier = self.frontier_with_room(stream)?;
             let ppn = self.geometry.page_at(frontier.pbn, frontier.next);
-            if header.kind != PageKind::Host {
-                header.extra = self.state.blocks.erase_count(frontier.pbn) as u8;
-            }
-            let spare = header.seal(data);
+            header.extra = self.stamp_of(frontier.pbn);
+            let spare = header.seal(ppn, data);
             self.state.frontiers[stream as usize] = Some(Frontier { next: frontier.next + 1, ..frontier });
             match self.nand.program(ppn, cause, data, &spare) {
                 Ok(()) => {
@@ -480,15 +512,15 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
         if self.trimmed.len() < self.trims_per_page() {
             return Ok(());
         }
-        match self.persist_trims() {
+        match self.persist_trims().map_err(worn_out) {
             // The trim is done; what is missing is the room to log it.
-            Err(StoreError::Full) => Ok(()),
+            Err(StoreError::WornOut) => Ok(()),
             other => other,
         }
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
-        self.persist_trims()
+        self.persist_trims().map_err(worn_out)
     }
 
     fn checkpoint(&mut self) -> Result<(), StoreError> {
@@ -594,7 +626,12 @@ impl<N: Nand> PageMapFtl<N> {
     }
 }
 
-/// Whether a page holds this logical page.
-fn names(header: Header, lpn: Lpn) -> bool {
-    matches!(header.kind, PageKind::Host | PageKind::Copy) && header.number == lpn.0
+/// No room is left only where blocks have failed: otherwise every logical page can be written over and over.
+fn worn_out(error: StoreError) -> StoreError {
+    if error == StoreError::Full { StoreError::WornOut } else { error }
+}
+
+/// Whether a page of this kind holds a logical page.
+fn holds_data(kind: PageKind) -> bool {
+    matches!(kind, PageKind::Host | PageKind::More | PageKind::Copy)
 }

@@ -21,9 +21,9 @@
 //!
 //! What an unreadable page may have been, the others of its block say; how far, depends on who shares a block (`Layout`).
 
-use super::PageMapFtl;
 use super::settings::Layout;
 use super::state::{LOST, NONE, Stream};
+use super::{ERASES_PER_CHECKPOINT_MAX, PageMapFtl, holds_data};
 use crate::codec::get_u32;
 use crate::ftl::StoreError;
 use crate::ftl::blocks::BlockState;
@@ -95,6 +95,9 @@ impl<N: Nand> PageMapFtl<N> {
                 self.follow_block(pbn, &mut scan)?;
             }
         }
+        if scan.is_short(self.state.next_version) {
+            self.look_again(&mut scan)?;
+        }
         let versions = scan.settle();
         // The page that was cut may still tell its version, the one after the highest: no other page gets it.
         let cut_version = u64::from(scan.found_any);
@@ -115,19 +118,13 @@ impl<N: Nand> PageMapFtl<N> {
                 let host = at_checkpoint(Stream::Host);
                 match host.or(at_checkpoint(Stream::Relocation)) {
                     Some(frontier) => {
-                        let stamp = self.state.blocks.erase_count(pbn) as u8;
-                        let seen = self.seen(host.map(|_| frontier.next), Some(stamp));
+                        let seen = self.seen(host.map(|_| frontier.next), pbn);
                         self.follow_pages(pbn, frontier.next, seen, scan)
                     }
                     None => Ok(()),
                 }
             }
-            First::Rewritten(crc, page) => {
-                scan.gone.insert(pbn);
-                self.note_rewritten(pbn, crc, page);
-                let stamp = (page.kind != PageKind::Host).then_some(page.extra);
-                self.follow_pages(pbn, 0, self.seen(None, stamp), scan)
-            }
+            First::Rewritten(crc, page) => self.follow_rewritten(pbn, (crc, page), scan),
             First::Foreign => {
                 scan.gone.insert(pbn);
                 self.state.first_crc[pbn.index()] = 0;
@@ -141,12 +138,79 @@ impl<N: Nand> PageMapFtl<N> {
         }
     }
 
+    fn follow_rewritten(
+        &mut self,
+        pbn: Pbn,
+        (first_crc, page): (u32, Header),
+        scan: &mut Scan,
+    ) -> Result<(), StoreError> {
+        scan.gone.insert(pbn);
+        let known = self.stamp_of(pbn);
+        let erases = page.extra.wrapping_sub(known);
+        let erases_of_second = self.second_page(pbn)?.map_or(0, |second| second.extra.wrapping_sub(known));
+        // The first page may be one from before another erase that came back.
+        self.state.first_crc[pbn.index()] = if erases_of_second > erases { 0 } else { first_crc };
+        for _ in 0..erases.max(erases_of_second) {
+            self.state.blocks.note_erase(pbn);
+        }
+        self.follow_pages(pbn, 0, self.seen(None, pbn), scan)
+    }
+
+    /// Looks at the second page of blocks that seem to be as they were: where versions are missing, the first page of one may
+    /// have gone bad in such a way that it passes for the old one.
+    fn look_again(&mut self, scan: &mut Scan) -> Result<(), StoreError> {
+        let frontiers = self.state.frontiers;
+        for pbn in (0..self.geometry.blocks).map(Pbn) {
+            let is_used = matches!(self.state.blocks.state(pbn), BlockState::Bad | BlockState::Reserved);
+            let is_followed = frontiers.iter().flatten().any(|f| f.pbn == pbn);
+            if is_used || is_followed || scan.gone.contains(&pbn) {
+                continue;
+            }
+            if let Some(page) = self.second_page(pbn)? {
+                self.follow_rewritten(pbn, (0, page), scan)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The second page of a block, if it was programmed after the checkpoint.
+    fn second_page(&mut self, pbn: Pbn) -> Result<Option<Header>, StoreError> {
+        if self.geometry.pages_per_block < 2 {
+            return Ok(None);
+        }
+        let ppn = self.geometry.page_at(pbn, 1);
+        let found = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)?;
+        Ok(match found {
+            Found::Page(header, _) if self.is_new(header, pbn) => Some(header),
+            _ => None,
+        })
+    }
+
+    /// Whether a page of a block was programmed after the checkpoint: host pages have their version to show it, moved ones the
+    /// stamp, but for blocks that lay ready erased at the checkpoint.
+    fn is_new(&self, header: Header, pbn: Pbn) -> bool {
+        match header.kind {
+            PageKind::Host | PageKind::More => header.version >= self.state.next_version,
+            PageKind::Copy | PageKind::Trim => {
+                let was_erased =
+                    self.state.blocks.state(pbn).is_free() && self.state.first_crc[pbn.index()] == 0;
+                let erases = header.extra.wrapping_sub(self.stamp_of(pbn));
+                (1..=ERASES_PER_CHECKPOINT_MAX + 1).contains(&erases) || (erases == 0 && was_erased)
+            }
+            _ => false,
+        }
+    }
+
     fn look_at_first(&mut self, pbn: Pbn) -> Result<First, StoreError> {
         let ppn = self.geometry.page_at(pbn, 0);
         let known = self.state.first_crc[pbn.index()];
         let mut spare = [0; SPARE_BYTES];
         match self.nand.read(ppn, Cause::Recovery, &mut [], &mut spare) {
-            Ok(()) if spare == [0xff; SPARE_BYTES] => return Ok(First::Kept),
+            Ok(()) if spare == [0xff; SPARE_BYTES] => {
+                // Erased, or the page alone came to look so.
+                let second = self.second_page(pbn)?;
+                return Ok(second.map_or(First::Kept, |header| First::Rewritten(0, header)));
+            }
             Ok(()) if known != 0 && checksum(&spare) == known => return Ok(First::Kept),
             Ok(()) | Err(NandError::Uncorrectable(_)) => {}
             Err(NandError::BadBlock(_)) => return Ok(First::Bad),
@@ -154,8 +218,13 @@ impl<N: Nand> PageMapFtl<N> {
         }
         match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
             Found::Page(_, crc) if crc == known => Ok(First::Kept),
-            Found::Page(header, crc) if is_data(header.kind) => Ok(First::Rewritten(crc, header)),
-            Found::Page(..) => Ok(First::Foreign),
+            Found::Page(header, crc) if self.is_new(header, pbn) => Ok(First::Rewritten(crc, header)),
+            // From before the checkpoint: it came back.
+            Found::Page(header, _) if is_data(header.kind) => self.look_past_first(pbn, None),
+            Found::Page(..) => {
+                let second = self.second_page(pbn)?;
+                Ok(second.map_or(First::Foreign, |header| First::Rewritten(0, header)))
+            }
             Found::Erased => Ok(First::Kept),
             Found::Unreadable(claim) => self.look_past_first(pbn, claim),
         }
@@ -163,38 +232,27 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// The first page cannot be read: whether another page of the block was programmed after the checkpoint.
     fn look_past_first(&mut self, pbn: Pbn, claim: Option<Header>) -> Result<First, StoreError> {
-        let next_version = self.state.next_version;
-        let erases = self.state.blocks.erase_count(pbn) as u8;
-        let is_new = |header: &Header| match header.kind {
-            PageKind::Host => header.version >= next_version,
-            PageKind::Copy | PageKind::Trim => header.extra != erases,
-            _ => false,
-        };
         let open = self.state.frontiers.iter().flatten().find(|f| f.pbn == pbn);
-        let end = open.map_or(self.geometry.pages_per_block, |f| f.next);
-        for page in 1..end {
+        let continued_at = open.map_or(self.geometry.pages_per_block, |f| f.next);
+        for page in 1..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(pbn, page);
             if let Found::Page(header, _) = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
-                return Ok(if is_new(&header) { First::Rewritten(0, header) } else { First::Kept });
+                // An open block went on after the checkpoint without having been erased.
+                let went_on = page >= continued_at && header.extra == self.stamp_of(pbn);
+                let is_rewritten = self.is_new(header, pbn) && !went_on;
+                return Ok(if is_rewritten { First::Rewritten(0, header) } else { First::Kept });
             }
         }
         // It may be the only page, and others may have followed elsewhere.
-        Ok(claim.filter(is_new).map_or(First::Kept, |header| First::Rewritten(0, header)))
-    }
-
-    fn note_rewritten(&mut self, pbn: Pbn, first_crc: u32, page: Header) {
-        self.state.first_crc[pbn.index()] = first_crc;
-        let known = self.state.blocks.erase_count(pbn) as u8;
-        // The stamp of a moved page tells the count; a host page only that there was an erase.
-        let erases = if page.kind == PageKind::Host { 1 } else { page.extra.wrapping_sub(known) };
-        for _ in 0..erases {
-            self.state.blocks.note_erase(pbn);
-        }
+        Ok(claim
+            .filter(|&header| self.is_new(header, pbn))
+            .map_or(First::Kept, |header| First::Rewritten(0, header)))
     }
 
     /// What is known of a block whose pages have not been read yet: where the host's pages went on after the checkpoint, and
-    /// the stamp of moved pages.
-    fn seen(&self, continues_at: Option<u32>, stamp: Option<u8>) -> Seen {
+    /// the stamp.
+    fn seen(&self, continues_at: Option<u32>, pbn: Pbn) -> Seen {
+        let stamp = self.stamp_of(pbn);
         let first_version = self.state.next_version;
         let host = continues_at.map(|page| (i64::from(page) - 1, first_version - 1)).into_iter().collect();
         Seen { layout: self.state.layout, first_version, host, stamp, last: None }
@@ -212,11 +270,16 @@ impl<N: Nand> PageMapFtl<N> {
         for page in from..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(pbn, page);
             match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
-                Found::Page(header, _) if is_data(header.kind) => {
+                Found::Page(header, _) if is_data(header.kind) && header.extra == seen.stamp => {
                     self.note_page(header, ppn, scan)?;
                     seen.note(page, header);
                 }
-                Found::Erased => break,
+                Found::Erased if self.is_end(pbn, page + 1)? => {
+                    // The page that came last in its block may look so too; its version tells.
+                    scan.unreadable.extend(seen.version_at(page).map(|version| (ppn, version)));
+                    break;
+                }
+                Found::Erased => unreadable.push((page, None)),
                 Found::Page(..) => unreadable.push((page, None)),
                 Found::Unreadable(claim) => unreadable.push((page, claim)),
             }
@@ -228,13 +291,24 @@ impl<N: Nand> PageMapFtl<N> {
         Ok(())
     }
 
+    /// Whether nothing was programmed from this page of a block on.
+    fn is_end(&mut self, pbn: Pbn, page: u32) -> Result<bool, StoreError> {
+        if page >= self.geometry.pages_per_block {
+            return Ok(true);
+        }
+        let ppn = self.geometry.page_at(pbn, page);
+        Ok(read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? == Found::Erased)
+    }
+
     fn note_unreadable(&self, ppn: Ppn, claim: Option<Header>, seen: &Seen, scan: &mut Scan) {
         let page = self.geometry.page_in_block(ppn);
         let claim = claim.filter(|h| match h.kind {
-            PageKind::Host => seen.could_be(page, h.version) && h.number < self.limits.page_count,
-            PageKind::Copy => seen.has_stamp(h.extra) && h.number < self.limits.page_count,
-            PageKind::Trim => seen.has_stamp(h.extra),
-            _ => false,
+            _ if h.extra != seen.stamp => false,
+            PageKind::Host | PageKind::More => {
+                seen.could_be(page, h.version) && h.number < self.limits.page_count
+            }
+            PageKind::Copy => h.number < self.limits.page_count,
+            kind => kind == PageKind::Trim,
         });
         match claim {
             Some(Header { kind: PageKind::Trim, version, number, .. }) => {
@@ -253,9 +327,8 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     fn note_page(&self, header: Header, ppn: Ppn, scan: &mut Scan) -> Result<(), StoreError> {
-        let Header { kind, number, version, extra } = header;
-        let committed = kind != PageKind::Host || extra == 0;
-        if committed {
+        let Header { kind, number, version, .. } = header;
+        if kind != PageKind::More {
             scan.horizon = scan.horizon.max(version);
         }
         scan.highest = scan.highest.max(version);
@@ -299,15 +372,7 @@ impl<N: Nand> PageMapFtl<N> {
                 scan.torn.insert(g.block_of(ppn));
             }
         }
-        // After a page that was cut nothing is written.
-        let is_lost = |lost: &&LostTrims| {
-            let repeated = scan.trim_names.contains(&(lost.version, lost.number));
-            !repeated && (!lost.is_last || scan.highest > lost.version)
-        };
-        if let Some(lost) = scan.lost_trims.iter().find(is_lost) {
-            let what = "a page of the trim log cannot be read";
-            return Err(StoreError::Corrupted { what, at: u64::from(lost.ppn.0) });
-        }
+        scan.require_trim_log()?;
         let gone = |ppn: u32| ppn < LOST && scan.gone.contains(&g.block_of(Ppn(ppn)));
         let mut map: Vec<u32> =
             self.state.map.iter().map(|&ppn| if gone(ppn) { LOST } else { ppn }).collect();
@@ -409,6 +474,34 @@ impl<N: Nand> PageMapFtl<N> {
 }
 
 impl Scan {
+    /// Whether fewer versions were found than were written since the checkpoint, up to the horizon.
+    fn is_short(&self, first: u64) -> bool {
+        let written = first..=self.horizon;
+        let found =
+            self.events.iter().map(|e| e.version).chain(self.unreadable.iter().map(|&(_, version)| version));
+        let found: BTreeSet<u64> = found.filter(|version| written.contains(version)).collect();
+        (found.len() as u64) < (self.horizon + 1).saturating_sub(first)
+    }
+
+    /// All pages of the trim log since the checkpoint stand until the next one; they are numbered from 0.
+    fn require_trim_log(&self) -> Result<(), StoreError> {
+        let found: BTreeSet<u32> = self.trim_names.iter().map(|&(_, number)| number).collect();
+        // After a page that was cut nothing is written.
+        let is_lost = |lost: &&LostTrims| {
+            !found.contains(&lost.number) && (!lost.is_last || self.highest > lost.version)
+        };
+        let corrupted = |what, at: Ppn| Err(StoreError::Corrupted { what, at: u64::from(at.0) });
+        if let Some(lost) = self.lost_trims.iter().find(is_lost) {
+            return corrupted("a page of the trim log cannot be read", lost.ppn);
+        }
+        match self.trim_pages.first() {
+            Some(&ppn) if found.last() >= Some(&(found.len() as u32)) => {
+                corrupted("a page of the trim log is missing; this is another page of it", ppn)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Drops what lies beyond the horizon; the versions that remain, ascending.
     fn settle(&mut self) -> Vec<u64> {
         let horizon = self.horizon;
@@ -429,18 +522,16 @@ struct Seen {
     /// Pages the host wrote, and their versions, ascending. In front, where the host's pages went on after the checkpoint,
     /// the page before them.
     host: Vec<(i64, u64)>,
-    /// The stamp of moved pages.
-    stamp: Option<u8>,
+    /// What all pages carry since the last erase of the block.
+    stamp: u8,
     last: Option<u32>,
 }
 
 impl Seen {
     fn note(&mut self, page: u32, header: Header) {
         self.last = Some(page);
-        if header.kind == PageKind::Host {
+        if matches!(header.kind, PageKind::Host | PageKind::More) {
             self.host.push((i64::from(page), header.version));
-        } else {
-            self.stamp = Some(header.extra);
         }
     }
 
@@ -471,15 +562,10 @@ impl Seen {
         let before = self.host.get(place).map_or(u64::MAX, |&(_, after)| after);
         (after..before).contains(&version)
     }
-
-    /// Whether moved pages of this block bear this stamp, as far as that is known.
-    fn has_stamp(&self, stamp: u8) -> bool {
-        self.stamp.map_or(self.layout != Layout::Apart, |known| known == stamp)
-    }
 }
 
 fn is_data(kind: PageKind) -> bool {
-    matches!(kind, PageKind::Host | PageKind::Copy | PageKind::Trim)
+    holds_data(kind) || kind == PageKind::Trim
 }
 
 fn out_of_range(ppn: Ppn) -> StoreError {

@@ -6,7 +6,7 @@
 //! version of it be taken for the newest after a power cut.
 
 use super::state::{LOST, NONE, Stream};
-use super::{PageMapFtl, names};
+use super::{PageMapFtl, holds_data};
 use crate::codec::put_u32;
 use crate::ftl::StoreError;
 use crate::ftl::spare::{Found, Header, PageKind, read_page};
@@ -149,7 +149,18 @@ impl<N: Nand> PageMapFtl<N> {
                 return Ok(false);
             }
         };
-        let kind = if header.kind == PageKind::Host { PageKind::Copy } else { header.kind };
+        self.move_page((header, ppn), (stream, cause), data)?;
+        Ok(true)
+    }
+
+    /// Programs a valid page anew elsewhere, under its version.
+    fn move_page(
+        &mut self,
+        (header, ppn): (Header, Ppn),
+        (stream, cause): (Stream, Cause),
+        data: &[u8],
+    ) -> Result<(), StoreError> {
+        let kind = if holds_data(header.kind) { PageKind::Copy } else { header.kind };
         let copy = self.program(stream, Header { kind, ..header }, data, cause)?;
         self.counters.moved_pages += 1;
         if kind == PageKind::Copy {
@@ -159,7 +170,29 @@ impl<N: Nand> PageMapFtl<N> {
         }
         self.state.blocks.invalidate(ppn);
         self.state.blocks.mark_valid(copy);
-        Ok(true)
+        Ok(())
+    }
+
+    /// Moves the page that was hard to read, where there is room for it; one that is lost by now stays where it is.
+    pub(super) fn rewrite_weak(&mut self) -> Result<(), StoreError> {
+        let stream = self.stream_of_moves();
+        if self.room(stream) == 0 && self.state.blocks.free_count() <= self.limits.floor_blocks {
+            return Ok(());
+        }
+        let lpn = core::mem::replace(&mut self.weak, NONE);
+        let Some(ppn) = self.state.map.get(lpn as usize).filter(|&&ppn| ppn < LOST).map(|&ppn| Ppn(ppn))
+        else {
+            return Ok(());
+        };
+        let (mut data, cause) = (core::mem::take(&mut self.page), Cause::GarbageCollection);
+        let moved = match read_page(&mut self.nand, ppn, cause, &mut data) {
+            Ok(Found::Page(header, _)) if self.is_of(header, Lpn(lpn), ppn) => {
+                self.move_page((header, ppn), (stream, cause), &data)
+            }
+            found => found.map(|_| ()),
+        };
+        self.page = data;
+        moved
     }
 
     fn is_current(&self, header: Header, ppn: Ppn) -> bool {
@@ -167,7 +200,7 @@ impl<N: Nand> PageMapFtl<N> {
             PageKind::Trim => self.trim_pages.contains(&ppn),
             _ => {
                 self.state.map.get(header.number as usize) == Some(&ppn.0)
-                    && names(header, Lpn(header.number))
+                    && self.is_of(header, Lpn(header.number), ppn)
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! at  bytes   field
-//!  0    4     "NXF2"
+//!  0    4     "NXF3"
 //!  4   12     page_bytes, pages_per_block, blocks of the chip
 //! 16    8     logical pages, most pages of an atomic group
 //! 24   16     next version, last committed version
@@ -26,7 +26,7 @@ pub(super) const NONE: u32 = u32::MAX;
 /// A logical page whose contents the chip lost.
 pub(super) const LOST: u32 = u32::MAX - 1;
 
-const MAGIC: [u8; 4] = *b"NXF2";
+const MAGIC: [u8; 4] = *b"NXF3";
 const FIXED_BYTES: usize = 60;
 /// A medium with versions beyond is taken for corrupted; there are as many again before they run out.
 const VERSION_MAX: u64 = 1 << 39;

@@ -1,33 +1,33 @@
 //! Writing a page: room for it in a buffer block, the program, and another block where a program fails.
 
-use super::page::{Found, Tag, read_page};
+use super::page::Tag;
 use super::summary::{Buffer, Newest};
-use super::{Tbm, unreadable};
+use super::{Condition, Tbm};
 use crate::ftl::blocks::Wear;
 use crate::ftl::{PageStore, StoreError};
 use crate::nand::{Cause, Nand, NandError};
 use crate::units::{Lpn, Pbn, Ppn};
+use alloc::vec::Vec;
+
+/// A page of a group: without contents it is the note that the logical page is trimmed.
+type GroupPage<'a> = (Lpn, Option<&'a [u8]>);
 
 /// Room for a page.
+#[derive(Clone, Copy)]
 struct Room {
-    /// An erased block for it; none if it goes behind the last page of the buffer block that there is.
-    fresh: Option<Pbn>,
+    /// Whether it goes into another block, the first page of it; else behind the last page of the buffer block that there is.
+    is_fresh: bool,
     /// The logical block whose buffer block was converted for it.
     converted: Option<u32>,
 }
 
 impl<S: PageStore, N: Nand> Tbm<S, N> {
-    /// Writes a group: at `i` of it a page, or where there are no contents the note that it is trimmed.
-    pub(super) fn append_group(
-        &mut self,
-        group: &[(Lpn, Option<&[u8]>)],
-        cause: Cause,
-    ) -> Result<(), StoreError> {
-        for (i, &(lpn, data)) in group.iter().enumerate() {
-            let room = match self.make_room(&group[i..], group) {
-                Err(error) if i == 0 => return Err(error),
-                other => other.map_err(|error| self.interrupted(error))?,
-            };
+    /// Writes a group. When it is refused, nothing of it was written, and nothing of it will be found by a mount.
+    pub(super) fn append_group(&mut self, group: &[GroupPage<'_>], cause: Cause) -> Result<(), StoreError> {
+        let rooms = self.make_room(group)?;
+        // Whether each page written was trimmed before and the chip did not say so.
+        let mut untold = Vec::new();
+        for (i, (&(lpn, data), &room)) in group.iter().zip(&rooms).enumerate() {
             let tag = Tag {
                 is_first: i == 0,
                 is_last: i + 1 == group.len(),
@@ -38,41 +38,85 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
                 converted: None,
                 previous: self.last_page,
             };
-            self.append(room, tag, cause, data).map_err(|error| self.interrupted(error))?;
+            let (lbn, place) = self.split(lpn);
+            untold
+                .push(!room.is_fresh && self.summary.get(lbn).is_some_and(|buffer| buffer.is_untold(place)));
+            if let Err(error) = self.append(room, tag, cause, data) {
+                let error = self.stopped(error);
+                if self.condition == Condition::Worn {
+                    self.take_back(&group[..i], &untold);
+                }
+                return Err(error);
+            }
         }
         Ok(())
     }
 
-    /// Sees to it that the first page of `rest` finds room, together with those after it of the same logical block. Nothing
-    /// in the buffer blocks is changed by this.
-    fn make_room(
-        &mut self,
-        rest: &[(Lpn, Option<&[u8]>)],
-        group: &[(Lpn, Option<&[u8]>)],
-    ) -> Result<Room, StoreError> {
-        let (lbn, _) = self.split(rest[0].0);
-        let is_same = |page: &(Lpn, Option<&[u8]>), lbn: u32| self.split(page.0).0 == lbn;
-        let needed = rest.iter().filter(|page| is_same(page, lbn)).count() as u32;
-        let is_spared = |lbn| group.iter().any(|page| is_same(page, lbn));
-        let pages_max = self.geometry.pages_per_block - needed;
-        let (used, max) = (self.summary.len(), self.buffers_max());
-        let (has_room, converted) = match self.summary.get(lbn).map(|buffer| buffer.pages() <= pages_max) {
-            Some(true) if used <= max => (true, None),
-            // Blocks have failed: there must be fewer buffer blocks.
-            Some(true) => (true, self.summary.victim(is_spared)),
-            Some(false) => (false, Some(lbn)),
-            None if used < max => (false, None),
-            None => (false, Some(self.summary.victim(is_spared).ok_or(StoreError::Full)?)),
-        };
-        if let Some(victim) = converted {
-            self.convert(victim)?;
-            self.counters.victims += u64::from(victim != lbn);
+    /// Forgets the first pages of a group that cannot be finished: the chip holds them, but a mount takes them for cut, and
+    /// nothing more is written before it.
+    fn take_back(&mut self, written: &[GroupPage<'_>], untold: &[bool]) {
+        for (&(lpn, _), &was_untold) in written.iter().zip(untold).rev() {
+            let (lbn, place) = self.split(lpn);
+            let Some(buffer) = self.summary.get_mut(lbn) else { continue };
+            buffer.pop();
+            if was_untold {
+                buffer.trim(place);
+            }
+            let (pbn, is_empty) = (buffer.pbn, buffer.pages() == 0);
+            if is_empty {
+                self.summary.remove(lbn);
+                self.blocks.discard(pbn);
+            }
         }
-        let fresh = match has_room {
-            true => None,
-            false => Some(self.blocks.take_erased(&mut self.nand, Wear::Least, Cause::Merge)?),
+    }
+
+    /// Sees to it that every page of a group finds room: whatever must be merged with the store below for it is merged before
+    /// its first page is programmed. Nothing in the buffer blocks is changed by this.
+    fn make_room(&mut self, group: &[GroupPage<'_>]) -> Result<Vec<Room>, StoreError> {
+        let owner = |tbm: &Self, page: &GroupPage<'_>| tbm.split(page.0).0;
+        let mut used = self.summary.len();
+        let mut rooms: Vec<Room> = Vec::with_capacity(group.len());
+        for (i, page) in group.iter().enumerate() {
+            let lbn = owner(self, page);
+            if group[..i].iter().any(|other| owner(self, other) == lbn) {
+                rooms.push(Room { is_fresh: false, converted: None });
+                continue;
+            }
+            let needed = group[i..].iter().filter(|other| owner(self, other) == lbn).count() as u32;
+            let is_spared = |lbn| {
+                group.iter().any(|other| owner(self, other) == lbn)
+                    || rooms.iter().any(|room| room.converted == Some(lbn))
+            };
+            let room = self.room_for(lbn, needed, used, is_spared)?;
+            if let Some(victim) = room.converted {
+                self.convert(victim)?;
+                self.counters.victims += u64::from(victim != lbn);
+            }
+            used = used + u32::from(room.is_fresh) - u32::from(room.converted.is_some());
+            rooms.push(room);
+        }
+        Ok(rooms)
+    }
+
+    /// Where so many pages of a logical block go, with so many buffer blocks in use, and what must be converted for it.
+    fn room_for(
+        &self,
+        lbn: u32,
+        needed: u32,
+        used: u32,
+        is_spared: impl Fn(u32) -> bool,
+    ) -> Result<Room, StoreError> {
+        let (pages_max, max) = (self.geometry.pages_per_block - needed, self.buffers_max());
+        let victim = || self.summary.victim(&is_spared);
+        let (is_fresh, converted) = match self.summary.get(lbn).map(|buffer| buffer.pages() <= pages_max) {
+            Some(true) if used <= max => (false, self.summary.weak(&is_spared)),
+            // Blocks have failed: there must be fewer buffer blocks.
+            Some(true) => (false, victim()),
+            Some(false) => (true, Some(lbn)),
+            None if used < max => (true, self.summary.weak(&is_spared)),
+            None => (true, Some(victim().ok_or(StoreError::WornOut)?)),
         };
-        Ok(Room { fresh, converted })
+        Ok(Room { is_fresh, converted })
     }
 
     /// Programs a page where there is room for it, and erases the block that was converted for it.
@@ -85,12 +129,12 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
     ) -> Result<(), StoreError> {
         let (lbn, place) = self.split(Lpn(tag.lpn));
         tag.converted = room.converted.and_then(|lbn| self.summary.get(lbn)).map(|buffer| buffer.pbn);
-        let fresh = match room.fresh {
-            Some(pbn) => Some(self.program_first(pbn, &mut tag, cause, data)?),
-            None => {
-                self.program_next(lbn, &mut tag, cause, data)?;
-                None
-            }
+        let fresh = if room.is_fresh {
+            let pbn = self.blocks.take_erased(&mut self.nand, Wear::Least, Cause::Merge)?;
+            Some(self.program_first(pbn, &mut tag, cause, data)?)
+        } else {
+            self.program_next(lbn, &mut tag, cause, data)?;
+            None
         };
         let void = room.converted.and_then(|lbn| self.summary.remove(lbn));
         if let Some(pbn) = fresh {
@@ -154,7 +198,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
                 &self.page
             }
         };
-        match self.nand.program(ppn, cause, data, &tag.seal(data)) {
+        match self.nand.program(ppn, cause, data, &tag.seal(ppn, data)) {
             Ok(()) => Ok(true),
             Err(NandError::ProgramFailed(_)) => Ok(false),
             Err(error) => Err(error.into()),
@@ -199,11 +243,17 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         for &Newest { place, page, is_trim } in pages {
             let ppn = self.geometry.page_at(from, page);
             let mut data = core::mem::take(&mut self.page);
-            let found = read_page(&mut self.nand, ppn, Cause::Merge, &mut data);
-            let Found::Page(mut tag) = found? else {
-                self.page = data;
-                self.note_lost(self.lpn_at(lbn, place), unreadable(ppn))?;
-                continue;
+            let mut tag = match self.read_tag(ppn, self.lpn_at(lbn, place), Cause::Merge, &mut data) {
+                Ok(tag) => tag,
+                Err(error @ StoreError::Corrupted { .. }) => {
+                    self.page = data;
+                    self.note_lost(self.lpn_at(lbn, place), error)?;
+                    continue;
+                }
+                Err(error) => {
+                    self.page = data;
+                    return Err(error);
+                }
             };
             let to = self.geometry.page_at(to, copy.pages());
             let programmed = self.program(to, &mut tag, Cause::Merge, Some(&data));

@@ -1,7 +1,7 @@
 //! The walk over all buffer blocks that checks the TBM's invariants.
 
 use super::page::{Found, read_page};
-use super::{Buffer, Tbm};
+use super::{Buffer, Condition, Tbm};
 use crate::check::CheckReport;
 use crate::ftl::blocks::BlockState;
 use crate::ftl::{PageStore, StoreError};
@@ -24,7 +24,10 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             }
         }
         let written = self.next_version > self.void_below;
-        if written && (newest.map(|version| version + 1) != Some(self.next_version) || !is_whole) {
+        if written
+            && self.condition == Condition::Ready
+            && (newest.map(|version| version + 1) != Some(self.next_version) || !is_whole)
+        {
             let found = format!("the newest page is {newest:?}, the last of its group: {is_whole}");
             report.violation("K4", self.next_version - 1, found);
         }

@@ -6,9 +6,9 @@
 //!
 //! [`TbmSettings::whole_from`]: super::TbmSettings::whole_from
 
-use super::page::{Found, read_page};
+use super::page::{Found, Tag, read_weak_page};
 use super::summary::{Buffer, Newest};
-use super::{Tbm, unreadable};
+use super::{Condition, Tbm, unreadable};
 use crate::ftl::{PageStore, StoreError};
 use crate::nand::{Cause, Nand};
 use crate::units::{Lpn, Ppn};
@@ -58,7 +58,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             self.convert(lbn)?;
         }
         // With a record that may say so, nothing must be written behind what is void.
-        self.write_record(self.next_version).map_err(|error| self.interrupted(error))?;
+        self.write_record(self.next_version).map_err(|error| self.stopped(error))?;
+        self.condition = Condition::Ready;
         self.void_below = self.next_version;
         self.last_page = None;
         for buffer in owners.iter().filter_map(|&lbn| self.summary.remove(lbn)) {
@@ -122,7 +123,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         self.store.write(page.lpn, cause, data)
     }
 
-    /// Reads a page of a buffer block and checks that it is the one asked for.
+    /// Reads a page of a buffer block and checks that it is the one asked for, written since the block's last erase.
     pub(super) fn read_buffer(
         &mut self,
         ppn: Ppn,
@@ -130,10 +131,29 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         cause: Cause,
         data: &mut [u8],
     ) -> Result<(), StoreError> {
-        match read_page(&mut self.nand, ppn, cause, data)? {
-            Found::Page(tag) if tag.lpn == lpn.0 => Ok(()),
+        self.read_tag(ppn, lpn, cause, data).map(|_| ())
+    }
+
+    /// [`Tbm::read_buffer`], with the page's tag.
+    pub(super) fn read_tag(
+        &mut self,
+        ppn: Ppn,
+        lpn: Lpn,
+        cause: Cause,
+        data: &mut [u8],
+    ) -> Result<Tag, StoreError> {
+        let (found, is_weak) = read_weak_page(&mut self.nand, ppn, cause, data)?;
+        let erases = self.blocks.erase_count(self.geometry.block_of(ppn));
+        match found {
+            Found::Page(tag) if tag.lpn == lpn.0 && tag.erases == erases => {
+                let (lbn, _) = self.split(lpn);
+                if let Some(buffer) = self.summary.get_mut(lbn).filter(|_| is_weak && cause != Cause::Check) {
+                    buffer.is_weak = true;
+                }
+                Ok(tag)
+            }
             Found::Page(_) => {
-                let what = "K1: a page of a buffer block holds another logical page";
+                let what = "K1: a page of a buffer block holds another logical page, or one long superseded";
                 Err(StoreError::Corrupted { what, at: u64::from(ppn.0) })
             }
             Found::Erased | Found::Unreadable => Err(unreadable(ppn)),

@@ -152,6 +152,17 @@ pub struct TbmCounters {
     pub replaced_blocks: u64,
 }
 
+/// What may be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Condition {
+    /// Everything.
+    Ready,
+    /// Too few blocks are left to write to, here or below: reading, and trying to merge all buffer blocks.
+    Worn,
+    /// Nothing: an operation failed half-way, and what is on the chip is known only to the next mount.
+    Interrupted,
+}
+
 /// A TBM over a store, with buffer blocks on a range of a chip.
 pub struct Tbm<S, N> {
     store: S,
@@ -171,8 +182,7 @@ pub struct Tbm<S, N> {
     lost: BTreeSet<u32>,
     /// Whether the record does not say so yet.
     is_lost_new: bool,
-    /// An operation failed half-way: what is on the chip is known only to the next mount.
-    is_interrupted: bool,
+    condition: Condition,
     counters: TbmCounters,
 }
 
@@ -226,7 +236,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             page: vec![0; geometry.page_bytes as usize],
             lost: BTreeSet::new(),
             is_lost_new: false,
-            is_interrupted: false,
+            condition: Condition::Ready,
             counters: TbmCounters::default(),
         })
     }
@@ -313,19 +323,25 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
     }
 
     fn ready(&self) -> Result<(), StoreError> {
-        if self.is_interrupted {
+        if self.condition == Condition::Interrupted {
             return Err(StoreError::Device(String::from("an earlier write failed half-way: mount again")));
         }
         Ok(())
     }
 
-    /// Notes that nobody knows what is on the chip. What is left undone is not to pass for a refusal.
-    fn interrupted(&mut self, error: StoreError) -> StoreError {
-        self.is_interrupted = true;
-        match error {
-            StoreError::Full => StoreError::Device(String::from("no room was left half-way: mount again")),
-            other => other,
+    fn writable(&self) -> Result<(), StoreError> {
+        self.ready()?;
+        if self.condition == Condition::Worn { Err(StoreError::WornOut) } else { Ok(()) }
+    }
+
+    /// Notes that nothing more may be written: blocks failed until none was left, or nobody knows what is on the chip.
+    fn stopped(&mut self, error: StoreError) -> StoreError {
+        if error.is_refusal() {
+            self.condition = Condition::Worn;
+            return StoreError::WornOut;
         }
+        self.condition = Condition::Interrupted;
+        error
     }
 
     /// Buffer blocks that the good blocks allow.
@@ -374,7 +390,7 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
     }
 
     fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
-        self.ready()?;
+        self.writable()?;
         self.require(lpn, self.page_bytes())?;
         let (lbn, place) = self.split(lpn);
         self.store.trim(lpn)?;
@@ -388,6 +404,7 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
     fn sync(&mut self) -> Result<(), StoreError> {
         self.ready()?;
         while let Some((lbn, place)) = self.summary.first_untold() {
+            self.writable()?;
             self.append_group(&[(self.lpn_at(lbn, place), None)], Cause::Host)?;
             self.counters.trim_pages += 1;
         }
@@ -408,7 +425,7 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
     }
 
     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
-        self.ready()?;
+        self.writable()?;
         let max = self.atomic_pages_max();
         if pages.len() > max {
             let what = format!("{} pages at once, this store takes {max}", pages.len());
@@ -421,7 +438,7 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
         owners.sort_unstable();
         owners.dedup();
         if owners.len() > self.buffers_max() as usize {
-            return Err(StoreError::Full);
+            return Err(StoreError::WornOut);
         }
         let group: Vec<(Lpn, Option<&[u8]>)> = pages.iter().map(|&(lpn, data)| (lpn, Some(data))).collect();
         self.append_group(&group, cause)?;

@@ -9,15 +9,16 @@
 //! 11    4    erases of this block so far
 //! 15    4    the buffer block converted just before, whose older pages are void; 0xFFFFFFFF for none
 //! 19    4    the page programmed just before, in whatever buffer block; 0xFFFFFFFF for none since the mount
-//! 23    4    CRC-32 of the data area, then of bytes 1..23
+//! 23    4    CRC-32 of the page's own number (u32), of the data area, then of bytes 1..23
 //! ```
 //!
 //! The data area is always programmed whole. The checksum also tells which bit is wrong where just one is, and that one is
-//! put right when the page is read: a page that a power cut or age left one bit short is a whole page.
+//! put right when the page is read: a page that a power cut or age left one bit short is a whole page. A page in the place of
+//! another is none, since its number is in the checksum, and one from before its block's last erase tells by `erases`.
 
 use crate::codec::{crc32, get_u32, get_u40, put_u32, put_u40, wrong_bit};
 use crate::ftl::StoreError;
-use crate::nand::{Cause, Nand, NandError};
+use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::units::{Pbn, Ppn};
 
 /// Bytes of the spare area in use.
@@ -55,8 +56,8 @@ impl Tag {
         }
     }
 
-    /// The spare area of a page with these contents.
-    pub(super) fn seal(&self, data: &[u8]) -> [u8; SPARE_BYTES] {
+    /// The spare area of a page with these contents in this place.
+    pub(super) fn seal(&self, ppn: Ppn, data: &[u8]) -> [u8; SPARE_BYTES] {
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
         let mut spare = [0xff; SPARE_BYTES];
         spare[1] =
@@ -66,14 +67,14 @@ impl Tag {
         put_u32(&mut spare, 11, self.erases);
         put_u32(&mut spare, 15, self.converted.map_or(NONE, |pbn| pbn.0));
         put_u32(&mut spare, 19, self.previous.map_or(NONE, |ppn| ppn.0));
-        let crc = crc32(&[data, &spare[1..CRC_AT]]);
+        let crc = sum(ppn, data, &spare);
         put_u32(&mut spare, CRC_AT, crc);
         spare
     }
 
     /// The tag of a page, if no more than one of its bits is wrong; that one is put right.
-    fn open(data: &mut [u8], spare: &mut [u8; SPARE_BYTES]) -> Option<Tag> {
-        let syndrome = get_u32(spare, CRC_AT) ^ crc32(&[data, &spare[1..CRC_AT]]);
+    fn open(ppn: Ppn, data: &mut [u8], spare: &mut [u8; SPARE_BYTES]) -> Option<Tag> {
+        let syndrome = get_u32(spare, CRC_AT) ^ sum(ppn, data, spare);
         // A syndrome of one bit is a wrong bit in the checksum itself.
         if syndrome.count_ones() > 1 {
             let wrong = wrong_bit(syndrome, data.len() + CRC_AT - 1)?;
@@ -97,6 +98,15 @@ impl Tag {
     }
 }
 
+/// What the checksum field should be.
+fn sum(ppn: Ppn, data: &[u8], spare: &[u8; SPARE_BYTES]) -> u32 {
+    crc32(&[&ppn.0.to_le_bytes(), data, &spare[1..CRC_AT]])
+}
+
+fn is_erased(data: &[u8], spare: &[u8]) -> bool {
+    spare[1..].iter().chain(data).all(|&byte| byte == 0xff)
+}
+
 /// What reading a page found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
@@ -108,23 +118,38 @@ pub(super) enum Found {
     Page(Tag),
 }
 
-/// Reads a page into `data` (the whole data area) and checks it.
+/// Reads a page into `data` (the whole data area) and checks it; reads it again before it is given up.
 pub(super) fn read_page<N: Nand>(
     nand: &mut N,
     ppn: Ppn,
     cause: Cause,
     data: &mut [u8],
 ) -> Result<Found, StoreError> {
+    read_weak_page(nand, ppn, cause, data).map(|(found, _)| found)
+}
+
+/// [`read_page`], and whether the page was not whole at the first read: it should be written anew elsewhere soon.
+pub(super) fn read_weak_page<N: Nand>(
+    nand: &mut N,
+    ppn: Ppn,
+    cause: Cause,
+    data: &mut [u8],
+) -> Result<(Found, bool), StoreError> {
     let mut spare = [0; SPARE_BYTES];
-    match nand.read(ppn, cause, data, &mut spare) {
-        Ok(()) => {}
-        Err(NandError::Uncorrectable(_) | NandError::BadBlock(_)) => return Ok(Found::Unreadable),
+    let is_whole = |data: &[u8], spare: &[u8]| {
+        let Ok(spare) = <&[u8; SPARE_BYTES]>::try_from(spare) else { return false };
+        get_u32(spare, CRC_AT) == sum(ppn, data, spare) || is_erased(data, spare)
+    };
+    let reading = match read_again(nand, (ppn, cause), data, &mut spare, is_whole) {
+        Ok(reading) => reading,
+        Err(NandError::Uncorrectable(_) | NandError::BadBlock(_)) => return Ok((Found::Unreadable, false)),
         Err(error) => return Err(error.into()),
+    };
+    if is_erased(data, &spare) {
+        return Ok((Found::Erased, false));
     }
-    if spare[1..].iter().chain(data.iter()).all(|&byte| byte == 0xff) {
-        return Ok(Found::Erased);
-    }
-    Ok(Tag::open(data, &mut spare).map_or(Found::Unreadable, Found::Page))
+    let found = Tag::open(ppn, data, &mut spare).map_or(Found::Unreadable, Found::Page);
+    Ok((found, reading != Reading::Whole))
 }
 
 #[cfg(test)]
@@ -144,8 +169,16 @@ mod tests {
             previous: Some(Ppn(77)),
         };
         let whole = [0x5a; 64];
-        let sealed = tag.seal(&whole);
+        let at = Ppn(9);
+        let sealed = tag.seal(at, &whole);
         assert_eq!(sealed[0], 0xff);
+        for other in (0..64).filter(|&other| other != at.0).map(Ppn) {
+            assert_eq!(
+                Tag::open(other, &mut whole.clone(), &mut sealed.clone()),
+                None,
+                "in the place of {other}"
+            );
+        }
         for bit in 0..(64 + SPARE_BYTES) * 8 {
             let (mut data, mut spare) = (whole, sealed);
             let mut flip = |bit: usize| match bit / 8 {
@@ -161,9 +194,9 @@ mod tests {
                     byte => spare[byte - 64] ^= 1 << (other % 8),
                 }
                 let is_mark = (512..520).contains(&other);
-                assert_eq!(Tag::open(&mut data, &mut spare).is_some(), is_mark, "bits {bit} and {other}");
+                assert_eq!(Tag::open(at, &mut data, &mut spare).is_some(), is_mark, "bits {bit} and {other}");
             }
-            assert_eq!(Tag::open(&mut data, &mut spare), Some(tag), "bit {bit}");
+            assert_eq!(Tag::open(at, &mut data, &mut spare), Some(tag), "bit {bit}");
             assert_eq!(data, whole);
         }
     }

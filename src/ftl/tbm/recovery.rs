@@ -8,6 +8,9 @@
 //!    cut came while one replaced the other: what the new one has of a page is what the old one has last.
 //! 5. Write the record. The blocks are erased when they are needed.
 //!
+//! A store below that takes no more writes, since its blocks have failed, does not keep a mount from succeeding: the buffer
+//! blocks then stay what they are, pages are read from them, and nothing is written.
+//!
 //! Before step 5 nothing is changed but the store below, in which the same pages are written again by the next attempt.
 //!
 //! An unreadable page was being programmed when the power was cut, or it was whole once. It was if a readable page follows
@@ -18,7 +21,7 @@
 use super::convert::Kept;
 use super::page::{Found, Tag, read_page};
 use super::summary::Buffer;
-use super::{Tbm, TbmSettings, unreadable};
+use super::{Condition, Tbm, TbmSettings, unreadable};
 use crate::ftl::blocks::BlockState;
 use crate::ftl::tbm::record::Record;
 use crate::ftl::{PageStore, StoreError};
@@ -71,39 +74,90 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         }
         // The page that was being programmed may become readable later.
         let next_version = scan.highest + 1 + scan.unreadable_pages;
-        let full = tbm.keep_whole_groups(scan)?;
-        tbm.merge_all(full)?;
+        let mut full = tbm.keep_whole_groups(scan)?;
         tbm.next_version = next_version;
-        tbm.void_below = next_version;
-        tbm.write_record(next_version)?;
+        tbm.void_below = record.void_below;
+        full.sort_unstable_by_key(|full| full.lbn);
+        match tbm.merge_all(&full).and_then(|()| tbm.write_record(next_version)) {
+            Ok(()) => tbm.void_below = next_version,
+            Err(error) if error.is_refusal() => tbm.stand_on(full),
+            Err(error) => return Err(error),
+        }
         Ok(tbm)
+    }
+
+    /// Reads from the buffer blocks as they were found, since they cannot be merged.
+    fn stand_on(&mut self, full: Vec<Full>) {
+        self.condition = Condition::Worn;
+        for rivals in full.chunk_by(|a, b| a.lbn == b.lbn) {
+            // Of two, the one that was to be replaced has all that the other has.
+            let places = |full: &&Full| full.buffer.newest(self.geometry.pages_per_block).len();
+            let Some(Full { lbn, buffer, .. }) = rivals.iter().max_by_key(places) else { continue };
+            self.blocks.claim(buffer.pbn);
+            self.summary.insert(*lbn, buffer.clone());
+        }
     }
 
     fn scan_block(&mut self, pbn: Pbn, scan: &mut Scan) -> Result<(), StoreError> {
         let mut full: Option<Full> = None;
-        let mut unreadable_page = None;
+        let (mut unreadable_page, mut has_hole, mut erases) = (None, false, 0);
         for page in 0..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(pbn, page);
             let tag = match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
-                Found::Erased => break,
-                Found::Unreadable => {
+                Found::Erased if self.is_end(pbn, page + 1)? => break,
+                Found::Erased | Found::Unreadable => {
                     scan.unreadable_pages += 1;
+                    // One page may have been cut, no page after it.
+                    has_hole |= unreadable_page.is_some();
+                    unreadable_page = unreadable_page.or(Some(ppn));
+                    continue;
+                }
+                // From before the last erase: it came back.
+                Found::Page(tag) if tag.erases < erases => {
                     unreadable_page = unreadable_page.or(Some(ppn));
                     continue;
                 }
                 Found::Page(tag) => tag,
             };
+            if tag.erases > erases && full.is_some() {
+                return Err(unreadable(self.geometry.page_at(pbn, page - 1)));
+            }
+            erases = tag.erases;
             self.blocks.set_erase_count(pbn, self.blocks.erase_count(pbn).max(tag.erases));
             if tag.version < scan.void_below[pbn.index()] {
-                return Ok(());
+                // Void as a whole, unless the first page came back from before the last erase.
+                let is_old = full.is_none() && self.is_needed(pbn, page + 1, scan)?;
+                return if is_old { Err(unreadable(ppn)) } else { Ok(()) };
             }
             self.note_page(ppn, tag, scan, &mut full)?;
             if let Some(full) = &mut full {
                 full.has_hole = unreadable_page.is_some();
             }
         }
-        scan.full.extend(full.map(|full| Full { unreadable: unreadable_page, ..full }));
+        scan.full.extend(full.map(|full| {
+            let has_hole = has_hole || full.has_hole;
+            Full { unreadable: unreadable_page, has_hole, ..full }
+        }));
         Ok(())
+    }
+
+    /// Whether nothing was programmed from this page of a block on.
+    fn is_end(&mut self, pbn: Pbn, page: u32) -> Result<bool, StoreError> {
+        if page >= self.geometry.pages_per_block {
+            return Ok(true);
+        }
+        let ppn = self.geometry.page_at(pbn, page);
+        Ok(read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? == Found::Erased)
+    }
+
+    /// Whether there is such a page in a block, and it is not void.
+    fn is_needed(&mut self, pbn: Pbn, page: u32, scan: &Scan) -> Result<bool, StoreError> {
+        if page >= self.geometry.pages_per_block {
+            return Ok(false);
+        }
+        let ppn = self.geometry.page_at(pbn, page);
+        let found = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)?;
+        Ok(matches!(found, Found::Page(tag) if tag.version >= scan.void_below[pbn.index()]))
     }
 
     fn note_page(
@@ -181,8 +235,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(false)
     }
 
-    fn merge_all(&mut self, mut full: Vec<Full>) -> Result<(), StoreError> {
-        full.sort_unstable_by_key(|full| full.lbn);
+    /// Merges the blocks, which come in the order of their logical blocks.
+    fn merge_all(&mut self, full: &[Full]) -> Result<(), StoreError> {
         for rivals in full.chunk_by(|a, b| a.lbn == b.lbn) {
             let (lbn, mut seen) = (rivals[0].lbn, BTreeSet::new());
             let mut kept: Vec<Kept> = Vec::new();

@@ -30,6 +30,8 @@ pub(super) struct Buffer {
     pub(super) pbn: Pbn,
     /// Version of the page programmed last.
     pub(super) last_version: u64,
+    /// A page of it was not read whole at the first try: it is to be converted at the next occasion.
+    pub(super) is_weak: bool,
     entries: Vec<u16>,
     untold: Vec<u16>,
 }
@@ -37,7 +39,7 @@ pub(super) struct Buffer {
 impl Buffer {
     pub(super) fn new(pbn: Pbn, pages_per_block: u32) -> Buffer {
         let entries = Vec::with_capacity(pages_per_block as usize);
-        Buffer { pbn, last_version: 0, entries, untold: Vec::new() }
+        Buffer { pbn, last_version: 0, is_weak: false, entries, untold: Vec::new() }
     }
 
     /// Node pages in it, superseded ones too.
@@ -55,7 +57,7 @@ impl Buffer {
 
     /// Forgets the last page.
     pub(super) fn pop(&mut self) {
-        self.entries.pop();
+        assert!(self.entries.pop().is_some(), "a buffer block has a last page");
     }
 
     /// Where the newest version of a logical page is, if it is here.
@@ -139,6 +141,11 @@ impl Summary {
     /// A logical block and a place in it trimmed of which the chip does not say so.
     pub(super) fn first_untold(&self) -> Option<(u32, u32)> {
         self.iter().find_map(|(lbn, buffer)| Some((lbn, u32::from(*buffer.untold.first()?))))
+    }
+
+    /// A buffer block that should be written anew elsewhere.
+    pub(super) fn weak(&self, is_spared: impl Fn(u32) -> bool) -> Option<u32> {
+        self.iter().find(|&(lbn, buffer)| buffer.is_weak && !is_spared(lbn)).map(|(lbn, _)| lbn)
     }
 
     /// The greedy victim: the buffer block with the fewest pages, among these the one unchanged for longest.

@@ -15,6 +15,7 @@
 
 mod block;
 mod counters;
+mod damage;
 mod faults;
 mod image;
 mod record;

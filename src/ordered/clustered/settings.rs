@@ -84,12 +84,7 @@ impl ClusteredConfig {
         settings: &Settings,
         shared_bytes: Option<(usize, usize)>,
     ) -> Result<Self, IndexError> {
-        let number = |name, least: u64, most: u64| match settings.options.number(name)? {
-            Some(n) if !(least..=most).contains(&n) => {
-                Err(IndexError::Unsupported(format!("{name} = {n}: {least} to {most} are possible")))
-            }
-            n => Ok(n),
-        };
+        let number = |name, least: u64, most: u64| settings.options.number(name, least..=most);
         let tree = BPlusConfig::from_settings(settings)?;
         let tree = BPlusConfig { overflow: self.tree.overflow, underflow: self.tree.underflow, ..tree };
         let mut config = ClusteredConfig { tree, ..self };

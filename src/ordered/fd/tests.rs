@@ -16,7 +16,7 @@ fn config(head_entries: u32, k: u32) -> FdConfig {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(120) })]
+    #![proptest_config(crate::inputs::fixed(120))]
 
     #[test]
     fn the_index_is_a_sorted_map(

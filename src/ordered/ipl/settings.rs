@@ -6,6 +6,7 @@ use super::layout::{GROUP_BYTES, HEAD_BYTES, NO_UNIT, RECORD_BYTES, TAG_BYTES};
 use super::store::{Block, Slot};
 use crate::check::IndexError;
 use crate::ftl::blocks::BlockTable;
+use crate::index::most;
 use crate::nand::Geometry;
 use crate::ordered::{Durability, RecordFormat, Settings};
 use alloc::format;
@@ -77,7 +78,7 @@ impl Format {
         let mut format = Format {
             record: settings.record,
             area,
-            order: options.number("order")?.map_or(1 << 16, |n| n.min(1 << 16) as usize),
+            order: options.number("order", 0..=most::NODE_ENTRIES)?.unwrap_or(most::NODE_ENTRIES) as usize,
             unit_bytes: page_bytes,
             log_pages: 0,
         };
@@ -98,7 +99,8 @@ impl Format {
             )));
         }
         let least = format.units_for_any_operation(geometry).div_ceil(format.units_per_page(geometry));
-        let wanted = options.number("log_pages")?.map_or(0, |n| n.min(1 << 12) as u32);
+        let wanted =
+            options.number("log_pages", 0..=u64::from(geometry.pages_per_block))?.unwrap_or(0) as u32;
         let share = if area == LogArea::Fixed && wanted > 0 { wanted } else { geometry.pages_per_block / 16 };
         format.log_pages = share.max(least);
         if format.log_pages + 4 > geometry.pages_per_block {
@@ -204,8 +206,10 @@ impl Config {
     ) -> Result<Config, IndexError> {
         let options = &settings.options;
         let limit = format.nodes_limit(geometry);
-        let number =
-            |name| Ok::<Option<u32>, IndexError>(options.number(name)?.map(|n| n.min(1 << 24) as u32));
+        let number = |name| {
+            let pages = u64::from(geometry.pages());
+            Ok::<Option<u32>, IndexError>(options.number(name, 0..=pages)?.map(|n| n as u32))
+        };
         let nodes_max = number("nodes_max")?.unwrap_or((geometry.pages_per_block * 5 / 8).min(limit * 7 / 8));
         let nodes_max = nodes_max.clamp(2, limit);
         let mut config = Config {

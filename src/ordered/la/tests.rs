@@ -16,7 +16,7 @@ fn config(subtree_levels: u32, buffer_pages: u32, fragment_records: u32) -> LaCo
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(120) })]
+    #![proptest_config(crate::inputs::fixed(120))]
 
     #[test]
     fn the_index_is_a_sorted_map(

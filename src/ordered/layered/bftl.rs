@@ -17,7 +17,6 @@ use super::LayeredConfig;
 use crate::check::IndexError;
 use crate::nodes::CommitPolicy;
 use crate::ordered::{RecordFormat, Settings};
-use alloc::format;
 
 /// Options besides those of the B+-tree: name and meaning.
 pub const OPTIONS: [(&str, &str); 3] = [
@@ -44,8 +43,5 @@ pub fn from_settings(settings: &Settings) -> Result<LayeredConfig, IndexError> {
 
 /// The option `list_length`.
 pub(super) fn list_length(settings: &Settings, default: u8) -> Result<u8, IndexError> {
-    match settings.options.number("list_length")?.unwrap_or(u64::from(default)) {
-        length @ 1..=64 => Ok(length as u8),
-        length => Err(IndexError::Unsupported(format!("list_length = {length}: 1 to 64 are possible"))),
-    }
+    Ok(settings.options.number("list_length", 1..=64)?.map_or(default, |length| length as u8))
 }

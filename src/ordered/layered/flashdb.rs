@@ -50,8 +50,8 @@ pub fn from_settings(settings: &Settings) -> Result<LayeredConfig, IndexError> {
             "disk" => Modes::Disk,
             _ => Modes::Tuned,
         },
-        read_ns: options.number("read_ns")?.unwrap_or(Tuning::SLC.read_ns),
-        program_ns: options.number("program_ns")?.unwrap_or(Tuning::SLC.program_ns),
+        read_ns: options.number("read_ns", 0..=Tuning::NS_MAX)?.unwrap_or(Tuning::SLC.read_ns),
+        program_ns: options.number("program_ns", 0..=Tuning::NS_MAX)?.unwrap_or(Tuning::SLC.program_ns),
     };
     Ok(LayeredConfig { tuning, list_length: bftl::list_length(settings, config.list_length)?, ..config })
 }

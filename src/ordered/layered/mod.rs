@@ -54,6 +54,7 @@ use super::{
 };
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::PageStore;
+use crate::index::most;
 use crate::nand::Cause;
 use crate::nodes::{CommitPolicy, LayerConfig, NodeCodec, NodeLayer, Tuning};
 use crate::units::Lpn;
@@ -96,9 +97,8 @@ impl LayeredConfig {
 
     /// With what settings say of the tree and of the buffer.
     fn with_settings(self, settings: &Settings) -> Result<LayeredConfig, IndexError> {
-        let units =
-            settings.options.number("reservation_units")?.unwrap_or(u64::from(self.reservation_units));
-        let reservation_units = u32::try_from(units).unwrap_or(u32::MAX);
+        let units = settings.options.number("reservation_units", 1..=most::UNITS)?;
+        let reservation_units = units.map_or(self.reservation_units, |n| n as u32);
         Ok(LayeredConfig { tree: BPlusConfig::from_settings(settings)?, reservation_units, ..self })
     }
 

@@ -3,6 +3,7 @@
 use super::policy::CommitPolicy;
 use super::pool::Pool;
 use crate::check::IndexError;
+use crate::index::most;
 use crate::ordered::bplus::BPlusConfig;
 use crate::ordered::buffered::Answers;
 use crate::ordered::{Durability, Options, RecordFormat, Settings};
@@ -145,14 +146,11 @@ pub(in crate::ordered) fn pool_requests(
     by_leaf: bool,
 ) -> Result<u32, IndexError> {
     let options = &settings.options;
-    let percent = options.number("pool_percent")?.unwrap_or(50);
-    if !(1..=99).contains(&percent) {
-        return Err(IndexError::Unsupported(format!("pool_percent = {percent}: 1 to 99 are possible")));
-    }
+    let percent = options.number("pool_percent", 1..=99)?.unwrap_or(50);
     let count = PoolCount::from_options(options)?;
     let share = (shared_bytes as u128 * u128::from(percent) / 100) as usize;
-    Ok(match options.number("pool_requests")? {
-        Some(requests) => requests.min(u64::from(u32::MAX)) as u32,
+    Ok(match options.number("pool_requests", 0..=most::POOL_REQUESTS)? {
+        Some(requests) => requests as u32,
         None => requests_in(settings.record, policy, share, (count, by_leaf)),
     })
 }

@@ -5,6 +5,7 @@ use super::cells::{Cells, cell_bytes};
 use super::units::{SLOT_BYTES, Units};
 use crate::check::IndexError;
 use crate::ftl::PageStore;
+use crate::index::most;
 use crate::ordered::bplus::BPlusConfig;
 use crate::ordered::buffered::Answers;
 use crate::ordered::{Durability, RecordFormat, Settings};
@@ -66,14 +67,16 @@ impl LsLruConfig {
     /// page cache below would hold what the buffer holds.
     pub fn from_settings(settings: &Settings, shared_bytes: usize) -> Result<LsLruConfig, IndexError> {
         let options = &settings.options;
-        let number = |name, default: u64| Ok::<u64, IndexError>(options.number(name)?.unwrap_or(default));
+        let number = |name, most: u64, default: u64| {
+            Ok::<u64, IndexError>(options.number(name, 0..=most)?.unwrap_or(default))
+        };
         Ok(LsLruConfig {
             tree: BPlusConfig::from_settings(settings)?,
-            buffer_bytes: number("buffer_bytes", shared_bytes as u64)?.min(usize::MAX as u64) as usize,
-            window_percent: number("window_percent", 50)?.min(u64::from(u8::MAX)) as u8,
-            split_factor: number("split_factor", 3)?.min(u64::from(u32::MAX)) as u32,
-            commit_entries: number("commit_entries", 0)?.min(u64::from(u32::MAX)) as u32,
-            full_merge_every: number("full_merge_every", 0)?,
+            buffer_bytes: number("buffer_bytes", most::BUFFER_BYTES, shared_bytes as u64)? as usize,
+            window_percent: number("window_percent", 100, 50)? as u8,
+            split_factor: number("split_factor", 15, 3)? as u32,
+            commit_entries: number("commit_entries", u64::from(u32::MAX), 0)? as u32,
+            full_merge_every: number("full_merge_every", u64::from(u32::MAX), 0)?,
             answers: Answers::from_options(options)?,
         })
     }

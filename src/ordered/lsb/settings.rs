@@ -5,6 +5,7 @@ use super::page::LogShape;
 use super::{LogNode, LsbTree};
 use crate::check::IndexError;
 use crate::ftl::PageStore;
+use crate::index::most;
 use crate::ordered::bplus::{BPlusConfig, Underflow};
 use crate::ordered::{Durability, RecordFormat, Settings};
 use alloc::format;
@@ -45,8 +46,7 @@ impl LsbConfig {
     /// From settings, with the [`OPTIONS`].
     pub fn from_settings(settings: &Settings) -> Result<LsbConfig, IndexError> {
         let number = |name| -> Result<Option<u32>, IndexError> {
-            let value = settings.options.number(name)?;
-            Ok(value.map(|n| u32::try_from(n).unwrap_or(u32::MAX)))
+            Ok(settings.options.number(name, 0..=most::PAGES)?.map(|n| n as u32))
         };
         Ok(LsbConfig {
             tree: BPlusConfig::from_settings(settings)?,

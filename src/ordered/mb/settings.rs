@@ -4,6 +4,7 @@ use super::page::LeafLayout;
 use super::tree::{WideTree, buffer_bytes, group_pages_max};
 use crate::check::IndexError;
 use crate::ftl::PageStore;
+use crate::index::most;
 use crate::ordered::bplus::{BPlusConfig, BPlusTree};
 use crate::ordered::buffered::Answers;
 use crate::ordered::lazy_update::{CommitPolicy, Pool, PoolCount, PoolSetup, pool_requests};
@@ -61,20 +62,13 @@ impl MbConfig {
     /// together.
     pub fn from_settings(settings: &Settings, shared_bytes: usize) -> Result<MbConfig, IndexError> {
         let options = &settings.options;
-        let number =
-            |name, default: u64| -> Result<u64, IndexError> { Ok(options.number(name)?.unwrap_or(default)) };
         let pool_requests = pool_requests(settings, CommitPolicy::BiggestSize, shared_bytes, true)?;
         let is_auto = options.choice("leaf_size", &["auto", "fixed"])? == "auto";
-        let write_cost = number("write_cost", 3)?;
-        let leaf_pages = number("leaf_pages", 8)?;
-        if !(1..=1000).contains(&write_cost) || !(1..=16).contains(&leaf_pages) {
-            return Err(IndexError::Unsupported(format!(
-                "write_cost = {write_cost}, leaf_pages = {leaf_pages}: 1 to 1000 and 1 to 16 are possible"
-            )));
-        }
+        let write_cost = options.number("write_cost", 1..=1000)?.unwrap_or(3);
+        let leaf_pages = options.number("leaf_pages", 1..=16)?.unwrap_or(8);
         Ok(MbConfig {
             durability: settings.durability,
-            order: options.number("order")?.map(|order| order as usize),
+            order: options.number("order", 0..=most::NODE_ENTRIES)?.map(|order| order as usize),
             leaf_pages: leaf_pages as usize,
             write_cost: is_auto.then_some(write_cost as u32),
             answers: Answers::from_options(options)?,

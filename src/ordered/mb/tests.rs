@@ -28,7 +28,7 @@ fn any_config() -> impl Strategy<Value = MbConfig> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+    #![proptest_config(crate::inputs::fixed(200))]
 
     #[test]
     fn the_index_is_a_sorted_map(config in any_config(), ops in any_ops(), frames in 0..20usize) {
@@ -276,7 +276,7 @@ fn a_journal_loses_nothing() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(150) })]
+    #![proptest_config(crate::inputs::fixed(150))]
 
     #[test]
     fn forged_pages_never_make_it_panic(

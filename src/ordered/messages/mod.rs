@@ -86,12 +86,7 @@ pub(super) fn number_option(
     name: &str,
     (least, most): (u64, u64),
 ) -> Result<Option<u32>, IndexError> {
-    match settings.options.number(name)? {
-        Some(n) if !(least..=most).contains(&n) => {
-            Err(IndexError::Unsupported(format!("{name} = {n}: {least} to {most} are possible")))
-        }
-        n => Ok(n.map(|n| n as u32)),
-    }
+    Ok(settings.options.number(name, least..=most)?.map(|n| n as u32))
 }
 
 /// Where records wait and when they move on.

@@ -98,7 +98,7 @@ impl LayoutChoice for Menu {
         }
         self.policy_of(share.map_or(LayoutPolicy::Adaptive, LayoutPolicy::Fixed));
         let time = |name, default: u32| {
-            Ok::<u32, IndexError>(options.number(name)?.map_or(default, |n| n.clamp(1, 1 << 30) as u32))
+            Ok::<u32, IndexError>(options.number(name, 1..=1 << 30)?.map_or(default, |n| n as u32))
         };
         self.costs = Costs {
             read_ns: time("read_ns", self.costs.read_ns)?,

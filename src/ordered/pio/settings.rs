@@ -4,6 +4,7 @@ use super::page::LeafLayout;
 use super::tree::{SegmentTree, buffer_bytes, group_pages_max};
 use crate::check::IndexError;
 use crate::ftl::PageStore;
+use crate::index::most;
 use crate::ordered::bplus::{BPlusConfig, BPlusTree};
 use crate::ordered::buffered::Answers;
 use crate::ordered::lazy_update::{CommitPolicy, Pool, PoolCount, PoolSetup, pool_requests};
@@ -63,16 +64,11 @@ impl PioConfig {
         let options = &settings.options;
         let pool_requests = pool_requests(settings, CommitPolicy::BiggestSize, shared_bytes, false)?;
         let of_ram = settings.ram_bytes.map_or(64, |ram| (ram / 8 / page_bytes.max(1)).clamp(4, 64));
-        let requests = options.number("requests")?.unwrap_or(of_ram as u64);
-        let leaf_pages = options.number("leaf_pages")?.unwrap_or(4);
-        if !(1..=256).contains(&requests) || !(2..=16).contains(&leaf_pages) {
-            return Err(IndexError::Unsupported(format!(
-                "requests = {requests}, leaf_pages = {leaf_pages}: 1 to 256 and 2 to 16 are possible"
-            )));
-        }
+        let requests = options.number("requests", 1..=256)?.unwrap_or(of_ram as u64);
+        let leaf_pages = options.number("leaf_pages", 2..=16)?.unwrap_or(4);
         Ok(PioConfig {
             durability: settings.durability,
-            order: options.number("order")?.map(|order| order as usize),
+            order: options.number("order", 0..=most::NODE_ENTRIES)?.map(|order| order as usize),
             leaf_pages: leaf_pages as usize,
             requests: requests as usize,
             answers: Answers::from_options(options)?,

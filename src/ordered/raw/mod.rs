@@ -341,13 +341,8 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     fn configure(nand: &N, settings: &Settings) -> Result<(S, LogConfig, usize), IndexError> {
         let geometry = nand.geometry();
         let scheme = S::new(geometry.page_bytes as usize, settings.record)?.configured(settings)?;
-        let journal = settings.options.number("journal")?.unwrap_or(0) as usize;
-        if journal > geometry.pages() as usize / 16 {
-            return Err(IndexError::Unsupported(format!(
-                "a journal of {journal} leaves is too much for this chip: at most {}",
-                geometry.pages() / 16
-            )));
-        }
+        let leaves_max = u64::from(geometry.pages() / 16);
+        let journal = settings.options.number("journal", 0..=leaves_max)?.unwrap_or(0) as usize;
         let height = height_bound(&scheme, geometry.pages());
         let path_bytes = scheme.path_bytes(height + 1);
         let tables =

@@ -45,9 +45,11 @@ pub fn raw_config(
         }
     };
     let write_default = if divided { (spare_pages / 2).min(200) } else { 0 };
-    let write_pages = options.number("write_pages")?.map_or(write_default, |n| n as usize);
+    // A cache has no use for more pages than the chip has.
+    let pages = |name| options.number(name, 0..=u64::from(geometry.pages()));
+    let write_pages = pages("write_pages")?.map_or(write_default, |n| n as usize);
     let read_default = spare_pages.saturating_sub(write_pages);
-    let read_pages = options.number("read_pages")?.map_or(read_default, |n| n as usize);
+    let read_pages = pages("read_pages")?.map_or(read_default, |n| n as usize);
     if let Some(ram) = settings.ram_bytes {
         let overfull_pages = if write_pages > 0 { overfull_pages } else { 0 };
         let needed = tables + (read_pages + write_pages + overfull_pages) * page_bytes;
@@ -61,7 +63,7 @@ pub fn raw_config(
         )));
     }
     let blocks = |name, default: u32| {
-        Ok::<u32, IndexError>(options.number(name)?.map_or(default, |n| n.clamp(1, 1 << 24) as u32))
+        Ok::<u32, IndexError>(options.number(name, 1..=1 << 24)?.map_or(default, |n| n as u32))
     };
     Ok(LogConfig {
         read_pages,

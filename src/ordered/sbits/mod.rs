@@ -124,7 +124,7 @@ impl<N: Nand> Sbits<N> {
             "drop-oldest" => WhenFull::DropOldest,
             _ => WhenFull::Refuse,
         };
-        let error = options.number("max_error")?.unwrap_or(1).clamp(1, 1 << 20) as u32;
+        let error = options.number("max_error", 1..=1 << 20)?.unwrap_or(1) as u32;
         let knots = knots(settings, geometry)?;
         Ok(Sbits {
             nand,
@@ -302,7 +302,7 @@ fn knots(settings: &Settings, geometry: Geometry) -> Result<usize, IndexError> {
         None => PUBLISHED,
         Some(ram) => ram.saturating_sub(fixed) / Spline::KNOT_BYTES,
     };
-    let wanted = settings.options.number("spline_points")?.map(|points| points.clamp(4, 1 << 20) as usize);
+    let wanted = settings.options.number("spline_points", 4..=1 << 20)?.map(|points| points as usize);
     let knots = wanted.unwrap_or(left.min(PUBLISHED));
     match settings.ram_bytes {
         Some(ram) if knots < 4 || fixed + knots * Spline::KNOT_BYTES > ram => {

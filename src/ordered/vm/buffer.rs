@@ -54,15 +54,10 @@ impl Waiting {
     /// A buffer of as many records as `log_pages` pages hold.
     pub(super) fn from_settings(settings: &Settings, page_bytes: u32) -> Result<Waiting, IndexError> {
         let record = settings.record;
-        let log_pages = settings.options.number("log_pages")?.unwrap_or(0);
+        let log_pages = settings.options.number("log_pages", 0..=LOG_PAGES_MAX)?.unwrap_or(0);
         if log_pages > 0 && settings.durability == Durability::EveryOperation {
             return Err(IndexError::Unsupported(format!(
                 "log_pages = {log_pages} makes the tree durable at every sync only, and every operation is asked for"
-            )));
-        }
-        if log_pages > LOG_PAGES_MAX {
-            return Err(IndexError::Unsupported(format!(
-                "a log buffer of {log_pages} pages: 0 to {LOG_PAGES_MAX} are possible"
             )));
         }
         let capacity = log_pages as usize * page_bytes as usize / record.entry_bytes();

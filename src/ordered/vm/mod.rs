@@ -122,12 +122,7 @@ impl Scheme for MappedPages {
         let most = u64::from(geometry.pages()) * 4;
         let share = settings.ram_bytes.map_or(MAPPING_BYTES, |ram| MAPPING_BYTES.max(ram as u64 / 8));
         let default = share.min(most / 8).max(32);
-        let bytes = settings.options.number("mapping_bytes")?.unwrap_or(default);
-        if !(32..=most).contains(&bytes) {
-            return Err(IndexError::Unsupported(format!(
-                "a mapping table of {bytes} bytes: 32 to {most} are possible on this chip"
-            )));
-        }
+        let bytes = settings.options.number("mapping_bytes", 32..=most)?.unwrap_or(default);
         let keep = match settings.options.choice("kept_nodes", &["path", "three-buffers"])? {
             "three-buffers" => Keep::ThreeBuffers,
             _ => Keep::Path,
@@ -264,7 +259,7 @@ fn configure(nand: &impl Nand, settings: &Settings) -> Result<(Waiting, Settings
         )));
     }
     // Small blocks must be collected before an update finds too few.
-    let collect_at = settings.options.number("collect_at_blocks")?.unwrap_or(2);
+    let collect_at = settings.options.number("collect_at_blocks", 1..=1 << 24)?.unwrap_or(2);
     let needed = INSERT_RESERVE_BLOCKS + update_blocks.max(batch_blocks);
     let mut below = Settings { durability: Durability::EveryOperation, ..settings.clone() }
         .with("collect_at_blocks", collect_at.max(u64::from(needed)));

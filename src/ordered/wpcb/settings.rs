@@ -100,7 +100,7 @@ pub fn buffer_from_options(
     usual_blocks: u32,
 ) -> Result<(TbmSettings, u32), IndexError> {
     let number = |name| -> Result<Option<u32>, IndexError> {
-        Ok(options.number(name)?.map(|n| u32::try_from(n).unwrap_or(u32::MAX)))
+        Ok(options.number(name, 0..=u64::from(chip.blocks.max(chip.pages_per_block)))?.map(|n| n as u32))
     };
     let refuse = |what| Err(IndexError::Unsupported(what));
     let blocks = number("tbm_blocks")?.unwrap_or(usual_blocks);

@@ -57,7 +57,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
             [(lpn, page)] => self.store.write(lpn, Cause::Host, page),
             _ => self.store.write_atomic(&pages, Cause::Host),
         };
-        self.is_interrupted |= !matches!(written, Ok(()) | Err(StoreError::Full));
+        self.is_interrupted |= written.as_ref().is_err_and(|error| !error.is_refusal());
         Ok(written?)
     }
 
@@ -85,7 +85,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
 
     pub(super) fn force_log(&mut self) -> Result<(), IndexError> {
         let forced = self.log.force();
-        self.is_interrupted |= !matches!(forced, Ok(()) | Err(StoreError::Full));
+        self.is_interrupted |= forced.as_ref().is_err_and(|error| !error.is_refusal());
         Ok(forced?)
     }
 
@@ -106,7 +106,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
     /// Begins the log anew with what the buffer holds.
     pub(super) fn compact(&mut self) -> Result<(), IndexError> {
         let compacted = self.log.compact(self.operation, self.buffer.each());
-        self.is_interrupted |= !matches!(compacted, Ok(()) | Err(StoreError::Full));
+        self.is_interrupted |= compacted.as_ref().is_err_and(|error| !error.is_refusal());
         Ok(compacted?)
     }
 
@@ -126,7 +126,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         if logged.is_err() {
             self.log.drop_since(mark);
         }
-        self.is_interrupted |= !matches!(logged, Ok(()) | Err(StoreError::Full));
+        self.is_interrupted |= logged.as_ref().is_err_and(|error| !error.is_refusal());
         logged?;
         self.buffer_changes();
         Ok(())

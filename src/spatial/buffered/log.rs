@@ -167,7 +167,7 @@ impl<S: PageStore> NodeLog<S> {
             }
             let mark = self.mark();
             match self.append(RecordHead { is_last: true, operation, node }, &[FLUSHED]) {
-                Err(StoreError::Full) => self.drop_since(mark),
+                Err(error) if error.is_refusal() => self.drop_since(mark),
                 done => done?,
             }
         }

@@ -7,7 +7,6 @@ use super::record::{FREE, mod_bytes, show};
 use super::{BufferedConfig, BufferedNodes, SUPERBLOCK};
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::PageStore;
-use crate::ftl::StoreError;
 use crate::ftl::space::Space;
 use crate::index::{Durability, IndexStats, Metric};
 use crate::nand::Cause;
@@ -82,7 +81,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
     /// Trims a page that no node uses. A store with no room for the note of it only keeps the page longer.
     fn trim(&mut self, lpn: Lpn) -> Result<(), IndexError> {
         match self.store.trim(lpn) {
-            Err(StoreError::Full) => Ok(()),
+            Err(error) if error.is_refusal() => Ok(()),
             done => Ok(done?),
         }
     }
@@ -262,7 +261,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for BufferedNodes<
         if written.is_err() {
             self.space.release(lpn);
         }
-        self.is_interrupted |= !matches!(written, Ok(()) | Err(StoreError::Full));
+        self.is_interrupted |= written.as_ref().is_err_and(|error| !error.is_refusal());
         Ok(written.map(|()| id)?)
     }
 

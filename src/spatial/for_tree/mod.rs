@@ -64,7 +64,6 @@ use crate::check::IndexError;
 use crate::codec::{get_u32, put_u32};
 use crate::ftl::PageStore;
 use crate::index::Options;
-use alloc::format;
 use alloc::string::String;
 use core::ops::RangeInclusive;
 
@@ -122,15 +121,7 @@ pub const OPTIONS: [(&str, &str); 5] = [
 /// From options.
 pub fn config_of(options: &Options) -> Result<SpatialConfig<ForRules>, IndexError> {
     let number = |name: &str, default: u32, range: RangeInclusive<u64>| {
-        let value = options.number(name)?.unwrap_or(u64::from(default));
-        match u32::try_from(value) {
-            Ok(number) if range.contains(&value) => Ok(number),
-            _ => Err(IndexError::Unsupported(format!(
-                "option {name}: {value}: {} to {} are possible",
-                range.start(),
-                range.end()
-            ))),
-        }
+        Ok::<u32, IndexError>(options.number(name, range)?.map_or(default, |n| n as u32))
     };
     let (any, default) = (0..=u64::from(u32::MAX), config().rules);
     let overflow_max = number("overflow_nodes", u32::from(default.overflow_max), 0..=u64::from(u8::MAX))?;

@@ -332,9 +332,9 @@ impl<N: Nodes<C, D>, C: Coordinate, const D: usize> Nodes<C, D> for OverflowNode
     fn commit(&mut self) -> Result<(), IndexError> {
         core::mem::take(&mut self.given_up).into_iter().for_each(|page| self.inner.free(page));
         let done = self.inner.commit();
-        match done {
+        match &done {
             Ok(()) => self.end(),
-            Err(IndexError::Full) => self.restore(),
+            Err(error) if error.is_refusal() => self.restore(),
             // What the medium holds now is not known, nor whether the table tells of it.
             Err(_) => self.is_interrupted = true,
         }

@@ -94,7 +94,7 @@ fn pages_in_each_others_place_are_noticed() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1_000) })]
+    #![proptest_config(crate::inputs::fixed(1_000))]
 
     /// A forger who knows the checksum may mislead the tree, but not crash it or make it run on for ever.
     #[test]

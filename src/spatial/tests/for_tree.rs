@@ -309,7 +309,7 @@ fn any_flipped_byte_is_an_error_or_harmless() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1_000) })]
+    #![proptest_config(crate::inputs::fixed(1_000))]
 
     #[test]
     fn forged_pages_never_panic(

@@ -2,6 +2,7 @@
 
 use super::Rules;
 use crate::check::IndexError;
+use crate::index::most;
 use crate::index::{Durability, Options};
 use crate::spatial::coordinate::Coordinate;
 use crate::spatial::node::NodeFormat;
@@ -98,13 +99,13 @@ impl<R> SpatialConfig<R> {
     /// The same with the [`OPTIONS`] that are set.
     pub fn with_options(mut self, options: &Options) -> Result<SpatialConfig<R>, IndexError> {
         let number = |name| -> Result<Option<usize>, IndexError> {
-            Ok(options.number(name)?.map(|n| usize::try_from(n).unwrap_or(usize::MAX)))
+            Ok(options.number(name, 0..=most::NODE_ENTRIES)?.map(|n| n as usize))
         };
         let capacity = number("capacity")?;
         self.leaf_capacity = number("leaf_capacity")?.or(capacity).or(self.leaf_capacity);
         self.internal_capacity = number("internal_capacity")?.or(capacity).or(self.internal_capacity);
-        if let Some(percent) = number("fill_min")? {
-            self.fill_min_percent = u8::try_from(percent).unwrap_or(u8::MAX);
+        if let Some(percent) = options.number("fill_min", 0..=100)? {
+            self.fill_min_percent = percent as u8;
         }
         Ok(self)
     }

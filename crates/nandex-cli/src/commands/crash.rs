@@ -10,7 +10,7 @@ use nandex_lab::crash::{CrashPlan, CrashReport, Cuts, Rehearsal, SMALL_CHIP, Tar
 use nandex_lab::names::resolve;
 use nandex_lab::report::crash as report;
 use nandex_lab::runner::Control;
-use nandex_lab::{LabError, parallel};
+use nandex_lab::{LabError, machine, parallel};
 use serde_json::Value;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -44,6 +44,9 @@ fn plan(args: &Crash) -> Result<CrashPlan> {
         (None, None, None) => unreachable!("the parser asks for one of them"),
     };
     resolve(known, &options).map_err(|error| anyhow::Error::new(error).context("--set"))?;
+    // What an operation does to the chip is kept: some pages each.
+    let kept = u128::from(args.ops) * args.chip.geometry.raw_page_bytes() as u128 * 2;
+    machine::require("--ops", &args.ops.to_string(), kept)?;
     let settings =
         Settings { record: args.record, ram_bytes: args.ram, durability: args.durability, options };
     // The small chip is whatever the target needs; one that was named is taken as it is.
@@ -67,12 +70,18 @@ fn write_json(report: &CrashReport, out: &mut dyn Write) -> io::Result<()> {
 
 /// One row; the fields of what is nested have the names of both.
 fn write_csv(report: &CrashReport, out: &mut dyn Write) -> io::Result<()> {
-    let mut cells = Vec::new();
-    flatten("", &serde_json::to_value(report)?, &mut cells);
+    let cells = cells(&serde_json::to_value(report)?);
     let mut csv = csv::Writer::from_writer(out);
     csv.write_record(cells.iter().map(|(name, _)| name))?;
     csv.write_record(cells.iter().map(|(_, value)| value))?;
     csv.flush()
+}
+
+/// The fields of a row by name, as text.
+pub(super) fn cells(row: &Value) -> Vec<(String, String)> {
+    let mut cells = Vec::new();
+    flatten("", row, &mut cells);
+    cells
 }
 
 fn flatten(name: &str, value: &Value, cells: &mut Vec<(String, String)>) {

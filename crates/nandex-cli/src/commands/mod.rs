@@ -10,6 +10,7 @@ mod replay;
 mod repro;
 mod run;
 mod spatial;
+mod torture;
 
 use crate::Status;
 use crate::args::{Args, Command};
@@ -26,6 +27,7 @@ pub(crate) fn run(args: Args) -> Result<Status> {
         Command::Crash(crash) => crash::run(&crash),
         Command::Counts(counts) => counts::run(&counts),
         Command::Replay(replay) => replay::run(&replay),
+        Command::Torture(torture) => torture::run(&torture),
         Command::Check(check) => check::run(&check),
         Command::List(list) => list::run(&list),
     }

@@ -21,8 +21,8 @@ mod words;
 pub use self::csv::write_csv;
 
 use crate::error::LabError;
+use crate::input::{self, Lines, WrongLine};
 use crate::names;
-use crate::trace;
 use std::io::BufRead;
 use std::path::Path;
 
@@ -31,6 +31,12 @@ pub const SECTOR_BYTES: u64 = 512;
 
 /// The longest read or write that is believed.
 const REQUEST_BYTES_MAX: u64 = 1 << 30;
+
+/// The most devices that are believed: each request looks for its own among them.
+const DEVICES_MAX: usize = 1024;
+
+/// The end of the largest device that is believed; what rounds it up to pages and blocks stays within 64 bits.
+const END_BYTES_MAX: u64 = 1 << 62;
 
 /// Some 146 years; room for the time that requests take is left above.
 const TIME_NS_MAX: u64 = 1 << 62;
@@ -177,7 +183,7 @@ trait LineReader {
 impl BlockTrace {
     /// Reads a trace.
     pub fn read(path: &Path, options: &BlockTraceOptions) -> Result<BlockTrace, LabError> {
-        let input = trace::open(path)?;
+        let input = input::open(path)?;
         let read = BlockTrace::from_lines(input, options);
         let mut read = read.map_err(|(line, reason)| LabError::Trace {
             file: path.display().to_string(),
@@ -191,22 +197,11 @@ impl BlockTrace {
     }
 
     /// Reads a trace from its text. An error names the line, counted from 1, or 0 where it is about the whole.
-    pub fn from_lines(
-        mut input: impl BufRead,
-        options: &BlockTraceOptions,
-    ) -> Result<BlockTrace, (u64, String)> {
+    pub fn from_lines(input: impl BufRead, options: &BlockTraceOptions) -> Result<BlockTrace, WrongLine> {
         let mut builder = Builder::new(options);
-        let mut line = Vec::new();
-        let mut number = 0;
+        let mut lines = Lines::new(input);
         while builder.wants_more() {
-            number += 1;
-            line.clear();
-            let got = input.read_until(b'\n', &mut line);
-            if got.map_err(|e| (number, format!("cannot be read: {e}")))? == 0 {
-                break;
-            }
-            let text = std::str::from_utf8(&line).map_err(|_| (number, String::from("is not text")))?;
-            let text = text.trim_end_matches(['\n', '\r']);
+            let Some((number, text)) = lines.next_line()? else { break };
             if !text.trim().is_empty() && !text.starts_with('#') {
                 builder.take(text).map_err(|reason| (number, reason))?;
             }
@@ -282,11 +277,16 @@ impl Builder {
         if op != BlockOp::Trim && bytes > REQUEST_BYTES_MAX {
             return Err(format!("a request of {bytes} bytes; at most {REQUEST_BYTES_MAX} are believed"));
         }
-        offset_bytes.checked_add(bytes).ok_or("the request ends beyond 2^64 bytes")?;
+        if offset_bytes.checked_add(bytes).is_none_or(|end| end > END_BYTES_MAX) {
+            return Err(String::from("the request ends beyond 2^62 bytes"));
+        }
         if self.trace.devices.get(self.device as usize) != Some(&device) {
             let known = self.trace.devices.iter().position(|d| *d == device);
             self.device = known.unwrap_or(self.trace.devices.len()) as u32;
             if known.is_none() {
+                if self.trace.devices.len() == DEVICES_MAX {
+                    return Err(format!("a device beyond the first {DEVICES_MAX}; no more are believed"));
+                }
                 self.trace.devices.push(device);
             }
         }
@@ -296,6 +296,7 @@ impl Builder {
         let time_ns = time_ns.unwrap_or(0).saturating_sub(start).checked_mul(self.time_scale);
         let time_ns =
             time_ns.filter(|&ns| ns < TIME_NS_MAX).ok_or("the time is centuries after the first one")?;
+        input::require_room(&self.trace.requests, "requests")?;
         self.trace.requests.push(Request { op, device: self.device, offset_bytes, bytes, time_ns });
         Ok(())
     }

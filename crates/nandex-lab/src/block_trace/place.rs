@@ -14,6 +14,8 @@
 //! something else touches.
 
 use super::{BlockOp, BlockTrace, Request};
+use crate::error::LabError;
+use crate::input;
 use nandex::Lpn;
 
 /// How extents find their place.
@@ -69,8 +71,8 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Lays out what a trace reads and writes.
-    pub fn new(trace: &BlockTrace, shape: PageShape, placing: Placing) -> Placement {
+    /// Lays out what a trace reads and writes. Refused where it touches more than fits the memory.
+    pub fn new(trace: &BlockTrace, shape: PageShape, placing: Placing) -> Result<Placement, LabError> {
         assert!(shape.pages > 0 && shape.pages_per_block > 0 && shape.page_bytes > 0, "{shape:?}");
         let extent_pages = if placing == Placing::Dense { 1 } else { shape.pages_per_block };
         let extent_bytes = u64::from(shape.page_bytes) * u64::from(extent_pages);
@@ -84,13 +86,18 @@ impl Placement {
             if extents.len() >= extents.capacity().max(1 << 16) {
                 extents.sort_unstable();
                 extents.dedup();
+                input::require_room(&extents, "extents").map_err(|reason| LabError::Trace {
+                    file: trace.name.clone(),
+                    place: None,
+                    reason,
+                })?;
                 extents.reserve(extents.len());
             }
         }
         extents.sort_unstable();
         extents.dedup();
         extents.shrink_to_fit();
-        Placement { shape, placing, extent_pages, extents }
+        Ok(Placement { shape, placing, extent_pages, extents })
     }
 
     /// The pages it lays out on.
@@ -205,12 +212,13 @@ mod tests {
     fn extents_lie_side_by_side_and_keep_their_alignment() {
         let far = request(BlockOp::Write, 0, 1_000_000 * 8192 + 2048, 4096);
         let near = request(BlockOp::Write, 0, 8192 - 512, 1024);
-        let placement = Placement::new(&trace(&[far, near]), SHAPE, Placing::Compact);
+        let placement = Placement::new(&trace(&[far, near]), SHAPE, Placing::Compact).unwrap();
         assert_eq!((placement.extents(), placement.folded_extents(), placement.pages_used()), (3, 1, 8));
         assert_eq!(pages(&placement, near), [(3, false), (4, false)]);
         // The third extent shares the first place.
         assert_eq!(pages(&placement, far), [(1, true), (2, true)]);
-        let room = Placement::new(&trace(&[far, near]), PageShape { pages: 12, ..SHAPE }, Placing::Compact);
+        let room =
+            Placement::new(&trace(&[far, near]), PageShape { pages: 12, ..SHAPE }, Placing::Compact).unwrap();
         assert_eq!((room.folded_extents(), pages(&room, far)), (0, vec![(9, true), (10, true)]));
         assert_eq!(room.used().len(), 12);
     }
@@ -219,7 +227,7 @@ mod tests {
     fn devices_do_not_share_pages_unless_they_must() {
         let one = request(BlockOp::Write, 0, 0, 2048);
         let two = request(BlockOp::Write, 1, 0, 2048);
-        let placement = Placement::new(&trace(&[one, two]), SHAPE, Placing::Compact);
+        let placement = Placement::new(&trace(&[one, two]), SHAPE, Placing::Compact).unwrap();
         assert_eq!((pages(&placement, one), pages(&placement, two)), (vec![(0, true)], vec![(4, true)]));
     }
 
@@ -227,7 +235,7 @@ mod tests {
     fn dense_gives_room_to_touched_pages_only() {
         let far = request(BlockOp::Write, 0, 1_000_000 * 8192 + 2048, 4096);
         let near = request(BlockOp::Read, 0, 8192 - 512, 1024);
-        let placement = Placement::new(&trace(&[far, near]), SHAPE, Placing::Dense);
+        let placement = Placement::new(&trace(&[far, near]), SHAPE, Placing::Dense).unwrap();
         assert_eq!((placement.extents(), placement.folded_extents(), placement.pages_used()), (4, 0, 4));
         assert_eq!(pages(&placement, near), [(0, false), (1, false)]);
         assert_eq!(pages(&placement, far), [(2, true), (3, true)]);
@@ -237,7 +245,7 @@ mod tests {
     #[test]
     fn modulo_keeps_the_address() {
         let write = request(BlockOp::Write, 0, 5 * 8192 + 2048, 2048);
-        let placement = Placement::new(&trace(&[write]), SHAPE, Placing::Modulo);
+        let placement = Placement::new(&trace(&[write]), SHAPE, Placing::Modulo).unwrap();
         assert_eq!(pages(&placement, write), [(5, true)]);
         assert_eq!(placement.used(), [4, 5, 6, 7].map(Lpn));
     }
@@ -246,7 +254,7 @@ mod tests {
     fn a_trim_reaches_only_what_is_touched_and_covered() {
         let write = request(BlockOp::Write, 0, 8192, 8192);
         let trim = request(BlockOp::Trim, 0, 0, u64::MAX / 2);
-        let placement = Placement::new(&trace(&[write, trim]), SHAPE, Placing::Compact);
+        let placement = Placement::new(&trace(&[write, trim]), SHAPE, Placing::Compact).unwrap();
         assert_eq!(pages(&placement, trim), [(0, true), (1, true), (2, true), (3, true)]);
         assert_eq!(pages(&placement, request(BlockOp::Trim, 0, 8192 + 100, 4096))[0], (0, false));
         assert!(pages(&placement, request(BlockOp::Trim, 1, 0, 8192)).is_empty());
@@ -256,7 +264,7 @@ mod tests {
     fn a_store_smaller_than_a_block_still_has_a_place() {
         let write = request(BlockOp::Write, 0, 3 * 2048, 2048);
         let shape = PageShape { pages: 3, ..SHAPE };
-        let placement = Placement::new(&trace(&[write]), shape, Placing::Compact);
+        let placement = Placement::new(&trace(&[write]), shape, Placing::Compact).unwrap();
         assert_eq!(pages(&placement, write), [(0, true)]);
         assert_eq!(placement.used(), [0, 1, 2].map(Lpn));
     }

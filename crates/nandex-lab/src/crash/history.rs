@@ -11,7 +11,7 @@ use nandex::rng::split_mix;
 use std::collections::BTreeSet;
 
 /// The fingerprint of a value that is there.
-pub(super) fn fingerprint(bytes: &[u8]) -> u64 {
+pub(crate) fn fingerprint(bytes: &[u8]) -> u64 {
     let mut hash = bytes.len() as u64;
     for chunk in bytes.chunks(8) {
         let mut word = [0; 8];
@@ -33,7 +33,7 @@ struct Effect {
 
 /// A workload as it was acknowledged.
 #[derive(Debug)]
-pub(super) struct History {
+pub(crate) struct History {
     base: Vec<u64>,
     effects: Vec<Effect>,
     /// Where the effects of each operation end.
@@ -45,14 +45,14 @@ pub(super) struct History {
 
 /// The states around which a cut happened.
 #[derive(Clone, Debug)]
-pub(super) struct Moment {
-    pub(super) acknowledged: usize,
+pub(crate) struct Moment {
+    pub(crate) acknowledged: usize,
     state: Vec<u64>,
 }
 
 /// Which state came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Survivor {
+pub(crate) enum Survivor {
     /// The one after the last acknowledged operation.
     Exact,
     /// The one after the operation in flight.
@@ -63,22 +63,22 @@ pub(super) enum Survivor {
 
 impl History {
     /// A history that begins with these contents.
-    pub(super) fn new(base: Vec<u64>) -> History {
+    pub(crate) fn new(base: Vec<u64>) -> History {
         History { last: base.clone(), base, effects: Vec::new(), ends: Vec::new(), synced: vec![0] }
     }
 
     /// Operations so far.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
 
     /// The contents now.
-    pub(super) fn contents(&self) -> &[u64] {
+    pub(crate) fn contents(&self) -> &[u64] {
         &self.last
     }
 
     /// Notes an acknowledged operation; `values` is the length of a value.
-    pub(super) fn note(&mut self, op: &HostOp, version: u32, value_bytes: usize, trims: bool) {
+    pub(crate) fn note(&mut self, op: &HostOp, version: u32, value_bytes: usize, trims: bool) {
         let value = |slot: u32| {
             let mut value = vec![0; value_bytes];
             fill_value(slot, version, &mut value);
@@ -94,7 +94,7 @@ impl History {
     }
 
     /// Notes an operation that changed nothing: a sync, or one that was refused.
-    pub(super) fn note_nothing(&mut self, sync: bool) {
+    pub(crate) fn note_nothing(&mut self, sync: bool) {
         self.ends.push(self.effects.len());
         let floor = if sync { self.ends.len() } else { self.synced[self.ends.len() - 1] };
         self.synced.push(floor);
@@ -107,12 +107,12 @@ impl History {
     }
 
     /// The moment before the first operation.
-    pub(super) fn start(&self) -> Moment {
+    pub(crate) fn start(&self) -> Moment {
         Moment { acknowledged: 0, state: self.base.clone() }
     }
 
     /// Moves on to a later moment.
-    pub(super) fn advance(&self, moment: &mut Moment, acknowledged: usize) {
+    pub(crate) fn advance(&self, moment: &mut Moment, acknowledged: usize) {
         for op in moment.acknowledged..acknowledged {
             self.redo(op, &mut moment.state);
         }
@@ -134,7 +134,7 @@ impl History {
 
     /// Which of the states that the promise allows at this moment was found; else the first slot that is wrong in
     /// the state after the last acknowledged operation.
-    pub(super) fn survivor(
+    pub(crate) fn survivor(
         &self,
         moment: &Moment,
         found: &[u64],
@@ -167,7 +167,7 @@ impl History {
     }
 
     /// Changes acknowledged so far.
-    pub(super) fn changes_before(&self, moment: &Moment) -> u64 {
+    pub(crate) fn changes_before(&self, moment: &Moment) -> u64 {
         match moment.acknowledged {
             0 => 0,
             acknowledged => self.ends[acknowledged - 1] as u64,
@@ -176,7 +176,7 @@ impl History {
 
     /// Acknowledged changes that these contents do not show: for each slot those after the one whose value was found. The operation
     /// in flight may have been done.
-    pub(super) fn lost(&self, moment: &Moment, found: &[u64]) -> u64 {
+    pub(crate) fn lost(&self, moment: &Moment, found: &[u64]) -> u64 {
         let mut wrong: BTreeSet<u32> = (0..found.len())
             .filter(|&slot| moment.state[slot] != found[slot])
             .map(|slot| slot as u32)
@@ -237,7 +237,7 @@ impl History {
 
 /// A slot that does not hold what it should.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Wrong {
+pub(crate) struct Wrong {
     slot: usize,
     expected: u64,
     found: u64,
@@ -245,7 +245,7 @@ pub(super) struct Wrong {
 
 impl Wrong {
     /// The first difference.
-    pub(super) fn between(expected: &[u64], found: &[u64]) -> Wrong {
+    pub(crate) fn between(expected: &[u64], found: &[u64]) -> Wrong {
         let slot = (0..expected.len()).find(|&slot| expected[slot] != found[slot]).unwrap_or(0);
         Wrong { slot, expected: expected[slot], found: found[slot] }
     }

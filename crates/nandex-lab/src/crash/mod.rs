@@ -13,12 +13,12 @@
 //!
 //! The work is divided over threads by stretches of the recording; the report is the same whatever their number.
 
-mod history;
-mod ops;
+pub(crate) mod history;
+pub(crate) mod ops;
 mod point;
 mod report;
-mod subject;
-mod trial;
+pub(crate) mod subject;
+pub(crate) mod trial;
 
 pub use point::{Cut, CutPoint};
 pub use report::{CrashFailure, CrashReport, Tally};
@@ -33,7 +33,7 @@ use nandex::nand::sim::{Faults, PhysicalOp, Recorded, Recording, SimChip};
 use nandex::nand::{Part, catalogue};
 use nandex::ordered::{Durability, Settings};
 use nandex::rng::Rng;
-use nandex::{Cause, Geometry};
+use nandex::{Cause, Geometry, IndexError};
 use ops::{HostOp, Mix, Source};
 use point::WAYS;
 use std::cell::RefCell;
@@ -149,6 +149,11 @@ impl CrashPlan {
         }
     }
 
+    /// Mounts what is on the chip.
+    fn mount(&self, chip: &SharedChip) -> Result<Subject, IndexError> {
+        Subject::mount(self.target, &self.settings, Box::new(Rc::clone(chip)))
+    }
+
     /// The command that repeats one cut of this test.
     pub fn replay_command(&self, at: &str) -> String {
         let settings = &self.settings;
@@ -216,8 +221,8 @@ impl Rehearsal {
         })?;
         let chip = chip.with_factory_bad_blocks(plan.failures.bad_blocks_ppm, plan.seed);
         let chip: SharedChip = Rc::new(RefCell::new(chip));
-        let mut subject = Subject::format(&plan, &chip)?;
-        let mix = subject.mix(&plan);
+        let mut subject = Subject::format(plan.target, &plan.settings, Box::new(Rc::clone(&chip)))?;
+        let mix = subject.mix(plan.target, (plan.slots, plan.operations as u32 + 2));
         let (promise, durability) = (subject.promise(), subject.durability());
         let history = subject.load(mix, LOADED_PERCENT).map_err(|why| {
             LabError::bad_option("keys", &plan.slots.to_string(), format!("with this chip: {why}"))
@@ -256,7 +261,7 @@ impl Rehearsal {
             if matches!(op, HostOp::Remount { .. }) {
                 chip.borrow_mut().mark(number + 1);
                 drop(subject);
-                subject = Subject::mount(&self.plan, chip).map_err(|error| at(format!("mount: {error}")))?;
+                subject = self.plan.mount(chip).map_err(|error| at(format!("mount: {error}")))?;
             }
         }
         chip.borrow_mut().mark(self.plan.operations);

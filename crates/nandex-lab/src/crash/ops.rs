@@ -4,7 +4,7 @@ use nandex::rng::Rng;
 
 /// An operation of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum HostOp {
+pub(crate) enum HostOp {
     /// An insert or update of a key, a write of a page.
     Put(u32),
     /// A removal of a key, a trim of a page.
@@ -20,21 +20,21 @@ pub(super) enum HostOp {
 
 /// What suits the subject under test.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Mix {
-    pub(super) slots: u32,
+pub(crate) struct Mix {
+    pub(crate) slots: u32,
     /// Most slots of a group; 1 for no groups.
-    pub(super) group_max: usize,
+    pub(crate) group_max: usize,
     /// Whether only a close allows another mount.
-    pub(super) always_close: bool,
+    pub(crate) always_close: bool,
     /// Whether a put to a slot that holds something is an operation of its own; else that slot is removed instead.
-    pub(super) overwrites: bool,
+    pub(crate) overwrites: bool,
     /// Whether a put goes to the slot after the last one that holds something, and nothing is removed.
-    pub(super) appends: bool,
+    pub(crate) appends: bool,
 }
 
 /// Draws operations.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(crate) struct Source {
     rng: Rng,
     mix: Mix,
     run: Option<Run>,
@@ -49,12 +49,12 @@ struct Run {
 }
 
 impl Source {
-    pub(super) fn new(seed: u64, mix: Mix) -> Source {
+    pub(crate) fn new(seed: u64, mix: Mix) -> Source {
         Source { rng: Rng::new(seed), mix, run: None }
     }
 
     /// The next operation on these contents.
-    pub(super) fn next(&mut self, contents: &[u64]) -> HostOp {
+    pub(crate) fn next(&mut self, contents: &[u64]) -> HostOp {
         match self.draw(contents) {
             HostOp::Put(_) | HostOp::Remove(_) | HostOp::Group(_) if self.mix.appends => append(contents),
             HostOp::Put(slot) if !self.mix.overwrites && contents[slot as usize] != 0 => HostOp::Remove(slot),

@@ -1,12 +1,12 @@
 //! An index, ordered or spatial, or a store under a crash test: opened on a shared chip, changed, read out whole.
 
+use super::Target;
 use super::history::{History, fingerprint};
 use super::ops::{HostOp, Mix};
-use super::{CrashPlan, Target};
 use crate::model::fill_value;
 use crate::registry::IndexEntry;
 use nandex::nand::sim::SimChip;
-use nandex::ordered::{Direction, Durability};
+use nandex::ordered::{Direction, Durability, Settings};
 use nandex::rng::split_mix;
 use nandex::spatial::{Rect, Relation};
 use nandex::{Cause, IndexError, Lpn, Nand, OrderedIndex, PageStore, SpatialIndex};
@@ -15,11 +15,11 @@ use std::ops::{Bound, ControlFlow};
 use std::rc::Rc;
 
 /// The chip, shared by the subject and the test.
-pub(super) type SharedChip = Rc<RefCell<SimChip>>;
+pub(crate) type SharedChip = Rc<RefCell<SimChip>>;
 
 /// Which states may come back after a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Promise {
+pub(crate) enum Promise {
     /// The one after the last acknowledged operation, or after the one in flight.
     LastState,
     /// Or an earlier one, down to the last sync.
@@ -29,7 +29,7 @@ pub(super) enum Promise {
 }
 
 /// An open index or store.
-pub(super) enum Subject {
+pub(crate) enum Subject {
     Index(Box<dyn OrderedIndex>),
     /// A slot is a rectangle with the slot as its number, there or not.
     Spatial(Box<dyn SpatialIndex<i32, 2>>),
@@ -37,38 +37,45 @@ pub(super) enum Subject {
 }
 
 /// What was wrong with an answer, in words.
-pub(super) type Why = String;
+pub(crate) type Why = String;
 
 impl Subject {
-    /// Makes an empty one.
-    pub(super) fn format(plan: &CrashPlan, chip: &SharedChip) -> Result<Subject, IndexError> {
-        let nand: Box<dyn Nand> = Box::new(Rc::clone(chip));
-        Ok(match plan.target {
-            Target::Index(entry) => Subject::Index((entry.format)(nand, &plan.settings)?),
-            Target::Spatial(entry) => Subject::Spatial(entry.format(nand, &plan.settings)?),
-            Target::Store(entry) => Subject::Store((entry.format)(nand, &plan.settings)?),
+    /// Makes an empty one on a chip whose contents do not matter.
+    pub(crate) fn format(
+        target: Target,
+        settings: &Settings,
+        nand: Box<dyn Nand>,
+    ) -> Result<Subject, IndexError> {
+        Ok(match target {
+            Target::Index(entry) => Subject::Index((entry.format)(nand, settings)?),
+            Target::Spatial(entry) => Subject::Spatial(entry.format(nand, settings)?),
+            Target::Store(entry) => Subject::Store((entry.format)(nand, settings)?),
         })
     }
 
     /// Finds it again.
-    pub(super) fn mount(plan: &CrashPlan, chip: &SharedChip) -> Result<Subject, IndexError> {
-        let nand: Box<dyn Nand> = Box::new(Rc::clone(chip));
-        Ok(match plan.target {
-            Target::Index(entry) => Subject::Index((entry.mount)(nand, &plan.settings)?),
-            Target::Spatial(entry) => Subject::Spatial(entry.mount(nand, &plan.settings)?),
-            Target::Store(entry) => Subject::Store((entry.mount)(nand, &plan.settings)?),
+    pub(crate) fn mount(
+        target: Target,
+        settings: &Settings,
+        nand: Box<dyn Nand>,
+    ) -> Result<Subject, IndexError> {
+        Ok(match target {
+            Target::Index(entry) => Subject::Index((entry.mount)(nand, settings)?),
+            Target::Spatial(entry) => Subject::Spatial(entry.mount(nand, settings)?),
+            Target::Store(entry) => Subject::Store((entry.mount)(nand, settings)?),
         })
     }
 
     /// Opens what a cut left of an index that refuses to be mounted after one, if it can be opened at all.
-    pub(super) fn mount_after_cut(
-        plan: &CrashPlan,
-        chip: &SharedChip,
+    pub(crate) fn mount_after_cut(
+        target: Target,
+        settings: &Settings,
+        nand: Box<dyn Nand>,
     ) -> Result<Option<Subject>, IndexError> {
-        let Target::Index(IndexEntry { mount_after_cut: Some(open), .. }) = plan.target else {
+        let Target::Index(IndexEntry { mount_after_cut: Some(open), .. }) = target else {
             return Ok(None);
         };
-        match open(Box::new(Rc::clone(chip)), &plan.settings) {
+        match open(nand, settings) {
             Ok(index) => Ok(Some(Subject::Index(index))),
             Err(IndexError::NotCleanlyClosed) => Ok(None),
             Err(error) => Err(error),
@@ -76,7 +83,7 @@ impl Subject {
     }
 
     /// Its durability class.
-    pub(super) fn durability(&self) -> Durability {
+    pub(crate) fn durability(&self) -> Durability {
         match self {
             Subject::Index(index) => index.durability(),
             Subject::Spatial(index) => index.durability(),
@@ -86,7 +93,7 @@ impl Subject {
     }
 
     /// Which states it may come back with.
-    pub(super) fn promise(&self) -> Promise {
+    pub(crate) fn promise(&self) -> Promise {
         match self {
             Subject::Store(store) if !store.durable_writes() && !store.prefix_consistent() => {
                 Promise::EachSlot
@@ -97,7 +104,7 @@ impl Subject {
     }
 
     /// Bytes of a value, or of a page.
-    pub(super) fn value_bytes(&self) -> usize {
+    pub(crate) fn value_bytes(&self) -> usize {
         match self {
             Subject::Index(index) => index.record().value_bytes.into(),
             // An entry is there or not: all values are the empty one.
@@ -106,27 +113,27 @@ impl Subject {
         }
     }
 
-    /// Which operations suit it.
-    pub(super) fn mix(&self, plan: &CrashPlan) -> Mix {
+    /// Which operations suit it, with so many slots at most, or so many that are appended one after the other.
+    pub(crate) fn mix(&self, target: Target, (slots, appended): (u32, u32)) -> Mix {
         match self {
             Subject::Index(index) => {
                 let width = u32::from(index.record().key_bytes);
                 let keys = if width < 4 { 1 << (8 * width) } else { u32::MAX };
                 let always_close = index.durability() == Durability::None;
-                let appends = matches!(plan.target, Target::Index(entry) if !entry.takes_any_key());
+                let appends = matches!(target, Target::Index(entry) if !entry.takes_any_key());
                 // Slots are used up by appending.
-                let slots = if appends { plan.operations as u32 + 2 } else { plan.slots };
+                let slots = if appends { appended } else { slots };
                 Mix { slots: slots.clamp(2, keys), group_max: 1, always_close, overwrites: true, appends }
             }
             Subject::Spatial(index) => Mix {
-                slots: plan.slots.max(2),
+                slots: slots.max(2),
                 group_max: 1,
                 always_close: index.durability() == Durability::None,
                 overwrites: false,
                 appends: false,
             },
             Subject::Store(store) => Mix {
-                slots: store.page_count().min(plan.slots).max(2),
+                slots: store.page_count().min(slots).max(2),
                 group_max: store.atomic_pages_max(),
                 always_close: false,
                 overwrites: true,
@@ -137,26 +144,25 @@ impl Subject {
 
     /// Carries an operation out and checks its answer against the contents before it. `Ok(false)` when it was refused
     /// for want of room.
-    pub(super) fn apply(&mut self, op: &HostOp, version: u32, contents: &[u64]) -> Result<bool, Why> {
-        let done = match self {
+    pub(crate) fn apply(&mut self, op: &HostOp, version: u32, contents: &[u64]) -> Result<bool, Why> {
+        match self.carry_out(op, version) {
+            Err(IndexError::Full | IndexError::WornOut) => Ok(false),
+            Err(error) => Err(format!("{op:?}: {error}")),
+            Ok(answer) => check_answer(op, answer, contents).map(|()| true),
+        }
+    }
+
+    /// Carries an operation out; what it says was there before, where it says so.
+    pub(crate) fn carry_out(&mut self, op: &HostOp, version: u32) -> Result<Option<bool>, IndexError> {
+        match self {
             Subject::Index(index) => apply_to_index(index.as_mut(), op, version),
             Subject::Spatial(index) => apply_to_spatial(index.as_mut(), op),
             Subject::Store(store) => apply_to_store(store.as_mut(), op, version).map(|()| None),
-        };
-        match (done, op) {
-            (Err(IndexError::Full), _) => Ok(false),
-            (Err(error), _) => Err(format!("{op:?}: {error}")),
-            (Ok(Some(existed)), HostOp::Put(slot) | HostOp::Remove(slot))
-                if existed != (contents[*slot as usize] != 0) =>
-            {
-                Err(format!("{op:?}: says that it was there: {existed}"))
-            }
-            (Ok(_), _) => Ok(true),
         }
     }
 
     /// Ends in an orderly way.
-    pub(super) fn end(&mut self, close: bool) -> Result<(), Why> {
+    pub(crate) fn end(&mut self, close: bool) -> Result<(), Why> {
         let ended = match self {
             Subject::Index(index) if close => index.close(),
             Subject::Index(index) => index.sync(),
@@ -168,7 +174,7 @@ impl Subject {
     }
 
     /// Walks the invariants; the records counted, where records are counted.
-    pub(super) fn check(&mut self) -> Result<Option<u64>, Why> {
+    pub(crate) fn check(&mut self) -> Result<Option<u64>, Why> {
         let checked = match self {
             Subject::Index(index) => index.check(),
             Subject::Spatial(index) => index.check(),
@@ -182,7 +188,7 @@ impl Subject {
     }
 
     /// All of its contents by slot.
-    pub(super) fn contents(&mut self, slots: usize) -> Result<Vec<u64>, Why> {
+    pub(crate) fn contents(&mut self, slots: usize) -> Result<Vec<u64>, Why> {
         match self {
             Subject::Index(index) => index_contents(index.as_mut(), slots),
             Subject::Spatial(index) => spatial_contents(index.as_mut(), slots),
@@ -190,21 +196,35 @@ impl Subject {
         }
     }
 
+    /// What one slot holds.
+    pub(crate) fn look_up(&mut self, slot: u32) -> Result<u64, Why> {
+        match self {
+            Subject::Index(index) => {
+                let record = index.record();
+                let (mut key, mut value) =
+                    (vec![0; record.key_bytes.into()], vec![0; record.value_bytes.into()]);
+                write_key(slot, &mut key);
+                let found = index.get(&key, &mut value).map_err(|error| format!("get: {error}"))?;
+                Ok(if found { fingerprint(&value) } else { 0 })
+            }
+            Subject::Spatial(index) => {
+                let is_found = is_in_window(index.as_mut(), slot)?;
+                Ok(if is_found { fingerprint(&[]) } else { 0 })
+            }
+            Subject::Store(store) => page_contents(store.as_mut(), slot, Cause::Host),
+        }
+    }
+
     /// Looks a few slots up one by one and compares them with the contents.
-    pub(super) fn spot_check(&mut self, contents: &[u64], first: usize) -> Result<(), Why> {
-        let index = match self {
-            Subject::Index(index) => index,
+    pub(crate) fn spot_check(&mut self, contents: &[u64], first: usize) -> Result<(), Why> {
+        match self {
+            Subject::Index(_) => {}
             Subject::Spatial(index) => return spot_check_spatial(index.as_mut(), contents, first),
             Subject::Store(_) => return Ok(()),
-        };
-        let record = index.record();
-        let (mut key, mut value) = (vec![0; record.key_bytes.into()], vec![0; record.value_bytes.into()]);
+        }
         let step = (contents.len() / 16).max(1);
         for slot in (first % step..contents.len()).step_by(step) {
-            write_key(slot as u32, &mut key);
-            let found = index.get(&key, &mut value).map_err(|error| format!("get: {error}"))?;
-            let found = if found { fingerprint(&value) } else { 0 };
-            if found != contents[slot] {
+            if self.look_up(slot as u32)? != contents[slot] {
                 return Err(format!("a look-up of number {slot} contradicts the range search"));
             }
         }
@@ -212,7 +232,7 @@ impl Subject {
     }
 
     /// Brings in the records that a run starts with; none where keys are appended.
-    pub(super) fn load(&mut self, mix: Mix, share_percent: u64) -> Result<History, Why> {
+    pub(crate) fn load(&mut self, mix: Mix, share_percent: u64) -> Result<History, Why> {
         let mut history = History::new(vec![0; mix.slots as usize]);
         let value_bytes = self.value_bytes();
         let share_percent = if mix.appends { 0 } else { share_percent };
@@ -234,8 +254,20 @@ impl Subject {
     }
 }
 
+/// Compares what an operation said was there with the contents before it.
+pub(crate) fn check_answer(op: &HostOp, answer: Option<bool>, contents: &[u64]) -> Result<(), Why> {
+    match (answer, op) {
+        (Some(existed), HostOp::Put(slot) | HostOp::Remove(slot))
+            if existed != (contents[*slot as usize] != 0) =>
+        {
+            Err(format!("{op:?}: says that it was there: {existed}"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The key of a slot: its number, then bytes that follow from it. The order of keys is that of slots.
-pub(super) fn write_key(slot: u32, key: &mut [u8]) {
+pub(crate) fn write_key(slot: u32, key: &mut [u8]) {
     let number = slot.to_be_bytes();
     let width = key.len().min(4);
     key[..width].copy_from_slice(&number[4 - width..]);
@@ -267,7 +299,7 @@ fn apply_to_index(
 }
 
 /// The rectangle of a slot: anywhere in a square, every fourth one a point.
-fn rect_of(slot: u32) -> Rect<i32, 2> {
+pub(crate) fn rect_of(slot: u32) -> Rect<i32, 2> {
     let bits = split_mix(slot.into());
     let part = |shift: u32, below: u64| ((bits >> shift) % below) as i32;
     let low = [part(0, 10_000), part(20, 10_000)];
@@ -307,6 +339,18 @@ fn spatial_contents(index: &mut dyn SpatialIndex<i32, 2>, slots: usize) -> Resul
     wrong.map_or(Ok(contents), Err)
 }
 
+/// Whether a window as large as a slot's rectangle finds it.
+fn is_in_window(index: &mut dyn SpatialIndex<i32, 2>, slot: u32) -> Result<bool, Why> {
+    let rect = rect_of(slot);
+    let mut is_found = false;
+    let window = index.window(&rect, Relation::Intersects, &mut |found, id| {
+        is_found |= id == u64::from(slot) && *found == rect;
+        ControlFlow::Continue(())
+    });
+    window.map_err(|error| format!("window: {error}"))?;
+    Ok(is_found)
+}
+
 /// Looks for a few slots by their rectangles and by their corners.
 fn spot_check_spatial(
     index: &mut dyn SpatialIndex<i32, 2>,
@@ -316,12 +360,7 @@ fn spot_check_spatial(
     let step = (contents.len() / 16).max(1);
     for slot in (first % step..contents.len()).step_by(step) {
         let rect = rect_of(slot as u32);
-        let mut is_found = false;
-        let window = index.window(&rect, Relation::Intersects, &mut |found, id| {
-            is_found |= id == slot as u64 && *found == rect;
-            ControlFlow::Continue(())
-        });
-        window.map_err(|error| format!("window: {error}"))?;
+        let is_found = is_in_window(index, slot as u32)?;
         if is_found != (contents[slot] != 0) {
             return Err(format!("a window at number {slot} contradicts the one over all"));
         }
@@ -383,11 +422,11 @@ fn index_contents(index: &mut dyn OrderedIndex, slots: usize) -> Result<Vec<u64>
 }
 
 fn store_contents(store: &mut dyn PageStore, slots: usize) -> Result<Vec<u64>, Why> {
+    (0..slots as u32).map(|slot| page_contents(store, slot, Cause::Check)).collect()
+}
+
+fn page_contents(store: &mut dyn PageStore, slot: u32, cause: Cause) -> Result<u64, Why> {
     let mut page = vec![0; store.page_bytes()];
-    let mut contents = Vec::with_capacity(slots);
-    for slot in 0..slots as u32 {
-        store.read(Lpn(slot), Cause::Check, &mut page).map_err(|error| format!("read: {error}"))?;
-        contents.push(if page.iter().all(|&byte| byte == 0) { 0 } else { fingerprint(&page) });
-    }
-    Ok(contents)
+    store.read(Lpn(slot), cause, &mut page).map_err(|error| format!("read: {error}"))?;
+    Ok(if page.iter().all(|&byte| byte == 0) { 0 } else { fingerprint(&page) })
 }

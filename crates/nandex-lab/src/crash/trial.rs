@@ -186,7 +186,7 @@ impl Trial<'_> {
         outcome: &mut Outcome,
     ) -> Result<Option<(Subject, Vec<u64>)>, Failure> {
         let context = self.context;
-        let mut subject = match Subject::mount(context.plan, chip) {
+        let mut subject = match context.plan.mount(chip) {
             Ok(subject) => subject,
             Err(IndexError::NotCleanlyClosed) if context.durability == Durability::None => {
                 outcome.tally.refused += 1;
@@ -217,7 +217,8 @@ impl Trial<'_> {
 
     /// Opens what refused to be mounted, where that is possible: it must be whole, and no key older than the last sync.
     fn salvage(&self, chip: &SharedChip, outcome: &mut Outcome) -> Result<(), Failure> {
-        let opened = Subject::mount_after_cut(self.context.plan, chip);
+        let plan = self.context.plan;
+        let opened = Subject::mount_after_cut(plan.target, &plan.settings, Box::new(Rc::clone(chip)));
         let opened = opened.map_err(|error| Failure::Unmountable(format!("mount after the cut: {error}")))?;
         let Some(mut subject) = opened else {
             outcome.tally.lost_operations(self.history.changes_before(self.moment));
@@ -262,8 +263,7 @@ impl Trial<'_> {
 
     fn mount_again(&self, chip: &SharedChip, history: &History) -> Result<(), Failure> {
         let wrong = |why: String| Failure::WentWrong(format!("mounted once more: {why}"));
-        let mut subject =
-            Subject::mount(self.context.plan, chip).map_err(|error| wrong(error.to_string()))?;
+        let mut subject = self.context.plan.mount(chip).map_err(|error| wrong(error.to_string()))?;
         subject.check().map_err(wrong)?;
         let found = subject.contents(history.contents().len()).map_err(wrong)?;
         if found != history.contents() {
@@ -305,7 +305,7 @@ impl Trial<'_> {
 }
 
 /// The words of a panic.
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words").to_string()
 }

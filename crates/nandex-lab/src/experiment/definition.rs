@@ -351,9 +351,20 @@ pub fn list() -> &'static [Experiment] {
 
 /// A folder that does not parse is a mistake in the program, found by the tests below.
 fn parse((definition, expected, notes): &(&'static str, &'static str, &'static str)) -> Experiment {
-    let definition: Definition =
-        toml::from_str(definition).unwrap_or_else(|error| panic!("experiment.toml: {error}\n{definition}"));
-    let claims: ClaimsFile =
-        toml::from_str(expected).unwrap_or_else(|error| panic!("{}/expected.toml: {error}", definition.name));
-    Experiment { definition, claims: claims.claims, notes }
+    let definition =
+        parse_definition(definition).unwrap_or_else(|error| panic!("experiment.toml: {error}\n{definition}"));
+    let claims =
+        parse_claims(expected).unwrap_or_else(|error| panic!("{}/expected.toml: {error}", definition.name));
+    Experiment { definition, claims, notes }
+}
+
+/// What an `experiment.toml` says.
+pub(crate) fn parse_definition(text: &str) -> Result<Definition, String> {
+    toml::from_str(text).map_err(|error| error.to_string())
+}
+
+/// What an `expected.toml` says.
+pub(crate) fn parse_claims(text: &str) -> Result<Vec<Claim>, String> {
+    let file: ClaimsFile = toml::from_str(text).map_err(|error| error.to_string())?;
+    Ok(file.claims)
 }

@@ -10,7 +10,7 @@ mod bench;
 pub(crate) mod bundle;
 mod contender;
 mod cuts;
-mod definition;
+pub(crate) mod definition;
 mod derived;
 mod figures;
 mod input;

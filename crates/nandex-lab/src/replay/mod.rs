@@ -30,6 +30,7 @@ pub use files::{COLUMNS, write_csv, write_json};
 use crate::block_trace::place::{PageShape, Placement, Placing};
 use crate::block_trace::{BlockOp, BlockTrace};
 use crate::error::LabError;
+use crate::machine;
 use crate::parallel;
 use crate::results::ChipFacts;
 use crate::runner::Control;
@@ -88,12 +89,13 @@ impl Replay {
         let options = self.dealt_options()?;
         let numbered: Vec<usize> = (0..self.devices.len()).collect();
         let sizes = parallel::map(&numbered, self.threads, |&i| self.size(i, &options[i]));
-        let placement = Placement::new(&self.trace, self.shape(&sizes), self.placing);
+        let placement = Placement::new(&self.trace, self.shape(&sizes), self.placing)?;
         let pages = match self.fill {
             Fill::None => Vec::new(),
             Fill::Touched => placement.used(),
             Fill::All => (0..placement.shape().pages).map(nandex::Lpn).collect(),
         };
+        self.require_memory(pages.len())?;
         control.plan((self.trace.requests.len() + pages.len()) as u64 * self.devices.len() as u64);
         let work = session::Work { replay: self, placement: &placement, fill: &pages, control };
         let run = |&i: &usize| session::run(&work, &self.devices[i], &options[i]);
@@ -104,6 +106,14 @@ impl Replay {
         runs.extend(alone.iter().map(|i| (*i, run(i))));
         runs.sort_by_key(|(i, _)| *i);
         Ok(self.results(&placement, runs.into_iter().map(|(_, run)| run).collect()))
+    }
+
+    /// Refuses devices that are filled with more than this machine holds: each simulated one keeps its pages in memory.
+    fn require_memory(&self, filled_pages: usize) -> Result<(), LabError> {
+        let at_once = self.threads.min(self.devices.len()).max(1);
+        let page_bytes = self.part.geometry.raw_page_bytes();
+        let bytes = filled_pages as u128 * page_bytes as u128 * at_once as u128;
+        machine::require("--chip", &self.part.name, bytes)
     }
 
     /// The options that each device knows; one that none of them knows is refused.

@@ -126,7 +126,7 @@ fn any_request() -> impl Strategy<Value = Request> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(crate::inputs::fixed(60))]
 
     /// Page for page as the model says; what is at an address stays at the page of that address.
     #[test]
@@ -330,7 +330,7 @@ fn a_device_of_another_size_is_refused() {
     let device = Device::Own { name: "small".to_string(), open: Box::new(open) };
     let replay = replay(vec![request(BlockOp::Write, 0, 512)], vec![]);
     let shape = PageShape { page_bytes: 512, pages_per_block: 16, pages: 64 };
-    let placement = Placement::new(&replay.trace, shape, Placing::Compact);
+    let placement = Placement::new(&replay.trace, shape, Placing::Compact).unwrap();
     let control = Control::default();
     let work = Work { replay: &replay, placement: &placement, fill: &[], control: &control };
     let error = run(&work, &device, &Options::default()).error.unwrap();

@@ -17,6 +17,7 @@ pub mod scale;
 pub mod scorecard;
 pub mod summary;
 pub mod table;
+pub mod torture;
 
 #[cfg(test)]
 mod sample;

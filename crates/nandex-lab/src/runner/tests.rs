@@ -134,7 +134,7 @@ fn format(nand: Box<dyn Nand>, settings: &Settings) -> Result<Box<dyn OrderedInd
     let lies =
         ["none", "ghost", "stale", "keep", "skip", "short", "double", "deaf", "broken", "miscount", "mute"];
     let lie = settings.options.choice("lie", &lies)?;
-    let room = settings.options.number("room")?.unwrap_or(u64::MAX);
+    let room = settings.options.number("room", 0..=u64::MAX)?.unwrap_or(u64::MAX);
     let mut index =
         Scripted { nand, record: settings.record, map: BTreeMap::new(), next: 0, lie, room, hits: 0 };
     // A superblock: what the format does must not be counted.

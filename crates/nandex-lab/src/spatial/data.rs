@@ -10,7 +10,7 @@
 use super::registry::Number;
 use crate::data as folder;
 use crate::error::LabError;
-use crate::trace;
+use crate::input::{self, BoundedLines};
 use geojson::feature::Id;
 use geojson::{Feature, FeatureCollection, GeoJson, GeometryValue, Position};
 use nandex::rng::{Rng, split_mix};
@@ -48,6 +48,9 @@ pub const BUNDLED: &[Bundled] = &[
 const PLACES: &[u8] = include_bytes!("../../../../data/places.csv.zst");
 const RIVERS: &[u8] = include_bytes!("../../../../data/rivers.csv.zst");
 
+/// The largest GeoJSON that is read: it is held in memory as a whole.
+const GEOJSON_BYTES_MAX: u64 = 1 << 30;
+
 /// Entries of a synthetic set.
 const SYNTHETIC: usize = 10_000;
 
@@ -78,11 +81,11 @@ pub fn find(name: &str) -> Result<Dataset<f64, 2>, LabError> {
 
 /// Reads a file.
 pub fn read(path: &Path) -> Result<Dataset<f64, 2>, LabError> {
-    let mut input = trace::open(path)?;
+    let mut input = input::open(path)?;
     let file = path.display().to_string();
     let start = input.fill_buf().map_err(|error| LabError::io(&file, error))?;
     let entries = match start.iter().find(|byte| !byte.is_ascii_whitespace()) {
-        Some(b'{') => read_geojson(&file, input)?,
+        Some(b'{') => read_geojson(&file, &input::read(path, GEOJSON_BYTES_MAX)?[..])?,
         _ => read_csv(&file, input)?,
     };
     let name = path.file_name().map_or(file, |name| name.to_string_lossy().into_owned());
@@ -120,8 +123,8 @@ impl Columns {
     }
 }
 
-fn read_csv(file: &str, input: impl Read) -> Result<Vec<(Rect<f64, 2>, u64)>, LabError> {
-    let mut reader = csv::Reader::from_reader(input);
+pub(crate) fn read_csv(file: &str, input: impl Read) -> Result<Vec<(Rect<f64, 2>, u64)>, LabError> {
+    let mut reader = csv::Reader::from_reader(BoundedLines::new(input));
     let header = reader.headers().map_err(|error| wrong(file, "line 1".into(), error.to_string()))?;
     let Some(columns) = Columns::of(header) else {
         let reason = "the header has neither lon and lat, nor x and y, nor xmin, ymin, xmax and ymax";
@@ -169,7 +172,7 @@ fn csv_words(error: &csv::Error) -> String {
     }
 }
 
-fn read_geojson(file: &str, input: impl Read) -> Result<Vec<(Rect<f64, 2>, u64)>, LabError> {
+pub(crate) fn read_geojson(file: &str, input: impl Read) -> Result<Vec<(Rect<f64, 2>, u64)>, LabError> {
     let whole: GeoJson = serde_json::from_reader(input).map_err(|error| {
         let place = format!("line {}", error.line());
         wrong(file, place, error.to_string())

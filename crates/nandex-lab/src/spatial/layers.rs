@@ -6,6 +6,7 @@ use super::trees::{RStar, RTree, SpatialTree};
 use crate::names::{OptionInfo, option};
 use crate::registry::Open;
 use crate::stack::options_of_tree;
+use nandex::index::most;
 use nandex::ordered::{Durability, Options, Settings};
 use nandex::spatial::buffered::{BufferedConfig, BufferedNodes, Efind, FlushPolicy, ReadOrder, Worth};
 use nandex::spatial::rftl::{RftlConfig, RftlNodes};
@@ -61,11 +62,7 @@ fn kind(options: &Options, names: &[&'static str]) -> Result<&'static str, Index
 }
 
 fn number(options: &Options, name: &str, default: u64, (least, most): (u64, u64)) -> Result<u64, IndexError> {
-    let number = options.number(name)?.unwrap_or(default);
-    if (least..=most).contains(&number) {
-        return Ok(number);
-    }
-    Err(IndexError::Unsupported(format!("option {name}: {number} is not between {least} and {most}")))
+    Ok(options.number(name, least..=most)?.unwrap_or(default))
 }
 
 /// RFTL.
@@ -83,7 +80,7 @@ impl Rftl {
     fn config(options: &Options) -> Result<RftlConfig, IndexError> {
         let published = RftlConfig::PUBLISHED;
         let units =
-            number(options, "reservation_units", published.reservation_units.into(), (1, u32::MAX.into()))?;
+            number(options, "reservation_units", published.reservation_units.into(), (1, most::UNITS))?;
         let list_length = number(options, "list_length", published.list_length.into(), (1, 64))?;
         Ok(RftlConfig { reservation_units: units as u32, list_length: list_length as u8 })
     }
@@ -182,7 +179,7 @@ impl Framework for FastFramework {
         ram_bytes: usize,
         _: usize,
     ) -> Result<BufferedConfig, IndexError> {
-        let tick_operations = number(options, "tick", 1000, (1, u64::MAX))?;
+        let tick_operations = number(options, "tick", 1000, (1, 1 << 40))?;
         let policy = match options.choice("flush", &["fast", "fast-star", "random", "all"])? {
             "fast-star" => FlushPolicy::MostModifiedOldest { tick_operations },
             "random" => FlushPolicy::Random { seed: 1 },
@@ -251,7 +248,7 @@ fn buffered<F: Framework>(
 
 /// RAM of the buffers: what is asked for, or all that is left.
 fn wanted_bytes(settings: &Settings, shared_bytes: usize) -> Result<usize, IndexError> {
-    let wanted = number(&settings.options, "buffer_bytes", 0, (0, usize::MAX as u64))? as usize;
+    let wanted = number(&settings.options, "buffer_bytes", 0, (0, most::BUFFER_BYTES))? as usize;
     Ok(match (wanted, settings.ram_bytes) {
         (0, None) => BUFFER_BYTES,
         (0, Some(_)) => shared_bytes,

@@ -243,10 +243,7 @@ impl ForTree {
     fn config(settings: &Settings) -> Result<SpatialConfig<ForRules>, IndexError> {
         let options = &settings.options;
         let number = |name: &str, default: u32, least: u64, most: u32| -> Result<u32, IndexError> {
-            let number = options.number(name)?.unwrap_or(default.into());
-            u32::try_from(number).ok().filter(|n| number >= least && *n <= most).ok_or_else(|| {
-                IndexError::Unsupported(format!("option {name}: {number} is not between {least} and {most}"))
-            })
+            Ok(options.number(name, least..=most.into())?.map_or(default, |n| n as u32))
         };
         let mut rules = for_tree::config().rules;
         rules.read_cost = number("read_cost", rules.read_cost, 1, u32::MAX)?;

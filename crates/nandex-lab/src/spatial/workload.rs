@@ -7,6 +7,7 @@ use super::data::Dataset;
 use super::registry::Number;
 use crate::error::LabError;
 use crate::names::{self, OptionInfo, option};
+use nandex::index::whole_number;
 use nandex::ordered::Options;
 use nandex::rng::{Rng, split_mix};
 use nandex::spatial::{Rect, Relation};
@@ -153,6 +154,9 @@ pub fn general<C: Number, const D: usize>(
     Ok(SpatialWorkload { name: data.name.clone(), seed, options, entries, phases })
 }
 
+/// Queries or changes of a run at most: more than a day's work.
+const OPERATIONS_MAX: u64 = 1 << 24;
+
 /// The options of the general workload, read.
 struct Plan {
     is_bulk: bool,
@@ -166,9 +170,8 @@ impl Plan {
     fn of(options: &BTreeMap<String, String>) -> Result<Plan, LabError> {
         let text = |name: &str| options.get(name).map_or("", String::as_str);
         let number = |name: &str| {
-            let text = text(name);
-            let parsed = text.replace('_', "").parse::<usize>();
-            parsed.map_err(|_| LabError::bad_option(name, text, "is no whole number"))
+            let number = whole_number(text(name), 0..=OPERATIONS_MAX);
+            number.map(|n| n as usize).map_err(|why| LabError::bad_option(name, text(name), why))
         };
         let choice = |name: &str, words: &[&str]| {
             let place = words.iter().position(|word| *word == text(name));

@@ -38,7 +38,7 @@ impl Wpcb {
         let plan = CachePlan::new(settings, geometry.page_bytes as usize, geometry.pages_per_block)?;
         let (ftl, range, config) = Wpcb::divide(nand, settings, open)?;
         let tables = ftl.ram_bytes() + config.ram_bytes_max(&*ftl, range.geometry())?;
-        let frames = cache_frames(settings, tables, plan.frame_bytes)?;
+        let frames = cache_frames(settings, tables, (plan.frame_bytes, ftl.page_count()))?;
         let cache = (plan.policy(frames), frames);
         Ok(match open {
             Open::Format => Box::new(WpcbTree::format_cached(ftl, range, config, cache)?),

@@ -18,10 +18,10 @@ pub use cut::{cut, ranked};
 pub use summary::{TraceSummary, TreeSummary};
 
 use crate::error::LabError;
+use crate::input;
 use crate::workload::{Op, OpKind, PhaseOps, Workload};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// What a recorded operation was, as the trace tells it.
@@ -164,19 +164,8 @@ fn is_ops1_name(path: &Path) -> bool {
     name.strip_suffix(".zst").unwrap_or(&name).ends_with(".ops")
 }
 
-/// Opens a file, unpacking it when it begins with the magic number of zstd.
-pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead>, LabError> {
-    let failed = |error| LabError::io(path.display(), error);
-    let mut file = BufReader::new(File::open(path).map_err(failed)?);
-    if file.fill_buf().map_err(failed)?.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
-        let unpacked = zstd::stream::read::Decoder::with_buffer(file).map_err(failed)?;
-        return Ok(Box::new(BufReader::with_capacity(1 << 16, unpacked)));
-    }
-    Ok(Box::new(file))
-}
-
 fn read_records(path: &Path, limit: Option<u64>) -> Result<Vec<Record>, LabError> {
-    let mut input = open(path)?;
+    let mut input = input::open(path)?;
     let damaged = |place: Option<String>, reason: String| LabError::Trace {
         file: path.display().to_string(),
         place,
@@ -187,8 +176,18 @@ fn read_records(path: &Path, limit: Option<u64>) -> Result<Vec<Record>, LabError
         || input.fill_buf().map_err(|e| damaged(None, e.to_string()))?.first().is_some_and(|&b| b < b'\t');
     if is_ops1 {
         let mut reader = ops1::Reader::new(input);
-        let read = reader.by_ref().take(limit.min(usize::MAX as u64) as usize).collect::<Result<_, _>>();
-        read.map_err(|reason| damaged(Some(reader.place()), reason))
+        let mut records = Vec::new();
+        while (records.len() as u64) < limit {
+            let read = reader.next().transpose().and_then(|read| {
+                input::require_room(&records, "records")?;
+                Ok(read)
+            });
+            match read.map_err(|reason| damaged(Some(reader.place()), reason))? {
+                Some(record) => records.push(record),
+                None => break,
+            }
+        }
+        Ok(records)
     } else {
         text::read(input, limit).map_err(|(line, reason)| damaged(Some(format!("line {line}")), reason))
     }

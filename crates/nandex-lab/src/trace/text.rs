@@ -12,24 +12,19 @@
 //! ```
 
 use super::{Record, RecordKind};
+use crate::input::{Lines, WrongLine, require_room};
 use std::io::BufRead;
 
 /// Bit 0 of a range's flags: it runs downwards.
 pub const DESCENDING: u16 = 1;
 
 /// Reads at most `limit` operations. An error names the line, counted from 1.
-pub fn read(mut input: impl BufRead, limit: u64) -> Result<Vec<Record>, (u64, String)> {
+pub fn read(input: impl BufRead, limit: u64) -> Result<Vec<Record>, WrongLine> {
     let mut records = Vec::new();
-    let mut line = Vec::new();
-    let mut number = 0;
+    let mut lines = Lines::new(input);
     while (records.len() as u64) < limit {
-        number += 1;
-        line.clear();
-        let got = input.read_until(b'\n', &mut line);
-        if got.map_err(|e| (number, format!("cannot be read: {e}")))? == 0 {
-            break;
-        }
-        let text = std::str::from_utf8(&line).map_err(|_| (number, String::from("is not text")))?;
+        let Some((number, text)) = lines.next_line()? else { break };
+        require_room(&records, "operations").map_err(|why| (number, why))?;
         records.extend(parse(text).map_err(|reason| (number, reason))?);
     }
     Ok(records)

@@ -8,7 +8,9 @@
 //! distribution) uses nothing but `+ - * /`, which IEEE 754 defines to the last bit.
 
 use crate::error::LabError;
+use crate::machine;
 use crate::names::{self, OptionInfo};
+use nandex::index::whole_number;
 use nandex::ordered::Options;
 use nandex::rng::{Rng, split_mix};
 use std::collections::BTreeMap;
@@ -231,19 +233,13 @@ impl Parameters {
         self.options.get(name).map_or("", String::as_str)
     }
 
-    /// A whole number; `_` may separate its digits.
-    fn number(&self, name: &'static str) -> Result<u64, LabError> {
-        let text = self.text(name);
-        text.replace('_', "").parse().map_err(|_| LabError::bad_option(name, text, "is no whole number"))
-    }
-
     /// A whole number within bounds.
     fn number_in(&self, name: &'static str, low: u64, high: u64) -> Result<u64, LabError> {
-        let number = self.number(name)?;
-        if (low..=high).contains(&number) {
-            return Ok(number);
-        }
-        Err(LabError::bad_option(name, self.text(name), format!("is not between {low} and {high}")))
+        let text = self.text(name);
+        let number = whole_number(text, low..=high).map_err(|why| LabError::bad_option(name, text, why))?;
+        // What is counted has its operation or its record in memory.
+        machine::require(name, text, u128::from(number) * RECORD_BYTES)?;
+        Ok(number)
     }
 
     /// A decimal number within bounds.
@@ -266,6 +262,9 @@ impl Parameters {
             .ok_or_else(|| LabError::bad_option(name, text, format!("is none of {}", words.join(", "))))
     }
 }
+
+/// Memory that an operation or a record of a workload takes at most: its own, and its place in what is held to compare with.
+const RECORD_BYTES: u128 = 64;
 
 /// Random 64-bit keys by record number, each different: a bijection of the number.
 #[derive(Clone, Copy, Debug)]

@@ -11,9 +11,8 @@
 
 use crate::data;
 use crate::error::LabError;
-use crate::trace;
+use crate::input::{self, Lines, WrongLine};
 use nandex::rng::{Rng, split_mix};
-use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 /// The dictionary that comes with the program: distinct words in byte order, a line each.
@@ -64,15 +63,18 @@ impl Source {
 }
 
 fn authors(path: &Path) -> Result<Vec<String>, LabError> {
-    let name = |(number, line): (usize, std::io::Result<String>)| {
-        let line = line.map_err(|error| LabError::io(path.display(), error))?;
-        line.split_once('\t').map(|(_, name)| name.to_string()).ok_or_else(|| LabError::Trace {
-            file: path.display().to_string(),
-            place: Some(format!("line {}", number + 1)),
-            reason: String::from("is not a date, a tab and a name"),
-        })
+    let wrong = |(number, reason): WrongLine| LabError::Trace {
+        file: path.display().to_string(),
+        place: Some(format!("line {number}")),
+        reason,
     };
-    trace::open(path)?.lines().enumerate().map(name).collect()
+    let mut lines = Lines::new(input::open(path)?);
+    let mut names = Vec::new();
+    while let Some((number, line)) = lines.next_line().map_err(wrong)? {
+        let name = line.split_once('\t').map(|(_, name)| name.to_string());
+        names.push(name.ok_or_else(|| wrong((number, String::from("is not a date, a tab and a name"))))?);
+    }
+    Ok(names)
 }
 
 fn words() -> Result<Vec<String>, LabError> {

@@ -193,11 +193,10 @@ fn failing_blocks_lose_nothing() {
             let is_cut = match apply(&mut tbm, &mut model, &op) {
                 Ok(()) => rng.chance(1, 200),
                 // What is refused has not happened.
-                Err(StoreError::Full) => {
+                Err(StoreError::Full | StoreError::WornOut) => {
                     model = before.clone();
                     false
                 }
-                Err(StoreError::Device(_)) => true,
                 Err(error) => panic!("seed {seed} step {step} {op:?}: {error:?}"),
             };
             if is_cut {
@@ -227,11 +226,10 @@ fn blocks_used_up_end_the_writes_and_not_the_reads() {
             lpns.dedup();
             let data = page(next, 128);
             let group: Vec<(Lpn, &[u8])> = lpns.iter().map(|&lpn| (Lpn(lpn), &data[..])).collect();
-            let mut is_cut = rng.chance(1, 40);
+            let is_cut = rng.chance(1, 40);
             match tbm.write_atomic(&group, Cause::Host) {
                 Ok(()) => lpns.iter().for_each(|&lpn| tags[lpn as usize] = next),
-                Err(StoreError::Full) => refused += 1,
-                Err(StoreError::Device(_)) => is_cut = true,
+                Err(StoreError::WornOut) => refused += 1,
                 Err(error) => panic!("{error:?}"),
             }
             next += 1;

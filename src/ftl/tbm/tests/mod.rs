@@ -1,6 +1,7 @@
 //! The TBM by the paper's figures, and as an array of pages whatever happens to the chip.
 
 mod cuts;
+mod damage;
 mod figures;
 
 use super::{SPARE_BLOCKS_MIN, Tbm, TbmCounters, TbmSettings};

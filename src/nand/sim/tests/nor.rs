@@ -201,7 +201,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(crate::inputs::fixed(96))]
 
     /// The chip is bytes on which programs are an exclusion of bits: refused, whole or torn.
     #[test]

@@ -282,7 +282,7 @@ fn assert_range(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(600) })]
+    #![proptest_config(crate::inputs::fixed(600))]
 
     #[test]
     fn the_tree_is_a_sorted_map((page_bytes, config) in any_config(), ops in any_ops()) {
@@ -624,7 +624,7 @@ fn pages_in_each_others_place_are_noticed() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
+    #![proptest_config(crate::inputs::fixed(2_000))]
 
     /// A forger who knows the checksum may mislead the tree, but not crash it or make it run on for ever.
     #[test]

@@ -158,7 +158,7 @@ fn a_cut_at_any_write_is_noticed_and_leaves_each_key_as_at_the_last_sync_or_late
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1_500) })]
+    #![proptest_config(crate::inputs::fixed(1_500))]
 
     /// A forger who knows the checksum may mislead the index, but not crash it or make it run on for ever.
     #[test]

@@ -56,7 +56,7 @@ fn any_config() -> impl Strategy<Value = LsLruConfig> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+    #![proptest_config(crate::inputs::fixed(400))]
 
     #[test]
     fn the_index_is_a_sorted_map(config in any_config(), ops in any_ops()) {

@@ -204,7 +204,7 @@ fn table_3_row_by_row() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+    #![proptest_config(crate::inputs::fixed(200))]
 
     #[test]
     fn lemma_1_the_logical_node_is_base_node_xor_dirty_part(config in any_config(), ops in any_ops()) {

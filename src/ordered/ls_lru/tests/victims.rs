@@ -42,7 +42,7 @@ fn brute_force(rows: &[Row], least: u64) -> Option<(u32, u64)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
+    #![proptest_config(crate::inputs::fixed(2_000))]
 
     #[test]
     fn the_choice_has_the_fewest_writes_of_all_sets(

@@ -146,7 +146,7 @@ fn it_is_a_map_over_growth_emptying_and_remounts() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(crate::inputs::fixed(24))]
 
     #[test]
     fn it_is_a_map(ops in prop::collection::vec((0u8..12, 0u32..300, any::<u32>()), 1..1500)) {
@@ -438,7 +438,7 @@ fn other_chips_and_other_settings_are_refused() {
         (Settings { durability: Durability::EveryOperation, ..logged("checked", 1) }, 512, "every sync only"),
         (logged("checked", 1), 16, "half of this chip"),
         (logged("checked", 60), 4096, "at most 64"),
-        (logged("checked", 5000), 512, "0 to 1024"),
+        (logged("checked", 5000), 512, "between 0 and 1024"),
     ] {
         match OverwriteTree::format_with(chip(blocks), &settings) {
             Err(IndexError::Unsupported(text)) => assert!(text.contains(reason), "{text}"),

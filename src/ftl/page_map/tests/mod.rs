@@ -1,5 +1,7 @@
 //! The FTL against an array of pages: in use, after cuts at every operation, with failing blocks and flipped bits.
 
+mod damage;
+
 use super::*;
 use crate::ftl::flash::tests::Flipped;
 use crate::ftl::hot::HotSettings;
@@ -322,7 +324,7 @@ fn failing_blocks_cost_room_but_no_data() {
             let before = model.clone();
             match apply(&mut ftl, &mut model, &op) {
                 Ok(()) => {}
-                Err(StoreError::Full) => {
+                Err(StoreError::WornOut) => {
                     (model, full) = (before, true);
                     break;
                 }

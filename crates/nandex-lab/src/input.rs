@@ -1,0 +1,202 @@
+//! Files of others, read within bounds: what never ends, unpacks without end or has lines without end is refused and named.
+//!
+//! Only files are read. A pipe, a terminal or a device may never end or never begin, and a trace is read once for its form
+//! and once for its contents.
+
+use crate::error::LabError;
+use crate::machine;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+/// What a file packed with zstd begins with.
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// The longest line of a text that is believed.
+pub const LINE_BYTES_MAX: u64 = 64 << 10;
+
+/// A packed file of any size may unpack to this.
+const UNPACKED_BYTES: u64 = 1 << 30;
+
+/// A larger one to so many times its size: traces of text shrink to a fiftieth, those of numbers to a thousandth at most.
+const UNPACKED_TIMES: u64 = 1000;
+
+/// Opens a file, unpacking it when it begins with the magic number of zstd.
+pub fn open(path: &Path) -> Result<Box<dyn BufRead>, LabError> {
+    let failed = |error| LabError::io(path.display(), error);
+    let (file, bytes) = open_file(path)?;
+    let mut file = BufReader::new(file);
+    if file.fill_buf().map_err(failed)?.starts_with(&ZSTD_MAGIC) {
+        let unpacked = zstd::stream::read::Decoder::with_buffer(file).map_err(failed)?;
+        let left = UNPACKED_BYTES.max(bytes.saturating_mul(UNPACKED_TIMES));
+        return Ok(Box::new(BufReader::with_capacity(1 << 16, Unpacked { input: unpacked, left })));
+    }
+    Ok(Box::new(file))
+}
+
+/// Reads a whole file, unpacking it when it is packed, of at most so many bytes and no more than fit the memory.
+pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>, LabError> {
+    let most = bytes_max.min(machine::memory_bytes() / 2);
+    let failed = |error| LabError::io(path.display(), error);
+    let mut bytes = Vec::new();
+    open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > most {
+        let why = format!("is larger than {}", machine::shown(most.into()));
+        return Err(failed(io::Error::new(io::ErrorKind::InvalidData, why)));
+    }
+    Ok(bytes)
+}
+
+/// A file that is one, and its size.
+fn open_file(path: &Path) -> Result<(File, u64), LabError> {
+    let failed = |error| LabError::io(path.display(), error);
+    // Asked before it is opened: opening a pipe waits until somebody writes to it.
+    let kind = path.metadata().map_err(failed)?;
+    if kind.is_dir() {
+        return Err(failed(io::ErrorKind::IsADirectory.into()));
+    }
+    if !kind.is_file() {
+        let why = "is a pipe or a device, which may never end; copy it to a file";
+        return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, why)));
+    }
+    Ok((File::open(path).map_err(failed)?, kind.len()))
+}
+
+/// Unpacked bytes, of which there may be so many more.
+struct Unpacked<R> {
+    input: R,
+    left: u64,
+}
+
+impl<R: Read> Read for Unpacked<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        match self.left.checked_sub(read as u64) {
+            Some(left) => self.left = left,
+            None => {
+                let why = "unpacks to a thousand times its size; no data of use do";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+            }
+        }
+        Ok(read)
+    }
+}
+
+/// Lines of a text, each with its number and none longer than [`LINE_BYTES_MAX`].
+#[derive(Debug)]
+pub struct Lines<R> {
+    input: R,
+    line: Vec<u8>,
+    number: u64,
+}
+
+/// What is wrong with a line, and its number, counted from 1.
+pub type WrongLine = (u64, String);
+
+impl<R: BufRead> Lines<R> {
+    /// The lines of a text.
+    pub const fn new(input: R) -> Lines<R> {
+        Lines { input, line: Vec::new(), number: 0 }
+    }
+
+    /// The next line with its number, without its end; None after the last.
+    pub fn next_line(&mut self) -> Result<Option<(u64, &str)>, WrongLine> {
+        self.number += 1;
+        let number = self.number;
+        self.line.clear();
+        let mut bounded = self.input.by_ref().take(LINE_BYTES_MAX + 1);
+        let read = bounded.read_until(b'\n', &mut self.line);
+        if read.map_err(|e| (number, format!("cannot be read: {e}")))? == 0 {
+            return Ok(None);
+        }
+        if self.line.len() as u64 > LINE_BYTES_MAX {
+            return Err((number, format!("is longer than {LINE_BYTES_MAX} bytes")));
+        }
+        let text = std::str::from_utf8(&self.line).map_err(|_| (number, String::from("is not text")))?;
+        Ok(Some((number, text.trim_end_matches(['\n', '\r']))))
+    }
+}
+
+/// Refuses one more item of a list than fits a quarter of the memory, so that a file cannot ask for all of it.
+pub(crate) fn require_room<T>(list: &[T], what: &str) -> Result<(), String> {
+    let most = machine::memory_bytes() / 4 / size_of::<T>().max(1) as u64;
+    if (list.len() as u64) < most {
+        return Ok(());
+    }
+    Err(format!("more than {most} {what} do not fit this machine's memory; read fewer of them"))
+}
+
+/// Text in which a line may be as long as a file may be, but is no longer than [`LINE_BYTES_MAX`]: for readers that find the lines
+/// themselves.
+pub(crate) struct BoundedLines<R> {
+    input: R,
+    in_line: u64,
+}
+
+impl<R> BoundedLines<R> {
+    pub(crate) const fn new(input: R) -> BoundedLines<R> {
+        BoundedLines { input, in_line: 0 }
+    }
+}
+
+impl<R: Read> Read for BoundedLines<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        for part in buffer[..read].split_inclusive(|&byte| byte == b'\n') {
+            self.in_line += part.len() as u64;
+            if self.in_line > LINE_BYTES_MAX {
+                let why = format!("a line is longer than {LINE_BYTES_MAX} bytes");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+            }
+            if part.ends_with(b"\n") {
+                self.in_line = 0;
+            }
+        }
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_numbered_and_bounded() {
+        let mut lines = Lines::new(&b"one\r\n\ntwo"[..]);
+        assert_eq!(lines.next_line(), Ok(Some((1, "one"))));
+        assert_eq!(lines.next_line(), Ok(Some((2, ""))));
+        assert_eq!(lines.next_line(), Ok(Some((3, "two"))));
+        assert_eq!(lines.next_line(), Ok(None));
+        let endless = BufReader::new(io::repeat(b'7'));
+        assert_eq!(Lines::new(endless).next_line().unwrap_err().1, "is longer than 65536 bytes");
+        assert_eq!(Lines::new(&b"\xff\n"[..]).next_line(), Err((1, String::from("is not text"))));
+        let longest = vec![b'7'; LINE_BYTES_MAX as usize];
+        assert!(Lines::new(&longest[..]).next_line().is_ok());
+    }
+
+    #[test]
+    fn a_line_without_end_is_found_by_readers_of_their_own() {
+        let mut short = Vec::new();
+        BoundedLines::new(&b"a\nb\n"[..]).read_to_end(&mut short).unwrap();
+        assert_eq!(short, b"a\nb\n");
+        let error = io::copy(&mut BoundedLines::new(io::repeat(b'x')), &mut io::sink()).unwrap_err();
+        assert!(error.to_string().contains("a line is longer"), "{error}");
+    }
+
+    #[test]
+    fn what_unpacks_without_end_is_refused() {
+        let mut bomb = Unpacked { input: io::repeat(0), left: 1000 };
+        let error = io::copy(&mut bomb, &mut io::sink()).unwrap_err();
+        assert!(error.to_string().contains("unpacks to"), "{error}");
+    }
+
+    #[test]
+    fn only_files_are_read_and_none_too_large() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(open(folder.path()).is_err());
+        let path = folder.path().join("four");
+        std::fs::write(&path, b"1234").unwrap();
+        assert_eq!(read(&path, 4).unwrap(), b"1234");
+        assert!(read(&path, 3).unwrap_err().to_string().ends_with("four: is larger than 3 B"));
+    }
+}

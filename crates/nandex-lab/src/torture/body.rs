@@ -1,0 +1,354 @@
+//! A life as it is lived: the chip, the victim on it, what it must hold, and each step with all that is compared after it.
+
+use super::counts::Counts;
+use super::fault::{Fault, Kind};
+use super::leash::{CALL_MAX, Leash, Left};
+use super::setup::Setup;
+use super::step::{Cut, Step};
+use crate::crash::history::{History, Moment, Wrong};
+use crate::crash::ops::{HostOp, Mix};
+use crate::crash::subject::{Promise, SharedChip, Subject, check_answer};
+use crate::crash::trial::panic_text;
+use nandex::nand::sim::{CutWhen, TornModel};
+use nandex::ordered::Durability;
+use nandex::{IndexError, Nand};
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+/// Whether a life goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flow {
+    Goes,
+    /// Nothing can be opened or made on the chip any more, as is allowed.
+    Ends,
+}
+
+pub(crate) struct Body<'a> {
+    pub(super) setup: &'a Setup,
+    pub(super) chip: SharedChip,
+    pub(super) left: Left,
+    /// `None` while the power is off.
+    pub(super) victim: Option<Subject>,
+    pub(super) history: History,
+    pub(super) moment: Moment,
+    pub(super) mix: Mix,
+    pub(super) promise: Promise,
+    pub(super) class: Durability,
+    pub(super) value_bytes: usize,
+    pub(super) is_store: bool,
+    pub(super) version: u32,
+    /// Closed in an orderly way, and nothing was done since.
+    pub(super) is_closed: bool,
+    /// Nothing is to be mounted: the contents were given up, and a new format was not finished.
+    pub(super) is_bare: bool,
+    /// Whether programs or erases may have failed since the beginning.
+    pub(super) has_failed: bool,
+    /// The most records held when one more was refused.
+    pub(super) held_when_full: usize,
+    /// Changes refused since the last one that was done.
+    pub(crate) refused_in_row: u64,
+    pub(crate) counts: Counts,
+}
+
+impl<'a> Body<'a> {
+    /// Makes the victim on a fresh chip.
+    pub(crate) fn born(setup: &'a Setup) -> Result<Body<'a>, Fault> {
+        let chip = Rc::new(RefCell::new(setup.chip()));
+        let left: Left = Rc::new(Cell::new(CALL_MAX));
+        let nand = leashed(&chip, &left);
+        let made =
+            catch_unwind(AssertUnwindSafe(|| Subject::format(setup.victim.target, &setup.settings, nand)));
+        let victim = made.map_err(|panic| panicked(&*panic))?;
+        let victim = victim.map_err(|error| Fault::new(Kind::Error, format!("format: {error}")))?;
+        let mix = victim.mix(setup.victim.target, (setup.slots, setup.slots));
+        let history = History::new(vec![0; mix.slots as usize]);
+        Ok(Body {
+            setup,
+            chip,
+            left,
+            mix,
+            moment: history.start(),
+            history,
+            promise: victim.promise(),
+            class: victim.durability(),
+            value_bytes: victim.value_bytes(),
+            is_store: matches!(victim, Subject::Store(_)),
+            version: 0,
+            is_closed: false,
+            is_bare: false,
+            has_failed: false,
+            held_when_full: 0,
+            refused_in_row: 0,
+            counts: Counts { lives: 1, ..Counts::default() },
+            victim: Some(victim),
+        })
+    }
+
+    pub(super) fn is_off(&self) -> bool {
+        self.victim.is_none()
+    }
+
+    pub(crate) fn mix(&self) -> Mix {
+        self.mix
+    }
+
+    pub(crate) fn class(&self) -> Durability {
+        self.class
+    }
+
+    /// What should be there now.
+    pub(crate) fn contents(&self) -> &[u64] {
+        self.history.contents()
+    }
+
+    /// Carries a step out; a panic is a fault.
+    pub(crate) fn step(&mut self, step: &Step) -> Result<Flow, Fault> {
+        let flow = catch_unwind(AssertUnwindSafe(|| self.carry_out(step)));
+        flow.unwrap_or_else(|panic| {
+            // What panicked half-way must not be dropped with more of the same.
+            std::mem::forget(self.victim.take());
+            Err(panicked(&*panic))
+        })
+    }
+
+    fn carry_out(&mut self, step: &Step) -> Result<Flow, Fault> {
+        self.left.set(CALL_MAX);
+        match step {
+            Step::Cut(cut) => {
+                self.plan(*cut);
+                if self.is_off() { self.mount() } else { Ok(Flow::Goes) }
+            }
+            Step::Fail(rates) => {
+                self.has_failed |= rates.programs > 0 || rates.erases > 0;
+                self.chip.borrow_mut().set_faults(rates.faults());
+                Ok(Flow::Goes)
+            }
+            Step::Off => {
+                self.counts.offs += u64::from(!self.is_off());
+                self.victim = None;
+                self.plan(NEVER);
+                Ok(Flow::Goes)
+            }
+            Step::Look => self.when_on(|body| body.look()),
+            Step::Op(op) => self.when_on(|body| body.operate(op)),
+        }
+    }
+
+    fn plan(&self, cut: Cut) {
+        let operations = self.chip.borrow().operations();
+        self.chip.borrow_mut().plan_power_cut(cut.planned(operations));
+    }
+
+    fn when_on(&mut self, then: impl FnOnce(&mut Self) -> Result<(), Fault>) -> Result<Flow, Fault> {
+        if self.is_off() {
+            self.plan(NEVER);
+            if self.mount()? == Flow::Ends {
+                return Ok(Flow::Ends);
+            }
+        }
+        then(self)?;
+        Ok(Flow::Goes)
+    }
+
+    pub(super) fn is_powered(&self) -> bool {
+        self.chip.borrow().is_powered()
+    }
+
+    /// The power was cut: books it, and whatever was open is gone.
+    pub(super) fn cut_off(&mut self) {
+        self.counts.cuts += 1;
+        self.victim = None;
+        self.is_closed = false;
+    }
+
+    fn mount(&mut self) -> Result<Flow, Fault> {
+        self.chip.borrow_mut().power_on();
+        if self.is_bare {
+            return self.make_anew();
+        }
+        self.counts.mounts += 1;
+        let (target, settings) = (self.setup.victim.target, &self.setup.settings);
+        match Subject::mount(target, settings, leashed(&self.chip, &self.left)) {
+            _ if !self.is_powered() => {
+                self.cut_off();
+                Ok(Flow::Goes)
+            }
+            Ok(victim) => self.examine(victim, self.promise),
+            Err(IndexError::NotCleanlyClosed) if self.class == Durability::None && !self.is_closed => {
+                self.salvage()
+            }
+            Err(error @ (IndexError::Full | IndexError::WornOut)) => {
+                Err(Fault::new(Kind::FullAtMount, format!("mount: {error}")))
+            }
+            Err(error) => Err(Fault::new(Kind::Unmountable, format!("mount: {error}"))),
+        }
+    }
+
+    /// Opens what may refuse to be mounted, where that is possible; else it begins anew on the used chip.
+    fn salvage(&mut self) -> Result<Flow, Fault> {
+        let (target, settings) = (self.setup.victim.target, &self.setup.settings);
+        match Subject::mount_after_cut(target, settings, leashed(&self.chip, &self.left)) {
+            _ if !self.is_powered() => {
+                self.cut_off();
+                return Ok(Flow::Goes);
+            }
+            Ok(Some(victim)) => return self.examine(victim, Promise::EachSlot),
+            Ok(None) => {}
+            Err(error) => {
+                let why = format!("mount after the cut: {error}");
+                return Err(Fault::new(Kind::Unmountable, why));
+            }
+        }
+        self.is_bare = true;
+        self.make_anew()
+    }
+
+    /// Makes an empty one on the used chip.
+    fn make_anew(&mut self) -> Result<Flow, Fault> {
+        let (target, settings) = (self.setup.victim.target, &self.setup.settings);
+        match Subject::format(target, settings, leashed(&self.chip, &self.left)) {
+            _ if !self.is_powered() => {
+                self.cut_off();
+                Ok(Flow::Goes)
+            }
+            Ok(victim) => {
+                self.begin(vec![0; self.mix.slots as usize]);
+                self.is_bare = false;
+                self.victim = Some(victim);
+                Ok(Flow::Goes)
+            }
+            Err(_) if self.has_failed => Ok(Flow::Ends),
+            Err(error) => Err(Fault::new(Kind::Error, format!("format of a used chip: {error}"))),
+        }
+    }
+
+    fn begin(&mut self, contents: Vec<u64>) {
+        self.history = History::new(contents);
+        self.moment = self.history.start();
+        self.is_closed = false;
+    }
+
+    /// Checks what was just opened and compares it with what may have come back.
+    fn examine(&mut self, mut victim: Subject, promise: Promise) -> Result<Flow, Fault> {
+        let found = self.read(&mut victim);
+        if !self.is_powered() {
+            self.cut_off();
+            return Ok(Flow::Goes);
+        }
+        let found = found?;
+        let survivor = self.history.survivor(&self.moment, &found, promise);
+        survivor.map_err(|wrong| Fault::new(Kind::Wrong, format!("after a mount: {wrong}")))?;
+        self.begin(found);
+        self.victim = Some(victim);
+        Ok(Flow::Goes)
+    }
+
+    /// Walks the invariants and reads everything.
+    fn read(&self, victim: &mut Subject) -> Result<Vec<u64>, Fault> {
+        let unsound = |why: String| Fault::new(Kind::Unsound, why);
+        let records = victim.check().map_err(unsound)?;
+        let found = victim.contents(self.mix.slots as usize);
+        let found = found.map_err(|why| Fault::new(Kind::Error, why))?;
+        let present = found.iter().filter(|&&value| value != 0).count() as u64;
+        if records.is_some_and(|records| records != present) {
+            return Err(unsound(format!("check counts {records:?} records, a range {present}")));
+        }
+        let spots = victim.spot_check(&found, self.version as usize);
+        spots.map_err(|why| Fault::new(Kind::Wrong, why))?;
+        Ok(found)
+    }
+
+    fn look(&mut self) -> Result<(), Fault> {
+        let Some(mut victim) = self.victim.take() else { return Ok(()) };
+        let found = self.read(&mut victim);
+        if !self.is_powered() {
+            self.cut_off();
+            return Ok(());
+        }
+        let found = found?;
+        self.victim = Some(victim);
+        if found != self.history.contents() {
+            let wrong = Wrong::between(self.history.contents(), &found);
+            return Err(Fault::new(Kind::Wrong, format!("without any cut: {wrong}")));
+        }
+        Ok(())
+    }
+
+    /// The operation as the victim can take it; none where it cannot.
+    fn adapted(&self, op: &HostOp) -> Option<HostOp> {
+        let contents = self.history.contents();
+        let holds = |slot: u32| contents.get(slot as usize).is_some_and(|&held| held != 0);
+        let is_there = |slot: u32| (slot as usize) < contents.len();
+        match op {
+            HostOp::Put(slot) if !is_there(*slot) || (!self.mix.overwrites && holds(*slot)) => None,
+            HostOp::Put(slot) if self.mix.appends && contents[*slot as usize..].iter().any(|&v| v != 0) => {
+                None
+            }
+            HostOp::Remove(slot) if !is_there(*slot) || self.mix.appends => None,
+            HostOp::Group(slots) => {
+                let fits = slots.len() <= self.mix.group_max && slots.iter().all(|slot| is_there(*slot));
+                fits.then(|| op.clone())
+            }
+            _ => Some(op.clone()),
+        }
+    }
+
+    fn operate(&mut self, op: &HostOp) -> Result<(), Fault> {
+        let Some(op) = self.adapted(op) else { return Ok(()) };
+        let Some(victim) = &mut self.victim else { return Ok(()) };
+        self.version += 1;
+        self.counts.operations += 1;
+        let outcome = victim.carry_out(&op, self.version);
+        match outcome {
+            Ok(answer) => {
+                let wrong = check_answer(&op, answer, self.history.contents());
+                wrong.map_err(|why| Fault::new(Kind::Wrong, why))?;
+                self.note(&op);
+                self.history.advance(&mut self.moment, self.history.len());
+                self.refused_in_row = 0;
+                if !self.is_powered() {
+                    self.cut_off();
+                } else if matches!(op, HostOp::Remount { .. }) {
+                    self.victim = None;
+                    self.is_closed = true;
+                }
+                Ok(())
+            }
+            Err(_) if !self.is_powered() => {
+                self.note(&op);
+                self.cut_off();
+                Ok(())
+            }
+            Err(error @ (IndexError::Full | IndexError::WornOut)) => self.refused(&op, &error),
+            Err(error) => Err(Fault::new(Kind::Error, format!("{}: {error}", verb(&op)))),
+        }
+    }
+
+    pub(super) fn note(&mut self, op: &HostOp) {
+        self.history.note(op, self.version, self.value_bytes, self.is_store);
+    }
+}
+
+/// A cut that never strikes.
+const NEVER: Cut = Cut { after: u64::MAX, when: CutWhen::Before, torn: TornModel::Prefix, seed: 0 };
+
+fn leashed(chip: &SharedChip, left: &Left) -> Box<dyn Nand> {
+    Box::new(Leash { chip: Rc::clone(chip), left: Rc::clone(left) })
+}
+
+fn panicked(panic: &(dyn std::any::Any + Send)) -> Fault {
+    let place = super::last_panic().unwrap_or_default();
+    Fault::new(Kind::Panicked, format!("{}{place}", panic_text(panic)))
+}
+
+/// The operation in a word.
+pub(super) fn verb(op: &HostOp) -> &'static str {
+    match op {
+        HostOp::Put(_) => "put",
+        HostOp::Remove(_) => "remove",
+        HostOp::Group(_) => "group",
+        HostOp::Sync => "sync",
+        HostOp::Remount { .. } => "close",
+    }
+}

@@ -1,0 +1,162 @@
+//! A life written down: chip, settings and steps, carried out again without drawing anything, and read from and written to a
+//! small text file.
+
+use super::body::{Body, Flow};
+use super::counts::Counts;
+use super::fault::Fault;
+use super::setup::Setup;
+use super::step::Step;
+use super::subject::Victim;
+use crate::error::LabError;
+use crate::fuzz;
+use nandex::Geometry;
+use nandex::ordered::{Durability, RecordFormat, Settings};
+use std::fmt;
+use std::str::FromStr;
+
+/// A life written down.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub(super) setup: Setup,
+    pub(super) steps: Vec<Step>,
+}
+
+/// The classes and their names in a file.
+const CLASSES: [(Durability, &str); 3] = [
+    (Durability::EveryOperation, "every-operation"),
+    (Durability::EverySync, "every-sync"),
+    (Durability::None, "none"),
+];
+
+impl Case {
+    /// Steps.
+    pub fn steps(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Lives it. The error is what was found wrong, after how many steps.
+    pub fn run(&self) -> Result<Counts, String> {
+        self.play().map_err(|(fault, steps)| format!("{fault}, at step {steps} of {}", self.steps.len()))
+    }
+
+    /// Lives it; what was found wrong comes with the number of steps until then.
+    pub(super) fn play(&self) -> Result<Counts, (Fault, usize)> {
+        let mut body = Body::born(&self.setup).map_err(|fault| (fault, 0))?;
+        for (place, step) in self.steps.iter().enumerate() {
+            match body.step(step) {
+                Ok(Flow::Goes) => {}
+                Ok(Flow::Ends) => break,
+                Err(fault) => return Err((fault, place + 1)),
+            }
+        }
+        Ok(body.counts)
+    }
+
+    /// The least of it that still goes wrong in the same way.
+    #[must_use]
+    pub fn shrunk(&self) -> Case {
+        super::shrink::shrunk(self)
+    }
+
+    /// Reads a case; `file` is what errors name.
+    pub fn read(text: &str, file: &str) -> Result<Case, LabError> {
+        let mut reader = Reader::default();
+        for (number, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if line.is_empty() {
+                continue;
+            }
+            reader.line(line).map_err(|reason| LabError::Trace {
+                file: file.to_string(),
+                place: Some(format!("line {}", number + 1)),
+                reason,
+            })?;
+        }
+        let whole = |reason| LabError::Trace { file: file.to_string(), place: None, reason };
+        reader.case().map_err(whole)
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Setup { victim, part, settings, slots, bad_ppm, bad_seed } = &self.setup;
+        let Geometry { page_bytes, pages_per_block, blocks, .. } = part.geometry;
+        writeln!(f, "victim {}", victim.target.name())?;
+        writeln!(f, "chip {page_bytes} {pages_per_block} {blocks}")?;
+        writeln!(f, "record {} {}", settings.record.key_bytes, settings.record.value_bytes)?;
+        let class = CLASSES.iter().find(|(class, _)| *class == settings.durability);
+        writeln!(f, "class {}", class.map_or("", |(_, name)| name))?;
+        if let Some(bytes) = settings.ram_bytes {
+            writeln!(f, "ram {bytes}")?;
+        }
+        for (name, value) in settings.options.iter() {
+            writeln!(f, "set {name} {value}")?;
+        }
+        writeln!(f, "slots {slots}")?;
+        if *bad_ppm > 0 {
+            writeln!(f, "bad {bad_ppm} {bad_seed}")?;
+        }
+        self.steps.iter().try_for_each(|step| writeln!(f, "{step}"))
+    }
+}
+
+/// What the lines of a file said so far.
+#[derive(Default)]
+struct Reader {
+    victim: Option<Victim>,
+    chip: Option<[u32; 3]>,
+    settings: Option<Settings>,
+    slots: u32,
+    bad: (u32, u64),
+    steps: Vec<Step>,
+}
+
+impl Reader {
+    fn line(&mut self, line: &str) -> Result<(), String> {
+        let mut words = line.split_whitespace();
+        let first = words.next().unwrap_or_default();
+        let rest: Vec<&str> = words.collect();
+        match (first, &rest[..]) {
+            ("victim", [name]) => self.victim = Some(name.parse().map_err(|e: LabError| e.to_string())?),
+            ("chip", [page, pages, blocks]) => {
+                self.chip = Some([number(page)?, number(pages)?, number(blocks)?]);
+            }
+            ("record", [key, value]) => {
+                self.settings = Some(Settings::new(RecordFormat::new(number(key)?, number(value)?)));
+            }
+            ("class", [name]) => {
+                let class = CLASSES.iter().find(|(_, known)| known == name);
+                self.settings()?.durability = class.ok_or_else(|| format!("'{name}' is no class"))?.0;
+            }
+            ("ram", [bytes]) => self.settings()?.ram_bytes = Some(number(bytes)?),
+            ("set", [name, value]) => self.settings()?.options.set(name, value),
+            ("slots", [slots]) => self.slots = number(slots)?,
+            ("bad", [rate, seed]) => self.bad = (number(rate)?, number(seed)?),
+            _ => self.steps.push(line.parse()?),
+        }
+        Ok(())
+    }
+
+    fn settings(&mut self) -> Result<&mut Settings, String> {
+        self.settings.as_mut().ok_or_else(|| "the line with the record comes first".to_string())
+    }
+
+    fn case(self) -> Result<Case, String> {
+        let victim = self.victim.ok_or("no line says who the victim is")?;
+        let [page_bytes, pages, blocks] = self.chip.ok_or("no line says what the chip is like")?;
+        let settings = self.settings.ok_or("no line says how long records are")?;
+        let part = victim.target.suited(fuzz::part(page_bytes, pages, blocks));
+        part.validate().map_err(|error| error.to_string())?;
+        if self.bad.0 > 1_000_000 || !(2..=1 << 20).contains(&self.slots) {
+            return Err("slots are 2 to 1048576, bad blocks up to 1000000 in a million".to_string());
+        }
+        let (bad_ppm, bad_seed) = self.bad;
+        let setup = Setup { victim, part, settings, slots: self.slots, bad_ppm, bad_seed };
+        Ok(Case { setup, steps: self.steps })
+    }
+}
+
+/// A number, or words that say that this is none.
+pub(super) fn number<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("'{text}' is no number that fits here"))
+}

@@ -1,0 +1,64 @@
+//! A chip that notices when one call never ends.
+
+use crate::crash::subject::SharedChip;
+use nandex::{Cause, Geometry, Nand, NandError, Pbn, Ppn};
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// Operations of the chip left for the call that runs.
+pub(super) type Left = Rc<Cell<u64>>;
+
+/// What any call of a small life can do with, many times over.
+pub(super) const CALL_MAX: u64 = 4_000_000;
+
+/// The chip as the victim sees it.
+pub(super) struct Leash {
+    pub(super) chip: SharedChip,
+    pub(super) left: Left,
+}
+
+impl Leash {
+    fn pull(&self) {
+        let left = self.left.get();
+        assert!(left > 0, "a call that did as many operations of the chip as it was given does not end");
+        self.left.set(left - 1);
+    }
+}
+
+impl Nand for Leash {
+    fn geometry(&self) -> Geometry {
+        self.chip.geometry()
+    }
+
+    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+        self.pull();
+        self.chip.read(ppn, cause, data, spare)
+    }
+
+    fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
+        self.pull();
+        self.chip.program(ppn, cause, data, spare)
+    }
+
+    fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<(), NandError> {
+        self.pull();
+        self.chip.erase(pbn, cause)
+    }
+
+    fn is_bad(&mut self, pbn: Pbn) -> Result<bool, NandError> {
+        self.chip.is_bad(pbn)
+    }
+
+    fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
+        self.pull();
+        self.chip.mark_bad(pbn)
+    }
+
+    fn begin_batch(&mut self) {
+        self.chip.begin_batch();
+    }
+
+    fn end_batch(&mut self) {
+        self.chip.end_batch();
+    }
+}

@@ -1,0 +1,48 @@
+//! Lives: a small chip is filled until refused, used for thousands of operations at the edge of full, drained and filled again,
+//! while the power is cut anywhere and the chip fails; after every mount all of the contents are compared.
+//!
+//! A life is a pure function of its victim, its fate and its seed: the seed fixes chip, settings and faults
+//! ([`setup`]), and the steps are drawn as the life is lived ([`script`]), because where the edge of full is shows only then. The steps as they
+//! were drawn can be carried out again without drawing ([`body`]), all of them or some, whatever is left out.
+
+mod body;
+mod case;
+mod counts;
+pub mod damage;
+mod fault;
+mod leash;
+mod refusal;
+mod run;
+mod script;
+mod setup;
+mod shrink;
+mod step;
+mod subject;
+#[cfg(test)]
+mod tests;
+
+pub use case::Case;
+pub use counts::Counts;
+pub use fault::Kind;
+pub use run::{Finding, Order, Plan, Report, Row, run};
+pub use script::Fate;
+pub use subject::Victim;
+
+use std::cell::RefCell;
+
+thread_local! {
+    static PANIC_PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Keeps the place of panics for findings instead of printing them: a life that panics is a finding, not the end.
+pub fn catch_panics() {
+    std::panic::set_hook(Box::new(|info| {
+        let place = info.location().map(|place| format!(" ({}:{})", place.file(), place.line()));
+        PANIC_PLACE.with(|last| *last.borrow_mut() = place);
+    }));
+}
+
+/// The place of the last panic of this thread, where [`catch_panics`] keeps them.
+pub(crate) fn last_panic() -> Option<String> {
+    PANIC_PLACE.with(|last| last.borrow_mut().take())
+}

@@ -1,0 +1,243 @@
+//! Many lives: victims take turns, so that all get the same time.
+
+use super::body::{Body, Flow};
+use super::case::Case;
+use super::counts::Counts;
+use super::fault::{Fault, Kind};
+use super::script::{self, Fate, Script};
+use super::setup::Setup;
+use super::step::Step;
+use super::subject::Victim;
+use crate::parallel;
+use crate::runner::Control;
+use nandex::rng::{Rng, split_mix};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long lives are lived.
+#[derive(Clone, Copy, Debug)]
+pub enum Order {
+    /// So many of each victim.
+    Lives(u64),
+    /// For so long in all.
+    Time(Duration),
+}
+
+/// Lives to live.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Who lives them.
+    pub victims: Vec<Victim>,
+    /// How many.
+    pub order: Order,
+    /// What for.
+    pub fate: Fate,
+    /// Seed of the first life of each victim.
+    pub seed: u64,
+    /// Lives at a time.
+    pub threads: usize,
+}
+
+/// Something that is wrong, and how to see it again.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// Who.
+    pub victim: String,
+    /// What for.
+    #[serde(flatten)]
+    pub fate: Fate,
+    /// The seed of the life.
+    pub seed: u64,
+    /// Its kind.
+    pub kind: Kind,
+    /// In words.
+    pub what: String,
+    /// Steps until then.
+    pub steps: u64,
+    /// Lives that ended with the same words.
+    pub times: u64,
+    /// The command that repeats the life.
+    pub replay: String,
+    /// The life written down; `None` where nothing could be made on the chip.
+    #[serde(skip)]
+    pub case: Option<Case>,
+}
+
+/// The command that repeats a life.
+fn replay_command(victim: &Victim, fate: Fate, seed: u64) -> String {
+    let death = if fate.until_death { " --until-death" } else { "" };
+    let reads = if fate.reads_well { " --reads-well" } else { "" };
+    format!("nandex torture --replay {victim}:{seed}{death}{reads}")
+}
+
+/// What one victim lived through.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Row {
+    /// Its name.
+    pub victim: String,
+    /// What happened.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Lives that ended with something wrong.
+    pub found: u64,
+}
+
+/// What all lives came to.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// By victim.
+    pub rows: Vec<Row>,
+    /// One for each victim and kind of words.
+    pub findings: Vec<Finding>,
+}
+
+/// How a life ended.
+pub(crate) struct Ended {
+    pub(crate) counts: Counts,
+    pub(crate) fault: Option<Fault>,
+    /// Every step, the last one included that went wrong.
+    pub(crate) steps: Vec<Step>,
+    pub(crate) setup: Option<Setup>,
+}
+
+/// Lives one life.
+pub(crate) fn live(victim: Victim, fate: Fate, seed: u64) -> Ended {
+    let origin = split_mix(seed ^ victim.fingerprint() ^ u64::from(fate.until_death));
+    let (mut rng, script_rng) = (Rng::new(origin), Rng::new(split_mix(origin)));
+    let with_failures = script::fails(&mut script_rng.clone(), fate);
+    let mut ended = Ended { counts: Counts::default(), fault: None, steps: Vec::new(), setup: None };
+    let drawn = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        Setup::draw(victim, &mut rng, with_failures)
+    }));
+    let setup = match drawn {
+        Ok(Ok(Some(setup))) => setup,
+        Ok(Ok(None)) => {
+            ended.counts.skipped = 1;
+            return ended;
+        }
+        Ok(Err(error)) => {
+            ended.fault = Some(Fault::new(Kind::Error, format!("format: {error}")));
+            return ended;
+        }
+        Err(panic) => {
+            let what = format!("format: {}", crate::crash::trial::panic_text(&*panic));
+            ended.fault = Some(Fault::new(Kind::Panicked, what));
+            return ended;
+        }
+    };
+    play(&setup, Script::new(script_rng, fate), &mut ended);
+    ended.setup = Some(setup);
+    ended
+}
+
+fn play(setup: &Setup, mut script: Script, ended: &mut Ended) {
+    let mut body = match Body::born(setup) {
+        Ok(body) => body,
+        Err(fault) => {
+            ended.fault = Some(fault);
+            return;
+        }
+    };
+    while let Some(step) = script.next(&body) {
+        let flow = body.step(&step);
+        ended.steps.push(step);
+        match flow {
+            Ok(Flow::Goes) => {}
+            Ok(Flow::Ends) => break,
+            Err(fault) => {
+                ended.fault = Some(fault);
+                break;
+            }
+        }
+    }
+    body.counts.deaths = u64::from(script.is_dead());
+    ended.counts = body.counts;
+}
+
+/// Who is next, and what was found.
+struct Board {
+    /// Time taken and lives begun by each victim.
+    taken: Vec<(Duration, u64)>,
+    rows: Vec<Row>,
+    findings: BTreeMap<(usize, String), Finding>,
+}
+
+/// Lives them all; lives count as done, or seconds where the time is given. `found` is called with each finding of a kind not seen before.
+pub fn run(plan: &Plan, control: &Control, found: &(dyn Fn(&Finding) + Sync)) -> Report {
+    let rows = plan.victims.iter().map(|victim| Row { victim: victim.to_string(), ..Row::default() });
+    let board = Board {
+        taken: vec![(Duration::ZERO, 0); plan.victims.len()],
+        rows: rows.collect(),
+        findings: BTreeMap::new(),
+    };
+    let board = Mutex::new(board);
+    let began = Instant::now();
+    let threads: Vec<usize> = (0..plan.threads.max(1)).collect();
+    parallel::map(&threads, threads.len(), |_| {
+        while let Some((place, number)) = next_of(plan, &board, began, control) {
+            let life_began = Instant::now();
+            let seed = plan.seed.wrapping_add(number);
+            let ended = live(plan.victims[place], plan.fate, seed);
+            book(plan, &board, (place, seed), (ended, life_began.elapsed()), found);
+            match plan.order {
+                Order::Lives(_) => control.add_done(1),
+                Order::Time(_) => control.add_done(began.elapsed().as_secs().saturating_sub(control.done())),
+            }
+        }
+    });
+    let board = board.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Report { rows: board.rows, findings: board.findings.into_values().collect() }
+}
+
+/// The victim that had the least time, and the number of its next life.
+fn next_of(plan: &Plan, board: &Mutex<Board>, began: Instant, control: &Control) -> Option<(usize, u64)> {
+    if control.is_cancelled() {
+        return None;
+    }
+    let mut board = board.lock().unwrap_or_else(PoisonError::into_inner);
+    let most = match plan.order {
+        Order::Lives(lives) => lives,
+        Order::Time(time) if began.elapsed() >= time => return None,
+        Order::Time(_) => u64::MAX,
+    };
+    let places = (0..board.taken.len()).filter(|&place| board.taken[place].1 < most);
+    let place = places.min_by_key(|&place| board.taken[place])?;
+    let number = board.taken[place].1;
+    board.taken[place].1 += 1;
+    Some((place, number))
+}
+
+fn book(
+    plan: &Plan,
+    board: &Mutex<Board>,
+    (place, seed): (usize, u64),
+    (ended, time): (Ended, Duration),
+    found: &(dyn Fn(&Finding) + Sync),
+) {
+    let mut board = board.lock().unwrap_or_else(PoisonError::into_inner);
+    board.taken[place].0 += time;
+    board.rows[place].counts.add(&ended.counts);
+    let Some(fault) = ended.fault else { return };
+    board.rows[place].found += 1;
+    let key = (place, fault.class());
+    if let Some(known) = board.findings.get_mut(&key) {
+        known.times += 1;
+        return;
+    }
+    let (setup, steps) = (ended.setup, ended.steps);
+    let finding = Finding {
+        victim: plan.victims[place].to_string(),
+        fate: plan.fate,
+        seed,
+        kind: fault.kind,
+        what: fault.what,
+        steps: steps.len() as u64,
+        times: 1,
+        replay: replay_command(&plan.victims[place], plan.fate, seed),
+        case: setup.map(|setup| Case { setup, steps }),
+    };
+    found(&finding);
+    board.findings.insert(key, finding);
+}

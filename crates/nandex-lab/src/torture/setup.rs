@@ -1,0 +1,166 @@
+//! The chip and the settings of a life, drawn from its seed.
+
+use super::subject::Victim;
+use crate::crash::Target;
+use crate::crash::subject::Subject;
+use crate::fuzz;
+use crate::registry::{Hosting, STORES, StoreEntry};
+use nandex::IndexError;
+use nandex::nand::Part;
+use nandex::nand::sim::SimChip;
+use nandex::ordered::{Durability, RecordFormat, Settings};
+use nandex::rng::Rng;
+
+/// Where a life takes place.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) victim: Victim,
+    pub(crate) part: Part,
+    pub(crate) settings: Settings,
+    /// Different keys, or pages of a store at most; more than the chip has room for.
+    pub(crate) slots: u32,
+    /// Blocks that are bad from the factory, in a million.
+    pub(crate) bad_ppm: u32,
+    /// Fixes which.
+    pub(crate) bad_seed: u64,
+}
+
+/// Chips and settings drawn before a victim is given up that refuses them all.
+const DRAWS: u64 = 40;
+/// Most bytes of a chip's pages, so that a life takes milliseconds; a victim that needs more gets more.
+const CHIP_BYTES: u64 = 160 << 10;
+/// Most records that such a chip may hold.
+const RECORDS_MAX: u64 = 3000;
+
+/// Options that make buffers so small that they are emptied all the time, and whether to take them is drawn.
+const SMALL: [(&str, u64); 8] = [
+    ("pool_requests", 12),
+    ("buffer_bytes", 1),
+    ("journal_pages", 2),
+    ("reservation_units", 9),
+    ("journal", 5),
+    ("buffer_pages", 2),
+    ("head_entries", 24),
+    ("checkpoint_blocks", 3),
+];
+
+/// Options of FTLs and caches, and values to draw from.
+const OTHERS: [(&str, &[&str]); 8] = [
+    ("bad_blocks", &["4", "12", "25"]),
+    ("wear_gap", &["4"]),
+    ("victim", &["cost-benefit", "fifo"]),
+    ("log_blocks", &["2", "4"]),
+    ("mapping_ram", &["64", "1024"]),
+    ("cache", &["cflru", "cfdc"]),
+    ("atomic_pages", &["16"]),
+    ("over_provisioning", &["7", "30"]),
+];
+
+impl Setup {
+    /// The first setup drawn that the victim takes; none where it refuses every one.
+    pub(crate) fn draw(
+        victim: Victim,
+        rng: &mut Rng,
+        with_failures: bool,
+    ) -> Result<Option<Setup>, IndexError> {
+        for attempt in 0..DRAWS {
+            let mut setup = Setup::one(victim, rng, attempt, with_failures);
+            let drawn = setup.settings.durability;
+            for class in [Durability::EveryOperation, Durability::EverySync, Durability::None] {
+                if class > drawn {
+                    continue;
+                }
+                setup.settings.durability = class;
+                match setup.try_format() {
+                    Ok(()) => return Ok(Some(setup)),
+                    Err(IndexError::Unsupported(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The chip before anything happened to it.
+    pub(crate) fn chip(&self) -> SimChip {
+        let chip = SimChip::new(&self.part).unwrap_or_else(|error| panic!("the chip of a life: {error}"));
+        chip.with_factory_bad_blocks(self.bad_ppm, self.bad_seed)
+    }
+
+    fn try_format(&self) -> Result<(), IndexError> {
+        Subject::format(self.victim.target, &self.settings, Box::new(self.chip())).map(drop)
+    }
+
+    fn one(victim: Victim, rng: &mut Rng, attempt: u64, with_failures: bool) -> Setup {
+        let part = victim.target.suited(draw_part(rng, attempt));
+        let record = draw_record(rng, &part);
+        let mut settings = Settings::new(record);
+        settings.durability = match rng.below(20) {
+            0..10 => Durability::EveryOperation,
+            10..17 => Durability::EverySync,
+            _ => Durability::None,
+        };
+        settings.ram_bytes = [None, None, Some(24_000), Some(60_000), Some(200_000)][rng.below(5) as usize];
+        let ftl = victim.ftl.or_else(|| draw_ftl(victim, rng));
+        settings = draw_options(victim, rng, victim.on(ftl, settings));
+        if with_failures && victim.knows("bad_blocks", &settings) {
+            settings = settings.with("bad_blocks", 12);
+        }
+        let bytes_of_record = match victim.target {
+            Target::Index(_) => u64::from(record.key_bytes) + u64::from(record.value_bytes),
+            Target::Spatial(_) => 24,
+            Target::Store(_) => 64,
+        };
+        let slots = part.geometry.data_bytes() / bytes_of_record.max(4) + 40;
+        let bad_ppm = if with_failures && rng.chance(1, 3) { 40_000 } else { 0 };
+        Setup { victim, part, settings, slots: slots as u32, bad_ppm, bad_seed: rng.next_u64() }
+    }
+}
+
+fn draw_part(rng: &mut Rng, attempt: u64) -> Part {
+    let page_bytes = [512, 512, 512, 1024, 1024, 2048][rng.below(6) as usize];
+    let pages_per_block = [8, 8, 16, 32][rng.below(4) as usize];
+    // What refuses small chips gets larger ones.
+    let largest = CHIP_BYTES << (attempt / 6).min(4);
+    let most = largest / u64::from(page_bytes * pages_per_block);
+    let blocks = (8 + rng.below(41)).min(most).max(8) + if attempt > 20 { 24 } else { 0 };
+    fuzz::part(page_bytes, pages_per_block, blocks as u32)
+}
+
+/// Sizes of key and value with which the chip is full after some thousand records.
+fn draw_record(rng: &mut Rng, part: &Part) -> RecordFormat {
+    let key_bytes = [4, 4, 8, 8, 16, 2][rng.below(6) as usize];
+    let drawn = [0, 4, 8, 8, 24, 60][rng.below(6) as usize];
+    let needed = (part.geometry.data_bytes() / RECORDS_MAX).saturating_sub(u64::from(key_bytes));
+    let most = u64::from(part.geometry.page_bytes) / 10;
+    RecordFormat::new(key_bytes, needed.max(drawn).min(most).min(200) as u8)
+}
+
+fn draw_ftl(victim: Victim, rng: &mut Rng) -> Option<&'static StoreEntry> {
+    let any = &STORES[rng.below(STORES.len() as u64) as usize];
+    let (first, on_raw) = (rng.chance(1, 3), rng.chance(1, 8));
+    match victim.target {
+        Target::Index(entry) if entry.hosting == Hosting::Raw => on_raw.then_some(any),
+        Target::Store(_) => None,
+        _ if first => Some(&STORES[0]),
+        _ => Some(any),
+    }
+}
+
+fn draw_options(victim: Victim, rng: &mut Rng, mut settings: Settings) -> Settings {
+    let is_small = rng.chance(2, 3);
+    for (name, value) in SMALL {
+        let taken = is_small && rng.chance(2, 3);
+        if taken && victim.knows(name, &settings) {
+            settings = settings.with(name, value);
+        }
+    }
+    for (name, values) in OTHERS {
+        let value = values[rng.below(values.len() as u64) as usize];
+        let taken = rng.chance(1, 8);
+        if taken && victim.knows(name, &settings) {
+            settings = settings.with(name, value);
+        }
+    }
+    settings
+}

@@ -1,0 +1,155 @@
+//! The steps of a life, each a line of text.
+
+use super::case::number;
+use crate::crash::ops::HostOp;
+use nandex::nand::sim::{CutWhen, Faults, PowerCut, TornModel};
+use std::fmt;
+use std::str::FromStr;
+
+/// One step of a life. Each can be carried out whatever came before it, so that any of them may be left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// An operation of the user; a remount is a close and the power going off.
+    Op(HostOp),
+    /// The power goes off between two operations.
+    Off,
+    /// The power will be cut; when it is off, this also mounts.
+    Cut(Cut),
+    /// From here on the chip fails at these rates.
+    Fail(Rates),
+    /// The contents are compared in full; mounts when the power is off.
+    Look,
+}
+
+/// A cut to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// Physical operations from now until it strikes.
+    pub(crate) after: u64,
+    pub(crate) when: CutWhen,
+    pub(crate) torn: TornModel,
+    pub(crate) seed: u64,
+}
+
+impl Cut {
+    /// As the chip takes it when so many physical operations were done.
+    pub(crate) fn planned(&self, operations: u64) -> PowerCut {
+        let at_operation = operations.saturating_add(self.after);
+        PowerCut { at_operation, when: self.when, torn: self.torn, seed: self.seed }
+    }
+}
+
+/// How often the chip fails, in a million.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rates {
+    pub(crate) programs: u32,
+    pub(crate) erases: u32,
+    pub(crate) reads: u32,
+    pub(crate) seed: u64,
+}
+
+impl Rates {
+    pub(crate) fn faults(&self) -> Faults {
+        Faults {
+            seed: self.seed,
+            program_failures_ppm: self.programs,
+            erase_failures_ppm: self.erases,
+            read_failures_ppm: self.reads,
+            ..Faults::default()
+        }
+    }
+}
+
+pub(crate) const WHENS: [(CutWhen, &str); 3] =
+    [(CutWhen::Before, "before"), (CutWhen::Inside, "inside"), (CutWhen::After, "after")];
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Op(HostOp::Put(slot)) => write!(f, "put {slot}"),
+            Step::Op(HostOp::Remove(slot)) => write!(f, "remove {slot}"),
+            Step::Op(HostOp::Group(slots)) => {
+                write!(f, "group")?;
+                slots.iter().try_for_each(|slot| write!(f, " {slot}"))
+            }
+            Step::Op(HostOp::Sync | HostOp::Remount { close: false }) => write!(f, "sync"),
+            Step::Op(HostOp::Remount { close: true }) => write!(f, "close"),
+            Step::Off => write!(f, "off"),
+            Step::Cut(cut) => {
+                let when = WHENS.iter().find(|(when, _)| *when == cut.when).map_or("", |(_, name)| name);
+                write!(f, "cut {} {when} {} {}", cut.after, cut.torn.name(), cut.seed)
+            }
+            Step::Fail(rates) => {
+                write!(f, "fail {} {} {} {}", rates.programs, rates.erases, rates.reads, rates.seed)
+            }
+            Step::Look => write!(f, "look"),
+        }
+    }
+}
+
+impl FromStr for Step {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Step, String> {
+        let mut words = text.split_whitespace();
+        let first = words.next().unwrap_or_default();
+        let rest: Vec<&str> = words.collect();
+        Ok(match (first, &rest[..]) {
+            ("put", [slot]) => Step::Op(HostOp::Put(number(slot)?)),
+            ("remove", [slot]) => Step::Op(HostOp::Remove(number(slot)?)),
+            ("group", slots) if !slots.is_empty() => {
+                let slots = slots.iter().map(|slot| number(slot)).collect::<Result<Vec<u32>, String>>();
+                Step::Op(HostOp::Group(slots?))
+            }
+            ("sync", []) => Step::Op(HostOp::Sync),
+            ("close", []) => Step::Op(HostOp::Remount { close: true }),
+            ("off", []) => Step::Off,
+            ("look", []) => Step::Look,
+            ("cut", [after, when, torn, seed]) => {
+                let when = WHENS.iter().find(|(_, name)| name == when);
+                let torn = TornModel::ALL.into_iter().find(|model| model.name() == *torn);
+                let (Some((when, _)), Some(torn)) = (when, torn) else {
+                    return Err(format!("'{text}' is no cut, such as: cut 3 inside prefix 17"));
+                };
+                Step::Cut(Cut { after: number(after)?, when: *when, torn, seed: number(seed)? })
+            }
+            ("fail", [programs, erases, reads, seed]) => {
+                let [programs, erases, reads] = [rate(programs)?, rate(erases)?, rate(reads)?];
+                Step::Fail(Rates { programs, erases, reads, seed: number(seed)? })
+            }
+            _ => return Err(format!("'{text}' is no step")),
+        })
+    }
+}
+
+fn rate(text: &str) -> Result<u32, String> {
+    number(text)
+        .and_then(|rate| if rate <= 1_000_000 { Ok(rate) } else { Err(format!("{rate} is too often")) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_read_as_they_are_written() {
+        let cut = Cut { after: 3, when: CutWhen::Inside, torn: TornModel::LooksErased, seed: 9 };
+        let steps = [
+            Step::Op(HostOp::Put(7)),
+            Step::Op(HostOp::Remove(8)),
+            Step::Op(HostOp::Group(vec![1, 2, 3])),
+            Step::Op(HostOp::Sync),
+            Step::Op(HostOp::Remount { close: true }),
+            Step::Off,
+            Step::Cut(cut),
+            Step::Fail(Rates { programs: 1, erases: 2, reads: 3, seed: 4 }),
+            Step::Look,
+        ];
+        for step in steps {
+            assert_eq!(step.to_string().parse::<Step>().unwrap(), step);
+        }
+        for wrong in ["", "put", "put x", "group", "cut 3 inside torn 1", "fail 1 2 2000000 4", "jump"] {
+            assert!(wrong.parse::<Step>().is_err(), "{wrong}");
+        }
+    }
+}

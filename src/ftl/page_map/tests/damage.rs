@@ -1,0 +1,313 @@
+//! Every page in turn, and every block, damaged in every way: after cuts anywhere and after a clean end.
+
+use super::*;
+use crate::nand::damaged::{Damage, damage, damage_block, set_back};
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+
+/// A chip after some operations, and what its pages may hold.
+struct Aged {
+    chip: SimChip,
+    /// The chip some operations earlier.
+    earlier: SimChip,
+    /// What each logical page may read as.
+    allowed: Vec<BTreeSet<u64>>,
+    /// What each ever was.
+    ever: Vec<BTreeSet<u64>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Closed,
+    Synced,
+    Cut,
+}
+
+fn aged(seed: u64, end: End, settings: FtlSettings) -> Aged {
+    let mut rng = Rng::new(seed);
+    let mut ftl = PageMapFtl::format(chip(small()), settings).unwrap();
+    let mut model = Model::new(ftl.page_count());
+    let mut ever = vec![BTreeSet::from([0]); model.pages.len()];
+    let ops = 150 + rng.below(200);
+    let mut earlier = ftl.nand().clone();
+    let mut before = model.clone();
+    if end == End::Cut {
+        let at_operation = ftl.nand().operations() + 150 + rng.below(250);
+        let torn = TornModel::ALL[seed as usize % 4];
+        ftl.nand_mut().plan_power_cut(PowerCut { at_operation, when: CutWhen::Inside, torn, seed });
+    }
+    for step in 0..if end == End::Cut { 100_000 } else { ops } {
+        if step % 64 == 63 {
+            earlier = ftl.nand().clone();
+        }
+        let op = random_op(&mut rng, ftl.page_count(), 4);
+        before = model.clone();
+        let done = apply(&mut ftl, &mut model, &op);
+        for (lpn, &tag) in model.pages.iter().enumerate() {
+            ever[lpn].insert(tag);
+        }
+        match done {
+            Ok(()) => {}
+            Err(StoreError::Nand(NandError::PowerLost)) => break,
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    let mut chip = match end {
+        End::Closed => {
+            before = model.clone();
+            model.trimmed.clear();
+            before.trimmed.clear();
+            ftl.close().unwrap()
+        }
+        End::Synced => {
+            ftl.sync().unwrap();
+            model.trimmed.clear();
+            before = model.clone();
+            ftl.into_nand()
+        }
+        End::Cut => ftl.into_nand(),
+    };
+    chip.power_on();
+    let allowed = (0..model.pages.len()).map(|lpn| {
+        let of = |m: &Model| [Some(m.pages[lpn]), m.trimmed.get(&(lpn as u32)).copied()];
+        of(&before).into_iter().chain(of(&model)).flatten().collect()
+    });
+    Aged { allowed: allowed.collect(), ever, earlier, chip }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Outcome {
+    Right,
+    Noticed,
+    Refused,
+    Older,
+    Zeros,
+    Wrong,
+}
+
+fn outcome(aged: &Aged, damaged: SimChip, settings: FtlSettings) -> (Outcome, String) {
+    let mut ftl = match PageMapFtl::mount(damaged, settings) {
+        Ok(ftl) => ftl,
+        Err(StoreError::Corrupted { .. } | StoreError::NotFormatted(_)) => {
+            return (Outcome::Refused, String::new());
+        }
+        Err(error) => panic!("{error:?}"),
+    };
+    let (mut worst, mut note) = (Outcome::Right, String::new());
+    let mut data = vec![0; 64];
+    for lpn in 0..ftl.page_count() {
+        let found = match ftl.read(Lpn(lpn), Cause::Host, &mut data) {
+            Err(StoreError::Corrupted { .. }) => Outcome::Noticed,
+            Err(error) => panic!("{error:?}"),
+            Ok(()) => {
+                let tag = u64::from_le_bytes(data[..8].try_into().unwrap());
+                let is_known = data == page(tag, 64) && aged.ever[lpn as usize].contains(&tag);
+                match () {
+                    () if is_known && aged.allowed[lpn as usize].contains(&tag) => Outcome::Right,
+                    () if is_known && tag == 0 => Outcome::Zeros,
+                    () if is_known => Outcome::Older,
+                    () => Outcome::Wrong,
+                }
+            }
+        };
+        if found > worst {
+            note = format!("lpn {lpn}: {:?} allowed", aged.allowed[lpn as usize]);
+        }
+        worst = worst.max(found);
+    }
+    (worst, note)
+}
+
+/// What a page means to the sound store, as far as the loss of it may go unnoticed.
+struct Role {
+    /// A checkpoint or an anchor.
+    is_reserved: bool,
+    /// Its loss, and that of a whole block like its own, looks like a power cut; documented with the guarantees.
+    looks_like_a_cut: bool,
+}
+
+/// Of each page its role. `whole`: all pages of its block are damaged with it.
+fn roles(aged: &Aged, settings: FtlSettings, whole: bool) -> Vec<Role> {
+    let mut ftl = PageMapFtl::mount(aged.chip.clone(), settings).unwrap();
+    let g = small();
+    let mut data = vec![0; 64];
+    let headers: Vec<Option<Header>> = (0..g.pages())
+        .map(|ppn| match read_weak_page(&mut ftl.nand, Ppn(ppn), Cause::Check, &mut data).unwrap().0 {
+            Found::Page(header, _) => Some(header),
+            _ => None,
+        })
+        .collect();
+    let is_end = |h: &&Header| h.kind == PageKind::Host || h.kind == PageKind::Copy;
+    let mut ends: Vec<u64> = headers.iter().flatten().filter(is_end).map(|h| h.version).collect();
+    ends.sort_unstable();
+    ends.dedup();
+    let before_last = ends.iter().rev().nth(1).copied().unwrap_or(0);
+    let role = |ppn: Ppn| {
+        let pbn = g.block_of(ppn);
+        // A copy whose original is still there is not needed.
+        let has_twin = |at: Ppn| {
+            headers[at.index()].is_none_or(|h| {
+                let same = |o: &&Header| (o.version, o.number) == (h.version, h.number);
+                h.kind == PageKind::Copy && headers.iter().flatten().filter(same).count() > 1
+            })
+        };
+        let others_live = ftl.blocks().valid_pages(pbn).any(|other| other != ppn && !has_twin(other));
+        let in_last_group = headers[ppn.index()].is_some_and(|h| h.version > before_last);
+        let followers = ppn.index() + 1..g.page_at(pbn, 0).index() + 4;
+        let is_last = headers[followers].iter().all(Option::is_none);
+        let is_moved =
+            headers[ppn.index()].is_some_and(|h| !matches!(h.kind, PageKind::Host | PageKind::More));
+        let hides = (is_moved || settings.separation != Separation::TwoFrontiers) && is_last;
+        Role {
+            is_reserved: ftl.blocks().state(pbn) == BlockState::Reserved,
+            looks_like_a_cut: whole || in_last_group || !others_live || hides,
+        }
+    };
+    (0..g.pages()).map(|ppn| role(Ppn(ppn))).collect()
+}
+
+/// Whether a damage may lead to this; else the test has found something.
+fn is_allowed(end: End, found: Outcome, role: &Role) -> bool {
+    match found {
+        Outcome::Right | Outcome::Noticed | Outcome::Refused => true,
+        // The checkpoint before is taken, and trims since may come back.
+        Outcome::Older => role.is_reserved || (end != End::Closed && role.looks_like_a_cut),
+        Outcome::Zeros => end != End::Closed && role.looks_like_a_cut,
+        Outcome::Wrong => false,
+    }
+}
+
+/// The damages of one page: of its bytes, and by bytes of another page or another time.
+fn damages(aged: &Aged, ppn: Ppn, other: Ppn) -> Vec<(String, SimChip)> {
+    let with = |kind: Damage| {
+        let mut damaged = aged.chip.clone();
+        damage(&mut damaged, ppn, kind, 7);
+        (format!("{kind:?}"), damaged)
+    };
+    let kinds = Damage::OF_BYTES.into_iter().chain([Damage::Exchanged(other), Damage::CopyOf(other)]);
+    let mut all: Vec<(String, SimChip)> = kinds.map(with).collect();
+    let mut damaged = aged.chip.clone();
+    set_back(&mut damaged, &aged.earlier, ppn);
+    all.push((String::from("as it was earlier"), damaged));
+    all
+}
+
+#[test]
+fn damage_is_noticed_or_documented() {
+    let (mut tried, mut unexpected) = (0, Vec::new());
+    for seed in 0..12 {
+        for end in [End::Closed, End::Synced, End::Cut] {
+            let settings = variant(seed);
+            let aged = aged(seed, end, settings);
+            let mut rng = Rng::new(seed);
+            let alone = roles(&aged, settings, false);
+            for ppn in (0..small().pages()).map(Ppn) {
+                let other = Ppn(rng.below(u64::from(small().pages())) as u32);
+                for (name, damaged) in damages(&aged, ppn, other) {
+                    let (found, note) = outcome(&aged, damaged, settings);
+                    let mut fits = is_allowed(end, found, &alone[ppn.index()]);
+                    // The block passes for the one at the checkpoint.
+                    let is_first = small().page_in_block(ppn) == 0;
+                    fits |= is_first && name == "as it was earlier" && end != End::Closed;
+                    if name.starts_with("Exchanged") {
+                        // Two pages at once: each may have been what the other one's block had besides.
+                        fits |= found < Outcome::Wrong && end != End::Closed;
+                        fits |= is_allowed(end, found, &alone[other.index()]);
+                    }
+                    if !fits {
+                        unexpected.push(format!("seed {seed} {end:?} {ppn} {name}: {found:?}: {note}"));
+                    }
+                    tried += 1;
+                }
+            }
+            let together = roles(&aged, settings, true);
+            for pbn in (0..small().blocks).map(crate::units::Pbn) {
+                for kind in Damage::OF_BYTES {
+                    let mut damaged = aged.chip.clone();
+                    damage_block(&mut damaged, pbn, kind, seed);
+                    let (found, note) = outcome(&aged, damaged, settings);
+                    let role = &together[small().page_at(pbn, 0).index()];
+                    if !is_allowed(end, found, role) {
+                        unexpected.push(format!("seed {seed} {end:?} {pbn} {kind:?}: {found:?}: {note}"));
+                    }
+                    tried += 1;
+                }
+            }
+        }
+    }
+    assert!(unexpected.is_empty(), "{} of {tried}: {unexpected:#?}", unexpected.len());
+    assert!(tried > 20_000, "{tried} damages");
+}
+
+/// Programs and erases fail more and more often, with cuts and mounts in between: at the end the store refuses to write, now
+/// and after every mount, and every page reads.
+#[test]
+fn a_dying_chip_ends_read_only_and_complete() {
+    for seed in 0..18 {
+        let settings = variant(seed);
+        let mut rng = Rng::new(seed);
+        let mut ftl = PageMapFtl::format(chip(Geometry::new(64, 16, 4, 60)), settings).unwrap();
+        let mut model = Model::new(ftl.page_count());
+        let mut refused = 0;
+        for round in 0..400 {
+            let rate = if refused > 0 && round % 3 == 0 { 0 } else { 500 * (1 + round) };
+            let faults = Faults {
+                seed: seed << 32 | u64::from(round),
+                program_failures_ppm: rate,
+                erase_failures_ppm: 2 * rate,
+                read_failures_ppm: 2_000,
+                ..Faults::default()
+            };
+            ftl.nand_mut().set_faults(faults);
+            let at_operation = ftl.nand().operations() + rng.below(60);
+            let torn = TornModel::ALL[round as usize % 4];
+            ftl.nand_mut().plan_power_cut(PowerCut { at_operation, when: CutWhen::Inside, torn, seed });
+            let mut before = model.clone();
+            for _ in 0..20 {
+                before = model.clone();
+                let op = random_op(&mut rng, ftl.page_count(), ftl.atomic_pages_max() as u64);
+                match apply(&mut ftl, &mut model, &op) {
+                    Ok(()) => {}
+                    Err(StoreError::WornOut) => {
+                        model = before.clone();
+                        refused += 1;
+                    }
+                    Err(StoreError::Nand(NandError::PowerLost)) => break,
+                    Err(error) => panic!("seed {seed} round {round} {op:?}: {error:?}"),
+                }
+            }
+            ftl.nand_mut().set_faults(Faults { read_failures_ppm: 2_000, ..faults });
+            ftl = remount(ftl, &mut model, &before);
+            if refused > 60 {
+                break;
+            }
+        }
+        assert!(refused > 60, "seed {seed}: {refused} writes refused");
+    }
+}
+
+/// Reads that are wrong now and then lose nothing, and the pages are written anew.
+#[test]
+fn transient_read_errors_lose_nothing() {
+    for seed in 0..12 {
+        let settings = variant(seed);
+        let mut rng = Rng::new(seed);
+        let mut ftl = PageMapFtl::format(chip(small()), settings).unwrap();
+        let mut model = Model::new(ftl.page_count());
+        let faults = Faults { seed, read_failures_ppm: 5_000, ..Faults::default() };
+        ftl.nand_mut().set_faults(faults);
+        let mut data = vec![0; 64];
+        for step in 0..3000 {
+            let op = random_op(&mut rng, ftl.page_count(), ftl.atomic_pages_max() as u64);
+            let before = model.clone();
+            apply(&mut ftl, &mut model, &op).unwrap();
+            let lpn = rng.below(u64::from(ftl.page_count())) as u32;
+            ftl.read(Lpn(lpn), Cause::Host, &mut data).unwrap();
+            assert_eq!(data, page(model.pages[lpn as usize], 64), "lpn {lpn}");
+            if step % 100 == 99 {
+                ftl = remount(ftl, &mut model, &before);
+            }
+        }
+        assert_eq!(ftl.counters().lost_pages, 0);
+    }
+}

@@ -36,10 +36,15 @@ repro: ## the scorecards of all papers at full size (half an hour)
 		$(CARGO) run --release --locked -p nandex-cli -- repro --paper $$paper || status=1; done; exit $${status:-0}
 
 fuzz: ## fuzz each target for a minute (needs cargo-fuzz and a nightly toolchain)
-	for target in $$(cd fuzz && cargo fuzz list); do (cd fuzz && cargo +nightly fuzz run $$target -- -max_total_time=60) || exit 1; done
+	for target in $$(cd fuzz && cargo fuzz list); do (cd fuzz && mkdir -p corpus/$$target && \
+		cargo +nightly fuzz run $$target corpus/$$target seeds/$$target -- -max_total_time=60) || exit 1; done
 
-soak: tools ## power cuts at every physical operation of long runs (minutes to hours)
+soak: tools ## the tests with new inputs, power cuts at every operation of long runs, an hour of lives, damage (hours)
+	seed=$${NANDEX_SEED:-$$(date +%s)}; echo "NANDEX_SEED=$$seed"; NANDEX_SEED=$$seed $(CARGO) test --workspace --locked
 	$(CARGO) build --release --locked -p nandex-cli
 	for index in $$(./target/release/nandex list indexes | awk '/^[a-z]/ {print $$1}'); do \
 		./target/release/nandex crash --index $$index --ops 2000 --cuts all || exit 1; done
 	./target/release/nandex crash --ftl page-map --ops 2000 --cuts all
+	./target/release/nandex torture --index all --ftl all --spatial all --minutes 60
+	./target/release/nandex torture --index all --ftl all --spatial all --minutes 60 --until-death
+	./target/release/nandex torture --index all --ftl all --spatial all --minutes 60 --damage

@@ -71,5 +71,7 @@ pub fn wrong_bit(syndrome: u32, message_bytes: usize) -> Option<usize> {
     // What a wrong bit does to the checksum depends only on the number of bits that follow it.
     let shift = |effect: &u32| Some(effect >> 1 ^ if effect & 1 == 1 { CRC_POLYNOMIAL } else { 0 });
     let mut effects = core::iter::successors(Some(CRC_POLYNOMIAL), shift).take(message_bytes * 8);
-    Some(message_bytes * 8 - 1 - effects.position(|effect| effect == syndrome)?)
+    let following = effects.position(|effect| effect == syndrome)?;
+    debug_assert!(following < message_bytes * 8, "a bit beyond the message");
+    Some(message_bytes * 8 - 1 - following)
 }

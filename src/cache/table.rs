@@ -51,6 +51,7 @@ impl SlotTable {
         let place = self.find(key);
         assert!(self.places[place] == EMPTY, "{key} has a slot already");
         self.places[place] = (key, slot);
+        debug_assert!(slot != EMPTY.1 && self.get(key) == Some(slot), "{key} is not found");
     }
 
     pub(super) fn remove(&mut self, key: u32) {
@@ -72,6 +73,7 @@ impl SlotTable {
             }
         }
         self.places[hole] = EMPTY;
+        debug_assert!(self.get(key).is_none(), "{key} is still there");
     }
 
     pub(super) fn ram_bytes(&self) -> usize {

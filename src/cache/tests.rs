@@ -181,20 +181,24 @@ fn any<S: PageStore>(store: S, entry: &PolicyEntry, frames: usize, mode: WriteMo
     PageCache::new(store, (entry.make)(&settings), CacheConfig { frames, mode, dirty_frames_max: None })
 }
 
-/// A store that is full now and then: one write in so many is refused.
-struct FullAtTimes {
+/// A store that is full or worn out now and then: one write in so many is refused.
+struct RefusesAtTimes {
     pages: RamStore,
     rng: Rng,
     one_in: u64,
 }
 
-impl FullAtTimes {
+impl RefusesAtTimes {
     fn refuse(&mut self) -> Result<(), StoreError> {
-        if self.rng.chance(1, self.one_in) { Err(StoreError::Full) } else { Ok(()) }
+        match self.rng.chance(1, self.one_in) {
+            true if self.rng.chance(1, 2) => Err(StoreError::WornOut),
+            true => Err(StoreError::Full),
+            false => Ok(()),
+        }
     }
 }
 
-impl PageStore for FullAtTimes {
+impl PageStore for RefusesAtTimes {
     fn page_bytes(&self) -> usize {
         self.pages.page_bytes()
     }
@@ -233,7 +237,7 @@ impl PageStore for FullAtTimes {
 }
 
 /// Random operations against an array of pages, on a store that refuses some.
-fn run_any(cache: &mut AnyCache<FullAtTimes>, rng: &mut Rng, note: &str) {
+fn run_any(cache: &mut AnyCache<RefusesAtTimes>, rng: &mut Rng, note: &str) {
     let mut model = [0u8; 32];
     for step in 0..3000u32 {
         let lpn = (rng.below(32) * rng.below(3) / 2) as u32;
@@ -247,7 +251,9 @@ fn run_any(cache: &mut AnyCache<FullAtTimes>, rng: &mut Rng, note: &str) {
             1 => model[at] = 0,
             2..9 => match cache.write(Lpn(lpn), Cause::Host, &[step as u8; 8]) {
                 Ok(()) => model[at] = step as u8,
-                Err(error) => assert_eq!(error, StoreError::Full, "{note}"),
+                Err(error) => {
+                    assert!(matches!(error, StoreError::Full | StoreError::WornOut), "{note}: {error}");
+                }
             },
             _ => assert_eq!(read(cache, lpn), model[at], "{note}: page {lpn} at step {step}"),
         }
@@ -264,7 +270,7 @@ fn pages_are_kept_under_every_policy() {
             for (frames, one_in) in [(0, 40), (1, 40), (5, u64::MAX), (7, 40), (24, 20), (40, 40)] {
                 let note = alloc::format!("{} {mode:?} {atomic} {frames}", entry.name);
                 let pages = store().with_atomic_pages(atomic);
-                let flaky = FullAtTimes { pages, rng: Rng::new(3), one_in };
+                let flaky = RefusesAtTimes { pages, rng: Rng::new(3), one_in };
                 let mut cache = any(flaky, entry, frames, mode);
                 run_any(&mut cache, &mut Rng::new(frames as u64), &note);
                 let counted = cache.counters();

@@ -52,6 +52,11 @@ impl<S: PageStore> Slice<S> {
         Some(Rc::try_unwrap(self.shared).ok()?.into_inner().store)
     }
 
+    /// The pages before this slice, as the first slice of the store: for an owner that takes the place of another.
+    pub fn before(&self) -> Slice<S> {
+        Slice { shared: Rc::clone(&self.shared), first: 0, pages: self.first, place: 0 }
+    }
+
     /// Looks at the whole store.
     pub fn look<T>(&self, ask: impl FnOnce(&S) -> T) -> T {
         ask(&self.shared.borrow().store)

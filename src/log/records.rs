@@ -18,9 +18,14 @@
 //!       28..30  records in the page
 //!       30..32  label: what the records are
 //!       32      1 = the owner was closed: there is no record in the epoch; else 0
-//!       33..36  0
+//!       33      1 = the run goes on with the next page whatever its epoch is, unless it is a newer one; else 0
+//!       34..36  0
 //!       36..    records, oldest first; what lies beyond them is 0
 //! ```
+//!
+//! A log that is full and of which some records are still needed is *condensed*: these are written from page 0 on, in a new
+//! epoch, each page but the last with the mark that the run goes on with what stands behind it. So at any time the run is what was
+//! condensed so far and the pages that are still to be, and no record that is needed ever leaves it.
 //!
 //! # Invariants
 //!
@@ -99,7 +104,8 @@ impl Layout {
         put_u16(page, 28, header.records as u16);
         page[30..32].copy_from_slice(&self.label);
         page[32] = u8::from(header.is_closed);
-        page[33..HEADER_BYTES].fill(0);
+        page[33] = u8::from(header.goes_on);
+        page[34..HEADER_BYTES].fill(0);
         let crc = crc32(&[&page[4..]]);
         put_u32(page, 0, crc);
     }
@@ -116,6 +122,8 @@ pub struct Header {
     pub records: usize,
     /// Whether the owner was closed: the epoch has no records.
     pub is_closed: bool,
+    /// Whether the run goes on with the next page though that may be of an older epoch.
+    pub goes_on: bool,
 }
 
 /// A page as it was found.
@@ -148,6 +156,7 @@ pub fn read_page<K: RecordKind>(page: &[u8]) -> Found {
         epoch: get_u64(page, 16),
         records: usize::from(get_u16(page, 28)),
         is_closed: page[32] == 1,
+        goes_on: page[33] == 1,
     };
     let records = || {
         layout.records(page, header.records).chunks(layout.record_bytes).all(|record| K::is_record(record))
@@ -156,6 +165,7 @@ pub fn read_page<K: RecordKind>(page: &[u8]) -> Found {
         && header.number < layout.pages
         && (1..u64::MAX).contains(&header.epoch)
         && !(header.is_closed && header.records > 0)
+        && !(header.goes_on && header.records < layout.page_records)
         && records();
     if is_sensible { Found::Page(header, layout) } else { Found::Damaged }
 }
@@ -192,6 +202,8 @@ pub struct RecordLog<S, K> {
     written: usize,
     /// Page 0, sealed, while the run is not to be seen; empty until it is full.
     withheld: Option<Vec<u8>>,
+    /// Whether a mount found pages of older epochs in the run: a condensation was cut.
+    is_mixed: bool,
     /// Whether a write failed with unknown effect.
     is_interrupted: bool,
     page_writes: u64,
@@ -218,6 +230,7 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
             records: 0,
             written: 0,
             withheld: None,
+            is_mixed: false,
             is_interrupted: false,
             page_writes: 0,
             kind: PhantomData,
@@ -268,6 +281,7 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
     /// Adds a record; writes the page before if that is full.
     pub fn append(&mut self, put: impl FnOnce(&mut [u8])) -> Result<(), StoreError> {
         assert!(self.room() > 0, "the log is full");
+        debug_assert!(!self.is_mixed, "a log whose condensation was cut is full");
         if self.records == self.layout.page_records {
             self.force()?;
             self.turn_to(self.number + 1);
@@ -290,18 +304,22 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         self.records = kept;
     }
 
-    /// Takes the last record back, on the medium too.
+    /// Takes the last record back, on the medium too. Where the store refuses that, the record stays.
     pub fn retract(&mut self) -> Result<(), StoreError> {
         assert!(self.records > 0, "J3: the last record is in the page in RAM");
         self.records -= 1;
-        self.layout.record_mut(&mut self.page, self.records).fill(0);
+        let record = self.layout.record_mut(&mut self.page, self.records);
         if self.written <= self.records {
+            record.fill(0);
             return Ok(());
         }
-        self.written = 0;
+        let before = record.to_vec();
+        record.fill(0);
         let rewritten = self.write(false);
-        // The medium still has a record of what was refused: better not to know of any.
-        self.is_interrupted |= rewritten.is_err();
+        if rewritten.is_err() {
+            self.layout.record_mut(&mut self.page, self.records).copy_from_slice(&before);
+            self.records += 1;
+        }
         rewritten
     }
 
@@ -314,8 +332,52 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
     pub fn start(&mut self, epoch: u64) {
         assert!(epoch > self.epoch && epoch < u64::MAX, "an epoch for every nanosecond of five centuries");
         self.epoch = epoch;
-        self.withheld = None;
+        (self.withheld, self.is_mixed) = (None, false);
         self.turn_to(0);
+    }
+
+    /// Begins a new epoch with these records in the place of all others, oldest first and fewer than the log takes. Each must
+    /// come no later than where the run has it. However many pages are written when the power is cut, or when the store
+    /// refuses one, the run has the newest record of each.
+    pub fn condense<'a>(
+        &mut self,
+        epoch: u64,
+        records: impl ExactSizeIterator<Item = &'a [u8]>,
+    ) -> Result<(), StoreError> {
+        let count = records.len();
+        assert!(self.room() == 0 && self.withheld.is_none(), "only a full log is condensed");
+        assert!(count > 0 && (count as u64) < self.layout.records_max(), "nothing would be gained");
+        self.force()?;
+        let last = (self.number, self.records, self.page.clone());
+        let before = self.epoch;
+        self.start(epoch);
+        let written = self.write_condensed(records);
+        if written.is_err() {
+            // What was written goes on with what was there.
+            (self.number, self.records, self.page) = last;
+            self.written = self.records;
+            self.is_mixed = true;
+            self.epoch = self.epoch.max(before);
+        }
+        written
+    }
+
+    fn write_condensed<'a>(
+        &mut self,
+        records: impl ExactSizeIterator<Item = &'a [u8]>,
+    ) -> Result<(), StoreError> {
+        let last = (records.len() - 1) / self.layout.page_records;
+        for record in records {
+            if self.records == self.layout.page_records {
+                self.turn_to(self.number + 1);
+            }
+            self.layout.record_mut(&mut self.page, self.records).copy_from_slice(record);
+            self.records += 1;
+            if self.records == self.layout.page_records && (self.number as usize) < last {
+                self.write_page(false, true)?;
+            }
+        }
+        self.write(false)
     }
 
     /// The same, of which the medium learns only with [`RecordLog::complete`].
@@ -356,7 +418,12 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
     }
 
     fn write(&mut self, is_closed: bool) -> Result<(), StoreError> {
-        let header = Header { number: self.number, epoch: self.epoch, records: self.records, is_closed };
+        self.write_page(is_closed, false)
+    }
+
+    fn write_page(&mut self, is_closed: bool, goes_on: bool) -> Result<(), StoreError> {
+        let (number, epoch, records) = (self.number, self.epoch, self.records);
+        let header = Header { number, epoch, records, is_closed, goes_on };
         let mut page = core::mem::take(&mut self.page);
         self.layout.seal::<K>(&mut page, header);
         let written = match &mut self.withheld {
@@ -379,7 +446,7 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         }
         let written = self.store.write(self.lpn(number), Cause::Checkpoint, page);
         self.page_writes += u64::from(written.is_ok());
-        self.is_interrupted |= !matches!(written, Ok(()) | Err(StoreError::Full));
+        self.is_interrupted |= written.as_ref().is_err_and(|error| !error.is_refusal());
         written
     }
 
@@ -398,30 +465,54 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
     pub fn resume(&mut self, epoch: u64, show: &mut dyn FnMut(&[u8])) -> Result<(), IndexError> {
         let layout = self.layout;
         let mut page = vec![0; self.page_bytes()];
-        (self.epoch, self.withheld) = (epoch, None);
+        (self.epoch, self.withheld, self.is_mixed) = (epoch, None, false);
         self.turn_to(0);
-        // Whether the next page may be one of the run.
-        let mut goes_on = true;
+        // The epoch of the page before, and whether the next may be older, while the next may be one of the run.
+        let mut next = Some((epoch, false));
         for number in 0..layout.pages {
             match self.read(number, Cause::Recovery, &mut page)? {
                 Found::Page(header, found) if (header.number, found) == (number, layout) => {
-                    let is_ours = header.epoch == epoch;
-                    if header.epoch > epoch || is_ours && !goes_on {
+                    if header.epoch > next.map_or(epoch - 1, |(newest, _)| newest) {
                         return Err(corrupted("J1: a page of the log is missing before this one", number));
                     }
-                    goes_on = is_ours && header.records == layout.page_records;
-                    if is_ours {
+                    let goes_on = next.is_some_and(|(last, is_any)| is_any || header.epoch == last);
+                    next = None;
+                    if goes_on {
                         show(layout.records(&page, header.records));
                         self.page.copy_from_slice(&page);
                         (self.number, self.records, self.written) = (number, header.records, header.records);
+                        self.is_mixed |= header.epoch < epoch;
+                        let is_full = header.records == layout.page_records;
+                        next = is_full.then_some((header.epoch, header.goes_on));
                     }
                 }
-                Found::Blank => goes_on = false,
-                _ if goes_on => return Err(corrupted("J1: the page of the log is damaged", number)),
+                Found::Blank if next.is_none_or(|(_, is_any)| !is_any) => next = None,
+                _ if next.is_some() => return Err(corrupted("J1: the page of the log is damaged", number)),
                 _ => {}
             }
         }
+        if self.is_mixed && self.room() > 0 {
+            return Err(corrupted("J1: a log that was condensed was not full", self.number));
+        }
         Ok(())
+    }
+
+    /// All records of the epoch, oldest first, those included that the medium has not.
+    pub fn all_records(&mut self) -> Result<Vec<u8>, IndexError> {
+        let (mut all, mut page) = (Vec::new(), vec![0; self.page_bytes()]);
+        for number in 0..self.number {
+            match self.read(number, Cause::Recovery, &mut page)? {
+                Found::Page(header, found)
+                    if (header.number, found) == (number, self.layout)
+                        && header.records == self.layout.page_records =>
+                {
+                    all.extend_from_slice(self.layout.records(&page, header.records));
+                }
+                _ => return Err(corrupted("J1: the page of the log is damaged", number)),
+            }
+        }
+        all.extend_from_slice(self.layout.records(&self.page, self.records));
+        Ok(all)
     }
 
     /// Drops all pages of the log.
@@ -436,8 +527,13 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         for number in 0..self.number + u32::from(self.written > 0) {
             let is_last = number == self.number;
             let records = if is_last { self.written } else { self.layout.page_records };
-            let expected = Header { number, epoch: self.epoch, records, is_closed: false };
-            let found = self.read(number, Cause::Check, &mut page)?;
+            let expected = Header { number, epoch: self.epoch, records, is_closed: false, goes_on: false };
+            let mut found = self.read(number, Cause::Check, &mut page)?;
+            if let Found::Page(header, _) = &mut found {
+                // Both are of a log that was condensed.
+                header.goes_on = false;
+                header.epoch += if self.is_mixed { self.epoch.saturating_sub(header.epoch) } else { 0 };
+            }
             if found != Found::Page(expected, self.layout) {
                 report.violation("J1", u64::from(number), format!("{found:?} instead of {expected:?}"));
             } else if is_last
@@ -468,3 +564,6 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
 fn corrupted(what: &'static str, number: u32) -> IndexError {
     IndexError::Corrupted { what, at: u64::from(number) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,6 +28,7 @@ pub fn read_again<N: Nand + ?Sized>(
     spare: &mut [u8],
     mut is_whole: impl FnMut(&[u8], &[u8]) -> bool,
 ) -> Result<Reading, NandError> {
+    const { assert!(READ_TRIES > 0, "a page is read at least once") };
     let mut outcome = Ok(Reading::Broken);
     for attempt in 0..READ_TRIES {
         outcome = match nand.read(ppn, cause, data, spare) {

@@ -83,8 +83,15 @@ impl<N: Nand> BlockRange<N> {
 
     /// An error of the chip with the numbers of the range.
     fn within(&self, error: NandError) -> NandError {
-        let page = |ppn: Ppn| Ppn(ppn.0 - self.first_page());
-        let block = |pbn: Pbn| Pbn(pbn.0 - self.first_block);
+        // Only what lies in the range was asked for, so only that can be told of.
+        let page = |ppn: Ppn| {
+            assert!(ppn.0 >= self.first_page(), "{ppn} is not in the range");
+            Ppn(ppn.0 - self.first_page())
+        };
+        let block = |pbn: Pbn| {
+            assert!(pbn.0 >= self.first_block, "{pbn} is not in the range");
+            Pbn(pbn.0 - self.first_block)
+        };
         match error {
             NandError::PageOutOfRange(p) => NandError::PageOutOfRange(page(p)),
             NandError::BlockOutOfRange(b) => NandError::BlockOutOfRange(block(b)),

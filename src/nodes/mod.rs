@@ -158,6 +158,8 @@ pub struct NodeLayer<S, C> {
     /// The next commit, and the number of its first unit.
     commit: u32,
     number: u32,
+    /// Whether sectors of a commit that was given up are still to be dropped: before that none is begun.
+    is_void_left: bool,
     is_interrupted: bool,
     counts: LayerCounts,
 }
@@ -209,6 +211,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
             node: vec![0; page_bytes],
             commit: 1,
             number: 0,
+            is_void_left: false,
             is_interrupted: false,
             counts: LayerCounts::default(),
             store,
@@ -303,7 +306,11 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
             core::mem::take(&mut self.beyond).into_iter().partition(|(node, _)| is_used(Lpn(*node)));
         self.beyond = used;
         unused.into_iter().for_each(|(_, sector): (u32, Lpn)| self.table.unpin(sector));
-        self.settle()
+        match self.settle() {
+            // They are read as they are, and settled before the first change.
+            Err(error) if error.is_refusal() => Ok(()),
+            done => done,
+        }
     }
 
     /// Compacts the nodes that a mount found with too long a list.

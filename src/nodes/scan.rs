@@ -72,10 +72,12 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
                 self.modes.set(node, if is_disk { Mode::Disk } else { Mode::Log });
             }
         }
-        if !scan.void.is_empty() {
-            self.undo()?;
+        self.is_void_left = !scan.void.is_empty();
+        match self.undo_void() {
+            // Then no commit is begun.
+            Err(error) if error.is_refusal() => Ok(()),
+            done => Ok(done?),
         }
-        Ok(())
     }
 
     /// Reads all sectors, and those in use once more.

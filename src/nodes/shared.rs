@@ -3,7 +3,7 @@
 use super::config::CommitPolicy;
 use super::sector::{Head, Kind, Sink, sector_units, units, units_of};
 use super::table::NodeTable;
-use super::{NodeCodec, NodeLayer, Op, apply, interrupted, show_whole};
+use super::{NodeCodec, NodeLayer, Op, apply, show_whole};
 use crate::check::CheckReport;
 use crate::ftl::{PageStore, StoreError};
 use crate::nand::Cause;
@@ -104,24 +104,37 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         let committed = self.newest.clone();
         committed[..committed.len() - whole.len()].iter().for_each(|sector| self.table.note_mixed(*sector));
         self.counts.commit_pages += committed.len() as u64;
-        self.compact_beyond(beyond)
-            .map_err(|error| if error == StoreError::Full { interrupted() } else { error })
+        match self.compact_beyond(beyond) {
+            // The commit is done. What is beyond the lists waits there for the next change, as after a mount.
+            Err(error) if error.is_refusal() && !self.is_interrupted => Ok(()),
+            done => done,
+        }
     }
 
-    /// Compacts the nodes to whose lists these sectors, each pinned, are to be added.
+    /// Compacts the nodes to whose lists these sectors, each pinned, are to be added. Those that the store refuses stay beyond
+    /// their lists.
     pub(super) fn compact_beyond(&mut self, mut beyond: Vec<(u32, Lpn)>) -> Result<(), StoreError> {
         beyond.sort_by_key(|(node, _)| *node);
+        let mut refused = Ok(());
         for group in beyond.chunk_by(|a, b| a.0 == b.0) {
             let node = group[0].0;
             let mut list: Vec<Lpn> = self.table.list(node).iter().map(|sector| Lpn(*sector)).collect();
             list.extend(group.iter().map(|(_, sector)| *sector));
-            let compacted = self.compact(node, &list);
-            // A list that could not be made short is not in the table: only a mount finds it again.
-            self.is_interrupted |= compacted.is_err();
-            compacted?;
-            group.iter().for_each(|(_, sector)| self.table.unpin(*sector));
+            let compacted = if refused.is_ok() { self.compact(node, &list) } else { refused.clone() };
+            match compacted {
+                Ok(()) => group.iter().for_each(|(_, sector)| self.table.unpin(*sector)),
+                Err(error) if error.is_refusal() && !self.is_interrupted => {
+                    self.beyond.extend_from_slice(group);
+                    refused = Err(error);
+                }
+                Err(error) => {
+                    // A list that could not be made short is not in the table: only a mount finds it again.
+                    self.is_interrupted = true;
+                    return Err(error);
+                }
+            }
         }
-        self.trim_if_durable()
+        refused.and_then(|()| self.trim_if_durable())
     }
 
     /// Which units go to which sector, by sector, but for nodes that are written whole; and how many sectors there are.
@@ -251,6 +264,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     }
 
     fn begin(&mut self, kind: Kind) -> Result<(), StoreError> {
+        self.undo_void()?;
         if self.commit == u32::MAX {
             return Err(StoreError::Unsupported("the layer has made all its commits".to_string()));
         }
@@ -274,7 +288,12 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
             Err(error) => {
                 let sectors = core::mem::take(&mut self.writer.sectors);
                 sectors.into_iter().for_each(|sector| self.table.release(sector));
-                self.is_interrupted |= error != StoreError::Full || self.undo().is_err();
+                self.is_interrupted |= !error.is_refusal();
+                self.is_void_left = true;
+                if !self.is_interrupted {
+                    let undone = self.undo_void();
+                    self.is_interrupted = undone.is_err_and(|error| !error.is_refusal());
+                }
                 Err(error)
             }
         }
@@ -352,26 +371,34 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     pub(super) fn trim_dead(&mut self) -> Result<(), StoreError> {
         match self.trim_all_dead() {
             // No room for the note of it: the store only keeps the page longer.
-            Err(StoreError::Full) => Ok(()),
+            Err(error) if error.is_refusal() => Ok(()),
             done => done,
         }
     }
 
     /// Drops the sectors of a commit that was given up, which are dead: they must be gone before its number is used again.
-    pub(super) fn undo(&mut self) -> Result<(), StoreError> {
-        self.trim_all_dead()?;
-        self.store.sync()
+    pub(super) fn undo_void(&mut self) -> Result<(), StoreError> {
+        if self.is_void_left {
+            self.trim_all_dead()?;
+            self.store.sync()?;
+            self.is_void_left = false;
+        }
+        Ok(())
     }
 
     /// Trims all dead sectors, and tells whether one could not be.
     fn trim_all_dead(&mut self) -> Result<(), StoreError> {
-        let mut all = Ok(());
+        let (mut all, mut refused) = (Ok(()), Vec::new());
         while let Some(sector) = self.table.next_dead() {
             match self.store.trim(sector) {
-                Err(StoreError::Full) => all = Err(StoreError::Full),
+                Err(error) if error.is_refusal() => {
+                    all = Err(error);
+                    refused.push(sector);
+                }
                 done => done?,
             }
         }
+        refused.into_iter().for_each(|sector| self.table.keep_dead(sector));
         all
     }
 

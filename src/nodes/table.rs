@@ -231,6 +231,15 @@ impl NodeTable {
         self.dead_hint = at + 1;
         Some(Lpn(self.first + at as u32))
     }
+
+    /// The store could not be told of a dead sector: it stays dead.
+    pub(super) fn keep_dead(&mut self, sector: Lpn) {
+        let names = self.names(sector);
+        assert!(*names == FREE, "N3: a sector that was not told of is free");
+        *names = DEAD;
+        self.dead += 1;
+        self.dead_hint = self.dead_hint.min((sector.0 - self.first) as usize);
+    }
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         if mode == Mode::Disk {
             match self.put_in_disk_mode(node, data, Cause::Merge) {
                 // Another time.
-                Err(StoreError::Full) if !self.is_interrupted => return Ok(()),
+                Err(error) if error.is_refusal() && !self.is_interrupted => return Ok(()),
                 done => done?,
             }
         }

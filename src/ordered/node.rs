@@ -25,6 +25,7 @@ pub struct NodeShape {
 impl NodeShape {
     /// The largest node that fits into an area.
     pub const fn fitting(area_bytes: usize, key_bytes: usize, value_bytes: usize) -> NodeShape {
+        assert!(key_bytes > 0, "a node without keys has no order");
         NodeShape { capacity: area_bytes / (key_bytes + value_bytes), key_bytes, value_bytes }
     }
 
@@ -41,12 +42,14 @@ impl NodeShape {
     /// Key `i`.
     #[inline]
     pub fn key<'a>(&self, node: &'a [u8], i: usize) -> &'a [u8] {
+        debug_assert!(i < self.capacity, "key {i} of {}", self.capacity);
         &node[i * self.key_bytes..(i + 1) * self.key_bytes]
     }
 
     /// Value `i`.
     #[inline]
     pub fn value<'a>(&self, node: &'a [u8], i: usize) -> &'a [u8] {
+        debug_assert!(i < self.capacity, "value {i} of {}", self.capacity);
         let at = self.value_at(i);
         &node[at..at + self.value_bytes]
     }
@@ -54,12 +57,16 @@ impl NodeShape {
     /// Overwrites key `i`.
     #[inline]
     pub fn set_key(&self, node: &mut [u8], i: usize, key: &[u8]) {
+        // A key beyond the last would be written over the first value.
+        debug_assert!(i < self.capacity && key.len() == self.key_bytes, "key {i} of {}", self.capacity);
         copy_field(&mut node[i * self.key_bytes..(i + 1) * self.key_bytes], key);
     }
 
     /// Overwrites value `i`.
     #[inline]
     pub fn set_value(&self, node: &mut [u8], i: usize, value: &[u8]) {
+        // A node may share its page with others, which a value beyond the last would be written over.
+        debug_assert!(i < self.capacity && value.len() == self.value_bytes, "value {i} of {}", self.capacity);
         let at = self.value_at(i);
         copy_field(&mut node[at..at + self.value_bytes], value);
     }
@@ -102,6 +109,10 @@ impl NodeShape {
         node.copy_within(v..self.value_at(count), v + self.value_bytes);
         self.set_key(node, i, entry.0);
         self.set_value(node, i, entry.1);
+        debug_assert!(
+            self.key(node, i) == entry.0 && self.value(node, i) == entry.1,
+            "entry {i} is not there"
+        );
     }
 
     /// Takes entry `i` out, moving the later ones down.
@@ -130,6 +141,7 @@ impl NodeShape {
     pub fn copy_entries(&self, source: (&[u8], usize), count: usize, into: (&NodeShape, &mut [u8], usize)) {
         let ((node, from), (shape, target, to)) = (source, into);
         assert!(from + count <= self.capacity && to + count <= shape.capacity);
+        assert!((shape.key_bytes, shape.value_bytes) == (self.key_bytes, self.value_bytes), "other entries");
         let k = self.key_bytes;
         target[to * k..(to + count) * k].copy_from_slice(&node[from * k..(from + count) * k]);
         let (s, t) = (self.value_at(from), shape.value_at(to));
@@ -139,6 +151,7 @@ impl NodeShape {
 
     /// The first place whose key does not rise above the one before it, if any.
     pub fn first_unsorted(&self, node: &[u8], count: usize) -> Option<usize> {
+        assert!(count <= self.capacity, "{count} entries of {}", self.capacity);
         (1..count).find(|&i| self.compare(node, i - 1, self.key(node, i)) != Ordering::Less)
     }
 }

@@ -11,6 +11,7 @@ use nandex_lab::crash::{ChipFailures, CutPoint, Cuts, SMALL_CHIP};
 use nandex_lab::experiment::Experiment;
 use nandex_lab::registry::{IndexEntry, StoreEntry};
 use nandex_lab::spatial::SpatialEntry;
+use nandex_lab::torture::damage::{Blow, End};
 use nandex_lab::workload::WorkloadEntry;
 use std::path::PathBuf;
 
@@ -209,7 +210,8 @@ pub(crate) struct Crash {
     #[arg(long, value_name = "PART|FILE", default_value = SMALL_CHIP, value_parser = parse::crash_chip)]
     pub(crate) chip: Part,
     /// Different keys, or pages of an FTL at most.
-    #[arg(long, value_name = "N", default_value_t = 1200, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 1200,
+        value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(crate) keys: u32,
     /// Bytes of a key and of a value.
     #[arg(long, value_name = "KEY/VALUE", default_value = "8/8", value_parser = parse::record)]
@@ -271,6 +273,26 @@ pub(crate) struct Torture {
     #[arg(long, value_name = "NAME:SEED|FILE", value_parser = parse::life,
         conflicts_with_all = ["index", "ftl", "spatial", "minutes", "lives", "seed"])]
     pub(crate) replay: Option<Life>,
+    /// Damage pages and blocks of chips that were closed or cut, and compare every answer with the truth.
+    #[arg(long, conflicts_with = "until_death")]
+    pub(crate) damage: bool,
+    /// Damages of each image; 0 for every page in turn.
+    #[arg(long, value_name = "N", default_value_t = 70, requires = "damage")]
+    pub(crate) each: u32,
+    /// Images cut anywhere, of each life, besides two that were closed.
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "damage")]
+    pub(crate) cuts: u32,
+    /// Write the table of what a damage may do between its marks in this page.
+    #[arg(long, value_name = "FILE", requires = "damage", conflicts_with = "replay")]
+    pub(crate) guarantees: Option<PathBuf>,
+    /// The image of a damage to repeat: closed, remounted, cut:OPERATION:WAY.
+    #[arg(long, value_name = "IMAGE", requires_all = ["damage", "replay", "blow"])]
+    pub(crate) image: Option<End>,
+    /// The damage to repeat, such as ones:17 or exchange:3:40+zero:5.
+    #[arg(long, value_name = "DAMAGE", requires_all = ["damage", "replay", "image"])]
+    pub(crate) blow: Option<Blow>,
+    #[command(flatten)]
+    pub(crate) files: Files,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -371,6 +371,7 @@ fn buffered<P, J>(
 ) -> Result<Box<dyn OrderedIndex>, IndexError>
 where
     P: Buffered<Box<dyn PageStore>> + 'static,
+    P::Config: 'static,
     J: Buffered<Guarded<Box<dyn PageStore>>, Config = P::Config> + 'static,
 {
     if settings.durability != Durability::None {
@@ -423,10 +424,10 @@ pub(crate) fn cached_store(
         fixed += (demand.buffer_bytes)(settings, &*ftl, *bytes)?;
     }
     let frames = cache_frames(settings, fixed, (plan.frame_bytes, ftl.page_count()))?;
+    let alone = settings.options.choice("cache_writes", &["together", "alone"])? == "alone";
     if frames == 0 {
         return Ok((ftl, shared));
     }
-    let alone = settings.options.choice("cache_writes", &["together", "alone"])? == "alone";
     let mode = match ((demand.lets_writes_wait)(settings), alone) {
         (false, _) => WriteMode::Through,
         (true, false) => WriteMode::Back,

@@ -74,7 +74,7 @@ fn flipped_bits_are_never_returned_as_data() {
         let (mut rng, mut found) = (Rng::new(2), Found::default());
         let mut pages: Vec<(Pbn, u32)> = Vec::new();
         damaged(&chip, |pbn, page, _| pages.push((pbn, page)));
-        for trial in 0..trials(stack, 900) {
+        for trial in 0..trials(stack, 600) {
             let target = pages[rng.below(pages.len() as u64) as usize];
             let flips = [1, 1, 3, 40][trial % 4];
             let harmed = damaged(&chip, |pbn, page, bytes| {
@@ -107,7 +107,7 @@ fn a_page_overwritten_by_another_is_noticed() {
         let (mut rng, mut found) = (Rng::new(4), Found::default());
         let mut pages: Vec<Vec<u8>> = Vec::new();
         damaged(&chip, |_, _, bytes| pages.push(bytes.to_vec()));
-        for _ in 0..trials(stack, 300) {
+        for _ in 0..trials(stack, 150) {
             let (target, source) = (rng.below(pages.len() as u64), rng.below(pages.len() as u64) as usize);
             let mut number = 0;
             let harmed = damaged(&chip, |_, _, bytes| {

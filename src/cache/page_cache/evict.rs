@@ -17,9 +17,15 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
         leaving.clear();
         leaving.push(victim);
         self.policy.companions(victim, &mut leaving);
+        debug_assert!(leaving.iter().all(|&frame| self.is_used(frame)), "K1: an empty frame is to leave");
         let done = self.evict_all(&mut leaving);
         self.leaving = leaving;
         done
+    }
+
+    /// Whether the table names this frame as that of its page.
+    fn is_used(&self, frame: u32) -> bool {
+        self.table.get(self.frames[frame as usize].lpn.0) == Some(frame)
     }
 
     fn evict_all(&mut self, leaving: &mut [u32]) -> Result<(), StoreError> {
@@ -110,6 +116,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
             }
             self.counters.flushes += 1;
         }
+        debug_assert!(self.dirty.is_empty(), "a flush left {} dirty frames", self.dirty.len());
         while let Some(&lpn) = self.trimmed.first() {
             self.store.trim(Lpn(lpn))?;
             self.trimmed.remove(&lpn);

@@ -196,6 +196,18 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
             }
             self.frames[frame as usize].dirty_at = CLEAN;
         }
+        self.assert_dirty(frame);
+    }
+
+    /// The list of dirty frames and the frames agree, as far as this one tells; and K3.
+    fn assert_dirty(&self, frame: u32) {
+        let Frame { dirty_at, .. } = self.frames[frame as usize];
+        let is_listed = self.dirty.get(dirty_at as usize) == Some(&frame);
+        debug_assert!(is_listed == (dirty_at < UNUSED), "frame {frame} and the list of dirty frames");
+        debug_assert!(
+            self.group_frames == 0 || self.dirty.len() <= self.group_frames,
+            "K3: too many are dirty"
+        );
     }
 
     /// Puts a page into an unused frame.
@@ -206,6 +218,10 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
         self.set_dirty(frame, access.dirty);
         self.table.insert(access.lpn.0, frame);
         self.policy.admit(frame, access);
+        debug_assert!(
+            !self.trimmed.contains(&access.lpn.0) || !access.dirty,
+            "K1: a trim waits for a dirty page"
+        );
     }
 
     /// Makes the page's frame hold `data`, if it has one or one is unused.
@@ -230,6 +246,11 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
         self.policy.remove(frame, exit);
         self.frames[frame as usize] = Frame { lpn, dirty_at: UNUSED };
         self.unused.push(frame);
+        debug_assert!(self.table.get(lpn.0).is_none(), "K1: {lpn} has a frame still");
+        debug_assert!(
+            self.dirty.len() + self.unused.len() <= self.frames.len(),
+            "K1: a frame is counted twice"
+        );
     }
 
     /// Makes sure that a frame is unused, if the cache has any.
@@ -296,8 +317,8 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
             return self.store.read(lpn, cause, data);
         }
         let room = self.make_room();
-        // On a full store dirty pages cannot leave; reading still works.
-        if !matches!(room, Err(StoreError::Full)) {
+        // On a store that is full or worn out dirty pages cannot leave; reading still works.
+        if !room.as_ref().is_err_and(StoreError::is_refusal) {
             room?;
         }
         self.store.read(lpn, cause, data)?;

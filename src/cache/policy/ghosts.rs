@@ -41,6 +41,7 @@ impl Ghosts {
         self.lpns[slot as usize] = lpn.0;
         self.table.insert(lpn.0, slot);
         self.order.push_first(0, slot);
+        debug_assert!(self.len() + self.unused.len() == self.capacity + 1, "a slot is lost");
     }
 
     /// Whether the page was remembered, which it is no longer.
@@ -65,6 +66,7 @@ impl Ghosts {
         while self.len() > self.capacity {
             self.forget_first();
         }
+        debug_assert!(self.len() <= self.capacity);
     }
 
     pub(super) fn len(&self) -> usize {

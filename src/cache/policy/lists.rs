@@ -48,6 +48,15 @@ impl Lists {
             after => self.links[after as usize].before = node,
         }
         self.ends[list as usize].len += 1;
+        debug_assert!(
+            before == NONE || self.links[before as usize].list == list,
+            "a neighbour of another list"
+        );
+        debug_assert!(
+            after == NONE || self.links[after as usize].list == list,
+            "a neighbour of another list"
+        );
+        debug_assert!(self.ends[list as usize].len as usize <= self.links.len(), "more nodes than there are");
     }
 
     /// Puts a node that is in no list first in this one.
@@ -76,6 +85,11 @@ impl Lists {
         }
         self.ends[list as usize].len -= 1;
         self.links[node as usize].list = NONE;
+        let ends = self.ends[list as usize];
+        debug_assert!(
+            (ends.len == 0) == (ends.first == NONE && ends.last == NONE),
+            "list {list} and its ends"
+        );
         list
     }
 

@@ -22,6 +22,8 @@ impl LruList {
 
     /// Puts a frame that is not in the list first.
     pub fn push(&mut self, frame: u32) {
+        debug_assert!(self.first != frame && self.last != frame, "frame {frame} is in the list already");
+        debug_assert!((self.first == NONE) == (self.last == NONE), "a list with one end");
         self.links[frame as usize] = (NONE, self.first);
         match self.first {
             NONE => self.last = frame,
@@ -33,6 +35,8 @@ impl LruList {
     /// Takes a frame out of the list.
     pub fn remove(&mut self, frame: u32) {
         let (before, after) = self.links[frame as usize];
+        debug_assert!(before != NONE || self.first == frame, "frame {frame} is not in the list");
+        debug_assert!(after != NONE || self.last == frame, "frame {frame} is not in the list");
         match before {
             NONE => self.first = after,
             before => self.links[before as usize].1 = after,

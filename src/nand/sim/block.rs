@@ -104,6 +104,18 @@ impl Block {
             clear_bits(spare, payload.spare);
         }
         self.note_program(page);
+        debug_assert!(self.is_consistent(geometry, page), "page {page} after a program");
+    }
+
+    /// B1, B3 and B4 as far as one page tells.
+    fn is_consistent(&self, geometry: &Geometry, page: usize) -> bool {
+        let state = self.pages[page];
+        let slots = self.bytes.len() / geometry.raw_page_bytes();
+        let is_stored = state.slot == NO_SLOT || usize::from(state.slot) < slots;
+        is_stored
+            && slots <= self.pages.len()
+            && (state.programs > 0 || state.slot == NO_SLOT)
+            && (state.programs == 0 || page < self.next as usize || self.half_erased)
     }
 
     /// The first byte of which a program of the page would have to set bits, bytes of 0xFF being left out of it.
@@ -191,6 +203,7 @@ impl Block {
 
     fn append(&mut self, geometry: &Geometry, page: usize, payload: Payload<'_>) {
         let (page_bytes, start) = (geometry.page_bytes as usize, self.bytes.len());
+        assert!(payload.data.len() <= page_bytes && payload.spare.len() <= geometry.spare_bytes as usize);
         if self.bytes.capacity() < self.block_bytes {
             self.bytes.reserve_exact(self.block_bytes - start);
         }
@@ -198,10 +211,13 @@ impl Block {
         self.bytes.resize(start + page_bytes, 0xff);
         self.bytes.extend_from_slice(payload.spare);
         self.bytes.resize(start + geometry.raw_page_bytes(), 0xff);
-        self.pages[page].slot = (start / geometry.raw_page_bytes()) as u16;
+        let slot = start / geometry.raw_page_bytes();
+        assert!(slot < usize::from(NO_SLOT), "a block has fewer pages than slots have numbers");
+        self.pages[page].slot = slot as u16;
     }
 
     fn note_program(&mut self, page: usize) {
+        assert!(page < self.pages.len(), "page {page} is beyond the block");
         let state = &mut self.pages[page];
         state.programs = state.programs.saturating_add(1);
         self.next = self.next.max(page as u32 + 1);
@@ -218,6 +234,7 @@ impl Block {
         self.pages.fill(PageState::ERASED);
         self.next = 0;
         self.half_erased = false;
+        debug_assert!(self.pages.iter().all(|page| *page == PageState::ERASED), "an erase left a page");
     }
 }
 

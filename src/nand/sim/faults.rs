@@ -162,12 +162,14 @@ impl FaultState {
             flip(data, spare, at);
             at += error_gap(self.faults.bit_errors_per_gigabit, &mut self.rng);
         }
+        debug_assert!(at >= bits, "an error was passed over");
         self.bits_until_error = at - bits;
     }
 }
 
 /// Flips one bit of a page: of its data, then of its spare area.
 fn flip(data: &mut [u8], spare: &mut [u8], bit: u64) {
+    debug_assert!(bit / 8 < (data.len() + spare.len()) as u64, "bit {bit} is beyond the page");
     let byte = (bit / 8) as usize;
     match data.get_mut(byte) {
         Some(byte) => *byte ^= 1 << (bit % 8),

@@ -268,7 +268,7 @@ impl<S: PageStore> BPlusTree<S> {
         };
         let together = if group.len() <= self.store.atomic_pages_max() { group.len().max(1) } else { 1 };
         let mut done = 0;
-        let written = batch(&mut self.store, |store| {
+        let written: Result<(), StoreError> = batch(&mut self.store, |store| {
             group.chunks(together).try_for_each(|pages| {
                 match pages {
                     [(lpn, data)] => store.write(*lpn, Cause::Host, data),
@@ -280,10 +280,10 @@ impl<S: PageStore> BPlusTree<S> {
         });
         match written {
             Ok(()) => Ok(()),
-            Err(StoreError::Full) if done == 0 => Err(IndexError::Full),
+            Err(error) if error.is_refusal() && done == 0 => Err(error.into()),
             Err(error) => {
                 self.is_interrupted = true;
-                Err(if error == StoreError::Full { IndexError::Interrupted } else { error.into() })
+                Err(if error.is_refusal() { IndexError::Interrupted } else { error.into() })
             }
         }
     }

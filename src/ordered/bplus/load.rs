@@ -8,7 +8,7 @@
 use super::page::{self, HEIGHT_MAX, ROOT};
 use super::{BPlusTree, frame_at, trim};
 use crate::check::IndexError;
-use crate::ftl::{PageStore, StoreError};
+use crate::ftl::PageStore;
 use crate::index::Fill;
 use crate::nand::Cause;
 use crate::units::Lpn;
@@ -165,7 +165,7 @@ impl<S: PageStore> Loader<'_, S> {
         root.set_lpn(ROOT);
         root.seal();
         let written = self.tree.store.write(ROOT, Cause::Host, &root.bytes);
-        self.tree.is_interrupted = written.as_ref().is_err_and(|error| *error != StoreError::Full);
+        self.tree.is_interrupted = written.as_ref().is_err_and(|error| !error.is_refusal());
         written?;
         self.tree.height = level;
         Ok(())

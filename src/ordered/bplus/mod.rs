@@ -73,8 +73,8 @@ use super::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit,
 };
 use crate::check::{CheckReport, IndexError};
+use crate::ftl::PageStore;
 use crate::ftl::space::Space;
-use crate::ftl::{PageStore, StoreError};
 use crate::index::most;
 use crate::nand::Cause;
 use crate::units::Lpn;
@@ -422,10 +422,10 @@ impl<S: PageStore> BPlusTree<S> {
         if self.is_clean {
             return Ok(());
         }
-        // Should the mark fail to be written, nobody knows what the medium says: no change may follow.
+        // Should the mark fail to be written, nobody knows what the medium says: no change may follow. A refusal is no such thing.
         let marked = self.write_superblock(true).and_then(|()| Ok(self.store.sync()?));
         self.is_clean = marked.is_ok();
-        self.is_interrupted = marked.is_err();
+        self.is_interrupted = marked.as_ref().is_err_and(|error| !error.is_refusal());
         marked
     }
 }
@@ -467,7 +467,7 @@ fn require(
 /// Trims a page that no node uses. A store with no room for the note of it only keeps the page longer.
 fn trim(store: &mut impl PageStore, lpn: Lpn) -> Result<(), IndexError> {
     match store.trim(lpn) {
-        Err(StoreError::Full) => Ok(()),
+        Err(error) if error.is_refusal() => Ok(()),
         done => Ok(done?),
     }
 }

@@ -214,7 +214,7 @@ impl<S: PageStore> Layer<S> {
     /// Tells the store that a page is free. Where it has no room for the note of it, it only keeps the page longer.
     pub(super) fn trim_page(&mut self, page: Lpn) -> Result<(), StoreError> {
         match self.store.trim(page) {
-            Err(StoreError::Full) => Ok(()),
+            Err(error) if error.is_refusal() => Ok(()),
             done => done,
         }
     }

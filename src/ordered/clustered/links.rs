@@ -256,7 +256,7 @@ impl<S: PageStore> Layer<S> {
                     self.links.busy.remove(*page);
                 });
                 // Before the first page is written nothing has happened.
-                self.is_interrupted |= i > 0 || error != StoreError::Full;
+                self.is_interrupted |= i > 0 || !error.is_refusal();
                 return Err(error);
             }
         }

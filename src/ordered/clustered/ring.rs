@@ -152,7 +152,7 @@ impl<S: PageStore> Layer<S> {
         let written = self.write_extents(&mut ring, cause);
         if let Err(error) = written {
             // Before the first page is written nothing has happened.
-            self.is_interrupted |= error != StoreError::Full || ring != self.ring;
+            self.is_interrupted |= !error.is_refusal() || ring != self.ring;
             return Err(error);
         }
         for entry in self.batch.entries() {

@@ -15,7 +15,8 @@
 //!
 //! - *insert, remove*: (1) If the journal is full it is *cut off*: its last page is written and the index below synced, so
 //!   that it holds everything, and a new epoch begins with an empty page in RAM. (2) The record joins the page in RAM. (3) With a full group the page is
-//!   written. (4) The index below takes the update. If it refuses, the record is taken back, on the medium too.
+//!   written. (4) The index below takes the update. If it refuses, the record is taken back, on the medium too; where the store
+//!   refuses that, the record stands, and the update is done and *owed*.
 //! - *a write of the index below*: the page in RAM is written first if it has records that the medium has not
 //!   ([`Guarded`]). No index needs to know; one that says which updates a write shows ([`Horizon`]) is not made to wait for
 //!   later ones.
@@ -25,7 +26,16 @@
 //! - *close*: syncs the index below, then writes page 0 of a new epoch with the mark that it has no records.
 //! - *mount*: page 0 with that mark: the index below is mounted as it is. Else it is opened as the cut left it, the run is
 //!   read, and what differs is done again (`replay.rs`). Nothing is written for that, the journal goes on where it
-//!   ended, and a cut during the replay leads to another one.
+//!   ended, and a cut during the replay leads to another one. What finds no room is owed.
+//! - *refusal of a write by the store*: the index below is opened once more, as after a cut, and all that it lacks is owed. After
+//!   `WornOut` nothing is changed any more.
+//!
+//! # What is owed
+//!
+//! An update whose record the journal has and that the index below does not is owed (`owed.rs`): it waits in RAM, is read from
+//! there, and no epoch ends before it is below. Meanwhile puts are refused, removals are taken, and each tries first to give the index
+//! below what it is owed. A full journal is *condensed* then (`log/records.rs`): the index below is synced, and the records of
+//! what is owed alone begin a new epoch, in pages that go on with the old ones until all are written.
 //!
 //! A cut-off itself writes nothing else. The medium learns of the new epoch with its first page; a cut
 //! before that finds the old records and an index that holds them already.
@@ -51,7 +61,10 @@
 //!   nothing of the epoch, if nothing was written in it.
 //! - J2 The medium has the record of every update that what the index below wrote shows, and of all before it.
 //! - J3 The page in RAM begins with the records that the medium has of it.
+//! - J4 The newest record of each key is in the run, or the index below shows it on the medium: an update is accepted only
+//!   once its record is in the journal, and no mount needs room for it.
 
+mod owed;
 mod page;
 mod replay;
 #[cfg(test)]
@@ -59,22 +72,25 @@ mod tests;
 mod writer;
 
 pub use crate::log::horizon::Horizon;
+pub(super) use owed::Owed;
 pub use writer::Guarded;
 
 use super::bplus::Change;
+use super::buffered::Merge;
 use super::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit,
 };
 use crate::check::{CheckReport, IndexError};
-use crate::ftl::PageStore;
 use crate::ftl::slice::divide;
+use crate::ftl::{PageStore, StoreError};
 use crate::index::most;
 use crate::log::records::{Layout, locate};
 use crate::units::Lpn;
 use alloc::format;
 use alloc::rc::Rc;
+use alloc::vec;
 use core::cell::RefCell;
-use core::ops::Bound;
+use core::ops::{Bound, ControlFlow};
 use page::Updates;
 use replay::{Run, apply};
 use writer::Writer;
@@ -179,14 +195,23 @@ impl JournalConfig {
 }
 
 /// What the journal holds in RAM besides its page, whatever the store.
-const WRITER_BYTES_MAX: usize = 256;
+const WRITER_BYTES_MAX: usize = 512;
 
 /// An index that loses no update it promised to keep.
-pub struct Journaled<S, T> {
+pub struct Journaled<S: PageStore, T: Buffered<Guarded<S>>> {
     inner: T,
     journal: Rc<RefCell<Writer<S>>>,
     group: u32,
+    /// Updates of the epoch that the index below does not have.
+    owed: Owed,
+    /// Whether the store takes no more writes.
+    is_worn_out: bool,
+    /// How the index below is opened, should that have to be done again.
+    config: T::Config,
 }
+
+/// Why the index below could not do what was asked, and what the store refused it meanwhile.
+type Failure = (IndexError, Option<StoreError>);
 
 impl<S: PageStore, T: Buffered<Guarded<S>>> Journaled<S, T> {
     /// Makes an empty index and its journal; whatever the store held is dropped.
@@ -200,10 +225,10 @@ impl<S: PageStore, T: Buffered<Guarded<S>>> Journaled<S, T> {
         // Without the journal's first page there is nothing to be mounted.
         store.trim(Lpn(store.page_count() - 1))?;
         store.sync()?;
-        let (below, journal) = parts(store, layout, 1)?;
+        let journal = journal_on(store, layout, 1)?;
         journal.borrow_mut().trim_all()?;
-        let inner = T::format(below, inner)?;
-        let index = Journaled::over(inner, journal, config)?;
+        let tree = T::format(Guarded::new(&journal), inner.clone())?;
+        let index = Journaled::over(tree, journal, inner, config)?;
         index.journal.borrow_mut().write_empty(true)?;
         index.journal.borrow_mut().sync()?;
         Ok(index)
@@ -224,24 +249,27 @@ impl<S: PageStore, T: Buffered<Guarded<S>>> Journaled<S, T> {
                 "the journal has records of other sizes or another number of pages",
             ));
         }
-        let (below, journal) = parts(store, layout, first.epoch)?;
+        let journal = journal_on(store, layout, first.epoch)?;
         if first.is_closed {
-            return Journaled::over(T::mount(below, inner)?, journal, config);
+            let tree = T::mount(Guarded::new(&journal), inner.clone())?;
+            return Journaled::over(tree, journal, inner, config);
         }
         let run = Run::read(&mut *journal.borrow_mut(), first)?;
-        let inner = T::mount_after_cut(below, inner)?;
-        let mut index = Journaled::over(inner, journal, config)?;
-        run.replay(&mut index.inner, &index.journal)?;
+        let tree = T::mount_after_cut(Guarded::new(&journal), inner.clone())?;
+        let mut index = Journaled::over(tree, journal, inner, config)?;
+        index.replay(run)?;
         Ok(index)
     }
 
     fn over(
         mut inner: T,
         journal: Rc<RefCell<Writer<S>>>,
-        config: JournalConfig,
+        config: T::Config,
+        setup: JournalConfig,
     ) -> Result<Self, IndexError> {
         inner.tell(journal.borrow().horizon());
-        Journaled { inner, journal, group: config.group }.require(config)
+        let (group, owed) = (setup.group, Owed::default());
+        Journaled { inner, journal, group, owed, is_worn_out: false, config }.require(setup)
     }
 
     fn require(self, config: JournalConfig) -> Result<Journaled<S, T>, IndexError> {
@@ -275,16 +303,50 @@ impl<S: PageStore, T: Buffered<Guarded<S>>> Journaled<S, T> {
 
     fn update(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
         self.journal.borrow().ready()?;
+        if self.is_worn_out {
+            return Err(IndexError::WornOut);
+        }
+        if !self.owed.is_empty() {
+            self.pay()?;
+            if change.value.is_some() && !self.owed.is_empty() {
+                return Err(self.refusal());
+            }
+        }
         if self.journal.borrow().is_full() {
-            self.cut_off()?;
+            if self.owed.is_empty() {
+                self.cut_off()?;
+            } else if let Some(existed) = self.condense(change.key)? {
+                return Ok(existed);
+            }
         }
         self.note(change)?;
-        let done = apply(&mut self.inner, change);
-        let retracted = if done.is_ok() { Ok(()) } else { self.journal.borrow_mut().retract() };
-        match (done, retracted) {
-            // It may happen after a cut, which is more than nothing.
-            (Err(IndexError::Full), Err(why)) => Err(why.into()),
-            (done, _) => done,
+        self.carry_out(change)
+    }
+
+    /// What is answered where there is no room.
+    fn refusal(&self) -> IndexError {
+        if self.is_worn_out { IndexError::WornOut } else { IndexError::Full }
+    }
+
+    /// Asks something of the index below.
+    fn below<R>(&mut self, act: impl FnOnce(&mut T) -> Result<R, IndexError>) -> Result<R, Failure> {
+        let done = act(&mut self.inner);
+        let refusal = self.journal.borrow_mut().take_refusal();
+        done.map_err(|error| (error, refusal))
+    }
+
+    /// The same of what changes no record: the index below is opened once more if the store refused it a write.
+    fn below_or_revive<R>(
+        &mut self,
+        act: impl FnOnce(&mut T) -> Result<R, IndexError>,
+    ) -> Result<R, IndexError> {
+        match self.below(act) {
+            Ok(done) => Ok(done),
+            Err((error, None)) => Err(error),
+            Err((_, Some(refusal))) => {
+                self.revive(&refusal, 0)?;
+                Err(refusal.into())
+            }
         }
     }
 
@@ -303,13 +365,116 @@ impl<S: PageStore, T: Buffered<Guarded<S>>> Journaled<S, T> {
         Ok(written?)
     }
 
+    /// Gives the index below an update whose record is the newest of the journal.
+    fn carry_out(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
+        match self.below(|inner| apply(inner, change)) {
+            Ok(existed) => {
+                let owed = self.owed.value(change.key).map(|value| value.is_some());
+                self.owed.settle(change.key);
+                Ok(owed.unwrap_or(existed))
+            }
+            Err((error, None)) if !error.is_refusal() => {
+                // It may happen after a cut, which is more than nothing.
+                let _ = self.journal.borrow_mut().retract();
+                Err(error)
+            }
+            Err((error, refusal)) => self.take_back(change, error, refusal),
+        }
+    }
+
+    /// Takes the newest record back, since its update was refused. If the store does not let it, the update stands, and is owed.
+    fn take_back(
+        &mut self,
+        change: Change<'_>,
+        error: IndexError,
+        refusal: Option<StoreError>,
+    ) -> Result<bool, IndexError> {
+        let retracted = self.journal.borrow_mut().retract();
+        let stands = match &retracted {
+            Ok(()) => false,
+            Err(why) if why.is_refusal() => true,
+            Err(why) => return Err(why.clone().into()),
+        };
+        if let Some(refusal) = &refusal {
+            self.revive(refusal, usize::from(stands))?;
+        }
+        if !stands {
+            return Err(refusal.map_or(error, IndexError::from));
+        }
+        let mut value = vec![0; usize::from(self.record().value_bytes)];
+        let existed = self.look_up(change.key, &mut value)?;
+        let at = self.journal.borrow().newest();
+        self.owed.owe(at, change);
+        self.is_worn_out |= retracted == Err(StoreError::WornOut);
+        Ok(existed)
+    }
+
+    /// Looks a key up in what is owed, then below.
+    fn look_up(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
+        if let Some(owed) = self.owed.value(key) {
+            if let Some(found) = owed {
+                value.copy_from_slice(found);
+            }
+            return Ok(owed.is_some());
+        }
+        match self.below(|inner| inner.get(key, value)) {
+            Ok(found) => Ok(found),
+            Err((error, None)) => Err(error),
+            Err((_, Some(refusal))) => {
+                self.revive(&refusal, 0)?;
+                self.inner.get(key, value)
+            }
+        }
+    }
+
     /// Begins a new epoch once the index below needs nothing of the old one.
     fn cut_off(&mut self) -> Result<(), IndexError> {
+        assert!(self.owed.is_empty(), "what is owed is in the old epoch alone");
         // Until the medium learns of the new epoch the old one is replayed, and must not end longer ago than promised.
         self.journal.borrow_mut().force()?;
-        self.inner.sync()?;
+        self.below_or_revive(OrderedIndex::sync)?;
         self.journal.borrow_mut().cut_off();
         Ok(())
+    }
+
+    /// Makes room in a full journal for the removal of a key: the index below is synced, and the journal keeps what is owed
+    /// alone. If that fills it, the removal is carried out without a record of its own; whether the key existed then.
+    fn condense(&mut self, key: &[u8]) -> Result<Option<bool>, IndexError> {
+        self.journal.borrow_mut().force()?;
+        self.below_or_revive(OrderedIndex::sync)?;
+        let layout = self.journal.borrow().layout();
+        let is_crowded = self.owed.len() as u64 == layout.records_max();
+        let was_owed = self.owed.value(key).map(|value| value.is_some());
+        if is_crowded && was_owed.is_none() {
+            // No record is of this key, so that none brings it back.
+            return self.below_or_revive(|inner| {
+                inner.remove(key).and_then(|found| inner.sync().map(|()| Some(found)))
+            });
+        }
+        if is_crowded {
+            self.owed.remove(key);
+        }
+        let records = self.owed.condensed(page::record_of(&layout), layout.record_bytes);
+        let condensed = self.journal.borrow_mut().condense(records.iter().map(|record| &record[..]));
+        if let Err(error) = condensed {
+            if !error.is_refusal() {
+                return Err(error.into());
+            }
+            // Some pages may be written, that with the removal among them.
+            self.revive(&error, 0)?;
+            let mut value = vec![0; usize::from(self.record().value_bytes)];
+            let is_done = is_crowded && !self.look_up(key, &mut value)?;
+            return if is_done { Ok(was_owed) } else { Err(error.into()) };
+        }
+        Ok(was_owed.filter(|_| is_crowded))
+    }
+
+    /// Whether everything is in the index below, as far as there is room for it.
+    fn is_settled(&mut self) -> Result<bool, IndexError> {
+        if !self.owed.is_empty() && !self.is_worn_out {
+            self.pay()?;
+        }
+        Ok(self.owed.is_empty() && !self.is_worn_out)
     }
 }
 
@@ -341,17 +506,17 @@ fn layout(
         .ok_or_else(|| IndexError::Unsupported("keys without bytes".into()))
 }
 
-/// The store for the index below, and the journal.
-type Parts<S> = (Guarded<S>, Rc<RefCell<Writer<S>>>);
-
-fn parts<S: PageStore>(store: S, layout: Layout, epoch: u64) -> Result<Parts<S>, IndexError> {
+/// The journal on the last pages of a store, which holds the pages of the index below too.
+fn journal_on<S: PageStore>(
+    store: S,
+    layout: Layout,
+    epoch: u64,
+) -> Result<Rc<RefCell<Writer<S>>>, IndexError> {
     let below = store.page_count() - layout.pages;
-    let mut slices = divide(store, &[below, layout.pages])?.into_iter();
-    let (Some(below), Some(end)) = (slices.next(), slices.next()) else {
+    let Some(end) = divide(store, &[below, layout.pages])?.pop() else {
         unreachable!("a store divided in two");
     };
-    let journal = Rc::new(RefCell::new(Writer::empty(end, layout, epoch)));
-    Ok((Guarded::new(below, Rc::clone(&journal)), journal))
+    Ok(Rc::new(RefCell::new(Writer::empty(end, layout, epoch))))
 }
 
 /// Refuses a store that an index with a journal was made on: without its journal it would lose what it promised.
@@ -377,7 +542,11 @@ impl<S: PageStore, T: Buffered<Guarded<S>>> OrderedIndex for Journaled<S, T> {
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
         self.journal.borrow().ready()?;
-        self.inner.get(key, value)
+        if !self.owed.is_empty() {
+            self.record().check_key(key)?;
+            self.record().check_value(value)?;
+        }
+        self.look_up(key, value)
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
@@ -394,9 +563,12 @@ impl<S: PageStore, T: Buffered<Guarded<S>>> OrderedIndex for Journaled<S, T> {
     /// Past the journal, all or nothing: no record of before may be replayed over it.
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
         self.journal.borrow().ready()?;
+        if !self.is_settled()? {
+            return Err(self.refusal());
+        }
         self.cut_off()?;
         self.journal.borrow_mut().write_empty(false)?;
-        self.inner.load(records)
+        self.below_or_revive(|inner| inner.load(records))
     }
 
     fn range(
@@ -407,7 +579,24 @@ impl<S: PageStore, T: Buffered<Guarded<S>>> OrderedIndex for Journaled<S, T> {
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {
         self.journal.borrow().ready()?;
-        self.inner.range(low, high, direction, visit)
+        if self.owed.is_empty() {
+            return self.inner.range(low, high, direction, visit);
+        }
+        for bound in [low, high] {
+            if let Bound::Included(key) | Bound::Excluded(key) = bound {
+                self.record().check_key(key)?;
+            }
+        }
+        let mut merge = Merge { pending: self.owed.within((low, high), direction), direction, visit };
+        let mut flow = ControlFlow::Continue(());
+        self.inner.range(low, high, direction, &mut |key, value| {
+            flow = merge.record(key, value);
+            flow
+        })?;
+        if flow.is_continue() {
+            let _ended = merge.rest();
+        }
+        Ok(())
     }
 
     fn sync(&mut self) -> Result<(), IndexError> {
@@ -415,17 +604,28 @@ impl<S: PageStore, T: Buffered<Guarded<S>>> OrderedIndex for Journaled<S, T> {
         Ok(self.journal.borrow_mut().sync()?)
     }
 
+    /// Where something is owed, or the store takes no more writes, the journal goes on being needed.
     fn close(&mut self) -> Result<(), IndexError> {
         self.journal.borrow().ready()?;
+        if !self.is_settled()? {
+            self.journal.borrow_mut().sync()?;
+            return if self.is_worn_out { Ok(()) } else { self.below_or_revive(OrderedIndex::close) };
+        }
         self.cut_off()?;
         self.journal.borrow_mut().write_empty(true)?;
         self.journal.borrow_mut().sync()?;
-        self.inner.close()
+        self.below_or_revive(OrderedIndex::close)
     }
 
     fn check(&mut self) -> Result<CheckReport, IndexError> {
         self.journal.borrow().ready()?;
         let mut report = self.inner.check()?;
+        let mut value = vec![0; usize::from(self.record().value_bytes)];
+        for change in self.owed.within((Bound::Unbounded, Bound::Unbounded), Direction::Ascending).rest() {
+            let is_below = self.inner.get(change.key, &mut value)?;
+            report.records += u64::from(change.value.is_some() && !is_below);
+            report.records -= u64::from(change.value.is_none() && is_below);
+        }
         self.journal.borrow_mut().check(&mut report)?;
         Ok(report)
     }
@@ -449,5 +649,6 @@ impl<S: PageStore, T: Buffered<Guarded<S>>> OrderedIndex for Journaled<S, T> {
 
     fn ram_bytes(&self) -> usize {
         self.inner.ram_bytes() + self.journal.borrow().ram_bytes() + size_of::<Self>() - size_of::<T>()
+            + self.owed.ram_bytes()
     }
 }

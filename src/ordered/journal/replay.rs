@@ -1,21 +1,24 @@
-//! Finding a journal on its store, reading its records back, and doing again what the index below lost.
+//! Reading the records of a journal back, and doing again what the index below lost.
 //!
-//! All pages are read once. Of several records for a key only the last counts, and of these only those that differ from
-//! what the index holds are applied, removals first: these are the updates that its buffer held at the cut, so they find
-//! the room that they had. Until it is done the records take RAM, as much as they take pages, and 4 bytes each.
+//! Of several records for a key only the last counts, and of these only those that differ from what the index holds are *owed*
+//! (`owed.rs`). They are carried out, removals first: as a rule these are the updates that its buffer held at the cut, and they find the
+//! room that they had. What the index refuses goes on being owed, so a mount never fails for want of room. Where the
+//! store itself refuses a write, the index below may have stopped half-way: it is opened once more, as after a cut, and then
+//! nothing is carried out. Reading the journal takes RAM as much as its pages, until it is known what is owed.
 
+use super::owed::Owed;
 use super::page::{change_of, record_of};
 use super::writer::Writer;
+use super::{Buffered, Guarded, Journaled};
 use crate::check::IndexError;
-use crate::ftl::PageStore;
+use crate::ftl::{PageStore, StoreError};
 use crate::log::records::{Header, Layout};
 use crate::ordered::OrderedIndex;
 use crate::ordered::bplus::Change;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::cell::RefCell;
 
-/// The records of an epoch as the medium has them, oldest first.
+/// The records of an epoch, oldest first.
 pub(super) struct Run {
     layout: Layout,
     records: Vec<u8>,
@@ -38,43 +41,17 @@ impl Run {
         change_of(record_of(&self.layout), &self.records[at * bytes..][..bytes])
     }
 
-    /// Applies to an index what its records say. The last update may have been in flight and have no room: it is taken
-    /// back.
-    pub(super) fn replay<S: PageStore>(
-        &self,
-        index: &mut impl OrderedIndex,
-        journal: &RefCell<Writer<S>>,
-    ) -> Result<(), IndexError> {
-        let Some(last) = self.len().checked_sub(1) else { return Ok(()) };
+    /// What an index lacks of the first `count` updates.
+    fn owed(&self, index: &mut impl OrderedIndex, count: usize) -> Result<Owed, IndexError> {
         let mut value = vec![0; record_of(&self.layout).value_bytes.into()];
-        let mut lost = self.newest(last);
-        let mut failed = None;
-        lost.retain(|&at| match differs(index, self.change(at as usize), &mut value) {
-            Ok(differs) => differs,
-            Err(error) => {
-                failed = Some(error);
-                false
-            }
-        });
-        failed.map_or(Ok(()), Err)?;
-        let (removals, puts): (Vec<u32>, Vec<u32>) =
-            lost.into_iter().partition(|&at| self.change(at as usize).value.is_none());
-        for &at in removals.iter().chain(&puts) {
-            apply(index, self.change(at as usize))?;
-        }
-        journal.borrow_mut().counts.replayed_records = (removals.len() + puts.len()) as u64;
-        let in_flight = self.change(last);
-        if !differs(index, in_flight, &mut value)? {
-            return Ok(());
-        }
-        match apply(index, in_flight) {
-            Err(IndexError::Full) => journal.borrow_mut().retract()?,
-            applied => {
-                applied?;
-                journal.borrow_mut().counts.replayed_records += 1;
+        let mut owed = Owed::default();
+        for at in self.newest(count) {
+            let change = self.change(at as usize);
+            if differs(index, change, &mut value)? {
+                owed.owe(at.into(), change);
             }
         }
-        Ok(())
+        Ok(owed)
     }
 
     /// The last of the first `count` records for each key, in key order.
@@ -98,5 +75,53 @@ pub(super) fn apply(index: &mut impl OrderedIndex, change: Change<'_>) -> Result
     match change.value {
         Some(value) => index.insert(change.key, value),
         None => index.remove(change.key),
+    }
+}
+
+impl<S: PageStore, T: Buffered<Guarded<S>>> Journaled<S, T> {
+    /// Carries out what the records of a run say and the index below has not.
+    pub(super) fn replay(&mut self, run: Run) -> Result<(), IndexError> {
+        self.owed = run.owed(&mut self.inner, run.len())?;
+        drop(run);
+        let owed = self.owed.len();
+        self.pay()?;
+        self.journal.borrow_mut().counts.replayed_records = (owed - self.owed.len().min(owed)) as u64;
+        Ok(())
+    }
+
+    /// Carries out what is owed, until the index below refuses something.
+    pub(super) fn pay(&mut self) -> Result<(), IndexError> {
+        for is_put in [false, true] {
+            let mut after: Option<Vec<u8>> = None;
+            while let Some((key, value)) = self.owed.next(is_put, after.as_deref()) {
+                let change = Change { key: &key, value: value.as_deref() };
+                match self.below(|inner| apply(inner, change)) {
+                    Ok(_) => self.owed.settle(&key),
+                    Err((_, Some(refusal))) => return self.revive(&refusal, 0),
+                    Err((error, None)) if error.is_refusal() => return Ok(()),
+                    Err((error, None)) => return Err(error),
+                }
+                after = Some(key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the index below once more, after the store refused a write that it needed: it has what the medium has of it.
+    /// What it lacks is owed, but for the newest records that do not count.
+    pub(super) fn revive(&mut self, refusal: &StoreError, uncounted: usize) -> Result<(), IndexError> {
+        if *refusal == StoreError::WornOut {
+            self.is_worn_out = true;
+        }
+        let mut inner = T::mount_after_cut(Guarded::new(&self.journal), self.config.clone())?;
+        let mut journal = self.journal.borrow_mut();
+        journal.forget_heard();
+        inner.tell(journal.horizon());
+        let run = Run { layout: journal.layout(), records: journal.records()? };
+        drop(journal);
+        self.inner = inner;
+        self.owed = run.owed(&mut self.inner, run.len() - uncounted)?;
+        self.journal.borrow_mut().take_refusal();
+        Ok(())
     }
 }

@@ -400,7 +400,7 @@ fn a_missing_page_is_noticed_and_so_is_an_older_one_amid_the_run() {
         let layout = super::page::layout(RECORD, 6, PAGE_BYTES).unwrap();
         layout.seal::<Updates>(
             &mut older,
-            crate::log::records::Header { number, epoch, records, is_closed: false },
+            crate::log::records::Header { number, epoch, records, is_closed: false, goes_on: false },
         );
         harmed.write(Lpn(299 - number), Cause::Check, &older).unwrap();
         assert!(
@@ -466,7 +466,8 @@ fn groups_cost_what_they_say() {
             (0, 60),
             "nothing else was written"
         );
-        assert!(index.ram_bytes() - index.inner().ram_bytes() <= JournalConfig::ram_bytes(PAGE_BYTES));
+        let held = index.ram_bytes() - index.inner().ram_bytes();
+        assert!(held <= JournalConfig::ram_bytes(PAGE_BYTES), "{held} bytes of RAM");
     }
 }
 

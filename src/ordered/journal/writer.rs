@@ -11,6 +11,7 @@ use crate::ordered::RecordFormat;
 use crate::ordered::bplus::Change;
 use crate::units::{Lpn, Ppn};
 use alloc::rc::Rc;
+use alloc::vec::Vec;
 use core::cell::RefCell;
 
 /// What the journal did.
@@ -29,6 +30,8 @@ pub(super) struct Writer<S> {
     horizon: Rc<Horizon>,
     /// What the index had heard of when the page was written last.
     heard: u64,
+    /// Whether the store refused the index below a write, and if so, whether because it takes none any more.
+    refused: Option<bool>,
     pub(super) counts: Counts,
 }
 
@@ -40,6 +43,7 @@ impl<S: PageStore> Writer<S> {
             record: record_of(&layout),
             horizon: Rc::default(),
             heard: 0,
+            refused: None,
             counts: Counts::default(),
         }
     }
@@ -94,14 +98,53 @@ impl<S: PageStore> Writer<S> {
         appended
     }
 
-    /// Takes the last record back: its update was refused.
+    /// Takes the last record back: its update was refused. Where the store refuses that too, the record stays and its update is
+    /// one that is owed.
     pub(super) fn retract(&mut self) -> Result<(), StoreError> {
-        // One that a mount found is none of those counted since.
-        self.counts.records = self.counts.records.saturating_sub(1);
         let before = self.log.page_writes();
         let retracted = self.log.retract();
+        self.counts.records -= u64::from(retracted.is_ok());
         self.written(before);
         retracted
+    }
+
+    /// Where the newest record stands in the epoch, counted from 0.
+    pub(super) fn newest(&self) -> u64 {
+        let room = self.log.room();
+        debug_assert!(room < self.layout().records_max(), "there is a record");
+        self.layout().records_max() - room - 1
+    }
+
+    /// Replaces all records of a full journal by these, oldest first, in a new epoch.
+    pub(super) fn condense<'a>(
+        &mut self,
+        records: impl ExactSizeIterator<Item = &'a [u8]>,
+    ) -> Result<(), StoreError> {
+        let before = self.log.page_writes();
+        let condensed = self.log.condense(self.log.epoch() + 1, records);
+        self.written(before);
+        condensed
+    }
+
+    /// Reads all records of the epoch, those included that the medium has not.
+    pub(super) fn records(&mut self) -> Result<Vec<u8>, IndexError> {
+        self.log.all_records()
+    }
+
+    /// What the store answered to the index below if it refused a write since this was asked last.
+    pub(super) fn take_refusal(&mut self) -> Option<StoreError> {
+        let is_worn_out = self.refused.take()?;
+        Some(if is_worn_out { StoreError::WornOut } else { StoreError::Full })
+    }
+
+    /// The pages of the index below.
+    pub(super) fn pages_below(&self) -> Slice<S> {
+        self.log.store().before()
+    }
+
+    /// Another index is below, which counts what it hears from the beginning.
+    pub(super) fn forget_heard(&mut self) {
+        self.heard = 0;
     }
 
     /// Where the index below may say what it heard of and what it shows.
@@ -173,12 +216,22 @@ pub struct Guarded<S> {
 }
 
 impl<S: PageStore> Guarded<S> {
-    pub(super) fn new(store: Slice<S>, journal: Rc<RefCell<Writer<S>>>) -> Guarded<S> {
-        Guarded { store, journal }
+    /// The pages before the journal.
+    pub(super) fn new(journal: &Rc<RefCell<Writer<S>>>) -> Guarded<S> {
+        Guarded { store: journal.borrow().pages_below(), journal: Rc::clone(journal) }
     }
 
     fn journal_first(&self) -> Result<(), StoreError> {
-        self.journal.borrow_mut().let_pass()
+        let passed = self.journal.borrow_mut().let_pass();
+        self.note(passed)
+    }
+
+    /// Notes a refusal: whatever the index below makes of it, it may not be what it was.
+    fn note(&self, done: Result<(), StoreError>) -> Result<(), StoreError> {
+        if done.as_ref().is_err_and(StoreError::is_refusal) {
+            self.journal.borrow_mut().refused = Some(done == Err(StoreError::WornOut));
+        }
+        done
     }
 }
 
@@ -197,16 +250,19 @@ impl<S: PageStore> PageStore for Guarded<S> {
 
     fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
         self.journal_first()?;
-        self.store.write(lpn, cause, data)
+        let written = self.store.write(lpn, cause, data);
+        self.note(written)
     }
 
     fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
         self.journal_first()?;
-        self.store.trim(lpn)
+        let trimmed = self.store.trim(lpn);
+        self.note(trimmed)
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
-        self.store.sync()
+        let synced = self.store.sync();
+        self.note(synced)
     }
 
     fn atomic_pages_max(&self) -> usize {
@@ -215,7 +271,8 @@ impl<S: PageStore> PageStore for Guarded<S> {
 
     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         self.journal_first()?;
-        self.store.write_atomic(pages, cause)
+        let written = self.store.write_atomic(pages, cause);
+        self.note(written)
     }
 
     fn begin_batch(&mut self) {
@@ -235,7 +292,8 @@ impl<S: PageStore> PageStore for Guarded<S> {
     }
 
     fn checkpoint(&mut self) -> Result<(), StoreError> {
-        self.store.checkpoint()
+        let done = self.store.checkpoint();
+        self.note(done)
     }
 
     fn ram_bytes(&self) -> usize {

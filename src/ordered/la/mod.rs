@@ -301,7 +301,7 @@ impl Scheme for La {
             self.counts.adapted_empties += 1;
             match self.empty(shadow, at) {
                 // It can wait.
-                Err(IndexError::Full) => {}
+                Err(error) if error.is_refusal() => {}
                 done => done?,
             }
         }

@@ -43,7 +43,7 @@ impl<S: PageStore> LsLruTree<S> {
             self.evict_last_hot()
         };
         match some {
-            Err(IndexError::Full) => Ok(false),
+            Err(error) if error.is_refusal() => Ok(false),
             some => some,
         }
     }
@@ -55,15 +55,15 @@ impl<S: PageStore> LsLruTree<S> {
         let victims = victims_of(self.buffer(), least);
         self.counts.write_minimized_commits += 1;
         self.counts.victims += victims.len() as u64;
-        let (mut is_any, mut full) = (false, false);
+        let (mut is_any, mut refused) = (false, None);
         for lpn in victims {
             match self.commit(lpn) {
                 Ok(()) => is_any = true,
-                Err(IndexError::Full) => full = true,
+                Err(error) if error.is_refusal() => refused = Some(error),
                 Err(error) => return Err(error),
             }
         }
-        if full && !is_any { Err(IndexError::Full) } else { Ok(is_any) }
+        refused.filter(|_| !is_any).map_or(Ok(is_any), Err)
     }
 
     /// With nothing in the cold region the least recently used unit leaves whole, as in plain LRU.
@@ -77,7 +77,7 @@ impl<S: PageStore> LsLruTree<S> {
         let lpn = self.buffer().units.get(unit).lpn;
         let has_frame = self.buffer().frame(unit).is_some();
         match self.commit(lpn) {
-            Err(IndexError::Full) if has_frame => {}
+            Err(error) if error.is_refusal() && has_frame => {}
             committed => committed?,
         }
         let unit = self.buffer().units.find(lpn);
@@ -171,16 +171,16 @@ impl<S: PageStore> LsLruTree<S> {
         self.updates_since_merge = 0;
         self.counts.full_merges += u64::from(self.cells.used_cells() > 0);
         while self.cells.used_cells() > 0 {
-            let (mut is_any, mut is_full) = (false, false);
+            let (mut is_any, mut refused) = (false, None);
             for lpn in self.dirty_pages() {
                 match self.commit(lpn) {
                     Ok(()) => is_any = true,
-                    Err(IndexError::Full) => is_full = true,
+                    Err(error) if error.is_refusal() => refused = Some(error),
                     Err(error) => return Err(error),
                 }
             }
-            if is_full && !is_any {
-                return Err(IndexError::Full);
+            if let Some(error) = refused.filter(|_| !is_any) {
+                return Err(error);
             }
         }
         Ok(())

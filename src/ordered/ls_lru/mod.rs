@@ -355,7 +355,7 @@ const ATTEMPTS: usize = 4;
 /// What waits in the buffer may wait longer when the store has no room for it.
 fn unless_full(done: Result<(), IndexError>) -> Result<(), IndexError> {
     match done {
-        Err(IndexError::Full) => Ok(()),
+        Err(error) if error.is_refusal() => Ok(()),
         done => done,
     }
 }

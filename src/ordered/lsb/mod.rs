@@ -55,7 +55,7 @@ pub use settings::{LsbConfig, OPTIONS};
 
 use super::bplus::{BPlusTree, Change};
 use super::buffered::{Merge, Pending};
-use super::journal::Buffered;
+use super::journal::{Buffered, Owed};
 use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit, within};
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::PageStore;
@@ -91,6 +91,8 @@ pub struct LsbTree<S> {
     page: Vec<u8>,
     clock: u64,
     is_interrupted: bool,
+    /// What log pages say that a mount found, and that the store refused to merge: no change is made before it is.
+    stranded: Owed,
     counts: Counts,
 }
 
@@ -137,8 +139,10 @@ impl<S: PageStore> LsbTree<S> {
         let (below, area) = parts(store, &plan)?;
         let tree = BPlusTree::open(below, true)?.require_config(plan.tree)?;
         let mut index = LsbTree::above(tree, area, config).require(&plan)?;
-        index.merge_what_was_found()?;
-        Ok(index)
+        match index.merge_what_was_found() {
+            Err(error) if !error.is_refusal() => Err(error),
+            _ => Ok(index),
+        }
     }
 
     fn above(mut tree: BPlusTree<Slice<S>>, area: LogArea<Slice<S>>, config: LsbConfig) -> LsbTree<S> {
@@ -151,6 +155,7 @@ impl<S: PageStore> LsbTree<S> {
             log_nodes: config.log_nodes as usize,
             clock: 0,
             is_interrupted: false,
+            stranded: Owed::default(),
             counts: Counts::default(),
         }
     }
@@ -373,6 +378,9 @@ impl<S: PageStore> OrderedIndex for LsbTree<S> {
         self.record().check_key(key)?;
         self.record().check_value(value)?;
         self.ready()?;
+        if let Some(logged) = self.stranded.value(key) {
+            return Ok(answer(logged, value));
+        }
         let shape = self.area.shape;
         if let Some(node) = self.open.iter().find(|node| node.span.contains(key)) {
             let Ok(i) = shape.search(&node.page, key) else { return self.tree.get(key, value) };
@@ -399,6 +407,7 @@ impl<S: PageStore> OrderedIndex for LsbTree<S> {
 
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
         self.ready()?;
+        self.merge_stranded()?;
         self.merge_all()?;
         self.tree.bulk_load(records, Fill::FULL)
     }
@@ -411,11 +420,23 @@ impl<S: PageStore> OrderedIndex for LsbTree<S> {
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {
         self.ready()?;
-        self.walk((low, high), direction, visit)
+        let stranded = core::mem::take(&mut self.stranded);
+        let mut merge = Merge { pending: stranded.within((low, high), direction), direction, visit };
+        let mut flow = ControlFlow::Continue(());
+        let walked = self.walk((low, high), direction, &mut |key, value| {
+            flow = merge.record(key, value);
+            flow
+        });
+        if walked.is_ok() && flow.is_continue() {
+            let _ended = merge.rest();
+        }
+        self.stranded = stranded;
+        walked
     }
 
     fn sync(&mut self) -> Result<(), IndexError> {
         self.ready()?;
+        self.merge_stranded()?;
         self.close_all()?;
         self.area.sync()?;
         self.tree.sync()
@@ -431,6 +452,18 @@ impl<S: PageStore> OrderedIndex for LsbTree<S> {
         let mut report = self.tree.check()?;
         if report.is_sound() {
             self.check_logs(&mut report)?;
+            let mut value = vec![0; usize::from(self.record().value_bytes)];
+            let stranded = core::mem::take(&mut self.stranded);
+            let mut all = stranded.within((Bound::Unbounded, Bound::Unbounded), Direction::Ascending).rest();
+            let counted: Result<(), IndexError> = all.try_for_each(|change| {
+                let is_below = self.get(change.key, &mut value)?;
+                report.records += u64::from(change.value.is_some() && !is_below);
+                report.records -= u64::from(change.value.is_none() && is_below);
+                Ok(())
+            });
+            drop(all);
+            self.stranded = stranded;
+            counted?;
         }
         Ok(report)
     }
@@ -455,7 +488,8 @@ impl<S: PageStore> OrderedIndex for LsbTree<S> {
         let key_bytes = usize::from(self.record().key_bytes);
         let nodes = self.open.capacity() * size_of::<LogNode>()
             + self.open.len() * (self.page.len() + 2 * key_bytes)
-            + self.page.len();
+            + self.page.len()
+            + self.stranded.ram_bytes();
         self.tree.ram_bytes() + area::ram_bytes(self.area.pages() as usize) + nodes
     }
 }

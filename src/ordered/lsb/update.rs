@@ -5,6 +5,7 @@ use crate::check::IndexError;
 use crate::ftl::{PageStore, StoreError};
 use crate::nand::Cause;
 use crate::ordered::bplus::{BPlusTree, Change, LeafSpan, Lookup};
+use crate::ordered::journal::Owed;
 use crate::units::Lpn;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -17,6 +18,7 @@ impl<S: PageStore> LsbTree<S> {
     /// A value for a key, or none to remove it; returns whether the key existed.
     pub(super) fn update(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
         self.ready()?;
+        self.merge_stranded()?;
         let shape = self.area.shape;
         loop {
             let known = self.open.iter().position(|node| node.span.contains(change.key));
@@ -124,7 +126,7 @@ impl<S: PageStore> LsbTree<S> {
             }
             Err(StoreError::Full) => self.leave(at).map(|()| false),
             Err(error) => {
-                self.is_interrupted = true;
+                self.is_interrupted = !error.is_refusal();
                 Err(error.into())
             }
         }
@@ -200,17 +202,28 @@ impl<S: PageStore> LsbTree<S> {
         }
     }
 
+    /// Before a change: merges what a mount could not.
+    pub(super) fn merge_stranded(&mut self) -> Result<(), IndexError> {
+        if self.stranded.is_empty() { Ok(()) } else { self.merge_what_was_found() }
+    }
+
     /// After a cut: what all log pages say was so at the last sync or later, whatever became of their leaves. It goes to the
-    /// leaves of today, the oldest page first.
+    /// leaves of today, the oldest page first. If the store refuses that, it is only read until a change comes.
     pub(super) fn merge_what_was_found(&mut self) -> Result<(), IndexError> {
         let mut page = take(&mut self.page);
         let found = self.area.scan(&mut page, Cause::Recovery);
         let merged = found.and_then(|found| {
+            let mut refused = Ok(());
+            let mut stranded = Owed::default();
             for (_, _, at) in &found {
                 self.area.read_at(*at, Cause::Recovery, &mut page)?;
-                self.merge_anywhere(&page)?;
+                self.area.shape.changes(&page).for_each(|change| stranded.owe(0, change));
+                if refused.is_ok() {
+                    refused = self.merge_anywhere(&page);
+                }
             }
-            Ok(found)
+            self.stranded = if refused.is_ok() { Owed::default() } else { stranded };
+            refused.map(|()| found)
         });
         self.page = page;
         let found = merged?;

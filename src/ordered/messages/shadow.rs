@@ -108,6 +108,8 @@ pub struct Shadow<S> {
     updates: u64,
     is_changed: bool,
     is_interrupted: bool,
+    /// Whether a commit was written, but the store refused to make it last.
+    is_sealed: bool,
     horizon: Rc<Horizon>,
     pub(super) commits: u64,
     /// A checker reads: nothing is counted.
@@ -144,6 +146,7 @@ impl<S: PageStore> Shadow<S> {
             updates: 0,
             is_changed: true,
             is_interrupted: false,
+            is_sealed: false,
             horizon,
             commits: 0,
             is_checking: false,
@@ -319,6 +322,9 @@ impl<S: PageStore> Shadow<S> {
 
     /// Takes a free unit, near the one taken before.
     pub(in crate::ordered) fn take(&mut self) -> Result<u32, IndexError> {
+        if self.is_sealed {
+            return Err(IndexError::WornOut);
+        }
         if self.free_units <= self.reserve { Err(IndexError::Full) } else { self.take_any() }
     }
 
@@ -453,6 +459,9 @@ impl<S: PageStore> Shadow<S> {
         save: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<(), IndexError>) -> Result<(), IndexError>,
     ) -> Result<(), IndexError> {
         self.ready()?;
+        if self.is_sealed {
+            return Err(IndexError::WornOut);
+        }
         let mut units = Vec::new();
         let written = self.attempt(|shadow| {
             for _ in 0..shadow.units_for_state(bytes) {
@@ -539,14 +548,16 @@ impl<S: PageStore> Shadow<S> {
         self.horizon.show(Some(0));
         match written {
             Ok(()) => {}
-            Err(StoreError::Full) => return Err(IndexError::Full),
+            Err(error) if error.is_refusal() => return Err(error.into()),
             Err(error) => {
                 self.is_interrupted = true;
                 return Err(error.into());
             }
         }
         let synced = self.store.sync();
-        self.is_interrupted = synced.is_err();
+        // Which of two commits a cut leaves is not known then, so nothing that either needs may be written. Reading goes on.
+        self.is_sealed = synced.as_ref().is_err_and(StoreError::is_refusal);
+        self.is_interrupted = synced.is_err() && !self.is_sealed;
         Ok(synced?)
     }
 

@@ -70,12 +70,18 @@ fn write_json(report: &CrashReport, out: &mut dyn Write) -> io::Result<()> {
 
 /// One row; the fields of what is nested have the names of both.
 fn write_csv(report: &CrashReport, out: &mut dyn Write) -> io::Result<()> {
-    let mut cells = Vec::new();
-    flatten("", &serde_json::to_value(report)?, &mut cells);
+    let cells = cells(&serde_json::to_value(report)?);
     let mut csv = csv::Writer::from_writer(out);
     csv.write_record(cells.iter().map(|(name, _)| name))?;
     csv.write_record(cells.iter().map(|(_, value)| value))?;
     csv.flush()
+}
+
+/// The fields of a row by name, as text.
+pub(super) fn cells(row: &Value) -> Vec<(String, String)> {
+    let mut cells = Vec::new();
+    flatten("", row, &mut cells);
+    cells
 }
 
 fn flatten(name: &str, value: &Value, cells: &mut Vec<(String, String)>) {

@@ -1,5 +1,7 @@
 //! `nandex torture`: whole lives of indexes and FTLs on small chips that are full, cut and dying.
 
+mod damage;
+
 use crate::Status;
 use crate::args::Torture;
 use crate::output;
@@ -13,11 +15,16 @@ use nandex_lab::runner::Control;
 use nandex_lab::spatial::SPATIAL;
 use nandex_lab::torture::{self, Case, Fate, Finding, Order, Plan, Report, Victim};
 use nandex_lab::{LabError, parallel};
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) fn run(args: &Torture) -> Result<Status> {
+    if args.damage {
+        return damage::run(args);
+    }
+    args.files.prepare()?;
     let control = Arc::new(Control::default());
     stop_on_interrupt(&control)?;
     torture::catch_panics();
@@ -26,13 +33,18 @@ pub(crate) fn run(args: &Torture) -> Result<Status> {
     }
     let plan = plan(args);
     let progress = Progress::new(Arc::clone(&control));
-    if let Order::Lives(lives) = plan.order {
-        progress.count(lives * plan.victims.len() as u64, "lives");
+    match plan.order {
+        Order::Lives(lives) => progress.count(lives.saturating_mul(plan.victims.len() as u64), "lives"),
+        Order::Time(time) => progress.count(time.as_secs().max(1), "seconds"),
     }
     let found = progress
         .follow(|| torture::run(&plan, &control, &|finding| eprintln!("{}", report::finding(finding))));
-    output::print(&report::render(&found))?;
     show_least(args, &found)?;
+    args.files.write(
+        |out| write_json(&found, out),
+        |out| write_csv(&found, out),
+        |_| report::render(&found),
+    )?;
     Ok(if found.findings.is_empty() { Status::Done } else { Status::Bad })
 }
 
@@ -48,7 +60,7 @@ fn show_least(args: &Torture, found: &Report) -> Result<()> {
         }
         let text = report::case(finding, &case.shrunk());
         if is_first {
-            output::print(&report::shortened(&text))?;
+            eprintln!("{}", report::shortened(&text));
         }
         if let Some(folder) = &args.save {
             let file = folder.join(format!("{}-{}.life", finding.victim, finding.seed));
@@ -56,6 +68,24 @@ fn show_least(args: &Torture, found: &Report) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn write_json(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, report)?;
+    writeln!(out)
+}
+
+/// A row for each victim.
+fn write_csv(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let mut csv = csv::Writer::from_writer(out);
+    for (place, row) in report.rows.iter().enumerate() {
+        let cells = super::crash::cells(&serde_json::to_value(row)?);
+        if place == 0 {
+            csv.write_record(cells.iter().map(|(name, _)| name))?;
+        }
+        csv.write_record(cells.iter().map(|(_, value)| value))?;
+    }
+    csv.flush()
 }
 
 /// Lives what a file says.

@@ -26,11 +26,11 @@ pub struct CutPoint {
 }
 
 /// Ways to cut one operation: before it, or inside with each torn model.
-pub(super) const WAYS: u64 = 1 + TornModel::ALL.len() as u64;
+pub(crate) const WAYS: u64 = 1 + TornModel::ALL.len() as u64;
 
 impl Cut {
     /// The cut with this number, counted over all ways to cut each operation.
-    pub(super) fn numbered(number: u64) -> Cut {
+    pub(crate) fn numbered(number: u64) -> Cut {
         let way = (number % WAYS) as usize;
         Cut { operation: number / WAYS, torn: way.checked_sub(1).map(|torn| TornModel::ALL[torn]) }
     }

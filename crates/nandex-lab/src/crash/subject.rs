@@ -299,7 +299,7 @@ fn apply_to_index(
 }
 
 /// The rectangle of a slot: anywhere in a square, every fourth one a point.
-fn rect_of(slot: u32) -> Rect<i32, 2> {
+pub(crate) fn rect_of(slot: u32) -> Rect<i32, 2> {
     let bits = split_mix(slot.into());
     let part = |shift: u32, below: u64| ((bits >> shift) % below) as i32;
     let low = [part(0, 10_000), part(20, 10_000)];

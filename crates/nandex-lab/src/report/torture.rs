@@ -13,8 +13,8 @@ pub fn finding(finding: &Finding) -> String {
     let steps = show_count(*steps);
     format!(
         "! {victim}, seed {seed}, {kind} after {steps} steps: {what}\n  replay: {}",
-        finding.replay(),
-        kind = kind.name()
+        finding.replay,
+        kind = kind.name().replace('_', " ")
     )
 }
 

@@ -1,5 +1,6 @@
 //! A life as it is lived: the chip, the victim on it, what it must hold, and each step with all that is compared after it.
 
+use super::counts::Counts;
 use super::fault::{Fault, Kind};
 use super::leash::{CALL_MAX, Leash, Left};
 use super::setup::Setup;
@@ -15,43 +16,6 @@ use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-/// What happened in one life, or in many.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Lives lived.
-    pub lives: u64,
-    /// Operations of the user.
-    pub operations: u64,
-    /// Those refused because no room was left or too many blocks had failed.
-    pub refused: u64,
-    /// Mounts.
-    pub mounts: u64,
-    /// Power cuts that struck.
-    pub cuts: u64,
-    /// Power-offs between two operations.
-    pub offs: u64,
-    /// Lives that went on until nothing could be written any more.
-    pub deaths: u64,
-    /// Removals refused at a full chip although room was found later.
-    pub removals_refused: u64,
-    /// Lives not lived because the victim takes no such chip.
-    pub skipped: u64,
-}
-
-impl Counts {
-    pub(crate) fn add(&mut self, other: &Counts) {
-        self.lives += other.lives;
-        self.operations += other.operations;
-        self.refused += other.refused;
-        self.mounts += other.mounts;
-        self.cuts += other.cuts;
-        self.offs += other.offs;
-        self.deaths += other.deaths;
-        self.removals_refused += other.removals_refused;
-        self.skipped += other.skipped;
-    }
-}
-
 /// Whether a life goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
@@ -61,25 +25,27 @@ pub(crate) enum Flow {
 }
 
 pub(crate) struct Body<'a> {
-    setup: &'a Setup,
-    chip: SharedChip,
-    left: Left,
+    pub(super) setup: &'a Setup,
+    pub(super) chip: SharedChip,
+    pub(super) left: Left,
     /// `None` while the power is off.
-    victim: Option<Subject>,
-    history: History,
-    moment: Moment,
-    mix: Mix,
-    promise: Promise,
-    class: Durability,
-    value_bytes: usize,
-    is_store: bool,
-    version: u32,
+    pub(super) victim: Option<Subject>,
+    pub(super) history: History,
+    pub(super) moment: Moment,
+    pub(super) mix: Mix,
+    pub(super) promise: Promise,
+    pub(super) class: Durability,
+    pub(super) value_bytes: usize,
+    pub(super) is_store: bool,
+    pub(super) version: u32,
     /// Closed in an orderly way, and nothing was done since.
-    is_closed: bool,
+    pub(super) is_closed: bool,
     /// Nothing is to be mounted: the contents were given up, and a new format was not finished.
-    is_bare: bool,
+    pub(super) is_bare: bool,
     /// Whether programs or erases may have failed since the beginning.
-    has_failed: bool,
+    pub(super) has_failed: bool,
+    /// The most records held when one more was refused.
+    pub(super) held_when_full: usize,
     /// Changes refused since the last one that was done.
     pub(crate) refused_in_row: u64,
     pub(crate) counts: Counts,
@@ -112,13 +78,14 @@ impl<'a> Body<'a> {
             is_closed: false,
             is_bare: false,
             has_failed: false,
+            held_when_full: 0,
             refused_in_row: 0,
             counts: Counts { lives: 1, ..Counts::default() },
             victim: Some(victim),
         })
     }
 
-    pub(crate) fn is_off(&self) -> bool {
+    pub(super) fn is_off(&self) -> bool {
         self.victim.is_none()
     }
 
@@ -184,12 +151,12 @@ impl<'a> Body<'a> {
         Ok(Flow::Goes)
     }
 
-    fn is_powered(&self) -> bool {
+    pub(super) fn is_powered(&self) -> bool {
         self.chip.borrow().is_powered()
     }
 
     /// The power was cut: books it, and whatever was open is gone.
-    fn cut_off(&mut self) {
+    pub(super) fn cut_off(&mut self) {
         self.counts.cuts += 1;
         self.victim = None;
         self.is_closed = false;
@@ -358,88 +325,8 @@ impl<'a> Body<'a> {
         }
     }
 
-    fn note(&mut self, op: &HostOp) {
+    pub(super) fn note(&mut self, op: &HostOp) {
         self.history.note(op, self.version, self.value_bytes, self.is_store);
-    }
-
-    /// An operation was refused: that must be right, and nothing of it done.
-    fn refused(&mut self, op: &HostOp, error: &IndexError) -> Result<(), Fault> {
-        self.history.note_nothing(false);
-        self.history.advance(&mut self.moment, self.history.len());
-        self.counts.refused += 1;
-        self.refused_in_row += 1;
-        let what = format!("{}: {error}", verb(op));
-        if *error == IndexError::WornOut && !self.has_failed {
-            return Err(Fault::new(Kind::Refused, format!("{what}, though no operation ever failed")));
-        }
-        self.not_done(op)?;
-        if self.has_failed {
-            return Ok(());
-        }
-        match op {
-            HostOp::Remove(slot) if self.history.contents()[*slot as usize] != 0 => self.insist(*slot),
-            HostOp::Remove(_) => Ok(()),
-            HostOp::Sync | HostOp::Remount { .. } => Err(Fault::new(Kind::Stuck, what)),
-            _ if self.is_store => Err(Fault::new(Kind::Refused, format!("of a store: {what}"))),
-            _ => Ok(()),
-        }
-    }
-
-    /// A refused change has changed nothing.
-    fn not_done(&mut self, op: &HostOp) -> Result<(), Fault> {
-        let slots = match op {
-            HostOp::Put(slot) | HostOp::Remove(slot) => std::slice::from_ref(slot),
-            HostOp::Group(slots) => &slots[..],
-            HostOp::Sync | HostOp::Remount { .. } => &[],
-        };
-        let Some(victim) = &mut self.victim else { return Ok(()) };
-        for slot in slots {
-            let found = victim.look_up(*slot);
-            let found = found.map_err(|why| Fault::new(Kind::Error, format!("after a refusal: {why}")))?;
-            if found != self.history.contents()[*slot as usize] {
-                let what = format!("{} {slot} was refused and done all the same", verb(op));
-                return Err(Fault::new(Kind::Wrong, what));
-            }
-        }
-        Ok(())
-    }
-
-    /// A removal was refused at a full chip: a sync, or the removal of another key, must find room.
-    fn insist(&mut self, refused: u32) -> Result<(), Fault> {
-        self.counts.removals_refused += 1;
-        let contents = self.history.contents();
-        let others: Vec<u32> =
-            (0..contents.len() as u32).filter(|&slot| contents[slot as usize] != 0).collect();
-        let mut tries = vec![HostOp::Sync, HostOp::Remove(refused)];
-        tries.extend(others.iter().map(|&slot| HostOp::Remove(slot)));
-        for op in tries {
-            let Some(victim) = &mut self.victim else { return Ok(()) };
-            self.version += 1;
-            match victim.carry_out(&op, self.version) {
-                Ok(answer) => {
-                    let wrong = check_answer(&op, answer, self.history.contents());
-                    wrong.map_err(|why| Fault::new(Kind::Wrong, why))?;
-                    self.note(&op);
-                    self.history.advance(&mut self.moment, self.history.len());
-                    if !self.is_powered() {
-                        self.cut_off();
-                        return Ok(());
-                    }
-                    if matches!(op, HostOp::Remove(_)) {
-                        return Ok(());
-                    }
-                }
-                Err(_) if !self.is_powered() => {
-                    self.note(&op);
-                    self.cut_off();
-                    return Ok(());
-                }
-                Err(IndexError::Full) => {}
-                Err(error) => return Err(Fault::new(Kind::Error, format!("{}: {error}", verb(&op)))),
-            }
-        }
-        let what = format!("the chip is full, and none of {} keys can be removed", others.len());
-        Err(Fault::new(Kind::Stuck, what))
     }
 }
 
@@ -455,7 +342,8 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Fault {
     Fault::new(Kind::Panicked, format!("{}{place}", panic_text(panic)))
 }
 
-fn verb(op: &HostOp) -> &'static str {
+/// The operation in a word.
+pub(super) fn verb(op: &HostOp) -> &'static str {
     match op {
         HostOp::Put(_) => "put",
         HostOp::Remove(_) => "remove",

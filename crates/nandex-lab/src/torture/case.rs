@@ -1,7 +1,8 @@
 //! A life written down: chip, settings and steps, carried out again without drawing anything, and read from and written to a
 //! small text file.
 
-use super::body::{Body, Counts, Flow};
+use super::body::{Body, Flow};
+use super::counts::Counts;
 use super::fault::Fault;
 use super::setup::Setup;
 use super::step::Step;

@@ -1,9 +1,11 @@
 //! What a life finds wrong.
 
+use serde::Serialize;
 use std::fmt;
 
 /// The kind of a fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// It panicked.
     Panicked,
@@ -31,7 +33,7 @@ impl Kind {
             Kind::Wrong => "wrong",
             Kind::Unsound => "unsound",
             Kind::Unmountable => "unmountable",
-            Kind::FullAtMount => "full at mount",
+            Kind::FullAtMount => "full_at_mount",
             Kind::Stuck => "stuck",
             Kind::Refused => "refused",
             Kind::Error => "error",

@@ -20,7 +20,7 @@ pub(super) struct Leash {
 impl Leash {
     fn pull(&self) {
         let left = self.left.get();
-        assert!(left > 0, "a call that did {CALL_MAX} operations of the chip does not end");
+        assert!(left > 0, "a call that did as many operations of the chip as it was given does not end");
         self.left.set(left - 1);
     }
 }

@@ -7,17 +7,22 @@
 
 mod body;
 mod case;
+mod counts;
+pub mod damage;
 mod fault;
 mod leash;
+mod refusal;
 mod run;
 mod script;
 mod setup;
 mod shrink;
 mod step;
 mod subject;
+#[cfg(test)]
+mod tests;
 
-pub use body::Counts;
 pub use case::Case;
+pub use counts::Counts;
 pub use fault::Kind;
 pub use run::{Finding, Order, Plan, Report, Row, run};
 pub use script::Fate;
@@ -38,6 +43,6 @@ pub fn catch_panics() {
 }
 
 /// The place of the last panic of this thread, where [`catch_panics`] keeps them.
-fn last_panic() -> Option<String> {
+pub(crate) fn last_panic() -> Option<String> {
     PANIC_PLACE.with(|last| last.borrow_mut().take())
 }

@@ -1,7 +1,8 @@
 //! Many lives: victims take turns, so that all get the same time.
 
-use super::body::{Body, Counts, Flow};
+use super::body::{Body, Flow};
 use super::case::Case;
+use super::counts::Counts;
 use super::fault::{Fault, Kind};
 use super::script::{self, Fate, Script};
 use super::setup::Setup;
@@ -10,6 +11,7 @@ use super::subject::Victim;
 use crate::parallel;
 use crate::runner::Control;
 use nandex::rng::{Rng, split_mix};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -39,11 +41,12 @@ pub struct Plan {
 }
 
 /// Something that is wrong, and how to see it again.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Finding {
     /// Who.
     pub victim: String,
     /// What for.
+    #[serde(flatten)]
     pub fate: Fate,
     /// The seed of the life.
     pub seed: u64,
@@ -55,32 +58,34 @@ pub struct Finding {
     pub steps: u64,
     /// Lives that ended with the same words.
     pub times: u64,
+    /// The command that repeats the life.
+    pub replay: String,
     /// The life written down; `None` where nothing could be made on the chip.
+    #[serde(skip)]
     pub case: Option<Case>,
 }
 
-impl Finding {
-    /// The command that repeats the life.
-    pub fn replay(&self) -> String {
-        let death = if self.fate.until_death { " --until-death" } else { "" };
-        let reads = if self.fate.reads_well { " --reads-well" } else { "" };
-        format!("nandex torture --replay {}:{}{death}{reads}", self.victim, self.seed)
-    }
+/// The command that repeats a life.
+fn replay_command(victim: &Victim, fate: Fate, seed: u64) -> String {
+    let death = if fate.until_death { " --until-death" } else { "" };
+    let reads = if fate.reads_well { " --reads-well" } else { "" };
+    format!("nandex torture --replay {victim}:{seed}{death}{reads}")
 }
 
 /// What one victim lived through.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Row {
     /// Its name.
     pub victim: String,
     /// What happened.
+    #[serde(flatten)]
     pub counts: Counts,
     /// Lives that ended with something wrong.
     pub found: u64,
 }
 
 /// What all lives came to.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// By victim.
     pub rows: Vec<Row>,
@@ -159,7 +164,7 @@ struct Board {
     findings: BTreeMap<(usize, String), Finding>,
 }
 
-/// Lives them all. `found` is called with each finding of a kind not seen before.
+/// Lives them all; lives count as done, or seconds where the time is given. `found` is called with each finding of a kind not seen before.
 pub fn run(plan: &Plan, control: &Control, found: &(dyn Fn(&Finding) + Sync)) -> Report {
     let rows = plan.victims.iter().map(|victim| Row { victim: victim.to_string(), ..Row::default() });
     let board = Board {
@@ -176,7 +181,10 @@ pub fn run(plan: &Plan, control: &Control, found: &(dyn Fn(&Finding) + Sync)) ->
             let seed = plan.seed.wrapping_add(number);
             let ended = live(plan.victims[place], plan.fate, seed);
             book(plan, &board, (place, seed), (ended, life_began.elapsed()), found);
-            control.add_done(1);
+            match plan.order {
+                Order::Lives(_) => control.add_done(1),
+                Order::Time(_) => control.add_done(began.elapsed().as_secs().saturating_sub(control.done())),
+            }
         }
     });
     let board = board.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -227,6 +235,7 @@ fn book(
         what: fault.what,
         steps: steps.len() as u64,
         times: 1,
+        replay: replay_command(&plan.victims[place], plan.fate, seed),
         case: setup.map(|setup| Case { setup, steps }),
     };
     found(&finding);

@@ -7,10 +7,11 @@ use crate::crash::ops::HostOp;
 use nandex::nand::sim::TornModel;
 use nandex::ordered::Durability;
 use nandex::rng::Rng;
+use serde::Serialize;
 use std::collections::VecDeque;
 
 /// What a life is for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Fate {
     /// Failures of programs and erases rise until nothing can be written; else it lives on at the edge of full.
     pub until_death: bool,

@@ -13,8 +13,9 @@
 //!   the read that finds its place; so 50/50 is a workload of writes alone. `write_percent` counts these references, or with
 //!   `percent_of=operations` the operations. Writes are insertions, deletions and modifications, a third each.
 
-use super::{Op, OpKind, Parameters, PhaseOps, RECORDS_MAX, WorkloadEntry};
+use super::{Op, OpKind, Parameters, PhaseOps, RECORD_BYTES, RECORDS_MAX, WorkloadEntry};
 use crate::error::LabError;
+use crate::machine;
 use crate::names::option;
 use nandex::rng::Rng;
 use std::collections::BTreeMap;
@@ -51,6 +52,9 @@ fn generate(parameters: &Parameters) -> Result<Vec<PhaseOps>, LabError> {
     let operations = parameters.number_in("operations", 0, KEYS_MAX)?;
     let range_percent = parameters.number_in("range_percent", 0, 100)?;
     let range_records = parameters.number_in("range_records", 1, RECORDS_MAX.min(1 << 16))?;
+    let on_ranges = u128::from(operations) * u128::from(range_percent) / 100;
+    let changed = on_ranges * u128::from(range_records) * RECORD_BYTES;
+    machine::require("range_records", parameters.text("range_records"), changed)?;
     let kinds = kinds(parameters, operations)?;
     let mut rng = parameters.rng(1);
     let mut index = Index::default();

@@ -1,0 +1,117 @@
+//! What an index may answer on a damaged chip besides the truth, an error and a refused mount: the one list of it.
+//!
+//! Each exception says for whom, after which damages and ends, what may come, and why it cannot be told from something that may
+//! happen to a sound chip. `docs/guarantees.md` prints the list; whatever a run finds outside of it is a finding.
+
+use super::Finding;
+use super::image::End;
+use super::kinds::Kind;
+use super::trial::Outcome;
+use crate::crash::Target;
+use crate::torture::Victim;
+
+/// Who.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// Everyone.
+    All,
+    /// These, whatever they stand on.
+    Named(&'static [&'static str]),
+    /// These FTLs, and whatever stands on one of them.
+    OnFtl(&'static [&'static str]),
+}
+
+/// After which ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// After any.
+    Any,
+    /// Where the power was cut.
+    Cut,
+    /// Where the power was cut, and only if the youngest damaged page was programmed by the operation that programmed last, by the one
+    /// in flight, or by at most so many before them.
+    Newest(u64),
+}
+
+/// What may come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum May {
+    /// The newest changes are gone, at most so many.
+    BeOlder(u64),
+    /// Some slots hold what they held once; a tree above may contradict itself then.
+    BeStale,
+}
+
+/// One exception.
+#[derive(Clone, Copy, Debug)]
+pub struct Exception {
+    /// For whom.
+    pub who: Who,
+    /// After which damages.
+    pub damages: &'static [Kind],
+    /// After which ends.
+    pub ends: Ends,
+    /// What may come.
+    pub may: May,
+    /// Why it cannot be told.
+    pub reason: &'static str,
+}
+
+/// Every exception.
+pub const EXCEPTIONS: &[Exception] = &[];
+
+/// What was struck, and when.
+pub(super) struct Hit {
+    victim: Victim,
+    is_cut: bool,
+    kinds: Vec<Kind>,
+    age: Option<u64>,
+}
+
+impl Hit {
+    pub(super) fn of(finding: &Finding) -> Hit {
+        Hit {
+            victim: finding.victim,
+            is_cut: matches!(finding.end, End::Cut(_)),
+            kinds: finding.blow.0.iter().map(|damage| damage.kind).collect(),
+            age: finding.age,
+        }
+    }
+}
+
+impl Who {
+    /// Whether it is about this victim.
+    pub(super) fn is_about(self, victim: &Victim) -> bool {
+        match self {
+            Who::All => true,
+            Who::Named(names) => names.contains(&victim.target.name()),
+            Who::OnFtl(names) => {
+                let itself = matches!(victim.target, Target::Store(entry) if names.contains(&entry.name));
+                itself || victim.ftl.is_some_and(|ftl| names.contains(&ftl.name))
+            }
+        }
+    }
+}
+
+impl Exception {
+    fn covers(&self, hit: &Hit, outcome: &Outcome) -> bool {
+        let may = match (self.may, outcome) {
+            (May::BeOlder(most), Outcome::Older(lost)) => *lost <= most,
+            // A state before is a mixture too.
+            (May::BeStale, Outcome::Older(_) | Outcome::Stale(_)) => true,
+            (May::BeStale, Outcome::Wrong(_)) => !matches!(hit.victim.target, Target::Store(_)),
+            _ => false,
+        };
+        let ends = match self.ends {
+            Ends::Any => true,
+            Ends::Cut => hit.is_cut,
+            Ends::Newest(before) => hit.is_cut && hit.age.is_some_and(|age| age <= before),
+        };
+        may && ends && self.who.is_about(&hit.victim) && hit.kinds.iter().any(|k| self.damages.contains(k))
+    }
+}
+
+/// The number of the exception that allows this outcome.
+pub(super) fn allowed(hit: &Hit, outcome: &Outcome) -> Option<usize> {
+    EXCEPTIONS.iter().position(|exception| exception.covers(hit, outcome))
+}

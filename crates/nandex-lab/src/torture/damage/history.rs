@@ -1,0 +1,203 @@
+//! What was done to a subject, and which of its states fits what was read back, slots that could not be read left out.
+
+use crate::crash::ops::HostOp;
+use crate::crash::subject::Promise;
+
+/// One slot changed.
+#[derive(Clone, Copy, Debug)]
+struct Effect {
+    slot: u32,
+    old: u64,
+    new: u64,
+    /// The slot is a page that was trimmed: until the next sync its old contents may come back.
+    trimmed: bool,
+}
+
+/// Every operation since the format. A slot holds the fingerprint of a value, 0 where there is none.
+#[derive(Debug)]
+pub(super) struct History {
+    slots: usize,
+    effects: Vec<Effect>,
+    /// Where the effects of each operation end.
+    ends: Vec<usize>,
+    /// For each number of acknowledged operations, how many of them a sync follows.
+    synced: Vec<usize>,
+    last: Vec<u64>,
+}
+
+/// What an image must hold.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    /// Operations acknowledged.
+    pub(super) acknowledged: usize,
+    /// Whether the end was orderly; else another operation may have been in flight.
+    pub(super) clean: bool,
+    pub(super) promise: Promise,
+}
+
+/// How what was read stands to the history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// As promised. For each slot what it may hold, by all states that fit.
+    Promised(Vec<Vec<u64>>),
+    /// A state before the promised ones: so many acknowledged changes are gone.
+    Older(u64),
+    /// No state of the whole, but each slot holds something it held once; so many slots, the first of them.
+    Stale(usize, usize),
+    /// Something that was never there; so many slots, the first of them.
+    Alien(usize, usize),
+}
+
+impl History {
+    pub(super) fn new(slots: usize) -> History {
+        History { slots, effects: Vec::new(), ends: Vec::new(), synced: vec![0], last: vec![0; slots] }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(super) fn contents(&self) -> &[u64] {
+        &self.last
+    }
+
+    /// Notes an acknowledged operation; `value` is the fingerprint of what it put into a slot.
+    pub(super) fn note(&mut self, op: &HostOp, value: impl Fn(u32) -> u64, trims: bool) {
+        match op {
+            HostOp::Put(slot) => self.change(*slot, value(*slot), false),
+            HostOp::Group(slots) => slots.iter().for_each(|slot| self.change(*slot, value(*slot), false)),
+            HostOp::Remove(slot) => self.change(*slot, 0, trims),
+            HostOp::Sync | HostOp::Remount { .. } => {}
+        }
+        self.note_nothing(matches!(op, HostOp::Sync | HostOp::Remount { .. }));
+    }
+
+    /// Notes an operation that changed nothing: a sync, or one that was refused.
+    pub(super) fn note_nothing(&mut self, sync: bool) {
+        self.ends.push(self.effects.len());
+        let floor = if sync { self.ends.len() } else { self.synced[self.ends.len() - 1] };
+        self.synced.push(floor);
+    }
+
+    fn change(&mut self, slot: u32, new: u64, trimmed: bool) {
+        let place = &mut self.last[slot as usize];
+        self.effects.push(Effect { slot, old: *place, new, trimmed });
+        *place = new;
+    }
+
+    fn effects_until(&self, operations: usize) -> usize {
+        operations.checked_sub(1).map_or(0, |last| self.ends[last])
+    }
+
+    fn state(&self, operations: usize) -> Vec<u64> {
+        let mut state = vec![0; self.slots];
+        let effects = &self.effects[..self.effects_until(operations)];
+        effects.iter().for_each(|effect| state[effect.slot as usize] = effect.new);
+        state
+    }
+
+    /// How these slots stand to the history; none is one that could not be read.
+    pub(super) fn judge(&self, moment: &Moment, known: &[Option<u64>]) -> Standing {
+        let newest = if moment.clean { moment.acknowledged } else { moment.acknowledged + 1 };
+        let newest = newest.min(self.len());
+        let floor = match moment.promise {
+            _ if moment.clean => moment.acknowledged,
+            Promise::LastState => moment.acknowledged,
+            Promise::Prefix | Promise::EachSlot => self.synced[moment.acknowledged],
+        };
+        let mut may_hold: Vec<Vec<u64>> = vec![Vec::new(); self.slots];
+        let mut state = self.state(newest);
+        for operations in (0..=newest).rev() {
+            if operations < newest {
+                let undone = self.effects_until(operations)..self.effects_until(operations + 1);
+                self.effects[undone].iter().rev().for_each(|e| state[e.slot as usize] = e.old);
+            }
+            // A trim may be undone by a power cut until the next sync.
+            let trims_since = if moment.clean { operations } else { self.synced[operations] };
+            if !self.fits(&state, known, trims_since..operations) {
+                continue;
+            }
+            if operations >= floor {
+                for (slot, held) in may_hold.iter_mut().enumerate() {
+                    held.push(known[slot].unwrap_or(state[slot]));
+                }
+            } else if may_hold[0].is_empty() {
+                let lost = self.effects_until(moment.acknowledged) - self.effects_until(operations);
+                return Standing::Older(lost as u64);
+            }
+        }
+        if !may_hold[0].is_empty() {
+            Standing::Promised(may_hold)
+        } else {
+            self.of_each_slot(newest, floor, known)
+        }
+    }
+
+    fn fits(&self, state: &[u64], known: &[Option<u64>], since: std::ops::Range<usize>) -> bool {
+        let trimmed = self.effects_until(since.start)..self.effects_until(since.end);
+        let came_back = |slot: usize, found: u64| {
+            let changes = self.effects[trimmed.clone()].iter().rev();
+            let mut of_slot = changes.filter(|e| e.slot as usize == slot).take_while(|e| e.trimmed);
+            state[slot] == 0 && of_slot.any(|effect| effect.old == found)
+        };
+        known
+            .iter()
+            .enumerate()
+            .all(|(slot, known)| known.is_none_or(|found| found == state[slot] || came_back(slot, found)))
+    }
+
+    fn of_each_slot(&self, newest: usize, floor: usize, known: &[Option<u64>]) -> Standing {
+        let state = self.state(floor);
+        let until = self.effects_until(newest);
+        let since = &self.effects[self.effects_until(floor)..until];
+        let trims = &self.effects[self.effects_until(self.synced[floor])..until];
+        let (mut stale, mut alien) = (Vec::new(), Vec::new());
+        for (slot, found) in known.iter().enumerate().filter_map(|(slot, known)| Some((slot, (*known)?))) {
+            let changed = |effects: &[Effect]| {
+                effects.iter().any(|e| e.slot as usize == slot && (e.old == found || e.new == found))
+            };
+            let undone = trims.iter().any(|e| e.trimmed && e.slot as usize == slot && e.old == found);
+            if state[slot] == found || changed(since) || undone {
+                continue;
+            }
+            if found == 0 || changed(&self.effects) { stale.push(slot) } else { alien.push(slot) }
+        }
+        match (alien.first(), stale.first()) {
+            (Some(first), _) => Standing::Alien(alien.len(), *first),
+            (None, first) => Standing::Stale(stale.len(), first.copied().unwrap_or(0)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn history(ops: &[HostOp]) -> History {
+        let mut history = History::new(3);
+        for (number, op) in ops.iter().enumerate() {
+            history.note(op, |_| number as u64 + 1, false);
+        }
+        history
+    }
+
+    fn judged(history: &History, acknowledged: usize, clean: bool, known: [Option<u64>; 3]) -> Standing {
+        history.judge(&Moment { acknowledged, clean, promise: Promise::LastState }, &known)
+    }
+
+    #[test]
+    fn what_was_read_is_a_promised_state_an_older_one_or_none() {
+        let h = history(&[HostOp::Put(0), HostOp::Put(1), HostOp::Put(0), HostOp::Remove(1)]);
+        let (one, two, three) = (Some(1), Some(2), Some(3));
+        assert!(matches!(judged(&h, 3, true, [three, two, Some(0)]), Standing::Promised(_)));
+        assert!(matches!(judged(&h, 3, false, [three, Some(0), Some(0)]), Standing::Promised(_)));
+        assert_eq!(judged(&h, 3, true, [three, Some(0), Some(0)]), Standing::Stale(1, 1));
+        assert_eq!(judged(&h, 3, true, [one, two, Some(0)]), Standing::Older(1));
+        assert_eq!(judged(&h, 3, true, [three, two, one]), Standing::Alien(1, 2));
+        // What could not be read may be anything that fits.
+        assert_eq!(
+            judged(&h, 3, false, [three, None, Some(0)]),
+            Standing::Promised(vec![vec![3, 3], vec![0, 2], vec![0, 0]])
+        );
+    }
+}

@@ -1,0 +1,239 @@
+//! The images: one scripted life of a subject, recorded from its format on, and the chip at chosen ends of it.
+
+use super::history::{History, Moment};
+use super::kinds::Version;
+use super::subject::{SLOTS, plan};
+use crate::LabError;
+use crate::crash::CrashPlan;
+use crate::crash::Cut;
+use crate::crash::history::fingerprint;
+use crate::crash::ops::{HostOp, Mix, Source};
+use crate::crash::subject::{Promise, SharedChip, Subject};
+use crate::model::fill_value;
+use crate::torture::Victim;
+use nandex::nand::sim::{PhysicalOp, Recorded, SimChip};
+use nandex::rng::{Rng, split_mix};
+use nandex::{IndexError, PageStore, Ppn};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+use std::str::FromStr;
+
+/// How an image ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Closed in an orderly way, and never mounted since the format.
+    Closed,
+    /// Mounted once, changed, and closed again.
+    Remounted,
+    /// The power was cut.
+    Cut(Cut),
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            End::Closed => write!(f, "closed"),
+            End::Remounted => write!(f, "remounted"),
+            End::Cut(cut) => write!(f, "cut:{cut}"),
+        }
+    }
+}
+
+impl FromStr for End {
+    type Err = LabError;
+
+    fn from_str(text: &str) -> Result<End, LabError> {
+        match text.split_once(':') {
+            Some(("cut", cut)) => Ok(End::Cut(cut.parse()?)),
+            _ if text == "closed" => Ok(End::Closed),
+            _ if text == "remounted" => Ok(End::Remounted),
+            _ => {
+                let reason = "is no image: closed, remounted, or cut:OPERATION:WAY";
+                Err(LabError::bad_option("image", text, reason))
+            }
+        }
+    }
+}
+
+/// Operations of each of the three stretches: until the first close, until the second, and until the end.
+const STRETCHES: [u64; 3] = [160, 120, 260];
+
+/// One life: its recording and what it meant.
+pub(super) struct Life {
+    pub(super) plan: CrashPlan,
+    pub(super) history: History,
+    pub(super) mix: Mix,
+    pub(super) promise: Promise,
+    recording: Vec<Recorded>,
+    /// Physical operations until the end of the format, and until the two closes.
+    formatted: usize,
+    closes: [usize; 2],
+    closed_after: [usize; 2],
+    /// What went wrong without any damage.
+    pub(super) stopped: Option<String>,
+}
+
+/// A chip at one end of a life.
+pub(super) struct Image {
+    pub(super) chip: SimChip,
+    pub(super) moment: Moment,
+    pub(super) versions: Vec<Version>,
+    /// Operations acknowledged when a page was programmed last.
+    pub(super) programmed_at: BTreeMap<Ppn, u64>,
+}
+
+impl Life {
+    /// Lives it.
+    pub(super) fn new(victim: Victim, seed: u64) -> Result<Life, LabError> {
+        let plan = plan(victim, seed)?;
+        let chip: SharedChip = Rc::new(RefCell::new(fresh(&plan)));
+        chip.borrow_mut().start_recording();
+        let subject = Subject::format(plan.target, &plan.settings, Box::new(Rc::clone(&chip)))?;
+        let (mix, promise) = (subject.mix(plan.target, (SLOTS, SLOTS * 2)), subject.promise());
+        let mut life = Life {
+            history: History::new(mix.slots as usize),
+            formatted: chip.borrow().operations() as usize,
+            recording: Vec::new(),
+            closes: [0; 2],
+            closed_after: [0; 2],
+            stopped: None,
+            plan,
+            mix,
+            promise,
+        };
+        life.stopped = life.live(subject, &chip, seed).err();
+        life.recording = chip.borrow_mut().take_recording().operations;
+        Ok(life)
+    }
+
+    fn live(&mut self, mut subject: Subject, chip: &SharedChip, seed: u64) -> Result<(), String> {
+        let mut source = Source::new(split_mix(seed ^ 0x11fe), self.mix);
+        self.load(&mut subject, chip)?;
+        for (stretch, operations) in STRETCHES.into_iter().enumerate() {
+            for _ in 0..operations {
+                let op = match source.next(self.history.contents()) {
+                    // Nothing is mounted before the first close.
+                    HostOp::Remount { .. } if stretch == 0 => HostOp::Sync,
+                    op => op,
+                };
+                self.step(&mut subject, chip, &op)?;
+                if matches!(op, HostOp::Remount { .. }) {
+                    drop(subject);
+                    subject = self.mount(chip)?;
+                }
+            }
+            if stretch < 2 {
+                self.close(&mut subject, chip, stretch)?;
+                drop(subject);
+                subject = self.mount(chip)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn mount(&self, chip: &SharedChip) -> Result<Subject, String> {
+        chip.borrow_mut().mark(self.history.len() as u64);
+        let mounted = Subject::mount(self.plan.target, &self.plan.settings, Box::new(Rc::clone(chip)));
+        mounted.map_err(|error| format!("mount without any damage: {error}"))
+    }
+
+    /// Half of the slots, in no order.
+    fn load(&mut self, subject: &mut Subject, chip: &SharedChip) -> Result<(), String> {
+        if self.mix.appends {
+            return Ok(());
+        }
+        let around = self.mix.slots.next_power_of_two();
+        for number in 0..around {
+            let slot = number.wrapping_mul(0x9e37_79b1) & (around - 1);
+            if slot < self.mix.slots && split_mix(slot.into()).is_multiple_of(2) {
+                self.step(subject, chip, &HostOp::Put(slot))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, subject: &mut Subject, chip: &SharedChip, op: &HostOp) -> Result<(), String> {
+        let number = self.history.len();
+        chip.borrow_mut().mark(number as u64);
+        let version = number as u32 + 1;
+        let value_bytes = subject.value_bytes();
+        if subject.apply(op, version, self.history.contents())? {
+            let trims = matches!(subject, Subject::Store(_));
+            self.history.note(op, |slot| value(slot, version, value_bytes), trims);
+        } else {
+            self.history.note_nothing(false);
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, subject: &mut Subject, chip: &SharedChip, number: usize) -> Result<(), String> {
+        chip.borrow_mut().mark(self.history.len() as u64);
+        close(subject).map_err(|error| format!("close without any damage: {error}"))?;
+        self.history.note_nothing(true);
+        self.closes[number] = chip.borrow().operations() as usize;
+        self.closed_after[number] = self.history.len();
+        Ok(())
+    }
+
+    /// A cut somewhere after the format.
+    pub(super) fn draw_cut(&self, rng: &mut Rng) -> End {
+        let from = self.formatted as u64 * 5;
+        let number = from + rng.below((self.recording.len() as u64 * 5).saturating_sub(from).max(1));
+        End::Cut(Cut::numbered(number))
+    }
+
+    /// The chip at this end, and what was programmed until then.
+    pub(super) fn image(&self, end: End, seed: u64) -> Image {
+        let (until, clean, acknowledged) = match end {
+            End::Closed => (self.closes[0], true, self.closed_after[0]),
+            End::Remounted => (self.closes[1], true, self.closed_after[1]),
+            End::Cut(cut) => {
+                let until = (cut.operation as usize).min(self.recording.len());
+                let mark = self.recording.get(until).map_or(self.history.len(), |op| op.mark as usize);
+                (until, false, mark)
+            }
+        };
+        let mut chip = fresh(&self.plan);
+        let (mut versions, mut programmed_at) = (Vec::new(), BTreeMap::new());
+        for recorded in &self.recording[..until] {
+            let done = chip.replay(recorded);
+            assert!(done.is_ok(), "a recorded operation is repeated on the same chip: {done:?}");
+            if let PhysicalOp::Program { ppn, .. } = &recorded.op {
+                programmed_at.insert(*ppn, recorded.mark);
+            }
+            if let (PhysicalOp::Program { ppn, .. }, None) = (&recorded.op, recorded.torn) {
+                versions.extend(chip.stored_page(*ppn).map(|bytes| Version { ppn: *ppn, bytes }));
+            }
+        }
+        if let End::Cut(Cut { torn: Some(torn), .. }) = end
+            && let Some(recorded) = self.recording.get(until)
+        {
+            let done = chip.apply_torn(&recorded.op, torn, split_mix(seed ^ until as u64));
+            assert!(done.is_ok(), "a recorded operation is possible on the same chip: {done:?}");
+        }
+        let moment = Moment { acknowledged, clean, promise: self.promise };
+        Image { chip, moment, versions, programmed_at }
+    }
+}
+
+fn fresh(plan: &CrashPlan) -> SimChip {
+    SimChip::new(&plan.part).unwrap_or_else(|error| panic!("the part of the test: {error}"))
+}
+
+/// The fingerprint of what an operation of this version puts into a slot.
+pub(super) fn value(slot: u32, version: u32, value_bytes: usize) -> u64 {
+    let mut value = vec![0; value_bytes];
+    fill_value(slot, version, &mut value);
+    fingerprint(&value)
+}
+
+/// Leaves the chip so that the next mount is cheapest.
+pub(super) fn close(subject: &mut Subject) -> Result<(), IndexError> {
+    match subject {
+        Subject::Index(index) => index.close(),
+        Subject::Spatial(index) => index.close(),
+        Subject::Store(store) => store.checkpoint().map_err(IndexError::from),
+    }
+}

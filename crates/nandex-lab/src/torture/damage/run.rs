@@ -1,0 +1,238 @@
+//! A run over many lives, images and damages.
+
+use super::allowed::{Hit, allowed};
+use super::image::{End, Image, Life};
+use super::kinds::{self, Damage, Kind};
+use super::trial;
+use super::{Blow, Finding, every_victim, subject};
+use crate::LabError;
+use crate::crash::history::fingerprint;
+use crate::parallel;
+use crate::runner::Control;
+use crate::torture::Victim;
+use nandex::nand::sim::SimChip;
+use nandex::rng::{Rng, split_mix};
+use nandex::{Pbn, Ppn};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// How much is tried.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// The first seed; each round takes the next.
+    pub seed: u64,
+    /// Rounds over the subjects at most.
+    pub rounds: u64,
+    /// When no more is begun.
+    pub until: Option<Instant>,
+    /// Images cut anywhere, of each life.
+    pub cuts: u32,
+    /// Damages of each image; 0 for every page and kind in turn.
+    pub damages: u32,
+    /// Threads.
+    pub threads: usize,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// Lives lived.
+    pub lives: u64,
+    /// Images damaged.
+    pub images: u64,
+    /// Damages by outcome.
+    pub outcomes: BTreeMap<&'static str, u64>,
+    /// Damages whose outcome is one of the exceptions, by its number.
+    pub excepted: BTreeMap<usize, u64>,
+    /// Damages whose outcome must not be.
+    pub found: u64,
+    /// Those, the first of each kind of each image.
+    pub findings: Vec<Finding>,
+    /// Lives that ended before any damage, and why.
+    pub stopped: Vec<String>,
+}
+
+impl Totals {
+    fn add(&mut self, other: Totals) {
+        self.lives += other.lives;
+        self.images += other.images;
+        other.outcomes.into_iter().for_each(|(name, count)| *self.outcomes.entry(name).or_default() += count);
+        other.excepted.into_iter().for_each(|(at, count)| *self.excepted.entry(at).or_default() += count);
+        self.found += other.found;
+        self.findings.extend(other.findings);
+        self.stopped.extend(other.stopped);
+    }
+
+    fn note(&mut self, finding: Finding, told: &mut Vec<(Option<Kind>, &'static str)>, tell: Tell<'_>) {
+        let outcome = &finding.outcome;
+        if outcome.is_sound() {
+            *self.outcomes.entry(outcome.name()).or_default() += 1;
+        } else if let Some(number) = allowed(&Hit::of(&finding), outcome) {
+            *self.excepted.entry(number).or_default() += 1;
+        } else {
+            self.found += 1;
+            let kind = (finding.blow.0.first().map(|damage| damage.kind), outcome.name());
+            *self.outcomes.entry(outcome.name()).or_default() += 1;
+            if !told.contains(&kind) {
+                told.push(kind);
+                tell(&finding);
+                self.findings.push(finding);
+            }
+        }
+    }
+
+    /// Damages tried.
+    pub fn damages(&self) -> u64 {
+        self.outcomes.values().chain(self.excepted.values()).sum()
+    }
+
+    /// Whether nothing was found.
+    pub fn is_clean(&self) -> bool {
+        self.found == 0 && self.stopped.is_empty()
+    }
+}
+
+impl fmt::Display for Totals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} lives, {} images, {} damages", self.lives, self.images, self.damages())?;
+        self.outcomes.iter().try_for_each(|(name, count)| write!(f, ", {count} {name}"))?;
+        let excepted: u64 = self.excepted.values().sum();
+        write!(f, ", {excepted} excepted, {} findings", self.found + self.stopped.len() as u64)
+    }
+}
+
+/// Where findings are told as they come.
+pub type Tell<'a> = &'a (dyn Fn(&Finding) + Sync);
+
+/// Tries damages on these victims, on all of them where none is given.
+pub fn run(victims: &[Victim], effort: &Effort, control: &Control, tell: Tell<'_>) -> Totals {
+    let all = Mutex::new(Totals::default());
+    let late = AtomicBool::new(false);
+    let is_late = || late.load(Ordering::Relaxed) || control.is_cancelled();
+    for round in 0..effort.rounds {
+        let seed = effort.seed.wrapping_add(round);
+        let victims = if victims.is_empty() { every_victim(seed) } else { victims.to_vec() };
+        parallel::map(&victims, effort.threads, |victim| {
+            if is_late() {
+                return;
+            }
+            let totals = of_one_life(subject::on_page_mapping(*victim), seed, effort, tell);
+            control.add_done(1);
+            late.fetch_or(effort.until.is_some_and(|until| Instant::now() >= until), Ordering::Relaxed);
+            all.lock().unwrap_or_else(PoisonError::into_inner).add(totals);
+        });
+        if is_late() {
+            break;
+        }
+    }
+    all.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Repeats one damage; none where it changes nothing.
+pub fn replay(victim: Victim, seed: u64, end: End, blow: &Blow) -> Result<Option<Finding>, LabError> {
+    let victim = subject::on_page_mapping(victim);
+    let life = Life::new(victim, seed)?;
+    let image = life.image(end, seed);
+    let outcome = trial::try_damages(&life, &image, &blow.0, seed_of(seed, end, blow));
+    let age = age_of(&image, blow);
+    Ok(outcome.map(|outcome| Finding { victim, seed, end, blow: blow.clone(), age, outcome }))
+}
+
+fn seed_of(seed: u64, end: End, blow: &Blow) -> u64 {
+    split_mix(seed ^ fingerprint(format!("{end} {blow}").as_bytes()))
+}
+
+fn of_one_life(victim: Victim, seed: u64, effort: &Effort, tell: Tell<'_>) -> Totals {
+    let mut totals = Totals { lives: 1, ..Totals::default() };
+    let life = match trial::guarded(|| Life::new(victim, seed)) {
+        Ok(Ok(life)) => life,
+        Ok(Err(error)) => return stopped(totals, &victim, seed, &error.to_string()),
+        Err(panic) => return stopped(totals, &victim, seed, &panic),
+    };
+    if let Some(why) = &life.stopped {
+        return stopped(totals, &victim, seed, why);
+    }
+    let mut rng = Rng::new(split_mix(seed) ^ fingerprint(victim.to_string().as_bytes()));
+    let mut ends = vec![End::Closed, End::Remounted];
+    ends.extend((0..effort.cuts).map(|_| life.draw_cut(&mut rng)));
+    for end in ends {
+        totals.images += 1;
+        let image = life.image(end, seed);
+        let needed = trial::pages_read(&life, &image);
+        let mut told: Vec<(Option<Kind>, &'static str)> = Vec::new();
+        // Without any damage everything has to be right.
+        let none = Blow(Vec::new());
+        for blow in std::iter::once(none).chain(blows(&image.chip, &needed, effort.damages, &mut rng)) {
+            let seed_of_blow = seed_of(seed, end, &blow);
+            let Some(outcome) = trial::try_damages(&life, &image, &blow.0, seed_of_blow) else { continue };
+            let finding = Finding { victim, seed, end, age: age_of(&image, &blow), blow, outcome };
+            totals.note(finding, &mut told, tell);
+        }
+    }
+    totals
+}
+
+/// Later operations that programmed pages, since the youngest page that a blow strikes was programmed.
+fn age_of(image: &Image, blow: &Blow) -> Option<u64> {
+    let geometry = image.chip.part().geometry;
+    let pages = blow.0.iter().flat_map(|damage| {
+        let places = [damage.at, damage.other];
+        let places = places.into_iter().take(if damage.kind.names_another() { 2 } else { 1 });
+        places.flat_map(move |place| match damage.kind.is_of_block() {
+            true => (0..geometry.pages_per_block).map(|page| geometry.page_at(Pbn(place), page)).collect(),
+            false => vec![Ppn(place)],
+        })
+    });
+    let youngest = pages.filter_map(|page| image.programmed_at.get(&page)).max()?;
+    let later: BTreeSet<u64> = image.programmed_at.values().copied().filter(|at| at > youngest).collect();
+    Some(later.len() as u64)
+}
+
+fn stopped(mut totals: Totals, subject: &Victim, seed: u64, why: &str) -> Totals {
+    totals.stopped.push(format!("{subject}, seed {seed}: {why}"));
+    totals
+}
+
+/// One of so many blows is two at once.
+const TWO_EVERY: u64 = 12;
+
+/// Blows to the pages of a chip; three of four go to pages that are needed.
+fn blows(chip: &SimChip, needed: &[Ppn], wanted: u32, rng: &mut Rng) -> Vec<Blow> {
+    let pages = kinds::programmed(chip);
+    if pages.is_empty() {
+        return Vec::new();
+    }
+    if wanted == 0 {
+        return every_blow(chip, &pages, rng);
+    }
+    let mut draw = |number: u32| {
+        let kind = Kind::ALL[number as usize % Kind::ALL.len()];
+        let from = if needed.is_empty() || rng.chance(1, 4) { &pages } else { needed };
+        kinds::draw(kind, chip, from, rng).map(|damage| (damage, rng.chance(1, TWO_EVERY)))
+    };
+    let mut blows = Vec::new();
+    for number in 0..wanted {
+        let Some((damage, two)) = draw(number) else { continue };
+        let second = if two { draw(number / 3 + 1) } else { None };
+        blows.push(Blow([damage].into_iter().chain(second.map(|(damage, _)| damage)).collect()));
+    }
+    blows
+}
+
+fn every_blow(chip: &SimChip, pages: &[Ppn], rng: &mut Rng) -> Vec<Blow> {
+    let mut blows: Vec<Blow> = Vec::new();
+    for page in pages {
+        for kind in Kind::ALL {
+            let Some(drawn) = kinds::draw(kind, chip, pages, rng) else { continue };
+            let at = if kind.is_of_block() { chip.part().geometry.block_of(*page).0 } else { page.0 };
+            let blow = Blow(vec![Damage { at, ..drawn }]);
+            if drawn.other != at && !blows.contains(&blow) {
+                blows.push(blow);
+            }
+        }
+    }
+    blows
+}

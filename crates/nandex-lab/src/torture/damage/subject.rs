@@ -1,0 +1,71 @@
+//! What is damaged, with chip and settings that follow from the seed.
+
+use crate::LabError;
+use crate::crash::subject::Subject;
+use crate::crash::{CrashPlan, Target};
+use crate::fuzz;
+use crate::registry::{Hosting, INDEXES, STORES, StoreEntry};
+use crate::spatial::SPATIAL;
+use crate::torture::Victim;
+use nandex::IndexError;
+use nandex::nand::sim::SimChip;
+use nandex::ordered::{Durability, RecordFormat, Settings};
+
+/// Slots of every subject.
+pub(super) const SLOTS: u32 = 320;
+
+const CLASSES: [Durability; 3] = [Durability::EveryOperation, Durability::EverySync, Durability::None];
+const RECORDS: [(u8, u8); 3] = [(8, 8), (4, 4), (16, 8)];
+
+/// Every store, and every index and spatial index over page mapping and over another FTL, which goes round with the seed.
+pub fn every_victim(seed: u64) -> Vec<Victim> {
+    let mut victims: Vec<Victim> =
+        STORES.iter().map(|entry| Victim { target: Target::Store(entry), ftl: None }).collect();
+    let targets = INDEXES.iter().map(Target::Index).chain(SPATIAL.iter().map(Target::Spatial));
+    for (number, target) in targets.enumerate() {
+        let other = &STORES[1 + (seed as usize + number) % (STORES.len() - 1)];
+        victims.push(on_page_mapping(Victim { target, ftl: None }));
+        if !is_raw(target) {
+            victims.push(Victim { target, ftl: Some(other) });
+        }
+    }
+    victims
+}
+
+fn is_raw(target: Target) -> bool {
+    matches!(target, Target::Index(entry) if entry.hosting == Hosting::Raw)
+}
+
+/// A victim that needs an FTL and names none stands on page mapping.
+pub(super) fn on_page_mapping(victim: Victim) -> Victim {
+    let needs = !is_raw(victim.target) && !matches!(victim.target, Target::Store(_));
+    let page_map: &'static StoreEntry = &STORES[0];
+    Victim { ftl: victim.ftl.or(needs.then_some(page_map)), ..victim }
+}
+
+/// Chip and settings: record sizes and the wanted class go round with the seed, and the class is the highest one from there
+/// that the victim takes.
+pub(super) fn plan(victim: Victim, seed: u64) -> Result<CrashPlan, LabError> {
+    let (key_bytes, value_bytes) = RECORDS[(seed / 2 % 3) as usize];
+    let base = Settings::new(RecordFormat::new(key_bytes, value_bytes));
+    let wanted = if seed % 4 == 3 { &CLASSES[1..] } else { &CLASSES[..] };
+    let mut last = None;
+    for &durability in wanted {
+        let settings = victim.on(victim.ftl, Settings { durability, ..base.clone() });
+        let plan = CrashPlan {
+            part: victim.target.suited(fuzz::part(512, 16, 32)),
+            slots: SLOTS,
+            ..CrashPlan::new(victim.target, settings)
+        };
+        match takes(&plan) {
+            Ok(()) => return Ok(plan),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last.map_or_else(|| unreachable!("there is a class"), LabError::from))
+}
+
+fn takes(plan: &CrashPlan) -> Result<(), IndexError> {
+    let chip = SimChip::new(&plan.part).unwrap_or_else(|error| panic!("the part of the test: {error}"));
+    Subject::format(plan.target, &plan.settings, Box::new(chip)).map(drop)
+}

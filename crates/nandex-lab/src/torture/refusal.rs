@@ -1,0 +1,105 @@
+//! What a refusal must be: nothing is done, and with the chip full something can still be removed.
+
+use super::body::{Body, verb};
+use super::fault::{Fault, Kind};
+use crate::crash::ops::HostOp;
+use crate::crash::subject::check_answer;
+use nandex::IndexError;
+
+/// A full chip holds at least this part of the records that it held before when full. Nodes that are half empty, and keys in
+/// another order, cost some of it.
+const ROOM_LOST_MAX: usize = 4;
+
+impl Body<'_> {
+    /// An operation was refused: that must be right, and nothing of it done.
+    pub(super) fn refused(&mut self, op: &HostOp, error: &IndexError) -> Result<(), Fault> {
+        self.history.note_nothing(false);
+        self.history.advance(&mut self.moment, self.history.len());
+        self.counts.refused += 1;
+        self.refused_in_row += 1;
+        let what = format!("{}: {error}", verb(op));
+        if *error == IndexError::WornOut && !self.has_failed {
+            return Err(Fault::new(Kind::Refused, format!("{what}, though no operation ever failed")));
+        }
+        self.not_done(op)?;
+        if self.has_failed {
+            return Ok(());
+        }
+        match op {
+            HostOp::Remove(slot) if self.history.contents()[*slot as usize] != 0 => self.insist(*slot),
+            HostOp::Remove(_) => Ok(()),
+            HostOp::Sync | HostOp::Remount { .. } => Err(Fault::new(Kind::Stuck, what)),
+            _ if self.is_store => Err(Fault::new(Kind::Refused, format!("of a store: {what}"))),
+            _ => self.has_held_more(),
+        }
+    }
+
+    /// A chip that was full is full again: not with far fewer records than before, and not with none.
+    fn has_held_more(&mut self) -> Result<(), Fault> {
+        let held = self.history.contents().iter().filter(|&&value| value != 0).count();
+        if held * ROOM_LOST_MAX < self.held_when_full || held == 0 {
+            let before = self.held_when_full;
+            let what = format!("full with {held} records, though {before} were held before");
+            return Err(Fault::new(Kind::Refused, what));
+        }
+        self.held_when_full = self.held_when_full.max(held);
+        Ok(())
+    }
+
+    /// A refused change has changed nothing.
+    fn not_done(&mut self, op: &HostOp) -> Result<(), Fault> {
+        let slots = match op {
+            HostOp::Put(slot) | HostOp::Remove(slot) => std::slice::from_ref(slot),
+            HostOp::Group(slots) => &slots[..],
+            HostOp::Sync | HostOp::Remount { .. } => &[],
+        };
+        let Some(victim) = &mut self.victim else { return Ok(()) };
+        for slot in slots {
+            let found = victim.look_up(*slot);
+            let found = found.map_err(|why| Fault::new(Kind::Error, format!("after a refusal: {why}")))?;
+            if found != self.history.contents()[*slot as usize] {
+                let what = format!("{} {slot} was refused and done all the same", verb(op));
+                return Err(Fault::new(Kind::Wrong, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// A removal was refused at a full chip: a sync, or the removal of another key, must find room.
+    fn insist(&mut self, refused: u32) -> Result<(), Fault> {
+        self.counts.removals_refused += 1;
+        let contents = self.history.contents();
+        let others: Vec<u32> =
+            (0..contents.len() as u32).filter(|&slot| contents[slot as usize] != 0).collect();
+        let mut tries = vec![HostOp::Sync, HostOp::Remove(refused)];
+        tries.extend(others.iter().map(|&slot| HostOp::Remove(slot)));
+        for op in tries {
+            let Some(victim) = &mut self.victim else { return Ok(()) };
+            self.version += 1;
+            match victim.carry_out(&op, self.version) {
+                Ok(answer) => {
+                    let wrong = check_answer(&op, answer, self.history.contents());
+                    wrong.map_err(|why| Fault::new(Kind::Wrong, why))?;
+                    self.note(&op);
+                    self.history.advance(&mut self.moment, self.history.len());
+                    if !self.is_powered() {
+                        self.cut_off();
+                        return Ok(());
+                    }
+                    if matches!(op, HostOp::Remove(_)) {
+                        return Ok(());
+                    }
+                }
+                Err(_) if !self.is_powered() => {
+                    self.note(&op);
+                    self.cut_off();
+                    return Ok(());
+                }
+                Err(IndexError::Full) => {}
+                Err(error) => return Err(Fault::new(Kind::Error, format!("{}: {error}", verb(&op)))),
+            }
+        }
+        let what = format!("the chip is full, and none of {} keys can be removed", others.len());
+        Err(Fault::new(Kind::Stuck, what))
+    }
+}

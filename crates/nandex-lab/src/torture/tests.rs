@@ -1,0 +1,106 @@
+//! The torture itself: it must find what is wrong, say how to see it again, and shrink it.
+
+#![allow(clippy::unwrap_used)]
+
+use super::run::live;
+use super::setup::Setup;
+use super::step::Step;
+use super::subject::Victim;
+use super::*;
+use crate::crash::Target;
+use crate::crash::ops::HostOp;
+use crate::crash::subject::write_key;
+use crate::fuzz::part;
+use crate::registry::{INDEXES, IndexEntry, index};
+use crate::runner::Control;
+use nandex::ordered::{RecordFormat, Settings};
+use nandex::{IndexError, Nand, OrderedIndex};
+use std::sync::LazyLock;
+
+/// The B+-tree, but that a mount loses the record of slot 7.
+static FORGETFUL: LazyLock<IndexEntry> =
+    LazyLock::new(|| IndexEntry { name: "forgetful", mount: mount_and_forget, ..*index("bplus").unwrap() });
+
+fn mount_and_forget(nand: Box<dyn Nand>, settings: &Settings) -> Result<Box<dyn OrderedIndex>, IndexError> {
+    let mut tree = (index("bplus").unwrap().mount)(nand, settings)?;
+    let mut key = vec![0; settings.record.key_bytes.into()];
+    write_key(7, &mut key);
+    tree.remove(&key)?;
+    tree.sync()?;
+    Ok(tree)
+}
+
+fn forgetful() -> Case {
+    let victim = Victim { target: Target::Index(&FORGETFUL), ftl: None };
+    let settings = Settings::new(RecordFormat::new(8, 8));
+    let setup = Setup { victim, part: part(512, 16, 24), settings, slots: 40, bad_ppm: 0, bad_seed: 0 };
+    let puts = (0..40).map(|slot| Step::Op(HostOp::Put(slot * 7 % 40)));
+    let mut steps: Vec<Step> = puts.collect();
+    steps.extend([
+        Step::Op(HostOp::Remove(3)),
+        Step::Op(HostOp::Sync),
+        "cut 2 inside prefix 9".parse().unwrap(),
+    ]);
+    steps.extend([Step::Off, Step::Look, Step::Op(HostOp::Put(3)), Step::Look]);
+    Case { setup, steps }
+}
+
+#[test]
+fn what_is_lost_is_found_and_shrunk_to_its_cause() {
+    let case = forgetful();
+    let why = case.run().unwrap_err();
+    assert!(why.contains("number 7 is gone"), "{why}");
+    let least = case.shrunk();
+    let steps: Vec<String> = least.steps.iter().map(Step::to_string).collect();
+    assert_eq!(steps, ["put 7", "off", "look"]);
+    assert!(least.run().unwrap_err().contains("number 7 is gone"));
+}
+
+#[test]
+fn a_case_is_read_as_it_is_written() {
+    let ended = live("la@fast".parse().unwrap(), Fate::default(), 3);
+    let case = Case { setup: ended.setup.unwrap(), steps: ended.steps };
+    let text = case.to_string();
+    let again = Case::read(&text, "test").unwrap();
+    assert_eq!(again.to_string(), text);
+    assert_eq!(again.play().map_err(|(fault, at)| (fault.what, at)).is_ok(), ended.fault.is_none());
+    assert_eq!(again.steps, case.steps);
+    for (wrong, reason) in [
+        ("victim ma\n", "line 1: there is no index or FTL 'ma'"),
+        ("victim mu\nchip 512 16 24\n", "no line says how long records are"),
+        ("ram 5\n", "line 1: the line with the record comes first"),
+        ("victim mu\nput -3\n", "line 2: '-3' is no number that fits here"),
+    ] {
+        let error = Case::read(wrong, "test").unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+}
+
+#[test]
+fn a_life_follows_from_its_victim_and_seed() {
+    for victim in ["mu", "bplus@dftl", "fast", "r-tree@page-map"] {
+        let victim: Victim = victim.parse().unwrap();
+        let fate = Fate { until_death: true, ..Fate::default() };
+        let (a, b) = (live(victim, fate, 5), live(victim, fate, 5));
+        assert_eq!((a.counts, a.fault, &a.steps), (b.counts, b.fault, &b.steps), "{victim}");
+        let other = live(victim, fate, 6);
+        assert!(other.steps != a.steps, "{victim}");
+    }
+}
+
+#[test]
+fn all_victims_get_their_lives_on_any_number_of_threads() {
+    let victims: Vec<Victim> =
+        INDEXES[..3].iter().map(|e| Victim { target: Target::Index(e), ftl: None }).collect();
+    let plan = |threads| Plan {
+        victims: victims.clone(),
+        order: Order::Lives(2),
+        fate: Fate::default(),
+        seed: 1,
+        threads,
+    };
+    let counts = |report: Report| report.rows.iter().map(|row| (row.counts, row.found)).collect::<Vec<_>>();
+    let alone = counts(run(&plan(1), &Control::default(), &|_| {}));
+    assert_eq!(counts(run(&plan(4), &Control::default(), &|_| {})), alone);
+    assert!(alone.iter().all(|(counts, _)| counts.lives + counts.skipped == 2));
+}

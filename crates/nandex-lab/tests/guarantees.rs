@@ -1,0 +1,26 @@
+//! The page of guarantees is what the lab's list of exceptions says, and a small fixed run finds nothing outside of it.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use nandex_lab::parallel::cores;
+use nandex_lab::runner::Control;
+use nandex_lab::torture::catch_panics;
+use nandex_lab::torture::damage::{Effort, rewrite, run};
+use std::path::Path;
+
+#[test]
+fn the_table_of_guarantees_is_the_list_of_exceptions() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guarantees.md");
+    let text = std::fs::read_to_string(page).unwrap();
+    let hint = "write it anew: nandex torture --damage --guarantees docs/guarantees.md";
+    assert_eq!(rewrite(&text).as_ref(), Some(&text), "{hint}");
+}
+
+#[test]
+fn damage_is_told_or_an_exception_of_the_page() {
+    catch_panics();
+    let effort = Effort { seed: 1, rounds: 1, until: None, cuts: 1, damages: 14, threads: cores() };
+    let totals = run(&[], &effort, &Control::default(), &|finding| println!("{finding}"));
+    println!("{totals}");
+    assert!(totals.damages() > 2000 && totals.is_clean(), "{totals}: {:?}", totals.stopped);
+}

@@ -40,7 +40,7 @@ fn soak_on<S: Scheme>(nand: impl Nand, soak: &Soak) {
     let victim = VictimPolicy::ALL[(soak.seed as usize + soak.config.write_pages) % 6];
     let config = LogConfig { victim, ..soak.config };
     let mut tree = RawTree::<_, S>::format(nand, RECORD, config).unwrap();
-    tree.set_journal(soak.journal).unwrap();
+    tree.set_journal(soak.journal);
     let mut model = BTreeMap::new();
     let mut rng = Rng::new(soak.seed);
     for op in 0..12_000u32 {
@@ -70,7 +70,7 @@ fn soak_on<S: Scheme>(nand: impl Nand, soak: &Soak) {
                 tree.sync().unwrap();
             }
             tree = RawTree::mount(tree.into_nand(), RECORD, config).unwrap();
-            tree.set_journal(soak.journal).unwrap();
+            tree.set_journal(soak.journal);
         }
     }
     for direction in [Direction::Ascending, Direction::Descending] {

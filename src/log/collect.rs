@@ -20,8 +20,23 @@ pub trait Relocate<N: Nand> {
     /// Invalidates what counts as valid after a power cut and cannot be reached; false when nothing was in doubt.
     fn settle_valid_bits(&mut self) -> Result<bool, IndexError>;
 
+    /// Does what else lets collection gain; false when nothing came of it.
+    fn help_collection(&mut self) -> Result<bool, IndexError> {
+        Ok(false)
+    }
+
     /// Programs that moving one page takes at most.
     fn programs_per_move(&self) -> u32;
+
+    /// Pages that must be written yet for what moved already.
+    fn owed_pages(&self) -> u32 {
+        0
+    }
+
+    /// Pages that a collection leaves, because what its moves take is not known to the page.
+    fn collection_slack(&self) -> u32 {
+        0
+    }
 
     /// Whether it pays to collect a block with so many valid pages.
     fn is_worth(&mut self, _valid: u32) -> bool {
@@ -32,32 +47,93 @@ pub trait Relocate<N: Nand> {
 /// How much an operation needs before it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// Pages it may program.
+    /// Pages that must be free: those it may program and those that it leaves.
     pub pages: u32,
-    /// Blocks that must still be free besides: inserts leave more than removals, so that a full tree can shrink.
-    pub free_blocks: u32,
+    /// Pages that are made free as long as that is possible, lest power cuts in a row eat up the reserve.
+    pub wanted: u32,
+    /// Pages that live at most before it, where it adds some: see [`crate::log::room`].
+    pub live_max: Option<u32>,
 }
 
-/// Collects garbage until more than the threshold of blocks is free, or nothing can be gained. `Full` when even `need` is
-/// not met; nothing was changed then but the place of some pages.
+/// Collects garbage until more than the threshold of blocks is free, or nothing can be gained. `Full` or `WornOut` when even
+/// `need` is not met; nothing was changed then but the place of some pages.
 pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexError> {
+    if tree.log().needs_checkpoint() {
+        tree.checkpoint()?;
+        if tree.log().needs_checkpoint() {
+            return Err(refusal(tree, need));
+        }
+    }
+    if tree.log().is_tight() {
+        tree.settle_valid_bits()?;
+    }
     loop {
         if tree.log().wants_collection() && tree.log().is_closed() {
             tree.checkpoint()?;
             if tree.log().is_closed() {
-                return Err(IndexError::Full);
+                return Err(refusal(tree, need));
             }
         }
         collect_while_it_pays(tree)?;
-        let log = tree.log();
-        let kept = need.free_blocks * log.geometry().pages_per_block;
-        if log.free_pages() >= need.pages + kept {
-            return Ok(());
+        dig(tree, need.wanted)?;
+        if is_met(tree, need) {
+            return move_weak(tree, need);
         }
-        if !tree.settle_valid_bits()? {
-            return Err(IndexError::Full);
+        if !tree.settle_valid_bits()? && !tree.help_collection()? {
+            return Err(refusal(tree, need));
         }
     }
+}
+
+/// Writes a page that needed another read elsewhere, where there is room besides `need`; moves that fail undo nothing.
+fn move_weak<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexError> {
+    while let Some(weak) = tree.log().take_weak() {
+        let programs = tree.programs_per_move() + tree.collection_slack();
+        if !has_free(tree, need.pages + 2 * programs) {
+            return Ok(());
+        }
+        tree.relocate(weak)?;
+    }
+    Ok(())
+}
+
+fn is_met<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> bool {
+    let is_free = has_free(tree, need.pages);
+    is_free && need.live_max.is_none_or(|most| tree.log().live_pages() <= u64::from(most))
+}
+
+fn has_free<N: Nand, T: Relocate<N>>(tree: &mut T, pages: u32) -> bool {
+    let owed = tree.owed_pages();
+    tree.log().free_pages() >= pages.saturating_add(owed)
+}
+
+fn refusal<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> IndexError {
+    let (live, cost) = (tree.log().live_pages() as u32, tree.programs_per_move());
+    tree.log().refusal(live, need.pages, cost)
+}
+
+/// Reclaims blocks with the fewest valid pages until so many pages are free, as long as each gains. The log is short of blocks here, so the policy that chooses victims otherwise does not count.
+fn dig<N: Nand, T: Relocate<N>>(tree: &mut T, wanted: u32) -> Result<(), IndexError> {
+    while !has_free(tree, wanted) {
+        if tree.log().is_closed() {
+            tree.checkpoint()?;
+        }
+        let (programs_per_move, owed) =
+            (tree.programs_per_move(), tree.owed_pages() + tree.collection_slack());
+        let log = tree.log();
+        let pages = log.geometry().pages_per_block;
+        let Some(victim) = log.fewest_valid()? else { return Ok(()) };
+        let programs = log.valid_count(victim) * programs_per_move;
+        let left = log.free_pages().saturating_sub(log.checkpoint_pages());
+        // Where cuts ate up all else, even a checkpoint's block is lent for as long as this takes.
+        let fits = programs == 0 || programs + owed <= left || programs <= log.free_pages();
+        if programs >= pages || !fits || log.is_closed() {
+            return Ok(());
+        }
+        relocate_all(tree, victim)?;
+        tree.log().reclaim(victim)?;
+    }
+    Ok(())
 }
 
 /// Stops after a few rounds that do not beat the most pages ever free: a round may gain what the next one spends, as when a
@@ -77,7 +153,8 @@ fn collect_one<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<bool, IndexError
     let programs_per_move = tree.programs_per_move();
     let Some(victim) = tree.log().victim()? else { return Ok(false) };
     let valid = tree.log().valid_count(victim);
-    if valid * programs_per_move > tree.log().free_pages() || !tree.is_worth(valid) {
+    let left = tree.log().free_pages().saturating_sub(tree.log().checkpoint_pages());
+    if valid * programs_per_move > left || !tree.is_worth(valid) {
         return Ok(false);
     }
     relocate_all(tree, victim)?;

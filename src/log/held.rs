@@ -126,6 +126,7 @@ impl<N: Nand> Log<N> {
             block_sequence: self.frontier.block_sequence,
             sequence: self.sequence,
             home: self.geometry.block_of(ppn).0,
+            gaps: self.gaps(),
         };
         let empty = vec![0xff; self.geometry.page_bytes as usize];
         self.program(ppn, (&Tag::default(), &place), &empty, cause)

@@ -22,22 +22,25 @@ mod parts;
 pub mod records;
 mod recovery;
 mod replace;
+mod room;
 pub mod tag;
 
 pub use parts::Page;
-pub use tag::Tag;
+use tag::Seal;
+pub use tag::{Gaps, Tag};
 
 use crate::check::IndexError;
 use crate::ftl::blocks::{BlockState, BlockTable, Wear};
 use crate::ftl::checkpoint::CheckpointArea;
 use crate::ftl::victim::VictimPolicy;
-use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
 use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
 use held::Held;
 use parts::{ReadPart, WritePart};
 use recovery::{State, check_config};
+use room::Capacity;
 
 /// When an overfull write part is programmed. The part counts as overfull when it holds more pages than its size, so that
 /// the page written last is always at hand.
@@ -65,6 +68,8 @@ pub struct LogConfig {
     pub collect_at_blocks: u32,
     /// A checkpoint is written after this many blocks were opened.
     pub checkpoint_blocks: u32,
+    /// Whether its owner has addresses held ([`Log::hold`]).
+    pub holds: bool,
 }
 
 impl Default for LogConfig {
@@ -76,6 +81,7 @@ impl Default for LogConfig {
             victim: VictimPolicy::Greedy,
             collect_at_blocks: 2,
             checkpoint_blocks: 16,
+            holds: false,
         }
     }
 }
@@ -115,6 +121,9 @@ struct Frontier {
     block_sequence: u32,
 }
 
+/// Weak pages that are kept in mind.
+const WEAK_MAX: usize = 8;
+
 /// The log allocator.
 pub struct Log<N> {
     nand: N,
@@ -136,6 +145,19 @@ pub struct Log<N> {
     held: Held,
     /// What the owner has each checkpoint keep, while one is written or just mounted.
     note: Vec<u8>,
+    /// Bytes that a note may have.
+    note_bound: usize,
+    /// Blocks marked bad when the chip was formatted.
+    bad_at_format: u32,
+    capacity: Capacity,
+    /// Addresses passed over since the last page that was programmed.
+    passed_over: u32,
+    /// The write part could not be programmed whole: what it holds can be read, and that is all.
+    flush_failed: bool,
+    /// Of each block, as home, the low half of its number in the order of opening: older pages are no pages of it.
+    openings: Vec<u16>,
+    /// Pages that needed another read, to be written elsewhere.
+    weak: Vec<Ppn>,
     reads: ReadPart,
     writes: WritePart,
     page: PageBuffer,
@@ -144,6 +166,10 @@ pub struct Log<N> {
     blocks_since_checkpoint: u32,
     /// The newest checkpoint is a closing one: a mount looks for what followed it in one place only.
     closed: bool,
+    /// What whoever wrote the checkpoint that was mounted passed over.
+    gaps_before: Gaps,
+    /// What a mount found is not behind a checkpoint yet.
+    needs_checkpoint: bool,
     counters: LogCounters,
 }
 
@@ -177,7 +203,10 @@ impl<N: Nand> Log<N> {
                 blocks.release(pbn);
             }
         }
-        Ok(Log::assemble(nand, config, area, State::new(blocks, owner)))
+        let mut log = Log::assemble(nand, config, area, State::new(blocks, owner));
+        log.recount();
+        log.bad_at_format = log.geometry.blocks - log.blocks.good_count();
+        Ok(log)
     }
 
     fn assemble(nand: N, config: LogConfig, area: CheckpointArea, state: State) -> Log<N> {
@@ -196,12 +225,21 @@ impl<N: Nand> Log<N> {
             journal: Vec::new(),
             held: Held::default(),
             note: state.note,
+            note_bound: 0,
+            bad_at_format: state.bad_at_format,
+            capacity: Capacity::default(),
+            passed_over: 0,
+            flush_failed: false,
+            openings: state.openings,
+            weak: Vec::new(),
             reads: ReadPart::new(config.read_pages, geometry.page_bytes as usize),
             writes: WritePart::new(config.write_pages, geometry.page_bytes as usize),
             page: PageBuffer::new(&geometry),
             loaded: None,
             blocks_since_checkpoint: 0,
             closed: state.closed,
+            gaps_before: state.gaps,
+            needs_checkpoint: false,
             counters: LogCounters::default(),
             nand,
         }
@@ -255,7 +293,8 @@ impl<N: Nand> Log<N> {
     pub fn ram_bytes(&self) -> usize {
         let page = self.page.data.len() + self.page.spare.len();
         let reads = self.reads.pages() * (self.geometry.page_bytes as usize + 64);
-        let tables = self.blocks.ram_bytes() + self.area.ram_bytes() + self.held.ram_bytes();
+        let lists = self.openings.len() * size_of::<u16>() + WEAK_MAX * size_of::<Ppn>();
+        let tables = self.blocks.ram_bytes() + self.area.ram_bytes() + self.held.ram_bytes() + lists;
         tables + page + reads + self.writes.ram_bytes()
     }
 
@@ -324,23 +363,48 @@ impl<N: Nand> Log<N> {
         }
         let physical = self.physical(ppn);
         self.loaded = None;
-        self.nand.read(physical, cause, &mut self.page.data, &mut self.page.spare)?;
-        let home = self.geometry.block_of(ppn).0;
-        match tag::decode(&self.page.spare, &self.page.data) {
-            Some((tag, place)) if place.home == home => {
+        let seal = Seal { owner: &self.owner, page: self.geometry.page_in_block(ppn) };
+        let mut found = None;
+        let reading = read_again(
+            &mut self.nand,
+            (physical, cause),
+            &mut self.page.data,
+            &mut self.page.spare,
+            |data, spare| {
+                found = tag::decode(spare, data, seal);
+                found.is_some()
+            },
+        )?;
+        let home = self.geometry.block_of(ppn);
+        let wrong = |what| Err(IndexError::Corrupted { what, at: u64::from(ppn.0) });
+        match found {
+            Some((_, place)) if place.home != home.0 => wrong("the page belongs to another address"),
+            Some((_, place)) if place.block_sequence as u16 != self.openings[home.index()] => {
+                wrong("an old version of the page")
+            }
+            Some((tag, _)) => {
                 self.page.tag = tag;
                 self.loaded = Some(ppn);
+                if reading == Reading::Weak {
+                    self.note_weak(ppn);
+                }
                 Ok(())
             }
-            Some(_) => Err(IndexError::Corrupted {
-                what: "the page belongs to another address",
-                at: u64::from(ppn.0),
-            }),
-            None => Err(IndexError::Corrupted {
-                what: "the page's checksum does not match",
-                at: u64::from(ppn.0),
-            }),
+            None => wrong("the page's checksum does not match"),
         }
+    }
+
+    /// A page was whole at the second or third read only.
+    fn note_weak(&mut self, ppn: Ppn) {
+        if self.weak.len() < WEAK_MAX && !self.weak.contains(&ppn) {
+            self.weak.push(ppn);
+        }
+    }
+
+    /// A page that should be written elsewhere soon; it counts as dealt with.
+    fn take_weak(&mut self) -> Option<Ppn> {
+        let weak = self.weak.pop()?;
+        self.is_valid(weak).then_some(weak)
     }
 
     fn physical(&self, ppn: Ppn) -> Ppn {
@@ -401,13 +465,20 @@ impl<N: Nand> Log<N> {
         }
         let block_sequence = self.frontier.block_sequence + 1;
         self.frontier = Frontier { block: Some(block), next_page: 0, block_sequence };
+        self.openings[block.index()] = block_sequence as u16;
         self.blocks_since_checkpoint += 1;
-        self.recount_held();
+        self.recount();
         Ok(block)
     }
 
     fn take_erased_block(&mut self, cause: Cause) -> Result<Pbn, IndexError> {
-        Ok(self.blocks.take_erased(&mut self.nand, Wear::Least, cause)?)
+        match self.blocks.take_erased(&mut self.nand, Wear::Least, cause) {
+            Ok(block) => Ok(block),
+            Err(error) => {
+                self.recount();
+                Err(self.worn_or(error))
+            }
+        }
     }
 
     /// Writes a page at an address that [`Log::allocate`] gave.
@@ -430,8 +501,18 @@ impl<N: Nand> Log<N> {
             block_sequence: self.frontier.block_sequence,
             sequence,
             home: self.geometry.block_of(ppn).0,
+            gaps: self.gaps(),
         };
         self.program(ppn, (&tag, &place), data, cause)
+    }
+
+    /// How many addresses are passed over in a row.
+    fn gaps(&self) -> Gaps {
+        match (self.config.holds, self.config.write_pages) {
+            (true, _) => Gaps::Any,
+            (false, 0) => Gaps::None,
+            (false, _) => Gaps::Narrow,
+        }
     }
 
     fn program(
@@ -444,7 +525,8 @@ impl<N: Nand> Log<N> {
         let home = self.geometry.block_of(ppn);
         let last = self.geometry.page_in_block(ppn) + 1 == self.geometry.pages_per_block;
         let valid = if last { self.valid_bits(home) } else { Vec::new() };
-        tag::encode(&mut self.page.spare, data, tag, place, &valid);
+        let seal = Seal { owner: &self.owner, page: self.geometry.page_in_block(ppn) };
+        tag::encode(&mut self.page.spare, data, (tag, place), &valid, seal);
         let physical = self.physical(ppn);
         match self.nand.program(physical, cause, data, &self.page.spare) {
             Err(NandError::ProgramFailed(_)) => {
@@ -471,6 +553,8 @@ impl<N: Nand> Log<N> {
         self.reads.remove(ppn);
         self.loaded = None;
         match self.writes.find_mut(ppn) {
+            // A damaged tree may lead to one page twice.
+            Some(slot) if !slot.live => {}
             Some(slot) => {
                 slot.live = false;
                 self.blocks.invalidate(ppn);
@@ -491,6 +575,7 @@ impl<N: Nand> Log<N> {
 
     /// Begins an operation that will write: programs an overfull write part.
     pub fn begin(&mut self) -> Result<(), IndexError> {
+        self.require_sound_part()?;
         match self.config.flush {
             Flush::BetweenOperations => self.flush_if_overfull(),
             Flush::BetweenPages => Ok(()),
@@ -506,27 +591,56 @@ impl<N: Nand> Log<N> {
         self.blocks_since_checkpoint >= self.config.checkpoint_blocks
     }
 
-    /// Programs the write part whole. Afterwards everything written is durable.
+    /// Programs the write part whole. Afterwards everything written is durable. Where that fails, the part keeps its pages
+    /// and takes no more.
     pub fn flush(&mut self, cause: Cause) -> Result<(), IndexError> {
+        self.require_sound_part()?;
         let slots = self.writes.take();
+        let flushed = self.program_slots(&slots, cause);
+        match &flushed {
+            Ok(()) => self.writes.recycle(slots),
+            Err(_) => {
+                self.writes.slots = slots;
+                self.flush_failed = true;
+            }
+        }
+        flushed
+    }
+
+    fn require_sound_part(&self) -> Result<(), IndexError> {
+        if self.flush_failed { Err(IndexError::WornOut) } else { Ok(()) }
+    }
+
+    fn program_slots(&mut self, slots: &[parts::Slot], cause: Cause) -> Result<(), IndexError> {
         let g = self.geometry;
-        // A hole as first page would hide the block from a mount, as last page its valid bits.
-        let edge = |page: u32| page == 0 || page + 1 == g.pages_per_block;
-        let needed = |slot: &parts::Slot| slot.live || edge(g.page_in_block(slot.ppn));
-        let mut remaining = slots.iter().filter(|slot| needed(slot)).count();
-        for slot in slots.iter().filter(|slot| needed(slot)) {
+        let needed = self.needed_slots(slots);
+        let mut remaining = needed.iter().filter(|needed| **needed).count();
+        for (slot, _) in slots.iter().zip(&needed).filter(|(_, needed)| **needed) {
             remaining -= 1;
             let place = tag::Place {
                 remaining: remaining as u8,
                 block_sequence: slot.block_sequence,
                 sequence: slot.sequence,
                 home: g.block_of(slot.ppn).0,
+                gaps: self.gaps(),
             };
             let tag = if slot.live { slot.tag } else { Tag { root: false, journal: false, ..slot.tag } };
             self.program(slot.ppn, (&tag, &place), &slot.data, cause)?;
         }
-        self.writes.recycle(slots);
         Ok(())
+    }
+
+    /// Which slots must be programmed: the live ones, and dead ones where a hole would hide something. As first page of a block
+    /// it would hide the block from a mount, as last page its valid bits, and in a longer row of holes where a cut struck.
+    fn needed_slots(&mut self, slots: &[parts::Slot]) -> Vec<bool> {
+        let last = self.geometry.pages_per_block - 1;
+        let needed = |slot: &parts::Slot| {
+            let is_edge = [0, last].contains(&self.geometry.page_in_block(slot.ppn));
+            let is_needed = slot.live || is_edge || self.passed_over == Gaps::NARROW;
+            self.passed_over = if is_needed { 0 } else { self.passed_over + 1 };
+            is_needed
+        };
+        slots.iter().map(needed).collect()
     }
 
     /// Whether so few blocks are free that garbage should be collected.
@@ -537,11 +651,22 @@ impl<N: Nand> Log<N> {
 
     /// The block to collect, by the policy; pages waiting for it are programmed first.
     fn victim(&mut self) -> Result<Option<Pbn>, IndexError> {
-        let Some(victim) = self.blocks.victim(self.config.victim) else { return Ok(None) };
-        if self.writes.slots.iter().any(|slot| self.geometry.block_of(slot.ppn) == victim) {
+        let victim = self.blocks.victim(self.config.victim);
+        self.ready_to_collect(victim)
+    }
+
+    /// The full block with the fewest valid pages, whatever the policy; pages waiting for it are programmed first.
+    fn fewest_valid(&mut self) -> Result<Option<Pbn>, IndexError> {
+        let victim = self.blocks.fewest_valid();
+        self.ready_to_collect(victim)
+    }
+
+    fn ready_to_collect(&mut self, victim: Option<Pbn>) -> Result<Option<Pbn>, IndexError> {
+        let waits = |slot: &parts::Slot| Some(self.geometry.block_of(slot.ppn)) == victim;
+        if self.writes.slots.iter().any(waits) {
             self.flush(Cause::CacheEviction)?;
         }
-        Ok(Some(victim))
+        Ok(victim)
     }
 
     /// Whether the newest checkpoint is a closing one. Then the block opened first after it is the only sign that anything was
@@ -566,14 +691,16 @@ impl<N: Nand> Log<N> {
         }
         let block = self.physical_block(home);
         self.replaced.retain(|pair| pair.0 != home);
-        if self.blocks.erase(&mut self.nand, block, Cause::GarbageCollection)? {
-            self.blocks.release(block);
+        match self.blocks.erase(&mut self.nand, block, Cause::GarbageCollection) {
+            Ok(true) => self.blocks.release(block),
+            Ok(false) => {}
+            Err(error) => return Err(self.worn_or(error)),
         }
         if block != home {
             self.blocks.retire(home);
         }
         self.counters.collections += 1;
-        self.recount_held();
+        self.recount();
         Ok(())
     }
 

@@ -15,21 +15,26 @@
 //! No page of a block opened before the mount is programmed again, and every free block is erased before its next use: neither a
 //! torn page nor an interrupted erase has to be told from an erased page.
 
-use super::tag::{self, Place, Tag};
+use super::held::Held;
+use super::parts::ReadPart;
+use super::tag::{self, Gaps, Place, Seal, Tag};
 use super::{Frontier, Log, LogConfig, Root};
 use crate::check::IndexError;
 use crate::codec::{get_u16, get_u32, get_u64};
 use crate::ftl::StoreError;
 use crate::ftl::blocks::{BlockState, BlockTable};
 use crate::ftl::checkpoint::CheckpointArea;
-use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::nand::{Cause, Geometry, Nand, NandError, read_again};
 use crate::units::{Pbn, Ppn};
 use alloc::format;
+use alloc::vec;
 use alloc::vec::Vec;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const NONE: u32 = u32::MAX;
-const FIXED_BYTES: usize = 36;
+pub(super) const FIXED_BYTES: usize = 40;
+/// Bytes of a replaced block and the block that answers for it.
+pub(super) const PAIR_BYTES: usize = 8;
 
 /// What a checkpoint says.
 pub(super) struct State {
@@ -40,11 +45,15 @@ pub(super) struct State {
     pub(super) sequence: u64,
     pub(super) root: Option<Root>,
     pub(super) closed: bool,
+    pub(super) gaps: Gaps,
     pub(super) note: Vec<u8>,
+    pub(super) bad_at_format: u32,
+    pub(super) openings: Vec<u16>,
 }
 
 impl State {
     pub(super) fn new(blocks: BlockTable, owner: &[u8]) -> State {
+        let geometry = blocks.geometry();
         State {
             blocks,
             owner: owner.to_vec(),
@@ -53,7 +62,10 @@ impl State {
             sequence: 0,
             root: None,
             closed: false,
+            gaps: Gaps::Any,
             note: Vec::new(),
+            bad_at_format: 0,
+            openings: vec![0; geometry.blocks as usize],
         }
     }
 
@@ -70,16 +82,17 @@ impl State {
             return None;
         }
         let owner_end = FIXED_BYTES + usize::from(get_u16(fixed, 30));
-        let replaced_end = owner_end + replaced_count * 8;
+        let replaced_end = owner_end + replaced_count * PAIR_BYTES;
         let note_end = replaced_end + (get_u32(fixed, 26) >> 8) as usize;
+        let openings_end = note_end + 2 * geometry.blocks as usize;
         let pairs = bytes.get(owner_end..replaced_end)?;
         let replaced: Vec<(Pbn, Pbn)> =
-            pairs.chunks_exact(8).map(|p| (Pbn(get_u32(p, 0)), Pbn(get_u32(p, 4)))).collect();
+            pairs.chunks_exact(PAIR_BYTES).map(|p| (Pbn(get_u32(p, 0)), Pbn(get_u32(p, 4)))).collect();
         if replaced.iter().any(|(h, p)| h.0 >= geometry.blocks || p.0 >= geometry.blocks) {
             return None;
         }
         Some(State {
-            blocks: BlockTable::decode(geometry, bytes.get(note_end..)?).ok()?,
+            blocks: BlockTable::decode(geometry, bytes.get(openings_end..)?).ok()?,
             owner: bytes.get(FIXED_BYTES..owner_end)?.to_vec(),
             replaced,
             frontier: Frontier {
@@ -89,8 +102,11 @@ impl State {
             },
             sequence: get_u64(fixed, 2),
             root: (root != NONE).then_some(Root { ppn: Ppn(root), height: fixed[26] }),
-            closed: fixed[1] == 1,
+            closed: fixed[1] & 1 != 0,
+            gaps: Gaps::from_code(fixed[1] >> 1)?,
             note: bytes.get(replaced_end..note_end)?.to_vec(),
+            bad_at_format: get_u32(fixed, 36),
+            openings: bytes.get(note_end..openings_end)?.chunks_exact(2).map(|two| get_u16(two, 0)).collect(),
         })
     }
 }
@@ -117,9 +133,13 @@ impl<N: Nand> Log<N> {
         self.write_checkpoint(false)
     }
 
-    /// The same, and leaves the frontier, so that the next mount sees at one glance that nothing was written since.
+    /// The same, and leaves the frontier, so that the next mount sees at one glance that nothing was written since. Where
+    /// blocks are scarce, the rest of the frontier is worth more than that.
     pub fn close(&mut self) -> Result<(), IndexError> {
         self.flush(Cause::CacheEviction)?;
+        if self.is_tight() {
+            return self.write_checkpoint(false);
+        }
         self.leave_frontier();
         self.write_checkpoint(true)
     }
@@ -130,6 +150,19 @@ impl<N: Nand> Log<N> {
         }
     }
 
+    /// Goes on in the block opened last where blocks are scarce: a cut then costs a page or two and not the rest of a block.
+    /// The page that was being programmed is the last one touched, or the one behind it if it looks erased: both are
+    /// passed over, and with them what its writer may have passed over before that one. A block whose first page is whole was erased in full.
+    fn resume(&mut self, (home, written): (Pbn, Written)) {
+        let Some(gap) = written.gaps.unwrap_or(self.gaps_before).most() else { return };
+        let next_page = written.end + gap + 1;
+        let is_whole = self.physical_block(home) == home && self.blocks.state(home) == BlockState::Full;
+        if is_whole && self.is_tight() && next_page < self.geometry.pages_per_block {
+            self.blocks.reopen(home);
+            (self.frontier.block, self.frontier.next_page) = (Some(home), next_page);
+        }
+    }
+
     /// Writes a checkpoint. Where no block is left for it (most anchors failed, say) the previous one stays the newest and
     /// the next mount has more to follow; nothing is lost by that.
     fn write_checkpoint(&mut self, closed: bool) -> Result<(), IndexError> {
@@ -137,17 +170,19 @@ impl<N: Nand> Log<N> {
         // A closing checkpoint must be followed by a plain one before anything is reclaimed: see `Log::is_closed`.
         let blocks_needed = CheckpointArea::blocks_needed(self.geometry, payload.len());
         let closed = closed && self.blocks.free_count() as usize > blocks_needed;
-        payload[1] = u8::from(closed);
+        payload[1] = u8::from(closed) | self.gaps().code() << 1;
         self.blocks_since_checkpoint = 0;
         match self.area.write(&mut self.nand, &mut self.blocks, &payload) {
             Ok(()) => {
                 self.counters.checkpoints += 1;
-                self.closed = closed;
+                (self.closed, self.needs_checkpoint) = (closed, false);
             }
-            Err(StoreError::Full) => self.counters.checkpoints_skipped += 1,
+            Err(StoreError::Full | StoreError::WornOut | StoreError::Nand(NandError::BadBlock(_))) => {
+                self.counters.checkpoints_skipped += 1
+            }
             Err(error) => return Err(error.into()),
         }
-        self.recount_held();
+        self.recount();
         Ok(())
     }
 
@@ -164,6 +199,7 @@ impl<N: Nand> Log<N> {
         bytes.extend(&self.note.len().to_le_bytes()[..3]);
         bytes.extend((self.owner.len() as u16).to_le_bytes());
         bytes.extend((self.replaced.len() as u32).to_le_bytes());
+        bytes.extend(self.bad_at_format.to_le_bytes());
         assert_eq!(bytes.len(), FIXED_BYTES);
         bytes.extend(&self.owner);
         for (home, block) in &self.replaced {
@@ -171,6 +207,7 @@ impl<N: Nand> Log<N> {
             bytes.extend(block.0.to_le_bytes());
         }
         bytes.extend(&self.note);
+        bytes.extend(self.openings.iter().flat_map(|number| number.to_le_bytes()));
         self.blocks.encode(&mut bytes);
         bytes
     }
@@ -185,19 +222,64 @@ impl<N: Nand> Log<N> {
         let mut state = State::decode(&payload, geometry)
             .ok_or(IndexError::NotFormatted("the newest checkpoint is not that of a log"))?;
         let mut reserved = area.occupied();
+        if let Some(pair) = state.replaced.iter().find(|pair| reserved.contains(&pair.1)) {
+            return Err(corrupted("a block of checkpoints stands in for another", pair.1.0));
+        }
         reserved.extend(state.replaced.iter().map(|pair| pair.1));
         state.blocks.reserve_exactly(&reserved)?;
         let closed = state.closed;
         let mut log = Log::assemble(nand, config, area, state);
+        log.recount();
         if !(closed && log.nothing_since()?) {
             log.follow()?;
-            log.leave_frontier();
             // The pages of a journal lie before a checkpoint that does not name them: the tree enters them first.
             if log.journal.is_empty() {
-                log.write_checkpoint(true)?;
+                log.end_mount()?;
             }
         }
         Ok(log)
+    }
+
+    /// Finds the state on the chip again, after an operation that failed half-way. Only where nothing waits in RAM.
+    pub fn remount(&mut self) -> Result<(), IndexError> {
+        assert_eq!(self.writes.pages(), 0, "what waits to be written would be lost");
+        let Log {
+            blocks,
+            area,
+            replaced,
+            frontier,
+            sequence,
+            root,
+            note,
+            journal,
+            closed,
+            needs_checkpoint,
+            openings,
+            ..
+        } = Log::mount(&mut self.nand, self.config)?;
+        (self.blocks, self.area, self.replaced) = (blocks, area, replaced);
+        (self.frontier, self.sequence, self.root) = (frontier, sequence, root);
+        (self.note, self.journal, self.closed, self.needs_checkpoint) =
+            (note, journal, closed, needs_checkpoint);
+        (self.held, self.loaded, self.openings) = (Held::default(), None, openings);
+        self.weak.clear();
+        self.reads = ReadPart::new(self.config.read_pages, self.geometry.page_bytes as usize);
+        self.dying.clear();
+        self.recount();
+        Ok(())
+    }
+
+    /// Writes the checkpoint that puts what a mount found behind it. Where that is impossible the log can be read, and takes
+    /// no page before one is written: else what a cut left would be taken for part of what follows.
+    pub fn end_mount(&mut self) -> Result<(), IndexError> {
+        self.needs_checkpoint = true;
+        let closes = self.frontier.block.is_none();
+        self.write_checkpoint(closes)
+    }
+
+    /// Whether a checkpoint must precede the next page.
+    pub fn needs_checkpoint(&self) -> bool {
+        self.needs_checkpoint
     }
 
     /// Journal leaves written after the newest root, oldest first, as the mount found them. Their owner enters them and
@@ -229,31 +311,53 @@ impl<N: Nand> Log<N> {
         let mut opened = self.blocks_opened_since()?;
         opened.sort_unstable();
         let mut seen = Seen::new(self.sequence, self.root);
+        let mut last = None;
         for (block_sequence, home, first_page) in opened {
-            self.follow_block((block_sequence, home), first_page, &mut seen)?;
+            let written = self.follow_block((block_sequence, home), first_page, &mut seen)?;
+            last = Some((home, written));
+            self.openings[home.index()] = block_sequence as u16;
             self.frontier.block_sequence = self.frontier.block_sequence.max(block_sequence);
         }
+        seen.require_whole()?;
         self.sequence = seen.sequence;
         self.root = seen.root;
+        if seen.root_sequence > 0 {
+            // The note was of the journal above the root that the checkpoint names.
+            self.note.clear();
+        }
         self.journal = seen.journal();
+        self.recount();
+        if let Some(last) = last {
+            self.resume(last);
+        }
         Ok(())
     }
 
     /// The blocks with pages newer than the checkpoint: number, home, first page to look at.
     fn blocks_opened_since(&mut self) -> Result<Vec<(u32, Pbn, u32)>, IndexError> {
-        let mut opened = Vec::new();
         let mut bad = Vec::new();
+        let mut good = Vec::new();
         for block in (0..self.geometry.blocks).map(Pbn) {
-            let stands_in_for = self.replaced.iter().find(|pair| pair.1 == block).map(|pair| pair.0);
             let unused = matches!(self.blocks.state(block), BlockState::Bad | BlockState::Reserved);
-            if unused && stands_in_for.is_none() {
+            if unused && self.home_of_stand_in(block).is_none() {
                 continue;
             }
             if self.nand.is_bad(block)? {
                 bad.push(block);
                 continue;
             }
-            opened.extend(self.look_at_block(block, stands_in_for)?);
+            let place = self.place_of_block(block)?;
+            // The block it stood in for was reclaimed since, and this one was erased and may serve anew.
+            if let Some(home) = self.home_of_stand_in(block)
+                && place.is_none_or(|place| place.home != home.0)
+            {
+                self.forget(block, Some(home));
+            }
+            good.push((block, place));
+        }
+        let mut opened = Vec::new();
+        for (block, place) in good {
+            opened.extend(self.look_at_block(block, place)?);
         }
         if let Some(open) = self.frontier.block.take()
             && self.blocks.state(open) == BlockState::Open
@@ -266,29 +370,41 @@ impl<N: Nand> Log<N> {
         Ok(opened)
     }
 
-    /// What the first page of a block says: its number, home and first new page, if it has pages since the checkpoint.
+    /// The block for which this one stands in.
+    fn home_of_stand_in(&self, block: Pbn) -> Option<Pbn> {
+        self.replaced.iter().find(|pair| pair.1 == block).map(|pair| pair.0)
+    }
+
+    /// What the first page of a block says of it, or another page if that one cannot be read.
+    fn place_of_block(&mut self, block: Pbn) -> Result<Option<Place>, IndexError> {
+        match self.read_raw(self.geometry.page_at(block, 0))? {
+            Found::Page(_, place) => return Ok(Some(place)),
+            Found::Erased if self.blocks.valid_count(block) == 0 => return Ok(None),
+            Found::Erased | Found::Garbage => {}
+        }
+        for page in 1..self.geometry.pages_per_block {
+            if let Found::Page(_, place) = self.read_raw(self.geometry.page_at(block, page))? {
+                return Ok(Some(place));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What a block says of itself: its number, home and first new page, if it has pages since the checkpoint.
     fn look_at_block(
         &mut self,
         block: Pbn,
-        stands_in_for: Option<Pbn>,
+        place: Option<Place>,
     ) -> Result<Option<(u32, Pbn, u32)>, IndexError> {
         let since = self.frontier;
-        let Found::Page(_, place) = self.read_raw(self.geometry.page_at(block, 0))? else {
-            self.forget(block, stands_in_for);
+        let Some(place) = place else {
+            self.forget(block, None);
             return Ok(None);
         };
-        let stands_in_for = match stands_in_for {
-            // The block it stood in for was reclaimed since, and this one serves anew.
-            Some(home) if home.0 != place.home => {
-                self.forget(block, Some(home));
-                None
-            }
-            other => other,
-        };
+        let is_stand_in = self.home_of_stand_in(block).is_some();
         let is_frontier = since.block == Some(Pbn(place.home));
         let number = place.block_sequence;
-        if is_frontier && number == since.block_sequence && (place.home == block.0 || stands_in_for.is_some())
-        {
+        if is_frontier && number == since.block_sequence && (place.home == block.0 || is_stand_in) {
             return Ok(Some((number, Pbn(place.home), since.next_page)));
         }
         if number > since.block_sequence || (is_frontier && number == since.block_sequence) {
@@ -299,6 +415,11 @@ impl<N: Nand> Log<N> {
 
     /// A block marked bad since the checkpoint: either another one answers to its addresses, or nothing in it lived.
     fn retire_unless_replaced(&mut self, block: Pbn) {
+        if let Some(home) = self.home_of_stand_in(block) {
+            self.replaced.retain(|pair| pair.0 != home);
+            self.clear_valid(home);
+            self.blocks.retire(home);
+        }
         if !self.replaced.iter().any(|pair| pair.0 == block) {
             self.clear_valid(block);
             self.blocks.retire(block);
@@ -328,11 +449,9 @@ impl<N: Nand> Log<N> {
     /// Takes over a block written since the checkpoint; `None` for the unfinished copy of a failed block.
     fn adopt(&mut self, block: Pbn, place: &Place) -> Result<Option<Pbn>, IndexError> {
         let home = Pbn(place.home);
+        let at = self.geometry.page_at(block, 0).0;
         if home.0 >= self.geometry.blocks {
-            return Err(IndexError::Corrupted {
-                what: "a page's home lies beyond the chip",
-                at: u64::from(block.0),
-            });
+            return Err(corrupted("a page's home lies beyond the chip", at));
         }
         if home == block {
             self.take_over(block);
@@ -342,11 +461,22 @@ impl<N: Nand> Log<N> {
             self.forget(block, None);
             return Ok(None);
         }
+        // A block that failed as itself no longer stood in for another.
+        if let Some(other) = self.home_of_stand_in(home) {
+            self.forget(home, Some(other));
+        }
+        if self.blocks.state(home) == BlockState::Reserved {
+            return Err(corrupted("a page's home is a block kept for something else", at));
+        }
         self.clear_valid(block);
         if !self.blocks.state(block).is_free() {
             self.blocks.discard(block);
         }
         self.blocks.reserve(block);
+        let before = self.physical_block(home);
+        if before != home {
+            self.blocks.retire(before);
+        }
         self.take_over(home);
         self.replaced.retain(|pair| pair.0 != home);
         self.replaced.push((home, block));
@@ -368,19 +498,32 @@ impl<N: Nand> Log<N> {
         }
     }
 
+    /// Reads a block's pages from one on.
     fn follow_block(
         &mut self,
         (number, home): (u32, Pbn),
         first: u32,
         seen: &mut Seen,
-    ) -> Result<(), IndexError> {
+    ) -> Result<Written, IndexError> {
         let g = self.geometry;
+        let mut written = Written { end: first, gaps: None };
         for page in first..g.pages_per_block {
             let ppn = g.page_at(home, page);
-            let Found::Page(tag, place) = self.read_raw(self.physical(ppn))? else { continue };
-            if place.block_sequence != number || Pbn(place.home) != home {
-                continue;
+            let found = self.read_raw(self.physical(ppn))?;
+            if !matches!(found, Found::Erased) {
+                written.end = page + 1;
             }
+            let (tag, place) = match found {
+                Found::Erased => continue,
+                Found::Page(tag, place) if place.block_sequence == number && Pbn(place.home) == home => {
+                    (tag, place)
+                }
+                Found::Page(..) | Found::Garbage => {
+                    seen.unreadable(ppn);
+                    continue;
+                }
+            };
+            written.gaps = Some(place.gaps);
             // A page without a node passes over an address that was held.
             if tag.lowest_level > 0 && !self.blocks.is_valid(ppn) {
                 self.blocks.mark_valid(ppn);
@@ -390,7 +533,7 @@ impl<N: Nand> Log<N> {
                 self.drop_invalid(home);
             }
         }
-        Ok(())
+        Ok(written)
     }
 
     /// Takes the valid bits of a block from its last page, which is in the buffer.
@@ -407,19 +550,35 @@ impl<N: Nand> Log<N> {
 
     fn read_raw(&mut self, physical: Ppn) -> Result<Found, IndexError> {
         self.loaded = None;
-        match self.nand.read(physical, Cause::Recovery, &mut self.page.data, &mut self.page.spare) {
-            Ok(()) => {}
-            Err(NandError::Uncorrectable(_)) => return Ok(Found::Garbage),
-            Err(error) => return Err(error.into()),
+        let seal = Seal { owner: &self.owner, page: self.geometry.page_in_block(physical) };
+        let mut found = Found::Garbage;
+        let (data, spare) = (&mut self.page.data, &mut self.page.spare);
+        let read = read_again(&mut self.nand, (physical, Cause::Recovery), data, spare, |data, spare| {
+            found = match tag::decode(spare, data, seal) {
+                Some((tag, place)) => Found::Page(tag, place),
+                None if tag::looks_erased(spare, data) => Found::Erased,
+                None => Found::Garbage,
+            };
+            !matches!(found, Found::Garbage)
+        });
+        match read {
+            Ok(_) => Ok(found),
+            Err(NandError::Uncorrectable(_)) => Ok(Found::Garbage),
+            Err(error) => Err(error.into()),
         }
-        if tag::looks_erased(&self.page.spare, &self.page.data) {
-            return Ok(Found::Erased);
-        }
-        Ok(match tag::decode(&self.page.spare, &self.page.data) {
-            Some((tag, place)) => Found::Page(tag, place),
-            None => Found::Garbage,
-        })
     }
+}
+
+fn corrupted(what: &'static str, page: u32) -> IndexError {
+    IndexError::Corrupted { what, at: u64::from(page) }
+}
+
+/// How far a block is written.
+struct Written {
+    /// The page behind the last one that does not look erased.
+    end: u32,
+    /// What the writer of its newest whole page passes over; none if no page is whole.
+    gaps: Option<Gaps>,
 }
 
 enum Found {
@@ -438,6 +597,10 @@ struct Seen {
     /// What the next page of that flush says of the pages after it.
     still_to_come: Option<u8>,
     journal: Vec<(u64, Ppn)>,
+    /// Pages that are not whole since the last one that is: the first of them, and how many.
+    unreadable: Option<(Ppn, u32)>,
+    /// A page that is missing since the newest root, though pages were programmed after it.
+    lost: Option<Ppn>,
 }
 
 impl Seen {
@@ -449,10 +612,32 @@ impl Seen {
             pending: Vec::new(),
             still_to_come: None,
             journal: Vec::new(),
+            unreadable: None,
+            lost: None,
+        }
+    }
+
+    fn unreadable(&mut self, ppn: Ppn) {
+        let (first, count) = self.unreadable.unwrap_or((ppn, 0));
+        self.unreadable = Some((first, count + 1));
+    }
+
+    /// What a cut cannot have done: it tears the page programmed last, and no other. A page that is lost before the
+    /// newest root is missed where the tree leads to it.
+    fn require_whole(&self) -> Result<(), IndexError> {
+        let torn = self.unreadable.filter(|pages| pages.1 > 1).map(|pages| pages.0);
+        match self.lost.or(torn) {
+            Some(page) => Err(corrupted("a page written before others is lost", page.0)),
+            None => Ok(()),
         }
     }
 
     fn page(&mut self, ppn: Ppn, tag: Tag, place: Place) {
+        let is_missing = place.gaps == Gaps::None && place.sequence > self.sequence + 1;
+        let lost = self.unreadable.take().map(|pages| pages.0).or(is_missing.then_some(ppn));
+        if place.gaps != Gaps::Any {
+            self.lost = self.lost.or(lost);
+        }
         self.sequence = self.sequence.max(place.sequence);
         // A flush that was cut is not completed by what came later.
         if self.still_to_come.is_some_and(|next| next != place.remaining) {
@@ -467,6 +652,7 @@ impl Seen {
             if tag.root && sequence > self.root_sequence {
                 self.root = Some(Root { ppn, height: tag.height });
                 self.root_sequence = sequence;
+                self.lost = None;
             }
             if tag.journal {
                 self.journal.push((sequence, ppn));

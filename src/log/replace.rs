@@ -2,9 +2,10 @@
 //!
 //! Marking the failed block bad is the switch: before it, a mount drops the unfinished copy; after it, the copy counts.
 
+use super::tag::Seal;
 use super::{Log, PageBuffer, tag};
 use crate::check::IndexError;
-use crate::nand::{Cause, Nand, NandError};
+use crate::nand::{Cause, Nand, NandError, read_again};
 use crate::units::{Pbn, Ppn};
 
 impl<N: Nand> Log<N> {
@@ -16,7 +17,7 @@ impl<N: Nand> Log<N> {
         loop {
             let target = self.take_erased_block(Cause::Recovery)?;
             if self.copy_block(failed, target, last, (data, spare))? {
-                self.nand.mark_bad(failed)?;
+                self.nand.mark_bad(failed).map_err(|error| self.worn_or(error.into()))?;
                 self.blocks.reserve(target);
                 self.replaced.retain(|pair| pair.0 != home);
                 self.replaced.push((home, target));
@@ -25,10 +26,11 @@ impl<N: Nand> Log<N> {
                     self.blocks.retire(failed);
                 }
                 self.counters.blocks_replaced += 1;
-                self.recount_held();
+                self.recount();
                 return Ok(());
             }
-            self.blocks.give_up(&mut self.nand, target)?;
+            let given_up = self.blocks.give_up(&mut self.nand, target);
+            given_up.map_err(|error| self.worn_or(error))?;
         }
     }
 
@@ -43,9 +45,14 @@ impl<N: Nand> Log<N> {
         let mut copy = PageBuffer::new(&g);
         for i in 0..last {
             let source = g.page_at(from, i);
-            match self.nand.read(source, Cause::Recovery, &mut copy.data, &mut copy.spare) {
-                Ok(()) if tag::looks_erased(&copy.spare, &copy.data) => continue,
-                Ok(()) => {}
+            let seal = Seal { owner: &self.owner, page: i };
+            let is_whole = |data: &[u8], spare: &[u8]| {
+                tag::looks_erased(spare, data) || tag::decode(spare, data, seal).is_some()
+            };
+            let (data, spare) = (&mut copy.data, &mut copy.spare);
+            match read_again(&mut self.nand, (source, Cause::Recovery), data, spare, is_whole) {
+                Ok(_) if tag::looks_erased(&copy.spare, &copy.data) => continue,
+                Ok(_) => {}
                 Err(NandError::Uncorrectable(_)) => continue,
                 Err(error) => return Err(error.into()),
             }

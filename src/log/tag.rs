@@ -3,14 +3,16 @@
 //! ```text
 //! at  bytes  field
 //!  0    1    0xFF, the place of the bad-block mark
-//!  1    1    0xA0 | flags: 1 = holds the root, 2 = journal leaf; plus 4 times the layout of the page (mu*-Tree)
+//!  1    1    addresses that its writer passes over in a row: 0xA0 any number, 0xB0 none, 0xC0 at most three; plus
+//!            1 = holds the root, 2 = journal leaf, plus 4 times the layout of the page (mu*-Tree)
 //!  2    1    lowest level of a node in the page (a leaf is 1)
 //!  3    1    height of the tree, when the page holds the root
 //!  4    1    pages of the same flush still to come (0 = the flush is whole)
 //!  5    4    number of the block in the order of opening
 //!  9    5    number of the page in the order of writing
 //! 14    3    home block: the block this page's address names (differs after a program failure)
-//! 17    4    CRC-32 of the data area and of every other byte of the spare area
+//! 17    4    CRC-32 of the data area, of every other byte of the spare area, of the page's place in its block (4 bytes) and of
+//!            what the owner of the log is called
 //! 21   16    entries in use in the node at level 1, 2, ... 8, two bytes each
 //! 37    -    last page of a block only: one bit a page, 1 = valid when the block was filled (mu-Tree, section 5.1)
 //! ```
@@ -21,6 +23,8 @@ use crate::codec::{crc32, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 pub const LEVELS_MAX: usize = 8;
 
 const MAGIC: u8 = 0xa0;
+const MAGIC_GAPLESS: u8 = 0xb0;
+const MAGIC_NARROW: u8 = 0xc0;
 const FLAG_ROOT: u8 = 1;
 const FLAG_JOURNAL: u8 = 2;
 const LAYOUT_SHIFT: u32 = 2;
@@ -65,13 +69,83 @@ pub struct Place {
     pub sequence: u64,
     /// The block that the page's address names.
     pub home: u32,
+    /// How many addresses its writer may have passed over before the next page.
+    pub gaps: Gaps,
+}
+
+/// Addresses passed over between a page and the next one that is programmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gaps {
+    /// Any number.
+    Any,
+    /// None.
+    None,
+    /// At most [`Gaps::NARROW`].
+    Narrow,
+}
+
+impl Gaps {
+    /// Addresses of a narrow gap.
+    pub const NARROW: u32 = 3;
+
+    /// Addresses of a gap at most; none if there is no bound.
+    pub const fn most(self) -> Option<u32> {
+        match self {
+            Gaps::Any => None,
+            Gaps::None => Some(0),
+            Gaps::Narrow => Some(Gaps::NARROW),
+        }
+    }
+
+    /// Its number in a checkpoint.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The one with this number.
+    pub const fn from_code(code: u8) -> Option<Gaps> {
+        match code {
+            0 => Some(Gaps::Any),
+            1 => Some(Gaps::None),
+            2 => Some(Gaps::Narrow),
+            _ => None,
+        }
+    }
+
+    const fn magic(self) -> u8 {
+        match self {
+            Gaps::Any => MAGIC,
+            Gaps::None => MAGIC_GAPLESS,
+            Gaps::Narrow => MAGIC_NARROW,
+        }
+    }
+
+    /// Those of a page's second spare byte, if that is a page of a log.
+    const fn of(byte: u8) -> Option<Gaps> {
+        match byte & 0xf0 {
+            MAGIC => Some(Gaps::Any),
+            MAGIC_GAPLESS => Some(Gaps::None),
+            MAGIC_NARROW => Some(Gaps::Narrow),
+            _ => None,
+        }
+    }
+}
+
+/// What the checksum of a page covers besides its bytes: whose log it belongs to, and its place in its block. With the home in
+/// the tag that is its address, so a page of another log or another address is none here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seal<'a> {
+    /// What the owner of the log is called.
+    pub owner: &'a [u8],
+    /// The page's place in its block.
+    pub page: u32,
 }
 
 /// Fills `spare` for a page; `valid` is the bit map of a block's last page, else empty.
-pub fn encode(spare: &mut [u8], data: &[u8], tag: &Tag, place: &Place, valid: &[u8]) {
+pub fn encode(spare: &mut [u8], data: &[u8], (tag, place): (&Tag, &Place), valid: &[u8], seal: Seal<'_>) {
     spare.fill(0xff);
     assert!(tag.layout < LAYOUTS_MAX, "layout {} has no place in the tag", tag.layout);
-    spare[1] = MAGIC | tag.layout << LAYOUT_SHIFT;
+    spare[1] = place.gaps.magic() | tag.layout << LAYOUT_SHIFT;
     if tag.root {
         spare[1] |= FLAG_ROOT;
     }
@@ -88,13 +162,14 @@ pub fn encode(spare: &mut [u8], data: &[u8], tag: &Tag, place: &Place, valid: &[
         put_u16(spare, COUNTS_AT + 2 * i, *count);
     }
     spare[VALID_AT..VALID_AT + valid.len()].copy_from_slice(valid);
-    let crc = checksum(spare, data);
+    let crc = checksum(spare, data, seal);
     put_u32(spare, CRC_AT, crc);
 }
 
 /// Reads the spare area of a whole page; `None` when the bytes are not those of a sound log page.
-pub fn decode(spare: &[u8], data: &[u8]) -> Option<(Tag, Place)> {
-    if spare[1] & 0xf0 != MAGIC || checksum(spare, data) != get_u32(spare, CRC_AT) {
+pub fn decode(spare: &[u8], data: &[u8], seal: Seal<'_>) -> Option<(Tag, Place)> {
+    let gaps = Gaps::of(spare[1])?;
+    if checksum(spare, data, seal) != get_u32(spare, CRC_AT) {
         return None;
     }
     let tag = Tag {
@@ -110,6 +185,7 @@ pub fn decode(spare: &[u8], data: &[u8]) -> Option<(Tag, Place)> {
         block_sequence: get_u32(spare, 5),
         sequence: get_u40(spare, 9),
         home: u32::from_le_bytes([spare[14], spare[15], spare[16], 0]),
+        gaps,
     };
     Some((tag, place))
 }
@@ -124,14 +200,16 @@ pub fn looks_erased(spare: &[u8], data: &[u8]) -> bool {
     spare.iter().all(|&b| b == 0xff) && data.iter().all(|&b| b == 0xff)
 }
 
-fn checksum(spare: &[u8], data: &[u8]) -> u32 {
-    crc32(&[data, &spare[..CRC_AT], &spare[CRC_AT + 4..]])
+fn checksum(spare: &[u8], data: &[u8], seal: Seal<'_>) -> u32 {
+    crc32(&[data, &spare[..CRC_AT], &spare[CRC_AT + 4..], &seal.page.to_le_bytes(), seal.owner])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use alloc::vec;
+
+    const SEAL: Seal<'_> = Seal { owner: b"tree", page: 3 };
 
     #[test]
     fn a_tag_survives_the_round_trip_and_no_bit_flip() {
@@ -143,24 +221,27 @@ mod tests {
             height: 3,
             counts: [7, 130, 2, 0, 0, 0, 0, 9],
         };
-        let place = Place { remaining: 2, block_sequence: 77, sequence: 1 << 35, home: 70_000 };
+        let place =
+            Place { remaining: 2, block_sequence: 77, sequence: 1 << 35, home: 70_000, gaps: Gaps::Narrow };
         let mut data = vec![0x5a; 256];
         let mut spare = vec![0; 64];
-        encode(&mut spare, &data, &tag, &place, &[0b1010_0000; 8]);
-        assert_eq!(decode(&spare, &data), Some((tag, place)));
+        encode(&mut spare, &data, (&tag, &place), &[0b1010_0000; 8], SEAL);
+        assert_eq!(decode(&spare, &data, SEAL), Some((tag, place)));
         assert_eq!(valid_bits(&spare, 64), [0b1010_0000; 8]);
         for bit in 0..(64 * 8) {
             spare[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(decode(&spare, &data), None, "flip of spare bit {bit}");
+            assert_eq!(decode(&spare, &data, SEAL), None, "flip of spare bit {bit}");
             spare[bit / 8] ^= 1 << (bit % 8);
         }
+        assert_eq!(decode(&spare, &data, Seal { page: 4, ..SEAL }), None);
+        assert_eq!(decode(&spare, &data, Seal { owner: b"bush", ..SEAL }), None);
         data[9] ^= 4;
-        assert_eq!(decode(&spare, &data), None);
+        assert_eq!(decode(&spare, &data, SEAL), None);
     }
 
     #[test]
     fn an_erased_page_is_no_log_page() {
-        assert_eq!(decode(&[0xff; 64], &[0xff; 512]), None);
+        assert_eq!(decode(&[0xff; 64], &[0xff; 512], SEAL), None);
         assert!(looks_erased(&[0xff; 64], &[0xff; 512]));
         assert_eq!(spare_bytes_needed(128), 53);
     }

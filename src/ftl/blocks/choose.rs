@@ -25,7 +25,7 @@ impl BlockTable {
     pub fn victim(&mut self, policy: VictimPolicy) -> Option<Pbn> {
         self.follow(policy);
         // Who has the fewest valid pages also says whether there is a victim at all.
-        let greedy = self.greedy()?;
+        let greedy = self.fewest_valid()?;
         Some(match policy {
             VictimPolicy::Greedy => greedy,
             VictimPolicy::CostBenefit | VictimPolicy::Cat => self.best(policy).unwrap_or(greedy),
@@ -35,7 +35,8 @@ impl BlockTable {
         })
     }
 
-    fn greedy(&mut self) -> Option<Pbn> {
+    /// The full block with the fewest valid pages; none when no full block has an invalid page.
+    pub fn fewest_valid(&mut self) -> Option<Pbn> {
         let full = self.geometry.pages_per_block as usize;
         while self.lowest < full && self.by_valid[self.lowest].head == NONE {
             self.lowest += 1;

@@ -229,6 +229,12 @@ impl BlockTable {
         self.set_state(pbn, BlockState::Full);
     }
 
+    /// Goes on filling a block that was closed.
+    pub fn reopen(&mut self, pbn: Pbn) {
+        assert!(self.state(pbn) == BlockState::Full, "{pbn} is not full");
+        self.set_state(pbn, BlockState::Open);
+    }
+
     /// Gives a block back that was erased just now: it becomes Free.
     pub fn release(&mut self, pbn: Pbn) {
         self.give_back(pbn, BlockState::Free);

@@ -21,7 +21,6 @@ use super::{LayoutChoice, PathPages};
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand};
 use crate::ordered::node::NodeShape;
-use crate::ordered::raw::update::INSERT_RESERVE_BLOCKS;
 use crate::ordered::raw::{ADDRESS_BYTES, RawTree, Scheme, Step, child_value};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -85,9 +84,10 @@ fn has_room<N: Nand, C: LayoutChoice>(tree: &Tree<N, C>, pages: u32) -> bool {
         // The part holds what an update writes beyond its size until the next one begins.
         write_pages => CONVERSION_PAGES.min(write_pages as u32 + u32::from(tree.height)),
     };
-    let reserve = INSERT_RESERVE_BLOCKS * tree.log.geometry().pages_per_block;
-    let kept = tree.scheme.pages_per_update(tree.height + 1) + reserve;
-    pages <= most && tree.log.free_pages() >= pages + kept
+    let live = tree.log.live_pages() as u32;
+    pages <= most
+        && tree.log.free_pages() >= pages + tree.pages_to_insert()
+        && live + pages <= tree.live_max(tree.height + 1)
 }
 
 /// The layout whose capacity bounds the path's node at `level` when the path has this layout.

@@ -4,7 +4,7 @@
 //! split the path is copied anew. Nothing is collected meanwhile, so what the changes replace stays as it was, and the
 //! room for all of them is made beforehand.
 
-use super::update::{EMPTYINGS_MAX, INSERT_RESERVE_BLOCKS};
+use super::update::EMPTYINGS_MAX;
 use super::{RawTree, Scheme};
 use crate::check::IndexError;
 use crate::log::collect::{Need, make_room};
@@ -26,13 +26,27 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         changes: usize,
         have_inserts: bool,
     ) -> Result<(), IndexError> {
-        let pages = batch_pages(changes, self.height);
-        self.moves.allow_emptyings(EMPTYINGS_MAX, pages);
-        make_room(self, Need { pages, free_blocks: if have_inserts { INSERT_RESERVE_BLOCKS } else { 0 } })
+        let pages = self.log.kept_pages() + batch_pages(changes, self.height);
+        let wanted = pages + batch_pages(1, self.height) + self.moves.pages_kept();
+        self.moves.allow_emptyings(EMPTYINGS_MAX, self.log.checkpoint_pages() + u32::from(self.height));
+        let live_max = self.mapped_live_max(wanted).saturating_sub(changes as u32);
+        if have_inserts {
+            make_room(self, Need { pages: wanted, wanted, live_max: Some(live_max) })
+        } else {
+            make_room(self, Need { pages, wanted, live_max: None })
+        }
     }
 
     /// Applies changes of different keys, in the order of the keys. The room for them was made.
     pub(in crate::ordered) fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<(), IndexError> {
+        let applied = self.apply_changes(changes);
+        if self.interrupted && matches!(applied, Err(IndexError::Full | IndexError::WornOut)) {
+            self.undo()?;
+        }
+        applied
+    }
+
+    fn apply_changes(&mut self, changes: &[Change<'_>]) -> Result<(), IndexError> {
         assert!(S::MAPS_MOVES, "only a scheme that maps moves says where an operation ends");
         self.usable()?;
         self.log.begin()?;

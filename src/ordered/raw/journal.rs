@@ -10,6 +10,7 @@
 
 use super::{RawTree, Scheme, address};
 use crate::check::IndexError;
+use crate::codec::get_u32;
 use crate::log::tag::Tag;
 use crate::nand::{Cause, Nand};
 use crate::units::Ppn;
@@ -24,9 +25,9 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Whether the tree keeps a journal.
+    /// Whether the tree keeps a journal, or has one left from before.
     pub fn is_on(&self) -> bool {
-        self.capacity > 0
+        self.capacity > 0 || !self.moved.is_empty()
     }
 
     /// Where the leaf is that a parent says is at `named`.
@@ -48,9 +49,23 @@ impl Journal {
         }
     }
 
-    /// Programs that a commit may take besides the path of one update.
-    pub fn pages_to_commit(&self) -> u32 {
-        2 * self.moved.len() as u32
+    /// Forgets which leaves have moved.
+    pub(super) fn clear(&mut self) {
+        self.moved.clear();
+    }
+
+    /// Programs that a commit may take: the nodes above each leaf, and the root.
+    pub fn pages_to_commit(&self, height: u8) -> u32 {
+        Journal::pages_above(self.moved.len(), height)
+    }
+
+    /// The same for a full journal in a tree of this height.
+    pub fn owed_at_most(&self, height: u8) -> u32 {
+        Journal::pages_above(self.capacity.max(self.moved.len()), height)
+    }
+
+    fn pages_above(leaves: usize, height: u8) -> u32 {
+        if leaves == 0 { 0 } else { leaves as u32 * u32::from(height.saturating_sub(2)) + 1 }
     }
 
     /// Bytes of RAM held.
@@ -60,11 +75,19 @@ impl Journal {
 }
 
 impl<N: Nand, S: Scheme> RawTree<N, S> {
-    /// Keeps a journal of up to `leaves` moved leaves from now on; 0 ends it.
-    pub fn set_journal(&mut self, leaves: usize) -> Result<(), IndexError> {
-        self.commit_journal()?;
+    /// Keeps a journal of up to `leaves` moved leaves from now on. Where there are more, or none are wanted, the next update
+    /// commits them.
+    pub fn set_journal(&mut self, leaves: usize) {
         self.journal.capacity = leaves;
-        Ok(())
+        let entries = leaves.max(self.journal.moved.len()).max(self.moves.entries_max());
+        self.log.expect_note(entries * size_of::<(u32, u32)>());
+    }
+
+    /// Has the next checkpoint keep the journal: one that a mount writes, before it was committed.
+    pub(super) fn note_journal(&mut self) {
+        let entries = self.journal.moved.iter().flat_map(|&(named, page)| [named, page]);
+        let note = entries.flat_map(u32::to_le_bytes).collect();
+        self.log.set_note(note);
     }
 
     pub(super) fn insert_journaled(
@@ -170,11 +193,17 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             let slot = shape.child_slot(self.node(2), count, key);
             self.path.step_mut(2).slot = slot as u16;
             let found = address::<S>(shape.value(self.node(2), slot));
-            assert_eq!(found, *named, "the journal names a leaf that its parent does not");
+            if found != *named {
+                return Err(IndexError::Corrupted {
+                    what: "the journal names a leaf that its parent does not",
+                    at: u64::from(named.0),
+                });
+            }
             let page = self.journal.resolve(*named);
             self.set_child(2, page);
         }
         self.journal.moved.clear();
+        self.log.set_note(Vec::new());
         S::write_path(self, 2, None, Cause::Host)?;
         self.log.finish();
         self.interrupted = within_update;
@@ -214,8 +243,18 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         self.descend_bounded(level, key, bounds)
     }
 
-    /// Enters the journal leaves that a mount found, oldest first.
-    pub(super) fn replay_journal(&mut self, leaves: &[Ppn]) -> Result<(), IndexError> {
+    /// The journal that the newest checkpoint keeps, and the leaves that a mount found after it, oldest first.
+    pub(super) fn restore_journal(&mut self, note: &[u8], leaves: &[Ppn]) -> Result<(), IndexError> {
+        let pages = self.log.geometry().pages();
+        for entry in note.chunks(8) {
+            let sound = entry.len() == 8 && get_u32(entry, 0) < pages && get_u32(entry, 4) < pages;
+            if !sound {
+                return Err(IndexError::NotFormatted(
+                    "the newest checkpoint keeps no journal of moved leaves",
+                ));
+            }
+            self.journal.note(Ppn(get_u32(entry, 0)), Ppn(get_u32(entry, 4)));
+        }
         for &leaf in leaves {
             let page = self.log.read(leaf, Cause::Recovery)?;
             let key = self.scheme.shape(0, 1, 2).key(page.data, 0).to_vec();

@@ -237,6 +237,9 @@ pub struct RawTree<N, S> {
     pub(super) counts: Counts,
     /// An update began and did not end.
     pub(super) interrupted: bool,
+    /// The update under way got as far as its leaf, and whether it found its key there.
+    pub(super) update_began: bool,
+    pub(super) existed: bool,
     /// Valid bits may be too many since a mount.
     bits_in_doubt: bool,
 }
@@ -263,7 +266,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         }
         let page_bytes = geometry.page_bytes as usize;
         let owner = [S::KIND, &[record.key_bytes, record.value_bytes]].concat();
-        let mut log = Log::format(nand, config, &owner)?;
+        let mut log = Log::format(nand, LogConfig { holds: S::MAPS_MOVES, ..config }, &owner)?;
         let root = log.allocate(Cause::Checkpoint)?;
         let tag = Tag { root: true, lowest_level: 1, height: 1, ..Tag::default() };
         log.write(root, tag, &vec![0xff; page_bytes], Cause::Checkpoint)?;
@@ -286,7 +289,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         record: RecordFormat,
         (config, moves): (LogConfig, Moves),
     ) -> Result<RawTree<N, S>, IndexError> {
-        let mut log = Log::mount(nand, config)?;
+        let log = Log::mount(nand, LogConfig { holds: S::MAPS_MOVES, ..config })?;
         match log.owner().strip_prefix(S::KIND) {
             Some(sizes) if sizes == [record.key_bytes, record.value_bytes] => {}
             Some(_) => {
@@ -296,28 +299,68 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
                 return Err(IndexError::NotFormatted("the log on the chip is that of another kind of tree"));
             }
         }
-        let root = log.root().ok_or(IndexError::NotFormatted("the log on the chip has no root"))?;
-        if root.height == 0 || root.height > scheme.height_max(0) {
+        let mut tree = RawTree::assemble(log, scheme, record, (Ppn(0), 1));
+        tree.moves = moves;
+        tree.restore()?;
+        Ok(tree)
+    }
+
+    /// Finds root, journal and moves from what the log found.
+    fn restore(&mut self) -> Result<(), IndexError> {
+        let root = self.log.root().ok_or(IndexError::NotFormatted("the log on the chip has no root"))?;
+        if root.height == 0 || root.height > self.scheme.height_max(0) {
             return Err(IndexError::Corrupted { what: "an impossible height", at: u64::from(root.ppn.0) });
         }
-        let journal = log.take_journal();
-        let mut tree = RawTree::assemble(log, scheme, record, (root.ppn, root.height));
-        tree.bits_in_doubt = true;
-        tree.moves = moves;
-        S::mounted(&mut tree)?;
+        (self.root, self.height) = (root.ppn, root.height);
+        self.path.buffer.resize(self.scheme.path_bytes(root.height + 1), 0xff);
+        self.bits_in_doubt = true;
+        S::mounted(self)?;
+        let (journal, note) = (self.log.take_journal(), self.log.take_note());
         if S::MAPS_MOVES {
-            let note = tree.log.take_note();
-            S::restore_moves(&mut tree, &note, &journal)?;
-            if !journal.is_empty() {
-                tree.note_moves();
-                tree.log.close()?;
-            }
-        } else if !journal.is_empty() {
-            tree.replay_journal(&journal)?;
-            tree.commit_journal()?;
-            tree.log.close()?;
+            S::restore_moves(self, &note, &journal)?;
+            self.note_moves();
+        } else {
+            self.restore_journal(&note, &journal)?;
+            self.note_journal();
         }
-        Ok(tree)
+        // What was read is put behind a checkpoint before anything is programmed.
+        if journal.is_empty() { Ok(()) } else { self.log.end_mount() }
+    }
+
+    /// After an operation that the chip refused half-way: what it began is undone, so that all else can still be read. Where
+    /// pages wait in RAM that is only possible by another mount.
+    fn undo(&mut self) -> Result<(), IndexError> {
+        if self.log.config().write_pages > 0 {
+            return Ok(());
+        }
+        self.path.forget();
+        self.journal.clear();
+        self.moves.clear();
+        self.log.remount()?;
+        self.restore()?;
+        self.interrupted = false;
+        Ok(())
+    }
+
+    /// Ends an update: one that found no block half-way is undone, unless all of it got onto the chip before.
+    fn settled(
+        &mut self,
+        outcome: Result<bool, IndexError>,
+        (key, value): (&[u8], Option<&[u8]>),
+    ) -> Result<bool, IndexError> {
+        let (true, Err(error @ (IndexError::Full | IndexError::WornOut))) = (self.interrupted, &outcome)
+        else {
+            return outcome;
+        };
+        self.undo()?;
+        if self.interrupted {
+            return outcome;
+        }
+        let mut now = vec![0; usize::from(self.record.value_bytes)];
+        let is_there = self.get(key, &mut now)?;
+        let is_done =
+            self.update_began && is_there == value.is_some() && value.is_none_or(|value| value == now);
+        if is_done { Ok(self.existed) } else { Err(error.clone()) }
     }
 
     /// Formats the chip for a tree as `settings` ask.
@@ -325,7 +368,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         let (scheme, config, journal) = Self::configure(&nand, settings)?;
         let moves = scheme.moves(nand.geometry(), settings)?;
         let mut tree = RawTree::format_scheme(nand, scheme, settings.record, (config, moves))?;
-        tree.set_journal(journal)?;
+        tree.set_journal(journal);
         Ok(tree)
     }
 
@@ -334,7 +377,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         let (scheme, config, journal) = Self::configure(&nand, settings)?;
         let moves = scheme.moves(nand.geometry(), settings)?;
         let mut tree = RawTree::mount_scheme(nand, scheme, settings.record, (config, moves))?;
-        tree.set_journal(journal)?;
+        tree.set_journal(journal);
         Ok(tree)
     }
 
@@ -365,9 +408,17 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             moves: Moves::default(),
             counts: Counts::default(),
             interrupted: false,
+            update_began: false,
+            existed: false,
             bits_in_doubt: false,
             log,
         }
+    }
+
+    fn commit_and_close(&mut self) -> Result<(), IndexError> {
+        self.commit_journal()?;
+        self.note_moves();
+        self.log.close()
     }
 
     /// The log below, for its counters.
@@ -489,13 +540,17 @@ impl<N: Nand, S: Scheme> OrderedIndex for RawTree<N, S> {
         self.record.check_key(key)?;
         self.record.check_value(value)?;
         self.usable()?;
-        self.insert_entry(key, value)
+        self.update_began = false;
+        let outcome = self.insert_entry(key, value);
+        self.settled(outcome, (key, Some(value)))
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         self.record.check_key(key)?;
         self.usable()?;
-        self.remove_entry(key)
+        self.update_began = false;
+        let outcome = self.remove_entry(key);
+        self.settled(outcome, (key, None))
     }
 
     fn range(
@@ -516,9 +571,11 @@ impl<N: Nand, S: Scheme> OrderedIndex for RawTree<N, S> {
 
     fn close(&mut self) -> Result<(), IndexError> {
         self.usable()?;
-        self.commit_journal()?;
-        self.note_moves();
-        self.log.close()
+        let closed = self.commit_and_close();
+        if self.interrupted && matches!(closed, Err(IndexError::Full | IndexError::WornOut)) {
+            self.undo()?;
+        }
+        closed
     }
 
     fn check(&mut self) -> Result<CheckReport, IndexError> {

@@ -138,6 +138,13 @@ impl Moves {
         Moves { table, keep, duplicates, ..Moves::default() }
     }
 
+    /// Takes every entry out.
+    pub(super) fn clear(&mut self) {
+        (0..self.table.len()).for_each(|at| self.table.set(at, None));
+        self.surplus.clear();
+        (self.used, self.digest, self.goes_on) = (0, 0, false);
+    }
+
     /// Bytes of RAM, with the bits of the addresses held.
     pub fn ram_bytes(&self, geometry: Geometry) -> usize {
         if self.table.len() == 0 {

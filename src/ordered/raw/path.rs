@@ -53,6 +53,11 @@ impl Path {
         Path { buffer: vec![0xff; bytes], steps: Default::default() }
     }
 
+    /// No copy counts any more.
+    pub(crate) fn forget(&mut self) {
+        self.steps = [Step { page: u32::MAX, ..Step::default() }; LEVELS_MAX];
+    }
+
     pub(crate) fn step(&self, level: u8) -> Step {
         self.steps[usize::from(level) - 1]
     }

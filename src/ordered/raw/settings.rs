@@ -30,7 +30,8 @@ pub fn raw_config(
     };
     let mut blocks = BlockTable::new(geometry);
     blocks.follow(victim);
-    let tables = blocks.ram_bytes() + 2 * geometry.page_bytes as usize + 512 + fixed_bytes;
+    let openings = geometry.blocks as usize * size_of::<u16>();
+    let tables = blocks.ram_bytes() + openings + 2 * geometry.page_bytes as usize + 512 + fixed_bytes;
     let divided = settings.durability < Durability::EveryOperation;
     // What the write part holds beyond its size until it is flushed.
     let overfull_pages = match flush {
@@ -72,6 +73,7 @@ pub fn raw_config(
         victim,
         collect_at_blocks: blocks("collect_at_blocks", default.collect_at_blocks)?,
         checkpoint_blocks: blocks("checkpoint_blocks", default.checkpoint_blocks)?,
+        holds: false,
     })
 }
 

@@ -19,7 +19,7 @@ pub(crate) const EMPTYINGS_MAX: u8 = 3;
 impl<N: Nand, S: Scheme> RawTree<N, S> {
     pub(super) fn insert_entry(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
         S::before_update(self);
-        self.make_room_for_update(INSERT_RESERVE_BLOCKS)?;
+        self.make_room_for_update(true)?;
         // A split root needs room for the one above it.
         let path_bytes = self.scheme.path_bytes(self.height + 1);
         self.path.buffer.resize(path_bytes, 0xff);
@@ -29,8 +29,12 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         S::settle(self, Change::Put(key))?;
         let (shape, count) = (self.shape(1), self.count(1));
         let found = shape.search(self.node(1), count, key);
+        (self.update_began, self.existed) = (true, found.is_ok());
         if found.is_err() && self.root_would_overflow() {
             return Err(IndexError::Full);
+        }
+        if found.is_err() {
+            self.require_room_to_grow()?;
         }
         if self.journal.is_on() {
             let splits = found.is_err() && count == shape.capacity;
@@ -71,23 +75,80 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         self.scheme.note_leaf(LeafUse::Update, leaf);
     }
 
-    fn make_room_for_update(&mut self, free_blocks: u32) -> Result<(), IndexError> {
+    /// An insertion leaves what a removal needs: then removals find their room for ever (see [`crate::log::room`]).
+    fn make_room_for_update(&mut self, is_insertion: bool) -> Result<(), IndexError> {
+        if S::MAPS_MOVES {
+            return self.make_room_for_mapped_update(is_insertion);
+        }
+        let (pages, wanted) = (self.pages_to_remove(), self.pages_to_insert());
+        let live_max = is_insertion.then(|| self.live_max(self.height));
+        make_room(self, Need { pages: if is_insertion { wanted } else { pages }, wanted, live_max })
+    }
+
+    fn pages_to_remove(&self) -> u32 {
+        self.log.kept_pages() + self.scheme.pages_per_update(self.height)
+    }
+
+    /// Free pages with which an insertion may begin: what it may take, and what a removal after it needs.
+    pub(crate) fn pages_to_insert(&self) -> u32 {
+        let pages = self.pages_to_remove() + self.scheme.pages_per_update(self.height);
+        pages.max(self.log.kept_pages() + self.log.geometry().pages_per_block)
+    }
+
+    /// Pages that may live before an insertion into a tree of this height.
+    pub(crate) fn live_max(&self, height: u8) -> u32 {
+        let journal = self.journal.owed_at_most(height);
+        let most =
+            self.log.live_limit(self.pages_to_insert() + journal, self.scheme.programs_per_move(height));
+        // A page for each half and a root.
+        most.saturating_sub(u32::from(height) + 1)
+    }
+
+    fn make_room_for_mapped_update(&mut self, is_insertion: bool) -> Result<(), IndexError> {
         let update = self.scheme.pages_per_update(self.height);
         // Moving pages may cost parents too: what inserts leave must do for both.
-        let kept = if S::MAPS_MOVES && free_blocks > 0 { 2 * update + self.moves.pages_kept() } else { 0 };
-        let pages = update + kept + self.journal.pages_to_commit();
+        let kept = if is_insertion { 2 * update + self.moves.pages_kept() } else { 0 };
+        let reserve = self.log.kept_pages() + update;
         // What an insertion in vain leaves must do for removals.
-        self.moves.allow_emptyings(EMPTYINGS_MAX, update + kept);
-        make_room(self, Need { pages, free_blocks })?;
+        self.moves.allow_emptyings(EMPTYINGS_MAX, self.log.checkpoint_pages() + update);
+        let wanted = reserve + 2 * update + self.moves.pages_kept();
+        let live_max = is_insertion.then(|| self.mapped_live_max(wanted));
+        let need = Need { pages: reserve + kept, wanted, live_max };
+        make_room(self, need)?;
         // Collection is stuck for want of room in the table, or for addresses it holds: help it while there are pages to do so.
-        let is_stuck = S::MAPS_MOVES && self.log.wants_collection();
-        if is_stuck
+        if self.log.wants_collection()
             && (!self.moves.has_room() || self.log.held_ahead() > self.log.free_pages())
             && self.empty_table()?
         {
-            make_room(self, Need { pages, free_blocks })?;
+            make_room(self, need)?;
         }
         Ok(())
+    }
+
+    /// The same where moves are mapped: each takes a program and its share of the parents that are written to empty the
+    /// table for it, or at worst the path.
+    pub(super) fn mapped_live_max(&self, wanted: u32) -> u32 {
+        let (entries, height) = (self.moves.entries_max() as u64, u64::from(self.height));
+        let parents = self.log.live_pages() / (self.scheme.shape(0, 2, 3).capacity as u64 / 2) + 1;
+        let by_table = u64::from(self.log.live_limit(wanted, 1)) * entries / (entries + parents);
+        let by_path = u64::from(self.log.live_limit(wanted, 1)) / height;
+        by_table.max(by_path).saturating_sub(height + 1) as u32
+    }
+
+    /// Refuses an insertion that would make a nearly full tree higher, so that moves cost more than its pages allow.
+    fn require_room_to_grow(&self) -> Result<(), IndexError> {
+        let (height, programs) = (self.height, |height| self.scheme.programs_per_move(height));
+        let live = self.log.live_pages() as u32;
+        let grows = self.count(height) >= self.root_limit()
+            && (1..height).all(|level| self.count(level) == self.limit(level));
+        if S::MAPS_MOVES
+            || !grows
+            || programs(height + 1) == programs(height)
+            || live <= self.live_max(height + 1)
+        {
+            return Ok(());
+        }
+        Err(self.log.refusal(live, self.pages_to_insert(), programs(height + 1)))
     }
 
     /// Whether a new entry in the leaf would split every node up to a root that can neither take an entry nor grow.
@@ -274,11 +335,12 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
 
     pub(super) fn remove_entry(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         S::before_update(self);
-        self.make_room_for_update(0)?;
+        self.make_room_for_update(false)?;
         self.log.begin()?;
         self.copy_path(key, 1, Cause::Host)?;
         self.note_update();
         let Ok(slot) = self.shape(1).search(self.node(1), self.count(1), key) else { return Ok(false) };
+        (self.update_began, self.existed) = (true, true);
         if self.journal.is_on() {
             let empties = self.count(1) == 1 && self.height > 1;
             return self.remove_journaled(key, slot, empties);
@@ -345,13 +407,17 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         Ok(lowest)
     }
 
+    /// Ends an update, which is done: that no checkpoint can be written now changes nothing about it.
     pub(super) fn end_update(&mut self) -> Result<(), IndexError> {
         self.log.finish();
-        if self.log.wants_checkpoint() {
-            self.checkpoint()?;
-        }
         self.interrupted = false;
-        Ok(())
+        if !self.log.wants_checkpoint() {
+            return Ok(());
+        }
+        match self.checkpoint() {
+            Err(IndexError::Full | IndexError::WornOut) if !self.interrupted => Ok(()),
+            other => other,
+        }
     }
 }
 
@@ -398,7 +464,7 @@ impl<N: Nand, S: Scheme> Relocate<N> for RawTree<N, S> {
 
     fn settle_valid_bits(&mut self) -> Result<bool, IndexError> {
         if !core::mem::take(&mut self.bits_in_doubt) {
-            return if S::MAPS_MOVES { self.empty_table() } else { Ok(false) };
+            return Ok(false);
         }
         for ppn in (0..self.log.geometry().pages()).map(Ppn) {
             if self.log.is_valid(ppn) && self.find_page(ppn)?.is_none() {
@@ -407,6 +473,18 @@ impl<N: Nand, S: Scheme> Relocate<N> for RawTree<N, S> {
         }
         self.log.finish();
         Ok(true)
+    }
+
+    fn help_collection(&mut self) -> Result<bool, IndexError> {
+        if S::MAPS_MOVES { self.empty_table() } else { Ok(false) }
+    }
+
+    fn owed_pages(&self) -> u32 {
+        self.journal.pages_to_commit(self.height)
+    }
+
+    fn collection_slack(&self) -> u32 {
+        if S::MAPS_MOVES { self.scheme.pages_per_update(self.height) } else { 0 }
     }
 
     fn programs_per_move(&self) -> u32 {

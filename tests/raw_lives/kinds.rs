@@ -1,0 +1,148 @@
+//! Every tree on the log of raw NAND, in each class of durability, on a chip and on an FTL.
+
+use nandex::ftl::fast::{FastFtl, FastSettings};
+use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::store_nand::StoreNand;
+use nandex::nand::Part;
+use nandex::nand::catalogue::mlc_64m;
+use nandex::nand::sim::SimChip;
+use nandex::ordered::mu::{MuStarTree, MuTree};
+use nandex::ordered::vm::VmTree;
+use nandex::ordered::wandering::WanderingTree;
+use nandex::ordered::{Durability, OrderedIndex, RecordFormat, Settings};
+use nandex::{Geometry, IndexError, Nand, PageStore};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+pub(crate) const RECORD: RecordFormat = RecordFormat::new(4, 28);
+
+/// A chip that outlasts the index on it.
+pub(crate) type Chip = Rc<RefCell<SimChip>>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tree {
+    Mu,
+    MuStar,
+    Wandering,
+    Vm,
+}
+
+/// What is beneath the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Below {
+    Chip,
+    PageMap,
+    Fast,
+}
+
+/// A tree, its options, and what it stands on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
+    pub(crate) tree: Tree,
+    pub(crate) below: Below,
+    pub(crate) options: &'static [(&'static str, u64)],
+    pub(crate) durability: Durability,
+}
+
+const EVERY: Durability = Durability::EveryOperation;
+const SYNC: Durability = Durability::EverySync;
+
+const fn kind(
+    name: &'static str,
+    tree: Tree,
+    durability: Durability,
+    options: &'static [(&'static str, u64)],
+) -> Kind {
+    Kind { name, tree, below: Below::Chip, options, durability }
+}
+
+pub(crate) const ON_CHIPS: [Kind; 10] = [
+    kind("mu", Tree::Mu, EVERY, &[]),
+    kind("mu in every sync", Tree::Mu, SYNC, &[("write_pages", 4), ("read_pages", 3)]),
+    kind("mu-star", Tree::MuStar, EVERY, &[]),
+    kind("mu-star in every sync", Tree::MuStar, SYNC, &[("write_pages", 5)]),
+    kind("wandering", Tree::Wandering, EVERY, &[]),
+    kind("wandering with a journal", Tree::Wandering, EVERY, &[("journal", 12)]),
+    kind("wandering in every sync", Tree::Wandering, SYNC, &[("write_pages", 3)]),
+    kind("wandering with both", Tree::Wandering, SYNC, &[("write_pages", 6), ("journal", 8)]),
+    kind("vmtree", Tree::Vm, EVERY, &[("mapping_bytes", 128), ("checkpoint_blocks", 5)]),
+    kind("vmtree with a log buffer", Tree::Vm, SYNC, &[("mapping_bytes", 128), ("log_pages", 1)]),
+];
+
+pub(crate) const ON_STORES: [Kind; 4] = [
+    Kind { name: "mu on page-map", below: Below::PageMap, ..ON_CHIPS[0] },
+    Kind { name: "mu in every sync on page-map", below: Below::PageMap, ..ON_CHIPS[1] },
+    Kind { name: "mu-star on fast", below: Below::Fast, ..ON_CHIPS[2] },
+    Kind { name: "wandering on page-map", below: Below::PageMap, ..ON_CHIPS[4] },
+];
+
+pub(crate) fn all() -> impl Iterator<Item = Kind> {
+    ON_CHIPS.into_iter().chain(ON_STORES)
+}
+
+/// A new chip of blocks of 16 pages of 512 bytes, or of 1 KiB beneath an FTL.
+pub(crate) fn chip_for(kind: &Kind, blocks: u32) -> Chip {
+    let page_bytes = if kind.below == Below::Chip { 512 } else { 1024 };
+    let part = Part { geometry: Geometry::new(page_bytes, 64, 16, blocks), ..mlc_64m() };
+    Rc::new(RefCell::new(SimChip::new(&part).unwrap()))
+}
+
+impl Kind {
+    pub(crate) fn settings(&self) -> Settings {
+        let settings = Settings { durability: self.durability, ..Settings::new(RECORD) };
+        self.options.iter().fold(settings, |settings, (name, value)| settings.with(name, value))
+    }
+
+    pub(crate) fn format(&self, chip: &Chip) -> Result<Box<dyn OrderedIndex>, IndexError> {
+        self.open(chip, true)
+    }
+
+    pub(crate) fn mount(&self, chip: &Chip) -> Result<Box<dyn OrderedIndex>, IndexError> {
+        self.open(chip, false)
+    }
+
+    fn open(&self, chip: &Chip, fresh: bool) -> Result<Box<dyn OrderedIndex>, IndexError> {
+        let chip = Rc::clone(chip);
+        match self.below {
+            Below::Chip => self.open_on(chip, fresh),
+            Below::PageMap => {
+                let settings = FtlSettings::default();
+                let store = if fresh {
+                    PageMapFtl::format(chip, settings)?
+                } else {
+                    PageMapFtl::mount(chip, settings)?
+                };
+                self.open_on(as_chip(store)?, fresh)
+            }
+            Below::Fast => {
+                let settings = FastSettings::default();
+                let store =
+                    if fresh { FastFtl::format(chip, settings)? } else { FastFtl::mount(chip, settings)? };
+                self.open_on(as_chip(store)?, fresh)
+            }
+        }
+    }
+
+    pub(crate) fn open_on<N: Nand + 'static>(
+        &self,
+        nand: N,
+        fresh: bool,
+    ) -> Result<Box<dyn OrderedIndex>, IndexError> {
+        let settings = &self.settings();
+        Ok(match (self.tree, fresh) {
+            (Tree::Mu, true) => Box::new(MuTree::format_with(nand, settings)?),
+            (Tree::Mu, false) => Box::new(MuTree::mount_with(nand, settings)?),
+            (Tree::MuStar, true) => Box::new(MuStarTree::format_with(nand, settings)?),
+            (Tree::MuStar, false) => Box::new(MuStarTree::mount_with(nand, settings)?),
+            (Tree::Wandering, true) => Box::new(WanderingTree::format_with(nand, settings)?),
+            (Tree::Wandering, false) => Box::new(WanderingTree::mount_with(nand, settings)?),
+            (Tree::Vm, true) => Box::new(VmTree::format_with(nand, settings)?),
+            (Tree::Vm, false) => Box::new(VmTree::mount_with(nand, settings)?),
+        })
+    }
+}
+
+fn as_chip<S: PageStore>(store: S) -> Result<StoreNand<S>, IndexError> {
+    Ok(StoreNand::new(store, 16, 63)?)
+}

@@ -297,8 +297,11 @@ impl<N: Nand> InPlace<N> {
         bytes: &mut [u8],
     ) -> Result<(), IndexError> {
         const WEAK_MAX: usize = 4;
-        let is_whole =
-            |data: &[u8], _: &[u8]| shape.is_born(data, ppn) && shape.frontier(data, u64::from(ppn)).is_ok();
+        // What looks torn may have been read wrongly.
+        let is_sound = |frontier: page::Frontier| frontier.soiled <= frontier.used && !frontier.is_halfway;
+        let is_whole = |data: &[u8], _: &[u8]| {
+            shape.is_born(data, ppn) && shape.frontier(data, u64::from(ppn)).is_ok_and(is_sound)
+        };
         let reading = read_again(&mut self.nand, (Ppn(ppn), cause), bytes, &mut [], is_whole)?;
         if reading == Reading::Weak && self.weak.len() < WEAK_MAX && !self.weak.contains(&ppn) {
             self.weak.push(ppn);

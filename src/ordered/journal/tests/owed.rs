@@ -151,7 +151,9 @@ fn a_journal_full_of_what_is_owed_takes_removals_and_gives_all_back() {
         }
     }
     assert!(model.is_empty());
-    index.insert(&key(1), &key(2)).unwrap();
+    let mut index = TightIndex::mount(index.into_store(), (inner(90), 1), config).unwrap();
+    assert_eq!(update(&mut index, &mut model, (1, Some(2))), Ok(false));
+    holds(&mut index, &model);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Garbage collection: the log picks a victim block, the tree moves what lives in it.
 
-use super::Log;
+use super::{Log, parts};
 use crate::check::IndexError;
-use crate::nand::Nand;
+use crate::nand::{Cause, Nand};
 use crate::units::{Pbn, Ppn};
 
 /// A tree whose pages the log may ask to be moved.
@@ -172,4 +172,61 @@ pub(super) fn relocate_all<N: Nand, T: Relocate<N>>(tree: &mut T, victim: Pbn) -
         }
     }
     Ok(())
+}
+
+impl<N: Nand> Log<N> {
+    /// The block to collect, by the policy; pages waiting for it are programmed first.
+    fn victim(&mut self) -> Result<Option<Pbn>, IndexError> {
+        let victim = self.blocks.victim(self.config.victim);
+        self.ready_to_collect(victim)
+    }
+
+    /// The full block with the fewest valid pages, whatever the policy; pages waiting for it are programmed first.
+    fn fewest_valid(&mut self) -> Result<Option<Pbn>, IndexError> {
+        let victim = self.blocks.fewest_valid();
+        self.ready_to_collect(victim)
+    }
+
+    fn ready_to_collect(&mut self, victim: Option<Pbn>) -> Result<Option<Pbn>, IndexError> {
+        let waits = |slot: &parts::Slot| Some(self.geometry.block_of(slot.ppn)) == victim;
+        if self.writes.slots.iter().any(waits) {
+            self.flush(Cause::CacheEviction)?;
+        }
+        Ok(victim)
+    }
+
+    /// Whether the newest checkpoint is a closing one. Then the block opened first after it is the only sign that anything was
+    /// written, and a reclaim could remove the sign or have another block opened first: a plain checkpoint precedes it.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    fn valid_count(&self, block: Pbn) -> u32 {
+        self.blocks.valid_count(block)
+    }
+
+    /// Erases a victim whose pages have moved. What moved is programmed first, lest a cut find it in neither place.
+    fn reclaim(&mut self, home: Pbn) -> Result<(), IndexError> {
+        assert_eq!(self.valid_count(home), 0, "{home} still holds valid pages");
+        assert!(!self.closed, "{home} is reclaimed while the newest checkpoint is a closing one");
+        self.flush(Cause::CacheEviction)?;
+        // What was read of the block must not answer for the pages that will take its addresses.
+        self.loaded = None;
+        for page in 0..self.geometry.pages_per_block {
+            self.reads.remove(self.geometry.page_at(home, page));
+        }
+        let block = self.physical_block(home);
+        self.replaced.retain(|pair| pair.0 != home);
+        match self.blocks.erase(&mut self.nand, block, Cause::GarbageCollection) {
+            Ok(true) => self.blocks.release(block),
+            Ok(false) => {}
+            Err(error) => return Err(self.worn_or(error)),
+        }
+        if block != home {
+            self.blocks.retire(home);
+        }
+        self.counters.collections += 1;
+        self.recount();
+        Ok(())
+    }
 }

@@ -16,6 +16,8 @@
 //!   on (its home), so that no pointer in the tree changes.
 
 pub mod collect;
+mod config;
+mod flush;
 mod held;
 pub mod horizon;
 mod parts;
@@ -23,8 +25,11 @@ pub mod records;
 mod recovery;
 mod replace;
 mod room;
+mod seen;
+mod state;
 pub mod tag;
 
+pub use config::{Flush, LogConfig};
 pub use parts::Page;
 use tag::Seal;
 pub use tag::{Gaps, Tag};
@@ -32,59 +37,15 @@ pub use tag::{Gaps, Tag};
 use crate::check::IndexError;
 use crate::ftl::blocks::{BlockState, BlockTable, Wear};
 use crate::ftl::checkpoint::CheckpointArea;
-use crate::ftl::victim::VictimPolicy;
 use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
 use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
 use held::Held;
 use parts::{ReadPart, WritePart};
-use recovery::{State, check_config};
+use recovery::check_config;
 use room::Capacity;
-
-/// When an overfull write part is programmed. The part counts as overfull when it holds more pages than its size, so that
-/// the page written last is always at hand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flush {
-    /// When the next operation begins: an operation is never divided.
-    BetweenOperations,
-    /// Before another page is added, be it in the middle of an operation: for a tree whose operations write more pages than
-    /// the part holds. The root being last keeps the operation whole.
-    BetweenPages,
-}
-
-/// How a log is set up; none of it is stored on the chip.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogConfig {
-    /// Pages of the read part; 0 for none.
-    pub read_pages: usize,
-    /// Pages of the write part, at most 200; 0 for none.
-    pub write_pages: usize,
-    /// When the write part is programmed.
-    pub flush: Flush,
-    /// Which block is collected.
-    pub victim: VictimPolicy,
-    /// Garbage is collected while at most this many blocks are free.
-    pub collect_at_blocks: u32,
-    /// A checkpoint is written after this many blocks were opened.
-    pub checkpoint_blocks: u32,
-    /// Whether its owner has addresses held ([`Log::hold`]).
-    pub holds: bool,
-}
-
-impl Default for LogConfig {
-    fn default() -> LogConfig {
-        LogConfig {
-            read_pages: 0,
-            write_pages: 0,
-            flush: Flush::BetweenOperations,
-            victim: VictimPolicy::Greedy,
-            collect_at_blocks: 2,
-            checkpoint_blocks: 16,
-            holds: false,
-        }
-    }
-}
+use state::State;
 
 /// Where the tree hangs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -591,117 +552,10 @@ impl<N: Nand> Log<N> {
         self.blocks_since_checkpoint >= self.config.checkpoint_blocks
     }
 
-    /// Programs the write part whole. Afterwards everything written is durable. Where that fails, the part keeps its pages
-    /// and takes no more.
-    pub fn flush(&mut self, cause: Cause) -> Result<(), IndexError> {
-        self.require_sound_part()?;
-        let slots = self.writes.take();
-        let flushed = self.program_slots(&slots, cause);
-        match &flushed {
-            Ok(()) => self.writes.recycle(slots),
-            Err(_) => {
-                self.writes.slots = slots;
-                self.flush_failed = true;
-            }
-        }
-        flushed
-    }
-
-    fn require_sound_part(&self) -> Result<(), IndexError> {
-        if self.flush_failed { Err(IndexError::WornOut) } else { Ok(()) }
-    }
-
-    fn program_slots(&mut self, slots: &[parts::Slot], cause: Cause) -> Result<(), IndexError> {
-        let g = self.geometry;
-        let needed = self.needed_slots(slots);
-        let mut remaining = needed.iter().filter(|needed| **needed).count();
-        for (slot, _) in slots.iter().zip(&needed).filter(|(_, needed)| **needed) {
-            remaining -= 1;
-            let place = tag::Place {
-                remaining: remaining as u8,
-                block_sequence: slot.block_sequence,
-                sequence: slot.sequence,
-                home: g.block_of(slot.ppn).0,
-                gaps: self.gaps(),
-            };
-            let tag = if slot.live { slot.tag } else { Tag { root: false, journal: false, ..slot.tag } };
-            self.program(slot.ppn, (&tag, &place), &slot.data, cause)?;
-        }
-        Ok(())
-    }
-
-    /// Which slots must be programmed: the live ones, and dead ones where a hole would hide something. As first page of a block
-    /// it would hide the block from a mount, as last page its valid bits, and in a longer row of holes where a cut struck.
-    fn needed_slots(&mut self, slots: &[parts::Slot]) -> Vec<bool> {
-        let last = self.geometry.pages_per_block - 1;
-        let needed = |slot: &parts::Slot| {
-            let is_edge = [0, last].contains(&self.geometry.page_in_block(slot.ppn));
-            let is_needed = slot.live || is_edge || self.passed_over == Gaps::NARROW;
-            self.passed_over = if is_needed { 0 } else { self.passed_over + 1 };
-            is_needed
-        };
-        slots.iter().map(needed).collect()
-    }
-
     /// Whether so few blocks are free that garbage should be collected.
     pub fn wants_collection(&self) -> bool {
         let held_blocks = self.held.ahead().div_ceil(self.geometry.pages_per_block);
         self.blocks.free_count() <= self.config.collect_at_blocks + held_blocks
-    }
-
-    /// The block to collect, by the policy; pages waiting for it are programmed first.
-    fn victim(&mut self) -> Result<Option<Pbn>, IndexError> {
-        let victim = self.blocks.victim(self.config.victim);
-        self.ready_to_collect(victim)
-    }
-
-    /// The full block with the fewest valid pages, whatever the policy; pages waiting for it are programmed first.
-    fn fewest_valid(&mut self) -> Result<Option<Pbn>, IndexError> {
-        let victim = self.blocks.fewest_valid();
-        self.ready_to_collect(victim)
-    }
-
-    fn ready_to_collect(&mut self, victim: Option<Pbn>) -> Result<Option<Pbn>, IndexError> {
-        let waits = |slot: &parts::Slot| Some(self.geometry.block_of(slot.ppn)) == victim;
-        if self.writes.slots.iter().any(waits) {
-            self.flush(Cause::CacheEviction)?;
-        }
-        Ok(victim)
-    }
-
-    /// Whether the newest checkpoint is a closing one. Then the block opened first after it is the only sign that anything was
-    /// written, and a reclaim could remove the sign or have another block opened first: a plain checkpoint precedes it.
-    pub fn is_closed(&self) -> bool {
-        self.closed
-    }
-
-    fn valid_count(&self, block: Pbn) -> u32 {
-        self.blocks.valid_count(block)
-    }
-
-    /// Erases a victim whose pages have moved. What moved is programmed first, lest a cut find it in neither place.
-    fn reclaim(&mut self, home: Pbn) -> Result<(), IndexError> {
-        assert_eq!(self.valid_count(home), 0, "{home} still holds valid pages");
-        assert!(!self.closed, "{home} is reclaimed while the newest checkpoint is a closing one");
-        self.flush(Cause::CacheEviction)?;
-        // What was read of the block must not answer for the pages that will take its addresses.
-        self.loaded = None;
-        for page in 0..self.geometry.pages_per_block {
-            self.reads.remove(self.geometry.page_at(home, page));
-        }
-        let block = self.physical_block(home);
-        self.replaced.retain(|pair| pair.0 != home);
-        match self.blocks.erase(&mut self.nand, block, Cause::GarbageCollection) {
-            Ok(true) => self.blocks.release(block),
-            Ok(false) => {}
-            Err(error) => return Err(self.worn_or(error)),
-        }
-        if block != home {
-            self.blocks.retire(home);
-        }
-        self.counters.collections += 1;
-        self.recount();
-        Ok(())
     }
 
     /// Gives the chip back.

@@ -5,111 +5,33 @@
 //! 1. If it was written at close (or by the last mount), one read of the block that would have been opened next tells
 //!    whether anything was written since. Nothing was: done.
 //! 2. Otherwise the first page of every block tells which were opened since. Their pages are read in the order they were
-//!    programmed. A page whose checksum fails was torn and is left out; so are the pages of a flush that is not whole.
+//!    programmed. A page whose checksum fails at the end was torn and is left out; so are the pages of a flush that is not whole.
+//!    A cut tears one page: a second one, or one with whole pages after it and no newer root, is damage.
 //!    The newest page left that holds a root is the root; what follows it belongs to no complete operation.
 //! 3. A block's valid bits come from the checkpoint, or from its last page where it was filled since, or else every page
 //!    counts as valid. That may be too many: whoever moves a page asks first whether it can still be reached
 //!    (mu-Tree, section 5.1).
-//! 4. A checkpoint is written, so that what was torn or dropped is behind it for good.
+//! 4. A checkpoint is written, so that what was torn or dropped is behind it for good. Before that nothing is programmed; where it
+//!    is impossible the log can only be read.
 //!
-//! No page of a block opened before the mount is programmed again, and every free block is erased before its next use: neither a
-//! torn page nor an interrupted erase has to be told from an erased page.
+//! Every free block is erased before its next use, and no page of a block opened before the mount is programmed again, but where
+//! blocks are scarce: then the pages that a cut may have torn are passed over (`resume`). Neither a torn page nor an interrupted
+//! erase has to be told from an erased page.
 
 use super::held::Held;
 use super::parts::ReadPart;
+use super::seen::Seen;
+use super::state::{FIXED_BYTES, NONE, State, VERSION};
 use super::tag::{self, Gaps, Place, Seal, Tag};
-use super::{Frontier, Log, LogConfig, Root};
+use super::{Log, LogConfig, Root};
 use crate::check::IndexError;
-use crate::codec::{get_u16, get_u32, get_u64};
 use crate::ftl::StoreError;
-use crate::ftl::blocks::{BlockState, BlockTable};
+use crate::ftl::blocks::BlockState;
 use crate::ftl::checkpoint::CheckpointArea;
 use crate::nand::{Cause, Geometry, Nand, NandError, read_again};
 use crate::units::{Pbn, Ppn};
 use alloc::format;
-use alloc::vec;
 use alloc::vec::Vec;
-
-const VERSION: u8 = 2;
-const NONE: u32 = u32::MAX;
-pub(super) const FIXED_BYTES: usize = 40;
-/// Bytes of a replaced block and the block that answers for it.
-pub(super) const PAIR_BYTES: usize = 8;
-
-/// What a checkpoint says.
-pub(super) struct State {
-    pub(super) blocks: BlockTable,
-    pub(super) owner: Vec<u8>,
-    pub(super) replaced: Vec<(Pbn, Pbn)>,
-    pub(super) frontier: Frontier,
-    pub(super) sequence: u64,
-    pub(super) root: Option<Root>,
-    pub(super) closed: bool,
-    pub(super) gaps: Gaps,
-    pub(super) note: Vec<u8>,
-    pub(super) bad_at_format: u32,
-    pub(super) openings: Vec<u16>,
-}
-
-impl State {
-    pub(super) fn new(blocks: BlockTable, owner: &[u8]) -> State {
-        let geometry = blocks.geometry();
-        State {
-            blocks,
-            owner: owner.to_vec(),
-            replaced: Vec::new(),
-            frontier: Frontier { block: None, next_page: 0, block_sequence: 0 },
-            sequence: 0,
-            root: None,
-            closed: false,
-            gaps: Gaps::Any,
-            note: Vec::new(),
-            bad_at_format: 0,
-            openings: vec![0; geometry.blocks as usize],
-        }
-    }
-
-    /// Reads a payload that `Log::payload` made.
-    fn decode(bytes: &[u8], geometry: Geometry) -> Option<State> {
-        let fixed = bytes.get(..FIXED_BYTES)?;
-        let within = |value: u32, end: u32| value == NONE || value < end;
-        let (block, root) = (get_u32(fixed, 14), get_u32(fixed, 22));
-        let (next_page, replaced_count) = (get_u32(fixed, 18), get_u32(fixed, 32) as usize);
-        if fixed[0] != VERSION || !within(block, geometry.blocks) || !within(root, geometry.pages()) {
-            return None;
-        }
-        if next_page > geometry.pages_per_block || replaced_count > geometry.blocks as usize {
-            return None;
-        }
-        let owner_end = FIXED_BYTES + usize::from(get_u16(fixed, 30));
-        let replaced_end = owner_end + replaced_count * PAIR_BYTES;
-        let note_end = replaced_end + (get_u32(fixed, 26) >> 8) as usize;
-        let openings_end = note_end + 2 * geometry.blocks as usize;
-        let pairs = bytes.get(owner_end..replaced_end)?;
-        let replaced: Vec<(Pbn, Pbn)> =
-            pairs.chunks_exact(PAIR_BYTES).map(|p| (Pbn(get_u32(p, 0)), Pbn(get_u32(p, 4)))).collect();
-        if replaced.iter().any(|(h, p)| h.0 >= geometry.blocks || p.0 >= geometry.blocks) {
-            return None;
-        }
-        Some(State {
-            blocks: BlockTable::decode(geometry, bytes.get(openings_end..)?).ok()?,
-            owner: bytes.get(FIXED_BYTES..owner_end)?.to_vec(),
-            replaced,
-            frontier: Frontier {
-                block: (block != NONE).then_some(Pbn(block)),
-                next_page,
-                block_sequence: get_u32(fixed, 10),
-            },
-            sequence: get_u64(fixed, 2),
-            root: (root != NONE).then_some(Root { ppn: Ppn(root), height: fixed[26] }),
-            closed: fixed[1] & 1 != 0,
-            gaps: Gaps::from_code(fixed[1] >> 1)?,
-            note: bytes.get(replaced_end..note_end)?.to_vec(),
-            bad_at_format: get_u32(fixed, 36),
-            openings: bytes.get(note_end..openings_end)?.chunks_exact(2).map(|two| get_u16(two, 0)).collect(),
-        })
-    }
-}
 
 impl<N: Nand> Log<N> {
     /// Makes this the root, for an owner that tells its roots itself.
@@ -569,7 +491,7 @@ impl<N: Nand> Log<N> {
     }
 }
 
-fn corrupted(what: &'static str, page: u32) -> IndexError {
+pub(super) fn corrupted(what: &'static str, page: u32) -> IndexError {
     IndexError::Corrupted { what, at: u64::from(page) }
 }
 
@@ -585,86 +507,6 @@ enum Found {
     Erased,
     Garbage,
     Page(Tag, Place),
-}
-
-/// What was read since the checkpoint, in the order it was programmed.
-struct Seen {
-    sequence: u64,
-    root: Option<Root>,
-    root_sequence: u64,
-    /// Pages of a flush that is not whole yet.
-    pending: Vec<(Ppn, Tag, u64)>,
-    /// What the next page of that flush says of the pages after it.
-    still_to_come: Option<u8>,
-    journal: Vec<(u64, Ppn)>,
-    /// Pages that are not whole since the last one that is: the first of them, and how many.
-    unreadable: Option<(Ppn, u32)>,
-    /// A page that is missing since the newest root, though pages were programmed after it.
-    lost: Option<Ppn>,
-}
-
-impl Seen {
-    fn new(sequence: u64, root: Option<Root>) -> Seen {
-        Seen {
-            sequence,
-            root,
-            root_sequence: 0,
-            pending: Vec::new(),
-            still_to_come: None,
-            journal: Vec::new(),
-            unreadable: None,
-            lost: None,
-        }
-    }
-
-    fn unreadable(&mut self, ppn: Ppn) {
-        let (first, count) = self.unreadable.unwrap_or((ppn, 0));
-        self.unreadable = Some((first, count + 1));
-    }
-
-    /// What a cut cannot have done: it tears the page programmed last, and no other. A page that is lost before the
-    /// newest root is missed where the tree leads to it.
-    fn require_whole(&self) -> Result<(), IndexError> {
-        let torn = self.unreadable.filter(|pages| pages.1 > 1).map(|pages| pages.0);
-        match self.lost.or(torn) {
-            Some(page) => Err(corrupted("a page written before others is lost", page.0)),
-            None => Ok(()),
-        }
-    }
-
-    fn page(&mut self, ppn: Ppn, tag: Tag, place: Place) {
-        let is_missing = place.gaps == Gaps::None && place.sequence > self.sequence + 1;
-        let lost = self.unreadable.take().map(|pages| pages.0).or(is_missing.then_some(ppn));
-        if place.gaps != Gaps::Any {
-            self.lost = self.lost.or(lost);
-        }
-        self.sequence = self.sequence.max(place.sequence);
-        // A flush that was cut is not completed by what came later.
-        if self.still_to_come.is_some_and(|next| next != place.remaining) {
-            self.pending.clear();
-        }
-        self.still_to_come = place.remaining.checked_sub(1);
-        self.pending.push((ppn, tag, place.sequence));
-        if place.remaining > 0 {
-            return;
-        }
-        for (ppn, tag, sequence) in self.pending.drain(..) {
-            if tag.root && sequence > self.root_sequence {
-                self.root = Some(Root { ppn, height: tag.height });
-                self.root_sequence = sequence;
-                self.lost = None;
-            }
-            if tag.journal {
-                self.journal.push((sequence, ppn));
-            }
-        }
-    }
-
-    fn journal(mut self) -> Vec<Ppn> {
-        self.journal.retain(|entry| entry.0 > self.root_sequence);
-        self.journal.sort_unstable();
-        self.journal.into_iter().map(|entry| entry.1).collect()
-    }
 }
 
 /// Refuses a chip or settings that the log cannot work with, saying why.

@@ -10,7 +10,7 @@
 //! worth of pages, which only collection takes, and gives back; the pages of a removal, which an insertion leaves.
 
 use super::Log;
-use super::recovery::{FIXED_BYTES, PAIR_BYTES};
+use super::state::{FIXED_BYTES, PAIR_BYTES};
 use crate::check::IndexError;
 use crate::ftl::StoreError;
 use crate::ftl::blocks::{BlockState, BlockTable};

@@ -105,7 +105,7 @@ impl Life {
 }
 
 fn blocks_for(kind: &Kind) -> u32 {
-    if kind.below == crate::kinds::Below::Chip { 40 } else { 56 }
+    if kind.below == crate::kinds::Below::Chip { 32 } else { 56 }
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_full_tree_lives_on() {
         life.fill("filling");
         let most = life.model.now.len();
         life.assert_holds("full");
-        for op in 0..1500 {
+        for op in 0..700 {
             let change = life.random_change();
             life.step(change, &format!("operation {op} at the edge")).unwrap();
         }
@@ -180,7 +180,7 @@ fn a_full_tree_outlives_cuts_in_a_row() {
             let chip = chip_for(&kind, blocks_for(&kind));
             let mut life = Life::new(kind, &chip, seed);
             life.fill("filling");
-            for round in 0..80 {
+            for round in 0..40 {
                 let when = format!("seed {seed}, cut {round}");
                 cut_soon(&chip, &mut life.rng, within);
                 let mut under_way = None;

@@ -27,6 +27,7 @@ pub mod journal;
 pub mod moves;
 mod path;
 mod range;
+mod restore;
 mod settings;
 pub(crate) mod update;
 
@@ -303,64 +304,6 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         tree.moves = moves;
         tree.restore()?;
         Ok(tree)
-    }
-
-    /// Finds root, journal and moves from what the log found.
-    fn restore(&mut self) -> Result<(), IndexError> {
-        let root = self.log.root().ok_or(IndexError::NotFormatted("the log on the chip has no root"))?;
-        if root.height == 0 || root.height > self.scheme.height_max(0) {
-            return Err(IndexError::Corrupted { what: "an impossible height", at: u64::from(root.ppn.0) });
-        }
-        (self.root, self.height) = (root.ppn, root.height);
-        self.path.buffer.resize(self.scheme.path_bytes(root.height + 1), 0xff);
-        self.bits_in_doubt = true;
-        S::mounted(self)?;
-        let (journal, note) = (self.log.take_journal(), self.log.take_note());
-        if S::MAPS_MOVES {
-            S::restore_moves(self, &note, &journal)?;
-            self.note_moves();
-        } else {
-            self.restore_journal(&note, &journal)?;
-            self.note_journal();
-        }
-        // What was read is put behind a checkpoint before anything is programmed.
-        if journal.is_empty() { Ok(()) } else { self.log.end_mount() }
-    }
-
-    /// After an operation that the chip refused half-way: what it began is undone, so that all else can still be read. Where
-    /// pages wait in RAM that is only possible by another mount.
-    fn undo(&mut self) -> Result<(), IndexError> {
-        if self.log.config().write_pages > 0 {
-            return Ok(());
-        }
-        self.path.forget();
-        self.journal.clear();
-        self.moves.clear();
-        self.log.remount()?;
-        self.restore()?;
-        self.interrupted = false;
-        Ok(())
-    }
-
-    /// Ends an update: one that found no block half-way is undone, unless all of it got onto the chip before.
-    fn settled(
-        &mut self,
-        outcome: Result<bool, IndexError>,
-        (key, value): (&[u8], Option<&[u8]>),
-    ) -> Result<bool, IndexError> {
-        let (true, Err(error @ (IndexError::Full | IndexError::WornOut))) = (self.interrupted, &outcome)
-        else {
-            return outcome;
-        };
-        self.undo()?;
-        if self.interrupted {
-            return outcome;
-        }
-        let mut now = vec![0; usize::from(self.record.value_bytes)];
-        let is_there = self.get(key, &mut now)?;
-        let is_done =
-            self.update_began && is_there == value.is_some() && value.is_none_or(|value| value == now);
-        if is_done { Ok(self.existed) } else { Err(error.clone()) }
     }
 
     /// Formats the chip for a tree as `settings` ask.

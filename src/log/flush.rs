@@ -1,0 +1,61 @@
+//! Programming the write part of the cache.
+
+use super::tag::{self, Gaps, Tag};
+use super::{Log, parts};
+use crate::check::IndexError;
+use crate::nand::{Cause, Nand};
+use alloc::vec::Vec;
+
+impl<N: Nand> Log<N> {
+    /// Programs the write part whole. Afterwards everything written is durable. Where that fails, the part keeps its pages
+    /// and takes no more.
+    pub fn flush(&mut self, cause: Cause) -> Result<(), IndexError> {
+        self.require_sound_part()?;
+        let slots = self.writes.take();
+        let flushed = self.program_slots(&slots, cause);
+        match &flushed {
+            Ok(()) => self.writes.recycle(slots),
+            Err(_) => {
+                self.writes.slots = slots;
+                self.flush_failed = true;
+            }
+        }
+        flushed
+    }
+
+    pub(super) fn require_sound_part(&self) -> Result<(), IndexError> {
+        if self.flush_failed { Err(IndexError::WornOut) } else { Ok(()) }
+    }
+
+    fn program_slots(&mut self, slots: &[parts::Slot], cause: Cause) -> Result<(), IndexError> {
+        let g = self.geometry;
+        let needed = self.needed_slots(slots);
+        let mut remaining = needed.iter().filter(|needed| **needed).count();
+        for (slot, _) in slots.iter().zip(&needed).filter(|(_, needed)| **needed) {
+            remaining -= 1;
+            let place = tag::Place {
+                remaining: remaining as u8,
+                block_sequence: slot.block_sequence,
+                sequence: slot.sequence,
+                home: g.block_of(slot.ppn).0,
+                gaps: self.gaps(),
+            };
+            let tag = if slot.live { slot.tag } else { Tag { root: false, journal: false, ..slot.tag } };
+            self.program(slot.ppn, (&tag, &place), &slot.data, cause)?;
+        }
+        Ok(())
+    }
+
+    /// Which slots must be programmed: the live ones, and dead ones where a hole would hide something. As first page of a block
+    /// it would hide the block from a mount, as last page its valid bits, and in a longer row of holes where a cut struck.
+    fn needed_slots(&mut self, slots: &[parts::Slot]) -> Vec<bool> {
+        let last = self.geometry.pages_per_block - 1;
+        let needed = |slot: &parts::Slot| {
+            let is_edge = [0, last].contains(&self.geometry.page_in_block(slot.ppn));
+            let is_needed = slot.live || is_edge || self.passed_over == Gaps::NARROW;
+            self.passed_over = if is_needed { 0 } else { self.passed_over + 1 };
+            is_needed
+        };
+        slots.iter().map(needed).collect()
+    }
+}

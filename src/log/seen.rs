@@ -1,0 +1,89 @@
+//! What a mount reads of the pages since the checkpoint: the newest root, the journal leaves after it, and what is missing.
+
+use super::Root;
+use super::recovery::corrupted;
+use super::tag::{Gaps, Place, Tag};
+use crate::check::IndexError;
+use crate::units::Ppn;
+use alloc::vec::Vec;
+
+/// What was read since the checkpoint, in the order it was programmed.
+pub(super) struct Seen {
+    pub(super) sequence: u64,
+    pub(super) root: Option<Root>,
+    /// The number of its page; 0 if it is the checkpoint's.
+    pub(super) root_sequence: u64,
+    /// Pages of a flush that is not whole yet.
+    pending: Vec<(Ppn, Tag, u64)>,
+    /// What the next page of that flush says of the pages after it.
+    still_to_come: Option<u8>,
+    journal: Vec<(u64, Ppn)>,
+    /// Pages that are not whole since the last one that is: the first of them, and how many.
+    unreadable: Option<(Ppn, u32)>,
+    /// A page that is missing since the newest root, though pages were programmed after it.
+    lost: Option<Ppn>,
+}
+
+impl Seen {
+    pub(super) fn new(sequence: u64, root: Option<Root>) -> Seen {
+        Seen {
+            sequence,
+            root,
+            root_sequence: 0,
+            pending: Vec::new(),
+            still_to_come: None,
+            journal: Vec::new(),
+            unreadable: None,
+            lost: None,
+        }
+    }
+
+    pub(super) fn unreadable(&mut self, ppn: Ppn) {
+        let (first, count) = self.unreadable.unwrap_or((ppn, 0));
+        self.unreadable = Some((first, count + 1));
+    }
+
+    /// What a cut cannot have done: it tears the page programmed last, and no other. A page that is lost before the
+    /// newest root is missed where the tree leads to it.
+    pub(super) fn require_whole(&self) -> Result<(), IndexError> {
+        let torn = self.unreadable.filter(|pages| pages.1 > 1).map(|pages| pages.0);
+        match self.lost.or(torn) {
+            Some(page) => Err(corrupted("a page written before others is lost", page.0)),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn page(&mut self, ppn: Ppn, tag: Tag, place: Place) {
+        let is_missing = place.gaps == Gaps::None && place.sequence > self.sequence + 1;
+        let lost = self.unreadable.take().map(|pages| pages.0).or(is_missing.then_some(ppn));
+        if place.gaps != Gaps::Any {
+            self.lost = self.lost.or(lost);
+        }
+        self.sequence = self.sequence.max(place.sequence);
+        // A flush that was cut is not completed by what came later.
+        if self.still_to_come.is_some_and(|next| next != place.remaining) {
+            self.pending.clear();
+        }
+        self.still_to_come = place.remaining.checked_sub(1);
+        self.pending.push((ppn, tag, place.sequence));
+        if place.remaining > 0 {
+            return;
+        }
+        for (ppn, tag, sequence) in self.pending.drain(..) {
+            if tag.root && sequence > self.root_sequence {
+                self.root = Some(Root { ppn, height: tag.height });
+                self.root_sequence = sequence;
+                self.lost = None;
+            }
+            if tag.journal {
+                self.journal.push((sequence, ppn));
+            }
+        }
+    }
+
+    pub(super) fn journal(mut self) -> Vec<Ppn> {
+        self.journal.retain(|entry| entry.0 > self.root_sequence);
+        self.journal.sort_unstable();
+        self.journal.into_iter().map(|entry| entry.1).collect()
+    }
+}

@@ -28,6 +28,8 @@ struct Found {
     /// The last page of the newest batch of changes: its sequence, and whether the batch is retired.
     batch: Option<(u32, bool)>,
     sequence: u32,
+    /// The page with that sequence.
+    newest: u32,
 }
 
 /// Programs of a page before it is given up.
@@ -48,6 +50,7 @@ impl<N: Nand> InPlace<N> {
         };
         (self.root, self.height, self.sequence) = (root, height, found.sequence);
         self.settings_page = settings_page;
+        self.resume_block(found.newest)?;
         self.space.set_live(settings_page);
         let mut node = Node { ppn: NONE, used: 0, slot: 0, bytes: vec![0xff; self.birth.len()] };
         self.adopt(root, height, &mut node)?;
@@ -59,6 +62,25 @@ impl<N: Nand> InPlace<N> {
             Some((sequence, false)) => self.enter_found(sequence),
             _ => Ok(()),
         }
+    }
+
+    /// Goes on filling the block of the newest page behind all that was programmed there: its erase was whole, as pages
+    /// followed. Otherwise every mount would take from what a full chip keeps free.
+    fn resume_block(&mut self, newest: u32) -> Result<(), IndexError> {
+        let geometry = self.space.geometry;
+        let block = geometry.block_of(Ppn(newest)).0;
+        let first = block * geometry.pages_per_block;
+        let mut bytes = vec![0xff; self.birth.len()];
+        let mut next = geometry.pages_per_block;
+        while first + next > newest + 1 {
+            match self.nand.read(Ppn(first + next - 1), Cause::Recovery, &mut bytes, &mut []) {
+                Ok(()) if bytes.iter().all(|&byte| byte == 0xff) => next -= 1,
+                Ok(()) | Err(NandError::Uncorrectable(_)) => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.space.resume(block, next);
+        Ok(())
     }
 
     /// Reads a page in search of something: its level, if it bears the mark of this tree and can be read.
@@ -93,7 +115,9 @@ impl<N: Nand> InPlace<N> {
             if !shape.is_born(&bytes, ppn) {
                 continue;
             }
-            found.sequence = found.sequence.max(sequence);
+            if sequence >= found.sequence {
+                (found.sequence, found.newest) = (sequence, ppn);
+            }
             if level == CHANGES && found.batch.is_none_or(|(newest, _)| newest <= sequence) {
                 // A copy of the page whose program was said to have failed may not be retired.
                 let was_retired = found.batch == Some((sequence, true));

@@ -67,6 +67,14 @@ impl Space {
         self.live_of_block[self.geometry.block_of(Ppn(ppn)).index()] += 1;
     }
 
+    /// Goes on filling a block from this page on.
+    pub(super) fn resume(&mut self, block: u32, next: u32) {
+        debug_assert!(next <= self.geometry.pages_per_block, "a page of the block, or none");
+        if self.is_usable(block) && next < self.geometry.pages_per_block {
+            (self.open, self.next, self.turn) = (block, next, block);
+        }
+    }
+
     /// Takes every page for dead.
     pub(super) fn forget_live(&mut self) {
         self.live.fill(0);

@@ -27,6 +27,9 @@ use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
+/// Of each node the highest sequence number, and where it was found.
+pub(super) type Newest<T> = BTreeMap<u32, (u64, T)>;
+
 /// A version of a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Version {
@@ -41,7 +44,7 @@ pub(super) struct Held {
     /// The newest version of each node.
     pub(super) versions: Vec<Option<Version>>,
     /// The newest log record of each node, and its block.
-    pub(super) logged: BTreeMap<u32, (u64, Pbn)>,
+    pub(super) logged: Newest<Pbn>,
     /// Blocks with void pages.
     pub(super) tainted: Vec<Pbn>,
 }
@@ -113,8 +116,8 @@ impl<N: Nand> Store<N> {
     fn read_block(
         &mut self,
         view: &View,
-        here: &mut BTreeMap<u32, (u64, Slot)>,
-        logged: &mut BTreeMap<u32, (u64, Pbn)>,
+        here: &mut Newest<Slot>,
+        logged: &mut Newest<Pbn>,
     ) -> Result<bool, IndexError> {
         let (mut has_void, per_page) = (false, self.units_per_page());
         for page in 0..self.geometry.pages_per_block {
@@ -155,7 +158,7 @@ impl<N: Nand> Store<N> {
         &self,
         pbn: Pbn,
         (unit, in_page, head): (u32, u32, Head),
-        (here, logged): (&mut BTreeMap<u32, (u64, Slot)>, &mut BTreeMap<u32, (u64, Pbn)>),
+        (here, logged): (&mut Newest<Slot>, &mut Newest<Pbn>),
     ) {
         let size = self.format.unit_bytes;
         let at = in_page as usize * size;

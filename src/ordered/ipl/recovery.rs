@@ -27,9 +27,6 @@ use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Of each node the highest sequence number, and where it was found.
-pub(super) type Newest<T> = BTreeMap<u32, (u64, T)>;
-
 /// A version of a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Version {
@@ -38,13 +35,19 @@ pub(super) struct Version {
     pub(super) slot: Slot,
 }
 
+/// By node: the number that it was placed at in a block, and where.
+type Placed = BTreeMap<u32, (u64, Slot)>;
+
+/// By node: the number of its newest log record, and the block of that.
+type Logged = BTreeMap<u32, (u64, Pbn)>;
+
 /// What the blocks hold that is not void.
 #[derive(Default)]
 pub(super) struct Held {
     /// The newest version of each node.
     pub(super) versions: Vec<Option<Version>>,
     /// The newest log record of each node, and its block.
-    pub(super) logged: Newest<Pbn>,
+    pub(super) logged: Logged,
     /// Blocks with void pages.
     pub(super) tainted: Vec<Pbn>,
 }
@@ -116,8 +119,8 @@ impl<N: Nand> Store<N> {
     fn read_block(
         &mut self,
         view: &View,
-        here: &mut Newest<Slot>,
-        logged: &mut Newest<Pbn>,
+        here: &mut Placed,
+        logged: &mut Logged,
     ) -> Result<bool, IndexError> {
         let (mut has_void, per_page) = (false, self.units_per_page());
         for page in 0..self.geometry.pages_per_block {
@@ -158,7 +161,7 @@ impl<N: Nand> Store<N> {
         &self,
         pbn: Pbn,
         (unit, in_page, head): (u32, u32, Head),
-        (here, logged): (&mut Newest<Slot>, &mut Newest<Pbn>),
+        (here, logged): (&mut Placed, &mut Logged),
     ) {
         let size = self.format.unit_bytes;
         let at = in_page as usize * size;

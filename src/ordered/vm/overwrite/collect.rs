@@ -98,7 +98,10 @@ impl<N: Nand> InPlace<N> {
             return Ok(level);
         }
         let mut bytes = core::mem::take(&mut self.birth);
-        let is_it = |bytes: &[u8], tree: &Self| tree.shape(page::level(bytes)).is_born(bytes, ppn);
+        let is_it = |bytes: &[u8], tree: &Self| {
+            let shape = tree.shape(page::level(bytes));
+            shape.is_born(bytes, ppn) && shape.frontier(bytes, u64::from(ppn)).is_ok()
+        };
         let mut read = Ok(());
         for _ in 0..crate::nand::READ_TRIES {
             read = self.nand.read(crate::units::Ppn(ppn), cause, &mut bytes, &mut []);

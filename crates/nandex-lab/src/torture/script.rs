@@ -31,7 +31,7 @@ enum Phase {
 
 /// Deepest row of cuts, one in the mount after another.
 const CUTS_DEEP: u32 = 4;
-/// Refusals in a row after which nothing more is expected of a dying chip.
+/// Writes refused in a row after which nothing more is expected of a dying chip.
 const REFUSED_MAX: u64 = 60;
 /// Steps after which even an endless life ends.
 const STEPS_MAX: u64 = 30_000;
@@ -121,7 +121,7 @@ impl Script {
     }
 
     fn change_phase(&mut self, body: &Body<'_>) {
-        let is_dead = self.fate.until_death && body.refused_in_row >= REFUSED_MAX;
+        let is_dead = self.fate.until_death && body.writes_refused_in_row >= REFUSED_MAX;
         self.is_dead |= is_dead;
         if is_dead || self.steps >= self.steps_max || self.steps >= STEPS_MAX {
             return self.end();

@@ -112,9 +112,11 @@ mod tests {
         for name in names.chain(STORES.iter().map(|e| e.name)) {
             assert!(table.contains(name), "{name}");
         }
-        let page = format!("before\n{BEGIN}\nold\n{END}\nafter\n");
+        let page = format!("before\n{BEGIN}\nwhat stood here\n{END}\nafter\n");
         let written = rewrite(&page).unwrap();
-        assert!(written.contains(&table) && !written.contains("old") && written.ends_with("after\n"));
+        assert!(
+            written.contains(&table) && !written.contains("what stood here") && written.ends_with("after\n")
+        );
         assert_eq!(rewrite(&written), Some(written.clone()));
         assert_eq!(rewrite("no place"), None);
     }

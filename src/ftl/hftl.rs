@@ -222,11 +222,14 @@ impl Hftl {
         cause: Cause,
         data: &[u8],
     ) -> Result<(), StoreError> {
-        self.cold.write(flash, lpn, cause, data)?;
-        if let Some(old) = self.hot_map.remove(&lpn) {
-            flash.invalidate(old);
+        let old = self.hot_map.get(&lpn).copied();
+        flash.replaces(old);
+        let written = self.cold.write(flash, lpn, cause, data);
+        flash.replaces(None);
+        if old.is_some_and(|old| !flash.is_valid(old)) {
+            self.hot_map.remove(&lpn);
         }
-        Ok(())
+        written
     }
 
     fn write_hot<N: Nand>(
@@ -317,6 +320,7 @@ impl Hftl {
         flash.counters.moved_pages += 1;
         self.write_cold(flash, lpn, CAUSE, page)?;
         // It was the FTL that wrote, not the host.
+        flash.note_last_written(None);
         flash.counters.host_writes -= 1;
         Ok(())
     }

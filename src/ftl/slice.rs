@@ -40,6 +40,7 @@ pub fn divide<S: PageStore>(store: S, pages: &[u32]) -> Result<Vec<Slice<S>>, St
     let slices = pages.iter().enumerate().map(|(place, &pages)| {
         let slice = Slice { shared: Rc::clone(&shared), first, pages, place };
         first += pages;
+        debug_assert!(u64::from(first) <= wanted, "slices follow each other");
         slice
     });
     Ok(slices.collect())

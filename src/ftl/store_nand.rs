@@ -199,6 +199,7 @@ impl<S: PageStore> StoreNand<S> {
     /// Writes the page at hand so that it survives a power cut.
     fn put(&mut self, ppn: Ppn, cause: Cause) -> Result<(), StoreError> {
         self.settle()?;
+        debug_assert!(!self.unsettled, "S4: programmed while trims may be undone");
         self.store.write(Lpn(ppn.0), cause, &self.page)?;
         if self.store.durable_writes() { Ok(()) } else { self.store.sync() }
     }

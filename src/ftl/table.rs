@@ -270,7 +270,18 @@ impl MapTable {
             return Ok(None);
         }
         self.load(flash, page, if cause == Cause::Check { cause } else { Cause::Mapping })?;
-        Ok(self.get(lpn))
+        self.live(flash, lpn)
+    }
+
+    /// The entry of a logical page in the buffer, which nothing newer is known of: so it names a page that is live.
+    pub(super) fn live<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreError> {
+        match self.get(lpn) {
+            Some(ppn) if !flash.is_valid(ppn) => {
+                let what = "the mapping table names a page that is not live";
+                Err(StoreError::Corrupted { what, at: u64::from(ppn.0) })
+            }
+            entry => Ok(entry),
+        }
     }
 
     /// A page of the table as it is on the chip, for a checker.

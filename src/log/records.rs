@@ -336,7 +336,7 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         self.turn_to(0);
     }
 
-    /// Begins a new epoch with these records in the place of all others, oldest first and fewer than the log takes. Each must
+    /// Begins a new epoch with these records in the place of all others, oldest first. Each must
     /// come no later than where the run has it. However many pages are written when the power is cut, or when the store
     /// refuses one, the run has the newest record of each.
     pub fn condense<'a>(
@@ -346,7 +346,7 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
     ) -> Result<(), StoreError> {
         let count = records.len();
         assert!(self.room() == 0 && self.withheld.is_none(), "only a full log is condensed");
-        assert!(count > 0 && (count as u64) < self.layout.records_max(), "nothing would be gained");
+        assert!(count > 0 && count as u64 <= self.layout.records_max(), "records that a log takes");
         self.force()?;
         let last = (self.number, self.records, self.page.clone());
         let before = self.epoch;

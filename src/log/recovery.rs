@@ -100,7 +100,7 @@ impl<N: Nand> Log<N> {
                 (self.closed, self.needs_checkpoint) = (closed, false);
             }
             Err(StoreError::Full | StoreError::WornOut | StoreError::Nand(NandError::BadBlock(_))) => {
-                self.counters.checkpoints_skipped += 1
+                self.counters.checkpoints_skipped += 1;
             }
             Err(error) => return Err(error.into()),
         }

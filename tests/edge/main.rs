@@ -19,11 +19,11 @@ use trees::{OpenTree, TREES};
 /// What an index should hold.
 type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
 
+/// Keys with their values, in the order of a search.
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// Everything an index holds, by a range search over all of it.
-fn contents(
-    index: &mut dyn OrderedIndex,
-    direction: Direction,
-) -> Result<Vec<(Vec<u8>, Vec<u8>)>, IndexError> {
+fn contents(index: &mut dyn OrderedIndex, direction: Direction) -> Result<Pairs, IndexError> {
     let mut all = Vec::new();
     index.range(Bound::Unbounded, Bound::Unbounded, direction, &mut |key, value| {
         all.push((key.to_vec(), value.to_vec()));

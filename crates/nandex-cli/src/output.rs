@@ -113,6 +113,12 @@ pub(crate) fn print(text: &str) -> Result<()> {
     Target::Stdout.write(|out| out.write_all(text.as_bytes()))
 }
 
+/// A line for whoever watches, on stderr.
+pub(crate) fn tell(text: &str) {
+    // Nobody is told when stderr is closed.
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
 /// Columns of the terminal, or what suits a file.
 pub(crate) fn width() -> usize {
     let terminal = console::Term::stdout();

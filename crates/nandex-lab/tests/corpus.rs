@@ -20,7 +20,9 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 /// A target, how it runs bytes, and how many mutations of each file of its corpus are tried.
-const TARGETS: [(&str, fn(&[u8]), u32); 7] = [
+type Target = (&'static str, fn(&[u8]), u32);
+
+const TARGETS: [Target; 7] = [
     ("ordered_ops", fuzz::ordered_ops, 2),
     ("power_cut", chips::power_cut, 1),
     ("chip_image", fuzz::chip_image, 20),

@@ -61,6 +61,11 @@ fn answer(
     if peak > PEAK_MIB_MAX { Err(format!("takes {peak} MiB")) } else { Ok(answer.err()) }
 }
 
+/// Whether a refusal names the option, or the value as that of a store.
+fn is_named(reasons: &[String], option: &OptionInfo, value: &str) -> bool {
+    reasons.iter().any(|reason| reason.contains(option.name) || reason.contains(&format!("'{value}'")))
+}
+
 /// What is wrong with how each option of a list is answered. One that counts in some classes only is refused in one of them.
 fn faults(who: &str, options: &[OptionInfo], open: &Open<'_>) -> Vec<String> {
     let mut faults = Vec::new();
@@ -73,11 +78,11 @@ fn faults(who: &str, options: &[OptionInfo], open: &Open<'_>) -> Vec<String> {
                     Ok(reason) => reasons.extend(reason),
                     Err(fault) => faults.push(format!("{what} {fault}")),
                 }
-                if *value == LARGE || reasons.iter().any(|reason| reason.contains(option.name)) {
+                if *value == LARGE || is_named(&reasons, option, value) {
                     break;
                 }
             }
-            if *value != LARGE && !reasons.iter().any(|reason| reason.contains(option.name)) {
+            if *value != LARGE && !is_named(&reasons, option, value) {
                 faults.push(format!("{what} is not refused by name: {reasons:?}"));
             }
         }

@@ -1,4 +1,5 @@
-//! Lives of every index, FTL and spatial index on small chips, with fixed seeds; and the lives that once went wrong.
+//! Lives of every index, FTL and spatial index on small chips, with fixed seeds; and the lives that once went
+//! wrong.
 //!
 //! More of them, with other seeds: `nandex torture`. A life that went wrong there becomes a file in `lives/`.
 
@@ -57,7 +58,8 @@ fn a_dead_chip_is_complete() {
     assert!(all.deaths > 50, "{all:?}");
 }
 
-/// Every FTL has every kind of tree above it in some life: one that journals, one that copies on write, one that appends.
+/// Every FTL has every kind of tree above it in some life: one that journals, one that copies on write, one
+/// that appends.
 #[test]
 fn nothing_is_lost_on_any_ftl() {
     let kinds = ["bplus", "la", "fd", "wpcb"];

@@ -57,7 +57,8 @@ pub enum BlockState {
 }
 
 impl BlockState {
-    const fn from_byte(byte: u8) -> Option<BlockState> {
+    /// The state that has this number on the medium.
+    pub(super) const fn from_byte(byte: u8) -> Option<BlockState> {
         Some(match byte {
             0 => BlockState::Free,
             1 => BlockState::Unclean,
@@ -205,7 +206,8 @@ impl BlockTable {
         Some((pbn, needs_erase))
     }
 
-    fn first_free(&self, wear: Wear) -> Option<Pbn> {
+    /// The block of the pool that is taken next.
+    pub fn first_free(&self, wear: Wear) -> Option<Pbn> {
         let &(_, pbn) = match wear {
             Wear::Least => self.pool.first()?,
             Wear::Most => self.pool.last()?,
@@ -274,6 +276,21 @@ impl BlockTable {
             }
         }
         Ok(())
+    }
+
+    /// Makes a block what a later record than the table's says of it. False: that makes no sense.
+    pub fn restore(&mut self, pbn: Pbn, (state, erases): (BlockState, u32), valid: &[Ppn]) -> bool {
+        let takes_pages = matches!(state, BlockState::Open | BlockState::Full);
+        if !takes_pages && !valid.is_empty() {
+            return false;
+        }
+        while let Some(ppn) = self.next_valid(pbn, 0) {
+            self.invalidate(ppn);
+        }
+        self.set_state(pbn, if state == BlockState::Free { BlockState::Unclean } else { state });
+        self.set_erase_count(pbn, erases);
+        valid.iter().for_each(|&ppn| self.mark_valid(ppn));
+        true
     }
 
     /// Takes a block out of use for good. Its valid pages must have been moved.

@@ -95,6 +95,10 @@ pub struct CheckpointArea {
     reference_version: u64,
     run: Run,
     version: u64,
+    /// Pages for notes that new checkpoint blocks have at least.
+    note_pages: u32,
+    /// Each reference is written so often.
+    copies: u32,
 }
 
 impl CheckpointArea {
@@ -127,6 +131,8 @@ impl CheckpointArea {
             reference_version: 0,
             run: Run::default(),
             version: 0,
+            note_pages: 0,
+            copies: 1,
         }
     }
 
@@ -194,6 +200,12 @@ impl CheckpointArea {
         Ok(Some(area))
     }
 
+    /// From now on new checkpoint blocks have room for so many pages of notes at least, and there are two copies of each
+    /// reference: if one goes bad, no older one is taken for the newest.
+    pub fn be_careful(&mut self, note_pages: u32) {
+        (self.note_pages, self.copies) = (note_pages, 2);
+    }
+
     /// The blocks in use: anchors and checkpoint blocks.
     pub fn occupied(&self) -> Vec<Pbn> {
         self.anchors.iter().chain(&self.run.blocks).copied().collect()
@@ -232,7 +244,7 @@ impl CheckpointArea {
                 return Ok(());
             }
         }
-        self.require_anchor(pages.div_ceil(self.geometry.pages_per_block))?;
+        self.require_anchor((pages + self.note_pages).div_ceil(self.geometry.pages_per_block))?;
         let fresh = self.write_fresh(nand, blocks, &record)?;
         // Should this fail, a reference may exist nevertheless: the new blocks stay Reserved until the next mount.
         self.refer_to(nand, blocks, &fresh.blocks)?;
@@ -284,10 +296,10 @@ impl CheckpointArea {
         record: &Record<'_>,
     ) -> Result<Run, StoreError> {
         let (pages, block) = (record.pages(self.geometry), self.geometry.pages_per_block);
-        let mut run = Run { blocks: Vec::new(), used: 0 };
-        while run.used < pages {
-            let part = run.used..pages.min(run.used + block);
-            run.used = part.end;
+        let mut run = Run { blocks: Vec::new(), used: pages };
+        while run.pages(self.geometry) < pages + self.note_pages {
+            let first = run.pages(self.geometry).min(pages);
+            let part = first..pages.min(first + block);
             match self.fill_block(nand, blocks, record, part) {
                 Ok(pbn) => run.blocks.push(pbn),
                 Err(error) => {
@@ -350,10 +362,13 @@ impl CheckpointArea {
             if Some(anchor) == self.anchor {
                 self.anchor_used = self.geometry.pages_per_block;
             }
-            if self.program_reference(nand, anchor, first, &record)? {
+            // No version is used twice: what failed may be found by a mount nevertheless.
+            self.reference_version += 1;
+            let copies = self.program_reference(nand, anchor, first, &record)?;
+            if copies > 0 {
                 self.anchor = Some(anchor);
-                self.anchor_used = first + pages;
-                self.reference_version += 1;
+                let is_whole = copies == self.copies;
+                self.anchor_used = if is_whole { first + pages } else { self.geometry.pages_per_block };
                 return Ok(());
             }
             // The anchor that holds the newest reference is only left, never marked bad, before there is a newer one.
@@ -366,7 +381,7 @@ impl CheckpointArea {
 
     fn reference_pages(&self, targets: u32) -> u32 {
         let numbers = 2 + self.anchors.len() + targets as usize;
-        CheckpointArea::pages_needed(self.geometry, 4 * numbers) as u32
+        CheckpointArea::pages_needed(self.geometry, 4 * numbers) as u32 * self.copies
     }
 
     /// Refuses a checkpoint to which no reference could be written.
@@ -380,21 +395,23 @@ impl CheckpointArea {
         if another || self.anchor_used + pages <= block { Ok(()) } else { Err(StoreError::Full) }
     }
 
+    /// Copies that could be programmed.
     fn program_reference<N: Nand>(
         &self,
         nand: &mut N,
         anchor: Pbn,
         first: u32,
         record: &Record<'_>,
-    ) -> Result<bool, StoreError> {
-        for number in 0..record.pages(self.geometry) {
-            let ppn = self.geometry.page_at(anchor, first + number);
-            let place = Place { kind: PageKind::Anchor, number, version: self.reference_version + 1 };
+    ) -> Result<u32, StoreError> {
+        let pages = record.pages(self.geometry);
+        for at in 0..pages * self.copies {
+            let ppn = self.geometry.page_at(anchor, first + at);
+            let place = Place { kind: PageKind::Anchor, number: at % pages, version: self.reference_version };
             if !program(nand, ppn, place, record)? {
-                return Ok(false);
+                return Ok(at / pages);
             }
         }
-        Ok(true)
+        Ok(self.copies)
     }
 
     /// The next anchor in turn, erased; `Full` when the one with the newest reference is the last.

@@ -127,6 +127,10 @@ fn starts<N: Nand>(
         let ppn = run.page_at(geometry, at);
         match read_page(nand, ppn, Cause::Recovery, &mut data)? {
             Found::Page(h, _) if h.kind == kind && h.number == 0 => {
+                if is_strict(kind) && found.last().is_some_and(|s| s.version >= h.version) {
+                    let what = "a page of the checkpoints is older than those before it";
+                    return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+                }
                 let start = Start { at, version: h.version, payload_bytes: get_u32(&data, 0) };
                 at = at.saturating_add(start.pages(geometry));
                 found.push(start);
@@ -140,12 +144,30 @@ fn starts<N: Nand>(
                 let what = "the first page of a checkpoint is lost";
                 return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
             }
-            Found::Erased => break,
+            Found::Erased => {
+                if is_strict(kind) {
+                    require_end(nand, run, at)?;
+                }
+                break;
+            }
             Found::Page(..) | Found::Unreadable(_) => {}
         }
         at += 1;
     }
     Ok(found)
+}
+
+/// Refuses a run in which something was programmed behind a page that reads as erased: pages are programmed in order.
+fn require_end<N: Nand>(nand: &mut N, run: &Run, end: u32) -> Result<(), StoreError> {
+    let geometry = nand.geometry();
+    let mut data = vec![0; geometry.page_bytes as usize];
+    for at in end + 1..run.pages(geometry) {
+        if read_page(nand, run.page_at(geometry, at), Cause::Recovery, &mut data)? != Found::Erased {
+            let what = "a page of the checkpoints reads as erased, and later ones do not";
+            return Err(StoreError::Corrupted { what, at: u64::from(run.page_at(geometry, end).0) });
+        }
+    }
+    Ok(())
 }
 
 /// The payload of a record; none when it was never completed.
@@ -174,6 +196,10 @@ fn load<N: Nand>(
             }
             record.extend_from_slice(&data);
         } else {
+            if is_strict(kind) && matches!(found, Found::Page(..)) {
+                let what = "a page of the checkpoints does not belong to those around it";
+                return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+            }
             lost = lost.or(Some(u64::from(ppn.0)));
         }
     }

@@ -118,3 +118,23 @@ fn the_room_of_the_log_is_held_from_the_first() {
     }
     assert!(ftl.scheme().random_pages().count() > 0);
 }
+
+#[test]
+fn damage_after_a_cut_is_noticed() {
+    suite::notices_damage_after_a_cut::<Fast>(settings);
+}
+
+#[test]
+fn damage_after_a_clean_end_is_noticed() {
+    suite::notices_damage_after_a_clean_end::<Fast>(settings);
+}
+
+#[test]
+fn a_worn_out_chip_stays_readable() {
+    suite::ends_read_only::<Fast>(settings);
+}
+
+#[test]
+fn reads_that_fail_once_lose_nothing() {
+    suite::reads_again::<Fast>(settings);
+}

@@ -1,16 +1,17 @@
 //! Choosing one copy of each number among the pages that a scan found.
 //!
-//! 1. Pages of groups that were cut, and trimmed pages, are gone.
-//! 2. The highest version of each number wins. Versions of the base's past count as equal (as 0), because there is only
-//!    one of each number that the base calls valid, and copies made since have its bytes; unless the scheme says that
+//! 1. Pages of groups that were cut are gone.
+//! 2. The highest version of each number wins. Versions of the record's past count as equal (as 0), because there is only
+//!    one of each number that the record calls valid, and copies made since have its bytes; unless the scheme says that
 //!    an older version may stay valid.
 //! 3. Where a logical block may have one data block only, the one stays that holds all winners of it; else one that
 //!    holds all winners which no log block holds. If there is none, a merge was cut that carried a write not yet
 //!    acknowledged: that version is given up.
 //! 4. Among copies of equal version, those stay that leave the fewest blocks in use: so a collection or merge that was
 //!    cut short is undone, and cut after cut never uses up the free blocks.
-//! 5. A page that could not be read is lost if it was acknowledged and no copy is as new. If it cannot even be named,
-//!    and its block is still in use, the mount is refused: no older version is passed off for it.
+//! 5. A page that could not be read is lost if it was acknowledged and no copy is as new. It was if the record calls it valid, or if
+//!    its version is missing among those since the record. If it cannot even be named the mount is refused: no older
+//!    version is passed off for it.
 
 use super::scan::Scan;
 use super::{Flash, Live, NOBODY, Tag, UNUSED};
@@ -57,9 +58,8 @@ impl<N: Nand> Flash<N> {
         let past = self.next_version;
         let all_differ = self.rules.old_may_stay_valid;
         let version_of = |raw: u64| if raw < past && !all_differ { 0 } else { raw };
-        let trims = core::mem::take(&mut scan.trims);
-        let is_trimmed = |key: Key, raw: u64| !key.0 && trims.get(&key.1).is_some_and(|&stamp| raw < stamp);
-        scan.pages.retain(|c| c.version <= scan.committed && !is_trimmed((c.is_map, c.number), c.version));
+        let mut missing = self.missing(scan)?;
+        scan.pages.retain(|c| c.version <= scan.committed);
         for page in &mut scan.pages {
             page.version = version_of(page.version);
         }
@@ -70,30 +70,17 @@ impl<N: Nand> Flash<N> {
         let mut winners = winners(&mut scan.pages);
         let mut lost = BTreeSet::new();
         for rotten in &scan.rotten {
-            let Some(h) = rotten.claim else { continue };
+            let Some(h) = rotten.claim.filter(|h| h.number < self.page_count) else { continue };
             let key = (h.kind == PageKind::Map, h.number);
-            let is_acknowledged =
-                rotten.is_old || (rotten.version < scan.highest && h.number < self.page_count);
-            if !is_acknowledged || rotten.version > scan.committed || is_trimmed(key, rotten.version) {
+            if !rotten.is_old && !missing.remove(&h.version) {
                 continue;
             }
-            let found = winners.binary_search_by_key(&key, |w| w.key);
-            if found.is_ok_and(|i| winners[i].version >= version_of(rotten.version)) {
-                continue;
-            }
-            if key.0 {
-                let what = "a page of the mapping table cannot be read";
-                return Err(StoreError::Corrupted { what, at: u64::from(rotten.ppn.0) });
-            }
-            if let Ok(i) = found {
-                winners.remove(i);
-            }
-            lost.insert(h.number);
+            self.lose_found(&mut winners, &mut lost, (key, version_of(rotten.version), rotten.ppn))?;
         }
+        self.lose_missing(scan, &missing, &mut winners, &mut lost)?;
         self.shun_half_erased(scan, &mut winners);
         let chosen = self.with_fewest_blocks(winners);
-        self.refuse_unnamed(scan, &chosen)?;
-        self.lost.retain(|lpn| !trims.contains_key(lpn));
+        self.refuse_unnamed(scan)?;
         for ((is_map, number), _) in &chosen {
             if !is_map {
                 self.lost.remove(number);
@@ -101,7 +88,73 @@ impl<N: Nand> Flash<N> {
         }
         self.lost.extend(lost);
         self.next_version = scan.highest + 1;
-        Ok(self.adopt(chosen, &scan.kinds))
+        Ok(self.adopt(chosen, scan))
+    }
+
+    /// Versions since the record of which no page was found, but for those of a group that was cut: they were acknowledged, and
+    /// nothing programmed since the record was erased (F5).
+    fn missing(&self, scan: &Scan) -> Result<BTreeSet<u64>, StoreError> {
+        let since = self.next_version..scan.committed + 1;
+        if since.end.saturating_sub(since.start) > u64::from(self.geometry.pages()) {
+            let what = "there are more versions since the last record than the chip has pages";
+            return Err(StoreError::Corrupted { what, at: scan.committed });
+        }
+        Ok(since.filter(|version| !scan.versions.contains(version)).collect())
+    }
+
+    /// The number of a page in a data block, by the place and the other pages there.
+    fn named_by_place(&self, scan: &Scan, ppn: Ppn) -> Option<u32> {
+        let (g, pbn) = (self.geometry, self.geometry.block_of(ppn));
+        scan.kinds[pbn.index()].filter(|&kind| kind == PageKind::Data)?;
+        let other = scan.pages.iter().find(|p| g.block_of(p.ppn) == pbn);
+        let first = other?.number / g.pages_per_block * g.pages_per_block;
+        Some(first + g.page_in_block(ppn)).filter(|&number| number < self.page_count)
+    }
+
+    /// A page that cannot be read is the newest of its number, unless another copy is as new.
+    fn lose_found(
+        &self,
+        winners: &mut Vec<Winner>,
+        lost: &mut BTreeSet<u32>,
+        (key, version, ppn): (Key, u64, Ppn),
+    ) -> Result<(), StoreError> {
+        let found = winners.binary_search_by_key(&key, |w| w.key);
+        if found.is_ok_and(|i| winners[i].version >= version) {
+            return Ok(());
+        }
+        if key.0 {
+            let what = "a page of the mapping table cannot be read";
+            return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+        }
+        if let Ok(i) = found {
+            winners.remove(i);
+        }
+        lost.insert(key.1);
+        Ok(())
+    }
+
+    /// Pages that were acknowledged and say nothing of themselves any more. In a data block the place tells whose they are.
+    fn lose_missing(
+        &self,
+        scan: &Scan,
+        missing: &BTreeSet<u64>,
+        winners: &mut Vec<Winner>,
+        lost: &mut BTreeSet<u32>,
+    ) -> Result<(), StoreError> {
+        let (Some(&first), Some(&last)) = (missing.first(), missing.last()) else { return Ok(()) };
+        let since = scan.rotten.iter().filter(|r| !r.is_old && r.claim.is_none());
+        let named: Vec<(Ppn, Option<u32>)> =
+            since.map(|r| (r.ppn, self.named_by_place(scan, r.ppn))).collect();
+        if named.len() != missing.len() || named.iter().any(|(_, number)| number.is_none()) {
+            let what = "a page written since the last record cannot be found";
+            let at = named.first().map_or(first, |(ppn, _)| u64::from(ppn.0));
+            return Err(StoreError::Corrupted { what, at });
+        }
+        for (ppn, number) in named {
+            let Some(number) = number else { continue };
+            self.lose_found(winners, lost, ((false, number), last, ppn))?;
+        }
+        Ok(())
     }
 
     /// The base's word for a page is not enough where the page was copied since: its block may be half erased.
@@ -216,19 +269,17 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Step 5.
-    fn refuse_unnamed(&self, scan: &Scan, chosen: &[(Key, Ppn)]) -> Result<(), StoreError> {
-        let unnamed = scan.rotten.iter().filter(|r| r.is_old && r.claim.is_none());
-        let in_use = |pbn: Pbn| chosen.iter().any(|(_, ppn)| self.geometry.block_of(*ppn) == pbn);
-        match unnamed.map(|r| r.ppn).find(|&ppn| in_use(self.geometry.block_of(ppn))) {
+    fn refuse_unnamed(&self, scan: &Scan) -> Result<(), StoreError> {
+        match scan.rotten.iter().find(|r| r.is_old && r.claim.is_none()) {
             None => Ok(()),
-            Some(ppn) => {
+            Some(rotten) => {
                 let what = "a page that may be the newest of its kind cannot be read";
-                Err(StoreError::Corrupted { what, at: u64::from(ppn.0) })
+                Err(StoreError::Corrupted { what, at: u64::from(rotten.ppn.0) })
             }
         }
     }
 
-    fn adopt(&mut self, mut chosen: Vec<(Key, Ppn)>, kinds: &[Option<PageKind>]) -> Vec<Live> {
+    fn adopt(&mut self, mut chosen: Vec<(Key, Ppn)>, scan: &Scan) -> Vec<Live> {
         let g = self.geometry;
         for pbn in (0..g.blocks).map(Pbn) {
             while let Some(ppn) = self.blocks.next_valid(pbn, 0) {
@@ -240,7 +291,7 @@ impl<N: Nand> Flash<N> {
         let mut tags = vec![UNUSED; g.blocks as usize];
         for &((_, number), ppn) in &chosen {
             let pbn = g.block_of(ppn);
-            let kind = kinds[pbn.index()].unwrap_or(PageKind::Data);
+            let kind = scan.kinds[pbn.index()].unwrap_or(PageKind::Data);
             let owner = if kind == PageKind::Data { number / g.pages_per_block } else { NOBODY };
             tags[pbn.index()] = Tag { role: Some(kind), owner };
             if self.blocks.state(pbn).is_free() {
@@ -254,11 +305,29 @@ impl<N: Nand> Flash<N> {
             self.blocks.close(pbn);
         }
         for pbn in self.blocks.in_state(BlockState::Full).collect::<Vec<Pbn>>() {
-            if self.blocks.valid_count(pbn) == 0 {
+            if self.blocks.valid_count(pbn) == 0 && scan.spare[pbn.index()] {
                 self.blocks.discard(pbn);
             }
         }
+        self.hold(scan);
         live
+    }
+}
+
+impl<N: Nand> Flash<N> {
+    /// F5 until the next base: what this record knows, or was programmed since, stays on the chip.
+    fn hold(&mut self, scan: &Scan) {
+        for pbn in (0..self.geometry.blocks).map(Pbn).filter(|pbn| !scan.spare[pbn.index()]) {
+            match self.blocks.state(pbn) {
+                BlockState::Free | BlockState::Unclean => {
+                    self.blocks.claim(pbn);
+                    self.blocks.close(pbn);
+                }
+                BlockState::Full if self.blocks.valid_count(pbn) == 0 => {}
+                _ => continue,
+            }
+            self.held.push(pbn);
+        }
     }
 }
 

@@ -97,7 +97,7 @@ impl<N: Nand> Flash<N> {
         let cause = self.charged(Cause::Merge);
         let found = read_page(&mut self.nand, from, cause, &mut page);
         let programmed = match found {
-            Ok(Found::Page(header, _)) if header.number == lpn => {
+            Ok(Found::Page(header, _)) if header.number == lpn && self.is_of_now(from, header) => {
                 self.program(to, Header { kind, ..header }, Cause::Merge, &page).map(Some)
             }
             Ok(_) => Ok(None),
@@ -111,7 +111,7 @@ impl<N: Nand> Flash<N> {
         for &(from, to) in moves {
             match from {
                 Some(from) => {
-                    self.blocks.invalidate(from);
+                    self.invalidate(from);
                     self.counters.moved_pages += 1;
                 }
                 None => {
@@ -120,7 +120,7 @@ impl<N: Nand> Flash<N> {
                     self.note_written(self.lpn_at(lbn, page));
                 }
             }
-            self.blocks.mark_valid(to);
+            self.mark_valid(to);
         }
     }
 }

@@ -16,15 +16,22 @@
 //!
 //! A *base* (`base`) is a checkpoint of the block table, the spent pages, and what each block is used for. One is
 //! written at format, at a clean end, before the first program after a mount, and before any block was erased 200
-//! times since the last. A *note* after it says that something was programmed since, or which pages were trimmed.
+//! times since the last. A *note* after it says that something was programmed since, which pages were trimmed, and what became
+//! of the blocks that changed since the record before. One is written before a block is erased that has changed since.
 //!
 //! # Mounting
 //!
-//! When the newest record is a clean base and nothing unreadable follows, the chip is as it says. Otherwise `scan` reads: of a block that the base
-//! knows, one page, to see that it was not erased since, and all pages that were not spent; of any other block every
-//! page. A page that the base knows is alive if it was valid; a page programmed since, by its version. `elect` then
-//! chooses one copy of each number, such that a merge or a collection that was cut short is undone or completed. No
-//! block that was open is continued, because its next page may be half programmed and look erased.
+//! When the newest record is a clean base and nothing unreadable follows, the chip is as it says. Otherwise base and notes make one
+//! newer base, and `scan` reads: of a block that it knows, one page, to see that it was not erased since, and all pages that
+//! were not spent; of any other block every page. A page that the base knows is alive if it was valid; a page programmed since,
+//! by its version. `elect` then chooses one copy of each number, such that a merge or a collection that was cut short is undone
+//! or completed. No block that was open is continued, because its next page may be half programmed and look erased.
+//!
+//! # What is lost is noticed
+//!
+//! Versions follow each other, and by F5 nothing programmed since the last record was erased. So after an unclean end every
+//! version from the record's to the highest is on the chip, unless a page has gone bad; and so is every page that the record
+//! calls valid. The page in flight at the cut has no version that could be missed.
 //!
 //! # Invariants
 //!
@@ -32,6 +39,8 @@
 //! - F2: a block is erased only when the newest version of everything in it can be found elsewhere, or was trimmed.
 //! - F3: nothing is programmed between a mount and the next base.
 //! - F4: versions in the base's past are below its next version; those above belong to one session.
+//! - F5: a block is erased only if the newest record on the chip (base or note) says that nothing in it is valid, and
+//!   nothing was programmed in it since that record.
 
 mod base;
 mod elect;
@@ -51,7 +60,7 @@ pub use scheme::{Scheme, SchemeFtl};
 use super::StoreError;
 use super::blocks::{BlockState, BlockTable, Wear};
 use super::checkpoint::CheckpointArea;
-use super::spare::{Found, Header, PageKind, read_page};
+use super::spare::{Found, Header, PageKind, read_page, read_weak_page};
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::units::{Lbn, Pbn, Ppn};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -62,6 +71,9 @@ use slots::Slots;
 
 /// Once a block was erased so often since the last base, another one is due: pages carry the low byte of the count.
 const ERASES_PER_BASE_MAX: u8 = 200;
+
+/// Logical pages that wait to be written anew, at most.
+const WEAK_MAX: usize = 16;
 
 /// What a scheme is, to the code that mounts it.
 #[derive(Clone, Copy, Debug)]
@@ -189,6 +201,18 @@ pub struct Flash<N> {
     /// The block to take for cold data, if it is still free.
     worn: Option<Pbn>,
     mark: Mark,
+    /// Blocks that changed since the last record, a bit each.
+    changed: Vec<u64>,
+    /// Blocks without valid pages that could not be erased, for want of a record that says so.
+    unfreed: Vec<Pbn>,
+    /// After an unclean end: blocks that no base may be written to before there is a new one (F5).
+    held: Vec<Pbn>,
+    /// Logical pages that needed more than one read, to be written anew.
+    weak: Vec<u32>,
+    /// The logical page written last, since this was cleared.
+    last_written: Option<u32>,
+    /// Where the page was that is being written: not valid any more when it is.
+    replaced: Option<Ppn>,
     page: Vec<u8>,
     /// What the scheme did.
     pub counters: FlashCounters,
@@ -225,8 +249,9 @@ impl<N: Nand> Flash<N> {
         (self.page_count, self.setup) = (page_count, setup);
     }
 
-    fn assemble(nand: N, rules: Rules, area: CheckpointArea, base: Base) -> Flash<N> {
+    fn assemble(nand: N, rules: Rules, mut area: CheckpointArea, base: Base) -> Flash<N> {
         let geometry = nand.geometry();
+        area.be_careful(note_pages(geometry));
         Flash {
             nand,
             geometry,
@@ -246,6 +271,12 @@ impl<N: Nand> Flash<N> {
             is_levelling: false,
             worn: None,
             mark: Mark::Base,
+            changed: vec![0; (geometry.blocks as usize).div_ceil(64)],
+            unfreed: Vec::new(),
+            held: Vec::new(),
+            weak: Vec::new(),
+            last_written: None,
+            replaced: None,
             page: vec![0; geometry.page_bytes as usize],
             counters: FlashCounters::default(),
         }
@@ -311,6 +342,7 @@ impl<N: Nand> Flash<N> {
     pub(crate) fn ram_bytes(&self) -> usize {
         size_of::<Self>()
             + self.table_bytes()
+            + self.changed.len() * 8
             + self.area.ram_bytes()
             + self.page.len()
             + self.geometry.page_bytes as usize * 2
@@ -339,22 +371,56 @@ impl<N: Nand> Flash<N> {
         let payload = self.encode_base(is_clean, extra);
         self.mark = Mark::Base;
         self.area.write(&mut self.nand, &mut self.blocks, &payload)?;
+        for pbn in core::mem::take(&mut self.held) {
+            self.blocks.discard(pbn);
+        }
         self.mark = if is_clean { Mark::Note } else { Mark::Nothing };
         self.trimmed.clear();
+        self.changed.fill(0);
         self.erases_since_base.fill(0);
         self.counters.bases += 1;
         Ok(())
     }
 
-    /// Says that something is programmed after the base, and what was trimmed.
+    /// Says what has changed since the last record, and so that something is programmed after the base.
     fn write_note(&mut self, extra: impl FnOnce() -> Vec<u8>) -> Result<(), StoreError> {
-        let note = self.encode_note();
+        let mut note = self.encode_note();
+        if self.mark == Mark::Note {
+            // On two pages: if one that says that a clean base is one no more goes bad, the other tells.
+            note.resize(note.len().max(self.geometry.page_bytes as usize), 0);
+        }
         if !self.area.write_note(&mut self.nand, &note)? {
             return self.write_base(false, &extra());
         }
         self.mark = Mark::Nothing;
         self.trimmed.clear();
+        self.changed.fill(0);
         Ok(())
+    }
+
+    /// Before a block is erased: the record that F5 asks for.
+    fn record_before_erase(&mut self, pbn: Pbn, extra: impl FnOnce() -> Vec<u8>) -> Result<(), StoreError> {
+        if self.mark == Mark::Base {
+            self.write_base(false, &extra())
+        } else if self.has_changed(pbn) {
+            self.write_note(extra)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// A block is not any more what the last record says.
+    fn touch(&mut self, pbn: Pbn) {
+        self.changed[pbn.index() / 64] |= 1 << (pbn.0 % 64);
+    }
+
+    fn has_changed(&self, pbn: Pbn) -> bool {
+        self.changed[pbn.index() / 64] >> (pbn.0 % 64) & 1 == 1
+    }
+
+    /// Those that changed since the last record, ascending.
+    fn changed_blocks(&self) -> impl Iterator<Item = Pbn> + '_ {
+        (0..self.geometry.blocks).map(Pbn).filter(|&pbn| self.has_changed(pbn))
     }
 
     /// Makes the trims so far survive a power cut.
@@ -388,8 +454,18 @@ impl<N: Nand> Flash<N> {
         cause: Cause,
         data: &mut [u8],
     ) -> Result<(), StoreError> {
-        match read_page(&mut self.nand, ppn, cause, data)? {
-            Found::Page(header, _) if header.number == number => Ok(()),
+        let (found, is_weak) = read_weak_page(&mut self.nand, ppn, cause, data)?;
+        match found {
+            Found::Page(header, _) if !self.is_of_now(ppn, header) => {
+                Err(StoreError::Corrupted { what: "a page is older than its block", at: u64::from(ppn.0) })
+            }
+            Found::Page(header, _) if header.number == number => {
+                let is_logical = header.kind != PageKind::Map && cause != Cause::Check;
+                if is_weak && is_logical && self.weak.len() < WEAK_MAX && !self.weak.contains(&number) {
+                    self.weak.push(number);
+                }
+                Ok(())
+            }
             Found::Page(..) => {
                 Err(StoreError::Corrupted { what: "a page holds another logical page", at: u64::from(ppn.0) })
             }
@@ -397,6 +473,26 @@ impl<N: Nand> Flash<N> {
                 Err(StoreError::Corrupted { what: "a page does not pass its checksum", at: u64::from(ppn.0) })
             }
         }
+    }
+
+    /// Whether a page was programmed since the last erase of its block, as far as the low byte of their count tells.
+    fn is_of_now(&self, ppn: Ppn, header: Header) -> bool {
+        header.extra == self.blocks.erase_count(self.geometry.block_of(ppn)) as u8
+    }
+
+    /// The next logical page to be written anew because it was hard to read.
+    pub(crate) fn next_weak(&mut self) -> Option<u32> {
+        self.weak.pop()
+    }
+
+    /// Of the logical page that is written next, this copy is not valid any more as soon as it is.
+    pub(crate) fn replaces(&mut self, old: Option<Ppn>) {
+        self.replaced = old;
+    }
+
+    fn mark_valid(&mut self, ppn: Ppn) {
+        self.touch(self.geometry.block_of(ppn));
+        self.blocks.mark_valid(ppn);
     }
 
     /// Writes a logical page, as a new version, to a page that can be programmed. False: the program failed; the block
@@ -413,13 +509,16 @@ impl<N: Nand> Flash<N> {
             return Ok(false);
         }
         self.next_version += 1;
-        self.blocks.mark_valid(ppn);
+        self.mark_valid(ppn);
         self.note_written(lpn);
         Ok(true)
     }
 
     /// A logical page has a new version.
     fn note_written(&mut self, lpn: u32) {
+        if let Some(old) = self.replaced.take() {
+            self.invalidate(old);
+        }
         if !self.lost.is_empty() {
             self.lost.remove(&lpn);
         }
@@ -427,6 +526,22 @@ impl<N: Nand> Flash<N> {
             self.trimmed.remove(&lpn);
         }
         self.counters.host_writes += 1;
+        self.last_written = Some(lpn);
+    }
+
+    /// Which logical page was written last: that of a write that is refused, if all that failed came after it.
+    pub(crate) fn last_written(&self) -> Option<u32> {
+        self.last_written
+    }
+
+    /// Sets what [`Flash::last_written`] says.
+    pub(crate) fn note_last_written(&mut self, lpn: Option<u32>) {
+        self.last_written = lpn;
+    }
+
+    /// Whether blocks have failed, here or in the factory.
+    pub(crate) fn has_failed_blocks(&self) -> bool {
+        !self.doomed.is_empty() || self.blocks.good_count() < self.geometry.blocks
     }
 
     /// Writes a page of the mapping table as a new version; false as for [`Flash::write`].
@@ -436,7 +551,7 @@ impl<N: Nand> Flash<N> {
             return Ok(false);
         }
         self.next_version += 1;
-        self.blocks.mark_valid(ppn);
+        self.mark_valid(ppn);
         Ok(true)
     }
 
@@ -449,7 +564,7 @@ impl<N: Nand> Flash<N> {
     ) -> Result<Option<Header>, StoreError> {
         let cause = self.charged(cause);
         Ok(match read_page(&mut self.nand, ppn, cause, page)? {
-            Found::Page(header, _) => Some(header),
+            Found::Page(header, _) => Some(header).filter(|&header| self.is_of_now(ppn, header)),
             Found::Erased | Found::Unreadable(_) => None,
         })
     }
@@ -467,8 +582,8 @@ impl<N: Nand> Flash<N> {
             return Ok(false);
         }
         self.counters.moved_pages += 1;
-        self.blocks.invalidate(from);
-        self.blocks.mark_valid(to);
+        self.invalidate(from);
+        self.mark_valid(to);
         Ok(true)
     }
 
@@ -495,7 +610,7 @@ impl<N: Nand> Flash<N> {
 
     /// A valid page cannot be read: the logical page is lost until it is written.
     pub(crate) fn lose(&mut self, ppn: Ppn, lpn: u32) {
-        self.blocks.invalidate(ppn);
+        self.invalidate(ppn);
         self.lost.insert(lpn);
         self.counters.lost_pages += 1;
         self.mark = Mark::Base;
@@ -503,12 +618,13 @@ impl<N: Nand> Flash<N> {
 
     /// Takes back pages of a group that cannot be completed; a base must say so before anything else is programmed.
     pub(crate) fn abandon(&mut self, pages: &[Ppn]) {
-        pages.iter().for_each(|&ppn| self.blocks.invalidate(ppn));
+        pages.iter().for_each(|&ppn| self.invalidate(ppn));
         self.mark = Mark::Base;
     }
 
     /// Marks a page as superseded or trimmed.
     pub(crate) fn invalidate(&mut self, ppn: Ppn) {
+        self.touch(self.geometry.block_of(ppn));
         self.blocks.invalidate(ppn);
     }
 
@@ -522,6 +638,7 @@ impl<N: Nand> Flash<N> {
         let pbn = self.geometry.block_of(ppn);
         assert!(self.mark != Mark::Note, "F3: begin comes first");
         header.extra = self.blocks.erase_count(pbn) as u8;
+        self.touch(pbn);
         let behind = self.slots.spend(pbn, self.geometry.page_in_block(ppn));
         self.counters.out_of_order_programs += u64::from(behind);
         if self.slots.next(pbn) == self.geometry.pages_per_block && self.blocks.state(pbn) == BlockState::Open
@@ -555,7 +672,7 @@ impl<N: Nand> Flash<N> {
             if needs_erase && !self.erase(pbn, Cause::Checkpoint)? {
                 continue;
             }
-            self.tags[pbn.index()] = Tag { role: Some(role), owner };
+            self.retag(pbn, role, owner);
             if role == PageKind::Data {
                 // It may never become full; wear levelling is to see it nevertheless.
                 self.blocks.close(pbn);
@@ -579,6 +696,7 @@ impl<N: Nand> Flash<N> {
             }
         }
         self.slots.clear(pbn);
+        self.touch(pbn);
         let erases = &mut self.erases_since_base[pbn.index()];
         *erases = erases.saturating_add(1);
         if *erases >= ERASES_PER_BASE_MAX {
@@ -611,11 +729,13 @@ impl<N: Nand> Flash<N> {
 
     /// Changes what a block is used for.
     pub(crate) fn retag(&mut self, pbn: Pbn, role: PageKind, owner: u32) {
+        self.touch(pbn);
         self.tags[pbn.index()] = Tag { role: Some(role), owner };
     }
 
     /// Nothing more is programmed in a block before its next erase.
     pub(crate) fn seal(&mut self, pbn: Pbn) {
+        self.touch(pbn);
         self.slots.seal(pbn);
         if self.blocks.state(pbn) == BlockState::Open {
             self.blocks.close(pbn);
@@ -623,21 +743,31 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Erases a block without valid pages and gives it back; a block in which a program failed is retired instead.
-    /// `extra` are the scheme's own bytes, should a base be due: a page that was lost, and the trim of a page in this
-    /// block, must be known before an older version of it becomes the newest on the chip.
+    /// `extra` are the scheme's own bytes, should a base be due. Where no record can be written that says that the block is
+    /// empty (F5), because too many blocks have failed: `Full`, and it is left as it is until there is one.
     pub(crate) fn free(
         &mut self,
         pbn: Pbn,
         cause: Cause,
         extra: impl FnOnce() -> Vec<u8>,
     ) -> Result<(), StoreError> {
-        let holds = |ppn: &Option<Ppn>| ppn.is_some_and(|ppn| self.geometry.block_of(ppn) == pbn);
-        if self.mark == Mark::Base {
-            self.write_base(false, &extra())?;
-        } else if self.trimmed.values().any(holds) {
-            self.write_note(extra)?;
-        }
+        assert!(self.blocks.valid_count(pbn) == 0, "F2: {pbn} still has valid pages");
+        let recorded = self.record_before_erase(pbn, extra);
         self.tags[pbn.index()] = UNUSED;
+        if recorded == Err(StoreError::Full) && !self.unfreed.contains(&pbn) {
+            self.unfreed.push(pbn);
+        }
+        recorded?;
+        self.unfreed.retain(|&other| other != pbn);
+        self.free_recorded(pbn, cause)?;
+        while let Some(i) = self.unfreed.iter().position(|&pbn| !self.has_changed(pbn)) {
+            let pbn = self.unfreed.swap_remove(i);
+            self.free_recorded(pbn, cause)?;
+        }
+        Ok(())
+    }
+
+    fn free_recorded(&mut self, pbn: Pbn, cause: Cause) -> Result<(), StoreError> {
         if self.doomed.remove(&pbn) {
             self.counters.retired_blocks += 1;
             return self.blocks.give_up(&mut self.nand, pbn);
@@ -647,4 +777,10 @@ impl<N: Nand> Flash<N> {
         }
         Ok(())
     }
+}
+
+/// Pages that a run of checkpoint blocks keeps for notes. Large bases need it, or each would be followed by few notes; on a small chip
+/// a base is small, and every block counts.
+pub(super) fn note_pages(geometry: Geometry) -> u32 {
+    if geometry.blocks < 256 { 0 } else { geometry.pages_per_block / 2 }
 }

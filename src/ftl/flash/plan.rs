@@ -1,6 +1,6 @@
 //! How many logical pages a chip gets under a scheme.
 
-use super::base;
+use super::{base, note_pages};
 use crate::ftl::StoreError;
 use crate::ftl::checkpoint::{CheckpointArea, anchor_count};
 use crate::ftl::wear::WearLevelling;
@@ -56,7 +56,8 @@ impl Plan {
     /// Blocks that a base takes.
     pub(crate) fn base_blocks(geometry: Geometry, extra_bytes: usize) -> u32 {
         let bytes = base::encoded_bytes(geometry, extra_bytes) + 4 * LOST_PAGES;
-        CheckpointArea::blocks_needed(geometry, bytes) as u32 / 2
+        let pages = CheckpointArea::pages_needed(geometry, bytes) as u32 + note_pages(geometry);
+        pages.div_ceil(geometry.pages_per_block)
     }
 
     /// The plan for a chip about to be formatted, given the number of its good blocks.

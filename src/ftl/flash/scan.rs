@@ -1,31 +1,39 @@
 //! What lies on a chip that was not ended cleanly: every page that may be alive.
 //!
-//! Steps, per block that is neither bad nor reserved
-//! 1. Read the page by which the base knows the block. If it is still that page, what the base calls valid is alive
-//!    and the spent pages need not be read, unless their numbers are not known.
-//! 2. Read every other page. One with the erase count of the base in a place the base calls spent is the base's; any
-//!    other was programmed since.
+//! Base and notes say together what was on the chip at the last record. Steps, per block that is neither bad nor reserved
+//! 1. If the record calls a page of it valid, the block was not erased since (F5). Otherwise the page by which the record knows
+//!    the block is read, and the block is known if it is still that page.
+//! 2. Of a known block, what the record calls valid is alive, and the spent pages need not be read, unless their numbers are
+//!    not known. Of another every page is read. One with the erase count of the record in a place the record calls spent is
+//!    the record's; any other was programmed since.
 //! 3. The erase count follows from the pages found.
 
-use super::base::{Base, decode_note, is_base};
+use super::base::{Base, is_base};
 use super::elect::{Candidate, Rotten};
 use super::{Flash, Live, Mounted, NOBODY, Rules, UNUSED};
 use crate::ftl::StoreError;
 use crate::ftl::blocks::BlockState;
+use crate::ftl::blocks::Wear;
 use crate::ftl::checkpoint::CheckpointArea;
 use crate::ftl::spare::{Found, Header, PageKind, read_page};
 use crate::nand::{Cause, Nand};
 use crate::units::{Pbn, Ppn};
-use alloc::collections::BTreeMap;
+use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
+
+/// Most erases of a block since the record in which pages of data were programmed: one by F5, and one that the base could not
+/// know of, as it was for the base itself.
+const ERASES_MAX: u8 = 2;
 
 /// What a scan found.
 pub(super) struct Scan {
     pub(super) pages: Vec<Candidate>,
     pub(super) rotten: Vec<Rotten>,
-    /// Stamp of the last trim of each logical page trimmed since the base.
-    pub(super) trims: BTreeMap<u32, u64>,
+    /// Versions of the pages found that were programmed since the record.
+    pub(super) versions: BTreeSet<u64>,
+    /// Blocks that may be written to before there is a new record: nothing valid, and nothing programmed since that can be read.
+    pub(super) spare: Vec<bool>,
     /// Versions up to here are those of acknowledged writes, but for those of pages that await more of their group.
     pub(super) committed: u64,
     /// The highest version of a page that can be read.
@@ -42,20 +50,43 @@ impl<N: Nand> Flash<N> {
         };
         let records = newest.records;
         let mut base = Base::decode(nand.geometry(), &rules, &records[0])?;
+        for note in &records[1..] {
+            base.update(nand.geometry(), note)?;
+        }
         base.blocks.reserve_exactly(&area.occupied())?;
         // What cannot be read may be the note that there is more.
-        let is_clean = base.is_clean && records.len() == 1 && !newest.is_ragged;
+        let is_clean = base.is_clean && !newest.is_ragged;
         let extra = core::mem::take(&mut base.extra);
         let mut flash = Flash::assemble(nand, rules, area, base);
         let mut mounted = Mounted { extra, is_clean, ..Mounted::default() };
-        if is_clean {
+        if is_clean && flash.is_newest()? {
             mounted.live = flash.list_known()?;
             return Ok((flash, mounted));
         }
-        let mut scan = flash.scan(&records[1..])?;
-        mounted.trimmed = scan.trims.keys().copied().collect();
+        mounted.is_clean = false;
+        let mut scan = flash.scan()?;
         mounted.live = flash.elect(&mut scan)?;
         Ok((flash, mounted))
+    }
+
+    /// Whether no base was begun after this clean one, as far as the block tells which it would have taken.
+    fn is_newest(&mut self) -> Result<bool, StoreError> {
+        let mut pool = self.blocks.clone();
+        while let Some(pbn) = pool.first_free(Wear::Least) {
+            if self.nand.is_bad(pbn)? {
+                pool.retire(pbn);
+                continue;
+            }
+            let ppn = self.geometry.page_at(pbn, 0);
+            let found = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)?;
+            let is_newer = |h: Header| match h.kind {
+                PageKind::Checkpoint => h.version > self.area.version(),
+                PageKind::Anchor => false,
+                _ => h.version >= self.next_version,
+            };
+            return Ok(!matches!(found, Found::Page(header, _) if is_newer(header)));
+        }
+        Ok(true)
     }
 
     /// After a clean end: the valid pages of the kinds that the scheme wants to know.
@@ -84,8 +115,11 @@ impl<N: Nand> Flash<N> {
 
     fn number_on_chip(&mut self, ppn: Ppn) -> Result<u32, StoreError> {
         match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
-            Found::Page(header, _) if header.number < self.page_count => Ok(header.number),
-            Found::Unreadable(Some(header)) if header.number < self.page_count => Ok(header.number),
+            Found::Page(h, _) | Found::Unreadable(Some(h))
+                if is_ours(h) && h.number < self.page_count && self.is_of_now(ppn, h) =>
+            {
+                Ok(h.number)
+            }
             _ => Err(StoreError::Corrupted { what: "a live page cannot be read", at: u64::from(ppn.0) }),
         }
     }
@@ -99,51 +133,49 @@ impl<N: Nand> Flash<N> {
         first.checked_add(place).filter(|&number| number < self.page_count)
     }
 
-    fn scan(&mut self, notes: &[Vec<u8>]) -> Result<Scan, StoreError> {
+    fn scan(&mut self) -> Result<Scan, StoreError> {
         let past = self.next_version - 1;
+        let blocks = self.geometry.blocks as usize;
         let mut scan = Scan {
             pages: Vec::new(),
             rotten: Vec::new(),
-            trims: BTreeMap::new(),
+            versions: BTreeSet::new(),
+            spare: vec![false; blocks],
             committed: past,
             highest: past,
-            kinds: vec![None; self.geometry.blocks as usize],
+            kinds: vec![None; blocks],
         };
-        for note in notes {
-            let (stamp, pages) = decode_note(note, self.page_count)?;
-            scan.committed = scan.committed.max(stamp.saturating_sub(1));
-            scan.highest = scan.highest.max(stamp.saturating_sub(1));
-            scan.trims.extend(pages.into_iter().map(|lpn| (lpn, stamp)));
-        }
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             match self.blocks.state(pbn) {
                 BlockState::Bad | BlockState::Reserved => continue,
-                _ if self.nand.is_bad(pbn)? => {
-                    for ppn in self.blocks.valid_pages(pbn).collect::<Vec<Ppn>>() {
-                        self.blocks.invalidate(ppn);
-                    }
-                    self.blocks.retire(pbn);
-                }
+                _ if self.nand.is_bad(pbn)? => self.scan_bad(pbn, &mut scan),
                 _ => self.scan_block(pbn, &mut scan)?,
             }
         }
         Ok(scan)
     }
 
+    /// A block is marked bad only when it is empty: what the record calls valid in it is lost.
+    fn scan_bad(&mut self, pbn: Pbn, scan: &mut Scan) {
+        for ppn in self.blocks.valid_pages(pbn).collect::<Vec<Ppn>>() {
+            scan.rotten.push(Rotten { ppn, claim: None, is_old: true, version: 0 });
+            self.blocks.invalidate(ppn);
+        }
+        self.blocks.retire(pbn);
+    }
+
     fn scan_block(&mut self, pbn: Pbn, scan: &mut Scan) -> Result<(), StoreError> {
         let stamp = self.blocks.erase_count(pbn) as u8;
-        let is_known = match self.slots.first(pbn) {
-            None => false,
-            Some(page) => {
-                let ppn = self.geometry.page_at(pbn, page);
-                let found = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)?;
-                matches!(found, Found::Page(h, _) if is_ours(h) && h.extra == stamp)
-            }
-        };
-        let known_kind = self.tag(pbn).role.filter(|_| is_known);
-        scan.kinds[pbn.index()] = known_kind;
+        let is_held = self.blocks.valid_count(pbn) > 0;
+        let is_known = self.is_as_recorded(pbn, stamp)?.unwrap_or(is_held);
+        if is_held && !is_known {
+            let what = "a block was erased after the newest record that can be found";
+            return Err(StoreError::Corrupted { what, at: u64::from(self.geometry.page_at(pbn, 0).0) });
+        }
+        scan.kinds[pbn.index()] = self.tag(pbn).role.filter(|_| is_known);
         let mut seen =
             Seen { first: self.slots.first(pbn).filter(|_| is_known), erases: None, any: is_known };
+        let found_before = scan.versions.len() + scan.pages.len();
         for page in 0..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(pbn, page);
             let is_old = is_known && !self.slots.is_open(pbn, page);
@@ -156,6 +188,7 @@ impl<N: Nand> Flash<N> {
             }
             self.scan_page(ppn, (stamp, is_known), &mut seen, scan)?;
         }
+        scan.spare[pbn.index()] = !is_held && scan.versions.len() + scan.pages.len() == found_before;
         let gained = seen.erases.map_or(0, |found: u8| found.wrapping_sub(stamp));
         (0..gained).for_each(|_| self.blocks.note_erase(pbn));
         self.slots.clear(pbn);
@@ -164,6 +197,17 @@ impl<N: Nand> Flash<N> {
         }
         self.slots.set_first(pbn, seen.first);
         Ok(())
+    }
+
+    /// Whether a block still holds the page by which the record knows it; none where that cannot be read.
+    fn is_as_recorded(&mut self, pbn: Pbn, stamp: u8) -> Result<Option<bool>, StoreError> {
+        let Some(page) = self.slots.first(pbn) else { return Ok(Some(false)) };
+        let ppn = self.geometry.page_at(pbn, page);
+        Ok(match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
+            Found::Page(h, _) => Some(is_ours(h) && h.extra == stamp),
+            Found::Erased => Some(false),
+            Found::Unreadable(_) => None,
+        })
     }
 
     fn scan_page(
@@ -179,12 +223,24 @@ impl<N: Nand> Flash<N> {
         let found = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)?;
         seen.any |= found != Found::Erased;
         let (header, readable) = match found {
+            Found::Erased if was_valid => (None, false),
             Found::Erased => return Ok(()),
             Found::Page(header, _) => (Some(header), true),
             Found::Unreadable(claim) => (claim, false),
         };
+        // A base that was cut short has the next version; more follow only where there was a reference to it.
+        if readable
+            && header.is_some_and(|h| h.kind == PageKind::Checkpoint && h.version > self.area.version() + 1)
+        {
+            let what = "there are newer checkpoints than the newest reference says";
+            return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+        }
         let header = header.filter(|h| is_ours(*h));
-        let is_old = was_spent && header.map_or(is_known, |h| h.extra == stamp);
+        // A whole page of an earlier life of the block has come back.
+        let gained_max = if is_known { 0 } else { ERASES_MAX };
+        let is_stale = readable && header.map_or(is_known, |h| h.extra.wrapping_sub(stamp) > gained_max);
+        let (header, readable) = if is_stale { (None, false) } else { (header, readable) };
+        let is_old = was_valid || was_spent && header.map_or(is_known, |h| h.extra == stamp);
         if is_old && !was_valid {
             if readable && let Some(h) = header {
                 seen.note(place, h);
@@ -203,6 +259,9 @@ impl<N: Nand> Flash<N> {
             return Ok(());
         }
         seen.note(place, header);
+        if !is_old && header.version >= self.next_version {
+            scan.versions.insert(header.version);
+        }
         self.note_page(ppn, header, version, scan)
     }
 

@@ -223,10 +223,46 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         if self.flash.blocks().free_count() < self.floor_blocks {
             return Err(StoreError::Full);
         }
+        self.rewrite_weak()?;
         if self.flash.opened_blocks() {
             self.level_wear()?;
         }
         Ok(())
+    }
+
+    /// Writes a logical page anew that was hard to read, one for each write of the host.
+    fn rewrite_weak(&mut self) -> Result<(), StoreError> {
+        let Some(lpn) = self.flash.next_weak() else { return Ok(()) };
+        let mut page = vec![0; self.page_bytes()];
+        let moved = match self.scheme.locate(&mut self.flash, lpn, Cause::GarbageCollection)? {
+            None => return Ok(()),
+            Some(ppn) => self.flash.read(ppn, lpn, Cause::GarbageCollection, &mut page),
+        };
+        match moved {
+            Ok(()) => self.scheme.write(&mut self.flash, lpn, Cause::GarbageCollection, &page)?,
+            // Whoever reads it is told.
+            Err(StoreError::Corrupted { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        self.flash.begin(|| self.scheme.encode())
+    }
+
+    /// What is refused for want of blocks, once some have failed, is refused for ever.
+    fn worn_out(&self, error: StoreError) -> StoreError {
+        match error {
+            StoreError::Full if self.flash.has_failed_blocks() => StoreError::WornOut,
+            error => error,
+        }
+    }
+
+    fn write_one(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+        self.begin()?;
+        self.flash.note_last_written(None);
+        match self.scheme.write(&mut self.flash, lpn.0, cause, data) {
+            // The page is on the chip; what could not be done is to free a block after that.
+            Err(StoreError::Full) if self.flash.last_written() == Some(lpn.0) => Ok(()),
+            done => done,
+        }
     }
 
     fn level_wear(&mut self) -> Result<(), StoreError> {
@@ -273,13 +309,12 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
 
     fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
         self.require(lpn, data.len())?;
-        self.begin()?;
-        self.scheme.write(&mut self.flash, lpn.0, cause, data)
+        self.write_one(lpn, cause, data).map_err(|error| self.worn_out(error))
     }
 
     fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
         self.require(lpn, self.page_bytes())?;
-        let old = self.scheme.trim(&mut self.flash, lpn.0)?;
+        let old = self.scheme.trim(&mut self.flash, lpn.0).map_err(|error| self.worn_out(error))?;
         if old.is_some() || self.flash.is_lost(lpn.0) {
             self.flash.note_trim(lpn.0, old);
         }
@@ -288,12 +323,13 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
 
     fn sync(&mut self) -> Result<(), StoreError> {
         let scheme = &self.scheme;
-        self.flash.sync(|| scheme.encode())
+        self.flash.sync(|| scheme.encode()).map_err(|error| self.worn_out(error))
     }
 
     fn checkpoint(&mut self) -> Result<(), StoreError> {
-        self.scheme.settle(&mut self.flash)?;
-        self.flash.write_base(true, &self.scheme.encode())
+        let settled = self.scheme.settle(&mut self.flash);
+        let written = settled.and_then(|()| self.flash.write_base(true, &self.scheme.encode()));
+        written.map_err(|error| self.worn_out(error))
     }
 
     fn atomic_pages_max(&self) -> usize {
@@ -312,8 +348,9 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
         if pages.is_empty() {
             return Ok(());
         }
-        self.begin()?;
-        self.scheme.write_group(&mut self.flash, pages, cause)
+        let begun = self.begin();
+        let written = begun.and_then(|()| self.scheme.write_group(&mut self.flash, pages, cause));
+        written.map_err(|error| self.worn_out(error))
     }
 
     fn durable_writes(&self) -> bool {

@@ -64,10 +64,7 @@ impl Slots {
         if self.first[pbn.index()] == NONE {
             self.first[pbn.index()] = page as u16;
         }
-        if let Some(bits) = &mut self.bits {
-            let ppn = self.geometry.page_at(pbn, page).index();
-            bits[ppn / 64] |= 1 << (ppn % 64);
-        }
+        self.set_bit(self.geometry.page_at(pbn, page).index());
         let next = &mut self.next[pbn.index()];
         let behind = page < u32::from(*next);
         *next = (*next).max(page as u16 + 1);
@@ -83,6 +80,27 @@ impl Slots {
     /// After a mount: the page by which the block is known from now on.
     pub(super) fn set_first(&mut self, pbn: Pbn, page: Option<u32>) {
         self.first[pbn.index()] = page.map_or(NONE, |p| p as u16);
+    }
+
+    /// Makes a block what a later record says of it; `spent` where the chip takes any order.
+    pub(super) fn restore(
+        &mut self,
+        pbn: Pbn,
+        (next, first): (u32, Option<u32>),
+        spent: impl Iterator<Item = u32>,
+    ) {
+        self.clear(pbn);
+        self.next[pbn.index()] = next as u16;
+        self.set_first(pbn, first);
+        for page in spent {
+            self.set_bit(self.geometry.page_at(pbn, page).index());
+        }
+    }
+
+    fn set_bit(&mut self, ppn: usize) {
+        if let Some(bits) = &mut self.bits {
+            bits[ppn / 64] |= 1 << (ppn % 64);
+        }
     }
 
     /// A block was erased.

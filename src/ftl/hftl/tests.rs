@@ -70,3 +70,23 @@ fn what_is_hot_spares_merges() {
     let (hot, cold) = (hftl.counters().full_merges, fast.counters().full_merges);
     assert!(2 * hot < cold, "{hot} full merges against {cold}");
 }
+
+#[test]
+fn damage_after_a_cut_is_noticed() {
+    suite::notices_damage_after_a_cut::<Hftl>(settings);
+}
+
+#[test]
+fn damage_after_a_clean_end_is_noticed() {
+    suite::notices_damage_after_a_clean_end::<Hftl>(settings);
+}
+
+#[test]
+fn a_worn_out_chip_stays_readable() {
+    suite::ends_read_only::<Hftl>(settings);
+}
+
+#[test]
+fn reads_that_fail_once_lose_nothing() {
+    suite::reads_again::<Hftl>(settings);
+}

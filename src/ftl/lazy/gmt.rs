@@ -65,14 +65,14 @@ impl Gmt {
         Ok(())
     }
 
-    /// What the table says of a logical page.
+    /// What the table says of a logical page, if that is live still or nothing.
     pub(super) fn entry<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
         lpn: u32,
     ) -> Result<Option<Ppn>, StoreError> {
         self.bring(flash, self.table.page_of(lpn))?;
-        Ok(self.table.get(lpn))
+        self.table.live(flash, lpn)
     }
 
     fn keep(&mut self, page: u32) {

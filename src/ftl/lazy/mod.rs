@@ -241,8 +241,12 @@ impl Scheme for Lazy {
             self.make_room(flash, 1)?;
             self.tell_of_first_trim(flash)?;
         }
-        let told = self.gmt.entry(flash, lpn)?;
-        let Some(entry) = self.umt.get(lpn) else {
+        let page = self.gmt.table.page_of(lpn);
+        self.gmt.bring(flash, page)?;
+        let entry = self.umt.get(lpn);
+        let is_live = entry.is_none_or(|entry| entry.invalidate);
+        let told = if is_live { self.gmt.table.live(flash, lpn)? } else { self.gmt.table.get(lpn) };
+        let Some(entry) = entry else {
             if let Some(ppn) = told {
                 flash.invalidate(ppn);
                 self.umt.insert(lpn, TOMBSTONE);

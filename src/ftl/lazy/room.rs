@@ -78,7 +78,7 @@ impl Lazy {
         let mut older: Vec<Ppn> = Vec::new();
         for (lpn, entry) in &updates {
             if entry.invalidate {
-                older.extend(self.gmt.table.get(*lpn));
+                older.extend(self.gmt.table.live(flash, *lpn)?);
             }
             self.gmt.table.set(*lpn, from_raw(entry.ppn));
         }
@@ -141,7 +141,7 @@ impl Lazy {
                 continue;
             };
             let lpn = header.number;
-            if self.drop_superseded(flash, lpn, from) {
+            if self.drop_superseded(flash, lpn, from)? {
                 continue;
             }
             let ppn = to.store(flash, from, Header { kind: PageKind::Copy, ..header }, cause)?;
@@ -153,13 +153,21 @@ impl Lazy {
     }
 
     /// Whether a page of a data block has been superseded; it does not count as valid then any more.
-    fn drop_superseded<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32, ppn: Ppn) -> bool {
-        let Some(entry) = self.umt.get(lpn) else { return false };
-        assert!(entry.invalidate, "L2: lpn {lpn} is in the UMT, and {ppn} counts as valid");
+    fn drop_superseded<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+        ppn: Ppn,
+    ) -> Result<bool, StoreError> {
+        let Some(entry) = self.umt.get(lpn) else { return Ok(false) };
+        if !entry.invalidate {
+            let what = "a page counts as live that has been superseded";
+            return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+        }
         flash.invalidate(ppn);
         self.umt.insert(lpn, Entry { invalidate: false, ..entry });
         self.counters.dropped_pages += 1;
-        true
+        Ok(true)
     }
 
     /// A page that counts as valid cannot be read: finds out whose it was, which takes the whole table.
@@ -175,7 +183,7 @@ impl Lazy {
             if entry.is_some_and(|entry| !entry.invalidate) {
                 continue;
             }
-            if !self.drop_superseded(flash, lpn, ppn) {
+            if !self.drop_superseded(flash, lpn, ppn)? {
                 flash.lose(ppn, lpn);
                 self.umt.insert(lpn, TOMBSTONE);
             }

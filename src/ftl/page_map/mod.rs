@@ -48,6 +48,7 @@
 //!   is preceded by a checkpoint. So a group that was cut never gets company of higher versions. The version of the page
 //!   that was cut is not given to another.
 
+mod look;
 mod recovery;
 mod relocate;
 mod settings;
@@ -332,6 +333,7 @@ impl<N: Nand> PageMapFtl<N> {
         let programmed = self.program_group(pages, cause);
         self.nand.end_batch();
         programmed.map_err(worn_out)?;
+        debug_assert!(self.group.len() == pages.len(), "a page of the group has no place");
         self.state.committed = self.state.next_version - 1;
         for (i, (lpn, _)) in pages.iter().enumerate() {
             self.remap(*lpn, self.group[i]);
@@ -363,6 +365,7 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     fn remap(&mut self, lpn: Lpn, ppn: Ppn) {
+        debug_assert!(!self.state.blocks.is_valid(ppn), "P1: {ppn} is another page already");
         let old = core::mem::replace(&mut self.state.map[lpn.index()], ppn.0);
         if old < LOST {
             self.state.blocks.invalidate(Ppn(old));
@@ -415,6 +418,7 @@ impl<N: Nand> PageMapFtl<N> {
         loop {
             let frontier = self.frontier_with_room(stream)?;
             let ppn = self.geometry.page_at(frontier.pbn, frontier.next);
+            debug_assert!(self.state.blocks.state(frontier.pbn) == BlockState::Open, "a frontier is open");
             header.extra = self.stamp_of(frontier.pbn);
             let spare = header.seal(ppn, data);
             self.state.frontiers[stream as usize] = Some(Frontier { next: frontier.next + 1, ..frontier });

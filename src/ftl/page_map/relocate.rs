@@ -113,6 +113,7 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// Steps 2 and 3.
     fn give_back(&mut self, pbn: Pbn, lost: bool, cause: Cause) -> Result<(), StoreError> {
+        debug_assert!(self.state.blocks.valid_count(pbn) == 0, "{pbn} was not emptied");
         self.log_trims(cause)?;
         if lost {
             self.stale = true;
@@ -160,6 +161,7 @@ impl<N: Nand> PageMapFtl<N> {
         (stream, cause): (Stream, Cause),
         data: &[u8],
     ) -> Result<(), StoreError> {
+        debug_assert!(self.state.blocks.is_valid(ppn), "P1: {ppn} moves and is not valid");
         let kind = if holds_data(header.kind) { PageKind::Copy } else { header.kind };
         let copy = self.program(stream, Header { kind, ..header }, data, cause)?;
         self.counters.moved_pages += 1;

@@ -187,3 +187,23 @@ fn failing_blocks_cost_room_but_no_data() {
 fn a_wrong_bit_anywhere_is_noticed() {
     suite::notices_wrong_bits::<Sast>(settings);
 }
+
+#[test]
+fn damage_after_a_cut_is_noticed() {
+    suite::notices_damage_after_a_cut::<Sast>(settings);
+}
+
+#[test]
+fn damage_after_a_clean_end_is_noticed() {
+    suite::notices_damage_after_a_clean_end::<Sast>(settings);
+}
+
+#[test]
+fn a_worn_out_chip_stays_readable() {
+    suite::ends_read_only::<Sast>(settings);
+}
+
+#[test]
+fn reads_that_fail_once_lose_nothing() {
+    suite::reads_again::<Sast>(settings);
+}

@@ -95,6 +95,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             used = used + u32::from(room.is_fresh) - u32::from(room.converted.is_some());
             rooms.push(room);
         }
+        debug_assert!(rooms.len() == group.len() && used <= self.settings.blocks, "K2: {used} buffer blocks");
         Ok(rooms)
     }
 

@@ -393,6 +393,7 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
         self.writable()?;
         self.require(lpn, self.page_bytes())?;
         let (lbn, place) = self.split(lpn);
+        debug_assert!(self.condition == Condition::Ready, "trims are for those who may write");
         self.store.trim(lpn)?;
         self.note_found(lpn);
         if let Some(buffer) = self.summary.get_mut(lbn) {

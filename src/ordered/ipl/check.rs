@@ -111,7 +111,8 @@ impl<N: Nand> IplTree<N> {
                 report.violation("I6", at, format!("{} nodes", block.live));
             }
             let waits = store.waiting.contains_key(&pbn.0);
-            if waits && (block.live == 0 || store.room(pbn) == 0) {
+            let has_room = store.room(pbn) > 0 || store.failed.contains(&pbn);
+            if waits && (block.live == 0 || !has_room) {
                 report.violation("I6", at, format!("records wait, {} units left", store.room(pbn)));
             }
         }

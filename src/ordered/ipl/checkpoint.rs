@@ -2,7 +2,7 @@
 //! only what a scan cannot find out: wear, and how far each block was filled, so that what is missing is noticed.
 
 use super::image::{Node, Shapes};
-use super::layout::{Link, NO_UNIT};
+use super::layout::{Link, NO_GENERATION, NO_UNIT};
 use super::settings::{Config, Format, LogArea};
 use super::store::{Block, Counts, NO_BLOCK, Slot, Store};
 use crate::check::IndexError;
@@ -17,7 +17,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
-const MAGIC: &[u8; 4] = b"NXI1";
+const MAGIC: &[u8; 4] = b"NXI2";
 const FIXED_BYTES: usize = 56;
 const BLOCK_BYTES: usize = 28;
 const SLOT_BYTES: usize = 8;
@@ -31,12 +31,17 @@ pub(super) struct Saved {
     pub(super) generation: u32,
     pub(super) session: u32,
     pub(super) table: BlockTable,
-    /// Blocks that held nodes.
+    /// Blocks that held nodes, or were kept until the next commit.
     pub(super) blocks: Vec<(Pbn, Block)>,
     pub(super) slots: Vec<Slot>,
 }
 
 impl Saved {
+    /// Bytes of a checkpoint of a tree of one node.
+    pub(super) fn bytes_min(geometry: Geometry) -> usize {
+        FIXED_BYTES + BlockTable::encoded_bytes(geometry) + BLOCK_BYTES + SLOT_BYTES
+    }
+
     /// Reads a checkpoint; `None` when it is not that of such a tree on this chip.
     pub(super) fn decode(bytes: &[u8], geometry: Geometry) -> Option<Saved> {
         let fixed = bytes.get(..FIXED_BYTES).filter(|fixed| fixed[..4] == MAGIC[..])?;
@@ -131,9 +136,13 @@ impl<N: Nand> Store<N> {
             sequence: 0,
             committed: 0,
             generation: 0,
+            opened: 0,
+            dead: NO_GENERATION,
             session: 1,
             before: Link::NONE,
             closed: false,
+            read_only: false,
+            weak: Vec::new(),
             opened_since_checkpoint: 0,
             cache: super::cache::ReadCache::new(config.read_pages, page_bytes),
             at_hand: None,
@@ -148,6 +157,9 @@ impl<N: Nand> Store<N> {
 
     /// Writes down that changes are under way, unless that stands there already; now and then, how far they are.
     pub(super) fn begin_change(&mut self) -> Result<(), IndexError> {
+        if self.read_only {
+            return Err(IndexError::WornOut);
+        }
         if self.closed {
             self.write_checkpoint(false)?;
         } else if self.opened_since_checkpoint >= self.config.checkpoint_blocks && self.table.free_count() > 2
@@ -172,7 +184,7 @@ impl<N: Nand> Store<N> {
 
     /// The same at close, where it may be left out if no block is free for it: the next mount looks at the chip then.
     pub(super) fn write_closing_checkpoint(&mut self) -> Result<(), IndexError> {
-        if self.closed {
+        if self.closed || self.read_only {
             return Ok(());
         }
         let bytes = FIXED_BYTES
@@ -190,8 +202,9 @@ impl<N: Nand> Store<N> {
     }
 
     fn payload(&self, closed: bool) -> Vec<u8> {
-        let used: Vec<u32> =
-            (0..self.geometry.blocks).filter(|&pbn| self.blocks[pbn as usize].live > 0).collect();
+        let is_used = |&pbn: &u32| self.blocks[pbn as usize].live > 0 || self.held.contains(&Pbn(pbn));
+        let used: Vec<u32> = (0..self.geometry.blocks).filter(is_used).collect();
+        debug_assert!(!closed || self.held.is_empty(), "a commit gives back what was kept for it");
         let slots: &[Slot] = if closed { &self.slots } else { &[] };
         let mut bytes = vec![0; FIXED_BYTES];
         bytes[..4].copy_from_slice(MAGIC);
@@ -237,6 +250,7 @@ impl<N: Nand> Store<N> {
     pub(super) fn adopt(&mut self, saved: Saved) -> Result<(), IndexError> {
         (self.sequence, self.committed) = (saved.sequence, saved.committed);
         (self.generation, self.session, self.closed) = (saved.generation, saved.session, true);
+        self.opened = saved.generation;
         for (pbn, block) in saved.blocks {
             self.blocks[pbn.index()] = block;
         }

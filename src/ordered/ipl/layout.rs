@@ -27,29 +27,34 @@ pub(super) const RECORD_BYTES: usize = 4;
 /// No unit: the end of a chain.
 pub(super) const NO_UNIT: u16 = u16::MAX;
 
+/// No block, by its generation.
+pub(super) const NO_GENERATION: u32 = u32::MAX;
+
 /// Sequence numbers of one unit lie this close together.
 pub(super) const SPAN_MAX: u64 = (1 << 24) - 1;
 
 /// What was programmed before a page or unit: a chip on which that is missing was damaged, not cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Link {
-    pub(super) block: u32,
+    /// Blocks up to this generation were opened whole by then: what lacks of their merges was damaged, not cut.
+    pub(super) opened: u32,
+    /// The block of what was programmed before.
     pub(super) generation: u32,
     /// The unit; that at which its page begins, for an image.
     pub(super) unit: u16,
 }
 
 impl Link {
-    pub(super) const NONE: Link = Link { block: u32::MAX, generation: u32::MAX, unit: NO_UNIT };
+    pub(super) const NONE: Link = Link { opened: 0, generation: NO_GENERATION, unit: NO_UNIT };
 
     fn encode(&self, bytes: &mut [u8]) {
-        put_u32(bytes, 0, self.block);
+        put_u32(bytes, 0, self.opened);
         put_u32(bytes, 4, self.generation);
         put_u16(bytes, 8, self.unit);
     }
 
     fn decode(bytes: &[u8]) -> Link {
-        Link { block: get_u32(bytes, 0), generation: get_u32(bytes, 4), unit: get_u16(bytes, 8) }
+        Link { opened: get_u32(bytes, 0), generation: get_u32(bytes, 4), unit: get_u16(bytes, 8) }
     }
 }
 
@@ -77,8 +82,10 @@ pub(super) struct Tag {
     pub(super) sequence: u64,
     /// Everything up to this number is durable once the page is.
     pub(super) committed: u64,
-    /// Place among the pages that the merge which opened the block wrote, and how many these are; 0 of 0 else.
-    pub(super) place: (u16, u16),
+    /// The page's number in its block.
+    pub(super) page: u16,
+    /// How many pages the merge wrote that opened the block and of which this is one; 0 else.
+    pub(super) merged: u16,
     /// What it replaces is kept until it is committed.
     pub(super) protected: bool,
     pub(super) before: Link,
@@ -101,8 +108,8 @@ impl Tag {
         put_u32(spare, 13, self.session);
         put_u40(spare, 17, self.sequence);
         put_u40(spare, 22, self.committed);
-        put_u16(spare, 27, self.place.0);
-        put_u16(spare, 29, self.place.1);
+        put_u16(spare, 27, self.page);
+        put_u16(spare, 29, self.merged);
         self.before.encode(&mut spare[31..41]);
         put_u32(spare, 41, self.data_crc);
         put_u32(spare, 45, crc32(&[&spare[1..45]]));
@@ -127,7 +134,8 @@ impl Tag {
             session: get_u32(spare, 13),
             sequence: get_u40(spare, 17),
             committed: get_u40(spare, 22),
-            place: (get_u16(spare, 27), get_u16(spare, 29)),
+            page: get_u16(spare, 27),
+            merged: get_u16(spare, 29),
             protected: spare[1] != b'n',
             before: Link::decode(&spare[31..41]),
             data_crc: get_u32(spare, 41),
@@ -139,7 +147,8 @@ impl Tag {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     pub(super) generation: u32,
-    pub(super) session: u32,
+    /// The block that was given back last before, by its generation: no node is there any more.
+    pub(super) dead: u32,
     /// Units programmed in the block before this one.
     pub(super) ordinal: u16,
     /// Bytes in use, head included.
@@ -155,7 +164,7 @@ impl Head {
     /// Writes the head of a unit whose groups are in place, checksum included.
     pub(super) fn encode(&self, unit: &mut [u8]) {
         put_u32(unit, 4, self.generation);
-        put_u32(unit, 8, self.session);
+        put_u32(unit, 8, self.dead);
         put_u16(unit, 12, self.ordinal);
         put_u16(unit, 14, self.length);
         put_u40(unit, 16, self.first);
@@ -171,7 +180,7 @@ impl Head {
         let in_use = unit.get(4..usize::from(length)).filter(|used| used.len() >= HEAD_BYTES - 4)?;
         (crc32(&[in_use]) == get_u32(unit, 0)).then(|| Head {
             generation: get_u32(unit, 4),
-            session: get_u32(unit, 8),
+            dead: get_u32(unit, 8),
             ordinal: get_u16(unit, 12),
             length,
             first: get_u40(unit, 16),
@@ -371,9 +380,10 @@ mod tests {
             session: 2,
             sequence: 1 << 33,
             committed: (1 << 33) - 1,
-            place: (3, 7),
+            page: 3,
+            merged: 7,
             protected: false,
-            before: Link { block: 5, generation: 8, unit: 12 },
+            before: Link { opened: 5, generation: 8, unit: 12 },
             data_crc: 99,
         };
         let mut spare = [0xff; 64];

@@ -83,6 +83,10 @@ impl<N: Nand> Store<N> {
     /// Programs what waits for a block as one unit. With `mark`, everything up to now is durable thereby. False: the
     /// program failed and the nodes moved to another block.
     pub(super) fn flush(&mut self, pbn: Pbn, mark: bool) -> Result<bool, IndexError> {
+        if self.failed.contains(&pbn) {
+            self.evacuate(pbn)?;
+            return Ok(false);
+        }
         let queue = self.waiting.get(&pbn.0).cloned().unwrap_or_default();
         assert!(self.room(pbn) > 0, "I6: {pbn} has records and no room for them");
         let unit = self.blocks[pbn.index()].cursor;
@@ -126,7 +130,12 @@ impl<N: Nand> Store<N> {
 
     pub(super) fn note_program(&mut self, pbn: Pbn, unit: u16) {
         let generation = self.blocks[pbn.index()].generation;
-        self.before = Link { block: pbn.0, generation, unit };
+        self.before = Link { generation, unit, ..Link::NONE };
+    }
+
+    /// What the next page says of those before it.
+    fn link(&self) -> Link {
+        Link { opened: self.opened, ..self.before }
     }
 
     /// Writes a unit into the page buffer; the nodes that have a group in it.
@@ -162,16 +171,17 @@ impl<N: Nand> Store<N> {
         self.page[body..body + bytes.len()].copy_from_slice(&bytes);
         let head = Head {
             generation: block.generation,
-            session: self.session,
+            dead: self.dead,
             ordinal: block.units,
             length: (HEAD_BYTES + bytes.len()) as u16,
             first,
             committed: if mark { self.sequence } else { self.committed },
-            before: self.before,
+            before: self.link(),
         };
         head.encode(&mut self.page[at..at + self.format.unit_bytes]);
         self.chain = bytes;
-        let tag = Tag { kind: PageKind::Log, ..self.blank_tag(pbn) };
+        let page = (u32::from(block.cursor) / self.units_per_page()) as u16;
+        let tag = Tag { kind: PageKind::Log, page, ..self.blank_tag(pbn) };
         self.spare.fill(0xff);
         tag.encode(&mut self.spare);
         nodes
@@ -187,9 +197,10 @@ impl<N: Nand> Store<N> {
             session: self.session,
             sequence: self.sequence,
             committed: self.committed,
-            place: (0, 0),
+            page: 0,
+            merged: 0,
             protected: true,
-            before: self.before,
+            before: self.link(),
             data_crc: 0,
         }
     }

@@ -30,6 +30,7 @@ impl<N: Nand> Store<N> {
         self.page.fill(0xff);
         self.page[..bytes].copy_from_slice(&node.bytes[..bytes]);
         (tag.level, tag.count) = (node.level, node.count as u16);
+        tag.page = self.geometry.page_in_block(ppn) as u16;
         tag.node = node.id;
         tag.data_crc = crc32(&[&self.page]);
         self.spare.fill(0xff);
@@ -82,11 +83,18 @@ impl<N: Nand> Store<N> {
                 self.drop_waiting_of(Pbn(old), node.id);
             }
             self.set_slot(node.id, Slot { block: pbn.0, base: page as u16, last: NO_UNIT });
+            self.note_opened(pbn);
             if mark {
                 self.committed = sequence;
             }
             return Ok(());
         }
+    }
+
+    /// What the chip says from now on of the block, all of whose first pages are there.
+    fn note_opened(&mut self, pbn: Pbn) {
+        self.opened = self.opened.max(self.blocks[pbn.index()].generation);
+        debug_assert!(self.opened <= self.generation, "no block is opened before it is taken");
     }
 
     fn take_image_page(&mut self, pbn: Pbn) -> u32 {
@@ -204,7 +212,7 @@ impl<N: Nand> Store<N> {
     pub(super) fn write_first(&mut self, root: &Node) -> Result<(), IndexError> {
         loop {
             let pbn = self.open_block()?;
-            let tag = Tag { place: (0, 1), ..self.blank_tag(pbn) };
+            let tag = Tag { merged: 1, ..self.blank_tag(pbn) };
             if self.program_image(self.geometry.page_at(pbn, 0), root, tag, Cause::Checkpoint)?.is_some() {
                 self.settle(pbn, &[root.id], self.sequence);
                 return Ok(());
@@ -242,9 +250,9 @@ impl<N: Nand> Store<N> {
         let mut result = Ok(true);
         for (i, &id) in ids.iter().enumerate() {
             result = self.load(id, &mut node, cause).and_then(|()| {
-                let place = (i as u16, ids.len() as u16);
+                let merged = ids.len() as u16;
                 let protected = self.config.durability > Durability::None;
-                let tag = Tag { sequence: newest, place, protected, ..self.blank_tag(pbn) };
+                let tag = Tag { sequence: newest, merged, protected, ..self.blank_tag(pbn) };
                 let ppn = self.geometry.page_at(pbn, i as u32);
                 Ok(self.program_image(ppn, &node, tag, Cause::Merge)?.is_some())
             });
@@ -268,11 +276,30 @@ impl<N: Nand> Store<N> {
         for (page, &id) in (0u16..).zip(ids) {
             self.set_slot(id, Slot { block: pbn.0, base: page, last: NO_UNIT });
         }
+        self.note_opened(pbn);
+    }
+
+    /// Merges the blocks that have a weak page, if that takes nothing from what an operation needs.
+    pub(super) fn renew_weak(&mut self) -> Result<(), IndexError> {
+        while let Some(pbn) = self.weak.pop() {
+            let in_use = self.blocks[pbn.index()].live > 0;
+            if in_use && self.table.free_count() > FREE_FOR_INSERT {
+                let limit = self.format.nodes_limit(self.geometry);
+                match self.merge(&[pbn], limit, Cause::GarbageCollection) {
+                    // The nodes stay where they are, for whoever asks for them.
+                    Err(IndexError::Full | IndexError::Corrupted { .. }) => {}
+                    other => other?,
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Gives a block back that holds no node any more.
     fn release(&mut self, pbn: Pbn) -> Result<(), IndexError> {
-        *self.block(pbn) = Block::default();
+        let left = core::mem::take(self.block(pbn));
+        assert!(left.live == 0, "I3: {pbn} is given back with {} nodes", left.live);
+        self.dead = left.generation;
         match self.failed.iter().position(|&failed| failed == pbn) {
             Some(i) => {
                 self.failed.swap_remove(i);
@@ -299,6 +326,11 @@ impl<N: Nand> Store<N> {
         if self.blocks[pbn.index()].live == 0 {
             return self.release(pbn);
         }
+        // Nothing follows the page that failed, should the nodes have to stay: a mount would miss it.
+        let (units, first_log) =
+            (self.units_per_block() as u16, self.geometry.pages_per_block - self.format.log_pages);
+        let block = self.block(pbn);
+        (block.cursor, block.data_next) = (units, block.data_next.max(first_log as u16));
         self.merge(&[pbn], self.format.nodes_limit(self.geometry), Cause::Merge)
     }
 

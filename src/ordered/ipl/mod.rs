@@ -52,25 +52,28 @@ mod checkpoint;
 mod image;
 mod layout;
 mod logging;
+mod losses;
 mod merge;
 mod range;
 mod recovery;
 mod settings;
 mod store;
 mod update;
+mod views;
 
 pub use settings::{LogArea, OPTIONS};
 
 use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit};
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::blocks::{BlockState, BlockTable};
-use crate::ftl::checkpoint::CheckpointArea;
-use crate::nand::{Cause, Nand};
+use crate::ftl::checkpoint::{CheckpointArea, anchor_count};
+use crate::nand::{Cause, Geometry, Nand};
 use alloc::format;
 use alloc::vec::Vec;
 use checkpoint::Saved;
 use core::ops::Bound;
 use image::Node;
+use merge::FREE_FOR_INSERT;
 use settings::{Config, Format};
 use store::{ROOT, Slot, Store};
 
@@ -94,6 +97,18 @@ pub struct IplTree<N> {
     interrupted: bool,
 }
 
+/// Refuses a chip that would take no record: anchors, a checkpoint, a block of nodes, and what an insertion wants free.
+fn require_blocks(geometry: Geometry, good: u32) -> Result<(), IndexError> {
+    let checkpoint = CheckpointArea::blocks_needed(geometry, Saved::bytes_min(geometry)) as u32 / 2;
+    let needed = anchor_count(geometry) + checkpoint + 1 + FREE_FOR_INSERT;
+    if good >= needed {
+        return Ok(());
+    }
+    Err(IndexError::Unsupported(format!(
+        "a tree with in-page logging needs {needed} good blocks of this chip; it has {good}"
+    )))
+}
+
 impl<N: Nand> IplTree<N> {
     /// Formats the chip for a tree as `settings` ask.
     pub fn format_with(mut nand: N, settings: &Settings) -> Result<IplTree<N>, IndexError> {
@@ -102,6 +117,7 @@ impl<N: Nand> IplTree<N> {
         let config = Config::new(settings, &format, geometry)?;
         let mut table = BlockTable::new(geometry);
         table.retire_marked(&mut nand)?;
+        require_blocks(geometry, table.good_count())?;
         let area = CheckpointArea::format(&mut nand, &mut table)?;
         for pbn in table.in_state(BlockState::Unclean).collect::<Vec<_>>() {
             if table.erase(&mut nand, pbn, Cause::Checkpoint)? {
@@ -139,7 +155,7 @@ impl<N: Nand> IplTree<N> {
         if saved.closed {
             store.adopt(saved)?;
         } else {
-            store.recover(saved)?;
+            store.recover(&saved)?;
         }
         IplTree::assemble(store)
     }
@@ -163,6 +179,15 @@ impl<N: Nand> IplTree<N> {
 
     fn usable(&self) -> Result<(), IndexError> {
         if self.interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
+    }
+
+    /// The error of an operation that was not done. Room is made before anything is changed: where it does not last, blocks
+    /// have failed.
+    fn refused(&self, error: IndexError) -> IndexError {
+        match error {
+            IndexError::Full if self.interrupted || self.store.read_only => IndexError::WornOut,
+            other => other,
+        }
     }
 
     /// Reads the root into the top of the path.
@@ -346,7 +371,7 @@ impl<N: Nand> OrderedIndex for IplTree<N> {
         self.usable()?;
         let result = self.insert_record(key, value);
         self.shrink_to_ram();
-        result
+        result.map_err(|error| self.refused(error))
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
@@ -354,7 +379,7 @@ impl<N: Nand> OrderedIndex for IplTree<N> {
         self.usable()?;
         let result = self.remove_record(key);
         self.shrink_to_ram();
-        result
+        result.map_err(|error| self.refused(error))
     }
 
     fn range(
@@ -372,8 +397,12 @@ impl<N: Nand> OrderedIndex for IplTree<N> {
 
     fn sync(&mut self) -> Result<(), IndexError> {
         self.usable()?;
+        if self.store.read_only {
+            // Nothing was changed since the mount.
+            return Ok(());
+        }
         self.interrupted = true;
-        self.store.commit()?;
+        self.store.commit().map_err(|error| self.refused(error))?;
         self.interrupted = false;
         Ok(())
     }

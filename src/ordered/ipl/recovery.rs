@@ -1,282 +1,127 @@
 //! Mounting after a power cut: the tree is found again from the tags and the log units alone.
 //!
-//! 1. A look at every page finds `S`, the highest number that any page calls committed. What is newer than `S` is void.
+//! 1. A look at every page (`views`) finds `S`, the highest number that any page calls committed. What is newer than `S` is void.
 //! 2. Of each node the newest version that is not void counts: its images and ghost records are ordered by sequence number,
 //!    then by generation. A merge that is not complete counts for nothing.
 //! 3. A walk over the inner nodes finds which nodes belong to the tree; others were removed.
-//! 4. Void blocks and cut merges are erased.
-//! 5. The session gets a new number, on the chip, before anything else is programmed.
-//! 6. Blocks with void pages are merged and erased, so that their numbers are never taken for committed ones later.
+//! 4. What no cut can have taken is missed (`losses`): the mount is refused.
+//! 5. Void blocks and cut merges are erased.
+//! 6. The session gets a new number, on the chip, before anything else is programmed.
+//! 7. Blocks with void pages are merged and erased, so that their numbers are never taken for committed ones later.
+//!
+//! Steps 5 to 7 are for writing. Where the chip has no block left for them the tree is read-only.
 //!
 //! In each block as many pages are left unused after the last whole one as sessions may have torn one there: a page may read
 //! as erased and yet be half programmed.
 
 use super::checkpoint::Saved;
 use super::image::Node;
-use super::layout::{Change, Head, Link, NO_UNIT, PageKind, Tag, groups, records};
-use super::store::{NO_BLOCK, ROOT, Slot, Store};
+use super::layout::{Change, Head, NO_UNIT, PageKind, groups, records};
+use super::store::{ROOT, Slot, Store};
+use super::views::View;
 use crate::check::IndexError;
-use crate::codec::crc32;
-use crate::nand::{Cause, Nand, NandError};
-use crate::units::{Pbn, Ppn};
+use crate::ftl::StoreError;
+use crate::nand::{Cause, Nand};
+use crate::units::Pbn;
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A block of which none of the first pages has a tag holds nothing. More than one is tried, so that one damaged page does
-/// not hide the block and bring older versions of its nodes back.
-const FIRST_PAGES: u32 = 4;
-
-/// What the first look at a block finds.
-#[derive(Clone, Debug)]
-struct View {
-    pbn: Pbn,
-    generation: u32,
-    /// Pages of the merge that opened the block, and how many of them are whole.
-    merged: (u16, u16),
-    /// The merge contains what is up to this number.
-    merge_sequence: u64,
-    protected: bool,
-    first_session: u32,
-    /// The last image: page, session.
-    last_image: Option<(u32, u32)>,
-    /// The last page with a log unit: page, session.
-    last_log: Option<(u32, u32)>,
-    /// Log units found, and whether they are all.
-    units: u16,
-    gap: bool,
-    newest_committed: u64,
-    newest: u64,
-    /// Which units are whole, or begin a whole image; and what was programmed before each.
-    whole: Vec<bool>,
-    links: Vec<Link>,
-    /// A page that cannot be read may have held sectors.
-    unreadable: Option<Ppn>,
-}
-
-impl View {
-    fn is_complete(&self) -> bool {
-        self.merged.0 == self.merged.1
-    }
-
-    fn is_void(&self, committed: u64) -> bool {
-        self.merged.1 > 0 && self.merge_sequence > committed
-    }
-}
-
 /// A version of a node.
 #[derive(Clone, Copy, Debug)]
-struct Version {
-    sequence: u64,
-    generation: u32,
-    slot: Slot,
+pub(super) struct Version {
+    pub(super) sequence: u64,
+    pub(super) generation: u32,
+    pub(super) slot: Slot,
+}
+
+/// By node: the number that it was placed at in a block, and where.
+type Placed = BTreeMap<u32, (u64, Slot)>;
+
+/// By node: the number of its newest log record, and the block of that.
+type Logged = BTreeMap<u32, (u64, Pbn)>;
+
+/// What the blocks hold that is not void.
+#[derive(Default)]
+pub(super) struct Held {
+    /// The newest version of each node.
+    pub(super) versions: Vec<Option<Version>>,
+    /// The newest log record of each node, and its block.
+    pub(super) logged: Logged,
+    /// Blocks with void pages.
+    pub(super) tainted: Vec<Pbn>,
 }
 
 impl<N: Nand> Store<N> {
     /// Finds the tree on a chip that was not closed.
-    pub(super) fn recover(&mut self, saved: Saved) -> Result<(), IndexError> {
-        let mut views = Vec::new();
-        for pbn in (0..self.geometry.blocks).map(Pbn) {
-            use crate::ftl::blocks::BlockState::{Bad, Reserved};
-            if matches!(self.table.state(pbn), Bad | Reserved) {
-                continue;
-            }
-            if let Some(view) = self.look_at(pbn)? {
-                views.push(view);
-            }
-        }
+    pub(super) fn recover(&mut self, saved: &Saved) -> Result<(), IndexError> {
+        let views = self.look_around(saved.generation)?;
         let committed =
             views.iter().map(|view| view.newest_committed).max().unwrap_or(0).max(saved.committed);
         self.committed = committed;
         self.sequence = views.iter().map(|view| view.newest).max().unwrap_or(0).max(committed);
-        self.generation = views.iter().map(|view| view.generation).max().unwrap_or(0).max(saved.generation);
+        // The newest blocks may be gone again; their numbers are not given twice.
+        let generations = views.iter().map(|view| view.generation);
+        self.generation = generations.fold(self.opened.max(saved.generation), u32::max);
         self.session = saved.session;
         if views.iter().any(|view| view.is_complete() && view.is_void(committed) && !view.protected) {
             return Err(IndexError::NotCleanlyClosed);
         }
-        let (versions, tainted) = self.versions(&views)?;
-        self.choose(&versions, &views)?;
-        self.notice_losses(&views, &versions, &saved)?;
+        let held = self.versions(&views)?;
+        self.choose(&held.versions, &views)?;
+        self.notice_losses(&views, &held, saved)?;
         self.session += 1;
         self.place_cursors(&views);
         self.settle_states()?;
+        match self.tidy_up(&views, &held.tainted) {
+            Err(IndexError::Full | IndexError::WornOut | IndexError::Store(StoreError::Full)) => {
+                self.read_only = true;
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Makes the chip fit for more: what is void goes, and the new session is known.
+    fn tidy_up(&mut self, views: &[View], tainted: &[Pbn]) -> Result<(), IndexError> {
+        let committed = self.committed;
         // Before there is a new session: a merge of this one is never found cut later.
         for view in views.iter().filter(|view| view.is_void(committed) || !view.is_complete()) {
             self.erase_unused(view.pbn)?;
         }
         self.write_checkpoint(false)?;
-        self.clean(&tainted)?;
+        self.clean(tainted)?;
         self.committed = self.sequence;
         Ok(())
     }
 
-    fn read_spare(&mut self, ppn: Ppn) -> Result<Option<Tag>, IndexError> {
-        let mut spare = core::mem::take(&mut self.spare);
-        let read = self.nand.read(ppn, Cause::Recovery, &mut [], &mut spare);
-        let tag = Tag::decode(&spare);
-        self.spare = spare;
-        match read {
-            Ok(()) => Ok(tag),
-            Err(NandError::Uncorrectable(_)) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Reads a page whole into the page buffer; false when it cannot be read.
-    fn read_page(&mut self, ppn: Ppn) -> Result<bool, IndexError> {
-        match self.nand.read(ppn, Cause::Recovery, &mut self.page, &mut []) {
-            Ok(()) => Ok(true),
-            Err(NandError::Uncorrectable(_)) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// The heads of the whole units in the page buffer, with their places in the page.
-    fn units_in_page(&self, generation: u32) -> Vec<(u32, Head)> {
-        let units = self.page.chunks_exact(self.format.unit_bytes);
-        let heads = (0u32..).zip(units).filter_map(|(i, unit)| Some((i, Head::decode(unit)?)));
-        heads.filter(|(_, head)| head.generation == generation).collect()
-    }
-
-    /// What a block holds; `None` when its first pages say nothing.
-    fn look_at(&mut self, pbn: Pbn) -> Result<Option<View>, IndexError> {
-        if self.nand.is_bad(pbn)? {
-            self.table.retire(pbn);
-            return Ok(None);
-        }
-        let mut first = None;
-        for page in 0..FIRST_PAGES.min(self.geometry.pages_per_block) {
-            first = self.read_spare(self.geometry.page_at(pbn, page))?;
-            if first.is_some() {
-                break;
-            }
-        }
-        let Some(first) = first else { return Ok(None) };
-        let mut view = View {
-            pbn,
-            generation: first.generation,
-            merged: (0, first.place.1),
-            merge_sequence: first.sequence,
-            protected: first.protected,
-            first_session: first.session,
-            last_image: None,
-            last_log: None,
-            units: 0,
-            gap: false,
-            newest_committed: 0,
-            newest: 0,
-            whole: vec![false; self.units_per_block() as usize],
-            links: Vec::new(),
-            unreadable: None,
-        };
-        for page in 0..self.geometry.pages_per_block {
-            self.look_at_page(&mut view, page)?;
-        }
-        // Only the last image can be half programmed and yet have a whole tag.
-        if let Some((page, _)) = view.last_image
-            && !self.is_whole(self.geometry.page_at(pbn, page))?
-        {
-            self.forget_last_image(&mut view, page)?;
-        }
-        Ok(view.last_image.is_some().then_some(view))
-    }
-
-    fn look_at_page(&mut self, view: &mut View, page: u32) -> Result<(), IndexError> {
-        let ppn = self.geometry.page_at(view.pbn, page);
-        let tag = self.read_spare(ppn)?.filter(|tag| tag.generation == view.generation);
-        match tag {
-            Some(tag) if tag.kind == PageKind::Data => {
-                if tag.place.1 > 0 {
-                    view.merged.0 +=
-                        u16::from(u32::from(tag.place.0) == page && tag.place.1 == view.merged.1);
-                }
-                view.last_image = Some((page, tag.session));
-                view.whole[(page * self.units_per_page()) as usize] = true;
-                view.links.push(tag.before);
-                view.newest = view.newest.max(tag.sequence);
-                view.newest_committed = view.newest_committed.max(tag.committed);
-            }
-            Some(_) => {
-                if !self.read_page(ppn)? {
-                    return Ok(());
-                }
-                view.newest = view.newest.max(self.newest_in_page(view.generation));
-                for (i, head) in self.units_in_page(view.generation) {
-                    view.whole[(page * self.units_per_page() + i) as usize] = true;
-                    view.links.push(head.before);
-                    view.gap |= head.ordinal != view.units;
-                    view.units += 1;
-                    view.last_log = Some((page, head.session));
-                    view.newest_committed = view.newest_committed.max(head.committed);
-                }
-            }
-            None if self.units_per_page() > 1 && !self.read_page(ppn)? => view.unreadable = Some(ppn),
-            None => {}
-        }
-        Ok(())
-    }
-
-    /// The highest sequence number of the records in the page buffer.
-    fn newest_in_page(&self, generation: u32) -> u64 {
-        let widths = self.shapes.widths();
-        let mut newest = 0;
-        for unit in self.page.chunks_exact(self.format.unit_bytes) {
-            let Some(head) = Head::decode(unit).filter(|head| head.generation == generation) else {
-                continue;
-            };
-            newest = newest.max(head.first);
-            for group in groups(unit).flatten() {
-                let numbers = records(widths, head.first, group.records).flatten().map(|record| record.0);
-                newest = newest.max(numbers.max().unwrap_or(0));
-            }
-        }
-        newest
-    }
-
-    fn is_whole(&mut self, ppn: Ppn) -> Result<bool, IndexError> {
-        let tag = self.read_spare(ppn)?;
-        let read = self.read_page(ppn)?;
-        Ok(read && tag.is_some_and(|tag| tag.data_crc == crc32(&[&self.page])))
-    }
-
-    /// The last image is torn: what the block says without it.
-    fn forget_last_image(&mut self, view: &mut View, torn: u32) -> Result<(), IndexError> {
-        let place = self.read_spare(self.geometry.page_at(view.pbn, torn))?.map_or(0, |tag| tag.place.1);
-        if place > 0 {
-            view.merged.0 = view.merged.0.saturating_sub(1);
-        }
-        (view.last_image, view.newest, view.newest_committed) = (None, 0, 0);
-        view.whole.fill(false);
-        view.links.clear();
-        let (units, gap, merged) = (view.units, view.gap, view.merged);
-        for page in (0..self.geometry.pages_per_block).filter(|&page| page != torn) {
-            self.look_at_page(view, page)?;
-        }
-        (view.units, view.gap, view.merged) = (units, gap, merged);
-        Ok(())
-    }
-
-    /// The newest version of each node that is not void, and which blocks have void pages.
-    fn versions(&mut self, views: &[View]) -> Result<(Vec<Option<Version>>, Vec<Pbn>), IndexError> {
-        let (mut versions, mut tainted) = (Vec::new(), Vec::new());
-        for view in views {
-            if view.is_void(self.committed) || !view.is_complete() {
-                continue;
-            }
+    /// What the blocks hold. Those that are not whole give no versions, but what they log is known.
+    fn versions(&mut self, views: &[View]) -> Result<Held, IndexError> {
+        let (mut held, committed) = (Held::default(), self.committed);
+        for view in views.iter().filter(|view| !view.is_void(committed)) {
             let mut here = BTreeMap::new();
-            if self.read_block(view, &mut here)? {
-                tainted.push(view.pbn);
+            let has_void = self.read_block(view, &mut here, &mut held.logged)?;
+            if !view.is_complete() {
+                continue;
+            }
+            if has_void {
+                held.tainted.push(view.pbn);
             }
             for (id, (sequence, slot)) in here {
                 let version = Version { sequence, generation: view.generation, slot };
-                offer(&mut versions, id, version, self.geometry.pages());
+                offer(&mut held.versions, id, version, self.geometry.pages());
             }
         }
-        Ok((versions, tainted))
+        Ok(held)
     }
 
     /// The nodes of a block, each with the number it was placed there at. True: some pages are void.
-    fn read_block(&mut self, view: &View, here: &mut BTreeMap<u32, (u64, Slot)>) -> Result<bool, IndexError> {
+    fn read_block(
+        &mut self,
+        view: &View,
+        here: &mut Placed,
+        logged: &mut Logged,
+    ) -> Result<bool, IndexError> {
         let (mut has_void, per_page) = (false, self.units_per_page());
         for page in 0..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(view.pbn, page);
@@ -295,14 +140,14 @@ impl<N: Nand> Store<N> {
                     }
                 }
                 PageKind::Log => {
-                    if !self.read_page(ppn)? {
+                    if !self.read_log_page(ppn)? {
                         continue;
                     }
                     for (i, head) in self.units_in_page(view.generation) {
                         if head.first > self.committed {
                             has_void = true;
                         } else {
-                            self.read_unit(view.pbn, (page * per_page + i, i, head), here);
+                            self.read_unit(view.pbn, (page * per_page + i, i, head), (here, logged));
                         }
                     }
                 }
@@ -316,13 +161,15 @@ impl<N: Nand> Store<N> {
         &self,
         pbn: Pbn,
         (unit, in_page, head): (u32, u32, Head),
-        here: &mut BTreeMap<u32, (u64, Slot)>,
+        (here, logged): (&mut Placed, &mut Logged),
     ) {
         let size = self.format.unit_bytes;
         let at = in_page as usize * size;
         for group in groups(&self.page[at..at + size]).flatten() {
             let found = records(self.shapes.widths(), head.first, group.records).flatten();
             for (sequence, change) in found {
+                let newest = logged.entry(group.node).or_insert((sequence, pbn));
+                *newest = (sequence, pbn).max(*newest);
                 let (Change::Ghost { base, .. } | Change::GhostOfAll { base, .. }) = change else { continue };
                 if here.get(&group.node).is_none_or(|old| old.0 < sequence) {
                     here.insert(group.node, (sequence, Slot { block: pbn.0, base, last: NO_UNIT }));
@@ -370,57 +217,6 @@ impl<N: Nand> Store<N> {
             }
         }
         self.free_ids.reverse();
-        Ok(())
-    }
-
-    /// Refuses a chip on which something is missing that no power cut can have taken.
-    fn notice_losses(
-        &mut self,
-        views: &[View],
-        versions: &[Option<Version>],
-        saved: &Saved,
-    ) -> Result<(), IndexError> {
-        let lost = |what, pbn: Pbn| Err(IndexError::Corrupted { what, at: u64::from(pbn.0) });
-        for link in views.iter().flat_map(|view| &view.links) {
-            let Ok(found) = views.binary_search_by_key(&link.block, |view| view.pbn.0) else { continue };
-            let view = &views[found];
-            let lives = view.generation == link.generation && self.blocks[view.pbn.index()].live > 0;
-            if lives && view.whole.get(usize::from(link.unit)) == Some(&false) {
-                return lost("I5: the page programmed before another one is missing", view.pbn);
-            }
-        }
-        for view in views {
-            let live = self.blocks[view.pbn.index()].live;
-            if live > 0 && view.gap {
-                return lost("I5: a log unit is missing", view.pbn);
-            }
-            if let Some(ppn) = view.unreadable.filter(|_| live > 0) {
-                let what = "I5: a page of log sectors cannot be read";
-                return Err(IndexError::Corrupted { what, at: u64::from(ppn.0) });
-            }
-            let known = saved.blocks.iter().find(|known| known.0 == view.pbn);
-            let known = known.filter(|known| known.1.generation == view.generation);
-            if live > 0 && known.is_some_and(|known| view.units < known.1.units) {
-                return lost("I5: the last log units of a block are missing", view.pbn);
-            }
-            let may_be_cut = view.generation == self.generation && view.first_session == saved.session;
-            if view.is_complete() || view.is_void(self.committed) || may_be_cut {
-                continue;
-            }
-            for page in 0..self.geometry.pages_per_block {
-                let tag = self.read_spare(self.geometry.page_at(view.pbn, page))?;
-                let is_image = |tag: &Tag| tag.kind == PageKind::Data && tag.sequence <= self.committed;
-                let Some(tag) = tag.filter(is_image) else { continue };
-                let chosen = versions.get(tag.node as usize).copied().flatten();
-                let in_tree = self.slots.get(tag.node as usize).is_some_and(|slot| slot.block != NO_BLOCK);
-                let newer = chosen.is_none_or(|chosen| {
-                    (chosen.sequence, chosen.generation) < (tag.sequence, tag.generation)
-                });
-                if in_tree && newer {
-                    return lost("I4: an image of a merge is missing", view.pbn);
-                }
-            }
-        }
         Ok(())
     }
 

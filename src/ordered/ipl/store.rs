@@ -4,11 +4,12 @@ use super::cache::{AT_HAND, ReadCache};
 use super::image::{Node, Shapes};
 use super::layout::{Change, Head, Link, NO_UNIT, PageKind, Tag, groups, push_waiting, records, waiting};
 use super::settings::{Config, Format, LogArea};
+use super::views::has_whole_units;
 use crate::check::IndexError;
 use crate::codec::crc32;
 use crate::ftl::blocks::BlockTable;
 use crate::ftl::checkpoint::CheckpointArea;
-use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
 use crate::units::{Pbn, Ppn};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -105,11 +106,19 @@ pub(super) struct Store<N> {
     pub(super) sequence: u64,
     pub(super) committed: u64,
     pub(super) generation: u32,
+    /// Blocks up to this generation are opened whole.
+    pub(super) opened: u32,
+    /// The generation of the block given back last.
+    pub(super) dead: u32,
     pub(super) session: u32,
     /// What this session programmed last.
     pub(super) before: Link,
     /// The newest checkpoint is a closing one.
     pub(super) closed: bool,
+    /// The mount found no block to write to: nothing is changed any more.
+    pub(super) read_only: bool,
+    /// Blocks with a page that had to be read more than once, to be merged by the next operation that writes.
+    pub(super) weak: Vec<Pbn>,
     pub(super) opened_since_checkpoint: u32,
     pub(super) cache: ReadCache,
     /// The page at hand, while one node is read.
@@ -125,6 +134,8 @@ pub(super) struct Store<N> {
 /// The records of a node on the way from its newest to its oldest.
 struct Walk {
     want: u32,
+    /// The nodes that it came from.
+    sources: Vec<u32>,
     /// Only records before this one count.
     limit: u64,
     bytes: Vec<u8>,
@@ -133,6 +144,11 @@ struct Walk {
 }
 
 impl Walk {
+    /// Whether the node may have begun with the image of this one.
+    fn is_of(&self, node: u32) -> bool {
+        self.sources.contains(&node)
+    }
+
     /// Takes the wanted node's records in one unit over; the source, if the node was born there as a ghost.
     fn take<'a>(&mut self, found: impl Iterator<Item = (u64, Change<'a>)>) -> Option<u32> {
         let (start, mut born) = (self.bytes.len(), None);
@@ -148,11 +164,13 @@ impl Walk {
         }
         let (source, sequence) = born?;
         (self.want, self.limit) = (source, sequence);
+        self.sources.push(source);
         Some(source)
     }
 }
 
-fn corrupted(what: &'static str, at: Ppn) -> IndexError {
+/// Damage at a page.
+pub(super) fn corrupted(what: &'static str, at: Ppn) -> IndexError {
     IndexError::Corrupted { what, at: u64::from(at.0) }
 }
 
@@ -270,8 +288,13 @@ impl<N: Nand> Store<N> {
     pub(super) fn load(&mut self, id: u32, node: &mut Node, cause: Cause) -> Result<(), IndexError> {
         let slot = self.slot(id)?;
         let pbn = Pbn(slot.block);
-        let mut walk =
-            Walk { want: id, limit: u64::MAX, bytes: core::mem::take(&mut self.chain), chunks: Vec::new() };
+        let mut walk = Walk {
+            want: id,
+            sources: Vec::new(),
+            limit: u64::MAX,
+            bytes: core::mem::take(&mut self.chain),
+            chunks: Vec::new(),
+        };
         walk.bytes.clear();
         self.at_hand = None;
         let widths = self.shapes.widths();
@@ -364,8 +387,12 @@ impl<N: Nand> Store<N> {
         let frame = self.read(ppn, cause)?;
         let (data, spare) = self.cache.page(frame);
         let generation = self.blocks[slot.block as usize].generation;
+        let is_image = |tag: &Tag| {
+            let is_its = tag.node == id || walk.is_of(tag.node);
+            tag.kind == PageKind::Data && tag.generation == generation && is_its
+        };
         let tag = Tag::decode(spare)
-            .filter(|tag| tag.kind == PageKind::Data && tag.generation == generation)
+            .filter(is_image)
             .ok_or(corrupted("I4: not the image of a node of this block", ppn))?;
         let shape = self.shapes.at(tag.level);
         if tag.level == 0 || usize::from(tag.count) > shape.capacity {
@@ -390,7 +417,16 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Reads a page into a frame and verifies an image.
+    /// Notes how a page was read: the block of a weak one is merged by the next operation that writes.
+    pub(super) fn note_reading(&mut self, ppn: Ppn, reading: Reading) {
+        const WEAK_MAX: usize = 4;
+        let pbn = self.geometry.block_of(ppn);
+        if reading == Reading::Weak && self.weak.len() < WEAK_MAX && !self.weak.contains(&pbn) {
+            self.weak.push(pbn);
+        }
+    }
+
+    /// Reads a page into a frame and verifies it.
     fn read(&mut self, ppn: Ppn, cause: Cause) -> Result<usize, IndexError> {
         if self.at_hand == Some(ppn) {
             return Ok(AT_HAND);
@@ -403,18 +439,34 @@ impl<N: Nand> Store<N> {
             self.counts.cache_misses += 1;
         }
         let frame = if cause == Cause::Check { AT_HAND } else { self.cache.admit(ppn) };
+        let (page, unit_bytes) = (self.geometry.page_in_block(ppn), self.format.unit_bytes);
+        let is_whole = |data: &[u8], spare: &[u8]| match Tag::decode(spare) {
+            Some(tag) if u32::from(tag.page) != page => false,
+            Some(tag) if tag.kind == PageKind::Data => crc32(&[data]) == tag.data_crc,
+            Some(_) => has_whole_units(data, unit_bytes),
+            None => false,
+        };
         let (data, spare) = self.cache.page_mut(frame);
-        let result = match self.nand.read(ppn, cause, data, spare) {
+        let reading = read_again(&mut self.nand, (ppn, cause), data, spare, is_whole);
+        let result = match reading {
             Err(NandError::Uncorrectable(_)) => Err(corrupted("the page cannot be read", ppn)),
             Err(error) => Err(error.into()),
-            Ok(()) => match Tag::decode(spare) {
-                Some(tag) if tag.kind == PageKind::Data && crc32(&[data]) != tag.data_crc => {
+            Ok(Reading::Whole | Reading::Weak) => Ok(frame),
+            Ok(Reading::Broken) => match Tag::decode(spare) {
+                Some(tag) if u32::from(tag.page) != page => {
+                    Err(corrupted("I4: a page of another place", ppn))
+                }
+                Some(tag) if tag.kind == PageKind::Data => {
                     Err(corrupted("I4: an image's checksum does not match", ppn))
                 }
+                // One of its sectors may be torn, and another one wanted.
                 Some(_) => Ok(frame),
                 None => Err(corrupted("I4: a page's tag does not match", ppn)),
             },
         };
+        if let Ok(reading) = reading {
+            self.note_reading(ppn, reading);
+        }
         self.at_hand = (frame == AT_HAND && result.is_ok()).then_some(ppn);
         if result.is_err() {
             self.cache.forget(ppn);

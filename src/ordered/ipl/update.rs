@@ -124,6 +124,7 @@ impl<N: Nand> IplTree<N> {
     /// Room for what the operation will do. What this finds too little room for has not happened.
     fn prepare(&mut self, parents: &[(u32, u32)], image: bool, grows: bool) -> Result<(), IndexError> {
         self.store.begin_change()?;
+        self.store.renew_weak()?;
         if !self.store.free_at_least(if grows { FREE_FOR_INSERT } else { 1 })? && grows {
             return Err(IndexError::Full);
         }

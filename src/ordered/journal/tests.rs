@@ -1,5 +1,7 @@
 //! The journaled index against `BTreeMap`, cuts at every write and cuts during the recovery, damage to every byte, full stores.
 
+mod owed;
+
 use super::page::HEADER_BYTES;
 use super::*;
 use crate::ftl::StoreError;

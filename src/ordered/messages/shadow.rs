@@ -4,8 +4,7 @@
 //! *kept* when the committed tree does; only one that is neither is written. So whatever a power cut leaves of the units
 //! written since, the committed tree is whole on every store. A commit writes what the tree holds in RAM (its *state*) to
 //! fresh units, syncs the store, writes the manifest, page 0, and syncs again: a page is old or new after a cut, never torn,
-//! so there is one root switch and no second copy to fall back to silently. Units that the tree gave up are trimmed, and
-//! may be written again, from then on.
+//! so there is one root switch and no second copy to fall back to silently. Units that the tree gave up are trimmed then.
 //!
 //! # Bytes
 //!
@@ -108,7 +107,7 @@ pub struct Shadow<S> {
     updates: u64,
     is_changed: bool,
     is_interrupted: bool,
-    /// Whether a commit was written, but the store refused to make it last.
+    /// Whether the store refused to make a commit last.
     is_sealed: bool,
     horizon: Rc<Horizon>,
     pub(super) commits: u64,
@@ -276,6 +275,9 @@ impl<S: PageStore> Shadow<S> {
         cause: Cause,
         page: &mut [u8],
     ) -> Result<(), IndexError> {
+        if self.is_sealed {
+            return Err(IndexError::WornOut);
+        }
         put_u32(page, 4, lpn.0);
         let crc = crc32(&[&page[4..]]);
         put_u32(page, 0, crc);
@@ -322,9 +324,6 @@ impl<S: PageStore> Shadow<S> {
 
     /// Takes a free unit, near the one taken before.
     pub(in crate::ordered) fn take(&mut self) -> Result<u32, IndexError> {
-        if self.is_sealed {
-            return Err(IndexError::WornOut);
-        }
         if self.free_units <= self.reserve { Err(IndexError::Full) } else { self.take_any() }
     }
 
@@ -459,9 +458,6 @@ impl<S: PageStore> Shadow<S> {
         save: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<(), IndexError>) -> Result<(), IndexError>,
     ) -> Result<(), IndexError> {
         self.ready()?;
-        if self.is_sealed {
-            return Err(IndexError::WornOut);
-        }
         let mut units = Vec::new();
         let written = self.attempt(|shadow| {
             for _ in 0..shadow.units_for_state(bytes) {
@@ -555,7 +551,7 @@ impl<S: PageStore> Shadow<S> {
             }
         }
         let synced = self.store.sync();
-        // Which of two commits a cut leaves is not known then, so nothing that either needs may be written. Reading goes on.
+        // Which of two commits a cut leaves is not known then: nothing may be written, but reading goes on.
         self.is_sealed = synced.as_ref().is_err_and(StoreError::is_refusal);
         self.is_interrupted = synced.is_err() && !self.is_sealed;
         Ok(synced?)

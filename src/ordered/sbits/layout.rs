@@ -1,9 +1,9 @@
 //! Where the pages of SBITS go: blocks taken in turn, full pages one after the other, partly filled ones to the side.
 
-use super::page::{Header, entry};
+use super::page::{Header, SINCE_MAX, entry, is_blank};
 use super::{Sbits, WhenFull, project};
 use crate::check::{CheckReport, IndexError};
-use crate::nand::{Cause, Nand, NandError};
+use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::units::{Pbn, Ppn};
 use alloc::format;
 use alloc::vec;
@@ -45,7 +45,8 @@ impl<N: Nand> Sbits<N> {
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(IndexError::Full)
+        // An insertion begins with blocks to spare: those have failed.
+        Err(IndexError::WornOut)
     }
 
     fn retire(&mut self, block: Pbn) -> Result<(), IndexError> {
@@ -56,7 +57,8 @@ impl<N: Nand> Sbits<N> {
     /// Programs the page being filled, which is full.
     pub(super) fn write_full(&mut self) -> Result<(), IndexError> {
         let number = self.full_pages;
-        self.stamp(Header { partial: false, closed: false, ..self.header() });
+        let since = (self.sequence + 1).saturating_sub(self.partial_sequence).min(u64::from(SINCE_MAX));
+        self.stamp(Header { partial: false, count: since as u16, ..self.header() });
         let key = project(entry(&self.filling, self.record, 0).0);
         let page = core::mem::take(&mut self.filling);
         let written = self.program_next(&page);
@@ -95,9 +97,23 @@ impl<N: Nand> Sbits<N> {
             self.newest_is_closed = false;
         }
         while self.newest_is_closed || !self.program_at(place, page)? {
-            self.move_newest(place)?;
+            let moved = self.move_newest(place);
+            if moved.is_err() {
+                // Nothing is added behind a page that failed. A block without pages is none yet.
+                self.newest_is_closed = true;
+                if place == 0 {
+                    self.free.extend(self.kept.pop_back().flatten());
+                }
+                return moved;
+            }
         }
+        debug_assert!(self.kept.len() as u64 + u64::from(self.oldest) == self.blocks_of(self.full_pages + 1));
         Ok(())
+    }
+
+    /// Blocks that so many full pages take, those that were dropped included.
+    fn blocks_of(&self, pages: u64) -> u64 {
+        pages.div_ceil(u64::from(self.geometry.pages_per_block))
     }
 
     /// Programs a page of the newest block; false when that fails.
@@ -124,7 +140,10 @@ impl<N: Nand> Sbits<N> {
             let to = self.take_block()?;
             let mut copy = vec![0; self.geometry.page_bytes as usize];
             for page in 0..pages {
-                self.nand.read(self.geometry.page_at(from, page), Cause::Recovery, &mut copy, &mut [])?;
+                if let Err(error) = self.read_sound(self.geometry.page_at(from, page), &mut copy) {
+                    self.free.push_back(to);
+                    return Err(error);
+                }
                 match self.nand.program(self.geometry.page_at(to, page), Cause::Recovery, &copy, &[]) {
                     Ok(()) => {}
                     Err(NandError::ProgramFailed(_)) => {
@@ -147,35 +166,50 @@ impl<N: Nand> Sbits<N> {
         Ok(())
     }
 
-    /// Programs the page being filled as it is to the side.
-    pub(super) fn write_partial(&mut self, closed: bool) -> Result<(), IndexError> {
+    /// Programs the page being filled as it is to the side; with `elsewhere`, to another block than the one before. What was
+    /// there is as it was when this fails for want of blocks.
+    pub(super) fn write_partial(&mut self, closed: bool, elsewhere: bool) -> Result<(), IndexError> {
         self.stamp(Header { closed, ..self.header() });
-        let mut before = None;
+        let (old, end) = (self.aside, self.geometry.pages_per_block);
+        let mut place = old.filter(|place| place.1 < end && !elsewhere);
         // What a block holds that fails is needed until the page is elsewhere: a bad block is not read by a mount.
         let mut failed = Vec::new();
-        loop {
-            let (block, page) = match self.aside {
-                Some(place) if place.1 < self.geometry.pages_per_block => place,
-                full => {
-                    // What it holds is needed until the next page is programmed.
-                    before = before.or(full.map(|place| place.0));
-                    (self.take_block()?, 0)
-                }
+        let written = loop {
+            let (block, page) = match place.take() {
+                Some(place) => place,
+                None => match self.take_block() {
+                    Ok(block) => (block, 0),
+                    Err(error) => break Err(error),
+                },
             };
-            self.aside = Some((block, page + 1));
             match self.nand.program(self.geometry.page_at(block, page), Cause::Host, &self.filling, &[]) {
-                Ok(()) => break,
-                Err(NandError::ProgramFailed(_)) => {
-                    self.aside = None;
-                    failed.push(block);
-                }
-                Err(error) => return Err(error.into()),
+                Ok(()) => break Ok((block, page + 1)),
+                Err(NandError::ProgramFailed(_)) => failed.push(block),
+                Err(error) => break Err(error.into()),
             }
+        };
+        // Nothing is added behind a page that failed.
+        self.aside = match &written {
+            Ok(place) => Some(*place),
+            Err(_) => old.map(|old| (old.0, end)),
+        };
+        let kept = self.aside.map(|place| place.0);
+        failed.retain(|&block| Some(block) != kept);
+        for &block in &failed {
+            self.retire(block)?;
         }
-        failed.into_iter().try_for_each(|block| self.retire(block))?;
-        self.free.extend(before);
+        written?;
+        self.free.extend(old.map(|old| old.0).filter(|old| Some(*old) != kept && !failed.contains(old)));
+        self.partial_sequence = self.sequence;
         self.counters.partial_programs += 1;
         self.unsynced = 0;
+        Ok(())
+    }
+
+    /// Reads a page, again where it is not sound; what a page holds that stays so is returned as it is.
+    pub(super) fn read_sound(&mut self, ppn: Ppn, page: &mut [u8]) -> Result<(), IndexError> {
+        let is_whole = |page: &[u8], _: &[u8]| Header::decode(page).is_some() || is_blank(page);
+        read_again(&mut self.nand, (ppn, Cause::Recovery), page, &mut [], is_whole)?;
         Ok(())
     }
 
@@ -186,12 +220,13 @@ impl<N: Nand> Sbits<N> {
         }
         self.read_number = None;
         let ppn = self.place_of(number)?;
-        self.nand.read(ppn, cause, &mut self.read, &mut [])?;
-        let sound = Header::decode(&self.read).is_some_and(|header| {
-            let size = usize::from(header.count) == self.capacity && header.record == self.record;
-            !header.partial && header.number == number && size
-        });
-        if !sound {
+        let record = self.record;
+        let is_sound = |page: &[u8], _: &[u8]| {
+            Header::decode(page)
+                .is_some_and(|header| !header.partial && header.number == number && header.record == record)
+        };
+        let reading = read_again(&mut self.nand, (ppn, cause), &mut self.read, &mut [], is_sound)?;
+        if reading == Reading::Broken {
             return Err(IndexError::Corrupted { what: "S2: this is not the page it should be", at: number });
         }
         self.read_number = Some(number);

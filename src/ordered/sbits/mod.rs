@@ -16,14 +16,16 @@
 //!   partly filled pages are read whole. The spline is built anew from the first key of each block, which is coarser, and
 //!   a look-up after a mount reads a few pages more. What was the newest block is copied before it is added to, for a page cut
 //!   short may look erased.
-//! * **Damage**: every page says how many full ones precede it and which is the oldest, and a close writes two of them: what is
-//!   missing is noticed. A hole is `Corrupted` to whoever comes upon it.
+//! * **Damage**: every page says how many full ones precede it and which is the oldest, a full one also when the newest partly
+//!   filled page was programmed, and a close writes two of those, in two blocks: what is missing is noticed. A page of zeros is
+//!   damage, as no power cut leaves one. A hole is `Corrupted` to whoever comes upon it.
 //!
 //! Invariants (`check`):
 //!
 //! * S1: keys ascend in a page and from page to page.
 //! * S2: full page `n` says so, holds as many records as a page can, and lies in block `n / pages per block` of the kept ones.
 //! * S3: no block serves twice.
+//! * S4: the newest partly filled page can be read, up to the time when the next one is programmed.
 //!
 //! Deviations: the aggregates and the bitmap index over values of EmbedDB are not here, as the interface asks for keys alone; its
 //! temporary pages lie ahead of the frontier in the same region, ours in blocks of their own; recovery reads more and relies on
@@ -78,6 +80,8 @@ pub struct Sbits<N> {
     /// Blocks to be used next, in turn.
     free: VecDeque<Pbn>,
     sequence: u64,
+    /// The newest program of a partly filled page.
+    partial_sequence: u64,
     spline: Spline,
     /// The page being filled, and how many of its records no sync has seen.
     filling: Vec<u8>,
@@ -136,6 +140,7 @@ impl<N: Nand> Sbits<N> {
             aside: None,
             free: VecDeque::with_capacity(geometry.blocks as usize),
             sequence: 0,
+            partial_sequence: 0,
             spline: Spline::new(knots, error),
             filling: vec![0xff; page_bytes],
             count: 0,
@@ -152,6 +157,14 @@ impl<N: Nand> Sbits<N> {
     /// Gives the chip back.
     pub fn into_nand(self) -> N {
         self.nand
+    }
+
+    /// Programs the page being filled to the side.
+    fn write_aside(&mut self, closed: bool, elsewhere: bool) -> Result<(), IndexError> {
+        self.interrupted = true;
+        let written = self.write_partial(closed, elsewhere);
+        self.interrupted = !matches!(written, Ok(()) | Err(IndexError::WornOut));
+        written
     }
 
     fn usable(&self) -> Result<(), IndexError> {
@@ -182,11 +195,20 @@ impl<N: Nand> Sbits<N> {
         self.unsynced += 1;
         self.closed = false;
         self.interrupted = true;
-        if self.count == self.capacity {
-            self.write_full()?;
+        let written = if self.count == self.capacity {
+            self.write_full()
         } else if self.every_operation {
-            self.write_partial(false)?;
+            self.write_partial(false, false)
+        } else {
+            Ok(())
+        };
+        if written == Err(IndexError::WornOut) {
+            // No block took it: the record is not there.
+            self.count -= 1;
+            self.unsynced -= 1;
+            self.interrupted = false;
         }
+        written?;
         self.interrupted = false;
         let largest = self.largest.get_or_insert_with(Vec::new);
         largest.clear();
@@ -383,10 +405,7 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
         if self.unsynced == 0 {
             return Ok(());
         }
-        self.interrupted = true;
-        self.write_partial(false)?;
-        self.interrupted = false;
-        Ok(())
+        self.write_aside(false, false)
     }
 
     fn close(&mut self) -> Result<(), IndexError> {
@@ -394,10 +413,12 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
         if self.closed {
             return Ok(());
         }
-        self.interrupted = true;
-        self.write_partial(true)?;
-        self.write_partial(true)?;
-        self.interrupted = false;
+        self.write_aside(true, false)?;
+        // In two blocks, so that one of them may be lost.
+        match self.write_aside(true, true) {
+            Ok(()) | Err(IndexError::WornOut) => {}
+            other => return other,
+        }
         self.closed = true;
         Ok(())
     }

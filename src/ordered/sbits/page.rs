@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! at  bytes  field
-//!  0    1    0xB5
+//!  0    1    0xB6
 //!  1    1    flags: 1 = partly filled, written to the side; 2 = written by a close
 //!  2    1    key bytes
 //!  3    1    value bytes
-//!  4    2    records in use
+//!  4    2    records in use; of a full page, programs since the newest partly filled page, 65535 for more
 //!  6    5    number of the page among the full ones, from 0; of a partly filled page, the number it will have
 //! 11    4    number of the oldest block of full pages that is kept
 //! 15    5    number of the program
@@ -18,10 +18,12 @@ use crate::codec::{crc32, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 use crate::ordered::RecordFormat;
 
 pub(super) const HEADER_BYTES: usize = 24;
-const MAGIC: u8 = 0xb5;
+const MAGIC: u8 = 0xb6;
 const PARTIAL: u8 = 1;
 const CLOSED: u8 = 2;
 const CRC_AT: usize = 20;
+/// So many programs, or more.
+pub(super) const SINCE_MAX: u16 = u16::MAX;
 
 /// What a page says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +31,7 @@ pub(super) struct Header {
     pub(super) partial: bool,
     pub(super) closed: bool,
     pub(super) record: RecordFormat,
+    /// Records, or of a full page the programs since the newest partly filled page.
     pub(super) count: u16,
     pub(super) number: u64,
     pub(super) oldest_block: u32,
@@ -36,6 +39,12 @@ pub(super) struct Header {
 }
 
 impl Header {
+    /// The least number of the program of the newest partly filled page, as a full page tells.
+    pub(super) fn newest_partial(&self) -> Option<u64> {
+        let since = Some(self.count).filter(|&since| !self.partial && since < SINCE_MAX);
+        since.map(|since| self.sequence.saturating_sub(u64::from(since)))
+    }
+
     /// Completes a page whose records are in place.
     pub(super) fn encode(&self, page: &mut [u8]) {
         page[0] = MAGIC;
@@ -64,12 +73,17 @@ impl Header {
             sequence: get_u40(page, 15),
         };
         let room = (page.len() - HEADER_BYTES) / header.record.entry_bytes();
-        (usize::from(header.count) <= room).then_some(header)
+        (!header.partial || usize::from(header.count) <= room).then_some(header)
     }
 }
 
 fn checksum(page: &[u8]) -> u32 {
     crc32(&[&page[..CRC_AT], &page[CRC_AT + 4..]])
+}
+
+/// Whether a page was never programmed, or its program changed nothing.
+pub(super) fn is_blank(page: &[u8]) -> bool {
+    page.iter().all(|&byte| byte == 0xff)
 }
 
 /// Record `i` of a page.

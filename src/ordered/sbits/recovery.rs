@@ -1,8 +1,9 @@
 //! Formatting and mounting.
 
-use super::page::{Header, entry};
+use super::page::{Header, entry, is_blank};
 use super::{Sbits, project};
 use crate::check::IndexError;
+use crate::ftl::StoreError;
 use crate::nand::{Cause, Nand, NandError};
 use crate::ordered::Settings;
 use crate::units::{Pbn, Ppn};
@@ -26,9 +27,13 @@ struct Seen {
     /// By block number: the block, its sound pages, its newest program.
     full: BTreeMap<u32, (Pbn, u32, u64)>,
     newest: Option<Header>,
+    /// The newest full page.
+    full_page: Option<Header>,
     /// The newest partly filled page.
     partial: Option<(Header, Ppn)>,
     free: VecDeque<Pbn>,
+    /// Pages that no power cut leaves like this, and whether nothing else is in their block.
+    damage: Vec<(&'static str, Ppn, bool)>,
 }
 
 impl<N: Nand> Sbits<N> {
@@ -59,6 +64,7 @@ impl<N: Nand> Sbits<N> {
         if newest.record != store.record {
             return Err(IndexError::NotFormatted("the records on the chip have other sizes"));
         }
+        store.require_undamaged(&seen)?;
         store.sequence = newest.sequence;
         store.oldest = newest.oldest_block;
         store.free = seen.free;
@@ -69,8 +75,27 @@ impl<N: Nand> Sbits<N> {
             let at = newest.number;
             return Err(IndexError::Corrupted { what: "S2: full pages are missing", at });
         }
+        let expected = seen.full_page.and_then(|header| header.newest_partial());
+        if expected.is_some_and(|sequence| store.partial_sequence < sequence) {
+            let at = store.full_pages;
+            return Err(IndexError::Corrupted { what: "S4: the newest partly filled page is missing", at });
+        }
         store.learn()?;
         Ok(store)
+    }
+
+    /// Refuses damage that may hide the newest page: what is in blocks with older ones is the affair of whoever reads it.
+    fn require_undamaged(&self, seen: &Seen) -> Result<(), IndexError> {
+        let newest = seen.full.values().next_back().map(|newest| newest.0);
+        let aside = seen.partial.map(|(_, ppn)| self.geometry.block_of(ppn));
+        let hides = |&&(_, ppn, is_alone): &&(&str, Ppn, bool)| {
+            let block = Some(self.geometry.block_of(ppn));
+            is_alone || block == newest || block == aside
+        };
+        match seen.damage.iter().find(hides) {
+            Some(&(what, ppn, _)) => Err(IndexError::Corrupted { what, at: ppn.0.into() }),
+            None => Ok(()),
+        }
     }
 
     fn look_around(&mut self) -> Result<Seen, IndexError> {
@@ -114,35 +139,48 @@ impl<N: Nand> Sbits<N> {
         let mut page = vec![0; self.geometry.page_bytes as usize];
         let pages_per_block = self.geometry.pages_per_block;
         let mut votes: BTreeMap<u64, (u32, u32, u64)> = BTreeMap::new();
-        let (mut is_aside, mut is_erased) = (false, true);
+        let (mut is_aside, mut is_erased, mut before, mut damage) = (false, true, 0, None);
         for at in 0..pages_per_block {
             let agreed = votes.len() == 1 && votes.values().all(|vote| vote.0 >= enough);
             if at >= enough && !is_aside && (agreed || (is_erased && enough == 2)) {
                 break;
             }
             let ppn = self.geometry.page_at(block, at);
-            match self.nand.read(ppn, Cause::Recovery, &mut page, &mut []) {
-                Ok(()) => is_erased &= page.iter().all(|&byte| byte == 0xff),
-                Err(NandError::Uncorrectable(_)) => {
+            match self.read_sound(ppn, &mut page) {
+                Ok(()) => is_erased &= is_blank(&page),
+                Err(IndexError::Store(StoreError::Nand(NandError::Uncorrectable(_)))) => {
                     is_erased = false;
                     continue;
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
+            }
+            if page.iter().all(|&byte| byte == 0) {
+                damage.get_or_insert(("S2: a page reads as zeros", ppn));
             }
             let Some(header) = Header::decode(&page) else { continue };
             if seen.newest.is_none_or(|newest| header.sequence > newest.sequence) {
                 seen.newest = Some(header);
             }
             if header.partial {
+                if header.sequence < before {
+                    damage.get_or_insert(("S2: a partly filled page is older than the one before it", ppn));
+                }
+                before = header.sequence;
                 is_aside = true;
                 if seen.partial.is_none_or(|(other, _)| header.sequence > other.sequence) {
                     seen.partial = Some((header, ppn));
                 }
-            } else if header.number % u64::from(pages_per_block) == u64::from(at) {
+                continue;
+            }
+            if seen.full_page.is_none_or(|other| header.sequence > other.sequence) {
+                seen.full_page = Some(header);
+            }
+            if header.number % u64::from(pages_per_block) == u64::from(at) {
                 let vote = votes.entry(header.number / u64::from(pages_per_block)).or_insert((0, 0, 0));
                 *vote = (vote.0 + 1, at + 1, vote.2.max(header.sequence));
             }
         }
+        seen.damage.extend(damage.map(|(what, ppn)| (what, ppn, !is_aside && votes.is_empty())));
         Ok(match votes.iter().max_by_key(|(_, vote)| vote.0) {
             Some((&number, &(_, pages, newest))) if number < u64::from(u32::MAX) => {
                 Kind::Full(number as u32, pages, newest)
@@ -174,18 +212,22 @@ impl<N: Nand> Sbits<N> {
     /// Fills the page being filled from the newest partly filled one, unless the full one followed it.
     fn take_partial(&mut self, partial: Option<(Header, Ppn)>) -> Result<(), IndexError> {
         let Some((header, ppn)) = partial else { return Ok(()) };
+        // Its block stays out of use until another partly filled page is programmed.
+        let block = self.geometry.block_of(ppn);
+        self.free.retain(|&free| free != block);
+        self.aside = Some((block, self.geometry.pages_per_block));
+        self.partial_sequence = header.sequence;
         if header.number < self.full_pages {
             return Ok(());
         }
-        self.nand.read(ppn, Cause::Recovery, &mut self.filling, &mut [])?;
+        let mut filling = core::mem::take(&mut self.filling);
+        let read = self.read_sound(ppn, &mut filling);
+        self.filling = filling;
+        read?;
         if Header::decode(&self.filling) != Some(header) || usize::from(header.count) > self.capacity {
             return Err(IndexError::Corrupted { what: "S2: a page reads otherwise now", at: ppn.0.into() });
         }
         self.count = header.count.into();
-        let block = self.geometry.block_of(ppn);
-        // Its block stays out of use until another partly filled page is programmed.
-        self.free.retain(|&free| free != block);
-        self.aside = Some((block, self.geometry.pages_per_block));
         self.closed = header.closed;
         Ok(())
     }

@@ -70,6 +70,14 @@ impl Waiting {
         self.capacity
     }
 
+    /// Takes over changes that a mount found and the tree cannot take.
+    pub(super) fn take_over(&mut self, changes: Vec<u8>) {
+        debug_assert!(changes.len().is_multiple_of(self.entry_bytes()), "changes of the records' size");
+        if !changes.is_empty() {
+            self.bytes = changes;
+        }
+    }
+
     /// RAM of the records, and of the list of them that the tree is given.
     pub(super) fn ram_bytes(&self) -> usize {
         self.capacity * (self.entry_bytes() + size_of::<Change<'_>>())

@@ -37,8 +37,8 @@ pub(crate) fn run(args: &Torture) -> Result<Status> {
         Order::Lives(lives) => progress.count(lives.saturating_mul(plan.victims.len() as u64), "lives"),
         Order::Time(time) => progress.count(time.as_secs().max(1), "seconds"),
     }
-    let found = progress
-        .follow(|| torture::run(&plan, &control, &|finding| eprintln!("{}", report::finding(finding))));
+    let found =
+        progress.follow(|| torture::run(&plan, &control, &|finding| output::tell(&report::finding(finding))));
     show_least(args, &found)?;
     args.files.write(
         |out| write_json(&found, out),
@@ -60,7 +60,7 @@ fn show_least(args: &Torture, found: &Report) -> Result<()> {
         }
         let text = report::case(finding, &case.shrunk());
         if is_first {
-            eprintln!("{}", report::shortened(&text));
+            output::tell(&report::shortened(&text));
         }
         if let Some(folder) = &args.save {
             let file = folder.join(format!("{}-{}.life", finding.victim, finding.seed));

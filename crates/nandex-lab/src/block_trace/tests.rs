@@ -129,7 +129,7 @@ fn csv_columns_have_names_and_units() {
     assert_refused("op,sector,sectors\nW,1\n", 2, &["2 fields", "op,sector,sectors, such as"]);
     assert_refused("op,sector,sectors\nW,1,2\nX,1,2\n", 3, &["'X'"]);
     assert_refused("op,sector,sectors\nR,1,9999999999\n", 2, &["at most 1073741824"]);
-    assert_refused("op,offset,size\nT,18446744073709551615,2\n", 2, &["beyond 2^64"]);
+    assert_refused("op,offset,size\nT,18446744073709551615,2\n", 2, &["beyond 2^62"]);
     let (line, reason) = as_format("csv", "op,sectors\n").unwrap_err();
     assert!(line == 1 && reason.contains("no column of the address (sector, lba"), "{reason}");
 }

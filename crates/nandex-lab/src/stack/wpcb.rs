@@ -39,6 +39,8 @@ impl Wpcb {
         let (ftl, range, config) = Wpcb::divide(nand, settings, open)?;
         let tables = ftl.ram_bytes() + config.ram_bytes_max(&*ftl, range.geometry())?;
         let frames = cache_frames(settings, tables, (plan.frame_bytes, ftl.page_count()))?;
+        // Its buffer blocks take every write at once: the two words make no difference, and any other is a mistake.
+        settings.options.choice("cache_writes", &["together", "alone"])?;
         let cache = (plan.policy(frames), frames);
         Ok(match open {
             Open::Format => Box::new(WpcbTree::format_cached(ftl, range, config, cache)?),

@@ -1,4 +1,5 @@
-//! A life as it is lived: the chip, the victim on it, what it must hold, and each step with all that is compared after it.
+//! A life as it is lived: the chip, the victim on it, what it must hold, and each step with all that is
+//! compared after it.
 
 use super::counts::Counts;
 use super::fault::{Fault, Kind};
@@ -46,6 +47,8 @@ pub(crate) struct Body<'a> {
     pub(super) has_failed: bool,
     /// The most records held when one more was refused.
     pub(super) held_when_full: usize,
+    /// Writes refused since the last one that was done: at the end of life removals may go on.
+    pub(crate) writes_refused_in_row: u64,
     /// Changes refused since the last one that was done.
     pub(crate) refused_in_row: u64,
     pub(crate) counts: Counts,
@@ -79,6 +82,7 @@ impl<'a> Body<'a> {
             is_bare: false,
             has_failed: false,
             held_when_full: 0,
+            writes_refused_in_row: 0,
             refused_in_row: 0,
             counts: Counts { lives: 1, ..Counts::default() },
             victim: Some(victim),
@@ -307,6 +311,9 @@ impl<'a> Body<'a> {
                 self.note(&op);
                 self.history.advance(&mut self.moment, self.history.len());
                 self.refused_in_row = 0;
+                if is_write(&op) {
+                    self.writes_refused_in_row = 0;
+                }
                 if !self.is_powered() {
                     self.cut_off();
                 } else if matches!(op, HostOp::Remount { .. }) {
@@ -340,6 +347,11 @@ fn leashed(chip: &SharedChip, left: &Left) -> Box<dyn Nand> {
 fn panicked(panic: &(dyn std::any::Any + Send)) -> Fault {
     let place = super::last_panic().unwrap_or_default();
     Fault::new(Kind::Panicked, format!("{}{place}", panic_text(panic)))
+}
+
+/// Whether it brings something in.
+pub(super) fn is_write(op: &HostOp) -> bool {
+    matches!(op, HostOp::Put(_) | HostOp::Group(_))
 }
 
 /// The operation in a word.

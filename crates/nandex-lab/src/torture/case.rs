@@ -1,5 +1,5 @@
-//! A life written down: chip, settings and steps, carried out again without drawing anything, and read from and written to a
-//! small text file.
+//! A life written down: chip, settings and steps, carried out again without drawing anything, and read from
+//! and written to a small text file.
 
 use super::body::{Body, Flow};
 use super::counts::Counts;

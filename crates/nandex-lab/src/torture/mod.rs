@@ -1,9 +1,13 @@
-//! Lives: a small chip is filled until refused, used for thousands of operations at the edge of full, drained and filled again,
-//! while the power is cut anywhere and the chip fails; after every mount all of the contents are compared.
+//! Lives: a small chip is filled until refused, used for thousands of operations at the edge of full, drained
+//! and filled again, while the power is cut anywhere and the chip fails; after every mount all of the
+//! contents are compared.
 //!
 //! A life is a pure function of its victim, its fate and its seed: the seed fixes chip, settings and faults
-//! ([`setup`]), and the steps are drawn as the life is lived ([`script`]), because where the edge of full is shows only then. The steps as they
-//! were drawn can be carried out again without drawing ([`body`]), all of them or some, whatever is left out.
+//! (`setup`), and the steps are drawn as the life is lived (`script`), because where the edge of full is
+//! shows only then. The steps as they were drawn can be carried out again without drawing (`body`), all of
+//! them or some, whatever is left out.
+//!
+//! [`damage`] does the same for chips whose pages are damaged.
 
 mod body;
 mod case;
@@ -34,7 +38,8 @@ thread_local! {
     static PANIC_PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Keeps the place of panics for findings instead of printing them: a life that panics is a finding, not the end.
+/// Keeps the place of panics for findings instead of printing them: a life that panics is a finding, not the
+/// end.
 pub fn catch_panics() {
     std::panic::set_hook(Box::new(|info| {
         let place = info.location().map(|place| format!(" ({}:{})", place.file(), place.line()));

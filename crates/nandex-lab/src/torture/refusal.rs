@@ -1,13 +1,13 @@
 //! What a refusal must be: nothing is done, and with the chip full something can still be removed.
 
-use super::body::{Body, verb};
+use super::body::{Body, is_write, verb};
 use super::fault::{Fault, Kind};
 use crate::crash::ops::HostOp;
 use crate::crash::subject::check_answer;
 use nandex::IndexError;
 
-/// A full chip holds at least this part of the records that it held before when full. Nodes that are half empty, and keys in
-/// another order, cost some of it.
+/// A full chip holds at least this part of the records that it held before when full. Nodes that are half
+/// empty, and keys in another order, cost some of it.
 const ROOM_LOST_MAX: usize = 4;
 
 impl Body<'_> {
@@ -17,6 +17,7 @@ impl Body<'_> {
         self.history.advance(&mut self.moment, self.history.len());
         self.counts.refused += 1;
         self.refused_in_row += 1;
+        self.writes_refused_in_row += u64::from(is_write(op));
         let what = format!("{}: {error}", verb(op));
         if *error == IndexError::WornOut && !self.has_failed {
             return Err(Fault::new(Kind::Refused, format!("{what}, though no operation ever failed")));

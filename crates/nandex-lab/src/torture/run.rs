@@ -164,7 +164,8 @@ struct Board {
     findings: BTreeMap<(usize, String), Finding>,
 }
 
-/// Lives them all; lives count as done, or seconds where the time is given. `found` is called with each finding of a kind not seen before.
+/// Lives them all; lives count as done, or seconds where the time is given. `found` is called with each
+/// finding of a kind not seen before.
 pub fn run(plan: &Plan, control: &Control, found: &(dyn Fn(&Finding) + Sync)) -> Report {
     let rows = plan.victims.iter().map(|victim| Row { victim: victim.to_string(), ..Row::default() });
     let board = Board {

@@ -1,5 +1,5 @@
-//! Draws the steps of a life: filled until refused, long at the edge of full, drained and filled again, with cuts and
-//! power-offs all along; or with failures that rise until the end.
+//! Draws the steps of a life: filled until refused, long at the edge of full, drained and filled again, with
+//! cuts and power-offs all along; or with failures that rise until the end.
 
 use super::body::Body;
 use super::step::{Cut, Rates, Step, WHENS};
@@ -13,7 +13,8 @@ use std::collections::VecDeque;
 /// What a life is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Fate {
-    /// Failures of programs and erases rise until nothing can be written; else it lives on at the edge of full.
+    /// Failures of programs and erases rise until nothing can be written; else it lives on at the edge of
+    /// full.
     pub until_death: bool,
     /// No read comes back wrong.
     pub reads_well: bool,
@@ -30,7 +31,7 @@ enum Phase {
 
 /// Deepest row of cuts, one in the mount after another.
 const CUTS_DEEP: u32 = 4;
-/// Refusals in a row after which nothing more is expected of a dying chip.
+/// Writes refused in a row after which nothing more is expected of a dying chip.
 const REFUSED_MAX: u64 = 60;
 /// Steps after which even an endless life ends.
 const STEPS_MAX: u64 = 30_000;
@@ -120,7 +121,7 @@ impl Script {
     }
 
     fn change_phase(&mut self, body: &Body<'_>) {
-        let is_dead = self.fate.until_death && body.refused_in_row >= REFUSED_MAX;
+        let is_dead = self.fate.until_death && body.writes_refused_in_row >= REFUSED_MAX;
         self.is_dead |= is_dead;
         if is_dead || self.steps >= self.steps_max || self.steps >= STEPS_MAX {
             return self.end();
@@ -141,7 +142,8 @@ impl Script {
         self.turn();
     }
 
-    /// Everything that was acknowledged must be there: at once, after a mount on the failing chip, and on one that fails no more.
+    /// Everything that was acknowledged must be there: at once, after a mount on the failing chip, and on one
+    /// that fails no more.
     fn end(&mut self) {
         if self.phase == Phase::Over {
             return;

@@ -15,8 +15,8 @@ struct Shrinker {
     left: usize,
 }
 
-/// The same case with steps left out and cuts made simpler, as long as it goes wrong in the same way; as it is where
-/// nothing goes wrong.
+/// The same case with steps left out and cuts made simpler, as long as it goes wrong in the same way; as it
+/// is where nothing goes wrong.
 pub(super) fn shrunk(case: &Case) -> Case {
     let Err((fault, steps)) = case.play() else { return case.clone() };
     let mut least = case.clone();
@@ -67,8 +67,8 @@ impl Shrinker {
         }
     }
 
-    /// A plain power-off instead of a cut, a cut before an operation instead of one inside, an earlier one instead of a
-    /// later one.
+    /// A plain power-off instead of a cut, a cut before an operation instead of one inside, an earlier one
+    /// instead of a later one.
     fn simplify_cuts(&mut self) {
         let mut place = 0;
         while place < self.least.steps.len() {

@@ -10,7 +10,8 @@ use nandex::rng::split_mix;
 use std::fmt;
 use std::str::FromStr;
 
-/// Something that is tortured. Written as its name, with `@` and the FTL below where that is not drawn from the seed.
+/// Something that is tortured. Written as its name, with `@` and the FTL below where that is not drawn from
+/// the seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Victim {
     /// What stands in the registry.

@@ -90,7 +90,7 @@ impl<N: Nand> InPlace<N> {
             let (sequence, following) = (self.next_sequence(), (pages - 1 - number) as u8);
             shape.birth(&mut self.birth, (sequence, CHANGES + following), number == 0, &entries);
             self.counters.log_programs += 1;
-            places.push(self.write_birth(Cause::Checkpoint)?);
+            places.push(self.write_birth(shape, Cause::Checkpoint)?);
         }
         Ok(places)
     }
@@ -170,8 +170,9 @@ impl<N: Nand> InPlace<N> {
     }
 
     fn retire_changes(&mut self, ppn: u32, bytes: &mut [u8]) -> Result<(), IndexError> {
-        self.nand.read(Ppn(ppn), Cause::Checkpoint, bytes, &mut [])?;
-        if !self.changes_shape().is_born(bytes) {
+        let shape = self.changes_shape();
+        self.read_page(ppn, shape, Cause::Checkpoint, bytes)?;
+        if !shape.is_born(bytes, ppn) {
             return Err(IndexError::Corrupted { what: "O7: changes of a batch", at: u64::from(ppn) });
         }
         page::retire(bytes);
@@ -185,8 +186,8 @@ impl<N: Nand> InPlace<N> {
         let mut bytes = vec![0xff; self.birth.len()];
         let mut entries = Vec::new();
         for &ppn in &places {
-            self.nand.read(Ppn(ppn), Cause::Recovery, &mut bytes, &mut [])?;
-            if !shape.is_born(&bytes) {
+            self.read_page(ppn, shape, Cause::Recovery, &mut bytes)?;
+            if !shape.is_born(&bytes, ppn) {
                 return Err(IndexError::Corrupted { what: "O7: changes of a batch", at: u64::from(ppn) });
             }
             (0..page::born(&bytes)).for_each(|slot| entries.extend_from_slice(shape.entry(&bytes, slot)));
@@ -204,10 +205,22 @@ impl<N: Nand> InPlace<N> {
             other => other?,
         }
         self.interrupted = true;
-        self.enter_all(&changes)?;
-        self.end_batch(&places)?;
+        let entered = match self.read_only {
+            true => Err(IndexError::WornOut),
+            false => self.enter_all(&changes).and_then(|()| self.end_batch(&places)),
+        };
         self.interrupted = false;
-        Ok(())
+        match entered {
+            // No block takes them: they wait in RAM, and are entered again by every mount.
+            Err(IndexError::Full | IndexError::WornOut) => {
+                self.read_only = true;
+                self.left = entries;
+                places.iter().for_each(|&ppn| self.space.set_dead(ppn));
+                self.space.pinned.clear();
+                self.readopt()
+            }
+            other => other,
+        }
     }
 
     /// The pages of the batch whose last page has this sequence, the first one first.
@@ -222,7 +235,7 @@ impl<N: Nand> InPlace<N> {
             if let Some(following) = following
                 && following < PAGES_MAX
                 && page::sequence(&bytes).checked_add(following as u32) == Some(sequence)
-                && shape.is_born(&bytes)
+                && shape.is_born(&bytes, ppn)
             {
                 found[following] = (ppn, page::is_root(&bytes));
             }
@@ -244,16 +257,20 @@ impl<N: Nand> TakesBatches for InPlace<N> {
     }
 
     fn make_room_for_batch(&mut self, changes: usize, have_inserts: bool) -> Result<(), IndexError> {
+        self.writable()?;
         let pages = self.batch_pages(changes, self.inner_nodes, self.height) + self.pages_of(changes) as u32;
         match self.make_room_for(pages) {
             // A removal alone writes no page unless a program fails.
-            Err(IndexError::Full) if changes == 1 && !have_inserts && !self.interrupted => Ok(()),
+            Err(IndexError::Full) if changes == 1 && !have_inserts && !self.interrupted => {
+                self.require_spare_pages()
+            }
             other => other,
         }
     }
 
     fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<(), IndexError> {
         self.usable()?;
+        self.writable()?;
         self.interrupted = true;
         let places = if changes.len() > 1 { self.write_changes(changes)? } else { Vec::new() };
         self.enter_all(changes)?;

@@ -20,7 +20,9 @@ impl<N: Nand> InPlace<N> {
 
     /// The same, with so many pages more.
     pub(super) fn make_room_for(&mut self, pages: u32) -> Result<(), IndexError> {
+        self.writable()?;
         self.retire_failing()?;
+        self.renew_weak()?;
         let wanted = pages + self.pages_per_operation() + self.space.geometry.pages_per_block;
         if self.space.has_free(wanted) {
             return Ok(());
@@ -36,6 +38,26 @@ impl<N: Nand> InPlace<N> {
             }
         }
         Err(IndexError::Full)
+    }
+
+    /// Refuses an operation that writes no page unless a program fails, where programs do fail and no page is left for that.
+    pub(super) fn require_spare_pages(&self) -> Result<(), IndexError> {
+        let may_take = 2 * u32::from(self.height) + 2;
+        let has_room = self.space.failing.is_empty() || self.space.has_free(may_take);
+        if has_room { Ok(()) } else { Err(IndexError::WornOut) }
+    }
+
+    /// Writes weak pages anew, while there is room in plenty.
+    fn renew_weak(&mut self) -> Result<(), IndexError> {
+        while let Some(ppn) = self.weak.pop() {
+            let wanted = 2 * self.pages_per_operation() + self.space.geometry.pages_per_block;
+            if self.space.is_live(ppn) && self.space.pinned.is_empty() && self.space.has_free(wanted) {
+                self.interrupted = true;
+                self.move_page(ppn, Cause::GarbageCollection)?;
+                self.interrupted = false;
+            }
+        }
+        Ok(())
     }
 
     /// Writes the live pages of a block anew elsewhere.
@@ -76,7 +98,17 @@ impl<N: Nand> InPlace<N> {
             return Ok(level);
         }
         let mut bytes = core::mem::take(&mut self.birth);
-        let read = self.nand.read(crate::units::Ppn(ppn), cause, &mut bytes, &mut []);
+        let is_it = |bytes: &[u8], tree: &Self| {
+            let shape = tree.shape(page::level(bytes));
+            shape.is_born(bytes, ppn) && shape.frontier(bytes, u64::from(ppn)).is_ok()
+        };
+        let mut read = Ok(());
+        for _ in 0..crate::nand::READ_TRIES {
+            read = self.nand.read(crate::units::Ppn(ppn), cause, &mut bytes, &mut []);
+            if read.is_ok() && is_it(&bytes, self) {
+                break;
+            }
+        }
         let level = page::level(&bytes);
         let key = self.key_of(ppn, level, &mut bytes);
         self.birth = bytes;
@@ -112,7 +144,7 @@ impl<N: Nand> InPlace<N> {
             return Err(IndexError::Corrupted { what: "O2: a live page of no level", at: u64::from(ppn) });
         }
         let shape = self.shape(level);
-        if !shape.is_born(bytes) {
+        if !shape.is_born(bytes, ppn) {
             return Err(IndexError::Corrupted { what: "O1: not born whole", at: u64::from(ppn) });
         }
         let used = shape.frontier(bytes, u64::from(ppn))?.used;
@@ -143,7 +175,7 @@ impl<N: Nand> InPlace<N> {
         let entry = page::settings_entry(self.record, self.marks);
         let sequence = self.next_sequence();
         shape.birth(&mut self.birth, (sequence, 0), false, &entry);
-        self.write_birth(cause)
+        self.write_birth(shape, cause)
     }
 
     /// See [`InPlace::format_with`].

@@ -33,6 +33,7 @@
 //! * O5: the live pages are those that the root leads to, and the page of the settings.
 //! * O6: an overwrite clears bits only: a slot is blank before it is filled, and the chip refuses anything else.
 //! * O7: the changes of a batch are whole, or none of them counts.
+//! * O8: a page knows its number on the chip, and a child is younger than its parent exactly if its slot is.
 //!
 //! Deviations: a header of 16 bytes instead of 10, which costs no slot at the published sizes; two programs an overwrite; removal,
 //! collection, checks and recovery are ours. Confidence: high for layout and algorithm (read in the authors' code).
@@ -49,7 +50,7 @@ mod walk;
 
 use super::buffer::{Logged, Waiting};
 use crate::check::IndexError;
-use crate::nand::{Cause, Nand, NandError};
+use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::ordered::{Durability, RecordFormat, Settings};
 use crate::units::Ppn;
 use alloc::format;
@@ -119,6 +120,12 @@ pub struct InPlace<N> {
     /// A page that is put together.
     birth: Vec<u8>,
     interrupted: bool,
+    /// The mount could not end what a power cut or a failing block left undone: nothing is changed any more.
+    read_only: bool,
+    /// Changes of a batch that a mount found and could not enter: key, 1 for an insertion or 0, value.
+    left: Vec<u8>,
+    /// Pages that had to be read more than once, to be written anew.
+    weak: Vec<u32>,
     counters: Counters,
 }
 
@@ -132,8 +139,9 @@ impl<N: Nand> OverwriteTree<N> {
 
     /// Finds the tree on a chip that holds one.
     pub fn mount_with(nand: N, settings: &Settings) -> Result<OverwriteTree<N>, IndexError> {
-        let (mut tree, waiting) = assemble(nand, settings)?;
+        let (mut tree, mut waiting) = assemble(nand, settings)?;
         tree.mount()?;
+        waiting.take_over(core::mem::take(&mut tree.left));
         Logged::new(tree, waiting, settings)
     }
 
@@ -202,6 +210,9 @@ impl<N: Nand> InPlace<N> {
             path: Vec::new(),
             birth: vec![0xff; page_bytes],
             interrupted: false,
+            read_only: false,
+            left: Vec::new(),
+            weak: Vec::new(),
             counters: Counters::default(),
         };
         let needed = tree.ram_bytes_at(tree.height_bound());
@@ -261,16 +272,41 @@ impl<N: Nand> InPlace<N> {
         if ppn >= self.space.geometry.pages() {
             return Err(IndexError::Corrupted { what: "O2: a child beyond the chip", at });
         }
-        self.nand.read(Ppn(ppn), cause, bytes, &mut [])?;
         let shape = self.shape(level);
-        if page::level(bytes) != level || !shape.is_born(bytes) {
+        self.read_page(ppn, shape, cause, bytes)?;
+        if page::level(bytes) != level || !shape.is_born(bytes, ppn) {
             return Err(IndexError::Corrupted { what: "O1: no node of this level, or not born whole", at });
         }
         let frontier = shape.frontier(bytes, at)?;
         if frontier.soiled > frontier.used || frontier.is_halfway {
+            // Where programs fail, what was torn may have to stay so.
+            if self.read_only || self.space.has_failed(self.space.geometry.block_of(Ppn(ppn)).0) {
+                return Ok(shape.complete(bytes, frontier));
+            }
             return Err(IndexError::Corrupted { what: "O1: a slot is torn", at });
         }
         Ok(frontier.used)
+    }
+
+    /// Reads a page, again where it is not one of this shape and place; what stays so is returned as it is.
+    fn read_page(
+        &mut self,
+        ppn: u32,
+        shape: Shape,
+        cause: Cause,
+        bytes: &mut [u8],
+    ) -> Result<(), IndexError> {
+        const WEAK_MAX: usize = 4;
+        // What looks torn may have been read wrongly.
+        let is_sound = |frontier: page::Frontier| frontier.soiled <= frontier.used && !frontier.is_halfway;
+        let is_whole = |data: &[u8], _: &[u8]| {
+            shape.is_born(data, ppn) && shape.frontier(data, u64::from(ppn)).is_ok_and(is_sound)
+        };
+        let reading = read_again(&mut self.nand, (Ppn(ppn), cause), bytes, &mut [], is_whole)?;
+        if reading == Reading::Weak && self.weak.len() < WEAK_MAX && !self.weak.contains(&ppn) {
+            self.weak.push(ppn);
+        }
+        Ok(())
     }
 
     /// Puts the node at a page on the path.
@@ -313,8 +349,34 @@ impl<N: Nand> InPlace<N> {
                 ppn = self.address(&node.bytes, slot);
                 self.node_mut(level).slot = slot;
             }
+            if level < self.height {
+                let above = self.node(level + 1);
+                self.require_child(
+                    &above.bytes,
+                    above.slot,
+                    (&self.node(level).bytes, self.node(level).ppn),
+                )?;
+            }
         }
         Ok(())
+    }
+
+    /// Refuses a page that is not the one which the slot of its parent was filled for: it is younger than the parent exactly if
+    /// the slot was filled after the parent's birth.
+    fn require_child(
+        &self,
+        parent: &[u8],
+        slot: usize,
+        (child, ppn): (&[u8], u32),
+    ) -> Result<(), IndexError> {
+        let is_younger = page::sequence(child) > page::sequence(parent);
+        if is_younger == (slot >= page::born(parent)) {
+            return Ok(());
+        }
+        Err(IndexError::Corrupted {
+            what: "O8: another version of the page that its parent names",
+            at: ppn.into(),
+        })
     }
 
     /// The slot of the smallest bound that is not below the key, or is above it; of equal ones the latest.
@@ -345,6 +407,18 @@ impl<N: Nand> InPlace<N> {
         let is_it =
             |&slot: &usize| self.leaf.key(&leaf.bytes, slot) == key && self.leaf.is_live(&leaf.bytes, slot);
         (0..leaf.used).rev().find(is_it)
+    }
+
+    fn writable(&self) -> Result<(), IndexError> {
+        if self.read_only { Err(IndexError::WornOut) } else { Ok(()) }
+    }
+
+    /// The error of an operation that was not done: its room was made, and where that does not last, blocks have failed.
+    fn refused(&self, error: IndexError) -> IndexError {
+        match error {
+            IndexError::Full if self.interrupted || self.read_only => IndexError::WornOut,
+            other => other,
+        }
     }
 
     fn usable(&self) -> Result<(), IndexError> {

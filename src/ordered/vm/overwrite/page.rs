@@ -7,7 +7,7 @@
 //!  8    1    level, 0 for the page of the settings, 0x40 and more for changes (`batch`); plus 0x80 for a root
 //!  9    1    0xFF; cleared when another root has taken the place of this one, or the changes are entered
 //! 10    2    slots filled when the page was born
-//! 12    4    CRC-32 of bytes 0 to 8, 10 to 11, and of those slots
+//! 12    4    CRC-32 of the page's number on the chip (u32), bytes 0 to 8, 10 to 11, and of those slots
 //! 16         marks, a byte a slot: the low half says used, the high half dead; slots of key, value and a check byte
 //!            bare: used marks, a bit a slot; dead marks, a bit a slot; slots of key and value
 //! ```
@@ -192,6 +192,20 @@ impl Shape {
         Ok(Frontier { used, soiled, is_halfway })
     }
 
+    /// Ends in RAM what a torn overwrite began: torn slots are dead, half marks are marks. The slots in use then.
+    pub(super) fn complete(&self, page: &mut [u8], frontier: Frontier) -> usize {
+        (frontier.used..frontier.soiled).for_each(|slot| self.mark_dead(page, slot));
+        if frontier.soiled > 0 {
+            self.mark_used(page, frontier.soiled);
+        }
+        for slot in 0..frontier.soiled {
+            if self.state(page, slot) == SlotState::Halfway {
+                self.mark_dead(page, slot);
+            }
+        }
+        frontier.soiled
+    }
+
     /// A new page of these entries, which lie one after the other.
     pub(super) fn birth(&self, page: &mut [u8], (sequence, level): (u32, u8), is_root: bool, entries: &[u8]) {
         page.fill(0xff);
@@ -205,19 +219,23 @@ impl Shape {
             self.fill(page, slot, entry);
             self.mark_used(page, slot + 1);
         }
-        let crc = self.birth_crc(page, born);
+    }
+
+    /// Completes a new page, which goes to this place and no other.
+    pub(super) fn seal(&self, page: &mut [u8], ppn: u32) {
+        let crc = self.birth_crc(page, ppn, born(page));
         put_u32(page, CRC_AT, crc);
     }
 
-    fn birth_crc(&self, page: &[u8], born: usize) -> u32 {
+    fn birth_crc(&self, page: &[u8], ppn: u32, born: usize) -> u32 {
         let slots = &page[self.slots_at..self.slots_at + born * self.slot_bytes];
-        crc32(&[&page[..RETIRED_AT], &page[BORN_AT..CRC_AT], slots])
+        crc32(&[&ppn.to_le_bytes(), &page[..RETIRED_AT], &page[BORN_AT..CRC_AT], slots])
     }
 
-    /// Whether the page was born whole, and with this shape.
-    pub(super) fn is_born(&self, page: &[u8]) -> bool {
+    /// Whether the page was born whole, at this place, and with this shape.
+    pub(super) fn is_born(&self, page: &[u8], ppn: u32) -> bool {
         let born = born(page);
-        has_magic(page) && born <= self.capacity && self.birth_crc(page, born) == get_u32(page, CRC_AT)
+        has_magic(page) && born <= self.capacity && self.birth_crc(page, ppn, born) == get_u32(page, CRC_AT)
     }
 
     /// The live entries of a page in key order, one after the other; of equal keys the latest.
@@ -283,7 +301,7 @@ pub(super) fn settings_shape(page_bytes: usize) -> Shape {
 
 /// What is formatted, as the entry of that page.
 pub(super) fn settings_entry(record: RecordFormat, marks: Marks) -> [u8; 4] {
-    [record.key_bytes, record.value_bytes, u8::from(marks == Marks::Bare), 1]
+    [record.key_bytes, record.value_bytes, u8::from(marks == Marks::Bare), 2]
 }
 
 /// CRC-8 of an entry, polynomial x^8 + x^2 + x + 1, such that blank bytes do not pass: every one or two wrong bits of up to 15

@@ -13,7 +13,7 @@ use super::batch::CHANGES;
 use super::page::{self, SlotState};
 use super::{InPlace, NONE, Node};
 use crate::check::IndexError;
-use crate::nand::{Cause, Nand, NandError};
+use crate::nand::{Cause, Nand, NandError, read_again};
 use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -28,6 +28,8 @@ struct Found {
     /// The last page of the newest batch of changes: its sequence, and whether the batch is retired.
     batch: Option<(u32, bool)>,
     sequence: u32,
+    /// The page with that sequence.
+    newest: u32,
 }
 
 /// Programs of a page before it is given up.
@@ -48,11 +50,12 @@ impl<N: Nand> InPlace<N> {
         };
         (self.root, self.height, self.sequence) = (root, height, found.sequence);
         self.settings_page = settings_page;
+        self.resume_block(found.newest)?;
         self.space.set_live(settings_page);
         let mut node = Node { ppn: NONE, used: 0, slot: 0, bytes: vec![0xff; self.birth.len()] };
         self.adopt(root, height, &mut node)?;
         for &(_, ppn, _) in found.roots.iter().filter(|found| found.1 != root) {
-            self.nand.read(Ppn(ppn), Cause::Recovery, &mut node.bytes, &mut [])?;
+            self.read_page(ppn, self.shape(page::level(&node.bytes)), Cause::Recovery, &mut node.bytes)?;
             self.retire_root(&mut node, ppn, Cause::Recovery)?;
         }
         match found.batch {
@@ -61,13 +64,37 @@ impl<N: Nand> InPlace<N> {
         }
     }
 
+    /// Goes on filling the block of the newest page behind all that was programmed there: its erase was whole, as pages
+    /// followed. Otherwise every mount would take from what a full chip keeps free.
+    fn resume_block(&mut self, newest: u32) -> Result<(), IndexError> {
+        let geometry = self.space.geometry;
+        let block = geometry.block_of(Ppn(newest)).0;
+        let first = block * geometry.pages_per_block;
+        let mut bytes = vec![0xff; self.birth.len()];
+        let mut next = geometry.pages_per_block;
+        while first + next > newest + 1 {
+            match self.nand.read(Ppn(first + next - 1), Cause::Recovery, &mut bytes, &mut []) {
+                Ok(()) if bytes.iter().all(|&byte| byte == 0xff) => next -= 1,
+                Ok(()) | Err(NandError::Uncorrectable(_)) => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.space.resume(block, next);
+        Ok(())
+    }
+
     /// Reads a page in search of something: its level, if it bears the mark of this tree and can be read.
     pub(super) fn read_born(&mut self, ppn: u32, bytes: &mut [u8]) -> Result<Option<u8>, IndexError> {
         if self.space.is_bad(self.space.geometry.block_of(Ppn(ppn)).0) {
             return Ok(None);
         }
-        match self.nand.read(Ppn(ppn), Cause::Recovery, bytes, &mut []) {
-            Ok(()) => Ok(page::has_magic(bytes).then(|| page::level(bytes))),
+        let shapes = [page::settings_shape(bytes.len()), self.leaf, self.inner, self.changes_shape()];
+        let is_whole = |data: &[u8], _: &[u8]| {
+            let is_blank = !page::has_magic(data) && data.iter().all(|&byte| byte == 0xff);
+            is_blank || shapes.iter().any(|shape| shape.is_born(data, ppn))
+        };
+        match read_again(&mut self.nand, (Ppn(ppn), Cause::Recovery), bytes, &mut [], is_whole) {
+            Ok(_) => Ok(page::has_magic(bytes).then(|| page::level(bytes))),
             Err(NandError::Uncorrectable(_)) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -85,10 +112,12 @@ impl<N: Nand> InPlace<N> {
                 CHANGES.. => self.changes_shape(),
                 _ => self.shape(level),
             };
-            if !shape.is_born(&bytes) {
+            if !shape.is_born(&bytes, ppn) {
                 continue;
             }
-            found.sequence = found.sequence.max(sequence);
+            if sequence >= found.sequence {
+                (found.sequence, found.newest) = (sequence, ppn);
+            }
             if level == CHANGES && found.batch.is_none_or(|(newest, _)| newest <= sequence) {
                 // A copy of the page whose program was said to have failed may not be retired.
                 let was_retired = found.batch == Some((sequence, true));
@@ -117,14 +146,29 @@ impl<N: Nand> InPlace<N> {
         }
         self.inner_nodes += 1;
         let live = (0..node.used).filter(|&slot| self.inner.is_live(&node.bytes, slot));
-        let children: Vec<u32> = live.map(|slot| self.address(&node.bytes, slot)).collect();
+        let children: Vec<(u32, Vec<u8>, usize)> = live
+            .map(|slot| (self.address(&node.bytes, slot), self.inner.key(&node.bytes, slot).to_vec(), slot))
+            .collect();
+        let parent = node.bytes.clone();
         if children.is_empty() {
             return Err(IndexError::Corrupted {
                 what: "O3: an inner node without children",
                 at: u64::from(ppn),
             });
         }
-        children.into_iter().try_for_each(|child| self.adopt(child, level - 1, node))
+        for (child, bound, slot) in children {
+            self.adopt(child, level - 1, node)?;
+            // It is at hand still if it is a leaf.
+            if level == 2 {
+                self.require_child(&parent, slot, (&node.bytes, child))?;
+                let keys = (0..node.used).filter(|&slot| self.leaf.is_live(&node.bytes, slot));
+                if keys.map(|slot| self.leaf.key(&node.bytes, slot)).any(|key| *key > *bound) {
+                    let what = "O3: a key beyond the bound of its leaf";
+                    return Err(IndexError::Corrupted { what, at: child.into() });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Reads a node and ends what was begun with it.
@@ -133,16 +177,16 @@ impl<N: Nand> InPlace<N> {
         if ppn >= self.space.geometry.pages() {
             return Err(IndexError::Corrupted { what: "O2: a child beyond the chip", at });
         }
-        self.nand.read(Ppn(ppn), Cause::Recovery, &mut node.bytes, &mut [])?;
+        self.read_page(ppn, shape, Cause::Recovery, &mut node.bytes)?;
         let bytes = &mut node.bytes;
         let is_root = ppn == self.root;
-        if page::level(bytes) != level || page::is_root(bytes) != is_root || !shape.is_born(bytes) {
+        if page::level(bytes) != level || page::is_root(bytes) != is_root || !shape.is_born(bytes, ppn) {
             return Err(IndexError::Corrupted { what: "O1: no node of this level, or not born whole", at });
         }
         let frontier = shape.frontier(bytes, at)?;
         if frontier.soiled > frontier.used {
             (frontier.used..frontier.soiled).for_each(|slot| shape.mark_dead(bytes, slot));
-            self.program_surely(ppn, Cause::Recovery, bytes)?;
+            self.try_repair(ppn, bytes)?;
         }
         node.used = frontier.soiled;
         let before = bytes.clone();
@@ -156,7 +200,7 @@ impl<N: Nand> InPlace<N> {
                 shape.mark_dead(bytes, slot);
             }
         }
-        if *bytes != before { self.program_surely(ppn, Cause::Recovery, bytes) } else { Ok(()) }
+        if *bytes != before { self.try_repair(ppn, bytes) } else { Ok(()) }
     }
 
     /// Whether a later live slot has the key of this one.
@@ -166,7 +210,32 @@ impl<N: Nand> InPlace<N> {
         shape.is_live(bytes, slot) && (slot + 1..used).any(is_later)
     }
 
-    /// Programs a page, again where the chip says that it failed.
+    /// Programs what a node is completed to; where that fails, it is completed in RAM each time it is read.
+    fn try_repair(&mut self, ppn: u32, bytes: &[u8]) -> Result<(), IndexError> {
+        match self.program_surely(ppn, Cause::Recovery, bytes) {
+            Err(IndexError::WornOut) => {
+                self.read_only = true;
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Finds out again which pages are live, after entering a batch ended half-way.
+    pub(super) fn readopt(&mut self) -> Result<(), IndexError> {
+        let mut node = Node { ppn: NONE, used: 0, slot: 0, bytes: vec![0xff; self.birth.len()] };
+        self.forget_path();
+        self.space.forget_live();
+        self.inner_nodes = 0;
+        let found = self.scan()?;
+        let newest = found.roots.iter().max();
+        let &(_, root, height) = newest.ok_or(IndexError::Corrupted { what: "O2: no sound root", at: 0 })?;
+        (self.root, self.height) = (root, height);
+        self.space.set_live(self.settings_page);
+        self.adopt(root, height, &mut node)
+    }
+
+    /// Programs a page, again where the chip says that it failed. [`IndexError::WornOut`] where it does each time.
     pub(super) fn program_surely(&mut self, ppn: u32, cause: Cause, bytes: &[u8]) -> Result<(), IndexError> {
         for _ in 0..ATTEMPTS {
             if Self::program(&mut self.nand, ppn, cause, bytes)? {
@@ -174,6 +243,6 @@ impl<N: Nand> InPlace<N> {
             }
             self.program_failed(ppn);
         }
-        Err(IndexError::Store(crate::ftl::StoreError::Nand(NandError::ProgramFailed(Ppn(ppn)))))
+        Err(IndexError::WornOut)
     }
 }

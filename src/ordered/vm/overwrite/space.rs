@@ -1,5 +1,6 @@
 //! Which pages are live, and where the next one goes: blocks without live pages in turn, erased just before.
 
+use super::page::Shape;
 use super::{InPlace, NONE};
 use crate::check::IndexError;
 use crate::nand::{Cause, Geometry, Nand, NandError};
@@ -66,6 +67,20 @@ impl Space {
         self.live_of_block[self.geometry.block_of(Ppn(ppn)).index()] += 1;
     }
 
+    /// Goes on filling a block from this page on.
+    pub(super) fn resume(&mut self, block: u32, next: u32) {
+        debug_assert!(next <= self.geometry.pages_per_block, "a page of the block, or none");
+        if self.is_usable(block) && next < self.geometry.pages_per_block {
+            (self.open, self.next, self.turn) = (block, next, block);
+        }
+    }
+
+    /// Takes every page for dead.
+    pub(super) fn forget_live(&mut self) {
+        self.live.fill(0);
+        self.live_of_block.fill(0);
+    }
+
     pub(super) fn set_dead(&mut self, ppn: u32) {
         assert!(self.is_live(ppn), "page {ppn} is not live");
         self.live[ppn as usize / 8] &= !(1 << (ppn % 8));
@@ -114,6 +129,11 @@ impl Space {
             !is_left_alone && self.is_usable(block) && live > 0 && live < self.geometry.pages_per_block
         });
         closed.min_by_key(|&block| self.live_of(block))
+    }
+
+    /// Whether a program failed in the block, or the block is bad.
+    pub(super) fn has_failed(&self, block: u32) -> bool {
+        !self.is_usable(block)
     }
 
     /// Gives up the rest of the block being filled, and any other use of this block.
@@ -167,9 +187,10 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Programs the page that was put together to a new place.
-    pub(super) fn write_birth(&mut self, cause: Cause) -> Result<u32, IndexError> {
+    pub(super) fn write_birth(&mut self, shape: Shape, cause: Cause) -> Result<u32, IndexError> {
         loop {
             let ppn = self.allocate(cause)?;
+            shape.seal(&mut self.birth, ppn);
             if Self::program(&mut self.nand, ppn, cause, &self.birth)? {
                 self.space.set_live(ppn);
                 return Ok(ppn);

@@ -1,5 +1,6 @@
 //! Changes of the tree: slots appended and marked dead in place, and pages written anew when they are full.
 
+use super::page::Shape;
 use super::{ADDRESS_BYTES, InPlace, Keep, LEVELS_MAX, Node, page};
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand};
@@ -46,17 +47,43 @@ impl<N: Nand> InPlace<N> {
         }
         self.counters.overwrites += 1;
         let ppn = node.ppn;
-        let mut is_done = Self::program(&mut self.nand, ppn, cause, &node.bytes)?;
-        if is_done {
-            shape.mark_used(&mut node.bytes, end);
-            is_done = Self::program(&mut self.nand, ppn, cause, &node.bytes)?;
+        let mut bytes = core::mem::take(&mut node.bytes);
+        let mut done = self.overwrite(ppn, cause, &bytes);
+        if done == Ok(true) {
+            shape.mark_used(&mut bytes, end);
+            done = self.overwrite(ppn, cause, &bytes);
+            if done == Ok(false) {
+                // What the chip holds decides, not what it said: a mark that is there counts at the next mount.
+                done = self.reread_page(ppn, shape, cause).map(|(page, used)| {
+                    bytes.copy_from_slice(&page);
+                    used == end
+                });
+            }
         }
-        if is_done {
+        let node = &mut self.path[usize::from(level) - 1];
+        node.bytes = bytes;
+        if done == Ok(true) {
             node.used = end;
-        } else {
-            self.program_failed(ppn);
         }
-        Ok(is_done)
+        done
+    }
+
+    /// Programs a page that is in use, again where that fails; false when it stays so.
+    fn overwrite(&mut self, ppn: u32, cause: Cause, bytes: &[u8]) -> Result<bool, IndexError> {
+        match self.program_surely(ppn, cause, bytes) {
+            Ok(()) => Ok(true),
+            Err(IndexError::WornOut) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What a page holds of which a program failed, and its slots in use: as a mount would find it.
+    fn reread_page(&mut self, ppn: u32, shape: Shape, cause: Cause) -> Result<(Vec<u8>, usize), IndexError> {
+        let mut bytes = vec![0xff; self.birth.len()];
+        self.read_page(ppn, shape, cause, &mut bytes)?;
+        let frontier = shape.frontier(&bytes, u64::from(ppn))?;
+        let used = if frontier.is_halfway { shape.complete(&mut bytes, frontier) } else { frontier.used };
+        Ok((bytes, used))
     }
 
     /// Marks slots of the path's node dead.
@@ -65,11 +92,16 @@ impl<N: Nand> InPlace<N> {
         let node = &mut self.path[usize::from(level) - 1];
         slots.iter().for_each(|&slot| shape.mark_dead(&mut node.bytes, slot));
         let (ppn, used) = (node.ppn, node.used);
-        if Self::program(&mut self.nand, ppn, cause, &node.bytes)? {
+        let bytes = node.bytes.clone();
+        if self.overwrite(ppn, cause, &bytes)? {
             return Ok(());
         }
-        let entries = shape.sorted(&node.bytes, used, &[]);
-        self.program_failed(ppn);
+        // What the chip holds decides, not what it said.
+        let (found, _) = self.reread_page(ppn, shape, cause)?;
+        if slots.iter().all(|&slot| !shape.is_live(&found, slot)) {
+            return Ok(());
+        }
+        let entries = shape.sorted(&bytes, used, &[]);
         self.replace(level, &entries, Anew::AsIs, cause)
     }
 
@@ -131,12 +163,11 @@ impl<N: Nand> InPlace<N> {
     ) -> Result<(), IndexError> {
         let node = &mut self.path[usize::from(level) - 1];
         self.inner.mark_dead(&mut node.bytes, slot);
-        let ppn = node.ppn;
-        if Self::program(&mut self.nand, ppn, cause, &node.bytes)? {
+        let (ppn, bytes, used) = (node.ppn, node.bytes.clone(), node.used);
+        if self.overwrite(ppn, cause, &bytes)? {
             return Ok(());
         }
-        let entries = self.inner.sorted(&node.bytes, node.used, &[]);
-        self.program_failed(ppn);
+        let entries = self.inner.sorted(&bytes, used, &[]);
         self.replace_up(level, &entries, (Anew::AsIs, cause), freed)
     }
 
@@ -184,7 +215,7 @@ impl<N: Nand> InPlace<N> {
         shape.birth(&mut self.birth, (sequence, level), is_root, entries);
         self.counters.new_pages += 1;
         self.inner_nodes += u32::from(level > 1);
-        self.write_birth(cause)
+        self.write_birth(shape, cause)
     }
 
     /// Makes the new page, or one above the two, the root; `told` is what a parent would hold.

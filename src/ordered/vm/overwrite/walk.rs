@@ -138,11 +138,11 @@ impl<N: Nand> OrderedIndex for InPlace<N> {
         self.record.check_key(key)?;
         self.record.check_value(value)?;
         self.usable()?;
-        self.make_room()?;
+        self.make_room().map_err(|error| self.refused(error))?;
         self.descend(key, false, 1)?;
         let old = self.leaf_slot(key);
         self.interrupted = true;
-        self.put(&[key, value].concat(), old)?;
+        self.put(&[key, value].concat(), old).map_err(|error| self.refused(error))?;
         self.interrupted = false;
         Ok(old.is_some())
     }
@@ -152,13 +152,13 @@ impl<N: Nand> OrderedIndex for InPlace<N> {
         self.usable()?;
         // A removal writes no page unless a program fails.
         match self.make_room() {
-            Err(IndexError::Full) if !self.interrupted => {}
-            other => other?,
+            Err(IndexError::Full) if !self.interrupted => self.require_spare_pages()?,
+            other => other.map_err(|error| self.refused(error))?,
         }
         self.descend(key, false, 1)?;
         let Some(slot) = self.leaf_slot(key) else { return Ok(false) };
         self.interrupted = true;
-        self.take(slot)?;
+        self.take(slot).map_err(|error| self.refused(error))?;
         self.interrupted = false;
         Ok(true)
     }

@@ -35,10 +35,10 @@ pub(super) fn run(args: &Torture) -> Result<Status> {
         let number = if victims.is_empty() { every_victim(effort.seed).len() } else { victims.len() };
         progress.count(effort.rounds * number as u64, "lives");
     }
-    let totals =
-        progress.follow(|| damage::run(&victims, &effort, &control, &|finding| eprintln!("{finding}")));
+    let totals = progress
+        .follow(|| damage::run(&victims, &effort, &control, &|finding| output::tell(&finding.to_string())));
     for why in &totals.stopped {
-        eprintln!("! without any damage: {why}");
+        output::tell(&format!("! without any damage: {why}"));
     }
     output::print(&format!("{totals}\n"))?;
     if let Some(page) = &args.guarantees {

@@ -57,8 +57,92 @@ pub struct Exception {
     pub reason: &'static str,
 }
 
+/// All damages of a page.
+const PAGE: &[Kind] = &[
+    Kind::Flip,
+    Kind::Flips,
+    Kind::Zero,
+    Kind::Ones,
+    Kind::Random,
+    Kind::Unreadable,
+    Kind::Exchange,
+    Kind::Older,
+    Kind::Twin,
+];
+
+/// All damages of a block.
+const BLOCK: &[Kind] =
+    &[Kind::BlockFlip, Kind::BlockZero, Kind::BlockOnes, Kind::BlockUnreadable, Kind::BlockExchange];
+
+/// Those of a page that change more than a bit.
+const MUCH_OF_A_PAGE: &[Kind] = &[
+    Kind::Flips,
+    Kind::Zero,
+    Kind::Ones,
+    Kind::Random,
+    Kind::Unreadable,
+    Kind::Exchange,
+    Kind::Older,
+    Kind::Twin,
+];
+
+/// Most changes of one operation or group.
+const ONE_GROUP: u64 = 8;
+
 /// Every exception.
-pub const EXCEPTIONS: &[Exception] = &[];
+pub const EXCEPTIONS: &[Exception] = &[
+    Exception {
+        who: Who::All,
+        damages: PAGE,
+        ends: Ends::Newest(1),
+        may: May::BeOlder(ONE_GROUP),
+        reason: "A page of the operation that programmed last looks like one that was being programmed when the power failed.",
+    },
+    Exception {
+        who: Who::All,
+        damages: BLOCK,
+        ends: Ends::Newest(1),
+        may: May::BeOlder(u64::MAX),
+        reason: "The whole block that was written to looks like one that was being erased, or was not yet written to.",
+    },
+    Exception {
+        who: Who::OnFtl(&["page-map"]),
+        damages: MUCH_OF_A_PAGE,
+        ends: Ends::Cut,
+        may: May::BeStale,
+        reason: "The only live page of a block written since the checkpoint, or the last one of a block of moved pages, looks like one \
+                 that was being erased or moved (docs/ftl/page-map.md).",
+    },
+    Exception {
+        who: Who::OnFtl(&["page-map"]),
+        damages: BLOCK,
+        ends: Ends::Cut,
+        may: May::BeStale,
+        reason: "A whole block written since the checkpoint looks half erased (docs/ftl/page-map.md).",
+    },
+    Exception {
+        who: Who::Named(&["wpcb"]),
+        damages: MUCH_OF_A_PAGE,
+        ends: Ends::Cut,
+        may: May::BeStale,
+        reason: "A page that ends its buffer block, and that nothing newer names, looks like one that was being programmed \
+                 (docs/indexes/wpcb.md).",
+    },
+    Exception {
+        who: Who::Named(&["wpcb"]),
+        damages: BLOCK,
+        ends: Ends::Cut,
+        may: May::BeStale,
+        reason: "A whole buffer block looks like one that was being erased (docs/indexes/wpcb.md).",
+    },
+    Exception {
+        who: Who::Named(&["vmtree-ow"]),
+        damages: &[Kind::Older, Kind::Twin],
+        ends: Ends::Any,
+        may: May::BeStale,
+        reason: "A page is overwritten where it stands, and no other page knows how often: what it was before an overwrite is whole, too.",
+    },
+];
 
 /// What was struck, and when.
 pub(super) struct Hit {

@@ -86,7 +86,9 @@ fn in_words(exception: &Exception) -> String {
         May::BeOlder(most) => format!("the newest {most} changes may be gone"),
         May::BeStale => String::from("some records may be older ones, or missing"),
     };
-    format!("{when}{what}. {}", exception.reason)
+    let words = format!("{when}{what}. {}", exception.reason);
+    // A sentence begins with a capital.
+    words[..1].to_uppercase() + &words[1..]
 }
 
 /// The page with the table as it is now; none where the page has no place for it.
@@ -110,9 +112,11 @@ mod tests {
         for name in names.chain(STORES.iter().map(|e| e.name)) {
             assert!(table.contains(name), "{name}");
         }
-        let page = format!("before\n{BEGIN}\nold\n{END}\nafter\n");
+        let page = format!("before\n{BEGIN}\nwhat stood here\n{END}\nafter\n");
         let written = rewrite(&page).unwrap();
-        assert!(written.contains(&table) && !written.contains("old") && written.ends_with("after\n"));
+        assert!(
+            written.contains(&table) && !written.contains("what stood here") && written.ends_with("after\n")
+        );
         assert_eq!(rewrite(&written), Some(written.clone()));
         assert_eq!(rewrite("no place"), None);
     }

@@ -206,6 +206,9 @@ impl Trial<'_> {
         match self.life.history.judge(&self.image.moment, &seen.known) {
             Standing::Promised(may_hold) => Ok(may_hold),
             Standing::Older(lost) => Err(Outcome::Older(lost)),
+            Standing::Stale(0, _) => Err(Outcome::Stale(String::from(
+                "a mixture of states since the last sync, and no state of the whole",
+            ))),
             Standing::Stale(count, first) => {
                 Err(Outcome::Stale(format!("{count} slots, the first {first}, {} errors", seen.errors)))
             }

@@ -1,5 +1,11 @@
 //! What every scheme must pass: it is an array of pages, whatever happens to the chip.
 
+mod damage;
+mod dying;
+
+pub(crate) use damage::*;
+pub(crate) use dying::*;
+
 use super::{FlashCounters, FlashSettings, Scheme, SchemeFtl};
 use crate::ftl::blocks::BlockState;
 use crate::ftl::wear::WearLevelling;
@@ -178,7 +184,7 @@ fn assert_sound<S: Scheme>(ftl: &mut Ftl<S>) {
 }
 
 fn is_full(error: &StoreError) -> bool {
-    *error == StoreError::Full
+    matches!(error, StoreError::Full | StoreError::WornOut)
 }
 
 /// Settings of every kind.

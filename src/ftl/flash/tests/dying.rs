@@ -1,0 +1,100 @@
+//! Chips that fail more and more until nothing can be written, and chips on which reads fail now and then.
+
+use super::{Ftl, Model, apply, assert_sound, chip, contents, page, random_op, small};
+use crate::ftl::flash::Scheme;
+use crate::ftl::{PageStore, StoreError};
+use crate::nand::sim::{Faults, SimChip};
+use crate::nand::{Cause, Geometry};
+use crate::rng::Rng;
+use crate::units::Lpn;
+use alloc::vec;
+
+/// Mounts what the power left.
+fn mounted<S: Scheme>(ftl: Ftl<S>, faults: Faults, settings: S::Settings) -> Ftl<S> {
+    let mut chip: SimChip = ftl.into_nand();
+    chip.set_faults(faults);
+    Ftl::<S>::mount(chip, settings).unwrap()
+}
+
+/// Failures rise until writes are refused; then everything acknowledged is there, with the chip still failing or not.
+pub(crate) fn ends_read_only<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+    for seed in 0..12 {
+        let geometry = Geometry { random_order: seed % 3 == 1, ..Geometry::new(128, 16, 4, 60) };
+        let mut ftl = Ftl::<S>::format(chip(geometry), settings(seed)).unwrap();
+        let mut model = Model::new(ftl.page_count());
+        let (mut rng, mut last, mut refused, mut step) = (Rng::new(seed), 0, 0, 0);
+        let worse = |step: u32| {
+            let ppm = (step / 50 * 2_000).min(300_000);
+            let (program_failures_ppm, erase_failures_ppm) =
+                [(ppm, ppm), (ppm, 0), (0, ppm)][seed as usize % 3];
+            Faults {
+                seed: seed + u64::from(step),
+                program_failures_ppm,
+                erase_failures_ppm,
+                ..Faults::default()
+            }
+        };
+        while refused < 20 {
+            step += 1;
+            if step % 50 == 0 {
+                ftl.nand_mut().set_faults(worse(step));
+            }
+            let op = random_op(&mut rng, &ftl, &mut last);
+            let before = model.clone();
+            match apply(&mut ftl, &mut model, &op) {
+                Ok(()) => refused = 0,
+                Err(StoreError::WornOut) => {
+                    refused += 1;
+                    model = before;
+                }
+                Err(error) => panic!("seed {seed} step {step} {op:?}: {error:?}"),
+            }
+            assert!(step < 200_000, "seed {seed}: it does not wear out");
+        }
+        assert_eq!(contents(&mut ftl), model.pages, "seed {seed}: in the session");
+        for (round, faults) in [worse(step), Faults::default(), worse(step)].into_iter().enumerate() {
+            ftl = mounted::<S>(ftl, faults, settings(seed));
+            let found = contents(&mut ftl);
+            assert!(model.allows(&found), "seed {seed} round {round}: {found:?} for {:?}", model.pages);
+            assert_sound(&mut ftl);
+            model.pages = found;
+            model.settle();
+            for lpn in 0..8 {
+                let tag = model.next_tag;
+                match ftl.write(Lpn(lpn), Cause::Host, &page(tag, 128)) {
+                    Ok(()) => model.write(lpn, tag),
+                    Err(StoreError::WornOut) => {}
+                    Err(error) => panic!("seed {seed} round {round}: {error:?}"),
+                }
+            }
+            assert_eq!(contents(&mut ftl), model.pages, "seed {seed} round {round}");
+        }
+    }
+}
+
+/// Two reads in a thousand come back wrong, once: nothing may be lost by that, whatever is read.
+pub(crate) fn reads_again<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+    for seed in 0..8 {
+        let faults = Faults { seed, read_failures_ppm: 2_000, ..Faults::default() };
+        let mut ftl = Ftl::<S>::format(chip(small(seed)).with_faults(faults), settings(seed)).unwrap();
+        let mut model = Model::new(ftl.page_count());
+        let (mut rng, mut last) = (Rng::new(seed), 0);
+        let mut data = vec![0; 128];
+        for step in 0..1500 {
+            let op = random_op(&mut rng, &ftl, &mut last);
+            apply(&mut ftl, &mut model, &op).unwrap();
+            if step % 100 == 99 {
+                ftl.sync().unwrap();
+                model.settle();
+                let faults = Faults { seed: seed + step, ..faults };
+                ftl = mounted::<S>(ftl, faults, settings(seed));
+                for (lpn, &tag) in (0..).zip(&model.pages) {
+                    ftl.read(Lpn(lpn), Cause::Host, &mut data).unwrap();
+                    assert_eq!(data, page(tag, 128), "seed {seed} lpn {lpn}");
+                }
+            }
+        }
+        assert_eq!(ftl.counters().lost_pages, 0);
+        assert_sound(&mut ftl);
+    }
+}

@@ -1,0 +1,105 @@
+//! One look at a block while mounting: whether it was rewritten since the checkpoint.
+//!
+//! The spare area of the first page tells, by its checksum. Where that page looks erased, or is of an old checkpoint, the second
+//! one is asked, since a page alone may have come to look so.
+
+use super::{ERASES_PER_CHECKPOINT_MAX, PageMapFtl, holds_data};
+use crate::ftl::StoreError;
+use crate::ftl::spare::{Found, Header, PageKind, SPARE_BYTES, checksum, read_page};
+use crate::nand::{Cause, Nand, NandError};
+use crate::units::Pbn;
+
+/// What the first page of a block says.
+pub(super) enum First {
+    /// As at the checkpoint, or erased: whatever the map says of this block still holds.
+    Kept,
+    /// Rewritten since. The checksum of the new first page, 0 if that cannot be read; and a page that can.
+    Rewritten(u32, Header),
+    /// Holds pages of an old checkpoint.
+    Foreign,
+    /// Marked bad since.
+    Bad,
+}
+
+impl<N: Nand> PageMapFtl<N> {
+    /// The second page of a block, if it was programmed after the checkpoint.
+    pub(super) fn second_page(&mut self, pbn: Pbn) -> Result<Option<Header>, StoreError> {
+        if self.geometry.pages_per_block < 2 {
+            return Ok(None);
+        }
+        let ppn = self.geometry.page_at(pbn, 1);
+        let found = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)?;
+        Ok(match found {
+            Found::Page(header, _) if self.is_new(header, pbn) => Some(header),
+            _ => None,
+        })
+    }
+
+    /// Whether a page of a block was programmed after the checkpoint: host pages have their version to show it, moved ones the
+    /// stamp, but for blocks that lay ready erased at the checkpoint.
+    fn is_new(&self, header: Header, pbn: Pbn) -> bool {
+        match header.kind {
+            PageKind::Host | PageKind::More => header.version >= self.state.next_version,
+            PageKind::Copy | PageKind::Trim => {
+                let was_erased =
+                    self.state.blocks.state(pbn).is_free() && self.state.first_crc[pbn.index()] == 0;
+                let erases = header.extra.wrapping_sub(self.stamp_of(pbn));
+                (1..=ERASES_PER_CHECKPOINT_MAX + 1).contains(&erases) || (erases == 0 && was_erased)
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn look_at_first(&mut self, pbn: Pbn) -> Result<First, StoreError> {
+        let ppn = self.geometry.page_at(pbn, 0);
+        let known = self.state.first_crc[pbn.index()];
+        let mut spare = [0; SPARE_BYTES];
+        match self.nand.read(ppn, Cause::Recovery, &mut [], &mut spare) {
+            Ok(()) if spare == [0xff; SPARE_BYTES] => {
+                // Erased, or the page alone came to look so.
+                let second = self.second_page(pbn)?;
+                return Ok(second.map_or(First::Kept, |header| First::Rewritten(0, header)));
+            }
+            Ok(()) if known != 0 && checksum(&spare) == known => return Ok(First::Kept),
+            Ok(()) | Err(NandError::Uncorrectable(_)) => {}
+            Err(NandError::BadBlock(_)) => return Ok(First::Bad),
+            Err(error) => return Err(error.into()),
+        }
+        match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
+            Found::Page(_, crc) if crc == known => Ok(First::Kept),
+            Found::Page(header, crc) if self.is_new(header, pbn) => Ok(First::Rewritten(crc, header)),
+            // From before the checkpoint: it came back.
+            Found::Page(header, _) if is_data(header.kind) => self.look_past_first(pbn, None),
+            Found::Page(..) => {
+                let second = self.second_page(pbn)?;
+                Ok(second.map_or(First::Foreign, |header| First::Rewritten(0, header)))
+            }
+            Found::Erased => Ok(First::Kept),
+            Found::Unreadable(claim) => self.look_past_first(pbn, claim),
+        }
+    }
+
+    /// The first page cannot be read: whether another page of the block was programmed after the checkpoint.
+    fn look_past_first(&mut self, pbn: Pbn, claim: Option<Header>) -> Result<First, StoreError> {
+        let open = self.state.frontiers.iter().flatten().find(|f| f.pbn == pbn);
+        let continued_at = open.map_or(self.geometry.pages_per_block, |f| f.next);
+        for page in 1..self.geometry.pages_per_block {
+            let ppn = self.geometry.page_at(pbn, page);
+            if let Found::Page(header, _) = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
+                // An open block went on after the checkpoint without having been erased.
+                let went_on = page >= continued_at && header.extra == self.stamp_of(pbn);
+                let is_rewritten = self.is_new(header, pbn) && !went_on;
+                return Ok(if is_rewritten { First::Rewritten(0, header) } else { First::Kept });
+            }
+        }
+        // It may be the only page, and others may have followed elsewhere.
+        Ok(claim
+            .filter(|&header| self.is_new(header, pbn))
+            .map_or(First::Kept, |header| First::Rewritten(0, header)))
+    }
+}
+
+/// Whether a page of this kind is the FTL's own, and none of a checkpoint.
+pub(super) fn is_data(kind: PageKind) -> bool {
+    holds_data(kind) || kind == PageKind::Trim
+}

@@ -392,8 +392,9 @@ fn flip_every_bit(seed: u64, settings: FtlSettings) {
         }
     }
     assert!(worn > 1000, "{worn} logical pages could not be read");
-    // What cannot do without any bit are the newest checkpoint and the reference to it: 10 of 88 pages.
-    assert!(refused < 1500, "{refused} mounts refused");
+    // What cannot do without any bit are the newest checkpoint and the reference to it, 10 of 88 pages, and those of which a
+    // mount cannot tell what they said, so that it names them rather than take what is older: up to 3 more.
+    assert!(refused < 1700, "{refused} mounts refused");
 }
 
 /// A lost page is lost alone: the rest can be read, moved and overwritten, and so can the page itself.

@@ -316,12 +316,16 @@ fn a_page_that_cannot_be_read_costs_itself_only() {
                 tbm.write(Lpn(changed as u32), Cause::Host, &page(tag, 128)).unwrap();
                 tags[changed] = tag;
             }
-            let is_ill_in_use = tbm.buffer_blocks().any(|(_, pbn, _)| pbn.0 == ppn.0 / 4);
-            let remounts = !is_ill_in_use && rng.chance(1, 10);
+            // A mount refuses a block in use with wrong bits in an erased page: pages before it may be lost too.
+            let ill_block =
+                |tbm: &Tbm<FastFtl<Range>, Ill>| tbm.buffer_blocks().any(|(_, pbn, _)| pbn.0 == ppn.0 / 4);
+            let mut remounts = !ill_block(&tbm) && rng.chance(1, 10);
+            if remounts && seed % 2 == 0 {
+                // What tells of trims may bring the block into use.
+                tbm.sync().unwrap();
+                remounts = !ill_block(&tbm);
+            }
             if remounts {
-                if seed % 2 == 0 {
-                    tbm.sync().unwrap();
-                }
                 let (_, high) = tbm.into_parts();
                 let [low, _] = bench.ranges();
                 tbm = Tbm::mount(FastFtl::again(low).unwrap(), high, bench.settings).unwrap();

@@ -7,6 +7,7 @@
 //! 2. Otherwise the first page of every block tells which were opened since. Their pages are read in the order they were
 //!    programmed. A page whose checksum fails at the end was torn and is left out; so are the pages of a flush that is not whole.
 //!    A cut tears one page: a second one, or one with whole pages after it and no newer root, is damage.
+//!    So is a page that later ones say was programmed, unless a whole block is missing there: that one was reclaimed.
 //!    The newest page left that holds a root is the root; what follows it belongs to no complete operation.
 //! 3. A block's valid bits come from the checkpoint, or from its last page where it was filled since, or else every page
 //!    counts as valid. That may be too many: whoever moves a page asks first whether it can still be reached
@@ -230,11 +231,15 @@ impl<N: Nand> Log<N> {
 
     /// Reads what was written since the checkpoint and takes the newest complete root from it.
     fn follow(&mut self) -> Result<(), IndexError> {
+        // The frontier of the checkpoint is read again, unless it was reclaimed.
+        let is_open = u32::from(self.frontier.block.is_some());
+        let known_blocks = self.frontier.block_sequence.saturating_sub(is_open);
         let mut opened = self.blocks_opened_since()?;
         opened.sort_unstable();
-        let mut seen = Seen::new(self.sequence, self.root);
+        let mut seen = Seen::new(self.sequence, known_blocks, self.root);
         let mut last = None;
         for (block_sequence, home, first_page) in opened {
+            seen.block(block_sequence, self.geometry.pages_per_block);
             let written = self.follow_block((block_sequence, home), first_page, &mut seen)?;
             last = Some((home, written));
             self.openings[home.index()] = block_sequence as u16;

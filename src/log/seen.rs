@@ -22,10 +22,15 @@ pub(super) struct Seen {
     unreadable: Option<(Ppn, u32)>,
     /// A page that is missing since the newest root, though pages were programmed after it.
     lost: Option<Ppn>,
+    /// The number of the block that is read.
+    block_sequence: u32,
+    /// Pages that blocks reclaimed before the one that is read may have held.
+    reclaimed: u64,
 }
 
 impl Seen {
-    pub(super) fn new(sequence: u64, root: Option<Root>) -> Seen {
+    /// `block_sequence`: the number of the last block that is not read.
+    pub(super) fn new(sequence: u64, block_sequence: u32, root: Option<Root>) -> Seen {
         Seen {
             sequence,
             root,
@@ -35,7 +40,17 @@ impl Seen {
             journal: Vec::new(),
             unreadable: None,
             lost: None,
+            block_sequence,
+            reclaimed: 0,
         }
+    }
+
+    /// Goes on with another block. Those numbered between it and the last one were filled and reclaimed: what lived in them
+    /// stands in later pages.
+    pub(super) fn block(&mut self, number: u32, pages_per_block: u32) {
+        let between = number.saturating_sub(self.block_sequence.saturating_add(1));
+        self.reclaimed += u64::from(between) * u64::from(pages_per_block);
+        self.block_sequence = number;
     }
 
     pub(super) fn unreadable(&mut self, ppn: Ppn) {
@@ -54,7 +69,8 @@ impl Seen {
     }
 
     pub(super) fn page(&mut self, ppn: Ppn, tag: Tag, place: Place) {
-        let is_missing = place.gaps == Gaps::None && place.sequence > self.sequence + 1;
+        let is_missing = place.gaps == Gaps::None && place.sequence > self.sequence + 1 + self.reclaimed;
+        self.reclaimed = 0;
         let lost = self.unreadable.take().map(|pages| pages.0).or(is_missing.then_some(ppn));
         if place.gaps != Gaps::Any {
             self.lost = self.lost.or(lost);
@@ -85,5 +101,34 @@ impl Seen {
         self.journal.retain(|entry| entry.0 > self.root_sequence);
         self.journal.sort_unstable();
         self.journal.into_iter().map(|entry| entry.1).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(seen: &mut Seen, ppn: u32, sequence: u64) {
+        let tag = Tag { journal: true, lowest_level: 1, ..Tag::default() };
+        let place = Place { remaining: 0, block_sequence: 0, sequence, home: 0, gaps: Gaps::None };
+        seen.page(Ppn(ppn), tag, place);
+    }
+
+    #[test]
+    fn a_reclaimed_block_is_no_loss_and_a_page_of_another_one_is() {
+        for (first, is_lost) in [(103, false), (111, false), (112, true)] {
+            let mut seen = Seen::new(100, 6, None);
+            seen.block(7, 8);
+            read(&mut seen, 56, 101);
+            read(&mut seen, 57, 102);
+            // Block 8 was filled and reclaimed.
+            seen.block(9, 8);
+            read(&mut seen, 24, first);
+            assert_eq!(seen.require_whole().is_err(), is_lost, "{first}");
+        }
+        let mut seen = Seen::new(100, 6, None);
+        seen.block(7, 8);
+        read(&mut seen, 57, 102);
+        assert!(seen.require_whole().is_err());
     }
 }

@@ -21,7 +21,6 @@ const OPEN: &[(&str, u64, bool)] = &[
     ("cftl", 2, true),
     ("rftl", 1, true),
     ("la@lazy", 1, false),
-    ("wandering", 1, false),
     ("vmtree", 2, false),
 ];
 

@@ -16,8 +16,6 @@ use std::path::Path;
 
 /// Lives that are known to go wrong and not yet mended (docs/torture.md names them too): victim, seed, until death.
 const OPEN: &[(&str, u64, bool)] = &[
-    ("cb-tree", 1, true),
-    ("fb-tree", 1, true),
     ("cftl", 2, true),
     ("rftl", 1, true),
     ("la@lazy", 1, false),

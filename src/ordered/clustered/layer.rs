@@ -179,6 +179,16 @@ impl<S: PageStore> Layer<S> {
         done
     }
 
+    /// Does what leaves everything as it was where the store refuses it, and must not fail half-way in another way.
+    pub(super) fn unless_refused(
+        &mut self,
+        act: impl FnOnce(&mut Self) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let done = act(self);
+        self.is_interrupted |= done.as_ref().is_err_and(|error| !error.is_refusal());
+        done
+    }
+
     /// Before an operation: makes room for the nodes that it changes.
     pub(super) fn relieve(&mut self) -> Result<(), StoreError> {
         self.ready()?;
@@ -197,18 +207,21 @@ impl<S: PageStore> Layer<S> {
     }
 
     /// Writes a superblock that names what is durable before it is.
-    pub(super) fn write_checkpoint(&mut self) -> Result<(), StoreError> {
+    pub(super) fn write_checkpoint(&mut self, next: Superblock) -> Result<(), StoreError> {
         if !self.store.durable_writes() && !self.store.prefix_consistent() {
             self.store.sync()?;
         }
-        self.write_superblock()?;
+        self.write_superblock(next)?;
         self.counts.checkpoints += 1;
         self.store.sync()
     }
 
-    fn write_superblock(&mut self) -> Result<(), StoreError> {
-        self.superblock.sequence += 1;
-        self.superblock.write(&mut self.store, &self.plan, &mut self.page)
+    /// Writes the next superblock; the last one goes on counting where the store refuses it.
+    fn write_superblock(&mut self, next: Superblock) -> Result<(), StoreError> {
+        let next = Superblock { sequence: self.superblock.sequence + 1, ..next };
+        next.write(&mut self.store, &self.plan, &mut self.page)?;
+        self.superblock = next;
+        Ok(())
     }
 
     /// Tells the store that a page is free. Where it has no room for the note of it, it only keeps the page longer.
@@ -226,8 +239,9 @@ impl<S: PageStore> Layer<S> {
         }
         match pages {
             [(Lpn(0), data)] => {
-                self.superblock.set_tree_page(data)?;
-                self.interrupt_unless(Layer::write_superblock)
+                let mut next = self.superblock;
+                next.set_tree_page(data)?;
+                self.unless_refused(|layer| layer.write_superblock(next))
             }
             [(node, data)] if self.is_loading && !self.plan.is_append() && node.0 != ROOT => {
                 self.load_node(node.0, data, cause)

@@ -6,11 +6,14 @@
 //! only the superblock names. A page that was left is *kept* until a superblock without it is durable.
 //!
 //! A *commit* writes all nodes that wait, children first, and then the superblock that names the new root.
+//!
+//! Where the store refuses a write, the nodes written before it stay where they are now and the others wait on: nothing is half
+//! done, and reads and a later try go on without a mount.
 
 use super::layer::Layer;
 use super::pages::PageMap;
 use super::settings::{FlushPolicy, Plan};
-use super::superblock::SLOTS;
+use super::superblock::{SLOTS, Superblock};
 use crate::ftl::{PageStore, StoreError};
 use crate::nand::Cause;
 use crate::ordered::bplus::BPlusNodes;
@@ -255,8 +258,10 @@ impl<S: PageStore> Layer<S> {
                 pages[i..].iter().for_each(|page| {
                     self.links.busy.remove(*page);
                 });
-                // Before the first page is written nothing has happened.
-                self.is_interrupted |= i > 0 || !error.is_refusal();
+                // After a refusal the nodes before have their new pages, and the others go on waiting under those
+                // that name them: the tree is what it was.
+                self.is_interrupted |= !error.is_refusal();
+                self.links.flushes += u32::from(i > 0);
                 return Err(error);
             }
         }
@@ -303,10 +308,10 @@ impl<S: PageStore> Layer<S> {
         {
             return Ok(());
         }
-        self.interrupt_unless(|layer| {
-            layer.superblock.anchor = layer.links.root;
-            layer.superblock.epoch += 1;
-            layer.write_checkpoint()?;
+        self.unless_refused(|layer| {
+            // Pages stay kept, and so another superblock is due, until one of them is known to be durable.
+            let (anchor, epoch) = (layer.links.root, layer.superblock.epoch + 1);
+            layer.write_checkpoint(Superblock { anchor, epoch, ..layer.superblock })?;
             layer.links.flushes = 0;
             layer.links.run_pages = (2 * layer.links.run_pages).min(layer.plan.segment_pages);
             let mut page = 0;

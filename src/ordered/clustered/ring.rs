@@ -9,6 +9,7 @@
 use super::extent::{Header, require_sound};
 use super::layer::Layer;
 use super::settings::Plan;
+use super::superblock::Superblock;
 use crate::ftl::{PageStore, StoreError};
 use crate::nand::Cause;
 use crate::ordered::bplus::BPlusNodes;
@@ -290,11 +291,8 @@ impl<S: PageStore> Layer<S> {
             self.table.encode(epoch, part, at, &mut self.page);
             self.store.write(at, Cause::Checkpoint, &self.page)?;
         }
-        self.superblock.epoch = epoch;
-        self.superblock.anchor = self.ring.anchor();
-        self.superblock.tail = self.ring.tail;
-        self.superblock.entries = self.table.len();
-        self.write_checkpoint()?;
+        let (anchor, tail, entries) = (self.ring.anchor(), self.ring.tail, self.table.len());
+        self.write_checkpoint(Superblock { epoch, anchor, tail, entries, ..self.superblock })?;
         self.counts.checkpoint_pages += u64::from(pages);
         let ring = self.ring;
         self.ring = Ring { durable_tail: ring.tail, batch: 0, pages: 0, ..ring };

@@ -54,7 +54,7 @@ pub(super) struct Superblock {
     /// Entries of the table.
     pub(super) entries: u32,
     /// Page 0 of the tree.
-    tree: [u8; TREE_BYTES],
+    pub(super) tree: [u8; TREE_BYTES],
 }
 
 impl Superblock {

@@ -22,6 +22,8 @@ pub(super) struct Seen {
     unreadable: Option<(Ppn, u32)>,
     /// A page that is missing since the newest root, though pages were programmed after it.
     lost: Option<Ppn>,
+    /// Whether one is missing since the last whole flush of a write part.
+    is_flush_torn: bool,
     /// The number of the block that is read.
     block_sequence: u32,
     /// Pages that blocks reclaimed before the one that is read may have held.
@@ -40,6 +42,7 @@ impl Seen {
             journal: Vec::new(),
             unreadable: None,
             lost: None,
+            is_flush_torn: false,
             block_sequence,
             reclaimed: 0,
         }
@@ -73,6 +76,8 @@ impl Seen {
         self.reclaimed = 0;
         let lost = self.unreadable.take().map(|pages| pages.0).or(is_missing.then_some(ppn));
         if place.gaps != Gaps::Any {
+            // The pages of a write part are not in the order of their numbers: what is missing may be newer than the root.
+            self.is_flush_torn |= lost.is_some() && place.gaps == Gaps::Narrow;
             self.lost = self.lost.or(lost);
         }
         self.sequence = self.sequence.max(place.sequence);
@@ -85,11 +90,12 @@ impl Seen {
         if place.remaining > 0 {
             return;
         }
+        let is_flush_torn = core::mem::take(&mut self.is_flush_torn);
         for (ppn, tag, sequence) in self.pending.drain(..) {
             if tag.root && sequence > self.root_sequence {
                 self.root = Some(Root { ppn, height: tag.height });
                 self.root_sequence = sequence;
-                self.lost = None;
+                self.lost = self.lost.filter(|_| is_flush_torn);
             }
             if tag.journal {
                 self.journal.push((sequence, ppn));
@@ -130,5 +136,25 @@ mod tests {
         seen.block(7, 8);
         read(&mut seen, 57, 102);
         assert!(seen.require_whole().is_err());
+    }
+
+    #[test]
+    fn a_page_missing_in_the_flush_of_the_newest_root_is_a_loss() {
+        let mut seen = Seen::new(100, 6, None);
+        seen.block(7, 8);
+        let place = |sequence, remaining| Place {
+            remaining,
+            block_sequence: 7,
+            sequence,
+            home: 0,
+            gaps: Gaps::Narrow,
+        };
+        let root = Tag { root: true, lowest_level: 1, ..Tag::default() };
+        seen.page(Ppn(56), root, place(101, 0));
+        seen.unreadable(Ppn(57));
+        seen.page(Ppn(58), root, place(102, 0));
+        assert!(seen.require_whole().is_err(), "a leaf of a journal may be newer than the root behind it");
+        seen.page(Ppn(59), root, place(104, 0));
+        assert!(seen.require_whole().is_ok());
     }
 }

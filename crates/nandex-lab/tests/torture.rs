@@ -15,12 +15,8 @@ use nandex_lab::torture::{Case, Counts, Fate, Order, Plan, Report, Victim, run};
 use std::path::Path;
 
 /// Lives that are known to go wrong and not yet mended (docs/torture.md names them too): victim, seed, until death.
-const OPEN: &[(&str, u64, bool)] = &[
-    ("cftl", 2, true),
-    ("rftl", 1, true),
-    ("la@lazy", 1, false),
-    ("vmtree", 2, false),
-];
+const OPEN: &[(&str, u64, bool)] =
+    &[("cftl", 2, true), ("rftl", 1, true), ("la@lazy", 1, false), ("vmtree", 2, false)];
 
 fn alone(target: Target) -> Victim {
     Victim { target, ftl: None }

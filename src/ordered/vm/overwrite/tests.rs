@@ -402,10 +402,9 @@ fn flipped_bits_are_noticed() {
         step(&mut tree, &mut model, &mut rng, 1000);
     }
     let used = tree.into_nand();
-    // So many that some pages are wrong three times in a row, which is when they are given up.
     let (mut noticed, mut sound) = (0, 0);
     for seed in 0..150 {
-        let faults = Faults { seed, bit_errors_per_gigabit: 4_000_000, ..Faults::default() };
+        let faults = Faults { seed, bit_errors_per_gigabit: 60_000, ..Faults::default() };
         let Ok(mut tree) = OverwriteTree::mount_with(Watched(used.0.clone().with_faults(faults)), &settings)
         else {
             noticed += 1;

@@ -51,7 +51,7 @@ pub struct Need {
     pub pages: u32,
     /// Pages that are made free as long as that is possible, lest power cuts in a row eat up the reserve.
     pub wanted: u32,
-    /// Pages that live at most before it, where it adds some: see [`crate::log::room`].
+    /// Pages that live at most before it, where it adds some: see `log::room`.
     pub live_max: Option<u32>,
 }
 

@@ -1,6 +1,6 @@
 //! Writing a page: room for it in a buffer block, the program, and another block where a program fails.
 
-use super::page::Tag;
+use super::page::{Life, Tag};
 use super::summary::{Buffer, Newest};
 use super::{Condition, Tbm};
 use crate::ftl::blocks::Wear;
@@ -129,7 +129,10 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         data: Option<&[u8]>,
     ) -> Result<(), StoreError> {
         let (lbn, place) = self.split(Lpn(tag.lpn));
-        tag.converted = room.converted.and_then(|lbn| self.summary.get(lbn)).map(|buffer| buffer.pbn);
+        tag.converted = room
+            .converted
+            .and_then(|lbn| self.summary.get(lbn))
+            .map(|buffer| Life::new(buffer.pbn, self.blocks.erase_count(buffer.pbn)));
         let fresh = if room.is_fresh {
             let pbn = self.blocks.take_erased(&mut self.nand, Wear::Least, Cause::Merge)?;
             Some(self.program_first(pbn, &mut tag, cause, data)?)

@@ -78,7 +78,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-use page::SPARE_BYTES;
+use page::{BLOCKS_MAX, SPARE_BYTES};
 use record::Record;
 use summary::{Buffer, Summary};
 
@@ -212,6 +212,10 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         if (geometry.spare_bytes as usize) < SPARE_BYTES {
             let has = geometry.spare_bytes;
             return refuse(format!("a TBM needs {SPARE_BYTES} spare bytes in a page, this chip has {has}"));
+        }
+        if geometry.blocks > BLOCKS_MAX {
+            let has = geometry.blocks;
+            return refuse(format!("a TBM takes at most {BLOCKS_MAX} blocks, its range has {has}"));
         }
         if store.page_bytes() != geometry.page_bytes as usize {
             let (has, below) = (geometry.page_bytes, store.page_bytes());

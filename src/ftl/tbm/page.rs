@@ -7,7 +7,8 @@
 //!  2    4    logical page
 //!  6    5    version: one more than that of the page programmed before it, in whatever buffer block
 //! 11    4    erases of this block so far
-//! 15    4    the buffer block converted just before, whose older pages are void; 0xFFFFFFFF for none
+//! 15    3    the buffer block converted just before, whose pages of that life are void; 0xFFFFFF for none
+//! 18    1    the low byte of the erases of that block then: the life of it that is void
 //! 19    4    the page programmed just before, in whatever buffer block; 0xFFFFFFFF for none since the mount
 //! 23    4    CRC-32 of the page's own number (u32), of the data area, then of bytes 1..23
 //! ```
@@ -31,6 +32,35 @@ const IS_TRIM: u8 = 4;
 const CRC_AT: usize = 23;
 const NONE: u32 = u32::MAX;
 
+/// Blocks that a tag can name.
+pub(super) const BLOCKS_MAX: u32 = 0xff_ffff;
+
+/// A block between two of its erases. The same block may hold pages of older versions later: copies of those of a block
+/// that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Life {
+    pub(super) pbn: Pbn,
+    /// The low byte of its erases.
+    erases: u8,
+}
+
+impl Life {
+    /// The life of a block after so many erases.
+    pub(super) fn new(pbn: Pbn, erases: u32) -> Life {
+        debug_assert!(pbn.0 < BLOCKS_MAX, "{pbn} has no place in a tag");
+        Life { pbn, erases: erases as u8 }
+    }
+
+    fn to_u32(life: Option<Life>) -> u32 {
+        life.map_or(NONE, |life| life.pbn.0 | u32::from(life.erases) << 24)
+    }
+
+    fn from_u32(field: u32) -> Option<Life> {
+        let pbn = Pbn(field & BLOCKS_MAX);
+        (pbn.0 != BLOCKS_MAX).then_some(Life { pbn, erases: (field >> 24) as u8 })
+    }
+}
+
 /// What a page in a buffer block says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag {
@@ -40,8 +70,8 @@ pub(super) struct Tag {
     pub(super) lpn: u32,
     pub(super) version: u64,
     pub(super) erases: u32,
-    /// What this block held before this page was written is void.
-    pub(super) converted: Option<Pbn>,
+    /// The block converted before this page was written: what it held then is void.
+    pub(super) converted: Option<Life>,
     /// The page programmed before this one, which was then whole.
     pub(super) previous: Option<Ppn>,
 }
@@ -65,7 +95,7 @@ impl Tag {
         put_u32(&mut spare, 2, self.lpn);
         put_u40(&mut spare, 6, self.version);
         put_u32(&mut spare, 11, self.erases);
-        put_u32(&mut spare, 15, self.converted.map_or(NONE, |pbn| pbn.0));
+        put_u32(&mut spare, 15, Life::to_u32(self.converted));
         put_u32(&mut spare, 19, self.previous.map_or(NONE, |ppn| ppn.0));
         let crc = sum(ppn, data, &spare);
         put_u32(&mut spare, CRC_AT, crc);
@@ -92,7 +122,7 @@ impl Tag {
             lpn: get_u32(spare, 2),
             version,
             erases: get_u32(spare, 11),
-            converted: Some(get_u32(spare, 15)).filter(|&pbn| pbn != NONE).map(Pbn),
+            converted: Life::from_u32(get_u32(spare, 15)),
             previous: Some(get_u32(spare, 19)).filter(|&ppn| ppn != NONE).map(Ppn),
         })
     }
@@ -170,7 +200,7 @@ mod tests {
             lpn: 1 << 27,
             version: (1 << 40) - 1,
             erases: 70_000,
-            converted: Some(Pbn(9)),
+            converted: Some(Life::new(Pbn(9), 70_003)),
             previous: Some(Ppn(77)),
         };
         let whole = [0x5a; 64];

@@ -1,8 +1,9 @@
 //! Mounting: every buffer block is read and merged with the store below, and what the blocks hold is declared void.
 //!
 //! 1. Read the record: pages with a version below the one it names are void.
-//! 2. Read the buffer blocks, page by page up to the first that is erased. A page that names a block as converted makes the
-//!    older pages of that block void; a block is void as a whole.
+//! 2. Read the buffer blocks, page by page up to the first that is erased. A page that names a block as converted makes void
+//!    what that block held then, and nothing that it holds since its next erase: copies of older pages may stand there. A
+//!    block is void as a whole.
 //! 3. The pages that are not void prove up to which version all groups are whole. What lies above is dropped.
 //! 4. Merge, logical block by logical block, the newest version of each page. A logical block has two blocks only where the
 //!    cut came while one replaced the other: what the new one has of a page is what the old one has last.
@@ -19,7 +20,7 @@
 //! page programmed after it was converted since or is not there yet. After a checkpoint no page in a buffer block is needed.
 
 use super::convert::Kept;
-use super::page::{Found, Tag, read_page};
+use super::page::{Found, Life, Tag, read_page};
 use super::summary::Buffer;
 use super::{Condition, Tbm, TbmSettings, unreadable};
 use crate::ftl::blocks::BlockState;
@@ -27,13 +28,13 @@ use crate::ftl::tbm::record::Record;
 use crate::ftl::{PageStore, StoreError};
 use crate::nand::{BlockRange, Cause, Nand};
 use crate::units::{Pbn, Ppn};
-use alloc::collections::BTreeSet;
-use alloc::vec;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 /// A block with pages that may not be void.
 struct Full {
     lbn: u32,
+    life: Life,
     first_version: u64,
     /// Up to which version its pages prove groups to be whole.
     proves: u64,
@@ -46,11 +47,20 @@ struct Full {
 
 /// What the buffer blocks hold.
 struct Scan {
-    /// For each block the version below which its pages are void.
-    void_below: Vec<u64>,
+    /// The version below which all pages are void.
+    void_below: u64,
+    /// What was converted, with the version of the page that says so.
+    converted: BTreeMap<Life, u64>,
     full: Vec<Full>,
     highest: u64,
     unreadable_pages: u64,
+}
+
+impl Scan {
+    /// Whether a page of this version in this life of a block is void.
+    fn is_void(&self, life: Life, version: u64) -> bool {
+        version < self.void_below || self.converted.get(&life).is_some_and(|&by| version < by)
+    }
 }
 
 impl<S: PageStore, N: Nand> Tbm<S, N> {
@@ -64,7 +74,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             tbm.blocks.set_erase_count(pbn, erases);
         }
         let mut scan = Scan {
-            void_below: vec![record.void_below; tbm.geometry.blocks as usize],
+            void_below: record.void_below,
+            converted: BTreeMap::new(),
             full: Vec::new(),
             highest: record.void_below - 1,
             unreadable_pages: 0,
@@ -124,7 +135,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             }
             erases = tag.erases;
             self.blocks.set_erase_count(pbn, self.blocks.erase_count(pbn).max(tag.erases));
-            if tag.version < scan.void_below[pbn.index()] {
+            if scan.is_void(Life::new(pbn, tag.erases), tag.version) {
                 // Void as a whole, unless the first page came back from before the last erase.
                 let is_old = full.is_none() && self.is_needed(pbn, page + 1, scan)?;
                 return if is_old { Err(unreadable(ppn)) } else { Ok(()) };
@@ -157,7 +168,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         }
         let ppn = self.geometry.page_at(pbn, page);
         let found = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)?;
-        Ok(matches!(found, Found::Page(tag) if tag.version >= scan.void_below[pbn.index()]))
+        Ok(matches!(found, Found::Page(tag) if !scan.is_void(Life::new(pbn, tag.erases), tag.version)))
     }
 
     fn note_page(
@@ -174,6 +185,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         let (lbn, place) = (tag.lpn / self.geometry.pages_per_block, tag.lpn % self.geometry.pages_per_block);
         let full = full.get_or_insert_with(|| Full {
             lbn,
+            life: Life::new(self.geometry.block_of(ppn), tag.erases),
             first_version: tag.version,
             proves: 0,
             buffer: Buffer::new(self.geometry.block_of(ppn), self.geometry.pages_per_block),
@@ -183,11 +195,12 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         if full.lbn != lbn || tag.version <= full.buffer.last_version {
             return corrupted("K1: a page does not follow the one before it in its buffer block");
         }
-        if let Some(pbn) = tag.converted {
-            let Some(void_below) = scan.void_below.get_mut(pbn.index()) else {
+        if let Some(life) = tag.converted {
+            if life.pbn.0 >= self.geometry.blocks {
                 return corrupted("a page names a block beyond the buffer blocks");
-            };
-            *void_below = tag.version.max(*void_below);
+            }
+            let by = scan.converted.entry(life).or_default();
+            *by = tag.version.max(*by);
         }
         scan.highest = scan.highest.max(tag.version);
         full.proves = full.proves.max(tag.proves());
@@ -196,9 +209,9 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
     }
 
     /// Drops the blocks that are void, and the pages of a group that was cut.
-    fn keep_whole_groups(&mut self, scan: Scan) -> Result<Vec<Full>, StoreError> {
-        let Scan { void_below, mut full, .. } = scan;
-        full.retain(|full| full.first_version >= void_below[full.buffer.pbn.index()]);
+    fn keep_whole_groups(&mut self, mut scan: Scan) -> Result<Vec<Full>, StoreError> {
+        let mut full = core::mem::take(&mut scan.full);
+        full.retain(|full| !scan.is_void(full.life, full.first_version));
         for block in full.iter().filter(|block| block.unreadable.is_some()) {
             let was_whole = block.has_hole || self.is_followed(block, &full)?;
             if let Some(ppn) = block.unreadable.filter(|_| was_whole) {

@@ -53,6 +53,10 @@ pub struct Layer<S> {
     pub(super) page: Vec<u8>,
     /// Whether a checkpoint was made since the mount.
     pub(super) is_begun: bool,
+    /// Whether the ring has to be tidied yet before nodes may wait: none does.
+    pub(super) is_room_owed: bool,
+    /// Whether the last superblock is not known to last.
+    pub(super) is_sync_owed: bool,
     /// Whether a tree is being loaded.
     pub(super) is_loading: bool,
     pub(super) is_interrupted: bool,
@@ -96,6 +100,8 @@ impl<S: PageStore> Layer<S> {
             links: Links::new(&plan, superblock.anchor),
             page: vec![0; plan.page_bytes],
             is_begun: false,
+            is_room_owed: false,
+            is_sync_owed: false,
             is_loading: false,
             is_interrupted: false,
             counts: ClusterCounts::default(),
@@ -169,16 +175,6 @@ impl<S: PageStore> Layer<S> {
         Ok(())
     }
 
-    /// Does what must not fail half-way.
-    pub(super) fn interrupt_unless(
-        &mut self,
-        act: impl FnOnce(&mut Self) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
-        let done = act(self);
-        self.is_interrupted |= done.is_err();
-        done
-    }
-
     /// Does what leaves everything as it was where the store refuses it, and must not fail half-way in another way.
     pub(super) fn unless_refused(
         &mut self,
@@ -196,12 +192,16 @@ impl<S: PageStore> Layer<S> {
             return self.relieve_links();
         }
         self.begin()?;
-        if self.batch.len() >= self.plan.batch_nodes() { self.append_all() } else { Ok(()) }
+        if self.batch.len() >= self.plan.batch_nodes() {
+            self.append_all()?;
+        }
+        self.settle_room()
     }
 
     /// Before a tree is loaded: the page of the root, of which the tree does not know.
     pub(super) fn begin_load(&mut self) -> Result<Lpn, StoreError> {
         self.sync()?;
+        self.settle_room()?;
         self.is_loading = true;
         Ok(Lpn(self.links.root))
     }
@@ -250,6 +250,7 @@ impl<S: PageStore> Layer<S> {
                 // Only a tree that is loaded writes so many before it asks for room.
                 if self.batch.len() + pages.len() > self.plan.frames() {
                     self.append_all()?;
+                    self.settle_room()?;
                 }
                 for (node, data) in pages {
                     let level = self.plan.nodes.level_of(data).unwrap_or(0);
@@ -399,7 +400,7 @@ impl<S: PageStore> PageStore for Layer<S> {
     fn checkpoint(&mut self) -> Result<(), StoreError> {
         self.sync()?;
         if self.plan.is_append() && self.ring.batch > 0 {
-            self.interrupt_unless(|layer| layer.checkpoint_table())?;
+            self.unless_refused(|layer| layer.checkpoint_table())?;
         }
         self.store.checkpoint()
     }

@@ -123,28 +123,43 @@ impl Ring {
 }
 
 impl<S: PageStore> Layer<S> {
-    /// Writes all nodes that wait, and makes room for as many.
+    /// Writes all nodes that wait, and makes room for as many. Where that is refused, they are written all the same, and the
+    /// room is owed.
     pub(super) fn append_all(&mut self) -> Result<(), StoreError> {
         if self.batch.is_empty() {
             return Ok(());
         }
         self.begin()?;
         self.append_batch(Cause::Host)?;
-        self.interrupt_unless(|layer| layer.tidy_ring())
+        self.is_room_owed = true;
+        match self.settle_room() {
+            Err(error) if error.is_refusal() => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Before nodes wait: makes the room for them that is owed.
+    pub(super) fn settle_room(&mut self) -> Result<(), StoreError> {
+        if self.is_room_owed {
+            self.unless_refused(|layer| layer.tidy_ring())?;
+            self.is_room_owed = false;
+        }
+        Ok(())
     }
 
     /// Before the first batch after a mount: a checkpoint, such that no batch that a cut left void can ever count.
     pub(super) fn begin(&mut self) -> Result<(), StoreError> {
-        if core::mem::replace(&mut self.is_begun, true) {
+        if self.is_begun {
             return Ok(());
         }
-        self.interrupt_unless(|layer| {
-            layer.checkpoint_table()?;
-            if layer.batch.is_empty() { layer.tidy_ring() } else { Ok(()) }
-        })
+        self.unless_refused(|layer| layer.checkpoint_table())?;
+        self.is_begun = true;
+        self.is_room_owed = self.batch.is_empty();
+        self.settle_room()
     }
 
-    /// Writes the batch as it is.
+    /// Writes the batch as it is. Where the store refuses a page of it, nothing has happened: the pages before are written once
+    /// more by the next batch, and until then no mount takes them for a whole one.
     fn append_batch(&mut self, cause: Cause) -> Result<(), StoreError> {
         if self.batch.is_empty() {
             return Ok(());
@@ -152,8 +167,7 @@ impl<S: PageStore> Layer<S> {
         let mut ring = self.ring;
         let written = self.write_extents(&mut ring, cause);
         if let Err(error) = written {
-            // Before the first page is written nothing has happened.
-            self.is_interrupted |= !error.is_refusal() || ring != self.ring;
+            self.is_interrupted |= !error.is_refusal();
             return Err(error);
         }
         for entry in self.batch.entries() {
@@ -203,10 +217,12 @@ impl<S: PageStore> Layer<S> {
     /// the next batch; makes a checkpoint when it is time.
     fn tidy_ring(&mut self) -> Result<(), StoreError> {
         let few = u64::from(self.plan.segment_pages) * u64::from(self.plan.config.recycle_percent);
-        if self.ring.tail != self.ring.head && 100 * (self.live_in(self.ring.tail) as u64) < few {
+        let is_sparse = self.ring.tail != self.ring.head && 100 * (self.live_in(self.ring.tail) as u64) < few;
+        let (recycling, batch) = self.plan.room_needed();
+        // There is less room if this was refused half-way before: then a checkpoint comes first.
+        if is_sparse && self.ring.free_pages() >= recycling {
             self.recycle(0)?;
         }
-        let (recycling, batch) = self.plan.room_needed();
         let table_pages = u64::from(self.table.pages(self.plan.page_bytes));
         let most = self.counts.recycled_segments + 3 * u64::from(self.ring.segments);
         while self.ring.free_pages() < recycling + batch {
@@ -230,10 +246,19 @@ impl<S: PageStore> Layer<S> {
         self.table.live.of(self.ring.segment(segment)).count()
     }
 
-    /// Copies the live nodes of the oldest segment to the head, through the batch; and those of more, while they fit into the batch
-    /// with it, or as long as there is room, until so many pages are recycled.
     fn recycle(&mut self, pages_wanted: u64) -> Result<(), StoreError> {
         assert!(self.batch.is_empty(), "segments are recycled when no node waits");
+        let recycled = self.recycle_through_batch(pages_wanted);
+        if recycled.is_err() {
+            // They are copies.
+            self.batch.clear();
+        }
+        recycled
+    }
+
+    /// Copies the live nodes of the oldest segment to the head, through the batch; and those of more, while they fit into the batch
+    /// with it, or as long as there is room, until so many pages are recycled.
+    fn recycle_through_batch(&mut self, pages_wanted: u64) -> Result<(), StoreError> {
         let (recycling, _) = self.plan.room_needed();
         let mut tail = self.ring.tail;
         loop {
@@ -283,6 +308,11 @@ impl<S: PageStore> Layer<S> {
 
     /// Writes the table, and a superblock that names it; then what was recycled before is free.
     pub(super) fn checkpoint_table(&mut self) -> Result<(), StoreError> {
+        if self.is_sync_owed {
+            // The table of the checkpoint before the last one is overwritten now.
+            self.store.sync()?;
+            self.is_sync_owed = false;
+        }
         let epoch = self.superblock.epoch + 1;
         let area = super::superblock::SLOTS + (epoch % 2) as u32 * self.plan.table_pages;
         let pages = self.table.pages(self.plan.page_bytes);
@@ -292,10 +322,16 @@ impl<S: PageStore> Layer<S> {
             self.store.write(at, Cause::Checkpoint, &self.page)?;
         }
         let (anchor, tail, entries) = (self.ring.anchor(), self.ring.tail, self.table.len());
-        self.write_checkpoint(Superblock { epoch, anchor, tail, entries, ..self.superblock })?;
+        let written = self.write_checkpoint(Superblock { epoch, anchor, tail, entries, ..self.superblock });
+        if self.superblock.epoch == epoch {
+            // Batches follow this checkpoint, even if it is not known to last yet.
+            self.is_sync_owed = written.is_err();
+            (self.ring.batch, self.ring.pages) = (0, 0);
+        }
+        written?;
         self.counts.checkpoint_pages += u64::from(pages);
         let ring = self.ring;
-        self.ring = Ring { durable_tail: ring.tail, batch: 0, pages: 0, ..ring };
+        self.ring.durable_tail = ring.tail;
         let mut segment = ring.durable_tail;
         while segment != ring.tail {
             for page in ring.segment(segment) {

@@ -94,23 +94,35 @@ struct Fickle {
     /// What happened since the last sync: pages, or none for a trim.
     since: Vec<(Lpn, Option<Vec<u8>>)>,
     left: u64,
+    /// What refuses now and then, and once in how many times.
+    refuses: Option<(Rng, u64)>,
 }
 
 impl Fickle {
     fn new(order: Order, pages: u32) -> Fickle {
         let store = RamStore::new(128, pages).with_atomic_pages(1);
-        Fickle { order, durable: store.clone(), now: store, since: Vec::new(), left: u64::MAX }
+        Fickle { order, durable: store.clone(), now: store, since: Vec::new(), left: u64::MAX, refuses: None }
+    }
+
+    fn refuse(&mut self) -> Result<(), StoreError> {
+        let is_refused = self.refuses.as_mut().is_some_and(|(rng, most)| rng.below(*most) == 0);
+        if is_refused { Err(StoreError::WornOut) } else { Ok(()) }
     }
 
     fn happen(&mut self, lpn: Lpn, data: Option<&[u8]>, cause: Cause) -> Result<(), StoreError> {
         self.left = self.left.checked_sub(1).ok_or(StoreError::Nand(NandError::PowerLost))?;
+        self.refuse()?;
         self.since.push((lpn, data.map(<[u8]>::to_vec)));
         apply(&mut self.now, lpn, data, cause)?;
         if self.order == Order::Durable {
-            self.left += 1;
-            self.sync()?;
+            self.make_durable()?;
         }
         Ok(())
+    }
+
+    fn make_durable(&mut self) -> Result<(), StoreError> {
+        let mut since = self.since.drain(..);
+        since.try_for_each(|(lpn, data)| apply(&mut self.durable, lpn, data.as_deref(), Cause::Host))
     }
 
     /// The store as the power comes back.
@@ -128,7 +140,7 @@ impl Fickle {
                 apply(&mut self.durable, *lpn, data.as_deref(), Cause::Host).unwrap();
             }
         }
-        Fickle { now: self.durable.clone(), since: Vec::new(), left: u64::MAX, ..self }
+        Fickle { now: self.durable.clone(), since: Vec::new(), left: u64::MAX, refuses: None, ..self }
     }
 }
 
@@ -157,10 +169,8 @@ impl PageStore for Fickle {
     }
     fn sync(&mut self) -> Result<(), StoreError> {
         self.left = self.left.checked_sub(1).ok_or(StoreError::Nand(NandError::PowerLost))?;
-        for (lpn, data) in self.since.drain(..) {
-            apply(&mut self.durable, lpn, data.as_deref(), Cause::Host)?;
-        }
-        Ok(())
+        self.refuse()?;
+        self.make_durable()
     }
     fn durable_writes(&self) -> bool {
         self.order == Order::Durable
@@ -177,6 +187,7 @@ impl PageStore for Fickle {
 struct History {
     states: Vec<Model>,
     synced: usize,
+    refused: usize,
 }
 
 /// Works until the power fails; an update in flight may have happened.
@@ -195,7 +206,9 @@ fn work(index: &mut impl OrderedIndex, rng: &mut Rng, history: &mut History) {
                 index.remove(&n).map(drop)
             }
         };
-        if done == Err(IndexError::Full) {
+        if done.as_ref().is_err_and(IndexError::is_refusal) {
+            history.refused += 1;
+            assert_eq!(contents(index).as_ref(), Ok(&history.states[history.states.len() - 1]));
             continue;
         }
         history.states.push(state);
@@ -208,7 +221,23 @@ fn work(index: &mut impl OrderedIndex, rng: &mut Rng, history: &mut History) {
 
 #[test]
 fn a_cut_leaves_a_state_since_the_last_sync_on_every_store() {
-    let mut cuts_with_progress = 0;
+    let (cuts_with_progress, _) = cut_again_and_again(None);
+    assert!(cuts_with_progress > 100, "{cuts_with_progress}");
+}
+
+/// A refused page ends nothing: the contents read, the next operation goes on, and a cut finds what was there.
+#[test]
+fn a_refusal_changes_nothing_wherever_it_comes() {
+    for most in [4, 40] {
+        let (_, refused) = cut_again_and_again(Some(most));
+        assert!(refused > 400, "{refused}");
+    }
+}
+
+/// Trees on stores that refuse once in so many times; how many cuts left more than the last sync, and how many updates were
+/// refused.
+fn cut_again_and_again(refuses: Option<u64>) -> (usize, usize) {
+    let (mut cuts_with_progress, mut refused) = (0, 0);
     for (config, order) in members(SMALL)
         .into_iter()
         .flat_map(|config| [Order::Durable, Order::Prefix, Order::Any].map(|order| (config, order)))
@@ -230,8 +259,11 @@ fn a_cut_leaves_a_state_since_the_last_sync_on_every_store() {
             for _ in 0..8 {
                 let most = if rng.chance(1, 2) { 40 } else { 1_500 };
                 let left = 1 + rng.below(most);
-                index.tree.with_store(|layer, _| layer.store_mut().left = left);
-                let mut history = History { states: vec![state], synced: 0 };
+                let refuses = refuses.map(|most| (Rng::new(left), most));
+                index.tree.with_store(|layer, _| {
+                    (layer.store_mut().left, layer.store_mut().refuses) = (left, refuses);
+                });
+                let mut history = History { states: vec![state], synced: 0, refused: 0 };
                 work(&mut index, &mut rng, &mut history);
                 let store = index.into_store().after_cut(&mut rng);
                 index = ClusteredTree::mount_after_cut(store, config).unwrap();
@@ -240,10 +272,11 @@ fn a_cut_leaves_a_state_since_the_last_sync_on_every_store() {
                 let found = history.states[history.synced..].contains(&state);
                 assert!(found, "{:?} {order:?} seed {seed}", config.policy);
                 cuts_with_progress += usize::from(history.states[history.synced] != state);
+                refused += history.refused;
             }
         }
     }
-    assert!(cuts_with_progress > 100, "{cuts_with_progress}");
+    (cuts_with_progress, refused)
 }
 
 #[test]
@@ -266,7 +299,7 @@ fn with_a_journal_a_cut_leaves_a_prefix_that_has_the_last_sync() {
                 let state = contents(&mut index).unwrap();
                 assert_sound(&mut index, &state);
                 shared.borrow_mut().left = 1 + rng.below([40, 900][round % 2]);
-                let mut history = History { states: alloc::vec![state], synced: 0 };
+                let mut history = History { states: alloc::vec![state], synced: 0, refused: 0 };
                 work(&mut index, &mut rng, &mut history);
                 drop(index);
                 store = Rc::into_inner(shared).unwrap().into_inner().after_cut(&mut rng);

@@ -422,9 +422,11 @@ impl<S: PageStore> BPlusTree<S> {
         if self.is_clean {
             return Ok(());
         }
-        // Should the mark fail to be written, nobody knows what the medium says: no change may follow. A refusal is no such thing.
-        let marked = self.write_superblock(true).and_then(|()| Ok(self.store.sync()?));
-        self.is_clean = marked.is_ok();
+        // Should the mark fail to be written, nobody knows what the medium says: no change may follow. A refusal is no such thing:
+        // a mark that is refused is not there, and one that was written must go before the next change, whatever the sync says.
+        let written = self.write_superblock(true);
+        self.is_clean = written.is_ok();
+        let marked = written.and_then(|()| Ok(self.store.sync()?));
         self.is_interrupted = marked.as_ref().is_err_and(|error| !error.is_refusal());
         marked
     }

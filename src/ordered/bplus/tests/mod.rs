@@ -52,6 +52,8 @@ struct Mem {
     /// Page writes left before the store refuses, and what it says then.
     room: usize,
     refusal: StoreError,
+    /// Syncs left before it refuses those, too.
+    syncs: usize,
 }
 
 impl Mem {
@@ -68,6 +70,7 @@ impl Mem {
             page_writes: 0,
             room: usize::MAX,
             refusal: StoreError::Full,
+            syncs: usize::MAX,
         }
     }
 }
@@ -98,6 +101,7 @@ impl PageStore for Mem {
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
+        self.syncs = self.syncs.checked_sub(1).ok_or_else(|| self.refusal.clone())?;
         self.steps.push(Step::Sync);
         Ok(())
     }
@@ -492,6 +496,34 @@ fn no_room_for_the_mark_changes_nothing() {
         tree.close().unwrap();
         assert_eq!(contents(&mut BPlusTree::mount(tree.into_store()).unwrap()), Ok(model));
     }
+}
+
+#[test]
+fn a_mark_that_is_refused_is_a_refusal_and_no_more() {
+    let (mut tree, mut model) = (small_tree(SINGLE, 300), Model::new());
+    fill(&mut tree, &mut model, 0..9);
+    (tree.store.room, tree.store.refusal) = (0, StoreError::WornOut);
+    assert_eq!((tree.sync(), tree.close()), (Err(IndexError::WornOut), Err(IndexError::WornOut)));
+    assert_eq!(contents(&mut tree), Ok(model.clone()));
+    tree.store.room = usize::MAX;
+    tree.close().unwrap();
+    let tree = BPlusTree::mount(tree.into_store()).unwrap();
+    assert_eq!(contents(&mut { tree }), Ok(model));
+}
+
+/// The mark may be on the medium all the same: it goes before the next change.
+#[test]
+fn a_mark_whose_sync_is_refused_goes_before_the_next_change() {
+    let (mut tree, mut model) = (small_tree(SINGLE, 300), Model::new());
+    fill(&mut tree, &mut model, 0..3);
+    let mark = |tree: &BPlusTree<Mem>| crate::ordered::bplus::is_marked_clean(&tree.store.pages[0]);
+    // The sync before the mark is done, the one after it is not.
+    tree.store.syncs = 1;
+    assert_eq!((tree.sync(), mark(&tree)), (Err(IndexError::Full), Some(true)));
+    tree.store.syncs = usize::MAX;
+    fill(&mut tree, &mut model, 3..4);
+    assert_eq!(mark(&tree), Some(false));
+    assert_sound(&mut tree, &model);
 }
 
 #[test]

@@ -106,7 +106,9 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             let named = address::<S>(shape.value(node, i));
             walk.moved += usize::from(self.moves.resolve(named) != named);
             let width = Some(named_width::<S>(shape.value(node, i)));
-            let low = Some(shape.key(node, i).to_vec());
+            // Where moves are mapped the parent's word counts for the first bound.
+            let low =
+                if S::MAPS_MOVES && i == 0 { visit.low.clone() } else { Some(shape.key(node, i).to_vec()) };
             todo.push(Visit { named, level: level - 1, low, high, width });
         }
         if level > tag.lowest_level {

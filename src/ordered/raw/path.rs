@@ -175,8 +175,22 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             self.path.step_mut(level).slot = slot as u16;
             let child = address::<S>(shape.value(self.node(level), slot));
             self.copy_node(child, level - 1, cause)?;
+            if S::MAPS_MOVES && level > 2 {
+                self.take_over_bound(level);
+            }
         }
         Ok(())
+    }
+
+    /// Gives the copied child of the path's node at `level` the first bound that its parent names, which may have become lower
+    /// since the child was written, when another child went.
+    fn take_over_bound(&mut self, level: u8) {
+        let bound = self.shape(level).key(self.node(level), self.slot(level));
+        let child = self.shape(level - 1);
+        if child.key(self.node(level - 1), 0) != bound {
+            let bound = bound.to_vec();
+            child.set_key(self.node_mut(level - 1), 0, &bound);
+        }
     }
 
     /// Copies one node into its place in the path. A leaf is read where the journal says it is.

@@ -32,7 +32,8 @@
 //! ```
 //!
 //! Bounds: the first bound of a root is zero and a node keeps its first bound when its first child goes, so no key ever lowers
-//! a bound that a parent names.
+//! a bound that a parent names. A child that becomes the first has a higher one of its own: what its parent names counts, and a
+//! copy that is to be changed is given that.
 //!
 //! Deviations: a header of other fields; 62 children in an inner node of 512 bytes where the published one has 63, as the node
 //! stores the first bound; removal, recovery, log and wear levelling are ours.

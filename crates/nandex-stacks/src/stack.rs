@@ -557,7 +557,7 @@ mod tests {
 
     #[test]
     fn trees_of_a_forest_share_the_ram_by_their_records() {
-        let chip = || Box::new(SimChip::new(&crate::fuzz::part(2048, 64, 64)).unwrap());
+        let chip = || Box::new(SimChip::new(&crate::testing::part(2048, 64, 64)).unwrap());
         let settings = Settings { ram_bytes: Some(150_000), ..Settings::new(RecordFormat::new(8, 8)) };
         let shares = [(3, 1000), (4, 3000), (9, 1)].map(|(tree, records)| TreeShare { tree, records });
         let trees = forest::<LazyUpdate>(chip(), &settings, &shares).unwrap();

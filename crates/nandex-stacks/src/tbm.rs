@@ -195,7 +195,7 @@ mod tests {
             (&[("tbm_blocks", 0)], "tbm_blocks = 0, tbm_spare_blocks = 2: 1 and 2 at least are possible"),
             (&[("tbm_blocks", 64)], "68 blocks for the TBM leave none of 64 for the FTL"),
             (&[("tbm_blocks", 8), ("tbm_spare_blocks", 1)], "1 and 2 at least are possible"),
-            (&[("whole_from", 65)], "whole_from = 65: a block has 64 pages"),
+            (&[("whole_from", 65)], "whole_from: '65' is not between 0 and 64"),
         ];
         for (options, why) in cases {
             let told = refusal(&settings(options));

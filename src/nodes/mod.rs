@@ -160,6 +160,8 @@ pub struct NodeLayer<S, C> {
     number: u32,
     /// Whether sectors of a commit that was given up are still to be dropped: before that none is begun.
     is_void_left: bool,
+    /// Whether each write is a commit that lasts, or refused.
+    commits_each: bool,
     is_interrupted: bool,
     counts: LayerCounts,
 }
@@ -212,6 +214,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
             commit: 1,
             number: 0,
             is_void_left: false,
+            commits_each: false,
             is_interrupted: false,
             counts: LayerCounts::default(),
             store,
@@ -246,6 +249,17 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     pub fn tell(&mut self, horizon: Rc<Horizon>) {
         horizon.hear(self.units.arrived());
         self.horizon = horizon;
+    }
+
+    /// Whether each write from now on is committed before it returns, so that one that is refused is not done. For layers in
+    /// shared sectors without modes.
+    pub(crate) fn set_commits_each(&mut self, commits_each: bool) {
+        self.commits_each = commits_each;
+    }
+
+    /// Units that may wait.
+    fn waiting_max(&self) -> usize {
+        if self.commits_each { 0 } else { self.config.units() }
     }
 
     /// Units that wait.

@@ -43,16 +43,16 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     /// Changes wait in the buffer; those for which it has no room wait until all others are committed, and those for which
     /// it has no room at all are committed at once.
     pub(super) fn write_shared(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), StoreError> {
-        let changes = self.count_changes(pages)?;
-        if self.units.len() + changes > self.config.units() {
+        let (changes, most) = (self.count_changes(pages)?, self.waiting_max());
+        if self.units.len() + changes > most {
             self.commit_all()?;
         }
         let reserved = self.reserve(pages);
         let done = match reserved {
-            Ok(()) if changes > self.config.units() => self.commit_all(),
+            Ok(()) if changes > most => self.commit_all(),
             reserved => reserved,
         };
-        if done.is_err() && changes > self.config.units() {
+        if done.is_err() && changes > most {
             self.units.clear();
         }
         done
@@ -274,8 +274,15 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
 
     /// Ends a commit, or gives it up with nothing changed.
     fn end(&mut self, written: Result<(), StoreError>, cause: Cause) -> Result<(), StoreError> {
+        let lasts_later = self.commits_each && !self.store.durable_writes();
         let NodeLayer { writer, store, table, .. } = self;
-        let ended = written.and_then(|()| writer.end(&mut Free { store, table, cause }));
+        let ended = written.and_then(|()| {
+            let number = writer.end(&mut Free { store: &mut *store, table, cause })?;
+            if lasts_later {
+                store.sync()?;
+            }
+            Ok(number)
+        });
         match ended {
             Ok(number) => {
                 self.number = number;

@@ -29,7 +29,7 @@
 //!
 //! As published the units that wait are lost and nothing is promised. Here a commit is atomic on any store whose writes
 //! survive in order, and a sync commits: *every sync*, at the price of a commit for each; *every operation* if that is wanted,
-//! with a sync after each. Elsewhere *none*, with a clean mark as in `paged.rs`.
+//! where each commits its own units, or is refused, and is followed by a sync. Elsewhere *none*, with a clean mark as in `paged.rs`.
 //!
 //! # Invariants
 //!
@@ -310,6 +310,21 @@ impl<S: PageStore, C: Coordinate, const D: usize> RftlNodes<S, C, D> {
     pub fn into_store(self) -> S {
         self.nodes.into_store().into_store()
     }
+
+    /// Where each operation is followed by a sync: what is written now is committed before it counts as done, or refused.
+    fn set_commits_each(&mut self, commits_each: bool) {
+        let commits_each = self.syncs_each && commits_each;
+        self.nodes.with_store(|layer, _| layer.set_commits_each(commits_each));
+    }
+
+    /// Where each operation is followed by a sync: the operation lasts already, and no room for a note of what it gave up only
+    /// keeps the pages longer.
+    fn sync_trims(&mut self) -> Result<(), IndexError> {
+        match if self.syncs_each { self.nodes.sync() } else { Ok(()) } {
+            Err(error) if error.is_refusal() => Ok(()),
+            done => done,
+        }
+    }
 }
 
 impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for RftlNodes<S, C, D> {
@@ -350,8 +365,9 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for RftlNodes<S, C
     }
 
     fn commit(&mut self) -> Result<(), IndexError> {
+        self.set_commits_each(true);
         self.nodes.commit()?;
-        if self.syncs_each { self.nodes.sync() } else { Ok(()) }
+        self.sync_trims()
     }
 
     fn rollback(&mut self) {
@@ -359,12 +375,15 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for RftlNodes<S, C
     }
 
     fn load(&mut self, node: &Node<C, D>) -> Result<NodeId, IndexError> {
+        // Nodes that nothing names yet may wait.
+        self.set_commits_each(false);
         self.nodes.load(node)
     }
 
     fn end_load(&mut self, root: Option<&Node<C, D>>) -> Result<(), IndexError> {
+        self.set_commits_each(true);
         self.nodes.end_load(root)?;
-        if self.syncs_each { self.nodes.sync() } else { Ok(()) }
+        self.sync_trims()
     }
 
     fn sync(&mut self) -> Result<(), IndexError> {

@@ -67,7 +67,7 @@ impl La {
             root: Node::leaf(layout.shape),
             floors: vec![Floor { level: u8::MAX, buffers: vec![top] }],
             tally: Tally::default(),
-            refused_at: None,
+            is_drained: false,
             counts: Counts::default(),
         }
     }
@@ -102,14 +102,14 @@ impl La {
         if self.has_room(shadow, 0) {
             return Ok(());
         }
-        if self.refused_at == Some(self.tally) {
+        if self.is_drained {
             return Err(IndexError::Full);
         }
         self.drain(shadow)?;
         if self.has_room(shadow, shadow.units() / 64) {
             return Ok(());
         }
-        self.refused_at = Some(self.tally);
+        self.is_drained = true;
         Err(IndexError::Full)
     }
 

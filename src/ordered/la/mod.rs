@@ -99,7 +99,8 @@ pub struct La {
     /// From the root's on down.
     floors: Vec<Floor>,
     tally: Tally,
-    refused_at: Option<Tally>,
+    /// Whether an insertion was refused and nothing came since: to empty all buffers once more gains nothing.
+    is_drained: bool,
     counts: Counts,
 }
 
@@ -325,6 +326,7 @@ impl Scheme for La {
         let was = top.all().find(key).is_some_and(|(kind, _)| kind == PUT);
         self.tally.puts += i64::from(value.is_some()) - i64::from(was);
         top.put(Change { key, value });
+        self.is_drained = false;
         Ok(())
     }
 

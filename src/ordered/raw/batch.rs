@@ -27,14 +27,29 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         have_inserts: bool,
     ) -> Result<(), IndexError> {
         let pages = self.log.kept_pages() + batch_pages(changes, self.height);
-        let wanted = pages + batch_pages(1, self.height) + self.moves.pages_kept();
+        let (wanted, live_max) = self.batch_room(changes, self.height);
         self.moves.allow_emptyings(EMPTYINGS_MAX, self.log.checkpoint_pages() + u32::from(self.height));
-        let live_max = self.mapped_live_max(wanted).saturating_sub(changes as u32);
-        if have_inserts {
-            make_room(self, Need { pages: wanted, wanted, live_max: Some(live_max) })
-        } else {
-            make_room(self, Need { pages, wanted, live_max: None })
+        if !have_inserts {
+            return make_room(self, Need { pages, wanted, live_max: None });
         }
+        make_room(self, Need { pages: wanted, wanted, live_max: Some(live_max) })?;
+        self.require_room_for_batch_to_grow(changes)
+    }
+
+    /// Pages that so many changes want free in a tree of this height, insertions among them; and how many may live before.
+    fn batch_room(&self, changes: usize, height: u8) -> (u32, u32) {
+        let pages = self.log.kept_pages() + batch_pages(changes, height);
+        let wanted = pages + batch_pages(1, height) + self.moves.pages_kept();
+        (wanted, self.mapped_live_max(wanted, height).saturating_sub(changes as u32))
+    }
+
+    /// Refuses changes that may make a nearly full tree higher: each brings the root an entry at most.
+    fn require_room_for_batch_to_grow(&mut self, changes: usize) -> Result<(), IndexError> {
+        let (wanted, live_max) = self.batch_room(changes, self.height + 1);
+        let Err(refused) = self.require_room_when_higher(live_max, wanted) else { return Ok(()) };
+        self.path_layout = self.scheme.layout_wanted(self.height);
+        self.copy_node(self.root, self.height, Cause::Host)?;
+        if self.count(self.height) + changes <= self.root_limit() { Ok(()) } else { Err(refused) }
     }
 
     /// Applies changes of different keys, in the order of the keys. The room for them was made.

@@ -111,8 +111,8 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         let reserve = self.log.kept_pages() + update;
         // What an insertion in vain leaves must do for removals.
         self.moves.allow_emptyings(EMPTYINGS_MAX, self.log.checkpoint_pages() + update);
-        let wanted = reserve + 2 * update + self.moves.pages_kept();
-        let live_max = is_insertion.then(|| self.mapped_live_max(wanted));
+        let wanted = self.mapped_pages(self.height);
+        let live_max = is_insertion.then(|| self.mapped_live_max(wanted, self.height));
         let need = Need { pages: reserve + kept, wanted, live_max };
         make_room(self, need)?;
         // Collection is stuck for want of room in the table, or for addresses it holds: help it while there are pages to do so.
@@ -125,30 +125,49 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         Ok(())
     }
 
-    /// The same where moves are mapped: each takes a program and its share of the parents that are written to empty the
-    /// table for it, or at worst the path.
-    pub(super) fn mapped_live_max(&self, wanted: u32) -> u32 {
-        let (entries, height) = (self.moves.entries_max() as u64, u64::from(self.height));
+    /// Free pages that an insertion into a tree of this height wants, where moves are mapped.
+    fn mapped_pages(&self, height: u8) -> u32 {
+        self.log.kept_pages() + 3 * self.scheme.pages_per_update(height) + self.moves.pages_kept()
+    }
+
+    /// Pages that may live before an insertion where moves are mapped: each takes a program and its share of the parents that
+    /// are written to empty the table for it, or at worst the path.
+    pub(super) fn mapped_live_max(&self, wanted: u32, height: u8) -> u32 {
+        let (entries, height) = (self.moves.entries_max() as u64, u64::from(height));
         let parents = self.log.live_pages() / (self.scheme.shape(0, 2, 3).capacity as u64 / 2) + 1;
         let by_table = u64::from(self.log.live_limit(wanted, 1)) * entries / (entries + parents);
         let by_path = u64::from(self.log.live_limit(wanted, 1)) / height;
         by_table.max(by_path).saturating_sub(height + 1) as u32
     }
 
-    /// Refuses an insertion that would make a nearly full tree higher, so that moves cost more than its pages allow.
+    /// Refuses an insertion that would make a nearly full tree higher. A higher tree may have fewer pages, and only a removal that
+    /// empties a leaf gives one back: so another insertion must find room once the tree has grown.
     fn require_room_to_grow(&self) -> Result<(), IndexError> {
         let (height, programs) = (self.height, |height| self.scheme.programs_per_move(height));
-        let live = self.log.live_pages() as u32;
         let grows = self.count(height) >= self.root_limit()
             && (1..height).all(|level| self.count(level) == self.limit(level));
-        if S::MAPS_MOVES
-            || !grows
-            || programs(height + 1) == programs(height)
-            || live <= self.live_max(height + 1)
-        {
+        if !grows {
             return Ok(());
         }
-        Err(self.log.refusal(live, self.pages_to_insert(), programs(height + 1)))
+        if S::MAPS_MOVES {
+            let wanted = self.mapped_pages(height + 1);
+            return self.require_room_when_higher(self.mapped_live_max(wanted, height + 1), wanted);
+        }
+        if programs(height + 1) == programs(height) {
+            return Ok(());
+        }
+        self.require_room_when_higher(self.live_max(height + 1), self.pages_to_insert())
+    }
+
+    /// Refuses to let the tree become higher where it may have so many pages then, with so many free.
+    pub(super) fn require_room_when_higher(&self, live_max: u32, free_pages: u32) -> Result<(), IndexError> {
+        let live = self.log.live_pages() as u32;
+        // Half of each node on the path, and the root.
+        if live + u32::from(self.height) + 1 <= live_max {
+            return Ok(());
+        }
+        let programs = self.scheme.programs_per_move(self.height + 1);
+        Err(self.log.refusal(live, free_pages, programs))
     }
 
     /// Whether a new entry in the leaf would split every node up to a root that can neither take an entry nor grow.

@@ -1,6 +1,7 @@
 //! RFTL against a list, under power cuts, on damaged pages; what it costs; and the units of two images of a node.
 
 use super::*;
+use crate::ftl::StoreError;
 use crate::rng::Rng;
 use crate::spatial::r_tree::Split;
 use crate::spatial::tests::model::{Kind, Model, Sample, assert_same, everything, random_rect, window};
@@ -97,6 +98,43 @@ fn a_bulk_loaded_tree_goes_on_over_rftl() {
     tree.close().unwrap();
     let nodes = RftlNodes::mount(tree.into_nodes().into_store(), &config, SMALL).unwrap();
     assert_same(&mut over_as(&config, nodes), &model, 2);
+}
+
+/// Where each operation lasts, the commit is part of it: a store without room for that refuses the operation.
+#[test]
+fn an_operation_that_is_refused_is_not_done() {
+    for (promise, refusal) in [(SINGLE, StoreError::WornOut), (ORDERED, StoreError::Full)] {
+        let config = r_star::config().with_capacity(5).with_durability(Durability::EveryOperation);
+        let open = |store| over_as(&config, RftlNodes::mount(store, &config, SMALL).unwrap());
+        let nodes = RftlNodes::<_, i32, 2>::format(Mem::new(512, 400, promise), &config, SMALL).unwrap();
+        let mut tree = over_as(&config, nodes);
+        let (mut rng, mut model) = (Rng::new(8), Model::random(Kind::Few, 0, 0));
+        let (mut refused, mut done) = (0, 0);
+        for i in 0..240u64 {
+            let mut store = tree.into_nodes().into_store();
+            (store.room, store.refusal) = (rng.below(5) as usize, refusal.clone());
+            tree = open(store);
+            let entry = (random_rect(Kind::Rects, &mut rng), i);
+            let inserts = rng.chance(2, 3) || model.entries.is_empty();
+            let outcome = if inserts {
+                tree.insert(&entry.0, entry.1).map(|()| model.entries.push(entry))
+            } else {
+                let (rect, id) = model.entries[rng.below(model.entries.len() as u64) as usize];
+                tree.remove(&rect, id).map(|_| assert!(model.remove(&rect, id)))
+            };
+            match outcome {
+                Ok(()) => done += 1,
+                Err(IndexError::Full | IndexError::WornOut) => refused += 1,
+                Err(other) => panic!("{other}"),
+            }
+            assert_same(&mut tree, &model, i);
+            let mut store = tree.into_nodes().into_store();
+            store.room = usize::MAX;
+            tree = open(store);
+            assert_same(&mut tree, &model, i);
+        }
+        assert!(refused > 40 && done > 40, "{refused} refused, {done} done");
+    }
 }
 
 /// Writes the steps of a recording up to a cut; of the trims after the last sync all (or none) survive.

@@ -57,6 +57,11 @@ impl Body<'_> {
         let Some(victim) = &mut self.victim else { return Ok(()) };
         for slot in slots {
             let found = victim.look_up(*slot);
+            if !self.chip.borrow().is_powered() {
+                // An FTL that writes table pages in a read can be cut in one.
+                self.cut_off();
+                return Ok(());
+            }
             let found = found.map_err(|why| Fault::new(Kind::Error, format!("after a refusal: {why}")))?;
             if found != self.history.contents()[*slot as usize] {
                 let what = format!("{} {slot} was refused and done all the same", verb(op));

@@ -12,7 +12,7 @@ Each number carries a letter that says how far to trust it: **d** data sheet (di
 paper, or arithmetic from it, **s** default or calibration of a published simulator, **r** remembered: verify before
 relying on it, **a** our assumption, no source was found. The sources in words follow the table. Times are array times;
 a read or program adds the transfer of its bytes. Any number of blocks may be had with `Part::with_blocks` or a chip file
-that says `like = \"NAME\"` and `blocks = N`. NOP is the programs a page takes between two erases: *any* is NOR flash, whose pages
+that says `like = \"NAME\"` and `blocks = N` (64 KiB at most; its tables, 32 bytes a page, must fit the free memory). NOP is the programs a page takes between two erases: *any* is NOR flash, whose pages
 are overwritten, each program clearing bits only; VMTree-OW needs that, and the indexes on an FTL run on it as well.
 
 ";

@@ -223,7 +223,7 @@ fn run(scene: &Scene, ops: &[Op], cuts: &[(u64, CutWhen, TornModel)]) {
         match apply(&mut *store, &mut model, op) {
             Ok(()) => {}
             // Worn out: what there is stays, but trims may be undone by a remount.
-            Err(StoreError::Full) if scene.failures_ppm > 0 => continue,
+            Err(StoreError::Full | StoreError::WornOut) if scene.failures_ppm > 0 => continue,
             Err(StoreError::Nand(NandError::PowerLost)) => {
                 drop(store);
                 chip.borrow_mut().power_on();

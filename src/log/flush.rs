@@ -30,8 +30,9 @@ impl<N: Nand> Log<N> {
     fn program_slots(&mut self, slots: &[parts::Slot], cause: Cause) -> Result<(), IndexError> {
         let g = self.geometry;
         let needed = self.needed_slots(slots);
-        let mut remaining = needed.iter().filter(|needed| **needed).count();
-        for (slot, _) in slots.iter().zip(&needed).filter(|(_, needed)| **needed) {
+        let mut remaining = needed.iter().filter(|needed| needed.is_some()).count();
+        for (slot, needed) in slots.iter().zip(&needed) {
+            let Some(passed_over) = *needed else { continue };
             remaining -= 1;
             let place = tag::Place {
                 remaining: remaining as u8,
@@ -39,6 +40,7 @@ impl<N: Nand> Log<N> {
                 sequence: slot.sequence,
                 home: g.block_of(slot.ppn).0,
                 gaps: self.gaps(),
+                passed_over,
             };
             let tag = if slot.live { slot.tag } else { Tag { root: false, journal: false, ..slot.tag } };
             self.program(slot.ppn, (&tag, &place), &slot.data, cause)?;
@@ -46,15 +48,16 @@ impl<N: Nand> Log<N> {
         Ok(())
     }
 
-    /// Which slots must be programmed: the live ones, and dead ones where a hole would hide something. As first page of a block
+    /// Which slots must be programmed, and how many are passed over before each: the live ones, and dead ones where a hole would hide something. As first page of a block
     /// it would hide the block from a mount, as last page its valid bits, and in a longer row of holes where a cut struck.
-    fn needed_slots(&mut self, slots: &[parts::Slot]) -> Vec<bool> {
+    fn needed_slots(&mut self, slots: &[parts::Slot]) -> Vec<Option<u8>> {
         let last = self.geometry.pages_per_block - 1;
         let needed = |slot: &parts::Slot| {
             let is_edge = [0, last].contains(&self.geometry.page_in_block(slot.ppn));
             let is_needed = slot.live || is_edge || self.passed_over == Gaps::NARROW;
-            self.passed_over = if is_needed { 0 } else { self.passed_over + 1 };
-            is_needed
+            let passed_over = self.passed_over;
+            self.passed_over = if is_needed { 0 } else { passed_over + 1 };
+            is_needed.then_some(passed_over as u8)
         };
         slots.iter().map(needed).collect()
     }

@@ -112,8 +112,8 @@ impl<N: Nand> Log<N> {
         }
     }
 
-    /// Leaves a held address out. A block's first page shows a mount what the block is and its last one has the valid bits:
-    /// there a page without a node is written.
+    /// Leaves a held address out. A block's first page shows a mount what the block is and its last one has the valid
+    /// bits: there a page without a node is written.
     pub(super) fn pass_over(&mut self, ppn: Ppn, cause: Cause) -> Result<(), IndexError> {
         self.held.pass();
         let page = self.geometry.page_in_block(ppn);
@@ -127,6 +127,7 @@ impl<N: Nand> Log<N> {
             sequence: self.sequence,
             home: self.geometry.block_of(ppn).0,
             gaps: self.gaps(),
+            passed_over: 0,
         };
         let empty = vec![0xff; self.geometry.page_bytes as usize];
         self.program(ppn, (&Tag::default(), &place), &empty, cause)

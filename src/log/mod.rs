@@ -463,6 +463,7 @@ impl<N: Nand> Log<N> {
             sequence,
             home: self.geometry.block_of(ppn).0,
             gaps: self.gaps(),
+            passed_over: 0,
         };
         self.program(ppn, (&tag, &place), data, cause)
     }

@@ -4,10 +4,12 @@
 //!
 //! 1. If it was written at close (or by the last mount), one read of the block that would have been opened next tells
 //!    whether anything was written since. Nothing was: done.
-//! 2. Otherwise the first page of every block tells which were opened since. Their pages are read in the order they were
+//! 2. Otherwise the first page of every block tells which were opened since, and the second one too where a block may be missing among
+//!    them: where numbers are missing, or the last one is full. Their pages are read in the order they were
 //!    programmed. A page whose checksum fails at the end was torn and is left out; so are the pages of a flush that is not whole.
 //!    A cut tears one page: a second one, or one with whole pages after it and no newer root, is damage.
-//!    So is a page that later ones say was programmed, unless a whole block is missing there: that one was reclaimed.
+//!    So is a page that later ones say was programmed, unless a whole block is missing there: that one was reclaimed. A page with a
+//!    write part before it says how many addresses were passed over just before it, so that one that reads as erased is missed.
 //!    The newest page left that holds a root is the root; what follows it belongs to no complete operation.
 //! 3. A block's valid bits come from the checkpoint, or from its last page where it was filled since, or else every page
 //!    counts as valid. That may be too many: whoever moves a page asks first whether it can still be reached
@@ -24,7 +26,7 @@ use super::parts::ReadPart;
 use super::seen::Seen;
 use super::state::{FIXED_BYTES, NONE, State, VERSION};
 use super::tag::{self, Gaps, Place, Seal, Tag};
-use super::{Log, LogConfig, Root};
+use super::{Frontier, Log, LogConfig, Root};
 use crate::check::IndexError;
 use crate::ftl::StoreError;
 use crate::ftl::blocks::BlockState;
@@ -63,14 +65,18 @@ impl<N: Nand> Log<N> {
         if self.is_tight() {
             return self.write_checkpoint(false);
         }
-        self.leave_frontier();
-        self.write_checkpoint(true)
-    }
-
-    fn leave_frontier(&mut self) {
-        if let Some(open) = self.frontier.block.take() {
+        let open = self.frontier.block.take();
+        if let Some(open) = open {
             self.blocks.close(open);
         }
+        let before = self.counters.checkpoints;
+        self.write_checkpoint(true)?;
+        // Without a checkpoint no block is left before it is full: a mount tells by that what is missing.
+        if let Some(open) = open.filter(|_| self.counters.checkpoints == before) {
+            self.blocks.reopen(open);
+            self.frontier.block = Some(open);
+        }
+        Ok(())
     }
 
     /// Goes on in the block opened last where blocks are scarce: a cut then costs a page or two and not the rest of a block.
@@ -211,7 +217,7 @@ impl<N: Nand> Log<N> {
         core::mem::take(&mut self.journal)
     }
 
-    /// Whether the block that a session would have opened first shows no sign of one.
+    /// Whether the block that a session would have opened first shows no sign of one. An older first page may hide what follows it.
     fn nothing_since(&mut self) -> Result<bool, IndexError> {
         let mut next = None;
         for block in self.blocks.in_state(BlockState::Unclean).collect::<Vec<_>>() {
@@ -221,24 +227,44 @@ impl<N: Nand> Log<N> {
             }
         }
         let Some((_, next)) = next else { return Ok(false) };
-        let page = self.geometry.page_at(next, 0);
-        Ok(match self.read_raw(page)? {
-            Found::Erased => true,
-            Found::Page(_, place) => place.block_sequence <= self.frontier.block_sequence,
+        let newest = self.frontier.block_sequence;
+        let is_old = |place: Place| place.block_sequence <= newest;
+        Ok(match self.read_raw(self.geometry.page_at(next, 0))? {
             Found::Garbage => false,
+            Found::Page(_, place) if !is_old(place) => false,
+            Found::Erased | Found::Page(..) => match self.second_page(next)? {
+                Found::Erased => true,
+                Found::Page(_, place) => is_old(place),
+                Found::Garbage => false,
+            },
         })
     }
 
     /// Reads what was written since the checkpoint and takes the newest complete root from it.
     fn follow(&mut self) -> Result<(), IndexError> {
         // The frontier of the checkpoint is read again, unless it was reclaimed.
-        let is_open = u32::from(self.frontier.block.is_some());
-        let known_blocks = self.frontier.block_sequence.saturating_sub(is_open);
+        let since = self.frontier;
+        let known_blocks = since.block_sequence.saturating_sub(u32::from(since.block.is_some()));
         let mut opened = self.blocks_opened_since()?;
         opened.sort_unstable();
         let mut seen = Seen::new(self.sequence, known_blocks, self.root);
         let mut last = None;
-        for (block_sequence, home, first_page) in opened {
+        let mut has_looked_twice = false;
+        let mut at = 0;
+        loop {
+            // Numbers are missing, or the last block is full: blocks were reclaimed, no other was opened yet, or one is hidden.
+            let is_in_doubt = match opened.get(at) {
+                Some(next) => seen.is_gap(next.0),
+                None => self.is_last_full(&last),
+            };
+            if is_in_doubt && !has_looked_twice {
+                has_looked_twice = true;
+                opened.extend(self.blocks_hidden_since(since, &opened)?);
+                opened.sort_unstable();
+                continue;
+            }
+            let Some(&(block_sequence, home, first_page)) = opened.get(at) else { break };
+            at += 1;
             seen.block(block_sequence, self.geometry.pages_per_block);
             let written = self.follow_block((block_sequence, home), first_page, &mut seen)?;
             last = Some((home, written));
@@ -258,6 +284,11 @@ impl<N: Nand> Log<N> {
             self.resume(last);
         }
         Ok(())
+    }
+
+    /// Whether the next page would have been the first one of another block.
+    fn is_last_full(&self, last: &Option<(Pbn, Written)>) -> bool {
+        last.as_ref().is_none_or(|(_, written)| written.end == self.geometry.pages_per_block)
     }
 
     /// The blocks with pages newer than the checkpoint: number, home, first page to look at.
@@ -282,9 +313,10 @@ impl<N: Nand> Log<N> {
             }
             good.push((block, place));
         }
+        let since = self.frontier;
         let mut opened = Vec::new();
         for (block, place) in good {
-            opened.extend(self.look_at_block(block, place)?);
+            opened.extend(self.look_at_block(block, place, since)?);
         }
         if let Some(open) = self.frontier.block.take()
             && self.blocks.state(open) == BlockState::Open
@@ -302,11 +334,18 @@ impl<N: Nand> Log<N> {
         self.replaced.iter().find(|pair| pair.1 == block).map(|pair| pair.0)
     }
 
-    /// What the first page of a block says of it, or another page if that one cannot be read.
+    /// What the first page of a block says of it, or another page if that one cannot be read or is of another block.
     fn place_of_block(&mut self, block: Pbn) -> Result<Option<Place>, IndexError> {
+        let home = self.home_of_stand_in(block).unwrap_or(block);
         match self.read_raw(self.geometry.page_at(block, 0))? {
-            Found::Page(_, place) => return Ok(Some(place)),
-            Found::Erased if self.blocks.valid_count(block) == 0 => return Ok(None),
+            Found::Page(_, place) if place.home == home.0 => return Ok(Some(place)),
+            Found::Page(_, place) => {
+                return Ok(match self.second_page(block)? {
+                    Found::Page(_, second) if second.home == home.0 => Some(second),
+                    _ => Some(place),
+                });
+            }
+            Found::Erased if self.blocks.valid_count(home) == 0 => return Ok(None),
             Found::Erased | Found::Garbage => {}
         }
         for page in 1..self.geometry.pages_per_block {
@@ -317,13 +356,53 @@ impl<N: Nand> Log<N> {
         Ok(None)
     }
 
+    /// Blocks written since the checkpoint whose first page says nothing of it, because it is damaged, as their second pages tell.
+    fn blocks_hidden_since(
+        &mut self,
+        since: Frontier,
+        opened: &[(u32, Pbn, u32)],
+    ) -> Result<Vec<(u32, Pbn, u32)>, IndexError> {
+        let mut hidden = Vec::new();
+        for block in (0..self.geometry.blocks).map(Pbn) {
+            let is_known = opened.iter().any(|entry| self.physical_block(entry.1) == block);
+            let unused = matches!(self.blocks.state(block), BlockState::Bad | BlockState::Reserved);
+            if is_known || (unused && self.home_of_stand_in(block).is_none()) || self.nand.is_bad(block)? {
+                continue;
+            }
+            if let Found::Page(_, place) = self.second_page(block)? {
+                hidden.extend(self.look_at_block(block, Some(place), since)?);
+            }
+        }
+        for &(number, home, _) in &hidden {
+            let is_known = opened.iter().any(|entry| entry.0 == number);
+            match self.blocks.state(home) {
+                BlockState::Full if !is_known => {}
+                state if state.is_free() && !is_known => self.take_over(home),
+                _ => return Err(corrupted("two blocks take one place", self.geometry.page_at(home, 0).0)),
+            }
+        }
+        Ok(hidden)
+    }
+
+    /// The page programmed after the first one of a block; an erased one if there is none.
+    fn second_page(&mut self, block: Pbn) -> Result<Found, IndexError> {
+        let pages = self.geometry.pages_per_block;
+        for page in 1..self.gaps_before.most().map_or(pages, |most| pages.min(2 + most)) {
+            let found = self.read_raw(self.geometry.page_at(block, page))?;
+            if !matches!(found, Found::Erased) {
+                return Ok(found);
+            }
+        }
+        Ok(Found::Erased)
+    }
+
     /// What a block says of itself: its number, home and first new page, if it has pages since the checkpoint.
     fn look_at_block(
         &mut self,
         block: Pbn,
         place: Option<Place>,
+        since: Frontier,
     ) -> Result<Option<(u32, Pbn, u32)>, IndexError> {
-        let since = self.frontier;
         let Some(place) = place else {
             self.forget(block, None);
             return Ok(None);
@@ -384,7 +463,14 @@ impl<N: Nand> Log<N> {
             self.take_over(block);
             return Ok(Some(home));
         }
-        if !self.nand.is_bad(self.physical_block(home))? || self.blocks.state(home) == BlockState::Bad {
+        let source = self.physical_block(home);
+        if !self.nand.is_bad(source)? || self.blocks.state(home) == BlockState::Bad {
+            // The unfinished copy of a failed block: that one is there.
+            if let Found::Page(_, original) = self.read_raw(self.geometry.page_at(source, 0))?
+                && (original.home, original.block_sequence) != (place.home, place.block_sequence)
+            {
+                return Err(corrupted("a block holds the pages of another one", at));
+            }
             self.forget(block, None);
             return Ok(None);
         }
@@ -441,7 +527,10 @@ impl<N: Nand> Log<N> {
                 written.end = page + 1;
             }
             let (tag, place) = match found {
-                Found::Erased => continue,
+                Found::Erased => {
+                    seen.erased(ppn);
+                    continue;
+                }
                 Found::Page(tag, place) if place.block_sequence == number && Pbn(place.home) == home => {
                     (tag, place)
                 }

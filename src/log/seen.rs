@@ -20,6 +20,8 @@ pub(super) struct Seen {
     journal: Vec<(u64, Ppn)>,
     /// Pages that are not whole since the last one that is: the first of them, and how many.
     unreadable: Option<(Ppn, u32)>,
+    /// Pages that look erased since the last one that does not: the first of them, and how many.
+    erased: Option<(Ppn, u32)>,
     /// A page that is missing since the newest root, though pages were programmed after it.
     lost: Option<Ppn>,
     /// Whether one is missing since the last whole flush of a write part.
@@ -41,6 +43,7 @@ impl Seen {
             still_to_come: None,
             journal: Vec::new(),
             unreadable: None,
+            erased: None,
             lost: None,
             is_flush_torn: false,
             block_sequence,
@@ -54,9 +57,27 @@ impl Seen {
         let between = number.saturating_sub(self.block_sequence.saturating_add(1));
         self.reclaimed += u64::from(between) * u64::from(pages_per_block);
         self.block_sequence = number;
+        if between > 0 {
+            // A block is reclaimed between flushes: the one that went on in it was whole.
+            self.break_flush();
+            self.still_to_come = None;
+        }
     }
 
+    /// Whether numbers of blocks are missing before this one.
+    pub(super) fn is_gap(&self, number: u32) -> bool {
+        number > self.block_sequence.saturating_add(1)
+    }
+
+    /// A page looks as if it were never programmed.
+    pub(super) fn erased(&mut self, ppn: Ppn) {
+        let (first, count) = self.erased.unwrap_or((ppn, 0));
+        self.erased = Some((first, count + 1));
+    }
+
+    /// A page is neither whole nor erased.
     pub(super) fn unreadable(&mut self, ppn: Ppn) {
+        self.erased = None;
         let (first, count) = self.unreadable.unwrap_or((ppn, 0));
         self.unreadable = Some((first, count + 1));
     }
@@ -74,22 +95,36 @@ impl Seen {
     pub(super) fn page(&mut self, ppn: Ppn, tag: Tag, place: Place) {
         let is_missing = place.gaps == Gaps::None && place.sequence > self.sequence + 1 + self.reclaimed;
         self.reclaimed = 0;
-        let lost = self.unreadable.take().map(|pages| pages.0).or(is_missing.then_some(ppn));
+        // A page of the log that looks erased, and that no writer passed over.
+        let hole = self.erased.take().filter(|pages| pages.1 > u32::from(place.passed_over));
+        let torn = self.unreadable.take().or(hole).map(|pages| pages.0);
+        let lost = torn.or(is_missing.then_some(ppn));
         if place.gaps != Gaps::Any {
             // The pages of a write part are not in the order of their numbers: what is missing may be newer than the root.
             self.is_flush_torn |= lost.is_some() && place.gaps == Gaps::Narrow;
             self.lost = self.lost.or(lost);
         }
         self.sequence = self.sequence.max(place.sequence);
-        // A flush that was cut is not completed by what came later.
+        // Nothing is programmed after a flush that was cut, but a checkpoint: the flush was whole, and pages of it are lost.
         if self.still_to_come.is_some_and(|next| next != place.remaining) {
-            self.pending.clear();
+            self.break_flush();
         }
         self.still_to_come = place.remaining.checked_sub(1);
         self.pending.push((ppn, tag, place.sequence));
-        if place.remaining > 0 {
-            return;
+        if place.remaining == 0 {
+            self.end_flush();
         }
+    }
+
+    /// What was read of a flush counts, though its end was not; what follows may be the rest of it.
+    fn break_flush(&mut self) {
+        let is_flush_torn = self.is_flush_torn;
+        self.end_flush();
+        self.is_flush_torn = is_flush_torn;
+    }
+
+    /// What was read of a flush counts.
+    fn end_flush(&mut self) {
         let is_flush_torn = core::mem::take(&mut self.is_flush_torn);
         for (ppn, tag, sequence) in self.pending.drain(..) {
             if tag.root && sequence > self.root_sequence {
@@ -116,7 +151,8 @@ mod tests {
 
     fn read(seen: &mut Seen, ppn: u32, sequence: u64) {
         let tag = Tag { journal: true, lowest_level: 1, ..Tag::default() };
-        let place = Place { remaining: 0, block_sequence: 0, sequence, home: 0, gaps: Gaps::None };
+        let place =
+            Place { remaining: 0, block_sequence: 0, sequence, home: 0, gaps: Gaps::None, passed_over: 0 };
         seen.page(Ppn(ppn), tag, place);
     }
 
@@ -139,6 +175,49 @@ mod tests {
     }
 
     #[test]
+    fn a_page_that_reads_as_erased_is_a_loss_unless_it_was_passed_over() {
+        for passed_over in 0..=3 {
+            let mut seen = Seen::new(100, 6, None);
+            seen.block(7, 8);
+            let tag = Tag { journal: true, lowest_level: 1, ..Tag::default() };
+            let place = Place {
+                remaining: 0,
+                block_sequence: 7,
+                sequence: 101,
+                home: 0,
+                gaps: Gaps::Narrow,
+                passed_over: 0,
+            };
+            seen.page(Ppn(56), tag, place);
+            seen.erased(Ppn(57));
+            seen.erased(Ppn(58));
+            assert!(seen.require_whole().is_ok());
+            seen.page(Ppn(59), tag, Place { sequence: 102, passed_over, ..place });
+            assert_eq!(seen.require_whole().is_err(), passed_over < 2);
+        }
+    }
+
+    #[test]
+    fn a_flush_whose_end_was_reclaimed_counts() {
+        let mut seen = Seen::new(100, 6, None);
+        let tag = Tag { journal: true, lowest_level: 1, ..Tag::default() };
+        let place = |block_sequence, sequence, remaining| Place {
+            remaining,
+            block_sequence,
+            sequence,
+            home: 0,
+            gaps: Gaps::Narrow,
+            passed_over: 0,
+        };
+        seen.block(7, 8);
+        seen.page(Ppn(63), tag, place(7, 101, 3));
+        seen.block(9, 8);
+        seen.page(Ppn(8), tag, place(9, 120, 2));
+        assert!(seen.require_whole().is_ok());
+        assert_eq!(seen.journal(), [Ppn(63)]);
+    }
+
+    #[test]
     fn a_page_missing_in_the_flush_of_the_newest_root_is_a_loss() {
         let mut seen = Seen::new(100, 6, None);
         seen.block(7, 8);
@@ -148,6 +227,7 @@ mod tests {
             sequence,
             home: 0,
             gaps: Gaps::Narrow,
+            passed_over: 0,
         };
         let root = Tag { root: true, lowest_level: 1, ..Tag::default() };
         seen.page(Ppn(56), root, place(101, 0));

@@ -9,7 +9,7 @@ use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(super) const VERSION: u8 = 2;
+pub(super) const VERSION: u8 = 3;
 pub(super) const NONE: u32 = u32::MAX;
 pub(super) const FIXED_BYTES: usize = 40;
 /// Bytes of a replaced block and the block that answers for it.

@@ -3,8 +3,8 @@
 //! ```text
 //! at  bytes  field
 //!  0    1    0xFF, the place of the bad-block mark
-//!  1    1    addresses that its writer passes over in a row: 0xA0 any number, 0xB0 none, 0xC0 at most three; plus
-//!            1 = holds the root, 2 = journal leaf, plus 4 times the layout of the page (mu*-Tree)
+//!  1    1    addresses that its writer passes over in a row: 0xA0 any number, 0xB0 none, 0xC0 at most three, and then 0x10 for
+//!            each that was passed over just before this page; plus 1 = holds the root, 2 = journal leaf, plus 4 times the layout of the page (mu*-Tree)
 //!  2    1    lowest level of a node in the page (a leaf is 1)
 //!  3    1    height of the tree, when the page holds the root
 //!  4    1    pages of the same flush still to come (0 = the flush is whole)
@@ -71,6 +71,8 @@ pub struct Place {
     pub home: u32,
     /// How many addresses its writer may have passed over before the next page.
     pub gaps: Gaps,
+    /// How many it passed over just before this one, where they are counted ([`Gaps::Narrow`]).
+    pub passed_over: u8,
 }
 
 /// Addresses passed over between a page and the next one that is programmed.
@@ -112,20 +114,20 @@ impl Gaps {
         }
     }
 
-    const fn magic(self) -> u8 {
+    const fn magic(self, passed_over: u8) -> u8 {
         match self {
             Gaps::Any => MAGIC,
             Gaps::None => MAGIC_GAPLESS,
-            Gaps::Narrow => MAGIC_NARROW,
+            Gaps::Narrow => MAGIC_NARROW + (passed_over << 4),
         }
     }
 
-    /// Those of a page's second spare byte, if that is a page of a log.
-    const fn of(byte: u8) -> Option<Gaps> {
+    /// Those of a page's second spare byte, and how many were passed over, if that is a page of a log.
+    const fn of(byte: u8) -> Option<(Gaps, u8)> {
         match byte & 0xf0 {
-            MAGIC => Some(Gaps::Any),
-            MAGIC_GAPLESS => Some(Gaps::None),
-            MAGIC_NARROW => Some(Gaps::Narrow),
+            MAGIC => Some((Gaps::Any, 0)),
+            MAGIC_GAPLESS => Some((Gaps::None, 0)),
+            MAGIC_NARROW.. => Some((Gaps::Narrow, (byte - MAGIC_NARROW) >> 4)),
             _ => None,
         }
     }
@@ -145,7 +147,8 @@ pub struct Seal<'a> {
 pub fn encode(spare: &mut [u8], data: &[u8], (tag, place): (&Tag, &Place), valid: &[u8], seal: Seal<'_>) {
     spare.fill(0xff);
     assert!(tag.layout < LAYOUTS_MAX, "layout {} has no place in the tag", tag.layout);
-    spare[1] = place.gaps.magic() | tag.layout << LAYOUT_SHIFT;
+    assert!(u32::from(place.passed_over) <= Gaps::NARROW, "{} pages passed over", place.passed_over);
+    spare[1] = place.gaps.magic(place.passed_over) | tag.layout << LAYOUT_SHIFT;
     if tag.root {
         spare[1] |= FLAG_ROOT;
     }
@@ -168,7 +171,7 @@ pub fn encode(spare: &mut [u8], data: &[u8], (tag, place): (&Tag, &Place), valid
 
 /// Reads the spare area of a whole page; `None` when the bytes are not those of a sound log page.
 pub fn decode(spare: &[u8], data: &[u8], seal: Seal<'_>) -> Option<(Tag, Place)> {
-    let gaps = Gaps::of(spare[1])?;
+    let (gaps, passed_over) = Gaps::of(spare[1])?;
     if checksum(spare, data, seal) != get_u32(spare, CRC_AT) {
         return None;
     }
@@ -186,6 +189,7 @@ pub fn decode(spare: &[u8], data: &[u8], seal: Seal<'_>) -> Option<(Tag, Place)>
         sequence: get_u40(spare, 9),
         home: u32::from_le_bytes([spare[14], spare[15], spare[16], 0]),
         gaps,
+        passed_over,
     };
     Some((tag, place))
 }
@@ -221,8 +225,14 @@ mod tests {
             height: 3,
             counts: [7, 130, 2, 0, 0, 0, 0, 9],
         };
-        let place =
-            Place { remaining: 2, block_sequence: 77, sequence: 1 << 35, home: 70_000, gaps: Gaps::Narrow };
+        let place = Place {
+            remaining: 2,
+            block_sequence: 77,
+            sequence: 1 << 35,
+            home: 70_000,
+            gaps: Gaps::Narrow,
+            passed_over: 3,
+        };
         let mut data = vec![0x5a; 256];
         let mut spare = vec![0; 64];
         encode(&mut spare, &data, (&tag, &place), &[0b1010_0000; 8], SEAL);

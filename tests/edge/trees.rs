@@ -3,7 +3,7 @@
 use nandex::ordered::bepsilon::{BEpsilonConfig, BEpsilonTree};
 use nandex::ordered::clustered::{ClusteredTree, as_btree, cb_tree, fb_tree};
 use nandex::ordered::fd::{FdConfig, FdTree};
-use nandex::ordered::journal::{Buffered, Guarded, JournalConfig, Journaled};
+use nandex::ordered::journal::{Below, Buffered, JournalConfig, Journaled};
 use nandex::ordered::la::{LaConfig, LaTree};
 use nandex::ordered::layered::{LayeredTree, bftl, bof, flashdb, ibsf, rbftl, wobf};
 use nandex::ordered::lazy_update::{LazyUpdateConfig, LazyUpdateTree};
@@ -14,7 +14,7 @@ use nandex::ordered::pio::{PioConfig, PioTree};
 use nandex::ordered::{Durability, Settings};
 use nandex::{IndexError, OrderedIndex, PageStore};
 
-type Store = Box<dyn PageStore>;
+type Store = Below;
 
 /// Makes a tree with a journal on a store, or finds it again.
 pub(super) type OpenTree = fn(Store, &Settings, bool) -> Result<Box<dyn OrderedIndex>, IndexError>;
@@ -93,7 +93,7 @@ fn of_tree(settings: &Settings) -> Settings {
     Settings { durability: settings.durability.min(Durability::EverySync), ..settings.clone() }
 }
 
-fn open<T: Buffered<Guarded<Store>> + 'static>(
+fn open<T: Buffered<Below> + 'static>(
     store: Store,
     settings: &Settings,
     config: T::Config,

@@ -21,7 +21,7 @@ pub(crate) fn chip(text: &str) -> Result<Part, LabError> {
 }
 
 pub(crate) fn index(text: &str) -> Result<&'static IndexEntry, LabError> {
-    registry::index(text)
+    Ok(registry::index(text)?)
 }
 
 /// Indexes as a list names them.
@@ -49,7 +49,7 @@ pub(crate) fn index_choice(text: &str) -> Result<Choice<IndexEntry>, LabError> {
 }
 
 pub(crate) fn ftl_choice(text: &str) -> Result<Choice<StoreEntry>, LabError> {
-    choice(text, registry::store)
+    choice(text, |name| Ok(registry::store(name)?))
 }
 
 /// A number of minutes above 0, such as `60` or `0.5`.
@@ -84,7 +84,7 @@ pub(crate) fn spatial_choice(text: &str) -> Result<Choice<SpatialEntry>, LabErro
 }
 
 pub(crate) fn spatial_index(text: &str) -> Result<&'static SpatialEntry, LabError> {
-    spatial_lab::spatial(text)
+    Ok(spatial_lab::spatial(text)?)
 }
 
 /// The indexes of a list, each in its place.
@@ -122,7 +122,7 @@ pub(crate) fn workload(text: &str) -> Result<&'static WorkloadEntry, LabError> {
 }
 
 pub(crate) fn ftl(text: &str) -> Result<&'static StoreEntry, LabError> {
-    tbm::find(text)
+    Ok(tbm::find(text)?)
 }
 
 /// What a trace can be replayed on.
@@ -152,7 +152,7 @@ pub(crate) fn target(text: &str) -> Result<ReplayTarget, LabError> {
         return Ok(ReplayTarget::Disk(disk));
     }
     let others = replay::DISKS.iter().map(|d| d.name).chain(["all", "tbm+all"]);
-    tbm::find(text).map(ReplayTarget::Ftl).map_err(|_| tbm::unknown("FTL or disk", text, others))
+    tbm::find(text).map(ReplayTarget::Ftl).map_err(|_| tbm::unknown("FTL or disk", text, others).into())
 }
 
 pub(crate) fn trace_format(text: &str) -> Result<&'static BlockFormat, LabError> {

@@ -123,7 +123,7 @@ impl Comparison {
         };
         let mut takers = vec![of_workload];
         takers.extend(self.indexes.iter().map(|index| index.known(&self.settings.options)));
-        names::deal(&self.settings.options, &takers)
+        Ok(names::deal(&self.settings.options, &takers)?)
     }
 
     fn workloads(&self, options: &Options) -> Result<Vec<Workload>, LabError> {

@@ -1,7 +1,7 @@
 //! What the lab refuses, in words that say what to do next.
 
-use crate::names::nearest;
 use nandex::IndexError;
+use nandex_stacks::names::UnknownName;
 use std::fmt;
 
 /// Why the lab could not do what was asked.
@@ -9,16 +9,7 @@ use std::fmt;
 #[non_exhaustive]
 pub enum LabError {
     /// A name that stands in no list.
-    UnknownName {
-        /// "index", "workload", "option", ...
-        what: &'static str,
-        /// The name given.
-        name: String,
-        /// The known name most like it.
-        nearest: Option<String>,
-        /// Every known name.
-        known: Vec<String>,
-    },
+    UnknownName(UnknownName),
     /// An option whose value makes no sense.
     BadOption {
         /// Its name.
@@ -65,9 +56,7 @@ pub enum LabError {
 impl LabError {
     /// An unknown name, with the nearest of the known ones.
     pub fn unknown<'a>(what: &'static str, name: &str, known: impl IntoIterator<Item = &'a str>) -> LabError {
-        let known: Vec<String> = known.into_iter().map(str::to_string).collect();
-        let nearest = nearest(name, known.iter().map(String::as_str)).map(str::to_string);
-        LabError::UnknownName { what, name: name.to_string(), nearest, known }
+        UnknownName::of(what, name, known).into()
     }
 
     /// An option with a value that makes no sense.
@@ -81,6 +70,12 @@ impl LabError {
     }
 }
 
+impl From<UnknownName> for LabError {
+    fn from(unknown: UnknownName) -> LabError {
+        LabError::UnknownName(unknown)
+    }
+}
+
 impl From<IndexError> for LabError {
     fn from(error: IndexError) -> LabError {
         LabError::Index(error)
@@ -90,12 +85,7 @@ impl From<IndexError> for LabError {
 impl fmt::Display for LabError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LabError::UnknownName { what, name, nearest: Some(nearest), .. } => {
-                write!(f, "there is no {what} '{name}'; did you mean '{nearest}'?")
-            }
-            LabError::UnknownName { what, name, known, .. } => {
-                write!(f, "there is no {what} '{name}'; known: {}", known.join(", "))
-            }
+            LabError::UnknownName(unknown) => write!(f, "{unknown}"),
             LabError::BadOption { name, value, reason } => write!(f, "option {name}: '{value}' {reason}"),
             LabError::TooManyKeys { keys, key_bytes } => write!(
                 f,

@@ -18,7 +18,7 @@
 //!   written. (4) The index below takes the update. If it refuses, the record is taken back, on the medium too; where the store
 //!   refuses that, the record stands, and the update is done and *owed*.
 //! - *a write of the index below*: the page in RAM is written first if it has records that the medium has not
-//!   ([`Guarded`]). No index needs to know; one that says which updates a write shows ([`Horizon`]) is not made to wait for
+//!   (`Guarded`). No index needs to know; one that says which updates a write shows ([`Horizon`]) is not made to wait for
 //!   later ones.
 //! - *sync*: writes the page in RAM and syncs the store. The updates that wait below go on waiting.
 //! - *load*: cuts off, writes page 0 of the new epoch without records, and hands the sorted records to the index below, which
@@ -74,7 +74,7 @@ mod writer;
 
 pub use crate::log::horizon::Horizon;
 pub(super) use owed::Owed;
-pub use writer::Guarded;
+use writer::Guarded;
 
 use super::bplus::Change;
 use super::buffered::Merge;
@@ -87,6 +87,7 @@ use crate::ftl::slice::divide;
 use crate::index::most;
 use crate::log::records::{Layout, locate};
 use crate::units::Lpn;
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::vec;
@@ -151,6 +152,9 @@ pub trait Buffered<S: PageStore>: OrderedIndex + Sized {
     }
 }
 
+/// The store of a journaled index: it lets no write pass before the journal has the updates that led to it.
+pub type Below = Box<dyn PageStore>;
+
 /// How a journal is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalConfig {
@@ -199,7 +203,7 @@ impl JournalConfig {
 const WRITER_BYTES_MAX: usize = 512;
 
 /// An index that loses no update it promised to keep.
-pub struct Journaled<S: PageStore, T: Buffered<Guarded<S>>> {
+pub struct Journaled<S: PageStore + 'static, T: Buffered<Below>> {
     inner: T,
     journal: Rc<RefCell<Writer<S>>>,
     group: u32,
@@ -211,7 +215,7 @@ pub struct Journaled<S: PageStore, T: Buffered<Guarded<S>>> {
     config: T::Config,
 }
 
-impl<S: PageStore, T: Buffered<Guarded<S>>> Journaled<S, T> {
+impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
     /// Makes an empty index and its journal; whatever the store held is dropped.
     pub fn format(
         mut store: S,
@@ -225,7 +229,7 @@ impl<S: PageStore, T: Buffered<Guarded<S>>> Journaled<S, T> {
         store.sync()?;
         let journal = journal_on(store, layout, 1)?;
         journal.borrow_mut().trim_all()?;
-        let tree = T::format(Guarded::new(&journal), inner.clone())?;
+        let tree = T::format(Guarded::boxed(&journal), inner.clone())?;
         let index = Journaled::over(tree, journal, inner, config)?;
         index.journal.borrow_mut().write_empty(true)?;
         index.journal.borrow_mut().sync()?;
@@ -249,11 +253,11 @@ impl<S: PageStore, T: Buffered<Guarded<S>>> Journaled<S, T> {
         }
         let journal = journal_on(store, layout, first.epoch)?;
         if first.is_closed {
-            let tree = T::mount(Guarded::new(&journal), inner.clone())?;
+            let tree = T::mount(Guarded::boxed(&journal), inner.clone())?;
             return Journaled::over(tree, journal, inner, config);
         }
         let run = Run::read(&mut *journal.borrow_mut(), first)?;
-        let tree = T::mount_after_cut(Guarded::new(&journal), inner.clone())?;
+        let tree = T::mount_after_cut(Guarded::boxed(&journal), inner.clone())?;
         let mut index = Journaled::over(tree, journal, inner, config)?;
         index.replay(run)?;
         Ok(index)
@@ -352,7 +356,7 @@ pub fn refuse_journaled(store: &mut impl PageStore) -> Result<(), IndexError> {
     }
 }
 
-impl<S: PageStore, T: Buffered<Guarded<S>>> OrderedIndex for Journaled<S, T> {
+impl<S: PageStore + 'static, T: Buffered<Below>> OrderedIndex for Journaled<S, T> {
     fn record(&self) -> RecordFormat {
         self.inner.record()
     }

@@ -8,8 +8,9 @@
 
 use super::owed::Owed;
 use super::page::{change_of, record_of};
+use super::writer::Guarded;
 use super::writer::Writer;
-use super::{Buffered, Guarded, Journaled};
+use super::{Below, Buffered, Journaled};
 use crate::check::IndexError;
 use crate::ftl::{PageStore, StoreError};
 use crate::log::records::{Header, Layout};
@@ -78,7 +79,7 @@ pub(super) fn apply(index: &mut impl OrderedIndex, change: Change<'_>) -> Result
     }
 }
 
-impl<S: PageStore, T: Buffered<Guarded<S>>> Journaled<S, T> {
+impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
     /// Carries out what the records of a run say and the index below has not.
     pub(super) fn replay(&mut self, run: Run) -> Result<(), IndexError> {
         self.owed = run.owed(&mut self.inner, run.len())?;
@@ -113,7 +114,7 @@ impl<S: PageStore, T: Buffered<Guarded<S>>> Journaled<S, T> {
         if *refusal == StoreError::WornOut {
             self.is_worn_out = true;
         }
-        let mut inner = T::mount_after_cut(Guarded::new(&self.journal), self.config.clone())?;
+        let mut inner = T::mount_after_cut(Guarded::boxed(&self.journal), self.config.clone())?;
         let mut journal = self.journal.borrow_mut();
         journal.forget_heard();
         inner.tell(journal.horizon());

@@ -17,7 +17,7 @@ use proptest::prelude::*;
 
 type Bytes = [u8; 2];
 type Model = BTreeMap<Bytes, Bytes>;
-type Index<S> = Journaled<S, LazyUpdateTree<Guarded<S>>>;
+type Index<S> = Journaled<S, LazyUpdateTree<Below>>;
 
 const RECORD: RecordFormat = RecordFormat::new(2, 2);
 const PAGE_BYTES: usize = 128;
@@ -306,9 +306,9 @@ fn a_cut_at_any_write_leaves_a_prefix_that_has_all_that_was_promised() {
                 }
                 Err(error) => {
                     assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
-                    let mut cut = Cut { store, writes };
-                    drop(Index::mount(&mut cut, inner, config).err());
-                    store = cut.store;
+                    let cut = Rc::new(RefCell::new(Cut { store, writes }));
+                    drop(Index::mount(Rc::clone(&cut), inner, config).err());
+                    store = Rc::into_inner(cut).unwrap().into_inner().store;
                     cut_again += 1;
                 }
             }

@@ -1,7 +1,7 @@
 //! Updates: into the journal, then below; what is taken back, and what is owed.
 
 use super::replay::apply;
-use super::{Buffered, Guarded, Journaled, page};
+use super::{Below, Buffered, Journaled, page};
 use crate::check::IndexError;
 use crate::ftl::{PageStore, StoreError};
 use crate::ordered::OrderedIndex;
@@ -11,7 +11,7 @@ use alloc::vec;
 /// Why the index below could not do what was asked, and what the store refused it meanwhile.
 type Failure = (IndexError, Option<StoreError>);
 
-impl<S: PageStore, T: Buffered<Guarded<S>>> Journaled<S, T> {
+impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
     pub(super) fn update(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
         self.journal.borrow().ready()?;
         if self.is_worn_out {

@@ -1,5 +1,6 @@
 //! When the journal's last page goes out, and the store that lets nothing past it.
 
+use super::Below;
 use super::page::{Updates, put_record, record_of};
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::slice::Slice;
@@ -10,6 +11,7 @@ use crate::nand::Cause;
 use crate::ordered::RecordFormat;
 use crate::ordered::bplus::Change;
 use crate::units::{Lpn, Ppn};
+use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
@@ -210,15 +212,24 @@ impl<S: PageStore> Writer<S> {
 }
 
 /// The store of a journaled index: no write passes before the journal has the updates that led to it (J2).
-pub struct Guarded<S> {
+pub(super) struct Guarded<S> {
     store: Slice<S>,
     journal: Rc<RefCell<Writer<S>>>,
 }
 
 impl<S: PageStore> Guarded<S> {
     /// The pages before the journal.
-    pub(super) fn new(journal: &Rc<RefCell<Writer<S>>>) -> Guarded<S> {
+    fn new(journal: &Rc<RefCell<Writer<S>>>) -> Guarded<S> {
         Guarded { store: journal.borrow().pages_below(), journal: Rc::clone(journal) }
+    }
+
+    /// The pages before the journal, as the index below takes them: boxed, so that each index is compiled once, with a
+    /// journal or without.
+    pub(super) fn boxed(journal: &Rc<RefCell<Writer<S>>>) -> Below
+    where
+        S: 'static,
+    {
+        Box::new(Guarded::new(journal))
     }
 
     fn journal_first(&self) -> Result<(), StoreError> {

@@ -6,7 +6,7 @@ use crate::ftl::ram::RamStore;
 use crate::nodes::Modes;
 use crate::ordered::buffered::Answers;
 use crate::ordered::buffered::tests::*;
-use crate::ordered::journal::{Guarded, JournalConfig, Journaled};
+use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use crate::rng::Rng;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -107,7 +107,7 @@ fn after_a_cut_every_key_is_as_synced_or_later() {
 
 #[test]
 fn a_commit_of_old_units_does_not_wait_for_the_journal() {
-    type Index = Journaled<RamStore, LayeredTree<Guarded<RamStore>>>;
+    type Index = Journaled<RamStore, LayeredTree<Below>>;
     let config = LayeredConfig { reservation_units: 60, ..rbftl::config(SMALL) };
     let journal = JournalConfig::new(Durability::EverySync);
     let mut index = Index::format(RamStore::new(128, 4_000), config, journal).unwrap();
@@ -124,7 +124,7 @@ fn a_commit_of_old_units_does_not_wait_for_the_journal() {
 
 #[test]
 fn with_a_journal_a_cut_leaves_a_prefix_that_has_the_last_sync() {
-    type Index = Journaled<Cut, LayeredTree<Guarded<Cut>>>;
+    type Index = Journaled<Cut, LayeredTree<Below>>;
     for config in members(SMALL) {
         for (durability, writes) in [Durability::EveryOperation, Durability::EverySync]
             .into_iter()

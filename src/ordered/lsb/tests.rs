@@ -6,10 +6,12 @@ use crate::ftl::ram::RamStore;
 use crate::ordered::bplus::BPlusConfig;
 use crate::ordered::buffered::Answers;
 use crate::ordered::buffered::tests::*;
-use crate::ordered::journal::{Guarded, JournalConfig, Journaled};
+use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use crate::rng::Rng;
 use alloc::collections::BTreeMap;
 use proptest::prelude::*;
+use std::cell::RefCell;
+use std::rc::Rc;
 
 fn config(log_nodes: u32, order: Option<usize>, log_pages: u32) -> LsbConfig {
     let small = LsbConfig::new(SMALL);
@@ -82,7 +84,7 @@ fn after_a_cut_every_key_is_as_synced_or_later() {
 
 #[test]
 fn with_a_journal_a_cut_leaves_a_prefix_that_has_the_last_sync() {
-    type Index = Journaled<Cut, LsbTree<Guarded<Cut>>>;
+    type Index = Journaled<Cut, LsbTree<Below>>;
     let config = config(3, Some(5), 100);
     for (durability, writes) in [Durability::EveryOperation, Durability::EverySync]
         .into_iter()
@@ -118,8 +120,9 @@ fn with_a_journal_a_cut_leaves_a_prefix_that_has_the_last_sync() {
             }
         }
         // A cut in the recovery, and then a whole one.
-        let mut store = Cut { writes: writes % 7, ..index.into_store() };
-        let _cut = Journaled::<&mut Cut, LsbTree<Guarded<&mut Cut>>>::mount(&mut store, config, journal);
+        let store = Rc::new(RefCell::new(Cut { writes: writes % 7, ..index.into_store() }));
+        drop(Journaled::<_, LsbTree<Below>>::mount(Rc::clone(&store), config, journal));
+        let store = Rc::into_inner(store).unwrap().into_inner();
         let mut index = Index::mount(Cut { writes: u64::MAX, ..store }, config, journal).unwrap();
         let found = contents(&mut index).unwrap();
         assert!(states[synced..].contains(&found), "after {writes} writes");

@@ -7,7 +7,7 @@ use crate::ftl::ram::RamStore;
 use crate::nand::Cause;
 use crate::ordered::buffered::Answers;
 use crate::ordered::buffered::tests::*;
-use crate::ordered::journal::{JournalConfig, Journaled};
+use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use crate::ordered::{Durability, RecordFormat};
 use crate::ordered::{OrderedIndex, Settings};
 use crate::rng::Rng;
@@ -244,7 +244,7 @@ fn a_journal_loses_nothing() {
     for writes in 12..200 {
         let config = MbConfig { leaf_pages: 3, ..config(3, 8) };
         let journal = JournalConfig::new(Durability::EveryOperation);
-        type Tree<S> = Journaled<S, MbTree<crate::ordered::journal::Guarded<S>>>;
+        type Tree<S> = Journaled<S, MbTree<Below>>;
         let store = Cut { store: RamStore::new(128, 300), writes };
         let mut index = Tree::format(store, config, journal).unwrap();
         let (mut model, mut rng) = (Model::new(), Rng::new(writes));

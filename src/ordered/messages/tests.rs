@@ -3,7 +3,7 @@
 use super::*;
 use crate::ftl::ram::RamStore;
 use crate::ordered::buffered::tests::*;
-use crate::ordered::journal::{Guarded, JournalConfig, Journaled};
+use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use crate::rng::Rng;
 use crate::units::Lpn;
 
@@ -96,7 +96,7 @@ pub(in crate::ordered) fn a_journal_keeps_every_operation<T: Scheme>(
         let class = if writes % 2 == 0 { Durability::EveryOperation } else { Durability::EverySync };
         let journal = JournalConfig { pages: Some(3), ..JournalConfig::new(class) };
         let store = Cut { store: RamStore::new(PAGE_BYTES, 700).with_atomic_pages(1), writes: u64::MAX };
-        type Index<T> = Journaled<Cut, MessageTree<Guarded<Cut>, T>>;
+        type Index<T> = Journaled<Cut, MessageTree<Below, T>>;
         let mut store = Index::<T>::format(store, config.clone(), journal).unwrap().into_store();
         store.writes = writes;
         let mut index = Index::<T>::mount(store, config.clone(), journal).unwrap();

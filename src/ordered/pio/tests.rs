@@ -9,7 +9,7 @@ use crate::nand::sim::SimChip;
 use crate::nand::{Cause, Geometry, NandError, catalogue};
 use crate::ordered::buffered::Answers;
 use crate::ordered::buffered::tests::*;
-use crate::ordered::journal::{Guarded, JournalConfig, Journaled};
+use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use crate::ordered::lazy_update::PoolCount;
 use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat};
 use crate::rng::Rng;
@@ -299,7 +299,7 @@ fn a_power_cut_while_leaves_are_joined_loses_nothing() {
 
 #[test]
 fn a_journal_loses_nothing() {
-    type Tree<S> = Journaled<S, PioTree<Guarded<S>>>;
+    type Tree<S> = Journaled<S, PioTree<Below>>;
     for writes in 12..200 {
         let (config, journal) = (config(2, 8), JournalConfig::new(Durability::EveryOperation));
         let mut index = Tree::format(Cut { store: RamStore::new(64, 500), writes }, config, journal).unwrap();
@@ -407,7 +407,7 @@ fn a_full_chip_takes_records_again_below_a_journal() {
         (part.geometry.channels, part.geometry.page_bytes, part.geometry.pages_per_block) = (1, 2_048, 8);
         let ftl = PageMapFtl::format(SimChip::new(&part).unwrap(), FtlSettings::default()).unwrap();
         let config = PioConfig::new(RecordFormat::new(8, 8), 500);
-        type Tree<S> = Journaled<S, PioTree<Guarded<S>>>;
+        type Tree<S> = Journaled<S, PioTree<Below>>;
         let mut index = Tree::format(ftl, config, JournalConfig::new(Durability::EverySync)).unwrap();
         let (mut keys, mut rng) = (alloc::collections::BTreeSet::new(), Rng::new(1));
         for round in 0..4 {
@@ -439,7 +439,7 @@ fn a_store_of_two_leaves_takes_records_again_once_some_are_gone() {
         let ftl = LazyFtl::format(SimChip::new(&part).unwrap(), LazySettings::default()).unwrap();
         let config = PioConfig::new(RecordFormat::new(8, 8), 64);
         let journal = JournalConfig::new(Durability::EveryOperation);
-        let mut index = Journaled::<_, PioTree<Guarded<_>>>::format(ftl, config, journal).unwrap();
+        let mut index = Journaled::<_, PioTree<Below>>::format(ftl, config, journal).unwrap();
         let (mut model, mut rng) = (BTreeMap::new(), Rng::new(1));
         for round in 0..6u64 {
             let mut inserted = 0;

@@ -359,6 +359,9 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     }
 
     fn commit_and_close(&mut self) -> Result<(), IndexError> {
+        if !self.is_mount_behind()? {
+            return Ok(());
+        }
         self.commit_journal()?;
         self.note_moves();
         self.log.close()

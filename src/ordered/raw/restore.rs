@@ -29,6 +29,20 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         if journal.is_empty() { Ok(()) } else { self.log.end_mount() }
     }
 
+    /// Whether what the mount found is behind a checkpoint, or can be put there now. Until then not even a commit of the journal
+    /// may be programmed: the next mount would take the pages that a cut left for damaged ones.
+    pub(super) fn is_mount_behind(&mut self) -> Result<bool, IndexError> {
+        if self.log.needs_checkpoint() {
+            if S::MAPS_MOVES {
+                self.note_moves();
+            } else {
+                self.note_journal();
+            }
+            self.log.end_mount()?;
+        }
+        Ok(!self.log.needs_checkpoint())
+    }
+
     /// After an operation that the chip refused half-way: what it began is undone, so that all else can still be read. Where
     /// pages wait in RAM that is only possible by another mount.
     pub(super) fn undo(&mut self) -> Result<(), IndexError> {

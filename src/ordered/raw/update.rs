@@ -476,6 +476,9 @@ impl<N: Nand, S: Scheme> Relocate<N> for RawTree<N, S> {
     }
 
     fn checkpoint(&mut self) -> Result<(), IndexError> {
+        if !self.is_mount_behind()? {
+            return Ok(());
+        }
         self.commit_journal()?;
         self.note_moves();
         self.log.checkpoint()

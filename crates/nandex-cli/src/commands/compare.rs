@@ -8,6 +8,7 @@ use crate::progress::{Progress, stop_on_interrupt};
 use anyhow::Result;
 use nandex::ordered::{Durability, Options, Settings};
 use nandex_lab::compare::{BUNDLES, Bundle, Class, Comparison, Source};
+use nandex_lab::names;
 use nandex_lab::registry::INDEXES;
 use nandex_lab::report::{html, table};
 use nandex_lab::results::{Results, Run};
@@ -30,8 +31,10 @@ pub(crate) fn run(args: &Compare) -> Result<Status> {
 
 /// An option is refused where it is dealt, and by then nobody knows which flag it came with.
 pub(super) fn named(error: LabError) -> anyhow::Error {
-    let is_option =
-        matches!(error, LabError::UnknownName { what: "option", .. } | LabError::BadOption { .. });
+    let is_option = matches!(
+        error,
+        LabError::UnknownName(names::UnknownName { what: "option", .. }) | LabError::BadOption { .. }
+    );
     let error = anyhow::Error::new(error);
     if is_option { error.context("--set") } else { error }
 }

@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 pub(crate) fn run(args: &Places) -> Result<Status> {
     let data = data::find(&args.data)?;
     let options = parse::options(&args.set);
-    args.spatial.check_options(&options).map_err(named)?;
+    args.spatial.check_options(&options).map_err(|unknown| named(unknown.into()))?;
     let settings = Settings { ram_bytes: args.ram, options, ..Settings::new(RecordFormat::new(8, 8)) };
     let mut loaded = Loaded::new(args.spatial, &args.chip, &settings, &data).context(args.spatial.name)?;
     let mut text = format!(

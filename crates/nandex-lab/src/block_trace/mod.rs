@@ -151,7 +151,7 @@ pub static FORMATS: &[BlockFormat] = &[fio::FORMAT, blktrace::FORMAT, msr::FORMA
 
 /// The format of this name.
 pub fn format(name: &str) -> Result<&'static BlockFormat, LabError> {
-    names::find("trace format", name, FORMATS, |f| f.name)
+    Ok(names::find("trace format", name, FORMATS, |f| f.name)?)
 }
 
 /// What is on a line.

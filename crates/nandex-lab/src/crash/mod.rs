@@ -39,7 +39,7 @@ use point::WAYS;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Instant;
-use subject::{Promise, SharedChip, Subject};
+use subject::{Applied, Promise, SharedChip, Subject};
 use trial::{Context, Outcome, Walk};
 
 /// What is tested.
@@ -251,7 +251,7 @@ impl Rehearsal {
             let op = source.next(self.history.contents());
             let version = number as u32 + 1;
             let at = |why: String| format!("operation {number}, without any cut: {why}");
-            if subject.apply(&op, version, self.history.contents()).map_err(at)? {
+            if subject.apply(&op, version, self.history.contents()).map_err(at)? == Applied::Done {
                 let trims = matches!(subject, Subject::Store(_));
                 self.history.note(&op, version, subject.value_bytes(), trims);
             } else {

@@ -144,11 +144,12 @@ impl Subject {
 
     /// Carries an operation out and checks its answer against the contents before it. `Ok(false)` when it was refused
     /// for want of room.
-    pub(crate) fn apply(&mut self, op: &HostOp, version: u32, contents: &[u64]) -> Result<bool, Why> {
+    pub(crate) fn apply(&mut self, op: &HostOp, version: u32, contents: &[u64]) -> Result<Applied, Why> {
         match self.carry_out(op, version) {
-            Err(IndexError::Full | IndexError::WornOut) => Ok(false),
+            Err(IndexError::Full) => Ok(Applied::Full),
+            Err(IndexError::WornOut) => Ok(Applied::WornOut),
             Err(error) => Err(format!("{op:?}: {error}")),
-            Ok(answer) => check_answer(op, answer, contents).map(|()| true),
+            Ok(answer) => check_answer(op, answer, contents).map(|()| Applied::Done),
         }
     }
 
@@ -244,7 +245,7 @@ impl Subject {
                 continue;
             }
             let op = HostOp::Put(slot);
-            if !self.apply(&op, 0, history.contents())? {
+            if self.apply(&op, 0, history.contents())? != Applied::Done {
                 return Err(String::from("the chip is too small for the records that the test starts with"));
             }
             history.note(&op, 0, value_bytes, false);
@@ -272,6 +273,16 @@ pub(crate) fn write_key(slot: u32, key: &mut [u8]) {
     let width = key.len().min(4);
     key[..width].copy_from_slice(&number[4 - width..]);
     fill_value(slot, u32::MAX, &mut key[width..]);
+}
+
+/// What became of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Applied {
+    Done,
+    /// Refused for want of room.
+    Full,
+    /// Refused because blocks have failed.
+    WornOut,
 }
 
 fn apply_to_index(

@@ -5,11 +5,11 @@ use super::history::{History, Moment, Wrong};
 use super::ops::{HostOp, Mix, Source};
 use super::point::{Cut, CutPoint, WAYS};
 use super::report::{CrashFailure, Failure, Tally};
-use super::subject::{Promise, SharedChip, Subject};
-use nandex::IndexError;
+use super::subject::{Applied, Promise, SharedChip, Subject};
 use nandex::nand::sim::{Recorded, SimChip};
 use nandex::ordered::Durability;
 use nandex::rng::{Rng, split_mix};
+use nandex::{IndexError, Nand, Pbn};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -56,6 +56,16 @@ const GO_ON_EVERY: u64 = 6;
 /// One of so many of these is cut again, at so many places.
 const CUT_AGAIN_EVERY: u64 = 12;
 const SECOND_CUTS: u64 = 8;
+
+/// Of the blocks one of so many must have failed before a write may be refused for that: what FTLs set aside in the tests.
+const FAILED_PER_WORN: u32 = 8;
+
+/// Whether so many blocks have failed that writes may be refused.
+fn is_worn(chip: &mut SimChip) -> bool {
+    let blocks = chip.geometry().blocks;
+    let bad = (0..blocks).filter(|&pbn| chip.is_bad(Pbn(pbn)) == Ok(true)).count() as u32;
+    bad * FAILED_PER_WORN >= blocks
+}
 
 impl Walk<'_> {
     /// Moves the chip to just before the operation.
@@ -246,12 +256,17 @@ impl Trial<'_> {
             // Values that the workload before the cut never wrote.
             let version = (1 << 30) + ops.len() as u32;
             chip.borrow_mut().mark(ops.len() as u64);
-            if subject.apply(&op, version, history.contents())? {
-                history.note(&op, version, subject.value_bytes(), matches!(subject, Subject::Store(_)));
-            } else if context.may_be_full {
-                history.note_nothing(false);
-            } else {
-                return Err(format!("{op:?} after the recovery: no room is left, though there was before"));
+            match subject.apply(&op, version, history.contents())? {
+                Applied::Done => {
+                    history.note(&op, version, subject.value_bytes(), matches!(subject, Subject::Store(_)));
+                }
+                _ if context.may_be_full => history.note_nothing(false),
+                Applied::WornOut if is_worn(&mut chip.borrow_mut()) => history.note_nothing(false),
+                refusal => {
+                    return Err(format!(
+                        "{op:?} after the recovery: {refusal:?}, though there was room before"
+                    ));
+                }
             }
             ops.push(op);
         }

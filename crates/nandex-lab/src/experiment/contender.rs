@@ -13,7 +13,6 @@ use crate::keys::Trees;
 use crate::names;
 use crate::registry::{self, Hosting, IndexEntry};
 use crate::runner::Prepared;
-use crate::stack::Wpcb;
 use nandex::Nand;
 use nandex::nand::Part;
 use nandex::nand::sim::SimChip;
@@ -56,7 +55,7 @@ impl Contender {
 
     /// Its entry in the registry.
     pub(super) fn entry(&self) -> Result<&'static IndexEntry, LabError> {
-        registry::index(&self.index)
+        Ok(registry::index(&self.index)?)
     }
 }
 
@@ -141,7 +140,7 @@ fn tables_bytes(
         return Ok((index.format)(nand, settings).map_err(LabError::Index)?.ram_bytes());
     }
     if index.divides_chip {
-        return Wpcb::table_bytes(nand, settings).map_err(LabError::Index);
+        return registry::wpcb_table_bytes(nand, settings).map_err(LabError::Index);
     }
     let ftl = registry::store(settings.options.text("ftl").unwrap_or("page-map"))?;
     let store = (ftl.format)(nand, settings).map_err(|error| LabError::Index(error.into()))?;

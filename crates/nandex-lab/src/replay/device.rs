@@ -51,7 +51,7 @@ pub static DISKS: &[DiskEntry] = &[
 
 /// The disk of this name.
 pub fn disk(name: &str) -> Result<&'static DiskEntry, LabError> {
-    names::find("disk", name, DISKS, |d| d.name)
+    Ok(names::find("disk", name, DISKS, |d| d.name)?)
 }
 
 /// Makes a store of so many pages of so many bytes, and tells in words what must be known about it.

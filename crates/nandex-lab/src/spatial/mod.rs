@@ -5,19 +5,15 @@
 
 pub mod compare;
 pub mod data;
-mod layers;
 pub mod map;
 mod model;
 pub mod query;
-pub mod registry;
 pub mod runner;
 mod subject;
 #[cfg(test)]
 mod tests;
-mod trees;
 pub mod workload;
 
 pub use model::Answer;
-pub use registry::{SPATIAL, SpatialEntry, spatial};
+pub use nandex_stacks::spatial::{SPATIAL, SpatialEntry, rect_of, registry, spatial};
 pub use subject::{found_in, found_near, with_domain};
-pub use trees::rect_of;

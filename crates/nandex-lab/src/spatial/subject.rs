@@ -3,14 +3,14 @@
 use super::model::Answer;
 use super::registry::{Space, SpatialEntry};
 use super::runner::{Contestant, SpatialJob};
-use super::trees::{DOMAIN, text_of};
-use crate::registry::{Ground, Open};
-use crate::stack::{self, BPlus};
+use crate::registry::{Ground, Open, bplus_on};
 use nandex::index::Fill;
 use nandex::ordered::{Durability, IndexStats, RecordFormat, Settings};
 use nandex::rng::split_mix;
 use nandex::spatial::{Packing, Rect, Relation, SpatialIndex};
 use nandex::{CheckReport, IndexError, OrderedIndex};
+use nandex_stacks::names::UnknownName;
+use nandex_stacks::spatial::trees::{DOMAIN, text_of};
 use std::ops::ControlFlow;
 
 /// An open index.
@@ -121,7 +121,7 @@ pub(super) fn open_subject<C: Space<D>, const D: usize>(
     job: &SpatialJob<'_, C, D>,
     ground: Ground,
 ) -> Result<Subject<C, D>, IndexError> {
-    let refused = |error: crate::LabError| IndexError::Unsupported(error.to_string());
+    let refused = |error: UnknownName| IndexError::Unsupported(error.to_string());
     match job.contestant {
         Contestant::Spatial(entry) => {
             entry.check_options(&job.settings.options).map_err(refused)?;
@@ -131,7 +131,7 @@ pub(super) fn open_subject<C: Space<D>, const D: usize>(
         Contestant::BPlus(entry) => {
             entry.check_options(&job.settings.options).map_err(refused)?;
             let settings = Settings { record: KEYED, ..job.settings.clone() };
-            Ok(Subject::Keys(stack::tree_on::<BPlus>(ground, &settings, Open::Format)?))
+            Ok(Subject::Keys(bplus_on(ground, &settings, Open::Format)?))
         }
     }
 }

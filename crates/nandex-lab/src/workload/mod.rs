@@ -202,7 +202,7 @@ pub const WORKLOADS: &[WorkloadEntry] = &[
 
 /// The generator of this name.
 pub fn workload(name: &str) -> Result<&'static WorkloadEntry, LabError> {
-    names::find("workload", name, WORKLOADS, |e| e.name)
+    Ok(names::find("workload", name, WORKLOADS, |e| e.name)?)
 }
 
 /// A seed and every option of a generator.

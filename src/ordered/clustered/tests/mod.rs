@@ -8,7 +8,7 @@ use crate::ftl::ram::RamStore;
 use crate::nand::NandError;
 use crate::ordered::buffered::Answers;
 use crate::ordered::buffered::tests::*;
-use crate::ordered::journal::{Guarded, JournalConfig, Journaled};
+use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use crate::rng::Rng;
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
@@ -281,7 +281,7 @@ fn cut_again_and_again(refuses: Option<u64>) -> (usize, usize) {
 
 #[test]
 fn with_a_journal_a_cut_leaves_a_prefix_that_has_the_last_sync() {
-    type Index = Journaled<Rc<RefCell<Fickle>>, ClusteredTree<Guarded<Rc<RefCell<Fickle>>>>>;
+    type Index = Journaled<Rc<RefCell<Fickle>>, ClusteredTree<Below>>;
     let classes = [(Durability::EveryOperation, Order::Durable), (Durability::EverySync, Order::Prefix)];
     for (config, (durability, order)) in
         members(SMALL).into_iter().flat_map(|config| classes.map(|class| (config, class)))

@@ -4,7 +4,7 @@ use super::super::*;
 use super::members;
 use crate::ftl::ram::RamStore;
 use crate::ordered::Settings;
-use crate::ordered::journal::{Guarded, JournalConfig, Journaled};
+use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use crate::rng::Rng;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -13,7 +13,7 @@ const RECORD: RecordFormat = RecordFormat::new(8, 8);
 
 type Contents = BTreeMap<[u8; 8], [u8; 8]>;
 type Plain = ClusteredTree<RamStore>;
-type Safe = Journaled<RamStore, ClusteredTree<Guarded<RamStore>>>;
+type Safe = Journaled<RamStore, ClusteredTree<Below>>;
 
 fn journal() -> JournalConfig {
     JournalConfig::new(Durability::EveryOperation)

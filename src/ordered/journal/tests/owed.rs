@@ -10,7 +10,7 @@ struct Tight<S> {
     left: u64,
 }
 
-type TightIndex<S> = Journaled<S, Tight<Guarded<S>>>;
+type TightIndex<S> = Journaled<S, Tight<Below>>;
 
 impl<S: PageStore> Buffered<S> for Tight<S> {
     type Config = (LazyUpdateConfig, u64);

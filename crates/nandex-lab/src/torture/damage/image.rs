@@ -8,7 +8,7 @@ use crate::crash::CrashPlan;
 use crate::crash::Cut;
 use crate::crash::history::fingerprint;
 use crate::crash::ops::{HostOp, Mix, Source};
-use crate::crash::subject::{Promise, SharedChip, Subject};
+use crate::crash::subject::{Applied, Promise, SharedChip, Subject};
 use crate::model::fill_value;
 use crate::torture::Victim;
 use nandex::nand::sim::{PhysicalOp, Recorded, SimChip};
@@ -159,7 +159,7 @@ impl Life {
         chip.borrow_mut().mark(number as u64);
         let version = number as u32 + 1;
         let value_bytes = subject.value_bytes();
-        if subject.apply(op, version, self.history.contents())? {
+        if subject.apply(op, version, self.history.contents())? == Applied::Done {
             let trims = matches!(subject, Subject::Store(_));
             self.history.note(op, |slot| value(slot, version, value_bytes), trims);
         } else {

@@ -143,7 +143,7 @@ mod tests {
     use nandex::nand::sim::SimChip;
 
     fn chip() -> Box<dyn Nand> {
-        Box::new(SimChip::new(&crate::fuzz::part(2048, 64, 64)).unwrap())
+        Box::new(SimChip::new(&crate::testing::part(2048, 64, 64)).unwrap())
     }
 
     fn settings() -> Settings {
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn every_tree_on_raw_nand_takes_an_ftl_beneath_and_its_options() {
         for entry in INDEXES.iter().filter(|entry| entry.hosting == Hosting::Raw) {
-            if entry.suited(crate::fuzz::part(2048, 64, 64)).geometry.overwrites() {
+            if entry.suited(crate::testing::part(2048, 64, 64)).geometry.overwrites() {
                 // No FTL overwrites pages in place.
                 let error = entry.check_options(&settings().with("beneath", "fast").options).unwrap_err();
                 let text = error.to_string();

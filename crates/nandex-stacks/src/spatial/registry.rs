@@ -5,7 +5,7 @@
 
 use super::layers::{Below, EfindFramework, FastFramework, Rftl};
 use super::trees::{self, ForTree, Hilbert, MrTree, RStar, RTree, SpatialTree};
-use crate::error::LabError;
+use crate::names::UnknownName;
 use crate::names::{self, OptionInfo};
 use crate::registry::{Ground, Open};
 use nandex::ordered::{Options, Settings};
@@ -167,18 +167,18 @@ impl SpatialEntry {
     }
 
     /// Refuses options that it does not understand.
-    pub fn check_options(&self, options: &Options) -> Result<(), LabError> {
+    pub fn check_options(&self, options: &Options) -> Result<(), UnknownName> {
         names::resolve(self.options, options).map(drop)
     }
 }
 
 /// The spatial index of this name.
-pub fn spatial(name: &str) -> Result<&'static SpatialEntry, LabError> {
+pub fn spatial(name: &str) -> Result<&'static SpatialEntry, UnknownName> {
     names::find("spatial index", name, SPATIAL, |e| e.name)
 }
 
 /// What an index stands on with these options: FTL and page cache, joined by "+".
-pub(crate) fn storage(options: &Options) -> String {
+pub fn storage(options: &Options) -> String {
     let text = |name: &str, default: &'static str| options.text(name).unwrap_or(default).to_string();
     format!("{}+{}", text("ftl", "page-map"), text("cache", "lru"))
 }

@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn what_ftl_and_buffer_leave_of_the_ram_is_a_cache() {
-        let chip = || Box::new(SimChip::new(&crate::fuzz::part(2048, 64, 64)).unwrap());
+        let chip = || Box::new(SimChip::new(&crate::testing::part(2048, 64, 64)).unwrap());
         let settings = Settings::new(RecordFormat::new(8, 8));
         let tables = Wpcb::table_bytes(chip(), &settings).unwrap();
         let ram = |bytes| Settings { ram_bytes: Some(bytes), ..settings.clone() };

@@ -7,7 +7,7 @@ use crate::registry::{NumberedTrees, Open, STORES, StoreEntry, store};
 use nandex::cache::policy::catalogue::{self, PolicyEntry};
 use nandex::cache::{CacheConfig, PageCache, PolicySettings, Replacement, WriteMode};
 use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
-use nandex::ordered::journal::{Buffered, Guarded, JournalConfig, Journaled, refuse_journaled};
+use nandex::ordered::journal::{Buffered, JournalConfig, Journaled, refuse_journaled};
 use nandex::ordered::lazy_update::{LazyUpdateConfig, LazyUpdateTree, PoolCount};
 use nandex::ordered::ls_lru::{LsLruConfig, LsLruTree};
 use nandex::ordered::{Durability, Options, Settings};
@@ -294,7 +294,7 @@ impl StoreTree for LazyUpdate {
         open: Open,
     ) -> Result<Box<dyn OrderedIndex>, IndexError> {
         let config = LazyUpdate::config(settings, shared_bytes)?;
-        buffered::<LazyUpdateTree<_>, LazyUpdateTree<_>>(store, settings, config, open)
+        buffered::<LazyUpdateTree<_>>(store, settings, config, open)
     }
 }
 
@@ -352,7 +352,7 @@ impl StoreTree for LsLru {
         open: Open,
     ) -> Result<Box<dyn OrderedIndex>, IndexError> {
         let config = LsLru::config(settings, &*store, shared_bytes)?;
-        buffered::<LsLruTree<_>, LsLruTree<_>>(store, settings, config, open)
+        buffered::<LsLruTree<_>>(store, settings, config, open)
     }
 }
 
@@ -361,33 +361,31 @@ fn journal_bytes(settings: &Settings, store: &dyn PageStore) -> usize {
     if settings.durability == Durability::None { 0 } else { JournalConfig::ram_bytes(store.page_bytes()) }
 }
 
-/// Opens a tree that keeps updates back in RAM: as it was published in the class *none* (P), with a journal in
-/// others (J).
-fn buffered<P, J>(
+/// Opens a tree that keeps updates back in RAM: as it was published in the class *none*, with a journal in others.
+fn buffered<T>(
     mut store: Box<dyn PageStore>,
     settings: &Settings,
-    config: P::Config,
+    config: T::Config,
     open: Open,
 ) -> Result<Box<dyn OrderedIndex>, IndexError>
 where
-    P: Buffered<Box<dyn PageStore>> + 'static,
-    P::Config: 'static,
-    J: Buffered<Guarded<Box<dyn PageStore>>, Config = P::Config> + 'static,
+    T: Buffered<Box<dyn PageStore>> + 'static,
+    T::Config: 'static,
 {
     if settings.durability != Durability::None {
         let journal = JournalConfig::from_settings(settings)?;
         return Ok(match open {
-            Open::Format => Box::new(Journaled::<_, J>::format(store, config, journal)?),
-            _ => Box::new(Journaled::<_, J>::mount(store, config, journal)?),
+            Open::Format => Box::new(Journaled::<_, T>::format(store, config, journal)?),
+            _ => Box::new(Journaled::<_, T>::mount(store, config, journal)?),
         });
     }
     if open != Open::Format {
         refuse_journaled(&mut store)?;
     }
     Ok(match open {
-        Open::Format => Box::new(P::format(store, config)?),
-        Open::Mount => Box::new(P::mount(store, config)?),
-        Open::MountAfterCut => Box::new(P::mount_after_cut(store, config)?),
+        Open::Format => Box::new(T::format(store, config)?),
+        Open::Mount => Box::new(T::mount(store, config)?),
+        Open::MountAfterCut => Box::new(T::mount_after_cut(store, config)?),
     })
 }
 
@@ -557,7 +555,7 @@ mod tests {
 
     #[test]
     fn trees_of_a_forest_share_the_ram_by_their_records() {
-        let chip = || Box::new(SimChip::new(&crate::fuzz::part(2048, 64, 64)).unwrap());
+        let chip = || Box::new(SimChip::new(&crate::testing::part(2048, 64, 64)).unwrap());
         let settings = Settings { ram_bytes: Some(150_000), ..Settings::new(RecordFormat::new(8, 8)) };
         let shares = [(3, 1000), (4, 3000), (9, 1)].map(|(tree, records)| TreeShare { tree, records });
         let trees = forest::<LazyUpdate>(chip(), &settings, &shares).unwrap();

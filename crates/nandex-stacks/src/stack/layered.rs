@@ -55,7 +55,7 @@ macro_rules! layered_tree {
             ) -> Result<Box<dyn OrderedIndex>, IndexError> {
                 let settings = $name::in_class(settings, &*store)?;
                 let config = $member::from_settings(&settings)?;
-                buffered::<LayeredTree<_>, LayeredTree<_>>(store, &settings, config, open)
+                buffered::<LayeredTree<_>>(store, &settings, config, open)
             }
         }
     };

@@ -301,7 +301,7 @@ impl SpatialTree for ForTree {
 pub(super) struct Hilbert;
 
 /// The name of the option that tells the Hilbert R-tree its domain.
-pub(super) const DOMAIN: &str = "domain";
+pub const DOMAIN: &str = "domain";
 
 pub(super) const HILBERT_OWN: [OptionInfo; 1] = [option(
     DOMAIN,
@@ -340,7 +340,7 @@ pub fn rect_of<C: Number, const D: usize>(text: &str) -> Result<Rect<C, D>, Stri
 }
 
 /// The text that [`rect_of`] reads.
-pub(super) fn text_of<C: Number, const D: usize>(rect: &Rect<C, D>) -> String {
+pub fn text_of<C: Number, const D: usize>(rect: &Rect<C, D>) -> String {
     let numbers = rect.low().into_iter().chain(rect.high()).map(|number| number.to_string());
     numbers.collect::<Vec<_>>().join(",")
 }

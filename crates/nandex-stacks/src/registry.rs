@@ -4,9 +4,9 @@
 //! [`PageStore`] builds its store itself, from the same settings, with [`STORES`]; to the lab every index is a function
 //! from a chip to a [`OrderedIndex`].
 
-use crate::error::LabError;
 use crate::forest::TreeShare;
 use crate::ftls;
+use crate::names::UnknownName;
 use crate::names::{self, OptionInfo, option, union_of};
 use crate::stack::{
     self, AsBtree, BEpsilon, BPlus, Bftl, Bof, CbTree, FbTree, Fd, FlashDb, Ibsf, La, LazyUpdate, LsLru, Lsb,
@@ -521,13 +521,27 @@ const ASCENDING_ONLY: [&str; 1] = ["sbits"];
 /// Indexes that overwrite pages: NOR flash only.
 const OVERWRITES: [&str; 1] = ["vmtree-ow"];
 
+/// A B+-tree on a chip or a disk.
+pub fn bplus_on(
+    ground: Ground,
+    settings: &Settings,
+    open: Open,
+) -> Result<Box<dyn OrderedIndex>, IndexError> {
+    stack::tree_on::<BPlus>(ground, settings, open)
+}
+
+/// The most RAM that a WPCB-tree needs with its FTL on this chip, without a cache.
+pub fn wpcb_table_bytes(nand: Box<dyn Nand>, settings: &Settings) -> Result<usize, IndexError> {
+    Wpcb::table_bytes(nand, settings)
+}
+
 /// The index of this name.
-pub fn index(name: &str) -> Result<&'static IndexEntry, LabError> {
+pub fn index(name: &str) -> Result<&'static IndexEntry, UnknownName> {
     names::find("index", name, INDEXES, |e| e.name)
 }
 
 /// The store of this name.
-pub fn store(name: &str) -> Result<&'static StoreEntry, LabError> {
+pub fn store(name: &str) -> Result<&'static StoreEntry, UnknownName> {
     names::find("store", name, STORES, |e| e.name)
 }
 
@@ -567,7 +581,7 @@ impl IndexEntry {
     }
 
     /// Refuses options that this index does not understand.
-    pub fn check_options(&self, options: &Options) -> Result<(), LabError> {
+    pub fn check_options(&self, options: &Options) -> Result<(), UnknownName> {
         names::resolve(self.known(options), options).map(drop)
     }
 }
@@ -580,7 +594,7 @@ mod tests {
 
     #[test]
     fn stores_are_what_their_entries_say() {
-        let part = crate::fuzz::part(2048, 64, 64);
+        let part = crate::testing::part(2048, 64, 64);
         for entry in STORES {
             let chip = Box::new(SimChip::new(&part).unwrap());
             let store = (entry.format)(chip, &Settings::new(RecordFormat::new(4, 4))).unwrap();

@@ -1,8 +1,8 @@
 //! Names as people type them: options with their defaults, look-up in a list, and the nearest when there is none.
 
-use crate::error::LabError;
 use nandex::ordered::Options;
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// An option that a workload, an index or a store understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +94,40 @@ const fn is_same(a: &[u8], b: &[u8]) -> bool {
     true
 }
 
+/// A name that stands in no list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownName {
+    /// What was looked up: "index", "store", "option", ...
+    pub what: &'static str,
+    /// The name given.
+    pub name: String,
+    /// The known name most like it.
+    pub nearest: Option<String>,
+    /// Every known name.
+    pub known: Vec<String>,
+}
+
+impl UnknownName {
+    /// The refusal of a name, with the nearest of the known ones.
+    pub fn of<'a>(what: &'static str, name: &str, known: impl IntoIterator<Item = &'a str>) -> UnknownName {
+        let known: Vec<String> = known.into_iter().map(str::to_string).collect();
+        let nearest = nearest(name, known.iter().map(String::as_str)).map(str::to_string);
+        UnknownName { what, name: name.to_string(), nearest, known }
+    }
+}
+
+impl fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let UnknownName { what, name, nearest, known } = self;
+        match nearest {
+            Some(nearest) => write!(f, "there is no {what} '{name}'; did you mean '{nearest}'?"),
+            None => write!(f, "there is no {what} '{name}'; known: {}", known.join(", ")),
+        }
+    }
+}
+
+impl std::error::Error for UnknownName {}
+
 /// The candidate most like `name`, if any is alike enough to be what was meant.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let likeness = |candidate: &str| strsim::jaro_winkler(&name.to_lowercase(), &candidate.to_lowercase());
@@ -107,15 +141,15 @@ pub fn find<'a, T>(
     name: &str,
     items: &'a [T],
     name_of: impl Fn(&T) -> &'static str,
-) -> Result<&'a T, LabError> {
+) -> Result<&'a T, UnknownName> {
     items
         .iter()
         .find(|item| name_of(item) == name)
-        .ok_or_else(|| LabError::unknown(what, name, items.iter().map(name_of)))
+        .ok_or_else(|| UnknownName::of(what, name, items.iter().map(name_of)))
 }
 
 /// Every option of `known` with its value: as set, or the default. An unknown option is refused.
-pub fn resolve(known: &[OptionInfo], set: &Options) -> Result<BTreeMap<String, String>, LabError> {
+pub fn resolve(known: &[OptionInfo], set: &Options) -> Result<BTreeMap<String, String>, UnknownName> {
     for (name, _) in set.iter() {
         find("option", name, known, |o| o.name)?;
     }
@@ -124,7 +158,7 @@ pub fn resolve(known: &[OptionInfo], set: &Options) -> Result<BTreeMap<String, S
 }
 
 /// Deals options to several takers, each of which gets those it knows; an option nobody knows is refused.
-pub fn deal(set: &Options, takers: &[&[OptionInfo]]) -> Result<Vec<Options>, LabError> {
+pub fn deal(set: &Options, takers: &[&[OptionInfo]]) -> Result<Vec<Options>, UnknownName> {
     let mut dealt = vec![Options::default(); takers.len()];
     for (name, value) in set.iter() {
         let mut taken = false;
@@ -136,7 +170,7 @@ pub fn deal(set: &Options, takers: &[&[OptionInfo]]) -> Result<Vec<Options>, Lab
         }
         if !taken {
             let all = takers.iter().flat_map(|known| known.iter().map(|o| o.name));
-            return Err(LabError::unknown("option", name, all));
+            return Err(UnknownName::of("option", name, all));
         }
     }
     Ok(dealt)

@@ -77,7 +77,7 @@ macro_rules! batched_tree {
                 open: Open,
             ) -> Result<Box<dyn OrderedIndex>, IndexError> {
                 let config = $config(settings, store.page_bytes(), shared_bytes)?;
-                buffered::<$tree<_>, $tree<_>>(store, settings, config, open)
+                buffered::<$tree<_>>(store, settings, config, open)
             }
         }
     };

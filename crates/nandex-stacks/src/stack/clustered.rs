@@ -104,7 +104,7 @@ macro_rules! clustered_tree {
                 open: Open,
             ) -> Result<Box<dyn OrderedIndex>, IndexError> {
                 let config = $name::config(settings, &*store, shared_bytes)?;
-                buffered::<ClusteredTree<_>, ClusteredTree<_>>(store, settings, config, open)
+                buffered::<ClusteredTree<_>>(store, settings, config, open)
             }
         }
     };

@@ -33,6 +33,6 @@ impl StoreTree for Lsb {
         open: Open,
     ) -> Result<Box<dyn OrderedIndex>, IndexError> {
         let config = LsbConfig::from_settings(settings)?;
-        buffered::<LsbTree<_>, LsbTree<_>>(store, settings, config, open)
+        buffered::<LsbTree<_>>(store, settings, config, open)
     }
 }

@@ -122,6 +122,14 @@ fn take<'a>(state: &mut &'a [u8], bytes: usize) -> Result<&'a [u8], IndexError> 
 }
 
 impl La {
+    fn empty_on<S: PageStore>(config: &LaConfig, shadow: &mut Shadow<S>) -> Result<La, IndexError> {
+        let (layout, pages) =
+            (config.layout(shadow.page_bytes())?, (shadow.page_bytes(), shadow.units() + 1));
+        let most = LaConfig { buffers_max: config.buffers_max.min(shadow.units() / 16 + 4), ..*config };
+        shadow.set_reserve(shadow.units_for_state(La::state_max(&most, &layout, pages)))?;
+        Ok(La::over(&most, layout, pages))
+    }
+
     fn restore_floor(&mut self, state: &mut &[u8]) -> Result<Floor, IndexError> {
         let head = take(state, 5)?;
         let (level, count, shape) = (head[0], get_u32(head, 1), self.layout.shape);
@@ -172,11 +180,13 @@ impl Scheme for La {
     }
 
     fn new<S: PageStore>(config: &LaConfig, shadow: &mut Shadow<S>) -> Result<La, IndexError> {
-        let (layout, pages) =
-            (config.layout(shadow.page_bytes())?, (shadow.page_bytes(), shadow.units() + 1));
-        let most = LaConfig { buffers_max: config.buffers_max.min(shadow.units() / 16 + 4), ..*config };
-        shadow.set_reserve(shadow.units_for_state(La::state_max(&most, &layout, pages)))?;
-        Ok(La::over(&most, layout, pages))
+        let tree = La::empty_on(config, shadow)?;
+        if tree.has_room(shadow, 0) {
+            return Ok(tree);
+        }
+        let what =
+            format!("{} pages have no room for a record besides what an LA-tree keeps free", shadow.units());
+        Err(IndexError::Unsupported(what))
     }
 
     fn restore<S: PageStore>(
@@ -184,7 +194,7 @@ impl Scheme for La {
         shadow: &mut Shadow<S>,
         mut state: &[u8],
     ) -> Result<La, IndexError> {
-        let mut tree = La::new(config, shadow)?;
+        let mut tree = La::empty_on(config, shadow)?;
         // Less RAM than when it was written: what it holds finds room all the same.
         let held = shadow.units_for_state(state.len() + 2 * shadow.page_bytes());
         shadow.set_reserve(held.max(shadow.reserve()))?;

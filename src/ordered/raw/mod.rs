@@ -312,6 +312,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         let moves = scheme.moves(nand.geometry(), settings)?;
         let mut tree = RawTree::format_scheme(nand, scheme, settings.record, (config, moves))?;
         tree.set_journal(journal);
+        tree.require_room_for_a_record()?;
         Ok(tree)
     }
 

@@ -20,6 +20,8 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         let (journal, note) = (self.log.take_journal(), self.log.take_note());
         if S::MAPS_MOVES {
             S::restore_moves(self, &note, &journal)?;
+            // The tree may have become higher since the checkpoint.
+            self.path.buffer.resize(self.scheme.path_bytes(self.height + 1), 0xff);
             self.note_moves();
         } else {
             self.restore_journal(&note, &journal)?;

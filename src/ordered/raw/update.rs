@@ -8,6 +8,7 @@ use crate::log::tag::Tag;
 use crate::nand::{Cause, Nand};
 use crate::ordered::node::NodeShape;
 use crate::units::Ppn;
+use alloc::format;
 use alloc::vec::Vec;
 
 /// Blocks that inserts leave free beyond what removals and collection need.
@@ -106,14 +107,13 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
 
     fn make_room_for_mapped_update(&mut self, is_insertion: bool) -> Result<(), IndexError> {
         let update = self.scheme.pages_per_update(self.height);
-        // Moving pages may cost parents too: what inserts leave must do for both.
-        let kept = if is_insertion { 2 * update + self.moves.pages_kept() } else { 0 };
-        let reserve = self.log.kept_pages() + update;
         // What an insertion in vain leaves must do for removals.
         self.moves.allow_emptyings(EMPTYINGS_MAX, self.log.checkpoint_pages() + update);
         let wanted = self.mapped_pages(self.height);
         let live_max = is_insertion.then(|| self.mapped_live_max(wanted, self.height));
-        let need = Need { pages: reserve + kept, wanted, live_max };
+        // Moving pages may cost parents too: what inserts leave must do for both.
+        let pages = if is_insertion { wanted } else { self.pages_to_remove() };
+        let need = Need { pages, wanted, live_max };
         make_room(self, need)?;
         // Collection is stuck for want of room in the table, or for addresses it holds: help it while there are pages to do so.
         if self.log.wants_collection()
@@ -138,6 +138,23 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         let by_table = u64::from(self.log.live_limit(wanted, 1)) * entries / (entries + parents);
         let by_path = u64::from(self.log.live_limit(wanted, 1)) / height;
         by_table.max(by_path).saturating_sub(height + 1) as u32
+    }
+
+    /// Refuses a chip on which an empty tree takes no record.
+    pub(super) fn require_room_for_a_record(&self) -> Result<(), IndexError> {
+        let (pages, live_max) = if S::MAPS_MOVES {
+            let pages = self.mapped_pages(self.height);
+            (pages, self.mapped_live_max(pages, self.height))
+        } else {
+            (self.pages_to_insert(), self.live_max(self.height))
+        };
+        if self.log.free_pages() >= pages && self.log.live_pages() <= u64::from(live_max) {
+            return Ok(());
+        }
+        let blocks = self.log.geometry().blocks;
+        Err(IndexError::Unsupported(format!(
+            "{blocks} blocks have no room for a record: an insertion leaves {pages} pages free, and pages to collect"
+        )))
     }
 
     /// Refuses an insertion that would make a nearly full tree higher. A higher tree may have fewer pages, and only a removal that

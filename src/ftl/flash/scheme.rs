@@ -328,7 +328,12 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
 
     fn checkpoint(&mut self) -> Result<(), StoreError> {
         let settled = self.scheme.settle(&mut self.flash);
-        let written = settled.and_then(|()| self.flash.write_base(true, &self.scheme.encode()));
+        // Trims are said by a note as well: where the page of the base goes bad, nothing else tells of them.
+        let noted = settled.and_then(|()| match self.flash.sync(|| self.scheme.encode()) {
+            Err(StoreError::Full | StoreError::WornOut) => Ok(()),
+            other => other,
+        });
+        let written = noted.and_then(|()| self.flash.write_base(true, &self.scheme.encode()));
         written.map_err(|error| self.worn_out(error))
     }
 

@@ -36,7 +36,12 @@ impl Held {
             self.bits[ppn.0 as usize / 64] |= 1 << (ppn.0 % 64);
             self.total += 1;
             self.ahead += u32::from(ahead);
-        debug_assert!(self.ahead <= self.total, "{} of {} held addresses are ahead", self.ahead, self.total);
+            debug_assert!(
+                self.ahead <= self.total,
+                "{} of {} held addresses are ahead",
+                self.ahead,
+                self.total
+            );
         }
     }
 
@@ -46,7 +51,12 @@ impl Held {
             self.bits[ppn.0 as usize / 64] &= !(1 << (ppn.0 % 64));
             self.total -= 1;
             self.ahead -= u32::from(ahead);
-        debug_assert!(self.ahead <= self.total, "{} of {} held addresses are ahead", self.ahead, self.total);
+            debug_assert!(
+                self.ahead <= self.total,
+                "{} of {} held addresses are ahead",
+                self.ahead,
+                self.total
+            );
         }
     }
 

@@ -243,7 +243,10 @@ impl<N: Nand> Log<N> {
 
     /// Pages that can still be written before a block must be reclaimed.
     pub fn free_pages(&self) -> u32 {
-        debug_assert!(self.frontier.next_page <= self.geometry.pages_per_block, "the open block is more than full");
+        debug_assert!(
+            self.frontier.next_page <= self.geometry.pages_per_block,
+            "the open block is more than full"
+        );
         let open = match self.frontier.block {
             Some(_) => self.geometry.pages_per_block - self.frontier.next_page,
             None => 0,
@@ -492,7 +495,11 @@ impl<N: Nand> Log<N> {
     ) -> Result<(), IndexError> {
         let home = self.geometry.block_of(ppn);
         let last = self.geometry.page_in_block(ppn) + 1 == self.geometry.pages_per_block;
-        debug_assert_eq!(data.len(), self.geometry.page_bytes as usize, "a page of another size is programmed");
+        debug_assert_eq!(
+            data.len(),
+            self.geometry.page_bytes as usize,
+            "a page of another size is programmed"
+        );
         let valid = if last { self.valid_bits(home) } else { Vec::new() };
         let seal = Seal { owner: &self.owner, page: self.geometry.page_in_block(ppn) };
         tag::encode(&mut self.page.spare, data, (tag, place), &valid, seal);

@@ -102,7 +102,10 @@ impl Layout {
         debug_assert!(header.records <= self.page_records, "J1: {} records in a page", header.records);
         debug_assert!(header.number < self.pages, "J1: page {} of {}", header.number, self.pages);
         debug_assert!(!header.is_closed || header.records == 0, "J1: a closed log with records");
-        debug_assert!(!header.goes_on || header.records == self.page_records, "J1: a page goes on that is not full");
+        debug_assert!(
+            !header.goes_on || header.records == self.page_records,
+            "J1: a page goes on that is not full"
+        );
         put_u32(page, 4, header.number);
         page[8..16].copy_from_slice(K::MAGIC);
         put_u64(page, 16, header.epoch);
@@ -278,7 +281,12 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
 
     /// Records that the medium does not have yet.
     pub fn pending(&self) -> usize {
-        debug_assert!(self.written <= self.records, "J3: {} records written of {}", self.written, self.records);
+        debug_assert!(
+            self.written <= self.records,
+            "J3: {} records written of {}",
+            self.written,
+            self.records
+        );
         self.records - self.written
     }
 
@@ -421,7 +429,11 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
     }
 
     fn turn_to(&mut self, number: u32) {
-        debug_assert!(number == 0 || number < self.layout.pages, "J1: page {number} of {}", self.layout.pages);
+        debug_assert!(
+            number == 0 || number < self.layout.pages,
+            "J1: page {number} of {}",
+            self.layout.pages
+        );
         self.page.fill(0);
         (self.number, self.records, self.written) = (number, 0, 0);
     }

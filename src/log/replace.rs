@@ -14,7 +14,11 @@ impl<N: Nand> Log<N> {
         let home = self.geometry.block_of(ppn);
         let failed = self.physical_block(home);
         let last = self.geometry.page_in_block(ppn);
-        debug_assert_eq!(failed == home, self.replaced.iter().all(|pair| pair.0 != home), "the block of {home}");
+        debug_assert_eq!(
+            failed == home,
+            self.replaced.iter().all(|pair| pair.0 != home),
+            "the block of {home}"
+        );
         loop {
             let target = self.take_erased_block(Cause::Recovery)?;
             debug_assert_ne!(target, failed, "a failed block is to replace itself");

@@ -45,7 +45,11 @@ impl BlockTable {
             return None;
         }
         let head = self.by_valid[self.lowest].head;
-        debug_assert_eq!(self.blocks[head as usize].state, BlockState::Full, "T3: Block({head}) is no victim");
+        debug_assert_eq!(
+            self.blocks[head as usize].state,
+            BlockState::Full,
+            "T3: Block({head}) is no victim"
+        );
         let successor = |&at: &u32| Some(self.blocks[at as usize].next).filter(|&n| n != NONE);
         let oldest = core::iter::successors(Some(head), successor).take(TIE_SCAN);
         // `min_by_key` keeps the first of equals: the one unchanged for longest.

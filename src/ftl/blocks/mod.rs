@@ -353,8 +353,14 @@ impl BlockTable {
             block.valid -= 1;
             self.live_pages -= 1;
         }
-        debug_assert!(self.valid_count(pbn) <= self.geometry.pages_per_block, "T2: too many valid pages in {pbn}");
-        debug_assert!(self.valid_count(pbn) <= self.live_pages, "T2: {pbn} has more valid pages than the chip");
+        debug_assert!(
+            self.valid_count(pbn) <= self.geometry.pages_per_block,
+            "T2: too many valid pages in {pbn}"
+        );
+        debug_assert!(
+            self.valid_count(pbn) <= self.live_pages,
+            "T2: {pbn} has more valid pages than the chip"
+        );
         if state == BlockState::Full {
             self.link(pbn, state);
         }
@@ -414,8 +420,14 @@ impl BlockTable {
         if state.is_free() {
             assert!(self.pool.remove(&(erases, pbn.0)), "T1: {pbn} is missing from the pool");
         } else if state == BlockState::Full {
-            debug_assert!(previous != NONE || self.by_valid[usize::from(valid)].head == pbn.0, "T3: {pbn} heads no list");
-            debug_assert!(next != NONE || self.by_valid[usize::from(valid)].tail == pbn.0, "T3: {pbn} ends no list");
+            debug_assert!(
+                previous != NONE || self.by_valid[usize::from(valid)].head == pbn.0,
+                "T3: {pbn} heads no list"
+            );
+            debug_assert!(
+                next != NONE || self.by_valid[usize::from(valid)].tail == pbn.0,
+                "T3: {pbn} ends no list"
+            );
             let list = &mut self.by_valid[usize::from(valid)];
             if previous == NONE {
                 list.head = next;
@@ -431,7 +443,10 @@ impl BlockTable {
     }
 
     fn link(&mut self, pbn: Pbn, state: BlockState) {
-        debug_assert!(!self.pool.contains(&(self.blocks[pbn.index()].erases, pbn.0)), "T1: {pbn} is in the pool");
+        debug_assert!(
+            !self.pool.contains(&(self.blocks[pbn.index()].erases, pbn.0)),
+            "T1: {pbn} is in the pool"
+        );
         let block = &mut self.blocks[pbn.index()];
         block.state = state;
         if state.is_free() {

@@ -104,7 +104,10 @@ impl Closing {
     }
 
     fn push(&mut self, pbn: u32) {
-        debug_assert!(self.first != pbn && self.last != pbn, "T3: block {pbn} is in the order of closing twice");
+        debug_assert!(
+            self.first != pbn && self.last != pbn,
+            "T3: block {pbn} is in the order of closing twice"
+        );
         self.links[pbn as usize] = Link { before: self.last, after: NONE };
         match self.links.get_mut(self.last as usize) {
             Some(last) => last.after = pbn,
@@ -115,8 +118,14 @@ impl Closing {
 
     fn remove(&mut self, pbn: u32) {
         let Link { before, after } = self.links[pbn as usize];
-        debug_assert!(before == NONE || self.links[before as usize].after == pbn, "T3: block {pbn} has no place");
-        debug_assert!(after == NONE || self.links[after as usize].before == pbn, "T3: block {pbn} has no place");
+        debug_assert!(
+            before == NONE || self.links[before as usize].after == pbn,
+            "T3: block {pbn} has no place"
+        );
+        debug_assert!(
+            after == NONE || self.links[after as usize].before == pbn,
+            "T3: block {pbn} has no place"
+        );
         match self.links.get_mut(before as usize) {
             Some(link) => link.after = after,
             None => {

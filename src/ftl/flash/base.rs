@@ -87,7 +87,11 @@ impl<N: Nand> Flash<N> {
         }
         self.lost.iter().for_each(|n| bytes.extend(n.to_le_bytes()));
         bytes.extend(extra);
-        debug_assert_eq!(bytes.len(), encoded_bytes(g, extra.len()) + 4 * self.lost.len(), "a base of another size");
+        debug_assert_eq!(
+            bytes.len(),
+            encoded_bytes(g, extra.len()) + 4 * self.lost.len(),
+            "a base of another size"
+        );
         bytes
     }
 

@@ -27,7 +27,10 @@ impl<N: Nand> Flash<N> {
     /// A full merge: gathers a logical block in a new block, page `n` from `sources[n]`. Sources that cannot be read are lost. The old
     /// blocks are left without the pages that moved.
     pub(crate) fn gather(&mut self, lbn: Lbn, sources: &[Option<Source<'_>>]) -> Result<Pbn, StoreError> {
-        debug_assert!(sources.len() <= self.geometry.pages_per_block as usize, "more sources than a block has pages");
+        debug_assert!(
+            sources.len() <= self.geometry.pages_per_block as usize,
+            "more sources than a block has pages"
+        );
         loop {
             let pbn = self.take(PageKind::Data, lbn.0, Wear::Most)?;
             match self.bring(pbn, lbn, 0, sources) {
@@ -114,7 +117,7 @@ impl<N: Nand> Flash<N> {
 
     fn settle(&mut self, lbn: Lbn, moves: &[Move]) {
         for &(from, to) in moves {
-        debug_assert_ne!(from, Some(to), "a page was moved to itself");
+            debug_assert_ne!(from, Some(to), "a page was moved to itself");
             match from {
                 Some(from) => {
                     self.invalidate(from);

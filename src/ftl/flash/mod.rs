@@ -643,13 +643,20 @@ impl<N: Nand> Flash<N> {
         data: &[u8],
     ) -> Result<bool, StoreError> {
         let pbn = self.geometry.block_of(ppn);
-        debug_assert_eq!(data.len(), self.geometry.page_bytes as usize, "a page of another size is programmed");
+        debug_assert_eq!(
+            data.len(),
+            self.geometry.page_bytes as usize,
+            "a page of another size is programmed"
+        );
         debug_assert!(!self.blocks.is_valid(ppn), "F1: {ppn} is valid and programmed again");
         assert!(self.mark != Mark::Note, "F3: begin comes first");
         header.extra = self.blocks.erase_count(pbn) as u8;
         self.touch(pbn);
         let behind = self.slots.spend(pbn, self.geometry.page_in_block(ppn));
-        debug_assert!(!self.slots.is_open(pbn, self.geometry.page_in_block(ppn)), "{ppn} can be programmed again");
+        debug_assert!(
+            !self.slots.is_open(pbn, self.geometry.page_in_block(ppn)),
+            "{ppn} can be programmed again"
+        );
         self.counters.out_of_order_programs += u64::from(behind);
         if self.slots.next(pbn) == self.geometry.pages_per_block && self.blocks.state(pbn) == BlockState::Open
         {

@@ -77,7 +77,10 @@ impl Slots {
     pub(super) fn seal(&mut self, pbn: Pbn) {
         self.next[pbn.index()] = self.geometry.pages_per_block as u16;
         self.set_bits(pbn, true);
-        debug_assert!((0..self.geometry.pages_per_block).all(|page| !self.is_open(pbn, page)), "{pbn} is sealed");
+        debug_assert!(
+            (0..self.geometry.pages_per_block).all(|page| !self.is_open(pbn, page)),
+            "{pbn} is sealed"
+        );
     }
 
     /// After a mount: the page by which the block is known from now on.
@@ -113,7 +116,10 @@ impl Slots {
         self.next[pbn.index()] = 0;
         self.first[pbn.index()] = NONE;
         self.set_bits(pbn, false);
-        debug_assert!((0..self.geometry.pages_per_block).all(|page| self.is_open(pbn, page)), "{pbn} is clear");
+        debug_assert!(
+            (0..self.geometry.pages_per_block).all(|page| self.is_open(pbn, page)),
+            "{pbn} is clear"
+        );
     }
 
     fn set_bits(&mut self, pbn: Pbn, spent: bool) {

@@ -83,7 +83,10 @@ impl State {
         bytes.extend(self.next_version.to_le_bytes());
         bytes.extend(self.committed.to_le_bytes());
         assert!(self.frontiers[Stream::Levelling as usize].is_none(), "a block is being moved");
-        debug_assert!(self.frontiers.iter().flatten().all(|f| f.next <= g.pages_per_block), "a frontier too full");
+        debug_assert!(
+            self.frontiers.iter().flatten().all(|f| f.next <= g.pages_per_block),
+            "a frontier too full"
+        );
         for frontier in &self.frontiers[..2] {
             put_all(&mut bytes, &frontier.map_or([NONE, 0], |f| [f.pbn.0, f.next]));
         }

@@ -148,7 +148,10 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             self.summary.insert(lbn, Buffer::new(pbn, self.geometry.pages_per_block));
         }
         if let Some(buffer) = self.summary.get_mut(lbn) {
-            debug_assert!(buffer.pages() < self.geometry.pages_per_block, "K2: a full buffer block takes a page");
+            debug_assert!(
+                buffer.pages() < self.geometry.pages_per_block,
+                "K2: a full buffer block takes a page"
+            );
             self.last_page = Some(self.geometry.page_at(buffer.pbn, buffer.pages()));
             buffer.push(place, tag.is_trim, tag.version);
         }
@@ -264,7 +267,10 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
                     return Err(error);
                 }
             };
-            debug_assert!(copy.pages() < self.geometry.pages_per_block, "K2: a full buffer block takes a page");
+            debug_assert!(
+                copy.pages() < self.geometry.pages_per_block,
+                "K2: a full buffer block takes a page"
+            );
             let to = self.geometry.page_at(to, copy.pages());
             let programmed = self.program(to, &mut tag, Cause::Merge, Some(&data));
             self.page = data;

@@ -78,7 +78,7 @@ impl Buffer {
     pub(super) fn trim(&mut self, place: u32) {
         if self.find(place).is_some_and(|newest| !newest.is_trim) {
             self.untold.push(place as u16);
-        debug_assert!(self.untold.len() <= self.entries.len(), "K2: more trims than pages");
+            debug_assert!(self.untold.len() <= self.entries.len(), "K2: more trims than pages");
         }
     }
 

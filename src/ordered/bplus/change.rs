@@ -227,7 +227,7 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Lets the root take over its only child.
     fn lower_root(&mut self, child: Place) {
-    debug_assert_eq!(self.path[0].count(), 1, "B4: a root of several children is lowered");
+        debug_assert_eq!(self.path[0].count(), 1, "B4: a root of several children is lowered");
         let (root, below) = self.path.split_at_mut(1);
         let child = match child {
             Place::Path(depth) => &mut below[depth - 1],
@@ -328,7 +328,11 @@ impl<S: PageStore> BPlusTree<S> {
     /// After the writes: the tree is as high as its root says, and pages given up are free.
     fn settle(&mut self) -> Result<(), IndexError> {
         let height = self.path[0].level();
-        debug_assert!((1..=self.height + 1).contains(&height), "B5: the tree rose from {} to {height}", self.height);
+        debug_assert!(
+            (1..=self.height + 1).contains(&height),
+            "B5: the tree rose from {} to {height}",
+            self.height
+        );
         let (taken, freed) = (self.taken.len() - self.leaf_pages.0, self.freed.len() - self.leaf_pages.1);
         debug_assert!(taken + self.height >= height, "B6: the root rose without a new page");
         let divisions = (taken - height.saturating_sub(self.height)) as u64;

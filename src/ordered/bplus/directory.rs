@@ -145,7 +145,10 @@ impl<S: PageStore> BPlusTree<S> {
         pages: &[(Lpn, &[u8])],
     ) -> Result<(), IndexError> {
         debug_assert_eq!(self.leaf().level(), 1, "B5: the directory was not searched");
-        debug_assert!(!matches!(edit, Edit::Insert(0, ..)) || self.leaf().count() == 0, "the first record of a node stays");
+        debug_assert!(
+            !matches!(edit, Edit::Insert(0, ..)) || self.leaf().count() == 0,
+            "the first record of a node stays"
+        );
         let done = match edit {
             Edit::Keep => Ok(()),
             Edit::Insert(slot, key, page) => self.add(slot, key, &page.0.to_le_bytes()),
@@ -308,7 +311,11 @@ impl<S: PageStore> BPlusTree<S> {
             }
             last = Some(slot);
         }
-        debug_assert_eq!(children.iter().map(|child| child.1).sum::<usize>(), keys.len(), "a key without a child");
+        debug_assert_eq!(
+            children.iter().map(|child| child.1).sum::<usize>(),
+            keys.len(),
+            "a key without a child"
+        );
         Ok(children)
     }
 }

@@ -124,7 +124,10 @@ impl<S: PageStore> Loader<'_, S> {
         let lpn = self.tree.space.allocate().ok_or(IndexError::Full)?;
         let node = &mut self.tree.extra[level - 1];
         debug_assert_eq!(node.level(), level, "B5: a node of another level waits");
-        debug_assert!(node.count() >= self.tree.layout.half(level), "B4: a node less than half full is loaded");
+        debug_assert!(
+            node.count() >= self.tree.layout.half(level),
+            "B4: a node less than half full is loaded"
+        );
         node.set_lpn(lpn);
         node.seal();
         self.tree.store.write(lpn, Cause::Host, &node.bytes)?;

@@ -357,7 +357,10 @@ impl Frame {
 /// Moves the first `count` entries of `right` to the end of `left`.
 pub(super) fn move_left(shape: &NodeShape, left: &mut Frame, right: &mut Frame, count: usize) {
     let (to, have) = (left.count(), right.count());
-    debug_assert!(left.level() == right.level() && count <= have, "B5: {count} of {have} entries to another level");
+    debug_assert!(
+        left.level() == right.level() && count <= have,
+        "B5: {count} of {have} entries to another level"
+    );
     shape.copy_entries((right.area(), 0), count, (shape, left.area_mut(), to));
     shape.remove_first(right.area_mut(), have, count);
     left.set_count(to + count);
@@ -367,7 +370,10 @@ pub(super) fn move_left(shape: &NodeShape, left: &mut Frame, right: &mut Frame, 
 
 /// Moves the last `count` entries of `left` to the front of `right`.
 pub(super) fn move_right(shape: &NodeShape, left: &mut Frame, right: &mut Frame, count: usize) {
-    debug_assert!(left.level() == right.level() && count <= left.count(), "B5: {count} entries to another level");
+    debug_assert!(
+        left.level() == right.level() && count <= left.count(),
+        "B5: {count} entries to another level"
+    );
     let (from, have) = (left.count() - count, right.count());
     shape.open_first(right.area_mut(), have, count);
     shape.copy_entries((left.area(), from), count, (shape, right.area_mut(), 0));

@@ -111,7 +111,7 @@ impl<S: PageStore> BPlusTree<S> {
             let (parents, nodes) = self.path.split_at_mut(depth);
             let (parent, node) = (&mut parents[depth - 1], &mut nodes[0]);
             if node.count() > 0 {
-            debug_assert!(parent.slot < parent.count(), "B5: the path is not in RAM");
+                debug_assert!(parent.slot < parent.count(), "B5: the path is not in RAM");
                 break;
             }
             node.is_dirty = false;

@@ -113,7 +113,10 @@ impl<S: PageStore> BPlusTree<S> {
         level: Option<usize>,
         cause: Cause,
     ) -> Result<(), IndexError> {
-        debug_assert!(level.is_none_or(|level| level + depth == self.height), "B5: level {level:?} at depth {depth}");
+        debug_assert!(
+            level.is_none_or(|level| level + depth == self.height),
+            "B5: level {level:?} at depth {depth}"
+        );
         let frame = frame_at(&mut self.path, depth, &self.layout);
         load(&mut self.store, &self.layout, (lpn, level), cause, frame)
     }

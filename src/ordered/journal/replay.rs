@@ -34,7 +34,10 @@ impl Run {
     }
 
     fn len(&self) -> usize {
-        debug_assert!(self.records.len().is_multiple_of(self.layout.record_bytes), "J1: a record is cut short");
+        debug_assert!(
+            self.records.len().is_multiple_of(self.layout.record_bytes),
+            "J1: a record is cut short"
+        );
         self.records.len() / self.layout.record_bytes
     }
 

@@ -138,7 +138,11 @@ impl Node {
         shadow: &mut Shadow<S>,
         tally: &mut Tally,
     ) {
-        debug_assert!(self.level > 1 && slot < self.children.len(), "child {slot} of {}", self.children.len());
+        debug_assert!(
+            self.level > 1 && slot < self.children.len(),
+            "child {slot} of {}",
+            self.children.len()
+        );
         if !written.is_vacant || self.children.len() == 1 {
             self.children.replace(slot, &written.children);
             return;
@@ -425,7 +429,10 @@ impl Layout {
         (level, children): (u8, &Children),
         records: Records<'_>,
     ) -> Result<u32, IndexError> {
-        debug_assert!(level > 0 && (level == 1) == (children.len() == 0), "a node at level {level} is written");
+        debug_assert!(
+            level > 0 && (level == 1) == (children.len() == 0),
+            "a node at level {level} is written"
+        );
         let unit = shadow.take()?;
         let (mut page, count) = (vec![0; self.page_bytes], children.len());
         debug_assert!(count <= self.fanout, "{count} children of {}", self.fanout);
@@ -480,12 +487,12 @@ impl Layout {
 
     /// Writes an inner node: one, or several if it has too many children.
     pub(in crate::ordered) fn write_inner<S: PageStore>(
-        debug_assert!(node.level > 1 && node.children.len() > 0, "an inner node without children");
         &self,
         shadow: &mut Shadow<S>,
         tally: &mut Tally,
         node: &Node,
     ) -> Result<Written, IndexError> {
+        debug_assert!(node.level > 1 && node.children.len() > 0, "an inner node without children");
         let parts = node.children.len().div_ceil(self.fanout);
         self.write_parts(shadow, tally, (node.level, &node.children), (node.records.all(), parts))
     }

@@ -191,7 +191,10 @@ impl Run {
 
     /// Adds a record of these fields above all others; a removal has no value.
     pub(in crate::ordered) fn push_fields(&mut self, kind: u8, key: &[u8], value: &[u8]) {
-        debug_assert!(key.len() == self.shape.key && value.len() <= self.shape.value, "a record of another size");
+        debug_assert!(
+            key.len() == self.shape.key && value.len() <= self.shape.value,
+            "a record of another size"
+        );
         let end = self.bytes.len() + self.shape.bytes();
         self.bytes.push(kind);
         self.bytes.extend_from_slice(key);

@@ -437,7 +437,10 @@ fn named_width<S: Scheme>(bytes: &[u8]) -> u8 {
 
 /// The value of an entry for this child.
 pub(crate) fn child_value<S: Scheme>(page: Ppn, width: u8) -> [u8; ADDRESS_BYTES] {
-    debug_assert!(!S::NAMES_WIDTHS || (page.0 >> WIDTH_SHIFT == 0 && width < 4), "R8: {page} of width {width}");
+    debug_assert!(
+        !S::NAMES_WIDTHS || (page.0 >> WIDTH_SHIFT == 0 && width < 4),
+        "R8: {page} of width {width}"
+    );
     let width = if S::NAMES_WIDTHS { u32::from(width) << WIDTH_SHIFT } else { 0 };
     (page.0 | width).to_le_bytes()
 }

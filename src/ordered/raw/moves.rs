@@ -52,7 +52,10 @@ impl Table {
     }
 
     fn set(&mut self, at: usize, entry: Option<(u32, u32)>) {
-        debug_assert!(entry.is_none_or(|(named, now)| named != u32::MAX && now != u32::MAX), "R9: a move from or to nowhere");
+        debug_assert!(
+            entry.is_none_or(|(named, now)| named != u32::MAX && now != u32::MAX),
+            "R9: a move from or to nowhere"
+        );
         match self {
             Table::Narrow(entries) => {
                 debug_assert!(
@@ -146,7 +149,10 @@ impl Moves {
     /// Takes every entry out.
     pub(super) fn clear(&mut self) {
         (0..self.table.len()).for_each(|at| self.table.set(at, None));
-        debug_assert!((0..self.table.len()).all(|at| self.table.get(at).is_none()), "R9: a move outlived the table");
+        debug_assert!(
+            (0..self.table.len()).all(|at| self.table.get(at).is_none()),
+            "R9: a move outlived the table"
+        );
         self.surplus.clear();
         (self.used, self.digest, self.goes_on) = (0, 0, false);
     }
@@ -260,7 +266,12 @@ impl Moves {
         if let Some(at) = free {
             self.table.set(at, Some((named, now)));
             self.used += 1;
-            debug_assert!(self.used <= self.table.len(), "R9: {} moves in {} places", self.used, self.table.len());
+            debug_assert!(
+                self.used <= self.table.len(),
+                "R9: {} moves in {} places",
+                self.used,
+                self.table.len()
+            );
         }
         free.is_some()
     }

@@ -75,7 +75,10 @@ impl Path {
         for level in lowest..=top {
             counts[usize::from(level) - 1] = self.step(level).count;
         }
-        debug_assert!((lowest.max(2)..top).all(|level| self.step(level).count > 0), "R1: an empty inner node");
+        debug_assert!(
+            (lowest.max(2)..top).all(|level| self.step(level).count > 0),
+            "R1: an empty inner node"
+        );
         Tag { lowest_level: lowest, counts, ..Tag::default() }
     }
 }
@@ -227,7 +230,10 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             let area = self.scheme.aside_area(level, self.height);
             self.path.buffer[area][..node.len()].copy_from_slice(node);
         }
-        debug_assert!(step.aside || usize::from(step.layout) == usize::from(self.path_layout), "R8: a copy of another layout");
+        debug_assert!(
+            step.aside || usize::from(step.layout) == usize::from(self.path_layout),
+            "R8: a copy of another layout"
+        );
         *self.path.step_mut(level) = step;
         Ok(())
     }

@@ -254,7 +254,10 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             let slot = if path_is_left { i } else { i - kept_left };
             self.path.step_mut(level).slot = slot as u16;
         }
-        debug_assert!(level == 1 || self.slot(level) < self.count(level), "R3: the path lost its child in a split");
+        debug_assert!(
+            level == 1 || self.slot(level) < self.count(level),
+            "R3: the path lost its child in a split"
+        );
         let right = if path_is_left {
             &self.detached[self.scheme.page_area(self.layout_at(level), level, self.height)]
         } else {

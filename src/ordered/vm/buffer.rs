@@ -121,7 +121,10 @@ impl Waiting {
             Err(i) => (i * size, 0),
         };
         let value_bytes = usize::from(self.record.value_bytes);
-        debug_assert!(change.value.is_none_or(|value| value.len() == value_bytes), "a value of another width");
+        debug_assert!(
+            change.value.is_none_or(|value| value.len() == value_bytes),
+            "a value of another width"
+        );
         let kind = u8::from(change.value.is_some());
         let value = change.value.unwrap_or(&[]).iter().copied();
         let entry = change.key.iter().copied().chain([kind]).chain(value);

@@ -132,7 +132,10 @@ impl<N: Nand> InPlace<N> {
             }
             done += 1;
         }
-        debug_assert!(done <= changes.len() && entries.len().is_multiple_of(self.leaf.entry_bytes), "an entry is cut short");
+        debug_assert!(
+            done <= changes.len() && entries.len().is_multiple_of(self.leaf.entry_bytes),
+            "an entry is cut short"
+        );
         match changes[0] {
             // The first one finds no slot.
             Change { key, value: Some(value) } if done == 0 => {

@@ -395,7 +395,10 @@ impl<N: Nand> InPlace<N> {
                 best = Some(slot);
             }
         }
-        debug_assert!(best.is_none_or(|slot| self.inner.is_live(&node.bytes, slot)), "O3: a dead child is chosen");
+        debug_assert!(
+            best.is_none_or(|slot| self.inner.is_live(&node.bytes, slot)),
+            "O3: a dead child is chosen"
+        );
         best
     }
 

@@ -90,7 +90,10 @@ impl Shape {
         }
         let (marks_at, dead_at) = (HEADER_BYTES, HEADER_BYTES + capacity.div_ceil(8));
         let slots_at = marks_at + mark_bytes(capacity);
-        debug_assert!(slots_at + capacity * slot_bytes <= page_bytes.max(slots_at), "O1: slots beyond the page");
+        debug_assert!(
+            slots_at + capacity * slot_bytes <= page_bytes.max(slots_at),
+            "O1: slots beyond the page"
+        );
         Shape { key_bytes, entry_bytes, capacity, slot_bytes, marks_at, dead_at, slots_at, marks }
     }
 

@@ -248,6 +248,11 @@ impl<S: PageStore> Shadow<S> {
 
     /// A page of a unit.
     pub(in crate::ordered) fn lpn(&self, unit: u32, page: u32) -> Lpn {
+        debug_assert!(
+            page < self.identity.unit_pages,
+            "page {page} of a unit of {}",
+            self.identity.unit_pages
+        );
         Lpn(1 + unit * self.identity.unit_pages + page)
     }
 
@@ -275,6 +280,7 @@ impl<S: PageStore> Shadow<S> {
         cause: Cause,
         page: &mut [u8],
     ) -> Result<(), IndexError> {
+        debug_assert!(lpn != MANIFEST && !self.is_checking, "S1: {lpn} is written past the commit");
         if self.is_sealed {
             return Err(IndexError::WornOut);
         }
@@ -346,9 +352,11 @@ impl<S: PageStore> Shadow<S> {
             }
         }
         let unit = self.cursor;
+        debug_assert!(unit < self.units && !self.live.get(unit), "S3: unit {unit} is given out twice");
         self.live.set(unit, true);
         self.live_units += 1;
         self.free_units -= 1;
+        debug_assert!(self.live_units + self.free_units <= self.units, "S3: a unit is live and free");
         Ok(unit)
     }
 
@@ -358,6 +366,7 @@ impl<S: PageStore> Shadow<S> {
         self.live.set(unit, false);
         self.live_units -= 1;
         self.free_units += u32::from(!self.kept.get(unit) && !self.before.get(unit));
+        debug_assert!(self.live_units + self.free_units <= self.units, "S3: a unit is live and free");
     }
 
     /// At mount: a unit that the tree uses.
@@ -368,12 +377,18 @@ impl<S: PageStore> Shadow<S> {
         self.live.set(unit, true);
         self.live_units += 1;
         self.free_units -= 1;
+        debug_assert!(self.live_units + self.free_units <= self.units, "S3: a unit is live and free");
         Ok(())
     }
 
     fn count(&mut self) {
         self.live_units = self.live.0.iter().map(|word| word.count_ones()).sum();
         let used: u32 = (0..self.live.0.len()).map(|word| self.used_word(word).count_ones()).sum();
+        debug_assert!(
+            self.live_units <= used && used <= self.units,
+            "S3: {used} units are used of {}",
+            self.units
+        );
         self.free_units = self.units - used;
     }
 

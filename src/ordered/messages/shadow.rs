@@ -248,11 +248,6 @@ impl<S: PageStore> Shadow<S> {
 
     /// A page of a unit.
     pub(in crate::ordered) fn lpn(&self, unit: u32, page: u32) -> Lpn {
-        debug_assert!(
-            page < self.identity.unit_pages,
-            "page {page} of a unit of {}",
-            self.identity.unit_pages
-        );
         Lpn(1 + unit * self.identity.unit_pages + page)
     }
 
@@ -356,7 +351,6 @@ impl<S: PageStore> Shadow<S> {
         self.live.set(unit, true);
         self.live_units += 1;
         self.free_units -= 1;
-        debug_assert!(self.live_units + self.free_units <= self.units, "S3: a unit is live and free");
         Ok(unit)
     }
 
@@ -366,7 +360,6 @@ impl<S: PageStore> Shadow<S> {
         self.live.set(unit, false);
         self.live_units -= 1;
         self.free_units += u32::from(!self.kept.get(unit) && !self.before.get(unit));
-        debug_assert!(self.live_units + self.free_units <= self.units, "S3: a unit is live and free");
     }
 
     /// At mount: a unit that the tree uses.
@@ -377,18 +370,13 @@ impl<S: PageStore> Shadow<S> {
         self.live.set(unit, true);
         self.live_units += 1;
         self.free_units -= 1;
-        debug_assert!(self.live_units + self.free_units <= self.units, "S3: a unit is live and free");
         Ok(())
     }
 
     fn count(&mut self) {
         self.live_units = self.live.0.iter().map(|word| word.count_ones()).sum();
         let used: u32 = (0..self.live.0.len()).map(|word| self.used_word(word).count_ones()).sum();
-        debug_assert!(
-            self.live_units <= used && used <= self.units,
-            "S3: {used} units are used of {}",
-            self.units
-        );
+        debug_assert!(self.live_units <= used && used <= self.units, "S3: {used} units are used");
         self.free_units = self.units - used;
     }
 

@@ -47,6 +47,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
 
     /// Writes the page of a frame that is to leave, if it is dirty.
     fn write_victim(&mut self, frame: u32) -> Result<(), StoreError> {
+        debug_assert!(self.is_used(frame), "K1: frame {frame} leaves and is empty");
         let page = self.frames[frame as usize];
         if page.is_dirty() {
             let data = page_of(&self.bytes, self.page_bytes, frame);
@@ -60,6 +61,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
 
     /// Writes each block with a dirty page among these whole, in order, and empties the frames.
     fn evict_blocks(&mut self, leaving: &mut [u32], block_pages: u32) -> Result<(), StoreError> {
+        debug_assert!(block_pages > 0, "blocks without pages");
         let block_of = |frame: &u32| self.frames[*frame as usize].lpn.0 / block_pages;
         let is_dirty = |frame: &&u32| self.frames[**frame as usize].is_dirty();
         let blocks: BTreeSet<u32> = leaving.iter().filter(is_dirty).map(block_of).collect();
@@ -82,6 +84,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
 
     /// Writes a page as it is, dirty or not, in the cache or not.
     fn pad(&mut self, lpn: Lpn) -> Result<(), StoreError> {
+        debug_assert!(lpn.0 < self.store.page_count(), "{lpn} is beyond the store");
         if let Some(frame) = self.table.get(lpn.0) {
             let data = page_of(&self.bytes, self.page_bytes, frame);
             self.store.write(lpn, Cause::CacheEviction, data)?;
@@ -125,6 +128,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
     }
 
     fn clean(&mut self, frame: u32) {
+        debug_assert!(self.frames[frame as usize].is_dirty(), "frame {frame} is cleaned twice");
         self.set_dirty(frame, false);
         self.counters.flushed_pages += 1;
         self.policy.cleaned(frame);

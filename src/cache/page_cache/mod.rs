@@ -181,6 +181,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
     }
 
     fn page_mut(&mut self, frame: u32) -> &mut [u8] {
+        debug_assert!((frame as usize) < self.frames.len(), "frame {frame} of {}", self.frames.len());
         &mut self.bytes[frame as usize * self.page_bytes..][..self.page_bytes]
     }
 
@@ -213,6 +214,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
     /// Puts a page into an unused frame.
     fn admit(&mut self, data: &[u8], access: Access) {
         let Some(frame) = self.unused.pop() else { return };
+        debug_assert_eq!(self.frames[frame as usize].dirty_at, UNUSED, "K1: frame {frame} is in use");
         self.page_mut(frame).copy_from_slice(data);
         self.frames[frame as usize] = Frame { lpn: access.lpn, dirty_at: CLEAN };
         self.set_dirty(frame, access.dirty);
@@ -226,6 +228,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
 
     /// Makes the page's frame hold `data`, if it has one or one is unused.
     fn put(&mut self, lpn: Lpn, data: &[u8], dirty: bool) {
+        debug_assert!(!dirty || !self.trimmed.contains(&lpn.0), "K1: a trim waits for a dirty page");
         let access = Access { lpn, write: true, dirty };
         let Some(frame) = self.table.get(lpn.0) else {
             self.counters.write_misses += 1;

@@ -71,6 +71,7 @@ impl Acr {
         {
             self.queues.shift(list + REST, frame);
         }
+        debug_assert!(self.queues.len(list) <= self.queues.len(list + REST), "list {list} is out of balance");
     }
 
     /// Moves the target if the page is among the ghosts; whether it is.
@@ -86,6 +87,10 @@ impl Acr {
             let step = ((lens[0] / lens[1]).max(1) as u64).saturating_mul(cost);
             self.clean_target = (self.clean_target as u64).saturating_sub(step) as usize;
         }
+        debug_assert!(
+            self.clean_target <= self.lpns.len(),
+            "more clean pages are aimed at than there are frames"
+        );
         self.ghosts.iter_mut().for_each(Ghosts::trim);
         clean || dirty
     }

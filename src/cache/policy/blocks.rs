@@ -40,6 +40,7 @@ impl Blocks {
 
     /// Adds a frame with this page; the slot of its block.
     pub(super) fn enter(&mut self, frame: u32, lpn: Lpn) -> u32 {
+        debug_assert!(self.frames.list_of(frame).is_none(), "frame {frame} is in a block already");
         let id = self.id_of(lpn);
         let slot = self.slot(id).unwrap_or_else(|| {
             let Some(slot) = self.unused.pop() else { panic!("there are fewer blocks than frames") };
@@ -48,12 +49,18 @@ impl Blocks {
             slot
         });
         self.frames.push_first(slot, frame);
+        debug_assert_eq!(self.slot_of(frame), Some(slot), "frame {frame} entered another block");
         slot
     }
 
     /// Takes a frame out; the slot its block has, or had if this was its only frame.
     pub(super) fn leave(&mut self, frame: u32) -> u32 {
         let slot = self.frames.remove(frame);
+        debug_assert_eq!(
+            self.table.get(self.ids[slot as usize]),
+            Some(slot),
+            "block slot {slot} is not found"
+        );
         if self.frames.len(slot) == 0 {
             self.table.remove(self.ids[slot as usize]);
             self.unused.push(slot);

@@ -43,6 +43,7 @@ impl Bplru {
     }
 
     fn written(&mut self, slot: u32, lpn: Lpn) {
+        debug_assert!(self.blocks.len(slot) > 0, "an erase block without pages is written");
         let (offset, pages) = (lpn.0 % self.blocks.block_pages(), self.blocks.block_pages());
         let in_order = &mut self.in_order[slot as usize];
         *in_order = match offset {

@@ -117,6 +117,7 @@ impl Cfdc {
     fn rank(&mut self, slot: u32, id: u32) {
         let cluster = &mut self.clusters[slot as usize];
         if let Some(old) = cluster.priority.take() {
+            debug_assert!(self.sorted.contains(&old), "a cluster is not where its priority says");
             self.sorted.remove(&old);
         }
         let pages = self.members.len(slot) as u64;
@@ -132,6 +133,8 @@ impl Cfdc {
     }
 
     fn enter_cluster(&mut self, frame: u32) {
+        debug_assert!(self.pages[frame as usize].1, "a clean page enters a cluster");
+        debug_assert!(self.queues.queue_of(frame).is_none(), "frame {frame} is in a queue and a cluster");
         self.time += 1;
         let lpn = self.lpn(frame);
         let slot = self.members.enter(frame, lpn);
@@ -151,6 +154,7 @@ impl Cfdc {
         let come = self.distance(before, after);
         let slot = self.members.leave(frame);
         let cluster = &mut self.clusters[slot as usize];
+        debug_assert!(cluster.distances + come >= gone, "a cluster is shorter than its gaps");
         cluster.distances = cluster.distances + come - gone;
         if was_hit {
             cluster.since = self.time;

@@ -85,6 +85,7 @@ impl Cflru {
 
     /// Makes the clean-first region hold the last `window` pages, or all there are.
     fn balance(&mut self) {
+        debug_assert!(self.window <= self.dirty.len(), "a window of {} frames", self.window);
         let region = self.queues.len(CLEAN) + self.queues.len(DIRTY);
         for _ in region..self.window {
             let Some(frame) = self.queues.oldest(WORKING) else { return };

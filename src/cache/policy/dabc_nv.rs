@@ -102,6 +102,7 @@ impl DabcNv {
             self.quotas[light] -= step;
             self.quotas[heavy] += step;
         }
+        debug_assert_eq!(self.quotas.iter().sum::<usize>(), self.pages.len(), "a quota for each frame");
     }
 }
 

@@ -48,6 +48,7 @@ impl Replacement for Fab {
     fn admit(&mut self, frame: u32, access: Access) {
         let slot = self.blocks.enter(frame, access.lpn);
         let pages = self.blocks.len(slot);
+        debug_assert!(0 < pages && pages <= self.blocks.block_pages() as usize, "{pages} pages of a block");
         if pages > 1 {
             self.queues.remove(slot);
         }

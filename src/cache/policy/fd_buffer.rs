@@ -61,6 +61,7 @@ impl FdBuffer {
         if self.misses < (frames / 8).max(1) {
             return;
         }
+        debug_assert!(self.clean_target <= frames, "more clean pages are aimed at than there are frames");
         self.misses = 0;
         let [clean, dirty] = core::mem::take(&mut self.ghost_hits);
         let [clean, dirty] = [clean.saturating_mul(self.costs[0]), dirty.saturating_mul(self.costs[1])];

@@ -98,6 +98,7 @@ impl Lsf {
     }
 
     fn become_long(&mut self) {
+        debug_assert!(self.slot.is_none() && self.len >= LONG, "a run is long already, or not yet");
         let Some(slot) = self.unused.pop() else { return };
         self.slot = Some(slot);
         self.runs[slot as usize] = Run { len: self.len, started: self.accesses };
@@ -117,6 +118,7 @@ impl Lsf {
 
     /// Adds a page to a long run.
     fn join(&mut self, slot: u32, frame: u32) {
+        debug_assert!(self.lists.list_of(frame).is_none(), "frame {frame} is in a list already");
         self.lists.push_first(list_of(slot, self.dirty[frame as usize]), frame);
         self.sorted.insert(self.key(slot));
     }

@@ -74,6 +74,7 @@ impl RecentlyEvicted {
         self.recent.retain(|&other| other != block);
         self.recent.truncate(BLOCKS - 1);
         self.recent.push_front(block);
+        debug_assert!(self.recent.len() <= BLOCKS, "{} blocks are remembered", self.recent.len());
     }
 }
 

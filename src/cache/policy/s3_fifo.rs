@@ -80,6 +80,7 @@ impl Replacement for S3Fifo {
 
     fn remove(&mut self, frame: u32, exit: Exit) {
         let queue = self.queues.remove(frame);
+        debug_assert!(queue == SMALL || queue == MAIN, "frame {frame} is in queue {queue}");
         if queue == SMALL && exit == Exit::Evicted {
             self.ghosts.remember(self.pages[frame as usize].lpn);
         }

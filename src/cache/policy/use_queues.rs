@@ -46,6 +46,7 @@ impl UseQueues {
         assert!(self.queue[node as usize] == NONE, "node {node} is in a queue already");
         self.queue[node as usize] = queue;
         let used = self.used[node as usize];
+        debug_assert!(used <= self.now, "node {node} was used in the future");
         let is_before = |other: Option<u32>| other.is_none_or(|other| self.used[other as usize] < used);
         if is_before(self.lists.first(queue)) {
             self.lists.push_first(queue, node);
@@ -59,6 +60,7 @@ impl UseQueues {
     /// Takes a node out of its queue, whose number it returns.
     pub(super) fn remove(&mut self, node: u32) -> u32 {
         let queue = core::mem::replace(&mut self.queue[node as usize], NONE);
+        debug_assert_ne!(queue, NONE, "node {node} is in no queue");
         if self.lists.list_of(node).is_some() {
             self.lists.remove(node);
         } else {

@@ -41,6 +41,7 @@ impl Head {
     }
 
     fn record(&self, slot: u32) -> &[u8] {
+        debug_assert!(slot < self.capacity, "slot {slot} of a head of {}", self.capacity);
         let width = self.shape.bytes();
         &self.bytes[slot as usize * width..][..width]
     }
@@ -60,6 +61,10 @@ impl Head {
 
     /// Puts a record in, in the place of an older one of its key; there is room.
     pub(super) fn put(&mut self, kind: u8, key: &[u8], value: &[u8]) {
+        debug_assert!(
+            key.len() == self.shape.key && value.len() <= self.shape.value,
+            "a record of another size"
+        );
         let slot = match self.slot(key) {
             Some(slot) => slot,
             None => {
@@ -76,6 +81,10 @@ impl Head {
         record[0] = kind;
         record[1..=shape.key].copy_from_slice(key);
         record[1 + shape.key..][..value.len()].copy_from_slice(value);
+        debug_assert!(
+            self.find(key).is_some_and(|record| record[0] == kind),
+            "a record is put and not found"
+        );
     }
 
     /// Takes a record out.
@@ -92,6 +101,7 @@ impl Head {
         self.order = Order::new(self.capacity as usize);
         self.free.clear();
         self.free.extend((0..self.capacity).rev());
+        debug_assert_eq!(self.len(), 0, "a cleared head has records");
     }
 
     /// The first record at or after a key, or strictly after it, in this direction.

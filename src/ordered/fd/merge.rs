@@ -115,6 +115,7 @@ impl Fd {
         self.levels.extend(lower);
         self.fences = core::mem::take(&mut writer.fences);
         self.head.clear();
+        debug_assert_eq!(self.head.len(), 0, "a record is in the head and in a run");
         Ok(())
     }
 

@@ -118,6 +118,7 @@ impl Fd {
     /// The page of the first run in which a key is.
     fn first_page(&self, key: &[u8]) -> Option<u32> {
         let width = self.plan.shape.key + 4;
+        debug_assert!(self.fences.len().is_multiple_of(width), "F3: a fence is cut short");
         let (mut low, mut high) = (0, self.fences.len() / width);
         while low < high {
             let middle = usize::midpoint(low, high);
@@ -347,6 +348,7 @@ impl Scheme for Fd {
             }
         }
         // A merge may have emptied the head.
+        debug_assert!(!self.head.is_full() || self.head.find(key).is_some(), "a full head takes a record");
         let was_put = self.head.find(key).is_some_and(|record| record[0] == PUT);
         self.puts += u64::from(value.is_some());
         self.puts -= u64::from(was_put);

@@ -46,6 +46,7 @@ impl CommitPolicy {
     /// The price that groups of this size are ranked by, for *cost-based* if it writes so many leaves. The largest group
     /// is the cheapest by *biggest size*, and all cost the same where only the stamp counts.
     pub(super) const fn price(self, size: u32, leaves: u32) -> Price {
+        debug_assert!(size > 0, "P4: an empty group has no price");
         match self {
             CommitPolicy::Fifo | CommitPolicy::Lru => Price { leaves: 0, size: 1 },
             CommitPolicy::BiggestSize => Price { leaves: 1, size },
@@ -63,6 +64,7 @@ pub(super) struct Price {
 
 /// The leaves |D| that are written when one has `entries` entries after a commit.
 pub(super) fn leaves_written(entries: i64, (least, most): (usize, usize)) -> u32 {
+    debug_assert!(least <= most, "P6: a leaf can never be full enough");
     let entries = entries.max(0) as usize;
     match entries {
         _ if entries > most => entries.div_ceil(most) as u32,

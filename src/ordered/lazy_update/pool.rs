@@ -189,6 +189,7 @@ impl Pool {
     pub(super) fn demand(&self) -> Demand {
         let additions = u64::from(self.additions);
         let groups = self.group_count() as u64 + 1;
+        debug_assert!(additions <= self.len() as u64, "P5: {additions} additions of {}", self.len());
         Demand { additions: additions + 1, others: self.len() as u64 - additions, groups }
     }
 
@@ -221,6 +222,7 @@ impl Pool {
     }
 
     pub(super) fn below(&self, slot: u32) -> Below {
+        debug_assert!((slot as usize) < self.requests.len(), "P1: no request {slot}");
         self.requests[slot as usize].below
     }
 
@@ -269,6 +271,7 @@ impl Pool {
     }
 
     pub(super) fn group_of(&self, slot: u32) -> u32 {
+        debug_assert!((self.requests[slot as usize].group as usize) < self.groups.len(), "P1: no such group");
         self.requests[slot as usize].group
     }
 
@@ -359,6 +362,7 @@ impl Pool {
 
     /// Says how few and how many entries a leaf has, and what that makes of groups from now on.
     pub(super) fn set_leaf_bounds(&mut self, leaf_bounds: (usize, usize)) {
+        debug_assert!(leaf_bounds.0 <= leaf_bounds.1, "P6: a leaf holds {leaf_bounds:?}");
         self.leaf_bounds = leaf_bounds;
     }
 
@@ -421,6 +425,7 @@ impl Pool {
             let (is_counted, entries) = (entries.is_some(), entries.unwrap_or(0) as i32);
             *fill = LeafFill { is_counted, entries, leaves: 1 };
         }
+        debug_assert_eq!(self.groups[group as usize].size, 0, "P1: group {group} is opened and has requests");
         self.groups[group as usize] =
             Group { size: 0, has_low: low.is_some(), has_high: high.is_some(), reads: 0, stamp };
         let key = usize::from(self.record.key_bytes);
@@ -435,6 +440,7 @@ impl Pool {
     /// Takes a request in, into the group of its leaf or, where the pool has none, into a new one for the leaf with the
     /// keys of `span` and, if they were counted, so many entries. The pool must not be full.
     pub(super) fn add(&mut self, change: Change<'_>, below: Below, leaf: Option<(&LeafSpan, Option<usize>)>) {
+        debug_assert!(self.find(change.key).is_none(), "P1: two requests for one key");
         let group = self.group_of_key(change.key);
         let group = match (group, leaf) {
             (Some(group), _) => {
@@ -464,6 +470,7 @@ impl Pool {
             pool.groups[group as usize].size += 1;
             pool.grow(group, growth);
         });
+        debug_assert_eq!(self.find(change.key), Some(slot), "P1: a request is added and not found");
     }
 
     fn set_value(&mut self, slot: u32, value: Option<&[u8]>) {
@@ -477,6 +484,7 @@ impl Pool {
     /// A new request for a key that has one: the newer takes its place, or both leave when the tree is without the key
     /// as the newer wants it.
     pub(super) fn amend(&mut self, slot: u32, value: Option<&[u8]>) {
+        debug_assert!(self.size(self.group_of(slot)) > 0, "P1: request {slot} is of an empty group");
         self.hit(self.group_of(slot));
         if value.is_none() && self.below(slot) == Below::Absent {
             self.counts.cancellations += 1;
@@ -497,16 +505,19 @@ impl Pool {
         let key = key_in(entries, record, slot);
         self.by_key.remove(slot, |at| key_in(entries, record, at).cmp(key));
         let (group, growth) = (self.group_of(slot), self.growth(slot));
+        debug_assert!(self.size(group) > 0, "P1: a request leaves an empty group");
         self.rerank(group, |pool| {
             pool.groups[group as usize].size -= 1;
             pool.grow(group, -growth);
         });
         self.additions -= u32::from(self.requests[slot as usize].may_add());
         self.free_requests.push(slot);
+        debug_assert!(self.additions as usize <= self.len(), "P5: more additions than requests");
     }
 
     /// Takes the first requests of a group out, as many as were committed.
     pub(super) fn remove_first(&mut self, group: u32, count: usize) {
+        debug_assert!(count <= self.size(group) as usize, "P1: {count} requests of {}", self.size(group));
         let mut next = self.first_of(group);
         for _ in 0..count {
             let Some(slot) = next else { unreachable!("P1: a group has the requests it counts") };

@@ -275,6 +275,7 @@ impl<S: PageStore> Shadow<S> {
         cause: Cause,
         page: &mut [u8],
     ) -> Result<(), IndexError> {
+        debug_assert!(lpn != MANIFEST && !self.is_checking, "S1: {lpn} is written past the commit");
         if self.is_sealed {
             return Err(IndexError::WornOut);
         }
@@ -346,6 +347,7 @@ impl<S: PageStore> Shadow<S> {
             }
         }
         let unit = self.cursor;
+        debug_assert!(unit < self.units && !self.live.get(unit), "S3: unit {unit} is given out twice");
         self.live.set(unit, true);
         self.live_units += 1;
         self.free_units -= 1;
@@ -374,6 +376,7 @@ impl<S: PageStore> Shadow<S> {
     fn count(&mut self) {
         self.live_units = self.live.0.iter().map(|word| word.count_ones()).sum();
         let used: u32 = (0..self.live.0.len()).map(|word| self.used_word(word).count_ones()).sum();
+        debug_assert!(self.live_units <= used && used <= self.units, "S3: {used} units are used");
         self.free_units = self.units - used;
     }
 

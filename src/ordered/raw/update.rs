@@ -181,7 +181,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     pub(super) fn require_room_when_higher(&self, live_max: u32, free_pages: u32) -> Result<(), IndexError> {
         let live = self.log.live_pages() as u32;
         // Half of each node on the path, and the root.
-        if live + u32::from(self.height) + 1 <= live_max {
+        if live + u32::from(self.height) < live_max {
             return Ok(());
         }
         let programs = self.scheme.programs_per_move(self.height + 1);
@@ -232,7 +232,6 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         entry: (&[u8], &[u8]),
     ) -> Result<Option<Sibling>, IndexError> {
         let (shape, count) = (self.shape(level), self.count(level));
-        debug_assert!(i <= count, "R1: place {i} of a node of {count}");
         if count < self.room(level) {
             shape.insert(self.node_mut(level), count, i, entry);
             self.path.step_mut(level).count += 1;
@@ -271,10 +270,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             let slot = if path_is_left { i } else { i - kept_left };
             self.path.step_mut(level).slot = slot as u16;
         }
-        debug_assert!(
-            level == 1 || self.slot(level) < self.count(level),
-            "R3: the path lost its child in a split"
-        );
+        debug_assert!(level == 1 || self.slot(level) < self.count(level), "R3: the path lost its child");
         let right = if path_is_left {
             &self.detached[self.scheme.page_area(self.layout_at(level), level, self.height)]
         } else {
@@ -322,7 +318,6 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     /// Writes the node in the detached page, alone in a page of this layout.
     pub(crate) fn write_detached(&mut self, layout: u8, level: u8, count: usize) -> Result<Ppn, IndexError> {
         debug_assert!((1..=self.height).contains(&level), "R2: level {level} of {}", self.height);
-        debug_assert!(count > 0, "R1: a half without entries is written");
         let mut tag = Tag { layout, lowest_level: level, ..Tag::default() };
         tag.counts[usize::from(level) - 1] = count as u16;
         S::dress_half(&mut tag, &mut self.detached);
@@ -408,7 +403,6 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
 
     /// Takes an entry out of the copied leaf and ends the update.
     pub(super) fn take_from_leaf(&mut self, slot: usize) -> Result<(), IndexError> {
-        debug_assert!(slot < self.count(1), "R1: record {slot} of {}", self.count(1));
         self.interrupted = true;
         self.take_entry(slot)?;
         self.end_update()
@@ -447,7 +441,6 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         while self.height > 1 && self.count(self.height) == 1 {
             assert_eq!(lowest, self.height, "R3: a root with one child was left to stand");
             let level = self.height - 1;
-            debug_assert!(level >= 1, "R2: a leaf has no child to become the root");
             let child = address::<S>(self.shape(self.height).value(self.node(self.height), 0));
             self.retire(self.height);
             self.copy_node(child, level, Cause::Host)?;
@@ -464,7 +457,6 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
                 self.zero_bound(level);
             }
         }
-        debug_assert!((1..=self.height).contains(&lowest), "R2: level {lowest} of {}", self.height);
         Ok(lowest)
     }
 

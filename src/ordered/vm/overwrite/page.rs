@@ -189,6 +189,9 @@ impl Shape {
     /// Checks a page of this shape whose birth is sound, and tells where its slots in use end.
     pub(super) fn frontier(&self, page: &[u8], at: u64) -> Result<Frontier, IndexError> {
         let born = born(page);
+        if born > self.capacity {
+            return Err(IndexError::Corrupted { what: "O1: a page born with more than it holds", at });
+        }
         let marked = (0..self.capacity).rev().find_map(|slot| Some((slot, self.used_mark(page, slot)?)));
         let (end, mark) = marked.map_or((0, SlotState::Live), |(slot, mark)| (slot + 1, mark));
         let used = end.max(born);

@@ -448,6 +448,14 @@ fn other_chips_and_other_settings_are_refused() {
 }
 
 #[test]
+fn a_page_that_claims_more_than_it_holds_is_refused() {
+    let shape = super::page::Shape::new(512, 4, 4, super::page::Marks::Checked);
+    let mut page = vec![0xff; 512];
+    page[10..12].copy_from_slice(&(shape.capacity as u16 + 1).to_le_bytes());
+    assert!(matches!(shape.frontier(&page, 7), Err(IndexError::Corrupted { at: 7, .. })));
+}
+
+#[test]
 #[should_panic(expected = "O6")]
 fn a_slot_is_not_filled_twice() {
     let shape = super::page::Shape::new(512, 4, 4, super::page::Marks::Checked);

@@ -225,7 +225,7 @@ impl<N: Nand> InPlace<N> {
         cause: Cause,
     ) -> Result<u32, IndexError> {
         let (shape, sequence) = (self.shape(level), self.next_sequence());
-        debug_assert!((1..=self.height).contains(&level), "O2: level {level} of {}", self.height);
+        debug_assert!((1..=self.height + 1).contains(&level), "O2: level {level} above {}", self.height);
         shape.birth(&mut self.birth, (sequence, level), is_root, entries);
         self.counters.new_pages += 1;
         self.inner_nodes += u32::from(level > 1);

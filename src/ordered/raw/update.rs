@@ -180,7 +180,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     pub(super) fn require_room_when_higher(&self, live_max: u32, free_pages: u32) -> Result<(), IndexError> {
         let live = self.log.live_pages() as u32;
         // Half of each node on the path, and the root.
-        if live + u32::from(self.height) + 1 <= live_max {
+        if live + u32::from(self.height) < live_max {
             return Ok(());
         }
         let programs = self.scheme.programs_per_move(self.height + 1);

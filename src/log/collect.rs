@@ -58,6 +58,7 @@ pub struct Need {
 /// Collects garbage until more than the threshold of blocks is free, or nothing can be gained. `Full` or `WornOut` when even
 /// `need` is not met; nothing was changed then but the place of some pages.
 pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexError> {
+    debug_assert!(need.pages <= need.wanted, "{} pages are needed, {} are wanted", need.pages, need.wanted);
     if tree.log().needs_checkpoint() {
         tree.checkpoint()?;
         if tree.log().needs_checkpoint() {
@@ -89,6 +90,7 @@ pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<()
 fn move_weak<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexError> {
     while let Some(weak) = tree.log().take_weak() {
         let programs = tree.programs_per_move() + tree.collection_slack();
+        debug_assert!(programs > 0, "a move takes a program");
         if !has_free(tree, need.pages + 2 * programs) {
             return Ok(());
         }
@@ -156,6 +158,7 @@ fn collect_while_it_pays<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<(), In
 /// Reclaims one block; false when no victim is worth it or its pages have nowhere to go.
 fn collect_one<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<bool, IndexError> {
     let programs_per_move = tree.programs_per_move();
+    debug_assert!(programs_per_move > 0, "a move takes a program");
     let Some(victim) = tree.log().victim()? else { return Ok(false) };
     let valid = tree.log().valid_count(victim);
     let left = tree.log().free_pages().saturating_sub(tree.log().checkpoint_pages());
@@ -193,6 +196,7 @@ impl<N: Nand> Log<N> {
     }
 
     fn ready_to_collect(&mut self, victim: Option<Pbn>) -> Result<Option<Pbn>, IndexError> {
+        debug_assert!(victim.is_none() || victim != self.frontier.block, "{victim:?} is open and a victim");
         let waits = |slot: &parts::Slot| Some(self.geometry.block_of(slot.ppn)) == victim;
         if self.writes.slots.iter().any(waits) {
             self.flush(Cause::CacheEviction)?;
@@ -214,6 +218,7 @@ impl<N: Nand> Log<N> {
     fn reclaim(&mut self, home: Pbn) -> Result<(), IndexError> {
         assert_eq!(self.valid_count(home), 0, "{home} still holds valid pages");
         assert!(!self.closed, "{home} is reclaimed while the newest checkpoint is a closing one");
+        debug_assert_ne!(self.frontier.block, Some(home), "the open block {home} is reclaimed");
         self.flush(Cause::CacheEviction)?;
         // What was read of the block must not answer for the pages that will take its addresses.
         self.loaded = None;

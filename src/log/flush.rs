@@ -31,6 +31,7 @@ impl<N: Nand> Log<N> {
         let g = self.geometry;
         let needed = self.needed_slots(slots);
         let mut remaining = needed.iter().filter(|needed| needed.is_some()).count();
+        debug_assert!(remaining <= usize::from(u8::MAX), "{remaining} pages of one flush");
         for (slot, needed) in slots.iter().zip(&needed) {
             let Some(passed_over) = *needed else { continue };
             remaining -= 1;
@@ -45,6 +46,7 @@ impl<N: Nand> Log<N> {
             let tag = if slot.live { slot.tag } else { Tag { root: false, journal: false, ..slot.tag } };
             self.program(slot.ppn, (&tag, &place), &slot.data, cause)?;
         }
+        debug_assert_eq!(remaining, 0, "a page of the flush was not programmed");
         Ok(())
     }
 
@@ -56,6 +58,7 @@ impl<N: Nand> Log<N> {
             let is_edge = [0, last].contains(&self.geometry.page_in_block(slot.ppn));
             let is_needed = slot.live || is_edge || self.passed_over == Gaps::NARROW;
             let passed_over = self.passed_over;
+            debug_assert!(self.passed_over <= Gaps::NARROW, "{} pages are passed over", self.passed_over);
             self.passed_over = if is_needed { 0 } else { passed_over + 1 };
             is_needed.then_some(passed_over as u8)
         };

@@ -28,6 +28,7 @@ impl Held {
     }
 
     pub(super) fn hold(&mut self, geometry: Geometry, ppn: Ppn, ahead: bool) {
+        debug_assert!(ppn.0 < geometry.pages(), "{ppn} is held and beyond the chip");
         if self.bits.is_empty() {
             self.bits = vec![0; geometry.pages().div_ceil(64) as usize];
         }
@@ -35,6 +36,12 @@ impl Held {
             self.bits[ppn.0 as usize / 64] |= 1 << (ppn.0 % 64);
             self.total += 1;
             self.ahead += u32::from(ahead);
+            debug_assert!(
+                self.ahead <= self.total,
+                "{} of {} held addresses are ahead",
+                self.ahead,
+                self.total
+            );
         }
     }
 
@@ -44,11 +51,18 @@ impl Held {
             self.bits[ppn.0 as usize / 64] &= !(1 << (ppn.0 % 64));
             self.total -= 1;
             self.ahead -= u32::from(ahead);
+            debug_assert!(
+                self.ahead <= self.total,
+                "{} of {} held addresses are ahead",
+                self.ahead,
+                self.total
+            );
         }
     }
 
     /// One of those ahead was passed over.
     pub(super) fn pass(&mut self) {
+        debug_assert!(self.ahead > 0, "an address is passed over that none knew ahead");
         self.ahead -= 1;
     }
 
@@ -115,6 +129,7 @@ impl<N: Nand> Log<N> {
     /// Leaves a held address out. A block's first page shows a mount what the block is and its last one has the valid
     /// bits: there a page without a node is written.
     pub(super) fn pass_over(&mut self, ppn: Ppn, cause: Cause) -> Result<(), IndexError> {
+        debug_assert!(self.held.contains(ppn), "{ppn} is passed over and not held");
         self.held.pass();
         let page = self.geometry.page_in_block(ppn);
         if page > 0 && page + 1 < self.geometry.pages_per_block {

@@ -243,6 +243,10 @@ impl<N: Nand> Log<N> {
 
     /// Pages that can still be written before a block must be reclaimed.
     pub fn free_pages(&self) -> u32 {
+        debug_assert!(
+            self.frontier.next_page <= self.geometry.pages_per_block,
+            "the open block is more than full"
+        );
         let open = match self.frontier.block {
             Some(_) => self.geometry.pages_per_block - self.frontier.next_page,
             None => 0,
@@ -308,6 +312,7 @@ impl<N: Nand> Log<N> {
     }
 
     fn written(&self, ppn: Ppn) -> Page<'_> {
+        debug_assert!(self.writes.find(ppn).is_some(), "{ppn} is not in the write part");
         match self.writes.find(ppn) {
             Some(slot) => Page { tag: slot.tag, data: &slot.data },
             None => unreachable!("the caller found {ppn} in the write part"),
@@ -415,12 +420,14 @@ impl<N: Nand> Log<N> {
             _ => self.open_block(cause)?,
         };
         let ppn = self.geometry.page_at(block, self.frontier.next_page);
+        debug_assert_eq!(self.geometry.block_of(ppn), block, "an address beyond the open block");
         self.frontier.next_page += 1;
         Ok(ppn)
     }
 
     fn open_block(&mut self, cause: Cause) -> Result<Pbn, IndexError> {
         let block = self.take_erased_block(cause)?;
+        debug_assert_ne!(self.frontier.block, Some(block), "{block} is open already");
         if let Some(full) = self.frontier.block {
             self.blocks.close(full);
         }
@@ -444,6 +451,8 @@ impl<N: Nand> Log<N> {
 
     /// Writes a page at an address that [`Log::allocate`] gave.
     pub fn write(&mut self, ppn: Ppn, tag: Tag, data: &[u8], cause: Cause) -> Result<(), IndexError> {
+        debug_assert!(!tag.root || tag.height > 0, "R2: a root of no height");
+        debug_assert!(usize::from(tag.lowest_level) <= tag::LEVELS_MAX, "R2: level {}", tag.lowest_level);
         self.sequence += 1;
         self.blocks.mark_valid(ppn);
         if tag.root {
@@ -486,6 +495,11 @@ impl<N: Nand> Log<N> {
     ) -> Result<(), IndexError> {
         let home = self.geometry.block_of(ppn);
         let last = self.geometry.page_in_block(ppn) + 1 == self.geometry.pages_per_block;
+        debug_assert_eq!(
+            data.len(),
+            self.geometry.page_bytes as usize,
+            "a page of another size is programmed"
+        );
         let valid = if last { self.valid_bits(home) } else { Vec::new() };
         let seal = Seal { owner: &self.owner, page: self.geometry.page_in_block(ppn) };
         tag::encode(&mut self.page.spare, data, (tag, place), &valid, seal);
@@ -538,6 +552,7 @@ impl<N: Nand> Log<N> {
     /// Begins an operation that will write: programs an overfull write part.
     pub fn begin(&mut self) -> Result<(), IndexError> {
         self.require_sound_part()?;
+        debug_assert!(self.dying.is_empty(), "an operation begins before the last one ended");
         match self.config.flush {
             Flush::BetweenOperations => self.flush_if_overfull(),
             Flush::BetweenPages => Ok(()),

@@ -59,6 +59,7 @@ impl ReadPart {
     pub(super) fn find(&mut self, ppn: Ppn) -> Option<u32> {
         let frame = *self.places.get(&ppn)?;
         self.order.touch(frame);
+        debug_assert_eq!(self.frames[frame as usize].ppn, ppn, "frame {frame} has another page");
         Some(frame)
     }
 
@@ -68,6 +69,7 @@ impl ReadPart {
 
     /// Gives `ppn` a frame, emptying the least recently used one when none is unused.
     pub(super) fn admit(&mut self, ppn: Ppn) -> (u32, &mut Frame) {
+        debug_assert!(!self.places.contains_key(&ppn), "{ppn} has a frame already");
         let frame = match (self.unused.pop(), self.order.least()) {
             (Some(frame), _) => frame,
             (None, Some(frame)) => {
@@ -79,6 +81,7 @@ impl ReadPart {
         };
         self.places.insert(ppn, frame);
         self.order.push(frame);
+        debug_assert_eq!(self.places.len() + self.unused.len(), self.frames.len(), "a frame is lost");
         let entry = &mut self.frames[frame as usize];
         entry.ppn = ppn;
         (frame, entry)
@@ -88,6 +91,7 @@ impl ReadPart {
         if let Some(frame) = self.places.remove(&ppn) {
             self.order.remove(frame);
             self.unused.push(frame);
+            debug_assert!(self.places.len() + self.unused.len() == self.frames.len(), "a frame is lost");
         }
     }
 }
@@ -136,8 +140,10 @@ impl WritePart {
     }
 
     pub(super) fn push(&mut self, ppn: Ppn, block_sequence: u32) {
+        debug_assert!(self.slots.iter().all(|slot| slot.ppn != ppn), "{ppn} waits to be written already");
         let data = self.unused.pop().unwrap_or_else(|| vec![0; self.page_bytes]);
         let tag = Tag::default();
+        debug_assert_eq!(data.len(), self.page_bytes, "a buffer of another size");
         self.slots.push(Slot { ppn, block_sequence, sequence: 0, live: true, tag, data });
     }
 

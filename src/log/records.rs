@@ -87,16 +87,25 @@ impl Layout {
 
     /// The record in place `at`.
     fn record_mut<'a>(&self, page: &'a mut [u8], at: usize) -> &'a mut [u8] {
+        debug_assert!(at < self.page_records, "J1: record {at} of {}", self.page_records);
         &mut page[HEADER_BYTES + at * self.record_bytes..][..self.record_bytes]
     }
 
     /// The bytes of the first so many records.
     pub fn records<'a>(&self, page: &'a [u8], count: usize) -> &'a [u8] {
+        debug_assert!(count <= self.page_records, "J1: {count} records of {}", self.page_records);
         &page[HEADER_BYTES..][..count * self.record_bytes]
     }
 
     /// Completes a page with records in it.
     pub fn seal<K: RecordKind>(&self, page: &mut [u8], header: Header) {
+        debug_assert!(header.records <= self.page_records, "J1: {} records in a page", header.records);
+        debug_assert!(header.number < self.pages, "J1: page {} of {}", header.number, self.pages);
+        debug_assert!(!header.is_closed || header.records == 0, "J1: a closed log with records");
+        debug_assert!(
+            !header.goes_on || header.records == self.page_records,
+            "J1: a page goes on that is not full"
+        );
         put_u32(page, 4, header.number);
         page[8..16].copy_from_slice(K::MAGIC);
         put_u64(page, 16, header.epoch);
@@ -264,12 +273,20 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
 
     /// Records that still fit.
     pub fn room(&self) -> u64 {
+        debug_assert!(self.number < self.layout.pages, "J1: page {} of {}", self.number, self.layout.pages);
+        debug_assert!(self.records <= self.layout.page_records, "J1: {} records in a page", self.records);
         let pages_after = u64::from(self.layout.pages - 1 - self.number);
         (pages_after + 1) * self.layout.page_records as u64 - self.records as u64
     }
 
     /// Records that the medium does not have yet.
     pub fn pending(&self) -> usize {
+        debug_assert!(
+            self.written <= self.records,
+            "J3: {} records written of {}",
+            self.written,
+            self.records
+        );
         self.records - self.written
     }
 
@@ -288,6 +305,7 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         }
         put(self.layout.record_mut(&mut self.page, self.records));
         self.records += 1;
+        debug_assert!(self.pending() > 0, "J3: a new record is on the medium");
         Ok(())
     }
 
@@ -302,6 +320,7 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         let kept = if self.number == mark.number { mark.records } else { 0 }.max(self.written);
         (kept..self.records).for_each(|at| self.layout.record_mut(&mut self.page, at).fill(0));
         self.records = kept;
+        debug_assert!(self.written <= self.records, "J3: records that were written are dropped");
     }
 
     /// Takes the last record back, on the medium too. Where the store refuses that, the record stays.
@@ -363,6 +382,7 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
             self.is_mixed = true;
             self.epoch = self.epoch.max(before);
         }
+        debug_assert!(written.is_err() || self.pending() == 0, "J1: a condensed log waits to be written");
         written
     }
 
@@ -413,11 +433,17 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
     }
 
     fn turn_to(&mut self, number: u32) {
+        debug_assert!(
+            number == 0 || number < self.layout.pages,
+            "J1: page {number} of {}",
+            self.layout.pages
+        );
         self.page.fill(0);
         (self.number, self.records, self.written) = (number, 0, 0);
     }
 
     fn lpn(&self, number: u32) -> Lpn {
+        debug_assert!(number < self.store.page_count(), "J1: page {number} beyond the store");
         Lpn(self.store.page_count() - 1 - number)
     }
 

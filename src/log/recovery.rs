@@ -39,6 +39,7 @@ use alloc::vec::Vec;
 impl<N: Nand> Log<N> {
     /// Makes this the root, for an owner that tells its roots itself.
     pub fn set_root(&mut self, root: Root) {
+        debug_assert!(root.height > 0 && root.ppn.0 < self.geometry.pages(), "R2: {root:?} is no root");
         self.root = Some(root);
     }
 
@@ -83,6 +84,7 @@ impl<N: Nand> Log<N> {
     /// The page that was being programmed is the last one touched, or the one behind it if it looks erased: both are
     /// passed over, and with them what its writer may have passed over before that one. A block whose first page is whole was erased in full.
     fn resume(&mut self, (home, written): (Pbn, Written)) {
+        debug_assert!(written.end <= self.geometry.pages_per_block, "a block of {} pages", written.end);
         let Some(gap) = written.gaps.unwrap_or(self.gaps_before).most() else { return };
         let next_page = written.end + gap + 1;
         let is_whole = self.physical_block(home) == home && self.blocks.state(home) == BlockState::Full;

@@ -14,8 +14,14 @@ impl<N: Nand> Log<N> {
         let home = self.geometry.block_of(ppn);
         let failed = self.physical_block(home);
         let last = self.geometry.page_in_block(ppn);
+        debug_assert_eq!(
+            failed == home,
+            self.replaced.iter().all(|pair| pair.0 != home),
+            "the block of {home}"
+        );
         loop {
             let target = self.take_erased_block(Cause::Recovery)?;
+            debug_assert_ne!(target, failed, "a failed block is to replace itself");
             if self.copy_block(failed, target, last, (data, spare))? {
                 self.nand.mark_bad(failed).map_err(|error| self.worn_or(error.into()))?;
                 self.blocks.reserve(target);
@@ -27,6 +33,7 @@ impl<N: Nand> Log<N> {
                 }
                 self.counters.blocks_replaced += 1;
                 self.recount();
+                debug_assert_eq!(self.physical_block(home), target, "{home} is not where it was copied to");
                 return Ok(());
             }
             let given_up = self.blocks.give_up(&mut self.nand, target);
@@ -42,6 +49,7 @@ impl<N: Nand> Log<N> {
         page: (&[u8], &[u8]),
     ) -> Result<bool, IndexError> {
         let g = self.geometry;
+        debug_assert!(from != to && last < g.pages_per_block, "{from} is copied to {to} up to page {last}");
         let mut copy = PageBuffer::new(&g);
         for i in 0..last {
             let source = g.page_at(from, i);

@@ -43,6 +43,7 @@ impl<N: Nand> Log<N> {
         let payload =
             FIXED_BYTES + self.owner.len() + pairs + note + BlockTable::encoded_bytes(self.geometry);
         let pages = CheckpointArea::pages_needed(self.geometry, payload) as u32;
+        debug_assert!(bad + reserved <= self.geometry.blocks, "more blocks are out of use than there are");
         self.capacity = Capacity {
             usable: self.geometry.blocks - bad - reserved,
             for_checkpoint: pages.div_ceil(self.geometry.pages_per_block),

@@ -148,6 +148,9 @@ pub fn encode(spare: &mut [u8], data: &[u8], (tag, place): (&Tag, &Place), valid
     spare.fill(0xff);
     assert!(tag.layout < LAYOUTS_MAX, "layout {} has no place in the tag", tag.layout);
     assert!(u32::from(place.passed_over) <= Gaps::NARROW, "{} pages passed over", place.passed_over);
+    debug_assert!(VALID_AT + valid.len() <= spare.len(), "valid bits beyond the spare area");
+    debug_assert!(usize::from(tag.lowest_level) <= LEVELS_MAX, "R2: level {}", tag.lowest_level);
+    debug_assert!(place.sequence >> 40 == 0 && place.home >> 24 == 0, "a number too wide for the tag");
     spare[1] = place.gaps.magic(place.passed_over) | tag.layout << LAYOUT_SHIFT;
     if tag.root {
         spare[1] |= FLAG_ROOT;

@@ -74,6 +74,7 @@ impl NodeShape {
     /// Where key `i` stands against another key.
     #[inline]
     pub fn compare(&self, node: &[u8], i: usize, key: &[u8]) -> Ordering {
+        debug_assert_eq!(key.len(), self.key_bytes, "a key of another width");
         match self.key_bytes {
             4 => be_u32(self.key(node, i)).cmp(&be_u32(key)),
             8 => be_u64(self.key(node, i)).cmp(&be_u64(key)),
@@ -187,6 +188,8 @@ fn search_by<K: Ord>(count: usize, wanted: K, key: impl Fn(usize) -> K) -> Resul
             Ordering::Equal => return Ok(middle),
         }
     }
+    debug_assert!(low == 0 || key(low - 1) < wanted, "the key before place {low} is not below");
+    debug_assert!(low == count || key(low) > wanted, "the key at place {low} is not above");
     Err(low)
 }
 

@@ -45,6 +45,11 @@ impl BlockTable {
             return None;
         }
         let head = self.by_valid[self.lowest].head;
+        debug_assert_eq!(
+            self.blocks[head as usize].state,
+            BlockState::Full,
+            "T3: Block({head}) is no victim"
+        );
         let successor = |&at: &u32| Some(self.blocks[at as usize].next).filter(|&n| n != NONE);
         let oldest = core::iter::successors(Some(head), successor).take(TIE_SCAN);
         // `min_by_key` keeps the first of equals: the one unchanged for longest.
@@ -59,6 +64,7 @@ impl BlockTable {
             if block.state != BlockState::Full || u32::from(block.valid) == pages {
                 continue;
             }
+            debug_assert!(block.modified <= self.clock, "block {i} was modified in the future");
             let age = self.clock - block.modified;
             let candidate = Candidate { valid: u32::from(block.valid), pages, age, erases: block.erases };
             if best.as_ref().is_none_or(|(_, b)| candidate.beats(b, policy)) {

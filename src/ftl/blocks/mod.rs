@@ -219,6 +219,7 @@ impl BlockTable {
     pub fn claim(&mut self, pbn: Pbn) -> bool {
         let state = self.state(pbn);
         assert!(state.is_free(), "T1: {pbn} is {state:?}, not free");
+        debug_assert_eq!(self.valid_count(pbn), 0, "T2: {pbn} is free and has valid pages");
         self.set_state(pbn, BlockState::Open);
         state == BlockState::Unclean
     }
@@ -352,6 +353,14 @@ impl BlockTable {
             block.valid -= 1;
             self.live_pages -= 1;
         }
+        debug_assert!(
+            self.valid_count(pbn) <= self.geometry.pages_per_block,
+            "T2: too many valid pages in {pbn}"
+        );
+        debug_assert!(
+            self.valid_count(pbn) <= self.live_pages,
+            "T2: {pbn} has more valid pages than the chip"
+        );
         if state == BlockState::Full {
             self.link(pbn, state);
         }
@@ -365,6 +374,7 @@ impl BlockTable {
 
     /// The first valid page of a block at or after a place in it.
     pub fn next_valid(&self, pbn: Pbn, from: u32) -> Option<Ppn> {
+        debug_assert!(from <= self.geometry.pages_per_block, "page {from} of {pbn}");
         let end = self.geometry.page_at(pbn, 0).0 + self.geometry.pages_per_block;
         let mut at = self.geometry.page_at(pbn, from).0;
         while at < end {
@@ -410,6 +420,14 @@ impl BlockTable {
         if state.is_free() {
             assert!(self.pool.remove(&(erases, pbn.0)), "T1: {pbn} is missing from the pool");
         } else if state == BlockState::Full {
+            debug_assert!(
+                previous != NONE || self.by_valid[usize::from(valid)].head == pbn.0,
+                "T3: {pbn} heads no list"
+            );
+            debug_assert!(
+                next != NONE || self.by_valid[usize::from(valid)].tail == pbn.0,
+                "T3: {pbn} ends no list"
+            );
             let list = &mut self.by_valid[usize::from(valid)];
             if previous == NONE {
                 list.head = next;
@@ -425,6 +443,10 @@ impl BlockTable {
     }
 
     fn link(&mut self, pbn: Pbn, state: BlockState) {
+        debug_assert!(
+            !self.pool.contains(&(self.blocks[pbn.index()].erases, pbn.0)),
+            "T1: {pbn} is in the pool"
+        );
         let block = &mut self.blocks[pbn.index()];
         block.state = state;
         if state.is_free() {
@@ -441,6 +463,7 @@ impl BlockTable {
             }
             self.by_valid[valid].tail = pbn.0;
             self.lowest = self.lowest.min(valid);
+            debug_assert!(self.lowest <= valid, "T3: a list below the lowest is in use");
         }
     }
 
@@ -469,6 +492,7 @@ impl BlockTable {
 
     /// Erases a block and counts it. False: the erase failed, and the block is marked bad and retired.
     pub fn erase<N: Nand>(&mut self, nand: &mut N, pbn: Pbn, cause: Cause) -> Result<bool, StoreError> {
+        debug_assert_eq!(self.valid_count(pbn), 0, "T2: {pbn} is erased and has valid pages");
         match nand.erase(pbn, cause) {
             Ok(()) => {
                 self.note_erase(pbn);
@@ -500,6 +524,7 @@ impl BlockTable {
         loop {
             let pbn = self.first_free(wear).ok_or(StoreError::Full)?;
             if self.claim_erased(nand, pbn, cause)? {
+                debug_assert_eq!(self.state(pbn), BlockState::Open, "T1: {pbn} was taken and is not open");
                 return Ok(pbn);
             }
         }

@@ -104,6 +104,10 @@ impl Closing {
     }
 
     fn push(&mut self, pbn: u32) {
+        debug_assert!(
+            self.first != pbn && self.last != pbn,
+            "T3: block {pbn} is in the order of closing twice"
+        );
         self.links[pbn as usize] = Link { before: self.last, after: NONE };
         match self.links.get_mut(self.last as usize) {
             Some(last) => last.after = pbn,
@@ -114,6 +118,14 @@ impl Closing {
 
     fn remove(&mut self, pbn: u32) {
         let Link { before, after } = self.links[pbn as usize];
+        debug_assert!(
+            before == NONE || self.links[before as usize].after == pbn,
+            "T3: block {pbn} has no place"
+        );
+        debug_assert!(
+            after == NONE || self.links[after as usize].before == pbn,
+            "T3: block {pbn} has no place"
+        );
         match self.links.get_mut(before as usize) {
             Some(link) => link.after = after,
             None => {
@@ -130,6 +142,7 @@ impl Closing {
     /// The block closed first goes to the end.
     pub(super) fn rotate(&mut self) {
         let first = self.first;
+        debug_assert_ne!(first, NONE, "T3: no block was closed");
         self.remove(first);
         self.push(first);
     }
@@ -156,6 +169,7 @@ impl Drawing {
     }
 
     fn add(&mut self, pbn: u32) {
+        debug_assert_eq!(self.places[pbn as usize], NONE, "T3: block {pbn} is to be drawn twice");
         self.places[pbn as usize] = self.full.len() as u32;
         self.full.push(pbn);
     }

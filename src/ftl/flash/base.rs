@@ -87,6 +87,11 @@ impl<N: Nand> Flash<N> {
         }
         self.lost.iter().for_each(|n| bytes.extend(n.to_le_bytes()));
         bytes.extend(extra);
+        debug_assert_eq!(
+            bytes.len(),
+            encoded_bytes(g, extra.len()) + 4 * self.lost.len(),
+            "a base of another size"
+        );
         bytes
     }
 
@@ -106,6 +111,7 @@ impl<N: Nand> Flash<N> {
 
     fn encode_row(&self, pbn: Pbn, bytes: &mut Vec<u8>) {
         let (g, tag) = (self.geometry, self.tag(pbn));
+        debug_assert!(self.slots.next(pbn) <= g.pages_per_block, "more spent pages in {pbn} than it has");
         bytes.extend(pbn.0.to_le_bytes());
         bytes.extend([self.blocks.state(pbn) as u8, tag.role_byte()]);
         bytes.extend(tag.owner.to_le_bytes());

@@ -338,6 +338,10 @@ fn winners(pages: &mut [Candidate]) -> Vec<Winner> {
     let mut winners = Vec::new();
     for history in pages.chunk_by(|a, b| key(a) == key(b)) {
         let newest = &history[history.len() - 1];
+        debug_assert!(
+            history.iter().all(|c| c.version <= newest.version),
+            "a version is newer than the newest"
+        );
         let copies = history.iter().filter(|c| c.version == newest.version).map(|c| c.ppn).collect();
         winners.push(Winner { key: key(newest), version: newest.version, copies });
     }

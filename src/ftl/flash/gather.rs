@@ -27,6 +27,10 @@ impl<N: Nand> Flash<N> {
     /// A full merge: gathers a logical block in a new block, page `n` from `sources[n]`. Sources that cannot be read are lost. The old
     /// blocks are left without the pages that moved.
     pub(crate) fn gather(&mut self, lbn: Lbn, sources: &[Option<Source<'_>>]) -> Result<Pbn, StoreError> {
+        debug_assert!(
+            sources.len() <= self.geometry.pages_per_block as usize,
+            "more sources than a block has pages"
+        );
         loop {
             let pbn = self.take(PageKind::Data, lbn.0, Wear::Most)?;
             match self.bring(pbn, lbn, 0, sources) {
@@ -61,6 +65,10 @@ impl<N: Nand> Flash<N> {
         first: u32,
         sources: &[Option<Source<'_>>],
     ) -> Result<bool, StoreError> {
+        debug_assert!(
+            first as usize + sources.len() <= self.geometry.pages_per_block as usize,
+            "sources beyond the block"
+        );
         let kind = self.tag(pbn).role.unwrap_or(PageKind::Data);
         let version = self.next_version;
         let mut moves: Vec<Move> = Vec::new();
@@ -109,6 +117,7 @@ impl<N: Nand> Flash<N> {
 
     fn settle(&mut self, lbn: Lbn, moves: &[Move]) {
         for &(from, to) in moves {
+            debug_assert_ne!(from, Some(to), "a page was moved to itself");
             match from {
                 Some(from) => {
                     self.invalidate(from);

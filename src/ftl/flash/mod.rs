@@ -246,6 +246,7 @@ impl<N: Nand> Flash<N> {
 
     /// Sets what the scheme was formatted with; once, before the first base.
     pub(crate) fn set_up(&mut self, page_count: u32, setup: [u32; 4]) {
+        debug_assert!(page_count <= self.geometry.pages(), "more logical pages than the chip has");
         (self.page_count, self.setup) = (page_count, setup);
     }
 
@@ -335,6 +336,7 @@ impl<N: Nand> Flash<N> {
 
     /// The logical page at a place of a logical block.
     pub fn lpn_at(&self, lbn: Lbn, page: u32) -> u32 {
+        debug_assert!(page < self.geometry.pages_per_block, "page {page} of a logical block");
         lbn.0 * self.geometry.pages_per_block + page
     }
 
@@ -434,6 +436,8 @@ impl<N: Nand> Flash<N> {
 
     /// Notes that a logical page was dropped; the scheme has invalidated it.
     pub(crate) fn note_trim(&mut self, lpn: u32, ppn: Option<Ppn>) {
+        debug_assert!(lpn < self.page_count, "a page beyond the store is trimmed");
+        debug_assert!(ppn.is_none_or(|ppn| !self.is_valid(ppn)), "F1: a trimmed page is valid");
         self.trimmed.insert(lpn, ppn);
         self.lost.remove(&lpn);
     }
@@ -504,6 +508,7 @@ impl<N: Nand> Flash<N> {
         cause: Cause,
         data: &[u8],
     ) -> Result<bool, StoreError> {
+        debug_assert!(lpn < self.page_count && kind != PageKind::Map, "logical page {lpn} as {kind:?}");
         let header = Header { kind, number: lpn, version: self.next_version, extra: 0 };
         if !self.program(ppn, header, cause, data)? {
             return Ok(false);
@@ -578,6 +583,7 @@ impl<N: Nand> Flash<N> {
         cause: Cause,
         page: &[u8],
     ) -> Result<bool, StoreError> {
+        debug_assert!(from != to && self.is_valid(from), "F1: {from} is moved to {to}");
         if !self.program(to, header, cause, page)? {
             return Ok(false);
         }
@@ -610,6 +616,7 @@ impl<N: Nand> Flash<N> {
 
     /// A valid page cannot be read: the logical page is lost until it is written.
     pub(crate) fn lose(&mut self, ppn: Ppn, lpn: u32) {
+        debug_assert!(lpn < self.page_count, "a page beyond the store is lost");
         self.invalidate(ppn);
         self.lost.insert(lpn);
         self.counters.lost_pages += 1;
@@ -636,10 +643,20 @@ impl<N: Nand> Flash<N> {
         data: &[u8],
     ) -> Result<bool, StoreError> {
         let pbn = self.geometry.block_of(ppn);
+        debug_assert_eq!(
+            data.len(),
+            self.geometry.page_bytes as usize,
+            "a page of another size is programmed"
+        );
+        debug_assert!(!self.blocks.is_valid(ppn), "F1: {ppn} is valid and programmed again");
         assert!(self.mark != Mark::Note, "F3: begin comes first");
         header.extra = self.blocks.erase_count(pbn) as u8;
         self.touch(pbn);
         let behind = self.slots.spend(pbn, self.geometry.page_in_block(ppn));
+        debug_assert!(
+            !self.slots.is_open(pbn, self.geometry.page_in_block(ppn)),
+            "{ppn} can be programmed again"
+        );
         self.counters.out_of_order_programs += u64::from(behind);
         if self.slots.next(pbn) == self.geometry.pages_per_block && self.blocks.state(pbn) == BlockState::Open
         {
@@ -672,6 +689,9 @@ impl<N: Nand> Flash<N> {
             if needs_erase && !self.erase(pbn, Cause::Checkpoint)? {
                 continue;
             }
+            debug_assert_eq!(self.blocks.valid_count(pbn), 0, "F2: {pbn} was free and has valid pages");
+            debug_assert_eq!(self.slots.next(pbn), 0, "{pbn} was free and has spent pages");
+            debug_assert!(!self.doomed.contains(&pbn), "{pbn} failed and is taken");
             self.retag(pbn, role, owner);
             if role == PageKind::Data {
                 // It may never become full; wear levelling is to see it nevertheless.
@@ -729,6 +749,7 @@ impl<N: Nand> Flash<N> {
 
     /// Changes what a block is used for.
     pub(crate) fn retag(&mut self, pbn: Pbn, role: PageKind, owner: u32) {
+        debug_assert!(!self.blocks.state(pbn).is_free(), "T1: {pbn} is free and given a role");
         self.touch(pbn);
         self.tags[pbn.index()] = Tag { role: Some(role), owner };
     }
@@ -768,6 +789,7 @@ impl<N: Nand> Flash<N> {
     }
 
     fn free_recorded(&mut self, pbn: Pbn, cause: Cause) -> Result<(), StoreError> {
+        debug_assert_eq!(self.blocks.valid_count(pbn), 0, "F2: {pbn} still has valid pages");
         if self.doomed.remove(&pbn) {
             self.counters.retired_blocks += 1;
             return self.blocks.give_up(&mut self.nand, pbn);

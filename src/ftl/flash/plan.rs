@@ -80,6 +80,7 @@ impl Plan {
             let what = format!("the FTL needs {kept} blocks for itself, the chip has {good} good ones");
             return Err(StoreError::Unsupported(what));
         }
+        debug_assert!(pages <= u64::from(geometry.pages()), "more logical pages than the chip has");
         Ok(Plan { page_count: pages as u32, base_blocks })
     }
 }

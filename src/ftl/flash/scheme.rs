@@ -267,6 +267,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
 
     fn level_wear(&mut self) -> Result<(), StoreError> {
         let Some(Move { cold, worn }) = self.leveller.next_move(self.flash.blocks()) else { return Ok(()) };
+        debug_assert!(worn.is_none_or(|pbn| self.flash.blocks().state(pbn).is_free()), "{worn:?} is in use");
         self.flash.begin_levelling(worn);
         let moved = self.scheme.evacuate(&mut self.flash, cold);
         self.flash.end_levelling();

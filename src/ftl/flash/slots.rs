@@ -39,6 +39,7 @@ impl Slots {
 
     /// Whether a page can be programmed.
     pub(super) fn is_open(&self, pbn: Pbn, page: u32) -> bool {
+        debug_assert!(page < self.geometry.pages_per_block, "page {page} of {pbn}");
         match &self.bits {
             None => page >= self.next(pbn),
             Some(bits) => {
@@ -68,6 +69,7 @@ impl Slots {
         let next = &mut self.next[pbn.index()];
         let behind = page < u32::from(*next);
         *next = (*next).max(page as u16 + 1);
+        debug_assert!(!self.is_open(pbn, page), "page {page} of {pbn} is spent and open");
         behind
     }
 
@@ -75,10 +77,15 @@ impl Slots {
     pub(super) fn seal(&mut self, pbn: Pbn) {
         self.next[pbn.index()] = self.geometry.pages_per_block as u16;
         self.set_bits(pbn, true);
+        debug_assert!(
+            (0..self.geometry.pages_per_block).all(|page| !self.is_open(pbn, page)),
+            "{pbn} is sealed"
+        );
     }
 
     /// After a mount: the page by which the block is known from now on.
     pub(super) fn set_first(&mut self, pbn: Pbn, page: Option<u32>) {
+        debug_assert!(page.is_none_or(|page| page < self.geometry.pages_per_block), "page {page:?} of {pbn}");
         self.first[pbn.index()] = page.map_or(NONE, |p| p as u16);
     }
 
@@ -89,6 +96,7 @@ impl Slots {
         (next, first): (u32, Option<u32>),
         spent: impl Iterator<Item = u32>,
     ) {
+        debug_assert!(next <= self.geometry.pages_per_block, "{next} pages of {pbn}");
         self.clear(pbn);
         self.next[pbn.index()] = next as u16;
         self.set_first(pbn, first);
@@ -108,6 +116,10 @@ impl Slots {
         self.next[pbn.index()] = 0;
         self.first[pbn.index()] = NONE;
         self.set_bits(pbn, false);
+        debug_assert!(
+            (0..self.geometry.pages_per_block).all(|page| self.is_open(pbn, page)),
+            "{pbn} is clear"
+        );
     }
 
     fn set_bits(&mut self, pbn: Pbn, spent: bool) {

@@ -367,6 +367,7 @@ impl<N: Nand> PageMapFtl<N> {
     fn remap(&mut self, lpn: Lpn, ppn: Ppn) {
         debug_assert!(!self.state.blocks.is_valid(ppn), "P1: {ppn} is another page already");
         let old = core::mem::replace(&mut self.state.map[lpn.index()], ppn.0);
+        debug_assert_ne!(old, ppn.0, "P1: {lpn} is written to its own place");
         if old < LOST {
             self.state.blocks.invalidate(Ppn(old));
         }
@@ -404,6 +405,10 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// Pages left in a frontier.
     fn room(&self, stream: Stream) -> u32 {
+        debug_assert!(
+            self.state.frontiers.iter().flatten().all(|f| f.next <= self.geometry.pages_per_block),
+            "a frontier is more than full"
+        );
         self.state.frontiers[stream as usize].map_or(0, |f| self.geometry.pages_per_block - f.next)
     }
 
@@ -419,6 +424,8 @@ impl<N: Nand> PageMapFtl<N> {
             let frontier = self.frontier_with_room(stream)?;
             let ppn = self.geometry.page_at(frontier.pbn, frontier.next);
             debug_assert!(self.state.blocks.state(frontier.pbn) == BlockState::Open, "a frontier is open");
+            debug_assert!(frontier.next < self.geometry.pages_per_block, "the frontier's block is full");
+            debug_assert!(!self.state.blocks.is_valid(ppn), "P1: {ppn} is valid and programmed again");
             header.extra = self.stamp_of(frontier.pbn);
             let spare = header.seal(ppn, data);
             self.state.frontiers[stream as usize] = Some(Frontier { next: frontier.next + 1, ..frontier });
@@ -454,6 +461,8 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// Makes a block that is open and erased the frontier.
     fn start(&mut self, stream: Stream, pbn: Pbn) -> Frontier {
+        debug_assert_eq!(self.state.blocks.state(pbn), BlockState::Open, "{pbn} is no frontier");
+        debug_assert_eq!(self.state.blocks.valid_count(pbn), 0, "P1: {pbn} is erased and has valid pages");
         self.state.first_crc[pbn.index()] = 0;
         let erases = &mut self.erases_since_checkpoint[pbn.index()];
         *erases = erases.saturating_add(1);

@@ -40,6 +40,10 @@ impl<N: Nand> PageMapFtl<N> {
 
     fn collect(&mut self) -> Result<(), StoreError> {
         let victim = self.state.blocks.victim(self.settings.victim).ok_or(StoreError::Full)?;
+        debug_assert!(
+            self.state.frontiers.iter().flatten().all(|f| f.pbn != victim),
+            "the frontier {victim} is a victim"
+        );
         self.counters.collections += 1;
         self.evacuate(victim, Cause::GarbageCollection)
     }
@@ -48,6 +52,7 @@ impl<N: Nand> PageMapFtl<N> {
     /// pages that do not stay for long they would be moved again soon.
     fn level_wear(&mut self) -> Result<(), StoreError> {
         let Some(Move { cold, worn }) = self.leveller.next_move(&self.state.blocks) else { return Ok(()) };
+        debug_assert!(worn.is_none_or(|pbn| self.state.blocks.state(pbn).is_free()), "{worn:?} is in use");
         self.counters.levelled_blocks += 1;
         if 4 * self.state.blocks.valid_count(cold) < 3 * self.geometry.pages_per_block {
             return self.evacuate(cold, Cause::WearLevelling);
@@ -108,6 +113,7 @@ impl<N: Nand> PageMapFtl<N> {
             lost |= !self.relocate(ppn, stream, cause)?;
             page = self.geometry.page_in_block(ppn) + 1;
         }
+        debug_assert_eq!(self.state.blocks.valid_count(pbn), 0, "P1: {pbn} was not emptied");
         Ok(lost)
     }
 
@@ -162,8 +168,13 @@ impl<N: Nand> PageMapFtl<N> {
         data: &[u8],
     ) -> Result<(), StoreError> {
         debug_assert!(self.state.blocks.is_valid(ppn), "P1: {ppn} moves and is not valid");
+        debug_assert!(
+            !holds_data(header.kind) || self.state.map[header.number as usize] == ppn.0,
+            "P1: {ppn} moves and is not mapped"
+        );
         let kind = if holds_data(header.kind) { PageKind::Copy } else { header.kind };
         let copy = self.program(stream, Header { kind, ..header }, data, cause)?;
+        debug_assert_ne!(copy, ppn, "P1: {ppn} was moved to itself");
         self.counters.moved_pages += 1;
         if kind == PageKind::Copy {
             self.state.map[header.number as usize] = copy.0;
@@ -209,6 +220,7 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// Gives up a valid page that cannot be read. Which one it was, only a search tells.
     fn lose(&mut self, ppn: Ppn) {
+        debug_assert!(self.state.blocks.is_valid(ppn), "P1: {ppn} is lost and was not valid");
         if let Some(place) = self.state.map.iter_mut().find(|place| **place == ppn.0) {
             *place = LOST;
             self.counters.lost_pages += 1;
@@ -259,6 +271,7 @@ impl<N: Nand> PageMapFtl<N> {
                 put_u32(data, 4 + 4 * count, lpn);
                 count += 1;
             }
+            debug_assert!(0 < count && count <= self.trims_per_page(), "{count} trims in a page");
             put_u32(data, 0, count as u32);
             let (number, version) = (self.trim_number, self.state.committed);
             let header = Header { kind: PageKind::Trim, number, version, extra: 0 };

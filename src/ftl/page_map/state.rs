@@ -73,6 +73,8 @@ impl State {
     /// All but the map, which follows as it is.
     pub(super) fn encode(&self) -> Vec<u8> {
         let g = self.blocks.geometry();
+        debug_assert!(self.committed < self.next_version, "a version is committed that was not given");
+        debug_assert_eq!(self.first_crc.len(), g.blocks as usize, "a checksum for each block");
         let total = encoded_bytes(g, 0);
         let mut bytes = Vec::with_capacity(total);
         bytes.extend(MAGIC);
@@ -81,6 +83,10 @@ impl State {
         bytes.extend(self.next_version.to_le_bytes());
         bytes.extend(self.committed.to_le_bytes());
         assert!(self.frontiers[Stream::Levelling as usize].is_none(), "a block is being moved");
+        debug_assert!(
+            self.frontiers.iter().flatten().all(|f| f.next <= g.pages_per_block),
+            "a frontier too full"
+        );
         for frontier in &self.frontiers[..2] {
             put_all(&mut bytes, &frontier.map_or([NONE, 0], |f| [f.pbn.0, f.next]));
         }

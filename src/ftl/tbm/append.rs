@@ -58,6 +58,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         for (&(lpn, _), &was_untold) in written.iter().zip(untold).rev() {
             let (lbn, place) = self.split(lpn);
             let Some(buffer) = self.summary.get_mut(lbn) else { continue };
+            debug_assert!(buffer.pages() > 0, "K2: {lbn} has no page to take back");
             buffer.pop();
             if was_untold {
                 buffer.trim(place);
@@ -109,6 +110,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
     ) -> Result<Room, StoreError> {
         let (pages_max, max) = (self.geometry.pages_per_block - needed, self.buffers_max());
         let victim = || self.summary.victim(&is_spared);
+        debug_assert!(needed > 0, "room for no page of {lbn}");
         let (is_fresh, converted) = match self.summary.get(lbn).map(|buffer| buffer.pages() <= pages_max) {
             Some(true) if used <= max => (false, self.summary.weak(&is_spared)),
             // Blocks have failed: there must be fewer buffer blocks.
@@ -128,6 +130,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         cause: Cause,
         data: Option<&[u8]>,
     ) -> Result<(), StoreError> {
+        debug_assert_eq!(tag.version, self.next_version, "K3: another version than the next");
         let (lbn, place) = self.split(Lpn(tag.lpn));
         tag.converted = room
             .converted
@@ -145,6 +148,10 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             self.summary.insert(lbn, Buffer::new(pbn, self.geometry.pages_per_block));
         }
         if let Some(buffer) = self.summary.get_mut(lbn) {
+            debug_assert!(
+                buffer.pages() < self.geometry.pages_per_block,
+                "K2: a full buffer block takes a page"
+            );
             self.last_page = Some(self.geometry.page_at(buffer.pbn, buffer.pages()));
             buffer.push(place, tag.is_trim, tag.version);
         }
@@ -229,6 +236,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
                 None => self.blocks.give_up(&mut self.nand, pbn)?,
             }
         };
+        debug_assert!(copy.pages() <= old.pages(), "K2: a copy has more pages than the block");
         self.tell_lost()?;
         self.summary.remove(lbn);
         self.summary.insert(lbn, copy);
@@ -259,6 +267,10 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
                     return Err(error);
                 }
             };
+            debug_assert!(
+                copy.pages() < self.geometry.pages_per_block,
+                "K2: a full buffer block takes a page"
+            );
             let to = self.geometry.page_at(to, copy.pages());
             let programmed = self.program(to, &mut tag, Cause::Merge, Some(&data));
             self.page = data;

@@ -43,6 +43,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         if is_whole {
             kept = self.all_pages(lbn, &kept);
         }
+        debug_assert!(written <= pages, "K2: {written} pages are kept of {pages}");
         self.merge(&kept, Cause::Merge)?;
         self.counters.conversions += 1;
         self.counters.whole_conversions += u64::from(is_whole);
@@ -65,6 +66,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         for buffer in owners.iter().filter_map(|&lbn| self.summary.remove(lbn)) {
             self.blocks.discard(buffer.pbn);
         }
+        debug_assert_eq!(self.summary.len(), 0, "K2: a buffer block is left");
         Ok(())
     }
 

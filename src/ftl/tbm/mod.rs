@@ -268,6 +268,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             return Err(error);
         }
         self.is_lost_new |= self.lost.insert(lpn.0);
+        debug_assert!(lpn.0 < self.page_count, "{lpn} is lost and beyond the store");
+        debug_assert!(self.lost.len() <= record::LOST_MAX, "more pages are lost than the record takes");
         Ok(())
     }
 
@@ -315,6 +317,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
     }
 
     fn lpn_at(&self, lbn: u32, place: u32) -> Lpn {
+        debug_assert!(place < self.geometry.pages_per_block, "place {place} of a logical block");
         Lpn(lbn * self.geometry.pages_per_block + place)
     }
 

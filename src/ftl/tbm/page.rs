@@ -88,6 +88,11 @@ impl Tag {
 
     /// The spare area of a page with these contents in this place.
     pub(super) fn seal(&self, ppn: Ppn, data: &[u8]) -> [u8; SPARE_BYTES] {
+        debug_assert!(
+            self.version > 0 && self.version >> 40 == 0,
+            "K3: version {} has no place",
+            self.version
+        );
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
         let mut spare = [0xff; SPARE_BYTES];
         spare[1] =

@@ -52,6 +52,7 @@ pub(super) fn pages_needed(blocks: u32, page_bytes: usize) -> u32 {
 impl Record {
     /// Writes the record and makes it durable.
     pub(super) fn write(&self, store: &mut impl PageStore, geometry: Geometry) -> Result<(), StoreError> {
+        debug_assert_eq!(self.erases.len(), geometry.blocks as usize, "an erase count for each block");
         let page_bytes = store.page_bytes();
         let pages = pages_needed(geometry.blocks, page_bytes);
         let first = store.page_count() - pages;

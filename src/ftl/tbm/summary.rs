@@ -50,6 +50,7 @@ impl Buffer {
     /// Notes a page programmed.
     pub(super) fn push(&mut self, place: u32, is_trim: bool, version: u64) {
         assert!(version >= self.last_version, "the pages of a buffer block ascend by version");
+        debug_assert!(place < u32::from(IS_TRIM), "place {place} does not fit an entry");
         self.untold.retain(|&other| u32::from(other) != place);
         self.entries.push(place as u16 | if is_trim { IS_TRIM } else { 0 });
         self.last_version = version;
@@ -64,6 +65,7 @@ impl Buffer {
     pub(super) fn find(&self, place: u32) -> Option<Newest> {
         let page = self.entries.iter().rposition(|&entry| u32::from(entry & !IS_TRIM) == place)?;
         let is_trim = self.entries[page] & IS_TRIM != 0 || self.is_untold(place);
+        debug_assert!(page < self.entries.len(), "K2: page {page} of a buffer block");
         Some(Newest { place, page: page as u32, is_trim })
     }
 
@@ -76,6 +78,7 @@ impl Buffer {
     pub(super) fn trim(&mut self, place: u32) {
         if self.find(place).is_some_and(|newest| !newest.is_trim) {
             self.untold.push(place as u16);
+            debug_assert!(self.untold.len() <= self.entries.len(), "K2: more trims than pages");
         }
     }
 
@@ -92,6 +95,7 @@ impl Buffer {
             }
         }
         newest.sort_unstable();
+        debug_assert!(newest.is_sorted_by(|a, b| a.place < b.place), "K2: a place has two newest pages");
         newest
     }
 

@@ -69,6 +69,7 @@ impl Reshaped {
 
     /// The leaf that a key of the span belongs to now.
     pub(in crate::ordered) fn leaf_of(&self, key: &[u8]) -> Lpn {
+        debug_assert!(self.span.contains(key), "B3: the key is not of the leaves that changed");
         let is_below = |leaf: &NewLeaf| leaf.low.as_deref().is_none_or(|low| low <= key);
         let last = self.after.iter().skip(1).take_while(|leaf| is_below(leaf)).count();
         self.after[last].lpn
@@ -109,6 +110,7 @@ impl<S: PageStore> BPlusTree<S> {
     /// Whether a key is in the tree, and which keys belong to its leaf. Reads the path.
     pub(in crate::ordered) fn lookup(&mut self, key: &[u8], cause: Cause) -> Result<Lookup, IndexError> {
         self.follow(key, self.height, cause)?;
+        debug_assert_eq!(self.leaf().level(), 1, "B5: the path ends above the leaves");
         let leaf = self.leaf();
         let found = self.layout.leaf.search(leaf.area(), leaf.count(), key);
         Ok(Lookup { is_present: found.is_ok(), entries: leaf.count(), span: self.span_of_path(key)? })
@@ -183,6 +185,7 @@ impl<S: PageStore> BPlusTree<S> {
     /// The fewest and the most entries of a leaf.
     pub(in crate::ordered) fn leaf_fill(&self) -> (usize, usize) {
         let least = if self.height == 1 { 0 } else { self.layout.fill_min(1) };
+        debug_assert!(least <= self.layout.leaf.capacity, "B4: a leaf can never be full enough");
         (least, self.layout.leaf.capacity)
     }
 
@@ -195,6 +198,7 @@ impl<S: PageStore> BPlusTree<S> {
     pub(in crate::ordered) fn pages_for_splits(&self, leaf_splits: u64) -> u64 {
         // Of the nodes of a level each splits once at most before it takes half a node of new children.
         let half = self.layout.half(2) as u64;
+        debug_assert!(half >= 2, "B4: internal nodes of one child");
         let (mut splits, mut nodes) = (leaf_splits, u64::from(self.space.used_pages()));
         let mut needed = splits;
         for _ in 0..self.height {
@@ -208,8 +212,10 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Reads the first `nodes` nodes of the path to a key; returns the page of the one after them.
     pub(super) fn follow(&mut self, key: &[u8], nodes: usize, cause: Cause) -> Result<Lpn, IndexError> {
+        debug_assert!(nodes <= self.height, "B5: {nodes} nodes of a path of {}", self.height);
         self.ready()?;
         self.begin();
+        debug_assert_eq!(key.len(), usize::from(self.layout.record.key_bytes), "a key of another width");
         let mut lpn: Lpn = ROOT;
         for depth in 0..nodes {
             let level = self.height - depth;
@@ -227,6 +233,7 @@ impl<S: PageStore> BPlusTree<S> {
     pub(super) fn span_around_leaf(&self, before: usize, after: usize) -> LeafSpan {
         let internal = &self.layout.internal;
         let parents = &self.path[..self.height - 1];
+        debug_assert!(parents.iter().all(|node| node.slot < node.count()), "B5: the path is not in RAM");
         let low = parents.iter().enumerate().rev().find_map(|(depth, node)| {
             let slot = node.slot - if depth + 1 == parents.len() { before } else { 0 };
             (slot > 0).then(|| internal.key(node.area(), slot).into())
@@ -260,6 +267,7 @@ impl<S: PageStore> BPlusTree<S> {
         }
         let entries_max = self.leaves_possible(leaves_max) * shape.capacity;
         let plan = plan(&shape, self.leaf(), changes.clone(), entries_max);
+        debug_assert!(plan.changes > 0, "a leaf takes one change at least");
         if !plan.is_changed {
             return Ok(Applied { lpn, changes: plan.changes, reshaped: None });
         }
@@ -310,6 +318,7 @@ impl<S: PageStore> BPlusTree<S> {
             put(&shape, &mut self.extra[right], at, entry);
             count = at + 1;
         }
+        debug_assert!((1..=shape.capacity).contains(&count), "B4: a new leaf of {count} records");
         self.extra[right].set_count(count);
         if depth == 0 {
             self.put_root_above(first..right + 1);
@@ -345,11 +354,13 @@ impl<S: PageStore> BPlusTree<S> {
         let (shape, depth) = (self.layout.leaf, self.height - 1);
         let old = self.copy_leaf();
         let leaves = entries.div_ceil(shape.capacity).max(1);
+        debug_assert!(leaves < 2 * HEIGHT_MAX, "{leaves} leaves are no group of pages");
         // A root keeps its page and becomes the parent, so all its parts are new.
         let stays = usize::from(depth > 0 || leaves == 1);
         for _ in stays..leaves {
             self.new_node(1)?;
         }
+        debug_assert_eq!(self.extra_used, old + 1 + leaves - stays, "other frames than those of the parts");
         let end = |leaf: usize| (entries * (leaf + 1)).div_ceil(leaves);
         let (frames, new) = self.extra.split_at_mut(old + 1);
         let (mut leaf, mut start) = (0, 0);
@@ -360,12 +371,17 @@ impl<S: PageStore> BPlusTree<S> {
             let node = if leaf < stays { &mut self.path[depth] } else { &mut new[leaf - stays] };
             put(&shape, node, at - start, entry);
         });
+        debug_assert_eq!(leaf + 1, leaves, "B4: a part of the leaf got no record");
         if stays > 0 {
             self.path[depth].set_count(end(0));
         }
         for leaf in stays..leaves {
             new[leaf - stays].set_count(end(leaf) - if leaf > 0 { end(leaf - 1) } else { 0 });
         }
+        debug_assert!(
+            new[..leaves - stays].iter().all(|node| (1..=shape.capacity).contains(&node.count())),
+            "B4: a part of the leaf is empty or overfull"
+        );
         if leaves == 1 {
             self.mend_leaf()
         } else {
@@ -375,6 +391,7 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Tells the parent of the new parts of the leaf, which are these extra frames.
     fn announce_parts(&mut self, parts: core::ops::Range<usize>) -> Result<Reshaped, IndexError> {
+        debug_assert!(!parts.is_empty() && parts.end <= self.extra_used, "parts {parts:?} are no new leaves");
         let (shape, depth) = (self.layout.leaf, self.height - 1);
         let span = self.span_around_leaf(0, 0);
         let before = vec![self.leaf().lpn()];
@@ -393,6 +410,7 @@ impl<S: PageStore> BPlusTree<S> {
                 self.announce(depth, part)?;
             }
         }
+        debug_assert!(after.len() >= 2, "a leaf that was split is one leaf");
         Ok(Reshaped { span, before, after })
     }
 
@@ -430,7 +448,9 @@ impl<S: PageStore> BPlusTree<S> {
         // Of two that merged the left one took all.
         let (leaf, neighbour) = (self.leaf().count(), self.extra[neighbour].count());
         let entries = if slot > 0 { [neighbour, leaf] } else { [leaf, neighbour] };
+        debug_assert!(entries.iter().all(|&n| n <= self.layout.leaf.capacity), "B4: an overfull leaf");
         let mut after = vec![NewLeaf { lpn: left, low: span.low.clone(), entries: entries[0] }];
+        debug_assert!(self.path[0].level() <= self.height, "B5: the tree rose by a removal");
         if self.freed.is_empty() {
             let boundary = self.layout.internal.key(parent.area(), first + 1);
             after.push(NewLeaf { lpn: before[1], low: Some(boundary.into()), entries: entries[1] });
@@ -468,6 +488,7 @@ fn plan<'a>(
         plan.changes += 1;
         plan.is_changed = true;
     }
+    debug_assert!(plan.entries <= entries_max.max(leaf.count()), "B4: more entries than leaves hold");
     plan
 }
 

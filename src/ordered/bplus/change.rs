@@ -3,7 +3,7 @@
 //! Each step up the path is decided by a small enum; nothing reaches the store before [`BPlusTree::finish`], so an
 //! operation that runs out of pages is given up by forgetting what it did.
 
-use super::page::{self, Frame, HEIGHT_MAX, Layout, ROOT};
+use super::page::{self, Frame, HEIGHT_MAX, Layout, ROOT, SUPERBLOCK};
 use super::rules::Underflow;
 use super::{BPlusTree, frame_at, trim};
 use crate::check::IndexError;
@@ -38,12 +38,14 @@ enum Place {
 
 impl<S: PageStore> BPlusTree<S> {
     fn level(&self, depth: usize) -> usize {
+        debug_assert!(depth < self.height, "B5: depth {depth} of a tree of height {}", self.height);
         self.height - depth
     }
 
     /// Gives entry `at` of the leaf a new value.
     pub(super) fn overwrite(&mut self, at: usize, value: &[u8]) {
         let leaf = &mut self.path[self.height - 1];
+        debug_assert!(leaf.level() == 1 && at < leaf.count(), "B5: record {at} of {}", leaf.count());
         self.layout.leaf.set_value(leaf.area_mut(), at, value);
         leaf.is_dirty = true;
     }
@@ -51,6 +53,7 @@ impl<S: PageStore> BPlusTree<S> {
     /// Puts a record at place `at` of the leaf and splits what gets too full, from the leaf up.
     pub(super) fn add(&mut self, at: usize, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
         let depth = self.height - 1;
+        debug_assert!(at <= self.path[depth].count(), "B2: place {at} beyond the leaf's end");
         match self.add_entry(depth, at, (key, value))? {
             Added::Fits => Ok(()),
             Added::Split(right) => self.announce(depth, right),
@@ -62,6 +65,8 @@ impl<S: PageStore> BPlusTree<S> {
         let key_bytes = self.layout.internal.key_bytes;
         let mut step = Added::Split(right);
         while let Added::Split(right) = step {
+            debug_assert!(depth > 0, "B5: the root has no parent to be told");
+            debug_assert!(right < self.extra_used, "extra frame {right} is not of this operation");
             depth -= 1;
             let (bound, child) = self.announcement(right);
             let after = self.path[depth].slot + 1;
@@ -73,6 +78,8 @@ impl<S: PageStore> BPlusTree<S> {
     /// What the parent is told of a new node: its first key and its page.
     pub(super) fn announcement(&self, extra: usize) -> ([u8; 255], [u8; 4]) {
         let node = &self.extra[extra];
+        debug_assert!(node.count() > 0, "B4: a node without a first key is announced");
+        debug_assert!(node.lpn().0 > ROOT.0, "B6: the root is announced as a child");
         let mut bound = [0; 255];
         let key = self.layout.shape(node.level()).key(node.area(), 0);
         bound[..key.len()].copy_from_slice(key);
@@ -81,6 +88,7 @@ impl<S: PageStore> BPlusTree<S> {
 
     fn add_entry(&mut self, depth: usize, at: usize, entry: (&[u8], &[u8])) -> Result<Added, IndexError> {
         let level = self.level(depth);
+        debug_assert_eq!(self.path[depth].level(), level, "B5: another level in the path");
         let shape = self.layout.shape(level);
         if self.path[depth].count() < shape.capacity {
             self.path[depth].insert(&shape, at, entry);
@@ -92,6 +100,7 @@ impl<S: PageStore> BPlusTree<S> {
         }
         let right = self.new_node(level)?;
         let (node, new) = (&mut self.path[depth], &mut self.extra[right]);
+        debug_assert!(new.level() == level && new.lpn() != node.lpn(), "B6: a node is split into itself");
         self.is_kept_whole |= divide((&self.layout, &shape), node, new, at, entry);
         Ok(Added::Split(right))
     }
@@ -104,7 +113,9 @@ impl<S: PageStore> BPlusTree<S> {
         }
         let shape = self.layout.shape(level);
         let (left, right) = (self.new_node(level)?, self.new_node(level)?);
+        debug_assert_eq!(self.path[0].count(), shape.capacity, "B4: a root with room is raised");
         self.extra[left].copy_node(&self.path[0]);
+        debug_assert!(left + 1 == right && right + 1 == self.extra_used, "the halves are not side by side");
         let (below, above) = self.extra.split_at_mut(right);
         self.is_kept_whole |= divide((&self.layout, &shape), &mut below[left], &mut above[0], at, entry);
         self.put_root_above(left..right + 1);
@@ -113,19 +124,25 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Makes the root the parent of new nodes, which are these extra frames.
     pub(super) fn put_root_above(&mut self, children: core::ops::Range<usize>) {
+        debug_assert!(children.len() >= 2, "B4: a root of {} children", children.len());
+        debug_assert!(self.height < HEIGHT_MAX, "B5: the tree is as high as can be");
         self.path[0].reset(ROOT, self.height + 1);
         for (i, child) in children.enumerate() {
             let (bound, child) = self.announcement(child);
             let internal = self.layout.internal;
             self.path[0].insert(&internal, i, (&bound[..internal.key_bytes], &child));
         }
+        debug_assert_eq!(self.path[0].level(), self.height + 1, "B5: the root did not rise by one level");
+        debug_assert!(self.path[0].count() >= 2, "B4: an internal root has two children at least");
     }
 
     /// Takes a free page for a new node.
     pub(super) fn new_node(&mut self, level: usize) -> Result<usize, IndexError> {
         let lpn = self.space.allocate().ok_or(IndexError::Full)?;
+        debug_assert!(lpn.0 > ROOT.0 && lpn.0 < self.layout.page_count, "B6: {lpn} cannot be a node");
         self.taken.push(lpn);
         let i = self.extra_used;
+        debug_assert!((1..=self.height).contains(&level), "B5: a new node at level {level}");
         frame_at(&mut self.extra, i, &self.layout).reset(lpn, level);
         self.extra_used += 1;
         Ok(i)
@@ -134,6 +151,7 @@ impl<S: PageStore> BPlusTree<S> {
     /// Takes entry `at` out of the leaf and mends what gets too empty, from the leaf up.
     pub(super) fn take(&mut self, at: usize) -> Result<(), IndexError> {
         let leaf = self.layout.leaf;
+        debug_assert_eq!(self.path[self.height - 1].level(), 1, "B5: a record of no leaf");
         self.path[self.height - 1].remove(&leaf, at);
         match self.layout.underflow {
             Underflow::Merge => self.mend_path(),
@@ -158,7 +176,10 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Fills a node up from the neighbour below the same parent, or merges the two.
     fn mend(&mut self, depth: usize) -> Result<Mended, IndexError> {
+        debug_assert!(depth > 0, "B5: the root has no neighbour");
+        debug_assert_eq!(self.layout.underflow, Underflow::Merge, "nodes are expelled, not mended");
         let level = self.level(depth);
+        debug_assert!(self.path[depth - 1].count() >= 2, "B4: a parent of one child");
         let slot = self.path[depth - 1].slot;
         let is_right = slot > 0;
         let neighbour = self.fetch_neighbour(depth, if is_right { slot - 1 } else { slot + 1 })?;
@@ -166,10 +187,16 @@ impl<S: PageStore> BPlusTree<S> {
         let (parents, nodes) = self.path.split_at_mut(depth);
         let (parent, node, other) = (&mut parents[depth - 1], &mut nodes[0], &mut self.extra[neighbour]);
         let together = node.count() + other.count();
+        debug_assert_eq!(node.level(), other.level(), "B5: neighbours of different levels");
+        debug_assert!(node.count() < self.layout.fill_min(level), "B4: a node is mended that needs it not");
         let (left, right) = if is_right { (other, node) } else { (node, other) };
         let (shape, internal) = (self.layout.shape(level), self.layout.internal);
         if together >= 2 * self.layout.fill_min(level) {
             page::even_out(&shape, left, right);
+            debug_assert!(
+                left.count().min(right.count()) >= self.layout.fill_min(level),
+                "B4: less than half full once evened out"
+            );
             internal.set_key(parent.area_mut(), right_slot, shape.key(right.area(), 0));
             parent.is_dirty = true;
             self.counts.redistributions += 1;
@@ -177,6 +204,7 @@ impl<S: PageStore> BPlusTree<S> {
         }
         let moved = right.count();
         page::move_left(&shape, left, right, moved);
+        debug_assert!(left.count() == together && right.count() == 0, "B4: entries lost in a merge");
         right.is_dirty = false;
         self.freed.push(right.lpn());
         parent.remove(&internal, right_slot);
@@ -199,12 +227,15 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Lets the root take over its only child.
     fn lower_root(&mut self, child: Place) {
+        debug_assert_eq!(self.path[0].count(), 1, "B4: a root of several children is lowered");
         let (root, below) = self.path.split_at_mut(1);
         let child = match child {
             Place::Path(depth) => &mut below[depth - 1],
             Place::Extra(i) => &mut self.extra[i],
         };
+        debug_assert_eq!(child.level() + 1, root[0].level(), "B5: the child is not one level below");
         root[0].copy_node(child);
+        debug_assert_eq!(root[0].lpn(), ROOT, "the root never moves");
         child.is_dirty = false;
         self.freed.push(child.lpn());
     }
@@ -255,6 +286,12 @@ impl<S: PageStore> BPlusTree<S> {
         let mut count = 0;
         let extra = &mut self.extra[..self.extra_used];
         for frame in extra.iter_mut().chain(self.path.iter_mut().rev()).filter(|frame| frame.is_dirty) {
+            debug_assert!(frame.lpn() == ROOT || frame.count() > 0, "B4: an empty node is written");
+            debug_assert!(
+                frame.count() <= self.layout.shape(frame.level()).capacity,
+                "B4: an overfull node is written"
+            );
+            debug_assert_ne!(frame.lpn(), SUPERBLOCK, "B6: a node is written over the superblock");
             frame.seal();
             group[count] = (frame.lpn(), &frame.bytes);
             count += 1;
@@ -291,13 +328,20 @@ impl<S: PageStore> BPlusTree<S> {
     /// After the writes: the tree is as high as its root says, and pages given up are free.
     fn settle(&mut self) -> Result<(), IndexError> {
         let height = self.path[0].level();
+        debug_assert!(
+            (1..=self.height + 1).contains(&height),
+            "B5: the tree rose from {} to {height}",
+            self.height
+        );
         let (taken, freed) = (self.taken.len() - self.leaf_pages.0, self.freed.len() - self.leaf_pages.1);
+        debug_assert!(taken + self.height >= height, "B6: the root rose without a new page");
         let divisions = (taken - height.saturating_sub(self.height)) as u64;
         self.counts.splits += divisions - u64::from(self.is_kept_whole);
         self.counts.overflows += u64::from(self.is_kept_whole);
         self.counts.merges += (freed - self.height.saturating_sub(height)) as u64;
         self.height = height;
         for &lpn in &self.freed {
+            debug_assert!(lpn.0 > ROOT.0, "B6: {lpn} is never free");
             if self.space.release_written(lpn) {
                 trim(&mut self.store, lpn)?;
             }
@@ -315,12 +359,16 @@ fn divide(
     at: usize,
     entry: (&[u8], &[u8]),
 ) -> bool {
+    debug_assert_eq!(node.count(), shape.capacity, "B4: a node with room is divided");
+    debug_assert_eq!(new.count(), 0, "B4: divided into a node with entries");
     let stays_whole = node.level() == 1 && layout.overflow.keeps_whole(shape, node, at);
     if stays_whole {
         new.insert(shape, 0, entry);
     } else {
         page::split(shape, node, new, at, entry);
     }
+    debug_assert_eq!(node.count() + new.count(), shape.capacity + 1, "B4: entries lost in a split");
+    debug_assert!(node.count() > 0 && new.count() > 0, "B4: a split leaves a node empty");
     stays_whole
 }
 

@@ -119,8 +119,10 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     fn note_taken(&mut self, lpn: Lpn) {
+        debug_assert!(self.space.is_used(lpn), "B6: {lpn} was taken and is free");
         self.taken.push(lpn);
         self.leaf_pages.0 += 1;
+        debug_assert!(self.leaf_pages.0 <= self.taken.len(), "more pages of leaves than were taken");
     }
 
     /// Gives back what was taken since the search.
@@ -131,6 +133,7 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Gives up a page of a leaf with the next [`BPlusTree::change_names`].
     pub(in crate::ordered) fn give_up_page(&mut self, lpn: Lpn) {
+        debug_assert!(lpn.0 > ROOT.0, "B6: {lpn} is never free");
         self.freed.push(lpn);
         self.leaf_pages.1 += 1;
     }
@@ -141,6 +144,11 @@ impl<S: PageStore> BPlusTree<S> {
         edit: Edit<'_>,
         pages: &[(Lpn, &[u8])],
     ) -> Result<(), IndexError> {
+        debug_assert_eq!(self.leaf().level(), 1, "B5: the directory was not searched");
+        debug_assert!(
+            !matches!(edit, Edit::Insert(0, ..)) || self.leaf().count() == 0,
+            "the first record of a node stays"
+        );
         let done = match edit {
             Edit::Keep => Ok(()),
             Edit::Insert(slot, key, page) => self.add(slot, key, &page.0.to_le_bytes()),
@@ -158,6 +166,7 @@ impl<S: PageStore> BPlusTree<S> {
             Edit::Rename(slot, key) => {
                 assert!(slot > 0, "the first record of a node stays");
                 let (shape, leaf) = (self.layout.leaf, &mut self.path[self.height - 1]);
+                debug_assert!(slot < leaf.count(), "no record {slot} to rename");
                 shape.set_key(leaf.area_mut(), slot, key);
                 leaf.is_dirty = true;
                 Ok(())
@@ -184,6 +193,7 @@ impl<S: PageStore> BPlusTree<S> {
         visit: &mut dyn FnMut(&mut S, &mut Space, Lpn) -> Result<(), IndexError>,
     ) -> Result<(), IndexError> {
         let level = self.height - depth;
+        debug_assert_eq!(self.path[depth].level(), level, "B5: another level in the path");
         for slot in 0..self.path[depth].count() {
             if level == 1 {
                 let page = self.named_page(&self.path[depth], slot)?;
@@ -272,6 +282,7 @@ impl<S: PageStore> BPlusTree<S> {
     /// Reads nodes of a level at once, to the extra frames.
     fn fetch_together(&mut self, nodes: &[(Lpn, usize)], level: usize) -> Result<(), IndexError> {
         let BPlusTree { store, layout, extra, .. } = self;
+        debug_assert!((1..self.height).contains(&level), "B5: level {level} below the root");
         frame_at(extra, nodes.len() - 1, layout);
         batch(store, |store| {
             let mut reads = nodes.iter().zip(extra.iter_mut());
@@ -287,6 +298,7 @@ impl<S: PageStore> BPlusTree<S> {
             Place::Root => &self.path[0],
             Place::Frame(i) => &self.extra[i],
         };
+        debug_assert!(node.count() > 0, "B4: an empty node has no child for a key");
         let (is_leaf, shape) = (node.level() == 1, self.layout.shape(node.level()));
         let mut children: Vec<(Lpn, usize)> = Vec::new();
         let mut last = None;
@@ -299,6 +311,11 @@ impl<S: PageStore> BPlusTree<S> {
             }
             last = Some(slot);
         }
+        debug_assert_eq!(
+            children.iter().map(|child| child.1).sum::<usize>(),
+            keys.len(),
+            "a key without a child"
+        );
         Ok(children)
     }
 }

@@ -82,6 +82,7 @@ impl<S: PageStore> Loader<'_, S> {
     }
 
     fn begin_level(&mut self, level: usize) {
+        debug_assert_eq!(level, self.levels + 1, "B5: levels begin one by one, from the leaves up");
         frame_at(&mut self.tree.extra, level - 1, &self.tree.layout);
         frame_at(&mut self.tree.path, level - 1, &self.tree.layout).reset(ROOT, level);
         self.levels = level;
@@ -89,6 +90,8 @@ impl<S: PageStore> Loader<'_, S> {
 
     /// Adds an entry to the open node of a level; a node full to the mark waits from then on.
     fn push(&mut self, level: usize, entry: (&[u8], &[u8])) -> Result<(), IndexError> {
+        debug_assert!((1..=HEIGHT_MAX).contains(&level), "B5: level {level} of a loaded tree");
+        debug_assert!(level <= self.levels + 1, "B5: a level is left out");
         if level > self.levels {
             self.begin_level(level);
         }
@@ -101,7 +104,12 @@ impl<S: PageStore> Loader<'_, S> {
             self.tree.path[level - 1].reset(ROOT, level);
         }
         let open = &mut self.tree.path[level - 1];
+        debug_assert!(
+            open.count().checked_sub(1).is_none_or(|last| shape.key(open.area(), last) < entry.0),
+            "B2: loaded keys do not ascend"
+        );
         open.insert(&shape, open.count(), entry);
+        debug_assert!(open.count() <= self.fill.of(shape.capacity), "B4: fuller than the mark");
         Ok(())
     }
 
@@ -112,8 +120,14 @@ impl<S: PageStore> Loader<'_, S> {
 
     /// Writes the node that waits and announces it to the level above.
     fn write_waiting(&mut self, level: usize) -> Result<(), IndexError> {
+        debug_assert!(self.waits[level], "no node of level {level} waits");
         let lpn = self.tree.space.allocate().ok_or(IndexError::Full)?;
         let node = &mut self.tree.extra[level - 1];
+        debug_assert_eq!(node.level(), level, "B5: a node of another level waits");
+        debug_assert!(
+            node.count() >= self.tree.layout.half(level),
+            "B4: a node less than half full is loaded"
+        );
         node.set_lpn(lpn);
         node.seal();
         self.tree.store.write(lpn, Cause::Host, &node.bytes)?;
@@ -154,6 +168,7 @@ impl<S: PageStore> Loader<'_, S> {
         }
         let moved = right.count();
         page::move_left(&shape, left, right, moved);
+        debug_assert!(right.count() == 0 && left.count() <= shape.capacity, "B4: entries lost in a merge");
         if level == self.levels {
             core::mem::swap(left, right);
         }
@@ -162,6 +177,8 @@ impl<S: PageStore> Loader<'_, S> {
 
     fn write_root(&mut self, level: usize) -> Result<(), IndexError> {
         let root = &mut self.tree.path[level - 1];
+        debug_assert_eq!(root.level(), level, "B5: the root is of another level");
+        debug_assert!(level == 1 || root.count() >= 2, "B4: an internal root has two children at least");
         root.set_lpn(ROOT);
         root.seal();
         let written = self.tree.store.write(ROOT, Cause::Host, &root.bytes);

@@ -100,6 +100,10 @@ impl Layout {
                 "full leaves that stay whole leave others less than half full: nodes must be expelled, not merged",
             )));
         }
+        debug_assert!(
+            leaf.bytes().max(internal.bytes()) + HEADER_BYTES <= page_bytes,
+            "B4: a node is larger than its page"
+        );
         Ok(Layout {
             record: config.record,
             page_bytes,
@@ -114,6 +118,7 @@ impl Layout {
 
     /// The shape of the nodes of a level.
     pub(super) fn shape(&self, level: usize) -> NodeShape {
+        debug_assert!(level > 0, "B5: leaves have level 1");
         if level == 1 { self.leaf } else { self.internal }
     }
 
@@ -140,6 +145,7 @@ impl Layout {
             bottom = if height == 1 { 2 } else { bottom * half };
             nodes += bottom;
             if nodes > nodes_max {
+                debug_assert!(height <= HEIGHT_MAX, "B5: a height of {height}");
                 return height + usize::from(self.underflow == Underflow::Expel);
             }
             height += 1;
@@ -159,6 +165,7 @@ impl Layout {
 
     /// Writes the superblock into `page`.
     pub(super) fn put_superblock(&self, is_clean: bool, page: &mut [u8]) {
+        debug_assert_eq!(page.len(), self.page_bytes, "B7: a superblock of another size");
         page.fill(0);
         put_u32(page, 4, SUPERBLOCK.0);
         page[8..16].copy_from_slice(MAGIC);
@@ -237,6 +244,8 @@ impl Layout {
 
     /// The page of child `slot` of an internal node.
     pub(super) fn child(&self, frame: &Frame, slot: usize) -> Result<Lpn, IndexError> {
+        debug_assert!(frame.level() > 1, "B5: a leaf has no children");
+        debug_assert!(slot < frame.count(), "B4: child {slot} of {}", frame.count());
         let lpn = get_u32(self.internal.value(frame.area(), slot), 0);
         if lpn > ROOT.0 && lpn < self.page_count {
             Ok(Lpn(lpn))
@@ -280,6 +289,7 @@ pub(super) struct Frame {
 impl Frame {
     /// Makes it an empty node.
     pub(super) fn reset(&mut self, lpn: Lpn, level: usize) {
+        debug_assert!((1..=HEIGHT_MAX).contains(&level), "B5: a node at level {level}");
         self.bytes.fill(0);
         put_head(&mut self.bytes, lpn, level as u8);
         self.is_dirty = true;
@@ -302,6 +312,7 @@ impl Frame {
     }
 
     pub(super) fn set_count(&mut self, count: usize) {
+        debug_assert!(count <= usize::from(u16::MAX), "B4: {count} entries do not fit the header");
         put_u16(&mut self.bytes, 10, count as u16);
         self.is_dirty = true;
     }
@@ -329,6 +340,7 @@ impl Frame {
     /// Puts an entry at place `at` of a node that is not full.
     pub(super) fn insert(&mut self, shape: &NodeShape, at: usize, entry: (&[u8], &[u8])) {
         let count = self.count();
+        debug_assert!(count < shape.capacity, "B4: a full node takes one entry more");
         shape.insert(self.area_mut(), count, at, entry);
         self.set_count(count + 1);
     }
@@ -336,6 +348,7 @@ impl Frame {
     /// Takes the entry at place `at` out.
     pub(super) fn remove(&mut self, shape: &NodeShape, at: usize) {
         let count = self.count();
+        debug_assert!(at < count, "B4: entry {at} of {count} is taken out");
         shape.remove(self.area_mut(), count, at);
         self.set_count(count - 1);
     }
@@ -344,19 +357,29 @@ impl Frame {
 /// Moves the first `count` entries of `right` to the end of `left`.
 pub(super) fn move_left(shape: &NodeShape, left: &mut Frame, right: &mut Frame, count: usize) {
     let (to, have) = (left.count(), right.count());
+    debug_assert!(
+        left.level() == right.level() && count <= have,
+        "B5: {count} of {have} entries to another level"
+    );
     shape.copy_entries((right.area(), 0), count, (shape, left.area_mut(), to));
     shape.remove_first(right.area_mut(), have, count);
     left.set_count(to + count);
     right.set_count(have - count);
+    debug_assert!(left.count() <= shape.capacity, "B4: an overfull left node");
 }
 
 /// Moves the last `count` entries of `left` to the front of `right`.
 pub(super) fn move_right(shape: &NodeShape, left: &mut Frame, right: &mut Frame, count: usize) {
+    debug_assert!(
+        left.level() == right.level() && count <= left.count(),
+        "B5: {count} entries to another level"
+    );
     let (from, have) = (left.count() - count, right.count());
     shape.open_first(right.area_mut(), have, count);
     shape.copy_entries((left.area(), from), count, (shape, right.area_mut(), 0));
     left.set_count(from);
     right.set_count(have + count);
+    debug_assert!(right.count() <= shape.capacity, "B4: an overfull right node");
 }
 
 /// Shares the entries of two neighbours out evenly.
@@ -367,6 +390,7 @@ pub(super) fn even_out(shape: &NodeShape, left: &mut Frame, right: &mut Frame) {
     } else {
         move_right(shape, left, right, left.count() - share);
     }
+    debug_assert!(left.count().abs_diff(right.count()) <= 1, "B4: not shared out evenly");
 }
 
 /// Splits a full node that is to take one entry more at place `at`: the upper half goes to the empty `right`.
@@ -377,6 +401,7 @@ pub(super) fn split(
     at: usize,
     entry: (&[u8], &[u8]),
 ) {
+    debug_assert!(at <= left.count() && right.count() == 0, "B4: a split at {at} of {}", left.count());
     let (full, share) = (left.count(), (left.count() + 1).div_ceil(2));
     if at < share {
         move_right(shape, left, right, full + 1 - share);
@@ -385,4 +410,5 @@ pub(super) fn split(
         move_right(shape, left, right, full - share);
         right.insert(shape, at - share, entry);
     }
+    debug_assert!(left.count() == share && right.count() == full + 1 - share, "B4: the halves are not even");
 }

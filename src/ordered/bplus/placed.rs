@@ -49,8 +49,10 @@ impl<S: PageStore> BPlusTree<S> {
     /// Between two operations nodes got other numbers, one after the other.
     pub(in crate::ordered) fn renumber(&mut self, moved: &[(Lpn, Lpn)]) {
         for &(old, new) in moved {
+            debug_assert_ne!(old, new, "B6: a node is given its own number");
             self.space.release(old);
             assert!(self.space.claim(new), "{new} is the number of another node");
+            debug_assert!(!self.space.is_used(old), "B6: {old} names no node any more");
         }
     }
 

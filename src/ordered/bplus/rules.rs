@@ -42,6 +42,7 @@ impl Overflow {
     /// Whether this full leaf stays whole when a record comes to its place `at`.
     pub(super) fn keeps_whole(self, shape: &NodeShape, leaf: &Frame, at: usize) -> bool {
         let count = leaf.count();
+        debug_assert!(count > 0 && at <= count, "B4: place {at} of a leaf of {count}");
         let key = |i| shape.key(leaf.area(), i);
         at == count
             && match self {
@@ -54,6 +55,7 @@ impl Overflow {
 
 /// How far apart two keys are as unsigned integers; none for 2^64 and more.
 fn distance(low: &[u8], high: &[u8]) -> Option<u64> {
+    debug_assert_eq!(low.len(), high.len(), "keys of different widths");
     let (mut distance, mut borrow) = (0u64, false);
     for (i, (&low, &high)) in low.iter().rev().zip(high.iter().rev()).enumerate() {
         let wanted = u16::from(low) + u16::from(borrow);
@@ -109,6 +111,7 @@ impl<S: PageStore> BPlusTree<S> {
             let (parents, nodes) = self.path.split_at_mut(depth);
             let (parent, node) = (&mut parents[depth - 1], &mut nodes[0]);
             if node.count() > 0 {
+                debug_assert!(parent.slot < parent.count(), "B5: the path is not in RAM");
                 break;
             }
             node.is_dirty = false;
@@ -119,6 +122,7 @@ impl<S: PageStore> BPlusTree<S> {
         while self.path[0].level() > 1 && self.path[0].count() == 1 {
             let (lpn, level) = (self.layout.child(&self.path[0], 0)?, self.path[0].level() - 1);
             let child = self.fetch_extra(lpn, level, Cause::Host)?;
+            debug_assert!(self.extra[child].level() == level, "B5: the child is not one level below");
             self.path[0].copy_node(&self.extra[child]);
             self.freed.push(lpn);
         }

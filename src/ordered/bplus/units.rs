@@ -55,6 +55,7 @@ impl BPlusNodes {
     /// Enters an entry that belongs behind all others; whether it did. Compacted nodes come sorted, so most units do.
     #[inline]
     fn append(&self, page: &mut [u8], body: &[u8]) -> bool {
+        debug_assert_eq!(body.len(), self.body_bytes(), "N2: a unit of another size");
         let Some((level, count)) = level_and_entries(page) else { return false };
         let (shape, count) = (self.shape(level), usize::from(count));
         let (key, value) = body[1..].split_at(shape.key_bytes);
@@ -66,6 +67,7 @@ impl BPlusNodes {
             None => level == 1,
         };
         if comes_last {
+            debug_assert!(count < shape.capacity, "B4: a full node takes one entry more");
             shape.set_key(area, count, key);
             shape.set_value(area, count, &value[..shape.value_bytes]);
             put_u16(page, 10, count as u16 + 1);
@@ -75,6 +77,7 @@ impl BPlusNodes {
 
     /// Applies a unit, wherever its entry belongs.
     fn change(&self, page: &mut [u8], op: Op, body: &[u8]) -> Result<(), &'static str> {
+        debug_assert_eq!(body.len(), self.body_bytes(), "N2: a unit of another size");
         let Some((level, count)) = level_and_entries(page) else { return Err("N2: a unit of no node") };
         let (shape, count) = (self.shape(level), usize::from(count));
         let (key, value) = body[1..].split_at(shape.key_bytes);
@@ -102,6 +105,7 @@ impl BPlusNodes {
             (Op::Insert, Err(_)) => return Err("N2: a unit for which the node has no room"),
             _ => return Err("N2: a unit that contradicts its node"),
         };
+        debug_assert!(count <= shape.capacity, "B4: {count} entries in a node of {}", shape.capacity);
         put_u16(page, 10, count as u16);
         Ok(())
     }
@@ -118,6 +122,7 @@ struct Shown<'a> {
 impl Shown<'_> {
     /// Shows what happens to an entry.
     fn unit(&mut self, (page, at): (&[u8], usize), op: Op) {
+        debug_assert!(self.body_bytes <= BODY_BYTES_MAX, "N2: a unit larger than any");
         let (shape, body, area) = (self.shape, &mut self.body, &page[HEADER_BYTES..]);
         let (key, value) = body[1..].split_at_mut(shape.key_bytes);
         key.copy_from_slice(shape.key(area, at));
@@ -129,6 +134,7 @@ impl Shown<'_> {
 
 /// The keys and the values in use.
 fn parts<'a>(shape: &NodeShape, page: &'a [u8], count: usize) -> (&'a [u8], &'a [u8]) {
+    debug_assert!(count <= shape.capacity, "B4: {count} entries of {}", shape.capacity);
     let (keys, values) = page[HEADER_BYTES..].split_at(shape.capacity * shape.key_bytes);
     (&keys[..count * shape.key_bytes], &values[..count * shape.value_bytes])
 }
@@ -168,6 +174,8 @@ fn search(
             Ordering::Equal => return Ok(middle),
         }
     }
+    debug_assert!(low >= first.min(count) && low <= count, "place {low} of {count}");
+    debug_assert!(low == count || shape.key(area, low) > key, "B2: the key at place {low} is not above");
     Err(low)
 }
 

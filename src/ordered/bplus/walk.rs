@@ -40,6 +40,7 @@ impl WalkedLeaf<'_> {
         direction: Direction,
         visit: Visit<'_>,
     ) -> ControlFlow<()> {
+        debug_assert!(self.entries.end <= self.frame.count(), "B4: entries beyond those in use");
         let (shape, area) = (self.shape, self.frame.area());
         let mut show = |i| visit(shape.key(area, i), shape.value(area, i));
         match direction {
@@ -62,6 +63,7 @@ impl Span<'_> {
 
     /// The child to enter first.
     fn first_child(&self, direction: Direction, shape: &NodeShape, node: &Frame) -> usize {
+        debug_assert!(node.level() > 1 && node.count() > 0, "B4: a child of no internal node");
         let (area, count) = (node.area(), node.count());
         match (direction, self.low, self.high) {
             (Direction::Ascending, Bound::Unbounded, _) => 0,
@@ -111,6 +113,10 @@ impl<S: PageStore> BPlusTree<S> {
         level: Option<usize>,
         cause: Cause,
     ) -> Result<(), IndexError> {
+        debug_assert!(
+            level.is_none_or(|level| level + depth == self.height),
+            "B5: level {level:?} at depth {depth}"
+        );
         let frame = frame_at(&mut self.path, depth, &self.layout);
         load(&mut self.store, &self.layout, (lpn, level), cause, frame)
     }
@@ -136,9 +142,11 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Reads the path to the leaf of a key: where the key is in the leaf, or where it belongs.
     pub(super) fn find(&mut self, key: &[u8]) -> Result<Result<usize, usize>, IndexError> {
+        debug_assert_eq!(key.len(), usize::from(self.layout.record.key_bytes), "a key of another width");
         self.begin();
         self.descend((0, ROOT), |shape, node| shape.child_slot(node.area(), node.count(), key))?;
         let leaf = &self.path[self.height - 1];
+        debug_assert_eq!(leaf.level(), 1, "B5: the path ends above the leaves");
         Ok(self.layout.leaf.search(leaf.area(), leaf.count(), key))
     }
 
@@ -161,6 +169,7 @@ impl<S: PageStore> BPlusTree<S> {
         }
         self.descend((0, ROOT), |shape, node| span.first_child(direction, shape, node))?;
         loop {
+            debug_assert_eq!(self.path[self.height - 1].level(), 1, "B5: the walk is not at a leaf");
             let (shape, frame) = (&self.layout.leaf, &self.path[self.height - 1]);
             let leaf = WalkedLeaf { shape, frame, entries: span.entries(shape, frame) };
             if visit(&self.store, &leaf).is_break() || !self.next_leaf(&span, direction)? {
@@ -177,6 +186,10 @@ impl<S: PageStore> BPlusTree<S> {
             Direction::Ascending => node.slot + 1 < node.count(),
             Direction::Descending => node.slot > 0,
         };
+        debug_assert!(
+            self.path[..self.height - 1].iter().all(|node| node.slot < node.count()),
+            "B5: the walk lost its way down"
+        );
         let Some(depth) = self.path[..self.height - 1].iter().rposition(has_more) else { return Ok(false) };
         let node = &mut self.path[depth];
         let bound = node.slot + usize::from(direction == Direction::Ascending);
@@ -194,7 +207,9 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Marks every page below a node of the path as in use; leaves are not read.
     pub(super) fn claim_below(&mut self, depth: usize) -> Result<(), IndexError> {
+        debug_assert!(depth < self.height, "B5: depth {depth} of a tree of height {}", self.height);
         let level = self.height - depth;
+        debug_assert_eq!(self.path[depth].level(), level, "B5: another level in the path");
         if level == 1 {
             return Ok(());
         }

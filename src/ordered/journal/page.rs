@@ -40,6 +40,7 @@ pub(super) fn record_of(layout: &records::Layout) -> RecordFormat {
 
 /// Writes the bytes of a record.
 pub(super) fn put_record(record: RecordFormat, bytes: &mut [u8], change: Change<'_>) {
+    debug_assert_eq!(bytes.len(), 1 + record.entry_bytes(), "a record of another size");
     bytes.fill(0);
     bytes[0] = if change.value.is_some() { PUT } else { REMOVAL };
     let (key, value) = bytes[1..].split_at_mut(usize::from(record.key_bytes));
@@ -51,6 +52,7 @@ pub(super) fn put_record(record: RecordFormat, bytes: &mut [u8], change: Change<
 
 /// The change that the bytes of a record say.
 pub(super) fn change_of(record: RecordFormat, bytes: &[u8]) -> Change<'_> {
+    debug_assert_eq!(bytes.len(), 1 + record.entry_bytes(), "a record of another size");
     let (key, value) = bytes[1..].split_at(usize::from(record.key_bytes));
     Change { key, value: (bytes[0] == PUT).then_some(value) }
 }

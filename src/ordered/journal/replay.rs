@@ -34,10 +34,15 @@ impl Run {
     }
 
     fn len(&self) -> usize {
+        debug_assert!(
+            self.records.len().is_multiple_of(self.layout.record_bytes),
+            "J1: a record is cut short"
+        );
         self.records.len() / self.layout.record_bytes
     }
 
     fn change(&self, at: usize) -> Change<'_> {
+        debug_assert!(at < self.len(), "J1: record {at} of {}", self.len());
         let bytes = self.layout.record_bytes;
         change_of(record_of(&self.layout), &self.records[at * bytes..][..bytes])
     }
@@ -57,6 +62,7 @@ impl Run {
 
     /// The last of the first `count` records for each key, in key order.
     fn newest(&self, count: usize) -> Vec<u32> {
+        debug_assert!(count <= self.len(), "J1: {count} records of {}", self.len());
         let mut order: Vec<u32> = (0..count as u32).collect();
         let key = |at: u32| self.change(at as usize).key;
         order.sort_unstable_by(|&a, &b| key(a).cmp(key(b)).then(b.cmp(&a)));

@@ -154,6 +154,8 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
     /// Makes room in a full journal for the removal of a key: the index below is synced, and the journal keeps what is owed
     /// alone. If that fills it, the removal is carried out without a record of its own; whether the key existed then.
     pub(super) fn condense(&mut self, key: &[u8]) -> Result<Option<bool>, IndexError> {
+        debug_assert!(self.journal.borrow().is_full(), "only a full journal is condensed");
+        debug_assert!(!self.owed.is_empty(), "a journal is condensed for nothing owed");
         self.journal.borrow_mut().force()?;
         self.below_or_revive(OrderedIndex::sync)?;
         let layout = self.journal.borrow().layout();
@@ -169,6 +171,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
             self.owed.remove(key);
         }
         let records = self.owed.condensed(page::record_of(&layout), layout.record_bytes);
+        debug_assert_eq!(records.len(), self.owed.len(), "a record for each debt");
         let condensed = self.journal.borrow_mut().condense(records.iter().map(|record| &record[..]));
         if let Err(error) = condensed {
             if !error.is_refusal() {

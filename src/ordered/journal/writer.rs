@@ -85,6 +85,7 @@ impl<S: PageStore> Writer<S> {
 
     /// Notes what the index had heard of once the page is written.
     fn written(&mut self, before: u64) {
+        debug_assert!(self.log.page_writes() >= before, "writes of the journal were uncounted");
         if self.log.page_writes() > before {
             self.heard = self.horizon.heard();
         }
@@ -174,6 +175,7 @@ impl<S: PageStore> Writer<S> {
     /// Begins a new epoch, without any record. The medium learns of it with the next page written; until then the
     /// records of the old epoch say once more what the index holds already.
     pub(super) fn cut_off(&mut self) {
+        debug_assert_eq!(self.pending(), 0, "J2: records are cut off that wait to be written");
         self.counts.cut_offs += 1;
         self.log.start(self.log.epoch() + 1);
     }

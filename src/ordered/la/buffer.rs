@@ -89,6 +89,11 @@ impl Buffer {
         shadow: &mut Shadow<S>,
         records: usize,
     ) -> Result<(), IndexError> {
+        debug_assert!(0 < records && records <= self.fragment.len(), "L2: {records} records of the fragment");
+        debug_assert!(
+            records <= Buffer::page_records(self.fragment.shape, shadow.page_bytes()),
+            "L2: {records} records in a page"
+        );
         let unit = shadow.take()?;
         let mut page = vec![0; shadow.page_bytes()];
         let part = self.fragment.all().slice(0..records);
@@ -165,6 +170,7 @@ impl Buffer {
             }
             self.history.push((self.lookups, self.pages, empty_cost));
         }
+        debug_assert!(self.history.len() <= HISTORY, "{} sights are remembered", self.history.len());
         let payoff = |(since, pages, _): &Sight| u64::from(self.lookups - since) * u64::from(*pages);
         self.history.iter().any(|sight| payoff(sight) >= sight.2)
     }

@@ -39,6 +39,7 @@ fn apply_below<S: PageStore>(
     records: Slice<'_>,
     splits: &mut Splits,
 ) -> Result<Option<Vec<u32>>, IndexError> {
+    debug_assert!(node.level > 1, "L1: nothing lies below a leaf");
     let mut vacant = None;
     for slot in (0..node.children.len()).rev() {
         let own = records.slice(node.children.records_of(slot, records));

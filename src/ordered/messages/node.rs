@@ -58,14 +58,17 @@ impl Children {
     }
 
     pub(in crate::ordered) fn key(&self, i: usize) -> &[u8] {
+        debug_assert!(i < self.len(), "child {i} of {}", self.len());
         &self.bytes[i * self.width()..][..self.key]
     }
 
     pub(in crate::ordered) fn unit(&self, i: usize) -> u32 {
+        debug_assert!(i < self.len(), "child {i} of {}", self.len());
         get_u32(&self.bytes, i * self.width() + self.key)
     }
 
     pub(in crate::ordered) fn push(&mut self, key: &[u8], unit: u32) {
+        debug_assert_eq!(key.len(), self.key, "a bound of another width");
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(&unit.to_le_bytes());
     }
@@ -77,11 +80,14 @@ impl Children {
             let middle = usize::midpoint(low, high);
             if self.key(middle) <= key { low = middle + 1 } else { high = middle }
         }
+        debug_assert!(low <= 1 || self.key(low - 1) <= key, "T1: the bound of child {} is above", low - 1);
+        debug_assert!(low >= self.len() || self.key(low) > key, "T1: the bound of child {low} is not above");
         low.saturating_sub(1)
     }
 
     /// Puts others in the place of a child; the first of them takes over its bound.
     fn replace(&mut self, i: usize, by: &Children) {
+        debug_assert!(i < self.len() && by.width() == self.width(), "child {i} of {}", self.len());
         let (at, width) = (i * self.width(), self.width());
         let bound: Vec<u8> = self.key(i).into();
         self.bytes.splice(at..at + width, by.bytes.iter().copied());
@@ -92,12 +98,14 @@ impl Children {
 
     /// Takes children out.
     pub(in crate::ordered) fn remove(&mut self, range: Range<usize>) {
+        debug_assert!(range.end <= self.len(), "children {range:?} of {}", self.len());
         let width = self.width();
         self.bytes.drain(range.start * width..range.end * width);
     }
 
     /// The records that belong below a child.
     pub(in crate::ordered) fn records_of(&self, i: usize, records: Records<'_>) -> Range<usize> {
+        debug_assert!(i < self.len(), "child {i} of {}", self.len());
         let from = if i == 0 { 0 } else { records.lower_bound(self.key(i)) };
         let to = if i + 1 == self.len() { records.len() } else { records.lower_bound(self.key(i + 1)) };
         from..to.max(from)
@@ -130,6 +138,11 @@ impl Node {
         shadow: &mut Shadow<S>,
         tally: &mut Tally,
     ) {
+        debug_assert!(
+            self.level > 1 && slot < self.children.len(),
+            "child {slot} of {}",
+            self.children.len()
+        );
         if !written.is_vacant || self.children.len() == 1 {
             self.children.replace(slot, &written.children);
             return;
@@ -147,6 +160,7 @@ impl Node {
 
     /// The child with the most records that wait for it, and which they are.
     pub(in crate::ordered) fn heaviest(&self) -> (usize, Range<usize>) {
+        debug_assert!(self.level > 1 && self.children.len() > 0, "a leaf sends nothing down");
         let mut best = (0, 0..0);
         for slot in 0..self.children.len() {
             let range = self.children.records_of(slot, self.records.all());
@@ -216,6 +230,7 @@ impl Layout {
                 layout.leaf_records
             )));
         }
+        debug_assert!(layout.start(fanout) <= page_bytes, "the children of a node exceed its first page");
         Ok(layout)
     }
 
@@ -237,6 +252,7 @@ impl Layout {
 
     /// Which records of a node stand in which page of its unit.
     fn records_in(&self, children: usize, records: usize, page: usize) -> Range<usize> {
+        debug_assert!(page < self.unit_pages, "page {page} of a node of {}", self.unit_pages);
         let first = self.first_records(children);
         let (from, to) = match page {
             0 => (0, first),
@@ -413,8 +429,13 @@ impl Layout {
         (level, children): (u8, &Children),
         records: Records<'_>,
     ) -> Result<u32, IndexError> {
+        debug_assert!(
+            level > 0 && (level == 1) == (children.len() == 0),
+            "a node at level {level} is written"
+        );
         let unit = shadow.take()?;
         let (mut page, count) = (vec![0; self.page_bytes], children.len());
+        debug_assert!(count <= self.fanout, "{count} children of {}", self.fanout);
         assert!(records.len() <= if level == 1 { self.leaf_records } else { self.inner_records });
         page[8] = level;
         page[9] = NODE_MARK;
@@ -471,6 +492,7 @@ impl Layout {
         tally: &mut Tally,
         node: &Node,
     ) -> Result<Written, IndexError> {
+        debug_assert!(node.level > 1 && node.children.len() > 0, "an inner node without children");
         let parts = node.children.len().div_ceil(self.fanout);
         self.write_parts(shadow, tally, (node.level, &node.children), (node.records.all(), parts))
     }
@@ -499,6 +521,7 @@ impl Layout {
         root: &mut Node,
         (slot, written): (usize, &Written),
     ) -> Result<(), IndexError> {
+        debug_assert!(slot < root.children.len(), "child {slot} of the root's {}", root.children.len());
         root.replace(slot, written, shadow, tally);
         self.settle_root((shadow, tally), root)
     }
@@ -518,6 +541,7 @@ impl Layout {
             *root = self.read(shadow, unit, level, Cause::Merge)?;
             Layout::release(shadow, tally, (unit, level));
         }
+        debug_assert!(root.children.len() <= self.fanout, "the root has {} children", root.children.len());
         Ok(())
     }
 
@@ -528,6 +552,7 @@ impl Layout {
         (level, children): (u8, &Children),
         (records, parts): (Records<'_>, usize),
     ) -> Result<Written, IndexError> {
+        debug_assert!(parts > 0 && (level == 1 || parts <= children.len()), "{parts} parts of a node");
         let mut written =
             Written { children: Children::new(self.shape.key), is_vacant: false, vacant_units: Vec::new() };
         let all = if level == 1 { records.len() } else { children.len() };
@@ -558,6 +583,7 @@ impl Layout {
             written.is_vacant = true;
             written.vacant_units.push(written.children.unit(0));
         }
+        debug_assert_eq!(written.children.len(), parts, "a part was not written");
         Ok(written)
     }
 

@@ -51,11 +51,13 @@ impl<'a> Records<'a> {
 
     /// Record `i`, whole.
     pub(in crate::ordered) fn at(&self, i: usize) -> &'a [u8] {
+        debug_assert!(i < self.len(), "record {i} of {}", self.len());
         let width = self.shape.bytes();
         &self.bytes[i * width..(i + 1) * width]
     }
 
     pub(in crate::ordered) fn kind(&self, i: usize) -> u8 {
+        debug_assert!(i < self.len(), "record {i} of {}", self.len());
         self.bytes[i * self.shape.bytes()]
     }
 
@@ -78,6 +80,8 @@ impl<'a> Records<'a> {
                 Ordering::Equal => return Ok(middle),
             }
         }
+        debug_assert!(low == 0 || self.key(low - 1) < key, "the record before place {low} is not below");
+        debug_assert!(low == self.len() || self.key(low) > key, "the record at place {low} is not above");
         Err(low)
     }
 
@@ -108,6 +112,7 @@ impl<'a> Records<'a> {
     }
 
     pub(in crate::ordered) fn slice(&self, range: Range<usize>) -> Records<'a> {
+        debug_assert!(range.end <= self.len(), "records {range:?} of {}", self.len());
         let width = self.shape.bytes();
         Records { bytes: &self.bytes[range.start * width..range.end * width], ..*self }
     }
@@ -130,6 +135,7 @@ impl<'a> Records<'a> {
         direction: Direction,
         show: &mut dyn FnMut(&[u8]) -> bool,
     ) {
+        debug_assert_eq!(self.shape.bytes(), older.shape.bytes(), "records of other sizes are merged");
         let place = |i: usize, len: usize| if direction == Direction::Ascending { i } else { len - 1 - i };
         let (news, olds) = (self.len(), older.len());
         let (mut i, mut j) = (0, 0);
@@ -179,11 +185,16 @@ impl Run {
 
     /// Adds a record above all others.
     pub(in crate::ordered) fn push(&mut self, record: &[u8]) {
+        debug_assert_eq!(record.len(), self.shape.bytes(), "a record of another size");
         self.bytes.extend_from_slice(record);
     }
 
     /// Adds a record of these fields above all others; a removal has no value.
     pub(in crate::ordered) fn push_fields(&mut self, kind: u8, key: &[u8], value: &[u8]) {
+        debug_assert!(
+            key.len() == self.shape.key && value.len() <= self.shape.value,
+            "a record of another size"
+        );
         let end = self.bytes.len() + self.shape.bytes();
         self.bytes.push(kind);
         self.bytes.extend_from_slice(key);
@@ -193,6 +204,7 @@ impl Run {
 
     /// Notes a change, in the place of an older one of its key.
     pub(in crate::ordered) fn put(&mut self, change: Change<'_>) {
+        debug_assert_eq!(change.key.len(), self.shape.key, "a key of another width");
         let width = self.shape.bytes();
         let (at, found) = match self.all().search(change.key) {
             Ok(at) => (at * width, true),
@@ -224,6 +236,7 @@ impl Run {
 
     /// Takes records out.
     pub(in crate::ordered) fn take(&mut self, range: Range<usize>) -> Run {
+        debug_assert!(range.end <= self.len(), "records {range:?} of {}", self.len());
         let width = self.shape.bytes();
         Run { bytes: self.bytes.drain(range.start * width..range.end * width).collect(), ..*self }
     }
@@ -238,6 +251,7 @@ impl Run {
             }
             true
         });
+        debug_assert!(merged.len() <= self.len() + newer.len(), "T1: a merge made records");
         merged
     }
 }

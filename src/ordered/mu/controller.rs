@@ -78,6 +78,12 @@ impl Period {
             LeafUse::Read => self.reads += 1,
             LeafUse::Update => self.updates += 1,
         }
+        debug_assert!(
+            leaf.count <= leaf.capacity,
+            "R1: a leaf of {} entries of {}",
+            leaf.count,
+            leaf.capacity
+        );
         self.entries += leaf.count as u64;
         self.room += leaf.capacity as u64;
         self.pages += u64::from(leaf.pages);

@@ -88,6 +88,7 @@ impl Layout {
 
     /// Bytes of the area of a node that is not the root.
     const fn area_bytes(&self, level: u8) -> usize {
+        debug_assert!(level >= 1, "R2: leaves have level 1");
         if level == 1 {
             self.page_bytes * self.share.eighths() / 8
         } else {
@@ -102,6 +103,7 @@ impl Layout {
     /// The shape of the node at `level` of a tree of this height. The root holds twice what it would as an inner node, so
     /// that it splits into two that fit; a root that is a leaf, twice what half a page holds.
     pub const fn shape(&self, level: u8, height: u8) -> NodeShape {
+        debug_assert!(1 <= level && level <= height, "R2: no such level");
         if level != height {
             return self.fitting(self.area_bytes(level), level);
         }
@@ -112,6 +114,7 @@ impl Layout {
 
     /// The bytes of that node within the page.
     pub const fn area(&self, level: u8, height: u8) -> Range<usize> {
+        debug_assert!(1 <= level && level <= height, "R2: no such level");
         let bytes = self.area_bytes(level);
         match (level == height, level) {
             (true, 1) => 0..(self.page_bytes >> 1) * 2,

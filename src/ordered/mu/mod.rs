@@ -264,6 +264,7 @@ impl<C: LayoutChoice> Scheme for PathPages<C> {
         mut sibling: Option<Sibling>,
         cause: Cause,
     ) -> Result<(), IndexError> {
+        debug_assert!((1..=tree.height).contains(&lowest), "R2: level {lowest} of {}", tree.height);
         let mut level = lowest;
         while let Some(half) = sibling {
             level += 1;
@@ -278,6 +279,10 @@ impl<C: LayoutChoice> Scheme for PathPages<C> {
             tree.set_child(level, page);
         }
         let (height, layout) = (tree.height, tree.path_layout);
+        debug_assert!(
+            (lowest..=height).all(|level| tree.count(level) <= tree.shape(level).capacity),
+            "R1: an overfull node is written"
+        );
         let (unused, page_bytes) =
             (tree.scheme.page_area(layout, lowest, height).end, tree.scheme.layout.page_bytes());
         tree.path.buffer[unused..page_bytes].fill(0xff);
@@ -306,7 +311,10 @@ fn grow<N: Nand, C: LayoutChoice>(
     let path_is_left = tree.slot(level) < middle;
     let (kept, moved) = if path_is_left { (0, middle) } else { (middle, 0) };
     let kept_count = if path_is_left { middle } else { count - middle };
+    debug_assert!(0 < kept_count && kept_count < count, "R1: a half of {kept_count} of {count}");
+    debug_assert!(kept_count.max(count - kept_count) <= half.capacity, "R1: a half of the root does not fit");
     tree.height += 1;
+    debug_assert!(tree.height <= tree.scheme.height_max(layout), "R2: a height of {}", tree.height);
     tree.counts.splits += 1;
     let area = tree.scheme.page_area(layout, level, tree.height);
     wide.copy_entries((&root_node, kept), kept_count, (&half, &mut tree.path.buffer[area.clone()], 0));
@@ -331,6 +339,7 @@ fn grow<N: Nand, C: LayoutChoice>(
     let mut tag = Tag { root: true, layout, height: tree.height, lowest_level: level, ..Tag::default() };
     tag.counts[usize::from(level) - 1] = (count - kept_count) as u16;
     tag.counts[usize::from(level)] = 2;
+    debug_assert_ne!(page, root_page, "R3: both halves of the root in one page");
     tree.log.write(root_page, tag, &tree.detached, cause)?;
     tree.root = root_page;
     Ok(())

@@ -106,6 +106,7 @@ fn parts_of<N: Nand, C: LayoutChoice>(
         return 1;
     }
     let capacity = tree.scheme.shape(limit, level, level + 1).capacity;
+    debug_assert!(count > 0, "R1: no entries to divide");
     count.div_ceil(capacity.saturating_sub(1).max(1))
 }
 
@@ -198,6 +199,8 @@ fn gather<N: Nand, C: LayoutChoice>(
             node.count += 1;
         }
     }
+    debug_assert!(node.count <= shape.capacity, "R1: more parts than entries were made room for");
+    debug_assert!(slot + below.path_part < node.count, "R3: the path lost its child");
     (node, slot + below.path_part)
 }
 
@@ -209,6 +212,8 @@ fn place<N: Nand, C: LayoutChoice>(
     (from, count): (usize, usize),
     slot: usize,
 ) {
+    debug_assert!(from + count <= node.count, "R1: entries {from} to {} of {}", from + count, node.count);
+    debug_assert!(slot >= from && slot < from + count.max(1), "R3: the path's entry {slot} is elsewhere");
     let layout = tree.path_layout;
     let step = tree.path.step_mut(level);
     (step.count, step.slot) = (count as u16, (slot - from) as u16);
@@ -224,6 +229,8 @@ fn divide<N: Nand, C: LayoutChoice>(
     node: &Loose,
     (slot, parts): (usize, usize),
 ) -> Result<Parts, IndexError> {
+    debug_assert!(parts >= 2 && parts <= node.count, "R1: {parts} parts of {} entries", node.count);
+    debug_assert!(slot < node.count, "R3: the path's entry {slot} of {}", node.count);
     let layout = tree.path_layout;
     let (least, larger) = (node.count / parts, node.count % parts);
     let mut divided = Parts { heads: Vec::new(), path_part: 0 };
@@ -252,12 +259,15 @@ fn divide<N: Nand, C: LayoutChoice>(
         divided.heads.push((head, child));
         from += count;
     }
+    debug_assert!(from == node.count && divided.heads.len() == parts, "R1: entries lost in a division");
+    debug_assert!(divided.path_part < parts, "R3: the path lost its part");
     tree.counts.splits += parts as u64 - 1;
     Ok(divided)
 }
 
 /// Copies every node from `lowest` up aside and gives the emptied path a layout.
 fn put_aside<N: Nand, C: LayoutChoice>(tree: &mut Tree<N, C>, lowest: u8, layout: u8) {
+    debug_assert!((1..=tree.height).contains(&lowest), "R2: level {lowest} of {}", tree.height);
     for level in lowest..=tree.height {
         if !tree.is_aside(level) {
             let area = tree.node_area(level);

@@ -54,6 +54,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
 
     /// Applies changes of different keys, in the order of the keys. The room for them was made.
     pub(in crate::ordered) fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<(), IndexError> {
+        debug_assert!(changes.is_sorted_by(|a, b| a.key < b.key), "the keys of a batch do not ascend");
         let applied = self.apply_changes(changes);
         if self.interrupted && matches!(applied, Err(IndexError::Full | IndexError::WornOut)) {
             self.undo()?;
@@ -74,6 +75,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             self.moves.goes_on = true;
             let (applied, wrote) = self.apply_to_leaf(&changes[done..])?;
             done += applied;
+            debug_assert!(done <= changes.len(), "more changes were applied than there are");
             written |= wrote;
         }
         if written && self.moves.goes_on {
@@ -88,6 +90,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     /// Applies those of the changes that belong to the copied leaf, until it is split or disappears: how many, and whether
     /// anything was written.
     fn apply_to_leaf(&mut self, changes: &[Change<'_>]) -> Result<(usize, bool), IndexError> {
+        debug_assert!(!changes.is_empty(), "a leaf is read for no change");
         let end = self.leaf_end();
         let belong = |change: &Change<'_>| end.as_deref().is_none_or(|end| change.key < end);
         let mut changed = false;

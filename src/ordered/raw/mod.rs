@@ -381,6 +381,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     /// Where a node at `level` is that its parent says is at `named`.
     #[inline]
     fn resolve(&self, level: u8, named: Ppn) -> Ppn {
+        debug_assert!((1..=self.height).contains(&level), "R2: level {level} of {}", self.height);
         let named = if level == 1 { self.journal.resolve(named) } else { named };
         if S::MAPS_MOVES { self.moves.resolve(named) } else { named }
     }
@@ -398,6 +399,7 @@ pub(crate) fn height_bound<S: Scheme>(scheme: &S, pages: u32) -> u8 {
         let smallest = scheme.shape(scheme.layouts() - 1, height, height + 1);
         nodes = nodes.div_ceil((smallest.capacity / 2).max(2));
     }
+    debug_assert!(height >= 1 && height <= scheme.height_max(0).max(1), "R2: a height of {height}");
     height
 }
 
@@ -408,6 +410,7 @@ fn node_in<S: Scheme>(
     (level, height): (u8, u8),
     page: Ppn,
 ) -> Result<(NodeShape, usize), IndexError> {
+    debug_assert!((1..=height).contains(&level), "R2: level {level} of a tree of height {height}");
     let wrong = |what| Err(IndexError::Corrupted { what, at: u64::from(page.0) });
     if tag.layout >= scheme.layouts() {
         return wrong("a page of a layout that this tree does not use");
@@ -435,6 +438,10 @@ fn named_width<S: Scheme>(bytes: &[u8]) -> u8 {
 
 /// The value of an entry for this child.
 pub(crate) fn child_value<S: Scheme>(page: Ppn, width: u8) -> [u8; ADDRESS_BYTES] {
+    debug_assert!(
+        !S::NAMES_WIDTHS || (page.0 >> WIDTH_SHIFT == 0 && width < 4),
+        "R8: {page} of width {width}"
+    );
     let width = if S::NAMES_WIDTHS { u32::from(width) << WIDTH_SHIFT } else { 0 };
     (page.0 | width).to_le_bytes()
 }

@@ -52,8 +52,16 @@ impl Table {
     }
 
     fn set(&mut self, at: usize, entry: Option<(u32, u32)>) {
+        debug_assert!(
+            entry.is_none_or(|(named, now)| named != u32::MAX && now != u32::MAX),
+            "R9: a move from or to nowhere"
+        );
         match self {
             Table::Narrow(entries) => {
+                debug_assert!(
+                    entry.is_none_or(|(named, now)| named.max(now) < u32::from(u16::MAX)),
+                    "R9: a move too wide for the table"
+                );
                 entries[at] = entry.map_or((u16::MAX, 0), |(named, now)| (named as u16, now as u16));
             }
             Table::Wide(entries) => entries[at] = entry.unwrap_or((u32::MAX, 0)),
@@ -141,6 +149,10 @@ impl Moves {
     /// Takes every entry out.
     pub(super) fn clear(&mut self) {
         (0..self.table.len()).for_each(|at| self.table.set(at, None));
+        debug_assert!(
+            (0..self.table.len()).all(|at| self.table.get(at).is_none()),
+            "R9: a move outlived the table"
+        );
         self.surplus.clear();
         (self.used, self.digest, self.goes_on) = (0, 0, false);
     }
@@ -254,6 +266,12 @@ impl Moves {
         if let Some(at) = free {
             self.table.set(at, Some((named, now)));
             self.used += 1;
+            debug_assert!(
+                self.used <= self.table.len(),
+                "R9: {} moves in {} places",
+                self.used,
+                self.table.len()
+            );
         }
         free.is_some()
     }
@@ -265,6 +283,7 @@ impl Moves {
     /// Takes an entry out.
     fn take(&mut self, named: u32) -> Option<u32> {
         if let Some((at, now)) = self.place_of(named) {
+            debug_assert!(self.used > 0, "R9: a move in an empty table");
             self.table.set(at, None);
             self.used -= 1;
             self.digest ^= hash(named, now);
@@ -305,6 +324,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     /// Notes that the path's node at `level` has moved to `page`; false when its parent must be told instead.
     pub(crate) fn map_move(&mut self, level: u8, page: Ppn) -> Option<Ppn> {
         let named = self.named_at(level);
+        debug_assert_ne!(named, page, "R9: a node moves to its own place");
         if !self.moves.put(named.0, page.0) {
             self.moves.parent_rewrites += 1;
             return None;
@@ -315,6 +335,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
 
     /// The place that the path's parent of `level` names.
     fn named_at(&self, level: u8) -> Ppn {
+        debug_assert!(level < self.height, "R2: nothing names the root at level {level}");
         address::<S>(self.shape(level + 1).value(self.node(level + 1), self.slot(level + 1)))
     }
 
@@ -336,6 +357,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     /// The path's node at `level` is about to be written: makes it name where its children are.
     pub(crate) fn resolve_children(&mut self, level: u8) {
         self.moves.parents_resolved += 1;
+        debug_assert!(level > 1, "R2: a leaf has no children");
         let (shape, count) = (self.shape(level), self.count(level));
         for i in 0..count {
             let named = address::<S>(shape.value(self.node(level), i));
@@ -405,6 +427,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
 
     /// Makes the first bound of the path's node at `level` the least of all keys, as a root's is.
     pub(crate) fn zero_bound(&mut self, level: u8) {
+        debug_assert!(level > 1 && self.count(level) > 0, "R1: no bound at level {level}");
         let key_bytes = usize::from(self.record.key_bytes);
         self.shape(level).set_key(self.node_mut(level), 0, &vec![0; key_bytes]);
     }

@@ -59,19 +59,26 @@ impl Path {
     }
 
     pub(crate) fn step(&self, level: u8) -> Step {
+        debug_assert!((1..=LEVELS_MAX).contains(&usize::from(level)), "R2: level {level}");
         self.steps[usize::from(level) - 1]
     }
 
     pub(crate) fn step_mut(&mut self, level: u8) -> &mut Step {
+        debug_assert!((1..=LEVELS_MAX).contains(&usize::from(level)), "R2: level {level}");
         &mut self.steps[usize::from(level) - 1]
     }
 
     /// The tag of a page with the nodes of the path from `lowest` to `top`.
     pub(crate) fn tag(&self, lowest: u8, top: u8) -> Tag {
+        debug_assert!(1 <= lowest && lowest <= top, "R2: levels {lowest} to {top}");
         let mut counts = [0; LEVELS_MAX];
         for level in lowest..=top {
             counts[usize::from(level) - 1] = self.step(level).count;
         }
+        debug_assert!(
+            (lowest.max(2)..top).all(|level| self.step(level).count > 0),
+            "R1: an empty inner node"
+        );
         Tag { lowest_level: lowest, counts, ..Tag::default() }
     }
 }
@@ -119,7 +126,9 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
 
     /// Makes the path's child at `level` the one at `page`.
     pub(crate) fn set_child(&mut self, level: u8, page: Ppn) {
+        debug_assert!(level > 1, "R2: a leaf has no children");
         let (shape, slot) = (self.shape(level), self.slot(level));
+        debug_assert!(slot < self.count(level), "R3: the path's entry {slot} of {}", self.count(level));
         let below = level - 1;
         let width = self.width((below, &self.shape(below)), self.node(below), self.count(below));
         shape.set_value(self.node_mut(level), slot, &child_value::<S>(page, width));
@@ -156,6 +165,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
 
     /// Copies the path to the node at level `lowest` where `key` belongs.
     pub(super) fn copy_path(&mut self, key: &[u8], lowest: u8, cause: Cause) -> Result<(), IndexError> {
+        debug_assert!((1..=self.height).contains(&lowest), "R2: level {lowest} of {}", self.height);
         self.path_layout = self.scheme.layout_wanted(self.height);
         self.copy_node(self.root, self.height, cause)?;
         self.copy_path_from(self.height, key, lowest, cause)
@@ -169,9 +179,11 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         lowest: u8,
         cause: Cause,
     ) -> Result<(), IndexError> {
+        debug_assert!(from <= self.height, "R2: level {from} of {}", self.height);
         for level in (lowest + 1..=from).rev() {
             let (shape, count) = (self.shape(level), self.count(level));
             let slot = shape.child_slot(self.node(level), count, key);
+            debug_assert!(slot < count, "R3: child {slot} of {count}");
             self.path.step_mut(level).slot = slot as u16;
             let child = address::<S>(shape.value(self.node(level), slot));
             self.copy_node(child, level - 1, cause)?;
@@ -195,6 +207,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
 
     /// Copies one node into its place in the path. A leaf is read where the journal says it is.
     pub(super) fn copy_node(&mut self, ppn: Ppn, level: u8, cause: Cause) -> Result<(), IndexError> {
+        debug_assert!((1..=self.height).contains(&level), "R2: level {level} of {}", self.height);
         let ppn = if level < self.height { self.resolve(level, ppn) } else { ppn };
         if !self.log.is_valid(ppn) {
             return Err(IndexError::Corrupted {
@@ -231,6 +244,10 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             let area = self.scheme.aside_area(level, self.height);
             self.path.buffer[area][..node.len()].copy_from_slice(node);
         }
+        debug_assert!(
+            step.aside || usize::from(step.layout) == usize::from(self.path_layout),
+            "R8: a copy of another layout"
+        );
         *self.path.step_mut(level) = step;
         Ok(())
     }

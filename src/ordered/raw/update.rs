@@ -52,6 +52,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         value: &[u8],
         found: Result<usize, usize>,
     ) -> Result<(), IndexError> {
+        debug_assert!(found.unwrap_or_else(|at| at) <= self.count(1), "R1: no such place in the leaf");
         self.interrupted = true;
         let sibling = match found {
             Ok(i) => {
@@ -196,6 +197,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
 
     /// The path's node at `level` is about to be replaced or dropped: its page dies if it begins with that node.
     pub(crate) fn retire(&mut self, level: u8) {
+        debug_assert!((1..=self.height).contains(&level), "R2: level {level} of {}", self.height);
         let step = self.path.step(level);
         if step.lowest_level == level {
             self.log.invalidate(Ppn(step.page));
@@ -230,6 +232,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         entry: (&[u8], &[u8]),
     ) -> Result<Option<Sibling>, IndexError> {
         let (shape, count) = (self.shape(level), self.count(level));
+        debug_assert!(i <= count, "R1: place {i} of a node of {count}");
         if count < self.room(level) {
             shape.insert(self.node_mut(level), count, i, entry);
             self.path.step_mut(level).count += 1;
@@ -242,6 +245,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     /// half stays on the path, and of an inner node the half with the path's child.
     fn split_node(&mut self, level: u8, i: usize, entry: (&[u8], &[u8])) -> Result<Sibling, IndexError> {
         let (shape, count) = (self.shape(level), self.count(level));
+        debug_assert!(i <= count && count >= 2, "R1: a node of {count} is split at {i}");
         let left_count = (count + 1).div_ceil(2);
         let entry_is_left = i < left_count;
         // Entries of the full node that go left, so that the left half has `left_count` once the new entry is in.
@@ -261,10 +265,16 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             shape.insert(&mut self.detached[area], detached_count, at, entry);
             detached_count += 1;
         }
+        debug_assert_eq!(self.count(level) + detached_count, count + 1, "R1: entries lost in a split");
+        debug_assert!(self.count(level) > 0 && detached_count > 0, "R1: a split leaves a node empty");
         if level > 1 {
             let slot = if path_is_left { i } else { i - kept_left };
             self.path.step_mut(level).slot = slot as u16;
         }
+        debug_assert!(
+            level == 1 || self.slot(level) < self.count(level),
+            "R3: the path lost its child in a split"
+        );
         let right = if path_is_left {
             &self.detached[self.scheme.page_area(self.layout_at(level), level, self.height)]
         } else {
@@ -277,6 +287,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     /// Moves one half of the path's node to its place in the detached page.
     fn detach_half(&mut self, level: u8, left_count: usize, left: bool) {
         let (shape, count) = (self.shape(level), self.count(level));
+        debug_assert!(left_count <= count, "R1: {left_count} of {count} entries go left");
         self.detached.fill(0xff);
         let area = self.node_area(level);
         let detached_area = self.scheme.page_area(self.layout_at(level), level, self.height);
@@ -298,6 +309,8 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         separator: Vec<u8>,
         is_left: bool,
     ) -> Result<Sibling, IndexError> {
+        debug_assert!(count > 0 && count <= self.shape(level).capacity, "R1: a half of {count} entries");
+        debug_assert_eq!(separator.len(), usize::from(self.record.key_bytes), "a separator of another width");
         let (layout, shape) = (self.layout_at(level), self.shape(level));
         let half = &self.detached[self.scheme.page_area(layout, level, self.height)];
         let width = self.width((level, &shape), half, count);
@@ -308,6 +321,8 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
 
     /// Writes the node in the detached page, alone in a page of this layout.
     pub(crate) fn write_detached(&mut self, layout: u8, level: u8, count: usize) -> Result<Ppn, IndexError> {
+        debug_assert!((1..=self.height).contains(&level), "R2: level {level} of {}", self.height);
+        debug_assert!(count > 0, "R1: a half without entries is written");
         let mut tag = Tag { layout, lowest_level: level, ..Tag::default() };
         tag.counts[usize::from(level) - 1] = count as u16;
         S::dress_half(&mut tag, &mut self.detached);
@@ -320,6 +335,8 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     /// entry is left to name its child by [`RawTree::set_child`].
     pub(crate) fn enter_sibling(&mut self, level: u8, half: &Sibling) -> Result<Option<Sibling>, IndexError> {
         let (shape, slot) = (self.shape(level), self.slot(level));
+        debug_assert!(level > 1, "R2: a leaf has no child to enter");
+        debug_assert!(slot < self.count(level), "R3: the path's entry {slot} of {}", self.count(level));
         let address = child_value::<S>(half.page, half.width);
         if half.is_left {
             // The entry so far names the left half now; the new one is the path's.
@@ -338,6 +355,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         i: usize,
         entry: (&[u8], &[u8]),
     ) -> Result<Option<Sibling>, IndexError> {
+        debug_assert_eq!(i, self.slot(level) + 1, "the new entry is not the path's right neighbour");
         let count = self.count(level);
         if count < self.room(level) {
             return self.add_entry(level, i, entry);
@@ -361,11 +379,13 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         entry: (&[u8], &[u8]),
     ) -> Result<Option<Sibling>, IndexError> {
         let (shape, count) = (self.shape(level), self.count(level));
+        debug_assert!(self.slot(level) + 1 == i && i < count, "the seam is not behind the path's entry");
         self.detach_half(level, i, false);
         let layout = self.layout_at(level);
         let area = self.scheme.page_area(layout, level, self.height);
         shape.insert(&mut self.detached[area], count - i, 0, entry);
         self.path.step_mut(level).count = i as u16;
+        debug_assert!(self.slot(level) < self.count(level), "R3: the path lost its child in a split");
         self.sibling(level, count - i + 1, entry.0.to_vec(), false).map(Some)
     }
 
@@ -388,6 +408,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
 
     /// Takes an entry out of the copied leaf and ends the update.
     pub(super) fn take_from_leaf(&mut self, slot: usize) -> Result<(), IndexError> {
+        debug_assert!(slot < self.count(1), "R1: record {slot} of {}", self.count(1));
         self.interrupted = true;
         self.take_entry(slot)?;
         self.end_update()
@@ -398,6 +419,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         let mut lowest = 1;
         loop {
             let (shape, count) = (self.shape(lowest), self.count(lowest));
+            debug_assert!(slot < count, "R1: entry {slot} of {count} at level {lowest}");
             let bound = shape.key(self.node(lowest), 0).to_vec();
             shape.remove(self.node_mut(lowest), count, slot);
             self.path.step_mut(lowest).count -= 1;
@@ -415,6 +437,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             self.forget_move(address::<S>(self.shape(lowest).value(self.node(lowest), slot)));
         }
         let lowest = self.shrink(lowest)?;
+        debug_assert!((1..=self.height).contains(&lowest), "R2: nothing is left of the path");
         S::write_path(self, lowest, None, Cause::Host)
     }
 
@@ -424,6 +447,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         while self.height > 1 && self.count(self.height) == 1 {
             assert_eq!(lowest, self.height, "R3: a root with one child was left to stand");
             let level = self.height - 1;
+            debug_assert!(level >= 1, "R2: a leaf has no child to become the root");
             let child = address::<S>(self.shape(self.height).value(self.node(self.height), 0));
             self.retire(self.height);
             self.copy_node(child, level, Cause::Host)?;
@@ -440,6 +464,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
                 self.zero_bound(level);
             }
         }
+        debug_assert!((1..=self.height).contains(&lowest), "R2: level {lowest} of {}", self.height);
         Ok(lowest)
     }
 
@@ -447,6 +472,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     pub(super) fn end_update(&mut self) -> Result<(), IndexError> {
         self.log.finish();
         self.interrupted = false;
+        debug_assert!(self.log.is_valid(self.root), "R5: the root's page {} is not valid", self.root);
         if !self.log.wants_checkpoint() {
             return Ok(());
         }
@@ -459,6 +485,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
 
 /// Moves `count` entries from place `from` to the front of their node.
 fn move_to_front(shape: &NodeShape, node: &mut [u8], from: usize, count: usize) {
+    debug_assert!(from + count <= shape.capacity, "R1: {count} entries from {from}");
     let (k, v) = (shape.key_bytes, shape.value_bytes);
     node.copy_within(from * k..(from + count) * k, 0);
     let values = shape.capacity * k;
@@ -481,6 +508,7 @@ impl<N: Nand, S: Scheme> Relocate<N> for RawTree<N, S> {
             self.log.finish();
             return Ok(());
         };
+        debug_assert!((1..=self.height).contains(&level), "R2: level {level} of {}", self.height);
         if self.journal.is_on() {
             return self.relocate_journaled(ppn, level);
         }
@@ -489,6 +517,7 @@ impl<N: Nand, S: Scheme> Relocate<N> for RawTree<N, S> {
         S::write_path(self, level, None, Cause::GarbageCollection)?;
         self.log.finish();
         self.interrupted = false;
+        debug_assert!(self.log.is_valid(self.root), "R5: the root's page {} is not valid", self.root);
         Ok(())
     }
 

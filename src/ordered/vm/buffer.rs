@@ -92,6 +92,7 @@ impl Waiting {
     }
 
     fn get(&self, i: usize) -> Change<'_> {
+        debug_assert!(i < self.len(), "change {i} of {} that wait", self.len());
         let entry = &self.bytes[i * self.entry_bytes()..(i + 1) * self.entry_bytes()];
         let (key, rest) = entry.split_at(usize::from(self.record.key_bytes));
         Change { key, value: (rest[0] == 1).then_some(&rest[1..]) }
@@ -107,22 +108,30 @@ impl Waiting {
                 Ordering::Equal => return Ok(middle),
             }
         }
+        debug_assert!(low == 0 || self.get(low - 1).key < key, "the change before place {low} is not below");
+        debug_assert!(low == self.len() || self.get(low).key > key, "the change at place {low} is not above");
         Err(low)
     }
 
     fn note(&mut self, change: Change<'_>) {
+        debug_assert_eq!(change.key.len(), usize::from(self.record.key_bytes), "a key of another width");
         let size = self.entry_bytes();
         let (at, replaced) = match self.search(change.key) {
             Ok(i) => (i * size, size),
             Err(i) => (i * size, 0),
         };
         let value_bytes = usize::from(self.record.value_bytes);
+        debug_assert!(
+            change.value.is_none_or(|value| value.len() == value_bytes),
+            "a value of another width"
+        );
         let kind = u8::from(change.value.is_some());
         let value = change.value.unwrap_or(&[]).iter().copied();
         let entry = change.key.iter().copied().chain([kind]).chain(value);
         let padding = if change.value.is_some() { 0 } else { value_bytes };
         let entry = entry.chain(core::iter::repeat_n(0, padding));
         self.bytes.splice(at..at + replaced, entry);
+        debug_assert!(self.bytes.len().is_multiple_of(size), "a change of another size waits");
     }
 }
 
@@ -169,6 +178,7 @@ impl<T: TakesBatches> Logged<T> {
         let changes: Vec<Change<'_>> = (0..self.waiting.len()).map(|i| self.waiting.get(i)).collect();
         self.tree.apply_batch(&changes)?;
         self.waiting.bytes.clear();
+        debug_assert_eq!(self.waiting.len(), 0, "changes wait that were applied");
         self.flushes += 1;
         Ok(())
     }
@@ -309,6 +319,7 @@ impl Pending for Within<'_> {
     }
 
     fn advance(&mut self) {
+        debug_assert!(self.left.0 < self.left.1, "nothing waits beyond");
         match self.direction {
             Direction::Ascending => self.left.0 += 1,
             Direction::Descending => self.left.1 -= 1,

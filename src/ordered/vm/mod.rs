@@ -91,6 +91,7 @@ struct Header {
 
 impl Header {
     fn encode(&self, page: &mut [u8]) {
+        debug_assert!(self.flags & !(MAPPED | ROOT | LAST) == 0, "R9: flags {:#x}", self.flags);
         put_u32(page, 0, self.named);
         page[4] = self.flags;
         page[5] = self.height;
@@ -196,6 +197,7 @@ impl Scheme for MappedPages {
         cause: Cause,
     ) -> Result<(), IndexError> {
         // Copies of nodes that may be gone.
+        debug_assert!((1..=tree.height).contains(&lowest), "R2: level {lowest} of {}", tree.height);
         for other in (1..lowest).chain(tree.height + 1..=LEVELS_MAX as u8) {
             tree.path.step_mut(other).page = NONE;
         }
@@ -297,6 +299,7 @@ const MAPPING_BYTES: u64 = 1024;
 impl MappedPages {
     /// The bytes of the path's page at `level` in its buffer.
     fn path_page(&self, level: u8) -> Range<usize> {
+        debug_assert!(level >= 1, "R2: leaves have level 1");
         let start = (usize::from(level) - 1) * self.page_bytes;
         start..start + self.page_bytes
     }
@@ -317,7 +320,9 @@ fn write_node<N: Nand>(
     named: Option<Ppn>,
     cause: Cause,
 ) -> Result<(), IndexError> {
+    debug_assert!((1..=tree.height).contains(&level), "R2: level {level} of {}", tree.height);
     let is_root = level == tree.height;
+    debug_assert!(named.is_none() || !is_root, "R9: a root has no parent that names it");
     let is_last = (named.is_some() || is_root) && !tree.moves.goes_on;
     let flag = |set, flag| if set { flag } else { 0 };
     let flags = flag(named.is_some(), MAPPED) | flag(is_root, ROOT) | flag(is_last, LAST);
@@ -329,6 +334,7 @@ fn write_node<N: Nand>(
     let area = tree.scheme.path_page(level);
     header.encode(&mut tree.path.buffer[area.clone()]);
     tree.log.write(page, tag, &tree.path.buffer[area], cause)?;
+    debug_assert!(tree.log.is_valid(page), "R5: {page} was written and is not valid");
     // Of three buffers, the one that was written from takes the next node.
     let at_hand = if tree.moves.keep() == Keep::Path { page.0 } else { NONE };
     let step = tree.path.step_mut(level);
@@ -358,6 +364,7 @@ fn grow<N: Nand>(tree: &mut RawTree<N, MappedPages>, half: &Sibling, cause: Caus
     tree.retire(level);
     let page = tree.log.allocate(cause)?;
     tree.height += 1;
+    debug_assert!(usize::from(tree.height) <= LEVELS_MAX, "R2: a height of {}", tree.height);
     write_node(tree, (level, page), None, cause)?;
     let (left, right) = if half.is_left { (half.page, page) } else { (page, half.page) };
     let top = tree.shape(tree.height);
@@ -367,6 +374,7 @@ fn grow<N: Nand>(tree: &mut RawTree<N, MappedPages>, half: &Sibling, cause: Caus
     top.insert(root, 1, 1, (&half.separator, &right.0.to_le_bytes()));
     *tree.path.step_mut(level + 1) = Step { count: 2, slot: u16::from(half.is_left), ..Step::default() };
     tree.zero_bound(level + 1);
+    debug_assert_ne!(page, half.page, "R3: both halves of the root in one page");
     place_root(tree, cause)
 }
 

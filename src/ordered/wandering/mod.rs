@@ -117,6 +117,7 @@ impl Scheme for OneNodePages {
         mut sibling: Option<Sibling>,
         cause: Cause,
     ) -> Result<(), IndexError> {
+        debug_assert!((1..=tree.height).contains(&lowest), "R2: level {lowest} of {}", tree.height);
         for level in lowest..=tree.height {
             let is_root = level == tree.height && sibling.is_none();
             let page = write_node(tree, level, is_root, cause)?;
@@ -142,6 +143,8 @@ fn write_node<N: Nand>(
     is_root: bool,
     cause: Cause,
 ) -> Result<Ppn, IndexError> {
+    debug_assert!((1..=tree.height).contains(&level), "R2: level {level} of {}", tree.height);
+    debug_assert!(!is_root || level == tree.height, "R2: a root at level {level} of {}", tree.height);
     tree.retire(level);
     let page = tree.log.allocate(cause)?;
     let tag = Tag { root: is_root, height: tree.height, ..tree.path.tag(level, level) };
@@ -161,6 +164,8 @@ fn grow<N: Nand>(
     cause: Cause,
 ) -> Result<(), IndexError> {
     let level = tree.height;
+    debug_assert!(usize::from(level) < LEVELS_MAX, "R2: no level above {level}");
+    debug_assert_ne!(page, half.page, "R3: both halves of the root in one page");
     let shape = tree.shape(level);
     let (left, right) = if half.is_left { (half.page, page) } else { (page, half.page) };
     let left_node = if half.is_left { &tree.detached[..] } else { tree.node(level) };
@@ -173,5 +178,6 @@ fn grow<N: Nand>(
     top.insert(root, 1, 1, (&half.separator, &right.0.to_le_bytes()));
     *tree.path.step_mut(level + 1) = crate::ordered::raw::Step { count: 2, ..Default::default() };
     write_node(tree, level + 1, true, cause)?;
+    debug_assert_eq!(tree.count(tree.height), 2, "R1: a new root names its two halves");
     Ok(())
 }

@@ -76,6 +76,7 @@ impl<N: Nand> InPlace<N> {
     fn write_changes(&mut self, changes: &[Change<'_>]) -> Result<Vec<u32>, IndexError> {
         let shape = self.changes_shape();
         let pages = self.pages_of(changes.len());
+        debug_assert!(!changes.is_empty(), "a batch of no changes");
         assert!(pages <= PAGES_MAX, "{} changes in a batch", changes.len());
         let mut places = Vec::with_capacity(pages);
         let mut entries = Vec::with_capacity(shape.capacity * shape.entry_bytes);
@@ -92,6 +93,7 @@ impl<N: Nand> InPlace<N> {
             self.counters.log_programs += 1;
             places.push(self.write_birth(shape, Cause::Checkpoint)?);
         }
+        debug_assert_eq!(places.len(), pages, "O7: a batch of other pages than reckoned");
         Ok(places)
     }
 
@@ -107,9 +109,11 @@ impl<N: Nand> InPlace<N> {
 
     /// Enters those of the changes that belong to the leaf on the path and find a slot in it: how many.
     fn enter_into_leaf(&mut self, changes: &[Change<'_>]) -> Result<usize, IndexError> {
+        debug_assert!(!changes.is_empty(), "a leaf is read for no change");
         let bound = self.leaf_bound();
         let belong = |change: &&Change<'_>| bound.as_deref().is_none_or(|bound| change.key <= bound);
         let leaf = self.node(1);
+        debug_assert!(leaf.used <= self.leaf.capacity, "O1: {} slots of {}", leaf.used, self.leaf.capacity);
         let mut free = self.leaf.capacity - leaf.used;
         let (mut entries, mut dead, mut done) = (Vec::new(), Vec::new(), 0);
         for change in changes.iter().take_while(belong) {
@@ -128,6 +132,10 @@ impl<N: Nand> InPlace<N> {
             }
             done += 1;
         }
+        debug_assert!(
+            done <= changes.len() && entries.len().is_multiple_of(self.leaf.entry_bytes),
+            "an entry is cut short"
+        );
         match changes[0] {
             // The first one finds no slot.
             Change { key, value: Some(value) } if done == 0 => {
@@ -140,6 +148,7 @@ impl<N: Nand> InPlace<N> {
 
     /// Appends entries to the leaf on the path, then marks these slots dead.
     fn change_leaf(&mut self, entries: &[u8], dead: &[usize]) -> Result<(), IndexError> {
+        debug_assert!(entries.len().is_multiple_of(self.leaf.entry_bytes), "an entry is cut short");
         if !entries.is_empty() && !self.append(1, entries, Cause::Host)? {
             let leaf = self.node(1);
             let mut all = self.leaf.sorted(&leaf.bytes, leaf.used, dead);

@@ -74,6 +74,7 @@ impl<N: Nand> InPlace<N> {
             self.move_page(ppn, cause)?;
             self.interrupted = false;
         }
+        debug_assert_eq!(self.space.live_of(block), 0, "O5: block {block} still holds live pages");
         Ok(())
     }
 

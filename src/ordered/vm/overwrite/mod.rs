@@ -257,6 +257,7 @@ impl<N: Nand> InPlace<N> {
     /// The bound of the child on the path, in the node at this level.
     fn bound(&self, level: u8) -> &[u8] {
         let node = self.node(level);
+        debug_assert!(node.slot < node.used, "O3: child {} of {}", node.slot, node.used);
         self.inner.key(&node.bytes, node.slot)
     }
 
@@ -311,7 +312,9 @@ impl<N: Nand> InPlace<N> {
 
     /// Puts the node at a page on the path.
     fn load(&mut self, level: u8, ppn: u32) -> Result<(), IndexError> {
+        debug_assert!((1..=self.height).contains(&level), "O2: level {level} of {}", self.height);
         let place = usize::from(level) - 1;
+        debug_assert_ne!(ppn, NONE, "O2: a node is read from nowhere");
         while self.path.len() <= place {
             let bytes = vec![0xff; self.birth.len()];
             self.path.push(Node { ppn: NONE, used: 0, slot: 0, bytes });
@@ -336,6 +339,7 @@ impl<N: Nand> InPlace<N> {
 
     /// Goes down to the node at `lowest` for a key, or with `beyond` to the next one after that bound.
     fn descend(&mut self, key: &[u8], beyond: bool, lowest: u8) -> Result<(), IndexError> {
+        debug_assert!((1..=self.height).contains(&lowest), "O2: level {lowest} of {}", self.height);
         let mut ppn = self.root;
         for level in (lowest..=self.height).rev() {
             self.load(level, ppn)?;
@@ -381,6 +385,7 @@ impl<N: Nand> InPlace<N> {
 
     /// The slot of the smallest bound that is not below the key, or is above it; of equal ones the latest.
     fn child_slot(&self, node: &Node, key: &[u8], beyond: bool) -> Option<usize> {
+        debug_assert!(node.used <= self.inner.capacity, "O1: {} slots of {}", node.used, self.inner.capacity);
         let mut best: Option<usize> = None;
         for slot in 0..node.used {
             let bound = self.inner.key(&node.bytes, slot);
@@ -390,6 +395,10 @@ impl<N: Nand> InPlace<N> {
                 best = Some(slot);
             }
         }
+        debug_assert!(
+            best.is_none_or(|slot| self.inner.is_live(&node.bytes, slot)),
+            "O3: a dead child is chosen"
+        );
         best
     }
 

@@ -90,11 +90,16 @@ impl Shape {
         }
         let (marks_at, dead_at) = (HEADER_BYTES, HEADER_BYTES + capacity.div_ceil(8));
         let slots_at = marks_at + mark_bytes(capacity);
+        debug_assert!(
+            slots_at + capacity * slot_bytes <= page_bytes.max(slots_at),
+            "O1: slots beyond the page"
+        );
         Shape { key_bytes, entry_bytes, capacity, slot_bytes, marks_at, dead_at, slots_at, marks }
     }
 
     #[inline]
     pub(super) fn entry<'a>(&self, page: &'a [u8], slot: usize) -> &'a [u8] {
+        debug_assert!(slot < self.capacity, "O1: slot {slot} of {}", self.capacity);
         let at = self.slots_at + slot * self.slot_bytes;
         &page[at..at + self.entry_bytes]
     }
@@ -110,6 +115,7 @@ impl Shape {
 
     #[inline]
     pub(super) fn state(&self, page: &[u8], slot: usize) -> SlotState {
+        debug_assert!(slot < self.capacity, "O1: slot {slot} of {}", self.capacity);
         if self.marks == Marks::Bare {
             let dead = page[self.dead_at + slot / 8] & (1 << (slot % 8)) == 0;
             return if dead { SlotState::Dead } else { SlotState::Live };
@@ -126,6 +132,7 @@ impl Shape {
     }
 
     pub(super) fn mark_dead(&self, page: &mut [u8], slot: usize) {
+        debug_assert!(slot < self.capacity, "O1: slot {slot} of {}", self.capacity);
         match self.marks {
             Marks::Checked => page[self.marks_at + slot] &= !DEAD,
             Marks::Bare => page[self.dead_at + slot / 8] &= !(1 << (slot % 8)),
@@ -134,6 +141,7 @@ impl Shape {
 
     /// Marks the slots before `end` used, by the mark of the last of them.
     pub(super) fn mark_used(&self, page: &mut [u8], end: usize) {
+        debug_assert!(0 < end && end <= self.capacity, "O1: {end} slots of {}", self.capacity);
         let last = end - 1;
         match self.marks {
             Marks::Checked => page[self.marks_at + last] &= !USED,
@@ -142,6 +150,7 @@ impl Shape {
     }
 
     pub(super) fn fill(&self, page: &mut [u8], slot: usize, entry: &[u8]) {
+        debug_assert_eq!(entry.len(), self.entry_bytes, "O1: an entry of another size");
         assert!(self.slot(page, slot).iter().all(|&byte| byte == 0xff), "O6: slot {slot} is not blank");
         let at = self.slots_at + slot * self.slot_bytes;
         page[at..at + entry.len()].copy_from_slice(entry);
@@ -152,6 +161,7 @@ impl Shape {
 
     #[inline]
     fn slot<'a>(&self, page: &'a [u8], slot: usize) -> &'a [u8] {
+        debug_assert!(slot < self.capacity, "O1: slot {slot} of {}", self.capacity);
         let at = self.slots_at + slot * self.slot_bytes;
         &page[at..at + self.slot_bytes]
     }
@@ -189,11 +199,13 @@ impl Shape {
         let soiled = used + soiled_bytes(rest).div_ceil(self.slot_bytes);
         let is_halfway =
             mark == SlotState::Halfway || (0..used).any(|slot| self.state(page, slot) == SlotState::Halfway);
+        debug_assert!(used <= soiled && soiled <= self.capacity, "O1: {used} slots used, {soiled} soiled");
         Ok(Frontier { used, soiled, is_halfway })
     }
 
     /// Ends in RAM what a torn overwrite began: torn slots are dead, half marks are marks. The slots in use then.
     pub(super) fn complete(&self, page: &mut [u8], frontier: Frontier) -> usize {
+        debug_assert!(frontier.soiled <= self.capacity, "O1: {} slots of {}", frontier.soiled, self.capacity);
         (frontier.used..frontier.soiled).for_each(|slot| self.mark_dead(page, slot));
         if frontier.soiled > 0 {
             self.mark_used(page, frontier.soiled);
@@ -208,6 +220,7 @@ impl Shape {
 
     /// A new page of these entries, which lie one after the other.
     pub(super) fn birth(&self, page: &mut [u8], (sequence, level): (u32, u8), is_root: bool, entries: &[u8]) {
+        debug_assert!(entries.len().is_multiple_of(self.entry_bytes), "O1: an entry is cut short");
         page.fill(0xff);
         let born = entries.len() / self.entry_bytes.max(1);
         assert!(born <= self.capacity, "{born} entries in a page of {}", self.capacity);
@@ -250,17 +263,27 @@ impl Shape {
                 entries.extend_from_slice(self.entry(page, slot));
             }
         }
+        debug_assert!(self.ascends(&entries), "O3: entries are not in order");
         entries
+    }
+
+    /// Whether entries are in the strict order of their keys.
+    fn ascends(&self, entries: &[u8]) -> bool {
+        entries
+            .chunks_exact(self.entry_bytes)
+            .is_sorted_by(|a: &&[u8], b: &&[u8]| a[..self.key_bytes] < b[..self.key_bytes])
     }
 
     /// Enters an entry among sorted ones, in place of one of the same key.
     pub(super) fn enter(&self, entries: &mut Vec<u8>, entry: &[u8]) {
+        debug_assert_eq!(entry.len(), self.entry_bytes, "O1: an entry of another size");
         let key = &entry[..self.key_bytes];
         let at = entries.chunks_exact(self.entry_bytes).position(|e| &e[..self.key_bytes] >= key);
         let at = at.map_or(entries.len(), |i| i * self.entry_bytes);
         let same = entries.get(at..at + self.key_bytes).is_some_and(|there| there == key);
         let end = if same { at + self.entry_bytes } else { at };
         entries.splice(at..end, entry.iter().copied());
+        debug_assert!(self.ascends(entries), "O3: entries are not in order");
     }
 }
 

@@ -65,6 +65,10 @@ impl Space {
         assert!(!self.is_live(ppn), "page {ppn} is live already");
         self.live[ppn as usize / 8] |= 1 << (ppn % 8);
         self.live_of_block[self.geometry.block_of(Ppn(ppn)).index()] += 1;
+        debug_assert!(
+            self.live_of(self.geometry.block_of(Ppn(ppn)).0) <= self.geometry.pages_per_block,
+            "O5: too many live pages"
+        );
     }
 
     /// Goes on filling a block from this page on.
@@ -79,6 +83,7 @@ impl Space {
     pub(super) fn forget_live(&mut self) {
         self.live.fill(0);
         self.live_of_block.fill(0);
+        debug_assert_eq!(self.live_pages(), 0, "O5: pages are live that were forgotten");
     }
 
     pub(super) fn set_dead(&mut self, ppn: u32) {
@@ -153,6 +158,10 @@ impl<N: Nand> InPlace<N> {
         let per_block = self.space.geometry.pages_per_block;
         loop {
             if self.space.open != NONE && self.space.next < per_block {
+                debug_assert!(
+                    !self.space.has_failed(self.space.open),
+                    "a page of a block that failed is given out"
+                );
                 let ppn = self.space.open * per_block + self.space.next;
                 self.space.next += 1;
                 return Ok(ppn);
@@ -163,6 +172,15 @@ impl<N: Nand> InPlace<N> {
             let Some(block) = in_turn.into_iter().find(|&block| self.space.is_free(block)) else {
                 return Err(IndexError::Full);
             };
+            debug_assert_eq!(
+                self.space.live_of(block),
+                0,
+                "O5: block {block} is erased and holds live pages"
+            );
+            debug_assert!(
+                !self.space.pinned.contains(&block),
+                "O7: block {block} is erased and holds a batch"
+            );
             self.space.turn = block;
             let cause = if cause == Cause::Host { Cause::GarbageCollection } else { cause };
             match self.nand.erase(Pbn(block), cause) {
@@ -175,6 +193,7 @@ impl<N: Nand> InPlace<N> {
 
     /// Marks a block bad.
     pub(super) fn discard(&mut self, block: u32) -> Result<(), IndexError> {
+        debug_assert_eq!(self.space.live_of(block), 0, "O5: block {block} is retired and holds live pages");
         self.space.bad[block as usize] = true;
         self.counters.blocks_retired += 1;
         self.nand.mark_bad(Pbn(block))?;

@@ -20,6 +20,7 @@ pub(super) enum Anew {
 impl<N: Nand> InPlace<N> {
     /// Enters a record into the leaf on the path; `old` is the slot of the key.
     pub(super) fn put(&mut self, entry: &[u8], old: Option<usize>) -> Result<(), IndexError> {
+        debug_assert_eq!(entry.len(), self.leaf.entry_bytes, "O1: an entry of another size");
         let anew = if self.node(1).used < self.leaf.capacity {
             if self.append(1, entry, Cause::Host)? {
                 return match old {
@@ -42,6 +43,9 @@ impl<N: Nand> InPlace<N> {
         let shape = self.shape(level);
         let node = &mut self.path[usize::from(level) - 1];
         let end = node.used + entries.len() / shape.entry_bytes;
+        debug_assert!(end <= shape.capacity, "O1: {end} slots of {}", shape.capacity);
+        debug_assert!(entries.len().is_multiple_of(shape.entry_bytes), "O1: an entry is cut short");
+        debug_assert_ne!(node.ppn, super::NONE, "O2: the node is not in RAM");
         for (slot, entry) in (node.used..).zip(entries.chunks_exact(shape.entry_bytes)) {
             shape.fill(&mut node.bytes, slot, entry);
         }
@@ -90,6 +94,7 @@ impl<N: Nand> InPlace<N> {
     pub(super) fn mark_dead(&mut self, level: u8, slots: &[usize], cause: Cause) -> Result<(), IndexError> {
         let shape = self.shape(level);
         let node = &mut self.path[usize::from(level) - 1];
+        debug_assert!(slots.iter().all(|&slot| slot < node.used), "O1: a slot beyond {}", node.used);
         slots.iter().for_each(|&slot| shape.mark_dead(&mut node.bytes, slot));
         let (ppn, used) = (node.ppn, node.used);
         let bytes = node.bytes.clone();
@@ -131,6 +136,7 @@ impl<N: Nand> InPlace<N> {
     ) -> Result<(), IndexError> {
         let mut entries = entries.to_vec();
         loop {
+            debug_assert!((1..=self.height).contains(&level), "O2: level {level} of {}", self.height);
             let told = self.write_anew(level, &entries, (anew, cause))?;
             freed.push(self.node(level).ppn);
             self.inner_nodes -= u32::from(level > 1);
@@ -162,6 +168,7 @@ impl<N: Nand> InPlace<N> {
         freed: &mut Vec<u32>,
     ) -> Result<(), IndexError> {
         let node = &mut self.path[usize::from(level) - 1];
+        debug_assert!(slot < node.used, "O3: child {slot} of {}", node.used);
         self.inner.mark_dead(&mut node.bytes, slot);
         let (ppn, bytes, used) = (node.ppn, node.bytes.clone(), node.used);
         if self.overwrite(ppn, cause, &bytes)? {
@@ -180,6 +187,7 @@ impl<N: Nand> InPlace<N> {
     ) -> Result<Vec<u8>, IndexError> {
         let shape = self.shape(level);
         let count = entries.len() / shape.entry_bytes;
+        debug_assert!(entries.len().is_multiple_of(shape.entry_bytes), "O1: an entry is cut short");
         let most = if anew == Anew::AsIs { shape.capacity } else { shape.capacity / 2 };
         let is_root = level == self.height;
         let bound = if is_root {
@@ -198,9 +206,14 @@ impl<N: Nand> InPlace<N> {
             told.extend_from_slice(&left[last..last + shape.key_bytes]);
             told.extend_from_slice(&ppn.to_le_bytes());
         }
+        debug_assert!(right.len() / shape.entry_bytes <= shape.capacity, "O1: a half does not fit its page");
         let ppn = self.write_node(level, is_root && count <= most, right, cause)?;
         told.extend_from_slice(&bound);
         told.extend_from_slice(&ppn.to_le_bytes());
+        debug_assert!(
+            told.len() == self.inner.entry_bytes * if count > most { 2 } else { 1 },
+            "O3: the parent is told of other nodes"
+        );
         Ok(told)
     }
 
@@ -212,6 +225,7 @@ impl<N: Nand> InPlace<N> {
         cause: Cause,
     ) -> Result<u32, IndexError> {
         let (shape, sequence) = (self.shape(level), self.next_sequence());
+        debug_assert!((1..=self.height).contains(&level), "O2: level {level} of {}", self.height);
         shape.birth(&mut self.birth, (sequence, level), is_root, entries);
         self.counters.new_pages += 1;
         self.inner_nodes += u32::from(level > 1);

@@ -334,7 +334,11 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         }
         let before = record.to_vec();
         record.fill(0);
-        let rewritten = self.write(false);
+        let mut rewritten = self.write(false);
+        if !self.store.durable_writes() {
+            // The record may have been synced, and must not come back with a cut.
+            rewritten = rewritten.and_then(|()| self.store.sync());
+        }
         if rewritten.is_err() {
             self.layout.record_mut(&mut self.page, self.records).copy_from_slice(&before);
             self.records += 1;

@@ -175,10 +175,52 @@ pub fn read_weak_page<N: Nand>(
         }
         Err(error) => return Err(error.into()),
     };
-    Ok(match found {
-        Some(found) => (found, reading == Reading::Weak),
-        None => (Found::Unreadable(Header::identify(ppn, data, &spare)), false),
-    })
+    if let Some(found) = found {
+        return Ok((found, reading == Reading::Weak));
+    }
+    let claim = Header::identify(ppn, data, &spare);
+    if cause == Cause::Recovery && is_exchanged(nand, ppn, data, &spare)? {
+        let what = "a page stands in the place of another one, and that one in its place";
+        return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+    }
+    Ok((Found::Unreadable(claim), false))
+}
+
+/// Whether a page that is not whole here is so in another place, and the page there is whole here: no cut leaves that.
+fn is_exchanged<N: Nand>(
+    nand: &mut N,
+    ppn: Ppn,
+    data: &mut [u8],
+    spare: &[u8; SPARE_BYTES],
+) -> Result<bool, StoreError> {
+    let place = written_at(ppn, data, spare).filter(|place| place.0 < nand.geometry().pages());
+    let Some(place) = place.filter(|_| Header::claimed(spare).is_some()) else { return Ok(false) };
+    let mut other = [0; SPARE_BYTES];
+    match nand.read(place, Cause::Recovery, data, &mut other) {
+        Ok(()) => Ok(Header::open(ppn, data, &other).is_some()),
+        Err(NandError::Uncorrectable(_) | NandError::BadBlock(_)) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The place in which a page would be whole, whatever its bytes are: each bit of the place changes other bits of the checksum, so that
+/// every checksum belongs to one place.
+fn written_at(ppn: Ppn, data: &[u8], spare: &[u8; SPARE_BYTES]) -> Option<Ppn> {
+    let here = sum(ppn, data, spare);
+    // Rows of a basis, by their highest bit: what of the checksum changes, and with which bits of the place.
+    let mut rows = [(0u32, 0u32); 32];
+    let reduce = |rows: &[(u32, u32); 32], (mut change, mut bits): (u32, u32)| {
+        while let Some(row) = change.checked_ilog2().map(|top| rows[top as usize]).filter(|row| row.0 != 0) {
+            (change, bits) = (change ^ row.0, bits ^ row.1);
+        }
+        (change, bits)
+    };
+    for bit in (0..32).map(|i| 1 << i) {
+        let row = reduce(&rows, (here ^ sum(Ppn(ppn.0 ^ bit), data, spare), bit));
+        rows[row.0.checked_ilog2()? as usize] = row;
+    }
+    let (rest, bits) = reduce(&rows, (checksum(spare) ^ here, 0));
+    (rest == 0).then_some(Ppn(ppn.0 ^ bits))
 }
 
 /// Refuses a chip whose spare area is too small.
@@ -194,6 +236,16 @@ pub fn require_spare(geometry: Geometry) -> Result<(), StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_in_another_place_tells_its_own() {
+        let header = Header { kind: PageKind::Copy, number: 7, version: 90, extra: 3 };
+        let data = [0x5a; 64];
+        for place in [0, 1, 77, 1 << 20, u32::MAX] {
+            let spare = header.seal(Ppn(place), &data);
+            assert_eq!(written_at(Ppn(433), &data, &spare), Some(Ppn(place)));
+        }
+    }
 
     #[test]
     fn every_bit_but_the_mark_is_covered() {

@@ -20,6 +20,7 @@ mod config;
 mod flush;
 mod held;
 pub mod horizon;
+mod opened;
 mod parts;
 pub mod records;
 mod recovery;

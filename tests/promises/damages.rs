@@ -39,8 +39,8 @@ struct Image {
     chip: Harmed,
     is_cut: bool,
     states: Vec<Model>,
-    /// The state before the last operation or sync that was acknowledged.
-    before: Vec<Model>,
+    /// The states before each operation or sync that was acknowledged, and how many pages were programmed after it.
+    before: Vec<(usize, Vec<Model>)>,
     /// Every state before.
     history: Vec<Model>,
     /// What each page held before it was erased last, if that is known.
@@ -73,7 +73,7 @@ fn image(kind: &Kind, seed: u64, cut: bool) -> Image {
         match expected.run(&mut index, drawn) {
             Ok(()) | Err(IndexError::Full) => {
                 if expected.states.len() == 1 && expected.states != states {
-                    before = states;
+                    before.push((chip.borrow().last.len(), states));
                 }
             }
             Err(error) if is_power_loss(&error) => break,
@@ -225,11 +225,17 @@ fn damage(kind: &Kind, image: &Image, (ppn, damage): (Ppn, Damage), count: &mut 
     }
     let chip = Rc::new(RefCell::new(chip));
     let what = format!("{ppn} {damage:?}");
-    // The page programmed last before a cut cannot be told from one that was torn; nor the one before it, where the last was.
+    // The page programmed last before a cut cannot be told from one that was torn; nor the one before it, where the last was. What
+    // was programmed into that page in a row, sector by sector, may be gone.
     let mut states = image.states.clone();
-    let newest = &image.chip.last[image.chip.last.len().saturating_sub(2)..];
-    if harmed.iter().any(|page| newest.contains(page)) {
-        states.splice(0..0, image.before.iter().cloned());
+    let newest = image.chip.last.chunk_by(|a, b| a == b).rev().take(2);
+    let mut left = image.chip.last.len();
+    for row in newest {
+        left -= row.len();
+        if harmed.contains(&row[0]) {
+            let lost = image.before.iter().filter(|(then, _)| *then > left);
+            states.splice(0..0, lost.flat_map(|(_, states)| states.iter().cloned()));
+        }
     }
     // A whole block that reads as erased may be one that was erased: the state may be an older one then, but one that was.
     if image.is_cut && damage == Damage::BlockBlank && kind.form != Form::Overwrite {
@@ -240,6 +246,13 @@ fn damage(kind: &Kind, image: &Image, (ppn, damage): (Ppn, Damage), count: &mut 
         Ok(Err(error)) if is_allowed(&error) => count.refused += 1,
         Ok(Err(error)) => {
             count.wrong += 1;
+            println!(
+                "BAD {} {what}: {error}; last {:?} of {} pages, states {}",
+                kind.name,
+                &image.chip.last[image.chip.last.len().saturating_sub(24)..],
+                image.chip.geometry().pages_per_block,
+                image.states.len()
+            );
             count.first.get_or_insert(format!("{what}: {error}"));
         }
         Err(panic) => {

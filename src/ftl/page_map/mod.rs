@@ -537,6 +537,11 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
     }
 
     fn checkpoint(&mut self) -> Result<(), StoreError> {
+        // Trims are logged as well: where the end of the checkpoint goes bad, nothing else tells of them.
+        match self.persist_trims().map_err(worn_out) {
+            Ok(()) | Err(StoreError::Full | StoreError::WornOut) => {}
+            Err(error) => return Err(error),
+        }
         PageMapFtl::checkpoint(self)
     }
 

@@ -2,7 +2,8 @@
 //!
 //! A page is *whole* if its tag or one of its units can be read. A power cut leaves at most one page a session that is not, and
 //! nothing of that session comes after it: a page that is not whole between two of one session is damage (`gap`). A page of
-//! zeros is damage as well: neither a program nor an erase that was cut leaves one.
+//! zeros is damage as well: neither a program nor an erase that was cut leaves one. So is a whole page of another place, or of
+//! another life of its block, which was erased before it was programmed again.
 
 use super::layout::{Head, Link, PageKind, Tag, groups, records};
 use super::store::{Store, corrupted};
@@ -14,8 +15,8 @@ use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A block of which none of the first pages has a tag holds nothing. More than one is tried, so that one damaged page does
-/// not hide the block and bring older versions of its nodes back.
+/// A block of which none of the first pages has a tag holds nothing, nor one of a log region. More than one is tried, so
+/// that one damaged page does not hide the block and bring older versions of its nodes back.
 const FIRST_PAGES: u32 = 4;
 
 /// What the first look at a block finds.
@@ -162,7 +163,10 @@ impl<N: Nand> Store<N> {
         self.spare = spare;
         match read {
             Ok(_) if is_zero => Err(corrupted("I4: a page reads as zeros", ppn)),
-            Ok(_) => Ok(tag.filter(|tag| u32::from(tag.page) == self.geometry.page_in_block(ppn))),
+            Ok(_) if tag.is_some_and(|tag| u32::from(tag.page) != self.geometry.page_in_block(ppn)) => {
+                Err(corrupted("I4: a page of another place", ppn))
+            }
+            Ok(_) => Ok(tag),
             Err(NandError::Uncorrectable(_)) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -189,6 +193,13 @@ impl<N: Nand> Store<N> {
         heads.filter(|(_, head)| head.generation == generation).collect()
     }
 
+    /// The pages that tell whether a block holds anything.
+    fn telling_pages(&self) -> impl Iterator<Item = u32> + use<N> {
+        let pages = self.geometry.pages_per_block;
+        let first_log = if self.is_fixed() { pages - self.format.log_pages } else { pages };
+        (0..FIRST_PAGES.min(first_log)).chain(first_log..pages)
+    }
+
     /// What a block holds; `None` when its first pages say nothing.
     fn look_at(&mut self, pbn: Pbn) -> Result<Option<View>, IndexError> {
         if self.nand.is_bad(pbn)? {
@@ -196,7 +207,7 @@ impl<N: Nand> Store<N> {
             return Ok(None);
         }
         let mut first = None;
-        for page in 0..FIRST_PAGES.min(self.geometry.pages_per_block) {
+        for page in self.telling_pages() {
             first = self.read_spare(self.geometry.page_at(pbn, page))?;
             if first.is_some() {
                 break;
@@ -214,7 +225,10 @@ impl<N: Nand> Store<N> {
         let (ppn, per_page) = (self.geometry.page_at(view.pbn, page), self.units_per_page());
         let first_log = self.geometry.pages_per_block - self.format.log_pages;
         let start = if self.is_fixed() && page >= first_log { first_log } else { 0 };
-        let tag = self.read_spare(ppn)?.filter(|tag| tag.generation == view.generation);
+        let tag = self.read_spare(ppn)?;
+        if tag.is_some_and(|tag| tag.generation != view.generation) {
+            return Err(corrupted("I4: a page of another life of its block", ppn));
+        }
         match tag {
             Some(tag) if tag.kind == PageKind::Data => view.note_image((page, page * per_page), &tag, start),
             Some(tag) => {
@@ -290,7 +304,7 @@ impl<N: Nand> Store<N> {
 
     /// The tag that a view was made from.
     fn tag_of(&mut self, view: &View) -> Result<Tag, IndexError> {
-        for page in 0..FIRST_PAGES.min(self.geometry.pages_per_block) {
+        for page in self.telling_pages() {
             let tag = self.read_spare(self.geometry.page_at(view.pbn, page))?;
             if let Some(tag) = tag.filter(|tag| tag.generation == view.generation) {
                 return Ok(tag);

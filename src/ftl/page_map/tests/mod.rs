@@ -392,8 +392,8 @@ fn flip_every_bit(seed: u64, settings: FtlSettings) {
         }
     }
     assert!(worn > 1000, "{worn} logical pages could not be read");
-    // What cannot do without any bit are the newest checkpoint and the reference to it, 10 of 88 pages, and those of which a
-    // mount cannot tell what they said, so that it names them rather than take what is older: up to 3 more.
+    // What cannot do without any bit are the checkpoints in use and the reference to them, 11 or 12 of 88 pages, and the page of the
+    // trim log that two of the chips hold: an older reference, checkpoint or trim is not passed off for what it said.
     assert!(refused < 1700, "{refused} mounts refused");
 }
 

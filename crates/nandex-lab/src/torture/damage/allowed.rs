@@ -74,6 +74,10 @@ const PAGE: &[Kind] = &[
 const BLOCK: &[Kind] =
     &[Kind::BlockFlip, Kind::BlockZero, Kind::BlockOnes, Kind::BlockUnreadable, Kind::BlockExchange];
 
+/// Those of a page that change more than a bit, and leave no page whole in the place of another.
+const SPOILT: &[Kind] =
+    &[Kind::Flips, Kind::Zero, Kind::Ones, Kind::Random, Kind::Unreadable, Kind::Older, Kind::Twin];
+
 /// Those of a page that change more than a bit.
 const MUCH_OF_A_PAGE: &[Kind] = &[
     Kind::Flips,
@@ -107,7 +111,7 @@ pub const EXCEPTIONS: &[Exception] = &[
     },
     Exception {
         who: Who::OnFtl(&["page-map"]),
-        damages: MUCH_OF_A_PAGE,
+        damages: SPOILT,
         ends: Ends::Cut,
         may: May::BeStale,
         reason: "The only live page of a block written since the checkpoint, or the last one of a block of moved pages, looks like one \

@@ -1,0 +1,234 @@
+//! Which blocks a mount has to follow: those that were opened since the checkpoint.
+//!
+//! The first page of a block tells, and the second one where that is damaged, or may be: see `recovery`.
+
+use super::recovery::{Found, corrupted};
+use super::tag::Place;
+use super::{Frontier, Log};
+use crate::check::IndexError;
+use crate::ftl::blocks::BlockState;
+use crate::nand::Nand;
+use crate::units::Pbn;
+use alloc::vec::Vec;
+
+impl<N: Nand> Log<N> {
+    /// The blocks with pages newer than the checkpoint: number, home, first page to look at.
+    pub(super) fn blocks_opened_since(&mut self) -> Result<Vec<(u32, Pbn, u32)>, IndexError> {
+        let mut bad = Vec::new();
+        let mut good = Vec::new();
+        for block in (0..self.geometry.blocks).map(Pbn) {
+            let unused = matches!(self.blocks.state(block), BlockState::Bad | BlockState::Reserved);
+            if unused && self.home_of_stand_in(block).is_none() {
+                continue;
+            }
+            if self.nand.is_bad(block)? {
+                bad.push(block);
+                continue;
+            }
+            let place = self.place_of_block(block)?;
+            // The block it stood in for was reclaimed since, and this one was erased and may serve anew.
+            if let Some(home) = self.home_of_stand_in(block)
+                && place.is_none_or(|place| place.home != home.0)
+            {
+                self.forget(block, Some(home));
+            }
+            good.push((block, place));
+        }
+        let since = self.frontier;
+        let mut opened = Vec::new();
+        for (block, place) in good {
+            opened.extend(self.look_at_block(block, place, since)?);
+        }
+        if let Some(open) = self.frontier.block.take()
+            && self.blocks.state(open) == BlockState::Open
+        {
+            self.blocks.close(open);
+        }
+        for block in bad {
+            self.retire_unless_replaced(block);
+        }
+        Ok(opened)
+    }
+
+    /// The block for which this one stands in.
+    fn home_of_stand_in(&self, block: Pbn) -> Option<Pbn> {
+        self.replaced.iter().find(|pair| pair.1 == block).map(|pair| pair.0)
+    }
+
+    /// What the first page of a block says of it, or another page if that one cannot be read or is of another block.
+    fn place_of_block(&mut self, block: Pbn) -> Result<Option<Place>, IndexError> {
+        let home = self.home_of_stand_in(block).unwrap_or(block);
+        match self.read_raw(self.geometry.page_at(block, 0))? {
+            Found::Page(_, place) if place.home == home.0 => return Ok(Some(place)),
+            Found::Page(_, place) => {
+                return Ok(match self.second_page(block)? {
+                    Found::Page(_, second) if second.home == home.0 => Some(second),
+                    _ => Some(place),
+                });
+            }
+            Found::Erased if self.blocks.valid_count(home) == 0 => return Ok(None),
+            Found::Erased | Found::Garbage => {}
+        }
+        for page in 1..self.geometry.pages_per_block {
+            if let Found::Page(_, place) = self.read_raw(self.geometry.page_at(block, page))? {
+                return Ok(Some(place));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Blocks written since the checkpoint whose first page says nothing of it, because it is damaged, as their second pages tell.
+    pub(super) fn blocks_hidden_since(
+        &mut self,
+        since: Frontier,
+        opened: &[(u32, Pbn, u32)],
+    ) -> Result<Vec<(u32, Pbn, u32)>, IndexError> {
+        let mut hidden = Vec::new();
+        for block in (0..self.geometry.blocks).map(Pbn) {
+            let is_known = opened.iter().any(|entry| self.physical_block(entry.1) == block);
+            let unused = matches!(self.blocks.state(block), BlockState::Bad | BlockState::Reserved);
+            if is_known || (unused && self.home_of_stand_in(block).is_none()) || self.nand.is_bad(block)? {
+                continue;
+            }
+            if let Found::Page(_, place) = self.second_page(block)? {
+                hidden.extend(self.look_at_block(block, Some(place), since)?);
+            }
+        }
+        for &(number, home, _) in &hidden {
+            let is_known = opened.iter().any(|entry| entry.0 == number);
+            match self.blocks.state(home) {
+                BlockState::Full if !is_known => {}
+                state if state.is_free() && !is_known => self.take_over(home),
+                _ => return Err(corrupted("two blocks take one place", self.geometry.page_at(home, 0).0)),
+            }
+        }
+        Ok(hidden)
+    }
+
+    /// The page programmed after the first one of a block; an erased one if there is none.
+    pub(super) fn second_page(&mut self, block: Pbn) -> Result<Found, IndexError> {
+        let pages = self.geometry.pages_per_block;
+        for page in 1..self.gaps_before.most().map_or(pages, |most| pages.min(2 + most)) {
+            let found = self.read_raw(self.geometry.page_at(block, page))?;
+            if !matches!(found, Found::Erased) {
+                return Ok(found);
+            }
+        }
+        Ok(Found::Erased)
+    }
+
+    /// What a block says of itself: its number, home and first new page, if it has pages since the checkpoint.
+    fn look_at_block(
+        &mut self,
+        block: Pbn,
+        place: Option<Place>,
+        since: Frontier,
+    ) -> Result<Option<(u32, Pbn, u32)>, IndexError> {
+        let Some(place) = place else {
+            self.forget(block, None);
+            return Ok(None);
+        };
+        let is_stand_in = self.home_of_stand_in(block).is_some();
+        let is_frontier = since.block == Some(Pbn(place.home));
+        let number = place.block_sequence;
+        if is_frontier && number == since.block_sequence && (place.home == block.0 || is_stand_in) {
+            return Ok(Some((number, Pbn(place.home), since.next_page)));
+        }
+        if number > since.block_sequence || (is_frontier && number == since.block_sequence) {
+            return Ok(self.adopt(block, &place)?.map(|home| (number, home, 0)));
+        }
+        Ok(None)
+    }
+
+    /// A block marked bad since the checkpoint: either another one answers to its addresses, or nothing in it lived.
+    fn retire_unless_replaced(&mut self, block: Pbn) {
+        if let Some(home) = self.home_of_stand_in(block) {
+            self.replaced.retain(|pair| pair.0 != home);
+            self.clear_valid(home);
+            self.blocks.retire(home);
+        }
+        if !self.replaced.iter().any(|pair| pair.0 == block) {
+            self.clear_valid(block);
+            self.blocks.retire(block);
+        }
+    }
+
+    fn clear_valid(&mut self, block: Pbn) {
+        while let Some(ppn) = self.blocks.next_valid(block, 0) {
+            self.blocks.invalidate(ppn);
+        }
+    }
+
+    /// Makes a block Full, none of its pages valid yet.
+    fn take_over(&mut self, block: Pbn) {
+        self.clear_valid(block);
+        if self.blocks.state(block).is_free() {
+            self.blocks.claim(block);
+        }
+        if self.blocks.state(block) == BlockState::Open {
+            self.blocks.close(block);
+        }
+        if self.frontier.block == Some(block) {
+            self.frontier.block = None;
+        }
+    }
+
+    /// Takes over a block written since the checkpoint; `None` for the unfinished copy of a failed block.
+    fn adopt(&mut self, block: Pbn, place: &Place) -> Result<Option<Pbn>, IndexError> {
+        let home = Pbn(place.home);
+        let at = self.geometry.page_at(block, 0).0;
+        if home.0 >= self.geometry.blocks {
+            return Err(corrupted("a page's home lies beyond the chip", at));
+        }
+        if home == block {
+            self.take_over(block);
+            return Ok(Some(home));
+        }
+        let source = self.physical_block(home);
+        if !self.nand.is_bad(source)? || self.blocks.state(home) == BlockState::Bad {
+            // The unfinished copy of a failed block: that one is there.
+            if let Found::Page(_, original) = self.read_raw(self.geometry.page_at(source, 0))?
+                && (original.home, original.block_sequence) != (place.home, place.block_sequence)
+            {
+                return Err(corrupted("a block holds the pages of another one", at));
+            }
+            self.forget(block, None);
+            return Ok(None);
+        }
+        // A block that failed as itself no longer stood in for another.
+        if let Some(other) = self.home_of_stand_in(home) {
+            self.forget(home, Some(other));
+        }
+        if self.blocks.state(home) == BlockState::Reserved {
+            return Err(corrupted("a page's home is a block kept for something else", at));
+        }
+        self.clear_valid(block);
+        if !self.blocks.state(block).is_free() {
+            self.blocks.discard(block);
+        }
+        self.blocks.reserve(block);
+        let before = self.physical_block(home);
+        if before != home {
+            self.blocks.retire(before);
+        }
+        self.take_over(home);
+        self.replaced.retain(|pair| pair.0 != home);
+        self.replaced.push((home, block));
+        self.replaced.sort_unstable();
+        Ok(Some(home))
+    }
+
+    /// A block that the checkpoint took for used and that was erased since.
+    fn forget(&mut self, block: Pbn, known_home: Option<Pbn>) {
+        if let Some(home) = known_home {
+            self.replaced.retain(|pair| pair.0 != home);
+            self.clear_valid(home);
+            self.blocks.retire(home);
+        }
+        self.clear_valid(block);
+        self.blocks.discard(block);
+        if self.frontier.block == Some(block) {
+            self.frontier.block = None;
+        }
+    }
+}

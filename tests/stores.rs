@@ -167,7 +167,7 @@ fn write(store: &mut dyn PageStore, model: &mut Model, lpns: &[u32]) -> Result<(
     let group: Vec<(Lpn, &[u8])> = lpns.iter().zip(&data).map(|(&lpn, d)| (Lpn(lpn), &d[..])).collect();
     model.set(&changes);
     let done = store.write_atomic(&group, Cause::Host);
-    if done == Err(StoreError::Full) {
+    if matches!(done, Err(StoreError::Full | StoreError::WornOut)) {
         model.states.pop();
     }
     done

@@ -553,7 +553,8 @@ impl<N: Nand> Log<N> {
     /// Begins an operation that will write: programs an overfull write part.
     pub fn begin(&mut self) -> Result<(), IndexError> {
         self.require_sound_part()?;
-        debug_assert!(self.dying.is_empty(), "an operation begins before the last one ended");
+        // What an operation that met a damaged page was about to replace is still there.
+        self.dying.clear();
         match self.config.flush {
             Flush::BetweenOperations => self.flush_if_overfull(),
             Flush::BetweenPages => Ok(()),

@@ -268,7 +268,9 @@ impl<N: Nand> Log<N> {
             let Some(&(block_sequence, home, first_page)) = opened.get(at) else { break };
             at += 1;
             seen.block(block_sequence, self.geometry.pages_per_block);
-            let written = self.follow_block((block_sequence, home), first_page, &mut seen)?;
+            // A stand-in of the frontier is read whole, for its valid pages; what the checkpoint knew says nothing new.
+            let known = if block_sequence == since.block_sequence { since.next_page } else { 0 };
+            let written = self.follow_block((block_sequence, home), (first_page, known), &mut seen)?;
             last = Some((home, written));
             self.openings[home.index()] = block_sequence as u16;
             self.frontier.block_sequence = self.frontier.block_sequence.max(block_sequence);
@@ -293,15 +295,15 @@ impl<N: Nand> Log<N> {
         last.as_ref().is_none_or(|(_, written)| written.end == self.geometry.pages_per_block)
     }
 
-    /// Reads a block's pages from one on.
+    /// Reads a block's pages from one on; those before `known` were programmed before the checkpoint.
     fn follow_block(
         &mut self,
         (number, home): (u32, Pbn),
-        first: u32,
+        (first, known): (u32, u32),
         seen: &mut Seen,
     ) -> Result<Written, IndexError> {
         let g = self.geometry;
-        let mut written = Written { end: first, gaps: None };
+        let mut written = Written { end: first.max(known), gaps: None };
         for page in first..g.pages_per_block {
             let ppn = g.page_at(home, page);
             let found = self.read_raw(self.physical(ppn))?;
@@ -309,14 +311,15 @@ impl<N: Nand> Log<N> {
                 written.end = page + 1;
             }
             let (tag, place) = match found {
-                Found::Erased => {
+                Found::Erased if page >= known => {
                     seen.erased(ppn);
                     continue;
                 }
                 Found::Page(tag, place) if place.block_sequence == number && Pbn(place.home) == home => {
                     (tag, place)
                 }
-                Found::Page(..) | Found::Garbage => {
+                _ if page < known => continue,
+                _ => {
                     seen.unreadable(ppn);
                     continue;
                 }
@@ -326,7 +329,9 @@ impl<N: Nand> Log<N> {
             if tag.lowest_level > 0 && !self.blocks.is_valid(ppn) {
                 self.blocks.mark_valid(ppn);
             }
-            seen.page(ppn, tag, place);
+            if page >= known {
+                seen.page(ppn, tag, place);
+            }
             if page + 1 == g.pages_per_block && place.remaining == 0 {
                 self.drop_invalid(home);
             }
@@ -361,7 +366,8 @@ impl<N: Nand> Log<N> {
         });
         match read {
             Ok(_) => Ok(found),
-            Err(NandError::Uncorrectable(_)) => Ok(Found::Garbage),
+            // A block that failed says no more than a page that cannot be read.
+            Err(NandError::Uncorrectable(_) | NandError::BadBlock(_)) => Ok(Found::Garbage),
             Err(error) => Err(error.into()),
         }
     }

@@ -11,6 +11,7 @@ mod progress;
 
 use clap::Parser;
 use nandex_lab::LabError;
+use nandex_lab::names::UnknownName;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -32,7 +33,7 @@ fn main() -> ExitCode {
         Err(error) => {
             // Nobody is left to tell when stderr is closed too.
             let _ = writeln!(io::stderr(), "nandex: {error:#}");
-            ExitCode::from(if error.is::<LabError>() { 2 } else { 1 })
+            ExitCode::from(if error.is::<LabError>() || error.is::<UnknownName>() { 2 } else { 1 })
         }
     }
 }

@@ -4,7 +4,7 @@
 //! split the path is copied anew. Nothing is collected meanwhile, so what the changes replace stays as it was, and the
 //! room for all of them is made beforehand.
 
-use super::update::EMPTYINGS_MAX;
+use super::room::EMPTYINGS_MAX;
 use super::{RawTree, Scheme};
 use crate::check::IndexError;
 use crate::log::collect::{Need, make_room};

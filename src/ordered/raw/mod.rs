@@ -28,6 +28,7 @@ pub mod moves;
 mod path;
 mod range;
 mod restore;
+pub(crate) mod room;
 mod settings;
 pub(crate) mod update;
 

@@ -50,7 +50,7 @@ use super::bplus::Change;
 use super::node::NodeShape;
 use super::raw::batch::batch_pages;
 use super::raw::moves::{Duplicates, Keep, Moves};
-use super::raw::update::INSERT_RESERVE_BLOCKS;
+use super::raw::room::INSERT_RESERVE_BLOCKS;
 use super::raw::{ADDRESS_BYTES, RawTree, Scheme, Sibling, Step, height_bound};
 use super::{Durability, RecordFormat, Settings};
 use crate::check::IndexError;

@@ -1,0 +1,134 @@
+//! Room for an update: what an insertion must leave, so that removals find theirs for ever and a tree grows only where a higher
+//! one may take another record.
+
+use super::{RawTree, Scheme};
+use crate::check::IndexError;
+use crate::log::collect::{Need, make_room};
+use crate::nand::Nand;
+use alloc::format;
+
+/// Blocks that inserts leave free beyond what removals and collection need.
+pub(crate) const INSERT_RESERVE_BLOCKS: u32 = 1;
+
+/// How often a table of moves is emptied to make room for one update.
+pub(crate) const EMPTYINGS_MAX: u8 = 3;
+
+impl<N: Nand, S: Scheme> RawTree<N, S> {
+    /// An insertion leaves what a removal needs: then removals find their room for ever (see [`crate::log::room`]).
+    pub(super) fn make_room_for_update(&mut self, is_insertion: bool) -> Result<(), IndexError> {
+        if S::MAPS_MOVES {
+            return self.make_room_for_mapped_update(is_insertion);
+        }
+        let (pages, wanted) = (self.pages_to_remove(), self.pages_to_insert());
+        let live_max = is_insertion.then(|| self.live_max(self.height));
+        make_room(self, Need { pages: if is_insertion { wanted } else { pages }, wanted, live_max })
+    }
+
+    fn pages_to_remove(&self) -> u32 {
+        self.log.kept_pages() + self.scheme.pages_per_update(self.height)
+    }
+
+    /// Free pages with which an insertion may begin: what it may take, and what a removal after it needs.
+    pub(crate) fn pages_to_insert(&self) -> u32 {
+        let pages = self.pages_to_remove() + self.scheme.pages_per_update(self.height);
+        pages.max(self.log.kept_pages() + self.log.geometry().pages_per_block)
+    }
+
+    /// Pages that may live before an insertion into a tree of this height.
+    pub(crate) fn live_max(&self, height: u8) -> u32 {
+        let journal = self.journal.owed_at_most(height);
+        let most =
+            self.log.live_limit(self.pages_to_insert() + journal, self.scheme.programs_per_move(height));
+        // A page for each half and a root.
+        most.saturating_sub(u32::from(height) + 1)
+    }
+
+    fn make_room_for_mapped_update(&mut self, is_insertion: bool) -> Result<(), IndexError> {
+        let update = self.scheme.pages_per_update(self.height);
+        // What an insertion in vain leaves must do for removals.
+        self.moves.allow_emptyings(EMPTYINGS_MAX, self.log.checkpoint_pages() + update);
+        let wanted = self.mapped_pages(self.height);
+        let live_max = is_insertion.then(|| self.mapped_live_max(wanted, self.height));
+        // Moving pages may cost parents too: what inserts leave must do for both.
+        let pages = if is_insertion { wanted } else { self.pages_to_remove() };
+        let need = Need { pages, wanted, live_max };
+        make_room(self, need)?;
+        // Collection is stuck for want of room in the table, or for addresses it holds: help it while there are pages to do so.
+        if self.log.wants_collection()
+            && (!self.moves.has_room() || self.log.held_ahead() > self.log.free_pages())
+            && self.empty_table()?
+        {
+            make_room(self, need)?;
+        }
+        Ok(())
+    }
+
+    /// Free pages that an insertion into a tree of this height wants, where moves are mapped.
+    fn mapped_pages(&self, height: u8) -> u32 {
+        self.log.kept_pages() + 3 * self.scheme.pages_per_update(height) + self.moves.pages_kept()
+    }
+
+    /// Pages that may live before an insertion where moves are mapped: each takes a program and its share of the parents that
+    /// are written to empty the table for it, or at worst the path.
+    pub(super) fn mapped_live_max(&self, wanted: u32, height: u8) -> u32 {
+        let (entries, height) = (self.moves.entries_max() as u64, u64::from(height));
+        let parents = self.log.live_pages() / (self.scheme.shape(0, 2, 3).capacity as u64 / 2) + 1;
+        let by_table = u64::from(self.log.live_limit(wanted, 1)) * entries / (entries + parents);
+        let by_path = u64::from(self.log.live_limit(wanted, 1)) / height;
+        by_table.max(by_path).saturating_sub(height + 1) as u32
+    }
+
+    /// Refuses a chip on which an empty tree takes no record.
+    pub(super) fn require_room_for_a_record(&self) -> Result<(), IndexError> {
+        let (pages, live_max) = if S::MAPS_MOVES {
+            let pages = self.mapped_pages(self.height);
+            (pages, self.mapped_live_max(pages, self.height))
+        } else {
+            (self.pages_to_insert(), self.live_max(self.height))
+        };
+        if self.log.free_pages() >= pages && self.log.live_pages() <= u64::from(live_max) {
+            return Ok(());
+        }
+        let blocks = self.log.geometry().blocks;
+        Err(IndexError::Unsupported(format!(
+            "{blocks} blocks have no room for a record: an insertion leaves {pages} pages free, and pages to collect"
+        )))
+    }
+
+    /// Refuses an insertion that would make a nearly full tree higher. A higher tree may have fewer pages, and only a removal that
+    /// empties a leaf gives one back: so another insertion must find room once the tree has grown.
+    pub(super) fn require_room_to_grow(&self) -> Result<(), IndexError> {
+        let (height, programs) = (self.height, |height| self.scheme.programs_per_move(height));
+        let grows = self.count(height) >= self.root_limit()
+            && (1..height).all(|level| self.count(level) == self.limit(level));
+        if !grows {
+            return Ok(());
+        }
+        if S::MAPS_MOVES {
+            let wanted = self.mapped_pages(height + 1);
+            return self.require_room_when_higher(self.mapped_live_max(wanted, height + 1), wanted);
+        }
+        if programs(height + 1) == programs(height) {
+            return Ok(());
+        }
+        self.require_room_when_higher(self.live_max(height + 1), self.pages_to_insert())
+    }
+
+    /// Refuses to let the tree become higher where it may have so many pages then, with so many free.
+    pub(super) fn require_room_when_higher(&self, live_max: u32, free_pages: u32) -> Result<(), IndexError> {
+        let live = self.log.live_pages() as u32;
+        // Half of each node on the path, and the root.
+        if live + u32::from(self.height) < live_max {
+            return Ok(());
+        }
+        let programs = self.scheme.programs_per_move(self.height + 1);
+        Err(self.log.refusal(live, free_pages, programs))
+    }
+
+    /// Whether a new entry in the leaf would split every node up to a root that can neither take an entry nor grow.
+    pub(crate) fn root_would_overflow(&self) -> bool {
+        self.height >= self.scheme.height_max(self.limit_at(self.height))
+            && self.count(self.height) >= self.root_limit()
+            && (1..self.height).all(|level| self.count(level) == self.limit(level))
+    }
+}

@@ -1,6 +1,6 @@
 //! Lives of the trees on raw NAND where the chip is full, cut, dying or damaged.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod damage;
 mod death;

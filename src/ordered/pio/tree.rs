@@ -232,9 +232,15 @@ impl<S: PageStore> SegmentTree<S> {
     /// Adds the records of a leaf in frames to those in hand.
     pub(super) fn gather_more(&mut self, base: usize, used: usize, mut held: usize) -> usize {
         let SegmentTree { frames, layout, flat, flat_shape, .. } = self;
-        for page in &frames[base..base + used] {
+        let pages = &frames[base..base + used];
+        // Beside the records of another leaf there is room for what this one comes to, not for what it held meanwhile.
+        let is_beside = held > 0;
+        for (place, page) in pages.iter().enumerate() {
             for at in 0..LeafLayout::head(page).records {
-                held = upsert(flat_shape, flat, held, layout.record(page, at));
+                let change = layout.record(page, at);
+                if !is_beside || !is_changed_later(layout, &pages[place..], at, change.key) {
+                    held = upsert(flat_shape, flat, held, change);
+                }
             }
         }
         held
@@ -424,6 +430,14 @@ fn reaches_beyond(span: &LeafSpan, bounds: Bounds<'_>, direction: Direction) -> 
         },
         _ => false,
     }
+}
+
+/// Whether a key is changed again after record `at` of the first of these pages.
+fn is_changed_later(layout: &LeafLayout, pages: &[Box<[u8]>], at: usize, key: &[u8]) -> bool {
+    let starts = core::iter::once(at + 1).chain(core::iter::repeat(0));
+    pages.iter().zip(starts).any(|(page, start)| {
+        (start..LeafLayout::head(page).records).any(|later| layout.record(page, later).key == key)
+    })
 }
 
 /// Brings the records in hand up to date with a change; returns how many there are then.

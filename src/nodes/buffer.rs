@@ -4,6 +4,7 @@
 //! by node. A buffer that eliminates keeps at most one unit for an entry of a node: what a newer unit and the one that waits
 //! come to together, which may be nothing.
 
+use super::Identity;
 use super::unit::{Op, Unit};
 use alloc::vec::Vec;
 
@@ -28,7 +29,7 @@ pub struct UnitSet {
 #[derive(Clone, Debug)]
 pub struct ReservationBuffer {
     body_bytes: usize,
-    identity_bytes: usize,
+    identity: Identity,
     eliminates: bool,
     /// Operation, mark and body of each slot.
     slots: Vec<u8>,
@@ -44,12 +45,11 @@ pub struct ReservationBuffer {
 }
 
 impl ReservationBuffer {
-    /// A buffer with this many slots, more of which are added when an operation needs them; of bodies the first bytes say
-    /// which entry they are about.
-    pub fn new(slots: usize, body_bytes: usize, identity_bytes: usize, eliminates: bool) -> Self {
+    /// A buffer with this many slots, more of which are added when an operation needs them.
+    pub fn new(slots: usize, body_bytes: usize, identity: Identity, eliminates: bool) -> Self {
         let mut buffer = ReservationBuffer {
             body_bytes,
-            identity_bytes,
+            identity,
             eliminates,
             slots: Vec::new(),
             next: Vec::new(),
@@ -176,10 +176,10 @@ impl ReservationBuffer {
     /// Lets a unit meet the one that waits for its entry, if there is one: whether nothing more is to be added.
     fn meet(&mut self, unit: &Unit<'_>) -> bool {
         let Ok(at) = self.place(unit.node) else { return false };
-        let identity = &unit.body[..self.identity_bytes];
+        let entry = self.identity.of(unit.body);
         let same = |slot: &u32| {
             let waiting = self.unit(*slot);
-            waiting.op != Op::Reset && waiting.body[..self.identity_bytes] == *identity
+            waiting.op != Op::Reset && self.identity.of(waiting.body) == entry
         };
         let Some(slot) = self.chain(self.sets[at].first).find(same) else { return false };
         match (self.unit(slot).op, unit.op) {
@@ -293,7 +293,7 @@ impl ReservationBuffer {
         let is_twice = |set: &UnitSet| {
             let identities = || {
                 let units = self.chain(set.first).map(|slot| self.unit(slot));
-                units.filter(|unit| unit.op != Op::Reset).map(|unit| &unit.body[..self.identity_bytes])
+                units.filter(|unit| unit.op != Op::Reset).map(|unit| self.identity.of(unit.body))
             };
             identities()
                 .enumerate()
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn units_leave_in_the_order_in_which_they_came() {
-        let mut buffer = ReservationBuffer::new(2, 2, 1, false);
+        let mut buffer = ReservationBuffer::new(2, 2, Identity::first(1), false);
         for (node, n) in [(5, 1), (3, 2), (5, 3), (9, 4), (3, 5)] {
             buffer.push(unit(node, Op::Insert, &[n, 0]));
         }
@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn what_waits_for_an_entry_is_what_all_its_units_come_to() {
         // Nodes whose entries are known: a unit says rightly what the node held before.
-        let mut buffer = ReservationBuffer::new(8, 2, 1, true);
+        let mut buffer = ReservationBuffer::new(8, 2, Identity::first(1), true);
         let (mut base, mut now) = (BTreeMap::new(), BTreeMap::new());
         for n in 0..6u8 {
             base.insert(n, 100);

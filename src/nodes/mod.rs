@@ -82,13 +82,35 @@ use table::NodeTable;
 /// Bytes of the body of a unit at most.
 pub const BODY_BYTES_MAX: usize = 1 + 2 * 255;
 
+/// How the body of a unit says which entry of the node it is about: by its first bytes, so many; or by the first byte alone,
+/// where that is this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Bytes that say it.
+    pub bytes: usize,
+    /// The first byte of a body that is about the one entry of this kind, whatever the other bytes are.
+    pub only: Option<u8>,
+}
+
+impl Identity {
+    /// So many bytes.
+    pub const fn first(bytes: usize) -> Identity {
+        Identity { bytes, only: None }
+    }
+
+    /// Equal for bodies about the same entry.
+    fn of<'a>(&self, body: &'a [u8]) -> &'a [u8] {
+        if self.only.is_some_and(|only| body.first() == Some(&only)) { &body[..1] } else { &body[..self.bytes] }
+    }
+}
+
 /// What a tree tells of the bytes of its nodes.
 pub trait NodeCodec {
     /// Bytes of the body of a unit, at most [`BODY_BYTES_MAX`].
     fn body_bytes(&self) -> usize;
 
-    /// The first bytes of a body, which say which entry it is about.
-    fn identity_bytes(&self) -> usize;
+    /// Which entry a body is about.
+    fn identity(&self) -> Identity;
 
     /// Entries of a node at most.
     fn entries_max(&self) -> usize;
@@ -199,7 +221,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
             units: ReservationBuffer::new(
                 config.units(),
                 body_bytes,
-                codec.identity_bytes(),
+                codec.identity(),
                 config.eliminates,
             ),
             horizon: Rc::default(),

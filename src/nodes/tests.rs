@@ -15,8 +15,8 @@ impl NodeCodec for Heap {
         4
     }
 
-    fn identity_bytes(&self) -> usize {
-        2
+    fn identity(&self) -> Identity {
+        Identity::first(2)
     }
 
     fn entries_max(&self) -> usize {
@@ -360,7 +360,7 @@ fn a_cut_of_tuned_nodes_leaves_each_as_synced_or_later_and_what_was_written_at_o
 
 #[test]
 fn a_group_for_which_there_is_no_room_leaves_what_waited() {
-    let mut buffer = ReservationBuffer::new(4, 1, 1, false);
+    let mut buffer = ReservationBuffer::new(4, 1, Identity::first(1), false);
     for (node, n) in [(5, 1), (3, 2), (5, 3), (5, 4), (3, 5), (7, 6)] {
         buffer.push(Unit { node, op: Op::Insert, mark: 1, body: &[n] });
     }

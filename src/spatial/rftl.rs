@@ -51,7 +51,7 @@ use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
 use crate::ftl::PageStore;
 use crate::index::{Durability, IndexStats, Metric};
 use crate::nand::Cause;
-use crate::nodes::{BODY_BYTES_MAX, CommitPolicy, LayerConfig, NodeCodec, NodeLayer, Op, Tuning};
+use crate::nodes::{BODY_BYTES_MAX, CommitPolicy, Identity, LayerConfig, NodeCodec, NodeLayer, Op, Tuning};
 use crate::units::Lpn;
 use alloc::collections::BTreeSet;
 use alloc::string::String;
@@ -132,8 +132,8 @@ impl<C: Coordinate, const D: usize> NodeCodec for RectNodes<C, D> {
     }
 
     /// The whole: nothing is eliminated.
-    fn identity_bytes(&self) -> usize {
-        self.body_bytes()
+    fn identity(&self) -> Identity {
+        Identity::first(self.body_bytes())
     }
 
     fn entries_max(&self) -> usize {

@@ -143,6 +143,11 @@ impl BEpsilon {
         BEpsilon { layout, root, tally: Tally::default(), drained_at: None, counts: Counts::default() }
     }
 
+    /// Records that the root may have.
+    fn root_records_max(&self) -> usize {
+        if self.root.level == 1 { self.layout.leaf_records } else { self.layout.inner_records }
+    }
+
     /// The most units that one flush takes: the parts of a leaf, two nodes of each level between, and two for the root.
     fn flush_units(&self) -> u32 {
         self.flush_units_at(self.root.level)
@@ -366,19 +371,19 @@ impl Scheme for BEpsilon {
         if change.value.is_some() && found != Some(PUT) {
             self.admit(shadow)?;
         }
-        if self.root.level == 1 && change.value.is_none() {
-            self.root.records.remove(change.key);
-            return Ok(());
-        }
-        if self.root.level == 1 && found.is_none() && self.root.records.len() == self.layout.leaf_records {
-            self.grow(shadow)?;
-        }
-        // Draining and growing leave other messages, or none.
-        while self.root.level > 1
-            && self.root.records.len() >= self.layout.inner_records
-            && self.root.records.all().search(change.key).is_err()
-        {
-            self.flush(shadow)?;
+        // Draining, flushing and growing leave other messages, or none; a flush may leave a root that is a leaf.
+        loop {
+            let is_known = self.root.records.all().search(change.key).is_ok();
+            if self.root.level == 1 && change.value.is_none() {
+                self.root.records.remove(change.key);
+                return Ok(());
+            } else if is_known || self.root.records.len() < self.root_records_max() {
+                break;
+            } else if self.root.level == 1 {
+                self.grow(shadow)?;
+            } else {
+                self.flush(shadow)?;
+            }
         }
         if self.root.level > 1 {
             let was = self.root.records.all().find(change.key).is_some_and(|(kind, _)| kind == PUT);
@@ -417,8 +422,7 @@ impl Scheme for BEpsilon {
         report: &mut CheckReport,
     ) -> Result<u32, IndexError> {
         let (root, layout) = (&self.root, &self.layout);
-        let most = if root.level == 1 { layout.leaf_records } else { layout.inner_records };
-        if root.records.len() > most || root.children.len() > layout.fanout {
+        if root.records.len() > self.root_records_max() || root.children.len() > layout.fanout {
             report.violation("E1", 0, format!("{} records in the root", root.records.len()));
         }
         let found = layout.check_below(shadow, report, (root, 0), (None, None))?;

@@ -12,7 +12,7 @@ use super::{BPlusConfig, BPlusTree};
 use crate::check::IndexError;
 use crate::codec::{crc32, put_u16, put_u32};
 use crate::ftl::PageStore;
-use crate::nodes::{BODY_BYTES_MAX, NodeCodec, Op};
+use crate::nodes::{BODY_BYTES_MAX, Identity, NodeCodec, Op};
 use crate::ordered::node::NodeShape;
 use crate::units::Lpn;
 use core::cmp::Ordering;
@@ -184,8 +184,9 @@ impl NodeCodec for BPlusNodes {
         1 + self.leaf.key_bytes + self.leaf.value_bytes.max(CHILD_BYTES)
     }
 
-    fn identity_bytes(&self) -> usize {
-        1 + self.leaf.key_bytes
+    fn identity(&self) -> Identity {
+        // The first entry of an internal node stays it, whatever its bound becomes.
+        Identity { bytes: 1 + self.leaf.key_bytes, only: Some(FIRST) }
     }
 
     fn entries_max(&self) -> usize {
@@ -283,6 +284,7 @@ impl<S: PageStore> BPlusTree<S> {
 mod tests {
     use super::super::page::Frame;
     use super::*;
+    use crate::nodes::{ReservationBuffer, Unit};
     use crate::ordered::RecordFormat;
     use crate::rng::Rng;
     use alloc::vec;
@@ -350,6 +352,22 @@ mod tests {
         let mut units = Vec::new();
         nodes.differences(Some(&page(&[1, 2, 3])), &page(&[2, 3]), &mut |op, body| units.push((op, body[2])));
         assert_eq!(units, [(Op::Update, 2), (Op::Delete, 2)]);
+    }
+
+    #[test]
+    fn a_first_entry_whose_bound_goes_back_and_forth_keeps_the_last_one() {
+        let nodes = BPlusNodes::new(&BPlusConfig::new(RecordFormat::new(2, 2)), 128).unwrap();
+        let mut page = vec![0; 128];
+        nodes.reset(&mut page, Lpn(9), 2);
+        nodes.apply(&mut page, Op::Insert, &[FIRST, 0, 1, 7, 0, 0, 0]).unwrap();
+        let mut buffer = ReservationBuffer::new(4, nodes.body_bytes(), nodes.identity(), true);
+        for bound in [2, 3, 2] {
+            let body = [FIRST, 0, bound, 7, 0, 0, 0];
+            buffer.push(Unit { node: 9, op: Op::Update, mark: 2, body: &body });
+        }
+        buffer.units_of(9).for_each(|unit| nodes.apply(&mut page, unit.op, unit.body).unwrap());
+        assert_eq!(entries(&nodes, &page)[0].0, [0, 2]);
+        assert_eq!(buffer.len(), 1);
     }
 
     #[test]

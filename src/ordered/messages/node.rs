@@ -437,6 +437,11 @@ impl Layout {
         let (mut page, count) = (vec![0; self.page_bytes], children.len());
         debug_assert!(count <= self.fanout, "{count} children of {}", self.fanout);
         assert!(records.len() <= if level == 1 { self.leaf_records } else { self.inner_records });
+        debug_assert!(
+            (2..count).all(|i| children.key(i - 1) < children.key(i))
+                && records.are_sorted_of(if level == 1 { &[PUT] } else { &[PUT, REMOVE] }),
+            "T1: keys do not ascend, or a leaf has a tombstone"
+        );
         page[8] = level;
         page[9] = NODE_MARK;
         put_u16(&mut page, 10, count as u16);

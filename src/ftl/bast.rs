@@ -230,6 +230,11 @@ impl Scheme for Bast {
             + self.logs.values().map(|log| size_of::<(Lbn, Log)>() + log.places.capacity() * 2).sum::<usize>()
     }
 
+    fn mapping_bytes_max(&self, geometry: Geometry) -> usize {
+        let log = size_of::<(Lbn, Log)>() + geometry.pages_per_block as usize * size_of::<u16>();
+        self.data.ram_bytes() + self.log_blocks as usize * log
+    }
+
     fn check<N: Nand>(&self, _: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreError> {
         if self.logs.len() > self.log_blocks as usize {
             let (found, most) = (self.logs.len(), self.log_blocks);

@@ -13,7 +13,7 @@ use super::flash::{Flash, Mounted};
 use super::table::{MapTable, NONE, from_raw};
 use crate::check::CheckReport;
 use crate::codec::{get_u16, get_u32};
-use crate::nand::{Cause, Nand};
+use crate::nand::{Cause, Geometry, Nand};
 use crate::units::{Pbn, Ppn};
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -227,6 +227,12 @@ impl CachedTable {
     pub(super) fn mapping_bytes(&self) -> usize {
         let untold = self.untold.len() * 2 * size_of::<(u32, u32)>();
         self.table.directory_bytes() + self.cmt.ram_bytes() + untold
+    }
+
+    /// The most of it but for what a power cut leaves untold: of a write and a collection no more than two blocks.
+    pub(super) fn mapping_bytes_max(&self, geometry: Geometry) -> usize {
+        let untold = 2 * geometry.pages_per_block as usize * 2 * size_of::<(u32, u32)>();
+        self.table.directory_bytes() + self.cmt.ram_bytes_max() + untold
     }
 
     /// Checks D1, D2 and the table. The pages that the table has.

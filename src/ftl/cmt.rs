@@ -270,6 +270,11 @@ impl Cmt {
         }
     }
 
+    /// Bytes of RAM held when full.
+    pub(super) fn ram_bytes_max(&self) -> usize {
+        self.slots.capacity() * size_of::<Slot>() + self.capacity * 2 * size_of::<(u32, u32)>()
+    }
+
     /// Bytes of RAM held.
     pub(super) fn ram_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Slot>() + self.index.len() * 2 * size_of::<(u32, u32)>()

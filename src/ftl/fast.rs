@@ -91,8 +91,6 @@ pub struct Fast {
     rw: VecDeque<Random>,
     rw_map: BTreeMap<u32, Ppn>,
     log_blocks: u32,
-    /// Bytes that the tables of the random log blocks take at most.
-    log_bytes_max: usize,
     eager_switch: bool,
     /// What was done since format or mount.
     pub counters: FastCounters,
@@ -135,14 +133,13 @@ impl Scheme for Fast {
         settings: &FastSettings,
         mounted: Mounted,
     ) -> Result<Fast, StoreError> {
-        let (log_blocks, pages) = (flash.setup()[0], flash.geometry().pages_per_block as usize);
+        let log_blocks = flash.setup()[0];
         let mut fast = Fast {
             data: BlockMap::open(flash, &mounted.live),
             sw: None,
             rw: VecDeque::new(),
             rw_map: BTreeMap::new(),
             log_blocks,
-            log_bytes_max: log_blocks as usize * (size_of::<Random>() + pages * LOG_PAGE_BYTES),
             eager_switch: settings.eager_switch,
             counters: FastCounters::default(),
         };
@@ -221,9 +218,9 @@ impl Scheme for Fast {
         self.data.ram_bytes() + self.log_bytes()
     }
 
-    /// Room for more log pages, so that a page cache does not take it while the log is short.
-    fn other_bytes(&self) -> usize {
-        self.log_bytes_max.saturating_sub(self.log_bytes())
+    fn mapping_bytes_max(&self, geometry: Geometry) -> usize {
+        let log = size_of::<Random>() + geometry.pages_per_block as usize * LOG_PAGE_BYTES;
+        self.data.ram_bytes() + self.log_blocks as usize * log
     }
 
     fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreError> {

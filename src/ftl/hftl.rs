@@ -179,7 +179,17 @@ impl Scheme for Hftl {
     fn mapping_bytes(&self) -> usize {
         self.cold.mapping_bytes()
             + self.hot_map.len() * 2 * size_of::<(u32, Ppn)>()
-            + self.area.capacity() * size_of::<Pbn>()
+            + self.area.len() * size_of::<Pbn>()
+            + self.hot_pages.ram_bytes()
+            + self.hot_lbns.ram_bytes()
+    }
+
+    fn mapping_bytes_max(&self, geometry: Geometry) -> usize {
+        // The area is evicted to what it may have before one block more is taken.
+        let pages = (self.hot_blocks + 1) * geometry.pages_per_block as usize;
+        self.cold.mapping_bytes_max(geometry)
+            + pages * 2 * size_of::<(u32, Ppn)>()
+            + (self.hot_blocks + 1) * size_of::<Pbn>()
             + self.hot_pages.ram_bytes()
             + self.hot_lbns.ram_bytes()
     }

@@ -5,12 +5,12 @@ mod block_map;
 pub mod blocks;
 mod cached;
 pub mod cftl;
-
 pub mod checkpoint;
 mod cmt;
 pub mod dftl;
 pub mod disk;
 pub mod fast;
+pub mod finishing;
 pub mod flash;
 pub mod hftl;
 pub mod hot;
@@ -91,7 +91,8 @@ pub trait PageStore {
     /// as one), at least as long as the one at the last sync.
     fn prefix_consistent(&self) -> bool;
 
-    /// Bytes of RAM held: tables, frames and buffers.
+    /// Bytes of RAM that tables, frames and buffers take at most: the same after every mount of the chip, so that what is
+    /// left can be shared out by it.
     fn ram_bytes(&self) -> usize;
 
     /// What the store tells about itself, that of the stores below it included.

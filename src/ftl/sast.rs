@@ -244,6 +244,12 @@ impl Scheme for Sast {
             + self.log_map.len() * 2 * size_of::<(u32, Ppn)>()
     }
 
+    fn mapping_bytes_max(&self, geometry: Geometry) -> usize {
+        let page = size_of::<u32>() + 2 * size_of::<(u32, Ppn)>();
+        let log = size_of::<(u32, Group)>() + size_of::<Log>() + geometry.pages_per_block as usize * page;
+        self.data.ram_bytes() + self.log_blocks as usize * log
+    }
+
     fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreError> {
         for (&lpn, &ppn) in &self.log_map {
             let pbn = flash.geometry().block_of(ppn);

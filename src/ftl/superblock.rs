@@ -262,7 +262,15 @@ impl Scheme for Superblock {
     fn mapping_bytes(&self) -> usize {
         self.map.len() * size_of::<u32>()
             + self.hot.len() * 8
-            + self.supers.iter().map(|s| size_of::<Super>() + s.blocks.capacity() * 4).sum::<usize>()
+            + self.supers.iter().map(|s| size_of::<Super>() + s.blocks.len() * size_of::<Pbn>()).sum::<usize>()
+    }
+
+    fn mapping_bytes_max(&self, geometry: Geometry) -> usize {
+        let blocks = (self.supers.len() * (self.blocks_max + 1)).min(geometry.blocks as usize);
+        self.map.len() * size_of::<u32>()
+            + self.hot.len() * 8
+            + self.supers.len() * size_of::<Super>()
+            + blocks * size_of::<Pbn>()
     }
 
     fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreError> {

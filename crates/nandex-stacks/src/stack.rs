@@ -6,6 +6,7 @@ use crate::names::{OptionInfo, count_names, option, union, union_of};
 use crate::registry::{NumberedTrees, Open, STORES, StoreEntry, store};
 use nandex::cache::policy::catalogue::{self, PolicyEntry};
 use nandex::cache::{CacheConfig, PageCache, PolicySettings, Replacement, WriteMode};
+use nandex::ftl::finishing::Finishing;
 use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
 use nandex::ordered::journal::{Buffered, JournalConfig, Journaled, refuse_journaled};
 use nandex::ordered::lazy_update::{LazyUpdateConfig, LazyUpdateTree, PoolCount};
@@ -423,8 +424,13 @@ pub(crate) fn cached_store(
     }
     let frames = cache_frames(settings, fixed, (plan.frame_bytes, ftl.page_count()))?;
     let alone = settings.options.choice("cache_writes", &["together", "alone"])? == "alone";
+    // Where nothing is promised after a power cut, what a worn-out chip leaves half done is finished in RAM.
+    let finishing = |store: Box<dyn PageStore>| match settings.durability {
+        Durability::None => Box::new(Finishing::new(store)),
+        _ => store,
+    };
     if frames == 0 {
-        return Ok((ftl, shared));
+        return Ok((finishing(ftl), shared));
     }
     let mode = match ((demand.lets_writes_wait)(settings), alone) {
         (false, _) => WriteMode::Through,
@@ -432,7 +438,7 @@ pub(crate) fn cached_store(
         (true, true) => WriteMode::BackAlone,
     };
     let cache = CacheConfig { frames, mode, dirty_frames_max: None };
-    Ok((Box::new(PageCache::new(ftl, plan.policy(frames), cache)), shared))
+    Ok((finishing(Box::new(PageCache::new(ftl, plan.policy(frames), cache))), shared))
 }
 
 /// The FTL that the settings name.

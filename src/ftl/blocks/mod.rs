@@ -467,13 +467,12 @@ impl BlockTable {
         }
     }
 
-    /// Bytes of RAM held.
+    /// Bytes of RAM held at most, in the pool one entry for each block: the same for all of a chip's life.
     pub fn ram_bytes(&self) -> usize {
         size_of::<BlockTable>()
-            + self.blocks.len() * size_of::<Block>()
+            + self.blocks.len() * (size_of::<Block>() + size_of::<(u32, u32)>())
             + self.valid_bits.len() * 8
             + self.by_valid.len() * size_of::<List>()
-            + self.pool.len() * size_of::<(u32, u32)>()
             + self.order.ram_bytes()
     }
 }

@@ -302,6 +302,10 @@ impl Scheme for Cftl {
         self.cached.mapping_bytes() + self.in_place.ram_bytes()
     }
 
+    fn mapping_bytes_max(&self, geometry: Geometry) -> usize {
+        self.cached.mapping_bytes_max(geometry) + self.in_place.ram_bytes()
+    }
+
     fn other_bytes(&self) -> usize {
         self.cached.table.buffer_bytes() + self.hot.ram_bytes()
     }

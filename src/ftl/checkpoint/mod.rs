@@ -454,9 +454,12 @@ impl CheckpointArea {
         Ok(())
     }
 
-    /// Bytes of RAM held between calls.
-    pub fn ram_bytes(&self) -> usize {
-        size_of::<CheckpointArea>() + (self.anchors.len() + self.run.blocks.len()) * size_of::<Pbn>()
+    /// Bytes of RAM held between calls, the same as long as payloads have at most so many bytes: an owner that shares out
+    /// what is left must come to the same at every mount.
+    pub fn ram_bytes(&self, payload_bytes_max: usize) -> usize {
+        let pages = CheckpointArea::pages_needed(self.geometry, payload_bytes_max) as u32 + self.note_pages;
+        let blocks = pages.div_ceil(self.geometry.pages_per_block).max(self.run.blocks.len() as u32);
+        size_of::<CheckpointArea>() + (anchor_count(self.geometry) + blocks) as usize * size_of::<Pbn>()
     }
 }
 

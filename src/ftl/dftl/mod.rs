@@ -243,6 +243,10 @@ impl Scheme for Dftl {
         self.cached.mapping_bytes()
     }
 
+    fn mapping_bytes_max(&self, geometry: Geometry) -> usize {
+        self.cached.mapping_bytes_max(geometry)
+    }
+
     fn other_bytes(&self) -> usize {
         self.cached.table.buffer_bytes()
     }

@@ -341,11 +341,11 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Bytes of RAM held.
-    pub(crate) fn ram_bytes(&self) -> usize {
+    pub(crate) fn ram_bytes(&self, extra_bytes_max: usize) -> usize {
         size_of::<Self>()
             + self.table_bytes()
             + self.changed.len() * 8
-            + self.area.ram_bytes()
+            + self.area.ram_bytes(base::encoded_bytes(self.geometry, extra_bytes_max))
             + self.page.len()
             + self.geometry.page_bytes as usize * 2
     }

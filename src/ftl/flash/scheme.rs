@@ -102,6 +102,12 @@ pub trait Scheme: Sized {
     /// Bytes of RAM that the tables take which say where logical pages are.
     fn mapping_bytes(&self) -> usize;
 
+    /// The most that they take in all of the chip's life: the same at every mount. Right after a mount that follows a power
+    /// cut, before the first write, they may take more.
+    fn mapping_bytes_max(&self, _geometry: Geometry) -> usize {
+        self.mapping_bytes()
+    }
+
     /// Bytes of RAM held besides.
     fn other_bytes(&self) -> usize {
         0
@@ -370,8 +376,8 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
     fn ram_bytes(&self) -> usize {
         size_of::<S>()
             + self.leveller.ram_bytes()
-            + self.flash.ram_bytes()
-            + self.scheme.mapping_bytes()
+            + self.flash.ram_bytes(S::extra_bytes_max(self.flash.setup()))
+            + self.scheme.mapping_bytes_max(self.flash.geometry())
             + self.scheme.other_bytes()
     }
 

@@ -93,6 +93,11 @@ impl Gmt {
         self.pages.insert(page, Cached { used: self.clock, bytes });
     }
 
+    /// Bytes of RAM that cached pages take at most.
+    pub(super) fn cache_bytes_max(&self) -> usize {
+        self.pages_max * (OVERHEAD_BYTES + self.table.buffer_bytes())
+    }
+
     /// Bytes of RAM that cached pages take.
     pub(super) fn cache_bytes(&self) -> usize {
         self.pages.len() * (OVERHEAD_BYTES + self.table.buffer_bytes())

@@ -305,6 +305,12 @@ impl Scheme for Lazy {
         self.gmt.table.directory_bytes() + self.map_bytes() + self.area.len() * 2 * size_of::<Pbn>()
     }
 
+    fn mapping_bytes_max(&self, geometry: Geometry) -> usize {
+        let cache = self.gmt.cache_bytes_max();
+        let area = self.entries_max.div_ceil(geometry.pages_per_block as usize) * 2 * size_of::<Pbn>();
+        self.gmt.table.directory_bytes() + self.entries_max * ENTRY_BYTES + cache + area
+    }
+
     fn other_bytes(&self) -> usize {
         self.gmt.table.buffer_bytes()
     }

@@ -597,7 +597,7 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
             + self.geometry.blocks as usize * 5
             + self.leveller.ram_bytes()
             + self.hot.as_ref().map_or(0, HotFilter::ram_bytes)
-            + self.area.ram_bytes()
+            + self.area.ram_bytes(state::encoded_bytes(self.geometry, self.state.map.len() as u32))
             + self.trims_per_page() * 8
             + self.limits.trim_pages_max as usize * 4
             + self.limits.atomic_pages as usize * 4

@@ -284,7 +284,7 @@ impl<N: Nand> Store<N> {
         // An entry of the map of waiting records, with its share of a tree node.
         const WAITING_BYTES: usize = 64;
         self.table.ram_bytes()
-            + self.area.ram_bytes()
+            + self.area.ram_bytes(0)
             + self.blocks.capacity() * size_of::<store::Block>()
             + self.slots.capacity() * size_of::<Slot>()
             + self.free_ids.capacity() * 4

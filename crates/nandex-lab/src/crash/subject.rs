@@ -92,6 +92,14 @@ impl Subject {
         }
     }
 
+    /// Bytes of RAM that a store holds at most.
+    pub(crate) fn store_ram_bytes(&self) -> Option<usize> {
+        match self {
+            Subject::Store(store) => Some(store.ram_bytes()),
+            _ => None,
+        }
+    }
+
     /// Which states it may come back with.
     pub(crate) fn promise(&self) -> Promise {
         match self {

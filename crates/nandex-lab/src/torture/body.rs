@@ -45,6 +45,8 @@ pub(crate) struct Body<'a> {
     pub(super) is_bare: bool,
     /// Whether programs or erases may have failed since the beginning.
     pub(super) has_failed: bool,
+    /// Bytes of RAM of a store: the same at every mount, since what is above shares out the rest.
+    pub(super) ram_bytes: Option<usize>,
     /// The most records held when one more was refused.
     pub(super) held_when_full: usize,
     /// Writes refused since the last one that was done: at the end of life removals may go on.
@@ -81,6 +83,7 @@ impl<'a> Body<'a> {
             is_closed: false,
             is_bare: false,
             has_failed: false,
+            ram_bytes: victim.store_ram_bytes(),
             held_when_full: 0,
             writes_refused_in_row: 0,
             refused_in_row: 0,
@@ -219,6 +222,7 @@ impl<'a> Body<'a> {
             Ok(victim) => {
                 self.begin(vec![0; self.mix.slots as usize]);
                 self.is_bare = false;
+                self.ram_bytes = victim.store_ram_bytes();
                 self.victim = Some(victim);
                 Ok(Flow::Goes)
             }
@@ -235,6 +239,10 @@ impl<'a> Body<'a> {
 
     /// Checks what was just opened and compares it with what may have come back.
     fn examine(&mut self, mut victim: Subject, promise: Promise) -> Result<Flow, Fault> {
+        if victim.store_ram_bytes() != self.ram_bytes {
+            let (was, is) = (self.ram_bytes, victim.store_ram_bytes());
+            return Err(Fault::new(Kind::Unsound, format!("{is:?} bytes of RAM, {was:?} at first")));
+        }
         let found = self.read(&mut victim);
         if !self.is_powered() {
             self.cut_off();

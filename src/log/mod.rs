@@ -397,7 +397,7 @@ impl<N: Nand> Log<N> {
         if let Some(ppn) = self.writes.revive() {
             return Ok(ppn);
         }
-        if self.config.flush == Flush::BetweenPages {
+        if self.config.flush == Flush::BetweenPages && !self.is_fragile() {
             self.flush_if_overfull()?;
         }
         let ppn = self.next_address(cause)?;
@@ -550,15 +550,18 @@ impl<N: Nand> Log<N> {
         }
     }
 
-    /// Begins an operation that will write: programs an overfull write part.
-    pub fn begin(&mut self) -> Result<(), IndexError> {
+    /// Begins an operation that will write so many pages at most: programs an overfull write part.
+    pub fn begin(&mut self, pages: u32) -> Result<(), IndexError> {
         self.require_sound_part()?;
         // What an operation that met a damaged page was about to replace is still there.
         self.dying.clear();
-        match self.config.flush {
-            Flush::BetweenOperations => self.flush_if_overfull(),
-            Flush::BetweenPages => Ok(()),
+        if self.writes.pages() == 0 {
+            return Ok(());
         }
+        if self.config.flush == Flush::BetweenOperations || self.is_fragile() {
+            self.flush_if_overfull()?;
+        }
+        self.secure(pages)
     }
 
     fn flush_if_overfull(&mut self) -> Result<(), IndexError> {

@@ -15,10 +15,13 @@ use crate::check::IndexError;
 use crate::ftl::StoreError;
 use crate::ftl::blocks::{BlockState, BlockTable};
 use crate::ftl::checkpoint::CheckpointArea;
-use crate::nand::{Nand, NandError};
+use crate::nand::{Cause, Nand, NandError};
 
 /// A collection is to gain an eighth of a block at least, so that one that is cut again and again gains as well.
 const GAIN: u32 = 8;
+
+/// With so few blocks free the failures of one flush may take the last ones.
+const FREE_FOR_FAILURES: u32 = 3;
 
 /// Blocks for log pages and for checkpoints, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,6 +87,30 @@ impl<N: Nand> Log<N> {
         let unworn = self.capacity.usable + self.capacity.failed;
         let had_room = live <= self.limit_with(unworn, free_pages, programs_per_move);
         if self.capacity.failed > 0 && had_room { IndexError::WornOut } else { IndexError::Full }
+    }
+
+    /// Whether blocks may fail within an operation until too few are left for it: then nothing is programmed in one that need
+    /// not be.
+    pub(super) fn is_fragile(&self) -> bool {
+        self.capacity.failed > 0 || self.blocks.free_count() <= FREE_FOR_FAILURES
+    }
+
+    /// Erases the blocks that so many pages will take: an operation of which pages wait in RAM cannot be undone, so it must not
+    /// begin where an erase that fails might stop it.
+    pub(super) fn secure(&mut self, pages: u32) -> Result<(), IndexError> {
+        let open = self.frontier.block.map_or(0, |_| self.geometry.pages_per_block - self.frontier.next_page);
+        let wanted = pages.saturating_sub(open).div_ceil(self.geometry.pages_per_block);
+        // The pages are a bound; what the operation must find was made free before.
+        let wanted = wanted.min(self.blocks.free_count());
+        if wanted == 0 {
+            return Ok(());
+        }
+        let good_before = self.blocks.good_count();
+        let erased = self.blocks.erase_ahead(&mut self.nand, wanted, Cause::GarbageCollection);
+        if self.blocks.good_count() != good_before {
+            self.recount();
+        }
+        erased.map_err(|error| self.worn_or(error))
     }
 
     /// What an error of the chip means to the log: a block that failed and cannot be marked, or no free block where some

@@ -93,6 +93,8 @@ struct Block {
     next: u32,
     valid: u16,
     state: BlockState,
+    /// Erased before it was taken: it is counted then, and keeps its turn.
+    is_ahead: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -127,6 +129,7 @@ impl BlockTable {
             next: NONE,
             valid: 0,
             state: BlockState::Unclean,
+            is_ahead: false,
         };
         BlockTable {
             geometry,
@@ -220,6 +223,9 @@ impl BlockTable {
         let state = self.state(pbn);
         assert!(state.is_free(), "T1: {pbn} is {state:?}, not free");
         debug_assert_eq!(self.valid_count(pbn), 0, "T2: {pbn} is free and has valid pages");
+        if core::mem::take(&mut self.blocks[pbn.index()].is_ahead) {
+            self.note_erase(pbn);
+        }
         self.set_state(pbn, BlockState::Open);
         state == BlockState::Unclean
     }
@@ -505,9 +511,42 @@ impl BlockTable {
         }
     }
 
-    /// Marks a block bad on the chip and retires it. Its valid pages must have been moved.
+    /// Erases the blocks that are taken next, so many, unless they are: then taking them cannot fail. Their turn stays the
+    /// same. `Full` when there are fewer.
+    pub fn erase_ahead<N: Nand>(
+        &mut self,
+        nand: &mut N,
+        wanted: u32,
+        cause: Cause,
+    ) -> Result<(), StoreError> {
+        loop {
+            let next = self.pool.iter().take(wanted as usize).map(|&(_, pbn)| Pbn(pbn));
+            let (mut count, mut unclean) = (0, None);
+            for pbn in next {
+                count += 1;
+                unclean = unclean.or((self.state(pbn) == BlockState::Unclean).then_some(pbn));
+            }
+            let Some(pbn) = unclean else {
+                return if count < wanted { Err(StoreError::Full) } else { Ok(()) };
+            };
+        match nand.erase(pbn, cause) {
+                Ok(()) => {
+                    let block = &mut self.blocks[pbn.index()];
+                    (block.state, block.is_ahead) = (BlockState::Free, true);
+                }
+                Err(NandError::EraseFailed(_) | NandError::BadBlock(_)) => self.give_up(nand, pbn)?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Marks a block bad on the chip and retires it. Its valid pages must have been moved. A chip that cannot mark it takes no
+    /// more writes: `WornOut`.
     pub fn give_up<N: Nand>(&mut self, nand: &mut N, pbn: Pbn) -> Result<(), StoreError> {
-        nand.mark_bad(pbn)?;
+        nand.mark_bad(pbn).map_err(|error| match error {
+            NandError::BadBlock(_) => StoreError::WornOut,
+            error => error.into(),
+        })?;
         self.retire(pbn);
         Ok(())
     }

@@ -23,6 +23,8 @@ pub struct Faults {
     /// Reads that come back wrong, in a million: half of them with some bits flipped in the copy returned, half of them as
     /// uncorrectable. The stored bytes are as they were, so the next read may be right.
     pub read_failures_ppm: u32,
+    /// The most reads in a row that come back wrong for that reason: the next one is right. 0: any number.
+    pub read_failures_in_row: u8,
 }
 
 /// One power cut.
@@ -98,6 +100,8 @@ pub(super) struct FaultState {
     pub(super) power_cut: Option<PowerCut>,
     /// Bits still to be read until the next one is wrong.
     bits_until_error: u64,
+    /// Reads in a row that came back wrong.
+    wrong_in_row: u8,
 }
 
 impl FaultState {
@@ -106,7 +110,7 @@ impl FaultState {
         assert!(faults.bit_errors_per_gigabit <= 1_000_000_000 && faults.read_failures_ppm <= 1_000_000);
         let mut rng = Rng::new(faults.seed);
         let bits_until_error = error_gap(faults.bit_errors_per_gigabit, &mut rng);
-        FaultState { faults, rng, power_cut, bits_until_error }
+        FaultState { faults, rng, power_cut, bits_until_error, wrong_in_row: 0 }
     }
 
     /// Whether the power is cut at this operation, else whether it fails with this rate.
@@ -139,9 +143,13 @@ impl FaultState {
     pub(super) fn corrupt(&mut self, data: &mut [u8], spare: &mut [u8]) -> bool {
         self.flip_silently(data, spare);
         let rate = u64::from(self.faults.read_failures_ppm);
-        if rate == 0 || !self.rng.chance(rate, 1_000_000) {
+        let may_be_wrong =
+            self.faults.read_failures_in_row == 0 || self.wrong_in_row < self.faults.read_failures_in_row;
+        if rate == 0 || !self.rng.chance(rate, 1_000_000) || !may_be_wrong {
+            self.wrong_in_row = 0;
             return true;
         }
+        self.wrong_in_row = self.wrong_in_row.saturating_add(1);
         let bits = (data.len() + spare.len()) as u64 * 8;
         if bits == 0 || self.rng.chance(1, 2) {
             return false;

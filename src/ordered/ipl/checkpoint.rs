@@ -7,7 +7,6 @@ use super::settings::{Config, Format, LogArea};
 use super::store::{Block, Counts, NO_BLOCK, Slot, Store};
 use crate::check::IndexError;
 use crate::codec::{get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
-use crate::ftl::StoreError;
 use crate::ftl::blocks::BlockTable;
 use crate::ftl::checkpoint::CheckpointArea;
 use crate::nand::{Geometry, Nand};
@@ -155,6 +154,25 @@ impl<N: Nand> Store<N> {
         }
     }
 
+    /// Forgets everything that a mount finds.
+    pub(super) fn reset(&mut self, area: CheckpointArea, table: BlockTable) {
+        (self.area, self.table) = (area, table);
+        self.blocks.fill(Block::default());
+        self.slots.clear();
+        self.free_ids.clear();
+        self.waiting.clear();
+        self.waiting_bytes = 0;
+        self.held.clear();
+        self.failed.clear();
+        (self.sequence, self.committed, self.generation, self.opened) = (0, 0, 0, 0);
+        (self.dead, self.session, self.before) = (NO_GENERATION, 1, Link::NONE);
+        (self.closed, self.read_only) = (false, false);
+        self.weak.clear();
+        self.opened_since_checkpoint = 0;
+        self.cache = super::cache::ReadCache::new(self.cache.frames(), self.geometry.page_bytes as usize);
+        self.at_hand = None;
+    }
+
     /// Writes down that changes are under way, unless that stands there already; now and then, how far they are.
     pub(super) fn begin_change(&mut self) -> Result<(), IndexError> {
         if self.read_only {
@@ -196,7 +214,7 @@ impl<N: Nand> Store<N> {
             return Ok(());
         }
         match self.write_checkpoint(true) {
-            Err(IndexError::Full | IndexError::Store(StoreError::Full)) => Ok(()),
+            Err(error) if error.is_refusal() => Ok(()),
             other => other,
         }
     }

@@ -95,6 +95,8 @@ pub struct IplTree<N> {
     height: u8,
     /// An update began and did not end.
     interrupted: bool,
+    /// Whether the key of the update in hand was there before, once that is known.
+    existed: Option<bool>,
 }
 
 /// Refuses a chip that would take no record: anchors, a checkpoint, a block of nodes, and what an insertion wants free.
@@ -107,6 +109,33 @@ fn require_blocks(geometry: Geometry, good: u32) -> Result<(), IndexError> {
     Err(IndexError::Unsupported(format!(
         "a tree with in-page logging needs {needed} good blocks of this chip; it has {good}"
     )))
+}
+
+/// The newest checkpoint of a chip, its table as the blocks are in use.
+fn newest_checkpoint<N: Nand>(nand: &mut N) -> Result<(CheckpointArea, Saved), IndexError> {
+    let Some((area, payload)) = CheckpointArea::mount(nand)? else {
+        return Err(IndexError::NotFormatted("the chip holds no checkpoint"));
+    };
+    let mut saved = Saved::decode(&payload, nand.geometry()).ok_or(IndexError::NotFormatted(
+        "the newest checkpoint is not that of a tree with in-page logging",
+    ))?;
+    saved.table.reserve_exactly(&area.occupied())?;
+    Ok((area, saved))
+}
+
+impl<N: Nand> Store<N> {
+    /// Takes over what a checkpoint says, and looks at the chip where that is not all.
+    fn open(&mut self, saved: Saved) -> Result<(), IndexError> {
+        if saved.closed { self.adopt(saved) } else { self.recover(&saved) }
+    }
+
+    /// Forgets what is in RAM, and opens the chip again.
+    fn reopen(&mut self) -> Result<(), IndexError> {
+        let (area, mut saved) = newest_checkpoint(&mut self.nand)?;
+        let table = core::mem::replace(&mut saved.table, BlockTable::new(self.geometry));
+        self.reset(area, table);
+        self.open(saved)
+    }
 }
 
 impl<N: Nand> IplTree<N> {
@@ -134,12 +163,7 @@ impl<N: Nand> IplTree<N> {
     /// of the nodes are those of the chip.
     pub fn mount_with(mut nand: N, settings: &Settings) -> Result<IplTree<N>, IndexError> {
         let geometry = nand.geometry();
-        let Some((area, payload)) = CheckpointArea::mount(&mut nand)? else {
-            return Err(IndexError::NotFormatted("the chip holds no checkpoint"));
-        };
-        let mut saved = Saved::decode(&payload, geometry).ok_or(IndexError::NotFormatted(
-            "the newest checkpoint is not that of a tree with in-page logging",
-        ))?;
+        let (area, mut saved) = newest_checkpoint(&mut nand)?;
         if saved.format.record != settings.record {
             return Err(IndexError::NotFormatted("the tree on the chip has records of other sizes"));
         }
@@ -149,27 +173,27 @@ impl<N: Nand> IplTree<N> {
             return Err(IndexError::NotFormatted("the tree on the chip has the other form of log area"));
         }
         let config = Config::new(settings, &saved.format, geometry)?;
-        saved.table.reserve_exactly(&area.occupied())?;
         let table = core::mem::replace(&mut saved.table, BlockTable::new(geometry));
         let mut store = Store::new(nand, saved.format, config, (area, table));
-        if saved.closed {
-            store.adopt(saved)?;
-        } else {
-            store.recover(&saved)?;
-        }
+        store.open(saved)?;
         IplTree::assemble(store)
     }
 
     fn assemble(store: Store<N>) -> Result<IplTree<N>, IndexError> {
-        let mut tree = IplTree { store, path: Vec::new(), height: 0, interrupted: false };
+        let mut tree = IplTree { store, path: Vec::new(), height: 0, interrupted: false, existed: None };
+        tree.find_root()?;
+        Ok(tree)
+    }
+
+    fn find_root(&mut self) -> Result<(), IndexError> {
         let mut root = Node::default();
-        tree.store.load(ROOT, &mut root, Cause::Recovery)?;
+        self.store.load(ROOT, &mut root, Cause::Recovery)?;
         if root.level > LEVELS_MAX {
             return Err(IndexError::Corrupted { what: "I2: an impossible height", at: u64::from(ROOT) });
         }
-        tree.height = root.level;
-        tree.shrink_to_ram();
-        Ok(tree)
+        self.height = root.level;
+        self.shrink_to_ram();
+        Ok(())
     }
 
     /// Gives the chip back; nothing is written.
@@ -187,6 +211,31 @@ impl<N: Nand> IplTree<N> {
         match error {
             IndexError::Full if self.interrupted || self.store.read_only => IndexError::WornOut,
             other => other,
+        }
+    }
+
+    /// Ends an update. One that found no block half-way is undone by looking at the chip again, unless all of it got there
+    /// before. Where records wait in RAM that would lose them: then it takes another mount.
+    fn settled(
+        &mut self,
+        outcome: Result<bool, IndexError>,
+        (key, value): (&[u8], Option<&[u8]>),
+    ) -> Result<bool, IndexError> {
+        self.shrink_to_ram();
+        let outcome = outcome.map_err(|error| self.refused(error));
+        let is_refused = outcome.as_ref().is_err_and(IndexError::is_refusal);
+        if !is_refused || !self.interrupted || self.durability() != Durability::EveryOperation {
+            return outcome;
+        }
+        self.store.reopen()?;
+        self.find_root()?;
+        self.interrupted = false;
+        let mut now = alloc::vec![0; usize::from(self.record().value_bytes)];
+        let is_there = self.get(key, &mut now)?;
+        let is_done = is_there == value.is_some() && value.is_none_or(|value| value == now);
+        match self.existed {
+            Some(existed) if is_done => Ok(existed),
+            _ => outcome,
         }
     }
 
@@ -369,17 +418,15 @@ impl<N: Nand> OrderedIndex for IplTree<N> {
         self.record().check_key(key)?;
         self.record().check_value(value)?;
         self.usable()?;
-        let result = self.insert_record(key, value);
-        self.shrink_to_ram();
-        result.map_err(|error| self.refused(error))
+        let outcome = self.insert_record(key, value);
+        self.settled(outcome, (key, Some(value)))
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         self.record().check_key(key)?;
         self.usable()?;
-        let result = self.remove_record(key);
-        self.shrink_to_ram();
-        result.map_err(|error| self.refused(error))
+        let outcome = self.remove_record(key);
+        self.settled(outcome, (key, None))
     }
 
     fn range(

@@ -20,7 +20,6 @@ use super::layout::{Change, Head, NO_UNIT, PageKind, groups, records};
 use super::store::{ROOT, Slot, Store};
 use super::views::View;
 use crate::check::IndexError;
-use crate::ftl::StoreError;
 use crate::nand::{Cause, Nand};
 use crate::units::Pbn;
 use alloc::collections::BTreeMap;
@@ -74,7 +73,7 @@ impl<N: Nand> Store<N> {
         self.place_cursors(&views);
         self.settle_states()?;
         match self.tidy_up(&views, &held.tainted) {
-            Err(IndexError::Full | IndexError::WornOut | IndexError::Store(StoreError::Full)) => {
+            Err(error) if error.is_refusal() => {
                 self.read_only = true;
                 Ok(())
             }

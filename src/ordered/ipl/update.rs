@@ -58,9 +58,11 @@ struct Division {
 
 impl<N: Nand> IplTree<N> {
     pub(super) fn insert_record(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
+        self.existed = None;
         self.descend(key, Cause::Host)?;
         let shapes = self.store.shapes();
         let found = self.leaf().search(&shapes, key).is_ok();
+        self.existed = Some(found);
         let full = self.path.iter().take_while(|step| step.is_full(&shapes)).count();
         let splits = if found { 0 } else { full as u32 };
         let touched = (splits as usize + 1).min(self.path.len());
@@ -85,9 +87,12 @@ impl<N: Nand> IplTree<N> {
     }
 
     pub(super) fn remove_record(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        self.existed = None;
         self.descend(key, Cause::Host)?;
         let shapes = self.store.shapes();
-        if self.leaf().search(&shapes, key).is_err() {
+        let found = self.leaf().search(&shapes, key).is_ok();
+        self.existed = Some(found);
+        if !found {
             return Ok(false);
         }
         // The leaf and the nodes above it that lose their only entry disappear.

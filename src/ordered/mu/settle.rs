@@ -147,10 +147,10 @@ fn convert<N: Nand, C: LayoutChoice>(
     key: &[u8],
     pages: u32,
 ) -> Result<(), IndexError> {
-    tree.interrupted = true;
     if pages > 0 {
         tree.log.flush(Cause::CacheEviction)?;
     }
+    tree.interrupted = true;
     put_aside(tree, 1, layout);
     let (mut level, mut below) = (0, None);
     while level < tree.height {

@@ -65,7 +65,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     fn apply_changes(&mut self, changes: &[Change<'_>]) -> Result<(), IndexError> {
         assert!(S::MAPS_MOVES, "only a scheme that maps moves says where an operation ends");
         self.usable()?;
-        self.log.begin()?;
+        self.log.begin(batch_pages(changes.len(), self.height))?;
         let mut done = 0;
         let mut written = false;
         while done < changes.len() {

@@ -24,6 +24,11 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         make_room(self, Need { pages: if is_insertion { wanted } else { pages }, wanted, live_max })
     }
 
+    /// Pages that an update and the commit of a full journal write at most.
+    pub(super) fn pages_at_once(&self) -> u32 {
+        self.scheme.pages_per_update(self.height + 1) + self.journal.owed_at_most(self.height + 1)
+    }
+
     fn pages_to_remove(&self) -> u32 {
         self.log.kept_pages() + self.scheme.pages_per_update(self.height)
     }

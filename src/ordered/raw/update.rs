@@ -17,7 +17,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         // A split root needs room for the one above it.
         let path_bytes = self.scheme.path_bytes(self.height + 1);
         self.path.buffer.resize(path_bytes, 0xff);
-        self.log.begin()?;
+        self.log.begin(self.pages_at_once())?;
         self.copy_path(key, 1, Cause::Host)?;
         self.note_update();
         S::settle(self, Change::Put(key))?;
@@ -262,7 +262,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     pub(super) fn remove_entry(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         S::before_update(self);
         self.make_room_for_update(false)?;
-        self.log.begin()?;
+        self.log.begin(self.pages_at_once())?;
         self.copy_path(key, 1, Cause::Host)?;
         self.note_update();
         let Ok(slot) = self.shape(1).search(self.node(1), self.count(1), key) else { return Ok(false) };
@@ -369,7 +369,7 @@ impl<N: Nand, S: Scheme> Relocate<N> for RawTree<N, S> {
         if S::MAPS_MOVES && self.log.free_pages() < self.scheme.pages_per_update(self.height) {
             return Err(IndexError::Full);
         }
-        self.log.begin()?;
+        self.log.begin(self.scheme.programs_per_move(self.height) + self.journal.owed_at_most(self.height))?;
         let Some(level) = self.find_page(ppn)? else {
             self.log.invalidate(ppn);
             self.log.finish();

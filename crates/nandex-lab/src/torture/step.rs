@@ -55,6 +55,8 @@ impl Rates {
             program_failures_ppm: self.programs,
             erase_failures_ppm: self.erases,
             read_failures_ppm: self.reads,
+            // A page is read three times before it is given up.
+            read_failures_in_row: 2,
             ..Faults::default()
         }
     }

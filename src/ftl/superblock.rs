@@ -262,7 +262,11 @@ impl Scheme for Superblock {
     fn mapping_bytes(&self) -> usize {
         self.map.len() * size_of::<u32>()
             + self.hot.len() * 8
-            + self.supers.iter().map(|s| size_of::<Super>() + s.blocks.len() * size_of::<Pbn>()).sum::<usize>()
+            + self
+                .supers
+                .iter()
+                .map(|s| size_of::<Super>() + s.blocks.len() * size_of::<Pbn>())
+                .sum::<usize>()
     }
 
     fn mapping_bytes_max(&self, geometry: Geometry) -> usize {

@@ -17,6 +17,11 @@ pub trait Relocate<N: Nand> {
     /// Writes a checkpoint, after everything of the tree that a checkpoint does not hold.
     fn checkpoint(&mut self) -> Result<(), IndexError>;
 
+    /// Sees to it that a mount does without a block that is about to be erased; false where that cannot be.
+    fn let_go(&mut self, _victim: Pbn) -> Result<bool, IndexError> {
+        Ok(true)
+    }
+
     /// Invalidates what counts as valid after a power cut and cannot be reached; false when nothing was in doubt.
     fn settle_valid_bits(&mut self) -> Result<bool, IndexError>;
 
@@ -135,6 +140,9 @@ fn dig<N: Nand, T: Relocate<N>>(tree: &mut T, wanted: u32) -> Result<(), IndexEr
             return Ok(());
         }
         relocate_all(tree, victim)?;
+        if !tree.let_go(victim)? {
+            return Ok(());
+        }
         tree.log().reclaim(victim)?;
         let free = tree.log().free_pages();
         futile_rounds = if free > most_free { 0 } else { futile_rounds + 1 };
@@ -166,6 +174,9 @@ fn collect_one<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<bool, IndexError
         return Ok(false);
     }
     relocate_all(tree, victim)?;
+    if !tree.let_go(victim)? {
+        return Ok(false);
+    }
     tree.log().reclaim(victim)?;
     Ok(true)
 }

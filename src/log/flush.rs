@@ -14,7 +14,14 @@ impl<N: Nand> Log<N> {
         let slots = self.writes.take();
         let flushed = self.program_slots(&slots, cause);
         match &flushed {
-            Ok(()) => self.writes.recycle(slots),
+            Ok(()) => {
+                if let Some(first) = slots.first()
+                    && slots.iter().any(|slot| slot.live && slot.tag.root)
+                {
+                    self.needed = self.needed.flushed(first.block_sequence);
+                }
+                self.writes.recycle(slots);
+            }
             Err(_) => {
                 self.writes.slots = slots;
                 self.flush_failed = true;

@@ -20,6 +20,7 @@ mod config;
 mod flush;
 mod held;
 pub mod horizon;
+mod needed;
 mod opened;
 mod parts;
 pub mod records;
@@ -43,6 +44,7 @@ use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
 use held::Held;
+use needed::Needed;
 use parts::{ReadPart, WritePart};
 use recovery::check_config;
 use room::Capacity;
@@ -97,6 +99,7 @@ pub struct Log<N> {
     /// (home, block that answers to its addresses), sorted.
     replaced: Vec<(Pbn, Pbn)>,
     frontier: Frontier,
+    needed: Needed,
     sequence: u64,
     root: Option<Root>,
     /// Pages that die when the operation under way is finished.
@@ -180,6 +183,7 @@ impl<N: Nand> Log<N> {
             blocks: state.blocks,
             area,
             replaced: state.replaced,
+            needed: Needed::since(state.frontier.block_sequence),
             frontier: state.frontier,
             sequence: state.sequence,
             root: state.root,
@@ -467,6 +471,9 @@ impl<N: Nand> Log<N> {
             return Ok(());
         }
         assert_eq!(self.writes.pages(), 0, "{ppn} was not allocated");
+        if tag.root {
+            self.needed = Needed::since(self.frontier.block_sequence);
+        }
         let place = tag::Place {
             remaining: 0,
             block_sequence: self.frontier.block_sequence,

@@ -22,6 +22,7 @@
 //! erase has to be told from an erased page.
 
 use super::held::Held;
+use super::needed::Needed;
 use super::parts::ReadPart;
 use super::seen::Seen;
 use super::state::{FIXED_BYTES, NONE, State, VERSION};
@@ -107,6 +108,7 @@ impl<N: Nand> Log<N> {
             Ok(()) => {
                 self.counters.checkpoints += 1;
                 (self.closed, self.needs_checkpoint) = (closed, false);
+                self.needed = Needed::since(self.frontier.block_sequence);
             }
             Err(StoreError::Full | StoreError::WornOut | StoreError::Nand(NandError::BadBlock(_))) => {
                 self.counters.checkpoints_skipped += 1;
@@ -185,6 +187,7 @@ impl<N: Nand> Log<N> {
             journal,
             closed,
             needs_checkpoint,
+            needed,
             openings,
             ..
         } = Log::mount(&mut self.nand, self.config)?;
@@ -192,7 +195,7 @@ impl<N: Nand> Log<N> {
         (self.frontier, self.sequence, self.root) = (frontier, sequence, root);
         (self.note, self.journal, self.closed, self.needs_checkpoint) =
             (note, journal, closed, needs_checkpoint);
-        (self.held, self.loaded, self.openings) = (Held::default(), None, openings);
+        (self.held, self.loaded, self.openings, self.needed) = (Held::default(), None, openings, needed);
         self.weak.clear();
         self.reads = ReadPart::new(self.config.read_pages, self.geometry.page_bytes as usize);
         self.dying.clear();

@@ -100,7 +100,11 @@ impl Identity {
 
     /// Equal for bodies about the same entry.
     fn of<'a>(&self, body: &'a [u8]) -> &'a [u8] {
-        if self.only.is_some_and(|only| body.first() == Some(&only)) { &body[..1] } else { &body[..self.bytes] }
+        if self.only.is_some_and(|only| body.first() == Some(&only)) {
+            &body[..1]
+        } else {
+            &body[..self.bytes]
+        }
     }
 }
 
@@ -218,12 +222,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         let (page_bytes, body_bytes) = (store.page_bytes(), codec.body_bytes());
         let sector_bytes = if config.commit.is_in_place() { 0 } else { page_bytes };
         NodeLayer {
-            units: ReservationBuffer::new(
-                config.units(),
-                body_bytes,
-                codec.identity(),
-                config.eliminates,
-            ),
+            units: ReservationBuffer::new(config.units(), body_bytes, codec.identity(), config.eliminates),
             horizon: Rc::default(),
             images: Images::new(config.group_pages, page_bytes),
             table: Self::empty_table(&config, room),

@@ -529,7 +529,7 @@ impl BlockTable {
             let Some(pbn) = unclean else {
                 return if count < wanted { Err(StoreError::Full) } else { Ok(()) };
             };
-        match nand.erase(pbn, cause) {
+            match nand.erase(pbn, cause) {
                 Ok(()) => {
                     let block = &mut self.blocks[pbn.index()];
                     (block.state, block.is_ahead) = (BlockState::Free, true);

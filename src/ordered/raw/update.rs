@@ -7,7 +7,7 @@ use crate::log::collect::Relocate;
 use crate::log::tag::Tag;
 use crate::nand::{Cause, Nand};
 use crate::ordered::node::NodeShape;
-use crate::units::Ppn;
+use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
 impl<N: Nand, S: Scheme> RawTree<N, S> {
@@ -369,7 +369,8 @@ impl<N: Nand, S: Scheme> Relocate<N> for RawTree<N, S> {
         if S::MAPS_MOVES && self.log.free_pages() < self.scheme.pages_per_update(self.height) {
             return Err(IndexError::Full);
         }
-        self.log.begin(self.scheme.programs_per_move(self.height) + self.journal.owed_at_most(self.height))?;
+        self.log
+            .begin(self.scheme.programs_per_move(self.height) + self.journal.owed_at_most(self.height))?;
         let Some(level) = self.find_page(ppn)? else {
             self.log.invalidate(ppn);
             self.log.finish();
@@ -395,6 +396,19 @@ impl<N: Nand, S: Scheme> Relocate<N> for RawTree<N, S> {
         self.commit_journal()?;
         self.note_moves();
         self.log.checkpoint()
+    }
+
+    fn let_go(&mut self, victim: Pbn) -> Result<bool, IndexError> {
+        // A scheme that maps moves has no order of pages in which a mount could miss one.
+        if S::MAPS_MOVES || !self.log.is_needed(victim) {
+            return Ok(true);
+        }
+        if self.log.config().write_pages == 0 {
+            self.commit_journal()?;
+        } else {
+            self.checkpoint()?;
+        }
+        Ok(!self.log.is_needed(victim))
     }
 
     fn settle_valid_bits(&mut self) -> Result<bool, IndexError> {

@@ -64,7 +64,8 @@ impl Journal {
         Journal::pages_above(self.capacity.max(self.moved.len()), height)
     }
 
-    fn pages_above(leaves: usize, height: u8) -> u32 {
+    /// Pages that a commit of so many leaves writes in a tree of this height.
+    pub(super) fn pages_above(leaves: usize, height: u8) -> u32 {
         if leaves == 0 { 0 } else { leaves as u32 * u32::from(height.saturating_sub(2)) + 1 }
     }
 

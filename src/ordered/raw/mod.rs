@@ -336,7 +336,12 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         let tables =
             journal * size_of::<(u32, u32)>() + scheme.moves(geometry, settings)?.ram_bytes(geometry);
         let fixed_bytes = size_of::<Self>() + path_bytes + tables;
-        let flush = (S::FLUSH, scheme.pages_per_update(height));
+        let update = scheme.pages_per_update(height);
+        // A flush within an operation may leave the newest root in RAM, and a journal leaf counts from that root on.
+        let flush = match journal {
+            0 => (S::FLUSH, update),
+            _ => (Flush::BetweenOperations, update + Journal::pages_above(journal, height)),
+        };
         Ok((scheme, raw_config(settings, geometry, fixed_bytes, flush)?, journal))
     }
 

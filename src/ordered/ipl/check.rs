@@ -33,6 +33,7 @@ impl<N: Nand> IplTree<N> {
             self.check_node(&visit, &node, &mut report, &mut todo);
         }
         self.check_places(&reached, &mut report);
+        self.shrink_to_ram();
         self.check_blocks(&mut report);
         Ok(report)
     }
@@ -104,7 +105,9 @@ impl<N: Nand> IplTree<N> {
             let block = &store.blocks[pbn.index()];
             let (at, open) = (u64::from(pbn.0), store.table.state(pbn) == Open);
             let held = store.held.contains(&pbn);
-            if open != (block.live > 0 || held) {
+            // Where a mount finds no room to write, what it would erase stays.
+            let is_left = store.read_only && open;
+            if open != (block.live > 0 || held) && !is_left {
                 report.violation("I4", at, format!("open: {open}, {} nodes, held: {held}", block.live));
             }
             if u32::from(block.live) > store.format.nodes_limit(store.geometry) {

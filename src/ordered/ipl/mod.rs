@@ -282,7 +282,7 @@ impl<N: Nand> IplTree<N> {
     }
 
     /// Gives up what the cache holds beyond the RAM allowed.
-    fn shrink_to_ram(&mut self) {
+    pub(super) fn shrink_to_ram(&mut self) {
         let Some(ram) = self.store.config.ram_bytes else { return };
         if self.ram_held() > ram {
             self.store.drop_scratch();

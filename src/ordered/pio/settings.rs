@@ -123,6 +123,14 @@ impl PioConfig {
             pages => self.leaf_pages.min(pages),
         };
         let layout = LeafLayout::new(self.record, store.page_bytes(), leaf_pages)?;
+        // Superblock, root and one leaf.
+        let (pages, needed) = (store.page_count() as usize, 2 + layout.segments);
+        if pages < needed {
+            let segments = layout.segments;
+            return Err(IndexError::Unsupported(format!(
+                "{pages} pages are too few for a leaf of {segments} pages and its directory: it takes {needed}"
+            )));
+        }
         if self.requests == 0 {
             return Err(IndexError::Unsupported("no request may be submitted: requests = 0".into()));
         }

@@ -92,6 +92,14 @@ impl Subject {
         }
     }
 
+    /// Whether an index asks for another mount.
+    pub(crate) fn is_interrupted(&mut self) -> bool {
+        let Subject::Index(index) = self else { return false };
+        let record = index.record();
+        let (key, mut value) = (vec![0; record.key_bytes.into()], vec![0; usize::from(record.value_bytes)]);
+        index.get(&key, &mut value) == Err(IndexError::Interrupted)
+    }
+
     /// Bytes of RAM that a store holds at most.
     pub(crate) fn store_ram_bytes(&self) -> Option<usize> {
         match self {

@@ -3,12 +3,20 @@
 use super::body::{Body, is_write, verb};
 use super::fault::{Fault, Kind};
 use crate::crash::ops::HostOp;
-use crate::crash::subject::check_answer;
-use nandex::IndexError;
+use crate::crash::subject::{Subject, check_answer};
+use nandex::ordered::Durability;
+use nandex::{IndexError, Nand};
 
 /// A full chip holds at least this part of the records that it held before when full. Nodes that are half
 /// empty, and keys in another order, cost some of it.
-const ROOM_LOST_MAX: usize = 4;
+const ROOM_LOST_MAX: usize = 6;
+
+/// Indexes that never join nodes: after removals a leaf may hold one record, and a chip is full of such leaves.
+const JOIN_NO_NODES: [&str; 7] = ["mu", "mu-star", "wandering", "vmtree", "vmtree-ow", "ipl", "dipl"];
+
+/// Indexes of which pages or records wait in RAM below the class *every operation*: an operation that a dying chip refuses
+/// half-way cannot be undone in RAM, so they ask for another mount.
+const WAIT_IN_RAM: [&str; 5] = ["mu", "mu-star", "wandering", "ipl", "dipl"];
 
 impl Body<'_> {
     /// An operation was refused: that must be right, and nothing of it done.
@@ -21,6 +29,10 @@ impl Body<'_> {
         let what = format!("{}: {error}", verb(op));
         if *error == IndexError::WornOut && !self.has_failed {
             return Err(Fault::new(Kind::Refused, format!("{what}, though no operation ever failed")));
+        }
+        if self.asks_for_a_mount() {
+            self.victim = None;
+            return Ok(());
         }
         self.not_done(op)?;
         if self.has_failed {
@@ -35,10 +47,23 @@ impl Body<'_> {
         }
     }
 
+    /// Whether the chip died within an operation that must be mounted away, as those that keep pages in RAM may ask.
+    fn asks_for_a_mount(&mut self) -> bool {
+        let name = self.setup.victim.target.name();
+        let may_ask =
+            self.has_failed && self.class < Durability::EveryOperation && WAIT_IN_RAM.contains(&name);
+        may_ask && self.victim.as_mut().is_some_and(Subject::is_interrupted)
+    }
+
     /// A chip that was full is full again: not with far fewer records than before, and not with none.
     fn has_held_more(&mut self) -> Result<(), Fault> {
         let held = self.history.contents().iter().filter(|&&value| value != 0).count();
-        if held * ROOM_LOST_MAX < self.held_when_full || held == 0 {
+        let record = &self.setup.settings.record;
+        let of_a_leaf = self.chip.geometry().page_bytes as usize
+            / (usize::from(record.key_bytes) + usize::from(record.value_bytes)).max(1);
+        let joins = !JOIN_NO_NODES.contains(&self.setup.victim.target.name());
+        let lost_max = if joins { ROOM_LOST_MAX } else { ROOM_LOST_MAX.max(of_a_leaf) };
+        if held * lost_max < self.held_when_full || held == 0 {
             let before = self.held_when_full;
             let what = format!("full with {held} records, though {before} were held before");
             return Err(Fault::new(Kind::Refused, what));

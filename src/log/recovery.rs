@@ -110,7 +110,7 @@ impl<N: Nand> Log<N> {
                 (self.closed, self.needs_checkpoint) = (closed, false);
                 self.needed = Needed::since(self.frontier.block_sequence);
             }
-            Err(StoreError::Full | StoreError::WornOut | StoreError::Nand(NandError::BadBlock(_))) => {
+            Err(error) if error.is_refusal() => {
                 self.counters.checkpoints_skipped += 1;
             }
             Err(error) => return Err(error.into()),

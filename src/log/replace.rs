@@ -5,6 +5,7 @@
 use super::tag::Seal;
 use super::{Log, PageBuffer, tag};
 use crate::check::IndexError;
+use crate::ftl::blocks::mark_bad;
 use crate::nand::{Cause, Nand, NandError, read_again};
 use crate::units::{Pbn, Ppn};
 
@@ -23,7 +24,7 @@ impl<N: Nand> Log<N> {
             let target = self.take_erased_block(Cause::Recovery)?;
             debug_assert_ne!(target, failed, "a failed block is to replace itself");
             if self.copy_block(failed, target, last, (data, spare))? {
-                self.nand.mark_bad(failed).map_err(|error| self.worn_or(error.into()))?;
+                mark_bad(&mut self.nand, failed).map_err(|error| self.worn_or(error))?;
                 self.blocks.reserve(target);
                 self.replaced.retain(|pair| pair.0 != home);
                 self.replaced.push((home, target));

@@ -15,7 +15,7 @@ use crate::check::IndexError;
 use crate::ftl::StoreError;
 use crate::ftl::blocks::{BlockState, BlockTable};
 use crate::ftl::checkpoint::CheckpointArea;
-use crate::nand::{Cause, Nand, NandError};
+use crate::nand::{Cause, Nand};
 
 /// A collection is to gain an eighth of a block at least, so that one that is cut again and again gains as well.
 const GAIN: u32 = 8;
@@ -113,11 +113,9 @@ impl<N: Nand> Log<N> {
         erased.map_err(|error| self.worn_or(error))
     }
 
-    /// What an error of the chip means to the log: a block that failed and cannot be marked, or no free block where some
-    /// failed, is the end of writing.
+    /// What an error of the chip means to the log: no free block where some failed is the end of writing.
     pub(super) fn worn_or(&self, error: StoreError) -> IndexError {
         match error {
-            StoreError::Nand(NandError::BadBlock(_)) => IndexError::WornOut,
             StoreError::Full if self.capacity.failed > 0 => IndexError::WornOut,
             other => other.into(),
         }

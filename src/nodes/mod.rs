@@ -592,6 +592,14 @@ impl<S: PageStore, C: NodeCodec> PageStore for NodeLayer<S, C> {
         self.write_nodes(pages, cause)
     }
 
+    fn begin_batch(&mut self) {
+        self.store.begin_batch();
+    }
+
+    fn end_batch(&mut self) {
+        self.store.end_batch();
+    }
+
     fn durable_writes(&self) -> bool {
         false
     }

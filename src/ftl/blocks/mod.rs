@@ -483,6 +483,14 @@ impl BlockTable {
     }
 }
 
+/// Marks a block bad on the chip. One that cannot mark it takes no more writes: `WornOut`.
+pub fn mark_bad<N: Nand>(nand: &mut N, pbn: Pbn) -> Result<(), StoreError> {
+    nand.mark_bad(pbn).map_err(|error| match error {
+        NandError::BadBlock(_) => StoreError::WornOut,
+        error => error.into(),
+    })
+}
+
 /// With the chip.
 impl BlockTable {
     /// Retires every block that carries a bad-block mark.
@@ -540,13 +548,9 @@ impl BlockTable {
         }
     }
 
-    /// Marks a block bad on the chip and retires it. Its valid pages must have been moved. A chip that cannot mark it takes no
-    /// more writes: `WornOut`.
+    /// Marks a block bad on the chip and retires it. Its valid pages must have been moved.
     pub fn give_up<N: Nand>(&mut self, nand: &mut N, pbn: Pbn) -> Result<(), StoreError> {
-        nand.mark_bad(pbn).map_err(|error| match error {
-            NandError::BadBlock(_) => StoreError::WornOut,
-            error => error.into(),
-        })?;
+        mark_bad(nand, pbn)?;
         self.retire(pbn);
         Ok(())
     }

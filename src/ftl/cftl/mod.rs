@@ -164,6 +164,7 @@ impl Scheme for Cftl {
         mounted: Mounted,
     ) -> Result<Cftl, StoreError> {
         let (g, setup) = (flash.geometry(), flash.setup());
+        flash.blocks_mut().follow(settings.victim);
         let in_place = place::block_map(flash, &mounted)?;
         let elsewhere = |flash: &Flash<N>, lpn: u32| in_place.find(flash, lpn).is_some();
         let cached = CachedTable::open(flash, &mounted, setup[0], elsewhere)?;

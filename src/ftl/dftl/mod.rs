@@ -130,6 +130,7 @@ impl Scheme for Dftl {
         mounted: Mounted,
     ) -> Result<Dftl, StoreError> {
         let (g, setup) = (flash.geometry(), flash.setup());
+        flash.blocks_mut().follow(settings.victim);
         let mut data = Frontier::new(PageKind::Host, Wear::Least);
         data.resume(flash);
         Ok(Dftl {

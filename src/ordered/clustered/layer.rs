@@ -417,6 +417,14 @@ impl<S: PageStore> PageStore for Layer<S> {
         self.write_nodes(pages, cause)
     }
 
+    fn begin_batch(&mut self) {
+        self.store.begin_batch();
+    }
+
+    fn end_batch(&mut self) {
+        self.store.end_batch();
+    }
+
     fn durable_writes(&self) -> bool {
         false
     }

@@ -335,6 +335,14 @@ impl<S: PageStore> PageStore for Buffer<S> {
         Ok(())
     }
 
+    fn begin_batch(&mut self) {
+        self.store.begin_batch();
+    }
+
+    fn end_batch(&mut self) {
+        self.store.end_batch();
+    }
+
     fn durable_writes(&self) -> bool {
         self.store.durable_writes()
     }

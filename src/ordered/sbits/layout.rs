@@ -3,6 +3,7 @@
 use super::page::{Header, SINCE_MAX, entry, is_blank};
 use super::{Sbits, WhenFull, project};
 use crate::check::{CheckReport, IndexError};
+use crate::ftl::blocks::mark_bad;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::units::{Pbn, Ppn};
 use alloc::format;
@@ -51,7 +52,7 @@ impl<N: Nand> Sbits<N> {
 
     fn retire(&mut self, block: Pbn) -> Result<(), IndexError> {
         self.counters.blocks_retired += 1;
-        Ok(self.nand.mark_bad(block)?)
+        Ok(mark_bad(&mut self.nand, block)?)
     }
 
     /// Programs the page being filled, which is full.

@@ -4,6 +4,7 @@ use super::page::{Header, entry, is_blank};
 use super::{Sbits, project};
 use crate::check::IndexError;
 use crate::ftl::StoreError;
+use crate::ftl::blocks::mark_bad;
 use crate::nand::{Cause, Nand, NandError};
 use crate::ordered::Settings;
 use crate::units::{Pbn, Ppn};
@@ -46,7 +47,7 @@ impl<N: Nand> Sbits<N> {
             }
             match store.nand.erase(block, Cause::Checkpoint) {
                 Ok(()) => store.free.push_back(block),
-                Err(NandError::EraseFailed(_)) => store.nand.mark_bad(block)?,
+                Err(NandError::EraseFailed(_)) => mark_bad(&mut store.nand, block)?,
                 Err(error) => return Err(error.into()),
             }
         }

@@ -3,6 +3,7 @@
 use super::page::Shape;
 use super::{InPlace, NONE};
 use crate::check::IndexError;
+use crate::ftl::blocks::mark_bad;
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::units::{Pbn, Ppn};
 use alloc::vec;
@@ -196,8 +197,7 @@ impl<N: Nand> InPlace<N> {
         debug_assert_eq!(self.space.live_of(block), 0, "O5: block {block} is retired and holds live pages");
         self.space.bad[block as usize] = true;
         self.counters.blocks_retired += 1;
-        self.nand.mark_bad(Pbn(block))?;
-        Ok(())
+        Ok(mark_bad(&mut self.nand, Pbn(block))?)
     }
 
     /// Notes that a program failed in the block of this page.

@@ -183,7 +183,7 @@ impl<N: Nand> Log<N> {
             blocks: state.blocks,
             area,
             replaced: state.replaced,
-            needed: Needed::since(state.frontier.block_sequence),
+            needed: Needed::since_checkpoint(&state.frontier),
             frontier: state.frontier,
             sequence: state.sequence,
             root: state.root,

@@ -4,7 +4,7 @@
 //! programmed after the newest root, it cannot know that all were dead. So before such a block is erased a root is programmed.
 //! With a write part it takes two: a page that cannot be read before a flush may be of that flush.
 
-use super::Log;
+use super::{Frontier, Log};
 use crate::nand::Nand;
 use crate::units::Pbn;
 
@@ -18,9 +18,14 @@ pub(super) struct Needed {
 }
 
 impl Needed {
-    /// After a checkpoint with this block open.
+    /// After a root in this block, unless pages wait in RAM.
     pub(super) const fn since(block: u32) -> Needed {
         Needed { from: block, next: block }
+    }
+
+    /// After a checkpoint: a mount reads on in the block that is open then, or with the next one.
+    pub(super) fn since_checkpoint(frontier: &Frontier) -> Needed {
+        Needed::since(frontier.block_sequence + u32::from(frontier.block.is_none()))
     }
 
     /// A flush that began in this block has programmed a root.

@@ -108,7 +108,7 @@ impl<N: Nand> Log<N> {
             Ok(()) => {
                 self.counters.checkpoints += 1;
                 (self.closed, self.needs_checkpoint) = (closed, false);
-                self.needed = Needed::since(self.frontier.block_sequence);
+                self.needed = Needed::since_checkpoint(&self.frontier);
             }
             Err(error) if error.is_refusal() => {
                 self.counters.checkpoints_skipped += 1;

@@ -15,21 +15,49 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
             let known = self.images.get(*node).and_then(|old| self.codec.mark(old));
             let changes = self.count_changes(pages)?;
             if known.is_some() && known == self.codec.mark(data) && changes <= self.config.units() {
-                while self.units.len() + changes > self.config.units() {
-                    self.commit_oldest()?;
-                }
-                return self.reserve(pages);
+                let committed = self.commit_down_to(self.config.units() - changes);
+                return self.finished(committed, pages).unwrap_or_else(|| self.reserve(pages));
             }
+            self.commit_down_to(self.config.units())?;
         }
         let homes: Vec<(Lpn, &[u8])> = pages.iter().map(|(node, data)| (Self::home(*node), *data)).collect();
-        match &homes[..] {
-            [(home, data)] => self.store.write(*home, cause, data)?,
-            homes => self.store.write_atomic(homes, cause)?,
+        let written = match &homes[..] {
+            [(home, data)] => self.store.write(*home, cause, data),
+            homes => self.store.write_atomic(homes, cause),
+        };
+        if let Some(finished) = self.finished(written, pages) {
+            return finished;
         }
         self.counts.direct_nodes += pages.len() as u64;
         for (node, _) in pages {
             self.units.remove(node.0);
         }
+        Ok(())
+    }
+
+    /// What a write comes to that the store refused, within a batch of which other nodes were taken: that waits in RAM too, as
+    /// [`Finishing`](crate::ftl::finishing::Finishing) has it for what was written below. None: the store did not refuse.
+    fn finished(
+        &mut self,
+        outcome: Result<(), StoreError>,
+        pages: &[(Lpn, &[u8])],
+    ) -> Option<Result<(), StoreError>> {
+        match outcome {
+            Ok(()) => None,
+            Err(error) if error.is_refusal() && self.batch.must_finish() => {
+                self.batch.is_overfull = true;
+                Some(self.count_changes(pages).and_then(|_| self.reserve(pages)))
+            }
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// Commits nodes until so few units wait.
+    fn commit_down_to(&mut self, units: usize) -> Result<(), StoreError> {
+        while self.units.len() > units {
+            self.commit_oldest()?;
+        }
+        self.batch.is_overfull = false;
         Ok(())
     }
 

@@ -169,7 +169,9 @@ impl BEpsilon {
 
     /// Sees to it that a value may be taken in.
     fn admit<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
-        if self.has_room(shadow, 0) {
+        // A root that is a leaf with room takes a record without any unit.
+        let is_small = self.root.level == 1 && self.root.records.len() < self.layout.leaf_records;
+        if is_small || self.has_room(shadow, 0) {
             return Ok(());
         }
         // So that what a draining gains lasts for more than one message.

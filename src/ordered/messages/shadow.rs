@@ -290,9 +290,10 @@ impl<S: PageStore> Shadow<S> {
         self.free_units.saturating_sub(self.reserve)
     }
 
-    /// The same right after a commit.
+    /// The same right after a commit, whose state may take all the units that are kept for it.
     pub(in crate::ordered) fn free_after_commit(&self) -> u32 {
-        (self.units - self.live_units).saturating_sub(self.reserve)
+        let of_tree = self.live_units - self.state_units();
+        (self.units - of_tree).saturating_sub(2 * self.reserve)
     }
 
     /// Keeps units for the states of commits.

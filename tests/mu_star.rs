@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use nandex::log::{Flush, LogConfig};
+use nandex::log::LogConfig;
 use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::ordered::mu::layout::{Layout, LeafShare};
@@ -396,7 +396,6 @@ fn nothing_acknowledged_is_lost_at_any_cut() {
 
 #[test]
 fn nothing_synced_is_lost_at_any_cut() {
-    let config =
-        LogConfig { write_pages: 3, read_pages: 2, flush: Flush::BetweenOperations, ..LogConfig::default() };
+    let config = LogConfig { write_pages: 3, read_pages: 2, ..LogConfig::default() };
     cut_everywhere(config, 1);
 }

@@ -6,7 +6,7 @@ use nandex::Nand;
 use nandex::ftl::ram::RamStore;
 use nandex::ftl::store_nand::StoreNand;
 use nandex::ftl::victim::VictimPolicy;
-use nandex::log::{Flush, LogConfig};
+use nandex::log::LogConfig;
 use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::{Faults, SimChip};
 use nandex::ordered::mu::star::Menu;
@@ -87,9 +87,8 @@ fn soak_on<S: Scheme>(nand: impl Nand, soak: &Soak) {
     }
 }
 
-fn configs(flush: Flush) -> Vec<(u32, u64, LogConfig)> {
-    let config =
-        |read_pages, write_pages| LogConfig { read_pages, write_pages, flush, ..LogConfig::default() };
+fn configs() -> Vec<(u32, u64, LogConfig)> {
+    let config = |read_pages, write_pages| LogConfig { read_pages, write_pages, ..LogConfig::default() };
     vec![
         (512, 4000, config(0, 0)),
         (1024, 4000, config(2, 2)),
@@ -100,7 +99,7 @@ fn configs(flush: Flush) -> Vec<(u32, u64, LogConfig)> {
 
 #[test]
 fn a_mu_tree_is_a_map() {
-    for (page_bytes, keys, config) in configs(Flush::BetweenOperations) {
+    for (page_bytes, keys, config) in configs() {
         for seed in 0..3 {
             soak::<PathPages<OneLayout>>(&Soak {
                 page_bytes,
@@ -116,7 +115,7 @@ fn a_mu_tree_is_a_map() {
 
 #[test]
 fn a_mu_star_tree_is_a_map() {
-    for (page_bytes, keys, config) in configs(Flush::BetweenOperations) {
+    for (page_bytes, keys, config) in configs() {
         for seed in 0..3 {
             let faults = Faults::default();
             soak::<PathPages<Menu>>(&Soak { page_bytes, keys, config, journal: 0, seed, faults });
@@ -126,7 +125,7 @@ fn a_mu_star_tree_is_a_map() {
 
 #[test]
 fn a_wandering_tree_is_a_map() {
-    for (page_bytes, keys, config) in configs(Flush::BetweenPages) {
+    for (page_bytes, keys, config) in configs() {
         for journal in [0, 8] {
             soak::<nandex::ordered::wandering::OneNodePages>(&Soak {
                 page_bytes,
@@ -148,12 +147,12 @@ fn pages_of_a_store_will_do_for_a_chip() {
         nand
     };
     let faults = Faults::default();
-    for (page_bytes, keys, config) in configs(Flush::BetweenOperations) {
+    for (page_bytes, keys, config) in configs() {
         let soaked = Soak { page_bytes, keys, config, journal: 0, seed: 1, faults };
         soak_on::<PathPages<OneLayout>>(nand(page_bytes as usize), &soaked);
         soak_on::<PathPages<Menu>>(nand(page_bytes as usize), &soaked);
     }
-    for (page_bytes, keys, config) in configs(Flush::BetweenPages) {
+    for (page_bytes, keys, config) in configs() {
         let soaked = Soak { page_bytes, keys, config, journal: 8, seed: 1, faults };
         soak_on::<nandex::ordered::wandering::OneNodePages>(nand(page_bytes as usize), &soaked);
     }
@@ -164,12 +163,12 @@ fn failing_blocks_are_replaced() {
     for seed in 0..6 {
         let faults =
             Faults { seed, program_failures_ppm: 200, erase_failures_ppm: 2_000, ..Faults::default() };
-        for (page_bytes, keys, config) in configs(Flush::BetweenOperations) {
+        for (page_bytes, keys, config) in configs() {
             let soaked = Soak { page_bytes, keys: keys / 2, config, journal: 0, seed, faults };
             soak::<PathPages<OneLayout>>(&soaked);
             soak::<PathPages<Menu>>(&soaked);
         }
-        for (page_bytes, keys, config) in configs(Flush::BetweenPages) {
+        for (page_bytes, keys, config) in configs() {
             let soaked = Soak { page_bytes, keys: keys / 2, config, journal: 4, seed, faults };
             soak::<nandex::ordered::wandering::OneNodePages>(&soaked);
         }

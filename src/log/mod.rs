@@ -31,7 +31,7 @@ mod seen;
 mod state;
 pub mod tag;
 
-pub use config::{Flush, LogConfig};
+pub use config::LogConfig;
 pub use parts::Page;
 use tag::Seal;
 pub use tag::{Gaps, Tag};
@@ -401,9 +401,6 @@ impl<N: Nand> Log<N> {
         if let Some(ppn) = self.writes.revive() {
             return Ok(ppn);
         }
-        if self.config.flush == Flush::BetweenPages && !self.is_fragile() {
-            self.flush_if_overfull()?;
-        }
         let ppn = self.next_address(cause)?;
         self.writes.push(ppn, self.frontier.block_sequence);
         Ok(ppn)
@@ -565,14 +562,10 @@ impl<N: Nand> Log<N> {
         if self.writes.pages() == 0 {
             return Ok(());
         }
-        if self.config.flush == Flush::BetweenOperations || self.is_fragile() {
-            self.flush_if_overfull()?;
+        if self.writes.slots.len() > self.writes.pages() {
+            self.flush(Cause::CacheEviction)?;
         }
         self.secure(pages)
-    }
-
-    fn flush_if_overfull(&mut self) -> Result<(), IndexError> {
-        if self.writes.slots.len() > self.writes.pages() { self.flush(Cause::CacheEviction) } else { Ok(()) }
     }
 
     /// Whether enough blocks were filled for another checkpoint.

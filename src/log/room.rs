@@ -20,9 +20,6 @@ use crate::nand::{Cause, Nand};
 /// A collection is to gain an eighth of a block at least, so that one that is cut again and again gains as well.
 const GAIN: u32 = 8;
 
-/// With so few blocks free the failures of one flush may take the last ones.
-const FREE_FOR_FAILURES: u32 = 3;
-
 /// Blocks for log pages and for checkpoints, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Capacity {
@@ -87,12 +84,6 @@ impl<N: Nand> Log<N> {
         let unworn = self.capacity.usable + self.capacity.failed;
         let had_room = live <= self.limit_with(unworn, free_pages, programs_per_move);
         if self.capacity.failed > 0 && had_room { IndexError::WornOut } else { IndexError::Full }
-    }
-
-    /// Whether blocks may fail within an operation until too few are left for it: then nothing is programmed in one that need
-    /// not be.
-    pub(super) fn is_fragile(&self) -> bool {
-        self.capacity.failed > 0 || self.blocks.free_count() <= FREE_FOR_FAILURES
     }
 
     /// Erases the blocks that so many pages will take: an operation of which pages wait in RAM cannot be undone, so it must not

@@ -28,7 +28,6 @@ use super::node::NodeShape;
 use super::raw::{Change, Leaf, LeafUse, RawTree, Scheme, Sibling, child_value};
 use super::{Metric, RecordFormat, Settings};
 use crate::check::IndexError;
-use crate::log::Flush;
 use crate::log::tag::Tag;
 use crate::nand::{Cause, Nand};
 use crate::units::Ppn;
@@ -128,8 +127,6 @@ impl<C: LayoutChoice> PathPages<C> {
 
 impl<C: LayoutChoice> Scheme for PathPages<C> {
     const KIND: &'static [u8] = C::KIND;
-
-    const FLUSH: Flush = Flush::BetweenOperations;
 
     const NAMES_WIDTHS: bool = C::IS_MENU;
 

@@ -38,7 +38,7 @@ use super::node::NodeShape;
 use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit};
 use crate::check::{CheckReport, IndexError};
 use crate::log::tag::Tag;
-use crate::log::{Flush, Log, LogConfig};
+use crate::log::{Log, LogConfig};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::units::Ppn;
 use alloc::format;
@@ -57,9 +57,6 @@ pub const ADDRESS_BYTES: usize = 4;
 pub trait Scheme: Copy {
     /// What a formatted chip says of its owner, before the record sizes.
     const KIND: &'static [u8];
-
-    /// When an overfull write part of the cache is programmed.
-    const FLUSH: Flush;
 
     /// Whether a child's address says in its upper two bits how wide the leaves below are.
     const NAMES_WIDTHS: bool = false;
@@ -336,13 +333,8 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         let tables =
             journal * size_of::<(u32, u32)>() + scheme.moves(geometry, settings)?.ram_bytes(geometry);
         let fixed_bytes = size_of::<Self>() + path_bytes + tables;
-        let update = scheme.pages_per_update(height);
-        // A flush within an operation may leave the newest root in RAM, and a journal leaf counts from that root on.
-        let flush = match journal {
-            0 => (S::FLUSH, update),
-            _ => (Flush::BetweenOperations, update + Journal::pages_above(journal, height)),
-        };
-        Ok((scheme, raw_config(settings, geometry, fixed_bytes, flush)?, journal))
+        let pages_at_once = scheme.pages_per_update(height) + Journal::pages_above(journal, height);
+        Ok((scheme, raw_config(settings, geometry, fixed_bytes, pages_at_once)?, journal))
     }
 
     fn assemble(log: Log<N>, scheme: S, record: RecordFormat, root: (Ppn, u8)) -> RawTree<N, S> {

@@ -3,7 +3,7 @@
 use crate::check::IndexError;
 use crate::ftl::blocks::BlockTable;
 use crate::ftl::victim::VictimPolicy;
-use crate::log::{Flush, LogConfig};
+use crate::log::LogConfig;
 use crate::nand::Geometry;
 use crate::ordered::{Durability, Settings};
 use alloc::format;
@@ -17,7 +17,7 @@ pub fn raw_config(
     settings: &Settings,
     geometry: Geometry,
     fixed_bytes: usize,
-    (flush, pages_per_update): (Flush, u32),
+    pages_at_once: u32,
 ) -> Result<LogConfig, IndexError> {
     let options = &settings.options;
     let default = LogConfig::default();
@@ -34,10 +34,7 @@ pub fn raw_config(
     let tables = blocks.ram_bytes() + openings + 2 * geometry.page_bytes as usize + 512 + fixed_bytes;
     let divided = settings.durability < Durability::EveryOperation;
     // What the write part holds beyond its size until it is flushed.
-    let overfull_pages = match flush {
-        Flush::BetweenOperations => pages_per_update as usize,
-        Flush::BetweenPages => 1,
-    };
+    let overfull_pages = pages_at_once as usize;
     let spare_pages = match settings.ram_bytes {
         None => 0,
         Some(ram) => {
@@ -69,7 +66,6 @@ pub fn raw_config(
     Ok(LogConfig {
         read_pages,
         write_pages,
-        flush,
         victim,
         collect_at_blocks: blocks("collect_at_blocks", default.collect_at_blocks)?,
         checkpoint_blocks: blocks("checkpoint_blocks", default.checkpoint_blocks)?,

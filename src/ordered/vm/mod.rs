@@ -55,8 +55,8 @@ use super::raw::{ADDRESS_BYTES, RawTree, Scheme, Sibling, Step, height_bound};
 use super::{Durability, RecordFormat, Settings};
 use crate::check::IndexError;
 use crate::codec::{get_u32, put_u32};
+use crate::log::Root;
 use crate::log::tag::{LEVELS_MAX, Tag};
-use crate::log::{Flush, Root};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::units::Ppn;
 use alloc::format;
@@ -105,8 +105,6 @@ impl Header {
 
 impl Scheme for MappedPages {
     const KIND: &'static [u8] = b"vmtree 1";
-
-    const FLUSH: Flush = Flush::BetweenPages;
 
     const MAPS_MOVES: bool = true;
 

@@ -16,7 +16,6 @@ use super::RecordFormat;
 use super::node::NodeShape;
 use super::raw::{ADDRESS_BYTES, RawTree, Scheme, Sibling};
 use crate::check::IndexError;
-use crate::log::Flush;
 use crate::log::tag::{LEVELS_MAX, Tag};
 use crate::nand::{Cause, Nand};
 use crate::units::Ppn;
@@ -59,8 +58,6 @@ impl OneNodePages {
 
 impl Scheme for OneNodePages {
     const KIND: &'static [u8] = b"wandering 1";
-
-    const FLUSH: Flush = Flush::BetweenPages;
 
     fn new(page_bytes: usize, record: RecordFormat) -> Result<OneNodePages, IndexError> {
         let scheme = OneNodePages { page_bytes, record };

@@ -218,7 +218,7 @@ impl<N: Nand> Store<N> {
                 return Ok(());
             }
             *self.block(pbn) = Block::default();
-            self.table.give_up(&mut self.nand, pbn)?;
+            self.give_up(pbn)?;
         }
     }
 
@@ -233,7 +233,7 @@ impl<N: Nand> Store<N> {
                 }
                 Ok(false) => {
                     *self.block(pbn) = Block::default();
-                    self.table.give_up(&mut self.nand, pbn)?;
+                    self.give_up(pbn)?;
                     self.counts.blocks_failed += 1;
                 }
                 Err(error) => {
@@ -295,6 +295,14 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
+    /// Marks a block bad. Where that cannot be, nothing is changed any more: what it holds of a merge would be taken for whole
+    /// once blocks that were opened later are.
+    fn give_up(&mut self, pbn: Pbn) -> Result<(), IndexError> {
+        let given_up = self.table.give_up(&mut self.nand, pbn);
+        self.read_only |= given_up.is_err();
+        Ok(given_up?)
+    }
+
     /// Gives a block back that holds no node any more.
     fn release(&mut self, pbn: Pbn) -> Result<(), IndexError> {
         let left = core::mem::take(self.block(pbn));
@@ -304,7 +312,7 @@ impl<N: Nand> Store<N> {
             Some(i) => {
                 self.failed.swap_remove(i);
                 self.counts.blocks_failed += 1;
-                self.table.give_up(&mut self.nand, pbn)?;
+                self.give_up(pbn)?;
             }
             None => self.table.discard(pbn),
         }
@@ -386,7 +394,9 @@ impl<N: Nand> Store<N> {
                 return Ok(false);
             }
             if self.committed < self.sequence && self.config.durability > Durability::None {
+                // Which may find that one of the two failed, and move its nodes.
                 self.commit()?;
+                continue;
             }
             self.counts.co_merges += 1;
             self.merge(&[first, second], limit, Cause::GarbageCollection)?;

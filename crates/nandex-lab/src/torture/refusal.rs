@@ -21,18 +21,20 @@ const WAIT_IN_RAM: [&str; 5] = ["mu", "mu-star", "wandering", "ipl", "dipl"];
 impl Body<'_> {
     /// An operation was refused: that must be right, and nothing of it done.
     pub(super) fn refused(&mut self, op: &HostOp, error: &IndexError) -> Result<(), Fault> {
+        self.counts.refused += 1;
+        if self.asks_for_a_mount() {
+            // Whether it is done shows then, as after a power cut.
+            self.note(op);
+            self.victim = None;
+            return Ok(());
+        }
         self.history.note_nothing(false);
         self.history.advance(&mut self.moment, self.history.len());
-        self.counts.refused += 1;
         self.refused_in_row += 1;
         self.writes_refused_in_row += u64::from(is_write(op));
         let what = format!("{}: {error}", verb(op));
         if *error == IndexError::WornOut && !self.has_failed {
             return Err(Fault::new(Kind::Refused, format!("{what}, though no operation ever failed")));
-        }
-        if self.asks_for_a_mount() {
-            self.victim = None;
-            return Ok(());
         }
         self.not_done(op)?;
         if self.has_failed {

@@ -141,6 +141,7 @@ impl<N: Nand> Store<N> {
             before: Link::NONE,
             closed: false,
             read_only: false,
+            has_ended: false,
             weak: Vec::new(),
             opened_since_checkpoint: 0,
             cache: super::cache::ReadCache::new(config.read_pages, page_bytes),
@@ -166,7 +167,7 @@ impl<N: Nand> Store<N> {
         self.failed.clear();
         (self.sequence, self.committed, self.generation, self.opened) = (0, 0, 0, 0);
         (self.dead, self.session, self.before) = (NO_GENERATION, 1, Link::NONE);
-        (self.closed, self.read_only) = (false, false);
+        (self.closed, self.read_only, self.has_ended) = (false, false, false);
         self.weak.clear();
         self.opened_since_checkpoint = 0;
         self.cache = super::cache::ReadCache::new(self.cache.frames(), self.geometry.page_bytes as usize);
@@ -175,7 +176,7 @@ impl<N: Nand> Store<N> {
 
     /// Writes down that changes are under way, unless that stands there already; now and then, how far they are.
     pub(super) fn begin_change(&mut self) -> Result<(), IndexError> {
-        if self.read_only {
+        if self.read_only || self.has_ended {
             return Err(IndexError::WornOut);
         }
         if self.closed {
@@ -202,7 +203,7 @@ impl<N: Nand> Store<N> {
 
     /// The same at close, where it may be left out if no block is free for it: the next mount looks at the chip then.
     pub(super) fn write_closing_checkpoint(&mut self) -> Result<(), IndexError> {
-        if self.closed || self.read_only {
+        if self.closed || self.read_only || self.has_ended {
             return Ok(());
         }
         let bytes = FIXED_BYTES

@@ -299,7 +299,7 @@ impl<N: Nand> Store<N> {
     /// once blocks that were opened later are.
     fn give_up(&mut self, pbn: Pbn) -> Result<(), IndexError> {
         let given_up = self.table.give_up(&mut self.nand, pbn);
-        self.read_only |= given_up.is_err();
+        self.has_ended |= given_up.is_err();
         Ok(given_up?)
     }
 

@@ -448,6 +448,10 @@ impl<N: Nand> OrderedIndex for IplTree<N> {
             // Nothing was changed since the mount.
             return Ok(());
         }
+        if self.store.has_ended {
+            let is_committed = self.store.committed == self.store.sequence && self.store.waiting.is_empty();
+            return if is_committed { Ok(()) } else { Err(IndexError::WornOut) };
+        }
         self.interrupted = true;
         self.store.commit().map_err(|error| self.refused(error))?;
         self.interrupted = false;

@@ -29,6 +29,7 @@ pub mod tbm;
 pub mod victim;
 pub mod wear;
 
+use crate::check::IndexError;
 use crate::nand::{Cause, NandError};
 use crate::units::{Lpn, Ppn};
 use alloc::string::String;
@@ -114,6 +115,25 @@ pub fn batch<S: PageStore + ?Sized, T>(store: &mut S, work: impl FnOnce(&mut S) 
     let done = work(store);
     store.end_batch();
     done
+}
+
+/// Writes pages in one batch, as many at once as the store takes atomically. A refusal says that none was written; one that
+/// came after others were is [`IndexError::Interrupted`].
+pub(crate) fn write_batch<S: PageStore>(store: &mut S, pages: &[(Lpn, &[u8])]) -> Result<(), IndexError> {
+    let together = if pages.len() <= store.atomic_pages_max() { pages.len().max(1) } else { 1 };
+    let mut is_begun = false;
+    let written: Result<(), StoreError> = batch(store, |store| {
+        pages.chunks(together).try_for_each(|pages| {
+            match pages {
+                [(lpn, data)] => store.write(*lpn, Cause::Host, data),
+                _ => store.write_atomic(pages, Cause::Host),
+            }?;
+            is_begun = true;
+            Ok(())
+        })
+    });
+    written
+        .map_err(|error| if error.is_refusal() && is_begun { IndexError::Interrupted } else { error.into() })
 }
 
 /// What a store tells about itself without touching the medium.

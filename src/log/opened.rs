@@ -186,9 +186,13 @@ impl<N: Nand> Log<N> {
         }
         let source = self.physical_block(home);
         if !self.nand.is_bad(source)? || self.blocks.state(home) == BlockState::Bad {
-            // The unfinished copy of a failed block: that one is there.
+            // The unfinished copy of a failed block: that one is there, or has been erased and filled anew since, where it could
+            // not be marked bad.
+            let is_of_block = |original: Place| {
+                original.home == place.home && original.block_sequence >= place.block_sequence
+            };
             if let Found::Page(_, original) = self.read_raw(self.geometry.page_at(source, 0))?
-                && (original.home, original.block_sequence) != (place.home, place.block_sequence)
+                && !is_of_block(original)
             {
                 return Err(corrupted("a block holds the pages of another one", at));
             }

@@ -29,7 +29,7 @@ use super::superblock::{put_superblock, superblock_of};
 use super::tree::{Rules, SpatialConfig};
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::space::Space;
-use crate::ftl::{PageStore, StoreError, batch};
+use crate::ftl::{PageStore, StoreError, write_batch};
 use crate::index::{Durability, IndexStats, Metric};
 use crate::nand::Cause;
 use crate::units::Lpn;
@@ -277,26 +277,9 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         }
         let group: Vec<(Lpn, &[u8])> =
             changed.iter().map(|id| Lpn(id.0)).zip(self.pages.chunks(page_bytes)).collect();
-        let together = if group.len() <= self.store.atomic_pages_max() { group.len().max(1) } else { 1 };
-        let mut done = 0;
-        let written: Result<(), StoreError> = batch(&mut self.store, |store| {
-            group.chunks(together).try_for_each(|pages| {
-                match pages {
-                    [(lpn, data)] => store.write(*lpn, Cause::Host, data),
-                    _ => store.write_atomic(pages, Cause::Host),
-                }?;
-                done += 1;
-                Ok(())
-            })
-        });
-        match written {
-            Ok(()) => Ok(()),
-            Err(error) if error.is_refusal() && done == 0 => Err(error.into()),
-            Err(error) => {
-                self.is_interrupted = true;
-                Err(if error.is_refusal() { IndexError::Interrupted } else { error.into() })
-            }
-        }
+        let written = write_batch(&mut self.store, &group);
+        self.is_interrupted |= written.as_ref().is_err_and(|error| !error.is_refusal());
+        written
     }
 
     /// Gives pages back that were written.

@@ -7,7 +7,7 @@ use super::page::{self, Frame, HEIGHT_MAX, Layout, ROOT, SUPERBLOCK};
 use super::rules::Underflow;
 use super::{BPlusTree, frame_at, trim};
 use crate::check::IndexError;
-use crate::ftl::{PageStore, StoreError, batch};
+use crate::ftl::{PageStore, write_batch};
 use crate::nand::Cause;
 use crate::ordered::Durability;
 use crate::ordered::node::NodeShape;
@@ -303,26 +303,9 @@ impl<S: PageStore> BPlusTree<S> {
             all = [pages, &group[..count]].concat();
             &all
         };
-        let together = if group.len() <= self.store.atomic_pages_max() { group.len().max(1) } else { 1 };
-        let mut done = 0;
-        let written: Result<(), StoreError> = batch(&mut self.store, |store| {
-            group.chunks(together).try_for_each(|pages| {
-                match pages {
-                    [(lpn, data)] => store.write(*lpn, Cause::Host, data),
-                    _ => store.write_atomic(pages, Cause::Host),
-                }?;
-                done += 1;
-                Ok(())
-            })
-        });
-        match written {
-            Ok(()) => Ok(()),
-            Err(error) if error.is_refusal() && done == 0 => Err(error.into()),
-            Err(error) => {
-                self.is_interrupted = true;
-                Err(if error.is_refusal() { IndexError::Interrupted } else { error.into() })
-            }
-        }
+        let written = write_batch(&mut self.store, group);
+        self.is_interrupted |= written.as_ref().is_err_and(|error| !error.is_refusal());
+        written
     }
 
     /// After the writes: the tree is as high as its root says, and pages given up are free.

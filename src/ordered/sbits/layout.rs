@@ -197,7 +197,11 @@ impl<N: Nand> Sbits<N> {
         let kept = self.aside.map(|place| place.0);
         failed.retain(|&block| Some(block) != kept);
         for &block in &failed {
-            self.retire(block)?;
+            match self.retire(block) {
+                // It is not used again; the page is written all the same.
+                Err(error) if error.is_refusal() => {}
+                retired => retired?,
+            }
         }
         written?;
         self.free.extend(old.map(|old| old.0).filter(|old| Some(*old) != kept && !failed.contains(old)));

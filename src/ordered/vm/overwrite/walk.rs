@@ -113,6 +113,63 @@ struct Walk {
     leaves: u64,
 }
 
+/// Changes of one record.
+impl<N: Nand> InPlace<N> {
+    fn insert_record(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        existed: &mut Option<bool>,
+    ) -> Result<bool, IndexError> {
+        self.make_room()?;
+        self.descend(key, false, 1)?;
+        let old = self.leaf_slot(key);
+        *existed = Some(old.is_some());
+        self.interrupted = true;
+        self.put(&[key, value].concat(), old)?;
+        self.interrupted = false;
+        Ok(old.is_some())
+    }
+
+    fn remove_record(&mut self, key: &[u8], existed: &mut Option<bool>) -> Result<bool, IndexError> {
+        // A removal writes no page unless a program fails.
+        match self.make_room() {
+            Err(IndexError::Full) if !self.interrupted => self.require_spare_pages()?,
+            other => other?,
+        }
+        self.descend(key, false, 1)?;
+        let Some(slot) = self.leaf_slot(key) else { return Ok(false) };
+        *existed = Some(true);
+        self.interrupted = true;
+        self.take(slot)?;
+        self.interrupted = false;
+        Ok(true)
+    }
+
+    /// Ends a change. One that found no block half-way is given up by finding the tree on the chip again, unless all of it got
+    /// there before.
+    fn settled(
+        &mut self,
+        outcome: Result<bool, IndexError>,
+        existed: Option<bool>,
+        (key, value): (&[u8], Option<&[u8]>),
+    ) -> Result<bool, IndexError> {
+        let outcome = outcome.map_err(|error| self.refused(error));
+        if !self.interrupted || !outcome.as_ref().is_err_and(IndexError::is_refusal) {
+            return outcome;
+        }
+        self.readopt()?;
+        self.interrupted = false;
+        let mut now = vec![0; usize::from(self.record.value_bytes)];
+        let is_there = self.get(key, &mut now)?;
+        let is_done = is_there == value.is_some() && value.is_none_or(|value| value == now);
+        match existed {
+            Some(existed) if is_done => Ok(existed),
+            _ => outcome,
+        }
+    }
+}
+
 impl<N: Nand> OrderedIndex for InPlace<N> {
     fn record(&self) -> RecordFormat {
         self.record
@@ -138,29 +195,17 @@ impl<N: Nand> OrderedIndex for InPlace<N> {
         self.record.check_key(key)?;
         self.record.check_value(value)?;
         self.usable()?;
-        self.make_room().map_err(|error| self.refused(error))?;
-        self.descend(key, false, 1)?;
-        let old = self.leaf_slot(key);
-        self.interrupted = true;
-        self.put(&[key, value].concat(), old).map_err(|error| self.refused(error))?;
-        self.interrupted = false;
-        Ok(old.is_some())
+        let mut existed = None;
+        let outcome = self.insert_record(key, value, &mut existed);
+        self.settled(outcome, existed, (key, Some(value)))
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         self.record.check_key(key)?;
         self.usable()?;
-        // A removal writes no page unless a program fails.
-        match self.make_room() {
-            Err(IndexError::Full) if !self.interrupted => self.require_spare_pages()?,
-            other => other.map_err(|error| self.refused(error))?,
-        }
-        self.descend(key, false, 1)?;
-        let Some(slot) = self.leaf_slot(key) else { return Ok(false) };
-        self.interrupted = true;
-        self.take(slot).map_err(|error| self.refused(error))?;
-        self.interrupted = false;
-        Ok(true)
+        let mut existed = None;
+        let outcome = self.remove_record(key, &mut existed);
+        self.settled(outcome, existed, (key, None))
     }
 
     fn range(

@@ -225,9 +225,9 @@ fn flipped_bits_are_noticed() {
     tree.close().unwrap();
     let used = tree.into_nand();
     let (mut noticed, mut sound) = (0, 0);
-    // Each read has its own errors: only a page that is wrong three times is given up.
+    // Each read has its own errors: only a page that is wrong five times is given up.
     for seed in 0..120 {
-        let faults = Faults { seed, bit_errors_per_gigabit: 20_000, ..Faults::default() };
+        let faults = Faults { seed, bit_errors_per_gigabit: 60_000, ..Faults::default() };
         let Ok(mut tree) = VmTree::mount_with(used.clone().with_faults(faults), &settings) else {
             noticed += 1;
             continue;

@@ -404,7 +404,7 @@ fn flipped_bits_are_noticed() {
     let used = tree.into_nand();
     let (mut noticed, mut sound) = (0, 0);
     for seed in 0..150 {
-        let faults = Faults { seed, bit_errors_per_gigabit: 60_000, ..Faults::default() };
+        let faults = Faults { seed, bit_errors_per_gigabit: 160_000, ..Faults::default() };
         let Ok(mut tree) = OverwriteTree::mount_with(Watched(used.0.clone().with_faults(faults)), &settings)
         else {
             noticed += 1;

@@ -25,6 +25,8 @@
 //! - S2 A page of a unit in use carries a right checksum and its own number.
 //! - S3 A unit is used once; only the manifest is ever written in place.
 
+mod bits;
+mod children;
 mod node;
 mod record;
 mod shadow;

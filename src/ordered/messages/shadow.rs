@@ -36,6 +36,7 @@
 //! ```
 
 use super::super::journal::Horizon;
+use super::bits::Bits;
 use crate::check::IndexError;
 use crate::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
 use crate::ftl::{PageStore, StoreError};
@@ -65,25 +66,6 @@ pub struct Identity {
     pub unit_pages: u32,
     /// What else must be the same at mount.
     pub parameters: [u8; 16],
-}
-
-/// Units in use, one bit each.
-#[derive(Clone, Debug)]
-struct Bits(Vec<u64>);
-
-impl Bits {
-    fn new(units: u32) -> Bits {
-        Bits(vec![0; (units as usize).div_ceil(64)])
-    }
-
-    fn get(&self, unit: u32) -> bool {
-        self.0[unit as usize / 64] >> (unit % 64) & 1 == 1
-    }
-
-    fn set(&mut self, unit: u32, on: bool) {
-        let word = &mut self.0[unit as usize / 64];
-        *word = *word & !(1 << (unit % 64)) | u64::from(on) << (unit % 64);
-    }
 }
 
 /// A store of which every write goes to a unit that nothing committed needs.

@@ -1,6 +1,7 @@
 //! Walks over nodes and what waits for them, claims at mount, checks, and the building of a tree from sorted records.
 
-use super::node::{Children, Layout, Node, Tally};
+use super::children::Children;
+use super::node::{Layout, Node, Tally};
 use super::record::{PUT, Records, Run};
 use super::shadow::{NONE, Shadow};
 use super::{Ascending, Bounds};

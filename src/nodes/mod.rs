@@ -496,13 +496,18 @@ impl<S: PageStore, C: NodeCodec> PageStore for NodeLayer<S, C> {
     }
 
     fn begin_batch(&mut self) {
-        self.batch.begin();
-        self.store.begin_batch();
+        // Commits to shared sectors are whole or nothing by themselves, after a power cut too.
+        if self.config.commit.is_in_place() {
+            self.batch.begin();
+            self.store.begin_batch();
+        }
     }
 
     fn end_batch(&mut self) {
-        self.batch.end();
-        self.store.end_batch();
+        if self.config.commit.is_in_place() {
+            self.batch.end();
+            self.store.end_batch();
+        }
     }
 
     fn durable_writes(&self) -> bool {

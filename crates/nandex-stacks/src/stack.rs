@@ -424,9 +424,10 @@ pub(crate) fn cached_store(
     }
     let frames = cache_frames(settings, fixed, (plan.frame_bytes, ftl.page_count()))?;
     let alone = settings.options.choice("cache_writes", &["together", "alone"])? == "alone";
-    // Where nothing is promised after a power cut, what a worn-out chip leaves half done is finished in RAM.
+    // Where nothing is promised after a power cut, because pages are taken one at a time, what a worn-out chip leaves half done is
+    // finished in RAM.
     let finishing = |store: Box<dyn PageStore>| match settings.durability {
-        Durability::None => Box::new(Finishing::new(store)),
+        Durability::None if store.atomic_pages_max() == 1 => Box::new(Finishing::new(store)),
         _ => store,
     };
     if frames == 0 {

@@ -22,6 +22,7 @@
 //! # Ok::<(), nandex::ftl::StoreError>(())
 //! ```
 
+use super::batches::Batch;
 use super::{PageStore, StoreError, StoreStats};
 use crate::nand::Cause;
 use crate::units::{Lpn, Ppn};
@@ -32,10 +33,7 @@ use alloc::vec::Vec;
 #[derive(Debug)]
 pub struct Finishing<S> {
     store: S,
-    /// Batches that are open.
-    depth: u32,
-    /// Something of the open batch was taken.
-    is_begun: bool,
+    batch: Batch,
     /// Pages that the store below refused.
     waiting: BTreeMap<Lpn, Vec<u8>>,
 }
@@ -43,7 +41,7 @@ pub struct Finishing<S> {
 impl<S: PageStore> Finishing<S> {
     /// Over a store.
     pub const fn new(store: S) -> Finishing<S> {
-        Finishing { store, depth: 0, is_begun: false, waiting: BTreeMap::new() }
+        Finishing { store, batch: Batch::new(), waiting: BTreeMap::new() }
     }
 
     /// Pages that the store below refused, and that wait in RAM.
@@ -65,18 +63,17 @@ impl<S: PageStore> Finishing<S> {
         pages: &[(Lpn, &[u8])],
         write: impl FnOnce(&mut S) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let must_finish = self.depth > 0 && self.is_begun;
         let written = match self.waiting.is_empty() {
             true => write(&mut self.store),
             false => self.offer().and_then(|()| write(&mut self.store)),
         };
         match written {
-            Err(error) if must_finish && error.is_refusal() => {
+            Err(error) if self.batch.must_finish() && error.is_refusal() => {
                 self.waiting.extend(pages.iter().map(|(lpn, data)| (*lpn, data.to_vec())));
             }
             written => written?,
         }
-        self.is_begun = true;
+        self.batch.took();
         Ok(())
     }
 }
@@ -126,14 +123,12 @@ impl<S: PageStore> PageStore for Finishing<S> {
     }
 
     fn begin_batch(&mut self) {
-        self.is_begun &= self.depth > 0;
-        self.depth += 1;
+        self.batch.begin();
         self.store.begin_batch();
     }
 
     fn end_batch(&mut self) {
-        debug_assert!(self.depth > 0, "a batch ends that was not begun");
-        self.depth = self.depth.saturating_sub(1);
+        self.batch.end();
         self.store.end_batch();
     }
 

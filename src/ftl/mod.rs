@@ -1,6 +1,7 @@
 //! Logical pages that may be overwritten: the trait of every FTL, cache and device below the trees.
 
 pub mod bast;
+pub(crate) mod batches;
 mod block_map;
 pub mod blocks;
 mod cached;

@@ -18,7 +18,10 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
                 let committed = self.commit_down_to(self.config.units() - changes);
                 return self.finished(committed, pages).unwrap_or_else(|| self.reserve(pages));
             }
-            self.commit_down_to(self.config.units())?;
+            let committed = self.commit_down_to(self.config.units());
+            if let Some(finished) = self.finished(committed, pages) {
+                return finished;
+            }
         }
         let homes: Vec<(Lpn, &[u8])> = pages.iter().map(|(node, data)| (Self::home(*node), *data)).collect();
         let written = match &homes[..] {
@@ -45,7 +48,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         match outcome {
             Ok(()) => None,
             Err(error) if error.is_refusal() && self.batch.must_finish() => {
-                self.batch.is_overfull = true;
+                self.is_overfull = true;
                 Some(self.count_changes(pages).and_then(|_| self.reserve(pages)))
             }
             Err(error) => Some(Err(error)),
@@ -57,7 +60,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         while self.units.len() > units {
             self.commit_oldest()?;
         }
-        self.batch.is_overfull = false;
+        self.is_overfull = false;
         Ok(())
     }
 

@@ -44,7 +44,6 @@
 //! - N7 (Self-tuning) A node in disk mode has one sector, and no unit waits for it.
 //! - N8 (Self-tuning) Nodes have cost more in their modes than all changes of mode were worth.
 
-mod batch;
 mod buffer;
 mod codec;
 mod config;
@@ -68,6 +67,7 @@ pub use modes::{ModeCounts, Modes, Tuning};
 pub use unit::{Op, Unit};
 
 use crate::check::{CheckReport, IndexError};
+use crate::ftl::batches::Batch;
 use crate::ftl::{PageStore, StoreError, StoreStats};
 use crate::log::horizon::Horizon;
 use crate::nand::Cause;
@@ -76,7 +76,6 @@ use alloc::rc::Rc;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
-use batch::Batch;
 use codec::{apply, show_changes, show_whole};
 use config::{Room, SECTORS_FROM};
 use images::Images;
@@ -123,6 +122,8 @@ pub struct NodeLayer<S, C> {
     /// Sectors for which a mount found no room in the list of their node, oldest first, until it is known which nodes are used.
     beyond: Vec<(u32, Lpn)>,
     batch: Batch,
+    /// More units wait than there is room for, because the store refuses to take them.
+    is_overfull: bool,
     /// A sector in hand.
     page: Vec<u8>,
     /// A node in hand.
@@ -176,7 +177,8 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
             writer: SectorWriter::new(sector_bytes, body_bytes),
             newest: Vec::new(),
             beyond: Vec::new(),
-            batch: Batch::default(),
+            batch: Batch::new(),
+            is_overfull: false,
             page: vec![0; sector_bytes],
             node: vec![0; page_bytes],
             commit: 1,
@@ -392,7 +394,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
             self.write_shared(pages)?;
         }
         pages.iter().for_each(|(node, data)| self.images.remember(*node, data));
-        self.batch.is_begun = true;
+        self.batch.took();
         Ok(())
     }
 
@@ -409,7 +411,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         if let Some(fault) = self.units.fault() {
             report.violation("N4", 0, fault.to_string());
         }
-        if self.units.len() > self.config.units() && !self.batch.is_overfull {
+        if self.units.len() > self.config.units() && !self.is_overfull {
             report.violation("N4", 0, alloc::format!("{} units wait", self.units.len()));
         }
         if !self.config.commit.is_in_place() {

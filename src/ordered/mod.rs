@@ -29,6 +29,7 @@ pub use crate::index::{Durability, IndexStats, Metric, Options};
 pub use settings::Settings;
 
 use crate::check::{CheckReport, IndexError};
+use alloc::vec;
 use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow};
 
@@ -85,6 +86,17 @@ pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
 
 /// The bounds of a range.
 pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
+/// Whether an index holds what a change leaves: after an update that was refused half-way and undone, whether all of it got onto
+/// the chip before.
+pub(crate) fn holds_change(
+    index: &mut impl OrderedIndex,
+    (key, value): (&[u8], Option<&[u8]>),
+) -> Result<bool, IndexError> {
+    let mut now = vec![0; usize::from(index.record().value_bytes)];
+    let is_there = index.get(key, &mut now)?;
+    Ok(is_there == value.is_some() && value.is_none_or(|value| value == now))
+}
 
 /// Where a key lies: before the bounds, within or after them.
 pub(crate) fn within(key: &[u8], (low, high): (Bound<&[u8]>, Bound<&[u8]>)) -> Ordering {

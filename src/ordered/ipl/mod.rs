@@ -63,7 +63,9 @@ mod views;
 
 pub use settings::{LogArea, OPTIONS};
 
-use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit};
+use super::{
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit, holds_change,
+};
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::blocks::{BlockState, BlockTable};
 use crate::ftl::checkpoint::{CheckpointArea, anchor_count};
@@ -230,9 +232,7 @@ impl<N: Nand> IplTree<N> {
         self.store.reopen()?;
         self.find_root()?;
         self.interrupted = false;
-        let mut now = alloc::vec![0; usize::from(self.record().value_bytes)];
-        let is_there = self.get(key, &mut now)?;
-        let is_done = is_there == value.is_some() && value.is_none_or(|value| value == now);
+        let is_done = holds_change(self, (key, value))?;
         match self.existed {
             Some(existed) if is_done => Ok(existed),
             _ => outcome,

@@ -3,8 +3,7 @@
 use super::{RawTree, Scheme};
 use crate::check::IndexError;
 use crate::nand::Nand;
-use crate::ordered::OrderedIndex;
-use alloc::vec;
+use crate::ordered::holds_change;
 
 impl<N: Nand, S: Scheme> RawTree<N, S> {
     /// Finds root, journal and moves from what the log found.
@@ -74,10 +73,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         if self.interrupted {
             return outcome;
         }
-        let mut now = vec![0; usize::from(self.record.value_bytes)];
-        let is_there = self.get(key, &mut now)?;
-        let is_done =
-            self.update_began && is_there == value.is_some() && value.is_none_or(|value| value == now);
+        let is_done = self.update_began && holds_change(self, (key, value))?;
         if is_done { Ok(self.existed) } else { Err(error.clone()) }
     }
 }

@@ -4,7 +4,9 @@ use super::page;
 use super::{InPlace, NONE};
 use crate::check::{CheckReport, IndexError};
 use crate::nand::{Cause, Nand};
-use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, within};
+use crate::ordered::{
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, holds_change, within,
+};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -160,9 +162,7 @@ impl<N: Nand> InPlace<N> {
         }
         self.readopt()?;
         self.interrupted = false;
-        let mut now = vec![0; usize::from(self.record.value_bytes)];
-        let is_there = self.get(key, &mut now)?;
-        let is_done = is_there == value.is_some() && value.is_none_or(|value| value == now);
+        let is_done = holds_change(self, (key, value))?;
         match existed {
             Some(existed) if is_done => Ok(existed),
             _ => outcome,

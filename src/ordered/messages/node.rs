@@ -192,15 +192,19 @@ impl Layout {
         height
     }
 
+    /// The most leaves by which a tree grows while so many records reach them.
+    pub(in crate::ordered) fn growth_of_leaves(&self, tally: &Tally, puts: i64) -> i64 {
+        // A leaf that is full splits for one record; what comes of it is less than 0.6 full.
+        let split = tally.leaves * 3 / 2 + 5 * puts / self.leaf_records as i64 + 3;
+        puts.min(split).max(0)
+    }
+
     /// The most units by which a tree grows while so many records reach its leaves.
     pub(in crate::ordered) fn growth(&self, tally: &Tally, puts: i64, height: u32) -> u32 {
         if puts <= 0 {
             return 0;
         }
-        // A leaf that is full splits for one record; what comes of it is less than 0.6 full.
-        let split = tally.leaves * 3 / 2 + 5 * puts / self.leaf_records as i64 + 3;
-        let leaves = puts.min(split);
-        let height = i64::from(height);
+        let (leaves, height) = (self.growth_of_leaves(tally, puts), i64::from(height));
         let inner = (leaves * height).min(tally.inner + leaves / 2 + height + 1);
         u32::try_from(leaves + inner).unwrap_or(u32::MAX)
     }

@@ -95,7 +95,11 @@ impl<N: Nand> Flash<N> {
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             let in_use = matches!(self.blocks.state(pbn), BlockState::Open | BlockState::Full);
             if in_use && self.blocks.valid_count(pbn) == 0 {
-                self.blocks.discard(pbn);
+                // Not free before the next base: that one must go where `is_newest` will look for it.
+                if self.blocks.state(pbn) == BlockState::Open {
+                    self.blocks.close(pbn);
+                }
+                self.held.push(pbn);
                 self.tags[pbn.index()] = UNUSED;
             }
             let Some(kind) = self.tag(pbn).role else { continue };

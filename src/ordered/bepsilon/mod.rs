@@ -159,27 +159,14 @@ impl BEpsilon {
         (full * 24 / (10 * self.layout.leaf_records)) as u32 + 2 * u32::from(level).max(2) - 2
     }
 
-    /// Whether so many insertions that wait may lead to one level more.
-    fn may_rise(&self, puts: i64) -> bool {
-        let leaves = self.layout.growth_of_leaves(&self.tally, puts) as usize;
-        self.root.level == 1 || self.root.children.len() + leaves > self.layout.fanout
-    }
-
-    /// The most units by which so many insertions that wait make the tree grow.
-    fn growth(&self, puts: i64) -> u32 {
-        if self.root.level == 2 && !self.may_rise(puts) {
-            // All that comes of a leaf finds room in the root.
-            return self.layout.growth_of_leaves(&self.tally, puts) as u32;
-        }
-        self.layout.growth(&self.tally, puts, u32::from(self.root.level))
-    }
-
     /// Whether there are units for all that one message more can lead to (E3), a level more among it: removals that come after that
     /// flush through it.
     fn has_room<S: PageStore>(&self, shadow: &Shadow<S>, spare: u32) -> bool {
         let puts = self.tally.puts + 1;
-        let flush = self.flush_units_at(self.root.level + u8::from(self.may_rise(puts)));
-        shadow.free_after_commit() >= flush.saturating_add(self.growth(puts)).saturating_add(spare)
+        let rises = self.layout.may_rise(&self.tally, puts, &self.root);
+        let flush = self.flush_units_at(self.root.level + u8::from(rises));
+        let growth = self.layout.growth(&self.tally, puts, &self.root);
+        shadow.free_after_commit() >= flush.saturating_add(growth).saturating_add(spare)
     }
 
     /// Sees to it that a value may be taken in.
@@ -447,7 +434,7 @@ impl Scheme for BEpsilon {
         if (found.leaves, found.inner, found.puts) != was {
             report.violation("E2", 0, format!("{found:?} where {was:?} was counted"));
         }
-        let growth = self.growth(self.tally.puts);
+        let growth = layout.growth(&self.tally, self.tally.puts, root);
         if shadow.free_after_commit() < growth {
             report.violation("E3", 0, format!("{growth} units are wanted for messages that wait"));
         }

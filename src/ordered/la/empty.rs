@@ -83,17 +83,21 @@ impl La {
 
     /// The most pages that applying so many records takes.
     pub(super) fn portion_units(&self, records: usize) -> u64 {
+        let rises = self.layout.may_rise(&self.tally, records as i64, &self.root);
+        let is_flat = self.root.level == 2 && !rises;
         let (records, leaf) = (records as u64, self.layout.leaf_records as u64);
-        let height = u64::from(self.root.level) + 1;
+        let height = u64::from(self.root.level) + u64::from(rises);
         let (leaves, inner) = (self.tally.leaves.max(1) as u64, self.tally.inner as u64);
         let parts = 5 * records / leaf + 2;
         let touched = records.min(leaves) + parts;
-        touched * 2 + (touched * height).min(inner + touched + height) + 2 * height
+        // The root is in RAM: where it has room for all that comes of its leaves, no other node is written.
+        let above = if is_flat { 0 } else { (touched * height).min(inner + touched + height) };
+        touched * 2 + above + 2 * height
     }
 
     /// Whether there are pages for all that one record more can lead to (L4).
     pub(super) fn has_room<S: PageStore>(&self, shadow: &Shadow<S>, spare: u32) -> bool {
-        let growth = self.layout.growth(&self.tally, self.tally.puts + 1, u32::from(self.root.level));
+        let growth = self.layout.growth(&self.tally, self.tally.puts + 1, &self.root);
         let wanted = self.portion_units(1) + u64::from(growth) + u64::from(spare) + 2;
         u64::from(shadow.free_after_commit()) >= wanted
     }
@@ -170,7 +174,7 @@ impl La {
         let others = self.fragments() - self.floors[floor].buffers[slot].fragment.len();
         let others = others - below.buffers.iter().map(|buffer| buffer.fragment.len()).sum::<usize>();
         let pages = records.len() / self.page_records + below.buffers.len() + 2;
-        let growth = self.layout.growth(&self.tally, self.tally.puts, u32::from(self.root.level));
+        let growth = self.layout.growth(&self.tally, self.tally.puts, &self.root);
         let spare = (pages as u64) + self.portion_units(1) + u64::from(growth);
         if u64::from(shadow.free_after_commit()) < spare {
             self.drain(shadow)?;
@@ -395,7 +399,7 @@ impl La {
         if self.floors[0].buffers[0].fragment.len() < self.page_records {
             return Ok(());
         }
-        let growth = self.layout.growth(&self.tally, self.tally.puts, u32::from(self.root.level));
+        let growth = self.layout.growth(&self.tally, self.tally.puts, &self.root);
         if u64::from(shadow.free_after_commit()) < self.portion_units(1) + u64::from(growth) + 2 {
             return self.drain(shadow);
         }

@@ -403,7 +403,7 @@ impl Scheme for La {
                 }
             }
         }
-        let growth = self.layout.growth(&self.tally, self.tally.puts, u32::from(self.root.level));
+        let growth = self.layout.growth(&self.tally, self.tally.puts, &self.root);
         if shadow.free_after_commit() < growth {
             report.violation("L4", 0, format!("{growth} pages are wanted for records that wait"));
         }

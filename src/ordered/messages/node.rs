@@ -193,19 +193,27 @@ impl Layout {
     }
 
     /// The most leaves by which a tree grows while so many records reach them.
-    pub(in crate::ordered) fn growth_of_leaves(&self, tally: &Tally, puts: i64) -> i64 {
+    fn growth_of_leaves(&self, tally: &Tally, puts: i64) -> i64 {
         // A leaf that is full splits for one record; what comes of it is less than 0.6 full.
         let split = tally.leaves * 3 / 2 + 5 * puts / self.leaf_records as i64 + 3;
         puts.min(split).max(0)
     }
 
-    /// The most units by which a tree grows while so many records reach its leaves.
-    pub(in crate::ordered) fn growth(&self, tally: &Tally, puts: i64, height: u32) -> u32 {
+    /// Whether the root may split, or a root that is a leaf get children, while so many records reach the leaves.
+    pub(in crate::ordered) fn may_rise(&self, tally: &Tally, puts: i64, root: &Node) -> bool {
+        root.level == 1 || root.children.len() + self.growth_of_leaves(tally, puts) as usize > self.fanout
+    }
+
+    /// The most units by which the tree below a root grows while so many records reach its leaves.
+    pub(in crate::ordered) fn growth(&self, tally: &Tally, puts: i64, root: &Node) -> u32 {
         if puts <= 0 {
             return 0;
         }
-        let (leaves, height) = (self.growth_of_leaves(tally, puts), i64::from(height));
-        let inner = (leaves * height).min(tally.inner + leaves / 2 + height + 1);
+        let (leaves, height) = (self.growth_of_leaves(tally, puts), i64::from(root.level));
+        // All that comes of a leaf may find room in the root.
+        let is_flat = root.level == 2 && !self.may_rise(tally, puts, root);
+        let inner =
+            if is_flat { 0 } else { (leaves * height).min(tally.inner + leaves / 2 + height + 1) };
         u32::try_from(leaves + inner).unwrap_or(u32::MAX)
     }
 

@@ -113,7 +113,7 @@ fn pages_of(op: &Op) -> BTreeSet<u32> {
 
 /// Random use from a store of which a part is full; ended by a cut in an operation, by the power going off, or cleanly.
 fn image<S: Scheme>(seed: u64, ops: usize, end: End, settings: S::Settings) -> Image {
-    let mut ftl = Ftl::<S>::format(chip(small(seed)), settings).unwrap();
+    let mut ftl = Ftl::<S>::format(chip(small(seed)), settings.clone()).unwrap();
     let mut model = Model::new(ftl.page_count());
     let (mut rng, mut last) = (Rng::new(seed), 0);
     for lpn in 0..ftl.page_count() / 2 {
@@ -121,6 +121,15 @@ fn image<S: Scheme>(seed: u64, ops: usize, end: End, settings: S::Settings) -> I
     }
     let mut earlier = None;
     let mut unasked = BTreeSet::new();
+    for _ in 0..if end == End::ClosedAgain { 3 } else { 0 } {
+        ftl.checkpoint().unwrap();
+        model.settle();
+        ftl = Ftl::<S>::mount(ftl.into_nand(), settings.clone()).unwrap();
+        for _ in 0..20 {
+            let op = random_op(&mut rng, &ftl, &mut last);
+            apply(&mut ftl, &mut model, &op).unwrap();
+        }
+    }
     for step in 0..ops {
         if step + 60 >= ops && earlier.is_none() {
             earlier = Some(ftl.nand().clone());
@@ -136,7 +145,7 @@ fn image<S: Scheme>(seed: u64, ops: usize, end: End, settings: S::Settings) -> I
     }
     let earlier = earlier.unwrap_or_else(|| ftl.nand().clone());
     match end {
-        End::Closed => {
+        End::Closed | End::ClosedAgain => {
             ftl.checkpoint().unwrap();
             model.settle();
             unasked.clear();
@@ -173,6 +182,8 @@ enum End {
     Cut,
     Off,
     Closed,
+    /// Closed, mounted and changed several times.
+    ClosedAgain,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -340,4 +351,21 @@ pub(crate) fn notices_damage_after_a_cut<S: Scheme>(settings: impl Fn(u64) -> S:
 /// Pages all over chips that were closed.
 pub(crate) fn notices_damage_after_a_clean_end<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     sweep::<S>(End::Closed, STRIDE, &settings);
+    blocks::<S>(End::Closed, &settings);
+    blocks::<S>(End::ClosedAgain, &settings);
+}
+
+/// Each whole block in turn: that of an anchor must not bring back what a chip was when it was closed before.
+fn blocks<S: Scheme>(end: End, settings: &impl Fn(u64) -> S::Settings) {
+    let mut counts = Counts::default();
+    for seed in 0..6 {
+        let image = image::<S>(seed, 25 * seed as usize, end, settings(seed));
+        let geometry = image.chip.geometry();
+        let bytes = (geometry.page_bytes + geometry.spare_bytes) as usize;
+        for (pbn, looks) in (0..geometry.blocks).flat_map(|pbn| [(Pbn(pbn), 0xff), (Pbn(pbn), 0)]) {
+            let pages = (0..geometry.pages_per_block).map(|page| geometry.page_at(pbn, page));
+            let wrong = pages.map(|ppn| (ppn, Wrong::Bytes(vec![looks; bytes]))).collect();
+            judge::<S>(&image, wrong, settings(seed), &mut counts, &alloc::format!("{end:?} {pbn} {looks}"));
+        }
+    }
 }

@@ -299,13 +299,15 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
 
     fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
         self.require(lpn, data.len())?;
+        let place = self.scheme.locate(&mut self.flash, lpn.0, cause)?;
+        // Finding it may have moved pages, and lost this one.
         if self.flash.is_lost(lpn.0) {
             return Err(StoreError::Corrupted {
                 what: "the chip lost this logical page",
                 at: u64::from(lpn.0),
             });
         }
-        match self.scheme.locate(&mut self.flash, lpn.0, cause)? {
+        match place {
             Some(ppn) => self.flash.read(ppn, lpn.0, cause, data),
             None => {
                 data.fill(0);

@@ -122,6 +122,11 @@ fn image<S: Scheme>(seed: u64, ops: usize, end: End, settings: S::Settings) -> I
     let mut earlier = None;
     let mut unasked = BTreeSet::new();
     for _ in 0..if end == End::ClosedAgain { 3 } else { 0 } {
+        // Blocks that the base finds empty.
+        let first = rng.below(u64::from(ftl.page_count() / 4)) as u32;
+        for lpn in first..first + ftl.page_count() / 4 {
+            apply(&mut ftl, &mut model, &Op::Trim(lpn)).unwrap();
+        }
         ftl.checkpoint().unwrap();
         model.settle();
         ftl = Ftl::<S>::mount(ftl.into_nand(), settings.clone()).unwrap();
@@ -358,8 +363,8 @@ pub(crate) fn notices_damage_after_a_clean_end<S: Scheme>(settings: impl Fn(u64)
 /// Each whole block in turn: that of an anchor must not bring back what a chip was when it was closed before.
 fn blocks<S: Scheme>(end: End, settings: &impl Fn(u64) -> S::Settings) {
     let mut counts = Counts::default();
-    for seed in 0..6 {
-        let image = image::<S>(seed, 25 * seed as usize, end, settings(seed));
+    for seed in 0..60 {
+        let image = image::<S>(seed, 12 * (seed % 5) as usize, end, settings(seed));
         let geometry = image.chip.geometry();
         let bytes = (geometry.page_bytes + geometry.spare_bytes) as usize;
         for (pbn, looks) in (0..geometry.blocks).flat_map(|pbn| [(Pbn(pbn), 0xff), (Pbn(pbn), 0)]) {

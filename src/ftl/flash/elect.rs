@@ -40,6 +40,8 @@ pub(super) struct Rotten {
     pub(super) ppn: Ppn,
     pub(super) claim: Option<Header>,
     pub(super) is_old: bool,
+    /// Whether a later page of its block was programmed after it: it is not one that was being programmed at the cut.
+    pub(super) is_followed: bool,
     pub(super) version: u64,
 }
 
@@ -142,7 +144,8 @@ impl<N: Nand> Flash<N> {
         lost: &mut BTreeSet<u32>,
     ) -> Result<(), StoreError> {
         let (Some(&first), Some(&last)) = (missing.first(), missing.last()) else { return Ok(()) };
-        let since = scan.rotten.iter().filter(|r| !r.is_old && r.claim.is_none());
+        // One that the cut tore has no version that is missing: it must not stand for a page that looks erased.
+        let since = scan.rotten.iter().filter(|r| !r.is_old && r.claim.is_none() && r.is_followed);
         let named: Vec<(Ppn, Option<u32>)> =
             since.map(|r| (r.ppn, self.named_by_place(scan, r.ppn))).collect();
         if named.len() != missing.len() || named.iter().any(|(_, number)| number.is_none()) {

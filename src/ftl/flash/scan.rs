@@ -162,7 +162,7 @@ impl<N: Nand> Flash<N> {
     /// A block is marked bad only when it is empty: what the record calls valid in it is lost.
     fn scan_bad(&mut self, pbn: Pbn, scan: &mut Scan) {
         for ppn in self.blocks.valid_pages(pbn).collect::<Vec<Ppn>>() {
-            scan.rotten.push(Rotten { ppn, claim: None, is_old: true, version: 0 });
+            scan.rotten.push(Rotten { ppn, claim: None, is_old: true, is_followed: false, version: 0 });
             self.blocks.invalidate(ppn);
         }
         self.blocks.retire(pbn);
@@ -178,7 +178,8 @@ impl<N: Nand> Flash<N> {
         }
         scan.kinds[pbn.index()] = self.tag(pbn).role.filter(|_| is_known);
         let mut seen =
-            Seen { first: self.slots.first(pbn).filter(|_| is_known), erases: None, any: is_known };
+            Seen { first: self.slots.first(pbn).filter(|_| is_known), last: None, erases: None, any: is_known };
+        let rotten_before = scan.rotten.len();
         let found_before = scan.versions.len() + scan.pages.len();
         for page in 0..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(pbn, page);
@@ -193,6 +194,10 @@ impl<N: Nand> Flash<N> {
             self.scan_page(ppn, (stamp, is_known), &mut seen, scan)?;
         }
         scan.spare[pbn.index()] = !is_held && scan.versions.len() + scan.pages.len() == found_before;
+        let last = seen.last.filter(|_| !self.geometry.random_order);
+        for rotten in &mut scan.rotten[rotten_before..] {
+            rotten.is_followed = last.is_some_and(|last| self.geometry.page_in_block(rotten.ppn) < last);
+        }
         let gained = seen.erases.map_or(0, |found: u8| found.wrapping_sub(stamp));
         (0..gained).for_each(|_| self.blocks.note_erase(pbn));
         self.slots.clear(pbn);
@@ -205,8 +210,17 @@ impl<N: Nand> Flash<N> {
 
     /// Whether a block still holds the page by which the record knows it; none where that cannot be read.
     fn is_as_recorded(&mut self, pbn: Pbn, stamp: u8) -> Result<Option<bool>, StoreError> {
-        let Some(page) = self.slots.first(pbn) else { return Ok(Some(false)) };
-        let ppn = self.geometry.page_at(pbn, page);
+        let Some(first) = self.slots.first(pbn) else { return Ok(Some(false)) };
+        let known = self.is_page_as_recorded(self.geometry.page_at(pbn, first), stamp)?;
+        let last = self.slots.next(pbn).saturating_sub(1);
+        if known != Some(true) || self.blocks.valid_count(pbn) > 0 || last <= first {
+            return Ok(known);
+        }
+        // It may have been erased since (F5): the one page might be what stood there once, and hide all that followed.
+        Ok(Some(self.is_page_as_recorded(self.geometry.page_at(pbn, last), stamp)? != Some(false)))
+    }
+
+    fn is_page_as_recorded(&mut self, ppn: Ppn, stamp: u8) -> Result<Option<bool>, StoreError> {
         Ok(match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
             Found::Page(h, _) => Some(is_ours(h) && h.extra == stamp),
             Found::Erased => Some(false),
@@ -253,13 +267,13 @@ impl<N: Nand> Flash<N> {
         }
         let Some(header) = header else {
             if !readable {
-                scan.rotten.push(Rotten { ppn, claim: None, is_old, version: 0 });
+                scan.rotten.push(Rotten { ppn, claim: None, is_old, is_followed: false, version: 0 });
             }
             return Ok(());
         };
         let version = if is_old && !self.rules.old_may_stay_valid { 0 } else { header.version };
         if !readable {
-            scan.rotten.push(Rotten { ppn, claim: Some(header), is_old, version });
+            scan.rotten.push(Rotten { ppn, claim: Some(header), is_old, is_followed: false, version });
             return Ok(());
         }
         seen.note(place, header);
@@ -288,6 +302,7 @@ impl<N: Nand> Flash<N> {
 /// What a block says of itself.
 struct Seen {
     first: Option<u32>,
+    last: Option<u32>,
     erases: Option<u8>,
     any: bool,
 }
@@ -295,6 +310,7 @@ struct Seen {
 impl Seen {
     fn note(&mut self, place: u32, header: Header) {
         self.first = self.first.or(Some(place));
+        self.last = Some(place);
         self.erases = Some(header.extra);
     }
 }

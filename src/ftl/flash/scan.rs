@@ -177,8 +177,12 @@ impl<N: Nand> Flash<N> {
             return Err(StoreError::Corrupted { what, at: u64::from(self.geometry.page_at(pbn, 0).0) });
         }
         scan.kinds[pbn.index()] = self.tag(pbn).role.filter(|_| is_known);
-        let mut seen =
-            Seen { first: self.slots.first(pbn).filter(|_| is_known), last: None, erases: None, any: is_known };
+        let mut seen = Seen {
+            first: self.slots.first(pbn).filter(|_| is_known),
+            last: None,
+            erases: None,
+            any: is_known,
+        };
         let rotten_before = scan.rotten.len();
         let found_before = scan.versions.len() + scan.pages.len();
         for page in 0..self.geometry.pages_per_block {
@@ -212,12 +216,18 @@ impl<N: Nand> Flash<N> {
     fn is_as_recorded(&mut self, pbn: Pbn, stamp: u8) -> Result<Option<bool>, StoreError> {
         let Some(first) = self.slots.first(pbn) else { return Ok(Some(false)) };
         let known = self.is_page_as_recorded(self.geometry.page_at(pbn, first), stamp)?;
-        let last = self.slots.next(pbn).saturating_sub(1);
-        if known != Some(true) || self.blocks.valid_count(pbn) > 0 || last <= first {
+        let end = self.slots.next(pbn);
+        if known != Some(true) || self.blocks.valid_count(pbn) > 0 {
             return Ok(known);
         }
-        // It may have been erased since (F5): the one page might be what stood there once, and hide all that followed.
-        Ok(Some(self.is_page_as_recorded(self.geometry.page_at(pbn, last), stamp)? != Some(false)))
+        // It may have been erased since (F5): the one page might be what stood there once, and hide all that followed. The last
+        // page tells, or the one before it where a program was cut in the last.
+        for page in (first + 1..end).rev().take(2) {
+            if let Some(same) = self.is_page_as_recorded(self.geometry.page_at(pbn, page), stamp)? {
+                return Ok(Some(same));
+            }
+        }
+        Ok(known)
     }
 
     fn is_page_as_recorded(&mut self, ppn: Ppn, stamp: u8) -> Result<Option<bool>, StoreError> {

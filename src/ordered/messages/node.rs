@@ -212,8 +212,7 @@ impl Layout {
         let (leaves, height) = (self.growth_of_leaves(tally, puts), i64::from(root.level));
         // All that comes of a leaf may find room in the root.
         let is_flat = root.level == 2 && !self.may_rise(tally, puts, root);
-        let inner =
-            if is_flat { 0 } else { (leaves * height).min(tally.inner + leaves / 2 + height + 1) };
+        let inner = if is_flat { 0 } else { (leaves * height).min(tally.inner + leaves / 2 + height + 1) };
         u32::try_from(leaves + inner).unwrap_or(u32::MAX)
     }
 

@@ -31,12 +31,16 @@ pub enum Ends {
     /// Where the power was cut, and only if the youngest damaged page was programmed by the operation that programmed last, by the one
     /// in flight, or by at most so many before them.
     Newest(u64),
+    /// Where the power was cut, and only if an anchor, a checkpoint or a note is struck.
+    CutRecord,
+    /// After any, and only if there are two damages, of which one strikes an anchor, a checkpoint or a note.
+    RecordAndAnother,
 }
 
 /// What may come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum May {
-    /// The newest changes are gone, at most so many.
+    /// The newest changes are gone, at most so many, or those of one sync.
     BeOlder(u64),
     /// Some slots hold what they held once; a tree above may contradict itself then.
     BeStale,
@@ -93,6 +97,13 @@ const MUCH_OF_A_PAGE: &[Kind] = &[
 /// Most changes of one operation or group.
 const ONE_GROUP: u64 = 8;
 
+/// FTLs that stand on the shared ground.
+const ON_GROUND: &[&str] = &["nftl", "bast", "sast", "fast", "superblock", "dftl", "lazy", "cftl", "hftl"];
+
+/// Every FTL.
+const FTLS: &[&str] =
+    &["page-map", "nftl", "bast", "sast", "fast", "superblock", "dftl", "lazy", "cftl", "hftl"];
+
 /// Every exception.
 pub const EXCEPTIONS: &[Exception] = &[
     Exception {
@@ -146,6 +157,22 @@ pub const EXCEPTIONS: &[Exception] = &[
         may: May::BeStale,
         reason: "A page is overwritten where it stands, and no other page knows how often: what it was before an overwrite is whole, too.",
     },
+    Exception {
+        who: Who::Named(ON_GROUND),
+        damages: &Kind::ALL,
+        ends: Ends::CutRecord,
+        may: May::BeStale,
+        reason: "The note of trims that a sync made last looks like one that was being programmed: pages trimmed may hold again what they \
+                 held (docs/ftl/ground.md).",
+    },
+    Exception {
+        who: Who::OnFtl(FTLS),
+        damages: &Kind::ALL,
+        ends: Ends::RecordAndAnother,
+        may: May::BeStale,
+        reason: "Of two damages at once one strikes a record by which a mount knows what was programmed last, the other what would \
+                 contradict the record before it.",
+    },
 ];
 
 /// What was struck, and when.
@@ -154,6 +181,7 @@ pub(super) struct Hit {
     is_cut: bool,
     kinds: Vec<Kind>,
     age: Option<u64>,
+    records: usize,
 }
 
 impl Hit {
@@ -163,6 +191,7 @@ impl Hit {
             is_cut: matches!(finding.end, End::Cut(_)),
             kinds: finding.blow.0.iter().map(|damage| damage.kind).collect(),
             age: finding.age,
+            records: finding.records,
         }
     }
 }
@@ -185,6 +214,7 @@ impl Exception {
     fn covers(&self, hit: &Hit, outcome: &Outcome) -> bool {
         let may = match (self.may, outcome) {
             (May::BeOlder(most), Outcome::Older(lost)) => *lost <= most,
+            (May::BeOlder(_) | May::BeStale, Outcome::OlderByOneSync(_)) => true,
             // A state before is a mixture too.
             (May::BeStale, Outcome::Older(_) | Outcome::Stale(_)) => true,
             (May::BeStale, Outcome::Wrong(_)) => !matches!(hit.victim.target, Target::Store(_)),
@@ -193,6 +223,8 @@ impl Exception {
         let ends = match self.ends {
             Ends::Any => true,
             Ends::Cut => hit.is_cut,
+            Ends::CutRecord => hit.is_cut && hit.records > 0,
+            Ends::RecordAndAnother => hit.records > 0 && hit.kinds.len() > 1,
             Ends::Newest(before) => hit.is_cut && hit.age.is_some_and(|age| age <= before),
         };
         may && ends && self.who.is_about(&hit.victim) && hit.kinds.iter().any(|k| self.damages.contains(k))

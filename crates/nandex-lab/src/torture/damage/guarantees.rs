@@ -77,13 +77,21 @@ fn in_words(exception: &Exception) -> String {
     let when = match exception.ends {
         Ends::Any => String::new(),
         Ends::Cut => String::from("After a power cut: "),
+        Ends::CutRecord => {
+            String::from("After a power cut, where an anchor, a checkpoint or a note is struck: ")
+        }
+        Ends::RecordAndAnother => String::from("Two at once: "),
         Ends::Newest(0) => String::from("After a power cut, in what was programmed last: "),
         Ends::Newest(_) => String::from("After a power cut, in what the last operations programmed: "),
     };
     let what = match exception.may {
         May::BeOlder(u64::MAX) => String::from("the newest changes may be gone"),
         May::BeOlder(1) => String::from("the newest change may be gone"),
-        May::BeOlder(most) => format!("the newest {most} changes may be gone"),
+        May::BeOlder(most) => {
+            format!(
+                "the newest {most} changes may be gone; of an index that commits with syncs, those of the last one"
+            )
+        }
         May::BeStale => String::from("some records may be older ones, or missing"),
     };
     let words = format!("{when}{what}. {}", exception.reason);

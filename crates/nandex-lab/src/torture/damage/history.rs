@@ -40,8 +40,8 @@ pub(super) struct Moment {
 pub(super) enum Standing {
     /// As promised. For each slot what it may hold, by all states that fit.
     Promised(Vec<Vec<u64>>),
-    /// A state before the promised ones: so many acknowledged changes are gone.
-    Older(u64),
+    /// A state before the promised ones: so many acknowledged changes are gone, perhaps no more than one sync made last.
+    Older { lost: u64, is_since_sync: bool },
     /// No state of the whole, but each slot holds something it held once; so many slots, the first of them.
     Stale(usize, usize),
     /// Something that was never there; so many slots, the first of them.
@@ -123,7 +123,10 @@ impl History {
                 }
             } else if may_hold[0].is_empty() {
                 let lost = self.effects_until(moment.acknowledged) - self.effects_until(operations);
-                return Standing::Older(lost as u64);
+                return Standing::Older {
+                    lost: lost as u64,
+                    is_since_sync: operations >= self.sync_before(moment),
+                };
             }
         }
         if !may_hold[0].is_empty() {
@@ -131,6 +134,19 @@ impl History {
         } else {
             self.of_each_slot(newest, floor, known)
         }
+    }
+
+    /// The last sync but one that had something to make last, for who promises no more than syncs.
+    fn sync_before(&self, moment: &Moment) -> usize {
+        if moment.clean || moment.promise == Promise::LastState {
+            return usize::MAX;
+        }
+        let changes = self.effects_until(self.synced[moment.acknowledged]);
+        let mut at = self.synced[moment.acknowledged];
+        while at > 0 && self.effects_until(at) == changes {
+            at = self.synced[at - 1];
+        }
+        at
     }
 
     fn fits(&self, state: &[u64], known: &[Option<u64>], since: std::ops::Range<usize>) -> bool {
@@ -192,7 +208,10 @@ mod tests {
         assert!(matches!(judged(&h, 3, true, [three, two, Some(0)]), Standing::Promised(_)));
         assert!(matches!(judged(&h, 3, false, [three, Some(0), Some(0)]), Standing::Promised(_)));
         assert_eq!(judged(&h, 3, true, [three, Some(0), Some(0)]), Standing::Stale(1, 1));
-        assert_eq!(judged(&h, 3, true, [one, two, Some(0)]), Standing::Older(1));
+        assert_eq!(
+            judged(&h, 3, true, [one, two, Some(0)]),
+            Standing::Older { lost: 1, is_since_sync: false }
+        );
         assert_eq!(judged(&h, 3, true, [three, two, one]), Standing::Alien(1, 2));
         // What could not be read may be anything that fits.
         assert_eq!(

@@ -74,11 +74,18 @@ pub struct Finding {
     pub blow: Blow,
     /// Later operations that programmed pages, since the youngest of the damaged pages was programmed.
     pub age: Option<u64>,
+    /// Damages among them that strike an anchor, a checkpoint or a note: that by which a mount knows what is on the chip.
+    pub records: usize,
     /// What came of it.
     pub outcome: Outcome,
 }
 
 impl Finding {
+    /// The number of the exception that allows it, as `docs/guarantees.md` counts them.
+    pub fn exception(&self) -> Option<usize> {
+        allowed::allowed(&allowed::Hit::of(self), &self.outcome).map(|number| number + 1)
+    }
+
     /// The command that repeats it.
     pub fn replay(&self) -> String {
         let (victim, seed, end, blow) = (self.victim, self.seed, self.end, &self.blow);

@@ -12,7 +12,7 @@ use crate::runner::Control;
 use crate::torture::Victim;
 use nandex::nand::sim::SimChip;
 use nandex::rng::{Rng, split_mix};
-use nandex::{Pbn, Ppn};
+use nandex::{Geometry, Pbn, Ppn};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -137,8 +137,8 @@ pub fn replay(victim: Victim, seed: u64, end: End, blow: &Blow) -> Result<Option
     let life = Life::new(victim, seed)?;
     let image = life.image(end, seed);
     let outcome = trial::try_damages(&life, &image, &blow.0, seed_of(seed, end, blow));
-    let age = age_of(&image, blow);
-    Ok(outcome.map(|outcome| Finding { victim, seed, end, blow: blow.clone(), age, outcome }))
+    let (age, records) = (age_of(&image, blow), records_of(&image, blow));
+    Ok(outcome.map(|outcome| Finding { victim, seed, end, blow: blow.clone(), age, records, outcome }))
 }
 
 fn seed_of(seed: u64, end: End, blow: &Blow) -> u64 {
@@ -168,27 +168,41 @@ fn of_one_life(victim: Victim, seed: u64, effort: &Effort, tell: Tell<'_>) -> To
         for blow in std::iter::once(none).chain(blows(&image.chip, &needed, effort.damages, &mut rng)) {
             let seed_of_blow = seed_of(seed, end, &blow);
             let Some(outcome) = trial::try_damages(&life, &image, &blow.0, seed_of_blow) else { continue };
-            let finding = Finding { victim, seed, end, age: age_of(&image, &blow), blow, outcome };
+            let (age, records) = (age_of(&image, &blow), records_of(&image, &blow));
+            let finding = Finding { victim, seed, end, age, records, blow, outcome };
             totals.note(finding, &mut told, tell);
         }
     }
     totals
 }
 
+/// The pages that a damage strikes.
+fn places(damage: &Damage, geometry: Geometry) -> Vec<Ppn> {
+    let places = [damage.at, damage.other];
+    let places = places.into_iter().take(if damage.kind.names_another() { 2 } else { 1 });
+    let pages = places.flat_map(|place| match damage.kind.is_of_block() {
+        true => (0..geometry.pages_per_block).map(|page| geometry.page_at(Pbn(place), page)).collect(),
+        false => vec![Ppn(place)],
+    });
+    pages.collect()
+}
+
 /// Later operations that programmed pages, since the youngest page that a blow strikes was programmed.
 fn age_of(image: &Image, blow: &Blow) -> Option<u64> {
-    let geometry = image.chip.part().geometry;
-    let pages = blow.0.iter().flat_map(|damage| {
-        let places = [damage.at, damage.other];
-        let places = places.into_iter().take(if damage.kind.names_another() { 2 } else { 1 });
-        places.flat_map(move |place| match damage.kind.is_of_block() {
-            true => (0..geometry.pages_per_block).map(|page| geometry.page_at(Pbn(place), page)).collect(),
-            false => vec![Ppn(place)],
-        })
-    });
+    let pages = blow.0.iter().flat_map(|damage| places(damage, image.chip.part().geometry));
     let youngest = pages.filter_map(|page| image.programmed_at.get(&page)).max()?;
     let later: BTreeSet<u64> = image.programmed_at.values().copied().filter(|at| at > youngest).collect();
     Some(later.len() as u64)
+}
+
+/// Of the damages, how many strike an anchor or a page of a checkpoint or note.
+fn records_of(image: &Image, blow: &Blow) -> usize {
+    let geometry = image.chip.part().geometry;
+    let is_record = |ppn: &Ppn| {
+        let stored = image.chip.stored_page(*ppn);
+        stored.is_some_and(|bytes| matches!(bytes.get(geometry.page_bytes as usize + 1), Some(b'A' | b'P')))
+    };
+    blow.0.iter().filter(|damage| places(damage, geometry).iter().any(is_record)).count()
 }
 
 fn stopped(mut totals: Totals, subject: &Victim, seed: u64, why: &str) -> Totals {

@@ -32,6 +32,8 @@ pub enum Outcome {
     Refused,
     /// So many newest changes were gone without a word.
     Older(u64),
+    /// The same, and they were no more than one sync made last.
+    OlderByOneSync(u64),
     /// Some slots held what they held once, or nothing, without a word.
     Stale(String),
     /// Something else was answered that is not true.
@@ -49,7 +51,7 @@ impl Outcome {
             Outcome::Right => "right",
             Outcome::Corrupted => "corrupted",
             Outcome::Refused => "refused",
-            Outcome::Older(_) => "older",
+            Outcome::Older(_) | Outcome::OlderByOneSync(_) => "older",
             Outcome::Stale(_) => "stale",
             Outcome::Wrong(_) => "wrong",
             Outcome::Odd(_) => "odd",
@@ -68,6 +70,7 @@ impl fmt::Display for Outcome {
         match self {
             Outcome::Right | Outcome::Corrupted | Outcome::Refused => write!(f, "{}", self.name()),
             Outcome::Older(lost) => write!(f, "older: {lost} newest changes are gone"),
+            Outcome::OlderByOneSync(lost) => write!(f, "older: {lost} newest changes of one sync are gone"),
             Outcome::Stale(why) | Outcome::Wrong(why) | Outcome::Odd(why) | Outcome::Panic(why) => {
                 write!(f, "{}: {why}", self.name())
             }
@@ -205,7 +208,8 @@ impl Trial<'_> {
         }
         match self.life.history.judge(&self.image.moment, &seen.known) {
             Standing::Promised(may_hold) => Ok(may_hold),
-            Standing::Older(lost) => Err(Outcome::Older(lost)),
+            Standing::Older { lost, is_since_sync: true } => Err(Outcome::OlderByOneSync(lost)),
+            Standing::Older { lost, .. } => Err(Outcome::Older(lost)),
             Standing::Stale(0, _) => Err(Outcome::Stale(String::from(
                 "a mixture of states since the last sync, and no state of the whole",
             ))),

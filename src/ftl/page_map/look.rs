@@ -15,8 +15,8 @@ pub(super) enum First {
     Kept,
     /// Rewritten since. The checksum of the new first page, 0 if that cannot be read; and a page that can.
     Rewritten(u32, Header),
-    /// Holds pages of an old checkpoint.
-    Foreign,
+    /// Holds pages of an old checkpoint; the checksum of the first.
+    Foreign(u32),
     /// Marked bad since.
     Bad,
 }
@@ -70,9 +70,9 @@ impl<N: Nand> PageMapFtl<N> {
             Found::Page(header, crc) if self.is_new(header, pbn) => Ok(First::Rewritten(crc, header)),
             // From before the checkpoint: it came back.
             Found::Page(header, _) if is_data(header.kind) => self.look_past_first(pbn, None),
-            Found::Page(..) => {
+            Found::Page(_, crc) => {
                 let second = self.second_page(pbn)?;
-                Ok(second.map_or(First::Foreign, |header| First::Rewritten(0, header)))
+                Ok(second.map_or(First::Foreign(crc), |header| First::Rewritten(0, header)))
             }
             Found::Erased => Ok(First::Kept),
             Found::Unreadable(claim) => self.look_past_first(pbn, claim),

@@ -24,7 +24,7 @@
 use super::PageMapFtl;
 use super::look::{First, is_data};
 use super::settings::Layout;
-use super::state::{LOST, NONE, Stream};
+use super::state::{LOST, NONE, NOT_ERASED, Stream};
 use crate::codec::get_u32;
 use crate::ftl::StoreError;
 use crate::ftl::blocks::BlockState;
@@ -114,9 +114,9 @@ impl<N: Nand> PageMapFtl<N> {
                 }
             }
             First::Rewritten(crc, page) => self.follow_rewritten(pbn, (crc, page), scan),
-            First::Foreign => {
+            First::Foreign(crc) => {
                 scan.gone.insert(pbn);
-                self.state.first_crc[pbn.index()] = 0;
+                self.state.first_crc[pbn.index()] = crc.max(NOT_ERASED);
                 Ok(())
             }
             First::Bad => {
@@ -138,7 +138,8 @@ impl<N: Nand> PageMapFtl<N> {
         let erases = page.extra.wrapping_sub(known);
         let erases_of_second = self.second_page(pbn)?.map_or(0, |second| second.extra.wrapping_sub(known));
         // The first page may be one from before another erase that came back.
-        self.state.first_crc[pbn.index()] = if erases_of_second > erases { 0 } else { first_crc };
+        self.state.first_crc[pbn.index()] =
+            if erases_of_second > erases { NOT_ERASED } else { first_crc.max(NOT_ERASED) };
         for _ in 0..erases.max(erases_of_second) {
             self.state.blocks.note_erase(pbn);
         }

@@ -26,6 +26,9 @@ pub(super) const NONE: u32 = u32::MAX;
 /// A logical page whose contents the chip lost.
 pub(super) const LOST: u32 = u32::MAX - 1;
 
+/// For the checksum of the first page of a block that is not erased, where that page cannot be read.
+pub(super) const NOT_ERASED: u32 = 1;
+
 const MAGIC: [u8; 4] = *b"NXF3";
 const FIXED_BYTES: usize = 60;
 /// A medium with versions beyond is taken for corrupted; there are as many again before they run out.
@@ -54,7 +57,7 @@ pub(super) enum Stream {
 pub(super) struct State {
     pub(super) map: Vec<u32>,
     pub(super) blocks: BlockTable,
-    /// Checksum of the first page of each block; tells at a mount which blocks were rewritten.
+    /// Checksum of the first page of each block; tells at a mount which blocks were rewritten. 0 for a block that lies erased.
     pub(super) first_crc: Vec<u32>,
     pub(super) frontiers: [Option<Frontier>; 3],
     /// How the pages programmed since the checkpoint lie in their blocks.

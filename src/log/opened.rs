@@ -34,6 +34,7 @@ impl<N: Nand> Log<N> {
             }
             good.push((block, place));
         }
+        self.pass_over_cut_copies(&mut good)?;
         let since = self.frontier;
         let mut opened = Vec::new();
         for (block, place) in good {
@@ -48,6 +49,38 @@ impl<N: Nand> Log<N> {
             self.retire_unless_replaced(block);
         }
         Ok(opened)
+    }
+
+    /// Of two blocks with the pages of a third one, which is marked bad, one failed in turn while it stood in, and the other is
+    /// the copy of it. Before the failed one is marked bad, the copy that was cut holds less. One that was whole has the last page besides.
+    fn pass_over_cut_copies(&mut self, good: &mut [(Pbn, Option<Place>)]) -> Result<(), IndexError> {
+        for at in 1..good.len() {
+            for before in 0..at {
+                let ((one, Some(place)), (other, Some(same))) = (good[before], good[at]) else { continue };
+                let is_copied = place.home != one.0 && same.home != other.0;
+                if !is_copied || (place.home, place.block_sequence) != (same.home, same.block_sequence) {
+                    continue;
+                }
+                let is_more = self.written_of(one, &place)? < self.written_of(other, &place)?;
+                good[if is_more { before } else { at }].1 = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// How much a block holds of the one that it stands in for: whether the checkpoint says that it does, the last whole page, and how
+    /// many there are.
+    fn written_of(&mut self, block: Pbn, place: &Place) -> Result<(bool, u32, u32), IndexError> {
+        let is_known = self.home_of_stand_in(block) == Some(Pbn(place.home));
+        let (mut last, mut count) = (0, 0);
+        for page in 0..self.geometry.pages_per_block {
+            if let Found::Page(_, found) = self.read_raw(self.geometry.page_at(block, page))?
+                && (found.home, found.block_sequence) == (place.home, place.block_sequence)
+            {
+                (last, count) = (page, count + 1);
+            }
+        }
+        Ok((is_known, last, count))
     }
 
     /// The block for which this one stands in.

@@ -223,15 +223,15 @@ impl<N: Nand> Log<N> {
     }
 
     /// Whether the block that a session would have opened first shows no sign of one. An older first page may hide what follows it.
+    /// One that was marked bad since may have failed in that session: another block has its pages then.
     fn nothing_since(&mut self) -> Result<bool, IndexError> {
-        let mut next = None;
-        for block in self.blocks.in_state(BlockState::Unclean).collect::<Vec<_>>() {
-            let rank = (self.blocks.erase_count(block), block);
-            if next.is_none_or(|least| rank < least) && !self.nand.is_bad(block)? {
-                next = Some(rank);
-            }
+        let unclean = self.blocks.in_state(BlockState::Unclean);
+        let Some(next) = unclean.min_by_key(|&block| (self.blocks.erase_count(block), block)) else {
+            return Ok(false);
+        };
+        if self.nand.is_bad(next)? {
+            return Ok(false);
         }
-        let Some((_, next)) = next else { return Ok(false) };
         let newest = self.frontier.block_sequence;
         let is_old = |place: Place| place.block_sequence <= newest;
         Ok(match self.read_raw(self.geometry.page_at(next, 0))? {

@@ -443,8 +443,7 @@ impl<S: PageStore, C: NodeCodec> PageStore for NodeLayer<S, C> {
         self.read_node(node, cause, data)?;
         if cause == Cause::Host {
             self.images.remember(node, data);
-            // After a failure, or while a mount has not settled yet, nothing changes its place.
-            if self.config.commit.is_tuned() && !self.is_interrupted && self.beyond.is_empty() {
+            if self.config.commit.is_tuned() {
                 self.reckon(node, Access::Read, data)?;
             }
         }

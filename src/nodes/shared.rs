@@ -78,6 +78,10 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
 
     /// Commits each set into the sectors that the policy gives it, and nodes in disk mode into one each.
     fn commit_packed(&mut self, whole: &[(Lpn, &[u8])]) -> Result<(), StoreError> {
+        if !self.beyond.is_empty() {
+            // Of the commit before, whose compactions were refused: what follows would be applied before it.
+            self.settle()?;
+        }
         let (pieces, sectors) = self.pieces(whole);
         self.make_room(sectors)?;
         self.begin(Kind::Mixed)?;

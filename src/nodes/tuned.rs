@@ -88,6 +88,10 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
 
     /// Reckons with an access to a node, which is this now, and changes its mode if that is due.
     pub(super) fn reckon(&mut self, node: Lpn, access: Access, data: &[u8]) -> Result<(), StoreError> {
+        // After a failure, or while sectors wait beyond their list, nothing changes its place.
+        if self.is_interrupted || !self.beyond.is_empty() {
+            return Ok(());
+        }
         let list = self.table.list(node.0).len();
         let Some(mode) = self.modes.charge(node.0, access, list) else { return Ok(()) };
         if mode == Mode::Disk {

@@ -266,7 +266,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         self.flash.note_last_written(None);
         match self.scheme.write(&mut self.flash, lpn.0, cause, data) {
             // The page is on the chip; what could not be done is to free a block after that.
-            Err(StoreError::Full) if self.flash.last_written() == Some(lpn.0) => Ok(()),
+            Err(error) if error.is_refusal() && self.flash.last_written() == Some(lpn.0) => Ok(()),
             done => done,
         }
     }

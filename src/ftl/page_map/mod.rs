@@ -247,7 +247,8 @@ impl<N: Nand> PageMapFtl<N> {
         self.write_checkpoint().map_err(worn_out)
     }
 
-    fn write_checkpoint(&mut self) -> Result<(), StoreError> {
+    /// The same; `Full` where the chip has no block for it.
+    pub(super) fn write_checkpoint(&mut self) -> Result<(), StoreError> {
         // The new map supersedes the trim log.
         for &ppn in &self.trim_pages {
             self.state.blocks.invalidate(ppn);
@@ -339,10 +340,14 @@ impl<N: Nand> PageMapFtl<N> {
             self.remap(*lpn, self.group[i]);
         }
         self.counters.host_writes += pages.len() as u64;
-        self.retire_doomed_apart()?;
         // A mount could not tell the failed page from a committed one that is gone, were its repetition erased first.
+        let retired = self.retire_doomed_apart();
         self.stale |= !self.doomed.is_empty();
-        Ok(())
+        match retired {
+            // The group is on the chip: what a block that failed still needs is refused to the next one.
+            Err(error) if error.is_refusal() => Ok(()),
+            done => done,
+        }
     }
 
     /// Programs the pages of a group and notes where they are.

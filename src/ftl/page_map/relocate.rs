@@ -123,7 +123,7 @@ impl<N: Nand> PageMapFtl<N> {
         self.log_trims(cause)?;
         if lost {
             self.stale = true;
-            self.checkpoint()?;
+            self.write_checkpoint()?;
         }
         if let Some(i) = self.doomed.iter().position(|&d| d == pbn) {
             self.state.blocks.give_up(&mut self.nand, pbn)?;
@@ -243,7 +243,7 @@ impl<N: Nand> PageMapFtl<N> {
             }
             self.collect()?;
         }
-        if self.trimmed.is_empty() { Ok(()) } else { self.checkpoint() }
+        if self.trimmed.is_empty() { Ok(()) } else { self.write_checkpoint() }
     }
 
     /// Logs the trims that are pending.
@@ -253,7 +253,7 @@ impl<N: Nand> PageMapFtl<N> {
         }
         if self.stale || self.due {
             // The log ends with a checkpoint, and that holds whatever is pending.
-            return self.checkpoint();
+            return self.write_checkpoint();
         }
         let mut data = core::mem::take(&mut self.page);
         let logged = self.log_trims_through(cause, &mut data);

@@ -292,7 +292,7 @@ impl<N: Nand> IplTree<N> {
         }
     }
 
-    /// Makes room in RAM for new nodes, or refuses them.
+    /// Makes room in RAM for new nodes, or refuses them: a table that may not grow is as full as a chip.
     fn keep_within_ram(&mut self, births: u32) -> Result<(), IndexError> {
         self.shrink_to_ram();
         let Some(ram) = self.store.config.ram_bytes else { return Ok(()) };
@@ -300,10 +300,7 @@ impl<N: Nand> IplTree<N> {
         while growth > 0 && self.ram_held() + growth > ram {
             let frames = self.store.cache.frames();
             if frames == 0 {
-                let held = self.ram_held() + growth;
-                return Err(IndexError::Unsupported(format!(
-                    "the table of nodes has outgrown the RAM: {held} bytes are needed, {ram} were given"
-                )));
+                return Err(IndexError::Full);
             }
             self.store.cache.shrink(frames - 1);
         }

@@ -139,13 +139,15 @@ impl<S: PageStore> LogArea<S> {
         Ok(())
     }
 
-    /// Gives up the log page of a leaf, if it has one.
+    /// Gives up the log page of a leaf, if it has one. What the store refuses to drop now waits for the next sync: its entries are
+    /// in the tree, and were so after the last sync.
     pub(super) fn give_up(&mut self, leaf: Lpn) -> Result<(), IndexError> {
         let Ok(place) = self.directory.binary_search_by_key(&leaf, |(leaf, _)| *leaf) else { return Ok(()) };
         let (_, at) = self.directory.remove(place);
         self.free.push(at);
         self.dead.push(at);
-        if self.store.durable_writes() { self.trim_dead() } else { Ok(()) }
+        let trimmed = if self.store.durable_writes() { self.trim_dead() } else { Ok(()) };
+        trimmed.or_else(|error| if error.is_refusal() { Ok(()) } else { Err(error) })
     }
 
     /// The only log belongs to this leaf from now on: its leaf moved.

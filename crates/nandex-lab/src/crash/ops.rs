@@ -96,7 +96,7 @@ impl Source {
     fn group(&mut self) -> Vec<u32> {
         let wanted = 2 + self.rng.below(self.mix.group_max.min(8) as u64 - 1);
         let mut slots: Vec<u32> = Vec::new();
-        while slots.len() < wanted as usize {
+        while slots.len() < wanted.min(u64::from(self.mix.slots)) as usize {
             let slot = self.rng.below(u64::from(self.mix.slots)) as u32;
             if !slots.contains(&slot) {
                 slots.push(slot);

@@ -149,7 +149,7 @@ impl Subject {
                 appends: false,
             },
             Subject::Store(store) => Mix {
-                slots: store.page_count().min(slots).max(2),
+                slots: store.page_count().min(slots),
                 group_max: store.atomic_pages_max(),
                 always_close: false,
                 overwrites: true,

@@ -185,7 +185,7 @@ impl<N: Nand> InPlace<N> {
             return Err(IndexError::Corrupted { what: "O7: changes of a batch", at: u64::from(ppn) });
         }
         page::retire(bytes);
-        self.program_surely(ppn, Cause::Checkpoint, bytes)
+        self.program_surely((ppn, shape), Cause::Checkpoint, bytes)
     }
 
     /// Enters the batch whose last page has this sequence, as far as it is not.

@@ -13,6 +13,7 @@ use super::batch::CHANGES;
 use super::page::{self, SlotState};
 use super::{InPlace, NONE, Node};
 use crate::check::IndexError;
+use crate::ftl::StoreError;
 use crate::nand::{Cause, Nand, NandError, read_again};
 use crate::units::Ppn;
 use alloc::vec;
@@ -186,7 +187,7 @@ impl<N: Nand> InPlace<N> {
         let frontier = shape.frontier(bytes, at)?;
         if frontier.soiled > frontier.used {
             (frontier.used..frontier.soiled).for_each(|slot| shape.mark_dead(bytes, slot));
-            self.try_repair(ppn, bytes)?;
+            self.try_repair((ppn, shape), bytes)?;
         }
         node.used = frontier.soiled;
         let before = bytes.clone();
@@ -200,7 +201,7 @@ impl<N: Nand> InPlace<N> {
                 shape.mark_dead(bytes, slot);
             }
         }
-        if *bytes != before { self.try_repair(ppn, bytes) } else { Ok(()) }
+        if *bytes != before { self.try_repair((ppn, shape), bytes) } else { Ok(()) }
     }
 
     /// Whether a later live slot has the key of this one.
@@ -211,8 +212,8 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Programs what a node is completed to; where that fails, it is completed in RAM each time it is read.
-    fn try_repair(&mut self, ppn: u32, bytes: &[u8]) -> Result<(), IndexError> {
-        match self.program_surely(ppn, Cause::Recovery, bytes) {
+    fn try_repair(&mut self, place: (u32, page::Shape), bytes: &mut [u8]) -> Result<(), IndexError> {
+        match self.program_surely(place, Cause::Recovery, bytes) {
             Err(IndexError::WornOut) => {
                 self.read_only = true;
                 Ok(())
@@ -236,13 +237,44 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Programs a page, again where the chip says that it failed. [`IndexError::WornOut`] where it does each time.
-    pub(super) fn program_surely(&mut self, ppn: u32, cause: Cause, bytes: &[u8]) -> Result<(), IndexError> {
+    /// The copy becomes what the page holds where it was read wrongly.
+    pub(super) fn program_surely(
+        &mut self,
+        (ppn, shape): (u32, page::Shape),
+        cause: Cause,
+        bytes: &mut [u8],
+    ) -> Result<(), IndexError> {
+        let mut refused = 0;
         for _ in 0..ATTEMPTS {
-            if Self::program(&mut self.nand, ppn, cause, bytes)? {
-                return Ok(());
+            match Self::program(&mut self.nand, ppn, cause, bytes) {
+                Ok(true) => return Ok(()),
+                Ok(false) => self.program_failed(ppn),
+                Err(error @ IndexError::Store(StoreError::Nand(NandError::SetsBits { .. }))) => {
+                    refused += 1;
+                    if refused == ATTEMPTS {
+                        return Err(error);
+                    }
+                    self.clear_what_is_clear((ppn, shape), cause, bytes)?;
+                }
+                Err(error) => return Err(error),
             }
-            self.program_failed(ppn);
         }
         Err(IndexError::WornOut)
+    }
+
+    /// Clears the bits of a copy that are clear in its page: no check covers a dead slot, so that one may have been read wrongly.
+    fn clear_what_is_clear(
+        &mut self,
+        (ppn, shape): (u32, page::Shape),
+        cause: Cause,
+        bytes: &mut [u8],
+    ) -> Result<(), IndexError> {
+        let mut found = vec![0xff; bytes.len()];
+        self.read_page(ppn, shape, cause, &mut found)?;
+        bytes.iter_mut().zip(&found).for_each(|(byte, found)| *byte &= found);
+        if !shape.is_born(bytes, ppn) {
+            return Err(IndexError::Corrupted { what: "O1: not born whole", at: ppn.into() });
+        }
+        shape.frontier(bytes, ppn.into()).map(drop)
     }
 }

@@ -52,10 +52,10 @@ impl<N: Nand> InPlace<N> {
         self.counters.overwrites += 1;
         let ppn = node.ppn;
         let mut bytes = core::mem::take(&mut node.bytes);
-        let mut done = self.overwrite(ppn, cause, &bytes);
+        let mut done = self.overwrite((ppn, shape), cause, &mut bytes);
         if done == Ok(true) {
             shape.mark_used(&mut bytes, end);
-            done = self.overwrite(ppn, cause, &bytes);
+            done = self.overwrite((ppn, shape), cause, &mut bytes);
             if done == Ok(false) {
                 // What the chip holds decides, not what it said: a mark that is there counts at the next mount.
                 done = self.reread_page(ppn, shape, cause).map(|(page, used)| {
@@ -73,12 +73,23 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Programs a page that is in use, again where that fails; false when it stays so.
-    fn overwrite(&mut self, ppn: u32, cause: Cause, bytes: &[u8]) -> Result<bool, IndexError> {
-        match self.program_surely(ppn, cause, bytes) {
+    fn overwrite(&mut self, place: (u32, Shape), cause: Cause, bytes: &mut [u8]) -> Result<bool, IndexError> {
+        match self.program_surely(place, cause, bytes) {
             Ok(()) => Ok(true),
             Err(IndexError::WornOut) => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// The same of the path's node, as it is in RAM.
+    fn overwrite_node(&mut self, level: u8, cause: Cause) -> Result<bool, IndexError> {
+        let shape = self.shape(level);
+        let node = self.node_mut(level);
+        let ppn = node.ppn;
+        let mut bytes = core::mem::take(&mut node.bytes);
+        let done = self.overwrite((ppn, shape), cause, &mut bytes);
+        self.node_mut(level).bytes = bytes;
+        done
     }
 
     /// What a page holds of which a program failed, and its slots in use: as a mount would find it.
@@ -97,10 +108,10 @@ impl<N: Nand> InPlace<N> {
         debug_assert!(slots.iter().all(|&slot| slot < node.used), "O1: a slot beyond {}", node.used);
         slots.iter().for_each(|&slot| shape.mark_dead(&mut node.bytes, slot));
         let (ppn, used) = (node.ppn, node.used);
-        let bytes = node.bytes.clone();
-        if self.overwrite(ppn, cause, &bytes)? {
+        if self.overwrite_node(level, cause)? {
             return Ok(());
         }
+        let bytes = self.node(level).bytes.clone();
         // What the chip holds decides, not what it said.
         let (found, _) = self.reread_page(ppn, shape, cause)?;
         if slots.iter().all(|&slot| !shape.is_live(&found, slot)) {
@@ -170,11 +181,11 @@ impl<N: Nand> InPlace<N> {
         let node = &mut self.path[usize::from(level) - 1];
         debug_assert!(slot < node.used, "O3: child {slot} of {}", node.used);
         self.inner.mark_dead(&mut node.bytes, slot);
-        let (ppn, bytes, used) = (node.ppn, node.bytes.clone(), node.used);
-        if self.overwrite(ppn, cause, &bytes)? {
+        if self.overwrite_node(level, cause)? {
             return Ok(());
         }
-        let entries = self.inner.sorted(&bytes, used, &[]);
+        let node = self.node(level);
+        let entries = self.inner.sorted(&node.bytes, node.used, &[]);
         self.replace_up(level, &entries, (Anew::AsIs, cause), freed)
     }
 
@@ -253,11 +264,10 @@ impl<N: Nand> InPlace<N> {
 
     /// Marks a root retired, such that no mount takes it for the newest one.
     pub(super) fn retire_root(&mut self, node: &mut Node, ppn: u32, cause: Cause) -> Result<(), IndexError> {
+        let shape = self.shape(page::level(&node.bytes));
         page::retire(&mut node.bytes);
-        if !Self::program(&mut self.nand, ppn, cause, &node.bytes)? {
-            self.program_failed(ppn);
-        }
-        Ok(())
+        // An older root that stays is retired by a mount.
+        self.overwrite((ppn, shape), cause, &mut node.bytes).map(drop)
     }
 
     /// Reads a parent that is to be changed, where three buffers are all there is. The copy is the same.

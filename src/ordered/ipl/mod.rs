@@ -122,6 +122,8 @@ fn newest_checkpoint<N: Nand>(nand: &mut N) -> Result<(CheckpointArea, Saved), I
         "the newest checkpoint is not that of a tree with in-page logging",
     ))?;
     saved.table.reserve_exactly(&area.occupied())?;
+    // Changes may have been under way since: the checkpoint that says so is written first.
+    saved.closed &= !area.is_ragged();
     Ok((area, saved))
 }
 

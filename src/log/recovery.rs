@@ -33,7 +33,7 @@ use super::{Log, LogConfig, Root};
 use crate::check::IndexError;
 use crate::ftl::StoreError;
 use crate::ftl::blocks::BlockState;
-use crate::ftl::checkpoint::CheckpointArea;
+use crate::ftl::checkpoint::{CheckpointArea, is_of_checkpoint};
 use crate::nand::{Cause, Geometry, Nand, NandError, read_again};
 use crate::units::{Pbn, Ppn};
 use alloc::format;
@@ -289,17 +289,18 @@ impl<N: Nand> Log<N> {
     /// What a block that was free at the checkpoint says of a session since.
     fn sign_in(&mut self, block: Pbn) -> Result<Sign, IndexError> {
         let newest = self.frontier.block_sequence;
-        let is_old = |place: Place| place.block_sequence <= newest;
+        // A page of another block may be that of one which was opened since, in the wrong place.
+        let is_old = |place: Place| place.block_sequence <= newest && place.home == block.0;
         let first = self.read_raw(self.geometry.page_at(block, 0))?;
         let is_erased = matches!(first, Found::Erased);
         Ok(match first {
-            Found::Garbage => Sign::New,
+            Found::Garbage | Found::Foreign => Sign::New,
             Found::Page(_, place) if !is_old(place) => Sign::New,
             Found::Erased | Found::Page(..) => match self.second_page(block)? {
                 Found::Erased if is_erased => Sign::None,
                 Found::Erased => Sign::Old,
                 Found::Page(_, place) if is_old(place) => Sign::Old,
-                Found::Page(..) | Found::Garbage => Sign::New,
+                Found::Page(..) | Found::Garbage | Found::Foreign => Sign::New,
             },
         })
     }
@@ -423,9 +424,10 @@ impl<N: Nand> Log<N> {
             found = match tag::decode(spare, data, seal) {
                 Some((tag, place)) => Found::Page(tag, place),
                 None if tag::looks_erased(spare, data) => Found::Erased,
+                None if is_of_checkpoint(physical, data, spare) => Found::Foreign,
                 None => Found::Garbage,
             };
-            !matches!(found, Found::Garbage)
+            matches!(found, Found::Erased | Found::Page(..))
         });
         match read {
             Ok(_) => Ok(found),
@@ -465,6 +467,8 @@ struct Written {
 pub(super) enum Found {
     Erased,
     Garbage,
+    /// It is whole, and of checkpoints.
+    Foreign,
     Page(Tag, Place),
 }
 

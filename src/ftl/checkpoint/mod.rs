@@ -35,7 +35,7 @@ mod tests;
 
 use super::StoreError;
 use super::blocks::{BlockTable, Wear};
-use super::spare::{PageKind, require_spare};
+use super::spare::{Header, PageKind, require_spare};
 use crate::codec::get_u32;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::units::{Pbn, Ppn};
@@ -53,6 +53,12 @@ pub const fn anchor_count(geometry: Geometry) -> u32 {
         64..1024 => 3,
         _ => 4,
     }
+}
+
+/// Whether a page, as it was read, is a whole one of a reference or a checkpoint.
+pub fn is_of_checkpoint(ppn: Ppn, data: &[u8], spare: &[u8]) -> bool {
+    let header = spare.first_chunk().and_then(|spare| Header::open(ppn, data, spare));
+    header.is_some_and(|header| matches!(header.kind, PageKind::Anchor | PageKind::Checkpoint))
 }
 
 /// Where the next record goes: a run of pages over some blocks.
@@ -212,8 +218,8 @@ impl CheckpointArea {
         }
         let hides = |&&(anchor, is_alone, _): &&(Pbn, bool, Cut)| is_alone || Some(anchor) == area.anchor;
         let hidden = cuts.iter().find(hides).map(|entry| entry.2);
-        let Some(reference) = reference else { return Ok(None) };
         area.note_cut(nand, hidden)?;
+        let Some(reference) = reference else { return Ok(None) };
         area.decode_reference(&reference)?;
         let mut good = Vec::new();
         for &anchor in &area.anchors {
@@ -232,6 +238,12 @@ impl CheckpointArea {
     /// reference: if one goes bad, no older one is taken for the newest.
     pub fn be_careful(&mut self, note_pages: u32) {
         (self.note_pages, self.copies) = (note_pages, 2);
+    }
+
+    /// Whether a page, as it was read, is of a checkpoint that is no newer than the one that was found.
+    pub fn is_older(&self, ppn: Ppn, data: &[u8], spare: &[u8]) -> bool {
+        let header = spare.first_chunk().and_then(|spare| Header::open(ppn, data, spare));
+        header.is_some_and(|header| header.kind != PageKind::Checkpoint || header.version <= self.version)
     }
 
     /// The blocks in use: anchors and checkpoint blocks.

@@ -153,18 +153,28 @@ fn starts<N: Nand>(
                 let what = "the first page of a checkpoint is lost";
                 return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
             }
-            Found::Erased => {
-                if is_strict(kind) {
-                    require_end(nand, run, at)?;
-                }
+            Found::Erased if is_strict(kind) => {
+                require_end(nand, run, at)?;
                 break;
             }
+            // One that reads as erased, and is not the end, may hide the second copy of a reference.
+            Found::Erased if is_end(nand, geometry, run, at + 1)? => break,
+            Found::Erased => cut = cut.or(Some(Cut { ppn, is_unreadable: true })),
             Found::Unreadable(_) => cut = cut.or(Some(Cut { ppn, is_unreadable: true })),
             Found::Page(..) => {}
         }
         at += 1;
     }
     Ok((found, cut))
+}
+
+/// Whether a page lies behind a run, or reads as erased.
+fn is_end<N: Nand>(nand: &mut N, geometry: Geometry, run: &Run, at: u32) -> Result<bool, StoreError> {
+    if at >= run.pages(geometry) {
+        return Ok(true);
+    }
+    let mut data = vec![0; geometry.page_bytes as usize];
+    Ok(read_page(nand, run.page_at(geometry, at), Cause::Recovery, &mut data)? == Found::Erased)
 }
 
 /// Refuses a run in which something was programmed behind a page that reads as erased: pages are programmed in order.

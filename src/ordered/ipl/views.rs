@@ -10,6 +10,7 @@ use super::layout::{Head, Link, PageKind, Tag, groups, records};
 use super::store::{Store, corrupted};
 use crate::check::IndexError;
 use crate::codec::crc32;
+use crate::ftl::checkpoint::is_of_checkpoint;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::units::{Pbn, Ppn};
 use alloc::collections::BTreeSet;
@@ -78,6 +79,12 @@ impl View {
     /// Whether the merge that opened the block is whole.
     pub(super) fn is_complete(&self) -> bool {
         self.merged.0 == self.merged.1 && self.whole[0]
+    }
+
+    /// The last session that programmed a page here.
+    pub(super) fn newest_session(&self) -> u32 {
+        let last = [self.last_image, self.last_log].into_iter().flatten().map(|(_, session)| session);
+        last.fold(self.first_session, u32::max)
     }
 
     pub(super) fn is_void(&self, committed: u64) -> bool {
@@ -167,12 +174,20 @@ impl<N: Nand> Store<N> {
             Ok(_) if tag.is_some_and(|tag| u32::from(tag.page) != self.geometry.page_in_block(ppn)) => {
                 Err(corrupted("I4: a page of another place", ppn))
             }
-            Ok(Reading::Broken) if !self.nand.tears() => {
-                Err(corrupted("I4: a page's tag does not match", ppn))
-            }
+            Ok(Reading::Broken) if !self.nand.tears() => self.require_checkpoint(ppn),
             Ok(_) => Ok(tag),
             Err(NandError::Uncorrectable(_)) if self.nand.tears() => Ok(None),
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// On a chip that tears no page, one that has no tag is of checkpoints, or damaged.
+    fn require_checkpoint(&mut self, ppn: Ppn) -> Result<Option<Tag>, IndexError> {
+        let mut spare = vec![0xff; self.spare.len()];
+        let is_whole = |data: &[u8], spare: &[u8]| is_of_checkpoint(ppn, data, spare);
+        match read_again(&mut self.nand, (ppn, Cause::Recovery), &mut self.page, &mut spare, is_whole)? {
+            Reading::Broken => Err(corrupted("I4: a page's tag does not match", ppn)),
+            Reading::Whole | Reading::Weak => Ok(None),
         }
     }
 

@@ -31,6 +31,8 @@ pub enum Ends {
     /// Where the power was cut, and only if the youngest damaged page was programmed by the operation that programmed last, by the one
     /// in flight, or by at most so many before them.
     Newest(u64),
+    /// After any, if two pages or blocks were damaged at once, and the youngest was programmed so; an exchange is of two.
+    NewestOfTwo(u64),
 }
 
 /// What may come.
@@ -77,6 +79,25 @@ const BLOCK: &[Kind] =
 /// Those of a page that change more than a bit, and leave no page whole in the place of another.
 const SPOILT: &[Kind] =
     &[Kind::Flips, Kind::Zero, Kind::Ones, Kind::Random, Kind::Unreadable, Kind::Older, Kind::Twin];
+
+/// Those and all damages of a block.
+const SPOILT_OR_BLOCK: &[Kind] = &[
+    Kind::Flips,
+    Kind::Zero,
+    Kind::Ones,
+    Kind::Random,
+    Kind::Unreadable,
+    Kind::Older,
+    Kind::Twin,
+    Kind::BlockFlip,
+    Kind::BlockZero,
+    Kind::BlockOnes,
+    Kind::BlockUnreadable,
+    Kind::BlockExchange,
+];
+
+/// Trees on raw NAND with checkpoints.
+const RAW: &[&str] = &["mu", "mu-star", "wandering", "vmtree", "ipl", "dipl"];
 
 /// Those of a page that change more than a bit.
 const MUCH_OF_A_PAGE: &[Kind] = &[
@@ -146,6 +167,29 @@ pub const EXCEPTIONS: &[Exception] = &[
         may: May::BeStale,
         reason: "A page is overwritten where it stands, and no other page knows how often: what it was before an overwrite is whole, too.",
     },
+    Exception {
+        who: Who::Named(&["ipl", "dipl", "sbits"]),
+        damages: PAGE,
+        ends: Ends::Newest(1),
+        may: May::BeOlder(u64::MAX),
+        reason: "The page that was programmed last holds all that waited since the sync before.",
+    },
+    Exception {
+        who: Who::Named(RAW),
+        damages: &[Kind::Exchange, Kind::BlockExchange],
+        ends: Ends::NewestOfTwo(1),
+        may: May::BeOlder(u64::MAX),
+        reason: "The newest checkpoint and the newest page damaged at once look like a checkpoint that a failing chip refused, and a cut \
+                 after it.",
+    },
+    Exception {
+        who: Who::Named(&["ipl", "dipl"]),
+        damages: SPOILT_OR_BLOCK,
+        ends: Ends::Cut,
+        may: May::BeStale,
+        reason: "A whole block opened since the checkpoint, or the only page in one, looks like one that was given back and was being erased \
+                 (docs/indexes/ipl.md).",
+    },
 ];
 
 /// What was struck, and when.
@@ -154,6 +198,8 @@ pub(super) struct Hit {
     is_cut: bool,
     kinds: Vec<Kind>,
     age: Option<u64>,
+    /// Whether two damages were done at once.
+    are_two: bool,
 }
 
 impl Hit {
@@ -163,6 +209,7 @@ impl Hit {
             is_cut: matches!(finding.end, End::Cut(_)),
             kinds: finding.blow.0.iter().map(|damage| damage.kind).collect(),
             age: finding.age,
+            are_two: finding.blow.0.len() > 1,
         }
     }
 }
@@ -193,9 +240,12 @@ impl Exception {
         let ends = match self.ends {
             Ends::Any => true,
             Ends::Cut => hit.is_cut,
+            Ends::NewestOfTwo(before) => hit.age.is_some_and(|age| age <= before),
             Ends::Newest(before) => hit.is_cut && hit.age.is_some_and(|age| age <= before),
         };
-        may && ends && self.who.is_about(&hit.victim) && hit.kinds.iter().any(|k| self.damages.contains(k))
+        let is_of_two = hit.are_two && matches!(self.ends, Ends::NewestOfTwo(_));
+        let damages = is_of_two || hit.kinds.iter().any(|kind| self.damages.contains(kind));
+        may && ends && damages && self.who.is_about(&hit.victim)
     }
 }
 

@@ -273,4 +273,9 @@ impl<S: PageStore> Nand for StoreNand<S> {
         self.failure.get_or_insert(StoreError::Unsupported(what));
         Err(NandError::BadBlock(pbn))
     }
+
+    /// S2: a page that the store cannot give back is damaged.
+    fn tears(&self) -> bool {
+        false
+    }
 }

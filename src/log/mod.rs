@@ -135,6 +135,8 @@ pub struct Log<N> {
     gaps_before: Gaps,
     /// What a mount found is not behind a checkpoint yet.
     needs_checkpoint: bool,
+    /// A block that a mount took for reclaimed may be a damaged one: the tree may lead to it.
+    in_doubt: bool,
     counters: LogCounters,
 }
 
@@ -206,6 +208,7 @@ impl<N: Nand> Log<N> {
             closed: state.closed,
             gaps_before: state.gaps,
             needs_checkpoint: false,
+            in_doubt: false,
             counters: LogCounters::default(),
             nand,
         }

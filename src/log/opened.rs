@@ -8,7 +8,7 @@ use super::{Frontier, Log};
 use crate::check::IndexError;
 use crate::ftl::blocks::BlockState;
 use crate::nand::Nand;
-use crate::units::Pbn;
+use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
 impl<N: Nand> Log<N> {
@@ -91,7 +91,8 @@ impl<N: Nand> Log<N> {
     /// What the first page of a block says of it, or another page if that one cannot be read or is of another block.
     fn place_of_block(&mut self, block: Pbn) -> Result<Option<Place>, IndexError> {
         let home = self.home_of_stand_in(block).unwrap_or(block);
-        match self.read_raw(self.geometry.page_at(block, 0))? {
+        let first = self.geometry.page_at(block, 0);
+        let damaged = match self.read_raw(first)? {
             Found::Page(_, place) if place.home == home.0 => return Ok(Some(place)),
             Found::Page(_, place) => {
                 return Ok(match self.second_page(block)? {
@@ -100,14 +101,30 @@ impl<N: Nand> Log<N> {
                 });
             }
             Found::Erased if self.blocks.valid_count(home) == 0 => return Ok(None),
-            Found::Erased | Found::Garbage => {}
-        }
+            Found::Erased | Found::Foreign => None,
+            Found::Garbage => Some(first),
+        };
+        self.later_whole_page(block, damaged)
+    }
+
+    /// What the first whole page behind the first one of a block says of it; `damaged` is the first page, if it cannot be read.
+    fn later_whole_page(
+        &mut self,
+        block: Pbn,
+        mut damaged: Option<Ppn>,
+    ) -> Result<Option<Place>, IndexError> {
         for page in 1..self.geometry.pages_per_block {
-            if let Found::Page(_, place) = self.read_raw(self.geometry.page_at(block, page))? {
-                return Ok(Some(place));
+            let ppn = self.geometry.page_at(block, page);
+            match self.read_raw(ppn)? {
+                Found::Page(_, place) => return Ok(Some(place)),
+                Found::Garbage => damaged = damaged.or(Some(ppn)),
+                Found::Erased | Found::Foreign => {}
             }
         }
-        Ok(None)
+        match damaged.filter(|_| !self.nand.tears()) {
+            Some(page) => Err(corrupted("no page of a block can be read", page.0)),
+            None => Ok(None),
+        }
     }
 
     /// Blocks written since the checkpoint whose first page says nothing of it, because it is damaged, as their second pages tell.
@@ -123,8 +140,13 @@ impl<N: Nand> Log<N> {
             if is_known || (unused && self.home_of_stand_in(block).is_none()) || self.nand.is_bad(block)? {
                 continue;
             }
-            if let Found::Page(_, place) = self.second_page(block)? {
-                hidden.extend(self.look_at_block(block, Some(place), since)?);
+            let place = match self.second_page(block)? {
+                Found::Page(_, place) => Some(place),
+                Found::Garbage => self.later_whole_page(block, None)?,
+                Found::Erased | Found::Foreign => None,
+            };
+            if place.is_some() {
+                hidden.extend(self.look_at_block(block, place, since)?);
             }
         }
         for &(number, home, _) in &hidden {
@@ -257,6 +279,8 @@ impl<N: Nand> Log<N> {
 
     /// A block that the checkpoint took for used and that was erased since.
     fn forget(&mut self, block: Pbn, known_home: Option<Pbn>) {
+        self.in_doubt |=
+            [Some(block), known_home].into_iter().flatten().any(|b| self.blocks.valid_count(b) > 0);
         if let Some(home) = known_home {
             self.replaced.retain(|pair| pair.0 != home);
             self.clear_valid(home);

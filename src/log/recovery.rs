@@ -14,7 +14,9 @@
 //! 3. A block's valid bits come from the checkpoint, or from its last page where it was filled since, or else every page
 //!    counts as valid. That may be too many: whoever moves a page asks first whether it can still be reached
 //!    (mu-Tree, section 5.1).
-//! 4. A checkpoint is written, so that what was torn or dropped is behind it for good. Before that nothing is programmed; where it
+//! 4. A block that the checkpoint knows of and that holds no whole page was reclaimed and erased since, or is damaged, and so may be
+//!    one whose number is missing. Only the tree knows: its owner asks [`Log::is_in_doubt`], and keeps what can be reached.
+//! 5. A checkpoint is written, so that what was torn or dropped is behind it for good. Before that nothing is programmed; where it
 //!    is impossible the log can only be read.
 //!
 //! Every free block is erased before its next use, and no page of a block opened before the mount is programmed again, but where
@@ -31,7 +33,7 @@ use super::{Log, LogConfig, Root};
 use crate::check::IndexError;
 use crate::ftl::StoreError;
 use crate::ftl::blocks::BlockState;
-use crate::ftl::checkpoint::CheckpointArea;
+use crate::ftl::checkpoint::{CheckpointArea, is_of_checkpoint};
 use crate::nand::{Cause, Geometry, Nand, NandError, read_again};
 use crate::units::{Pbn, Ppn};
 use alloc::format;
@@ -160,15 +162,15 @@ impl<N: Nand> Log<N> {
         }
         reserved.extend(state.replaced.iter().map(|pair| pair.1));
         state.blocks.reserve_exactly(&reserved)?;
-        let closed = state.closed;
+        // A newer checkpoint may be the one that cannot be read.
+        let closed = state.closed && !area.is_ragged();
         let mut log = Log::assemble(nand, config, area, state);
         log.recount();
         if !(closed && log.nothing_since()?) {
             log.follow()?;
-            // The pages of a journal lie before a checkpoint that does not name them: the tree enters them first.
-            if log.journal.is_empty() {
-                log.end_mount()?;
-            }
+            // The pages of a journal, and those of blocks in doubt, lie before a checkpoint that does not name them: the tree
+            // enters them first.
+            log.needs_checkpoint = true;
         }
         Ok(log)
     }
@@ -189,6 +191,7 @@ impl<N: Nand> Log<N> {
             needs_checkpoint,
             needed,
             openings,
+            in_doubt,
             ..
         } = Log::mount(&mut self.nand, self.config)?;
         (self.blocks, self.area, self.replaced) = (blocks, area, replaced);
@@ -196,6 +199,7 @@ impl<N: Nand> Log<N> {
         (self.note, self.journal, self.closed, self.needs_checkpoint) =
             (note, journal, closed, needs_checkpoint);
         (self.held, self.loaded, self.openings, self.needed) = (Held::default(), None, openings, needed);
+        self.in_doubt = in_doubt;
         self.weak.clear();
         self.reads = ReadPart::new(self.config.read_pages, self.geometry.page_bytes as usize);
         self.dying.clear();
@@ -211,6 +215,42 @@ impl<N: Nand> Log<N> {
         self.write_checkpoint(closes)
     }
 
+    /// Whether blocks that count as free, or pages that count as dead, may be damaged ones that the tree leads to.
+    pub fn is_in_doubt(&self) -> bool {
+        self.in_doubt
+    }
+
+    /// The tree leads to this page: it lives, whatever can be read of its block, and nothing takes its place.
+    pub fn keep(&mut self, ppn: Ppn) -> Result<(), IndexError> {
+        if ppn.0 >= self.geometry.pages() {
+            return Err(corrupted("a page address beyond the chip", ppn.0));
+        }
+        if self.blocks.is_valid(ppn) {
+            return Ok(());
+        }
+        let block = self.geometry.block_of(ppn);
+        match self.blocks.state(block) {
+            BlockState::Free | BlockState::Unclean => {
+                self.blocks.claim(block);
+                self.blocks.close(block);
+            }
+            BlockState::Open | BlockState::Full => {}
+            // Nothing is ever programmed there again.
+            BlockState::Bad => return Ok(()),
+            BlockState::Reserved => {
+                return Err(corrupted("the tree leads to a block kept for something else", ppn.0));
+            }
+        }
+        self.blocks.mark_valid(ppn);
+        Ok(())
+    }
+
+    /// All that can be reached was kept.
+    pub fn end_doubt(&mut self) {
+        self.in_doubt = false;
+        self.recount();
+    }
+
     /// Whether a checkpoint must precede the next page.
     pub fn needs_checkpoint(&self) -> bool {
         self.needs_checkpoint
@@ -222,25 +262,46 @@ impl<N: Nand> Log<N> {
         core::mem::take(&mut self.journal)
     }
 
-    /// Whether the block that a session would have opened first shows no sign of one. An older first page may hide what follows it.
-    /// One that was marked bad since may have failed in that session: another block has its pages then.
+    /// Whether the block that a session would have opened first shows no sign of one. An older first page may hide what follows
+    /// it, and where all of the block reads as erased that may be damage: then those that would have been next are asked. One that was
+    /// marked bad since may have failed in that session: another block has its pages then.
     fn nothing_since(&mut self) -> Result<bool, IndexError> {
-        let unclean = self.blocks.in_state(BlockState::Unclean);
-        let Some(next) = unclean.min_by_key(|&block| (self.blocks.erase_count(block), block)) else {
-            return Ok(false);
-        };
-        if self.nand.is_bad(next)? {
-            return Ok(false);
+        let mut next = Vec::new();
+        for block in self.blocks.in_state(BlockState::Unclean).collect::<Vec<_>>() {
+            next.push((self.blocks.erase_count(block), block));
         }
+        next.sort_unstable();
+        let mut asked = 0;
+        for (_, block) in next {
+            if self.nand.is_bad(block)? {
+                return Ok(false);
+            }
+            asked += 1;
+            match self.sign_in(block)? {
+                Sign::New => return Ok(false),
+                Sign::Old => return Ok(true),
+                Sign::None if asked == ASKED_FOR_SIGNS => return Ok(true),
+                Sign::None => {}
+            }
+        }
+        Ok(asked > 0)
+    }
+
+    /// What a block that was free at the checkpoint says of a session since.
+    fn sign_in(&mut self, block: Pbn) -> Result<Sign, IndexError> {
         let newest = self.frontier.block_sequence;
-        let is_old = |place: Place| place.block_sequence <= newest;
-        Ok(match self.read_raw(self.geometry.page_at(next, 0))? {
-            Found::Garbage => false,
-            Found::Page(_, place) if !is_old(place) => false,
-            Found::Erased | Found::Page(..) => match self.second_page(next)? {
-                Found::Erased => true,
-                Found::Page(_, place) => is_old(place),
-                Found::Garbage => false,
+        // A page of another block may be that of one which was opened since, in the wrong place.
+        let is_old = |place: Place| place.block_sequence <= newest && place.home == block.0;
+        let first = self.read_raw(self.geometry.page_at(block, 0))?;
+        let is_erased = matches!(first, Found::Erased);
+        Ok(match first {
+            Found::Garbage | Found::Foreign => Sign::New,
+            Found::Page(_, place) if !is_old(place) => Sign::New,
+            Found::Erased | Found::Page(..) => match self.second_page(block)? {
+                Found::Erased if is_erased => Sign::None,
+                Found::Erased => Sign::Old,
+                Found::Page(_, place) if is_old(place) => Sign::Old,
+                Found::Page(..) | Found::Garbage | Found::Foreign => Sign::New,
             },
         })
     }
@@ -278,7 +339,8 @@ impl<N: Nand> Log<N> {
             self.openings[home.index()] = block_sequence as u16;
             self.frontier.block_sequence = self.frontier.block_sequence.max(block_sequence);
         }
-        seen.require_whole()?;
+        seen.require_whole(self.nand.tears())?;
+        self.in_doubt |= seen.is_missing_any;
         self.sequence = seen.sequence;
         self.root = seen.root;
         if seen.root_sequence > 0 {
@@ -363,9 +425,10 @@ impl<N: Nand> Log<N> {
             found = match tag::decode(spare, data, seal) {
                 Some((tag, place)) => Found::Page(tag, place),
                 None if tag::looks_erased(spare, data) => Found::Erased,
+                None if is_of_checkpoint(physical, data, spare) => Found::Foreign,
                 None => Found::Garbage,
             };
-            !matches!(found, Found::Garbage)
+            matches!(found, Found::Erased | Found::Page(..))
         });
         match read {
             Ok(_) => Ok(found),
@@ -380,6 +443,19 @@ pub(super) fn corrupted(what: &'static str, page: u32) -> IndexError {
     IndexError::Corrupted { what, at: u64::from(page) }
 }
 
+/// Blocks that are asked in turn whether anything was written since a closing checkpoint.
+const ASKED_FOR_SIGNS: u32 = 3;
+
+/// What a block that was free at a checkpoint says of a session since.
+enum Sign {
+    /// It reads as erased.
+    None,
+    /// It was not opened since.
+    Old,
+    /// It was, or may have been.
+    New,
+}
+
 /// How far a block is written.
 struct Written {
     /// The page behind the last one that does not look erased.
@@ -392,6 +468,8 @@ struct Written {
 pub(super) enum Found {
     Erased,
     Garbage,
+    /// It is whole, and of checkpoints.
+    Foreign,
     Page(Tag, Place),
 }
 

@@ -30,6 +30,10 @@ pub(super) struct Seen {
     block_sequence: u32,
     /// Pages that blocks reclaimed before the one that is read may have held.
     reclaimed: u64,
+    /// Numbers of blocks are missing before the one that is read, and no page of it was read yet.
+    is_after_gap: bool,
+    /// Something is missing among what was read: pages that the tree leads to may count as dead, or their blocks as free.
+    pub(super) is_missing_any: bool,
 }
 
 impl Seen {
@@ -48,6 +52,8 @@ impl Seen {
             is_flush_torn: false,
             block_sequence,
             reclaimed: 0,
+            is_after_gap: false,
+            is_missing_any: false,
         }
     }
 
@@ -61,6 +67,7 @@ impl Seen {
             // A block is reclaimed between flushes: the one that went on in it was whole.
             self.break_flush();
             self.still_to_come = None;
+            (self.is_after_gap, self.is_missing_any) = (true, true);
         }
     }
 
@@ -84,8 +91,8 @@ impl Seen {
 
     /// What a cut cannot have done: it tears the page programmed last, and no other. A page that is lost before the
     /// newest root is missed where the tree leads to it.
-    pub(super) fn require_whole(&self) -> Result<(), IndexError> {
-        let torn = self.unreadable.filter(|pages| pages.1 > 1).map(|pages| pages.0);
+    pub(super) fn require_whole(&self, tears: bool) -> Result<(), IndexError> {
+        let torn = self.unreadable.filter(|pages| pages.1 > u32::from(tears)).map(|pages| pages.0);
         match self.lost.or(torn) {
             Some(page) => Err(corrupted("a page written before others is lost", page.0)),
             None => Ok(()),
@@ -98,7 +105,10 @@ impl Seen {
         // A page of the log that looks erased, and that no writer passed over.
         let hole = self.erased.take().filter(|pages| pages.1 > u32::from(place.passed_over));
         let torn = self.unreadable.take().or(hole).map(|pages| pages.0);
-        let lost = torn.or(is_missing.then_some(ppn));
+        // A block is only reclaimed once there is a newer root: see `needed`.
+        let is_after_gap = core::mem::take(&mut self.is_after_gap) && place.gaps == Gaps::None;
+        let lost = torn.or((is_missing || is_after_gap).then_some(ppn));
+        self.is_missing_any |= lost.is_some();
         if place.gaps != Gaps::Any {
             // The pages of a write part are not in the order of their numbers: what is missing may be newer than the root.
             self.is_flush_torn |= lost.is_some() && place.gaps == Gaps::Narrow;
@@ -157,21 +167,29 @@ mod tests {
     }
 
     #[test]
-    fn a_reclaimed_block_is_no_loss_and_a_page_of_another_one_is() {
-        for (first, is_lost) in [(103, false), (111, false), (112, true)] {
+    fn a_block_reclaimed_before_the_newest_root_is_no_loss_and_another_one_is() {
+        for first in [103, 111, 112] {
             let mut seen = Seen::new(100, 6, None);
             seen.block(7, 8);
             read(&mut seen, 56, 101);
             read(&mut seen, 57, 102);
-            // Block 8 was filled and reclaimed.
+            assert!(!seen.is_missing_any);
+            // Block 8 was filled and reclaimed, or is damaged.
             seen.block(9, 8);
             read(&mut seen, 24, first);
-            assert_eq!(seen.require_whole().is_err(), is_lost, "{first}");
+            assert!(seen.require_whole(true).is_err(), "{first}: what was in it may be newer than the root");
+            let tag = Tag { root: true, lowest_level: 1, ..Tag::default() };
+            let (home, sequence) = (3, first + 1);
+            let gaps = Gaps::None;
+            let place = Place { remaining: 0, block_sequence: 9, sequence, home, gaps, passed_over: 0 };
+            seen.page(Ppn(25), tag, place);
+            assert!(seen.require_whole(true).is_ok(), "{first}");
+            assert!(seen.is_missing_any, "only the tree knows what was in it");
         }
         let mut seen = Seen::new(100, 6, None);
         seen.block(7, 8);
         read(&mut seen, 57, 102);
-        assert!(seen.require_whole().is_err());
+        assert!(seen.require_whole(true).is_err());
     }
 
     #[test]
@@ -191,9 +209,9 @@ mod tests {
             seen.page(Ppn(56), tag, place);
             seen.erased(Ppn(57));
             seen.erased(Ppn(58));
-            assert!(seen.require_whole().is_ok());
+            assert!(seen.require_whole(true).is_ok());
             seen.page(Ppn(59), tag, Place { sequence: 102, passed_over, ..place });
-            assert_eq!(seen.require_whole().is_err(), passed_over < 2);
+            assert_eq!(seen.require_whole(true).is_err(), passed_over < 2);
         }
     }
 
@@ -213,7 +231,7 @@ mod tests {
         seen.page(Ppn(63), tag, place(7, 101, 3));
         seen.block(9, 8);
         seen.page(Ppn(8), tag, place(9, 120, 2));
-        assert!(seen.require_whole().is_ok());
+        assert!(seen.require_whole(true).is_ok());
         assert_eq!(seen.journal(), [Ppn(63)]);
     }
 
@@ -233,8 +251,11 @@ mod tests {
         seen.page(Ppn(56), root, place(101, 0));
         seen.unreadable(Ppn(57));
         seen.page(Ppn(58), root, place(102, 0));
-        assert!(seen.require_whole().is_err(), "a leaf of a journal may be newer than the root behind it");
+        assert!(
+            seen.require_whole(true).is_err(),
+            "a leaf of a journal may be newer than the root behind it"
+        );
         seen.page(Ppn(59), root, place(104, 0));
-        assert!(seen.require_whole().is_ok());
+        assert!(seen.require_whole(true).is_ok());
     }
 }

@@ -99,6 +99,12 @@ pub trait Nand {
     /// Marks a block bad for good.
     fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError>;
 
+    /// Whether a power cut may leave a page that cannot be read. Where it may not, such a page is damaged, and no mount may
+    /// take it for one that was being programmed, or for part of a block that was being erased.
+    fn tears(&self) -> bool {
+        true
+    }
+
     /// What follows up to [`Nand::end_batch`] is submitted together, so that channels may work at the same time. Every
     /// operation still takes effect in the order of the calls. Batches nest; the outermost counts.
     fn begin_batch(&mut self) {}
@@ -185,6 +191,9 @@ macro_rules! forward {
             fn mark_bad(&mut self, b: Pbn) -> Result<(), NandError> {
                 (**self).mark_bad(b)
             }
+            fn tears(&self) -> bool {
+                (**self).tears()
+            }
             fn begin_batch(&mut self) {
                 (**self).begin_batch();
             }
@@ -215,6 +224,9 @@ impl<N: Nand + ?Sized> Nand for alloc::rc::Rc<core::cell::RefCell<N>> {
     }
     fn mark_bad(&mut self, b: Pbn) -> Result<(), NandError> {
         self.borrow_mut().mark_bad(b)
+    }
+    fn tears(&self) -> bool {
+        self.borrow().tears()
     }
     fn begin_batch(&mut self) {
         self.borrow_mut().begin_batch();

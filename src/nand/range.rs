@@ -145,6 +145,10 @@ impl<N: Nand> Nand for BlockRange<N> {
         let block = self.block(pbn)?;
         self.nand.mark_bad(block).map_err(|error| self.within(error))
     }
+
+    fn tears(&self) -> bool {
+        self.nand.tears()
+    }
 }
 
 #[cfg(test)]

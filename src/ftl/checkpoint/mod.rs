@@ -35,7 +35,7 @@ mod tests;
 
 use super::StoreError;
 use super::blocks::{BlockTable, Wear};
-use super::spare::{PageKind, require_spare};
+use super::spare::{Header, PageKind, require_spare};
 use crate::codec::get_u32;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::units::{Pbn, Ppn};
@@ -44,7 +44,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 pub use record::Payload;
-use record::{Place, Record, is_ragged, newest_record, program, records};
+use record::{Cut, Place, Record, is_ragged, newest_record, program, records};
 
 /// Good blocks at the start of a chip that serve as anchors.
 pub const fn anchor_count(geometry: Geometry) -> u32 {
@@ -53,6 +53,12 @@ pub const fn anchor_count(geometry: Geometry) -> u32 {
         64..1024 => 3,
         _ => 4,
     }
+}
+
+/// Whether a page, as it was read, is a whole one of a reference or a checkpoint.
+pub fn is_of_checkpoint(ppn: Ppn, data: &[u8], spare: &[u8]) -> bool {
+    let header = spare.first_chunk().and_then(|spare| Header::open(ppn, data, spare));
+    header.is_some_and(|header| matches!(header.kind, PageKind::Anchor | PageKind::Checkpoint))
 }
 
 /// Where the next record goes: a run of pages over some blocks.
@@ -99,6 +105,8 @@ pub struct CheckpointArea {
     note_pages: u32,
     /// Each reference is written so often.
     copies: u32,
+    /// A mount found a page that cannot be read where a newer reference or checkpoint might stand.
+    is_ragged: bool,
 }
 
 impl CheckpointArea {
@@ -133,6 +141,7 @@ impl CheckpointArea {
             version: 0,
             note_pages: 0,
             copies: 1,
+            is_ragged: false,
         }
     }
 
@@ -140,10 +149,28 @@ impl CheckpointArea {
     /// [`CheckpointArea::occupied`] then tells which blocks are to be Reserved.
     pub fn mount<N: Nand>(nand: &mut N) -> Result<Option<(CheckpointArea, Vec<u8>)>, StoreError> {
         let Some(mut area) = CheckpointArea::find(nand)? else { return Ok(None) };
-        let newest = newest_record(nand, area.geometry, &area.run)?;
+        let (newest, cut) = newest_record(nand, area.geometry, &area.run)?;
         let (version, payload) = newest.ok_or_else(|| area.incomplete())?;
         area.version = version;
+        area.note_cut(nand, cut)?;
         Ok(Some((area, payload)))
+    }
+
+    /// Something is not whole where a newer record might stand: cut short, or gone bad.
+    fn note_cut<N: Nand>(&mut self, nand: &N, cut: Option<Cut>) -> Result<(), StoreError> {
+        let Some(cut) = cut else { return Ok(()) };
+        if cut.is_unreadable && !nand.tears() {
+            let what = "a page that may hold the newest checkpoint cannot be read";
+            return Err(StoreError::Corrupted { what, at: u64::from(cut.ppn.0) });
+        }
+        self.is_ragged = true;
+        Ok(())
+    }
+
+    /// Whether the mount found a page that cannot be read where a newer checkpoint might stand, or the way to it: cut short, or
+    /// gone bad. Then the one that was found may have been followed by changes, whatever it says of itself.
+    pub const fn is_ragged(&self) -> bool {
+        self.is_ragged
     }
 
     /// Like [`CheckpointArea::mount`], but returns every complete checkpoint that follows the last one which `is_whole`
@@ -153,7 +180,7 @@ impl CheckpointArea {
         is_whole: impl Fn(&[u8]) -> bool,
     ) -> Result<Option<(CheckpointArea, Newest)>, StoreError> {
         let Some(mut area) = CheckpointArea::find(nand)? else { return Ok(None) };
-        let all = records(nand, area.geometry, &area.run, PageKind::Checkpoint)?;
+        let (all, _) = records(nand, area.geometry, &area.run, PageKind::Checkpoint)?;
         area.version = all.last().ok_or_else(|| area.incomplete())?.0;
         let whole = all.iter().rposition(|(_, bytes)| is_whole(bytes)).ok_or_else(|| area.incomplete())?;
         let since = &all[whole..];
@@ -175,9 +202,13 @@ impl CheckpointArea {
         require_spare(geometry)?;
         let mut area = CheckpointArea::empty(geometry);
         let mut reference = None;
+        let mut cuts = Vec::new();
         for pbn in first_good_blocks(nand, anchor_count(geometry))? {
             let run = Run { blocks: vec![pbn], used: 0 };
-            for (version, bytes) in records(nand, geometry, &run, PageKind::Anchor)? {
+            let (found, cut) = records(nand, geometry, &run, PageKind::Anchor)?;
+            // An anchor is erased before it is used again: what follows an older reference is older, too.
+            cuts.extend(cut.map(|cut| (pbn, found.is_empty(), cut)));
+            for (version, bytes) in found {
                 if version > area.reference_version {
                     area.reference_version = version;
                     area.anchor = Some(pbn);
@@ -185,6 +216,9 @@ impl CheckpointArea {
                 }
             }
         }
+        let hides = |&&(anchor, is_alone, _): &&(Pbn, bool, Cut)| is_alone || Some(anchor) == area.anchor;
+        let hidden = cuts.iter().find(hides).map(|entry| entry.2);
+        area.note_cut(nand, hidden)?;
         let Some(reference) = reference else { return Ok(None) };
         area.decode_reference(&reference)?;
         let mut good = Vec::new();
@@ -204,6 +238,12 @@ impl CheckpointArea {
     /// reference: if one goes bad, no older one is taken for the newest.
     pub fn be_careful(&mut self, note_pages: u32) {
         (self.note_pages, self.copies) = (note_pages, 2);
+    }
+
+    /// Whether a page, as it was read, is of a checkpoint that is no newer than the one that was found.
+    pub fn is_older(&self, ppn: Ppn, data: &[u8], spare: &[u8]) -> bool {
+        let header = spare.first_chunk().and_then(|spare| Header::open(ppn, data, spare));
+        header.is_some_and(|header| header.kind != PageKind::Checkpoint || header.version <= self.version)
     }
 
     /// The blocks in use: anchors and checkpoint blocks.

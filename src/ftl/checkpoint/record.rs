@@ -107,22 +107,30 @@ impl Start {
     }
 }
 
+/// What is not whole behind the last whole record.
+#[derive(Clone, Copy)]
+pub(super) struct Cut {
+    pub(super) ppn: Ppn,
+    /// The page cannot be read, which is more than that its record was not completed.
+    pub(super) is_unreadable: bool,
+}
+
 /// Whether a page that is lost while a later page of its record can be read is corruption. Among checkpoints it is:
 /// a cut only takes the end of a record. An anchor may have been half erased.
 fn is_strict(kind: PageKind) -> bool {
     kind == PageKind::Checkpoint
 }
 
-/// Finds where the records of a run start, in ascending order.
+/// Finds where the records of a run start, in ascending order, and the first page behind the last of them that cannot be read.
 fn starts<N: Nand>(
     nand: &mut N,
     geometry: Geometry,
     run: &Run,
     kind: PageKind,
-) -> Result<Vec<Start>, StoreError> {
+) -> Result<(Vec<Start>, Option<Cut>), StoreError> {
     let mut data = vec![0; geometry.page_bytes as usize];
     let mut found: Vec<Start> = Vec::new();
-    let mut at = 0;
+    let (mut at, mut cut) = (0, None);
     while at < run.pages(geometry) {
         let ppn = run.page_at(geometry, at);
         match read_page(nand, ppn, Cause::Recovery, &mut data)? {
@@ -134,6 +142,7 @@ fn starts<N: Nand>(
                 let start = Start { at, version: h.version, payload_bytes: get_u32(&data, 0) };
                 at = at.saturating_add(start.pages(geometry));
                 found.push(start);
+                cut = None;
                 continue;
             }
             Found::Page(h, _)
@@ -144,17 +153,28 @@ fn starts<N: Nand>(
                 let what = "the first page of a checkpoint is lost";
                 return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
             }
-            Found::Erased => {
-                if is_strict(kind) {
-                    require_end(nand, run, at)?;
-                }
+            Found::Erased if is_strict(kind) => {
+                require_end(nand, run, at)?;
                 break;
             }
-            Found::Page(..) | Found::Unreadable(_) => {}
+            // One that reads as erased, and is not the end, may hide the second copy of a reference.
+            Found::Erased if is_end(nand, geometry, run, at + 1)? => break,
+            Found::Erased => cut = cut.or(Some(Cut { ppn, is_unreadable: true })),
+            Found::Unreadable(_) => cut = cut.or(Some(Cut { ppn, is_unreadable: true })),
+            Found::Page(..) => {}
         }
         at += 1;
     }
-    Ok(found)
+    Ok((found, cut))
+}
+
+/// Whether a page lies behind a run, or reads as erased.
+fn is_end<N: Nand>(nand: &mut N, geometry: Geometry, run: &Run, at: u32) -> Result<bool, StoreError> {
+    if at >= run.pages(geometry) {
+        return Ok(true);
+    }
+    let mut data = vec![0; geometry.page_bytes as usize];
+    Ok(read_page(nand, run.page_at(geometry, at), Cause::Recovery, &mut data)? == Found::Erased)
 }
 
 /// Refuses a run in which something was programmed behind a page that reads as erased: pages are programmed in order.
@@ -170,29 +190,29 @@ fn require_end<N: Nand>(nand: &mut N, run: &Run, end: u32) -> Result<(), StoreEr
     Ok(())
 }
 
-/// The payload of a record; none when it was never completed.
+/// The payload of a record, or where it ends before it is complete.
 fn load<N: Nand>(
     nand: &mut N,
     run: &Run,
     start: &Start,
     kind: PageKind,
-) -> Result<Option<Vec<u8>>, StoreError> {
+) -> Result<Result<Vec<u8>, Cut>, StoreError> {
     let geometry = nand.geometry();
     let pages = start.pages(geometry);
     if start.at.checked_add(pages).is_none_or(|end| end > run.pages(geometry)) {
-        return Ok(None);
+        return Ok(Err(Cut { ppn: run.page_at(geometry, start.at), is_unreadable: false }));
     }
     let mut data = vec![0; geometry.page_bytes as usize];
     let mut record = Vec::with_capacity(pages as usize * data.len());
-    let mut lost = None;
+    let mut lost: Option<Cut> = None;
     for i in 0..pages {
         let ppn = run.page_at(geometry, start.at + i);
         let found = read_page(nand, ppn, Cause::Recovery, &mut data)?;
         let belongs = |h: Header| h.kind == kind && h.number == i && h.version == start.version;
         if matches!(found, Found::Page(h, _) if belongs(h)) {
-            if let Some(at) = lost.filter(|_| is_strict(kind)) {
+            if let Some(lost) = lost.filter(|_| is_strict(kind)) {
                 let what = "a page of a complete checkpoint is lost";
-                return Err(StoreError::Corrupted { what, at });
+                return Err(StoreError::Corrupted { what, at: u64::from(lost.ppn.0) });
             }
             record.extend_from_slice(&data);
         } else {
@@ -200,27 +220,32 @@ fn load<N: Nand>(
                 let what = "a page of the checkpoints does not belong to those around it";
                 return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
             }
-            lost = lost.or(Some(u64::from(ppn.0)));
+            lost = lost.or(Some(Cut { ppn, is_unreadable: matches!(found, Found::Unreadable(_)) }));
         }
     }
     record.truncate(4 + start.payload_bytes as usize);
-    Ok(lost.is_none().then(|| record.split_off(4)))
+    Ok(match lost {
+        None => Ok(record.split_off(4)),
+        Some(end) => Err(end),
+    })
 }
 
-/// Every complete record of a run, oldest first.
+/// Every complete record of a run, oldest first; and a page that cannot be read behind the last of them.
 pub(super) fn records<N: Nand>(
     nand: &mut N,
     geometry: Geometry,
     run: &Run,
     kind: PageKind,
-) -> Result<Vec<(u64, Vec<u8>)>, StoreError> {
+) -> Result<(Vec<(u64, Vec<u8>)>, Option<Cut>), StoreError> {
     let mut complete = Vec::new();
-    for start in starts(nand, geometry, run, kind)? {
-        if let Some(payload) = load(nand, run, &start, kind)? {
-            complete.push((start.version, payload));
+    let (starts, mut cut) = starts(nand, geometry, run, kind)?;
+    for start in starts {
+        match load(nand, run, &start, kind)? {
+            Ok(payload) => complete.push((start.version, payload)),
+            Err(end) => cut = cut.or(Some(end)),
         }
     }
-    Ok(complete)
+    Ok((complete, cut))
 }
 
 /// Whether a run, of which these are all complete records, holds more than they take.
@@ -239,16 +264,18 @@ pub(super) fn is_ragged<N: Nand>(
     Ok(read_page(nand, run.page_at(geometry, end), Cause::Recovery, &mut data)? != Found::Erased)
 }
 
-/// The newest complete checkpoint of a run.
+/// The newest complete checkpoint of a run, and a page that cannot be read behind it.
 pub(super) fn newest_record<N: Nand>(
     nand: &mut N,
     geometry: Geometry,
     run: &Run,
-) -> Result<Option<(u64, Vec<u8>)>, StoreError> {
-    for start in starts(nand, geometry, run, PageKind::Checkpoint)?.iter().rev() {
-        if let Some(payload) = load(nand, run, start, PageKind::Checkpoint)? {
-            return Ok(Some((start.version, payload)));
+) -> Result<(Option<(u64, Vec<u8>)>, Option<Cut>), StoreError> {
+    let (starts, mut cut) = starts(nand, geometry, run, PageKind::Checkpoint)?;
+    for start in starts.iter().rev() {
+        match load(nand, run, start, PageKind::Checkpoint)? {
+            Ok(payload) => return Ok((Some((start.version, payload)), cut)),
+            Err(end) => cut = cut.or(Some(end)),
         }
     }
-    Ok(None)
+    Ok((None, cut))
 }

@@ -67,10 +67,11 @@ use super::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit, holds_change,
 };
 use crate::check::{CheckReport, IndexError};
-use crate::ftl::blocks::{BlockState, BlockTable};
+use crate::ftl::blocks::{BlockState, BlockTable, Wear};
 use crate::ftl::checkpoint::{CheckpointArea, anchor_count};
-use crate::nand::{Cause, Geometry, Nand};
+use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
 use alloc::format;
+use alloc::vec;
 use alloc::vec::Vec;
 use checkpoint::Saved;
 use core::ops::Bound;
@@ -113,6 +114,26 @@ fn require_blocks(geometry: Geometry, good: u32) -> Result<(), IndexError> {
     )))
 }
 
+/// Whether a newer checkpoint than this closing one was begun, though no reference leads to it: the first thing that is programmed
+/// then stands in the block that is free and worn least. What was there before is of the tree, or an older checkpoint.
+fn is_followed<N: Nand>(nand: &mut N, area: &CheckpointArea, table: &BlockTable) -> Result<bool, IndexError> {
+    let geometry = nand.geometry();
+    let Some(next) = table.first_free(Wear::Least) else { return Ok(false) };
+    let first = geometry.page_at(next, 0);
+    let (mut data, mut spare) =
+        (vec![0; geometry.page_bytes as usize], vec![0xff; geometry.spare_bytes as usize]);
+    let is_old = |data: &[u8], spare: &[u8]| {
+        spare.iter().chain(data).all(|&byte| byte == 0xff)
+            || layout::Tag::decode(spare).is_some()
+            || area.is_older(first, data, spare)
+    };
+    match read_again(nand, (first, Cause::Recovery), &mut data, &mut spare, is_old) {
+        Ok(reading) => Ok(reading == Reading::Broken),
+        Err(NandError::Uncorrectable(_) | NandError::BadBlock(_)) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// The newest checkpoint of a chip, its table as the blocks are in use.
 fn newest_checkpoint<N: Nand>(nand: &mut N) -> Result<(CheckpointArea, Saved), IndexError> {
     let Some((area, payload)) = CheckpointArea::mount(nand)? else {
@@ -122,6 +143,8 @@ fn newest_checkpoint<N: Nand>(nand: &mut N) -> Result<(CheckpointArea, Saved), I
         "the newest checkpoint is not that of a tree with in-page logging",
     ))?;
     saved.table.reserve_exactly(&area.occupied())?;
+    // Changes may have been under way since: the checkpoint that says so is written first.
+    saved.closed &= !area.is_ragged() && !is_followed(nand, &area, &saved.table)?;
     Ok((area, saved))
 }
 

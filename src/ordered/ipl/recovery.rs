@@ -63,6 +63,11 @@ impl<N: Nand> Store<N> {
         let generations = views.iter().map(|view| view.generation);
         self.generation = generations.fold(self.opened.max(saved.generation), u32::max);
         self.session = saved.session;
+        if let Some(view) = views.iter().find(|view| view.newest_session() > saved.session) {
+            let (what, at) =
+                ("the checkpoint that began a session is missing", self.geometry.page_at(view.pbn, 0));
+            return Err(IndexError::Corrupted { what, at: u64::from(at.0) });
+        }
         if views.iter().any(|view| view.is_complete() && view.is_void(committed) && !view.protected) {
             return Err(IndexError::NotCleanlyClosed);
         }

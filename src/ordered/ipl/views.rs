@@ -3,12 +3,14 @@
 //! A page is *whole* if its tag or one of its units can be read. A power cut leaves at most one page a session that is not, and
 //! nothing of that session comes after it: a page that is not whole between two of one session is damage (`gap`). A page of
 //! zeros is damage as well: neither a program nor an erase that was cut leaves one. So is a whole page of another place, or of
-//! another life of its block, which was erased before it was programmed again.
+//! another life of its block, which was erased before it was programmed again. On a chip that tears no page one that is not whole
+//! is always damage.
 
 use super::layout::{Head, Link, PageKind, Tag, groups, records};
 use super::store::{Store, corrupted};
 use crate::check::IndexError;
 use crate::codec::crc32;
+use crate::ftl::checkpoint::is_of_checkpoint;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::units::{Pbn, Ppn};
 use alloc::collections::BTreeSet;
@@ -77,6 +79,12 @@ impl View {
     /// Whether the merge that opened the block is whole.
     pub(super) fn is_complete(&self) -> bool {
         self.merged.0 == self.merged.1 && self.whole[0]
+    }
+
+    /// The last session that programmed a page here.
+    pub(super) fn newest_session(&self) -> u32 {
+        let last = [self.last_image, self.last_log].into_iter().flatten().map(|(_, session)| session);
+        last.fold(self.first_session, u32::max)
     }
 
     pub(super) fn is_void(&self, committed: u64) -> bool {
@@ -166,9 +174,20 @@ impl<N: Nand> Store<N> {
             Ok(_) if tag.is_some_and(|tag| u32::from(tag.page) != self.geometry.page_in_block(ppn)) => {
                 Err(corrupted("I4: a page of another place", ppn))
             }
+            Ok(Reading::Broken) if !self.nand.tears() => self.require_checkpoint(ppn),
             Ok(_) => Ok(tag),
-            Err(NandError::Uncorrectable(_)) => Ok(None),
+            Err(NandError::Uncorrectable(_)) if self.nand.tears() => Ok(None),
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// On a chip that tears no page, one that has no tag is of checkpoints, or damaged.
+    fn require_checkpoint(&mut self, ppn: Ppn) -> Result<Option<Tag>, IndexError> {
+        let mut spare = vec![0xff; self.spare.len()];
+        let is_whole = |data: &[u8], spare: &[u8]| is_of_checkpoint(ppn, data, spare);
+        match read_again(&mut self.nand, (ppn, Cause::Recovery), &mut self.page, &mut spare, is_whole)? {
+            Reading::Broken => Err(corrupted("I4: a page's tag does not match", ppn)),
+            Reading::Whole | Reading::Weak => Ok(None),
         }
     }
 
@@ -177,11 +196,12 @@ impl<N: Nand> Store<N> {
         let unit_bytes = self.format.unit_bytes;
         let is_whole = |data: &[u8], _: &[u8]| has_whole_units(data, unit_bytes);
         match read_again(&mut self.nand, (ppn, Cause::Recovery), &mut self.page, &mut [], is_whole) {
+            Ok(Reading::Broken) if !self.nand.tears() => Err(corrupted("I5: a log unit does not match", ppn)),
             Ok(reading) => {
                 self.note_reading(ppn, reading);
                 Ok(true)
             }
-            Err(NandError::Uncorrectable(_)) => Ok(false),
+            Err(NandError::Uncorrectable(_)) if self.nand.tears() => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
@@ -284,7 +304,7 @@ impl<N: Nand> Store<N> {
     /// Takes the last image out of a view if a cut tore it: only the last one can be half programmed and yet have a whole
     /// tag. One that others were programmed after is damaged, and whoever reads it will say so.
     fn forget_torn_image(&mut self, view: &mut View, named: &BTreeSet<(u32, u16)>) -> Result<(), IndexError> {
-        let Some((torn, session)) = view.last_image else { return Ok(()) };
+        let Some((torn, session)) = view.last_image.filter(|_| self.nand.tears()) else { return Ok(()) };
         let is_followed = view.last_log.is_some_and(|log| log.0 > torn && log.1 == session);
         let unit = (torn * self.units_per_page()) as u16;
         if is_followed

@@ -23,6 +23,7 @@
 
 pub(crate) mod batch;
 mod check;
+mod doubt;
 pub mod journal;
 pub mod moves;
 mod path;
@@ -241,6 +242,8 @@ pub struct RawTree<N, S> {
     pub(super) existed: bool,
     /// Valid bits may be too many since a mount.
     bits_in_doubt: bool,
+    /// A mount could not tell which blocks the tree leads to: nothing is written, and this is why.
+    damage: Option<IndexError>,
 }
 
 impl<N: Nand, S: Scheme> RawTree<N, S> {
@@ -353,12 +356,13 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             update_began: false,
             existed: false,
             bits_in_doubt: false,
+            damage: None,
             log,
         }
     }
 
     fn commit_and_close(&mut self) -> Result<(), IndexError> {
-        if !self.is_mount_behind()? {
+        if self.damage.is_some() || !self.is_mount_behind()? {
             return Ok(());
         }
         self.commit_journal()?;

@@ -26,13 +26,17 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             self.restore_journal(&note, &journal)?;
             self.note_journal();
         }
+        self.keep_what_is_reached()?;
         // What was read is put behind a checkpoint before anything is programmed.
-        if journal.is_empty() { Ok(()) } else { self.log.end_mount() }
+        if self.log.needs_checkpoint() && self.damage.is_none() { self.log.end_mount() } else { Ok(()) }
     }
 
     /// Whether what the mount found is behind a checkpoint, or can be put there now. Until then not even a commit of the journal
     /// may be programmed: the next mount would take the pages that a cut left for damaged ones.
     pub(super) fn is_mount_behind(&mut self) -> Result<bool, IndexError> {
+        if let Some(damage) = &self.damage {
+            return Err(damage.clone());
+        }
         if self.log.needs_checkpoint() {
             if S::MAPS_MOVES {
                 self.note_moves();

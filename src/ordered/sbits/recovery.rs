@@ -141,6 +141,8 @@ impl<N: Nand> Sbits<N> {
         let pages_per_block = self.geometry.pages_per_block;
         let mut votes: BTreeMap<u64, (u32, u32, u64)> = BTreeMap::new();
         let (mut is_aside, mut is_erased, mut before, mut damage) = (false, true, 0, None);
+        // Behind the last sound page of the block, where no cut leaves one.
+        let (tears, mut broken) = (self.nand.tears(), None);
         for at in 0..pages_per_block {
             let agreed = votes.len() == 1 && votes.values().all(|vote| vote.0 >= enough);
             if at >= enough && !is_aside && (agreed || (is_erased && enough == 2)) {
@@ -151,6 +153,7 @@ impl<N: Nand> Sbits<N> {
                 Ok(()) => is_erased &= is_blank(&page),
                 Err(IndexError::Store(StoreError::Nand(NandError::Uncorrectable(_)))) => {
                     is_erased = false;
+                    broken = broken.or(Some(("S2: a page cannot be read", ppn)));
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -158,7 +161,13 @@ impl<N: Nand> Sbits<N> {
             if page.iter().all(|&byte| byte == 0) {
                 damage.get_or_insert(("S2: a page reads as zeros", ppn));
             }
-            let Some(header) = Header::decode(&page) else { continue };
+            let Some(header) = Header::decode(&page) else {
+                if !is_blank(&page) {
+                    broken = broken.or(Some(("S2: a page's checksum does not match", ppn)));
+                }
+                continue;
+            };
+            broken = None;
             if seen.newest.is_none_or(|newest| header.sequence > newest.sequence) {
                 seen.newest = Some(header);
             }
@@ -181,6 +190,7 @@ impl<N: Nand> Sbits<N> {
                 *vote = (vote.0 + 1, at + 1, vote.2.max(header.sequence));
             }
         }
+        let damage = damage.or(broken.filter(|_| !tears));
         seen.damage.extend(damage.map(|(what, ppn)| (what, ppn, !is_aside && votes.is_empty())));
         Ok(match votes.iter().max_by_key(|(_, vote)| vote.0) {
             Some((&number, &(_, pages, newest))) if number < u64::from(u32::MAX) => {

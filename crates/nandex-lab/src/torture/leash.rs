@@ -54,6 +54,10 @@ impl Nand for Leash {
         self.chip.mark_bad(pbn)
     }
 
+    fn tears(&self) -> bool {
+        self.chip.tears()
+    }
+
     fn begin_batch(&mut self) {
         self.chip.begin_batch();
     }

@@ -35,6 +35,8 @@ pub enum Ends {
     CutRecord,
     /// After any, and only if there are two damages, of which one strikes an anchor, a checkpoint or a note.
     RecordAndAnother,
+    /// After any, if two pages or blocks were damaged at once, and the youngest was programmed so; an exchange is of two.
+    NewestOfTwo(u64),
 }
 
 /// What may come.
@@ -81,6 +83,25 @@ const BLOCK: &[Kind] =
 /// Those of a page that change more than a bit, and leave no page whole in the place of another.
 const SPOILT: &[Kind] =
     &[Kind::Flips, Kind::Zero, Kind::Ones, Kind::Random, Kind::Unreadable, Kind::Older, Kind::Twin];
+
+/// Those and all damages of a block.
+const SPOILT_OR_BLOCK: &[Kind] = &[
+    Kind::Flips,
+    Kind::Zero,
+    Kind::Ones,
+    Kind::Random,
+    Kind::Unreadable,
+    Kind::Older,
+    Kind::Twin,
+    Kind::BlockFlip,
+    Kind::BlockZero,
+    Kind::BlockOnes,
+    Kind::BlockUnreadable,
+    Kind::BlockExchange,
+];
+
+/// Trees on raw NAND with checkpoints.
+const RAW: &[&str] = &["mu", "mu-star", "wandering", "vmtree", "ipl", "dipl"];
 
 /// Those of a page that change more than a bit.
 const MUCH_OF_A_PAGE: &[Kind] = &[
@@ -173,6 +194,22 @@ pub const EXCEPTIONS: &[Exception] = &[
         reason: "Of two damages at once one strikes a record by which a mount knows what was programmed last, the other what would \
                  contradict the record before it.",
     },
+    Exception {
+        who: Who::Named(RAW),
+        damages: &[Kind::Exchange, Kind::BlockExchange],
+        ends: Ends::NewestOfTwo(1),
+        may: May::BeOlder(u64::MAX),
+        reason: "The newest checkpoint and the newest page damaged at once look like a checkpoint that a failing chip refused, and a cut \
+                 after it.",
+    },
+    Exception {
+        who: Who::Named(&["ipl", "dipl"]),
+        damages: SPOILT_OR_BLOCK,
+        ends: Ends::Cut,
+        may: May::BeStale,
+        reason: "A whole block opened since the checkpoint, or the only page in one, looks like one that was given back and was being erased \
+                 (docs/indexes/ipl.md).",
+    },
 ];
 
 /// What was struck, and when.
@@ -225,9 +262,12 @@ impl Exception {
             Ends::Cut => hit.is_cut,
             Ends::CutRecord => hit.is_cut && hit.records > 0,
             Ends::RecordAndAnother => hit.records > 0 && hit.kinds.len() > 1,
+            Ends::NewestOfTwo(before) => hit.age.is_some_and(|age| age <= before),
             Ends::Newest(before) => hit.is_cut && hit.age.is_some_and(|age| age <= before),
         };
-        may && ends && self.who.is_about(&hit.victim) && hit.kinds.iter().any(|k| self.damages.contains(k))
+        let is_of_two = hit.kinds.len() > 1 && matches!(self.ends, Ends::NewestOfTwo(_));
+        let damages = is_of_two || hit.kinds.iter().any(|kind| self.damages.contains(kind));
+        may && ends && damages && self.who.is_about(&hit.victim)
     }
 }
 

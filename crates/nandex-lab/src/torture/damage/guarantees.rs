@@ -82,6 +82,9 @@ fn in_words(exception: &Exception) -> String {
         }
         Ends::RecordAndAnother => String::from("Two at once: "),
         Ends::Newest(0) => String::from("After a power cut, in what was programmed last: "),
+        Ends::NewestOfTwo(_) => {
+            String::from("Where two are damaged at once, one of them by the last operations programmed: ")
+        }
         Ends::Newest(_) => String::from("After a power cut, in what the last operations programmed: "),
     };
     let what = match exception.may {

@@ -153,6 +153,10 @@ impl Nand for Noting {
     fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
         self.chip.mark_bad(pbn)
     }
+
+    fn tears(&self) -> bool {
+        self.chip.tears()
+    }
 }
 
 struct Trial<'a> {

@@ -1,0 +1,58 @@
+//! Damages that once went unnoticed, one for each cause: what comes of them now is right, told, or a refused mount.
+
+#![allow(clippy::unwrap_used)]
+
+use nandex_lab::torture::damage::replay;
+
+/// Victim, seed, image, damage.
+type Case = (&'static str, u64, &'static str, &'static str);
+
+fn require_told(cases: &[Case]) {
+    for &(victim, seed, image, blow) in cases {
+        let found = replay(victim.parse().unwrap(), seed, image.parse().unwrap(), &blow.parse().unwrap());
+        let found = found.unwrap().unwrap_or_else(|| panic!("{victim}, {image}: {blow} changes nothing"));
+        assert!(found.outcome.is_sound(), "{found}");
+    }
+}
+
+#[test]
+fn no_page_takes_the_place_of_a_damaged_one_that_the_tree_leads_to() {
+    require_told(&[
+        ("mu", 80003, "remounted", "block-flip:30"),
+        ("mu", 80003, "cut:529:looks_erased", "block-flip:31"),
+        ("mu-star", 80003, "remounted", "block-ones:30"),
+        ("wandering", 80002, "cut:471:before", "block-flip:28"),
+        ("wandering", 80003, "closed", "block-ones:9+block-flip:26"),
+        ("vmtree", 80002, "cut:533:unreadable", "block-unreadable:2"),
+    ]);
+}
+
+#[test]
+fn a_block_opened_since_a_close_is_not_hidden_where_it_looks_erased_or_is_another_one() {
+    require_told(&[
+        ("wandering", 80005, "cut:130:unreadable", "block-ones:4"),
+        ("vmtree", 80004, "cut:154:random_bits", "block-ones:4"),
+        ("mu-star", 90002, "cut:425:looks_erased", "block-exchange:7:24"),
+    ]);
+}
+
+#[test]
+fn a_checkpoint_that_says_closed_may_be_followed_by_a_lost_one() {
+    require_told(&[
+        ("dipl", 80001, "remounted", "flips:0"),
+        ("dipl", 80001, "remounted", "block-zero:0"),
+        ("mu", 90000, "closed", "flips:53"),
+    ]);
+}
+
+#[test]
+fn a_page_of_a_store_that_cannot_be_read_is_never_taken_for_a_torn_one() {
+    require_told(&[
+        ("mu@page-map", 80000, "remounted", "block-ones:25"),
+        ("mu@bast", 80000, "remounted", "block-exchange:18:27"),
+        ("wandering@sast", 80000, "cut:1499:prefix", "block-unreadable:6"),
+        ("ipl@page-map", 80000, "closed", "block-flip:17"),
+        ("ipl@bast", 80000, "cut:1615:before", "unreadable:445"),
+        ("sbits@superblock", 80000, "closed", "block-flip:13"),
+    ]);
+}

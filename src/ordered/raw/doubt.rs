@@ -1,0 +1,53 @@
+//! What a mount of a chip that was not closed cannot tell without the tree: a block without a whole page was reclaimed, or is
+//! damaged and still lived in. What the tree leads to is kept, so that no other page ever takes the place of a damaged one: a
+//! reader would take it for the damaged one and answer wrongly.
+
+use super::{RawTree, Scheme, address, node_in};
+use crate::check::IndexError;
+use crate::ftl::StoreError;
+use crate::nand::{Cause, Nand, NandError};
+use alloc::vec::Vec;
+
+impl<N: Nand, S: Scheme> RawTree<N, S> {
+    /// Walks the inner nodes where a block is in doubt. Where one of them cannot be read, what lies below it is not known:
+    /// then nothing is written.
+    pub(super) fn keep_what_is_reached(&mut self) -> Result<(), IndexError> {
+        self.damage = None;
+        if !self.log.is_in_doubt() {
+            return Ok(());
+        }
+        let height = self.height;
+        let mut todo = Vec::from([(self.root, height)]);
+        while let Some((named, level)) = todo.pop() {
+            let ppn = if level < height { self.resolve(level, named) } else { named };
+            self.log.keep(ppn)?;
+            if level == 1 {
+                continue;
+            }
+            let page = match self.log.read(ppn, Cause::Recovery) {
+                Ok(page) => page,
+                Err(error) if is_damage(&error) => {
+                    self.damage.get_or_insert(error);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let (shape, count) = node_in(&self.scheme, &page.tag, (level, height), ppn)?;
+            let node = &page.data[self.scheme.page_area(page.tag.layout, level, height)];
+            todo.extend((0..count).map(|i| (address::<S>(shape.value(node, i)), level - 1)));
+        }
+        self.log.end_doubt();
+        Ok(())
+    }
+}
+
+fn is_damage(error: &IndexError) -> bool {
+    matches!(
+        error,
+        IndexError::Corrupted { .. }
+            | IndexError::Store(
+                StoreError::Corrupted { .. }
+                    | StoreError::Nand(NandError::Uncorrectable(_) | NandError::BadBlock(_))
+            )
+    )
+}

@@ -178,4 +178,9 @@ impl<S: PageStore> LogArea<S> {
         self.store.sync()?;
         self.trim_dead()
     }
+
+    /// Makes what was given up stay away.
+    pub(super) fn sync_store(&mut self) -> Result<(), IndexError> {
+        Ok(self.store.sync()?)
+    }
 }

@@ -223,7 +223,8 @@ fn log_pages_that_come_back_bring_nothing_older_than_the_last_sync() {
         let mut index = LsbTree::mount(&mut store, config).unwrap();
         assert_eq!(contents(&mut index).unwrap(), found);
     }
-    assert!(came_back > 300, "{came_back}");
+    // Few: what a mount merged stays away.
+    assert!(came_back > 10, "{came_back}");
 }
 
 /// A tree of 2 KiB pages with records of 4 + 4 bytes.

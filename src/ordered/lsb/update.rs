@@ -229,7 +229,9 @@ impl<S: PageStore> LsbTree<S> {
         let found = merged?;
         self.area.bury(&found);
         if !found.is_empty() {
+            // The older one of two pages alone would undo what the newer one says: that they are gone lasts before a change comes.
             self.area.sync()?;
+            self.area.sync_store()?;
         }
         Ok(())
     }

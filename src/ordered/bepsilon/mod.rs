@@ -163,7 +163,7 @@ impl BEpsilon {
     /// flush through it.
     fn has_room<S: PageStore>(&self, shadow: &Shadow<S>, spare: u32) -> bool {
         let puts = self.tally.puts + 1;
-        let rises = self.layout.may_rise(&self.tally, puts, &self.root);
+        let rises = self.layout.may_rise(puts, &self.root);
         let flush = self.flush_units_at(self.root.level + u8::from(rises));
         let growth = self.layout.growth(&self.tally, puts, &self.root);
         shadow.free_after_commit() >= flush.saturating_add(growth).saturating_add(spare)

@@ -83,7 +83,7 @@ impl La {
 
     /// The most pages that applying so many records takes.
     pub(super) fn portion_units(&self, records: usize) -> u64 {
-        let rises = self.layout.may_rise(&self.tally, records as i64, &self.root);
+        let rises = self.layout.may_rise(records as i64, &self.root);
         let is_flat = self.root.level == 2 && !rises;
         let (records, leaf) = (records as u64, self.layout.leaf_records as u64);
         let height = u64::from(self.root.level) + u64::from(rises);

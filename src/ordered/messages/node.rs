@@ -199,9 +199,10 @@ impl Layout {
         puts.min(split).max(0)
     }
 
-    /// Whether the root may split, or a root that is a leaf get children, while so many records reach the leaves.
-    pub(in crate::ordered) fn may_rise(&self, tally: &Tally, puts: i64, root: &Node) -> bool {
-        root.level == 1 || root.children.len() + self.growth_of_leaves(tally, puts) as usize > self.fanout
+    /// Whether the root may split, or a root that is a leaf get children, while so many records reach the leaves: each makes one
+    /// more of them at most. Once it may not, it may not while these arrive.
+    pub(in crate::ordered) fn may_rise(&self, puts: i64, root: &Node) -> bool {
+        root.level == 1 || root.children.len() as i64 + puts > self.fanout as i64
     }
 
     /// The most units by which the tree below a root grows while so many records reach its leaves.
@@ -211,7 +212,7 @@ impl Layout {
         }
         let (leaves, height) = (self.growth_of_leaves(tally, puts), i64::from(root.level));
         // All that comes of a leaf may find room in the root.
-        let is_flat = root.level == 2 && !self.may_rise(tally, puts, root);
+        let is_flat = root.level == 2 && !self.may_rise(puts, root);
         let inner = if is_flat { 0 } else { (leaves * height).min(tally.inner + leaves / 2 + height + 1) };
         u32::try_from(leaves + inner).unwrap_or(u32::MAX)
     }

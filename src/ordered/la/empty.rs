@@ -69,12 +69,14 @@ impl La {
             floors: vec![Floor { level: u8::MAX, buffers: vec![top] }],
             tally: Tally::default(),
             is_drained: false,
+            may_repeat: false,
             counts: Counts::default(),
         }
     }
 
     pub(super) fn count_puts(&mut self) {
         self.tally.puts = self.floors.iter().flat_map(|floor| &floor.buffers).map(Buffer::all_puts).sum();
+        self.may_repeat &= self.tally.puts > 0;
     }
 
     pub(super) fn fragments(&self) -> usize {

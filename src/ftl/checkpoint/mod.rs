@@ -104,7 +104,7 @@ pub struct CheckpointArea {
     /// Pages for notes that new checkpoint blocks have at least.
     note_pages: u32,
     /// Each reference is written so often.
-    copies: u32,
+    copies: u8,
     /// A mount found a page that cannot be read where a newer reference or checkpoint might stand.
     is_ragged: bool,
 }
@@ -407,7 +407,7 @@ impl CheckpointArea {
             let copies = self.program_reference(nand, anchor, first, &record)?;
             if copies > 0 {
                 self.anchor = Some(anchor);
-                let is_whole = copies == self.copies;
+                let is_whole = copies == u32::from(self.copies);
                 self.anchor_used = if is_whole { first + pages } else { self.geometry.pages_per_block };
                 return Ok(());
             }
@@ -421,7 +421,7 @@ impl CheckpointArea {
 
     fn reference_pages(&self, targets: u32) -> u32 {
         let numbers = 2 + self.anchors.len() + targets as usize;
-        CheckpointArea::pages_needed(self.geometry, 4 * numbers) as u32 * self.copies
+        CheckpointArea::pages_needed(self.geometry, 4 * numbers) as u32 * u32::from(self.copies)
     }
 
     /// Refuses a checkpoint to which no reference could be written.
@@ -444,14 +444,14 @@ impl CheckpointArea {
         record: &Record<'_>,
     ) -> Result<u32, StoreError> {
         let pages = record.pages(self.geometry);
-        for at in 0..pages * self.copies {
+        for at in 0..pages * u32::from(self.copies) {
             let ppn = self.geometry.page_at(anchor, first + at);
             let place = Place { kind: PageKind::Anchor, number: at % pages, version: self.reference_version };
             if !program(nand, ppn, place, record)? {
                 return Ok(at / pages);
             }
         }
-        Ok(self.copies)
+        Ok(self.copies.into())
     }
 
     /// The next anchor in turn, erased; `Full` when the one with the newest reference is the last.

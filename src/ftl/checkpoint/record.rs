@@ -107,6 +107,9 @@ impl Start {
     }
 }
 
+/// A whole record: its version and its payload.
+pub(super) type Whole = (u64, Vec<u8>);
+
 /// What is not whole behind the last whole record.
 #[derive(Clone, Copy)]
 pub(super) struct Cut {
@@ -236,7 +239,7 @@ pub(super) fn records<N: Nand>(
     geometry: Geometry,
     run: &Run,
     kind: PageKind,
-) -> Result<(Vec<(u64, Vec<u8>)>, Option<Cut>), StoreError> {
+) -> Result<(Vec<Whole>, Option<Cut>), StoreError> {
     let mut complete = Vec::new();
     let (starts, mut cut) = starts(nand, geometry, run, kind)?;
     for start in starts {
@@ -253,9 +256,9 @@ pub(super) fn is_ragged<N: Nand>(
     nand: &mut N,
     geometry: Geometry,
     run: &Run,
-    complete: &[(u64, Vec<u8>)],
+    complete: &[Whole],
 ) -> Result<bool, StoreError> {
-    let pages = |(_, payload): &(u64, Vec<u8>)| CheckpointArea::pages_needed(geometry, payload.len()) as u32;
+    let pages = |(_, payload): &Whole| CheckpointArea::pages_needed(geometry, payload.len()) as u32;
     let end = complete.iter().map(pages).sum::<u32>();
     if end >= run.pages(geometry) {
         return Ok(false);
@@ -269,7 +272,7 @@ pub(super) fn newest_record<N: Nand>(
     nand: &mut N,
     geometry: Geometry,
     run: &Run,
-) -> Result<(Option<(u64, Vec<u8>)>, Option<Cut>), StoreError> {
+) -> Result<(Option<Whole>, Option<Cut>), StoreError> {
     let (starts, mut cut) = starts(nand, geometry, run, PageKind::Checkpoint)?;
     for start in starts.iter().rev() {
         match load(nand, run, start, PageKind::Checkpoint)? {

@@ -9,25 +9,28 @@ use crate::nand::{Cause, Nand, NandError};
 use alloc::vec::Vec;
 
 impl<N: Nand, S: Scheme> RawTree<N, S> {
-    /// Walks the inner nodes where a block is in doubt. Where one of them cannot be read, what lies below it is not known:
-    /// then nothing is written.
-    pub(super) fn keep_what_is_reached(&mut self) -> Result<(), IndexError> {
-        self.damage = None;
+    /// Walks the inner nodes where a block is in doubt. Where one of them cannot be read, what lies below it is not known, and where
+    /// a page's block serves for something else by now, its place cannot be kept: that is answered, and nothing is written.
+    pub(super) fn keep_what_is_reached(&mut self) -> Result<Option<IndexError>, IndexError> {
         if !self.log.is_in_doubt() {
-            return Ok(());
+            return Ok(None);
         }
+        let mut damage = None;
         let height = self.height;
         let mut todo = Vec::from([(self.root, height)]);
         while let Some((named, level)) = todo.pop() {
             let ppn = if level < height { self.resolve(level, named) } else { named };
-            self.log.keep(ppn)?;
+            if let Err(error) = self.log.keep(ppn) {
+                damage.get_or_insert(error);
+                continue;
+            }
             if level == 1 {
                 continue;
             }
             let page = match self.log.read(ppn, Cause::Recovery) {
                 Ok(page) => page,
                 Err(error) if is_damage(&error) => {
-                    self.damage.get_or_insert(error);
+                    damage.get_or_insert(error);
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -36,8 +39,10 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             let node = &page.data[self.scheme.page_area(page.tag.layout, level, height)];
             todo.extend((0..count).map(|i| (address::<S>(shape.value(node, i)), level - 1)));
         }
-        self.log.end_doubt();
-        Ok(())
+        if damage.is_none() {
+            self.log.end_doubt();
+        }
+        Ok(damage)
     }
 }
 

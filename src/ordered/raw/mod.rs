@@ -242,8 +242,6 @@ pub struct RawTree<N, S> {
     pub(super) existed: bool,
     /// Valid bits may be too many since a mount.
     bits_in_doubt: bool,
-    /// A mount could not tell which blocks the tree leads to: nothing is written, and this is why.
-    damage: Option<IndexError>,
 }
 
 impl<N: Nand, S: Scheme> RawTree<N, S> {
@@ -356,13 +354,12 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             update_began: false,
             existed: false,
             bits_in_doubt: false,
-            damage: None,
             log,
         }
     }
 
     fn commit_and_close(&mut self) -> Result<(), IndexError> {
-        if self.damage.is_some() || !self.is_mount_behind()? {
+        if self.log.is_in_doubt() || !self.is_mount_behind()? {
             return Ok(());
         }
         self.commit_journal()?;

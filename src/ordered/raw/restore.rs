@@ -28,14 +28,14 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         }
         self.keep_what_is_reached()?;
         // What was read is put behind a checkpoint before anything is programmed.
-        if self.log.needs_checkpoint() && self.damage.is_none() { self.log.end_mount() } else { Ok(()) }
+        if self.log.needs_checkpoint() && !self.log.is_in_doubt() { self.log.end_mount() } else { Ok(()) }
     }
 
     /// Whether what the mount found is behind a checkpoint, or can be put there now. Until then not even a commit of the journal
     /// may be programmed: the next mount would take the pages that a cut left for damaged ones.
     pub(super) fn is_mount_behind(&mut self) -> Result<bool, IndexError> {
-        if let Some(damage) = &self.damage {
-            return Err(damage.clone());
+        if let Some(damage) = self.keep_what_is_reached()? {
+            return Err(damage);
         }
         if self.log.needs_checkpoint() {
             if S::MAPS_MOVES {

@@ -146,6 +146,11 @@ pub(super) fn is_base(record: &[u8]) -> bool {
     record.first() == Some(&BASE)
 }
 
+/// The next version when the base was written that begins so.
+pub(super) fn next_version_of(bytes: &[u8]) -> Option<u64> {
+    (is_base(bytes) && bytes.len() >= FIXED_BYTES).then(|| get_u64(bytes, 38))
+}
+
 impl Base {
     pub(super) fn decode(g: Geometry, rules: &Rules, bytes: &[u8]) -> Result<Base, StoreError> {
         if bytes.len() < FIXED_BYTES || bytes[0] != BASE || bytes[1..5] != rules.magic {

@@ -8,7 +8,7 @@
 //!    the record's; any other was programmed since.
 //! 3. The erase count follows from the pages found.
 
-use super::base::{Base, is_base};
+use super::base::{self, Base, is_base};
 use super::elect::{Candidate, Rotten};
 use super::{Flash, Live, Mounted, NOBODY, Rules, UNUSED};
 use crate::ftl::StoreError;
@@ -40,7 +40,11 @@ pub(super) struct Scan {
     pub(super) highest: u64,
     /// Kind of the pages found in each block.
     pub(super) kinds: Vec<Option<PageKind>>,
+    /// A base that no reference names, and the next version when it was written.
+    unreferred: Option<(Ppn, u64)>,
 }
+
+const NEWER_CHECKPOINT: &str = "there are newer checkpoints than the newest reference says";
 
 impl<N: Nand> Flash<N> {
     /// Finds the store on a chip again. Nothing is programmed or erased by this.
@@ -148,6 +152,7 @@ impl<N: Nand> Flash<N> {
             committed: past,
             highest: past,
             kinds: vec![None; blocks],
+            unreferred: None,
         };
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             match self.blocks.state(pbn) {
@@ -155,6 +160,10 @@ impl<N: Nand> Flash<N> {
                 _ if self.nand.is_bad(pbn)? => self.scan_bad(pbn, &mut scan),
                 _ => self.scan_block(pbn, &mut scan)?,
             }
+        }
+        if let Some((ppn, version)) = scan.unreferred.filter(|&(_, version)| scan.highest >= version) {
+            debug_assert!(version >= self.next_version, "the base at {ppn} is older than the newest");
+            return Err(StoreError::Corrupted { what: NEWER_CHECKPOINT, at: u64::from(ppn.0) });
         }
         Ok(scan)
     }
@@ -256,12 +265,8 @@ impl<N: Nand> Flash<N> {
             Found::Page(header, _) => (Some(header), true),
             Found::Unreadable(claim) => (claim, false),
         };
-        // A base that was cut short has the next version; more follow only where there was a reference to it.
-        if readable
-            && header.is_some_and(|h| h.kind == PageKind::Checkpoint && h.version > self.area.version() + 1)
-        {
-            let what = "there are newer checkpoints than the newest reference says";
-            return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+        if readable && let Some(h) = header.filter(|h| h.kind == PageKind::Checkpoint) {
+            self.note_checkpoint(ppn, h, scan)?;
         }
         let header = header.filter(|h| is_ours(*h));
         // A whole page of an earlier life of the block has come back.
@@ -291,6 +296,21 @@ impl<N: Nand> Flash<N> {
             scan.versions.insert(header.version);
         }
         self.note_page(ppn, header, version, scan)
+    }
+
+    /// A base that was cut short has the next version, and nothing was programmed after it: more follows only where there was a
+    /// reference to it.
+    fn note_checkpoint(&self, ppn: Ppn, h: Header, scan: &mut Scan) -> Result<(), StoreError> {
+        let newest = self.area.version();
+        if h.version > newest + 1 {
+            return Err(StoreError::Corrupted { what: NEWER_CHECKPOINT, at: u64::from(ppn.0) });
+        }
+        if h.version == newest + 1 && h.number == 0 {
+            // In front of the record stands its length.
+            let next_version = self.page.get(4..).and_then(base::next_version_of);
+            scan.unreferred = next_version.map(|version| (ppn, version)).or(scan.unreferred);
+        }
+        Ok(())
     }
 
     fn note_page(&self, ppn: Ppn, h: Header, version: u64, scan: &mut Scan) -> Result<(), StoreError> {

@@ -48,7 +48,37 @@ fn a_page_of_a_store_that_cannot_be_read_is_never_taken_for_a_torn_one() {
         ("mu@bast", 80000, "remounted", "block-exchange:18:27"),
         ("wandering@sast", 80000, "cut:1499:prefix", "block-unreadable:6"),
         ("ipl@page-map", 80000, "closed", "block-flip:17"),
-        ("ipl@bast", 80000, "cut:1615:before", "unreadable:445"),
+        ("ipl@superblock", 80000, "cut:50:before", "flip:51"),
         ("sbits@superblock", 80000, "closed", "block-flip:13"),
     ]);
+}
+
+#[test]
+fn an_old_clean_base_is_not_taken_for_the_newest() {
+    require_told(&[
+        ("as-btree@sast", 80000, "remounted", "block-ones:0"),
+        ("wobf@superblock", 80000, "remounted", "block-flip:0"),
+        ("mu@dftl", 80000, "cut:646:before", "block-flip:0"),
+    ]);
+}
+
+#[test]
+fn a_page_that_the_cut_tore_does_not_stand_for_one_that_looks_erased() {
+    require_told(&[
+        ("ls-lru@nftl", 80006, "cut:68:random_bits", "ones:32"),
+        ("fast", 80004, "cut:339:unreadable", "older:405"),
+    ]);
+}
+
+#[test]
+fn a_first_page_of_before_the_last_erase_does_not_hide_what_followed() {
+    require_told(&[
+        ("mb@dftl", 80005, "cut:567:prefix", "older:160"),
+        ("r-star@dftl", 80003, "cut:565:random_bits", "older:208"),
+    ]);
+}
+
+#[test]
+fn old_notes_of_trims_are_not_taken_for_new_ones() {
+    require_told(&[("rftl@page-map", 81001, "remounted", "older:288")]);
 }

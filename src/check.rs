@@ -62,6 +62,7 @@ impl From<StoreError> for IndexError {
         match error {
             StoreError::Full => IndexError::Full,
             StoreError::WornOut => IndexError::WornOut,
+            StoreError::Interrupted => IndexError::Interrupted,
             StoreError::Unsupported(what) => IndexError::Unsupported(what),
             other => IndexError::Store(other),
         }

@@ -199,6 +199,8 @@ pub enum StoreError {
     Unsupported(String),
     /// The medium holds no store of this kind.
     NotFormatted(&'static str),
+    /// An earlier write failed half-way (a page was damaged, the chip lost power): mount again to continue.
+    Interrupted,
     /// The device below failed, in the words of its system. Whether a write took place is unknown.
     Device(String),
 }
@@ -225,6 +227,7 @@ impl fmt::Display for StoreError {
                 write!(f, "a page has {expected} bytes here, not {got}")
             }
             StoreError::Full => write!(f, "no room is left; nothing was changed"),
+            StoreError::Interrupted => write!(f, "an earlier write failed half-way; mount again"),
             StoreError::WornOut => {
                 write!(f, "too many blocks have failed: the chip is read-only now; nothing was changed")
             }

@@ -73,7 +73,7 @@ use crate::log::horizon::Horizon;
 use crate::nand::Cause;
 use crate::units::{Lpn, Ppn};
 use alloc::rc::Rc;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 use codec::{apply, show_changes, show_whole};
@@ -311,7 +311,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     /// Before any change: refuses to go on after a write whose effect is unknown.
     fn ready(&mut self) -> Result<(), StoreError> {
         if self.is_interrupted {
-            return Err(interrupted());
+            return Err(StoreError::Interrupted);
         }
         if self.beyond.is_empty() { Ok(()) } else { self.settle() }
     }
@@ -420,10 +420,6 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         }
         Ok(())
     }
-}
-
-fn interrupted() -> StoreError {
-    StoreError::Device(String::from("an earlier write failed half-way; mount again"))
 }
 
 impl<S: PageStore, C: NodeCodec> PageStore for NodeLayer<S, C> {

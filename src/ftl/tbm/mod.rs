@@ -331,7 +331,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
 
     fn ready(&self) -> Result<(), StoreError> {
         if self.condition == Condition::Interrupted {
-            return Err(StoreError::Device(String::from("an earlier write failed half-way: mount again")));
+            return Err(StoreError::Interrupted);
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::ftl::{PageStore, StoreError, StoreStats};
 use crate::nand::Cause;
 use crate::units::{Lpn, Ppn};
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -170,7 +170,7 @@ impl<S: PageStore> Layer<S> {
     /// Refuses to go on after a write whose effect is unknown.
     pub(super) fn ready(&self) -> Result<(), StoreError> {
         if self.is_interrupted {
-            return Err(StoreError::Device(String::from("an earlier write failed half-way; mount again")));
+            return Err(StoreError::Interrupted);
         }
         Ok(())
     }

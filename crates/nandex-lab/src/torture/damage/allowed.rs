@@ -103,18 +103,6 @@ const SPOILT_OR_BLOCK: &[Kind] = &[
 /// Trees on raw NAND with checkpoints.
 const RAW: &[&str] = &["mu", "mu-star", "wandering", "vmtree", "ipl", "dipl"];
 
-/// Those of a page that change more than a bit.
-const MUCH_OF_A_PAGE: &[Kind] = &[
-    Kind::Flips,
-    Kind::Zero,
-    Kind::Ones,
-    Kind::Random,
-    Kind::Unreadable,
-    Kind::Exchange,
-    Kind::Older,
-    Kind::Twin,
-];
-
 /// Most changes of one operation or group.
 const ONE_GROUP: u64 = 8;
 
@@ -158,11 +146,11 @@ pub const EXCEPTIONS: &[Exception] = &[
     },
     Exception {
         who: Who::Named(&["wpcb"]),
-        damages: MUCH_OF_A_PAGE,
+        damages: PAGE,
         ends: Ends::Cut,
         may: May::BeStale,
-        reason: "A page that ends its buffer block, and that nothing newer names, looks like one that was being programmed \
-                 (docs/indexes/wpcb.md).",
+        reason: "A page that ends its buffer block, and that nothing newer names, looks like one that was being programmed; so does the page \
+                 that the FTL below programmed last, however many pages of buffer blocks came after it (docs/indexes/wpcb.md).",
     },
     Exception {
         who: Who::Named(&["wpcb"]),

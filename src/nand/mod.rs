@@ -10,6 +10,8 @@ pub mod catalogue;
 #[cfg(test)]
 pub(crate) mod damaged;
 mod geometry;
+#[cfg(test)]
+pub(crate) mod misread;
 mod part;
 mod range;
 pub mod sim;

@@ -10,8 +10,9 @@ use super::{FlashCounters, FlashSettings, Scheme, SchemeFtl};
 use crate::ftl::blocks::BlockState;
 use crate::ftl::wear::WearLevelling;
 use crate::ftl::{PageStore, StoreError};
+use crate::nand::misread::with_wrong_bits;
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
-use crate::nand::{Cause, Geometry, Nand, NandError, Part, Timing};
+use crate::nand::{Cause, Geometry, NandError, Part, Timing};
 use crate::rng::Rng;
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::collections::BTreeMap;
@@ -404,49 +405,6 @@ pub(crate) fn levels_wear<S: Scheme>(settings: impl Fn(FlashSettings) -> S::Sett
     }
 }
 
-/// A chip on which one bit of one page reads wrongly for ever.
-pub(crate) struct Flipped {
-    pub(crate) chip: SimChip,
-    pub(crate) ppn: Ppn,
-    /// Counted from the first of the data area.
-    pub(crate) bit: usize,
-}
-
-impl Nand for Flipped {
-    fn geometry(&self) -> Geometry {
-        self.chip.geometry()
-    }
-
-    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
-        self.chip.read(ppn, cause, data, spare)?;
-        let byte = self.bit / 8;
-        let place = match byte.checked_sub(self.geometry().page_bytes as usize) {
-            None => data.get_mut(byte),
-            Some(byte) => spare.get_mut(byte),
-        };
-        if let Some(byte) = place.filter(|_| ppn == self.ppn) {
-            *byte ^= 1 << (self.bit % 8);
-        }
-        Ok(())
-    }
-
-    fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
-        self.chip.program(ppn, cause, data, spare)
-    }
-
-    fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<(), NandError> {
-        self.chip.erase(pbn, cause)
-    }
-
-    fn is_bad(&mut self, pbn: Pbn) -> Result<bool, NandError> {
-        self.chip.is_bad(pbn)
-    }
-
-    fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
-        self.chip.mark_bad(pbn)
-    }
-}
-
 /// Any one wrong bit makes an error of one page or of the mount, and never other contents.
 pub(crate) fn notices_wrong_bits<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     let (mut wrong, mut refused, mut mounted) = (0, 0, 0);
@@ -471,8 +429,8 @@ pub(crate) fn notices_wrong_bits<S: Scheme>(settings: impl Fn(u64) -> S::Setting
         let chip = ftl.into_nand();
         for ppn in (0..small(seed).pages()).map(Ppn) {
             for bit in (ppn.index() % 37..1152).step_by(37) {
-                let flipped = Flipped { chip: chip.clone(), ppn, bit };
-                let mut ftl = match SchemeFtl::<Flipped, S>::mount(flipped, settings(seed)) {
+                let flipped = with_wrong_bits(chip.clone(), ppn, &[bit]);
+                let mut ftl = match SchemeFtl::<_, S>::mount(flipped, settings(seed)) {
                     Ok(ftl) => ftl,
                     Err(StoreError::Corrupted { .. } | StoreError::NotFormatted(_)) => {
                         refused += 1;

@@ -2,6 +2,7 @@
 
 use super::OverwriteTree;
 use crate::nand::catalogue::{mlc_64m, nor_2m};
+use crate::nand::misread::Misread;
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
@@ -537,40 +538,6 @@ fn the_authors_counts_with_a_log_buffer() {
     assert_counts(logged("bare", 4), [262_868, 9_864, 94_106]);
 }
 
-/// A chip of which the next read for the host gives back one byte of a certain entry as blank.
-struct Misreading {
-    chip: SimChip,
-    entry: Option<[u8; 8]>,
-}
-
-impl Nand for Misreading {
-    fn geometry(&self) -> Geometry {
-        self.chip.geometry()
-    }
-    fn read(&mut self, p: Ppn, c: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
-        self.chip.read(p, c, data, spare)?;
-        if c == Cause::Host
-            && let Some(entry) = self.entry.take()
-        {
-            let at = data.windows(entry.len()).position(|bytes| bytes == entry).unwrap();
-            data[at] = 0xff;
-        }
-        Ok(())
-    }
-    fn program(&mut self, p: Ppn, c: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
-        self.chip.program(p, c, data, spare)
-    }
-    fn erase(&mut self, b: Pbn, c: Cause) -> Result<(), NandError> {
-        self.chip.erase(b, c)
-    }
-    fn is_bad(&mut self, b: Pbn) -> Result<bool, NandError> {
-        self.chip.is_bad(b)
-    }
-    fn mark_bad(&mut self, b: Pbn) -> Result<(), NandError> {
-        self.chip.mark_bad(b)
-    }
-}
-
 #[test]
 fn a_dead_slot_that_is_read_wrongly_stops_no_overwrite() {
     let (removed, kept, settings) = ([1; 4], [2; 4], settings("checked"));
@@ -578,12 +545,22 @@ fn a_dead_slot_that_is_read_wrongly_stops_no_overwrite() {
     tree.insert(&removed, &[3; 4]).unwrap();
     tree.insert(&kept, &[4; 4]).unwrap();
     tree.remove(&removed).unwrap();
-    let chip = Misreading { chip: tree.into_nand().0, entry: Some([1, 1, 1, 1, 3, 3, 3, 3]) };
+    // The next read for the host gives back one byte of the removed entry as blank.
+    let mut entry = Some([1, 1, 1, 1, 3, 3, 3, 3]);
+    let spoil = |_, cause, data: &mut [u8], _: &mut [u8]| {
+        if cause == Cause::Host
+            && let Some(entry) = entry.take()
+        {
+            let at = data.windows(entry.len()).position(|bytes| bytes == entry).unwrap();
+            data[at] = 0xff;
+        }
+    };
+    let chip = Misread { chip: tree.into_nand().0, spoil };
     let mut tree = OverwriteTree::mount_with(chip, &settings).unwrap();
     tree.insert(&[5; 4], &[6; 4]).unwrap();
     assert!(tree.remove(&kept).unwrap());
-    let chip = tree.into_nand();
-    assert!(chip.entry.is_none(), "the leaf was read");
+    let chip = tree.into_nand().chip;
+    assert!(entry.is_none(), "the leaf was read");
     let mut tree = OverwriteTree::mount_with(chip, &settings).unwrap();
     let mut value = [0; 4];
     assert_eq!((tree.get(&[5; 4], &mut value), value), (Ok(true), [6; 4]));

@@ -85,8 +85,9 @@ impl La {
 
     /// The most pages that applying so many records takes.
     pub(super) fn portion_units(&self, records: usize) -> u64 {
-        let rises = self.layout.may_rise(records as i64, &self.root);
-        let is_flat = self.root.level == 2 && !rises;
+        let puts = records as i64;
+        let (rises, is_flat) =
+            (self.layout.may_rise(puts, &self.root), self.layout.is_flat(puts, &self.root));
         let (records, leaf) = (records as u64, self.layout.leaf_records as u64);
         let height = u64::from(self.root.level) + u64::from(rises);
         let (leaves, inner) = (self.tally.leaves.max(1) as u64, self.tally.inner as u64);

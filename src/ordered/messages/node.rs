@@ -192,17 +192,15 @@ impl Layout {
         height
     }
 
-    /// The most leaves by which a tree grows while so many records reach them.
-    fn growth_of_leaves(&self, tally: &Tally, puts: i64) -> i64 {
-        // A leaf that is full splits for one record; what comes of it is less than 0.6 full.
-        let split = tally.leaves * 3 / 2 + 5 * puts / self.leaf_records as i64 + 3;
-        puts.min(split).max(0)
-    }
-
     /// Whether the root may split, or a root that is a leaf get children, while so many records reach the leaves: each makes one
     /// more of them at most. Once it may not, it may not while these arrive.
     pub(in crate::ordered) fn may_rise(&self, puts: i64, root: &Node) -> bool {
         root.level == 1 || root.children.len() as i64 + puts > self.fanout as i64
+    }
+
+    /// Whether all that comes of the leaves while so many records reach them finds room in the root.
+    pub(in crate::ordered) fn is_flat(&self, puts: i64, root: &Node) -> bool {
+        root.level == 2 && !self.may_rise(puts, root)
     }
 
     /// The most units by which the tree below a root grows while so many records reach its leaves.
@@ -210,10 +208,13 @@ impl Layout {
         if puts <= 0 {
             return 0;
         }
-        let (leaves, height) = (self.growth_of_leaves(tally, puts), i64::from(root.level));
-        // All that comes of a leaf may find room in the root.
-        let is_flat = root.level == 2 && !self.may_rise(puts, root);
-        let inner = if is_flat { 0 } else { (leaves * height).min(tally.inner + leaves / 2 + height + 1) };
+        // A leaf that is full splits for one record; what comes of it is less than 0.6 full.
+        let split = tally.leaves * 3 / 2 + 5 * puts / self.leaf_records as i64 + 3;
+        let (leaves, height) = (puts.min(split), i64::from(root.level));
+        let inner = match self.is_flat(puts, root) {
+            true => 0,
+            false => (leaves * height).min(tally.inner + leaves / 2 + height + 1),
+        };
         u32::try_from(leaves + inner).unwrap_or(u32::MAX)
     }
 

@@ -128,6 +128,10 @@ pub(crate) trait StoreTree {
     /// Whether a journal beside it makes it durable, and in the class *none* what a cut leaves can be opened nonetheless.
     const IS_WHOLE_AFTER_CUT: bool = true;
 
+    /// Whether one change may write more pages than the store takes as a group. Then it does without groups in the class *none*, and
+    /// tells at the next mount that it was not closed.
+    const EXCEEDS_GROUPS: bool = false;
+
     /// Its options, those of store and cache among them.
     const OPTIONS: &'static [OptionInfo];
 
@@ -175,6 +179,8 @@ pub(crate) struct Demand {
     pub(crate) buffer_bytes: fn(&Settings, &dyn PageStore, usize) -> Result<usize, IndexError>,
     /// See [`StoreTree::lets_writes_wait`].
     pub(crate) lets_writes_wait: fn(&Settings) -> bool,
+    /// See [`StoreTree::EXCEEDS_GROUPS`].
+    pub(crate) exceeds_groups: bool,
 }
 
 impl Demand {
@@ -183,6 +189,7 @@ impl Demand {
             table_bytes: T::table_bytes,
             buffer_bytes: T::buffer_bytes,
             lets_writes_wait: T::lets_writes_wait,
+            exceeds_groups: T::EXCEEDS_GROUPS,
         }
     }
 }
@@ -424,10 +431,12 @@ pub(crate) fn cached_store(
     }
     let frames = cache_frames(settings, fixed, (plan.frame_bytes, ftl.page_count()))?;
     let alone = settings.options.choice("cache_writes", &["together", "alone"])? == "alone";
-    // Where nothing is promised after a power cut, because pages are taken one at a time, what a worn-out chip leaves half done is
-    // finished in RAM.
+    // Where nothing is promised after a power cut, a change may leave in parts: because pages are taken one at a time, or because it
+    // exceeds a group. What a worn-out chip leaves half done is finished in RAM.
     let finishing = |store: Box<dyn PageStore>| match settings.durability {
-        Durability::None if store.atomic_pages_max() == 1 => Box::new(Finishing::new(store)),
+        Durability::None if demand.exceeds_groups || store.atomic_pages_max() == 1 => {
+            Box::new(Finishing::new(store))
+        }
         _ => store,
     };
     if frames == 0 {

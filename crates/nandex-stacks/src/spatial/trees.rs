@@ -4,7 +4,6 @@ use super::registry::Number;
 use crate::names::{OptionInfo, option};
 use crate::registry::{Ground, Open};
 use crate::stack::{self, Demand, options_of_tree};
-use nandex::ftl::finishing::Finishing;
 use nandex::ordered::{Durability, Options, Settings};
 use nandex::spatial::for_tree::{self, ForRules, Sharing};
 use nandex::spatial::hilbert::{self, HilbertRules};
@@ -66,13 +65,10 @@ pub(super) fn open<T: SpatialTree, C: Number, const D: usize>(
         table_bytes: T::table_bytes::<C, D>,
         buffer_bytes: T::buffer_bytes,
         lets_writes_wait: T::lets_writes_wait,
+        // A removal puts any number of nodes back in.
+        exceeds_groups: true,
     };
-    let (mut store, shared) = stack::cached_store(ground, settings, open, demand, &[1])?;
-    // A removal puts any number of nodes back in: where nothing is promised after a power cut, it may change more pages than the
-    // store takes as one group, and what a worn-out chip leaves half done is finished in RAM.
-    if settings.durability == Durability::None && store.atomic_pages_max() > 1 {
-        store = Box::new(Finishing::new(store));
-    }
+    let (store, shared) = stack::cached_store(ground, settings, open, demand, &[1])?;
     T::open(store, settings, shared[0], open)
 }
 

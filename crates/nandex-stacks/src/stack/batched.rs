@@ -50,6 +50,9 @@ macro_rules! batched_tree {
         pub(crate) struct $name;
 
         impl StoreTree for $name {
+            // What its pool submits together is for many leaves.
+            const EXCEEDS_GROUPS: bool = true;
+
             const OPTIONS: &'static [OptionInfo] = options_of_tree!($own, POOL_OWN, JOURNAL_OPTIONS);
 
             fn table_bytes(settings: &Settings, store: &dyn PageStore) -> Result<usize, IndexError> {

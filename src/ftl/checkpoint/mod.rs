@@ -57,8 +57,12 @@ pub const fn anchor_count(geometry: Geometry) -> u32 {
 
 /// Whether a page, as it was read, is a whole one of a reference or a checkpoint.
 pub fn is_of_checkpoint(ppn: Ppn, data: &[u8], spare: &[u8]) -> bool {
-    let header = spare.first_chunk().and_then(|spare| Header::open(ppn, data, spare));
-    header.is_some_and(|header| matches!(header.kind, PageKind::Anchor | PageKind::Checkpoint))
+    header(ppn, data, spare).is_some_and(|h| matches!(h.kind, PageKind::Anchor | PageKind::Checkpoint))
+}
+
+/// The header of a page, as it was read, if that is whole.
+fn header(ppn: Ppn, data: &[u8], spare: &[u8]) -> Option<Header> {
+    Header::open(ppn, data, spare.first_chunk()?)
 }
 
 /// Where the next record goes: a run of pages over some blocks.
@@ -78,6 +82,20 @@ impl Run {
         let block = self.blocks[(at / geometry.pages_per_block) as usize];
         geometry.page_at(block, at % geometry.pages_per_block)
     }
+}
+
+/// A checkpoint that is not complete: its first page, and what that holds of the payload.
+pub type Begun = (Ppn, Vec<u8>);
+
+/// What a mount finds.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The checkpoints.
+    pub area: CheckpointArea,
+    /// The payload of the newest one that is complete.
+    pub payload: Vec<u8>,
+    /// A newer one that is not complete.
+    pub begun: Option<Begun>,
 }
 
 /// The newest records of a chip.
@@ -107,6 +125,8 @@ pub struct CheckpointArea {
     copies: u8,
     /// A mount found a page that cannot be read where a newer reference or checkpoint might stand.
     is_ragged: bool,
+    /// A checkpoint was begun behind the newest one, and not completed.
+    is_torn: bool,
 }
 
 impl CheckpointArea {
@@ -142,18 +162,25 @@ impl CheckpointArea {
             note_pages: 0,
             copies: 1,
             is_ragged: false,
+            is_torn: false,
         }
     }
 
     /// Finds the newest complete checkpoint and returns its bytes; none when the chip carries no reference.
     /// [`CheckpointArea::occupied`] then tells which blocks are to be Reserved.
     pub fn mount<N: Nand>(nand: &mut N) -> Result<Option<(CheckpointArea, Vec<u8>)>, StoreError> {
+        Ok(CheckpointArea::mount_and_look(nand)?.map(|found| (found.area, found.payload)))
+    }
+
+    /// The same, and a newer checkpoint that is not complete, if there is one. If anything follows from a later time, it was
+    /// completed, and has gone bad.
+    pub fn mount_and_look<N: Nand>(nand: &mut N) -> Result<Option<Found>, StoreError> {
         let Some(mut area) = CheckpointArea::find(nand)? else { return Ok(None) };
-        let (newest, cut) = newest_record(nand, area.geometry, &area.run)?;
-        let (version, payload) = newest.ok_or_else(|| area.incomplete())?;
+        let newest = newest_record(nand, area.geometry, &area.run)?;
+        let (version, payload) = newest.complete.ok_or_else(|| area.incomplete())?;
         area.version = version;
-        area.note_cut(nand, cut)?;
-        Ok(Some((area, payload)))
+        area.note_cut(nand, newest.cut)?;
+        Ok(Some(Found { area, payload, begun: newest.begun }))
     }
 
     /// Something is not whole where a newer record might stand: cut short, or gone bad.
@@ -171,6 +198,12 @@ impl CheckpointArea {
     /// gone bad. Then the one that was found may have been followed by changes, whatever it says of itself.
     pub const fn is_ragged(&self) -> bool {
         self.is_ragged
+    }
+
+    /// Whether a write ended within a checkpoint behind the newest one: another must be complete before anything else is written,
+    /// or a mount takes the one begun for one that has gone bad.
+    pub const fn is_torn(&self) -> bool {
+        self.is_torn
     }
 
     /// Like [`CheckpointArea::mount`], but returns every complete checkpoint that follows the last one which `is_whole`
@@ -242,8 +275,8 @@ impl CheckpointArea {
 
     /// Whether a page, as it was read, is of a checkpoint that is no newer than the one that was found.
     pub fn is_older(&self, ppn: Ppn, data: &[u8], spare: &[u8]) -> bool {
-        let header = spare.first_chunk().and_then(|spare| Header::open(ppn, data, spare));
-        header.is_some_and(|header| header.kind != PageKind::Checkpoint || header.version <= self.version)
+        header(ppn, data, spare)
+            .is_some_and(|header| header.kind != PageKind::Checkpoint || header.version <= self.version)
     }
 
     /// The blocks in use: anchors and checkpoint blocks.
@@ -283,6 +316,7 @@ impl CheckpointArea {
                 self.version += 1;
                 return Ok(());
             }
+            self.is_torn = true;
         }
         self.require_anchor((pages + self.note_pages).div_ceil(self.geometry.pages_per_block))?;
         let fresh = self.write_fresh(nand, blocks, &record)?;
@@ -290,6 +324,7 @@ impl CheckpointArea {
         self.refer_to(nand, blocks, &fresh.blocks)?;
         let old = core::mem::replace(&mut self.run, fresh);
         self.version += 1;
+        self.is_torn = false;
         for pbn in old.blocks {
             if Some(pbn) == failing {
                 blocks.give_up(nand, pbn)?;

@@ -1,6 +1,6 @@
 //! A byte string over consecutive pages: writing a page of it, and finding the whole ones again.
 
-use super::{CheckpointArea, Run};
+use super::{Begun, CheckpointArea, Run};
 use crate::codec::get_u32;
 use crate::ftl::StoreError;
 use crate::ftl::spare::{Found, Header, PageKind, read_page};
@@ -267,18 +267,37 @@ pub(super) fn is_ragged<N: Nand>(
     Ok(read_page(nand, run.page_at(geometry, end), Cause::Recovery, &mut data)? != Found::Erased)
 }
 
-/// The newest complete checkpoint of a run, and a page that cannot be read behind it.
+/// The newest checkpoints of a run.
+#[derive(Default)]
+pub(super) struct Newest {
+    pub(super) complete: Option<Whole>,
+    /// A page that cannot be read behind the complete one.
+    pub(super) cut: Option<Cut>,
+    /// A newer one that is not complete.
+    pub(super) begun: Option<Begun>,
+}
+
+/// The newest complete checkpoint of a run, and what is behind it.
 pub(super) fn newest_record<N: Nand>(
     nand: &mut N,
     geometry: Geometry,
     run: &Run,
-) -> Result<(Option<Whole>, Option<Cut>), StoreError> {
-    let (starts, mut cut) = starts(nand, geometry, run, PageKind::Checkpoint)?;
+) -> Result<Newest, StoreError> {
+    let (starts, cut) = starts(nand, geometry, run, PageKind::Checkpoint)?;
+    let mut newest = Newest { cut, ..Newest::default() };
     for start in starts.iter().rev() {
         match load(nand, run, start, PageKind::Checkpoint)? {
-            Ok(payload) => return Ok((Some((start.version, payload)), cut)),
-            Err(end) => cut = cut.or(Some(end)),
+            Ok(payload) => {
+                newest.complete = Some((start.version, payload));
+                break;
+            }
+            Err(end) => newest.cut = newest.cut.or(Some(end)),
+        }
+        if newest.begun.is_none() {
+            let (ppn, mut data) = (run.page_at(geometry, start.at), vec![0; geometry.page_bytes as usize]);
+            read_page(nand, ppn, Cause::Recovery, &mut data)?;
+            newest.begun = Some((ppn, data.split_off(4)));
         }
     }
-    Ok((None, cut))
+    Ok(newest)
 }

@@ -59,7 +59,7 @@ mod tests;
 pub use settings::{FtlSettings, Separation};
 
 use super::blocks::{BlockState, BlockTable, Wear};
-use super::checkpoint::{CheckpointArea, Payload};
+use super::checkpoint::{self, CheckpointArea, Payload};
 use super::hot::HotFilter;
 use super::spare::{Found, Header, PageKind, checksum, read_weak_page};
 use super::wear::WearLeveller;
@@ -163,13 +163,15 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// Finds the store on a chip again. Nothing is programmed or erased by this.
     pub fn mount(mut nand: N, settings: FtlSettings) -> Result<PageMapFtl<N>, StoreError> {
-        let Some((area, payload)) = CheckpointArea::mount(&mut nand)? else {
+        let Some(checkpoint::Found { area, payload, begun }) = CheckpointArea::mount_and_look(&mut nand)?
+        else {
             return Err(StoreError::NotFormatted("the chip holds no checkpoint"));
         };
         let mut state = State::decode(nand.geometry(), &payload)?;
         state.blocks.reserve_exactly(&area.occupied())?;
         let mut ftl = PageMapFtl::assemble(nand, settings, area, state);
-        ftl.recover()?;
+        ftl.recover(begun.map(|(ppn, bytes)| (ppn, State::first_version_after(&bytes))))?;
+        ftl.stale |= ftl.area.is_ragged();
         // A mount must know how the pages after a checkpoint share blocks: where that changes, another one comes first.
         let layout = ftl.settings.separation.layout();
         ftl.stale |= layout != core::mem::replace(&mut ftl.state.layout, layout);
@@ -259,6 +261,7 @@ impl<N: Nand> PageMapFtl<N> {
             for &ppn in &self.trim_pages {
                 self.state.blocks.mark_valid(ppn);
             }
+            self.due |= self.area.is_torn();
             return Err(error);
         }
         self.trim_pages.clear();

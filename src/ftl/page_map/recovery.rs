@@ -30,7 +30,7 @@ use crate::ftl::StoreError;
 use crate::ftl::blocks::BlockState;
 use crate::ftl::spare::{Found, Header, PageKind, read_page};
 use crate::nand::{Cause, Nand};
-use crate::units::{Pbn, Ppn};
+use crate::units::{Lpn, Pbn, Ppn};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -77,7 +77,8 @@ struct Scan {
 }
 
 impl<N: Nand> PageMapFtl<N> {
-    pub(super) fn recover(&mut self) -> Result<(), StoreError> {
+    /// Finds out what was programmed since the checkpoint. A newer one may have been `begun`: its place, and the first version after it.
+    pub(super) fn recover(&mut self, begun: Option<(Ppn, u64)>) -> Result<(), StoreError> {
         let mut scan = Scan { horizon: self.state.committed, ..Scan::default() };
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             if !matches!(self.state.blocks.state(pbn), BlockState::Bad | BlockState::Reserved) {
@@ -87,13 +88,19 @@ impl<N: Nand> PageMapFtl<N> {
         if scan.is_short(self.state.next_version) {
             self.look_again(&mut scan)?;
         }
+        if let Some((ppn, _)) = begun.filter(|(_, version)| scan.highest >= *version) {
+            return Err(StoreError::Corrupted {
+                what: "the newest checkpoint cannot be read",
+                at: u64::from(ppn.0),
+            });
+        }
         let versions = scan.settle();
         // The page that was cut may still tell its version, the one after the highest: no other page gets it.
         let cut_version = u64::from(scan.found_any);
         self.state.next_version = self.state.next_version.max(scan.highest + 1) + cut_version;
         let mut alternatives = Vec::new();
         let map = self.newest_map(&mut scan, &versions, &mut alternatives)?;
-        let map = self.with_fewest_blocks(map, &scan, alternatives);
+        let map = self.with_fewest_blocks(map, &scan, alternatives)?;
         self.state.committed = scan.horizon;
         self.adopt(map, scan);
         Ok(())
@@ -321,8 +328,14 @@ impl<N: Nand> PageMapFtl<N> {
         Ok(map)
     }
 
-    /// Undoes moves out of blocks that are still partly valid where that leaves the block they went to empty.
-    fn with_fewest_blocks(&self, mut map: Vec<u32>, scan: &Scan, alternatives: Vec<(u32, Ppn)>) -> Vec<u32> {
+    /// Undoes moves out of blocks that are still partly valid where that leaves the block they went to empty, and no erase that
+    /// was cut took the originals.
+    fn with_fewest_blocks(
+        &mut self,
+        mut map: Vec<u32>,
+        scan: &Scan,
+        alternatives: Vec<(u32, Ppn)>,
+    ) -> Result<Vec<u32>, StoreError> {
         let g = self.geometry;
         let mut valid = vec![0u32; g.blocks as usize];
         let mapped = map.iter().copied().filter(|&ppn| ppn < LOST).map(Ppn);
@@ -336,7 +349,8 @@ impl<N: Nand> PageMapFtl<N> {
         for (pbn, moves) in by_block {
             let stays =
                 |&(_, other): &(u32, Ppn)| g.block_of(other) != pbn && valid[g.block_of(other).index()] > 0;
-            if moves.len() as u32 != valid[pbn.index()] || !moves.iter().all(stays) {
+            let empties = moves.len() as u32 == valid[pbn.index()] && moves.iter().all(stays);
+            if !empties || !self.are_there(&moves)? {
                 continue;
             }
             for (lpn, original) in moves {
@@ -345,7 +359,18 @@ impl<N: Nand> PageMapFtl<N> {
             }
             valid[pbn.index()] = 0;
         }
-        map
+        Ok(map)
+    }
+
+    /// Whether these logical pages are still where they were: one page of a block that is there says nothing of the others.
+    fn are_there(&mut self, pages: &[(u32, Ppn)]) -> Result<bool, StoreError> {
+        for &(lpn, ppn) in pages {
+            let found = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)?;
+            if !matches!(found, Found::Page(header, _) if self.is_of(header, Lpn(lpn), ppn)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Step 4.

@@ -100,6 +100,11 @@ impl State {
         bytes
     }
 
+    /// The first version that was given after a checkpoint, of which this is the beginning.
+    pub(super) fn first_version_after(bytes: &[u8]) -> u64 {
+        if bytes.len() < FIXED_BYTES { u64::MAX } else { get_u64(bytes, 24) }
+    }
+
     pub(super) fn decode(geometry: Geometry, bytes: &[u8]) -> Result<State, StoreError> {
         let g = geometry;
         if bytes.len() < FIXED_BYTES || bytes[..4] != MAGIC {

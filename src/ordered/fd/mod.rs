@@ -225,9 +225,9 @@ impl Scheme for Fd {
         let state = 5 + LEVELS_MAX * LEVEL_BYTES + plan.head_entries as usize * plan.shape.bytes();
         shadow.set_reserve(shadow.units_for_state(state))?;
         let tree = Fd::over(config, plan);
-        if !tree.fits(shadow, 0) {
+        if !tree.fits(shadow, 1) {
             return Err(IndexError::Unsupported(format!(
-                "{} pages are too few for a head of {} records",
+                "{} pages are too few for a head of {} records and one more",
                 shadow.units(),
                 plan.head_entries
             )));

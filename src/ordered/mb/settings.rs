@@ -44,6 +44,9 @@ pub struct MbConfig {
     pub answers: Answers,
 }
 
+/// Superblock, root, and a leaf of one page.
+const PAGES_MIN: u32 = 3;
+
 impl MbConfig {
     /// Leaves of up to 8 pages by cost, a buffer of so many requests, exact answers.
     pub const fn new(record: RecordFormat, pool_requests: u32) -> MbConfig {
@@ -118,6 +121,12 @@ impl MbConfig {
             pages => self.leaf_pages.min(pages),
         };
         let layout = LeafLayout::new(self.record, store.page_bytes(), atomic)?;
+        let pages = store.page_count();
+        if pages < PAGES_MIN {
+            return Err(IndexError::Unsupported(format!(
+                "{pages} pages are too few for a leaf and its directory: it takes {PAGES_MIN}"
+            )));
+        }
         let above = [b'M', b'B', self.record.value_bytes, layout.pages_max as u8];
         let directory = BPlusConfig::directory(self.record.key_bytes, self.order, above);
         Ok(Plan { record: self.record, directory, layout, write_cost: self.write_cost })

@@ -13,9 +13,14 @@ use crate::crash::subject::write_key;
 use crate::fuzz::part;
 use crate::registry::{INDEXES, IndexEntry, index};
 use crate::runner::Control;
+use crate::spatial::SPATIAL;
 use nandex::ordered::{RecordFormat, Settings};
+use nandex::rng::Rng;
 use nandex::{IndexError, Nand, OrderedIndex};
 use std::sync::LazyLock;
+
+/// Setups drawn for each index.
+const SETUPS: usize = 1500;
 
 /// The B+-tree, but that a mount loses the record of slot 7.
 static FORGETFUL: LazyLock<IndexEntry> =
@@ -54,6 +59,22 @@ fn what_is_lost_is_found_and_shrunk_to_its_cause() {
     let steps: Vec<String> = least.steps.iter().map(Step::to_string).collect();
     assert_eq!(steps, ["put 7", "off", "look"]);
     assert!(least.run().unwrap_err().contains("number 7 is gone"));
+}
+
+/// A chip is refused at format, or it takes a record: nobody is told later that there was never room for one.
+#[test]
+fn what_a_format_accepts_takes_a_record() {
+    let indexes = INDEXES.iter().map(Target::Index).chain(SPATIAL.iter().map(Target::Spatial));
+    let mut wrong = Vec::new();
+    for victim in indexes.map(|target| Victim { target, ftl: None }) {
+        let mut rng = Rng::new(victim.fingerprint());
+        for _ in 0..SETUPS {
+            let Some(setup) = Setup::draw(victim, &mut rng, false).unwrap() else { continue };
+            let case = Case { setup, steps: vec![Step::Op(HostOp::Put(1)), Step::Op(HostOp::Sync)] };
+            wrong.extend(case.run().err().map(|why| format!("{why}\n{case}")));
+        }
+    }
+    assert!(wrong.is_empty(), "{}: {}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]

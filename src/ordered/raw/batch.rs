@@ -32,6 +32,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         if !have_inserts {
             return make_room(self, Need { pages, wanted, live_max: None });
         }
+        self.settle_before_growth(self.batch_room(changes, self.height + 1).1)?;
         make_room(self, Need { pages: wanted, wanted, live_max: Some(live_max) })?;
         self.require_room_for_batch_to_grow(changes)
     }

@@ -3,7 +3,7 @@
 
 use super::{RawTree, Scheme};
 use crate::check::IndexError;
-use crate::log::collect::{Need, make_room};
+use crate::log::collect::{Need, Relocate, make_room};
 use crate::nand::Nand;
 use alloc::format;
 
@@ -20,6 +20,9 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             return self.make_room_for_mapped_update(is_insertion);
         }
         let (pages, wanted) = (self.pages_to_remove(), self.pages_to_insert());
+        if is_insertion {
+            self.settle_before_growth(self.live_max(self.height + 1))?;
+        }
         let live_max = is_insertion.then(|| self.live_max(self.height));
         make_room(self, Need { pages: if is_insertion { wanted } else { pages }, wanted, live_max })
     }
@@ -52,6 +55,10 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         let update = self.scheme.pages_per_update(self.height);
         // What an insertion in vain leaves must do for removals.
         self.moves.allow_emptyings(EMPTYINGS_MAX, self.log.checkpoint_pages() + update);
+        if is_insertion {
+            let pages = self.mapped_pages(self.height + 1);
+            self.settle_before_growth(self.mapped_live_max(pages, self.height + 1))?;
+        }
         let wanted = self.mapped_pages(self.height);
         let live_max = is_insertion.then(|| self.mapped_live_max(wanted, self.height));
         // Moving pages may cost parents too: what inserts leave must do for both.
@@ -119,15 +126,26 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         self.require_room_when_higher(self.live_max(height + 1), self.pages_to_insert())
     }
 
+    /// Pages that only seem to live since a power cut must not keep the tree from becoming higher: they are let go before they might.
+    pub(super) fn settle_before_growth(&mut self, live_max: u32) -> Result<(), IndexError> {
+        if self.bits_in_doubt && !self.fits_when_higher(live_max) {
+            self.settle_valid_bits()?;
+        }
+        Ok(())
+    }
+
+    /// Whether the tree may become higher where it may have so many pages then: half of each node on the path, and the root.
+    fn fits_when_higher(&self, live_max: u32) -> bool {
+        self.log.live_pages() as u32 + u32::from(self.height) < live_max
+    }
+
     /// Refuses to let the tree become higher where it may have so many pages then, with so many free.
     pub(super) fn require_room_when_higher(&self, live_max: u32, free_pages: u32) -> Result<(), IndexError> {
-        let live = self.log.live_pages() as u32;
-        // Half of each node on the path, and the root.
-        if live + u32::from(self.height) < live_max {
+        if self.fits_when_higher(live_max) {
             return Ok(());
         }
         let programs = self.scheme.programs_per_move(self.height + 1);
-        Err(self.log.refusal(live, free_pages, programs))
+        Err(self.log.refusal(self.log.live_pages() as u32, free_pages, programs))
     }
 
     /// Whether a new entry in the leaf would split every node up to a root that can neither take an entry nor grow.

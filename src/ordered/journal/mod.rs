@@ -17,9 +17,9 @@
 //!   that it holds everything, and a new epoch begins with an empty page in RAM. (2) The record joins the page in RAM. (3) With a full group the page is
 //!   written. (4) The index below takes the update. If it refuses, the record is taken back, on the medium too; where the store
 //!   refuses that, the record stands, and the update is done and *owed*.
-//! - *a write of the index below*: the page in RAM is written first if it has records that the medium has not
-//!   (`Guarded`). No index needs to know; one that says which updates a write shows ([`Horizon`]) is not made to wait for
-//!   later ones.
+//! - *a write of the index below*: the page in RAM is written first if it has records that the medium has not, or if the
+//!   medium says that the index was closed (`Guarded`). No index needs to know; one that says which updates a write shows
+//!   ([`Horizon`]) is not made to wait for later ones.
 //! - *sync*: writes the page in RAM and syncs the store. The updates that wait below go on waiting.
 //! - *load*: cuts off, writes page 0 of the new epoch without records, and hands the sorted records to the index below, which
 //!   builds itself from all of them or none.
@@ -63,6 +63,7 @@
 //! - J3 The page in RAM begins with the records that the medium has of it.
 //! - J4 The newest record of each key is in the run, or the index below shows it on the medium: an update is accepted only
 //!   once its record is in the journal, and no mount needs room for it.
+//! - J5 Where the medium says that the index was closed, the index below is as it was synced then.
 
 mod owed;
 mod page;
@@ -227,7 +228,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         // Without the journal's first page there is nothing to be mounted.
         store.trim(Lpn(store.page_count() - 1))?;
         store.sync()?;
-        let journal = journal_on(store, layout, 1)?;
+        let journal = journal_on(store, layout, 1, false)?;
         journal.borrow_mut().trim_all()?;
         let tree = T::format(Guarded::boxed(&journal), inner.clone())?;
         let index = Journaled::over(tree, journal, inner, config)?;
@@ -251,7 +252,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
                 "the journal has records of other sizes or another number of pages",
             ));
         }
-        let journal = journal_on(store, layout, first.epoch)?;
+        let journal = journal_on(store, layout, first.epoch, first.is_closed)?;
         if first.is_closed {
             let tree = T::mount(Guarded::boxed(&journal), inner.clone())?;
             return Journaled::over(tree, journal, inner, config);
@@ -337,12 +338,13 @@ fn journal_on<S: PageStore>(
     store: S,
     layout: Layout,
     epoch: u64,
+    is_closed: bool,
 ) -> Result<Rc<RefCell<Writer<S>>>, IndexError> {
     let below = store.page_count() - layout.pages;
     let Some(end) = divide(store, &[below, layout.pages])?.pop() else {
         unreachable!("a store divided in two");
     };
-    Ok(Rc::new(RefCell::new(Writer::empty(end, layout, epoch))))
+    Ok(Rc::new(RefCell::new(Writer::empty(end, layout, epoch, is_closed))))
 }
 
 /// Refuses a store that an index with a journal was made on: without its journal it would lose what it promised.

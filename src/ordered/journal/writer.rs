@@ -34,18 +34,21 @@ pub(super) struct Writer<S> {
     heard: u64,
     /// Whether the store refused the index below a write, and if so, whether because it takes none any more.
     refused: Option<bool>,
+    /// Whether the medium says that the index was closed.
+    is_closed: bool,
     pub(super) counts: Counts,
 }
 
 impl<S: PageStore> Writer<S> {
-    /// A journal without records, on a slice that holds none of this epoch.
-    pub(super) fn empty(store: Slice<S>, layout: Layout, epoch: u64) -> Writer<S> {
+    /// A journal without records, on a slice that holds none of this epoch; it may say that the index was closed.
+    pub(super) fn empty(store: Slice<S>, layout: Layout, epoch: u64, is_closed: bool) -> Writer<S> {
         Writer {
             log: RecordLog::empty(store, layout, epoch),
             record: record_of(&layout),
             horizon: Rc::default(),
             heard: 0,
             refused: None,
+            is_closed,
             counts: Counts::default(),
         }
     }
@@ -83,11 +86,12 @@ impl<S: PageStore> Writer<S> {
         self.log.used_pages()
     }
 
-    /// Notes what the index had heard of once the page is written.
+    /// Notes what the index had heard of once the page is written, and that it is open.
     fn written(&mut self, before: u64) {
         debug_assert!(self.log.page_writes() >= before, "writes of the journal were uncounted");
         if self.log.page_writes() > before {
             self.heard = self.horizon.heard();
+            self.is_closed = false;
         }
     }
 
@@ -155,8 +159,15 @@ impl<S: PageStore> Writer<S> {
         Rc::clone(&self.horizon)
     }
 
-    /// Writes the page in RAM if it has the record of an update that the index below is about to show.
+    /// Writes the page in RAM if it has the record of an update that the index below is about to show, and in any case where
+    /// the medium says that the index was closed (J5).
     fn let_pass(&mut self) -> Result<(), StoreError> {
+        if self.is_closed && self.pending() == 0 {
+            return self.write_empty(false);
+        }
+        if self.is_closed {
+            return self.force();
+        }
         if self.pending() == 0 || self.horizon.shows_only(self.heard) {
             return Ok(());
         }
@@ -185,6 +196,7 @@ impl<S: PageStore> Writer<S> {
         let before = self.log.page_writes();
         let noted = self.log.write_empty(is_closed);
         self.written(before);
+        self.is_closed |= is_closed && noted.is_ok();
         noted
     }
 

@@ -116,9 +116,10 @@ impl<S: PageStore> LogArea<S> {
         self.shape.verify(page, at).map(drop)
     }
 
-    /// Gives up pages that a scan found.
+    /// Gives up all pages that a scan found. The oldest goes first: should the store refuse another, the newest are left.
     pub(super) fn bury(&mut self, found: &[(u64, Lpn, Lpn)]) {
-        self.dead.extend(found.iter().map(|(_, _, at)| *at));
+        self.dead.clear();
+        self.dead.extend(found.iter().rev().map(|(_, _, at)| *at));
         let newest = found.iter().map(|(number, _, _)| number.saturating_add(1)).max();
         self.number = self.number.max(newest.unwrap_or(1));
     }

@@ -134,9 +134,16 @@ fn with_a_journal_a_cut_leaves_a_prefix_that_has_the_last_sync() {
 struct Forgetful {
     cut: Cut,
     trimmed: BTreeMap<Lpn, Vec<u8>>,
+    /// If it is worn out, it refuses checkpoints, and the writes that a cut would prevent, and takes so many trims.
+    worn: Option<u64>,
 }
 
 impl Forgetful {
+    fn new() -> Forgetful {
+        let cut = Cut { store: RamStore::new(128, 1_000), writes: 1_000_000 };
+        Forgetful { cut, trimmed: BTreeMap::new(), worn: None }
+    }
+
     fn cut(&mut self, rng: &mut Rng) -> usize {
         let mut back = core::mem::take(&mut self.trimmed);
         back.retain(|_, page| page.iter().any(|byte| *byte != 0) && rng.chance(1, 2));
@@ -161,6 +168,9 @@ impl PageStore for Forgetful {
         self.write_atomic(&[(lpn, data)], cause)
     }
     fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
+        if let Some(trims) = &mut self.worn {
+            *trims = trims.checked_sub(1).ok_or(StoreError::WornOut)?;
+        }
         let mut old = vec![0; self.page_bytes()];
         self.read(lpn, Cause::Check, &mut old)?;
         self.trimmed.entry(lpn).or_insert(old);
@@ -174,7 +184,8 @@ impl PageStore for Forgetful {
         self.cut.atomic_pages_max()
     }
     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
-        self.cut.write_atomic(pages, cause)?;
+        let written = self.cut.write_atomic(pages, cause);
+        written.map_err(|error| if self.worn.is_some() { StoreError::WornOut } else { error })?;
         pages.iter().for_each(|(lpn, _)| drop(self.trimmed.remove(lpn)));
         Ok(())
     }
@@ -183,6 +194,9 @@ impl PageStore for Forgetful {
     }
     fn prefix_consistent(&self) -> bool {
         true
+    }
+    fn checkpoint(&mut self) -> Result<(), StoreError> {
+        if self.worn.is_some() { Err(StoreError::WornOut) } else { self.cut.checkpoint() }
     }
     fn ram_bytes(&self) -> usize {
         0
@@ -194,10 +208,9 @@ fn log_pages_that_come_back_bring_nothing_older_than_the_last_sync() {
     let mut came_back = 0;
     for (config, writes) in [config(3, Some(5), 200), config(4, Some(6), 3)]
         .into_iter()
-        .flat_map(|config| (10..500).step_by(5).map(move |writes| (config, writes)))
+        .flat_map(|config| (10..500).map(move |writes| (config, writes)))
     {
-        let cut = Cut { store: RamStore::new(128, 1_000), writes: 1_000_000 };
-        let mut store = Forgetful { cut, trimmed: BTreeMap::new() };
+        let mut store = Forgetful::new();
         let mut index = LsbTree::format(&mut store, config).unwrap();
         index.sync().unwrap();
         drop(index);
@@ -224,7 +237,73 @@ fn log_pages_that_come_back_bring_nothing_older_than_the_last_sync() {
         assert_eq!(contents(&mut index).unwrap(), found);
     }
     // Few: what a mount merged stays away.
-    assert!(came_back > 10, "{came_back}");
+    assert!(came_back > 60, "{came_back}");
+}
+
+#[test]
+fn log_pages_that_a_worn_out_store_trims_in_part_bring_nothing_back() {
+    let mut refused = 0;
+    for (writes, trims) in (60..400).flat_map(|writes| (0..4).map(move |trims| (writes, trims))) {
+        let mut store = Forgetful::new();
+        let mut index = LsbTree::format(&mut store, config(3, Some(5), 200)).unwrap();
+        index.sync().unwrap();
+        drop(index);
+        store.cut.writes = writes;
+        work_until_the_cut(&mut LsbTree::mount(&mut store, config(3, Some(5), 200)).unwrap());
+        store.cut(&mut Rng::new(writes));
+        (store.cut.writes, store.worn) = (u64::MAX, Some(trims));
+        let mut index = LsbTree::mount_after_cut(&mut store, config(3, Some(5), 200)).unwrap();
+        let found = contents(&mut index).unwrap();
+        assert_sound(&mut index, &found);
+        refused += u64::from(index.insert(&key(500), &[1; 2]) == Err(IndexError::WornOut));
+        drop(index);
+        if store.worn == Some(0) {
+            store.worn = None;
+            let mut index = LsbTree::mount_after_cut(&mut store, config(3, Some(5), 200)).unwrap();
+            let again = contents(&mut index).unwrap();
+            assert!(again.iter().filter(|(n, _)| **n != key(500)).eq(&found), "{writes} {trims}");
+        }
+    }
+    assert!(refused > 100, "{refused}");
+}
+
+#[test]
+fn a_log_page_does_not_go_before_the_clean_mark() {
+    let (mut store, config) = (Forgetful::new(), config(1, Some(4), 20));
+    let mut index = LsbTree::format(&mut store, config).unwrap();
+    (0..3).for_each(|n| assert!(!index.insert(&key(n), &[1; 2]).unwrap()));
+    index.sync().unwrap();
+    let synced = contents(&mut index).unwrap();
+    drop(index);
+    (store.cut.writes, store.worn) = (0, Some(u64::MAX));
+    let mut index = LsbTree::mount(&mut store, config).unwrap();
+    index.insert(&key(3), &[1; 2]).unwrap();
+    // A log that is full of removals says nothing that the leaf does not, so the tree has nothing to write.
+    (0..4).for_each(|n| assert!(index.remove(&key(n)).unwrap()));
+    assert_eq!(index.insert(&key(4), &[1; 2]), Err(IndexError::WornOut));
+    assert_eq!(contents(&mut index).unwrap(), Model::new());
+    drop(index);
+    assert_eq!(contents(&mut LsbTree::mount(&mut store, config).unwrap()).unwrap(), synced);
+}
+
+#[test]
+fn a_close_that_a_worn_out_store_refuses_leaves_what_can_be_mounted() {
+    type Index = Journaled<Forgetful, LsbTree<Below>>;
+    let (config, journal) = (config(3, Some(5), 100), JournalConfig::new(Durability::EveryOperation));
+    let mut index = Index::format(Forgetful::new(), config, journal).unwrap();
+    let mut model = Model::new();
+    for n in 0..60 {
+        index.insert(&key(n * 7 % 60), &key(n)).unwrap();
+        model.insert(key(n * 7 % 60), key(n));
+    }
+    let mut store = index.into_store();
+    store.worn = Some(u64::MAX);
+    let mut index = Index::mount(store, config, journal).unwrap();
+    assert_eq!(index.close(), Err(IndexError::WornOut));
+    assert_eq!(contents(&mut index).unwrap(), model);
+    let mut index = Index::mount(index.into_store(), config, journal).unwrap();
+    assert_eq!(contents(&mut index).unwrap(), model);
+    assert_sound(&mut index, &model);
 }
 
 /// A tree of 2 KiB pages with records of 4 + 4 bytes.

@@ -144,7 +144,9 @@ impl<S: PageStore> LsbTree<S> {
     /// An open log leaves: it becomes the next leaf, or is merged into its own.
     fn leave(&mut self, at: usize) -> Result<(), IndexError> {
         let shape = self.area.shape;
-        let (leaf, page) = (self.open[at].leaf, take(&mut self.open[at].page));
+        let leaf = self.open[at].leaf;
+        self.page_goes(leaf)?;
+        let page = take(&mut self.open[at].page);
         let is_full = shape.count(&page) == shape.capacity();
         let switched = if is_full && shape.is_ascending(&page) {
             let records = shape.changes(&page).filter_map(|change| Some((change.key, change.value?)));
@@ -160,6 +162,11 @@ impl<S: PageStore> LsbTree<S> {
         done?;
         self.open.swap_remove(at);
         self.given_up(leaf)
+    }
+
+    /// Before the log of a leaf leaves: the clean mark speaks for its page too, though the tree may have all that the log says.
+    fn page_goes(&mut self, leaf: Lpn) -> Result<(), IndexError> {
+        if self.area.page_of(leaf).is_some() { self.tree.change_follows() } else { Ok(()) }
     }
 
     /// Merges a log into the leaf that its keys belong to.
@@ -193,6 +200,7 @@ impl<S: PageStore> LsbTree<S> {
         }
         loop {
             let Some(leaf) = self.area.leaves().next() else { return Ok(()) };
+            self.page_goes(leaf)?;
             let mut page = take(&mut self.page);
             let read = self.area.read(leaf, Cause::Host, &mut page);
             let merged = read.and_then(|_| self.merge(&page));
@@ -208,31 +216,36 @@ impl<S: PageStore> LsbTree<S> {
     }
 
     /// After a cut: what all log pages say was so at the last sync or later, whatever became of their leaves. It goes to the
-    /// leaves of today, the oldest page first. If the store refuses that, it is only read until a change comes.
+    /// leaves of today, the oldest page first. The older one of two pages alone would undo what the newer one says: that they
+    /// are gone must last before a change comes. If the store refuses any of that, it is only read until a change comes.
     pub(super) fn merge_what_was_found(&mut self) -> Result<(), IndexError> {
         let mut page = take(&mut self.page);
-        let found = self.area.scan(&mut page, Cause::Recovery);
-        let merged = found.and_then(|found| {
-            let mut refused = Ok(());
-            let mut stranded = Owed::default();
-            for (_, _, at) in &found {
-                self.area.read_at(*at, Cause::Recovery, &mut page)?;
-                self.area.shape.changes(&page).for_each(|change| stranded.owe(0, change));
-                if refused.is_ok() {
-                    refused = self.merge_anywhere(&page);
-                }
-            }
-            self.stranded = if refused.is_ok() { Owed::default() } else { stranded };
-            refused.map(|()| found)
-        });
+        let merged = self.merge_found(&mut page);
         self.page = page;
-        let found = merged?;
-        self.area.bury(&found);
-        if !found.is_empty() {
-            // The older one of two pages alone would undo what the newer one says: that they are gone lasts before a change comes.
+        merged
+    }
+
+    fn merge_found(&mut self, page: &mut [u8]) -> Result<(), IndexError> {
+        let found = self.area.scan(page, Cause::Recovery)?;
+        let (mut merged, mut stranded) = (Ok(()), Owed::default());
+        for (_, _, at) in &found {
+            self.area.read_at(*at, Cause::Recovery, page)?;
+            self.area.shape.changes(page).for_each(|change| stranded.owe(0, change));
+            if merged.is_ok() {
+                merged = self.merge_anywhere(page);
+            }
+        }
+        if !stranded.is_empty() {
+            self.stranded = stranded;
+        }
+        merged?;
+        // What was found before may be gone by now, but not for good.
+        if !self.stranded.is_empty() {
+            self.area.bury(&found);
             self.area.sync()?;
             self.area.sync_store()?;
         }
+        self.stranded = Owed::default();
         Ok(())
     }
 

@@ -134,6 +134,11 @@ fn a_worn_out_chip_stays_readable() {
 }
 
 #[test]
+fn a_merge_that_fails_leaves_its_version() {
+    suite::leaves_the_version_of_a_failed_merge::<Fast>(settings);
+}
+
+#[test]
 fn reads_that_fail_once_lose_nothing() {
     suite::reads_again::<Fast>(settings);
 }

@@ -124,7 +124,7 @@ impl<N: Nand> Flash<N> {
                     self.counters.moved_pages += 1;
                 }
                 None => {
-                    self.next_version += 1;
+                    self.pass_version();
                     let page = self.geometry.page_in_block(to);
                     self.note_written(self.lpn_at(lbn, page));
                 }

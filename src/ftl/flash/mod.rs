@@ -38,7 +38,8 @@
 //! - F1: a page is valid in the block table exactly when the scheme finds its number there.
 //! - F2: a block is erased only when the newest version of everything in it can be found elsewhere, or was trimmed.
 //! - F3: nothing is programmed between a mount and the next base.
-//! - F4: versions in the base's past are below its next version; those above belong to one session.
+//! - F4: versions in a record's past are below its next version, those of writes that failed half-way included; those above
+//!   belong to one session.
 //! - F5: a block is erased only if the newest record on the chip (base or note) says that nothing in it is valid, and
 //!   nothing was programmed in it since that record.
 
@@ -192,6 +193,8 @@ pub struct Flash<N> {
     slots: Slots,
     tags: Vec<Tag>,
     next_version: u64,
+    /// A page of the next version was programmed, and its write is not done.
+    is_next_begun: bool,
     /// Trimmed since the last record that says so, and where the last contents are.
     trimmed: BTreeMap<u32, Option<Ppn>>,
     /// Logical pages whose newest version cannot be read.
@@ -267,6 +270,7 @@ impl<N: Nand> Flash<N> {
             slots: base.slots,
             tags: base.tags,
             next_version: base.next_version,
+            is_next_begun: false,
             trimmed: BTreeMap::new(),
             lost: base.lost,
             doomed: BTreeSet::new(),

@@ -71,7 +71,7 @@ impl<N: Nand> Flash<N> {
         if !self.program(ppn, header, cause, data)? {
             return Ok(false);
         }
-        self.next_version += 1;
+        self.pass_version();
         self.mark_valid(ppn);
         self.note_written(lpn);
         Ok(true)
@@ -113,7 +113,7 @@ impl<N: Nand> Flash<N> {
         if !self.program(ppn, header, Cause::Mapping, data)? {
             return Ok(false);
         }
-        self.next_version += 1;
+        self.pass_version();
         self.mark_valid(ppn);
         Ok(true)
     }
@@ -193,6 +193,12 @@ impl<N: Nand> Flash<N> {
         self.blocks.invalidate(ppn);
     }
 
+    /// The next version is that of a page, or of none ever.
+    pub(super) fn pass_version(&mut self) {
+        self.next_version += 1;
+        self.is_next_begun = false;
+    }
+
     pub(super) fn program(
         &mut self,
         ppn: Ppn,
@@ -209,6 +215,8 @@ impl<N: Nand> Flash<N> {
         debug_assert!(!self.blocks.is_valid(ppn), "F1: {ppn} is valid and programmed again");
         assert!(self.mark != Mark::Note, "F3: begin comes first");
         header.extra = self.blocks.erase_count(pbn) as u8;
+        debug_assert!(header.version <= self.next_version, "F4: {ppn} gets a version not given yet");
+        self.is_next_begun |= header.version == self.next_version;
         self.touch(pbn);
         let behind = self.slots.spend(pbn, self.geometry.page_in_block(ppn));
         debug_assert!(

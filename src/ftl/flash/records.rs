@@ -17,8 +17,17 @@ impl<N: Nand> Flash<N> {
         }
     }
 
+    /// A write that failed half-way may have left a whole page of the next version: it must be in the past of the record that
+    /// follows (F4), or it would pass for one that was programmed after it.
+    fn leave_begun_version(&mut self) {
+        if self.is_next_begun {
+            self.pass_version();
+        }
+    }
+
     /// Writes a base. When it fails, the previous one still holds.
     pub(crate) fn write_base(&mut self, is_clean: bool, extra: &[u8]) -> Result<(), StoreError> {
+        self.leave_begun_version();
         let payload = self.encode_base(is_clean, extra);
         self.mark = Mark::Base;
         self.area.write(&mut self.nand, &mut self.blocks, &payload)?;
@@ -35,6 +44,7 @@ impl<N: Nand> Flash<N> {
 
     /// Says what has changed since the last record, and so that something is programmed after the base.
     fn write_note(&mut self, extra: impl FnOnce() -> Vec<u8>) -> Result<(), StoreError> {
+        self.leave_begun_version();
         let mut note = self.encode_note();
         if self.mark == Mark::Note {
             // On two pages: if one that says that a clean base is one no more goes bad, the other tells.

@@ -97,6 +97,11 @@ impl<S: PageStore> Buffer<S> {
         &self.store
     }
 
+    #[cfg(test)]
+    pub(super) fn below_mut(&mut self) -> &mut S {
+        &mut self.store
+    }
+
     pub(super) fn into_store(self) -> S {
         self.store
     }
@@ -209,15 +214,24 @@ impl<S: PageStore> Buffer<S> {
         Some(self.units.make(lpn))
     }
 
-    /// The unit of a page come what may.
+    /// The unit of a page come what may. One without changes gives its slot up before a slab does.
     pub(super) fn unit_by_force(&mut self, lpn: Lpn) -> u32 {
         if let Some(unit) = self.unit_for(lpn) {
             return unit;
         }
-        drop(self.take_any_slab());
-        self.chunks += 1;
-        self.units.grow();
+        if let Some(unit) = self.units.last_without_changes() {
+            self.drop_frame(unit);
+        } else {
+            drop(self.take_any_slab());
+            self.chunks += 1;
+            self.units.grow();
+        }
         self.units.make(lpn)
+    }
+
+    /// Whether so many slabs more can be had if every copy of a node goes for them.
+    pub(super) fn can_give(&self, more: usize) -> bool {
+        self.chunks + self.lent + more <= self.slabs
     }
 
     /// Keeps a copy of a page that was read, if a frame is to be had.

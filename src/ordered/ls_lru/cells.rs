@@ -101,6 +101,12 @@ impl Cells {
         self.used < self.slabs.len() * self.slab_cells
     }
 
+    /// Slabs that so many cells more take.
+    pub(super) fn slabs_for(&self, more: usize) -> usize {
+        let free = self.slabs.len() * self.slab_cells - self.used;
+        more.saturating_sub(free).div_ceil(self.slab_cells)
+    }
+
     /// Takes a slab in.
     pub(super) fn give(&mut self, slab: Box<[u8]>) {
         self.slabs.push(slab);

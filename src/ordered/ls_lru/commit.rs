@@ -1,6 +1,7 @@
 //! Commits: dirty parts on their way into the tree, and the entries that belong to other units after it.
 
 use super::buffer::Buffer;
+use super::settings::REGROUPED_LEAVES;
 use super::{LsLruTree, victims};
 use crate::check::IndexError;
 use crate::ftl::PageStore;
@@ -24,11 +25,19 @@ impl<S: PageStore> LsLruTree<S> {
         Ok(())
     }
 
+    /// Whether so many cells and units more can be had if every copy of a node goes for them (U8).
+    pub(super) fn can_have(&self, cells: usize, units: usize) -> bool {
+        let chunks = self.buffer().units.chunks_for(units);
+        self.buffer().can_give(self.cells.slabs_for(cells) + chunks)
+    }
+
     /// Sees to it that there is a cell and a unit for one entry more, unless the store is full.
     pub(super) fn make_room_for_entry(&mut self) -> Result<(), IndexError> {
         loop {
             let wanted = usize::from(!self.cells.has_room()) + usize::from(!self.buffer().units.has_room());
-            let has_room = self.buffer().may_lend(wanted) && self.buffer().slabs_at_hand() >= wanted;
+            let has_room = self.buffer().may_lend(wanted)
+                && self.buffer().slabs_at_hand() >= wanted
+                && self.can_have(1 + REGROUPED_LEAVES, 1 + REGROUPED_LEAVES);
             if has_room || !self.commit_some()? {
                 return Ok(());
             }
@@ -95,8 +104,10 @@ impl<S: PageStore> LsLruTree<S> {
         if part.len == 0 {
             return Ok(());
         }
+        // What does not fit is spread over the leaves; it frees cells by then, but takes units.
+        let leaves_max = if self.can_have(0, self.leaves_max) { self.leaves_max } else { 2 };
         self.buffer_mut().is_committing = true;
-        let applied = self.tree.apply(self.cells.changes(part), self.leaves_max);
+        let applied = self.tree.apply(self.cells.changes(part), leaves_max);
         self.buffer_mut().is_committing = false;
         let applied = applied?;
         if applied.lpn != lpn || !(1..=part.len as usize).contains(&applied.changes) {

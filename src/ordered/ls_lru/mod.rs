@@ -55,6 +55,8 @@
 //! - U5 Every slab is a frame, a chunk of unit slots, cells or free; cells in use are those of the dirty parts.
 //! - U6 The entries that a unit counts in its base node are right, and so is the dirty list's order.
 //! - U7 Whatever waits finds room when it is committed, so that sync answers `Full` only where the store itself does.
+//! - U8 An update that waits, or goes past the buffer, leaves `REGROUPED_LEAVES` cells and units to be had without a commit,
+//!   for entries whose keys change leaves.
 //!
 //! # Where the paper is silent or contradicts itself
 //!
@@ -101,6 +103,7 @@ use crate::units::Lpn;
 use buffer::Buffer;
 use cells::{Cells, Entry};
 use core::ops::Bound;
+use settings::REGROUPED_LEAVES;
 use units::{Sizes, UNCOUNTED, Waiting};
 
 /// A B+-tree below a B+-buffer.
@@ -309,6 +312,12 @@ impl<S: PageStore> LsLruTree<S> {
 
     /// Puts an entry into the dirty part of a leaf's unit; false when there is no room.
     fn add(&mut self, (lpn, entries): (Lpn, u16), entry: &Entry<'_>) -> bool {
+        let is_new = usize::from(
+            self.buffer().units.find(lpn).is_none_or(|unit| self.buffer().units.part(unit).len == 0),
+        );
+        if !self.can_have(1 + REGROUPED_LEAVES, is_new + REGROUPED_LEAVES) {
+            return false;
+        }
         if !self.cells.has_room() {
             let Some(slab) = self.buffer_mut().lend_slab() else { return false };
             self.cells.give(slab);
@@ -336,6 +345,11 @@ impl<S: PageStore> LsLruTree<S> {
     /// this change, for whose key nothing waits.
     fn bypass(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
         self.counts.bypasses += 1;
+        // Of what waits some may move to other units, and nothing leaves for it: after that, too, U8 is to hold.
+        let most = 2 * REGROUPED_LEAVES;
+        if self.waiting_entries() > 0 && !self.can_have(most, most) {
+            self.full_merge()?;
+        }
         let lpn = self.tree.leaf_of(change.key, Cause::Host)?;
         let (below, _) = self.below(lpn, change.key)?;
         self.buffer_mut().is_committing = true;

@@ -147,8 +147,8 @@ impl LsLruConfig {
 /// Bytes of RAM of the buffer that do not grow with it; what the store below is made of does not count.
 const FIXED_BYTES: usize = size_of::<super::buffer::Buffer<()>>() + size_of::<Cells>();
 
-/// Leaves whose units may get entries when a commit changes which keys belong to them.
-const REGROUPED_LEAVES: usize = 3;
+/// Leaves whose units may get entries when a change of the tree alters which keys belong to them.
+pub(super) const REGROUPED_LEAVES: usize = 3;
 
 /// Slabs kept for the cells and the slots that a commit may take to move entries between units.
 pub(super) const fn kept_slabs(record: RecordFormat, page_bytes: usize) -> usize {

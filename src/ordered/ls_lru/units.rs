@@ -181,6 +181,12 @@ impl Units {
         self.free != NONE
     }
 
+    /// Chunks that so many units more with changes take, if every other unit leaves.
+    pub(super) fn chunks_for(&self, more: usize) -> usize {
+        let free = self.table.len() - self.waiting.units as usize;
+        more.saturating_sub(free).div_ceil(Units::chunk_slots(self.sizes.page_bytes))
+    }
+
     /// Adds a chunk of slots.
     pub(super) fn grow(&mut self) {
         let first = self.table.len() as u32;
@@ -484,6 +490,12 @@ impl Units {
             unit = self.table[unit].before;
         }
         if unit == NONE { self.last_inner() } else { Some(unit) }
+    }
+
+    /// The least recently used unit that has a copy of its page and nothing else.
+    pub(super) fn last_without_changes(&self) -> Option<u32> {
+        let clean = self.all().filter(|&unit| self.table[unit].state() == Some(State::Clean));
+        clean.min_by_key(|&unit| self.table[unit].stamp)
     }
 
     /// Units in the dirty list of the cold region.

@@ -1,12 +1,12 @@
 //! Chips that fail more and more until nothing can be written, and chips on which reads fail now and then.
 
-use super::{Ftl, Model, apply, assert_sound, chip, contents, page, random_op, small};
-use crate::ftl::flash::Scheme;
+use super::{Ftl, Model, Op, apply, assert_sound, chip, contents, page, random_op, remount, small};
+use crate::ftl::flash::{Mark, Scheme, Source};
 use crate::ftl::{PageStore, StoreError};
-use crate::nand::sim::{Faults, SimChip};
+use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{Cause, Geometry};
 use crate::rng::Rng;
-use crate::units::Lpn;
+use crate::units::{Lbn, Lpn};
 use alloc::vec;
 
 /// Mounts what the power left.
@@ -70,6 +70,39 @@ pub(crate) fn ends_read_only<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
             assert_eq!(contents(&mut ftl), model.pages, "seed {seed} round {round}");
         }
     }
+}
+
+/// A merge that carries a write fails behind the write's page, and the base that follows is cut: it does not pass for one that
+/// had a reference.
+pub(crate) fn leaves_the_version_of_a_failed_merge<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+    let mut cuts = 0;
+    for (seed, wait) in (0..40).flat_map(|seed| (0..24).map(move |wait| (seed, wait))) {
+        let mut ftl = Ftl::<S>::format(chip(small(0)), settings(0)).unwrap();
+        let mut model = Model::new(ftl.page_count());
+        for lpn in 0..8 {
+            apply(&mut ftl, &mut model, &Op::Write(lpn)).unwrap();
+        }
+        let (before, tag) = (model.clone(), model.next_tag);
+        model.write(0, tag);
+        let data = page(tag, 128);
+        let mut sources = vec![Some(Source::Host(&data, Cause::Host))];
+        let (flash, scheme) = ftl.parts_mut();
+        for lpn in 1..4 {
+            sources.push(scheme.locate(flash, lpn, Cause::Host).unwrap().map(Source::Page));
+        }
+        let at_operation = ftl.nand().operations() + wait;
+        let (when, torn) = (CutWhen::Before, TornModel::Prefix);
+        let faults = Faults { seed, program_failures_ppm: 200_000, ..Faults::default() };
+        ftl.nand_mut().set_faults(faults);
+        ftl.nand_mut().plan_power_cut(PowerCut { at_operation, when, torn, seed });
+        let (flash, _) = ftl.parts_mut();
+        flash.mark = Mark::Base;
+        if flash.gather(Lbn(0), &sources).is_err() {
+            remount(ftl, &mut model, &before, settings(0));
+            cuts += 1;
+        }
+    }
+    assert!(cuts > 200, "{cuts} cuts");
 }
 
 /// Two reads in a thousand come back wrong, once: nothing may be lost by that, whatever is read.

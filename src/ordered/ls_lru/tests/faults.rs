@@ -1,8 +1,10 @@
 //! Small buffers, full stores, power cuts, forged pages, settings that cannot work.
 
 use super::*;
+use crate::ftl::StoreError;
 use crate::ordered::Settings;
 use crate::ordered::bplus::BPlusConfig;
+use crate::rng::Rng;
 
 #[test]
 fn a_dirty_part_of_any_size_is_committed() {
@@ -83,6 +85,84 @@ fn a_full_store_loses_nothing_and_removals_make_room() {
     }
 }
 
+/// Refuses groups with certain pages, as a store does whose blocks have failed.
+struct Failing {
+    store: RamStore,
+    /// Which pages are refused; none if 0.
+    salt: u32,
+}
+
+impl PageStore for Failing {
+    fn page_bytes(&self) -> usize {
+        self.store.page_bytes()
+    }
+    fn page_count(&self) -> u32 {
+        self.store.page_count()
+    }
+    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        self.store.read(lpn, cause, data)
+    }
+    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+        self.write_atomic(&[(lpn, data)], cause)
+    }
+    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
+        self.store.trim(lpn)
+    }
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.store.sync()
+    }
+    fn atomic_pages_max(&self) -> usize {
+        self.store.atomic_pages_max()
+    }
+    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+        let is_refused = |lpn: Lpn| (lpn.0 ^ self.salt).wrapping_mul(0x9e37_79b9) >> 30 == 0;
+        if self.salt != 0 && pages.iter().any(|(lpn, _)| is_refused(*lpn)) {
+            return Err(StoreError::WornOut);
+        }
+        self.store.write_atomic(pages, cause)
+    }
+    fn durable_writes(&self) -> bool {
+        true
+    }
+    fn prefix_consistent(&self) -> bool {
+        true
+    }
+    fn ram_bytes(&self) -> usize {
+        self.store.ram_bytes()
+    }
+}
+
+#[test]
+fn updates_past_a_full_buffer_leave_room_for_what_waits() {
+    let mut bypasses = 0;
+    for seed in 0..40 {
+        let config = LsLruConfig { window_percent: 25 * (seed % 5) as u8, ..config(18, seed as usize % 3) };
+        let store = LsLruTree::format(RamStore::new(128, 400), config).unwrap().into_store();
+        let store = Failing { store, salt: 0 };
+        let mut index = LsLruTree::mount(store, config).unwrap();
+        let (mut model, mut rng) = (Model::new(), Rng::new(seed));
+        for step in 0..4_000 {
+            index.tree.store_mut().below_mut().salt = u32::from(step / 400);
+            let (n, v) = (key(rng.below(600) as u16), key(step));
+            let is_put = rng.chance(1, 2);
+            let done = if is_put { index.insert(&n, &v) } else { index.remove(&n) };
+            match done {
+                Ok(existed) if is_put => assert_eq!(model.insert(n, v).is_some(), existed),
+                Ok(existed) => assert_eq!(model.remove(&n).is_some(), existed),
+                Err(error) => assert!(error.is_refusal(), "{error}"),
+            }
+            if step % 100 == 0 {
+                assert_sound(&mut index, &model);
+            }
+        }
+        index.tree.store_mut().below_mut().salt = 0;
+        index.sync().unwrap();
+        assert_eq!(contents(&mut index).unwrap(), model);
+        bypasses += index.counts.bypasses;
+    }
+    assert!(bypasses > 1_000, "{bypasses}");
+}
+
 #[test]
 fn buffer_and_settings_agree_on_the_ram() {
     let settings = Settings { durability: Durability::None, ..Settings::new(RecordFormat::new(4, 4)) };
@@ -90,7 +170,7 @@ fn buffer_and_settings_agree_on_the_ram() {
     let mut index = LsLruTree::format(RamStore::new(2_048, 900), config).unwrap();
     let held = buffer_ram(&index);
     assert!(held <= 100_000 && held > 97_000, "{held}");
-    let mut rng = crate::rng::Rng::new(1);
+    let mut rng = Rng::new(1);
     for _ in 0..20_000 {
         index.insert(&(rng.next_u64() as u32).to_be_bytes(), &[0; 4]).unwrap();
     }

@@ -71,7 +71,7 @@ impl From<StoreError> for IndexError {
 
 impl From<NandError> for IndexError {
     fn from(error: NandError) -> IndexError {
-        IndexError::Store(StoreError::Nand(error))
+        StoreError::from(error).into()
     }
 }
 

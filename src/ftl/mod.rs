@@ -213,8 +213,15 @@ impl StoreError {
 }
 
 impl From<NandError> for StoreError {
+    /// A chip that refuses a page which counts as erased contradicts what was read of it.
     fn from(error: NandError) -> StoreError {
-        StoreError::Nand(error)
+        match error {
+            NandError::NotErased(ppn) | NandError::OutOfOrder(ppn) => StoreError::Corrupted {
+                what: "a page that counts as erased was programmed, or a later one was",
+                at: u64::from(ppn.0),
+            },
+            error => StoreError::Nand(error),
+        }
     }
 }
 

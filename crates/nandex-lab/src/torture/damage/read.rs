@@ -61,13 +61,7 @@ pub(super) fn names_damage(error: &IndexError) -> bool {
     matches!(
         error,
         IndexError::Corrupted { .. }
-            | IndexError::Store(
-                // A page that looks erased and is not cannot be told from an erased one but by programming it.
-                StoreError::Corrupted { .. }
-                    | StoreError::Nand(
-                        NandError::Uncorrectable(_) | NandError::NotErased(_) | NandError::OutOfOrder(_)
-                    )
-            )
+            | IndexError::Store(StoreError::Corrupted { .. } | StoreError::Nand(NandError::Uncorrectable(_)))
     )
 }
 

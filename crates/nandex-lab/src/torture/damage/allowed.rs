@@ -42,7 +42,7 @@ pub enum Ends {
 /// What may come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum May {
-    /// The newest changes are gone, at most so many, or those of one sync.
+    /// The newest changes are gone: for each damage at most so many, or those of one sync.
     BeOlder(u64),
     /// Some slots hold what they held once; a tree above may contradict itself then.
     BeStale,
@@ -184,7 +184,7 @@ pub const EXCEPTIONS: &[Exception] = &[
     },
     Exception {
         who: Who::Named(RAW),
-        damages: &[Kind::Exchange, Kind::BlockExchange],
+        damages: &Kind::ALL,
         ends: Ends::NewestOfTwo(1),
         may: May::BeOlder(u64::MAX),
         reason: "The newest checkpoint and the newest page damaged at once look like a checkpoint that a failing chip refused, and a cut \
@@ -197,6 +197,14 @@ pub const EXCEPTIONS: &[Exception] = &[
         may: May::BeStale,
         reason: "A whole block opened since the checkpoint, or the only page in one, looks like one that was given back and was being erased \
                  (docs/indexes/ipl.md).",
+    },
+    Exception {
+        who: Who::Named(&["ipl", "dipl"]),
+        damages: &Kind::ALL,
+        ends: Ends::NewestOfTwo(1),
+        may: May::BeStale,
+        reason: "Without the newest checkpoint a tree that was closed looks like one that was cut, and the block damaged at the same time like \
+                 one that was given back.",
     },
 ];
 
@@ -237,11 +245,14 @@ impl Who {
 
 impl Exception {
     fn covers(&self, hit: &Hit, outcome: &Outcome) -> bool {
+        let damages = hit.kinds.len() as u64;
         let may = match (self.may, outcome) {
-            (May::BeOlder(most), Outcome::Older(lost)) => *lost <= most,
-            (May::BeOlder(_) | May::BeStale, Outcome::OlderByOneSync(_)) => true,
+            (May::BeOlder(most), Outcome::Older(lost)) => *lost <= most.saturating_mul(damages),
+            (May::BeOlder(most), Outcome::OlderBySyncs(lost, syncs)) => {
+                *lost <= most.saturating_mul(damages) || *syncs <= damages
+            }
             // A state before is a mixture too.
-            (May::BeStale, Outcome::Older(_) | Outcome::Stale(_)) => true,
+            (May::BeStale, Outcome::Older(_) | Outcome::OlderBySyncs(..) | Outcome::Stale(_)) => true,
             (May::BeStale, Outcome::Wrong(_)) => !matches!(hit.victim.target, Target::Store(_)),
             _ => false,
         };
@@ -250,12 +261,14 @@ impl Exception {
             Ends::Cut => hit.is_cut,
             Ends::CutRecord => hit.is_cut && hit.records > 0,
             Ends::RecordAndAnother => hit.records > 0 && hit.kinds.len() > 1,
-            Ends::NewestOfTwo(before) => hit.age.is_some_and(|age| age <= before),
+            Ends::NewestOfTwo(before) => {
+                let are_two = hit.kinds.len() > 1 || hit.kinds.iter().any(|kind| kind.names_another());
+                are_two && hit.age.is_some_and(|age| age <= before)
+            }
             Ends::Newest(before) => hit.is_cut && hit.age.is_some_and(|age| age <= before),
         };
-        let is_of_two = hit.kinds.len() > 1 && matches!(self.ends, Ends::NewestOfTwo(_));
-        let damages = is_of_two || hit.kinds.iter().any(|kind| self.damages.contains(kind));
-        may && ends && damages && self.who.is_about(&hit.victim)
+        let is_such = hit.kinds.iter().any(|kind| self.damages.contains(kind));
+        may && ends && is_such && self.who.is_about(&hit.victim)
     }
 }
 

@@ -92,7 +92,8 @@ fn in_words(exception: &Exception) -> String {
         May::BeOlder(1) => String::from("the newest change may be gone"),
         May::BeOlder(most) => {
             format!(
-                "the newest {most} changes may be gone; of an index that commits with syncs, those of the last one"
+                "the newest {most} changes may be gone, or, of an index that commits with syncs, those of the last one; twice as many where \
+                 two are damaged at once"
             )
         }
         May::BeStale => String::from("some records may be older ones, or missing"),

@@ -40,8 +40,9 @@ pub(super) struct Moment {
 pub(super) enum Standing {
     /// As promised. For each slot what it may hold, by all states that fit.
     Promised(Vec<Vec<u64>>),
-    /// A state before the promised ones: so many acknowledged changes are gone, perhaps no more than one sync made last.
-    Older { lost: u64, is_since_sync: bool },
+    /// A state before the promised ones: so many acknowledged changes are gone, and so many syncs that made some of them last, where
+    /// no more is promised than syncs.
+    Older { lost: u64, syncs: Option<u64> },
     /// No state of the whole, but each slot holds something it held once; so many slots, the first of them.
     Stale(usize, usize),
     /// Something that was never there; so many slots, the first of them.
@@ -81,6 +82,9 @@ impl History {
 
     fn change(&mut self, slot: u32, new: u64, trimmed: bool) {
         let place = &mut self.last[slot as usize];
+        if *place == new {
+            return;
+        }
         self.effects.push(Effect { slot, old: *place, new, trimmed });
         *place = new;
     }
@@ -123,10 +127,7 @@ impl History {
                 }
             } else if may_hold[0].is_empty() {
                 let lost = self.effects_until(moment.acknowledged) - self.effects_until(operations);
-                return Standing::Older {
-                    lost: lost as u64,
-                    is_since_sync: operations >= self.sync_before(moment),
-                };
+                return Standing::Older { lost: lost as u64, syncs: self.syncs_since(operations, moment) };
             }
         }
         if !may_hold[0].is_empty() {
@@ -136,17 +137,18 @@ impl History {
         }
     }
 
-    /// The last sync but one that had something to make last, for who promises no more than syncs.
-    fn sync_before(&self, moment: &Moment) -> usize {
+    /// How many syncs after so many operations had something to make last, for who promises no more than syncs.
+    fn syncs_since(&self, operations: usize, moment: &Moment) -> Option<u64> {
         if moment.clean || moment.promise == Promise::LastState {
-            return usize::MAX;
+            return None;
         }
-        let changes = self.effects_until(self.synced[moment.acknowledged]);
-        let mut at = self.synced[moment.acknowledged];
-        while at > 0 && self.effects_until(at) == changes {
-            at = self.synced[at - 1];
+        let (mut at, mut syncs) = (self.synced[moment.acknowledged], 0);
+        while at > operations {
+            let before = self.synced[at - 1];
+            syncs += u64::from(self.effects_until(before) < self.effects_until(at));
+            at = before;
         }
-        at
+        Some(syncs)
     }
 
     fn fits(&self, state: &[u64], known: &[Option<u64>], since: std::ops::Range<usize>) -> bool {
@@ -202,16 +204,22 @@ mod tests {
     }
 
     #[test]
+    fn what_changes_nothing_is_no_change_that_is_lost() {
+        let h = history(&[HostOp::Put(0), HostOp::Put(1), HostOp::Remove(2), HostOp::Remove(2)]);
+        assert_eq!(
+            judged(&h, 4, true, [Some(1), Some(0), Some(0)]),
+            Standing::Older { lost: 1, syncs: None }
+        );
+    }
+
+    #[test]
     fn what_was_read_is_a_promised_state_an_older_one_or_none() {
         let h = history(&[HostOp::Put(0), HostOp::Put(1), HostOp::Put(0), HostOp::Remove(1)]);
         let (one, two, three) = (Some(1), Some(2), Some(3));
         assert!(matches!(judged(&h, 3, true, [three, two, Some(0)]), Standing::Promised(_)));
         assert!(matches!(judged(&h, 3, false, [three, Some(0), Some(0)]), Standing::Promised(_)));
         assert_eq!(judged(&h, 3, true, [three, Some(0), Some(0)]), Standing::Stale(1, 1));
-        assert_eq!(
-            judged(&h, 3, true, [one, two, Some(0)]),
-            Standing::Older { lost: 1, is_since_sync: false }
-        );
+        assert_eq!(judged(&h, 3, true, [one, two, Some(0)]), Standing::Older { lost: 1, syncs: None });
         assert_eq!(judged(&h, 3, true, [three, two, one]), Standing::Alien(1, 2));
         // What could not be read may be anything that fits.
         assert_eq!(

@@ -32,8 +32,8 @@ pub enum Outcome {
     Refused,
     /// So many newest changes were gone without a word.
     Older(u64),
-    /// The same, and they were no more than one sync made last.
-    OlderByOneSync(u64),
+    /// So many newest changes, which so many syncs had made last.
+    OlderBySyncs(u64, u64),
     /// Some slots held what they held once, or nothing, without a word.
     Stale(String),
     /// Something else was answered that is not true.
@@ -51,7 +51,7 @@ impl Outcome {
             Outcome::Right => "right",
             Outcome::Corrupted => "corrupted",
             Outcome::Refused => "refused",
-            Outcome::Older(_) | Outcome::OlderByOneSync(_) => "older",
+            Outcome::Older(_) | Outcome::OlderBySyncs(..) => "older",
             Outcome::Stale(_) => "stale",
             Outcome::Wrong(_) => "wrong",
             Outcome::Odd(_) => "odd",
@@ -70,7 +70,9 @@ impl fmt::Display for Outcome {
         match self {
             Outcome::Right | Outcome::Corrupted | Outcome::Refused => write!(f, "{}", self.name()),
             Outcome::Older(lost) => write!(f, "older: {lost} newest changes are gone"),
-            Outcome::OlderByOneSync(lost) => write!(f, "older: {lost} newest changes of one sync are gone"),
+            Outcome::OlderBySyncs(lost, syncs) => {
+                write!(f, "older: {lost} newest changes of {syncs} syncs are gone")
+            }
             Outcome::Stale(why) | Outcome::Wrong(why) | Outcome::Odd(why) | Outcome::Panic(why) => {
                 write!(f, "{}: {why}", self.name())
             }
@@ -212,8 +214,8 @@ impl Trial<'_> {
         }
         match self.life.history.judge(&self.image.moment, &seen.known) {
             Standing::Promised(may_hold) => Ok(may_hold),
-            Standing::Older { lost, is_since_sync: true } => Err(Outcome::OlderByOneSync(lost)),
-            Standing::Older { lost, .. } => Err(Outcome::Older(lost)),
+            Standing::Older { lost, syncs: Some(syncs) } => Err(Outcome::OlderBySyncs(lost, syncs)),
+            Standing::Older { lost, syncs: None } => Err(Outcome::Older(lost)),
             Standing::Stale(0, _) => Err(Outcome::Stale(String::from(
                 "a mixture of states since the last sync, and no state of the whole",
             ))),

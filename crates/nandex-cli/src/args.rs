@@ -266,8 +266,8 @@ pub(crate) struct Torture {
     /// Lives at a time [default: as many as there are cores]; it changes no life.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
-    /// Write the least of each life that went wrong into this folder, as NAME-SEED.life.
-    #[arg(long, value_name = "DIR")]
+    /// Write the least of each life that went wrong into this folder, as NAME-SEED.life; it is made if it is not there.
+    #[arg(long, value_name = "DIR", conflicts_with = "damage")]
     pub(crate) save: Option<PathBuf>,
     /// Repeat one life, as a finding names it, or one that stands in a file (NAME.life).
     #[arg(long, value_name = "NAME:SEED|FILE", value_parser = parse::life,

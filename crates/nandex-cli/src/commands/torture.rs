@@ -21,6 +21,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) fn run(args: &Torture) -> Result<Status> {
+    if let Some(folder) = &args.save {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    }
     if args.damage {
         return damage::run(args);
     }

@@ -71,8 +71,10 @@ pub struct PagedNodes<S, C, const D: usize> {
     is_in_operation: bool,
     /// Nodes held at most by an operation that can be done with fewer.
     held_max: usize,
-    /// Whether the superblock says clean.
+    /// Whether the superblock may say clean: that goes before a change.
     is_clean: bool,
+    /// Whether the superblock that was written last says so: else a sync writes another.
+    is_marked: bool,
     /// Whether a write failed with unknown effect: nothing is believed before the next mount.
     is_interrupted: bool,
 }
@@ -150,6 +152,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
             is_in_operation: false,
             held_max: usize::MAX,
             is_clean,
+            is_marked: is_clean,
             is_interrupted: false,
         }
     }
@@ -259,6 +262,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
             return Ok(());
         }
         self.write_superblock(false)?;
+        self.is_marked = false;
         self.store.sync()?;
         self.is_clean = false;
         Ok(())
@@ -504,13 +508,13 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for PagedNodes<S, 
             self.trim(lpn)?;
             start = lpn;
         }
-        if self.is_clean {
+        if self.is_clean && self.is_marked {
             return Ok(());
         }
         // Should the mark fail to be written, nobody knows what the medium says: no change may follow. A refusal is no such thing:
         // a mark that is refused is not there, and one that was written must go before the next change, whatever the sync says.
         let written = self.write_superblock(true);
-        self.is_clean = written.is_ok();
+        (self.is_clean, self.is_marked) = (self.is_clean | written.is_ok(), written.is_ok());
         let marked = written.and_then(|()| Ok(self.store.sync()?));
         self.is_interrupted = marked.as_ref().is_err_and(|error| !error.is_refusal());
         marked

@@ -275,6 +275,7 @@ impl<S: PageStore> BPlusTree<S> {
             return Ok(());
         }
         self.write_superblock(false)?;
+        self.is_marked = false;
         self.store.sync()?;
         self.is_clean = false;
         Ok(())

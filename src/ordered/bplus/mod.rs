@@ -226,8 +226,10 @@ pub struct BPlusTree<S> {
     leaf_pages: (usize, usize),
     /// Whether the operation in hand left a full leaf whole.
     is_kept_whole: bool,
-    /// Whether the superblock says clean.
+    /// Whether the superblock may say clean: that goes before a change.
     is_clean: bool,
+    /// Whether the superblock that was written last says so: else a sync writes another.
+    is_marked: bool,
     /// Whether a write failed with unknown effect: nothing is believed before the next mount.
     is_interrupted: bool,
     counts: Counts,
@@ -342,6 +344,7 @@ impl<S: PageStore> BPlusTree<S> {
             leaf_pages: (0, 0),
             is_kept_whole: false,
             is_clean,
+            is_marked: is_clean,
             is_interrupted: false,
             counts: Counts::default(),
         }
@@ -419,13 +422,13 @@ impl<S: PageStore> BPlusTree<S> {
             trim(&mut self.store, lpn)?;
             start = lpn;
         }
-        if self.is_clean {
+        if self.is_clean && self.is_marked {
             return Ok(());
         }
         // Should the mark fail to be written, nobody knows what the medium says: no change may follow. A refusal is no such thing:
         // a mark that is refused is not there, and one that was written must go before the next change, whatever the sync says.
         let written = self.write_superblock(true);
-        self.is_clean = written.is_ok();
+        (self.is_clean, self.is_marked) = (self.is_clean | written.is_ok(), written.is_ok());
         let marked = written.and_then(|()| Ok(self.store.sync()?));
         self.is_interrupted = marked.as_ref().is_err_and(|error| !error.is_refusal());
         marked

@@ -108,6 +108,22 @@ fn a_failed_write_interrupts_until_the_next_mount() {
     }
 }
 
+/// The clean mark may be gone all the same: the next sync writes another, though nothing was changed.
+#[test]
+fn a_mark_whose_removal_is_not_synced_is_written_again() {
+    let config = r_star::config().with_durability(Durability::None);
+    let mut tree = r_star::RStarTree::<_, i32, 2>::format(Mem::new(256, 40, SINGLE), &config).unwrap();
+    tree.sync().unwrap();
+    let mut store = tree.into_store();
+    store.syncs = 0;
+    let mut tree = r_star::RStarTree::<_, i32, 2>::mount(store).unwrap();
+    let rect = random_rect(Kind::Rects, &mut Rng::new(8));
+    assert_eq!(tree.insert(&rect, 1), Err(IndexError::Full));
+    tree.sync().unwrap();
+    let mut tree = r_star::RStarTree::<_, i32, 2>::mount(tree.into_store()).unwrap();
+    assert_same(&mut tree, &Model::random(Kind::Few, 0, 0), 1);
+}
+
 #[test]
 fn a_bulk_load_that_fails_leaves_the_tree_empty() {
     let config = r_star::config().with_capacity(4);

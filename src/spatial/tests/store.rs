@@ -39,6 +39,8 @@ pub(crate) struct Mem {
     /// Page writes left before the store refuses, and what it says then.
     pub(crate) room: usize,
     pub(crate) refusal: StoreError,
+    /// Syncs left before one of them is refused.
+    pub(crate) syncs: usize,
 }
 
 impl Mem {
@@ -56,6 +58,7 @@ impl Mem {
             group_pages_max: 0,
             room: usize::MAX,
             refusal: StoreError::Full,
+            syncs: usize::MAX,
         }
     }
 }
@@ -86,6 +89,11 @@ impl PageStore for Mem {
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
+        let Some(left) = self.syncs.checked_sub(1) else {
+            self.syncs = usize::MAX;
+            return Err(self.refusal.clone());
+        };
+        self.syncs = left;
         self.steps.push(Step::Sync);
         Ok(())
     }

@@ -526,6 +526,20 @@ fn a_mark_whose_sync_is_refused_goes_before_the_next_change() {
     assert_sound(&mut tree, &model);
 }
 
+/// The mark may be gone all the same: the next sync writes another, though nothing was changed.
+#[test]
+fn a_mark_whose_removal_is_not_synced_is_written_again() {
+    let (mut tree, mut model) = (small_tree(SINGLE, 300), Model::new());
+    fill(&mut tree, &mut model, 0..3);
+    tree.sync().unwrap();
+    tree.store.syncs = 0;
+    let (n, v) = (key(9, SMALL), value(9, SMALL));
+    assert_eq!(tree.insert(&n, &v), Err(IndexError::Full));
+    tree.store.syncs = usize::MAX;
+    tree.sync().unwrap();
+    assert_eq!(contents(&mut BPlusTree::mount(tree.into_store()).unwrap()), Ok(model));
+}
+
 #[test]
 fn a_bulk_load_refuses_what_it_cannot_do_and_leaves_the_tree_empty() {
     let mut tree = small_tree(WRITE_THROUGH, 30);

@@ -171,6 +171,13 @@ impl ReservationBuffer {
             }
         }
         self.units += 1;
+        debug_assert!(
+            self.sets.len() <= self.units && self.units <= self.next.len(),
+            "N4: {} units in {} sets and {} slots",
+            self.units,
+            self.sets.len(),
+            self.next.len()
+        );
     }
 
     /// Lets a unit meet the one that waits for its entry, if there is one: whether nothing more is to be added.
@@ -211,6 +218,7 @@ impl ReservationBuffer {
         }
         self.sets[at].units -= 1;
         self.give_slot(slot);
+        debug_assert_eq!(set.units == 1, self.sets[at].first == NONE, "N4: the chain of node {}", set.node);
         if set.units == 1 {
             self.sets.remove(at);
         }
@@ -219,13 +227,14 @@ impl ReservationBuffer {
     /// Drops the units of a node; how many.
     pub fn remove(&mut self, node: u32) -> usize {
         let Ok(at) = self.place(node) else { return 0 };
-        let set = self.sets.remove(at);
+        let (set, before) = (self.sets.remove(at), self.units);
         let mut slot = set.first;
         while slot != NONE {
             let after = self.next[slot as usize];
             self.give_slot(slot);
             slot = after;
         }
+        debug_assert_eq!(before - self.units, set.units as usize, "N4: the chain of node {node}");
         set.units as usize
     }
 
@@ -233,6 +242,8 @@ impl ReservationBuffer {
     pub(super) fn remove_last(&mut self, node: u32, units: usize) {
         let Ok(at) = self.place(node) else { return };
         let set = self.sets[at];
+        debug_assert!(!self.eliminates, "N4: the last units of node {node} may have met others");
+        debug_assert!(units <= set.units as usize, "N4: {units} of {} units of node {node}", set.units);
         let stay = (set.units as usize).saturating_sub(units);
         let Some(last) = stay.checked_sub(1).and_then(|last| self.chain(set.first).nth(last)) else {
             self.remove(node);
@@ -252,6 +263,7 @@ impl ReservationBuffer {
         while let Some(set) = self.sets.last() {
             self.remove(set.node);
         }
+        debug_assert_eq!(self.units, 0, "N4: units wait in no set");
     }
 
     fn give_slot(&mut self, slot: u32) {

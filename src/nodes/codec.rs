@@ -100,7 +100,12 @@ pub(super) fn show_changes(
             return Ok(changes);
         }
     }
-    show_whole(codec, (node, mark), new, show);
+    let mut shown = 0;
+    show_whole(codec, (node, mark), new, &mut |unit| {
+        shown += 1;
+        show(unit);
+    });
+    debug_assert_eq!(shown, all, "the units of {node} are not one for each entry");
     Ok(all)
 }
 

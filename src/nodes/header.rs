@@ -16,7 +16,7 @@
 //! ```
 
 use super::config::Room;
-use super::{LayerConfig, NodeCodec, NodeLayer};
+use super::{BODY_BYTES_MAX, LayerConfig, NodeCodec, NodeLayer};
 use crate::check::IndexError;
 use crate::codec::{crc32, get_u32, put_u16, put_u32};
 use crate::ftl::{PageStore, StoreError};
@@ -29,6 +29,7 @@ const MAGIC: &[u8; 8] = b"NXNODES1";
 const HEADER_BYTES: usize = 44;
 
 fn encode(codec: &impl NodeCodec, config: &LayerConfig, room: Room, pages: u32, page: &mut [u8]) {
+    debug_assert!(codec.body_bytes() <= BODY_BYTES_MAX, "a body of {} bytes", codec.body_bytes());
     page.fill(0);
     page[4..12].copy_from_slice(MAGIC);
     put_u32(page, 12, page.len() as u32);

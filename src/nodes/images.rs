@@ -60,6 +60,11 @@ impl Images {
         self.clock += 1;
         (self.nodes[at], self.used[at]) = (Some(node), self.clock);
         self.pages[at * self.page_bytes..][..self.page_bytes].copy_from_slice(page);
+        debug_assert_eq!(
+            self.nodes.iter().filter(|held| **held == Some(node)).count(),
+            1,
+            "{node} is at hand twice"
+        );
     }
 
     /// Forgets a node.

@@ -16,7 +16,13 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
             let changes = self.count_changes(pages)?;
             if known.is_some() && known == self.codec.mark(data) && changes <= self.config.units() {
                 let committed = self.commit_down_to(self.config.units() - changes);
-                return self.finished(committed, pages).unwrap_or_else(|| self.reserve(pages));
+                let reserved = self.finished(committed, pages).unwrap_or_else(|| self.reserve(pages));
+                debug_assert!(
+                    self.is_overfull || reserved.is_err() || self.units.len() <= self.config.units(),
+                    "N4: {} units wait",
+                    self.units.len()
+                );
+                return reserved;
             }
             let committed = self.commit_down_to(self.config.units());
             if let Some(finished) = self.finished(committed, pages) {
@@ -79,6 +85,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
 
     /// Reads a node's page, applies all its units, writes it, and drops them.
     fn commit_node(&mut self, node: Lpn) -> Result<(), StoreError> {
+        debug_assert!(self.units.set(node.0).is_some(), "N4: no unit waits for {node}");
         let mut page = core::mem::take(&mut self.node);
         let read = self.read_node(node, Cause::Host, &mut page);
         self.horizon.show(self.units.set(node.0).map(|set| set.newest));

@@ -224,6 +224,11 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     /// Whether each write from now on is committed before it returns, so that one that is refused is not done. For layers in
     /// shared sectors without modes.
     pub(crate) fn set_commits_each(&mut self, commits_each: bool) {
+        debug_assert!(
+            !self.config.commit.is_in_place() && !self.config.commit.is_tuned(),
+            "{:?} does not commit each write",
+            self.config.commit
+        );
         self.commits_each = commits_each;
     }
 
@@ -280,6 +285,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     /// Drops the nodes that are not in use: a mount may find what is left of nodes given up before. To be called before
     /// anything is written.
     pub fn retain(&mut self, is_used: impl Fn(Lpn) -> bool) -> Result<(), StoreError> {
+        debug_assert!(self.units.is_empty(), "nodes are dropped while {} units wait", self.units.len());
         for node in 0..self.table.nodes() {
             if !self.table.list(node).is_empty() && !is_used(Lpn(node)) {
                 self.table.replace(node, [].into_iter());

@@ -151,6 +151,7 @@ impl ModeTable {
             self.overpaid_ns.reserve_exact(nodes - self.overpaid_ns.len());
             self.overpaid_ns.resize(nodes, 0);
         }
+        debug_assert_eq!(self.modes.len(), self.overpaid_ns.len(), "N8: a sum for each mode");
         self.modes[node] = Some(mode);
         self.overpaid_ns[node] = 0;
     }
@@ -188,11 +189,18 @@ impl ModeTable {
         }
         *overpaid = 0;
         self.worth_ns = self.worth_ns.saturating_add(worth);
+        debug_assert!(
+            self.worth_ns <= self.counts.overpaid_ns,
+            "N8: changes worth {} ns, {} ns were overpaid",
+            self.worth_ns,
+            self.counts.overpaid_ns
+        );
         Some(other)
     }
 
     /// Changes the mode of a node.
     pub(super) fn switch(&mut self, node: u32, mode: Mode) {
+        debug_assert!(self.mode(node).is_some_and(|old| old != mode), "N7: node {node} is in {mode:?} mode");
         match mode {
             Mode::Log => self.counts.switches_to_log += 1,
             Mode::Disk => self.counts.switches_to_disk += 1,

@@ -128,6 +128,10 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         }
         let all = found.iter().map(|sector| Lpn(sector.sector)).chain(scan.void.iter().copied());
         all.for_each(|sector| scan.table.release(sector));
+        debug_assert!(
+            scan.newest.iter().all(|sector| scan.table.names_of(*sector) > 0),
+            "N3: a sector of the newest commit is free"
+        );
         scan.note_disk_mode(&found);
         Ok(scan)
     }

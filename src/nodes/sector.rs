@@ -162,6 +162,7 @@ impl SectorWriter {
 
     /// Begins a commit whose first unit has this number.
     pub(super) fn begin(&mut self, commit: u32, number: u32, kind: Kind) {
+        debug_assert!(commit > 0, "commits count from 1");
         (self.commit, self.number) = (commit, number);
         self.set_kind(kind);
         (self.units, self.part, self.sector) = (0, 0, None);
@@ -182,6 +183,11 @@ impl SectorWriter {
                 *self.sector.insert(lpn)
             }
         };
+        debug_assert!(
+            self.units < sector_units(self.page.len(), self.body_bytes),
+            "N1: unit {} of {lpn}",
+            self.units
+        );
         let bytes = unit_bytes(self.body_bytes);
         unit.encode(self.number, &mut self.page[HEAD_BYTES + self.units * bytes..][..bytes]);
         self.units += 1;
@@ -222,6 +228,7 @@ impl SectorWriter {
     fn write(&mut self, flag: u16, sink: &mut impl Sink) -> Result<(), StoreError> {
         let Some(lpn) = self.sector.take() else { unreachable!("a sector has a unit") };
         assert!(self.part < OWN, "a commit of 16384 sectors");
+        debug_assert!(self.units > 0, "N1: {lpn} would hold nothing");
         let page = &mut self.page;
         page[HEAD_BYTES + self.units * unit_bytes(self.body_bytes)..].fill(0);
         put_u32(page, 4, self.commit);

@@ -52,6 +52,11 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
             Ok(()) if changes > most => self.commit_all(),
             reserved => reserved,
         };
+        debug_assert!(
+            done.is_err() || self.units.len() <= most,
+            "N4: {} units wait, there is room for {most}",
+            self.units.len()
+        );
         if done.is_err() && changes > most {
             self.units.clear();
         }
@@ -87,6 +92,11 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         self.begin(Kind::Mixed)?;
         let written = self.write_pieces(&pieces).and_then(|()| self.write_in_disk_mode(whole));
         self.end(written, Cause::Host)?;
+        debug_assert_eq!(
+            self.newest.len(),
+            sectors + whole.len(),
+            "N6: room was made for another commit than this"
+        );
         for at in 0..self.units.sets().len() {
             let node = self.units.sets()[at].node;
             if self.units.units_of(node).next().is_some_and(|unit| unit.op == Op::Reset) {
@@ -172,6 +182,12 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
                 (skip, from) = (skip + units, sector + 1);
             }
         }
+        debug_assert!(
+            !whole.is_empty() || pieces.iter().map(|piece| piece.units).sum::<usize>() == self.units.len(),
+            "N4: {} pieces do not have all {} units",
+            pieces.len(),
+            self.units.len()
+        );
         pieces.sort_by_key(|piece| piece.sector);
         (pieces, room.len())
     }
@@ -240,6 +256,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         self.end(written, cause)?;
         self.writer.placed.clear();
         let sectors = self.newest.clone();
+        debug_assert!(kind != Kind::Disk || sectors.len() == 1, "N7: node {number} takes {sectors:?}");
         self.table.replace(number, sectors.into_iter());
         Ok(())
     }

@@ -105,12 +105,17 @@ impl NodeTable {
             self.lists.reserve_exact(places - self.lists.len());
             self.lists.resize(places, 0);
         }
+        debug_assert_eq!(self.lists.len(), self.lengths.len() * self.list_length, "N2: places and lists");
         node * self.list_length
     }
 
     /// Adds a sector to the end of a node's list.
     pub(super) fn push(&mut self, node: u32, sector: Lpn) {
         assert!(self.has_room(node), "N2: a list grew beyond its length");
+        debug_assert!(
+            !self.list(node).contains(&sector.0),
+            "N2: {sector} is twice in the list of node {node}"
+        );
         let start = self.place(node);
         let length = &mut self.lengths[node as usize];
         self.lists[start + usize::from(*length)] = sector.0;
@@ -153,12 +158,20 @@ impl NodeTable {
         if let Some(at) = self.mixed.iter().position(|mixed| *mixed == sector.0) {
             self.mixed.remove(at);
         }
+        debug_assert!(
+            self.dead <= self.free && self.free <= self.names.len(),
+            "N3: {} sectors are dead and {} free",
+            self.dead,
+            self.free
+        );
     }
 
     /// Takes a free sector, the first one.
     pub(super) fn allocate(&mut self) -> Option<Lpn> {
         let is_free = |names: &u16| [FREE, DEAD].contains(names);
-        let at = self.hint + self.names[self.hint..].iter().position(is_free)?;
+        let found = self.names[self.hint..].iter().position(is_free);
+        debug_assert!(found.is_some() || self.free == 0, "N3: {} free sectors are not found", self.free);
+        let at = self.hint + found?;
         self.dead -= usize::from(self.names[at] == DEAD);
         self.names[at] = TAKEN;
         self.free -= 1;
@@ -185,12 +198,14 @@ impl NodeTable {
     /// Keeps a sector whatever lists name it.
     pub(super) fn pin(&mut self, sector: Lpn) {
         let names = self.names(sector);
+        debug_assert!(![FREE, DEAD].contains(names), "N3: {sector} is free and named");
         *names = if *names == TAKEN { 1 } else { *names + 1 };
     }
 
     /// Keeps it no longer.
     pub(super) fn unpin(&mut self, sector: Lpn) {
         let names = self.names(sector);
+        debug_assert!(![FREE, DEAD, TAKEN].contains(names), "N3: {sector} has no name to lose");
         *names -= 1;
         if *names == FREE {
             self.bury(sector);
@@ -225,7 +240,9 @@ impl NodeTable {
             self.dead_hint = self.names.len();
             return None;
         }
-        let at = self.dead_hint + self.names[self.dead_hint..].iter().position(|names| *names == DEAD)?;
+        let found = self.names[self.dead_hint..].iter().position(|names| *names == DEAD);
+        debug_assert!(found.is_some(), "N3: {} dead sectors are not found", self.dead);
+        let at = self.dead_hint + found?;
         self.names[at] = FREE;
         self.dead -= 1;
         self.dead_hint = at + 1;

@@ -58,6 +58,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
 
     /// Writes several nodes at once, all or nothing.
     fn write_group(&mut self, pages: &[(Lpn, &[u8])], changes: &[usize]) -> Result<(), StoreError> {
+        debug_assert_eq!(pages.len(), changes.len(), "a count of units for each node");
         let is_disk = |node: Lpn| self.modes.mode(node.0) == Some(Mode::Disk);
         let whole: Vec<(Lpn, &[u8])> = pages.iter().copied().filter(|(node, _)| is_disk(*node)).collect();
         let logged: Vec<(Lpn, &[u8])> = pages.iter().copied().filter(|(node, _)| !is_disk(*node)).collect();
@@ -82,6 +83,11 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     fn put_in_disk_mode(&mut self, node: Lpn, data: &[u8], cause: Cause) -> Result<(), StoreError> {
         self.rewrite(node.0, data, Kind::Disk, cause)?;
         self.units.remove(node.0);
+        debug_assert!(
+            self.table.list(node.0).len() == 1 && self.units.set(node.0).is_none(),
+            "N7: {node} is in {:?}",
+            self.table.list(node.0)
+        );
         self.counts.disk_pages += 1;
         self.trim_if_durable()
     }

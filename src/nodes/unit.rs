@@ -63,6 +63,7 @@ impl<'a> Unit<'a> {
     /// Writes the unit and its number.
     #[inline]
     pub(super) fn encode(&self, number: u32, bytes: &mut [u8]) {
+        debug_assert_eq!(bytes.len(), unit_bytes(self.body.len()), "a unit of another size");
         bytes.fill(0);
         put_u32(bytes, 0, self.node);
         put_u32(bytes, 4, number);

@@ -53,6 +53,12 @@ pub(super) fn require_sound(page: &[u8], at: Lpn) -> Result<(), StoreError> {
 impl Header {
     /// Writes the header of an extent with these nodes.
     pub(super) fn encode<'a>(&self, at: Lpn, nodes: impl Iterator<Item = (u32, &'a [u8])>, page: &mut [u8]) {
+        debug_assert!(
+            self.nodes > 0 && HEADER_BYTES + self.nodes * ENTRY_BYTES <= page.len(),
+            "C2: an extent of {} nodes",
+            self.nodes
+        );
+        debug_assert!(self.part < LAST, "C2: part {} of a batch", self.part);
         page.fill(0);
         put_u32(page, 4, at.0);
         page[8..12].copy_from_slice(MAGIC);

@@ -195,7 +195,13 @@ impl<S: PageStore> Layer<S> {
         if self.batch.len() >= self.plan.batch_nodes() {
             self.append_all()?;
         }
-        self.settle_room()
+        let settled = self.settle_room();
+        debug_assert!(
+            settled.is_err() || self.batch.len() < self.plan.batch_nodes(),
+            "C5: {} nodes wait",
+            self.batch.len()
+        );
+        settled
     }
 
     /// Before a tree is loaded: the page of the root, of which the tree does not know.
@@ -208,6 +214,12 @@ impl<S: PageStore> Layer<S> {
 
     /// Writes a superblock that names what is durable before it is.
     pub(super) fn write_checkpoint(&mut self, next: Superblock) -> Result<(), StoreError> {
+        debug_assert!(
+            next.epoch > self.superblock.epoch,
+            "C1: checkpoint {} after {}",
+            next.epoch,
+            self.superblock.epoch
+        );
         if !self.store.durable_writes() && !self.store.prefix_consistent() {
             self.store.sync()?;
         }
@@ -256,6 +268,8 @@ impl<S: PageStore> Layer<S> {
                     let level = self.plan.nodes.level_of(data).unwrap_or(0);
                     self.batch.put(node.0, level, 0, data);
                 }
+                let (waiting, frames) = (self.batch.len(), self.plan.frames());
+                debug_assert!(waiting <= frames, "C5: {waiting} nodes wait, there is room for {frames}");
                 Ok(())
             }
             _ => self.link_nodes(pages),

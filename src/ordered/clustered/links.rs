@@ -103,7 +103,9 @@ impl Links {
     /// Keeps a page that a node has left.
     fn keep(&mut self, page: u32) {
         if page != 0 {
-            self.kept.insert(page);
+            debug_assert!(self.busy.contains(page), "C7: page {page} is kept and free");
+            let is_new = self.kept.insert(page);
+            debug_assert!(is_new, "C7: page {page} is left twice");
         }
     }
 
@@ -130,10 +132,12 @@ impl Links {
             };
             self.cursor = run.end;
             for page in run {
-                self.busy.insert(page);
+                let is_free = self.busy.insert(page);
+                debug_assert!(is_free, "C6: page {page} is in use and given to a node");
                 taken.push(page);
             }
         }
+        debug_assert_eq!(taken.len(), nodes, "C6: more pages are taken than nodes are placed");
         taken
     }
 }
@@ -163,6 +167,8 @@ impl<S: PageStore> Layer<S> {
             self.link_ancestors(id.0)?;
             self.batch.touch(id.0);
         }
+        let (waiting, frames) = (self.batch.len(), self.plan.frames());
+        debug_assert!(waiting <= frames, "C6: {waiting} nodes wait, there is room for {frames}");
         Ok(())
     }
 
@@ -249,6 +255,10 @@ impl<S: PageStore> Layer<S> {
 
     /// Writes these nodes to free pages. None of the others is below one of them.
     fn place(&mut self, mut ids: Vec<u32>) -> Result<(), StoreError> {
+        debug_assert!(
+            ids.iter().all(|id| self.batch.get(*id).is_some()),
+            "C6: a node is placed and does not wait"
+        );
         ids.sort_unstable_by_key(|id| (self.batch.get(*id).map(|entry| entry.level), *id));
         let Layer { links, batch, plan, .. } = self;
         let pages = links.take_pages(ids.len(), plan, |page| batch.get(page).is_some());
@@ -274,6 +284,10 @@ impl<S: PageStore> Layer<S> {
     fn place_node(&mut self, id: u32, page: u32) -> Result<(), StoreError> {
         let Layer { store, batch, links, plan, page: frame, counts, .. } = self;
         let Some(entry) = batch.get(id) else { return Ok(()) };
+        debug_assert!(
+            batch.get(page).is_none(),
+            "C6: node {id} goes to the number of one that waits, {page}"
+        );
         let parent = entry.parent;
         frame.copy_from_slice(&entry.image);
         if id != ROOT {
@@ -304,6 +318,7 @@ impl<S: PageStore> Layer<S> {
         if !self.batch.is_empty() {
             self.place(self.batch.entries().iter().map(|entry| entry.id).collect())?;
         }
+        debug_assert!(self.batch.is_empty(), "C6: {} nodes wait beside a commit", self.batch.len());
         if self.links.flushes == 0 && self.links.kept.len() == 0 && self.superblock.anchor == self.links.root
         {
             return Ok(());
@@ -321,6 +336,7 @@ impl<S: PageStore> Layer<S> {
                 layer.trim_page(Lpn(kept))?;
                 page = kept;
             }
+            debug_assert_eq!(layer.links.kept.len(), 0, "C7: pages stay kept after a commit");
             Ok(())
         })
     }

@@ -130,6 +130,7 @@ impl<S: PageStore> ClusteredTree<S> {
     fn above(mut tree: BPlusTree<Layer<S>>, class_below: Durability) -> ClusteredTree<S> {
         tree.promise_nothing();
         tree.trim_at_once();
+        debug_assert_eq!(tree.durability(), Durability::None, "nodes wait in RAM");
         ClusteredTree { tree, class_below }
     }
 

@@ -39,6 +39,11 @@ impl PageMap {
         let is_new = !self.contains(page);
         self.words[(page / WORD_BITS) as usize] |= 1 << (page % WORD_BITS);
         self.count += u32::from(is_new);
+        debug_assert!(
+            self.count as usize <= self.words.len() * WORD_BITS as usize,
+            "{} pages are in the set",
+            self.count
+        );
         is_new
     }
 
@@ -88,6 +93,10 @@ impl PageMap {
             page += if is_full { WORD_BITS } else { 1 };
             start = page;
         }
+        debug_assert!(
+            page == start || (page - start <= most && page <= range.end),
+            "a run {start}..{page} of {most} pages at most in {range:?}"
+        );
         (page > start && page - start >= least).then_some(start..page)
     }
 }

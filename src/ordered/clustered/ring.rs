@@ -46,6 +46,10 @@ impl Ring {
         let at = anchor.saturating_sub(plan.first());
         // A full last segment ends where a segment more would begin.
         let head = (at / segment_pages).min(plan.segments.saturating_sub(1));
+        debug_assert!(
+            plan.segments == 0 || at - head * segment_pages <= segment_pages,
+            "C5: page {anchor} is beyond the ring"
+        );
         Ring {
             segments: plan.segments,
             segment_pages,
@@ -119,6 +123,7 @@ impl Ring {
     pub(super) fn pass(&mut self, nodes: usize) {
         self.used += nodes as u32 + 1;
         self.pages += nodes as u64 + 1;
+        debug_assert!(self.used <= self.segment_pages, "C5: {} pages of a segment are used", self.used);
     }
 }
 
@@ -140,6 +145,11 @@ impl<S: PageStore> Layer<S> {
 
     /// Before nodes wait: makes the room for them that is owed.
     pub(super) fn settle_room(&mut self) -> Result<(), StoreError> {
+        debug_assert!(
+            !self.is_room_owed || self.batch.is_empty(),
+            "C5: room is owed and {} nodes wait",
+            self.batch.len()
+        );
         if self.is_room_owed {
             self.unless_refused(|layer| layer.tidy_ring())?;
             self.is_room_owed = false;
@@ -253,6 +263,7 @@ impl<S: PageStore> Layer<S> {
             // They are copies.
             self.batch.clear();
         }
+        debug_assert!(self.batch.is_empty(), "C5: {} copies wait", self.batch.len());
         recycled
     }
 
@@ -279,6 +290,12 @@ impl<S: PageStore> Layer<S> {
             }
         }
         self.append_batch(Cause::GarbageCollection)?;
+        debug_assert_eq!(
+            self.live_in(self.ring.tail),
+            0,
+            "C4: nodes stay in segment {}, which was recycled",
+            self.ring.tail
+        );
         self.ring.tail = tail;
         Ok(())
     }
@@ -301,6 +318,7 @@ impl<S: PageStore> Layer<S> {
                 });
             }
             self.batch.put(id, self.page[8], *page, &self.page);
+            debug_assert!(self.batch.len() <= self.plan.frames(), "C5: {} nodes wait", self.batch.len());
         }
         self.counts.copied_nodes += pages.len() as u64;
         Ok(())
@@ -316,6 +334,7 @@ impl<S: PageStore> Layer<S> {
         let epoch = self.superblock.epoch + 1;
         let area = super::superblock::SLOTS + (epoch % 2) as u32 * self.plan.table_pages;
         let pages = self.table.pages(self.plan.page_bytes);
+        debug_assert!(pages <= self.plan.table_pages, "C3: a table of {pages} pages");
         for part in 0..pages {
             let at = Lpn(area + part);
             self.table.encode(epoch, part, at, &mut self.page);

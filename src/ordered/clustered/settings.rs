@@ -289,6 +289,11 @@ impl Plan {
             table::entries_max(most as u32).div_ceil(table::page_entries(self.page_bytes)) as u32;
         let left = u64::from(self.pages).saturating_sub(self.first().into());
         self.segments = (left / u64::from(self.segment_pages)) as u32;
+        debug_assert!(
+            self.segments == 0 || self.first() + self.segments * self.segment_pages <= self.pages,
+            "C5: {} segments are beyond the store",
+            self.segments
+        );
         let ring = u64::from(self.segments) * u64::from(self.segment_pages);
         let (recycling, batch) = self.room_needed();
         let spare = ring.saturating_sub(recycling + batch + 2 * u64::from(self.segment_pages));

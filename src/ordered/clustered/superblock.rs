@@ -80,6 +80,7 @@ impl Superblock {
     }
 
     fn encode(&self, plan: &Plan, slot: u32, page: &mut [u8]) {
+        debug_assert!(self.is_possible(plan), "C1: {self:?} names places that cannot be");
         page.fill(0);
         put_u32(page, 4, slot);
         page[8..16].copy_from_slice(MAGIC);

@@ -61,6 +61,7 @@ impl AddressTable {
 
     /// A node is on another page, or on none; whether no other node is there.
     pub(super) fn set(&mut self, id: u32, page: Option<u32>) -> bool {
+        debug_assert!(page != Some(0), "C4: node {id} is on page 0");
         let at = id as usize;
         if at >= self.addresses.len() {
             let Some(_) = page else { return true };
@@ -72,7 +73,14 @@ impl AddressTable {
         if old != 0 {
             self.live.remove(old);
         }
-        page.is_none_or(|page| self.live.insert(page))
+        let is_alone = page.is_none_or(|page| self.live.insert(page));
+        debug_assert!(
+            self.live.len() <= self.len(),
+            "C4: {} pages hold {} nodes",
+            self.live.len(),
+            self.len()
+        );
+        is_alone
     }
 
     /// Numbers and pages of all nodes.
@@ -92,6 +100,11 @@ impl AddressTable {
         put_u32(page, 4, at.0);
         put_u64(page, 8, epoch);
         let share = page_entries(page.len());
+        debug_assert!(
+            (part as usize * share) < self.addresses.len(),
+            "C3: part {part} of a table of {} numbers",
+            self.addresses.len()
+        );
         for (i, address) in self.addresses.iter().skip(part as usize * share).take(share).enumerate() {
             put_u32(page, HEADER_BYTES + 4 * i, *address);
         }

@@ -60,6 +60,7 @@ impl ReadCache {
 
     /// A frame to read a page into.
     pub(super) fn admit(&mut self, ppn: Ppn) -> usize {
+        debug_assert!(!self.places.contains_key(&ppn), "{ppn} has a frame already");
         if self.unused.is_empty()
             && let Some(least) = self.order.least()
         {
@@ -69,6 +70,7 @@ impl ReadCache {
         self.pages[frame as usize] = Some(ppn);
         self.places.insert(ppn, frame);
         self.order.push(frame);
+        debug_assert_eq!(self.places.len() + self.unused.len(), self.pages.len(), "a frame is lost");
         frame as usize + 1
     }
 
@@ -77,6 +79,7 @@ impl ReadCache {
             self.places.remove(&ppn);
             self.order.remove(frame);
             self.unused.push(frame);
+            debug_assert_eq!(self.places.len() + self.unused.len(), self.pages.len(), "a frame is lost");
         }
     }
 
@@ -103,6 +106,13 @@ impl ReadCache {
             self.pages.pop();
             self.frames.pop();
         }
+        debug_assert!(
+            self.frames.len() == self.pages.len() + 1
+                && self.places.len() + self.unused.len() == self.pages.len(),
+            "{} frames for {} pages",
+            self.frames.len(),
+            self.pages.len()
+        );
     }
 
     /// The page in a frame, and its tag's bytes.

@@ -243,7 +243,7 @@ impl<N: Nand> Store<N> {
         put_u32(&mut bytes, 48, used.len() as u32);
         put_u32(&mut bytes, 52, slots.len() as u32);
         self.table.encode(&mut bytes);
-        for pbn in used {
+        for &pbn in &used {
             let block = &self.blocks[pbn as usize];
             let mut row = [0; BLOCK_BYTES];
             put_u32(&mut row, 0, pbn);
@@ -262,6 +262,14 @@ impl<N: Nand> Store<N> {
             put_u16(&mut row, 6, slot.last);
             bytes.extend_from_slice(&row);
         }
+        debug_assert_eq!(
+            bytes.len(),
+            FIXED_BYTES
+                + BlockTable::encoded_bytes(self.geometry)
+                + used.len() * BLOCK_BYTES
+                + slots.len() * SLOT_BYTES,
+            "a checkpoint has another size than it says"
+        );
         bytes
     }
 

@@ -56,6 +56,7 @@ impl Node {
     }
 
     pub(super) fn key<'a>(&'a self, shapes: &Shapes, i: usize) -> &'a [u8] {
+        debug_assert!(i < self.count, "key {i} of {} in node {}", self.count, self.id);
         shapes.at(self.level).key(&self.bytes, i)
     }
 
@@ -69,6 +70,7 @@ impl Node {
 
     /// Child `i` of an inner node.
     pub(super) fn child(&self, shapes: &Shapes, i: usize) -> u32 {
+        debug_assert!(self.level > 1, "I2: node {} at level {} has no children", self.id, self.level);
         let value = self.value(shapes, i);
         u32::from_le_bytes([value[0], value[1], value[2], value[3]])
     }

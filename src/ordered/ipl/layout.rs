@@ -95,6 +95,13 @@ pub(super) struct Tag {
 impl Tag {
     /// Writes the tag, whose `data_crc` the caller has set.
     pub(super) fn encode(&self, spare: &mut [u8]) {
+        debug_assert_eq!(
+            self.kind == PageKind::Log,
+            self.node == u32::MAX,
+            "I4: a page of {:?} names node {}",
+            self.kind,
+            self.node
+        );
         spare[..TAG_BYTES].fill(0xff);
         spare[1] = match self.kind {
             PageKind::Data if self.protected => b'N',
@@ -163,6 +170,12 @@ pub(super) struct Head {
 impl Head {
     /// Writes the head of a unit whose groups are in place, checksum included.
     pub(super) fn encode(&self, unit: &mut [u8]) {
+        debug_assert!(
+            (HEAD_BYTES..=unit.len()).contains(&usize::from(self.length)),
+            "I5: a unit of {} bytes, {} in use",
+            unit.len(),
+            self.length
+        );
         put_u32(unit, 4, self.generation);
         put_u32(unit, 8, self.dead);
         put_u16(unit, 12, self.ordinal);

@@ -31,14 +31,17 @@ impl<N: Nand> Store<N> {
             return Err(error);
         }
         // Only now: programming the unit may have changed where the source is.
+        debug_assert!(self.slots[id as usize].block == NO_BLOCK, "I3: node {id} is new and has a place");
         let slot = self.slots[source as usize];
         self.set_slot(id, slot);
         self.push(Pbn(slot.block), id, &change(slot.base));
+        debug_assert_eq!(self.block_of(id), self.block_of(source), "I4: ghost {id} is not where {source} is");
         self.counts.ghosts += 1;
         Ok(id)
     }
 
     fn push(&mut self, pbn: Pbn, id: u32, change: &Change<'_>) {
+        debug_assert!(self.blocks[pbn.index()].live > 0, "I6: {pbn} has no nodes and a record of node {id}");
         self.sequence += 1;
         let sequence = self.sequence;
         let bytes = self.bytes_in_unit(pbn, id, change);
@@ -54,6 +57,11 @@ impl<N: Nand> Store<N> {
         }
         push_waiting(&mut queue.bytes, id, sequence, change);
         queue.encoded += bytes;
+        debug_assert!(
+            queue.encoded <= self.format.payload(),
+            "I6: {} bytes wait for a unit of {pbn}",
+            queue.encoded
+        );
         self.waiting_bytes += queue.bytes.capacity() - before;
         self.counts.log_records += 1;
     }
@@ -88,6 +96,7 @@ impl<N: Nand> Store<N> {
             return Ok(false);
         }
         let queue = self.waiting.get(&pbn.0).cloned().unwrap_or_default();
+        debug_assert!(mark || !queue.bytes.is_empty(), "a unit of {pbn} would say nothing");
         assert!(self.room(pbn) > 0, "I6: {pbn} has records and no room for them");
         let unit = self.blocks[pbn.index()].cursor;
         let nodes = self.encode_unit(pbn, &queue, mark);
@@ -121,6 +130,7 @@ impl<N: Nand> Store<N> {
         self.block(pbn).units += 1;
         self.counts.log_units_programmed += 1;
         if mark {
+            debug_assert!(self.waiting.is_empty(), "I7: records wait that a unit of {pbn} calls durable");
             self.committed = self.sequence;
             let committed = self.committed;
             self.block(pbn).newest = committed;
@@ -157,6 +167,7 @@ impl<N: Nand> Store<N> {
             bytes.extend_from_slice(&previous.to_le_bytes());
             bytes.extend_from_slice(&[0; 2]);
             for (_, sequence, change) in waiting(widths, &queue.bytes).filter(|found| found.0 == id) {
+                debug_assert!(sequence - first <= SPAN_MAX, "records {first} and {sequence} in one unit");
                 let head = ((sequence - first) as u32) << 8 | u32::from(change.op());
                 bytes.extend_from_slice(&head.to_le_bytes());
                 change.push_fields(&mut bytes);
@@ -164,6 +175,11 @@ impl<N: Nand> Store<N> {
             let length = (bytes.len() - start - GROUP_BYTES) as u16;
             bytes[start + 6..start + GROUP_BYTES].copy_from_slice(&length.to_le_bytes());
         }
+        debug_assert_eq!(
+            bytes.len(),
+            queue.encoded,
+            "I6: the records of {pbn} take another room than was kept"
+        );
         let block = self.blocks[pbn.index()];
         let at = usize::from(block.cursor) % self.units_per_page() as usize * self.format.unit_bytes;
         self.page.fill(0xff);
@@ -214,7 +230,20 @@ impl<N: Nand> Store<N> {
         if self.committed < self.sequence {
             self.mark()?;
         }
-        self.release_held()
+        let released = self.release_held();
+        debug_assert!(
+            released.is_err() || (self.waiting.is_empty() && self.held.is_empty()),
+            "I7: {} blocks have records and {} are kept after a commit",
+            self.waiting.len(),
+            self.held.len()
+        );
+        debug_assert!(
+            self.committed >= self.sequence,
+            "I7: {} is committed of {}",
+            self.committed,
+            self.sequence
+        );
+        released
     }
 
     /// Programs a unit that only says that everything is durable.

@@ -26,6 +26,12 @@ impl<N: Nand> Store<N> {
         mut tag: Tag,
         cause: Cause,
     ) -> Result<Option<()>, IndexError> {
+        debug_assert!(
+            node.level > 0 && node.count <= self.shapes.at(node.level).capacity,
+            "I1: an image of {} entries at level {}",
+            node.count,
+            node.level
+        );
         let bytes = self.shapes.at(node.level).bytes();
         self.page.fill(0xff);
         self.page[..bytes].copy_from_slice(&node.bytes[..bytes]);
@@ -64,6 +70,7 @@ impl<N: Nand> Store<N> {
     pub(super) fn place(&mut self, node: &Node, mark: bool) -> Result<(), IndexError> {
         self.sequence += 1;
         let sequence = self.sequence;
+        debug_assert!(!mark || self.waiting.is_empty(), "I7: records wait that an image calls durable");
         loop {
             let pbn = self.block_for_image(node.id)?;
             let page = self.take_image_page(pbn);
@@ -98,6 +105,7 @@ impl<N: Nand> Store<N> {
     }
 
     fn take_image_page(&mut self, pbn: Pbn) -> u32 {
+        debug_assert!(self.image_room(pbn) > 0, "I6: {pbn} has no page for an image");
         let (fixed, per_page) = (self.is_fixed(), self.units_per_page());
         let block = self.block(pbn);
         if fixed {
@@ -132,6 +140,12 @@ impl<N: Nand> Store<N> {
     /// Takes the least worn free block for nodes.
     fn open_block(&mut self) -> Result<Pbn, IndexError> {
         let pbn = self.table.take_erased(&mut self.nand, Wear::Least, Cause::Merge)?;
+        debug_assert!(
+            self.blocks[pbn.index()].live == 0
+                && !self.held.contains(&pbn)
+                && !self.waiting.contains_key(&pbn.0),
+            "I4: {pbn} is taken and in use"
+        );
         self.cache.forget_range(self.geometry.page_at(pbn, 0), self.geometry.pages_per_block);
         self.generation += 1;
         self.opened_since_checkpoint += 1;
@@ -153,6 +167,11 @@ impl<N: Nand> Store<N> {
     /// Writes the nodes of these blocks to fresh blocks, as many as they fill with at most `nodes_max` in each.
     pub(super) fn merge(&mut self, sources: &[Pbn], nodes_max: u32, cause: Cause) -> Result<(), IndexError> {
         let mut ids = self.nodes_of(sources);
+        debug_assert_eq!(
+            ids.len(),
+            sources.iter().map(|pbn| usize::from(self.blocks[pbn.index()].live)).sum::<usize>(),
+            "I3: other nodes are in {sources:?} than were counted"
+        );
         let newest = sources.iter().map(|pbn| self.blocks[pbn.index()].newest).max().unwrap_or(0);
         let parts = ids.len().div_ceil(nodes_max as usize);
         let mut left = ids.len().div_ceil(parts.max(1));
@@ -224,6 +243,11 @@ impl<N: Nand> Store<N> {
 
     /// Writes nodes to one fresh block, trying others as long as blocks fail.
     fn write_merged(&mut self, ids: &[u32], newest: u64, cause: Cause) -> Result<(), IndexError> {
+        debug_assert!(
+            !ids.is_empty() && ids.len() <= self.format.nodes_limit(self.geometry) as usize,
+            "I6: {} nodes are merged into one block",
+            ids.len()
+        );
         loop {
             let pbn = self.open_block()?;
             match self.fill(pbn, ids, newest, cause) {
@@ -276,6 +300,11 @@ impl<N: Nand> Store<N> {
         for (page, &id) in (0u16..).zip(ids) {
             self.set_slot(id, Slot { block: pbn.0, base: page, last: NO_UNIT });
         }
+        debug_assert_eq!(
+            usize::from(self.blocks[pbn.index()].live),
+            ids.len(),
+            "I3: {pbn} counts other nodes"
+        );
         self.note_opened(pbn);
     }
 
@@ -305,6 +334,10 @@ impl<N: Nand> Store<N> {
 
     /// Gives a block back that holds no node any more.
     fn release(&mut self, pbn: Pbn) -> Result<(), IndexError> {
+        debug_assert!(
+            !self.held.contains(&pbn) && !self.waiting.contains_key(&pbn.0),
+            "I4: {pbn} is given back and wanted"
+        );
         let left = core::mem::take(self.block(pbn));
         assert!(left.live == 0, "I3: {pbn} is given back with {} nodes", left.live);
         self.dead = left.generation;

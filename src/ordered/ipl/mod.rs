@@ -264,6 +264,7 @@ impl<N: Nand> IplTree<N> {
 
     /// Reads the root into the top of the path.
     fn set_path_levels(&mut self, root: u32, cause: Cause) -> Result<(), IndexError> {
+        debug_assert!(self.height > 0, "I2: a tree without a root");
         self.path.resize_with(self.height.into(), Step::default);
         let top = self.path.len() - 1;
         self.load_at(top, root, cause)

@@ -38,6 +38,7 @@ impl<N: Nand> IplTree<N> {
         let shapes = self.store.shapes();
         while level > 0 {
             let step = &mut self.path[level];
+            debug_assert!(step.node.count > 0, "I1: node {} is empty at level {}", step.node.id, level + 1);
             step.slot = match start {
                 Bound::Included(key) | Bound::Excluded(key) => step.node.child_slot(&shapes, key),
                 Bound::Unbounded if direction == Direction::Ascending => 0,

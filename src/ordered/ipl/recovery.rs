@@ -76,6 +76,14 @@ impl<N: Nand> Store<N> {
         self.notice_losses(&views, &held, saved)?;
         self.session += 1;
         self.place_cursors(&views);
+        debug_assert!(
+            self.committed <= self.sequence && self.opened <= self.generation,
+            "I7: {} is committed of {}, {} opened of {}",
+            self.committed,
+            self.sequence,
+            self.opened,
+            self.generation
+        );
         self.settle_states()?;
         match self.tidy_up(&views, &held.tainted) {
             Err(error) if error.is_refusal() => {
@@ -265,6 +273,7 @@ impl<N: Nand> Store<N> {
         if self.table.state(pbn) != crate::ftl::blocks::BlockState::Unclean {
             return Ok(());
         }
+        debug_assert!(self.blocks[pbn.index()].live == 0, "I4: {pbn} is erased and has nodes");
         self.table.claim(pbn);
         if self.table.erase(&mut self.nand, pbn, Cause::Recovery)? {
             self.table.release(pbn);

@@ -217,6 +217,7 @@ impl<N: Nand> Store<N> {
     /// A number for a new node, which is nowhere yet.
     pub(super) fn new_id(&mut self) -> u32 {
         if let Some(id) = self.free_ids.pop() {
+            debug_assert!(self.slots[id as usize].block == NO_BLOCK, "I3: number {id} is given out twice");
             return id;
         }
         if self.slots.len() == self.slots.capacity() {
@@ -258,9 +259,11 @@ impl<N: Nand> Store<N> {
         let sequence = self.sequence;
         let block = self.block(pbn);
         block.newest = sequence;
+        debug_assert!(block.live > 0, "I3: a node leaves {pbn}, which has none");
         block.live -= 1;
         if self.blocks[pbn.index()].live == 0 {
             self.forget_waiting(pbn);
+            debug_assert!(!self.held.contains(&pbn), "I4: {pbn} is kept twice");
             self.held.push(pbn);
         }
     }
@@ -281,6 +284,11 @@ impl<N: Nand> Store<N> {
         if let Some(waiting) = self.waiting.remove(&pbn.0) {
             self.waiting_bytes -= waiting.bytes.capacity();
         }
+        debug_assert!(
+            !self.waiting.is_empty() || self.waiting_bytes == 0,
+            "{} bytes of no record wait",
+            self.waiting_bytes
+        );
     }
 }
 
@@ -333,6 +341,7 @@ impl<N: Nand> Store<N> {
     }
 
     pub(super) fn unit_page(&self, pbn: Pbn, unit: u16) -> Ppn {
+        debug_assert!(u32::from(unit) < self.units_per_block(), "I5: unit {unit} of {pbn}");
         self.geometry.page_at(pbn, u32::from(unit) / self.units_per_page())
     }
 

@@ -38,6 +38,7 @@ impl Entry {
         if level == 1 {
             return Vec::from([Change::Put { key: &self.key, value: &self.value }]);
         }
+        debug_assert_eq!(self.value.len(), 4, "I2: an entry at level {level} names no child");
         let mut changes = Vec::new();
         if let Some((key, child)) = &self.first {
             changes.push(Change::Remove { key });
@@ -198,6 +199,11 @@ impl<N: Nand> IplTree<N> {
 
     /// Moves the upper part of a node to a new one; the number of that.
     fn split(&mut self, level: usize, division: &Division, entry: &Entry) -> Result<u32, IndexError> {
+        debug_assert_eq!(
+            usize::from(self.path[level].node.level),
+            level + 1,
+            "I2: a node of another level is split"
+        );
         let id = self.path[level].node.id;
         let changes = entry.changes(self.path[level].node.level);
         let right = if self.store.is_fixed() {
@@ -264,6 +270,7 @@ impl<N: Nand> IplTree<N> {
         let marks = self.marks();
         self.store.place(&self.path[top].node, marks)?;
         self.height += 1;
+        debug_assert_eq!(self.height, self.path[top].node.level, "I2: the height is not the root's level");
         self.store.counts.splits += 1;
         Ok(())
     }
@@ -290,6 +297,7 @@ impl<N: Nand> IplTree<N> {
             }
             self.height = node.level;
         }
+        debug_assert_eq!(self.height, node.level, "I2: the height is not the root's level");
         self.path[top].node = node;
         Ok(())
     }
@@ -307,6 +315,7 @@ fn divide(node: &Node, shapes: &Shapes, entry: &Entry) -> Division {
     let left = (node.count + 2) / 2;
     let goes_left = place < left;
     let at = if goes_left { left - 1 } else { left };
+    debug_assert!(0 < at && at <= node.count, "I1: {} entries are divided at {at}", node.count);
     let key = if place == at && !goes_left || at == node.count {
         entry.key.clone()
     } else {

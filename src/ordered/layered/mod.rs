@@ -135,6 +135,7 @@ impl LayeredConfig {
         let possible = layer.entries_max(page_bytes, body_bytes);
         let tree = self.tree.with_capacities_up_to(possible, page_bytes)?;
         layer.group_pages = tree.group_pages_max(page_bytes, pages)?;
+        debug_assert!(layer.group_pages > 0, "the tree changes no node at once");
         Ok(Plan { nodes: BPlusNodes::new(&tree, page_bytes)?, tree, layer })
     }
 
@@ -185,6 +186,12 @@ impl<S: PageStore> LayeredTree<S> {
         let plan = config.on(&store)?;
         let class_below = plan.class_on(&store);
         let layer = NodeLayer::format(store, plan.nodes, plan.layer)?;
+        debug_assert!(
+            class_below == Durability::None || layer.atomic_pages_max() >= plan.layer.group_pages,
+            "the layer takes {} nodes at once, the tree changes {}",
+            layer.atomic_pages_max(),
+            plan.layer.group_pages
+        );
         LayeredTree::above(BPlusTree::format(layer, plan.tree)?, class_below)
     }
 
@@ -221,6 +228,7 @@ impl<S: PageStore> LayeredTree<S> {
         class_below: Durability,
     ) -> Result<LayeredTree<S>, IndexError> {
         tree.promise_nothing();
+        debug_assert_eq!(tree.durability(), Durability::None, "units wait in RAM");
         Ok(LayeredTree { tree, class_below })
     }
 
@@ -324,6 +332,7 @@ impl<S: PageStore> OrderedIndex for LayeredTree<S> {
     fn stats(&self) -> IndexStats {
         let (mut stats, layer) = (self.tree.stats(), self.tree.store());
         let ((sectors, mixed), counts) = (layer.sectors_in_use(), layer.counts());
+        debug_assert!(mixed <= sectors, "N3: {mixed} mixed sectors of {sectors} in use");
         if sectors > 0 {
             stats.live_pages = sectors as u64 + 2;
         }

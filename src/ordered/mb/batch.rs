@@ -215,7 +215,14 @@ impl<S: PageStore> WideTree<S> {
         edit: EditKind,
     ) -> Result<[Lpn; 2], IndexError> {
         let leaves = 1 + usize::from(shares[1] > 0);
+        debug_assert!(shares[0] > 0 || leaves == 1, "M2: shares {shares:?}");
+        debug_assert_eq!(
+            matches!(edit, EditKind::Split(_) | EditKind::Even(_)),
+            leaves == 2,
+            "B3: the directory hears otherwise of {leaves} leaves"
+        );
         let pages = [0, 1].map(|leaf| if leaf < leaves { self.pages_for(shares[leaf], terms) } else { 0 });
+        debug_assert!(pages[0] + pages[1] <= self.frames.len(), "M2: leaves of {pages:?} pages");
         let old = firsts.len() + others.len();
         others.extend(firsts.iter().skip(leaves));
         others.reverse();
@@ -310,6 +317,11 @@ impl<S: PageStore> WideTree<S> {
         terms: Terms,
     ) -> Result<Option<Reshaped>, IndexError> {
         let base = self.load_rest(0, Cause::Host)?;
+        debug_assert_eq!(
+            name.slot.abs_diff(neighbour.slot),
+            1,
+            "B3: leaves are merged that are not neighbours"
+        );
         self.load_header(base, neighbour.page, Cause::Host)?;
         self.load_rest(base, Cause::Host)?;
         let is_right = neighbour.slot > name.slot;
@@ -371,6 +383,7 @@ impl<S: PageStore> WideTree<S> {
             return Ok(applied);
         }
         self.counts.batches += 1;
+        debug_assert!(plan.changes > 0, "a batch of which nothing is applied");
         let changes = changes.take(plan.changes);
         let (layout, pages) = (self.layout, self.layout.pages(&self.frames[0].bytes));
         let rates = layout.rates(&self.frames[0].bytes).after(plan.changes, hints.reads);

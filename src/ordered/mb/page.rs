@@ -60,6 +60,12 @@ impl LeafLayout {
             let mut first = NodeShape::fitting(page_bytes.saturating_sub(header), key, value);
             first.capacity = first.capacity.min(usize::from(u16::MAX));
             if first.capacity >= ENTRIES_MIN.max(other.capacity / 2) {
+                debug_assert!(
+                    first.capacity <= other.capacity,
+                    "M2: {} entries beside the header, {} without it",
+                    first.capacity,
+                    other.capacity
+                );
                 return Ok(LeafLayout { page_bytes, pages_max, first, other });
             }
         }
@@ -76,6 +82,7 @@ impl LeafLayout {
 
     /// Entries of so many pages.
     pub(super) fn capacity(&self, pages: usize) -> usize {
+        debug_assert!((1..=self.pages_max).contains(&pages), "M2: a leaf of {pages} pages");
         self.first.capacity + (pages - 1) * self.other.capacity
     }
 
@@ -132,6 +139,7 @@ impl LeafLayout {
 
     /// Begins an empty leaf.
     pub(super) fn reset_header(&self, header: &mut [u8], rates: Rates, pages: usize) {
+        debug_assert!((1..=self.pages_max).contains(&pages), "M2: a leaf of {pages} pages");
         header.fill(0);
         self.put_rates(header, rates);
         header[20] = pages as u8;
@@ -148,6 +156,11 @@ impl LeafLayout {
 
     /// Lists the page at a place, whose entries are given with its node.
     pub(super) fn list(&self, header: &mut [u8], place: usize, (page, entries): (Lpn, usize), key: &[u8]) {
+        debug_assert!(
+            place < self.pages(header) && entries <= self.shape(place).capacity,
+            "M2: {entries} entries at place {place}"
+        );
+        debug_assert!(entries == 0 || key.len() == self.first.key_bytes, "M2: a first key of another width");
         let at = self.slot(place);
         put_u32(header, at, page.0);
         put_u16(header, at + 4, entries as u16);
@@ -156,6 +169,7 @@ impl LeafLayout {
 
     /// Puts head and checksum on a finished page.
     pub(super) fn seal(page: &mut [u8], lpn: Lpn, place: usize, entries: usize) {
+        debug_assert!(place < PAGES_MAX, "M1: place {place} of a leaf");
         put_u32(page, 4, lpn.0);
         (page[8], page[9]) = (place as u8, MARK);
         put_u16(page, 10, entries as u16);

@@ -19,6 +19,7 @@ const ONE: u64 = 1 << 16;
 
 /// The pages, 1 to `pages_max`, of least cost for a leaf of `pages` pages now; `write_cost` is a write in reads.
 pub(super) fn pages_limit(rates: Rates, pages: usize, pages_max: usize, write_cost: u32) -> usize {
+    debug_assert!(pages > 0 && pages_max > 0, "M2: a leaf of {pages} pages, {pages_max} at most");
     if rates.changes == 0 {
         return pages_max;
     }
@@ -38,6 +39,7 @@ fn cost(rates: Rates, (n, now): (u64, u64), write_cost: u64) -> u64 {
 
 /// (1 - 1/n)^b for b sixteenths / 16, between whole numbers on a straight line.
 fn missed(n: u64, sixteenths: u64) -> u64 {
+    debug_assert!(sixteenths >= 16, "{sixteenths} sixteenths of a change in a batch");
     let ratio = ONE * (n - 1) / n;
     let (mut whole, mut left) = (ONE, sixteenths / 16);
     while left > 0 && whole > 0 {

@@ -431,6 +431,7 @@ impl<S: PageStore> WideTree<S> {
 
     /// Writes a leaf of the first entries in hand.
     fn load_leaf(&mut self, entries: usize, names: &mut Vec<(Box<[u8]>, Lpn)>) -> Result<(), IndexError> {
+        debug_assert!(entries > 0, "M2: an empty leaf is loaded");
         let pages = self.layout.pages_least(entries);
         for place in 0..pages {
             self.frames[place].lpn = self.directory.take_page_to_load()?;
@@ -440,6 +441,7 @@ impl<S: PageStore> WideTree<S> {
             self.directory.store_mut().write(frame.lpn, Cause::Host, &frame.bytes)?;
         }
         let key = if names.is_empty() { self.least_key() } else { self.flat_shape.key(&self.flat, 0).into() };
+        debug_assert_eq!(self.counts.leaves, names.len() as u64, "other leaves are counted than were loaded");
         names.push((key, self.frames[0].lpn));
         self.counts.leaves += 1;
         self.counts.leaf_pages += pages as u64;
@@ -486,6 +488,7 @@ impl<S: PageStore> WideTree<S> {
                 LeafLayout::seal(page, lpn, place, count);
             }
         }
+        debug_assert_eq!(layout.entries(&headers[0].bytes), entries, "M2: the header lists other entries");
         LeafLayout::seal(&mut headers[0].bytes, headers[0].lpn, 0, end(1));
     }
 }

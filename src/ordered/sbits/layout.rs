@@ -32,6 +32,12 @@ impl<N: Nand> Sbits<N> {
             self.oldest += 1;
             self.read_number = None;
             self.spline.drop_before(self.first_page());
+            debug_assert!(
+                self.first_page() <= self.full_pages,
+                "S2: page {} is kept of {}",
+                self.first_page(),
+                self.full_pages
+            );
             self.counters.blocks_dropped += 1;
         }
     }
@@ -57,6 +63,7 @@ impl<N: Nand> Sbits<N> {
 
     /// Programs the page being filled, which is full.
     pub(super) fn write_full(&mut self) -> Result<(), IndexError> {
+        debug_assert_eq!(self.count, self.capacity, "S2: a page is full that is not");
         let number = self.full_pages;
         let since = (self.sequence + 1).saturating_sub(self.partial_sequence).min(u64::from(SINCE_MAX));
         self.stamp(Header { partial: false, count: since as u16, ..self.header() });
@@ -108,7 +115,12 @@ impl<N: Nand> Sbits<N> {
                 return moved;
             }
         }
-        debug_assert!(self.kept.len() as u64 + u64::from(self.oldest) == self.blocks_of(self.full_pages + 1));
+        debug_assert_eq!(
+            self.kept.len() as u64 + u64::from(self.oldest),
+            self.blocks_of(self.full_pages + 1),
+            "S2: page {} is not in the last block",
+            self.full_pages
+        );
         Ok(())
     }
 
@@ -156,6 +168,7 @@ impl<N: Nand> Sbits<N> {
             }
             break to;
         };
+        debug_assert_ne!(to, from, "S3: the newest block is copied to itself");
         self.newest_is_closed = false;
         if let Some(newest) = self.kept.back_mut() {
             *newest = Some(to);
@@ -205,6 +218,7 @@ impl<N: Nand> Sbits<N> {
         }
         written?;
         self.free.extend(old.map(|old| old.0).filter(|old| Some(*old) != kept && !failed.contains(old)));
+        debug_assert!(self.aside.is_some_and(|place| place.1 <= end), "S4: {:?} is no place", self.aside);
         self.partial_sequence = self.sequence;
         self.counters.partial_programs += 1;
         self.unsynced = 0;

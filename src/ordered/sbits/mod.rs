@@ -187,6 +187,7 @@ impl<N: Nand> Sbits<N> {
     fn append(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
         self.require_ascending(key)?;
         self.make_room()?;
+        debug_assert!(self.count < self.capacity, "S2: record {} of {}", self.count, self.capacity);
         let at = HEADER_BYTES + self.count * self.record.entry_bytes();
         let (key_end, end) = (at + key.len(), at + self.record.entry_bytes());
         self.filling[at..key_end].copy_from_slice(key);
@@ -208,6 +209,12 @@ impl<N: Nand> Sbits<N> {
             self.unsynced -= 1;
             self.interrupted = false;
         }
+        debug_assert!(
+            self.unsynced <= self.count,
+            "{} of {} records are unsynced",
+            self.unsynced,
+            self.count
+        );
         written?;
         self.interrupted = false;
         let largest = self.largest.get_or_insert_with(Vec::new);
@@ -228,6 +235,7 @@ impl<N: Nand> Sbits<N> {
         // The bounds hold for sound pages; damaged ones must not lead beyond them.
         while low <= high {
             self.read_page(at, Cause::Host)?;
+            debug_assert!((low..=high).contains(&at), "page {at} is read for {low} to {high}");
             self.counters.lookup_pages += 1;
             let (first, last) = (self.read_key(0), self.read_key(self.capacity - 1));
             if key < first {

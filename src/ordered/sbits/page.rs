@@ -47,6 +47,11 @@ impl Header {
 
     /// Completes a page whose records are in place.
     pub(super) fn encode(&self, page: &mut [u8]) {
+        debug_assert!(
+            !self.partial || usize::from(self.count) * self.record.entry_bytes() <= page.len() - HEADER_BYTES,
+            "S2: {} records in a page",
+            self.count
+        );
         page[0] = MAGIC;
         page[1] = if self.partial { PARTIAL } else { 0 } | if self.closed { CLOSED } else { 0 };
         (page[2], page[3]) = (self.record.key_bytes, self.record.value_bytes);

@@ -235,7 +235,7 @@ impl<N: Nand> Sbits<N> {
         let read = self.read_sound(ppn, &mut filling);
         self.filling = filling;
         read?;
-        if Header::decode(&self.filling) != Some(header) || usize::from(header.count) > self.capacity {
+        if Header::decode(&self.filling) != Some(header) || usize::from(header.count) >= self.capacity {
             return Err(IndexError::Corrupted { what: "S2: a page reads otherwise now", at: ppn.0.into() });
         }
         self.count = header.count.into();

@@ -83,6 +83,7 @@ impl Spline {
         if key <= last.key {
             return;
         }
+        debug_assert!(page > last.page, "page {page} comes after page {}", last.page);
         let outside = self.corridor.is_some_and(|(lower, upper)| {
             let slope = Slope::between(knot, point, 0);
             slope.is_below(lower) || upper.is_below(slope)
@@ -114,6 +115,11 @@ impl Spline {
                 at % 2 == 1 || *knot == newest
             });
         }
+        debug_assert!(self.knots.len() < self.knots_max, "{} knots of {}", self.knots.len(), self.knots_max);
+        debug_assert!(
+            self.knots.last().is_none_or(|knot| knot.page < point.page),
+            "knot {point:?} is not behind the last one"
+        );
         self.knots.push(point);
     }
 

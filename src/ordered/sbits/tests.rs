@@ -1,11 +1,13 @@
 //! SBITS against a list, power cuts at every operation, damage, a full chip, look-up costs.
 
 use super::Sbits;
+use super::page::{HEADER_BYTES, Header};
 use crate::nand::catalogue::mlc_64m;
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{Cause, Geometry, Part};
 use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
 use crate::rng::Rng;
+use crate::units::Ppn;
 use crate::{IndexError, Nand};
 use alloc::vec::Vec;
 use core::ops::{Bound, ControlFlow};
@@ -238,6 +240,19 @@ fn failing_programs_and_erases_lose_nothing() {
         assert_holds(&mut store, &model);
         assert!(store.nand.counters().page_programs[Cause::Host as usize] > 100);
     }
+}
+
+/// No partly filled page is full: the record after it would be written beyond the page.
+#[test]
+fn a_partly_filled_page_that_is_full_is_damage() {
+    let (mut nand, mut page) = (chip(8, 8), [0xff; 512]);
+    let record = RecordFormat::new(8, 4);
+    let (count, sequence) = (((512 - HEADER_BYTES) / record.entry_bytes()) as u16, 1);
+    let header = Header { partial: true, closed: true, record, count, number: 0, oldest_block: 0, sequence };
+    header.encode(&mut page);
+    nand.program(Ppn(0), Cause::Host, &page, &[]).unwrap();
+    let mounted = Sbits::mount_with(nand, &settings(Durability::EverySync)).map(|_| ());
+    assert!(matches!(mounted, Err(IndexError::Corrupted { .. })), "{mounted:?}");
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //! The rooms, each using only those to its right:
 //!
 //! ```text
-//! ordered, spatial -> log -> cache -> ftl -> nand -> units, codec, rng
+//! ordered, spatial, sensor -> log -> cache -> ftl -> nand -> units, codec, rng
 //! ```
 #![no_std]
 #![deny(missing_docs)]
@@ -27,6 +27,7 @@ pub mod nand;
 pub mod nodes;
 pub mod ordered;
 pub mod rng;
+pub mod sensor;
 pub mod spatial;
 pub mod units;
 
@@ -34,6 +35,7 @@ pub use check::{CheckReport, IndexError};
 pub use ftl::{PageStore, StoreError};
 pub use nand::{Cause, Geometry, Nand, NandError};
 pub use ordered::OrderedIndex;
+pub use sensor::SensorLog;
 pub use spatial::SpatialIndex;
 pub use units::{Lpn, Nanos, Pbn, Ppn};
 

@@ -6,11 +6,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The rooms of the engine, lowest first. A room uses those before it, itself, and nothing after it.
-const ROOMS: [&str; 12] =
-    ["units", "codec", "rng", "nand", "ftl", "check", "index", "cache", "log", "nodes", "ordered", "spatial"];
+const ROOMS: [&str; 13] = [
+    "units", "codec", "rng", "nand", "ftl", "check", "index", "cache", "log", "nodes", "ordered", "spatial",
+    "sensor",
+];
 
 /// Rooms on one floor do not name each other.
-const APART: [(&str, &str); 2] = [("ordered", "spatial"), ("spatial", "ordered")];
+const APART: [(&str, &str); 4] =
+    [("ordered", "spatial"), ("spatial", "ordered"), ("sensor", "ordered"), ("sensor", "spatial")];
 
 /// Lines of a file without its inline tests.
 const LINES_MAX: usize = 600;

@@ -544,7 +544,7 @@ impl<N: Nand> SensorLog for MicroHash<N> {
     /// Three pages, the blocks, the buckets with what a walk over their chains takes, and the list.
     fn ram_bytes(&self) -> usize {
         let blocks = self.kept.capacity() * size_of::<Segment>() + self.free.capacity() * size_of::<Free>();
-        let buckets = self.directory.buckets.capacity() * (size_of::<Bucket>() + size_of::<u64>());
+        let buckets = self.directory.buckets.capacity() * (size_of::<Bucket>() + 2 * size_of::<u64>());
         size_of::<MicroHash<()>>()
             + 3 * self.geometry.page_bytes as usize
             + blocks

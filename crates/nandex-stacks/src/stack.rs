@@ -52,7 +52,7 @@ const BPLUS_OWN: [OptionInfo; 3] = [
     option("internal_capacity", "order", "children of an internal node at most, 3 or more"),
 ];
 
-const LAZY_UPDATE_OWN: [OptionInfo; 5] = [
+const LAZY_UPDATE_OWN: [OptionInfo; 6] = [
     option("commit_policy", "biggest", "which group leaves a full pool: biggest, cost, lru, fifo"),
     option(
         "answers",
@@ -64,6 +64,11 @@ const LAZY_UPDATE_OWN: [OptionInfo; 5] = [
         "pool_count",
         "held",
         "what a request counts: held, all its bytes of RAM; record, key and value only",
+    ),
+    option(
+        "pairs",
+        "known",
+        "known, or published: opposite requests for one key cancel, for callers whose keys come back with the value they had",
     ),
     option("pool_requests", "what its share holds, 64 without a limit", "requests of the pool"),
 ];

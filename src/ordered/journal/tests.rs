@@ -7,7 +7,7 @@ use super::*;
 use crate::ftl::StoreError;
 use crate::ftl::ram::RamStore;
 use crate::nand::{Cause, NandError};
-use crate::ordered::lazy_update::{CommitPolicy, LazyUpdateConfig, LazyUpdateTree};
+use crate::ordered::lazy_update::{CommitPolicy, LazyUpdateConfig, LazyUpdateTree, Pairs};
 use crate::rng::Rng;
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -181,6 +181,19 @@ impl History {
             (_, group) => last.saturating_sub(group.min(PAGE_RECORDS + 1) - 1),
         };
         &self.states[first..]
+    }
+}
+
+#[test]
+fn pairs_that_cancel_unseen_are_refused_below_a_journal() {
+    let config = LazyUpdateConfig { pairs: Pairs::Published, ..inner(10) };
+    let refused = |error: Option<IndexError>| match error {
+        Some(IndexError::Unsupported(what)) => assert!(what.contains("pairs 'published'"), "{what}"),
+        other => panic!("{other:?}"),
+    };
+    for class in [Durability::EverySync, Durability::EveryOperation] {
+        let store = RamStore::new(PAGE_BYTES, 600);
+        refused(Index::format(store, config, JournalConfig::new(class)).err());
     }
 }
 

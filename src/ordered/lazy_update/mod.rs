@@ -64,8 +64,10 @@
 //!
 //! # Deviations
 //!
-//! A removal followed by an insertion of the same key does not cancel, since the value may differ: it becomes one request
-//! that puts the new value (a commit that changes nothing in a leaf does not write it). A group too large for two leaves is
+//! As published, opposite requests for a key cancel, whichever came first ([`Pairs::Published`]): right where keys are inserted once and
+//! come back with their old value. By default they cancel only where that is known to be right: a removal that meets the insertion of
+//! a key absent from the tree. A removal followed by an insertion then becomes one request that puts the new value (a commit that
+//! changes nothing in a leaf does not write it). A group too large for two leaves is
 //! committed in portions, the paper's figure of leaves for it, n over the order, being the price it is chosen by. An update for
 //! which the tree may find no room (P5) first makes all others go there, and then goes itself, at once if it must: it is
 //! refused where the tree has no room, and what is in the pool always finds some. Confidence: high for pool, groups and the first three policies;
@@ -86,7 +88,7 @@ pub(super) use below::{GroupTree, Hints};
 pub(super) use directory::pooled_over_directory;
 pub use policy::CommitPolicy;
 pub(super) use pool::{Demand, Pool};
-pub use settings::{LazyUpdateConfig, OPTIONS, PoolCount};
+pub use settings::{LazyUpdateConfig, OPTIONS, Pairs, PoolCount};
 pub(super) use settings::{PoolSetup, pool_requests};
 
 use super::bplus::{BPlusTree, Change, Fill, Lookup};
@@ -275,14 +277,17 @@ impl<S: PageStore> Buffered<S> for LazyUpdateTree<S> {
     type Config = LazyUpdateConfig;
 
     fn format(store: S, config: LazyUpdateConfig) -> Result<Self, IndexError> {
+        config.validate_below_journal()?;
         LazyUpdateTree::format(store, config.published())
     }
 
     fn mount(store: S, config: LazyUpdateConfig) -> Result<Self, IndexError> {
+        config.validate_below_journal()?;
         LazyUpdateTree::mount(store, config.published())
     }
 
     fn mount_after_cut(store: S, config: LazyUpdateConfig) -> Result<Self, IndexError> {
+        config.validate_below_journal()?;
         LazyUpdateTree::mount_after_cut(store, config.published())
     }
 

@@ -8,7 +8,7 @@
 mod check;
 
 use super::policy::{CommitPolicy, Rank, leaves_written};
-use super::settings::PoolSetup;
+use super::settings::{Pairs, PoolSetup};
 use crate::ordered::RecordFormat;
 use crate::ordered::bplus::{Change, LeafSpan, Reshaped};
 use crate::ordered::buffered::{Below, Order};
@@ -88,6 +88,7 @@ impl Demand {
 pub(in crate::ordered) struct Pool {
     record: RecordFormat,
     policy: CommitPolicy,
+    pairs: Pairs,
     entries: Vec<u8>,
     requests: Vec<Request>,
     by_key: Order,
@@ -119,13 +120,14 @@ impl Request {
 impl Pool {
     /// An empty pool, with groups by leaf or with one for all requests.
     pub(super) fn new(record: RecordFormat, setup: PoolSetup, by_leaf: bool) -> Pool {
-        let PoolSetup { requests: capacity, policy, .. } = setup;
+        let PoolSetup { requests: capacity, policy, pairs, .. } = setup;
         let slots = capacity as usize;
         let groups = Pool::groups_max(capacity, by_leaf);
         let fill = LeafFill { is_counted: false, entries: 0, leaves: 1 };
         Pool {
             record,
             policy,
+            pairs,
             entries: vec![0; slots * record.entry_bytes()],
             requests: vec![Request { group: 0, is_put: false, below: Below::Unknown }; slots],
             by_key: Order::new(slots),
@@ -148,8 +150,12 @@ impl Pool {
 
     /// Bytes of RAM that this pool takes.
     pub(super) fn held_bytes(&self) -> usize {
-        let setup =
-            PoolSetup { requests: self.capacity() as u32, policy: self.policy, answers: Default::default() };
+        let setup = PoolSetup {
+            requests: self.capacity() as u32,
+            policy: self.policy,
+            answers: Default::default(),
+            pairs: self.pairs,
+        };
         Pool::ram_bytes(self.record, &setup, self.groups.len() == self.capacity() + SPARE_GROUPS)
     }
 
@@ -481,12 +487,24 @@ impl Pool {
         }
     }
 
-    /// A new request for a key that has one: the newer takes its place, or both leave when the tree is without the key
-    /// as the newer wants it.
+    /// Whether a request and a newer one that puts a value, or removes the key, leave together.
+    fn cancels(&self, slot: u32, puts: bool) -> bool {
+        if puts == self.requests[slot as usize].is_put {
+            return false;
+        }
+        match (self.below(slot), self.pairs) {
+            (Below::Absent, _) => !puts,
+            (Below::Present, Pairs::Published) => puts,
+            (Below::Unknown, Pairs::Published) => true,
+            (_, Pairs::Known) => false,
+        }
+    }
+
+    /// A new request for a key that has one: the newer takes its place, or both leave.
     pub(super) fn amend(&mut self, slot: u32, value: Option<&[u8]>) {
         debug_assert!(self.size(self.group_of(slot)) > 0, "P1: request {slot} is of an empty group");
         self.hit(self.group_of(slot));
-        if value.is_none() && self.below(slot) == Below::Absent {
+        if self.cancels(slot, value.is_some()) {
             self.counts.cancellations += 1;
             self.remove(slot);
         } else {
@@ -583,7 +601,7 @@ mod tests {
 
     fn assert_tables(policy: CommitPolicy) {
         let record = RecordFormat::new(4, 4);
-        let setup = PoolSetup { requests: 50, policy, answers: Default::default() };
+        let setup = PoolSetup { requests: 50, policy, answers: Default::default(), pairs: Pairs::Known };
         let mut pool = Pool::new(record, setup, true);
         let span = LeafSpan { low: None, high: None };
         for round in 0..3u32 {

@@ -8,9 +8,10 @@ use crate::ordered::bplus::BPlusConfig;
 use crate::ordered::buffered::Answers;
 use crate::ordered::{Durability, Options, RecordFormat, Settings};
 use alloc::format;
+use alloc::string::String;
 
 /// Options that the tree takes besides those of the B+-tree: name and meaning.
-pub const OPTIONS: [(&str, &str); 5] = [
+pub const OPTIONS: [(&str, &str); 6] = [
     ("commit_policy", "which group leaves a full pool: biggest (default), cost, lru, fifo"),
     (
         "answers",
@@ -20,6 +21,12 @@ pub const OPTIONS: [(&str, &str); 5] = [
     (
         "pool_count",
         "held (default): a request counts with all its bytes of RAM; record: with key and value only",
+    ),
+    (
+        "pairs",
+        "an insertion and a removal of one key that meet in the pool; known (default): they leave it if the tree is known to be \
+         without the key; published: always, for callers who insert only what is absent, remove only what is there and put back the \
+         value removed",
     ),
     ("pool_requests", "requests of the pool (default: what its share of the RAM holds)"),
 ];
@@ -44,6 +51,27 @@ impl PoolCount {
     }
 }
 
+/// Which requests for one key cancel when they meet in the pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pairs {
+    /// An insertion and the removal that follows, if the tree is known to be without the key: right whatever the caller does.
+    #[default]
+    Known,
+    /// An insertion and a removal, either first (Section III). Right for callers who insert only keys that are absent, remove only
+    /// keys that are there, and put back the value that was removed.
+    Published,
+}
+
+impl Pairs {
+    /// What the option `pairs` says.
+    pub fn from_options(options: &Options) -> Result<Pairs, IndexError> {
+        Ok(match options.choice("pairs", &["known", "published"])? {
+            "published" => Pairs::Published,
+            _ => Pairs::Known,
+        })
+    }
+}
+
 /// How a lazy-update B+-tree is formatted and mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LazyUpdateConfig {
@@ -55,6 +83,9 @@ pub struct LazyUpdateConfig {
     pub policy: CommitPolicy,
     /// What an insertion or a removal answers.
     pub answers: Answers,
+    /// Which requests for one key cancel. A journal above the tree takes *known* alone: replayed after a cut, an insertion may
+    /// meet its own key in the tree.
+    pub pairs: Pairs,
 }
 
 impl LazyUpdateConfig {
@@ -65,6 +96,7 @@ impl LazyUpdateConfig {
             pool_requests,
             policy: CommitPolicy::BiggestSize,
             answers: Answers::Exact,
+            pairs: Pairs::Known,
         }
     }
 
@@ -79,12 +111,14 @@ impl LazyUpdateConfig {
             pool_requests,
             policy,
             answers: Answers::from_options(options)?,
+            pairs: Pairs::from_options(options)?,
         })
     }
 
     /// The pool alone.
     pub(super) const fn pool(&self) -> PoolSetup {
-        PoolSetup { requests: self.pool_requests, policy: self.policy, answers: self.answers }
+        let LazyUpdateConfig { pool_requests: requests, policy, answers, pairs, .. } = *self;
+        PoolSetup { requests, policy, answers, pairs }
     }
 
     /// Bytes of RAM that the pool takes, counted so.
@@ -99,6 +133,16 @@ impl LazyUpdateConfig {
     #[must_use]
     pub const fn published(self) -> LazyUpdateConfig {
         LazyUpdateConfig { tree: self.tree.with_durability(Durability::None), ..self }
+    }
+
+    /// Refuses what cannot work below a journal.
+    pub(super) fn validate_below_journal(&self) -> Result<(), IndexError> {
+        if self.pairs == Pairs::Known {
+            return Ok(());
+        }
+        Err(IndexError::Unsupported(String::from(
+            "pairs 'published' below a journal, which after a cut hands updates to the pool that the tree may know: 'known' is possible",
+        )))
     }
 
     /// Refuses what cannot work.
@@ -122,6 +166,7 @@ pub(in crate::ordered) struct PoolSetup {
     pub(in crate::ordered) requests: u32,
     pub(in crate::ordered) policy: CommitPolicy,
     pub(in crate::ordered) answers: Answers,
+    pub(in crate::ordered) pairs: Pairs,
 }
 
 impl PoolSetup {
@@ -162,7 +207,7 @@ fn requests_in(
     bytes: usize,
     (count, by_leaf): (PoolCount, bool),
 ) -> u32 {
-    let setup = |requests| PoolSetup { requests, policy, answers: Answers::Exact };
+    let setup = |requests| PoolSetup { requests, policy, answers: Answers::Exact, pairs: Pairs::Known };
     let requests = match count {
         PoolCount::Record => bytes / record.entry_bytes(),
         PoolCount::Held => {

@@ -177,6 +177,58 @@ fn the_paper_s_answers_read_no_leaf() {
     assert_eq!(reads(&index) - before, 2, "the group is there");
 }
 
+#[test]
+fn opposite_requests_cancel_as_published() {
+    for (pairs, waiting, cancellations) in [(Pairs::Published, 0, 2), (Pairs::Known, 2, 0)] {
+        let config = LazyUpdateConfig { answers: Answers::Pool, pairs, ..config(4, 500) };
+        let mut loaded = figure_1(CommitPolicy::BiggestSize, 5);
+        loaded.sync().unwrap();
+        let mut index = LazyUpdateTree::mount(loaded.into_store(), config).unwrap();
+        let mut value = [0; 2];
+        assert!(index.get(&key(5), &mut value).unwrap() && !index.get(&key(6), &mut [0; 2]).unwrap());
+        index.insert(&key(6), &[1; 2]).unwrap();
+        index.remove(&key(6)).unwrap();
+        index.remove(&key(5)).unwrap();
+        index.insert(&key(5), &value).unwrap();
+        assert_eq!((index.pooled_requests(), index.pool.counts.cancellations), (waiting, cancellations));
+        index.sync().unwrap();
+        assert!(index.get(&key(5), &mut value).unwrap() && !index.get(&key(6), &mut [0; 2]).unwrap());
+        assert!(index.check().unwrap().is_sound());
+    }
+}
+
+#[test]
+fn published_pairs_are_right_where_keys_come_back_as_they_were() {
+    for seed in 0..60 {
+        let mut rng = Rng::new(seed);
+        let policy = CommitPolicy::ALL[seed as usize % 4];
+        let answers = if seed % 3 == 0 { Answers::Exact } else { Answers::Pool };
+        let config = LazyUpdateConfig {
+            policy,
+            answers,
+            pairs: Pairs::Published,
+            ..config(4 + seed as usize % 5, 20)
+        };
+        let mut index = LazyUpdateTree::format(RamStore::new(128, 2_000), config).unwrap();
+        let mut model = BTreeSet::new();
+        for _ in 0..2_000 {
+            let n = rng.below(120) as u16;
+            if model.remove(&n) {
+                index.remove(&key(n)).unwrap();
+            } else {
+                model.insert(n);
+                index.insert(&key(n), &(n * 3).to_be_bytes()).unwrap();
+            }
+        }
+        assert!(index.pool.counts.cancellations > 50, "seed {seed}: {:?}", index.pool.counts);
+        let expected: Model = model.iter().map(|&n| (key(n), (n * 3).to_be_bytes())).collect();
+        assert_sound(&mut index, &expected);
+        assert_eq!(contents(&mut index).unwrap(), expected, "seed {seed}");
+        index.sync().unwrap();
+        assert_eq!(contents(&mut index).unwrap(), expected, "seed {seed}");
+    }
+}
+
 /// A group as the plain model sees it.
 struct PlainGroup {
     keys: BTreeSet<u16>,

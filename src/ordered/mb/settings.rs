@@ -7,7 +7,7 @@ use crate::ftl::PageStore;
 use crate::index::most;
 use crate::ordered::bplus::{BPlusConfig, BPlusTree};
 use crate::ordered::buffered::Answers;
-use crate::ordered::lazy_update::{CommitPolicy, Pool, PoolCount, PoolSetup, pool_requests};
+use crate::ordered::lazy_update::{CommitPolicy, Pairs, Pool, PoolCount, PoolSetup, pool_requests};
 use crate::ordered::{Durability, RecordFormat, Settings};
 use alloc::format;
 
@@ -87,7 +87,7 @@ impl MbConfig {
 
     pub(super) const fn pool(&self) -> PoolSetup {
         let policy = CommitPolicy::BiggestSize;
-        PoolSetup { requests: self.pool_requests, policy, answers: self.answers }
+        PoolSetup { requests: self.pool_requests, policy, answers: self.answers, pairs: Pairs::Known }
     }
 
     /// Bytes of RAM that the buffer takes.

@@ -440,7 +440,9 @@ impl<S: PageStore> OrderedIndex for LsbTree<S> {
         self.merge_stranded()?;
         self.close_all()?;
         self.area.sync()?;
-        self.tree.sync()
+        self.tree.sync()?;
+        self.area.stays_away();
+        Ok(())
     }
 
     fn close(&mut self) -> Result<(), IndexError> {

@@ -42,7 +42,13 @@ impl<S: PageStore> LsbTree<S> {
                     self.open[at].span = span;
                     at
                 }
-                None if !self.has_room_for_log_of(leaf) => return self.update_full(change),
+                None if !self.has_room_for_log_of(leaf) => {
+                    if self.area.gone() == 0 {
+                        return self.update_full(change);
+                    }
+                    self.sync_what_is_gone()?;
+                    continue;
+                }
                 // What was found is of the past if another log was merged.
                 None if !self.make_place()? => continue,
                 None => self.open_log(leaf, span)?,
@@ -78,9 +84,21 @@ impl<S: PageStore> LsbTree<S> {
 
     /// Whether the tree surely has room for the splits that all logs lead to, with a log of this leaf among them.
     fn has_room_for_log_of(&self, leaf: Lpn) -> bool {
+        self.area.page_of(leaf).is_some() || self.tree.has_room_for(self.splits_max() + 1)
+    }
+
+    /// The most splits that all logs lead to, with those that a mount after a cut may find again. Such a page goes to the leaves
+    /// that its own leaf became since: what it adds fills one more, and one of these may have to be divided for it.
+    fn splits_max(&self) -> u64 {
         let new = |node: &&LogNode| self.area.page_of(node.leaf).is_none();
         let logs = self.area.len() + self.open.iter().filter(new).count();
-        self.area.page_of(leaf).is_some() || self.tree.has_room_for(logs as u64 + 1)
+        logs as u64 + 2 * self.area.gone() as u64
+    }
+
+    /// Makes it last that log pages were given up.
+    fn sync_what_is_gone(&mut self) -> Result<(), IndexError> {
+        self.area.sync()?;
+        self.area.sync_store()
     }
 
     /// An update for which the tree may have no room: all logs are merged first, and the update itself is if it must be.
@@ -188,7 +206,12 @@ impl<S: PageStore> LsbTree<S> {
 
     /// After the log of a leaf left: its page is free, and if the tree is one leaf now, the log left is that one's.
     fn given_up(&mut self, leaf: Lpn) -> Result<(), IndexError> {
-        let freed = self.area.give_up(leaf);
+        let mut freed = self.area.give_up(leaf);
+        if freed.is_ok() && !self.tree.has_room_for(self.splits_max()) {
+            // Nothing has changed since: what is back after a cut now is in the tree.
+            freed = self.sync_what_is_gone();
+            freed = freed.or_else(|error| if error.is_refusal() { Ok(()) } else { Err(error) });
+        }
         self.is_interrupted |= freed.is_err();
         if self.tree.is_one_leaf() {
             let root = BPlusTree::<S>::root();

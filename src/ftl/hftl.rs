@@ -267,10 +267,8 @@ impl Hftl {
     /// The next page of the hot area.
     fn hot_place<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<Ppn, StoreError> {
         loop {
-            if let Some(&pbn) = self.area.last()
-                && flash.next_page(pbn) < flash.geometry().pages_per_block
-            {
-                return Ok(flash.geometry().page_at(pbn, flash.next_page(pbn)));
+            if let Some(ppn) = self.area.last().and_then(|&pbn| flash.next_ppn(pbn)) {
+                return Ok(ppn);
             }
             if self.area.len() >= self.hot_blocks {
                 self.clean(flash)?;
@@ -293,7 +291,6 @@ impl Hftl {
             moved?;
         }
         self.area.retain(|&pbn| pbn != victim);
-        self.area.extend(target);
         flash.counters.collections += 1;
         flash.free(victim, Cause::GarbageCollection, Vec::new)
     }
@@ -316,11 +313,14 @@ impl Hftl {
         };
         let lpn = header.number;
         if keeps && self.hot_pages.is_hot(Lpn(lpn)) {
-            let pbn = match *target {
-                Some(pbn) if flash.next_page(pbn) < flash.geometry().pages_per_block => pbn,
-                _ => *target.insert(flash.take(PageKind::Host, NOBODY, Wear::Least)?),
+            let to = match target.and_then(|pbn| flash.next_ppn(pbn)) {
+                Some(to) => to,
+                None => {
+                    let pbn = *target.insert(flash.take(PageKind::Host, NOBODY, Wear::Least)?);
+                    self.area.push(pbn);
+                    flash.geometry().page_at(pbn, 0)
+                }
             };
-            let to = flash.geometry().page_at(pbn, flash.next_page(pbn));
             if flash.store_from((ppn, to), header, CAUSE, page)? {
                 self.hot_map.insert(lpn, to);
                 return Ok(());

@@ -214,14 +214,12 @@ impl Scheme for Superblock {
         // Blocks that failed came out of the reserve.
         while flash.blocks().free_count() < self.floor && self.reclaim_any(flash)? {}
         loop {
-            let mut update = self.make_room(flash, number)?;
-            let page = flash.next_page(update.pbn);
-            let ppn = flash.geometry().page_at(update.pbn, page);
+            let (mut update, ppn) = self.make_room(flash, number)?;
             if !flash.write(ppn, (PageKind::Log, lpn), cause, data)? {
                 self.supers[number].update = None;
                 continue;
             }
-            let (lbn, place) = flash.split(lpn);
+            let ((lbn, place), page) = (flash.split(lpn), flash.geometry().page_in_block(ppn));
             update.in_order = (place == page && (page == 0 || update.in_order == Some(lbn))).then_some(lbn);
             match self.find(lpn) {
                 Some(old) => {
@@ -369,15 +367,22 @@ impl Superblock {
         }
     }
 
-    /// Sees to it that a superblock has an update block with room.
-    fn make_room<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize) -> Result<Update, StoreError> {
+    /// Sees to it that a superblock has an update block with room, and says which page of it is next.
+    fn make_room<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        number: usize,
+    ) -> Result<(Update, Ppn), StoreError> {
         loop {
+            self.close_full(flash, number);
             let group = &self.supers[number];
             let most = self.blocks_max - usize::from(group.update.is_none());
             if group.blocks.len() > most {
                 self.collect(flash, number)?;
-            } else if let Some(update) = group.update {
-                return Ok(update);
+            } else if let Some(update) = group.update
+                && let Some(ppn) = flash.next_ppn(update.pbn)
+            {
+                return Ok((update, ppn));
             } else if flash.blocks().free_count() > self.floor {
                 self.take_update(flash, number)?;
             } else if !self.reclaim_any(flash)? {
@@ -489,16 +494,14 @@ impl Superblock {
             loop {
                 let is_hot = copies == Copies::Apart && self.is_hot(lpn);
                 let target = self.target(flash, number, copies, is_hot)?;
-                let to = flash.geometry().page_at(target, flash.next_page(target));
+                let Some(to) = flash.next_ppn(target) else { continue };
                 let is_done = flash.store((ppn, to), header, cause)?;
                 if is_done {
                     self.map[lpn as usize] = to.0;
                     self.set_hot(lpn, false);
                     self.counters.hot_copies += u64::from(is_hot);
                 }
-                if flash.next_page(target) == flash.geometry().pages_per_block {
-                    self.close(flash, number, target);
-                }
+                self.close_full(flash, number);
                 if is_done {
                     break;
                 }
@@ -515,6 +518,7 @@ impl Superblock {
         copies: Copies,
         is_hot: bool,
     ) -> Result<Pbn, StoreError> {
+        self.close_full(flash, number);
         let group = &mut self.supers[number];
         let into_update = |update: &mut Update| {
             update.in_order = None;
@@ -545,6 +549,17 @@ impl Superblock {
         flash.lose(ppn, lpn);
         self.forget(flash, lpn);
         Ok(())
+    }
+
+    /// Open blocks whose last page was programmed, or was to be, are closed.
+    fn close_full<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize) {
+        let Super { update, cold, .. } = self.supers[number];
+        let open = [update.map(|update| update.pbn), cold];
+        for pbn in open.into_iter().flatten() {
+            if flash.next_ppn(pbn).is_none() {
+                self.close(flash, number, pbn);
+            }
+        }
     }
 
     /// A block takes no more pages.

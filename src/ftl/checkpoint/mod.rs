@@ -27,7 +27,7 @@
 //!
 //! Invariants
 //! - C1: the newest complete checkpoint and a reference to its blocks are on the chip at every instant.
-//! - C2: no page is programmed after a page of unknown contents in the same block.
+//! - C2: no page is programmed after a page of unknown contents in the same block: a run that ends with two is damaged.
 
 mod record;
 #[cfg(test)]

@@ -163,12 +163,18 @@ fn starts<N: Nand>(
             // One that reads as erased, and is not the end, may hide the second copy of a reference.
             Found::Erased if is_end(nand, geometry, run, at + 1)? => break,
             Found::Erased => cut = cut.or(Some(Cut { ppn, is_unreadable: true })),
+            Found::Unreadable(_) if is_strict(kind) && cut.is_some() => return Err(two_lost(ppn)),
             Found::Unreadable(_) => cut = cut.or(Some(Cut { ppn, is_unreadable: true })),
             Found::Page(..) => {}
         }
         at += 1;
     }
     Ok((found, cut))
+}
+
+/// Nothing is appended to a run behind a page that was torn, or that failed.
+fn two_lost(ppn: Ppn) -> StoreError {
+    StoreError::Corrupted { what: "several pages of the checkpoints cannot be read", at: u64::from(ppn.0) }
 }
 
 /// Whether a page lies behind a run, or reads as erased.
@@ -223,7 +229,11 @@ fn load<N: Nand>(
                 let what = "a page of the checkpoints does not belong to those around it";
                 return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
             }
-            lost = lost.or(Some(Cut { ppn, is_unreadable: matches!(found, Found::Unreadable(_)) }));
+            let is_unreadable = matches!(found, Found::Unreadable(_));
+            if is_strict(kind) && is_unreadable && lost.is_some() {
+                return Err(two_lost(ppn));
+            }
+            lost = lost.or(Some(Cut { ppn, is_unreadable }));
         }
     }
     record.truncate(4 + start.payload_bytes as usize);

@@ -1,8 +1,9 @@
 //! The newest checkpoint is found after every cut and every failure.
 
 use super::*;
+use crate::nand::misread::Misread;
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
-use crate::nand::{NandError, Part, Timing};
+use crate::nand::{Cause, NandError, Part, Timing};
 use crate::rng::Rng;
 
 const TIMING: Timing =
@@ -58,6 +59,29 @@ fn number(bytes: &[u8]) -> u64 {
     let n = u64::from_le_bytes(bytes[bytes.len() - 8..].try_into().unwrap());
     assert_eq!(bytes, payload(n));
     n
+}
+
+#[test]
+fn more_lost_pages_than_one_are_no_cut() {
+    let mut refused = 0;
+    for count in 1..40 {
+        let mut chip = chip(12);
+        let (mut area, mut blocks) = format(&mut chip);
+        write_some(&mut chip, &mut area, &mut blocks, 0..count);
+        let run: Vec<Ppn> = (0..area.run.used).map(|at| area.run.page_at(area.geometry, at)).collect();
+        for from in 1..run.len().saturating_sub(1) {
+            let lost = run[from..].to_vec();
+            let spoil = move |ppn: Ppn, _: Cause, data: &mut [u8], _: &mut [u8]| {
+                if lost.contains(&ppn) {
+                    data.iter_mut().for_each(|byte| *byte ^= 1);
+                }
+            };
+            let found = CheckpointArea::mount(&mut Misread { chip: chip.clone(), spoil });
+            assert!(matches!(found, Err(StoreError::Corrupted { .. })), "{count} {from}: {found:?}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 20, "{refused}");
 }
 
 #[test]

@@ -330,6 +330,12 @@ impl<N: Nand> Flash<N> {
         self.slots.next(pbn)
     }
 
+    /// The page to program next in a block; none if all are spent.
+    pub(crate) fn next_ppn(&self, pbn: Pbn) -> Option<Ppn> {
+        let page = self.next_page(pbn);
+        (page < self.geometry.pages_per_block).then(|| self.geometry.page_at(pbn, page))
+    }
+
     /// Whether a page holds live data.
     pub fn is_valid(&self, ppn: Ppn) -> bool {
         self.blocks.is_valid(ppn)

@@ -163,6 +163,11 @@ fn damage_after_a_clean_end_is_noticed() {
 }
 
 #[test]
+fn spoilt_pages_are_told_and_passed_over() {
+    suite::passes_over_spoilt_pages::<Superblock>(settings);
+}
+
+#[test]
 fn a_worn_out_chip_stays_readable() {
     suite::ends_read_only::<Superblock>(settings);
 }

@@ -20,6 +20,8 @@ pub(super) struct LogArea<S> {
     free: Vec<Lpn>,
     /// Pages given up that the store has not been told of.
     dead: Vec<Lpn>,
+    /// Pages given up since a sync made it last: after a cut they may be back.
+    gone: usize,
     /// Number of the next page that is written.
     number: u64,
     /// Pages written so far.
@@ -40,6 +42,7 @@ impl<S: PageStore> LogArea<S> {
             directory: Vec::with_capacity(pages as usize),
             free: (0..pages).rev().map(Lpn).collect(),
             dead: Vec::with_capacity(pages as usize),
+            gone: 0,
             number: 1,
             writes: 0,
         }
@@ -147,6 +150,7 @@ impl<S: PageStore> LogArea<S> {
         let (_, at) = self.directory.remove(place);
         self.free.push(at);
         self.dead.push(at);
+        self.gone = (self.gone + 1).min(self.pages() as usize);
         let trimmed = if self.store.durable_writes() { self.trim_dead() } else { Ok(()) };
         trimmed.or_else(|error| if error.is_refusal() { Ok(()) } else { Err(error) })
     }
@@ -182,6 +186,20 @@ impl<S: PageStore> LogArea<S> {
 
     /// Makes what was given up stay away.
     pub(super) fn sync_store(&mut self) -> Result<(), IndexError> {
-        Ok(self.store.sync()?)
+        self.store.sync()?;
+        self.stays_away();
+        Ok(())
+    }
+
+    /// The store was synced: what was given up before stays away.
+    pub(super) fn stays_away(&mut self) {
+        if self.dead.is_empty() {
+            self.gone = 0;
+        }
+    }
+
+    /// Pages given up that a cut may bring back.
+    pub(super) fn gone(&self) -> usize {
+        self.gone
     }
 }

@@ -29,8 +29,8 @@
 //! As published updates in open log nodes are lost: the class is *none*, with the clean mark of the tree, which speaks for the log
 //! pages too and goes before any of them is written or given up. After a cut
 //! log pages given up may be back. But all that a log page says was so at the last sync or later, since those given up before
-//! stay away. So [`LsbTree::mount_after_cut`] merges all log pages it finds, oldest first, whatever leaf they were for: each key then
-//! has its value at the last sync or a later one, and a [`journal`](super::journal) does the rest.
+//! stay away. So [`LsbTree::mount_after_cut`] merges all log pages it finds, whatever leaf they were for, of each key what the newest
+//! page says: each key then has its value at the last sync or a later one, and a [`journal`](super::journal) does the rest.
 //!
 //! # Invariants
 //!
@@ -440,7 +440,9 @@ impl<S: PageStore> OrderedIndex for LsbTree<S> {
         self.merge_stranded()?;
         self.close_all()?;
         self.area.sync()?;
-        self.tree.sync()
+        self.tree.sync()?;
+        self.area.stays_away();
+        Ok(())
     }
 
     fn close(&mut self) -> Result<(), IndexError> {

@@ -4,12 +4,14 @@ use super::{LogNode, LsbTree};
 use crate::check::IndexError;
 use crate::ftl::{PageStore, StoreError};
 use crate::nand::Cause;
+use crate::ordered::Direction;
 use crate::ordered::bplus::{BPlusTree, Change, LeafSpan, Lookup};
 use crate::ordered::journal::Owed;
 use crate::units::Lpn;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::mem::take;
+use core::ops::Bound;
 
 /// Leaves that leaf and log come to at most: neither has more entries than a leaf.
 const LEAVES_MAX: usize = 2;
@@ -18,7 +20,10 @@ impl<S: PageStore> LsbTree<S> {
     /// A value for a key, or none to remove it; returns whether the key existed.
     pub(super) fn update(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
         self.ready()?;
-        self.merge_stranded()?;
+        match self.merge_stranded() {
+            Err(IndexError::Full) if change.value.is_none() => return self.remove_from_full(change),
+            merged => merged?,
+        }
         let shape = self.area.shape;
         loop {
             let known = self.open.iter().position(|node| node.span.contains(change.key));
@@ -37,7 +42,13 @@ impl<S: PageStore> LsbTree<S> {
                     self.open[at].span = span;
                     at
                 }
-                None if !self.has_room_for_log_of(leaf) => return self.update_full(change),
+                None if !self.has_room_for_log_of(leaf) => {
+                    if self.area.gone() == 0 {
+                        return self.update_full(change);
+                    }
+                    self.sync_what_is_gone()?;
+                    continue;
+                }
                 // What was found is of the past if another log was merged.
                 None if !self.make_place()? => continue,
                 None => self.open_log(leaf, span)?,
@@ -73,9 +84,21 @@ impl<S: PageStore> LsbTree<S> {
 
     /// Whether the tree surely has room for the splits that all logs lead to, with a log of this leaf among them.
     fn has_room_for_log_of(&self, leaf: Lpn) -> bool {
+        self.area.page_of(leaf).is_some() || self.tree.has_room_for(self.splits_max() + 1)
+    }
+
+    /// The most splits that all logs lead to, with those that a mount after a cut may find again. Such a page goes to the leaves
+    /// that its own leaf became since: what it adds fills one more, and one of these may have to be divided for it.
+    fn splits_max(&self) -> u64 {
         let new = |node: &&LogNode| self.area.page_of(node.leaf).is_none();
         let logs = self.area.len() + self.open.iter().filter(new).count();
-        self.area.page_of(leaf).is_some() || self.tree.has_room_for(logs as u64 + 1)
+        logs as u64 + 2 * self.area.gone() as u64
+    }
+
+    /// Makes it last that log pages were given up.
+    fn sync_what_is_gone(&mut self) -> Result<(), IndexError> {
+        self.area.sync()?;
+        self.area.sync_store()
     }
 
     /// An update for which the tree may have no room: all logs are merged first, and the update itself is if it must be.
@@ -183,7 +206,12 @@ impl<S: PageStore> LsbTree<S> {
 
     /// After the log of a leaf left: its page is free, and if the tree is one leaf now, the log left is that one's.
     fn given_up(&mut self, leaf: Lpn) -> Result<(), IndexError> {
-        let freed = self.area.give_up(leaf);
+        let mut freed = self.area.give_up(leaf);
+        if freed.is_ok() && !self.tree.has_room_for(self.splits_max()) {
+            // Nothing has changed since: what is back after a cut now is in the tree.
+            freed = self.sync_what_is_gone();
+            freed = freed.or_else(|error| if error.is_refusal() { Ok(()) } else { Err(error) });
+        }
         self.is_interrupted |= freed.is_err();
         if self.tree.is_one_leaf() {
             let root = BPlusTree::<S>::root();
@@ -216,7 +244,8 @@ impl<S: PageStore> LsbTree<S> {
     }
 
     /// After a cut: what all log pages say was so at the last sync or later, whatever became of their leaves. It goes to the
-    /// leaves of today, the oldest page first. The older one of two pages alone would undo what the newer one says: that they
+    /// leaves of today, of each key what the newest page says: more records than ever were at once may not fit. The older one
+    /// of two pages alone would undo what the newer one says: that they
     /// are gone must last before a change comes. If the store refuses any of that, it is only read until a change comes.
     pub(super) fn merge_what_was_found(&mut self) -> Result<(), IndexError> {
         let mut page = take(&mut self.page);
@@ -227,17 +256,15 @@ impl<S: PageStore> LsbTree<S> {
 
     fn merge_found(&mut self, page: &mut [u8]) -> Result<(), IndexError> {
         let found = self.area.scan(page, Cause::Recovery)?;
-        let (mut merged, mut stranded) = (Ok(()), Owed::default());
-        for (_, _, at) in &found {
-            self.area.read_at(*at, Cause::Recovery, page)?;
-            self.area.shape.changes(page).for_each(|change| stranded.owe(0, change));
-            if merged.is_ok() {
-                merged = self.merge_anywhere(page);
+        let mut stranded = take(&mut self.stranded);
+        if stranded.is_empty() {
+            for (_, _, at) in &found {
+                self.area.read_at(*at, Cause::Recovery, page)?;
+                self.area.shape.changes(page).for_each(|change| stranded.owe(0, change));
             }
         }
-        if !stranded.is_empty() {
-            self.stranded = stranded;
-        }
+        let merged = self.merge_anywhere(&stranded);
+        self.stranded = stranded;
         merged?;
         // What was found before may be gone by now, but not for good.
         if !self.stranded.is_empty() {
@@ -249,11 +276,19 @@ impl<S: PageStore> LsbTree<S> {
         Ok(())
     }
 
-    /// Applies the entries of a log to the leaves that they belong to.
-    fn merge_anywhere(&mut self, page: &[u8]) -> Result<(), IndexError> {
-        let shape = self.area.shape;
-        let changes: Vec<Change<'_>> = shape.changes(page).collect();
-        let mut rest = &changes[..];
+    /// Applies changes to the leaves that they belong to, leaf by leaf; what makes room goes first where there is none.
+    fn merge_anywhere(&mut self, changes: &Owed) -> Result<(), IndexError> {
+        let all = || changes.within((Bound::Unbounded, Bound::Unbounded), Direction::Ascending).rest();
+        let merged = self.apply_by_leaf(&all().collect::<Vec<_>>());
+        if !matches!(merged, Err(IndexError::Full)) {
+            return merged;
+        }
+        let removals: Vec<Change<'_>> = all().filter(|change| change.value.is_none()).collect();
+        self.apply_by_leaf(&removals)?;
+        self.apply_by_leaf(&all().collect::<Vec<_>>())
+    }
+
+    fn apply_by_leaf(&mut self, mut rest: &[Change<'_>]) -> Result<(), IndexError> {
         while let Some(first) = rest.first() {
             let span = self.tree.leaf_span(first.key)?;
             let here = rest.iter().take_while(|change| span.contains(change.key)).count();
@@ -265,5 +300,16 @@ impl<S: PageStore> LsbTree<S> {
             rest = &rest[applied.changes..];
         }
         Ok(())
+    }
+
+    /// A removal where there is no room to merge what a mount found: it makes some.
+    fn remove_from_full(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
+        let Lookup { is_present, .. } = self.tree.lookup(change.key, Cause::Host)?;
+        if is_present {
+            self.tree.apply(core::iter::once(change), LEAVES_MAX)?;
+        }
+        let found = self.stranded.value(change.key).map(|value| value.is_some());
+        self.stranded.remove(change.key);
+        Ok(found.unwrap_or(is_present))
     }
 }

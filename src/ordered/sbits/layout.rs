@@ -76,6 +76,18 @@ impl<N: Nand> Sbits<N> {
         self.full_pages += 1;
         self.filling.fill(0xff);
         (self.count, self.unsynced) = (0, 0);
+        self.retire_failed(Vec::new())
+    }
+
+    /// After a program: marks the blocks bad that failed before it; those that failed on the way to it wait for the next.
+    fn retire_failed(&mut self, newly: Vec<Pbn>) -> Result<(), IndexError> {
+        for block in core::mem::replace(&mut self.failed, newly) {
+            match self.retire(block) {
+                // It is not used again; the page is written all the same.
+                Err(error) if error.is_refusal() => {}
+                retired => retired?,
+            }
+        }
         Ok(())
     }
 
@@ -186,7 +198,6 @@ impl<N: Nand> Sbits<N> {
         self.stamp(Header { closed, ..self.header() });
         let (old, end) = (self.aside, self.geometry.pages_per_block);
         let mut place = old.filter(|place| place.1 < end && !elsewhere);
-        // What a block holds that fails is needed until the page is elsewhere: a bad block is not read by a mount.
         let mut failed = Vec::new();
         let written = loop {
             let (block, page) = match place.take() {
@@ -209,15 +220,12 @@ impl<N: Nand> Sbits<N> {
         };
         let kept = self.aside.map(|place| place.0);
         failed.retain(|&block| Some(block) != kept);
-        for &block in &failed {
-            match self.retire(block) {
-                // It is not used again; the page is written all the same.
-                Err(error) if error.is_refusal() => {}
-                retired => retired?,
-            }
+        if let Err(error) = written {
+            self.failed.extend(failed);
+            return Err(error);
         }
-        written?;
         self.free.extend(old.map(|old| old.0).filter(|old| Some(*old) != kept && !failed.contains(old)));
+        self.retire_failed(failed)?;
         debug_assert!(self.aside.is_some_and(|place| place.1 <= end), "S4: {:?} is no place", self.aside);
         self.partial_sequence = self.sequence;
         self.counters.partial_programs += 1;

@@ -77,6 +77,9 @@ pub struct Sbits<N> {
     newest_is_closed: bool,
     /// The block of partly filled pages and its next page.
     aside: Option<(Pbn, u32)>,
+    /// Blocks in which a partly filled page failed. The one before it may be there: they are marked bad once another page is
+    /// programmed, since a bad block is not read by a mount.
+    failed: Vec<Pbn>,
     /// Blocks to be used next, in turn.
     free: VecDeque<Pbn>,
     sequence: u64,
@@ -138,6 +141,7 @@ impl<N: Nand> Sbits<N> {
             full_pages: 0,
             newest_is_closed: false,
             aside: None,
+            failed: Vec::new(),
             free: VecDeque::with_capacity(geometry.blocks as usize),
             sequence: 0,
             partial_sequence: 0,

@@ -102,15 +102,19 @@ impl<N: Nand> Sbits<N> {
     fn look_around(&mut self) -> Result<Seen, IndexError> {
         let mut seen = Seen::default();
         let mut claims: BTreeMap<u32, Vec<Pbn>> = BTreeMap::new();
+        let mut aside = Vec::new();
         for block in (0..self.geometry.blocks).map(Pbn) {
             if self.nand.is_bad(block)? {
                 continue;
             }
             match self.look_at(block, 2, &mut seen)? {
                 Kind::Full(number, ..) => claims.entry(number).or_default().push(block),
-                Kind::Aside | Kind::Nothing => seen.free.push_back(block),
+                Kind::Aside => aside.push(block),
+                Kind::Nothing => seen.free.push_back(block),
             }
         }
+        // They are used last: the page before the newest one may be the only other copy of what a sync made last.
+        seen.free.extend(aside);
         let newest = claims.keys().next_back().copied();
         for (number, blocks) in claims {
             let mut best: Option<(Pbn, u32, u64)> = None;

@@ -3,6 +3,7 @@
 use super::Sbits;
 use super::page::{HEADER_BYTES, Header};
 use crate::nand::catalogue::mlc_64m;
+use crate::nand::misread::with_wrong_bits;
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{Cause, Geometry, Part};
 use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
@@ -102,6 +103,63 @@ fn records_are_found_where_they_were_put() {
             assert_holds(&mut store, &model);
         }
     }
+}
+
+#[test]
+fn a_failed_program_leaves_the_page_before_it_readable() {
+    let settings = settings(Durability::EverySync);
+    let mut checked = 0;
+    for seed in 0..200 {
+        let mut store = Sbits::format_with(chip(8, 32), &settings).unwrap();
+        let (mut model, mut rng) = (Records::new(), Rng::new(seed));
+        append(&mut store, &mut model, 40, &mut rng);
+        store.sync().unwrap();
+        append(&mut store, &mut model, 5, &mut rng);
+        let first = model.clone();
+        store.sync().unwrap();
+        append(&mut store, &mut model, 5, &mut rng);
+        let faults = Faults { seed, program_failures_ppm: 500_000, ..Faults::default() };
+        store.nand.set_faults(faults);
+        let before = store.aside.map(|place| place.0);
+        store.sync().unwrap();
+        store.nand.set_faults(Faults::default());
+        let Some((block, next)) = store.aside.filter(|place| Some(place.0) != before) else { continue };
+        checked += 1;
+        let newest = store.geometry.page_at(block, next - 1);
+        // The newest page does not survive the cut that follows.
+        let bits: Vec<usize> = (0..64).collect();
+        let mut store =
+            Sbits::mount_with(with_wrong_bits(store.into_nand(), newest, &bits), &settings).unwrap();
+        assert!(
+            everything(&mut store) == first,
+            "seed {seed}: {} of {}",
+            everything(&mut store).len(),
+            first.len()
+        );
+    }
+    assert!(checked > 50, "{checked}");
+}
+
+#[test]
+fn a_mount_erases_the_page_before_the_newest_one_last() {
+    let settings = settings(Durability::EverySync);
+    let mut store = Sbits::format_with(chip(8, 32), &settings).unwrap();
+    let (mut model, mut rng) = (Records::new(), Rng::new(1));
+    append(&mut store, &mut model, 45, &mut rng);
+    store.close().unwrap();
+    let (block, next) = store.aside.unwrap();
+    let newest = store.geometry.page_at(block, next - 1);
+    let mut store = Sbits::mount_with(store.into_nand(), &settings).unwrap();
+    let closed = model.clone();
+    append(&mut store, &mut model, 5, &mut rng);
+    let (at_operation, when, torn) = (store.nand.operations(), CutWhen::Inside, TornModel::RandomBits);
+    store.nand.plan_power_cut(PowerCut { at_operation, when, torn, seed: 1 });
+    assert!(store.sync().is_err());
+    let mut chip = store.into_nand();
+    chip.power_on();
+    let bits: Vec<usize> = (0..64).collect();
+    let mut store = Sbits::mount_with(with_wrong_bits(chip, newest, &bits), &settings).unwrap();
+    assert!(everything(&mut store) == closed);
 }
 
 #[test]

@@ -4,10 +4,11 @@ use super::{Ftl, Model, Op, apply, assert_sound, chip, contents, page, random_op
 use crate::ftl::flash::{Mark, Scheme, Source};
 use crate::ftl::{PageStore, StoreError};
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
-use crate::nand::{Cause, Geometry};
+use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::rng::Rng;
-use crate::units::{Lbn, Lpn};
+use crate::units::{Lbn, Lpn, Pbn};
 use alloc::vec;
+use alloc::vec::Vec;
 
 /// Mounts what the power left.
 fn mounted<S: Scheme>(ftl: Ftl<S>, faults: Faults, settings: S::Settings) -> Ftl<S> {
@@ -70,6 +71,56 @@ pub(crate) fn ends_read_only<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
             assert_eq!(contents(&mut ftl), model.pages, "seed {seed} round {round}");
         }
     }
+}
+
+/// Now and then the next page of a block in use is found to be programmed already: that is told, nothing acknowledged is lost
+/// by it, and what comes later goes elsewhere.
+pub(crate) fn passes_over_spoilt_pages<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+    let mut refusals = 0;
+    for seed in 0..24 {
+        let mut ftl = Ftl::<S>::format(chip(small(seed)), settings(seed)).unwrap();
+        let mut model = Model::new(ftl.page_count());
+        let (mut rng, mut last) = (Rng::new(seed), 0);
+        for step in 0..600 {
+            if step % 8 == 7 {
+                spoil_next_page(&mut ftl, &mut rng);
+            }
+            let op = random_op(&mut rng, &ftl, &mut last);
+            let before = model.clone();
+            match apply(&mut ftl, &mut model, &op) {
+                Ok(()) => {}
+                Err(StoreError::Corrupted { .. }) => {
+                    refusals += 1;
+                    let found = contents(&mut ftl);
+                    assert!(
+                        [&before.pages, &model.pages].contains(&&found),
+                        "seed {seed} step {step} {op:?}"
+                    );
+                    model.pages = found;
+                }
+                Err(error) => panic!("seed {seed} step {step} {op:?}: {error:?}"),
+            }
+        }
+        assert_eq!(contents(&mut ftl), model.pages, "seed {seed}");
+        assert_sound(&mut ftl);
+    }
+    assert!(refusals > 100, "{refusals} refusals");
+}
+
+/// Programs the next page of a block that the scheme writes to, unseen by the FTL.
+fn spoil_next_page<S: Scheme>(ftl: &mut Ftl<S>, rng: &mut Rng) {
+    let (flash, _) = ftl.parts_mut();
+    let g = flash.geometry();
+    let is_written =
+        |pbn: &Pbn| flash.tag(*pbn).role.is_some() && (1..g.pages_per_block).contains(&flash.next_page(*pbn));
+    let written: Vec<Pbn> = (0..g.blocks).map(Pbn).filter(is_written).collect();
+    if written.is_empty() {
+        return;
+    }
+    let pbn = written[rng.below(written.len() as u64) as usize];
+    let ppn = g.page_at(pbn, flash.next_page(pbn));
+    let refused = ftl.nand_mut().program(ppn, Cause::Host, &page(1, 128), &[0; 16]);
+    assert!(matches!(refused, Ok(()) | Err(NandError::NotErased(_))), "{refused:?}");
 }
 
 /// A merge that carries a write fails behind the write's page, and the base that follows is cut: it does not pass for one that

@@ -73,15 +73,21 @@ impl<N: Nand> InPlace<N> {
         let first = block * geometry.pages_per_block;
         let mut bytes = vec![0xff; self.birth.len()];
         let mut next = geometry.pages_per_block;
-        while first + next > newest + 1 {
-            match self.nand.read(Ppn(first + next - 1), Cause::Recovery, &mut bytes, &mut []) {
-                Ok(()) if bytes.iter().all(|&byte| byte == 0xff) => next -= 1,
-                Ok(()) | Err(NandError::Uncorrectable(_)) => break,
-                Err(error) => return Err(error.into()),
-            }
+        while first + next > newest + 1 && self.is_blank(first + next - 1, &mut bytes)? {
+            next -= 1;
         }
         self.space.resume(block, next);
         Ok(())
+    }
+
+    /// Whether nothing was programmed to a page. A reading that fails once says nothing: the rest of a block is at stake.
+    fn is_blank(&mut self, ppn: u32, bytes: &mut [u8]) -> Result<bool, IndexError> {
+        let is_blank = |data: &[u8], _: &[u8]| data.iter().all(|&byte| byte == 0xff);
+        match read_again(&mut self.nand, (Ppn(ppn), Cause::Recovery), bytes, &mut [], is_blank) {
+            Ok(_) => Ok(is_blank(bytes, &[])),
+            Err(NandError::Uncorrectable(_)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Reads a page in search of something: its level, if it bears the mark of this tree and can be read.

@@ -31,6 +31,8 @@ pub enum Ends {
     /// Where the power was cut, and only if the youngest damaged page was programmed by the operation that programmed last, by the one
     /// in flight, or by at most so many before them.
     Newest(u64),
+    /// Where the power was cut, and only if a page is struck that was programmed last in its block.
+    CutEndOfBlock,
     /// Where the power was cut, and only if an anchor, a checkpoint or a note is struck.
     CutRecord,
     /// After any, and only if there are two damages, of which one strikes an anchor, a checkpoint or a note.
@@ -206,6 +208,14 @@ pub const EXCEPTIONS: &[Exception] = &[
         reason: "Without the newest checkpoint a tree that was closed looks like one that was cut, and the block damaged at the same time like \
                  one that was given back.",
     },
+    Exception {
+        who: Who::Named(&["ipl", "dipl"]),
+        damages: PAGE,
+        ends: Ends::CutEndOfBlock,
+        may: May::BeStale,
+        reason: "The last page of a block that no checkpoint knows of looks like one that was being programmed, once the page after it was merged \
+                 away (docs/indexes/ipl.md).",
+    },
 ];
 
 /// What was struck, and when.
@@ -215,6 +225,7 @@ pub(super) struct Hit {
     kinds: Vec<Kind>,
     age: Option<u64>,
     records: usize,
+    ends_a_block: bool,
 }
 
 impl Hit {
@@ -225,6 +236,7 @@ impl Hit {
             kinds: finding.blow.0.iter().map(|damage| damage.kind).collect(),
             age: finding.age,
             records: finding.records,
+            ends_a_block: finding.ends_a_block,
         }
     }
 }
@@ -259,6 +271,7 @@ impl Exception {
         let ends = match self.ends {
             Ends::Any => true,
             Ends::Cut => hit.is_cut,
+            Ends::CutEndOfBlock => hit.is_cut && hit.ends_a_block,
             Ends::CutRecord => hit.is_cut && hit.records > 0,
             Ends::RecordAndAnother => hit.records > 0 && hit.kinds.len() > 1,
             Ends::NewestOfTwo(before) => {

@@ -80,6 +80,9 @@ fn in_words(exception: &Exception) -> String {
         Ends::CutRecord => {
             String::from("After a power cut, where an anchor, a checkpoint or a note is struck: ")
         }
+        Ends::CutEndOfBlock => {
+            String::from("After a power cut, where the page programmed last in its block is struck: ")
+        }
         Ends::RecordAndAnother => String::from("Two at once: "),
         Ends::Newest(0) => String::from("After a power cut, in what was programmed last: "),
         Ends::NewestOfTwo(_) => {

@@ -126,8 +126,8 @@ impl History {
                     held.push(known[slot].unwrap_or(state[slot]));
                 }
             } else if may_hold[0].is_empty() {
-                let lost = self.effects_until(moment.acknowledged) - self.effects_until(operations);
-                return Standing::Older { lost: lost as u64, syncs: self.syncs_since(operations, moment) };
+                let lost = self.lost_since(operations, moment);
+                return Standing::Older { lost, syncs: self.syncs_since(operations, moment) };
             }
         }
         if !may_hold[0].is_empty() {
@@ -135,6 +135,14 @@ impl History {
         } else {
             self.of_each_slot(newest, floor, known)
         }
+    }
+
+    /// How many changes after so many operations are gone that were to stay: a cut may undo trims that no sync followed.
+    fn lost_since(&self, operations: usize, moment: &Moment) -> u64 {
+        let synced = self.effects_until(self.synced[moment.acknowledged]);
+        let gone = self.effects_until(operations)..self.effects_until(moment.acknowledged);
+        let may_go = |at: usize| !moment.clean && at >= synced && self.effects[at].trimmed;
+        gone.filter(|&at| !may_go(at)).count() as u64
     }
 
     /// How many syncs after so many operations had something to make last, for who promises no more than syncs.
@@ -210,6 +218,17 @@ mod tests {
             judged(&h, 4, true, [Some(1), Some(0), Some(0)]),
             Standing::Older { lost: 1, syncs: None }
         );
+    }
+
+    #[test]
+    fn trims_that_no_sync_followed_are_not_lost_by_a_cut() {
+        let mut h = history(&[HostOp::Put(0), HostOp::Put(1), HostOp::Put(2)]);
+        h.note(&HostOp::Remove(0), |_| 4, true);
+        let older = |lost| Standing::Older { lost, syncs: None };
+        let found = [Some(1), Some(2), Some(0)];
+        assert_eq!([judged(&h, 4, true, found), judged(&h, 4, false, found)], [older(2), older(1)]);
+        h.note(&HostOp::Sync, |_| 5, true);
+        assert_eq!(judged(&h, 5, false, found), older(2));
     }
 
     #[test]

@@ -76,6 +76,8 @@ pub struct Finding {
     pub age: Option<u64>,
     /// Damages among them that strike an anchor, a checkpoint or a note: that by which a mount knows what is on the chip.
     pub records: usize,
+    /// Whether a damaged page is the one that was programmed last in its block.
+    pub ends_a_block: bool,
     /// What came of it.
     pub outcome: Outcome,
 }

@@ -3,7 +3,7 @@
 use super::allowed::{Hit, allowed};
 use super::image::{End, Image, Life};
 use super::kinds::{self, Damage, Kind};
-use super::trial;
+use super::trial::{self, Outcome};
 use super::{Blow, Finding, every_victim, subject};
 use crate::LabError;
 use crate::crash::history::fingerprint;
@@ -137,8 +137,8 @@ pub fn replay(victim: Victim, seed: u64, end: End, blow: &Blow) -> Result<Option
     let life = Life::new(victim, seed)?;
     let image = life.image(end, seed);
     let outcome = trial::try_damages(&life, &image, &blow.0, seed_of(seed, end, blow));
-    let (age, records) = (age_of(&image, blow), records_of(&image, blow));
-    Ok(outcome.map(|outcome| Finding { victim, seed, end, blow: blow.clone(), age, records, outcome }))
+    let finding = |outcome| finding(victim, (seed, &image), end, blow, outcome);
+    Ok(outcome.map(finding))
 }
 
 fn seed_of(seed: u64, end: End, blow: &Blow) -> u64 {
@@ -168,12 +168,18 @@ fn of_one_life(victim: Victim, seed: u64, effort: &Effort, tell: Tell<'_>) -> To
         for blow in std::iter::once(none).chain(blows(&image.chip, &needed, effort.damages, &mut rng)) {
             let seed_of_blow = seed_of(seed, end, &blow);
             let Some(outcome) = trial::try_damages(&life, &image, &blow.0, seed_of_blow) else { continue };
-            let (age, records) = (age_of(&image, &blow), records_of(&image, &blow));
-            let finding = Finding { victim, seed, end, age, records, blow, outcome };
+            let finding = finding(victim, (seed, &image), end, &blow, outcome);
             totals.note(finding, &mut told, tell);
         }
     }
     totals
+}
+
+/// What came of a blow, with what the exceptions ask of it.
+fn finding(victim: Victim, (seed, image): (u64, &Image), end: End, blow: &Blow, outcome: Outcome) -> Finding {
+    let (age, records, ends_a_block) =
+        (age_of(image, blow), records_of(image, blow), ends_a_block(image, blow));
+    Finding { victim, seed, end, age, records, ends_a_block, blow: blow.clone(), outcome }
 }
 
 /// The pages that a damage strikes.
@@ -193,6 +199,20 @@ fn age_of(image: &Image, blow: &Blow) -> Option<u64> {
     let youngest = pages.filter_map(|page| image.programmed_at.get(&page)).max()?;
     let later: BTreeSet<u64> = image.programmed_at.values().copied().filter(|at| at > youngest).collect();
     Some(later.len() as u64)
+}
+
+/// Whether a blow strikes the page that was programmed last in its block.
+fn ends_a_block(image: &Image, blow: &Blow) -> bool {
+    let geometry = image.chip.part().geometry;
+    let is_last = |ppn: &Ppn| {
+        let Some(at) = image.programmed_at.get(ppn) else { return false };
+        let others =
+            (0..geometry.pages_per_block).map(|page| geometry.page_at(geometry.block_of(*ppn), page));
+        let later =
+            others.filter(|other| other > ppn).any(|other| image.programmed_at.get(&other) >= Some(at));
+        !later
+    };
+    blow.0.iter().flat_map(|damage| places(damage, geometry)).any(|ppn| is_last(&ppn))
 }
 
 /// Of the damages, how many strike an anchor or a page of a checkpoint or note.

@@ -10,7 +10,7 @@ use nandex::ftl::finishing::Finishing;
 use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
 use nandex::ordered::journal::{Buffered, JournalConfig, Journaled, refuse_journaled};
 use nandex::ordered::lazy_update::{LazyUpdateConfig, LazyUpdateTree, PoolCount};
-use nandex::ordered::ls_lru::{LsLruConfig, LsLruTree};
+use nandex::ordered::ls_lru::{LsLruConfig, LsLruTree, UnitRam};
 use nandex::ordered::{Durability, Options, Settings};
 use nandex::{IndexError, Nand, OrderedIndex, PageStore};
 
@@ -73,7 +73,7 @@ const LAZY_UPDATE_OWN: [OptionInfo; 6] = [
     option("pool_requests", "what its share holds, 64 without a limit", "requests of the pool"),
 ];
 
-const LS_LRU_OWN: [OptionInfo; 6] = [
+const LS_LRU_OWN: [OptionInfo; 9] = [
     option("buffer_bytes", "what the RAM leaves, 64 pages without a limit", "RAM of the B+-buffer"),
     option("window_percent", "50", "w: the cold region's share of the buffer, 0 to 100"),
     option(
@@ -84,6 +84,21 @@ const LS_LRU_OWN: [OptionInfo; 6] = [
     option("commit_entries", "what a page holds", "L: entries that a write-minimized commit frees at least"),
     option("full_merge_every", "0", "updates between two full merge commits; 0: only a sync makes one"),
     LAZY_UPDATE_OWN[1],
+    option(
+        "inner",
+        "kept",
+        "kept: inner nodes leave the buffer last; units: they age and leave as the units of leaves do",
+    ),
+    option(
+        "commit",
+        "write-minimized",
+        "dirty units that leave a full buffer: write-minimized, first-associated, exact-fit",
+    ),
+    option(
+        "ram",
+        "held",
+        "what a unit counts in the budget: held, all its bytes; record, the paper's records",
+    ),
 ];
 
 /// Options of every tree that an update journal makes durable.
@@ -342,7 +357,9 @@ impl StoreTree for LsLru {
 
     fn table_bytes(settings: &Settings, store: &dyn PageStore) -> Result<usize, IndexError> {
         let config = LsLru::config(settings, store, 0)?;
-        let tables = config.ram_bytes_max(store)? - config.buffer_bytes;
+        // What records do not count is no part of the budget.
+        let held = LsLruConfig { ram: UnitRam::Held, ..config };
+        let tables = held.ram_bytes_max(store)? - config.buffer_bytes;
         Ok(tables + journal_bytes(settings, store))
     }
 

@@ -126,6 +126,11 @@ impl<S: PageStore> BPlusTree<S> {
         Ok((self.leaf().lpn(), lookup))
     }
 
+    /// Nodes of a path.
+    pub(in crate::ordered) fn height(&self) -> usize {
+        self.height
+    }
+
     /// Whether the root is the only leaf.
     pub(in crate::ordered) fn is_one_leaf(&self) -> bool {
         self.height == 1

@@ -7,6 +7,7 @@
 //! a chunk of unit slots. A frame can be had back at any time, for it equals the page in the store; so nothing here ever
 //! needs the tree. Room for dirty parts is made by commits, which the owner does between operations.
 
+use super::settings::UnitRam;
 use super::units::{self, Place, Sizes, State, Units};
 use crate::ftl::{PageStore, StoreError, StoreStats};
 use crate::nand::Cause;
@@ -46,7 +47,12 @@ pub(super) struct Buffer<S> {
     frames: Vec<Frame>,
     free: Vec<Box<[u8]>>,
     page_bytes: usize,
+    /// Slabs that were made, and most of them: the same, but where the budget counts records.
     slabs: usize,
+    slabs_max: usize,
+    /// Copies of nodes that the budget has room for, if that is not said by the slabs.
+    counts_records: bool,
+    frames_max: usize,
     /// Slabs that dirty parts and unit slots leave alone as a rule: so many can be had for the cells and units that moving
     /// entries between leaves may take.
     kept: usize,
@@ -75,16 +81,24 @@ pub(super) const fn slab_bytes(page_bytes: usize) -> usize {
 }
 
 impl<S: PageStore> Buffer<S> {
-    /// An empty buffer of so many slabs.
-    pub(super) fn new(store: S, (slabs, kept): (usize, usize), sizes: Sizes) -> Buffer<S> {
+    /// An empty buffer of so many slabs, which may become more where its budget counts records.
+    pub(super) fn new(
+        store: S,
+        (slabs, slabs_max, kept): (usize, usize, usize),
+        ram: UnitRam,
+        sizes: Sizes,
+    ) -> Buffer<S> {
         let page_bytes = store.page_bytes();
         Buffer {
             store,
-            units: Units::new(sizes, slabs, slabs * slab_buckets(page_bytes)),
+            units: Units::new(sizes, slabs_max, slabs_max * slab_buckets(page_bytes)),
             frames: Vec::with_capacity(slabs),
             free: (0..slabs).map(|_| vec![0; page_bytes].into_boxed_slice()).collect(),
             page_bytes,
             slabs,
+            slabs_max,
+            counts_records: ram == UnitRam::Record,
+            frames_max: slabs,
             kept,
             chunks: 0,
             lent: 0,
@@ -108,7 +122,49 @@ impl<S: PageStore> Buffer<S> {
 
     /// Slabs to be had without a commit.
     pub(super) fn slabs_at_hand(&self) -> usize {
-        self.free.len() + self.units.clean_len()
+        let clean = self.units.clean_len();
+        if self.counts_records {
+            let free = self.units.free_bytes(self.frames.len()).saturating_sub(self.units.change_bytes());
+            (free / self.page_bytes).min(self.slabs_free()) + clean
+        } else {
+            self.free.len() + clean
+        }
+    }
+
+    /// The most slabs that it ever holds.
+    pub(super) fn slabs_max(&self) -> usize {
+        self.slabs_max
+    }
+
+    /// Slabs that are free or can be made.
+    fn slabs_free(&self) -> usize {
+        self.free.len() + (self.slabs_max - self.slabs)
+    }
+
+    /// Takes a free slab, one just made if need be.
+    fn pop(&mut self) -> Option<Box<[u8]>> {
+        let slab = self.free.pop();
+        if slab.is_some() || self.slabs == self.slabs_max {
+            return slab;
+        }
+        self.slabs += 1;
+        Some(vec![0; self.page_bytes].into_boxed_slice())
+    }
+
+    /// Whether a change more finds room in a budget of records, if copies of the clean list go for it.
+    pub(super) fn can_count_change(&self) -> bool {
+        !self.counts_records
+            || self.units.clean_len() > 0
+            || self.units.free_bytes(self.frames.len()) >= self.units.change_bytes()
+    }
+
+    /// Sees to it that a change more finds room in a budget of records; false if it takes a commit.
+    pub(super) fn count_change(&mut self) -> bool {
+        while self.counts_records && self.units.free_bytes(self.frames.len()) < self.units.change_bytes() {
+            let Some(unit) = self.units.last_clean() else { return false };
+            self.drop_frame(unit);
+        }
+        true
     }
 
     /// Slabs in all, and those that are frames, unit slots, cells and free.
@@ -148,19 +204,35 @@ impl<S: PageStore> Buffer<S> {
         self.units.drop_if_empty(unit);
     }
 
+    /// Whether a slab is free, and in a budget of records, room for a copy.
+    fn has_slab(&self, is_copy: bool) -> bool {
+        let has_room = !self.counts_records
+            || !is_copy
+            || self.units.free_bytes(self.frames.len()) >= self.page_bytes + self.units.change_bytes();
+        has_room && self.slabs_free() > 0
+    }
+
     /// A free slab, or the one of the clean list's tail.
-    fn take_slab(&mut self) -> Option<Box<[u8]>> {
-        if self.free.is_empty()
-            && let Some(unit) = self.units.last_clean()
-        {
+    fn take_slab(&mut self, is_copy: bool) -> Option<Box<[u8]>> {
+        while !self.has_slab(is_copy) {
+            let unit = self.units.last_clean().or_else(|| self.last_hot_clean())?;
             self.drop_frame(unit);
         }
-        self.free.pop()
+        self.pop()
+    }
+
+    /// The least recently used unit where nothing is cold, if it can leave without a commit. Inner nodes that age as
+    /// leaves do are missed in the middle of an operation, and come in as under plain LRU.
+    fn last_hot_clean(&self) -> Option<u32> {
+        if !self.units.inner_are_units() || self.units.dirty_len() > 0 {
+            return None;
+        }
+        self.units.last_hot().filter(|&unit| self.units.get(unit).state() == Some(State::Clean))
     }
 
     /// Whether dirty parts and unit slots may have so many slabs more.
     pub(super) fn may_lend(&self, more: usize) -> bool {
-        more == 0 || self.chunks + self.lent + self.kept + more <= self.slabs
+        more == 0 || self.chunks + self.lent + self.kept + more <= self.slabs_max
     }
 
     /// A slab for cells, if enough are left for the rest.
@@ -168,7 +240,7 @@ impl<S: PageStore> Buffer<S> {
         if !self.may_lend(1) {
             return None;
         }
-        let slab = self.take_slab()?;
+        let slab = self.take_slab(false)?;
         self.lent += 1;
         Some(slab)
     }
@@ -181,13 +253,13 @@ impl<S: PageStore> Buffer<S> {
     }
 
     fn take_any_slab(&mut self) -> Box<[u8]> {
-        if let Some(slab) = self.take_slab() {
+        if let Some(slab) = self.take_slab(false) {
             return slab;
         }
         if let Some(unit) = self.units.last_with_frame() {
             self.drop_frame(unit);
         }
-        let slab = self.free.pop();
+        let slab = self.pop();
         assert!(slab.is_some(), "U5: some slabs are never lent");
         slab.unwrap_or_default()
     }
@@ -207,7 +279,7 @@ impl<S: PageStore> Buffer<S> {
             if !self.may_lend(1) {
                 return None;
             }
-            drop(self.take_slab()?);
+            drop(self.take_slab(false)?);
             self.chunks += 1;
             self.units.grow();
         }
@@ -231,7 +303,7 @@ impl<S: PageStore> Buffer<S> {
 
     /// Whether so many slabs more can be had if every copy of a node goes for them.
     pub(super) fn can_give(&self, more: usize) -> bool {
-        self.chunks + self.lent + more <= self.slabs
+        self.chunks + self.lent + more <= self.slabs_max
     }
 
     /// Keeps a copy of a page that was read, if a frame is to be had.
@@ -240,12 +312,13 @@ impl<S: PageStore> Buffer<S> {
         let is_inner = level > 1;
         // Inner nodes are used by every operation, so leaves make room for them, up to half of the buffer.
         if is_inner
-            && (self.units.inner_len() >= self.slabs / 2 || self.slabs_at_hand() == 0)
+            && !self.units.inner_are_units()
+            && (self.units.inner_len() >= self.frames_max / 2 || self.slabs_at_hand() == 0)
             && let Some(unit) = self.units.last_inner()
         {
             self.drop_frame(unit);
         }
-        let Some(mut slab) = self.take_slab() else { return };
+        let Some(mut slab) = self.take_slab(true) else { return };
         slab.copy_from_slice(data);
         let Some(unit) = self.unit_for(lpn) else {
             self.free.push(slab);
@@ -280,7 +353,10 @@ impl<S: PageStore> Buffer<S> {
 
     /// Bytes of RAM of the slabs and tables, without the slabs lent for cells.
     fn buffer_bytes(&self) -> usize {
-        size_of::<Buffer<()>>() + self.slabs * slab_bytes(self.page_bytes) - self.lent * self.page_bytes
+        let beyond = (self.slabs_max - self.slabs) * self.page_bytes;
+        size_of::<Buffer<()>>() + self.slabs_max * slab_bytes(self.page_bytes)
+            - beyond
+            - self.lent * self.page_bytes
     }
 }
 
@@ -383,9 +459,13 @@ impl<S> Buffer<S> {
     /// Units of leaves in each of the three states, and of inner nodes.
     pub(super) fn states(&self) -> [u64; 4] {
         let mut states = [0; 4];
-        for unit in self.units.all().map(|unit| self.units.get(unit)) {
+        for unit in self.units.all() {
+            let copy = self.frames.get(self.units.get(unit).frame as usize);
+            let level = copy.and_then(|frame| level_and_entries(&frame.bytes));
+            let is_inner = level.is_some_and(|(level, _)| level > 1);
+            let unit = self.units.get(unit);
             states[match unit.state() {
-                _ if unit.place == Place::Inner => 3,
+                _ if unit.place == Place::Inner || is_inner => 3,
                 Some(State::Clean) => 0,
                 Some(State::SemiClean) => 1,
                 _ => 2,

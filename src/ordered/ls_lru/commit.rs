@@ -2,7 +2,9 @@
 
 use super::buffer::Buffer;
 use super::settings::REGROUPED_LEAVES;
-use super::{LsLruTree, victims};
+use super::units::State;
+use super::unless_full;
+use super::{CommitPolicy, LsLruTree, victims};
 use crate::check::IndexError;
 use crate::ftl::PageStore;
 use crate::ordered::bplus::Reshaped;
@@ -22,6 +24,22 @@ impl<S: PageStore> LsLruTree<S> {
     /// hand does without.
     pub(super) fn make_room(&mut self) -> Result<(), IndexError> {
         while self.buffer().slabs_at_hand() == 0 && self.commit_some()? {}
+        if self.buffer().units.inner_are_units() { self.clean_hot_tail() } else { Ok(()) }
+    }
+
+    /// Where nothing is cold, commits what the least recently used units hold, as many as a path has nodes, so that the
+    /// copies can go in the middle of the operation, when inner nodes are missed.
+    fn clean_hot_tail(&mut self) -> Result<(), IndexError> {
+        if self.buffer().units.dirty_len() > 0 || self.buffer().slabs_at_hand() > self.tree.height() {
+            return Ok(());
+        }
+        let units = &self.buffer().units;
+        let tail = units.hot_tail(self.tree.height());
+        let semi_clean = tail.filter(|&unit| units.get(unit).state() == Some(State::SemiClean));
+        let pages: Vec<Lpn> = semi_clean.map(|unit| units.get(unit).lpn).collect();
+        for lpn in pages {
+            unless_full(self.commit(lpn))?;
+        }
         Ok(())
     }
 
@@ -37,6 +55,7 @@ impl<S: PageStore> LsLruTree<S> {
             let wanted = usize::from(!self.cells.has_room()) + usize::from(!self.buffer().units.has_room());
             let has_room = self.buffer().may_lend(wanted)
                 && self.buffer().slabs_at_hand() >= wanted
+                && self.buffer().can_count_change()
                 && self.can_have(1 + REGROUPED_LEAVES, 1 + REGROUPED_LEAVES);
             if has_room || !self.commit_some()? {
                 return Ok(());
@@ -57,11 +76,21 @@ impl<S: PageStore> LsLruTree<S> {
         }
     }
 
-    /// The write-minimized commit: the units of the cold region that free L entries with the fewest writes. False when
-    /// nothing was freed.
+    /// The write-minimized commit: the units of the cold region that free L entries with the fewest writes; or those that
+    /// another policy takes. False when nothing was freed.
     pub(super) fn commit_write_minimized(&mut self) -> Result<bool, IndexError> {
         let least = self.commit_entries;
-        let victims = victims_of(self.buffer(), least);
+        let victims = match self.commit_policy {
+            CommitPolicy::WriteMinimized => victims_of(self.buffer(), least),
+            CommitPolicy::FirstAssociated => {
+                let units = &self.buffer().units;
+                units.first_dirty(0).map(|unit| units.get(unit).lpn).into_iter().collect()
+            }
+            CommitPolicy::ExactFit => {
+                let units = &self.buffer().units;
+                units.fitting_dirty(least).into_iter().map(|unit| units.get(unit).lpn).collect()
+            }
+        };
         self.counts.write_minimized_commits += 1;
         self.counts.victims += victims.len() as u64;
         let (mut is_any, mut refused) = (false, None);

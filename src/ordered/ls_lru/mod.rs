@@ -64,7 +64,11 @@
 //!   entries that the node does not have; modifications and removals do not make it grow.
 //! - L, the entries a commit is to free, has no value: what a page of cells holds.
 //! - w is a share of the buffer's bytes, for units differ in size. Inner nodes stand outside of the regions, for every
-//!   operation uses them: they go when nothing else can, and never take more than half of the buffer.
+//!   operation uses them: they go when nothing else can, and never take more than half of the buffer. The paper does
+//!   not set them apart: with [`Inner::Units`] they age and leave by the rules of leaves.
+//! - Other commit policies are named, not described (Section 3.2). *First-associated* "chooses the first index entry in the
+//!   buffer and collects its related index entries": the unit whose dirty part began first. *Exact-fit* is "only concerned
+//!   with space utilization": the best fit to L, whatever it writes. Both choose in the cold dirty list.
 //! - The dirty list is kept in the order of the statistical table, not of use; equal rows leave least recently used first.
 //!   The table has the dirty list only: hot and semi-clean units do not take part.
 //! - With nothing in the cold region (w = 0) the least recently used unit leaves whole, as the paper says of CFLRU.
@@ -86,11 +90,12 @@ mod range;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod unit;
 mod units;
 mod victims;
 
 pub use super::buffered::Answers;
-pub use settings::{LsLruConfig, OPTIONS};
+pub use settings::{CommitPolicy, Inner, LsLruConfig, OPTIONS, UnitRam};
 pub use victims::write_minimized;
 
 use super::bplus::{BPlusTree, Change, Fill};
@@ -117,6 +122,7 @@ pub struct LsLruTree<S> {
     leaves_max: usize,
     /// Entries that a write-minimized commit frees at least.
     commit_entries: u64,
+    commit_policy: CommitPolicy,
     full_merge_every: u64,
     updates_since_merge: u64,
     counts: Counts,
@@ -124,6 +130,7 @@ pub struct LsLruTree<S> {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
+    /// Commits by the policy set, the write-minimized one or another.
     write_minimized_commits: u64,
     victims: u64,
     multi_split_commits: u64,
@@ -161,9 +168,10 @@ impl<S: PageStore> LsLruTree<S> {
 
     fn above(mut tree: BPlusTree<Buffer<S>>, config: LsLruConfig) -> LsLruTree<S> {
         tree.promise_nothing();
-        let (slabs, _) = tree.store().slab_use();
-        let cells = Cells::new(config.tree.record, tree.store().page_bytes(), slabs);
+        let page_bytes = tree.store().page_bytes();
+        let cells = Cells::new(config.tree.record, page_bytes, tree.store().slabs_max());
         let commit_entries = match config.commit_entries {
+            0 if config.ram == UnitRam::Record => page_bytes.div_ceil(config.counted().group) as u64,
             0 => cells.slab_entries() as u64,
             entries => u64::from(entries),
         };
@@ -175,6 +183,7 @@ impl<S: PageStore> LsLruTree<S> {
             part_max: config.split_factor * leaf_capacity as u32,
             leaves_max: config.split_factor as usize + 1,
             commit_entries,
+            commit_policy: config.commit,
             full_merge_every: config.full_merge_every,
             updates_since_merge: 0,
             counts: Counts::default(),
@@ -318,6 +327,9 @@ impl<S: PageStore> LsLruTree<S> {
         if !self.can_have(1 + REGROUPED_LEAVES, is_new + REGROUPED_LEAVES) {
             return false;
         }
+        if !self.buffer_mut().count_change() {
+            return false;
+        }
         if !self.cells.has_room() {
             let Some(slab) = self.buffer_mut().lend_slab() else { return false };
             self.cells.give(slab);
@@ -380,13 +392,15 @@ fn buffer<S: PageStore>(store: S, config: &LsLruConfig) -> Result<Buffer<S>, Ind
     let leaf_capacity = config.tree.leaf_capacity_on(&store)?;
     let sizes = Sizes {
         page_bytes,
-        cell_bytes: cells::cell_bytes(record),
-        cell_entries: cells::cell_entries(record),
+        counted: config.counted(),
         buffer_bytes: slabs * page_bytes,
         leaf_capacity: leaf_capacity as u32,
         window_percent: config.window_percent,
+        inner: config.inner,
+        commit: config.commit,
     };
-    Ok(Buffer::new(store, (slabs, settings::kept_slabs(record, page_bytes)), sizes))
+    let (most, kept) = (config.slabs_held_max(slabs, page_bytes), settings::kept_slabs(record, page_bytes));
+    Ok(Buffer::new(store, (slabs, most, kept), config.ram, sizes))
 }
 
 impl<S: PageStore> OrderedIndex for LsLruTree<S> {

@@ -12,7 +12,7 @@ use crate::ordered::{Durability, RecordFormat, Settings};
 use alloc::format;
 
 /// Options that the tree takes besides those of the B+-tree: name and meaning.
-pub const OPTIONS: [(&str, &str); 6] = [
+pub const OPTIONS: [(&str, &str); 9] = [
     ("buffer_bytes", "RAM of the B+-buffer (default: all that pages and buffers share)"),
     ("window_percent", "w, the cold region's share of the buffer in percent, 0 to 100 (default 50)"),
     (
@@ -28,7 +28,55 @@ pub const OPTIONS: [(&str, &str); 6] = [
         "answers",
         "exact (default), or pool: what an update answers is what its dirty part knows, no leaf is read for it",
     ),
+    (
+        "inner",
+        "kept (default): inner nodes leave when nothing else can; units: they age and leave as the paper's units do",
+    ),
+    (
+        "commit",
+        "which cold dirty units leave: write-minimized (default), first-associated (the oldest entry's), exact-fit",
+    ),
+    (
+        "ram",
+        "what a unit counts in the budget: held (default), all its bytes; record, the paper's records and no tables",
+    ),
 ];
+
+/// What a unit of the buffer counts in its budget.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnitRam {
+    /// What it takes: its copy, its cells with their headers and air, its slot in the tables.
+    #[default]
+    Held,
+    /// The records of the paper's definitions: the copy; for each change the type of operation, key and pointer
+    /// (Definition 2); for each unit a pointer to it, #B and #N (Figure 5). More is held than is counted.
+    Record,
+}
+
+/// Bytes of a unit's record: the pointer that finds it, #B and #N.
+const UNIT_RECORD_BYTES: usize = 8;
+
+/// What becomes of the copies of inner nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Inner {
+    /// They stand outside of the regions and leave when nothing else can, up to half of the buffer.
+    #[default]
+    Kept,
+    /// They are units of the paper's lists like those of leaves: they age and leave by the same rules.
+    Units,
+}
+
+/// Which dirty units of the cold region a commit takes when the buffer is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CommitPolicy {
+    /// The set that frees L entries with the fewest writes (Section 3.2.1).
+    #[default]
+    WriteMinimized,
+    /// The unit of the entry that waits longest, with all its entries (reference 15 of the paper).
+    FirstAssociated,
+    /// The smallest unit that frees L entries, or the largest ones where none does; writes do not count (reference 14).
+    ExactFit,
+}
 
 /// How an LS-LRU tree is formatted and mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +95,12 @@ pub struct LsLruConfig {
     pub full_merge_every: u64,
     /// What an insertion or a removal answers.
     pub answers: Answers,
+    /// What becomes of the copies of inner nodes.
+    pub inner: Inner,
+    /// Which dirty units leave a full buffer.
+    pub commit: CommitPolicy,
+    /// What a unit counts in the budget.
+    pub ram: UnitRam,
 }
 
 impl LsLruConfig {
@@ -60,6 +114,9 @@ impl LsLruConfig {
             commit_entries: 0,
             full_merge_every: 0,
             answers: Answers::Exact,
+            inner: Inner::Kept,
+            commit: CommitPolicy::WriteMinimized,
+            ram: UnitRam::Held,
         }
     }
 
@@ -78,6 +135,19 @@ impl LsLruConfig {
             commit_entries: number("commit_entries", u64::from(u32::MAX), 0)? as u32,
             full_merge_every: number("full_merge_every", u64::from(u32::MAX), 0)?,
             answers: Answers::from_options(options)?,
+            inner: match options.choice("inner", &["kept", "units"])? {
+                "units" => Inner::Units,
+                _ => Inner::Kept,
+            },
+            commit: match options.choice("commit", &["write-minimized", "first-associated", "exact-fit"])? {
+                "first-associated" => CommitPolicy::FirstAssociated,
+                "exact-fit" => CommitPolicy::ExactFit,
+                _ => CommitPolicy::WriteMinimized,
+            },
+            ram: match options.choice("ram", &["held", "record"])? {
+                "record" => UnitRam::Record,
+                _ => UnitRam::Held,
+            },
         })
     }
 
@@ -89,7 +159,43 @@ impl LsLruConfig {
     /// The most RAM a tree on `store` ever needs besides what the store itself holds.
     pub fn ram_bytes_max(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexError> {
         let parts = (self.split_factor as usize + 1) * (store.page_bytes() + 64);
-        Ok(self.buffer_bytes + self.tree.ram_bytes_max(store)? + parts)
+        let page_bytes = store.page_bytes();
+        let beyond = match self.ram {
+            UnitRam::Held => 0,
+            UnitRam::Record => {
+                let slabs = self.slabs(page_bytes)?;
+                (self.slabs_held_max(slabs, page_bytes) - slabs) * slab_bytes(page_bytes)
+            }
+        };
+        Ok(self.buffer_bytes + beyond + self.tree.ram_bytes_max(store)? + parts)
+    }
+
+    /// Bytes that a unit counts besides its copy, and each of its changes: a slot and a share of its cells, or records.
+    pub(super) const fn counted(&self) -> Counted {
+        let record = self.tree.record;
+        match self.ram {
+            UnitRam::Held => Counted {
+                unit: SLOT_BYTES,
+                group: cell_bytes(record),
+                entries: super::cells::cell_entries(record),
+            },
+            UnitRam::Record => {
+                Counted { unit: UNIT_RECORD_BYTES, group: record.entry_bytes() + 1, entries: 1 }
+            }
+        }
+    }
+
+    /// Slabs that a budget of so many ever holds: where records count, as many as it takes to hold units of one change each.
+    pub(super) fn slabs_held_max(&self, slabs: usize, page_bytes: usize) -> usize {
+        if self.ram == UnitRam::Held {
+            return slabs;
+        }
+        let Counted { unit, group, .. } = self.counted();
+        let units = (slabs * page_bytes).div_ceil(unit + group);
+        let (slots, cells) = (Units::chunk_slots(page_bytes), page_bytes / cell_bytes(self.tree.record));
+        let most = (1usize << 31) / page_bytes.max(1) * 32;
+        let kept = kept_slabs(self.tree.record, page_bytes);
+        (slabs + units.div_ceil(slots) + units.div_ceil(cells) + kept).min(most)
     }
 
     /// Slabs of the buffer over pages of this size.
@@ -142,6 +248,17 @@ impl LsLruConfig {
             self.tree.durability.name()
         )))
     }
+}
+
+/// What the budget counts for a unit and its changes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counted {
+    /// A unit, without its parts.
+    pub(super) unit: usize,
+    /// So many changes, or fewer.
+    pub(super) group: usize,
+    /// Changes that are counted together.
+    pub(super) entries: usize,
 }
 
 /// Bytes of RAM of the buffer that do not grow with it; what the store below is made of does not count.

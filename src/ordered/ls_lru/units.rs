@@ -6,93 +6,18 @@
 //! write-minimized commit asks for it: by writes, then most entries first, then least recently used. *Inner*: units of inner
 //! nodes in order of use. A unit that is used goes to the front of hot or inner.
 
+use super::settings::{CommitPolicy, Counted, Inner};
+use super::unit::FREE;
 use crate::ordered::buffered::{Chunked, Order};
 use crate::units::Lpn;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-pub(super) const NONE: u32 = u32::MAX;
-/// The base node's entries were never counted.
-pub(super) const UNCOUNTED: u16 = u16::MAX;
+pub(super) use super::unit::{NONE, Part, Place, State, UNCOUNTED, Unit, Waiting};
 
-/// The dirty part of a unit: a chain of cells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Part {
-    pub(super) head: u32,
-    pub(super) len: u32,
-}
-
-/// Where a unit stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    Free,
-    Hot,
-    Clean,
-    Dirty,
-    Inner,
-}
-
-/// The three states of the paper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    /// A copy of the base node.
-    Clean,
-    /// A copy of the base node and changes to it.
-    SemiClean,
-    /// Changes alone.
-    Dirty,
-}
-
-/// A buffer unit.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Unit {
-    pub(super) lpn: Lpn,
-    /// The frame of the clean part, or none.
-    pub(super) frame: u32,
-    part: Part,
-    /// Entries of the dirty part for which the leaf has one entry more.
-    pub(super) adds: u32,
-    before: u32,
-    after: u32,
-    /// The next unit in the same bucket of the directory.
-    chain: u32,
-    /// When it was used last.
-    stamp: u32,
-    /// Entries of the base node.
-    pub(super) base: u16,
-    pub(super) place: Place,
-    /// What committing it writes, of a unit in the dirty list.
-    writes: u8,
-}
-
-const FREE: Unit = Unit {
-    lpn: Lpn(0),
-    frame: NONE,
-    part: Part { head: NONE, len: 0 },
-    adds: 0,
-    before: NONE,
-    after: NONE,
-    chain: NONE,
-    stamp: 0,
-    base: UNCOUNTED,
-    place: Place::Free,
-    writes: 0,
-};
-
-impl Unit {
-    /// Its state; none for one that is being made.
-    pub(super) fn state(&self) -> Option<State> {
-        match (self.frame != NONE, self.part.len > 0) {
-            (true, false) => Some(State::Clean),
-            (true, true) => Some(State::SemiClean),
-            (false, true) => Some(State::Dirty),
-            (false, false) => None,
-        }
-    }
-}
-
-/// The order of the dirty list: writes, most entries first, least recently used first.
+/// The order of the dirty list. By the write-minimized commit: writes, most entries first, least recently used first. By
+/// the others: the oldest first, or the smallest.
 type Rank = (u32, Reverse<u32>, u32, u32);
 
 /// Units in order of use.
@@ -109,13 +34,14 @@ const EMPTY: List = List { first: NONE, last: NONE, len: 0 };
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
     pub(super) page_bytes: usize,
-    pub(super) cell_bytes: usize,
-    pub(super) cell_entries: usize,
-    /// Bytes of the whole buffer.
+    pub(super) counted: Counted,
+    /// Bytes of the whole budget.
     pub(super) buffer_bytes: usize,
     pub(super) leaf_capacity: u32,
     /// The window, w: share of the cold region in percent.
     pub(super) window_percent: u8,
+    pub(super) inner: Inner,
+    pub(super) commit: CommitPolicy,
 }
 
 /// All units, by page and by place.
@@ -131,17 +57,9 @@ pub(super) struct Units {
     by_rank: Order,
     dirty_len: usize,
     waiting: Waiting,
+    /// Units in use.
+    count: usize,
     clock: u32,
-}
-
-/// What waits in the dirty parts of all units.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Waiting {
-    /// Units with a dirty part.
-    pub(super) units: u64,
-    pub(super) entries: u64,
-    /// Entries that their leaf has not.
-    pub(super) adds: u64,
 }
 
 /// Bytes of a slot, all tables together.
@@ -161,6 +79,7 @@ impl Units {
             by_rank: Order::in_chunks(slots, chunks_max),
             dirty_len: 0,
             waiting: Waiting::default(),
+            count: 0,
             clock: 0,
         }
     }
@@ -229,6 +148,7 @@ impl Units {
         self.table[unit] = Unit { lpn, chain: self.buckets[bucket], place: Place::Hot, ..FREE };
         self.buckets[bucket] = unit;
         self.link_first(unit);
+        self.count += 1;
         unit
     }
 
@@ -249,6 +169,7 @@ impl Units {
             }
             self.table[before].chain = chain;
         }
+        self.count -= 1;
         self.table[unit] = Unit { after: self.free, ..FREE };
         self.free = unit;
     }
@@ -257,9 +178,8 @@ impl Units {
     fn bytes(&self, unit: u32) -> usize {
         let unit = &self.table[unit];
         let frame = if unit.frame == NONE { 0 } else { self.sizes.page_bytes };
-        SLOT_BYTES
-            + frame
-            + (unit.part.len as usize).div_ceil(self.sizes.cell_entries) * self.sizes.cell_bytes
+        let Counted { unit: bytes, group, entries } = self.sizes.counted;
+        bytes + frame + (unit.part.len as usize).div_ceil(entries) * group
     }
 
     /// How many nodes are written when a unit of the dirty list is committed, as the statistical table has it.
@@ -280,7 +200,11 @@ impl Units {
 
     fn rank(&self, unit: u32) -> Rank {
         let Unit { part, stamp, writes, .. } = self.table[unit];
-        (writes.into(), Reverse(part.len), stamp, unit)
+        match self.sizes.commit {
+            CommitPolicy::WriteMinimized => (writes.into(), Reverse(part.len), stamp, unit),
+            CommitPolicy::FirstAssociated => (0, Reverse(0), stamp, unit),
+            CommitPolicy::ExactFit => (part.len, Reverse(0), stamp, unit),
+        }
     }
 
     fn list(&mut self, place: Place) -> &mut List {
@@ -394,7 +318,12 @@ impl Units {
     /// The dirty part has so many entries more, and so many of those that the leaf has not.
     pub(super) fn resize(&mut self, unit: u32, entries: i32, adds: i32) {
         let was_dirty = self.table[unit].part.len > 0;
+        let begins = !was_dirty && self.sizes.commit == CommitPolicy::FirstAssociated;
+        let clock = self.clock;
         self.change(unit, |unit| {
+            if begins {
+                unit.stamp = clock;
+            }
             unit.part.len = unit.part.len.wrapping_add_signed(entries);
             unit.adds = unit.adds.wrapping_add_signed(adds);
         });
@@ -403,6 +332,19 @@ impl Units {
         waiting.units = waiting.units + u64::from(is_dirty) - u64::from(was_dirty);
         waiting.entries = waiting.entries.wrapping_add_signed(entries.into());
         waiting.adds = waiting.adds.wrapping_add_signed(adds.into());
+    }
+
+    /// Bytes of the budget that are free where it counts records and so many units have copies; for one more unit with a
+    /// change it takes [`Units::change_bytes`].
+    pub(super) fn free_bytes(&self, copies: usize) -> usize {
+        let Sizes { page_bytes, buffer_bytes, counted, .. } = self.sizes;
+        let changes = self.waiting.entries as usize * counted.group;
+        buffer_bytes.saturating_sub(copies * page_bytes + self.count * counted.unit + changes)
+    }
+
+    /// What a unit of one change counts, where records are counted.
+    pub(super) fn change_bytes(&self) -> usize {
+        self.sizes.counted.unit + self.sizes.counted.group
     }
 
     pub(super) fn waiting(&self) -> Waiting {
@@ -415,14 +357,18 @@ impl Units {
 
     /// A unit was used: it comes to the front, and the least recently used hot units become cold.
     pub(super) fn touch(&mut self, unit: u32, is_inner: bool) {
-        let place = if is_inner { Place::Inner } else { Place::Hot };
+        let is_kept = is_inner && self.sizes.inner == Inner::Kept;
+        let place = if is_kept { Place::Inner } else { Place::Hot };
         self.clock = self.clock.saturating_add(1);
         if self.table[unit].place != place || self.table[unit].before != NONE {
             self.unlink(unit);
             self.table[unit].place = place;
             self.link_first(unit);
         }
-        self.table[unit].stamp = self.clock;
+        let keeps_age = self.sizes.commit == CommitPolicy::FirstAssociated && self.table[unit].part.len > 0;
+        if !keeps_age {
+            self.table[unit].stamp = self.clock;
+        }
         self.cool();
     }
 
@@ -479,6 +425,19 @@ impl Units {
         self.last(0)
     }
 
+    /// Whether inner nodes are units like those of leaves.
+    pub(super) fn inner_are_units(&self) -> bool {
+        self.sizes.inner == Inner::Units
+    }
+
+    /// The least recently used hot units, so many of them, the last first.
+    pub(super) fn hot_tail(&self, count: usize) -> impl Iterator<Item = u32> + '_ {
+        core::iter::successors(self.last_hot(), |&unit| {
+            Some(self.table[unit].before).filter(|&unit| unit != NONE)
+        })
+        .take(count)
+    }
+
     pub(super) fn last_inner(&self) -> Option<u32> {
         self.last(2)
     }
@@ -507,6 +466,28 @@ impl Units {
     pub(super) fn first_dirty(&self, writes: u32) -> Option<u32> {
         let least = (writes, Reverse(u32::MAX), 0, 0);
         self.by_rank.next(|at| self.rank(at).cmp(&least))
+    }
+
+    /// Units of the dirty list for the exact-fit commit, which keeps it by size: the smallest that frees so many entries;
+    /// while none does, the largest, and what fits the rest.
+    pub(super) fn fitting_dirty(&self, mut least: u64) -> Vec<u32> {
+        let mut chosen: Vec<u32> = Vec::new();
+        loop {
+            let before = chosen.last().map(|&unit| self.rank(unit));
+            let is_left = |unit: &u32| before.is_none_or(|before| self.rank(*unit) < before);
+            let largest = || {
+                self.by_rank.previous(|at| {
+                    if is_left(&at) { core::cmp::Ordering::Less } else { core::cmp::Ordering::Greater }
+                })
+            };
+            let wanted = least.min(u64::from(u32::MAX)) as u32;
+            let Some(unit) = self.first_dirty(wanted).filter(is_left).or_else(largest) else { return chosen };
+            chosen.push(unit);
+            least = least.saturating_sub(self.table[unit].part.len.into());
+            if least == 0 {
+                return chosen;
+            }
+        }
     }
 
     /// The one after it.
@@ -546,5 +527,6 @@ impl Units {
             && hot == self.hot_bytes
             && count(Place::Dirty) == self.dirty_len
             && ranked == self.dirty_len
+            && self.all().count() == self.count
     }
 }

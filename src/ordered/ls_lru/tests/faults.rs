@@ -35,14 +35,17 @@ fn a_dirty_part_of_any_size_is_committed() {
 fn the_smallest_buffers_work() {
     for slabs in 0..6 {
         for window_percent in [0, 50, 100] {
-            let mut index = small_index(LsLruConfig { window_percent, ..config(5, slabs) });
-            let mut model = Model::new();
-            for n in (0..1_000u16).map(|n| n * 37 % 1_009) {
-                index.insert(&key(n), &key(n)).unwrap();
-                model.insert(key(n), key(n));
+            for kind in 0..12 {
+                let config = LsLruConfig { window_percent, ..config(5, slabs) };
+                let mut index = small_index(options::varied(config, kind));
+                let mut model = Model::new();
+                for n in (0..1_000u16).map(|n| n * 37 % 1_009) {
+                    index.insert(&key(n), &key(n)).unwrap();
+                    model.insert(key(n), key(n));
+                }
+                assert_sound(&mut index, &model);
+                assert_eq!(contents(&mut index).unwrap(), model);
             }
-            assert_sound(&mut index, &model);
-            assert_eq!(contents(&mut index).unwrap(), model);
         }
     }
 }
@@ -137,6 +140,7 @@ fn updates_past_a_full_buffer_leave_room_for_what_waits() {
     let mut bypasses = 0;
     for seed in 0..40 {
         let config = LsLruConfig { window_percent: 25 * (seed % 5) as u8, ..config(18, seed as usize % 3) };
+        let config = options::varied(config, seed);
         let store = LsLruTree::format(RamStore::new(128, 400), config).unwrap().into_store();
         let store = Failing { store, salt: 0 };
         let mut index = LsLruTree::mount(store, config).unwrap();
@@ -195,7 +199,13 @@ fn what_cannot_work_is_refused() {
         assert!(matches!(format(wrong), Some(IndexError::Unsupported(_))));
     }
     let settings = Settings { durability: Durability::None, ..Settings::new(SMALL) };
-    for (name, value) in [("window_percent", "half"), ("answers", "some"), ("split_factor", "-1")] {
+    for (name, value) in [
+        ("window_percent", "half"),
+        ("answers", "some"),
+        ("split_factor", "-1"),
+        ("inner", "all"),
+        ("commit", "fifo"),
+    ] {
         assert!(LsLruConfig::from_settings(&settings.clone().with(name, value), 9_999).is_err());
     }
     let set = settings.with("buffer_bytes", 5_000).with("split_factor", 4).with("commit_entries", 7);
@@ -214,6 +224,7 @@ fn a_cut_at_any_write_is_noticed_and_leaves_each_key_as_at_the_last_sync_or_late
     for writes in 0..260 {
         let window_percent = [0, 25, 50, 75, 100][writes as usize % 5];
         let config = LsLruConfig { window_percent, commit_entries: 6, split_factor: 2, ..config(4, 5) };
+        let config = options::varied(config, writes.into());
         let store = LsLruTree::format(RamStore::new(128, 400), config).unwrap().into_store();
         let mut index = LsLruTree::mount(Cut { store, writes }, config).unwrap();
         let (synced, since) = work_until_the_cut(&mut index);

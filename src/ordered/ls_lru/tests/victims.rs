@@ -67,8 +67,8 @@ fn the_writes_of_a_unit_are_the_formula_s_where_it_overflows() {
 /// Five leaves as in Figure 5, their units dirty: (#B, #N) of (9, 2), (4, 6), (5, 6), (2, 7) and (3, 7), where a leaf
 /// holds 10 at most. Leaves of less than five entries do not occur, so the first is as good as full of other keys:
 /// 9 entries that fit no longer with 5.
-fn figure_5() -> LsLruTree<RamStore> {
-    let config = LsLruConfig { window_percent: 100, commit_entries: 6, ..config(10, 40) };
+pub(super) fn figure_5(commit: CommitPolicy) -> LsLruTree<RamStore> {
+    let config = LsLruConfig { window_percent: 100, commit_entries: 6, commit, ..config(10, 40) };
     let mut index = small_index(config);
     let keys = |leaf: u16, count: u16| (0..count).map(move |i| key(leaf * 100 + 10 + 2 * i));
     let sizes = [5, 6, 6, 7, 7];
@@ -96,7 +96,7 @@ fn is_semi_clean(index: &LsLruTree<RamStore>, unit: u32) -> bool {
 
 #[test]
 fn figure_5_step_by_step() {
-    let mut index = figure_5();
+    let mut index = figure_5(CommitPolicy::WriteMinimized);
     assert!((1..=5).all(|leaf| state_of(&mut index, leaf * 100 + 11) == Some(State::Dirty)));
     // The statistical table: one write for 4, 3 and 2 entries, three for 9 and 5.
     let table = classes(&index.buffer().units, 100);

@@ -175,10 +175,20 @@ pub(crate) struct Repro {
     /// The paper.
     #[arg(long, default_value = "mu", value_parser = parse::paper)]
     pub(crate) paper: String,
+    /// Every paper, with all experiments, those without claims too.
+    #[arg(long, conflicts_with = "paper")]
+    pub(crate) all: bool,
     #[command(flatten)]
     pub(crate) plan: Plan,
     #[command(flatten)]
     pub(crate) files: Files,
+    /// Folder that keeps the results of each experiment that ended; the same command goes on from there. It is made when it is not
+    /// there.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) keep: Option<PathBuf>,
+    /// Write one report that opens in a browser: the scorecard of all claims, then every figure beside the paper's.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
 }
 
 #[derive(Debug, ClapArgs)]

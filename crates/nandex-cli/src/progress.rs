@@ -41,6 +41,14 @@ impl Progress {
         self.bar.set_message(what);
     }
 
+    /// A line for whoever watches, above the bar.
+    pub(crate) fn tell(&self, text: &str) {
+        match self.bar.is_hidden() {
+            true => crate::output::tell(text),
+            false => self.bar.println(text),
+        }
+    }
+
     /// Does the work while the bar follows the control.
     pub(crate) fn follow<T>(&self, work: impl FnOnce() -> T) -> T {
         if self.bar.is_hidden() {

@@ -1,9 +1,11 @@
 //! What a run yields: plain data with units in the names, the same facts for table, JSON, CSV and report.
 
+use crate::report::measure::KINDS;
 use crate::workload::Workload;
-use nandex::nand::Part;
+use nandex::nand::{Cause, Part};
 use nandex::ordered::Settings;
-use serde::Serialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
 /// Everything one command measured, with what is needed to repeat it.
@@ -26,7 +28,7 @@ pub struct Results {
 }
 
 /// The chip of a run.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct ChipFacts {
     /// Name in the catalogue, or the file it came from.
     pub name: String,
@@ -49,7 +51,7 @@ pub struct ChipFacts {
 }
 
 /// The workload of a run.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct WorkloadFacts {
     /// Name of the generator, or of the trace file.
     pub name: String,
@@ -68,7 +70,7 @@ pub struct WorkloadFacts {
 }
 
 /// One index over one workload with one seed.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Run {
     /// Name of the index in the registry.
     pub index: String,
@@ -101,15 +103,17 @@ pub struct Run {
 }
 
 /// One phase of a workload, such as the load or the retrievals.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Phase {
     /// Its name.
     pub name: String,
     /// Whether it counts in the totals (a load usually does not).
     pub measured: bool,
     /// Operations and their costs by kind: "get", "insert", "remove", "update", "range", "sync".
+    #[serde(deserialize_with = "with_known_names")]
     pub kinds: BTreeMap<&'static str, Costs>,
     /// Operations on the chip by cause ("host", "garbage_collection", ...).
+    #[serde(deserialize_with = "with_known_names")]
     pub causes: BTreeMap<&'static str, CauseCounts>,
     /// Everything in the phase together. Its costs include those of syncs, its number of operations does not.
     pub total: Costs,
@@ -134,7 +138,7 @@ pub struct Phase {
 }
 
 /// What some operations cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Costs {
     /// How many operations.
     pub operations: u64,
@@ -212,7 +216,7 @@ impl Costs {
 }
 
 /// Operations on the chip for one cause.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct CauseCounts {
     /// Page reads.
     pub page_reads: u64,
@@ -223,10 +227,24 @@ pub struct CauseCounts {
 }
 
 /// A point of the accumulated flash time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Sample {
     /// Operations done.
     pub operations: u64,
     /// Flash time so far, within the phase.
     pub flash_time_ns: u64,
+}
+
+/// Reads a map whose keys are names of the program: kinds of operations or causes.
+fn with_known_names<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<BTreeMap<&'static str, T>, D::Error> {
+    let known = |name: &str| {
+        let mut names = KINDS.into_iter().chain(Cause::COUNTED.iter().map(|cause| cause.name()));
+        names
+            .find(|known| *known == name)
+            .ok_or_else(|| D::Error::custom(format!("no kind or cause '{name}'")))
+    };
+    let read = BTreeMap::<String, T>::deserialize(from)?;
+    read.into_iter().map(|(name, value)| Ok((known(&name)?, value))).collect()
 }

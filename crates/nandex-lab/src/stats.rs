@@ -4,7 +4,7 @@
 //! freedom. The quantiles are a table rather than a library's function because the functions go through the machine's
 //! logarithm and gamma and differ in the last digit from one machine to another; published figures must not.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom (any statistics textbook).
 const T_95: [f64; 30] = [
@@ -17,7 +17,7 @@ const T_95: [f64; 30] = [
 const T_95_BEYOND: [(usize, f64); 5] = [(31, 2.042), (40, 2.021), (60, 2.000), (120, 1.980), (1000, 1.962)];
 
 /// Some measurements of the same thing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Summary {
     /// How many.
     pub count: usize,

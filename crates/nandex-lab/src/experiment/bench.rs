@@ -71,7 +71,7 @@ impl<'a> Bench<'a> {
         results.extend(replays::cells(definition, self.plan, self.control)?);
         Ok(ExperimentResults {
             schema: EXPERIMENT_SCHEMA,
-            nandex_version: env!("CARGO_PKG_VERSION"),
+            nandex_version: env!("CARGO_PKG_VERSION").into(),
             command: self.plan.command(&definition.name),
             smoke: self.plan.smoke,
             seeds,

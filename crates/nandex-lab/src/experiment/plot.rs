@@ -5,6 +5,7 @@
 //! A timeline has the operations on its axis, whatever the cells.
 
 use super::results::CellResult;
+use crate::repro::{Claim, Expected};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -53,8 +54,28 @@ const TIMELINE_POINTS: usize = 60;
 pub struct Series {
     /// Its name.
     pub name: String,
-    /// Place on the horizontal axis, and the mean over the seeds.
-    pub points: Vec<(String, f64)>,
+    /// Its points, in the order of the cells.
+    pub points: Vec<Point>,
+}
+
+/// One point of a series.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// Place on the horizontal axis.
+    pub x: String,
+    /// The mean over the seeds.
+    pub mean: f64,
+    /// The smallest over the seeds.
+    pub min: f64,
+    /// The largest over the seeds.
+    pub max: f64,
+}
+
+impl Point {
+    /// A point without spread.
+    fn exact(x: String, value: f64) -> Point {
+        Point { x, mean: value, min: value, max: value }
+    }
 }
 
 impl Plot {
@@ -72,18 +93,40 @@ impl Plot {
             }
             let Some(x) = cell.along(&self.x) else { continue };
             let Some(value) = cell.figures.get(&self.figure) else { continue };
-            let place = all.iter().position(|series| series.name == name).unwrap_or_else(|| {
-                all.push(Series { name: name.to_string(), points: Vec::new() });
-                all.len() - 1
-            });
-            all[place].points.push((x.to_string(), value.mean));
+            let point = Point { x: x.to_string(), mean: value.mean, min: value.min, max: value.max };
+            add(&mut all, name, point);
+        }
+        all
+    }
+
+    /// What the paper states of the same cells: a point for each figure that a claim names and prints as such.
+    pub fn stated(&self, claims: &[Claim], cells: &[CellResult]) -> Vec<Series> {
+        let mut all: Vec<Series> = Vec::new();
+        let stated = claims.iter().flat_map(|claim| &claim.values).flat_map(Expected::stated);
+        for (cell, figure, paper) in stated.filter(|(_, figure, _)| *figure == self.figure) {
+            let Some(cell) = cells.iter().find(|found| found.name == cell) else { continue };
+            let is_wanted =
+                self.only.iter().all(|(axis, value)| cell.along(axis).is_some_and(|found| found == value));
+            if let (true, Some(name), Some(x)) = (is_wanted, cell.along(&self.series), cell.along(&self.x)) {
+                debug_assert_eq!(figure, self.figure, "a figure of another plot");
+                add(&mut all, name, Point::exact(x.to_string(), paper));
+            }
         }
         all
     }
 }
 
+/// Adds a point to the series of this name.
+fn add(all: &mut Vec<Series>, name: &str, point: Point) {
+    let place = all.iter().position(|series| series.name == name).unwrap_or_else(|| {
+        all.push(Series { name: name.to_string(), points: Vec::new() });
+        all.len() - 1
+    });
+    all[place].points.push(point);
+}
+
 /// Operations and the seconds they took together, over all phases of the first run.
-fn timeline(cell: &CellResult) -> Vec<(String, f64)> {
+fn timeline(cell: &CellResult) -> Vec<Point> {
     let mut points: Vec<(u64, u64)> = Vec::new();
     let (mut operations, mut time_ns) = (0, 0);
     for phase in cell.runs.iter().take(1).flat_map(|run| &run.phases) {
@@ -96,7 +139,7 @@ fn timeline(cell: &CellResult) -> Vec<(String, f64)> {
     let step = points.len().div_ceil(TIMELINE_POINTS).max(1);
     let last = points.len().saturating_sub(1);
     let kept = points.iter().enumerate().filter(|(i, _)| i % step == step - 1 || *i == last);
-    kept.map(|(_, (operations, ns))| (operations.to_string(), *ns as f64 / 1e9)).collect()
+    kept.map(|(_, (operations, ns))| Point::exact(operations.to_string(), *ns as f64 / 1e9)).collect()
 }
 
 impl CellResult {
@@ -143,7 +186,8 @@ mod tests {
             only: only.iter().map(|(axis, value)| (axis.to_string(), value.to_string())).collect(),
         };
         let points = |plot: Plot| -> Vec<(String, Vec<(String, f64)>)> {
-            plot.series_of(&cells).into_iter().map(|series| (series.name, series.points)).collect()
+            let pairs = |points: Vec<Point>| points.into_iter().map(|point| (point.x, point.mean)).collect();
+            plot.series_of(&cells).into_iter().map(|series| (series.name, pairs(series.points))).collect()
         };
         let at = |x: &str, y: f64| (x.to_string(), y);
         let x = |first: &str, second: &str| ("x".to_string(), vec![at(first, 1.0), at(second, 3.0)]);
@@ -151,6 +195,24 @@ mod tests {
         assert_eq!(points(plot("input", &[("contender", "x")])), [x("a", "b")]);
         assert_eq!(points(plot("input", &[("records", "10")])).len(), 2);
         assert_eq!(points(plot("order", &[])), []);
+    }
+
+    #[test]
+    fn what_the_paper_states_stands_beside_the_cells() {
+        let cells = [cell("a", "x", "10", 1.0), cell("b", "x", "20", 3.0)];
+        let cells = cells.map(|cell| CellResult { name: format!("{}/v/x", cell.input), ..cell });
+        let claims: Vec<Claim> = crate::experiment::definition::parse_claims(
+            "[[claim]]\nid = 'X1'\ntext = ''\nrule = 'exact'\n\
+             [[claim.value]]\ncell = 'b/v/x'\nfigure = 'erases'\npaper = 4.0\n\
+             [[claim.value]]\ncell = 'a/v/x'\nfigure = 'reads'\npaper = 9.0\n",
+        )
+        .unwrap();
+        let plot: Plot = toml::from_str(
+            "title = ''\nkind = 'bars'\nfigure = 'erases'\nlabel = ''\nx = 'records'\nseries = 'contender'",
+        )
+        .unwrap();
+        let stated = plot.stated(&claims, &cells);
+        assert_eq!(stated, [Series { name: "x".into(), points: vec![Point::exact("20".into(), 4.0)] }]);
     }
 
     #[test]
@@ -167,6 +229,6 @@ mod tests {
         ];
         let cell = CellResult { runs: vec![Run { phases, ..Run::default() }], ..cell("R", "x", "1", 0.0) };
         let expected = [("10", 1.0), ("20", 4.0), ("30", 4.0), ("40", 8.0)];
-        assert_eq!(timeline(&cell), expected.map(|(x, y)| (x.to_string(), y)));
+        assert_eq!(timeline(&cell), expected.map(|(x, y)| Point::exact(x.to_string(), y)));
     }
 }

@@ -3,7 +3,8 @@
 use super::definition::Definition;
 use crate::results::{ChipFacts, Run, WorkloadFacts};
 use crate::stats::Summary;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Version of the layout of [`ExperimentResults`].
@@ -11,12 +12,12 @@ pub const EXPERIMENT_SCHEMA: u32 = 1;
 
 /// Everything an experiment measured, with what is needed to repeat it. The same for every number of threads, and
 /// without processor time the same on every machine.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct ExperimentResults {
     /// Version of this layout; it rises when a field changes its meaning.
     pub schema: u32,
     /// Version of Nandex.
-    pub nandex_version: &'static str,
+    pub nandex_version: Cow<'static, str>,
     /// The command that yields the same results again.
     pub command: String,
     /// Whether this is the small size that only shows that everything works.
@@ -30,7 +31,7 @@ pub struct ExperimentResults {
 }
 
 /// One configuration.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct CellResult {
     /// `input/variant/contender`, `traces/input/contender`, or the name of a computed cell.
     pub name: String,

@@ -10,6 +10,12 @@ pub struct Claim {
     pub id: String,
     /// What it says.
     pub text: String,
+    /// Which reading of the paper the set-up is of.
+    #[serde(default)]
+    pub reading: Reading,
+    /// What differs from the set-up as first read, and by which words of the paper; said for every other reading.
+    #[serde(default)]
+    pub set_up: String,
     /// How it is judged.
     pub rule: Rule,
     /// Whether the smoke size can tell; else it is not judged there.
@@ -23,7 +29,35 @@ pub struct Claim {
     pub values: Vec<Expected>,
 }
 
-/// How measured figures are held against the paper's.
+/// How a set-up came about: the columns of the scorecard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reading {
+    /// Fixed before anything was run. Its verdict is the claim's.
+    #[default]
+    First,
+    /// Named by the paper's own words or by a rule that it gives, and fixed before it was run.
+    Second,
+    /// Found by looking at results. The whole sweep stands beside it.
+    Candidate,
+}
+
+impl Reading {
+    /// All columns, in their order.
+    pub const ALL: [Reading; 3] = [Reading::First, Reading::Second, Reading::Candidate];
+
+    /// The head of the column.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Reading::First => "as first read",
+            Reading::Second => "second reading",
+            Reading::Candidate => "candidate",
+        }
+    }
+}
+
+/// How measured figures are held against the paper's. One rule serves all claims of a kind: a direction is reproduced where it holds
+/// in every cell, whatever the size, which is shown; a size needs its band.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Rule {
@@ -38,17 +72,14 @@ pub enum Rule {
         /// The most.
         high: f64,
     },
-    /// At most the paper's figure, at as many decimals as the paper prints.
-    AtMostPrinted {
-        /// Decimals the paper prints.
-        decimals: u32,
-    },
+    /// Below the paper's figure, which is printed with "<".
+    Below,
+    /// At least the paper's figure, which is in percent and printed with "over", less so many points.
+    AtLeastLessPoints(f64),
     /// Exactly the paper's figure.
     Exact,
-    /// The paper claims a direction only: the figure is above 0.
+    /// The figure is above 0. A size that the paper gives too, of other inputs, is shown.
     Direction,
-    /// As `Direction`; the paper gives a size too, of other inputs, so that agreeing in direction is all there can be.
-    DirectionAndSize,
 }
 
 /// A figure of a claim, and where it is measured.
@@ -212,6 +243,17 @@ impl Expected {
         }
     }
 
+    /// The figures that the paper prints as such, with their cells: those of one cell, and of both trees.
+    pub fn stated(&self) -> Vec<(String, &str, f64)> {
+        match self {
+            Expected::Pair { at, figure, wandering, mu } => {
+                vec![(format!("{at}/wandering"), figure, *wandering), (format!("{at}/mu"), figure, *mu)]
+            }
+            Expected::Single { cell, figure, paper, .. } => vec![(cell.clone(), figure, *paper)],
+            _ => Vec::new(),
+        }
+    }
+
     /// The figure it looks at.
     pub fn figure(&self) -> &str {
         match self {
@@ -253,10 +295,10 @@ impl Rule {
             Rule::WithinPercent(percent) => format!("within {percent} %"),
             Rule::WithinPoints(points) => format!("within {points} points"),
             Rule::Between { low, high } => format!("between {low} and {high}"),
-            Rule::AtMostPrinted { decimals } => format!("at most, at {decimals} decimals"),
+            Rule::Below => String::from("below"),
+            Rule::AtLeastLessPoints(points) => format!("at least, less {points} points"),
             Rule::Exact => String::from("exact"),
             Rule::Direction => String::from("direction"),
-            Rule::DirectionAndSize => String::from("direction, size reported"),
         }
     }
 }

@@ -83,14 +83,10 @@ fn verdict(rule: Rule, value: &ScoreValue, agrees: bool) -> Verdict {
         }
         (Rule::WithinPoints(points), Some(paper)) => meets((measured - paper).abs() <= points),
         (Rule::Between { low, high }, _) => meets((low..=high).contains(&measured)),
-        (Rule::AtMostPrinted { decimals }, Some(paper)) => {
-            let scale = 10f64.powi(decimals as i32);
-            holds((measured * scale).round() <= (paper * scale).round())
-        }
+        (Rule::Below, Some(paper)) => holds(measured < paper),
+        (Rule::AtLeastLessPoints(points), Some(paper)) => meets(measured >= paper - points),
         (Rule::Exact, Some(paper)) => holds(measured == paper),
         (Rule::Direction, _) => holds(measured > 0.0),
-        (Rule::DirectionAndSize, _) if measured > 0.0 => Verdict::DirectionOnly,
-        (Rule::DirectionAndSize, _) => Verdict::NotReproduced,
         (_, None) => Verdict::NotJudged,
     }
 }

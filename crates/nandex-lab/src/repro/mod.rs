@@ -1,35 +1,52 @@
 //! The scorecard: every claim of a paper, measured now and judged by a rule that was fixed before.
 //!
 //! The claims stand in `experiments/*/expected.toml` ([`Claim`]): the paper's figures, the cells that measure them, the rule.
-//! [`run`] carries the experiments out and judges ([`judge`]); no verdict is written down anywhere.
+//! [`run`] carries the experiments out and judges ([`judge`]); no verdict is written down anywhere. A claim has a verdict in each column
+//! that applies ([`Reading`]).
 
 mod claim;
 pub mod judge;
+mod keep;
 #[cfg(test)]
 mod tests;
 
-pub use claim::{Claim, Expected, Form, Knee, Rule, Trend};
+pub use claim::{Claim, Expected, Form, Knee, Reading, Rule, Trend};
 
 use crate::LabError;
 use crate::experiment::{self, Bench, Experiment, ExperimentResults, RunPlan};
 use crate::runner::Control;
+use keep::Keep;
 use serde::Serialize;
 use std::io::{self, Write};
+use std::path::PathBuf;
 
 /// What is to be reproduced, and how.
 #[derive(Clone, Debug)]
 pub struct ReproPlan {
-    /// The paper: "mu", "wpcb".
-    pub paper: String,
+    /// The papers: "mu", "wpcb".
+    pub papers: Vec<String>,
+    /// Whether experiments without claims run, too: sweeps, and what a report draws.
+    pub whole: bool,
     /// How the experiments are carried out.
     pub run: RunPlan,
+    /// A folder that keeps the results of each experiment that ended: the same command goes on from there.
+    pub keep: Option<PathBuf>,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub struct Reproduction {
+    /// A scorecard for each paper.
+    pub cards: Vec<Scorecard>,
+    /// Every experiment that ran, paper by paper.
+    pub experiments: Vec<ExperimentResults>,
 }
 
 /// The papers whose claims can be reproduced.
 pub const PAPERS: &[&str] = &["mu", "wpcb", "lazy", "ls-lru", "access-time", "named"];
 
 /// Version of the layout of [`Scorecard`].
-pub const SCORECARD_SCHEMA: u32 = 1;
+pub const SCORECARD_SCHEMA: u32 = 2;
 
 /// Every claim of a paper with its verdict.
 #[derive(Clone, Debug, Serialize)]
@@ -44,7 +61,7 @@ pub struct Scorecard {
     pub paper: String,
     /// Whether the experiments ran at the small size, which judges few claims.
     pub smoke: bool,
-    /// A row for each claim, in the order of their ids.
+    /// A row for each reading of each claim, in the order of their ids.
     pub rows: Vec<ScoreRow>,
 }
 
@@ -53,6 +70,12 @@ pub struct Scorecard {
 pub struct ScoreRow {
     /// Its id, such as "M1"; "N1-ram" is N1 with the same RAM for all.
     pub id: String,
+    /// The column it stands in.
+    pub reading: Reading,
+    /// What differs from the set-up as first read, and by which words; empty for that one.
+    pub set_up: String,
+    /// Whether other data of the same kind took the place of what the claim names: such a row is not counted.
+    pub substitute: bool,
     /// What the paper says.
     pub claim: String,
     /// Every figure it consists of.
@@ -122,27 +145,48 @@ pub fn claims() -> impl Iterator<Item = (&'static Experiment, &'static Claim)> {
         .flat_map(|experiment| experiment.claims.iter().map(move |claim| (experiment, claim)))
 }
 
-/// Runs every experiment of the paper that measures a claim, and judges.
-pub fn run(plan: &ReproPlan, control: &Control) -> Result<Scorecard, LabError> {
-    if !PAPERS.contains(&plan.paper.as_str()) {
-        return Err(LabError::unknown("paper", &plan.paper, PAPERS.iter().copied()));
+/// Runs the experiments of these papers, and judges. `tell` hears of each experiment when it begins.
+pub fn run(
+    plan: &ReproPlan,
+    control: &Control,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Reproduction, LabError> {
+    if let Some(paper) = plan.papers.iter().find(|paper| !PAPERS.contains(&paper.as_str())) {
+        return Err(LabError::unknown("paper", paper, PAPERS.iter().copied()));
     }
     let mut bench = Bench::new(&plan.run, control);
-    let mut rows = Vec::new();
-    let measures = |e: &&Experiment| e.definition.paper == plan.paper && !e.claims.is_empty();
-    for experiment in experiment::list().iter().filter(measures) {
-        let results = bench.run(experiment)?;
-        rows.extend(experiment.claims.iter().map(|claim| row(claim, &results)));
+    let keep = plan.keep.as_deref().map(|folder| Keep::new(folder, &plan.run)).transpose()?;
+    let mut done = Reproduction { cards: Vec::new(), experiments: Vec::new() };
+    for paper in &plan.papers {
+        let takes_part =
+            |e: &&Experiment| e.definition.paper == *paper && (plan.whole || !e.claims.is_empty());
+        let mut rows = Vec::new();
+        for experiment in experiment::list().iter().filter(takes_part) {
+            let kept = keep.as_ref().and_then(|keep| keep.find(experiment));
+            let how = if kept.is_some() { "kept from before" } else { "running" };
+            tell(&format!("{paper}: {} ({how})", experiment.definition.name));
+            let results = match kept {
+                Some(results) => results,
+                None => bench.run(experiment)?,
+            };
+            // What was stopped half-way is measured again the next time.
+            if let Some(keep) = keep.as_ref().filter(|_| !control.is_cancelled()) {
+                keep.put(experiment, &results)?;
+            }
+            rows.extend(experiment.claims.iter().map(|claim| row(claim, &results)));
+            done.experiments.push(results);
+        }
+        rows.sort_by_key(|row: &ScoreRow| (number_of(&row.id), row.id.clone(), row.reading));
+        done.cards.push(Scorecard {
+            schema: SCORECARD_SCHEMA,
+            nandex_version: env!("CARGO_PKG_VERSION"),
+            command: plan.command(paper),
+            paper: paper.clone(),
+            smoke: plan.run.smoke,
+            rows,
+        });
     }
-    rows.sort_by_key(|row: &ScoreRow| number_of(&row.id));
-    Ok(Scorecard {
-        schema: SCORECARD_SCHEMA,
-        nandex_version: env!("CARGO_PKG_VERSION"),
-        command: plan.command(),
-        paper: plan.paper.clone(),
-        smoke: plan.run.smoke,
-        rows,
-    })
+    Ok(done)
 }
 
 /// The number in an id, so that M10 comes after M9, and N1-ram before N2.
@@ -162,12 +206,13 @@ pub fn row(claim: &Claim, results: &ExperimentResults) -> ScoreRow {
     }
     let outside =
         values.iter().filter(|v| matches!(v.verdict, Verdict::DirectionOnly | Verdict::NotReproduced));
-    if !matches!(claim.rule, Rule::DirectionAndSize) {
-        reasons.extend(outside.map(ScoreValue::outside));
-    }
+    reasons.extend(outside.map(ScoreValue::outside));
     reasons.extend((!claim.note.is_empty()).then(|| claim.note.clone()));
     ScoreRow {
         id: claim.id.clone(),
+        reading: claim.reading,
+        set_up: claim.set_up.clone(),
+        substitute: stands_on_substitutes(claim, results),
         claim: claim.text.clone(),
         band: claim.rule.words(),
         verdict: judge::worst(&values),
@@ -176,6 +221,14 @@ pub fn row(claim: &Claim, results: &ExperimentResults) -> ScoreRow {
         experiment: results.definition.name.clone(),
         command: results.command.clone(),
     }
+}
+
+/// Whether a cell that the claim looks at ran on substitute data.
+fn stands_on_substitutes(claim: &Claim, results: &ExperimentResults) -> bool {
+    let cells = claim.values.iter().flat_map(Expected::cells);
+    cells
+        .filter_map(|name| results.cell(&name).map(|cell| cell.substitute.is_some()))
+        .any(|is_substitute| is_substitute)
 }
 
 /// What went wrong in the experiment, or was not as it names it.
@@ -212,51 +265,65 @@ impl ScoreValue {
 }
 
 impl ReproPlan {
-    fn command(&self) -> String {
+    fn command(&self, paper: &str) -> String {
         let smoke = if self.run.smoke { " --smoke" } else { "" };
-        format!("nandex repro --paper {}{smoke}", self.paper)
+        format!("nandex repro --paper {paper}{smoke}")
     }
 }
 
 impl Scorecard {
-    /// Rows with this verdict.
-    pub fn count(&self, verdict: Verdict) -> usize {
-        self.rows.iter().filter(|row| row.verdict == verdict).count()
+    /// Rows of this reading with this verdict, but for those on substitute data.
+    pub fn count(&self, reading: Reading, verdict: Verdict) -> usize {
+        let counts = |row: &&ScoreRow| row.reading == reading && row.verdict == verdict && !row.substitute;
+        self.rows.iter().filter(counts).count()
     }
 
-    /// Writes everything as JSON, indented, with a newline at the end.
+    /// Rows of this reading that stand on substitute data.
+    pub fn on_substitutes(&self, reading: Reading) -> usize {
+        self.rows.iter().filter(|row| row.reading == reading && row.substitute).count()
+    }
+
+    /// The claims: of each the rows of its readings, as they follow one another.
+    pub fn claims(&self) -> impl Iterator<Item = Vec<&ScoreRow>> {
+        self.rows.chunk_by(|a, b| a.id == b.id).map(|rows| rows.iter().collect())
+    }
+
+    /// Rows of this reading.
+    pub fn of_reading(&self, reading: Reading) -> usize {
+        self.rows.iter().filter(|row| row.reading == reading).count()
+    }
+}
+
+impl Reproduction {
+    /// Whether no claim failed at the set-up first read.
+    pub fn is_good(&self) -> bool {
+        self.cards.iter().all(|card| card.count(Reading::First, Verdict::NotReproduced) == 0)
+    }
+
+    /// Writes the scorecards as JSON, indented, with a newline at the end: one, or an array of several.
     pub fn write_json(&self, mut out: impl Write) -> io::Result<()> {
-        serde_json::to_writer_pretty(&mut out, self)?;
+        match &self.cards[..] {
+            [card] => serde_json::to_writer_pretty(&mut out, card)?,
+            cards => serde_json::to_writer_pretty(&mut out, cards)?,
+        }
         writeln!(out)
     }
 
-    /// Writes a row for each figure of each claim.
+    /// Writes a row for each figure of each reading of each claim.
     pub fn write_csv(&self, out: impl Write) -> io::Result<()> {
         let mut csv = csv::Writer::from_writer(out);
-        csv.write_record([
-            "id",
-            "claim",
-            "cell",
-            "figure",
-            "paper",
-            "measured",
-            "measured_min",
-            "measured_max",
-            "band",
-            "value_verdict",
-            "verdict",
-            "note",
-            "experiment",
-            "command",
-        ])?;
-        for row in &self.rows {
+        csv.write_record(CSV_COLUMNS)?;
+        for row in self.cards.iter().flat_map(|card| &card.rows) {
             for value in &row.values {
                 let number = |n: Option<f64>| n.map_or_else(String::new, |n| n.to_string());
                 let numbers =
                     [value.paper, value.measured, value.measured_min, value.measured_max].map(number);
                 let [paper, measured, min, max] = &numbers;
                 csv.write_record([
-                    &row.id,
+                    row.id.as_str(),
+                    row.reading.words(),
+                    &row.set_up,
+                    if row.substitute { "yes" } else { "no" },
                     &row.claim,
                     &value.cell,
                     &value.figure,
@@ -276,3 +343,23 @@ impl Scorecard {
         csv.flush()
     }
 }
+
+const CSV_COLUMNS: [&str; 17] = [
+    "id",
+    "reading",
+    "set_up",
+    "substitute",
+    "claim",
+    "cell",
+    "figure",
+    "paper",
+    "measured",
+    "measured_min",
+    "measured_max",
+    "band",
+    "value_verdict",
+    "verdict",
+    "note",
+    "experiment",
+    "command",
+];

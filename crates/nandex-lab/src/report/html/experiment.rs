@@ -6,7 +6,7 @@ use crate::experiment::{self, ExperimentResults, Plot, PlotKind, Series};
 use crate::report::scale::{Quantity, Scale};
 use crate::repro::{self, ScoreRow};
 use askama::Template;
-use plotly::common::{Line, Marker, Mode};
+use plotly::common::{ErrorData, ErrorType, Line, Marker, MarkerSymbol, Mode};
 use plotly::layout::{Axis, AxisType, BarMode, HoverMode};
 use plotly::{Bar, Scatter, Trace};
 
@@ -21,53 +21,100 @@ const MARKED_POINTS: usize = 24;
 #[template(path = "experiment.html")]
 pub(super) struct Page<'a> {
     results: &'a ExperimentResults,
-    facts: String,
-    claims: Vec<ScoreRow>,
-    plots: Vec<PlotView>,
-    table: String,
+    section: Section,
     assets: Assets,
 }
 
+/// An experiment as a page shows it: alone, or among those of a paper.
+pub(super) struct Section {
+    pub(super) name: String,
+    pub(super) shows: String,
+    pub(super) summary: String,
+    pub(super) facts: String,
+    pub(super) claims: Vec<ScoreRow>,
+    pub(super) plots: Vec<PlotView>,
+    /// What the experiment's notes say, as HTML.
+    pub(super) notes: String,
+    /// Every cell, as the terminal shows it.
+    pub(super) table: String,
+    pub(super) command: String,
+}
+
 /// A plot and its numbers.
-struct PlotView {
-    id: String,
-    title: String,
-    label: String,
-    series: String,
-    head: Vec<String>,
-    rows: Vec<(String, Vec<String>)>,
+pub(super) struct PlotView {
+    pub(super) id: String,
+    pub(super) title: String,
+    pub(super) label: String,
+    pub(super) series: String,
+    pub(super) head: Vec<String>,
+    pub(super) rows: Vec<(String, Vec<String>)>,
 }
 
 impl<'a> Page<'a> {
     /// Prepares the page of some results.
     pub(super) fn of(results: &'a ExperimentResults) -> Result<Page<'a>, serde_json::Error> {
-        let definition = &results.definition;
-        let drawn: Vec<(String, &Plot, Vec<Series>)> = definition
-            .plots
-            .iter()
-            .enumerate()
-            .map(|(number, plot)| (format!("plot-{number}"), plot, plot.series_of(&results.cells)))
-            .filter(|(_, _, series)| !series.is_empty())
-            .collect();
-        let figures: Vec<Figure> = drawn.iter().map(|(id, plot, series)| draw(id, plot, series)).collect();
-        let claims = experiment::find(&definition.name).map_or(&[][..], |found| &found.claims);
+        let mut figures = Vec::new();
         Ok(Page {
             results,
-            facts: format!("chip {}; {}", definition.chip, crate::report::table::seeds(&results.seeds)),
-            claims: claims.iter().map(|claim| repro::row(claim, results)).collect(),
-            plots: drawn.into_iter().map(|(id, plot, series)| view(id, plot, &series)).collect(),
-            table: crate::report::experiment::render(results, TABLE_COLUMNS),
+            section: Section::of(results, "plot", &mut figures),
             assets: Assets::of(&figures, results)?,
         })
     }
 }
 
+impl Section {
+    /// The section of some results; its plots are added to the figures of the page, their names beginning with `prefix`.
+    pub(super) fn of(results: &ExperimentResults, prefix: &str, figures: &mut Vec<Figure>) -> Section {
+        let definition = &results.definition;
+        let found = experiment::find(&definition.name).ok();
+        let claims = found.map_or(&[][..], |found| &found.claims);
+        let mut plots = Vec::new();
+        for (number, plot) in definition.plots.iter().enumerate() {
+            let series = plot.series_of(&results.cells);
+            if series.is_empty() {
+                continue;
+            }
+            let id = format!("{prefix}-{number}");
+            figures.push(draw(&id, plot, &series, &plot.stated(claims, &results.cells)));
+            plots.push(view(id, plot, &series));
+        }
+        Section {
+            name: definition.name.clone(),
+            shows: definition.shows.clone(),
+            summary: definition.summary.clone(),
+            facts: format!("chip {}; {}", definition.chip, crate::report::table::seeds(&results.seeds)),
+            claims: claims.iter().map(|claim| repro::row(claim, results)).collect(),
+            plots,
+            notes: found.map_or_else(String::new, |found| html_of(found.notes)),
+            table: crate::report::experiment::render(results, TABLE_COLUMNS),
+            command: results.command.clone(),
+        }
+    }
+}
+
+/// Notes as HTML, without their title. They are part of the program: links go nowhere in a page that loads nothing, so their words alone
+/// are kept.
+fn html_of(notes: &str) -> String {
+    use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, html};
+    let body =
+        notes.split_once('\n').map_or("", |(title, rest)| if title.starts_with("# ") { rest } else { notes });
+    let is_kept = |event: &Event<'_>| {
+        !matches!(
+            event,
+            Event::Start(Tag::Link { .. }) | Event::End(TagEnd::Link) | Event::Html(_) | Event::InlineHtml(_)
+        )
+    };
+    let mut out = String::new();
+    html::push_html(&mut out, Parser::new_ext(body, Options::ENABLE_TABLES).filter(is_kept));
+    out
+}
+
 /// Places on the horizontal axis, in the order in which the series have them.
 fn places(series: &[Series]) -> Vec<String> {
     let mut places: Vec<String> = Vec::new();
-    for (x, _) in series.iter().flat_map(|series| &series.points) {
-        if !places.contains(x) {
-            places.push(x.clone());
+    for point in series.iter().flat_map(|series| &series.points) {
+        if !places.contains(&point.x) {
+            places.push(point.x.clone());
         }
     }
     places
@@ -75,11 +122,11 @@ fn places(series: &[Series]) -> Vec<String> {
 
 fn view(id: String, plot: &Plot, series: &[Series]) -> PlotView {
     let head = places(series);
-    let values = series.iter().flat_map(|series| series.points.iter().map(|(_, y)| *y));
+    let values = series.iter().flat_map(|series| series.points.iter().map(|point| point.mean));
     let scale = Scale::of(Quantity::Number, values);
     let row = |series: &Series| {
-        let at = |x: &String| series.points.iter().find(|point| point.0 == *x);
-        let cell = |x| at(x).map_or_else(|| "\u{2013}".to_string(), |(_, y)| scale.number(*y));
+        let at = |x: &String| series.points.iter().find(|point| point.x == *x);
+        let cell = |x| at(x).map_or_else(|| "\u{2013}".to_string(), |point| scale.number(point.mean));
         (series.name.clone(), head.iter().map(cell).collect())
     };
     PlotView {
@@ -92,7 +139,7 @@ fn view(id: String, plot: &Plot, series: &[Series]) -> PlotView {
     }
 }
 
-fn draw(id: &str, plot: &Plot, series: &[Series]) -> Figure {
+fn draw(id: &str, plot: &Plot, series: &[Series], stated: &[Series]) -> Figure {
     let x_title = plot.x.replace('_', " ");
     let y_axis = figures_axis(&plot.label);
     let y_axis = if plot.log { y_axis.type_(AxisType::Log) } else { y_axis };
@@ -112,25 +159,68 @@ fn draw(id: &str, plot: &Plot, series: &[Series]) -> Figure {
         PlotKind::Bars => bars(number, series),
         PlotKind::Lines | PlotKind::Timeline => line(number, series),
     };
-    figure(id, series.iter().enumerate().map(trace).collect(), layout)
+    let mut traces: Vec<Box<dyn Trace>> = series.iter().enumerate().map(trace).collect();
+    let number_of = |name: &str| series.iter().position(|series| series.name == name).unwrap_or(0);
+    traces.extend(stated.iter().map(|stated| marks(number_of(&stated.name), stated, plot.kind)));
+    figure(id, traces, layout)
+}
+
+/// The spread over the seeds around the means; nothing where there is none.
+fn spread(series: &Series) -> Option<ErrorData> {
+    let has_spread = series.points.iter().any(|point| point.max > point.min);
+    let above = series.points.iter().map(|point| point.max - point.mean).collect();
+    let below = series.points.iter().map(|point| point.mean - point.min).collect();
+    let error = ErrorData::new(ErrorType::Data).color("ink").thickness(1.2).width(3).symmetric(false);
+    has_spread.then(|| error.array(above).array_minus(below))
 }
 
 fn bars(number: usize, series: &Series) -> Box<dyn Trace> {
-    let (x, y): (Vec<String>, Vec<f64>) = series.points.iter().map(|(x, y)| (safe(x), *y)).unzip();
-    Bar::new(x, y)
+    let (x, y): (Vec<String>, Vec<f64>) = series.points.iter().map(|p| (safe(&p.x), p.mean)).unzip();
+    let bar = Bar::new(x, y)
         .name(format!("{} {}", glyph(number), safe(&series.name)))
-        .marker(Marker::new().color(token(number)))
+        .marker(Marker::new().color(token(number)));
+    match spread(series) {
+        Some(error) => bar.error_y(error),
+        None => bar,
+    }
+}
+
+/// Where the points of a line lie: those whose place is no number are numbered.
+fn numbers(series: &Series) -> Vec<f64> {
+    series.points.iter().enumerate().map(|(at, point)| point.x.parse().unwrap_or(at as f64)).collect()
 }
 
 fn line(number: usize, series: &Series) -> Box<dyn Trace> {
-    // Places that are no numbers are numbered.
-    let place = |(at, (x, y)): (usize, &(String, f64))| (x.parse().unwrap_or(at as f64), *y);
-    let (x, y): (Vec<f64>, Vec<f64>) = series.points.iter().enumerate().map(place).unzip();
-    Scatter::new(x, y)
+    let y: Vec<f64> = series.points.iter().map(|point| point.mean).collect();
+    let line = Scatter::new(numbers(series), y)
         .mode(if series.points.len() > MARKED_POINTS { Mode::Lines } else { Mode::LinesMarkers })
         .name(format!("{} {}", glyph(number), safe(&series.name)))
         .line(Line::new().color(token(number)).width(2.2).dash(DASHES[number % DASHES.len()].clone()))
-        .marker(Marker::new().color(token(number)).symbol(MARKERS[number % MARKERS.len()].1.clone()).size(8))
+        .marker(Marker::new().color(token(number)).symbol(MARKERS[number % MARKERS.len()].1.clone()).size(8));
+    match spread(series) {
+        Some(error) => line.error_y(error),
+        None => line,
+    }
+}
+
+/// What the paper states, as marks beside ours.
+fn marks(number: usize, stated: &Series, kind: PlotKind) -> Box<dyn Trace> {
+    let y: Vec<f64> = stated.points.iter().map(|point| point.mean).collect();
+    let name = format!("paper: {}", safe(&stated.name));
+    let marker = Marker::new()
+        .color(token(number))
+        .symbol(MarkerSymbol::DiamondOpen)
+        .size(11)
+        .line(Line::new().width(2.0));
+    match kind {
+        PlotKind::Bars => {
+            let x: Vec<String> = stated.points.iter().map(|point| safe(&point.x)).collect();
+            Scatter::new(x, y).mode(Mode::Markers).name(name).marker(marker)
+        }
+        PlotKind::Lines | PlotKind::Timeline => {
+            Scatter::new(numbers(stated), y).mode(Mode::Markers).name(name).marker(marker)
+        }
+    }
 }
 
 #[cfg(test)]

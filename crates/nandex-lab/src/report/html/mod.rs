@@ -7,12 +7,14 @@
 
 mod experiment;
 mod map;
+mod papers;
 mod plots;
 mod replay;
 mod view;
 
 use crate::experiment::ExperimentResults;
 use crate::replay::ReplayResults;
+use crate::repro::Reproduction;
 use crate::results::Results;
 use crate::spatial::map::TreeMap;
 use askama::Template;
@@ -48,6 +50,14 @@ pub fn render_replay(results: &ReplayResults) -> Result<String, askama::Error> {
 /// Only when the results cannot be written as JSON.
 pub fn render_experiment(results: &ExperimentResults) -> Result<String, askama::Error> {
     experiment::Page::of(results).map_err(askama::Error::custom)?.render()
+}
+
+/// Renders the scorecards of papers and the figures of their experiments as one self-contained HTML page.
+///
+/// # Errors
+/// Only when the results cannot be written as JSON.
+pub fn render_papers(done: &Reproduction) -> Result<String, askama::Error> {
+    papers::Page::of(done).map_err(askama::Error::custom)?.render()
 }
 
 /// What every page holds so that it loads nothing.

@@ -137,6 +137,12 @@ pub trait Buffered<S: PageStore>: OrderedIndex + Sized {
     /// Opens what a power cut left: each key has its value at the last sync or a later one.
     fn mount_after_cut(store: S, config: Self::Config) -> Result<Self, IndexError>;
 
+    /// Refuses a configuration that cannot work below a journal, which does updates again after a cut.
+    fn validate_below_journal(config: &Self::Config) -> Result<(), IndexError> {
+        let _ = config;
+        Ok(())
+    }
+
     /// The sizes of its records.
     fn record_of(config: &Self::Config) -> RecordFormat;
 
@@ -224,6 +230,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         config: JournalConfig,
     ) -> Result<Journaled<S, T>, IndexError> {
         config.validate()?;
+        T::validate_below_journal(&inner)?;
         let layout = layout(&store, T::record_of(&inner), config.pages, T::waiting_updates_max(&inner))?;
         // Without the journal's first page there is nothing to be mounted.
         store.trim(Lpn(store.page_count() - 1))?;
@@ -244,6 +251,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         config: JournalConfig,
     ) -> Result<Journaled<S, T>, IndexError> {
         config.validate()?;
+        T::validate_below_journal(&inner)?;
         let (first, layout) = locate::<Updates>(&mut store)?;
         if T::record_of(&inner) != page::record_of(&layout)
             || config.pages.is_some_and(|pages| pages != layout.pages)

@@ -277,18 +277,19 @@ impl<S: PageStore> Buffered<S> for LazyUpdateTree<S> {
     type Config = LazyUpdateConfig;
 
     fn format(store: S, config: LazyUpdateConfig) -> Result<Self, IndexError> {
-        config.validate_below_journal()?;
         LazyUpdateTree::format(store, config.published())
     }
 
     fn mount(store: S, config: LazyUpdateConfig) -> Result<Self, IndexError> {
-        config.validate_below_journal()?;
         LazyUpdateTree::mount(store, config.published())
     }
 
     fn mount_after_cut(store: S, config: LazyUpdateConfig) -> Result<Self, IndexError> {
-        config.validate_below_journal()?;
         LazyUpdateTree::mount_after_cut(store, config.published())
+    }
+
+    fn validate_below_journal(config: &LazyUpdateConfig) -> Result<(), IndexError> {
+        config.validate_below_journal()
     }
 
     fn record_of(config: &LazyUpdateConfig) -> RecordFormat {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::registry;
+use crate::repro::Reading;
 use std::collections::BTreeSet;
 
 fn smoke(threads: usize) -> RunPlan {
@@ -21,9 +22,16 @@ fn every_folder_is_sound() {
         assert!(names.len() == contenders.len() && !names.iter().any(|name| name.contains('/')));
         assert!(definition.variants.iter().all(|variant| definition.contenders_of(variant).is_ok()));
         assert!(definition.inputs.iter().all(|i| i.workload.is_some() != i.trace.is_some()));
-        assert!(experiment.claims.iter().all(|claim| ids.insert(&claim.id) && !claim.values.is_empty()));
+        assert!(
+            experiment
+                .claims
+                .iter()
+                .all(|claim| ids.insert((&claim.id, claim.reading)) && !claim.values.is_empty())
+        );
     }
-    assert_eq!(ids.len(), 17 + 14 + 9 + 12 + 5 + (23 + 19 + 8));
+    let first = ids.iter().filter(|(_, reading)| *reading == Reading::First).count();
+    // L1 and S7 have two rows each.
+    assert_eq!(first, 17 + 14 + (9 + 1) + (12 + 1) + 5 + (23 + 19 + 8));
 }
 
 #[test]

@@ -78,6 +78,8 @@ pub enum Rule {
     AtLeastLessPoints(f64),
     /// Exactly the paper's figure.
     Exact,
+    /// Shown and not judged: it depends on the machine, or stands beside the mean that is judged.
+    Shown,
     /// The figure is above 0. A size that the paper gives too, of other inputs, is shown.
     Direction,
 }
@@ -90,6 +92,23 @@ pub enum Expected {
     Contest {
         /// `input/variant`, to which the contenders are added.
         at: String,
+        /// The first of each comparison.
+        against: Vec<String>,
+        /// The second of each comparison.
+        contenders: Vec<String>,
+        /// The figure.
+        figure: String,
+        /// How two are compared.
+        form: Form,
+        /// The paper's result; absent where it gives none.
+        paper: Option<f64>,
+        /// How these figures are judged, if not as the claim is.
+        rule: Option<Rule>,
+    },
+    /// The same over several places: of each comparison the mean is judged.
+    Mean {
+        /// The places: `input/variant`, to which the contenders are added.
+        over: Vec<String>,
         /// The first of each comparison.
         against: Vec<String>,
         /// The second of each comparison.
@@ -230,6 +249,10 @@ impl Expected {
             Expected::Contest { at, against, contenders, .. } => {
                 against.iter().chain(contenders).map(|name| format!("{at}/{name}")).collect()
             }
+            Expected::Mean { over, against, contenders, .. } => {
+                let names = || against.iter().chain(contenders);
+                over.iter().flat_map(|at| names().map(move |name| format!("{at}/{name}"))).collect()
+            }
             Expected::Series { series, .. } => series.clone(),
             Expected::Knee(Knee { inputs, variants, contender, .. }) => {
                 let cell = |input| variants.iter().map(move |v| format!("{input}/{v}/{contender}"));
@@ -258,6 +281,7 @@ impl Expected {
     pub fn figure(&self) -> &str {
         match self {
             Expected::Contest { figure, .. }
+            | Expected::Mean { figure, .. }
             | Expected::Series { figure, .. }
             | Expected::Knee(Knee { figure, .. })
             | Expected::Pair { figure, .. }
@@ -298,6 +322,7 @@ impl Rule {
             Rule::Below => String::from("below"),
             Rule::AtLeastLessPoints(points) => format!("at least, less {points} points"),
             Rule::Exact => String::from("exact"),
+            Rule::Shown => String::from("shown, not judged"),
             Rule::Direction => String::from("direction"),
         }
     }

@@ -16,9 +16,10 @@ pub fn values(claim: &Claim, results: &ExperimentResults) -> Vec<ScoreValue> {
     claim.values.iter().flat_map(|expected| judged(claim.rule, expected, results)).collect()
 }
 
-/// The claim's verdict: the worst of its values'. None is worse than not having all of them.
+/// The claim's verdict: the worst of its values', but for those that are shown only. None is worse than not having all of them.
 pub fn worst(values: &[ScoreValue]) -> Verdict {
-    values.iter().map(|value| value.verdict).max().unwrap_or(Verdict::NotJudged)
+    let judged = values.iter().map(|value| value.verdict).filter(|&verdict| verdict != Verdict::Shown);
+    judged.max().unwrap_or(Verdict::NotJudged)
 }
 
 fn judged(rule: Rule, expected: &Expected, results: &ExperimentResults) -> Vec<ScoreValue> {
@@ -53,6 +54,11 @@ fn judged(rule: Rule, expected: &Expected, results: &ExperimentResults) -> Vec<S
             };
             pairs.map(judge).collect()
         }
+        Expected::Mean { over, against, contenders, figure, form, paper, rule: own } => {
+            let rule = own.unwrap_or(rule);
+            let pairs = contenders.iter().flat_map(|second| against.iter().map(move |first| [first, second]));
+            pairs.map(|pair| mean_over(rule, results, over, pair, (figure, *form), *paper)).collect()
+        }
         Expected::Series { series, figure, trend } => vec![trending(rule, results, series, (figure, *trend))],
         Expected::Single { cell, figure, paper, rule: own } => {
             let value = measured(results, cell, figure, Some(*paper));
@@ -86,6 +92,7 @@ fn verdict(rule: Rule, value: &ScoreValue, agrees: bool) -> Verdict {
         (Rule::Below, Some(paper)) => holds(measured < paper),
         (Rule::AtLeastLessPoints(points), Some(paper)) => meets(measured >= paper - points),
         (Rule::Exact, Some(paper)) => holds(measured == paper),
+        (Rule::Shown, _) => Verdict::Shown,
         (Rule::Direction, _) => holds(measured > 0.0),
         (_, None) => Verdict::NotJudged,
     }
@@ -150,6 +157,42 @@ fn trending(
     ScoreValue { verdict: verdict(rule, &value, agrees), ..value }
 }
 
+/// The mean of a comparison over several places.
+fn mean_over(
+    rule: Rule,
+    results: &ExperimentResults,
+    over: &[String],
+    [first, second]: [&String; 2],
+    (figure, form): (&str, Form),
+    paper: Option<f64>,
+) -> ScoreValue {
+    let at = |place: &String| {
+        let [first, second] =
+            [first, second].map(|name| mean_of(results, &format!("{place}/{name}"), figure));
+        first.zip(second).map(|(first, second)| form.of(first, second))
+    };
+    let summary = over.iter().map(at).collect::<Option<Vec<f64>>>().and_then(|all| Summary::of(&all));
+    let value = ScoreValue {
+        cell: over.join(", "),
+        figure: format!("{figure}, {}, mean", form.name(first, second)),
+        paper,
+        measured: summary.map(|summary| summary.mean),
+        measured_min: summary.map(|summary| summary.min),
+        measured_max: summary.map(|summary| summary.max),
+        ..ScoreValue::default()
+    };
+    let agrees = agrees(form, paper, value.measured);
+    ScoreValue { verdict: verdict(rule, &value, agrees), ..value }
+}
+
+/// Whether a comparison goes the way it goes in the paper.
+fn agrees(form: Form, paper: Option<f64>, measured: Option<f64>) -> bool {
+    match form {
+        Form::Quotient => same_direction([1.0, paper.unwrap_or(1.0)], [Some(1.0), measured]),
+        _ => measured.is_some_and(|percent| percent > 0.0),
+    }
+}
+
 /// The mean place of the knees of several inputs.
 fn knee(rule: Rule, wanted: &Knee, results: &ExperimentResults) -> ScoreValue {
     let Knee { inputs, variants, contender, figure, gain_percent, paper } = wanted;
@@ -185,9 +228,6 @@ fn compared(
     let [first, second] = [first, second].map(|name| mean_of(results, name, figure));
     let mean = first.zip(second).map(|(first, second)| form.of(first, second));
     let value = ScoreValue { measured: mean, measured_min: mean, measured_max: mean, ..blank };
-    let agrees = match form {
-        Form::Quotient => same_direction([1.0, value.paper.unwrap_or(1.0)], [Some(1.0), mean]),
-        _ => mean.is_some_and(|percent| percent > 0.0),
-    };
+    let agrees = agrees(form, value.paper, mean);
     ScoreValue { verdict: verdict(rule, &value, agrees), ..value }
 }

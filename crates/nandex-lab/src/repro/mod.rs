@@ -115,6 +115,8 @@ pub struct ScoreValue {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
+    /// Of a figure beside those that are judged; of no claim.
+    Shown,
     /// Same direction, size within the band.
     Reproduced,
     /// Same direction, size outside the band or of other inputs.
@@ -130,6 +132,7 @@ impl Verdict {
     /// The verdict in words.
     pub const fn words(self) -> &'static str {
         match self {
+            Verdict::Shown => "shown",
             Verdict::Reproduced => "reproduced",
             Verdict::DirectionOnly => "direction only",
             Verdict::NotJudged => "not judged",

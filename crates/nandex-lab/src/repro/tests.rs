@@ -135,6 +135,23 @@ fn contenders_are_compared_each_with_each() {
 }
 
 #[test]
+fn a_mean_over_places_is_judged_as_one() {
+    let text = "over = ['a/v', 'b/v']\nagainst = ['X']\ncontenders = ['Y']\nfigure = 'f'\nform = 'saving_percent'\n\
+                paper = 50";
+    let value: Expected = toml::from_str(text).unwrap();
+    assert_eq!(value.cells(), ["a/v/X", "a/v/Y", "b/v/X", "b/v/Y"]);
+    let judged = |y: f64| {
+        let cells = [("a/v/X", 100.0), ("a/v/Y", 75.0), ("b/v/X", 10.0), ("b/v/Y", y)];
+        row(&claim(Rule::WithinPoints(10.0), value.clone()), &results(&cells))
+    };
+    let both = judged(2.5);
+    assert_eq!((both.verdict, both.values.len(), both.values[0].measured), (Reproduced, 1, Some(50.0)));
+    assert_eq!((both.values[0].measured_min, both.values[0].measured_max), (Some(25.0), Some(75.0)));
+    assert_eq!((judged(8.0).verdict, judged(13.0).verdict), (DirectionOnly, NotReproduced));
+    assert_eq!(row(&claim(Rule::Direction, value.clone()), &results(&[("a/v/X", 1.0)])).verdict, NotJudged);
+}
+
+#[test]
 fn a_series_goes_one_way_at_every_step() {
     let text = "series = ['a', 'b', 'c']\nfigure = 'f'\ntrend = 'falls'";
     let value: Expected = toml::from_str(text).unwrap();
@@ -174,6 +191,20 @@ fn a_figure_may_have_a_rule_of_its_own() {
     let claim = claim(Rule::Direction, toml::from_str(text).unwrap());
     assert_eq!(row(&claim, &results(&[("a", 7.0)])).verdict, Reproduced);
     assert_eq!(row(&claim, &results(&[("a", 8.0)])).verdict, NotReproduced);
+}
+
+#[test]
+fn what_is_shown_decides_nothing() {
+    let value =
+        |cell: &str, rule| Expected::Single { cell: cell.into(), figure: "f".into(), paper: 1.0, rule };
+    let mut both = claim(Rule::Exact, value("a", None));
+    both.values.push(value("b", Some(Rule::Shown)));
+    let row = row(&both, &results(&[("a", 1.0), ("b", 9.0)]));
+    assert_eq!(
+        (row.verdict, row.values[1].verdict, row.values[1].measured),
+        (Reproduced, Verdict::Shown, Some(9.0))
+    );
+    assert_eq!(super::row(&claim(Rule::Shown, value("a", None)), &results(&[("a", 1.0)])).verdict, NotJudged);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use nandex::ordered::mu::star::Menu;
 use nandex::ordered::mu::{MuTree, OneLayout, PathPages};
 use nandex::ordered::raw::{RawTree, Scheme};
 use nandex::ordered::wandering::WanderingTree;
-use nandex::ordered::{Direction, OrderedIndex, RecordFormat};
+use nandex::ordered::{Direction, OrderedIndex, RecordFormat, Settings};
 use nandex::rng::Rng;
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -173,6 +173,61 @@ fn failing_blocks_are_replaced() {
             soak::<nandex::ordered::wandering::OneNodePages>(&soaked);
         }
     }
+}
+
+/// Reads of one get for each of the keys, and the tree's height.
+fn reads_of_gets<S: Scheme>(same_page: &str) -> (Vec<u64>, u64) {
+    let mut part = mlc_64m();
+    part.geometry = nandex::Geometry::new(512, 64, 16, 320);
+    let settings = Settings::new(RECORD).with("same_page", same_page);
+    let mut tree = RawTree::<_, S>::format_with(SimChip::new(&part).unwrap(), &settings).unwrap();
+    let mut rng = Rng::new(7);
+    let keys: Vec<[u8; 4]> = (0..3000).map(|_| (rng.below(1 << 20) as u32).to_be_bytes()).collect();
+    for key in &keys {
+        tree.insert(key, key).unwrap();
+    }
+    let height = u64::from(tree.stats().height);
+    let mut tree = RawTree::<_, S>::mount_with(tree.into_nand(), &settings).unwrap();
+    let mut reads = Vec::new();
+    for key in &keys {
+        let before = tree.stats().cache_misses;
+        assert!(tree.get(key, &mut [0; 4]).unwrap());
+        reads.push(tree.stats().cache_misses - before);
+    }
+    (reads, height)
+}
+
+#[test]
+fn a_child_in_the_page_at_hand_is_free_or_a_read() {
+    for reads_of in [reads_of_gets::<PathPages<OneLayout>>, reads_of_gets::<PathPages<Menu>>] {
+        let (reads, height) = reads_of("read");
+        assert!(height >= 3 && reads.iter().all(|&n| n == height), "{height}: {reads:?}");
+        let (reads, height) = reads_of("free");
+        assert!(reads.iter().all(|&n| n <= height) && reads.contains(&1), "{height}: {reads:?}");
+    }
+}
+
+#[test]
+fn updates_read_each_level_too_if_asked() {
+    let mut part = mlc_64m();
+    part.geometry = nandex::Geometry::new(512, 64, 16, 320);
+    let reads = |same_page: &str| {
+        let settings = Settings::new(RECORD).with("same_page", same_page);
+        let mut tree = MuTree::format_with(SimChip::new(&part).unwrap(), &settings).unwrap();
+        for key in 0..2000u32 {
+            tree.insert(&key.to_be_bytes(), &[1; 4]).unwrap();
+        }
+        let (before, height) = (tree.stats().cache_misses, u64::from(tree.stats().height));
+        for _ in 0..10 {
+            tree.insert(&1999u32.to_be_bytes(), &[2; 4]).unwrap();
+        }
+        (tree.stats().cache_misses - before, height)
+    };
+    let (read, height) = reads("read");
+    assert!(height >= 3);
+    assert_eq!(read, 10 * height);
+    // The path of the last update lies in one page.
+    assert_eq!(reads("free").0, 10);
 }
 
 #[test]

@@ -2,6 +2,16 @@
 
 use crate::ftl::victim::VictimPolicy;
 
+/// What a child costs that lies in the same page as its parent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SamePage {
+    /// Nothing: the page is at hand.
+    #[default]
+    Free,
+    /// A read, as every other level does.
+    Read,
+}
+
 /// How a log is set up; none of it is stored on the chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogConfig {
@@ -18,6 +28,8 @@ pub struct LogConfig {
     pub checkpoint_blocks: u32,
     /// Whether its owner has addresses held (`Log::hold`).
     pub holds: bool,
+    /// What the next level costs where it lies in the page at hand.
+    pub same_page: SamePage,
 }
 
 impl Default for LogConfig {
@@ -29,6 +41,7 @@ impl Default for LogConfig {
             collect_at_blocks: 2,
             checkpoint_blocks: 16,
             holds: false,
+            same_page: SamePage::Free,
         }
     }
 }

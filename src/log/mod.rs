@@ -31,7 +31,7 @@ mod seen;
 mod state;
 pub mod tag;
 
-pub use config::LogConfig;
+pub use config::{LogConfig, SamePage};
 pub use parts::Page;
 use tag::Seal;
 pub use tag::{Gaps, Tag};

@@ -429,11 +429,19 @@ fn dynamic_log(settings: &Settings) -> Settings {
 
 const WANDERING_OPTIONS: &[OptionInfo] = union_of!(
     *RAW_OPTIONS,
-    [option(
-        "journal",
-        "0",
-        "leaves that may move before the nodes above them are written (JFFS3's journal tree)",
-    ),]
+    [
+        option(
+            "journal",
+            "0",
+            "leaves that may move before the nodes above them are written (JFFS3's journal tree)",
+        ),
+        option(
+            "write_part",
+            "operation",
+            "when the write part is programmed: operation, between operations; strict, before it would hold more \
+             than write_pages; lenient, one page later",
+        ),
+    ]
 );
 
 /// The entry of a scheme on the shared ground: its type, its settings, its options.

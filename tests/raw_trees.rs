@@ -6,17 +6,19 @@ use nandex::Nand;
 use nandex::ftl::ram::RamStore;
 use nandex::ftl::store_nand::StoreNand;
 use nandex::ftl::victim::VictimPolicy;
-use nandex::log::LogConfig;
+use nandex::log::{LogConfig, WritePartLimit};
 use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::{Faults, SimChip};
 use nandex::ordered::mu::star::Menu;
 use nandex::ordered::mu::{MuTree, OneLayout, PathPages};
 use nandex::ordered::raw::{RawTree, Scheme};
 use nandex::ordered::wandering::WanderingTree;
-use nandex::ordered::{Direction, OrderedIndex, RecordFormat};
+use nandex::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
 use nandex::rng::Rng;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
+use std::rc::Rc;
 
 const RECORD: RecordFormat = RecordFormat::new(4, 4);
 
@@ -171,6 +173,128 @@ fn failing_blocks_are_replaced() {
         for (page_bytes, keys, config) in configs() {
             let soaked = Soak { page_bytes, keys: keys / 2, config, journal: 4, seed, faults };
             soak::<nandex::ordered::wandering::OneNodePages>(&soaked);
+        }
+    }
+}
+
+/// Reads of one get for each of the keys, and the tree's height.
+fn reads_of_gets<S: Scheme>(same_page: &str) -> (Vec<u64>, u64) {
+    let mut part = mlc_64m();
+    part.geometry = nandex::Geometry::new(512, 64, 16, 320);
+    let settings = Settings::new(RECORD).with("same_page", same_page);
+    let mut tree = RawTree::<_, S>::format_with(SimChip::new(&part).unwrap(), &settings).unwrap();
+    let mut rng = Rng::new(7);
+    let keys: Vec<[u8; 4]> = (0..3000).map(|_| (rng.below(1 << 20) as u32).to_be_bytes()).collect();
+    for key in &keys {
+        tree.insert(key, key).unwrap();
+    }
+    let height = u64::from(tree.stats().height);
+    let mut tree = RawTree::<_, S>::mount_with(tree.into_nand(), &settings).unwrap();
+    let mut reads = Vec::new();
+    for key in &keys {
+        let before = tree.stats().cache_misses;
+        assert!(tree.get(key, &mut [0; 4]).unwrap());
+        reads.push(tree.stats().cache_misses - before);
+    }
+    (reads, height)
+}
+
+#[test]
+fn a_child_in_the_page_at_hand_is_free_or_a_read() {
+    for reads_of in [reads_of_gets::<PathPages<OneLayout>>, reads_of_gets::<PathPages<Menu>>] {
+        let (reads, height) = reads_of("read");
+        assert!(height >= 3 && reads.iter().all(|&n| n == height), "{height}: {reads:?}");
+        let (reads, height) = reads_of("free");
+        assert!(reads.iter().all(|&n| n <= height) && reads.contains(&1), "{height}: {reads:?}");
+    }
+}
+
+#[test]
+fn updates_read_each_level_too_if_asked() {
+    let mut part = mlc_64m();
+    part.geometry = nandex::Geometry::new(512, 64, 16, 320);
+    let reads = |same_page: &str| {
+        let settings = Settings::new(RECORD).with("same_page", same_page);
+        let mut tree = MuTree::format_with(SimChip::new(&part).unwrap(), &settings).unwrap();
+        for key in 0..2000u32 {
+            tree.insert(&key.to_be_bytes(), &[1; 4]).unwrap();
+        }
+        let (before, height) = (tree.stats().cache_misses, u64::from(tree.stats().height));
+        for _ in 0..10 {
+            tree.insert(&1999u32.to_be_bytes(), &[2; 4]).unwrap();
+        }
+        (tree.stats().cache_misses - before, height)
+    };
+    let (read, height) = reads("read");
+    assert!(height >= 3);
+    assert_eq!(read, 10 * height);
+    // The path of the last update lies in one page.
+    assert_eq!(reads("free").0, 10);
+}
+
+/// A wandering tree with a write part of one page, programmed as `limit` says, of keys from 0 on.
+fn tree_with_one_page(limit: &str, keys: u32) -> (WanderingTree<Rc<RefCell<SimChip>>>, Rc<RefCell<SimChip>>) {
+    let mut part = mlc_64m();
+    part.geometry = nandex::Geometry::new(512, 64, 16, 4000);
+    let chip = Rc::new(RefCell::new(SimChip::new(&part).unwrap()));
+    let settings = Settings::new(RECORD).with("write_part", limit).with("write_pages", 1);
+    // Nothing but the part programs.
+    let settings = settings.with("checkpoint_blocks", 1 << 20);
+    let settings = Settings { durability: Durability::EverySync, ..settings };
+    let mut tree = WanderingTree::format_with(Rc::clone(&chip), &settings).unwrap();
+    for key in 0..keys {
+        tree.insert(&key.to_be_bytes(), &[1; 4]).unwrap();
+    }
+    tree.sync().unwrap();
+    (tree, chip)
+}
+
+#[test]
+fn a_strict_write_part_never_holds_more_than_its_size() {
+    // What the part holds of the path just written (leaf, inner node, root) costs a get no read.
+    for (limit, reads_after) in [("operation", [0, 0]), ("strict", [2, 2]), ("lenient", [2, 1])] {
+        let (mut tree, chip) = tree_with_one_page(limit, 6000);
+        assert_eq!((tree.stats().height, tree.stats().collections), (3, 0));
+        let before = chip.borrow().counters().page_programs_total();
+        for i in 0..40u32 {
+            let key = (i * 149 + 7).to_be_bytes();
+            tree.insert(&key, &[2; 4]).unwrap();
+            let misses = tree.stats().cache_misses;
+            assert!(tree.get(&key, &mut [0; 4]).unwrap());
+            let reads = tree.stats().cache_misses - misses;
+            assert_eq!(reads, reads_after[i as usize % 2], "{limit}, update {i}");
+        }
+        tree.sync().unwrap();
+        // A page a level and no program saved.
+        assert_eq!(chip.borrow().counters().page_programs_total() - before, 120, "{limit}");
+    }
+    // Leaf and root wait together beyond the size of one page, and updates of one leaf are programmed once; in one page they are not.
+    for (limit, programs) in [("operation", 20), ("strict", 20), ("lenient", 2)] {
+        let (mut tree, chip) = tree_with_one_page(limit, 200);
+        assert_eq!(tree.stats().height, 2);
+        let before = chip.borrow().counters().page_programs_total();
+        for _ in 0..10 {
+            tree.insert(&7u32.to_be_bytes(), &[2; 4]).unwrap();
+        }
+        tree.sync().unwrap();
+        assert_eq!(chip.borrow().counters().page_programs_total() - before, programs, "{limit}");
+    }
+}
+
+#[test]
+fn a_part_programmed_within_operations_is_a_map() {
+    for (page_bytes, keys, config) in configs().into_iter().filter(|(.., config)| config.write_pages > 0) {
+        for (seed, write_part) in [(1, WritePartLimit::Strict), (2, WritePartLimit::Lenient)] {
+            for (journal, program_failures_ppm) in [(0, 0), (8, 0), (0, 200)] {
+                let faults = Faults { seed, program_failures_ppm, ..Faults::default() };
+                let keys = if program_failures_ppm > 0 { keys / 2 } else { keys };
+                let config = LogConfig { write_part, ..config };
+                let soaked = Soak { page_bytes, keys, config, journal, seed, faults };
+                soak::<nandex::ordered::wandering::OneNodePages>(&soaked);
+                if journal == 0 {
+                    soak::<PathPages<OneLayout>>(&soaked);
+                }
+            }
         }
     }
 }

@@ -2,14 +2,37 @@
 
 use crate::ftl::victim::VictimPolicy;
 
+/// What a child costs that lies in the same page as its parent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SamePage {
+    /// Nothing: the page is at hand.
+    #[default]
+    Free,
+    /// A read, as every other level does.
+    Read,
+}
+
+/// When the write part is programmed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WritePartLimit {
+    /// Before an operation that finds more pages than its size: an operation is never divided.
+    #[default]
+    Operation,
+    /// Before a page is added to a part that holds its size and one page more, in the middle of an operation too.
+    Lenient,
+    /// Before a page is added to a full part, in the middle of an operation too: it never holds more than its size.
+    Strict,
+}
+
 /// How a log is set up; none of it is stored on the chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogConfig {
     /// Pages of the read part; 0 for none.
     pub read_pages: usize,
-    /// Pages of the write part, at most 200; 0 for none. When it holds more, it is programmed before the next operation
-    /// begins, never within one: pages that the operation replaced have given up their places in it by then.
+    /// Pages of the write part, at most 200; 0 for none.
     pub write_pages: usize,
+    /// When it is programmed.
+    pub write_part: WritePartLimit,
     /// Which block is collected.
     pub victim: VictimPolicy,
     /// Garbage is collected while at most this many blocks are free.
@@ -18,6 +41,8 @@ pub struct LogConfig {
     pub checkpoint_blocks: u32,
     /// Whether its owner has addresses held (`Log::hold`).
     pub holds: bool,
+    /// What the next level costs where it lies in the page at hand.
+    pub same_page: SamePage,
 }
 
 impl Default for LogConfig {
@@ -25,10 +50,12 @@ impl Default for LogConfig {
         LogConfig {
             read_pages: 0,
             write_pages: 0,
+            write_part: WritePartLimit::Operation,
             victim: VictimPolicy::Greedy,
             collect_at_blocks: 2,
             checkpoint_blocks: 16,
             holds: false,
+            same_page: SamePage::Free,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Programming the write part of the cache.
 
 use super::tag::{self, Gaps, Tag};
-use super::{Log, parts};
+use super::{Log, WritePartLimit, parts};
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand};
 use alloc::vec::Vec;
@@ -28,6 +28,26 @@ impl<N: Nand> Log<N> {
             }
         }
         flushed
+    }
+
+    /// Pages that the write part holds between operations at most.
+    pub(super) fn part_limit(&self) -> usize {
+        self.writes.pages() + usize::from(self.config.write_part == WritePartLimit::Lenient)
+    }
+
+    /// Programs a full write part before it takes another page, in the middle of an operation, where asked for. Not after a page of
+    /// the part died: the root before may lead to it, or to the one that stands in its place. Then it waits for the
+    /// operation's end, as the mu-Tree paper has it (section 5.3). Nor where blocks failed: such a flush might find none.
+    pub(super) fn flush_within(&mut self, cause: Cause) -> Result<(), IndexError> {
+        let divides = self.config.write_part != WritePartLimit::Operation && !self.has_failed_blocks();
+        if !divides || self.is_part_divided || self.writes.slots.len() < self.part_limit() {
+            return Ok(());
+        }
+        debug_assert!(
+            self.writes.slots.iter().all(|slot| slot.sequence > 0),
+            "a page without contents is programmed"
+        );
+        self.flush(cause)
     }
 
     pub(super) fn require_sound_part(&self) -> Result<(), IndexError> {

@@ -31,7 +31,7 @@ mod seen;
 mod state;
 pub mod tag;
 
-pub use config::LogConfig;
+pub use config::{LogConfig, SamePage, WritePartLimit};
 pub use parts::Page;
 use tag::Seal;
 pub use tag::{Gaps, Tag};
@@ -119,6 +119,8 @@ pub struct Log<N> {
     passed_over: u32,
     /// The write part could not be programmed whole: what it holds can be read, and that is all.
     flush_failed: bool,
+    /// The operation under way has replaced a page of the write part: without its end what the part holds is no tree.
+    is_part_divided: bool,
     /// Of each block, as home, the low half of its number in the order of opening: older pages are no pages of it.
     openings: Vec<u16>,
     /// Pages that needed another read, to be written elsewhere.
@@ -198,6 +200,7 @@ impl<N: Nand> Log<N> {
             capacity: Capacity::default(),
             passed_over: 0,
             flush_failed: false,
+            is_part_divided: false,
             openings: state.openings,
             weak: Vec::new(),
             reads: ReadPart::new(config.read_pages, geometry.page_bytes as usize),
@@ -404,6 +407,7 @@ impl<N: Nand> Log<N> {
         if let Some(ppn) = self.writes.revive() {
             return Ok(ppn);
         }
+        self.flush_within(cause)?;
         let ppn = self.next_address(cause)?;
         self.writes.push(ppn, self.frontier.block_sequence);
         Ok(ppn)
@@ -541,6 +545,7 @@ impl<N: Nand> Log<N> {
             Some(slot) if !slot.live => {}
             Some(slot) => {
                 slot.live = false;
+                self.is_part_divided = true;
                 self.blocks.invalidate(ppn);
             }
             None => self.dying.push(ppn),
@@ -549,6 +554,7 @@ impl<N: Nand> Log<N> {
 
     /// Ends an operation: the pages it replaced die.
     pub fn finish(&mut self) {
+        self.is_part_divided = false;
         while let Some(ppn) = self.dying.pop() {
             // A damaged tree may have led to one page twice.
             if self.blocks.is_valid(ppn) {
@@ -562,10 +568,11 @@ impl<N: Nand> Log<N> {
         self.require_sound_part()?;
         // What an operation that met a damaged page was about to replace is still there.
         self.dying.clear();
+        self.is_part_divided = false;
         if self.writes.pages() == 0 {
             return Ok(());
         }
-        if self.writes.slots.len() > self.writes.pages() {
+        if self.writes.slots.len() > self.part_limit() {
             self.flush(Cause::CacheEviction)?;
         }
         self.secure(pages)

@@ -86,6 +86,11 @@ impl<N: Nand> Log<N> {
         if self.capacity.failed > 0 && had_room { IndexError::WornOut } else { IndexError::Full }
     }
 
+    /// Whether blocks have failed since the chip was formatted.
+    pub(super) fn has_failed_blocks(&self) -> bool {
+        self.capacity.failed > 0
+    }
+
     /// Erases the blocks that so many pages will take: an operation of which pages wait in RAM cannot be undone, so it must not
     /// begin where an erase that fails might stop it.
     pub(super) fn secure(&mut self, pages: u32) -> Result<(), IndexError> {

@@ -41,7 +41,7 @@ pub(crate) struct Kind {
     pub(crate) name: &'static str,
     pub(crate) tree: Tree,
     pub(crate) below: Below,
-    pub(crate) options: &'static [(&'static str, u64)],
+    pub(crate) options: &'static [(&'static str, &'static str)],
     pub(crate) durability: Durability,
 }
 
@@ -52,22 +52,29 @@ const fn kind(
     name: &'static str,
     tree: Tree,
     durability: Durability,
-    options: &'static [(&'static str, u64)],
+    options: &'static [(&'static str, &'static str)],
 ) -> Kind {
     Kind { name, tree, below: Below::Chip, options, durability }
 }
 
-pub(crate) const ON_CHIPS: [Kind; 10] = [
+pub(crate) const ON_CHIPS: [Kind; 12] = [
     kind("mu", Tree::Mu, EVERY, &[]),
-    kind("mu in every sync", Tree::Mu, SYNC, &[("write_pages", 4), ("read_pages", 3)]),
+    kind("mu in every sync", Tree::Mu, SYNC, &[("write_pages", "4"), ("read_pages", "3")]),
     kind("mu-star", Tree::MuStar, EVERY, &[]),
-    kind("mu-star in every sync", Tree::MuStar, SYNC, &[("write_pages", 5)]),
+    kind("mu-star in every sync", Tree::MuStar, SYNC, &[("write_pages", "5")]),
     kind("wandering", Tree::Wandering, EVERY, &[]),
-    kind("wandering with a journal", Tree::Wandering, EVERY, &[("journal", 12)]),
-    kind("wandering in every sync", Tree::Wandering, SYNC, &[("write_pages", 3)]),
-    kind("wandering with both", Tree::Wandering, SYNC, &[("write_pages", 6), ("journal", 8)]),
-    kind("vmtree", Tree::Vm, EVERY, &[("mapping_bytes", 128), ("checkpoint_blocks", 5)]),
-    kind("vmtree with a log buffer", Tree::Vm, SYNC, &[("mapping_bytes", 128), ("log_pages", 1)]),
+    kind("wandering with a journal", Tree::Wandering, EVERY, &[("journal", "12")]),
+    kind("wandering in every sync", Tree::Wandering, SYNC, &[("write_pages", "3")]),
+    kind("wandering with both", Tree::Wandering, SYNC, &[("write_pages", "6"), ("journal", "8")]),
+    kind("vmtree", Tree::Vm, EVERY, &[("mapping_bytes", "128"), ("checkpoint_blocks", "5")]),
+    kind("vmtree with a log buffer", Tree::Vm, SYNC, &[("mapping_bytes", "128"), ("log_pages", "1")]),
+    kind("wandering in parts", Tree::Wandering, SYNC, &[("write_pages", "3"), ("write_part", "strict")]),
+    kind(
+        "wandering in parts with a journal",
+        Tree::Wandering,
+        SYNC,
+        &[("write_pages", "2"), ("journal", "8"), ("write_part", "lenient")],
+    ),
 ];
 
 pub(crate) const ON_STORES: [Kind; 4] = [

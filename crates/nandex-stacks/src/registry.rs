@@ -194,7 +194,7 @@ const fn store_tree<T: StoreTree>(name: &'static str, summary: &'static str) -> 
 
 /// Every index.
 pub static INDEXES: &[IndexEntry] = &[
-    raw_tree!(MuTree, as_they_are, RAW_OPTIONS, {
+    raw_tree!(MuTree, as_they_are, MU_OPTIONS, {
         name: "mu",
         summary: "mu-Tree (Kang et al. 2007): the whole path in one page, one program per update",
     }),
@@ -358,9 +358,19 @@ const RAW_OPTIONS: &[OptionInfo] = &[
     stack::BENEATH,
 ];
 
+/// What the mu-Tree and the mu*-Tree take besides.
+const SAME_PAGE: OptionInfo = option(
+    "same_page",
+    "free",
+    "what a child costs that lies in its parent's page: free, nothing; read, a read as any other",
+);
+
+const MU_OPTIONS: &[OptionInfo] = union_of!(*RAW_OPTIONS, [SAME_PAGE]);
+
 const MU_STAR_OPTIONS: &[OptionInfo] = union_of!(
     *RAW_OPTIONS,
     [
+        SAME_PAGE,
         option(
             "layout",
             "adaptive",
@@ -419,11 +429,19 @@ fn dynamic_log(settings: &Settings) -> Settings {
 
 const WANDERING_OPTIONS: &[OptionInfo] = union_of!(
     *RAW_OPTIONS,
-    [option(
-        "journal",
-        "0",
-        "leaves that may move before the nodes above them are written (JFFS3's journal tree)",
-    ),]
+    [
+        option(
+            "journal",
+            "0",
+            "leaves that may move before the nodes above them are written (JFFS3's journal tree)",
+        ),
+        option(
+            "write_part",
+            "operation",
+            "when the write part is programmed: operation, between operations; strict, before it would hold more \
+             than write_pages; lenient, one page later",
+        ),
+    ]
 );
 
 /// The entry of a scheme on the shared ground: its type, its settings, its options.

@@ -3,7 +3,7 @@
 //! Both are B+-trees whose nodes are rewritten out of place together with the path above them, on the log of
 //! [`crate::log`]. They differ in how nodes lie in pages and in how a changed path is written: that is the [`Scheme`].
 //!
-//! * A search reads the nodes from the root down; a child in the page at hand costs no read.
+//! * A search reads the nodes from the root down; a child in the page at hand costs no read, unless [`SamePage::Read`] asks for one.
 //! * An update copies the path into RAM (`path`), changes it there and lets the scheme write it, the root last.
 //! * A node that becomes empty disappears; there is no redistribution or merging, which would cost programs (mu-Tree paper,
 //!   section 3.4). A root with one child gives way to it.
@@ -39,7 +39,7 @@ use super::node::NodeShape;
 use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit};
 use crate::check::{CheckReport, IndexError};
 use crate::log::tag::Tag;
-use crate::log::{Log, LogConfig};
+use crate::log::{Log, LogConfig, SamePage};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::units::Ppn;
 use alloc::format;
@@ -461,6 +461,7 @@ impl<N: Nand, S: Scheme> OrderedIndex for RawTree<N, S> {
         if S::MAPS_MOVES {
             return self.get_by_path(key, Some(value));
         }
+        let rereads = self.log.config().same_page == SamePage::Read;
         let (mut ppn, mut level, mut pages) = (self.root, self.height, 0);
         loop {
             let page = self.log.read(ppn, Cause::Host)?;
@@ -481,7 +482,7 @@ impl<N: Nand, S: Scheme> OrderedIndex for RawTree<N, S> {
                 if level == 1 {
                     child = self.journal.resolve(child);
                 }
-                if child != ppn {
+                if child != ppn || rereads {
                     ppn = child;
                     break;
                 }

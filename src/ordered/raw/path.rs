@@ -2,6 +2,7 @@
 
 use super::{RawTree, Scheme, address, child_value, named_width, node_in};
 use crate::check::IndexError;
+use crate::log::SamePage;
 use crate::log::tag::{LEVELS_MAX, Tag};
 use crate::nand::{Cause, Nand};
 use crate::ordered::node::NodeShape;
@@ -218,7 +219,8 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         if S::MAPS_MOVES && self.moves.keeps(level, self.height) && self.path.step(level).page == ppn.0 {
             return Ok(());
         }
-        let at_hand = level < self.height && self.path.step(level + 1).page == ppn.0;
+        let is_same_page = level < self.height && self.path.step(level + 1).page == ppn.0;
+        let at_hand = is_same_page && self.log.config().same_page == SamePage::Free;
         let page = if at_hand { self.log.again(ppn, cause)? } else { self.log.read(ppn, cause)? };
         let tag = page.tag;
         let (shape, count) = node_in(&self.scheme, &tag, (level, self.height), ppn)?;

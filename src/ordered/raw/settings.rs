@@ -3,7 +3,7 @@
 use crate::check::IndexError;
 use crate::ftl::blocks::BlockTable;
 use crate::ftl::victim::VictimPolicy;
-use crate::log::LogConfig;
+use crate::log::{LogConfig, SamePage, WritePartLimit};
 use crate::nand::Geometry;
 use crate::ordered::{Durability, Settings};
 use alloc::format;
@@ -66,10 +66,19 @@ pub fn raw_config(
     Ok(LogConfig {
         read_pages,
         write_pages,
+        write_part: match options.choice("write_part", &["operation", "lenient", "strict"])? {
+            "lenient" => WritePartLimit::Lenient,
+            "strict" => WritePartLimit::Strict,
+            _ => WritePartLimit::Operation,
+        },
         victim,
         collect_at_blocks: blocks("collect_at_blocks", default.collect_at_blocks)?,
         checkpoint_blocks: blocks("checkpoint_blocks", default.checkpoint_blocks)?,
         holds: false,
+        same_page: match options.choice("same_page", &["free", "read"])? {
+            "read" => SamePage::Read,
+            _ => SamePage::Free,
+        },
     })
 }
 

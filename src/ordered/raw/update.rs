@@ -2,9 +2,9 @@
 
 use super::{Change, Leaf, LeafUse, RawTree, Scheme, Sibling, address, child_value, node_in};
 use crate::check::IndexError;
-use crate::log::Log;
 use crate::log::collect::Relocate;
 use crate::log::tag::Tag;
+use crate::log::{Log, SamePage};
 use crate::nand::{Cause, Nand};
 use crate::ordered::node::NodeShape;
 use crate::units::{Pbn, Ppn};
@@ -65,7 +65,9 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     /// Tells the scheme of the path just copied.
     fn note_update(&mut self) {
         let page = |level| self.path.step(level).page;
-        let pages = 1 + (1..self.height).filter(|&level| page(level) != page(level + 1)).count() as u8;
+        let rereads = self.log.config().same_page == SamePage::Read;
+        let costs = |level: &u8| rereads || page(*level) != page(*level + 1);
+        let pages = 1 + (1..self.height).filter(costs).count() as u8;
         let leaf = Leaf { count: self.count(1), capacity: self.shape(1).capacity, pages };
         self.scheme.note_leaf(LeafUse::Update, leaf);
     }

@@ -71,6 +71,11 @@ fn a_page_that_the_cut_tore_does_not_stand_for_one_that_looks_erased() {
 }
 
 #[test]
+fn a_copy_that_cannot_be_read_does_not_stand_for_a_missing_page() {
+    require_told(&[("lsb@nftl", 1300001, "cut:251:random_bits", "zero:86+exchange:511:317")]);
+}
+
+#[test]
 fn a_first_page_of_before_the_last_erase_does_not_hide_what_followed() {
     require_told(&[
         ("mb@dftl", 80005, "cut:567:prefix", "older:160"),

@@ -144,11 +144,13 @@ impl<N: Nand> Flash<N> {
         lost: &mut BTreeSet<u32>,
     ) -> Result<(), StoreError> {
         let (Some(&first), Some(&last)) = (missing.first(), missing.last()) else { return Ok(()) };
-        // One that the cut tore has no version that is missing: it must not stand for a page that looks erased.
-        let since = scan.rotten.iter().filter(|r| !r.is_old && r.claim.is_none() && r.is_followed);
+        // The last page of a block may be torn, and then no version of it is missing; or it is the missing one, and another is a copy.
+        let since = scan.rotten.iter().filter(|r| !r.is_old && r.claim.is_none());
+        let may_be_torn = since.clone().any(|r| !r.is_followed);
         let named: Vec<(Ppn, Option<u32>)> =
             since.map(|r| (r.ppn, self.named_by_place(scan, r.ppn))).collect();
-        if named.len() != missing.len() || named.iter().any(|(_, number)| number.is_none()) {
+        let all_named = named.iter().all(|(_, number)| number.is_some());
+        if may_be_torn || named.len() != missing.len() || !all_named {
             let what = "a page written since the last record cannot be found";
             let at = named.first().map_or(first, |(ppn, _)| u64::from(ppn.0));
             return Err(StoreError::Corrupted { what, at });

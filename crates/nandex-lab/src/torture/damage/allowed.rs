@@ -216,6 +216,13 @@ pub const EXCEPTIONS: &[Exception] = &[
         reason: "The last page of a block that no checkpoint knows of looks like one that was being programmed, once the page after it was merged \
                  away (docs/indexes/ipl.md).",
     },
+    Exception {
+        who: Who::Named(&["sbits"]),
+        damages: &Kind::ALL,
+        ends: Ends::NewestOfTwo(1),
+        may: May::BeOlder(u64::MAX),
+        reason: "The two pages that a close writes look like pages that two power cuts tore, one after the other (docs/indexes/sbits.md).",
+    },
 ];
 
 /// What was struck, and when.

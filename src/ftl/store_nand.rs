@@ -8,7 +8,7 @@
 //! block b    | pages b * P .. b * P + P |      pages beyond the last whole block are not used
 //! ```
 //!
-//! A page takes one program, the pages of a block in ascending order, and no block is ever bad: wear is the store's affair.
+//! A page takes one program, the pages of a block in ascending order (but for [`StoreNand::replacing`]), and no block is ever bad: wear is the store's affair.
 //! Data and spare area together are one page of the store, so that the page is as large as the store's less what the spare
 //! area takes, and no power of two.
 //!
@@ -62,6 +62,8 @@ pub struct StoreNand<S> {
     page: Vec<u8>,
     /// Trims may be undone by a power cut.
     unsettled: bool,
+    /// Pages may be programmed over, in any order.
+    replaces: bool,
     failure: Option<StoreError>,
 }
 
@@ -86,10 +88,17 @@ impl<S: PageStore> StoreNand<S> {
             page: vec![0; page_bytes],
             // Whoever had the store before may have trimmed pages.
             unsettled: true,
+            replaces: false,
             failure: None,
             geometry,
             store,
         })
+    }
+
+    /// The same where a page may be programmed over, and the pages of a block in any order, as the store's own pages may.
+    #[must_use]
+    pub fn replacing(self) -> StoreNand<S> {
+        StoreNand { replaces: true, ..self }
     }
 
     /// The store below.
@@ -235,7 +244,7 @@ impl<S: PageStore> Nand for StoreNand<S> {
     fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
         self.require_page(ppn, data.len(), spare.len())?;
         let (pbn, page) = (self.geometry.block_of(ppn), self.geometry.page_in_block(ppn));
-        if page < self.end_of(pbn, cause)? {
+        if !self.replaces && page < self.end_of(pbn, cause)? {
             let programmed = self.is_programmed(ppn, cause)?;
             return Err(if programmed { NandError::NotErased(ppn) } else { NandError::OutOfOrder(ppn) });
         }
@@ -248,7 +257,11 @@ impl<S: PageStore> Nand for StoreNand<S> {
         }
         let done = self.put(ppn, cause);
         // Where it failed, what the page holds is unknown, and it takes no program before the next erase.
-        self.set_end(pbn, page + 1);
+        if self.replaces {
+            self.ends[pbn.index()] = UNKNOWN;
+        } else {
+            self.set_end(pbn, page + 1);
+        }
         done.map_err(|error| self.failed(error, NandError::ProgramFailed(ppn)))
     }
 
@@ -277,5 +290,9 @@ impl<S: PageStore> Nand for StoreNand<S> {
     /// S2: a page that the store cannot give back is damaged.
     fn tears(&self) -> bool {
         false
+    }
+
+    fn replaces(&self) -> bool {
+        self.replaces
     }
 }

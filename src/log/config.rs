@@ -1,5 +1,6 @@
 //! How a log is set up.
 
+use super::placed::Placement;
 use crate::ftl::victim::VictimPolicy;
 
 /// What a child costs that lies in the same page as its parent.
@@ -43,6 +44,8 @@ pub struct LogConfig {
     pub holds: bool,
     /// What the next level costs where it lies in the page at hand.
     pub same_page: SamePage,
+    /// Where pages are written.
+    pub placement: Placement,
 }
 
 impl Default for LogConfig {
@@ -56,6 +59,7 @@ impl Default for LogConfig {
             checkpoint_blocks: 16,
             holds: false,
             same_page: SamePage::Free,
+            placement: Placement::OutOfPlace,
         }
     }
 }

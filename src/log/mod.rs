@@ -23,6 +23,8 @@ pub mod horizon;
 mod needed;
 mod opened;
 mod parts;
+mod placed;
+mod program;
 pub mod records;
 mod recovery;
 mod replace;
@@ -33,13 +35,14 @@ pub mod tag;
 
 pub use config::{LogConfig, SamePage, WritePartLimit};
 pub use parts::Page;
+pub use placed::Placement;
 use tag::Seal;
 pub use tag::{Gaps, Tag};
 
 use crate::check::IndexError;
 use crate::ftl::blocks::{BlockState, BlockTable, Wear};
 use crate::ftl::checkpoint::CheckpointArea;
-use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
+use crate::nand::{Cause, Geometry, Nand, Reading, read_again};
 use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -117,6 +120,8 @@ pub struct Log<N> {
     capacity: Capacity,
     /// Addresses passed over since the last page that was programmed.
     passed_over: u32,
+    /// Where pages keep their places: no place below is free.
+    next_free: u32,
     /// The write part could not be programmed whole: what it holds can be read, and that is all.
     flush_failed: bool,
     /// The operation under way has replaced a page of the write part: without its end what the part holds is no tree.
@@ -161,6 +166,9 @@ impl PageBuffer {
 impl<N: Nand> Log<N> {
     /// Erases the chip and starts an empty log. `owner` says whose log it is; [`Log::mount`] gives it back.
     pub fn format(mut nand: N, config: LogConfig, owner: &[u8]) -> Result<Log<N>, IndexError> {
+        if config.placement == Placement::InPlace {
+            return Log::format_placed(nand, config, owner);
+        }
         let geometry = nand.geometry();
         check_config(&geometry, &config)?;
         let mut blocks = BlockTable::new(geometry);
@@ -199,6 +207,7 @@ impl<N: Nand> Log<N> {
             bad_at_format: state.bad_at_format,
             capacity: Capacity::default(),
             passed_over: 0,
+            next_free: 0,
             flush_failed: false,
             is_part_divided: false,
             openings: state.openings,
@@ -254,6 +263,9 @@ impl<N: Nand> Log<N> {
 
     /// Pages that can still be written before a block must be reclaimed.
     pub fn free_pages(&self) -> u32 {
+        if self.is_placed() {
+            return self.geometry.pages() - self.blocks.live_pages();
+        }
         debug_assert!(
             self.frontier.next_page <= self.geometry.pages_per_block,
             "the open block is more than full"
@@ -401,6 +413,9 @@ impl<N: Nand> Log<N> {
 
     /// The address the next page will have. The caller made room before ([`collect::make_room`]).
     pub fn allocate(&mut self, cause: Cause) -> Result<Ppn, IndexError> {
+        if self.is_placed() {
+            return self.free_place();
+        }
         if self.writes.pages() == 0 {
             return self.next_address(cause);
         }
@@ -489,52 +504,6 @@ impl<N: Nand> Log<N> {
         self.program(ppn, (&tag, &place), data, cause)
     }
 
-    /// How many addresses are passed over in a row.
-    fn gaps(&self) -> Gaps {
-        match (self.config.holds, self.config.write_pages) {
-            (true, _) => Gaps::Any,
-            (false, 0) => Gaps::None,
-            (false, _) => Gaps::Narrow,
-        }
-    }
-
-    fn program(
-        &mut self,
-        ppn: Ppn,
-        (tag, place): (&Tag, &tag::Place),
-        data: &[u8],
-        cause: Cause,
-    ) -> Result<(), IndexError> {
-        let home = self.geometry.block_of(ppn);
-        let last = self.geometry.page_in_block(ppn) + 1 == self.geometry.pages_per_block;
-        debug_assert_eq!(
-            data.len(),
-            self.geometry.page_bytes as usize,
-            "a page of another size is programmed"
-        );
-        let valid = if last { self.valid_bits(home) } else { Vec::new() };
-        let seal = Seal { owner: &self.owner, page: self.geometry.page_in_block(ppn) };
-        tag::encode(&mut self.page.spare, data, (tag, place), &valid, seal);
-        let physical = self.physical(ppn);
-        match self.nand.program(physical, cause, data, &self.page.spare) {
-            Err(NandError::ProgramFailed(_)) => {
-                let spare = self.page.spare.clone();
-                self.replace_block(ppn, data, &spare)
-            }
-            other => Ok(other?),
-        }
-    }
-
-    /// One bit for each page of a block, 1 = valid.
-    fn valid_bits(&self, home: Pbn) -> Vec<u8> {
-        let mut bits = vec![0; (self.geometry.pages_per_block as usize).div_ceil(8)];
-        for ppn in self.blocks.valid_pages(home) {
-            let page = self.geometry.page_in_block(ppn) as usize;
-            bits[page / 8] |= 1 << (page % 8);
-        }
-        bits
-    }
-
     /// Says that nothing in a page can be reached any more once the operation is finished. A page that waits in the write
     /// part gives up its place at once; one on the chip stays valid until then, because a cut may bring it back.
     pub fn invalidate(&mut self, ppn: Ppn) {
@@ -559,6 +528,7 @@ impl<N: Nand> Log<N> {
             // A damaged tree may have led to one page twice.
             if self.blocks.is_valid(ppn) {
                 self.blocks.invalidate(ppn);
+                self.next_free = self.next_free.min(ppn.0);
             }
         }
     }
@@ -580,7 +550,7 @@ impl<N: Nand> Log<N> {
 
     /// Whether enough blocks were filled for another checkpoint.
     pub fn wants_checkpoint(&self) -> bool {
-        self.blocks_since_checkpoint >= self.config.checkpoint_blocks
+        self.blocks_since_checkpoint >= self.config.checkpoint_blocks && !self.is_placed()
     }
 
     /// Whether so few blocks are free that garbage should be collected.

@@ -65,6 +65,9 @@ impl<N: Nand> Log<N> {
     /// The same, and leaves the frontier, so that the next mount sees at one glance that nothing was written since. Where
     /// blocks are scarce, the rest of the frontier is worth more than that.
     pub fn close(&mut self) -> Result<(), IndexError> {
+        if self.is_placed() {
+            return Ok(());
+        }
         self.flush(Cause::CacheEviction)?;
         if self.is_tight() {
             return self.write_checkpoint(false);
@@ -193,13 +196,18 @@ impl<N: Nand> Log<N> {
             openings,
             in_doubt,
             ..
-        } = Log::mount(&mut self.nand, self.config)?;
+        } = if self.is_placed() {
+            Log::mount_placed(&mut self.nand, self.config, &self.owner)?
+        } else {
+            Log::mount(&mut self.nand, self.config)?
+        };
         (self.blocks, self.area, self.replaced) = (blocks, area, replaced);
         (self.frontier, self.sequence, self.root) = (frontier, sequence, root);
         (self.note, self.journal, self.closed, self.needs_checkpoint) =
             (note, journal, closed, needs_checkpoint);
         (self.held, self.loaded, self.openings, self.needed) = (Held::default(), None, openings, needed);
         self.in_doubt = in_doubt;
+        self.next_free = 0;
         self.weak.clear();
         self.reads = ReadPart::new(self.config.read_pages, self.geometry.page_bytes as usize);
         self.dying.clear();

@@ -107,6 +107,11 @@ pub trait Nand {
         true
     }
 
+    /// Whether a program of a page that was programmed before replaces what it holds, whole: an FTL shown as a chip.
+    fn replaces(&self) -> bool {
+        false
+    }
+
     /// What follows up to [`Nand::end_batch`] is submitted together, so that channels may work at the same time. Every
     /// operation still takes effect in the order of the calls. Batches nest; the outermost counts.
     fn begin_batch(&mut self) {}
@@ -196,6 +201,9 @@ macro_rules! forward {
             fn tears(&self) -> bool {
                 (**self).tears()
             }
+            fn replaces(&self) -> bool {
+                (**self).replaces()
+            }
             fn begin_batch(&mut self) {
                 (**self).begin_batch();
             }
@@ -229,6 +237,9 @@ impl<N: Nand + ?Sized> Nand for alloc::rc::Rc<core::cell::RefCell<N>> {
     }
     fn tears(&self) -> bool {
         self.borrow().tears()
+    }
+    fn replaces(&self) -> bool {
+        self.borrow().replaces()
     }
     fn begin_batch(&mut self) {
         self.borrow_mut().begin_batch();

@@ -149,6 +149,10 @@ impl<N: Nand> Nand for BlockRange<N> {
     fn tears(&self) -> bool {
         self.nand.tears()
     }
+
+    fn replaces(&self) -> bool {
+        self.nand.replaces()
+    }
 }
 
 #[cfg(test)]

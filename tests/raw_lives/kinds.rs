@@ -77,11 +77,16 @@ pub(crate) const ON_CHIPS: [Kind; 12] = [
     ),
 ];
 
-pub(crate) const ON_STORES: [Kind; 4] = [
+const IN_PLACE: &[(&str, &str)] = &[("placement", "in_place")];
+
+pub(crate) const ON_STORES: [Kind; 7] = [
     Kind { name: "mu on page-map", below: Below::PageMap, ..ON_CHIPS[0] },
     Kind { name: "mu in every sync on page-map", below: Below::PageMap, ..ON_CHIPS[1] },
     Kind { name: "mu-star on fast", below: Below::Fast, ..ON_CHIPS[2] },
     Kind { name: "wandering on page-map", below: Below::PageMap, ..ON_CHIPS[4] },
+    Kind { name: "mu in place on fast", below: Below::Fast, options: IN_PLACE, ..ON_CHIPS[0] },
+    Kind { name: "mu-star in place on fast", below: Below::Fast, options: IN_PLACE, ..ON_CHIPS[2] },
+    Kind { name: "mu-star in place on page-map", below: Below::PageMap, options: IN_PLACE, ..ON_CHIPS[2] },
 ];
 
 pub(crate) fn all() -> impl Iterator<Item = Kind> {
@@ -120,13 +125,13 @@ impl Kind {
                 } else {
                     PageMapFtl::mount(chip, settings)?
                 };
-                self.open_on(as_chip(store)?, fresh)
+                self.open_on(self.as_chip(store)?, fresh)
             }
             Below::Fast => {
                 let settings = FastSettings::default();
                 let store =
                     if fresh { FastFtl::format(chip, settings)? } else { FastFtl::mount(chip, settings)? };
-                self.open_on(as_chip(store)?, fresh)
+                self.open_on(self.as_chip(store)?, fresh)
             }
         }
     }
@@ -148,8 +153,9 @@ impl Kind {
             (Tree::Vm, false) => Box::new(VmTree::mount_with(nand, settings)?),
         })
     }
-}
 
-fn as_chip<S: PageStore>(store: S) -> Result<StoreNand<S>, IndexError> {
-    Ok(StoreNand::new(store, 16, 63)?)
+    fn as_chip<S: PageStore>(&self, store: S) -> Result<StoreNand<S>, IndexError> {
+        let chip = StoreNand::new(store, 16, 63)?;
+        Ok(if self.options == IN_PLACE { chip.replacing() } else { chip })
+    }
 }

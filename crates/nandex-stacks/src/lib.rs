@@ -20,6 +20,7 @@
 pub mod forest;
 pub mod ftls;
 pub mod names;
+mod raw;
 pub mod registry;
 pub mod spatial;
 pub mod stack;

@@ -7,7 +7,8 @@
 use crate::forest::TreeShare;
 use crate::ftls;
 use crate::names::UnknownName;
-use crate::names::{self, OptionInfo, option, union_of};
+use crate::names::{self, OptionInfo, union_of};
+use crate::raw::{DIPL_OPTIONS, IPL_OPTIONS, MU_OPTIONS, MU_STAR_OPTIONS, WANDERING_OPTIONS};
 use crate::stack::{
     self, AsBtree, BEpsilon, BPlus, Bftl, Bof, CbTree, FbTree, Fd, FlashDb, Ibsf, La, LazyUpdate, LsLru, Lsb,
     Mb, Pio, Rbftl, StoreTree, Wobf, Wpcb,
@@ -348,70 +349,6 @@ impl Stack {
     }
 }
 
-/// Options that mu-Tree, mu*-Tree and wandering tree take.
-const RAW_OPTIONS: &[OptionInfo] = &[
-    option("read_pages", "what the RAM leaves", "pages of the read part of the cache"),
-    option("write_pages", "0, or half of them when syncs suffice", "pages of the write part of the cache"),
-    ftls::VICTIM,
-    option("collect_at_blocks", "2", "collect garbage while at most this many blocks are free"),
-    option("checkpoint_blocks", "16", "blocks filled between two checkpoints"),
-    stack::BENEATH,
-];
-
-/// What the mu-Tree and the mu*-Tree take besides.
-const SAME_PAGE: OptionInfo = option(
-    "same_page",
-    "free",
-    "what a child costs that lies in its parent's page: free, nothing; read, a read as any other",
-);
-
-const MU_OPTIONS: &[OptionInfo] = union_of!(*RAW_OPTIONS, [SAME_PAGE]);
-
-const MU_STAR_OPTIONS: &[OptionInfo] = union_of!(
-    *RAW_OPTIONS,
-    [
-        SAME_PAGE,
-        option(
-            "layout",
-            "adaptive",
-            "the leaf's share of a page: adaptive, 1/2 (the mu-Tree's), 5/8, 3/4, 7/8"
-        ),
-        option("read_ns", "165600", "time of a page read that the choice of a layout reckons with"),
-        option("program_ns", "905800", "the same of a page program"),
-        option("erase_ns", "1500000", "the same of a block erase"),
-    ]
-);
-
-const IPL_OPTIONS: &[OptionInfo] = union_of!(
-    *IPL_COMMON,
-    [
-        option(
-            "log_unit",
-            "auto",
-            "auto, sector (512 bytes, by partial programs, where the part takes them), page",
-        ),
-        option("log_pages", "a 16th of the block", "pages of a block's log region"),
-    ]
-);
-
-const DIPL_OPTIONS: &[OptionInfo] = union_of!(
-    *IPL_COMMON,
-    [
-        option("log_unit", "page", "page, sector (512 bytes, by partial programs)"),
-        option("nodes_max", "five eighths of a block", "nodes of a block that a merge keeps together"),
-        option("rewrite_units", "4", "log units after which a node is written anew in its block; 0: never"),
-    ]
-);
-
-/// Options of both forms of in-page logging.
-const IPL_COMMON: &[OptionInfo] = &[
-    option("order", "what the page holds", "entries of a node at most, 4 or more"),
-    option("read_pages", "what the RAM leaves", "pages of the read cache"),
-    option("log_bytes", "a quarter of what the RAM leaves", "bytes of the log records that wait in RAM"),
-    option("checkpoint_blocks", "16, or a 16th of the chip", "blocks opened between two checkpoints"),
-    stack::BENEATH,
-];
-
 /// The settings of a tree that is not one of several forms.
 fn as_they_are(settings: &Settings) -> Settings {
     settings.clone()
@@ -426,23 +363,6 @@ fn fixed_log(settings: &Settings) -> Settings {
 fn dynamic_log(settings: &Settings) -> Settings {
     settings.clone().with("log_area", "dynamic")
 }
-
-const WANDERING_OPTIONS: &[OptionInfo] = union_of!(
-    *RAW_OPTIONS,
-    [
-        option(
-            "journal",
-            "0",
-            "leaves that may move before the nodes above them are written (JFFS3's journal tree)",
-        ),
-        option(
-            "write_part",
-            "operation",
-            "when the write part is programmed: operation, between operations; strict, before it would hold more \
-             than write_pages; lenient, one page later",
-        ),
-    ]
-);
 
 /// The entry of a scheme on the shared ground: its type, its settings, its options.
 macro_rules! on_shared_ground {

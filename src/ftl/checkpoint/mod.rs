@@ -150,7 +150,8 @@ impl CheckpointArea {
         Ok(area)
     }
 
-    fn empty(geometry: Geometry) -> CheckpointArea {
+    /// None at all: for a log that keeps no checkpoints.
+    pub(crate) fn empty(geometry: Geometry) -> CheckpointArea {
         CheckpointArea {
             geometry,
             anchors: Vec::new(),

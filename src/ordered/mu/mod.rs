@@ -130,6 +130,8 @@ impl<C: LayoutChoice> Scheme for PathPages<C> {
 
     const NAMES_WIDTHS: bool = C::IS_MENU;
 
+    const KEEPS_PLACES: bool = true;
+
     fn new(page_bytes: usize, record: RecordFormat) -> Result<PathPages<C>, IndexError> {
         let layout = Layout::of(page_bytes, record);
         if layout.height_max() < 2 {
@@ -271,11 +273,13 @@ impl<C: LayoutChoice> Scheme for PathPages<C> {
         for level in lowest..=tree.height {
             tree.retire(level);
         }
-        let page = tree.log.allocate(cause)?;
-        for level in lowest + 1..=tree.height {
+        let (height, layout) = (tree.height, tree.path_layout);
+        let grows = tree.count(height) > tree.root_limit();
+        // The root comes last.
+        let page = if grows { tree.log.allocate(cause)? } else { tree.log.allocate_last(cause)? };
+        for level in lowest + 1..=height {
             tree.set_child(level, page);
         }
-        let (height, layout) = (tree.height, tree.path_layout);
         debug_assert!(
             (lowest..=height).all(|level| tree.count(level) <= tree.shape(level).capacity),
             "R1: an overfull node is written"
@@ -283,7 +287,7 @@ impl<C: LayoutChoice> Scheme for PathPages<C> {
         let (unused, page_bytes) =
             (tree.scheme.page_area(layout, lowest, height).end, tree.scheme.layout.page_bytes());
         tree.path.buffer[unused..page_bytes].fill(0xff);
-        if tree.count(height) > tree.root_limit() {
+        if grows {
             return grow(tree, lowest, page, cause);
         }
         let tag = Tag { root: true, layout, height, ..tree.path.tag(lowest, height) };
@@ -322,7 +326,7 @@ fn grow<N: Nand, C: LayoutChoice>(
     let tag = Tag { layout, ..tree.path.tag(lowest, level) };
     tree.log.write(page, tag, &tree.path.buffer[..page_bytes], cause)?;
 
-    let root_page = tree.log.allocate(cause)?;
+    let root_page = tree.log.allocate_last(cause)?;
     let area = tree.scheme.page_area(layout, level, tree.height);
     let path_width = tree.width((level, &half), tree.node(level), kept_count);
     let moved_width = tree.width((level, &half), &tree.detached[area], count - kept_count);

@@ -39,7 +39,7 @@ use super::node::NodeShape;
 use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit};
 use crate::check::{CheckReport, IndexError};
 use crate::log::tag::Tag;
-use crate::log::{Log, LogConfig, SamePage};
+use crate::log::{Log, LogConfig, Placement, SamePage};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::units::Ppn;
 use alloc::format;
@@ -64,6 +64,9 @@ pub trait Scheme: Copy {
 
     /// Whether a node may move and its parent go on naming the place it left (`moves`).
     const MAPS_MOVES: bool = false;
+
+    /// Whether the page that ends an operation may be written over one that died in it ([`Placement::InPlace`]).
+    const KEEPS_PLACES: bool = false;
 
     /// The scheme for pages and records of these sizes; `Unsupported` when a page holds too little.
     fn new(page_bytes: usize, record: RecordFormat) -> Result<Self, IndexError>;
@@ -271,7 +274,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         let tag = Tag { root: true, lowest_level: 1, height: 1, ..Tag::default() };
         log.write(root, tag, &vec![0xff; page_bytes], Cause::Checkpoint)?;
         log.close()?;
-        if log.counters().checkpoints == 0 {
+        if log.counters().checkpoints == 0 && !log.is_placed() {
             return Err(IndexError::Full);
         }
         Ok(RawTree { moves, ..RawTree::assemble(log, scheme, record, (root, 1)) })
@@ -289,7 +292,11 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         record: RecordFormat,
         (config, moves): (LogConfig, Moves),
     ) -> Result<RawTree<N, S>, IndexError> {
-        let log = Log::mount(nand, LogConfig { holds: S::MAPS_MOVES, ..config })?;
+        let log = if config.placement == Placement::InPlace {
+            Log::mount_placed(nand, config, &[S::KIND, &[record.key_bytes, record.value_bytes]].concat())?
+        } else {
+            Log::mount(nand, LogConfig { holds: S::MAPS_MOVES, ..config })?
+        };
         match log.owner().strip_prefix(S::KIND) {
             Some(sizes) if sizes == [record.key_bytes, record.value_bytes] => {}
             Some(_) => {
@@ -335,7 +342,11 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             journal * size_of::<(u32, u32)>() + scheme.moves(geometry, settings)?.ram_bytes(geometry);
         let fixed_bytes = size_of::<Self>() + path_bytes + tables;
         let pages_at_once = scheme.pages_per_update(height) + Journal::pages_above(journal, height);
-        Ok((scheme, raw_config(settings, geometry, fixed_bytes, pages_at_once)?, journal))
+        let config = raw_config(settings, geometry, fixed_bytes, pages_at_once)?;
+        if config.placement == Placement::InPlace && !S::KEEPS_PLACES {
+            return Err(IndexError::Unsupported("this tree cannot keep its pages in place".into()));
+        }
+        Ok((scheme, config, journal))
     }
 
     fn assemble(log: Log<N>, scheme: S, record: RecordFormat, root: (Ppn, u8)) -> RawTree<N, S> {

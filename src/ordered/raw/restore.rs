@@ -14,7 +14,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         }
         (self.root, self.height) = (root.ppn, root.height);
         self.path.buffer.resize(self.scheme.path_bytes(root.height + 1), 0xff);
-        self.bits_in_doubt = true;
+        self.bits_in_doubt = !self.log.is_placed();
         S::mounted(self)?;
         let (journal, note) = (self.log.take_journal(), self.log.take_note());
         if S::MAPS_MOVES {

@@ -16,6 +16,9 @@ pub(crate) const EMPTYINGS_MAX: u8 = 3;
 impl<N: Nand, S: Scheme> RawTree<N, S> {
     /// An insertion leaves what a removal needs: then removals find their room for ever (see [`crate::log::room`]).
     pub(super) fn make_room_for_update(&mut self, is_insertion: bool) -> Result<(), IndexError> {
+        if self.log.is_placed() {
+            return self.require_free_places(is_insertion);
+        }
         if S::MAPS_MOVES {
             return self.make_room_for_mapped_update(is_insertion);
         }
@@ -49,6 +52,15 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             self.log.live_limit(self.pages_to_insert() + journal, self.scheme.programs_per_move(height));
         // A page for each half and a root.
         most.saturating_sub(u32::from(height) + 1)
+    }
+
+    /// Where pages keep their places nothing is collected. A removal takes no new page: the path goes over one that dies.
+    fn require_free_places(&mut self, is_insertion: bool) -> Result<(), IndexError> {
+        if let Some(damage) = self.keep_what_is_reached()? {
+            return Err(damage);
+        }
+        let pages = if is_insertion { self.pages_to_insert() } else { 0 };
+        if self.log.free_pages() >= pages { Ok(()) } else { Err(IndexError::Full) }
     }
 
     fn make_room_for_mapped_update(&mut self, is_insertion: bool) -> Result<(), IndexError> {

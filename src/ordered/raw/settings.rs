@@ -3,7 +3,7 @@
 use crate::check::IndexError;
 use crate::ftl::blocks::BlockTable;
 use crate::ftl::victim::VictimPolicy;
-use crate::log::{LogConfig, SamePage, WritePartLimit};
+use crate::log::{LogConfig, Placement, SamePage, WritePartLimit};
 use crate::nand::Geometry;
 use crate::ordered::{Durability, Settings};
 use alloc::format;
@@ -75,6 +75,10 @@ pub fn raw_config(
         collect_at_blocks: blocks("collect_at_blocks", default.collect_at_blocks)?,
         checkpoint_blocks: blocks("checkpoint_blocks", default.checkpoint_blocks)?,
         holds: false,
+        placement: match options.choice("placement", &["out_of_place", "in_place"])? {
+            "in_place" => Placement::InPlace,
+            _ => Placement::OutOfPlace,
+        },
         same_page: match options.choice("same_page", &["free", "read"])? {
             "read" => SamePage::Read,
             _ => SamePage::Free,

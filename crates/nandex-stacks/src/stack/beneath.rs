@@ -44,7 +44,10 @@ pub(crate) fn raw_tree(
     others.for_each(|(name, value)| options.set(name, value));
     let pages_per_block = nand.geometry().pages_per_block;
     let store = ftl_named(name, nand, &Settings { options, ..settings.clone() }, open)?;
-    let chip = StoreNand::new(store, pages_per_block, spare_bytes(pages_per_block))?;
+    let mut chip = StoreNand::new(store, pages_per_block, spare_bytes(pages_per_block))?;
+    if settings.options.text("placement") == Some("in_place") {
+        chip = chip.replacing();
+    }
     let ram_bytes = match settings.ram_bytes {
         None => None,
         Some(ram) => {
@@ -188,6 +191,37 @@ mod tests {
             let settings =
                 settings().with("beneath", ftl).with("checkpoint_blocks", 5).with("victim", "fifo");
             (mu.format)(chip(), &settings).unwrap();
+        }
+    }
+
+    #[test]
+    fn pages_in_place_are_mounted_again_on_every_ftl() {
+        let star = registry::index("mu-star").unwrap();
+        let in_place = settings().with("placement", "in_place");
+        let refused = (star.format)(chip(), &in_place).err().unwrap().to_string();
+        assert!(refused.contains("placement") && refused.contains("FTL"), "{refused}");
+        for ftl in crate::registry::STORES {
+            let settings = in_place.clone().with("beneath", ftl.name);
+            let part = crate::testing::part(2048, 64, 64);
+            let chip = Rc::new(RefCell::new(SimChip::new(&part).unwrap()));
+            let mut tree = (star.format)(Box::new(Rc::clone(&chip)), &settings).unwrap();
+            let key = |i: u64| (i * 7919 % 10_007).to_be_bytes();
+            for i in 0..3000 {
+                tree.insert(&key(i), &i.to_be_bytes()).unwrap();
+            }
+            let live = tree.stats().live_pages;
+            for i in 0..3000 {
+                assert!(tree.insert(&key(i), &(i + 1).to_be_bytes()).unwrap());
+            }
+            assert!(tree.stats().live_pages <= live, "{}: pages moved", ftl.name);
+            tree.close().unwrap();
+            drop(tree);
+            let mut tree = (star.mount)(Box::new(chip), &settings).unwrap();
+            let mut value = [0; 8];
+            for i in 0..3000 {
+                assert!(tree.get(&key(i), &mut value).unwrap() && value == (i + 1).to_be_bytes());
+            }
+            assert!(tree.check().unwrap().is_sound());
         }
     }
 

@@ -1,0 +1,120 @@
+//! Pages in place: a log on a chip whose pages may be programmed over, an FTL shown as one ([`crate::nand::Nand::replaces`]).
+//!
+//! * A new page goes to the lowest place in which nothing lives.
+//! * The page that ends an operation, the one with the root, is written over the first page that died in it: in a mu-Tree the page
+//!   that held the leaf. What the operation wrote before it lies where nothing lived, and a store never tears a page, so a power
+//!   cut leaves the tree before the operation or after it.
+//! * Nothing is collected, erased or trimmed, and there is no checkpoint. A mount reads every page once: the root with the
+//!   highest number is the tree's, and the tree says what it leads to (`ordered::raw::doubt`).
+//! * A page that cannot be read may have held the newest root, so a mount refuses it.
+//!
+//! A page that the store below gives back in an older version is not noticed: its address and its tree are right, and no number of
+//! a block tells when it was written.
+
+use super::recovery::{Found, corrupted};
+use super::state::State;
+use super::{Log, LogConfig, Root};
+use crate::check::IndexError;
+use crate::ftl::blocks::BlockTable;
+use crate::ftl::checkpoint::CheckpointArea;
+use crate::nand::{Cause, Nand};
+use crate::units::{Pbn, Ppn};
+
+/// Where pages are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// Each to a new place, block after block.
+    #[default]
+    OutOfPlace,
+    /// Over the page that they replace.
+    InPlace,
+}
+
+impl<N: Nand> Log<N> {
+    pub(super) fn format_placed(nand: N, config: LogConfig, owner: &[u8]) -> Result<Log<N>, IndexError> {
+        let mut log = Log::place(nand, config, owner)?;
+        for pbn in (0..log.geometry.blocks).map(Pbn) {
+            log.nand.erase(pbn, Cause::Checkpoint)?;
+        }
+        Ok(log)
+    }
+
+    /// Finds the newest root again where pages keep their places. What it leads to is in doubt until the tree says so.
+    pub fn mount_placed(nand: N, config: LogConfig, owner: &[u8]) -> Result<Log<N>, IndexError> {
+        let mut log = Log::place(nand, config, owner)?;
+        let (mut newest, mut broken) = (0, None);
+        for ppn in (0..log.geometry.pages()).map(Ppn) {
+            match log.read_raw(ppn)? {
+                Found::Erased => {}
+                Found::Page(tag, place) if place.home == log.geometry.block_of(ppn).0 => {
+                    log.sequence = log.sequence.max(place.sequence);
+                    if tag.root && place.sequence > newest {
+                        newest = place.sequence;
+                        log.root = Some(Root { ppn, height: tag.height });
+                    }
+                }
+                Found::Foreign => {
+                    return Err(IndexError::NotFormatted(
+                        "the tree on the chip does not keep its pages in place",
+                    ));
+                }
+                Found::Page(..) | Found::Garbage => broken = broken.or(Some(ppn)),
+            }
+        }
+        if let Some(ppn) = broken.filter(|_| log.sequence > 0) {
+            return Err(corrupted("a page that cannot be read may be the newest root", ppn.0));
+        }
+        log.in_doubt = true;
+        Ok(log)
+    }
+
+    /// A log in which nothing lives yet. All blocks count as full: nothing is ever written to one in order.
+    fn place(nand: N, config: LogConfig, owner: &[u8]) -> Result<Log<N>, IndexError> {
+        let geometry = nand.geometry();
+        super::recovery::check_config(&geometry, &config)?;
+        if !nand.replaces() {
+            return Err(IndexError::Unsupported(
+                "placement = in_place needs an FTL beneath: a page of a chip takes one program".into(),
+            ));
+        }
+        if config.write_pages > 0 {
+            return Err(IndexError::Unsupported(
+                "placement = in_place takes no write part: what waits in it would be written out of turn"
+                    .into(),
+            ));
+        }
+        let mut blocks = BlockTable::new(geometry);
+        for pbn in (0..geometry.blocks).map(Pbn) {
+            blocks.claim(pbn);
+            blocks.close(pbn);
+        }
+        let area = CheckpointArea::empty(geometry);
+        let mut log = Log::assemble(nand, config, area, State::new(blocks, owner));
+        log.recount();
+        Ok(log)
+    }
+
+    /// Whether pages keep their places.
+    pub fn is_placed(&self) -> bool {
+        self.config.placement == Placement::InPlace
+    }
+
+    /// The lowest place in which nothing lives.
+    pub(super) fn free_place(&mut self) -> Result<Ppn, IndexError> {
+        let places = (self.next_free..self.geometry.pages()).map(Ppn);
+        let free = places.into_iter().find(|ppn| !self.blocks.is_valid(*ppn)).ok_or(IndexError::Full)?;
+        self.next_free = free.0 + 1;
+        Ok(free)
+    }
+
+    /// The address of the page that ends an operation: where pages keep their places, that of the first page that died in it.
+    pub fn allocate_last(&mut self, cause: Cause) -> Result<Ppn, IndexError> {
+        let replaced = self.dying.first().copied().filter(|_| self.is_placed());
+        let Some(ppn) = replaced else { return self.allocate(cause) };
+        // A damaged tree may have led to it twice.
+        self.dying.retain(|other| *other != ppn);
+        debug_assert!(self.blocks.is_valid(ppn), "{ppn} is written over and held nothing");
+        self.blocks.invalidate(ppn);
+        Ok(ppn)
+    }
+}

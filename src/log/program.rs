@@ -1,0 +1,59 @@
+//! Programming a page, its tag and checksum in the spare area.
+
+use super::Log;
+use super::tag::{self, Gaps, Seal, Tag};
+use crate::check::IndexError;
+use crate::nand::{Cause, Nand, NandError};
+use crate::units::{Pbn, Ppn};
+use alloc::vec;
+use alloc::vec::Vec;
+
+impl<N: Nand> Log<N> {
+    /// How many addresses are passed over in a row.
+    pub(super) fn gaps(&self) -> Gaps {
+        match (self.config.holds, self.config.write_pages) {
+            (true, _) => Gaps::Any,
+            (false, 0) => Gaps::None,
+            (false, _) => Gaps::Narrow,
+        }
+    }
+
+    pub(super) fn program(
+        &mut self,
+        ppn: Ppn,
+        (tag, place): (&Tag, &tag::Place),
+        data: &[u8],
+        cause: Cause,
+    ) -> Result<(), IndexError> {
+        let home = self.geometry.block_of(ppn);
+        let last = self.geometry.page_in_block(ppn) + 1 == self.geometry.pages_per_block;
+        debug_assert_eq!(
+            data.len(),
+            self.geometry.page_bytes as usize,
+            "a page of another size is programmed"
+        );
+        let valid = if last { self.valid_bits(home) } else { Vec::new() };
+        let seal = Seal { owner: &self.owner, page: self.geometry.page_in_block(ppn) };
+        tag::encode(&mut self.page.spare, data, (tag, place), &valid, seal);
+        let physical = self.physical(ppn);
+        match self.nand.program(physical, cause, data, &self.page.spare) {
+            // The store below takes no more.
+            Err(NandError::ProgramFailed(_)) if self.is_placed() => Err(IndexError::WornOut),
+            Err(NandError::ProgramFailed(_)) => {
+                let spare = self.page.spare.clone();
+                self.replace_block(ppn, data, &spare)
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// One bit for each page of a block, 1 = valid.
+    fn valid_bits(&self, home: Pbn) -> Vec<u8> {
+        let mut bits = vec![0; (self.geometry.pages_per_block as usize).div_ceil(8)];
+        for ppn in self.blocks.valid_pages(home) {
+            let page = self.geometry.page_in_block(ppn) as usize;
+            bits[page / 8] |= 1 << (page % 8);
+        }
+        bits
+    }
+}

@@ -15,7 +15,7 @@ const ORDER: OptionInfo =
 
 /// Of the pool, but for its policy.
 const POOL_OWN: [OptionInfo; 4] =
-    [LAZY_UPDATE_OWN[1], LAZY_UPDATE_OWN[2], LAZY_UPDATE_OWN[3], LAZY_UPDATE_OWN[4]];
+    [LAZY_UPDATE_OWN[1], LAZY_UPDATE_OWN[2], LAZY_UPDATE_OWN[3], LAZY_UPDATE_OWN[5]];
 
 const MB_OWN: [OptionInfo; 4] = [
     ORDER,

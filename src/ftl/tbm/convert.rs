@@ -8,7 +8,7 @@
 
 use super::page::{Found, Tag, read_weak_page};
 use super::summary::{Buffer, Newest};
-use super::{Condition, Tbm, unreadable};
+use super::{Condition, Tbm, VictimReads, unreadable};
 use crate::ftl::{PageStore, StoreError};
 use crate::nand::{Cause, Nand};
 use crate::units::{Lpn, Ppn};
@@ -44,11 +44,27 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             kept = self.all_pages(lbn, &kept);
         }
         debug_assert!(written <= pages, "K2: {written} pages are kept of {pages}");
+        if self.settings.victim_reads == VictimReads::Every {
+            self.read_others(lbn, &kept)?;
+        }
         self.merge(&kept, Cause::Merge)?;
         self.counters.conversions += 1;
         self.counters.whole_conversions += u64::from(is_whole);
         self.counters.converted_pages += written;
         self.counters.dropped_pages += pages - written;
+        Ok(())
+    }
+
+    /// Reads the pages of a buffer block that are not kept, from the last one back. What they hold no longer counts.
+    fn read_others(&mut self, lbn: u32, kept: &[Kept]) -> Result<(), StoreError> {
+        let Some(buffer) = self.summary.get(lbn) else { return Ok(()) };
+        let (pbn, pages) = (buffer.pbn, buffer.pages());
+        debug_assert!(pages <= self.geometry.pages_per_block, "K2: {pages} pages of a buffer block");
+        for ppn in (0..pages).rev().map(|page| self.geometry.page_at(pbn, page)) {
+            if kept.iter().all(|page| page.source != Source::Buffer(ppn)) {
+                read_weak_page(&mut self.nand, ppn, Cause::Merge, &mut self.page)?;
+            }
+        }
         Ok(())
     }
 

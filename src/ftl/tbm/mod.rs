@@ -55,7 +55,8 @@
 //! # Deviations
 //!
 //! The paper erases the victim and appends to it; here the page goes to the least worn free block before the victim is
-//! erased. Of the victim only the pages kept are read: the Summary table knows which these are. A buffer block without room
+//! erased. Of the victim only the pages kept are read: the Summary table knows which these are ([`VictimReads::Every`] reads the
+//! others too). A buffer block without room
 //! for all pages of a group is converted although it is not full. Trims, groups and recovery are ours: the paper says only
 //! that a reboot merges all buffer blocks. Confidence: high for writing and converting, ours for the rest.
 
@@ -97,12 +98,24 @@ pub struct TbmSettings {
     /// From how many newest pages on a buffer block is converted together with the other pages of its logical block; never
     /// by default, as in the paper.
     pub whole_from: Option<u32>,
+    /// Which pages of a buffer block a conversion reads.
+    pub victim_reads: VictimReads,
+}
+
+/// Which pages of a buffer block a conversion reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum VictimReads {
+    /// Those that are written to the store below: the Summary table knows them.
+    #[default]
+    Kept,
+    /// Each of them once, from the last one back to the first, as in section 3.3 of the paper.
+    Every,
 }
 
 impl TbmSettings {
     /// So many buffer blocks; the converter writes the newest pages only.
     pub const fn new(blocks: u32) -> TbmSettings {
-        TbmSettings { blocks, whole_from: None }
+        TbmSettings { blocks, whole_from: None, victim_reads: VictimReads::Kept }
     }
 
     /// The most RAM that a TBM takes besides the store below, with its blocks on such a range.

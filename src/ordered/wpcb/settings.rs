@@ -2,14 +2,14 @@
 
 use crate::check::IndexError;
 use crate::ftl::PageStore;
-use crate::ftl::tbm::{SPARE_BLOCKS_MIN, TbmSettings};
+use crate::ftl::tbm::{SPARE_BLOCKS_MIN, TbmSettings, VictimReads};
 use crate::nand::Geometry;
 use crate::ordered::bplus::{BPlusConfig, Overflow, Underflow};
 use crate::ordered::{Options, RecordFormat, Settings};
 use alloc::format;
 
 /// Options that the tree takes besides those of the B+-tree: name and meaning.
-pub const OPTIONS: [(&str, &str); 4] = [
+pub const OPTIONS: [(&str, &str); 5] = [
     (
         "tbm_blocks",
         "buffer blocks at most, C of the paper; as many pages are written atomically (default: an eighth of the chip, \
@@ -22,6 +22,10 @@ pub const OPTIONS: [(&str, &str); 4] = [
     (
         "whole_from",
         "newest pages of a buffer block from which on all pages of the logical block are converted; 0 for never (default)",
+    ),
+    (
+        "victim_reads",
+        "pages of a buffer block that its conversion reads: kept (default), those that it writes; every, as the paper has it",
     ),
     (
         "overflow",
@@ -119,7 +123,11 @@ pub fn buffer_from_options(
         let all = chip.blocks;
         return refuse(format!("{range_blocks} blocks for the TBM leave none of {all} for the FTL"));
     }
-    Ok((TbmSettings { whole_from, ..TbmSettings::new(blocks) }, spare_blocks))
+    let victim_reads = match options.choice("victim_reads", &["kept", "every"])? {
+        "every" => VictimReads::Every,
+        _ => VictimReads::Kept,
+    };
+    Ok((TbmSettings { whole_from, victim_reads, ..TbmSettings::new(blocks) }, spare_blocks))
 }
 
 const fn default_spare_blocks(blocks: u32) -> u32 {

@@ -44,10 +44,13 @@ impl PageStore for Diary {
 
 /// Blocks of 4 pages, a TBM of 4 buffer blocks.
 fn tbm(buffer_blocks: u32) -> Tbm<Diary, Chip> {
+    tbm_by(TbmSettings::new(buffer_blocks))
+}
+
+fn tbm_by(settings: TbmSettings) -> Tbm<Diary, Chip> {
     let chip = new_chip(Geometry::new(128, 32, 4, 16));
     let diary = Diary { pages: RamStore::new(128, 64), written: Vec::new() };
-    let range = BlockRange::new(chip, Pbn(0), 16);
-    Tbm::format(diary, range, TbmSettings::new(buffer_blocks)).unwrap()
+    Tbm::format(diary, BlockRange::new(chip, Pbn(0), 16), settings).unwrap()
 }
 
 fn write(tbm: &mut Tbm<Diary, Chip>, lpns: &[u32]) {
@@ -115,6 +118,27 @@ fn figure_7_a_full_block_is_converted_for_its_own_next_page() {
         let mut data = vec![0; 128];
         tbm.read(Lpn(lpn), Cause::Host, &mut data).unwrap();
         assert_eq!(data, page(tag, 128));
+    }
+}
+
+/// Figure 6 again: block 0 holds pages 0, 1, 1. A conversion reads the two that it keeps, or all three.
+#[test]
+fn a_conversion_reads_what_it_keeps_or_every_page() {
+    for (victim_reads, expected) in [(VictimReads::Kept, 2), (VictimReads::Every, 3)] {
+        let mut tbm = tbm_by(TbmSettings { victim_reads, ..TbmSettings::new(4) });
+        write(&mut tbm, &[0, 1, 1, 4, 5, 4, 6, 8, 9, 10, 11, 12, 13, 12, 14]);
+        let reads = |tbm: &Tbm<Diary, Chip>| tbm.range().nand().borrow().counters().page_reads;
+        let before = reads(&tbm);
+        tbm.write(Lpn(16), Cause::Host, &page(99, 128)).unwrap();
+        let after = reads(&tbm);
+        let merge = Cause::Merge as usize;
+        assert_eq!(after[merge] - before[merge], expected, "{victim_reads:?}");
+        assert_eq!(after.iter().sum::<u64>() - before.iter().sum::<u64>(), expected, "{victim_reads:?}");
+        assert_eq!(tbm.store().written, [0, 1], "the same pages are written");
+        // Its own next page converts a full block: pages 5, 4, 6 are kept of 4, 5, 4, 6.
+        let before = reads(&tbm)[merge];
+        tbm.write(Lpn(7), Cause::Host, &page(98, 128)).unwrap();
+        assert_eq!(reads(&tbm)[merge] - before, expected + 1, "{victim_reads:?}");
     }
 }
 

@@ -11,7 +11,10 @@ use crate::ftl::fast::{FastFtl, FastSettings};
 use crate::ftl::flash::FlashSettings;
 use crate::ftl::page_map::{FtlSettings, PageMapFtl};
 use crate::ftl::ram::RamStore;
-use crate::ftl::{StoreError, tbm::TbmSettings};
+use crate::ftl::{
+    StoreError,
+    tbm::{TbmSettings, VictimReads},
+};
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{BlockRange, Cause, Geometry, Nand, NandError, Part, Timing};
 use crate::ordered::bplus::{BPlusConfig, Overflow};
@@ -235,18 +238,26 @@ fn settings_name_what_can_be_chosen() {
         .with("tbm_blocks", 40)
         .with("overflow", "ascending")
         .with("order", 9)
-        .with("whole_from", 32);
+        .with("whole_from", 32)
+        .with("victim_reads", "every");
     let chosen = WpcbConfig::from_settings(&settings, PAPER_CHIP).unwrap();
     assert_eq!((chosen.tbm.blocks, chosen.spare_blocks, chosen.tbm_range_blocks()), (40, 3, 43));
     assert_eq!((chosen.tbm.whole_from, chosen.tree.overflow), (Some(32), Overflow::KeepAscending));
     assert_eq!(chosen.tree.leaf_capacity, Some(9));
+    assert_eq!(chosen.tbm.victim_reads, VictimReads::Every);
     assert_eq!(
         WpcbConfig::from_settings(&Settings::new(RECORD), PAPER_CHIP).unwrap(),
         WpcbConfig::new(RECORD)
     );
     assert_eq!(WpcbConfig::new(RECORD).tbm, TbmSettings::default());
     for (name, value) in
-        [("tbm_blocks", "0"), ("tbm_spare_blocks", "1"), ("overflow", "both"), ("whole_from", "65")]
+        [
+            ("tbm_blocks", "0"),
+            ("tbm_spare_blocks", "1"),
+            ("overflow", "both"),
+            ("whole_from", "65"),
+            ("victim_reads", "some"),
+        ]
     {
         let refused = WpcbConfig::from_settings(&Settings::new(RECORD).with(name, value), PAPER_CHIP);
         assert!(matches!(refused, Err(IndexError::Unsupported(_))), "{name} {value}");

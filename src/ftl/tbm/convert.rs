@@ -6,7 +6,7 @@
 //!
 //! [`TbmSettings::whole_from`]: super::TbmSettings::whole_from
 
-use super::page::{Found, Tag, read_weak_page};
+use super::page::{Content, Found, Tag, read_weak_page};
 use super::summary::{Buffer, Newest};
 use super::{Condition, Tbm, VictimReads, unreadable};
 use crate::ftl::{PageStore, StoreError};
@@ -86,16 +86,18 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(())
     }
 
-    /// The newest page of each logical page in a buffer block.
+    /// The newest page of each logical page in a buffer block, but for those that are in the store below already.
     pub(super) fn kept(&self, lbn: u32, buffer: &Buffer) -> Vec<Kept> {
-        let kept = |newest: Newest| Kept {
-            lpn: self.lpn_at(lbn, newest.place),
-            source: match newest.is_trim {
-                true => Source::Trimmed,
-                false => Source::Buffer(self.geometry.page_at(buffer.pbn, newest.page)),
-            },
+        let kept = |newest: Newest| {
+            let source = match newest.content {
+                Content::Data => Source::Buffer(self.geometry.page_at(buffer.pbn, newest.page)),
+                Content::Trimmed => Source::Trimmed,
+                // It is where it belongs.
+                Content::Below => return None,
+            };
+            Some(Kept { lpn: self.lpn_at(lbn, newest.place), source })
         };
-        buffer.newest(self.geometry.pages_per_block).into_iter().map(kept).collect()
+        buffer.newest(self.geometry.pages_per_block).into_iter().filter_map(kept).collect()
     }
 
     /// All pages of a logical block, those not kept from the store below.

@@ -2,14 +2,14 @@
 
 use crate::check::IndexError;
 use crate::ftl::PageStore;
-use crate::ftl::tbm::{SPARE_BLOCKS_MIN, TbmSettings, VictimReads};
+use crate::ftl::tbm::{self, SPARE_BLOCKS_MIN, TbmSettings, VictimReads};
 use crate::nand::Geometry;
 use crate::ordered::bplus::{BPlusConfig, Overflow, Underflow};
 use crate::ordered::{Options, RecordFormat, Settings};
 use alloc::format;
 
 /// Options that the tree takes besides those of the B+-tree: name and meaning.
-pub const OPTIONS: [(&str, &str); 5] = [
+pub const OPTIONS: [(&str, &str); 6] = [
     (
         "tbm_blocks",
         "buffer blocks at most, C of the paper; as many pages are written atomically (default: an eighth of the chip, \
@@ -28,11 +28,25 @@ pub const OPTIONS: [(&str, &str); 5] = [
         "pages of a buffer block that its conversion reads: kept (default), those that it writes; every, as the paper has it",
     ),
     (
+        "full_nodes",
+        "a leaf that becomes full and will stay whole goes to the buffer: buffered (default), or to the FTL at once: direct",
+    ),
+    (
         "overflow",
         "a full leaf stays whole if its keys are contiguous (default), if the new key is beyond them: ascending, or \
          never: split",
     ),
 ];
+
+/// Where a leaf is written that becomes full and will stay whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FullNodes {
+    /// To its buffer block, like any other node.
+    #[default]
+    Buffered,
+    /// To the FTL at once, as in section 6.2 of the paper.
+    Direct,
+}
 
 /// How a WPCB-tree is formatted and mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +57,8 @@ pub struct WpcbConfig {
     pub tbm: TbmSettings,
     /// Blocks of the TBM beside the buffer blocks.
     pub spare_blocks: u32,
+    /// Where full leaves are written.
+    pub full_nodes: FullNodes,
 }
 
 impl WpcbConfig {
@@ -57,7 +73,12 @@ impl WpcbConfig {
     }
 
     const fn with_tree(tree: BPlusConfig, blocks: u32) -> WpcbConfig {
-        WpcbConfig { tree, tbm: TbmSettings::new(blocks), spare_blocks: default_spare_blocks(blocks) }
+        WpcbConfig {
+            tree,
+            tbm: TbmSettings::new(blocks),
+            spare_blocks: default_spare_blocks(blocks),
+            full_nodes: FullNodes::Buffered,
+        }
     }
 
     /// The same with so many buffer blocks.
@@ -78,7 +99,11 @@ impl WpcbConfig {
             BPlusConfig { overflow, underflow: Underflow::Expel, ..BPlusConfig::from_settings(settings)? };
         let usual_blocks = default_blocks(&tree, chip)?;
         let (tbm, spare_blocks) = buffer_from_options(options, chip, usual_blocks)?;
-        Ok(WpcbConfig { tree, tbm, spare_blocks })
+        let full_nodes = match options.choice("full_nodes", &["buffered", "direct"])? {
+            "direct" => FullNodes::Direct,
+            _ => FullNodes::Buffered,
+        };
+        Ok(WpcbConfig { tree, tbm, spare_blocks, full_nodes })
     }
 
     /// The most RAM that tree and TBM need over this store, with buffer blocks on such a range; without a page cache.
@@ -87,7 +112,11 @@ impl WpcbConfig {
         store: &(impl PageStore + ?Sized),
         range: Geometry,
     ) -> Result<usize, IndexError> {
-        Ok(self.tree.ram_bytes_max(store)? + self.tbm.ram_bytes_max(range))
+        let rule = match self.full_nodes {
+            FullNodes::Buffered => 0,
+            FullNodes::Direct => tbm::RULE_BYTES + size_of::<usize>(),
+        };
+        Ok(self.tree.ram_bytes_max(store)? + self.tbm.ram_bytes_max(range) + rule)
     }
 
     /// Blocks of the chip that the TBM takes; the store below has the others.

@@ -142,6 +142,59 @@ fn a_conversion_reads_what_it_keeps_or_every_page() {
     }
 }
 
+/// Pages with an odd first byte go to the store below at once.
+#[test]
+fn a_page_by_the_rule_goes_to_the_store_below() {
+    let mut tbm = tbm(4);
+    tbm.write_directly(Box::new(|data| data[0] % 2 == 1));
+    let programs = |tbm: &Tbm<Diary, Chip>| tbm.range().nand().borrow().counters().page_programs_total();
+    let put = |tbm: &mut Tbm<Diary, Chip>, lpn: u32, tag: u64| {
+        let before = (programs(tbm), tbm.store().pages.counters().page_writes[Cause::Host as usize]);
+        tbm.write(Lpn(lpn), Cause::Host, &page(tag, 128)).unwrap();
+        let mut data = vec![0; 128];
+        tbm.read(Lpn(lpn), Cause::Host, &mut data).unwrap();
+        assert_eq!(data, page(tag, 128), "lpn {lpn}");
+        assert_sound_of(tbm);
+        let written = tbm.store().pages.counters().page_writes[Cause::Host as usize];
+        (programs(tbm) - before.0, written - before.1)
+    };
+    assert_eq!(put(&mut tbm, 0, 2), (1, 0), "to the buffer");
+    assert_eq!(put(&mut tbm, 1, 4), (1, 0));
+    assert_eq!(put(&mut tbm, 9, 3), (0, 1), "none of its versions is in the buffer");
+    assert_eq!(put(&mut tbm, 1, 5), (1, 1), "a note follows the older version");
+    assert_eq!(tbm.direct_pages(), 2);
+    assert_eq!(buffers(&tbm), BTreeMap::from([(0, vec![0, 1, 1])]));
+    // The conversion of the full block leaves page 1 where it is.
+    assert_eq!(put(&mut tbm, 2, 6), (1, 0));
+    assert_eq!(put(&mut tbm, 3, 8), (1, 0));
+    assert_eq!(tbm.store().written, [0, 2]);
+    // A mount merges what is newer in the buffer only.
+    assert_eq!(put(&mut tbm, 3, 7), (1, 1));
+    let (store, range) = tbm.into_parts();
+    let mut tbm = Tbm::mount(store, range, TbmSettings::new(4)).unwrap();
+    for (lpn, tag) in [(0, 2), (1, 5), (2, 6), (3, 7), (9, 3)] {
+        let mut data = vec![0; 128];
+        tbm.read(Lpn(lpn), Cause::Host, &mut data).unwrap();
+        assert_eq!(data, page(tag, 128), "lpn {lpn}");
+    }
+    // A page that went below is trimmed like any other.
+    tbm.write_directly(Box::new(|data| data[0] % 2 == 1));
+    tbm.write(Lpn(5), Cause::Host, &page(10, 128)).unwrap();
+    tbm.write(Lpn(5), Cause::Host, &page(11, 128)).unwrap();
+    tbm.trim(Lpn(5)).unwrap();
+    tbm.sync().unwrap();
+    let (store, range) = tbm.into_parts();
+    let mut tbm = Tbm::mount(store, range, TbmSettings::new(4)).unwrap();
+    let mut data = vec![1; 128];
+    tbm.read(Lpn(5), Cause::Host, &mut data).unwrap();
+    assert_eq!(data, [0; 128]);
+}
+
+fn assert_sound_of(tbm: &mut Tbm<Diary, Chip>) {
+    let report = tbm.check().unwrap();
+    assert!(report.is_sound(), "{report:?}");
+}
+
 #[test]
 fn ties_go_to_the_block_unchanged_for_longest() {
     let mut tbm = tbm(3);

@@ -13,6 +13,7 @@ use crate::nand::sim::{Faults, SimChip};
 use crate::nand::{BlockRange, Cause, Geometry, Nand, NandError, Part, Timing};
 use crate::rng::Rng;
 use crate::units::{Lpn, Pbn, Ppn};
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec;
@@ -97,12 +98,20 @@ impl Bench {
 
     fn format<S: Below>(&self) -> Tbm<S, Chip> {
         let [low, high] = self.ranges();
-        Tbm::format(S::new(low), high, self.settings).unwrap()
+        self.with_rule(Tbm::format(S::new(low), high, self.settings).unwrap())
     }
 
     fn mount<S: Below>(&self) -> Result<Tbm<S, Chip>, StoreError> {
         let [low, high] = self.ranges();
-        Tbm::mount(S::again(low)?, high, self.settings)
+        Ok(self.with_rule(Tbm::mount(S::again(low)?, high, self.settings)?))
+    }
+
+    /// Of the benches with four or five buffer blocks a part of the pages goes to the FTL at once.
+    fn with_rule<S: Below>(&self, mut tbm: Tbm<S, Chip>) -> Tbm<S, Chip> {
+        if matches!(self.settings.blocks, 4 | 5) {
+            tbm.write_directly(Box::new(|data| data[0] % 4 == 1));
+        }
+        tbm
     }
 }
 

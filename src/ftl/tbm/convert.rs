@@ -44,7 +44,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             kept = self.all_pages(lbn, &kept);
         }
         debug_assert!(written <= pages, "K2: {written} pages are kept of {pages}");
-        if self.settings.victim_reads == VictimReads::Every {
+        if self.victim_reads == VictimReads::Every {
             self.read_others(lbn, &kept)?;
         }
         self.merge(&kept, Cause::Merge)?;

@@ -186,12 +186,20 @@ enum Condition {
     Interrupted,
 }
 
+/// Of [`TbmSettings`] the numbers: with the rest among the small fields of a TBM it is no larger for them.
+#[derive(Clone, Copy)]
+struct Bounds {
+    blocks: u32,
+    whole_from: Option<u32>,
+}
+
 /// A TBM over a store, with buffer blocks on a range of a chip.
 pub struct Tbm<S, N> {
     store: S,
     nand: BlockRange<N>,
     geometry: Geometry,
-    settings: TbmSettings,
+    settings: Bounds,
+    victim_reads: VictimReads,
     page_count: u32,
     blocks: BlockTable,
     summary: Summary,
@@ -260,7 +268,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             store,
             nand,
             geometry,
-            settings,
+            settings: Bounds { blocks: settings.blocks, whole_from: settings.whole_from },
+            victim_reads: settings.victim_reads,
             blocks: BlockTable::new(geometry),
             summary: Summary::default(),
             next_version: 1,

@@ -225,6 +225,10 @@ impl Scheme for Bast {
         Ok(true)
     }
 
+    fn log_blocks(&self) -> u32 {
+        self.log_blocks
+    }
+
     fn mapping_bytes(&self) -> usize {
         self.data.ram_bytes()
             + self.logs.values().map(|log| size_of::<(Lbn, Log)>() + log.places.capacity() * 2).sum::<usize>()

@@ -214,6 +214,10 @@ impl Scheme for Fast {
         Ok(true)
     }
 
+    fn log_blocks(&self) -> u32 {
+        self.log_blocks
+    }
+
     fn mapping_bytes(&self) -> usize {
         self.data.ram_bytes() + self.log_bytes()
     }

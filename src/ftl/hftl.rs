@@ -176,6 +176,10 @@ impl Scheme for Hftl {
         self.cold.evacuate(flash, pbn)
     }
 
+    fn log_blocks(&self) -> u32 {
+        self.cold.log_blocks()
+    }
+
     fn mapping_bytes(&self) -> usize {
         self.cold.mapping_bytes()
             + self.hot_map.len() * 2 * size_of::<(u32, Ppn)>()

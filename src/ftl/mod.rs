@@ -156,6 +156,8 @@ pub struct StoreStats {
     pub partial_merges: u64,
     /// Logical blocks gathered from log and data blocks into a new block.
     pub full_merges: u64,
+    /// Log blocks that the store may have at most, where it has such.
+    pub log_blocks: u64,
     /// Bytes of RAM that the mapping tables take, those of the blocks included.
     pub mapping_bytes: u64,
     /// Programs of a page below one programmed before in its block, which not every chip allows.

@@ -236,6 +236,10 @@ impl Scheme for Sast {
         Ok(true)
     }
 
+    fn log_blocks(&self) -> u32 {
+        self.log_blocks
+    }
+
     fn mapping_bytes(&self) -> usize {
         let logs = self.groups.values().flat_map(|group| &group.logs);
         self.data.ram_bytes()

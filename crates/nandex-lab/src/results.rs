@@ -115,6 +115,9 @@ pub struct Phase {
     /// Operations on the chip by cause ("host", "garbage_collection", ...).
     #[serde(deserialize_with = "with_known_names")]
     pub causes: BTreeMap<&'static str, CauseCounts>,
+    /// How the chip was read and programmed; absent where that was not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patterns: Option<PatternCounts>,
     /// Everything in the phase together. Its costs include those of syncs, its number of operations does not.
     pub total: Costs,
     /// Bytes programmed into data areas over bytes of the records inserted, updated and removed; 0 where there are none.
@@ -224,6 +227,49 @@ pub struct CauseCounts {
     pub page_programs: u64,
     /// Block erases.
     pub block_erases: u64,
+}
+
+/// Programs and reads by what came before them: those that follow the last one of their kind, page after page, in the same block;
+/// and those among them that no other of their kind came between.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PatternCounts {
+    /// Page programs.
+    pub page_programs: u64,
+    /// To the page after the one programmed last in the same block since its erase.
+    pub programs_next_in_block: u64,
+    /// Those among them to the block that was programmed last.
+    pub programs_next_on_chip: u64,
+    /// Page reads.
+    pub page_reads: u64,
+    /// Of the page after the one read last in the same block since its erase.
+    pub reads_next_in_block: u64,
+    /// Those among them of the block that was read last.
+    pub reads_next_on_chip: u64,
+}
+
+impl PatternCounts {
+    fn by_field(&self, other: &PatternCounts, apply: impl Fn(u64, u64) -> u64) -> PatternCounts {
+        PatternCounts {
+            page_programs: apply(self.page_programs, other.page_programs),
+            programs_next_in_block: apply(self.programs_next_in_block, other.programs_next_in_block),
+            programs_next_on_chip: apply(self.programs_next_on_chip, other.programs_next_on_chip),
+            page_reads: apply(self.page_reads, other.page_reads),
+            reads_next_in_block: apply(self.reads_next_in_block, other.reads_next_in_block),
+            reads_next_on_chip: apply(self.reads_next_on_chip, other.reads_next_on_chip),
+        }
+    }
+
+    /// What was done since `earlier`, a former state of the same counts.
+    #[must_use]
+    pub fn since(&self, earlier: &PatternCounts) -> PatternCounts {
+        self.by_field(earlier, |now, then| now - then)
+    }
+
+    /// The counts of both together.
+    #[must_use]
+    pub fn plus(&self, other: &PatternCounts) -> PatternCounts {
+        self.by_field(other, |one, other| one + other)
+    }
 }
 
 /// A point of the accumulated flash time.

@@ -27,7 +27,7 @@ impl Division {
     pub fn of(entry: &StoreEntry, options: &Options, chip: Geometry) -> Option<Division> {
         TBM_STORES.iter().find(|behind| behind.name == entry.name)?;
         let (settings, spare_blocks) = buffer(options, chip).ok()?;
-        let TbmSettings { blocks: buffer_blocks, whole_from } = settings;
+        let TbmSettings { blocks: buffer_blocks, whole_from, .. } = settings;
         Some(Division {
             ftl_blocks: chip.blocks - buffer_blocks - spare_blocks,
             buffer_blocks,

@@ -52,6 +52,14 @@ const BPLUS_OWN: [OptionInfo; 3] = [
     option("internal_capacity", "order", "children of an internal node at most, 3 or more"),
 ];
 
+/// Options of the B+-tree alone.
+const BPLUS_ALONE: [OptionInfo; 1] = [option(
+    "structure_writes",
+    "together",
+    "together: each changed page of an operation once; apart: its leaf, then three pages for each split, merge or rotation, \
+     as the WPCB-tree's paper counts",
+)];
+
 const LAZY_UPDATE_OWN: [OptionInfo; 6] = [
     option("commit_policy", "biggest", "which group leaves a full pool: biggest, cost, lru, fifo"),
     option(
@@ -254,7 +262,7 @@ pub(crate) struct BPlus;
 impl StoreTree for BPlus {
     const IS_WHOLE_AFTER_CUT: bool = false;
 
-    const OPTIONS: &'static [OptionInfo] = options_of_tree!(BPLUS_OWN);
+    const OPTIONS: &'static [OptionInfo] = options_of_tree!(BPLUS_OWN, BPLUS_ALONE);
 
     fn table_bytes(settings: &Settings, store: &dyn PageStore) -> Result<usize, IndexError> {
         BPlusConfig::from_settings(settings)?.ram_bytes_max(store)

@@ -15,7 +15,7 @@ use nandex::ordered::{Options, Settings};
 use nandex::{Geometry, Nand, PageStore, StoreError};
 
 /// The options of a TBM, besides those of the FTL.
-pub const OPTIONS: [OptionInfo; 3] = [
+pub const OPTIONS: [OptionInfo; 4] = [
     option(
         "tbm_blocks",
         "an eighth of the chip, 128 at most",
@@ -30,6 +30,11 @@ pub const OPTIONS: [OptionInfo; 3] = [
         "whole_from",
         "0",
         "newest pages of a buffer block from which on all pages of the logical block are converted; 0: never",
+    ),
+    option(
+        "victim_reads",
+        "kept",
+        "pages of a buffer block that its conversion reads: kept, those that it writes; every, as published",
     ),
 ];
 

@@ -113,6 +113,11 @@ pub trait Scheme: Sized {
         0
     }
 
+    /// Log blocks at most, where the scheme has such.
+    fn log_blocks(&self) -> u32 {
+        0
+    }
+
     /// Reads that a cache of the mapping table answered, and those it did not.
     fn cache_counts(&self) -> (u64, u64) {
         (0, 0)
@@ -395,6 +400,7 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
             switch_merges: counters.switch_merges,
             partial_merges: counters.partial_merges,
             full_merges: counters.full_merges,
+            log_blocks: self.scheme.log_blocks().into(),
             out_of_order_programs: counters.out_of_order_programs,
             mapping_bytes: (self.scheme.mapping_bytes() + self.flash.table_bytes()) as u64,
             ..StoreStats::default()

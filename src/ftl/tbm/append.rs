@@ -1,6 +1,6 @@
 //! Writing a page: room for it in a buffer block, the program, and another block where a program fails.
 
-use super::page::{Life, Tag};
+use super::page::{Content, Life, Tag};
 use super::summary::{Buffer, Newest};
 use super::{Condition, Tbm};
 use crate::ftl::blocks::Wear;
@@ -10,11 +10,11 @@ use crate::units::{Lpn, Pbn, Ppn};
 use alloc::vec::Vec;
 
 /// A page of a group: without contents it is the note that the logical page is trimmed.
-type GroupPage<'a> = (Lpn, Option<&'a [u8]>);
+pub(super) type GroupPage<'a> = (Lpn, Option<&'a [u8]>);
 
 /// Room for a page.
 #[derive(Clone, Copy)]
-struct Room {
+pub(super) struct Room {
     /// Whether it goes into another block, the first page of it; else behind the last page of the buffer block that there is.
     is_fresh: bool,
     /// The logical block whose buffer block was converted for it.
@@ -31,7 +31,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             let tag = Tag {
                 is_first: i == 0,
                 is_last: i + 1 == group.len(),
-                is_trim: data.is_none(),
+                content: if data.is_none() { Content::Trimmed } else { Content::Data },
                 lpn: lpn.0,
                 version: self.next_version,
                 erases: 0,
@@ -73,7 +73,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
 
     /// Sees to it that every page of a group finds room: whatever must be merged with the store below for it is merged before
     /// its first page is programmed. Nothing in the buffer blocks is changed by this.
-    fn make_room(&mut self, group: &[GroupPage<'_>]) -> Result<Vec<Room>, StoreError> {
+    pub(super) fn make_room(&mut self, group: &[GroupPage<'_>]) -> Result<Vec<Room>, StoreError> {
         let owner = |tbm: &Self, page: &GroupPage<'_>| tbm.split(page.0).0;
         let mut used = self.summary.len();
         let mut rooms: Vec<Room> = Vec::with_capacity(group.len());
@@ -123,7 +123,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
     }
 
     /// Programs a page where there is room for it, and erases the block that was converted for it.
-    fn append(
+    pub(super) fn append(
         &mut self,
         room: Room,
         mut tag: Tag,
@@ -153,7 +153,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
                 "K2: a full buffer block takes a page"
             );
             self.last_page = Some(self.geometry.page_at(buffer.pbn, buffer.pages()));
-            buffer.push(place, tag.is_trim, tag.version);
+            buffer.push(place, tag.content, tag.version);
         }
         self.next_version += 1;
         match void {
@@ -252,7 +252,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         pages: &[Newest],
     ) -> Result<Option<Buffer>, StoreError> {
         let mut copy = Buffer::new(to, self.geometry.pages_per_block);
-        for &Newest { place, page, is_trim } in pages {
+        for &Newest { place, page, content } in pages {
             let ppn = self.geometry.page_at(from, page);
             let mut data = core::mem::take(&mut self.page);
             let mut tag = match self.read_tag(ppn, self.lpn_at(lbn, place), Cause::Merge, &mut data) {
@@ -277,8 +277,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             if !programmed? {
                 return Ok(None);
             }
-            copy.push(place, tag.is_trim, tag.version);
-            if is_trim {
+            copy.push(place, tag.content, tag.version);
+            if content == Content::Trimmed {
                 copy.trim(place);
             }
         }

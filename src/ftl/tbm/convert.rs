@@ -6,9 +6,9 @@
 //!
 //! [`TbmSettings::whole_from`]: super::TbmSettings::whole_from
 
-use super::page::{Found, Tag, read_weak_page};
+use super::page::{Content, Found, Tag, read_weak_page};
 use super::summary::{Buffer, Newest};
-use super::{Condition, Tbm, unreadable};
+use super::{Condition, Tbm, VictimReads, unreadable};
 use crate::ftl::{PageStore, StoreError};
 use crate::nand::{Cause, Nand};
 use crate::units::{Lpn, Ppn};
@@ -44,11 +44,27 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             kept = self.all_pages(lbn, &kept);
         }
         debug_assert!(written <= pages, "K2: {written} pages are kept of {pages}");
+        if self.victim_reads == VictimReads::Every {
+            self.read_others(lbn, &kept)?;
+        }
         self.merge(&kept, Cause::Merge)?;
         self.counters.conversions += 1;
         self.counters.whole_conversions += u64::from(is_whole);
         self.counters.converted_pages += written;
         self.counters.dropped_pages += pages - written;
+        Ok(())
+    }
+
+    /// Reads the pages of a buffer block that are not kept, from the last one back. What they hold no longer counts.
+    fn read_others(&mut self, lbn: u32, kept: &[Kept]) -> Result<(), StoreError> {
+        let Some(buffer) = self.summary.get(lbn) else { return Ok(()) };
+        let (pbn, pages) = (buffer.pbn, buffer.pages());
+        debug_assert!(pages <= self.geometry.pages_per_block, "K2: {pages} pages of a buffer block");
+        for ppn in (0..pages).rev().map(|page| self.geometry.page_at(pbn, page)) {
+            if kept.iter().all(|page| page.source != Source::Buffer(ppn)) {
+                read_weak_page(&mut self.nand, ppn, Cause::Merge, &mut self.page)?;
+            }
+        }
         Ok(())
     }
 
@@ -70,16 +86,18 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(())
     }
 
-    /// The newest page of each logical page in a buffer block.
+    /// The newest page of each logical page in a buffer block, but for those that are in the store below already.
     pub(super) fn kept(&self, lbn: u32, buffer: &Buffer) -> Vec<Kept> {
-        let kept = |newest: Newest| Kept {
-            lpn: self.lpn_at(lbn, newest.place),
-            source: match newest.is_trim {
-                true => Source::Trimmed,
-                false => Source::Buffer(self.geometry.page_at(buffer.pbn, newest.page)),
-            },
+        let kept = |newest: Newest| {
+            let source = match newest.content {
+                Content::Data => Source::Buffer(self.geometry.page_at(buffer.pbn, newest.page)),
+                Content::Trimmed => Source::Trimmed,
+                // It is where it belongs.
+                Content::Below => return None,
+            };
+            Some(Kept { lpn: self.lpn_at(lbn, newest.place), source })
         };
-        buffer.newest(self.geometry.pages_per_block).into_iter().map(kept).collect()
+        buffer.newest(self.geometry.pages_per_block).into_iter().filter_map(kept).collect()
     }
 
     /// All pages of a logical block, those not kept from the store below.

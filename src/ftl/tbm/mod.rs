@@ -27,6 +27,8 @@
 //! converted; only then that block is erased. A cut before leaves the block to be converted again, which comes to the same; a
 //! cut inside the erase leaves a block that is known to be void.
 //!
+//! Pages of which a rule says so go to the store below at once ([`Tbm::write_directly`], `direct.rs`).
+//!
 //! # Groups
 //!
 //! The pages of an atomic group carry marks, first and last. A group begins only after the one before has ended, so the
@@ -55,19 +57,24 @@
 //! # Deviations
 //!
 //! The paper erases the victim and appends to it; here the page goes to the least worn free block before the victim is
-//! erased. Of the victim only the pages kept are read: the Summary table knows which these are. A buffer block without room
+//! erased. Of the victim only the pages kept are read: the Summary table knows which these are ([`VictimReads::Every`] reads the
+//! others too). A buffer block without room
 //! for all pages of a group is converted although it is not full. Trims, groups and recovery are ours: the paper says only
 //! that a reboot merges all buffer blocks. Confidence: high for writing and converting, ours for the rest.
 
 mod append;
 mod check;
 mod convert;
+mod direct;
 mod page;
 mod record;
 mod recovery;
 mod summary;
 #[cfg(test)]
 mod tests;
+
+pub use direct::DirectRule;
+pub(crate) use direct::RULE_BYTES;
 
 use super::blocks::{BlockState, BlockTable};
 use super::{PageStore, StoreError, StoreStats};
@@ -78,13 +85,17 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-use page::{BLOCKS_MAX, SPARE_BYTES};
+use direct::Direct;
+use page::{BLOCKS_MAX, Content, SPARE_BYTES};
 use record::Record;
 use summary::{Buffer, Summary};
 
 /// Blocks of the range that are not buffer blocks at least: one to write to before the victim is erased, one to replace a
 /// block that fails.
 pub const SPARE_BLOCKS_MIN: u32 = 2;
+
+/// RAM of the place for a rule of pages written directly, which counts only where there is one.
+const NO_RULE_BYTES: usize = size_of::<Option<alloc::boxed::Box<Direct>>>();
 
 /// RAM of a page noted as lost, with its share of a tree node.
 const LOST_BYTES: usize = 2 * size_of::<u32>();
@@ -97,19 +108,31 @@ pub struct TbmSettings {
     /// From how many newest pages on a buffer block is converted together with the other pages of its logical block; never
     /// by default, as in the paper.
     pub whole_from: Option<u32>,
+    /// Which pages of a buffer block a conversion reads.
+    pub victim_reads: VictimReads,
+}
+
+/// Which pages of a buffer block a conversion reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum VictimReads {
+    /// Those that are written to the store below: the Summary table knows them.
+    #[default]
+    Kept,
+    /// Each of them once, from the last one back to the first, as in section 3.3 of the paper.
+    Every,
 }
 
 impl TbmSettings {
     /// So many buffer blocks; the converter writes the newest pages only.
     pub const fn new(blocks: u32) -> TbmSettings {
-        TbmSettings { blocks, whole_from: None }
+        TbmSettings { blocks, whole_from: None, victim_reads: VictimReads::Kept }
     }
 
     /// The most RAM that a TBM takes besides the store below, with its blocks on such a range.
     pub fn ram_bytes_max(&self, range: Geometry) -> usize {
         let buffer_max = summary::buffer_bytes_max(range.pages_per_block);
         let pool_max = range.blocks as usize * size_of::<(u32, u32)>();
-        size_of::<Tbm<&mut dyn PageStore, &mut dyn Nand>>()
+        size_of::<Tbm<&mut dyn PageStore, &mut dyn Nand>>() - NO_RULE_BYTES
             + BlockTable::new(range).ram_bytes()
             + pool_max
             + self.blocks.min(range.blocks) as usize * buffer_max
@@ -163,12 +186,20 @@ enum Condition {
     Interrupted,
 }
 
+/// Of [`TbmSettings`] the numbers: with the rest among the small fields of a TBM it is no larger for them.
+#[derive(Clone, Copy)]
+struct Bounds {
+    blocks: u32,
+    whole_from: Option<u32>,
+}
+
 /// A TBM over a store, with buffer blocks on a range of a chip.
 pub struct Tbm<S, N> {
     store: S,
     nand: BlockRange<N>,
     geometry: Geometry,
-    settings: TbmSettings,
+    settings: Bounds,
+    victim_reads: VictimReads,
     page_count: u32,
     blocks: BlockTable,
     summary: Summary,
@@ -184,6 +215,8 @@ pub struct Tbm<S, N> {
     is_lost_new: bool,
     condition: Condition,
     counters: TbmCounters,
+    /// Which pages go to the store below at once, where some do.
+    direct: Option<alloc::boxed::Box<Direct>>,
 }
 
 impl<S: PageStore, N: Nand> Tbm<S, N> {
@@ -217,6 +250,10 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             let has = geometry.blocks;
             return refuse(format!("a TBM takes at most {BLOCKS_MAX} blocks, its range has {has}"));
         }
+        if geometry.pages_per_block > summary::PLACES_MAX {
+            let (has, most) = (geometry.pages_per_block, summary::PLACES_MAX);
+            return refuse(format!("a TBM takes blocks of at most {most} pages, these have {has}"));
+        }
         if store.page_bytes() != geometry.page_bytes as usize {
             let (has, below) = (geometry.page_bytes, store.page_bytes());
             return refuse(format!("a TBM on pages of {has} bytes over a store with pages of {below}"));
@@ -231,7 +268,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             store,
             nand,
             geometry,
-            settings,
+            settings: Bounds { blocks: settings.blocks, whole_from: settings.whole_from },
+            victim_reads: settings.victim_reads,
             blocks: BlockTable::new(geometry),
             summary: Summary::default(),
             next_version: 1,
@@ -242,6 +280,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             is_lost_new: false,
             condition: Condition::Ready,
             counters: TbmCounters::default(),
+            direct: None,
         })
     }
 
@@ -376,7 +415,7 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
         self.require(lpn, data.len())?;
         let (lbn, place) = self.split(lpn);
         let newest = self.summary.get(lbn).and_then(|buffer| Some((buffer.pbn, buffer.find(place)?)));
-        let Some((pbn, newest)) = newest else {
+        let Some((pbn, newest)) = newest.filter(|(_, newest)| newest.content != Content::Below) else {
             if self.lost.contains(&lpn.0) {
                 let what = "the newest version of a logical page was lost";
                 return Err(StoreError::Corrupted { what, at: u64::from(lpn.0) });
@@ -384,7 +423,7 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
             self.counters.store_reads += u64::from(cause != Cause::Check);
             return self.store.read(lpn, cause, data);
         };
-        if newest.is_trim {
+        if newest.content == Content::Trimmed {
             data.fill(0);
             return Ok(());
         }
@@ -442,6 +481,12 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
         for (lpn, data) in pages {
             self.require(*lpn, data.len())?;
         }
+        if let [(lpn, data)] = *pages
+            && self.buffers_max() > 0
+            && self.is_direct(pages)
+        {
+            return self.write_direct(lpn, cause, data);
+        }
         let mut owners: Vec<u32> = pages.iter().map(|&(lpn, _)| self.split(lpn).0).collect();
         owners.sort_unstable();
         owners.dedup();
@@ -463,7 +508,9 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
     }
 
     fn ram_bytes(&self) -> usize {
-        size_of::<Self>()
+        let rule = if self.direct.is_some() { RULE_BYTES + NO_RULE_BYTES } else { 0 };
+        size_of::<Self>() - NO_RULE_BYTES
+            + rule
             + self.store.ram_bytes()
             + self.blocks.ram_bytes()
             + self.summary.ram_bytes()
@@ -485,6 +532,6 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
         let (pbn, page) = (self.geometry.block_of(ppn), self.geometry.page_in_block(ppn));
         let buffer = self.summary.iter().map(|(_, buffer)| buffer).find(|buffer| buffer.pbn == pbn);
         let newest = buffer.map(|buffer| buffer.newest(self.geometry.pages_per_block));
-        Some(newest.is_some_and(|newest| newest.iter().any(|n| n.page == page && !n.is_trim)))
+        Some(newest.is_some_and(|newest| newest.iter().any(|n| n.page == page && n.content == Content::Data)))
     }
 }

@@ -3,7 +3,8 @@
 //! ```text
 //! at  bytes  field
 //!  0    1    0xFF, the place of the bad-block mark
-//!  1    1    0xB0 | flags: 1 = first of its group, 2 = last of its group, 4 = the page was trimmed and has no contents
+//!  1    1    0xB0 | flags: 1 = first of its group, 2 = last of its group, 4 = the page was trimmed and has no contents,
+//!            8 = the newest contents are in the store below and not here
 //!  2    4    logical page
 //!  6    5    version: one more than that of the page programmed before it, in whatever buffer block
 //! 11    4    erases of this block so far
@@ -29,6 +30,7 @@ const MARK: u8 = 0xb0;
 const IS_FIRST: u8 = 1;
 const IS_LAST: u8 = 2;
 const IS_TRIM: u8 = 4;
+const IS_BELOW: u8 = 8;
 const CRC_AT: usize = 23;
 const NONE: u32 = u32::MAX;
 
@@ -61,12 +63,42 @@ impl Life {
     }
 }
 
+/// What a page in a buffer block holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Content {
+    /// The logical page.
+    Data,
+    /// Nothing: the logical page is trimmed.
+    Trimmed,
+    /// Nothing: the store below has the logical page, newer than any before in the buffer block.
+    Below,
+}
+
+impl Content {
+    fn flag(self) -> u8 {
+        match self {
+            Content::Data => 0,
+            Content::Trimmed => IS_TRIM,
+            Content::Below => IS_BELOW,
+        }
+    }
+
+    fn of(flags: u8) -> Option<Content> {
+        match flags & (IS_TRIM | IS_BELOW) {
+            0 => Some(Content::Data),
+            IS_TRIM => Some(Content::Trimmed),
+            IS_BELOW => Some(Content::Below),
+            _ => None,
+        }
+    }
+}
+
 /// What a page in a buffer block says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag {
     pub(super) is_first: bool,
     pub(super) is_last: bool,
-    pub(super) is_trim: bool,
+    pub(super) content: Content,
     pub(super) lpn: u32,
     pub(super) version: u64,
     pub(super) erases: u32,
@@ -95,8 +127,7 @@ impl Tag {
         );
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
         let mut spare = [0xff; SPARE_BYTES];
-        spare[1] =
-            MARK | flag(self.is_first, IS_FIRST) | flag(self.is_last, IS_LAST) | flag(self.is_trim, IS_TRIM);
+        spare[1] = MARK | flag(self.is_first, IS_FIRST) | flag(self.is_last, IS_LAST) | self.content.flag();
         put_u32(&mut spare, 2, self.lpn);
         put_u40(&mut spare, 6, self.version);
         put_u32(&mut spare, 11, self.erases);
@@ -120,10 +151,11 @@ impl Tag {
             *byte ^= 1 << (wrong % 8);
         }
         let (flags, version) = (spare[1] ^ MARK, get_u40(spare, 6));
-        (flags <= IS_FIRST | IS_LAST | IS_TRIM && version > 0).then(|| Tag {
+        let content = Content::of(flags)?;
+        (flags <= IS_FIRST | IS_LAST | IS_TRIM | IS_BELOW && version > 0).then(|| Tag {
             is_first: flags & IS_FIRST != 0,
             is_last: flags & IS_LAST != 0,
-            is_trim: flags & IS_TRIM != 0,
+            content,
             lpn: get_u32(spare, 2),
             version,
             erases: get_u32(spare, 11),
@@ -201,7 +233,7 @@ mod tests {
         let tag = Tag {
             is_first: true,
             is_last: false,
-            is_trim: false,
+            content: Content::Data,
             lpn: 1 << 27,
             version: (1 << 40) - 1,
             erases: 70_000,

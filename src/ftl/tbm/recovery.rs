@@ -204,7 +204,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         }
         scan.highest = scan.highest.max(tag.version);
         full.proves = full.proves.max(tag.proves());
-        full.buffer.push(place, tag.is_trim, tag.version);
+        full.buffer.push(place, tag.content, tag.version);
         Ok(())
     }
 

@@ -5,13 +5,19 @@
 //! block is converted; the place is then listed as *untold* (the chip does not say so yet) until a page without contents is
 //! programmed for it.
 
+use super::page::Content;
 use crate::units::Pbn;
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Set in the entry of a page without contents.
+/// Set in the entry of a page without contents: the logical page is trimmed, or in the store below.
 const IS_TRIM: u16 = 1 << 15;
+const IS_BELOW: u16 = 1 << 14;
+const PLACE: u16 = IS_BELOW - 1;
+
+/// Pages of a block for which entries have room.
+pub(super) const PLACES_MAX: u32 = IS_BELOW as u32;
 
 /// The newest page of a logical page in a buffer block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,8 +26,8 @@ pub(super) struct Newest {
     pub(super) place: u32,
     /// Page of the buffer block.
     pub(super) page: u32,
-    /// Whether it has no contents.
-    pub(super) is_trim: bool,
+    /// What it holds.
+    pub(super) content: Content,
 }
 
 /// A buffer block.
@@ -48,11 +54,16 @@ impl Buffer {
     }
 
     /// Notes a page programmed.
-    pub(super) fn push(&mut self, place: u32, is_trim: bool, version: u64) {
+    pub(super) fn push(&mut self, place: u32, content: Content, version: u64) {
         assert!(version >= self.last_version, "the pages of a buffer block ascend by version");
-        debug_assert!(place < u32::from(IS_TRIM), "place {place} does not fit an entry");
+        debug_assert!(place < PLACES_MAX, "place {place} does not fit an entry");
+        let mark = match content {
+            Content::Data => 0,
+            Content::Trimmed => IS_TRIM,
+            Content::Below => IS_BELOW,
+        };
         self.untold.retain(|&other| u32::from(other) != place);
-        self.entries.push(place as u16 | if is_trim { IS_TRIM } else { 0 });
+        self.entries.push(place as u16 | mark);
         self.last_version = version;
     }
 
@@ -63,10 +74,18 @@ impl Buffer {
 
     /// Where the newest version of a logical page is, if it is here.
     pub(super) fn find(&self, place: u32) -> Option<Newest> {
-        let page = self.entries.iter().rposition(|&entry| u32::from(entry & !IS_TRIM) == place)?;
-        let is_trim = self.entries[page] & IS_TRIM != 0 || self.is_untold(place);
+        let page = self.entries.iter().rposition(|&entry| u32::from(entry & PLACE) == place)?;
         debug_assert!(page < self.entries.len(), "K2: page {page} of a buffer block");
-        Some(Newest { place, page: page as u32, is_trim })
+        Some(Newest { place, page: page as u32, content: self.content(page) })
+    }
+
+    /// What this page holds, the newest of its place.
+    fn content(&self, page: usize) -> Content {
+        let entry = self.entries[page];
+        if entry & IS_TRIM != 0 || self.is_untold((entry & PLACE).into()) {
+            return Content::Trimmed;
+        }
+        if entry & IS_BELOW != 0 { Content::Below } else { Content::Data }
     }
 
     /// Whether the page was trimmed and the chip does not say so.
@@ -76,7 +95,7 @@ impl Buffer {
 
     /// Notes that a logical page was trimmed.
     pub(super) fn trim(&mut self, place: u32) {
-        if self.find(place).is_some_and(|newest| !newest.is_trim) {
+        if self.find(place).is_some_and(|newest| newest.content != Content::Trimmed) {
             self.untold.push(place as u16);
             debug_assert!(self.untold.len() <= self.entries.len(), "K2: more trims than pages");
         }
@@ -88,10 +107,9 @@ impl Buffer {
         let mut seen = vec![false; pages_per_block as usize];
         let mut newest = Vec::new();
         for (page, &entry) in self.entries.iter().enumerate().rev() {
-            let place = u32::from(entry & !IS_TRIM);
+            let place = u32::from(entry & PLACE);
             if !core::mem::replace(&mut seen[place as usize], true) {
-                let is_trim = entry & IS_TRIM != 0 || self.is_untold(place);
-                newest.push(Newest { place, page: page as u32, is_trim });
+                newest.push(Newest { place, page: page as u32, content: self.content(page) });
             }
         }
         newest.sort_unstable();

@@ -101,7 +101,12 @@ impl<S: PageStore> BPlusTree<S> {
         let right = self.new_node(level)?;
         let (node, new) = (&mut self.path[depth], &mut self.extra[right]);
         debug_assert!(new.level() == level && new.lpn() != node.lpn(), "B6: a node is split into itself");
-        self.is_kept_whole |= divide((&self.layout, &shape), node, new, at, entry);
+        let is_kept_whole = divide((&self.layout, &shape), node, new, at, entry);
+        self.is_kept_whole |= is_kept_whole;
+        if !is_kept_whole {
+            let pages = [self.path[depth].lpn(), self.extra[right].lpn(), self.path[depth - 1].lpn()];
+            self.restructured(pages);
+        }
         Ok(Added::Split(right))
     }
 
@@ -119,6 +124,7 @@ impl<S: PageStore> BPlusTree<S> {
         let (below, above) = self.extra.split_at_mut(right);
         self.is_kept_whole |= divide((&self.layout, &shape), &mut below[left], &mut above[0], at, entry);
         self.put_root_above(left..right + 1);
+        self.restructured([self.extra[left].lpn(), self.extra[right].lpn(), ROOT]);
         Ok(())
     }
 
@@ -191,6 +197,7 @@ impl<S: PageStore> BPlusTree<S> {
         debug_assert!(node.count() < self.layout.fill_min(level), "B4: a node is mended that needs it not");
         let (left, right) = if is_right { (other, node) } else { (node, other) };
         let (shape, internal) = (self.layout.shape(level), self.layout.internal);
+        let pages = [left.lpn(), right.lpn(), parent.lpn()];
         if together >= 2 * self.layout.fill_min(level) {
             page::even_out(&shape, left, right);
             debug_assert!(
@@ -200,6 +207,7 @@ impl<S: PageStore> BPlusTree<S> {
             internal.set_key(parent.area_mut(), right_slot, shape.key(right.area(), 0));
             parent.is_dirty = true;
             self.counts.redistributions += 1;
+            self.restructured(pages);
             return Ok(Mended::Lent);
         }
         let moved = right.count();
@@ -208,6 +216,7 @@ impl<S: PageStore> BPlusTree<S> {
         right.is_dirty = false;
         self.freed.push(right.lpn());
         parent.remove(&internal, right_slot);
+        self.restructured(pages);
         Ok(Mended::Merged(if is_right { Place::Extra(neighbour) } else { Place::Path(depth) }))
     }
 
@@ -248,6 +257,7 @@ impl<S: PageStore> BPlusTree<S> {
         self.taken.clear();
         self.freed.clear();
         self.leaf_pages = (0, 0);
+        self.apart.iter_mut().for_each(Vec::clear);
     }
 
     /// Makes a finished edit so, or gives it up with nothing changed.
@@ -283,6 +293,11 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Writes every changed node after the pages given: atomically where the store can, else new pages first and the root last.
     fn write_group(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), IndexError> {
+        if let Some(changes) = self.apart.take_if(|_| pages.is_empty()) {
+            let written = self.write_apart(&changes);
+            self.apart = Some(changes);
+            return written;
+        }
         let mut group: [(Lpn, &[u8]); 2 * HEIGHT_MAX] = [(Lpn(0), &[]); 2 * HEIGHT_MAX];
         let mut count = 0;
         let extra = &mut self.extra[..self.extra_used];

@@ -49,8 +49,10 @@
 //! less. An internal node of order d thus has d children. Insertion does not hand entries to neighbours before it
 //! splits.
 
+mod apart;
 mod batch;
 mod change;
+mod class;
 mod directory;
 mod load;
 mod page;
@@ -62,6 +64,7 @@ mod units;
 mod walk;
 
 pub use crate::index::Fill;
+pub use apart::StructureWrites;
 pub(super) use batch::{Applied, Change, LeafSpan, Lookup, NewLeaf, Reshaped, merge};
 pub(super) use directory::{Edit, Name};
 pub(super) use page::{is_marked_clean, level_and_entries};
@@ -78,16 +81,21 @@ use crate::ftl::space::Space;
 use crate::index::most;
 use crate::nand::Cause;
 use crate::units::Lpn;
-use alloc::format;
 use alloc::vec::Vec;
+use apart::Restructured;
+use class::{promise, require};
 use core::ops::Bound;
 use page::{Frame, Layout, ROOT, SUPERBLOCK};
 
 /// Options that the tree takes: name and meaning.
-pub const OPTIONS: [(&str, &str); 3] = [
+pub const OPTIONS: [(&str, &str); 4] = [
     ("order", "entries of a node at most, leaf and internal (default: what the page holds)"),
     ("leaf_capacity", "entries of a leaf at most, 2 or more (default: order)"),
     ("internal_capacity", "children of an internal node at most, 3 or more (default: order)"),
+    (
+        "structure_writes",
+        "changed pages of an operation: together (default), each once; apart, three for each split, merge or rotation",
+    ),
 ];
 
 /// How a B+-tree is formatted.
@@ -105,6 +113,8 @@ pub struct BPlusConfig {
     pub overflow: Overflow,
     /// What becomes of a node that gets too empty.
     pub underflow: Underflow,
+    /// How the pages that an operation changed are written. Not part of the format.
+    pub structure_writes: StructureWrites,
     /// What stands above a tree whose records name the leaves of another ([`Above`]); zeros where they are records.
     pub(super) above: Above,
 }
@@ -122,6 +132,7 @@ impl BPlusConfig {
             durability: Durability::EveryOperation,
             overflow: Overflow::Split,
             underflow: Underflow::Merge,
+            structure_writes: StructureWrites::Together,
             above: [0; 4],
         }
     }
@@ -151,6 +162,10 @@ impl BPlusConfig {
             leaf_capacity: number("leaf_capacity")?.or(order),
             internal_capacity: number("internal_capacity")?.or(order),
             durability: settings.durability,
+            structure_writes: match settings.options.choice("structure_writes", &["together", "apart"])? {
+                "apart" => StructureWrites::Apart,
+                _ => StructureWrites::Together,
+            },
             ..BPlusConfig::new(settings.record)
         })
     }
@@ -192,7 +207,11 @@ impl BPlusConfig {
         let frames_max = 2 * (layout.height_max() + 1);
         // Where a lesser class will do, a cache between this store and the tree may let writes wait.
         let may_wait = self.durability != Durability::EveryOperation || !store.durable_writes();
-        Ok(frames_max * frame_bytes + Space::ram_bytes(layout.page_count, may_wait))
+        let changes = match self.structure_writes {
+            StructureWrites::Together => 0,
+            StructureWrites::Apart => (layout.height_max() + 1) * size_of::<Restructured>(),
+        };
+        Ok(frames_max * frame_bytes + Space::ram_bytes(layout.page_count, may_wait) + changes)
     }
 
     /// Bytes of RAM for so many nodes more on pages of this size.
@@ -224,6 +243,8 @@ pub struct BPlusTree<S> {
     freed: Vec<Lpn>,
     /// How many of these are no nodes, but pages of leaves that the records name.
     leaf_pages: (usize, usize),
+    /// Splits, merges and rotations of the operation in hand, where they are written apart.
+    apart: Option<Vec<Restructured>>,
     /// Whether the operation in hand left a full leaf whole.
     is_kept_whole: bool,
     /// Whether the superblock may say clean: that goes before a change.
@@ -250,6 +271,7 @@ impl<S: PageStore> BPlusTree<S> {
     /// Makes an empty tree; whatever the store held is dropped.
     pub fn format(mut store: S, config: BPlusConfig) -> Result<BPlusTree<S>, IndexError> {
         let layout = Layout::new(&config, store.page_bytes(), store.page_count())?;
+        config.structure_writes.allow(config.durability)?;
         require(config.durability, promise(&store, &layout, 0), &store, &layout)?;
         // The old superblock goes first: no cut may leave it above pages that are gone.
         store.trim(SUPERBLOCK)?;
@@ -258,6 +280,7 @@ impl<S: PageStore> BPlusTree<S> {
             store.trim(lpn)?;
         }
         let mut tree = BPlusTree::empty(store, layout, true);
+        tree.write_structure(config.structure_writes);
         let mut root = layout.frame();
         root.reset(ROOT, 1);
         root.seal();
@@ -315,8 +338,10 @@ impl<S: PageStore> BPlusTree<S> {
         BPlusTree::mount(store)?.require_config(config)
     }
 
-    pub(super) fn require_config(self, config: BPlusConfig) -> Result<BPlusTree<S>, IndexError> {
+    pub(super) fn require_config(mut self, config: BPlusConfig) -> Result<BPlusTree<S>, IndexError> {
         let expected = Layout::new(&config, self.layout.page_bytes, self.layout.page_count)?;
+        config.structure_writes.allow(config.durability)?;
+        self.write_structure(config.structure_writes);
         require(config.durability, self.durability, &self.store, &self.layout)?;
         if expected == self.layout {
             Ok(self)
@@ -342,6 +367,7 @@ impl<S: PageStore> BPlusTree<S> {
             taken: Vec::with_capacity(layout.height_max() + 1),
             freed: Vec::with_capacity(layout.height_max() + 1),
             leaf_pages: (0, 0),
+            apart: None,
             is_kept_whole: false,
             is_clean,
             is_marked: is_clean,
@@ -359,6 +385,10 @@ impl<S: PageStore> BPlusTree<S> {
             durability: self.durability,
             overflow: self.layout.overflow,
             underflow: self.layout.underflow,
+            structure_writes: match self.apart {
+                Some(_) => StructureWrites::Apart,
+                None => StructureWrites::Together,
+            },
             above: self.layout.above,
         }
     }
@@ -433,40 +463,6 @@ impl<S: PageStore> BPlusTree<S> {
         self.is_interrupted = marked.as_ref().is_err_and(|error| !error.is_refusal());
         marked
     }
-}
-
-/// What a tree laid out like this promises on this store.
-fn promise(store: &impl PageStore, layout: &Layout, leaf_pages: usize) -> Durability {
-    if store.atomic_pages_max() < layout.group_pages_max() + leaf_pages {
-        Durability::None
-    } else if store.durable_writes() {
-        Durability::EveryOperation
-    } else if store.prefix_consistent() {
-        Durability::EverySync
-    } else {
-        Durability::None
-    }
-}
-
-fn require(
-    wanted: Durability,
-    given: Durability,
-    store: &impl PageStore,
-    layout: &Layout,
-) -> Result<(), IndexError> {
-    if given >= wanted {
-        return Ok(());
-    }
-    Err(IndexError::Unsupported(format!(
-        "durability '{}' is wanted, but a B+-tree on this store gives '{}': an operation writes up to {} pages and the \
-         store takes {} atomically; its writes are {}durable at once and {} in order",
-        wanted.name(),
-        given.name(),
-        layout.group_pages_max(),
-        store.atomic_pages_max(),
-        if store.durable_writes() { "" } else { "not " },
-        if store.prefix_consistent() { "survive" } else { "do not survive" },
-    )))
 }
 
 /// Trims a page that no node uses. A store with no room for the note of it only keeps the page longer.
@@ -563,7 +559,8 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
     fn stats(&self) -> IndexStats {
         let metric = |name, value| Metric { name, value };
         let store = self.store.stats();
-        IndexStats {
+        let log_blocks = (store.log_blocks > 0).then(|| metric("log_blocks", store.log_blocks));
+        let mut stats = IndexStats {
             height: self.height as u32,
             live_pages: u64::from(self.space.used_pages()),
             cache_hits: store.cache_hits,
@@ -576,7 +573,9 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
                 metric("redistributions", self.counts.redistributions),
                 metric("relocations", store.moved_pages),
             ],
-        }
+        };
+        stats.metrics.extend(log_blocks);
+        stats
     }
 
     fn ram_bytes(&self) -> usize {
@@ -586,5 +585,6 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
             + Space::ram_bytes(self.layout.page_count, !self.store.durable_writes())
             + frames * (self.layout.page_bytes + size_of::<Frame>())
             + lists * size_of::<Lpn>()
+            + self.apart.as_ref().map_or(0, |changes| changes.capacity() * size_of::<Restructured>())
     }
 }

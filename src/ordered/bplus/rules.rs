@@ -7,8 +7,8 @@
 //! Where nodes may shrink, half-full nodes no longer bound the height of the tree. It may then be one level higher than
 //! they would make it; an insertion that needs more is refused as if the store were full.
 
-use super::page::Frame;
-use super::{BPlusConfig, BPlusTree};
+use super::page::{Frame, HEADER_BYTES, level_and_entries};
+use super::{BPlusConfig, BPlusTree, StructureWrites};
 use crate::check::IndexError;
 use crate::ftl::PageStore;
 use crate::nand::Cause;
@@ -41,15 +41,19 @@ impl Overflow {
 
     /// Whether this full leaf stays whole when a record comes to its place `at`.
     pub(super) fn keeps_whole(self, shape: &NodeShape, leaf: &Frame, at: usize) -> bool {
-        let count = leaf.count();
-        debug_assert!(count > 0 && at <= count, "B4: place {at} of a leaf of {count}");
-        let key = |i| shape.key(leaf.area(), i);
-        at == count
-            && match self {
-                Overflow::Split => false,
-                Overflow::KeepContiguous => distance(key(0), key(count - 1)) == Some(count as u64 - 1),
-                Overflow::KeepAscending => true,
-            }
+        debug_assert!(at <= leaf.count(), "B4: place {at} of a leaf of {}", leaf.count());
+        at == leaf.count() && self.keeps(shape, leaf.area(), leaf.count())
+    }
+
+    /// Whether a full leaf of these entries stays whole when a record comes beyond them.
+    fn keeps(self, shape: &NodeShape, area: &[u8], count: usize) -> bool {
+        debug_assert!(count > 0, "B4: an empty leaf is full");
+        let key = |i| shape.key(area, i);
+        match self {
+            Overflow::Split => false,
+            Overflow::KeepContiguous => distance(key(0), key(count - 1)) == Some(count as u64 - 1),
+            Overflow::KeepAscending => true,
+        }
     }
 }
 
@@ -94,16 +98,26 @@ impl Underflow {
 impl BPlusConfig {
     /// Refuses rules by which groups of changes cannot be committed ([`BPlusTree::apply`]).
     pub(in crate::ordered) fn require_for_groups(&self) -> Result<(), IndexError> {
-        if (self.overflow, self.underflow) == (Overflow::Split, Underflow::Merge) {
+        let is_usual = (self.overflow, self.underflow) == (Overflow::Split, Underflow::Merge);
+        if is_usual && self.structure_writes == StructureWrites::Together {
             return Ok(());
         }
         Err(IndexError::Unsupported(String::from(
-            "groups are committed to leaves that split in halves and merge",
+            "groups are committed to leaves that split in halves and merge, and written together",
         )))
     }
 }
 
 impl<S: PageStore> BPlusTree<S> {
+    /// Tells pages that are full leaves which will stay whole when ascending keys go on.
+    pub(in crate::ordered) fn full_leaves(&self) -> impl Fn(&[u8]) -> bool + 'static {
+        let (leaf, overflow) = (self.layout.leaf, self.layout.overflow);
+        move |page| {
+            let is_full = level_and_entries(page) == Some((1, leaf.capacity as u16));
+            is_full && overflow.keeps(&leaf, &page[HEADER_BYTES..], leaf.capacity)
+        }
+    }
+
     /// Expels the nodes of the path that are empty, from the leaf up.
     pub(super) fn expel(&mut self) -> Result<(), IndexError> {
         let internal = self.layout.internal;

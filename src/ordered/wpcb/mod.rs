@@ -35,13 +35,14 @@
 //! The paper's Figure 7 calls LPN 3 of blocks with 4 pages "LBN 3, buffer block 0"; its LBN is 0. Overflow without split
 //! spares the full leaf's write, as in Figure 8, but not that of the parent, which equation (2) leaves out. What a root does
 //! that is left with one child, the paper does not say. A tree is at most one level higher than half-full nodes would make it.
+//! Section 6.2 has full leaves "directly written into flash"; here they go to the buffer unless [`FullNodes::Direct`] is asked for.
 //! The TBM must have as many buffer blocks as the largest operation writes pages.
 
 mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use settings::{OPTIONS, WpcbConfig, buffer_from_options};
+pub use settings::{FullNodes, OPTIONS, WpcbConfig, buffer_from_options};
 
 use super::bplus::BPlusTree;
 use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
@@ -50,6 +51,7 @@ use crate::check::{CheckReport, IndexError};
 use crate::ftl::PageStore;
 use crate::ftl::tbm::{Tbm, TbmCounters};
 use crate::nand::{BlockRange, Nand};
+use alloc::boxed::Box;
 use core::ops::Bound;
 
 /// A WPCB-tree over a store, with buffer blocks on a range of a chip, and a page cache above them if one is wanted.
@@ -78,7 +80,7 @@ impl<S: PageStore, N: Nand, P: Replacement> WpcbTree<S, N, P> {
         cache: (P, usize),
     ) -> Result<WpcbTree<S, N, P>, IndexError> {
         let tbm = Tbm::format(store, blocks, config.tbm)?;
-        Ok(WpcbTree { tree: BPlusTree::format(cached(tbm, cache), config.tree)? })
+        Ok(WpcbTree { tree: BPlusTree::format(cached(tbm, cache), config.tree)? }.by(config.full_nodes))
     }
 
     /// As [`WpcbTree::mount`], with a cache of so many pages by this policy, through which every write goes at once.
@@ -89,7 +91,15 @@ impl<S: PageStore, N: Nand, P: Replacement> WpcbTree<S, N, P> {
         cache: (P, usize),
     ) -> Result<WpcbTree<S, N, P>, IndexError> {
         let tbm = Tbm::mount(store, blocks, config.tbm)?;
-        Ok(WpcbTree { tree: BPlusTree::mount_as(cached(tbm, cache), config.tree)? })
+        Ok(WpcbTree { tree: BPlusTree::mount_as(cached(tbm, cache), config.tree)? }.by(config.full_nodes))
+    }
+
+    fn by(mut self, full_nodes: FullNodes) -> WpcbTree<S, N, P> {
+        if full_nodes == FullNodes::Direct {
+            let rule = self.tree.full_leaves();
+            self.tree.store_mut().store_mut().write_directly(Box::new(rule));
+        }
+        self
     }
 
     /// The TBM and the store below it.
@@ -159,7 +169,7 @@ impl<S: PageStore, N: Nand, P: Replacement> OrderedIndex for WpcbTree<S, N, P> {
 
     fn stats(&self) -> IndexStats {
         let metric = |name, value| Metric { name, value };
-        let (mut stats, nodes) = (self.tree.stats(), self.tree.counts());
+        let (mut stats, nodes, below) = (self.tree.stats(), self.tree.counts(), self.tbm().stats());
         let TbmCounters { page_writes, buffer_reads, store_reads, conversions, victims, .. } =
             self.tbm().counters();
         let TbmCounters { converted_pages, dropped_pages, replaced_blocks, .. } = self.tbm().counters();
@@ -181,8 +191,14 @@ impl<S: PageStore, N: Nand, P: Replacement> OrderedIndex for WpcbTree<S, N, P> {
             metric("converted_pages", converted_pages),
             metric("dropped_pages", dropped_pages),
             metric("replaced_blocks", replaced_blocks),
-            metric("relocations", self.tbm().stats().moved_pages),
+            metric("relocations", below.moved_pages),
         ];
+        if self.tbm().direct_pages() > 0 {
+            stats.metrics.push(metric("direct_pages", self.tbm().direct_pages()));
+        }
+        if below.log_blocks > 0 {
+            stats.metrics.push(metric("log_blocks", below.log_blocks));
+        }
         stats
     }
 

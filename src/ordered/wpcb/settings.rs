@@ -2,14 +2,14 @@
 
 use crate::check::IndexError;
 use crate::ftl::PageStore;
-use crate::ftl::tbm::{SPARE_BLOCKS_MIN, TbmSettings};
+use crate::ftl::tbm::{self, SPARE_BLOCKS_MIN, TbmSettings, VictimReads};
 use crate::nand::Geometry;
 use crate::ordered::bplus::{BPlusConfig, Overflow, Underflow};
 use crate::ordered::{Options, RecordFormat, Settings};
 use alloc::format;
 
 /// Options that the tree takes besides those of the B+-tree: name and meaning.
-pub const OPTIONS: [(&str, &str); 4] = [
+pub const OPTIONS: [(&str, &str); 6] = [
     (
         "tbm_blocks",
         "buffer blocks at most, C of the paper; as many pages are written atomically (default: an eighth of the chip, \
@@ -24,11 +24,29 @@ pub const OPTIONS: [(&str, &str); 4] = [
         "newest pages of a buffer block from which on all pages of the logical block are converted; 0 for never (default)",
     ),
     (
+        "victim_reads",
+        "pages of a buffer block that its conversion reads: kept (default), those that it writes; every, as the paper has it",
+    ),
+    (
+        "full_nodes",
+        "a leaf that becomes full and will stay whole goes to the buffer: buffered (default), or to the FTL at once: direct",
+    ),
+    (
         "overflow",
         "a full leaf stays whole if its keys are contiguous (default), if the new key is beyond them: ascending, or \
          never: split",
     ),
 ];
+
+/// Where a leaf is written that becomes full and will stay whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FullNodes {
+    /// To its buffer block, like any other node.
+    #[default]
+    Buffered,
+    /// To the FTL at once, as in section 6.2 of the paper.
+    Direct,
+}
 
 /// How a WPCB-tree is formatted and mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +57,8 @@ pub struct WpcbConfig {
     pub tbm: TbmSettings,
     /// Blocks of the TBM beside the buffer blocks.
     pub spare_blocks: u32,
+    /// Where full leaves are written.
+    pub full_nodes: FullNodes,
 }
 
 impl WpcbConfig {
@@ -53,7 +73,12 @@ impl WpcbConfig {
     }
 
     const fn with_tree(tree: BPlusConfig, blocks: u32) -> WpcbConfig {
-        WpcbConfig { tree, tbm: TbmSettings::new(blocks), spare_blocks: default_spare_blocks(blocks) }
+        WpcbConfig {
+            tree,
+            tbm: TbmSettings::new(blocks),
+            spare_blocks: default_spare_blocks(blocks),
+            full_nodes: FullNodes::Buffered,
+        }
     }
 
     /// The same with so many buffer blocks.
@@ -74,7 +99,11 @@ impl WpcbConfig {
             BPlusConfig { overflow, underflow: Underflow::Expel, ..BPlusConfig::from_settings(settings)? };
         let usual_blocks = default_blocks(&tree, chip)?;
         let (tbm, spare_blocks) = buffer_from_options(options, chip, usual_blocks)?;
-        Ok(WpcbConfig { tree, tbm, spare_blocks })
+        let full_nodes = match options.choice("full_nodes", &["buffered", "direct"])? {
+            "direct" => FullNodes::Direct,
+            _ => FullNodes::Buffered,
+        };
+        Ok(WpcbConfig { tree, tbm, spare_blocks, full_nodes })
     }
 
     /// The most RAM that tree and TBM need over this store, with buffer blocks on such a range; without a page cache.
@@ -83,7 +112,11 @@ impl WpcbConfig {
         store: &(impl PageStore + ?Sized),
         range: Geometry,
     ) -> Result<usize, IndexError> {
-        Ok(self.tree.ram_bytes_max(store)? + self.tbm.ram_bytes_max(range))
+        let rule = match self.full_nodes {
+            FullNodes::Buffered => 0,
+            FullNodes::Direct => tbm::RULE_BYTES + size_of::<usize>(),
+        };
+        Ok(self.tree.ram_bytes_max(store)? + self.tbm.ram_bytes_max(range) + rule)
     }
 
     /// Blocks of the chip that the TBM takes; the store below has the others.
@@ -119,7 +152,11 @@ pub fn buffer_from_options(
         let all = chip.blocks;
         return refuse(format!("{range_blocks} blocks for the TBM leave none of {all} for the FTL"));
     }
-    Ok((TbmSettings { whole_from, ..TbmSettings::new(blocks) }, spare_blocks))
+    let victim_reads = match options.choice("victim_reads", &["kept", "every"])? {
+        "every" => VictimReads::Every,
+        _ => VictimReads::Kept,
+    };
+    Ok((TbmSettings { whole_from, victim_reads, ..TbmSettings::new(blocks) }, spare_blocks))
 }
 
 const fn default_spare_blocks(blocks: u32) -> u32 {

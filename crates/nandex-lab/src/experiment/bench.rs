@@ -88,6 +88,14 @@ impl<'a> Bench<'a> {
     fn cells<'d>(&self, definition: &'d Definition, input: &'d Input) -> Result<Vec<Cell<'d>>, LabError> {
         let mut cells = Vec::new();
         for variant in &definition.variants {
+            if let Some(name) =
+                variant.inputs.iter().find(|&name| !inputs(definition).any(|known| known == name))
+            {
+                return Err(LabError::unknown("input", name, inputs(definition)));
+            }
+            if !variant.inputs.is_empty() && !variant.inputs.contains(&input.name) {
+                continue;
+            }
             for contender in definition.contenders_of(variant)? {
                 cells.push(self.cell(definition, input, variant, contender)?);
             }
@@ -104,7 +112,8 @@ impl<'a> Bench<'a> {
     ) -> Result<Cell<'d>, LabError> {
         let mut part = chip::find(&definition.chip)?;
         let smaller = definition.smoke.blocks.filter(|_| self.plan.smoke);
-        if let Some(blocks) = variant.blocks.or(smaller) {
+        let own = variant.blocks_of.get(&contender.name).copied();
+        if let Some(blocks) = own.or(variant.blocks).or(smaller) {
             part = part.with_blocks(blocks);
         }
         let key_bytes = variant.key_bytes.unwrap_or(definition.key_bytes);
@@ -193,6 +202,7 @@ impl<'a> Bench<'a> {
         let each: Vec<_> = done.iter().map(|done| figures::of_run(&done.run, &chip, definition)).collect();
         CellResult {
             workload: done.first().map(|done| done.workload.clone()),
+            log_blocks: done.iter().find_map(|done| done.run.metrics.get("log_blocks").copied()),
             stand_in: done.first().and_then(|done| done.origin.stand_in.clone()),
             substitute: done.first().and_then(|done| done.origin.substitute.clone()),
             runs: done.iter().map(|done| done.run.clone()).collect(),
@@ -200,6 +210,11 @@ impl<'a> Bench<'a> {
             ..result_of(cell)
         }
     }
+}
+
+/// The names of the inputs.
+fn inputs(definition: &Definition) -> impl Iterator<Item = &str> {
+    definition.inputs.iter().map(|input| input.name.as_str())
 }
 
 /// The cell without what is measured.
@@ -227,7 +242,10 @@ impl Cell<'_> {
             settings.ram_bytes = Some(memory.ram_bytes(self.index, &self.part, &settings, prepared)?);
         }
         let Conduct { cpu_time, sync_after_load, sync_at_end, .. } = self.conduct;
-        Ok((settings, RunOptions { cpu_time, sync_after_load, sync_at_end, ..RunOptions::default() }))
+        let patterns = self.conduct.pattern_prices.is_some();
+        let options =
+            RunOptions { cpu_time, patterns, sync_after_load, sync_at_end, ..RunOptions::default() };
+        Ok((settings, options))
     }
 
     /// Everything that influences a run, as text.
@@ -235,7 +253,8 @@ impl Cell<'_> {
         let Input { workload, options, trace, trees, .. } = self.input;
         let source = format!("{workload:?} {options:?} {trace:?} {trees:?} {seed}");
         let Conduct { cpu_time, sync_after_load, sync_at_end, .. } = self.conduct;
-        let conduct = format!("{cpu_time} {sync_after_load} {sync_at_end} {:?}", self.memory);
+        let patterns = self.conduct.pattern_prices.is_some();
+        let conduct = format!("{cpu_time} {patterns} {sync_after_load} {sync_at_end} {:?}", self.memory);
         let geometry = self.part.geometry;
         format!("{} {source} {} {geometry:?} {:?} {conduct}", self.index.name, self.part.name, self.settings)
     }

@@ -70,7 +70,7 @@ impl Definition {
     pub(super) fn contenders_of(&self, variant: &Variant) -> Result<Vec<(Contender, Options)>, LabError> {
         let all = self.all_contenders();
         let known = |name: &str| all.iter().any(|contender| contender.name == name);
-        for name in variant.contenders.iter().chain(variant.of.keys()) {
+        for name in variant.contenders.iter().chain(variant.of.keys()).chain(variant.blocks_of.keys()) {
             if !known(name) {
                 return Err(LabError::unknown("contender", name, all.iter().map(|c| c.name.as_str())));
             }
@@ -211,6 +211,7 @@ mod tests {
         assert!(refused("options = { cache_page = '3' }").contains("did you mean 'cache_pages'?"));
         assert!(refused("of.CFLU = { order = '9' }").contains("no contender 'CFLU'; did you mean 'CFLRU'?"));
         assert!(refused("contenders = ['LR']").contains("did you mean 'LRU'?"));
+        assert!(refused("blocks_of = { LUR = 100 }").contains("no contender 'LUR'; did you mean 'LRU'?"));
     }
 
     #[test]

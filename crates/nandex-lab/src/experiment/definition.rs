@@ -9,6 +9,7 @@ use super::plot::Plot;
 use crate::LabError;
 use crate::keys::Trees;
 use crate::repro::Claim;
+use crate::results::PatternCounts;
 use nandex::ordered::Durability;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -169,6 +170,54 @@ pub struct Conduct {
     pub sync_at_end: bool,
     /// What operations cost in a paper that weighs counts; with it there is the figure `weighted_time_s`.
     pub weights: Option<Weights>,
+    /// What operations cost in a paper that prices a program or a read by what came before it; with it there is the figure
+    /// `pattern_time_s`.
+    pub pattern_prices: Option<PatternPrices>,
+}
+
+/// Costs of operations by what came before them.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct PatternPrices {
+    /// What a program or a read must follow to have the lower price.
+    #[serde(default)]
+    pub follows: Follows,
+    /// Of a program that follows.
+    pub next_program_ns: u64,
+    /// Of any other program.
+    pub program_ns: u64,
+    /// Of a read that follows, if another than of any read.
+    pub next_read_ns: Option<u64>,
+    /// Of any other read.
+    pub read_ns: u64,
+    /// Of a block erase.
+    pub erase_ns: u64,
+}
+
+/// What a program or a read follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Follows {
+    /// The last one of its kind in its block, page after page.
+    #[default]
+    Block,
+    /// The same, and the last one of its kind on the chip.
+    Chip,
+}
+
+impl PatternPrices {
+    /// What so many programs, reads and erases cost.
+    pub(super) fn time_ns(&self, done: &PatternCounts, block_erases: u64) -> u64 {
+        let (programs, reads) = match self.follows {
+            Follows::Block => (done.programs_next_in_block, done.reads_next_in_block),
+            Follows::Chip => (done.programs_next_on_chip, done.reads_next_on_chip),
+        };
+        programs * self.next_program_ns
+            + (done.page_programs - programs) * self.program_ns
+            + reads * self.next_read_ns.unwrap_or(self.read_ns)
+            + (done.page_reads - reads) * self.read_ns
+            + block_erases * self.erase_ns
+    }
 }
 
 /// Several phases taken as one, with figures of its own.
@@ -201,8 +250,14 @@ pub struct Weights {
 pub struct Variant {
     /// Its name in cells.
     pub name: String,
+    /// The inputs it runs with, if not all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<String>,
     /// Blocks of the chip, if others than the part has.
     pub blocks: Option<u32>,
+    /// Blocks of the chips of single contenders, so that trees of different sizes fill the same share of theirs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub blocks_of: BTreeMap<String, u32>,
     /// Bytes of a key, if others than the experiment's.
     pub key_bytes: Option<u8>,
     /// What survives a power cut: every operation unless it says otherwise.
@@ -315,6 +370,7 @@ const FOLDERS: &[(&str, &str, &str)] = &[
     folder!("wpcb-figure9"),
     folder!("wpcb-figure10"),
     folder!("wpcb-sweep"),
+    folder!("wpcb-second"),
     folder!("wpcb-cuts"),
     folder!("wpcb-equations"),
     folder!("wpcb-page-traces"),

@@ -36,6 +36,14 @@ pub(super) fn of_run(run: &Run, chip: &ChipFacts, definition: &Definition) -> BT
             put(format!("{}.page_references", phase.name), references as f64);
             put(format!("{}.weighted_time_s", phase.name), weighted_ns as f64 / 1e9);
         }
+        if let Some((prices, done)) = conduct.pattern_prices.zip(phase.patterns) {
+            let time_ns = prices.time_ns(&done, phase.total.block_erases);
+            put(format!("{}.pattern_time_s", phase.name), time_ns as f64 / 1e9);
+            put(format!("{}.programs_next_in_block", phase.name), done.programs_next_in_block as f64);
+            put(format!("{}.programs_next_on_chip", phase.name), done.programs_next_on_chip as f64);
+            put(format!("{}.reads_next_in_block", phase.name), done.reads_next_in_block as f64);
+            put(format!("{}.reads_next_on_chip", phase.name), done.reads_next_on_chip as f64);
+        }
     }
     of_nodes(run, &mut put);
     for (name, &value) in &run.metrics {
@@ -145,6 +153,10 @@ impl Sum {
         };
         for part in parts {
             sum.total = sum.total.plus(&part.total);
+            sum.patterns = match (sum.patterns, part.patterns) {
+                (Some(so_far), Some(more)) => Some(so_far.plus(&more)),
+                (so_far, more) => so_far.or(more),
+            };
             sum.collections += part.collections;
             sum.cpu_ns += part.cpu_ns;
             sum.cache_hits += part.cache_hits;

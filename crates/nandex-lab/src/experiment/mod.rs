@@ -27,8 +27,8 @@ mod write;
 pub use bench::Bench;
 pub use contender::{Contender, Memory};
 pub use definition::{
-    Access, Conduct, Definition, Device, Durable, Experiment, Input, PageTrace, Replays, Smoke, Sum,
-    TraceInput, Variant, list,
+    Access, Conduct, Definition, Device, Durable, Experiment, Follows, Input, PageTrace, PatternPrices,
+    Replays, Smoke, Sum, TraceInput, Variant, list,
 };
 pub use plot::{Plot, PlotKind, Point, Series};
 pub use results::{CellResult, EXPERIMENT_SCHEMA, ExperimentResults};

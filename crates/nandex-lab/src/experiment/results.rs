@@ -47,6 +47,8 @@ pub struct CellResult {
     pub chip: Option<ChipFacts>,
     /// The workload; absent for a computed cell and where the input is missing.
     pub workload: Option<WorkloadFacts>,
+    /// Log blocks that its FTL may have at most; absent where it has no such, or none is below the tree.
+    pub log_blocks: Option<u64>,
     /// What stands in for the input named, when it is not there: a part of it, which is not judged.
     pub stand_in: Option<String>,
     /// What takes the place of the input named and can be judged like it: others of the same kind and number.

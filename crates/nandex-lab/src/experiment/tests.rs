@@ -3,6 +3,7 @@
 use super::*;
 use crate::registry;
 use crate::repro::Reading;
+use crate::results::PatternCounts;
 use std::collections::BTreeSet;
 
 fn smoke(threads: usize) -> RunPlan {
@@ -77,6 +78,31 @@ fn a_sum_adds_its_phases_up() {
         assert!(figure("inserts.blocks_filled") > 1.0, "{}", cell.name);
         // dIPL keeps log pages.
         assert!(figure("removals.live_pages") < figure("inserts.live_pages"), "{}", cell.name);
+    }
+}
+
+#[test]
+fn the_trees_of_the_wpcb_paper_have_equal_log_blocks() {
+    for name in ["wpcb-figures", "wpcb-figure9", "wpcb-figure10"] {
+        let results = run(name, &smoke(2), &Control::default()).unwrap();
+        let on_fast = |cell: &&CellResult| cell.index == "bplus" || cell.index == "wpcb";
+        assert!(results.cells.iter().any(|cell| on_fast(&cell)), "{name}");
+        for cell in &results.cells {
+            // The others stand on the raw chip.
+            let expected = on_fast(&cell).then_some(30);
+            assert_eq!(cell.log_blocks, expected, "{name} {}", cell.name);
+        }
+    }
+    // Whatever a sweep asks for, both trees get.
+    let results = run("wpcb-sweep", &smoke(2), &Control::default()).unwrap();
+    let log_blocks = |cell: String| results.cell(&cell).map(|cell| cell.log_blocks);
+    for variant in &find("wpcb-sweep").unwrap().definition.variants {
+        let of = |tree: &str| log_blocks(format!("rs0/{}/{tree}", variant.name)).flatten();
+        let asked = variant.options.get("log_blocks").map(|blocks| blocks.parse().unwrap());
+        if variant.options.get("ftl").is_some_and(|ftl| ftl != "page-map") {
+            assert!(asked.is_some() && of("WPCB") == asked, "{}: {:?}", variant.name, of("WPCB"));
+            assert!(of("B-tree").is_none() || of("B-tree") == asked, "{}", variant.name);
+        }
     }
 }
 
@@ -221,4 +247,102 @@ fn contenders_are_addressed_by_their_names_and_get_the_same_ram() {
     write_summary_csv(&results, &mut csv).unwrap();
     let row = "contest,mixed/window-75/CFLRU,mixed,window-75,CFLRU,bplus,run.operations,1,4000,4000,4000,";
     assert!(String::from_utf8(csv).unwrap().contains(row));
+}
+
+#[test]
+fn contenders_have_chips_of_their_own_and_variants_their_inputs() {
+    let mut experiment = contest();
+    let first = experiment.definition.inputs[0].clone();
+    experiment.definition.inputs.push(Input { name: "again".to_string(), ..first });
+    let variant = &mut experiment.definition.variants[1];
+    variant.blocks = Some(90);
+    variant.blocks_of.insert("CFLRU".to_string(), 60);
+    variant.inputs = vec!["again".to_string()];
+    let (plan, control) = (RunPlan { threads: 2, ..RunPlan::default() }, Control::default());
+    let results = Bench::new(&plan, &control).run(&experiment).unwrap();
+    assert_eq!(results.failures().next().map(|(cell, why)| (cell.name.clone(), why)), None);
+    let blocks = |name: &str| results.cell(name).map(|cell| cell.chip.as_ref().unwrap().blocks);
+    let usual = crate::chip::find("mlc-64m").unwrap().geometry.blocks;
+    assert_eq!(blocks("mixed/window-25/CFLRU"), Some(usual));
+    assert_eq!((blocks("again/window-75/LRU"), blocks("again/window-75/CFLRU")), (Some(90), Some(60)));
+    assert_eq!(blocks("mixed/window-75/LRU"), None, "the variant runs with the other input only");
+    experiment.definition.variants[1].inputs = vec!["agian".to_string()];
+    let error = Bench::new(&plan, &control).run(&experiment).unwrap_err().to_string();
+    assert_eq!(error, "there is no input 'agian'; did you mean 'again'?");
+}
+
+#[test]
+fn programs_are_priced_by_what_came_before_them() {
+    let prices = |follows| PatternPrices {
+        follows,
+        next_program_ns: 200_000,
+        program_ns: 400_000,
+        next_read_ns: Some(5_000),
+        read_ns: 25_000,
+        erase_ns: 2_000_000,
+    };
+    let done = PatternCounts {
+        page_programs: 10,
+        programs_next_in_block: 6,
+        programs_next_on_chip: 4,
+        page_reads: 8,
+        reads_next_in_block: 3,
+        reads_next_on_chip: 1,
+    };
+    let in_block = 6 * 200_000 + 4 * 400_000 + 3 * 5_000 + 5 * 25_000 + 2 * 2_000_000;
+    assert_eq!(prices(Follows::Block).time_ns(&done, 2), in_block);
+    let on_chip = 4 * 200_000 + 6 * 400_000 + 5_000 + 7 * 25_000 + 2 * 2_000_000;
+    assert_eq!(prices(Follows::Chip).time_ns(&done, 2), on_chip);
+    // A mu-Tree appends: all programs follow in their block but the first of each.
+    let mut experiment = contest();
+    experiment.definition.contenders[0] =
+        Contender { name: "LRU".into(), index: "mu".into(), ..Contender::default() };
+    for variant in &mut experiment.definition.variants {
+        variant.contenders = vec!["LRU".into()];
+        (variant.durable, variant.memory) = (Durable::Always, None);
+        variant.of.clear();
+    }
+    experiment.definition.run.pattern_prices = Some(prices(Follows::Block));
+    experiment.definition.sums = vec![Sum { name: "both".into(), phases: vec!["load".into(), "run".into()] }];
+    let (plan, control) = (RunPlan { threads: 2, ..RunPlan::default() }, Control::default());
+    let results = Bench::new(&plan, &control).run(&experiment).unwrap();
+    assert_eq!(results.failures().next().map(|(cell, why)| (cell.name.clone(), why)), None);
+    let cell = results.cell("mixed/window-25/LRU").unwrap();
+    let figure = |name: &str| cell.figures[name].mean;
+    let (programs, next) = (figure("both.page_programs"), figure("both.programs_next_in_block"));
+    assert_eq!(figure("load.programs_next_in_block") + figure("run.programs_next_in_block"), next);
+    let pages_per_block = f64::from(cell.chip.as_ref().unwrap().pages_per_block);
+    let first = programs - next;
+    let blocks = programs / pages_per_block;
+    assert!(first + 2.0 > blocks && first < 2.0 * blocks + 4.0, "{first} of {blocks} blocks");
+    let sum = figure("load.pattern_time_s") + figure("run.pattern_time_s");
+    assert!((sum - figure("both.pattern_time_s")).abs() < 1e-9 && sum > programs * 200e-6);
+}
+
+#[test]
+fn the_second_reading_of_the_wpcb_paper_runs() {
+    let results = run("wpcb-second", &smoke(2), &Control::default()).unwrap();
+    assert_eq!(results.failures().next().map(|(cell, why)| (cell.name.clone(), why)), None);
+    let figure = |cell: &str, name: &str| {
+        let cell = results.cell(cell).unwrap_or_else(|| panic!("{cell}"));
+        cell.figures.get(name).map_or(0.0, |figure| figure.mean)
+    };
+    for variant in &find("wpcb-second").unwrap().definition.variants {
+        let Some(log_blocks) = variant.options.get("log_blocks") else { continue };
+        let cells = results.cells.iter().filter(|cell| cell.variant == variant.name);
+        assert!(cells.clone().count() > 0, "{}", variant.name);
+        for cell in cells {
+            assert_eq!(cell.log_blocks, log_blocks.parse().ok(), "{}", cell.name);
+            let (time, flash) = ("inserts.pattern_time_s", "inserts.flash_time_s");
+            assert!(figure(&cell.name, time) > 0.0 && figure(&cell.name, time) < figure(&cell.name, flash));
+        }
+    }
+    let blocks = |cell: &str| results.cell(cell).unwrap().chip.as_ref().unwrap().blocks;
+    assert_eq!((blocks("rs0/fill-of-btree-rs0/mu*"), blocks("rs0/fill-of-btree-rs0/dIPL")), (206, 506));
+    assert!(figure("rs1/full-direct/WPCB", "inserts.metrics.direct_pages") > 100.0);
+    let reads = |variant: &str| figure(&format!("rs0/{variant}/WPCB"), "inserts.page_reads");
+    assert!(reads("reads-every") > reads("c128-30-logs"));
+    let writes = |cell: &str| figure(cell, "removals.tree_page_writes");
+    assert!(writes("rs0/apart/B-tree apart") > writes("rs0/c128-30-logs/B-tree"));
+    assert_eq!(figure("rs1-mixed-50/c192-8-logs/WPCB", "inserts.remove.operations"), 10_000.0);
 }

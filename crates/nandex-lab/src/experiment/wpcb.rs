@@ -5,7 +5,7 @@ use crate::LabError;
 use crate::chip;
 use nandex::nand::BlockRange;
 use nandex::nand::sim::SimChip;
-use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
+use nandex::ordered::bplus::{BPlusConfig, BPlusTree, StructureWrites};
 use nandex::ordered::wpcb::{WpcbConfig, WpcbTree};
 use nandex::ordered::{Durability, OrderedIndex, RecordFormat, Settings};
 use nandex::rng::Rng;
@@ -42,9 +42,10 @@ struct Subject {
 }
 
 impl Subject {
-    fn bplus() -> Result<Subject, LabError> {
+    fn bplus(structure_writes: StructureWrites) -> Result<Subject, LabError> {
         let store = Rc::new(RefCell::new(RamStore::new(PAGE_BYTES, PAGES)));
-        let config = BPlusConfig::new(RECORD).with_order(ORDER).with_durability(Durability::None);
+        let mut config = BPlusConfig::new(RECORD).with_order(ORDER).with_durability(Durability::None);
+        config.structure_writes = structure_writes;
         Ok(Subject { tree: Box::new(BPlusTree::format(Rc::clone(&store), config)?), store: Some(store) })
     }
 
@@ -97,10 +98,14 @@ pub(super) fn equations(records: u32) -> Result<Figures, LabError> {
     let mut removals = ascending.clone();
     Rng::new(22).shuffle(&mut removals);
     let n = f64::from(records);
-    for name in ["btree", "wpcb"] {
+    for name in ["btree", "btree_apart", "wpcb"] {
         let is_wpcb = name == "wpcb";
         for (order, keys) in [("ascending", &ascending), ("random", &random)] {
-            let mut subject = if is_wpcb { Subject::wpcb()? } else { Subject::bplus()? };
+            let mut subject = match name {
+                "wpcb" => Subject::wpcb()?,
+                "btree_apart" => Subject::bplus(StructureWrites::Apart)?,
+                _ => Subject::bplus(StructureWrites::Together)?,
+            };
             let (done, heights) = subject.run(keys, |tree, key| tree.insert(key, key))?;
             let mut put =
                 |figure: &str, value: f64| figures.push((format!("{name}_{order}_{figure}"), value));

@@ -105,7 +105,7 @@ pub fn write_folder(results: &ExperimentResults, folder: &Path) -> Result<(), La
 fn write_manifest(results: &ExperimentResults, out: &mut Vec<u8>) -> io::Result<()> {
     let cell = |cell: &CellResult| {
         json!({
-            "name": cell.name, "chip": cell.chip, "workload": cell.workload,
+            "name": cell.name, "chip": cell.chip, "workload": cell.workload, "log_blocks": cell.log_blocks,
             "stand_in": cell.stand_in, "substitute": cell.substitute, "missing": cell.missing,
             "errors": cell.failures().collect::<Vec<_>>(),
         })

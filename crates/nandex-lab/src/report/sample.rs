@@ -113,6 +113,7 @@ fn phase(name: &str, kind: &'static str, measured: bool, operations: u64, counts
         measured,
         kinds: BTreeMap::from([(kind, total)]),
         causes: BTreeMap::from([("host", host), ("garbage_collection", gc)]),
+        patterns: None,
         total,
         write_amplification: if counts[1] > 0 { counts[1] as f64 / operations as f64 * 512.0 } else { 0.0 },
         cpu_ns: operations * 900,

@@ -139,6 +139,7 @@ impl Meter {
             measured,
             kinds: std::mem::take(&mut self.kinds),
             causes: by_cause(&done),
+            patterns: None,
             total,
             write_amplification: ratio(programmed, written),
             cpu_ns: self.cpu_ns,

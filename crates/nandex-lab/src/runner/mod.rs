@@ -11,6 +11,7 @@
 
 mod chip;
 pub(crate) mod meter;
+mod pattern;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -70,6 +71,8 @@ pub struct RunOptions {
     pub check: bool,
     /// Measure processor time. Two looks at the clock for each page touched make a run somewhat slower.
     pub cpu_time: bool,
+    /// Count what follows the last program or read of its block, see [`PatternCounts`](crate::results::PatternCounts).
+    pub patterns: bool,
     /// Sync after so many insertions, removals and updates; never unasked when absent.
     pub sync_every: Option<u64>,
     /// Sync after every phase that is not measured, in the figures of that phase, so that nothing of a load waits any more
@@ -86,6 +89,7 @@ impl Default for RunOptions {
             verify: true,
             check: true,
             cpu_time: true,
+            patterns: false,
             sync_every: None,
             sync_after_load: false,
             sync_at_end: false,

@@ -2,11 +2,12 @@
 
 use super::chip::TimedChip;
 use super::meter::{Done, Meter, Reading, by_name, ratio};
+use super::pattern::PatternChip;
 use super::{Control, Job, RunOptions};
 use crate::forest::Forest;
 use crate::keys::Trees;
 use crate::model::Model;
-use crate::results::Run;
+use crate::results::{PatternCounts, Run};
 use crate::workload::{Op, OpKind};
 use nandex::IndexError;
 use nandex::nand::Nand;
@@ -29,6 +30,8 @@ pub(super) struct Session<'a> {
     chip: Rc<RefCell<SimChip>>,
     /// Time spent simulating the chip.
     chip_ns: Rc<Cell<u64>>,
+    /// How the chip is read and programmed, where that is told.
+    patterns: Option<Rc<Cell<PatternCounts>>>,
     /// Erases of each block by the format.
     format_wear: Vec<u32>,
     index: Box<dyn OrderedIndex>,
@@ -63,6 +66,11 @@ impl<'a> Session<'a> {
         } else {
             Box::new(Rc::clone(&chip))
         };
+        let patterns = job.options.patterns.then(Rc::default);
+        let nand: Box<dyn Nand> = match &patterns {
+            Some(counts) => Box::new(PatternChip::new(nand, Rc::clone(counts))),
+            None => nand,
+        };
         let index = format(job, nand).map_err(|e| e.to_string())?;
         let record = index.record();
         let (key, value) = (vec![0; record.key_bytes.into()], vec![0; record.value_bytes.into()]);
@@ -80,6 +88,7 @@ impl<'a> Session<'a> {
             control,
             chip,
             chip_ns,
+            patterns,
             format_wear,
             index,
             meter,
@@ -98,6 +107,7 @@ impl<'a> Session<'a> {
         let last = prepared.workload.phases.len().saturating_sub(1);
         for (place, (phase, slots)) in prepared.workload.phases.iter().zip(&prepared.slots).enumerate() {
             self.meter.start_phase(phase.ops.len(), self.index.stats());
+            let before = self.patterns.as_ref().map(|counts| counts.get());
             let mut outcome =
                 if phase.is_sorted { self.load(&phase.ops, slots) } else { self.run_ops(&phase.ops, slots) };
             let delays = self.index.durability() != Durability::EveryOperation;
@@ -106,7 +116,9 @@ impl<'a> Session<'a> {
             if is_due && outcome.is_ok() && delays {
                 outcome = self.sync().map_err(|why| format!("the sync at the end: {why}"));
             }
-            result.phases.push(self.meter.end_phase((&phase.name, phase.measured), &self.index.stats()));
+            let mut done = self.meter.end_phase((&phase.name, phase.measured), &self.index.stats());
+            done.patterns = before.zip(self.patterns.as_ref()).map(|(then, now)| now.get().since(&then));
+            result.phases.push(done);
             result.ram_bytes = result.ram_bytes.max(self.index.ram_bytes() as u64);
             outcome.map_err(|why| format!("phase {}, {why}", phase.name))?;
         }

@@ -396,6 +396,33 @@ mod tests {
     }
 
     #[test]
+    fn deletions_are_mixed_into_the_inserts() {
+        for (deletions, expected) in [("0", 0), ("10", 100), ("50", 500), ("100", 1000)] {
+            let left = (1000 - expected).to_string();
+            let set = [("records", "1000"), ("rs", "0.5"), ("deletions", deletions), ("removals", &left)];
+            let w = build("rs", 1, &[&set[..], &[("operations", "300"), ("modifications", "50")]].concat());
+            let removed = |ops: &[Op]| ops.iter().filter(|op| op.kind == OpKind::Remove).count();
+            assert_eq!((removed(&w.phases[0].ops), w.phases[0].ops.len()), (expected, 1000 + expected));
+            assert!(expected == 0 || removed(&w.phases[0].ops[..500]) > expected / 10, "in between");
+            let mut present = BTreeSet::new();
+            for op in w.ops() {
+                match op.kind {
+                    OpKind::Insert => assert!(present.insert(op.key)),
+                    OpKind::Remove => assert!(present.remove(&op.key)),
+                    _ => assert!(present.contains(&op.key)),
+                }
+            }
+            assert!(present.is_empty(), "{deletions}");
+        }
+        let mut options = Options::default();
+        for (name, value) in [("records", "100"), ("deletions", "20"), ("removals", "81")] {
+            options.set(name, value);
+        }
+        let refused = workload("rs").unwrap().build(1, &options).unwrap_err().to_string();
+        assert_eq!(refused, "option removals: '81' is more than the 80 records that are left");
+    }
+
+    #[test]
     fn the_mixes_have_the_shares_asked_for() {
         let share = |w: &Workload, kind| {
             let run = &w.phases[1].ops;

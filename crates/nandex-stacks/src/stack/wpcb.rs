@@ -12,11 +12,18 @@ use nandex::{IndexError, Nand, OrderedIndex, PageStore};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-const OWN: [OptionInfo; 1] = [option(
-    "overflow",
-    "contiguous",
-    "a full leaf stays whole if its keys are contiguous, if the new key is beyond them: ascending, or never: split",
-)];
+const OWN: [OptionInfo; 2] = [
+    option(
+        "overflow",
+        "contiguous",
+        "a full leaf stays whole if its keys are contiguous, if the new key is beyond them: ascending, or never: split",
+    ),
+    option(
+        "full_nodes",
+        "buffered",
+        "a leaf that becomes full and will stay whole goes to the buffer: buffered, or to the FTL at once: direct",
+    ),
+];
 
 /// The WPCB-tree.
 pub(crate) struct Wpcb;

@@ -44,10 +44,13 @@ impl PageStore for Diary {
 
 /// Blocks of 4 pages, a TBM of 4 buffer blocks.
 fn tbm(buffer_blocks: u32) -> Tbm<Diary, Chip> {
+    tbm_by(TbmSettings::new(buffer_blocks))
+}
+
+fn tbm_by(settings: TbmSettings) -> Tbm<Diary, Chip> {
     let chip = new_chip(Geometry::new(128, 32, 4, 16));
     let diary = Diary { pages: RamStore::new(128, 64), written: Vec::new() };
-    let range = BlockRange::new(chip, Pbn(0), 16);
-    Tbm::format(diary, range, TbmSettings::new(buffer_blocks)).unwrap()
+    Tbm::format(diary, BlockRange::new(chip, Pbn(0), 16), settings).unwrap()
 }
 
 fn write(tbm: &mut Tbm<Diary, Chip>, lpns: &[u32]) {
@@ -116,6 +119,80 @@ fn figure_7_a_full_block_is_converted_for_its_own_next_page() {
         tbm.read(Lpn(lpn), Cause::Host, &mut data).unwrap();
         assert_eq!(data, page(tag, 128));
     }
+}
+
+/// Figure 6 again: block 0 holds pages 0, 1, 1. A conversion reads the two that it keeps, or all three.
+#[test]
+fn a_conversion_reads_what_it_keeps_or_every_page() {
+    for (victim_reads, expected) in [(VictimReads::Kept, 2), (VictimReads::Every, 3)] {
+        let mut tbm = tbm_by(TbmSettings { victim_reads, ..TbmSettings::new(4) });
+        write(&mut tbm, &[0, 1, 1, 4, 5, 4, 6, 8, 9, 10, 11, 12, 13, 12, 14]);
+        let reads = |tbm: &Tbm<Diary, Chip>| tbm.range().nand().borrow().counters().page_reads;
+        let before = reads(&tbm);
+        tbm.write(Lpn(16), Cause::Host, &page(99, 128)).unwrap();
+        let after = reads(&tbm);
+        let merge = Cause::Merge as usize;
+        assert_eq!(after[merge] - before[merge], expected, "{victim_reads:?}");
+        assert_eq!(after.iter().sum::<u64>() - before.iter().sum::<u64>(), expected, "{victim_reads:?}");
+        assert_eq!(tbm.store().written, [0, 1], "the same pages are written");
+        // Its own next page converts a full block: pages 5, 4, 6 are kept of 4, 5, 4, 6.
+        let before = reads(&tbm)[merge];
+        tbm.write(Lpn(7), Cause::Host, &page(98, 128)).unwrap();
+        assert_eq!(reads(&tbm)[merge] - before, expected + 1, "{victim_reads:?}");
+    }
+}
+
+/// Pages with an odd first byte go to the store below at once.
+#[test]
+fn a_page_by_the_rule_goes_to_the_store_below() {
+    let mut tbm = tbm(4);
+    tbm.write_directly(Box::new(|data| data[0] % 2 == 1));
+    let programs = |tbm: &Tbm<Diary, Chip>| tbm.range().nand().borrow().counters().page_programs_total();
+    let put = |tbm: &mut Tbm<Diary, Chip>, lpn: u32, tag: u64| {
+        let before = (programs(tbm), tbm.store().pages.counters().page_writes[Cause::Host as usize]);
+        tbm.write(Lpn(lpn), Cause::Host, &page(tag, 128)).unwrap();
+        let mut data = vec![0; 128];
+        tbm.read(Lpn(lpn), Cause::Host, &mut data).unwrap();
+        assert_eq!(data, page(tag, 128), "lpn {lpn}");
+        assert_sound_of(tbm);
+        let written = tbm.store().pages.counters().page_writes[Cause::Host as usize];
+        (programs(tbm) - before.0, written - before.1)
+    };
+    assert_eq!(put(&mut tbm, 0, 2), (1, 0), "to the buffer");
+    assert_eq!(put(&mut tbm, 1, 4), (1, 0));
+    assert_eq!(put(&mut tbm, 9, 3), (0, 1), "none of its versions is in the buffer");
+    assert_eq!(put(&mut tbm, 1, 5), (1, 1), "a note follows the older version");
+    assert_eq!(tbm.direct_pages(), 2);
+    assert_eq!(buffers(&tbm), BTreeMap::from([(0, vec![0, 1, 1])]));
+    // The conversion of the full block leaves page 1 where it is.
+    assert_eq!(put(&mut tbm, 2, 6), (1, 0));
+    assert_eq!(put(&mut tbm, 3, 8), (1, 0));
+    assert_eq!(tbm.store().written, [0, 2]);
+    // A mount merges what is newer in the buffer only.
+    assert_eq!(put(&mut tbm, 3, 7), (1, 1));
+    let (store, range) = tbm.into_parts();
+    let mut tbm = Tbm::mount(store, range, TbmSettings::new(4)).unwrap();
+    for (lpn, tag) in [(0, 2), (1, 5), (2, 6), (3, 7), (9, 3)] {
+        let mut data = vec![0; 128];
+        tbm.read(Lpn(lpn), Cause::Host, &mut data).unwrap();
+        assert_eq!(data, page(tag, 128), "lpn {lpn}");
+    }
+    // A page that went below is trimmed like any other.
+    tbm.write_directly(Box::new(|data| data[0] % 2 == 1));
+    tbm.write(Lpn(5), Cause::Host, &page(10, 128)).unwrap();
+    tbm.write(Lpn(5), Cause::Host, &page(11, 128)).unwrap();
+    tbm.trim(Lpn(5)).unwrap();
+    tbm.sync().unwrap();
+    let (store, range) = tbm.into_parts();
+    let mut tbm = Tbm::mount(store, range, TbmSettings::new(4)).unwrap();
+    let mut data = vec![1; 128];
+    tbm.read(Lpn(5), Cause::Host, &mut data).unwrap();
+    assert_eq!(data, [0; 128]);
+}
+
+fn assert_sound_of(tbm: &mut Tbm<Diary, Chip>) {
+    let report = tbm.check().unwrap();
+    assert!(report.is_sound(), "{report:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod cuts;
 mod damage;
 mod figures;
 
-use super::{SPARE_BLOCKS_MIN, Tbm, TbmCounters, TbmSettings};
+use super::{SPARE_BLOCKS_MIN, Tbm, TbmCounters, TbmSettings, VictimReads};
 use crate::ftl::bast::{BastFtl, BastSettings};
 use crate::ftl::fast::{FastFtl, FastSettings};
 use crate::ftl::page_map::{FtlSettings, PageMapFtl};
@@ -13,6 +13,7 @@ use crate::nand::sim::{Faults, SimChip};
 use crate::nand::{BlockRange, Cause, Geometry, Nand, NandError, Part, Timing};
 use crate::rng::Rng;
 use crate::units::{Lpn, Pbn, Ppn};
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec;
@@ -73,7 +74,9 @@ impl Bench {
     fn new(geometry: Geometry, buffer_blocks: u32, spare_blocks: u32) -> Bench {
         // Of the benches with an odd number of buffer blocks the converter fills up logical blocks.
         let whole_from = (buffer_blocks % 2 == 1).then_some(geometry.pages_per_block / 2);
-        let settings = TbmSettings { blocks: buffer_blocks, whole_from };
+        // Of every third all pages are read.
+        let victim_reads = if buffer_blocks % 3 == 0 { VictimReads::Every } else { VictimReads::Kept };
+        let settings = TbmSettings { blocks: buffer_blocks, whole_from, victim_reads };
         Bench { chip: new_chip(geometry), tbm_blocks: buffer_blocks + spare_blocks, settings }
     }
 
@@ -95,12 +98,20 @@ impl Bench {
 
     fn format<S: Below>(&self) -> Tbm<S, Chip> {
         let [low, high] = self.ranges();
-        Tbm::format(S::new(low), high, self.settings).unwrap()
+        self.with_rule(Tbm::format(S::new(low), high, self.settings).unwrap())
     }
 
     fn mount<S: Below>(&self) -> Result<Tbm<S, Chip>, StoreError> {
         let [low, high] = self.ranges();
-        Tbm::mount(S::again(low)?, high, self.settings)
+        Ok(self.with_rule(Tbm::mount(S::again(low)?, high, self.settings)?))
+    }
+
+    /// Of the benches with four or five buffer blocks a part of the pages goes to the FTL at once.
+    fn with_rule<S: Below>(&self, mut tbm: Tbm<S, Chip>) -> Tbm<S, Chip> {
+        if matches!(self.settings.blocks, 4 | 5) {
+            tbm.write_directly(Box::new(|data| data[0] % 4 == 1));
+        }
+        tbm
     }
 }
 

@@ -1,5 +1,6 @@
 //! The tree against `BTreeMap`, on full stores, on damaged pages, and cut off at every write.
 
+mod apart;
 mod cuts;
 
 use super::page::SUPERBLOCK;

@@ -77,6 +77,28 @@ fn figure_8_contiguous_keys_fill_leaves_that_are_never_split() {
     assert_sound(&mut tree, &Model::from(model));
 }
 
+/// Section 6.2: a leaf that its ascending keys fill goes to the FTL at once; its versions in the buffer are void.
+#[test]
+fn a_full_leaf_goes_to_the_ftl_at_once_or_to_the_buffer() {
+    for (full_nodes, expected) in [(FullNodes::Buffered, 0), (FullNodes::Direct, 1)] {
+        let mut tree = tree(WpcbConfig { full_nodes, ..config(4, 17) });
+        [1, 2, 3, 4, 13].iter().for_each(|&key| insert(&mut tree, key));
+        let below = |tree: &Tree| tree.tbm().store().counters().page_writes[Cause::Host as usize];
+        for (key, direct) in [(14, 0), (15, 0), (16, expected), (20, 0), (22, 0), (23, 0), (24, 0)] {
+            let before = (below(&tree), tree.tbm().direct_pages());
+            insert(&mut tree, key);
+            let after = (below(&tree), tree.tbm().direct_pages());
+            // 20, 22, 23, 24 are no contiguous keys: that leaf is to be split.
+            assert_eq!((after.0 - before.0, after.1 - before.1), (direct, direct), "{full_nodes:?} {key}");
+        }
+        let model = Model::from([1, 2, 3, 4, 13, 14, 15, 16, 20, 22, 23, 24].map(|key| (key, !key)));
+        assert_sound(&mut tree, &model);
+        let (store, blocks) = tree.into_parts();
+        let mut tree = WpcbTree::mount(store, blocks, config(4, 17)).unwrap();
+        assert_sound(&mut tree, &model);
+    }
+}
+
 #[test]
 fn a_leaf_with_a_gap_is_split_and_so_is_one_for_a_key_before_it() {
     let mut with_gap = tree(config(4, 17));

@@ -3,7 +3,7 @@
 mod figures;
 mod survival;
 
-use super::{WpcbConfig, WpcbTree};
+use super::{FullNodes, WpcbConfig, WpcbTree};
 use crate::cache::Lru;
 use crate::check::IndexError;
 use crate::ftl::PageStore;
@@ -11,7 +11,10 @@ use crate::ftl::fast::{FastFtl, FastSettings};
 use crate::ftl::flash::FlashSettings;
 use crate::ftl::page_map::{FtlSettings, PageMapFtl};
 use crate::ftl::ram::RamStore;
-use crate::ftl::{StoreError, tbm::TbmSettings};
+use crate::ftl::{
+    StoreError,
+    tbm::{TbmSettings, VictimReads},
+};
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{BlockRange, Cause, Geometry, Nand, NandError, Part, Timing};
 use crate::ordered::bplus::{BPlusConfig, Overflow};
@@ -173,6 +176,10 @@ fn step(
 fn is_a_sorted_map<S: Below>() {
     let benches = [
         Bench::new(Geometry::new(64, 32, 4, 110), config(4, 17)),
+        Bench::new(
+            Geometry::new(64, 32, 4, 110),
+            WpcbConfig { full_nodes: FullNodes::Direct, ..config(3, 17) },
+        ),
         // Pages of 128 bytes: two copies of the list of FAST's checkpoint blocks do not fit into two pages of 64.
         Bench::new(Geometry::new(128, 27, 2, 170), config(3, 22)),
         Bench::new(Geometry::new(128, 32, 8, 70), config(6, 15)),
@@ -235,19 +242,27 @@ fn settings_name_what_can_be_chosen() {
         .with("tbm_blocks", 40)
         .with("overflow", "ascending")
         .with("order", 9)
-        .with("whole_from", 32);
+        .with("whole_from", 32)
+        .with("victim_reads", "every")
+        .with("full_nodes", "direct");
     let chosen = WpcbConfig::from_settings(&settings, PAPER_CHIP).unwrap();
     assert_eq!((chosen.tbm.blocks, chosen.spare_blocks, chosen.tbm_range_blocks()), (40, 3, 43));
     assert_eq!((chosen.tbm.whole_from, chosen.tree.overflow), (Some(32), Overflow::KeepAscending));
     assert_eq!(chosen.tree.leaf_capacity, Some(9));
+    assert_eq!((chosen.tbm.victim_reads, chosen.full_nodes), (VictimReads::Every, FullNodes::Direct));
     assert_eq!(
         WpcbConfig::from_settings(&Settings::new(RECORD), PAPER_CHIP).unwrap(),
         WpcbConfig::new(RECORD)
     );
     assert_eq!(WpcbConfig::new(RECORD).tbm, TbmSettings::default());
-    for (name, value) in
-        [("tbm_blocks", "0"), ("tbm_spare_blocks", "1"), ("overflow", "both"), ("whole_from", "65")]
-    {
+    for (name, value) in [
+        ("tbm_blocks", "0"),
+        ("tbm_spare_blocks", "1"),
+        ("overflow", "both"),
+        ("whole_from", "65"),
+        ("victim_reads", "some"),
+        ("full_nodes", "both"),
+    ] {
         let refused = WpcbConfig::from_settings(&Settings::new(RECORD).with(name, value), PAPER_CHIP);
         assert!(matches!(refused, Err(IndexError::Unsupported(_))), "{name} {value}");
     }

@@ -87,3 +87,9 @@ fn a_first_page_of_before_the_last_erase_does_not_hide_what_followed() {
 fn old_notes_of_trims_are_not_taken_for_new_ones() {
     require_told(&[("rftl@page-map", 81001, "remounted", "older:288")]);
 }
+
+/// FlashDB changes the mode of a node on a read. Where its journal cannot be written then, the read names the page.
+#[test]
+fn a_read_that_writes_onto_damage_names_it() {
+    require_told(&[("flashdb@lazy", 1400017, "remounted", "block-ones:0+block-flip:5")]);
+}

@@ -101,10 +101,10 @@ fn nothing_is_lost_at_any_cut_of_a_short_run() {
             let is_promised = settings.durability != Durability::None;
             let cuts = match (is_sampled, is_promised) {
                 (true, _) => Cuts::Sample(150),
-                (false, false) if matches!(target, Target::Index(_)) => Cuts::Sample(600),
+                (false, false) if matches!(target, Target::Index(_)) => Cuts::Sample(400),
                 _ => Cuts::All,
             };
-            let plan = CrashPlan { operations: 250, slots: 900, cuts, ..CrashPlan::new(target, settings) };
+            let plan = CrashPlan { operations: 180, slots: 900, cuts, ..CrashPlan::new(target, settings) };
             let report = run(plan);
             assert_clean(&report);
             let first = report.tally.cuts_tried - report.tally.second_cuts_tried;
@@ -185,7 +185,7 @@ fn nothing_is_lost_at_sampled_cuts_of_a_long_run() {
             let plan = CrashPlan {
                 operations: 6000,
                 seed,
-                cuts: Cuts::Sample(400),
+                cuts: Cuts::Sample(250),
                 ..CrashPlan::new(target, suited(target, settings))
             };
             let report = run(plan);
@@ -216,7 +216,7 @@ fn nothing_is_lost_when_programs_and_erases_fail_too() {
                 operations: 1200,
                 seed,
                 slots: 800,
-                cuts: Cuts::Sample(250),
+                cuts: Cuts::Sample(170),
                 failures,
                 ..CrashPlan::new(target, settings.clone())
             };

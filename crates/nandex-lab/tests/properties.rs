@@ -12,10 +12,12 @@ use nandex::ordered::{Durability, Options, RecordFormat, Settings};
 use nandex::rng::Rng;
 use nandex::{IndexError, OrderedIndex};
 use nandex_lab::fuzz::{self, contents, ordered_ops, part};
+use nandex_lab::parallel::cores;
 use nandex_lab::registry::{Hosting, INDEXES, IndexEntry, Stack, stacks};
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 proptest! {
     #![proptest_config(inputs::fixed(300))]
@@ -28,7 +30,7 @@ proptest! {
 
 #[test]
 fn long_scripts_hold_too() {
-    for seed in 0..60 {
+    for seed in 0..40 {
         let mut bytes = vec![0; 12_000];
         Rng::new(seed).fill(&mut bytes);
         bytes[0] = seed as u8;
@@ -53,22 +55,28 @@ fn record() -> Settings {
 #[test]
 fn a_full_chip_loses_nothing_and_takes_records_again_once_some_are_gone() {
     // What removes nothing stays full.
-    for stack in stacks().filter(|stack| stack.index.takes_any_key()) {
-        let blocks = if stack.ftl.is_none_or(|ftl| ftl.is_atomic) { [16, 20, 24] } else { [24, 32, 40] };
-        // So many of them are not the FTL's where it shares the chip; and a tree on raw NAND collects garbage of its own on what
-        // an FTL beneath leaves of them.
-        let others = match stack.index.hosting {
-            Hosting::Raw if stack.ftl.is_some() => 16,
-            _ if stack.index.divides_chip => 10,
-            _ => 0,
-        };
-        // What needs more than the smallest says so and gets more.
-        let takes = |blocks| open(stack.index, &part(2048, 8, blocks), &stack.settings(record())).1.is_ok();
-        let others = if takes(blocks[0] + others) { others } else { others + 16 };
-        for blocks in blocks.map(|blocks| blocks + others) {
-            fill_and_drain(stack, &part(2048, 8, blocks));
+    let stacks: Vec<Stack> = stacks().filter(|stack| stack.index.takes_any_key()).collect();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(&stack) = stacks.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let blocks = if stack.ftl.is_none_or(|ftl| ftl.is_atomic) { [16, 24] } else { [24, 40] };
+            // So many of them are not the FTL's where it shares the chip; and a tree on raw NAND collects garbage of its own on what
+            // an FTL beneath leaves of them.
+            let others = match stack.index.hosting {
+                Hosting::Raw if stack.ftl.is_some() => 16,
+                _ if stack.index.divides_chip => 10,
+                _ => 0,
+            };
+            // What needs more than the smallest says so and gets more.
+            let takes =
+                |blocks| open(stack.index, &part(2048, 8, blocks), &stack.settings(record())).1.is_ok();
+            let others = if takes(blocks[0] + others) { others } else { others + 16 };
+            for blocks in blocks.map(|blocks| blocks + others) {
+                fill_and_drain(stack, &part(2048, 8, blocks));
+            }
         }
-    }
+    };
+    std::thread::scope(|scope| (0..cores()).for_each(|_| drop(scope.spawn(work))));
 }
 
 fn fill_and_drain(stack: Stack, part: &Part) {

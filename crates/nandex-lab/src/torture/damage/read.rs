@@ -26,8 +26,12 @@ impl Seen {
 
     fn fails(&mut self, error: IndexError) {
         self.errors += 1;
-        // An error that names no damage is the one to be told.
-        if self.first_error.as_ref().is_none_or(|first| names_damage(first) && !names_damage(&error)) {
+        let Some(first) = &self.first_error else {
+            self.first_error = Some(error);
+            return;
+        };
+        // An error that names no damage is the one to be told. That everything waits for a mount after the first is no news.
+        if names_damage(first) && !names_damage(&error) && error != IndexError::Interrupted {
             self.first_error = Some(error);
         }
     }

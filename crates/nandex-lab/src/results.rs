@@ -231,7 +231,7 @@ pub struct CauseCounts {
 
 /// Programs and reads by what came before them: those that follow the last one of their kind, page after page, in the same block;
 /// and those among them that no other of their kind came between.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct PatternCounts {
     /// Page programs.
     pub page_programs: u64,

@@ -377,6 +377,7 @@ const FOLDERS: &[(&str, &str, &str)] = &[
     folder!("lazy-figures"),
     folder!("lazy-figure6"),
     folder!("lazy-figure7"),
+    folder!("lazy-recent"),
     folder!("lazy-ftl"),
     folder!("lazy-durability"),
     folder!("ls-lru-figure7"),

@@ -110,6 +110,7 @@ fn of_phase(phase: &Phase, chip: &ChipFacts, put: &mut impl FnMut(String, f64)) 
     put(format!("{name}.program_time_s"), seconds(program_ns));
     put(format!("{name}.erase_time_s"), seconds(erase_ns));
     put(format!("{name}.read_time_s"), seconds(total.flash_time_ns.saturating_sub(program_ns + erase_ns)));
+    put(format!("{name}.energy_mj"), phase.energy_nj as f64 / 1e6);
     put(format!("{name}.collections"), phase.collections as f64);
     put(format!("{name}.live_pages"), phase.live_pages as f64);
     put(format!("{name}.blocks_used"), blocks_used(phase, chip) as f64);
@@ -159,6 +160,7 @@ impl Sum {
             };
             sum.collections += part.collections;
             sum.cpu_ns += part.cpu_ns;
+            sum.energy_nj += part.energy_nj;
             sum.cache_hits += part.cache_hits;
             sum.cache_misses += part.cache_misses;
             for (cause, counts) in &part.causes {

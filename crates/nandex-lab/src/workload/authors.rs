@@ -4,9 +4,9 @@
 //! (the paper does not say how it built its tree); then queries and updates mix. *W-Query* has 80 % queries, *W-Update* 20 %. The updates are insertions of the names that appeared later, in
 //! their order (*insert-only*), or 60 % such insertions and 40 % deletions (*mix*). The run ends when every name has appeared.
 //!
-//! The paper does not say which keys are queried and deleted: here any that is present, each alike. Nor how many operations
-//! a workload has; told to run for more than there are new names (`operations`), deleted names come back, the one deleted
-//! first before the others.
+//! The paper does not say which keys are queried and deleted: here any that is present, each alike; or, with `queries=recent`, queries of
+//! which a share asks for one of the keys updated last, inserted or deleted. Nor how many operations a workload has; told to run for
+//! more than there are new names (`operations`), deleted names come back, the one deleted first before the others.
 
 use super::strings::{Source, hashes, ranks};
 use super::{Op, OpKind, Parameters, PhaseOps, RECORDS_MAX, WorkloadEntry};
@@ -26,6 +26,17 @@ pub(super) const ENTRY: WorkloadEntry = WorkloadEntry {
         option("keys", "rank", "8 bytes for a name: rank (its place in the alphabet) or hash"),
         option("profile", "w-query", "w-query: 80 % queries; w-update: 20 %"),
         option("updates", "mix", "insert-only, or mix: 60 % insertions and 40 % deletions"),
+        option(
+            "queries",
+            "uniform",
+            "uniform: any key that is present; recent: a share of them one of the keys updated last",
+        ),
+        option(
+            "recent_share",
+            "70",
+            "with queries=recent, percent of the queries that ask for one updated last",
+        ),
+        option("recent_window", "5", "with queries=recent, how many of the last updates they choose from"),
         option("records", "0", "names used, the first ones; 0: all"),
         option("initial_percent", "88.5464", "share of the names inserted by the load"),
         option(
@@ -50,6 +61,7 @@ fn generate(parameters: &Parameters) -> Result<Vec<PhaseOps>, LabError> {
             20
         },
         delete_percent: if parameters.choice("updates", &["insert-only", "mix"])? == "mix" { 40 } else { 0 },
+        recent: Recent::of(parameters)?,
     };
     let operations = parameters.number_in("operations", 0, RECORDS_MAX)?;
     let run = mix.draw(parameters, load, later, (operations > 0).then_some(operations as usize))?;
@@ -85,6 +97,22 @@ fn keys(parameters: &Parameters) -> Result<Vec<u64>, LabError> {
 struct Mix {
     query_percent: u64,
     delete_percent: u64,
+    recent: Option<Recent>,
+}
+
+/// The queries that follow the updates.
+struct Recent {
+    share_percent: u64,
+    window: usize,
+}
+
+impl Recent {
+    fn of(parameters: &Parameters) -> Result<Option<Recent>, LabError> {
+        let share_percent = parameters.number_in("recent_share", 0, 100)?;
+        let window = parameters.number_in("recent_window", 1, 1_000_000)? as usize;
+        let follows = parameters.choice("queries", &["uniform", "recent"])? == "recent";
+        Ok(follows.then_some(Recent { share_percent, window }))
+    }
 }
 
 impl Mix {
@@ -101,12 +129,23 @@ impl Mix {
         let mut new: VecDeque<u64> = later.iter().copied().collect();
         let mut unseen = later.len();
         let mut ops = Vec::new();
+        // Drawn apart, so that the updates are the same whatever the queries are.
+        let mut follow = parameters.rng(2);
+        let mut updated: VecDeque<u64> = VecDeque::new();
+        let window = self.recent.as_ref().map_or(0, |recent| recent.window);
         while operations.map_or(unseen > 0, |operations| ops.len() < operations) {
             let is_query = rng.chance(self.query_percent, 100);
             let place = |rng: &mut nandex::rng::Rng| rng.below(present.len() as u64) as usize;
             if is_query {
-                ops.push(Op::new(OpKind::Get, present[place(&mut rng)]));
-            } else if rng.chance(self.delete_percent, 100) && present.len() > 1 {
+                let anywhere = present[place(&mut rng)];
+                let follows = !updated.is_empty()
+                    && self.recent.as_ref().is_some_and(|recent| follow.chance(recent.share_percent, 100));
+                let key =
+                    if follows { updated[follow.below(updated.len() as u64) as usize] } else { anywhere };
+                ops.push(Op::new(OpKind::Get, key));
+                continue;
+            }
+            if rng.chance(self.delete_percent, 100) && present.len() > 1 {
                 let place = place(&mut rng);
                 let key = present.swap_remove(place);
                 new.push_back(key);
@@ -117,6 +156,8 @@ impl Mix {
                 present.push(key);
                 ops.push(Op::new(OpKind::Insert, key));
             }
+            updated.extend(ops.last().map(|op| op.key));
+            updated.drain(..updated.len().saturating_sub(window));
         }
         Ok(ops)
     }
@@ -181,6 +222,36 @@ mod tests {
         near(shares("w-update", "insert-only"), [20, 80, 0]);
         near(shares("w-query", "mix"), [80, 12, 8]);
         near(shares("w-update", "mix"), [20, 48, 32]);
+    }
+
+    #[test]
+    fn recent_queries_ask_for_what_was_updated_last_and_leave_the_updates_as_they_are() {
+        let ops = |set: &[(&str, &str)]| {
+            let all = [&[("records", "60000"), ("profile", "w-query")], set].concat();
+            words(&all).phases.remove(1).ops
+        };
+        let updates =
+            |ops: &[Op]| ops.iter().filter(|op| op.kind != OpKind::Get).copied().collect::<Vec<Op>>();
+        let uniform = ops(&[]);
+        assert_eq!(ops(&[("queries", "recent"), ("recent_share", "0")]), uniform);
+        for (share, window) in [(30, 5), (70, 5), (90, 2)] {
+            let (share_text, window_text) = (share.to_string(), window.to_string());
+            let recent =
+                ops(&[("queries", "recent"), ("recent_share", &share_text), ("recent_window", &window_text)]);
+            assert_eq!(updates(&recent), updates(&uniform));
+            let (mut last, mut hits, mut queries) = (VecDeque::new(), 0, 0);
+            for op in &recent {
+                if op.kind == OpKind::Get {
+                    queries += usize::from(!last.is_empty());
+                    hits += usize::from(last.contains(&op.key));
+                } else {
+                    last.push_back(op.key);
+                    last.drain(..last.len().saturating_sub(window));
+                }
+            }
+            // One in thousands hits by chance.
+            assert!((100 * hits / queries).abs_diff(share) <= 1, "{hits} of {queries}, {share} % are due");
+        }
     }
 
     #[test]

@@ -211,7 +211,7 @@ mod tests {
         assert!(refused("options = { cache_page = '3' }").contains("did you mean 'cache_pages'?"));
         assert!(refused("of.CFLU = { order = '9' }").contains("no contender 'CFLU'; did you mean 'CFLRU'?"));
         assert!(refused("contenders = ['LR']").contains("did you mean 'LRU'?"));
-        assert!(refused("blocks_of = { LUR = 100 }").contains("no contender 'LUR'; did you mean 'LRU'?"));
+        assert!(refused("blocks_of = { LR = 100 }").contains("no contender 'LR'; did you mean 'LRU'?"));
     }
 
     #[test]

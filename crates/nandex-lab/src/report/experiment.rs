@@ -138,7 +138,7 @@ mod tests {
         let text = render(&results, 120);
         assert!(text.starts_with("mu-table5 (Table 5, smoke size)"), "{text}");
         let rows = |name: &str| text.lines().filter(|l| l.starts_with("micro/") && l.contains(name)).count();
-        assert_eq!((rows("retrievals"), rows("load")), (8, 0), "{text}");
+        assert_eq!((rows("retrievals"), rows("load")), (14, 0), "{text}");
         assert!(text.trim_end().ends_with("again: nandex run mu-table5 --smoke --seeds 1"), "{text}");
     }
 

@@ -131,6 +131,9 @@ impl OrderedIndex for OnFtl {
             Metric { name: "ftl_partial_merges", value: ftl.partial_merges },
             Metric { name: "ftl_full_merges", value: ftl.full_merges },
         ]);
+        if ftl.log_blocks > 0 {
+            stats.metrics.push(Metric { name: "log_blocks", value: ftl.log_blocks });
+        }
         stats
     }
 

@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Repro) -> Result<Status> {
     let tells = args.all || args.keep.is_some();
     let mut tell = |what: &str| {
         if tells {
-            progress.tell(what)
+            progress.tell(what);
         }
     };
     let done = progress.follow(|| repro::run(&plan, &control, &mut tell))?;

@@ -57,7 +57,7 @@ fn judged(rule: Rule, expected: &Expected, results: &ExperimentResults) -> Vec<S
         Expected::Mean { over, against, contenders, figure, form, paper, rule: own } => {
             let rule = own.unwrap_or(rule);
             let pairs = contenders.iter().flat_map(|second| against.iter().map(move |first| [first, second]));
-            pairs.map(|pair| mean_over(rule, results, over, pair, (figure, *form), *paper)).collect()
+            pairs.map(|pair| mean_over(rule, results, (over, pair), (figure, *form), *paper)).collect()
         }
         Expected::Series { series, figure, trend } => vec![trending(rule, results, series, (figure, *trend))],
         Expected::Single { cell, figure, paper, rule: own } => {
@@ -161,8 +161,7 @@ fn trending(
 fn mean_over(
     rule: Rule,
     results: &ExperimentResults,
-    over: &[String],
-    [first, second]: [&String; 2],
+    (over, [first, second]): (&[String], [&String; 2]),
     (figure, form): (&str, Form),
     paper: Option<f64>,
 ) -> ScoreValue {

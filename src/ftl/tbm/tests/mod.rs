@@ -75,7 +75,8 @@ impl Bench {
         // Of the benches with an odd number of buffer blocks the converter fills up logical blocks.
         let whole_from = (!buffer_blocks.is_multiple_of(2)).then_some(geometry.pages_per_block / 2);
         // Of every third all pages are read.
-        let victim_reads = if buffer_blocks.is_multiple_of(3) { VictimReads::Every } else { VictimReads::Kept };
+        let victim_reads =
+            if buffer_blocks.is_multiple_of(3) { VictimReads::Every } else { VictimReads::Kept };
         let settings = TbmSettings { blocks: buffer_blocks, whole_from, victim_reads };
         Bench { chip: new_chip(geometry), tbm_blocks: buffer_blocks + spare_blocks, settings }
     }

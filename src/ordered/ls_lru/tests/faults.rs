@@ -224,7 +224,7 @@ fn a_cut_at_any_write_is_noticed_and_leaves_each_key_as_at_the_last_sync_or_late
     for writes in 0..260 {
         let window_percent = [0, 25, 50, 75, 100][writes as usize % 5];
         let config = LsLruConfig { window_percent, commit_entries: 6, split_factor: 2, ..config(4, 5) };
-        let config = options::varied(config, writes.into());
+        let config = options::varied(config, writes);
         let store = LsLruTree::format(RamStore::new(128, 400), config).unwrap().into_store();
         let mut index = LsLruTree::mount(Cut { store, writes }, config).unwrap();
         let (synced, since) = work_until_the_cut(&mut index);

@@ -10,13 +10,13 @@ use alloc::vec::Vec;
 
 /// One of the twelve settings of inner nodes, commit policy and what the budget counts.
 pub(super) fn varied(config: LsLruConfig, kind: u64) -> LsLruConfig {
-    let inner = if kind % 2 == 0 { Inner::Kept } else { Inner::Units };
+    let inner = if kind.is_multiple_of(2) { Inner::Kept } else { Inner::Units };
     let commit = match kind / 2 % 3 {
         0 => CommitPolicy::WriteMinimized,
         1 => CommitPolicy::FirstAssociated,
         _ => CommitPolicy::ExactFit,
     };
-    let ram = if kind / 6 % 2 == 0 { UnitRam::Held } else { UnitRam::Record };
+    let ram = if (kind / 6).is_multiple_of(2) { UnitRam::Held } else { UnitRam::Record };
     LsLruConfig { inner, commit, ram, ..config }
 }
 
@@ -45,7 +45,7 @@ fn work(index: &mut impl OrderedIndex) {
         match rng.below(20) {
             0..=13 => drop(index.get(&key, &mut [0; 4]).unwrap()),
             14..=18 => drop(index.insert(&key, &value).unwrap()),
-            _ if n % 2 == 0 => drop(index.insert(&(4 * n + 1).to_be_bytes(), &value).unwrap()),
+            _ if n.is_multiple_of(2) => drop(index.insert(&(4 * n + 1).to_be_bytes(), &value).unwrap()),
             _ => drop(index.remove(&key).unwrap()),
         }
     }

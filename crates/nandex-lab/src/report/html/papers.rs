@@ -110,7 +110,7 @@ fn counts(cards: &[Scorecard]) -> String {
     match sum(&|card| card.on_substitutes(Reading::First)) {
         0 => text.push('.'),
         on_substitutes => {
-            text += &format!("; {on_substitutes} stand on substitute data and are not counted.")
+            text += &format!("; {on_substitutes} stand on substitute data and are not counted.");
         }
     }
     text

@@ -1,6 +1,7 @@
 //! What ordered and spatial indexes have in common: durability classes, what they tell of themselves, and options by name.
 
 use crate::check::IndexError;
+use crate::ftl::PageStore;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -26,6 +27,39 @@ impl Durability {
             Durability::EverySync => "every sync",
             Durability::EveryOperation => "every operation",
         }
+    }
+
+    /// The class of an index on a store where an operation writes up to `group_pages` together. Where the store cannot take
+    /// them atomically a cut tears an operation, and nothing is promised.
+    pub(crate) fn on(store: &(impl PageStore + ?Sized), group_pages: usize) -> Durability {
+        match (store.durable_writes(), store.prefix_consistent()) {
+            _ if store.atomic_pages_max() < group_pages => Durability::None,
+            (true, _) => Durability::EveryOperation,
+            (false, true) => Durability::EverySync,
+            (false, false) => Durability::None,
+        }
+    }
+
+    /// Refuses to give less than this class: `given` is what `index`, which writes up to `group_pages` together, comes to.
+    pub(crate) fn require(
+        self,
+        given: Durability,
+        index: &str,
+        store: &impl PageStore,
+        group_pages: usize,
+    ) -> Result<(), IndexError> {
+        if given >= self {
+            return Ok(());
+        }
+        Err(IndexError::Unsupported(format!(
+            "durability '{}' is wanted, but {index} on this store gives '{}': an operation writes up to {group_pages} pages \
+             and the store takes {} atomically; its writes are {}durable at once and {} in order",
+            self.name(),
+            given.name(),
+            store.atomic_pages_max(),
+            if store.durable_writes() { "" } else { "not " },
+            if store.prefix_consistent() { "survive" } else { "do not survive" },
+        )))
     }
 }
 

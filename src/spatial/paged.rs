@@ -87,7 +87,8 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         durability: Durability,
     ) -> Result<PagedNodes<S, C, D>, IndexError> {
         format.require_sane::<C, D>()?;
-        require(durability, &store, &format)?;
+        let group_pages = format.group_nodes_max();
+        durability.require(Durability::on(&store, group_pages), "a spatial index", &store, group_pages)?;
         // The old superblock goes first: no cut may leave it above pages that are gone.
         store.trim(SUPERBLOCK)?;
         store.sync()?;
@@ -138,7 +139,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         space.claim(SUPERBLOCK);
         space.claim(Lpn(ROOT.0));
         PagedNodes {
-            durability: promise(&store, &format),
+            durability: Durability::on(&store, format.group_nodes_max()),
             pages: vec![0; store.page_bytes()],
             store,
             scratch: Node::with_room(format.entries_max()),
@@ -341,36 +342,6 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         }
         Ok(())
     }
-}
-
-/// What a tree laid out like this promises on this store.
-fn promise(store: &impl PageStore, format: &NodeFormat) -> Durability {
-    if store.atomic_pages_max() < format.group_nodes_max() {
-        Durability::None
-    } else if store.durable_writes() {
-        Durability::EveryOperation
-    } else if store.prefix_consistent() {
-        Durability::EverySync
-    } else {
-        Durability::None
-    }
-}
-
-fn require(wanted: Durability, store: &impl PageStore, format: &NodeFormat) -> Result<(), IndexError> {
-    let given = promise(store, format);
-    if given >= wanted {
-        return Ok(());
-    }
-    Err(IndexError::Unsupported(format!(
-        "durability '{}' is wanted, but a spatial index on this store gives '{}': an operation writes up to {} pages and \
-         the store takes {} atomically; its writes are {}durable at once and {} in order",
-        wanted.name(),
-        given.name(),
-        format.group_nodes_max(),
-        store.atomic_pages_max(),
-        if store.durable_writes() { "" } else { "not " },
-        if store.prefix_consistent() { "survive" } else { "do not survive" },
-    )))
 }
 
 impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for PagedNodes<S, C, D> {

@@ -52,7 +52,6 @@
 mod apart;
 mod batch;
 mod change;
-mod class;
 mod directory;
 mod load;
 mod page;
@@ -83,7 +82,6 @@ use crate::nand::Cause;
 use crate::units::Lpn;
 use alloc::vec::Vec;
 use apart::Restructured;
-use class::{promise, require};
 use core::ops::Bound;
 use page::{Frame, Layout, ROOT, SUPERBLOCK};
 
@@ -267,12 +265,21 @@ pub(super) struct Counts {
     pub(super) redistributions: u64,
 }
 
+fn require(
+    wanted: Durability,
+    given: Durability,
+    store: &impl PageStore,
+    layout: &Layout,
+) -> Result<(), IndexError> {
+    wanted.require(given, "a B+-tree", store, layout.group_pages_max())
+}
+
 impl<S: PageStore> BPlusTree<S> {
     /// Makes an empty tree; whatever the store held is dropped.
     pub fn format(mut store: S, config: BPlusConfig) -> Result<BPlusTree<S>, IndexError> {
         let layout = Layout::new(&config, store.page_bytes(), store.page_count())?;
         config.structure_writes.allow(config.durability)?;
-        require(config.durability, promise(&store, &layout, 0), &store, &layout)?;
+        require(config.durability, Durability::on(&store, layout.group_pages_max()), &store, &layout)?;
         // The old superblock goes first: no cut may leave it above pages that are gone.
         store.trim(SUPERBLOCK)?;
         store.sync()?;
@@ -309,7 +316,7 @@ impl<S: PageStore> BPlusTree<S> {
         leaf_pages: usize,
     ) -> Result<BPlusTree<S>, IndexError> {
         BPlusTree::open_if(store, |store, layout| {
-            takes_unclean && promise(store, layout, leaf_pages) > Durability::None
+            takes_unclean && Durability::on(store, layout.group_pages_max() + leaf_pages) > Durability::None
         })
     }
 
@@ -351,7 +358,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     fn empty(store: S, layout: Layout, is_clean: bool) -> BPlusTree<S> {
-        let durability = promise(&store, &layout, 0);
+        let durability = Durability::on(&store, layout.group_pages_max());
         let mut space = Space::new(layout.page_count, !store.durable_writes());
         space.claim(SUPERBLOCK);
         space.claim(ROOT);
@@ -404,9 +411,9 @@ impl<S: PageStore> BPlusTree<S> {
         self.class_with(0)
     }
 
-    /// The same where so many pages of leaves may be written with nodes.
+    /// The class of the tree where so many pages of leaves may be written with its nodes.
     pub(super) fn class_with(&self, leaf_pages: usize) -> Durability {
-        promise(&self.store, &self.layout, leaf_pages)
+        Durability::on(&self.store, self.layout.group_pages_max() + leaf_pages)
     }
 
     /// The store below.

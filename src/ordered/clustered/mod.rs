@@ -98,7 +98,7 @@ pub struct ClusteredTree<S> {
 impl<S: PageStore> ClusteredTree<S> {
     /// Makes an empty index; whatever the store held is dropped.
     pub fn format(store: S, config: ClusteredConfig) -> Result<ClusteredTree<S>, IndexError> {
-        let class_below = class_on(&store);
+        let class_below = Durability::on(&store, 1);
         let layer = Layer::format(store, &config)?;
         Ok(ClusteredTree::above(BPlusTree::format(layer, config.tree)?, class_below))
     }
@@ -114,7 +114,7 @@ impl<S: PageStore> ClusteredTree<S> {
     }
 
     fn open(store: S, config: ClusteredConfig, takes_unclean: bool) -> Result<ClusteredTree<S>, IndexError> {
-        let class_below = class_on(&store);
+        let class_below = Durability::on(&store, 1);
         let mut layer = Layer::mount(store, &config)?;
         let mut page = vec![0; layer.page_bytes()];
         layer.read(Lpn(0), Cause::Recovery, &mut page)?;
@@ -166,15 +166,6 @@ impl<S: PageStore> ClusteredTree<S> {
     /// Makes room for an operation.
     fn relieve(&mut self) -> Result<(), IndexError> {
         self.between(|index| Ok(index.tree.with_store(|layer, _| layer.relieve())?))
-    }
-}
-
-/// What an index would promise on a store if no node waited.
-fn class_on(store: &(impl PageStore + ?Sized)) -> Durability {
-    match (store.durable_writes(), store.prefix_consistent()) {
-        (true, _) => Durability::EveryOperation,
-        (false, true) => Durability::EverySync,
-        (false, false) => Durability::None,
     }
 }
 

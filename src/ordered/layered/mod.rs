@@ -162,15 +162,7 @@ struct Plan {
 impl Plan {
     /// What an index would promise on a store if no unit waited.
     fn class_on(&self, store: &(impl PageStore + ?Sized)) -> Durability {
-        if self.layer.commit.is_in_place() && store.atomic_pages_max() < self.layer.group_pages {
-            Durability::None
-        } else if store.durable_writes() {
-            Durability::EveryOperation
-        } else if store.prefix_consistent() {
-            Durability::EverySync
-        } else {
-            Durability::None
-        }
+        Durability::on(store, if self.layer.commit.is_in_place() { self.layer.group_pages } else { 1 })
     }
 }
 

@@ -176,7 +176,7 @@ impl BufferedConfig {
             let what = format!("a node buffer of {} bytes: {least} are needed at least", self.buffer_bytes);
             return unsupported(what);
         }
-        let given = promise(store);
+        let given = Durability::on(store, 1);
         if self.durability == Durability::None || self.durability > given {
             return unsupported(format!(
                 "durability '{}' is wanted, but a node buffer with a log on this store gives '{}'{}",
@@ -186,15 +186,6 @@ impl BufferedConfig {
             ));
         }
         Ok(())
-    }
-}
-
-/// What a log gives on this store.
-fn promise(store: &impl PageStore) -> Durability {
-    match (store.durable_writes(), store.prefix_consistent()) {
-        (true, _) => Durability::EveryOperation,
-        (false, true) => Durability::EverySync,
-        (false, false) => Durability::None,
     }
 }
 

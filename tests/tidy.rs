@@ -29,15 +29,16 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
+/// The files of a folder and those below it whose names end so.
+fn files_of(ending: &str, folder: &Path, found: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries {
         let path = entry.unwrap().path();
         if path.is_dir() {
             if path.file_name().is_some_and(|name| name != "target") {
-                rust_files(&path, found);
+                files_of(ending, &path, found);
             }
-        } else if path.extension().is_some_and(|e| e == "rs") {
+        } else if path.extension().is_some_and(|e| e == ending) {
             found.push(path);
         }
     }
@@ -47,7 +48,7 @@ fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
 fn sources() -> Vec<(String, String)> {
     let mut files = Vec::new();
     for folder in ["src", "crates", "tests", "benches", "examples", "fuzz"] {
-        rust_files(&root().join(folder), &mut files);
+        files_of("rs", &root().join(folder), &mut files);
     }
     files.sort();
     let text = |path: &PathBuf| fs::read_to_string(path).unwrap();
@@ -55,9 +56,32 @@ fn sources() -> Vec<(String, String)> {
     files.iter().map(|path| (name(path), text(path))).collect()
 }
 
-/// What the tests inside a file do is no one's affair but theirs.
-fn without_tests(text: &str) -> &str {
-    text.find("#[cfg(test)]").map_or(text, |at| &text[..at])
+/// The lines of a file, each with whether only tests have it: the item below a `#[cfg(test)]`, from that line to the one on
+/// which rustfmt ends the item, at the same indentation.
+fn lines_by_use(text: &str) -> Vec<(&str, bool)> {
+    let mut indentation = None;
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let code = line.trim_start();
+        let indented = line.len() - code.len();
+        if indentation.is_none() && code.starts_with("#[cfg(test)]") {
+            indentation = Some(indented);
+        }
+        lines.push((line, indentation.is_some()));
+        let is_attribute = code.starts_with("#[") || code.starts_with("//");
+        if indentation == Some(indented) && !is_attribute && code.ends_with([';', '}', ',']) {
+            indentation = None;
+        }
+    }
+    lines
+}
+
+/// A file without what is in it for tests alone, whose lines are left empty: what tests do is no one's affair but theirs.
+fn without_tests(text: &str) -> String {
+    lines_by_use(text)
+        .iter()
+        .map(|(line, in_test)| format!("{}\n", if *in_test { "" } else { line }))
+        .collect()
 }
 
 fn is_test(name: &str) -> bool {
@@ -91,7 +115,7 @@ fn imports_point_down() {
     let sources = sources();
     let engine = sources.iter().filter(|(name, _)| name.starts_with("src/"));
     let faults: Vec<String> =
-        engine.flat_map(|(name, text)| layer_faults(name, without_tests(text))).collect();
+        engine.flat_map(|(name, text)| layer_faults(name, &without_tests(text))).collect();
     fail_if_any(&faults);
 }
 
@@ -120,7 +144,7 @@ fn a_file_says_what_it_is() {
 fn files_have_one_subject() {
     let mut faults = Vec::new();
     for (name, text) in sources().iter().filter(|(name, _)| !is_test(name)) {
-        let lines = without_tests(text).lines().count();
+        let lines = lines_by_use(text).iter().filter(|(_, in_test)| !in_test).count();
         if lines > LINES_MAX {
             faults.push(format!("{name}: {lines} lines, more than {LINES_MAX}: two subjects?"));
         }
@@ -153,24 +177,66 @@ const FLOATS_IN: &str = "src/spatial/";
 const LIBRARY_FUNCTIONS: [&str; 10] =
     ["sqrt(", "powi(", "powf(", ".exp(", ".ln(", ".sin(", ".cos(", "atan2(", "hypot(", "mul_add("];
 
+/// What a file of the engine has that the engine does without.
+fn engine_faults(name: &str, text: &str) -> Vec<String> {
+    let has_floats = name.starts_with(FLOATS_IN);
+    let plain = NOT_IN_ENGINE.iter().filter(|word| !(has_floats && word.starts_with('f')));
+    let words: Vec<&str> = plain.chain(LIBRARY_FUNCTIONS.iter().filter(|_| has_floats)).copied().collect();
+    let mut faults = Vec::new();
+    for (number, line) in without_tests(text).lines().enumerate() {
+        let code = line.split("//").next().unwrap();
+        let found = words.iter().filter(|word| code.contains(**word));
+        faults.extend(found.map(|word| format!("{name}:{}: {word}", number + 1)));
+    }
+    faults
+}
+
 #[test]
 fn the_engine_neither_unwraps_nor_prints() {
-    let mut faults = Vec::new();
-    for (name, text) in sources().iter().filter(|(n, _)| n.starts_with("src/") && !is_test(n)) {
-        let has_floats = name.starts_with(FLOATS_IN);
-        let plain = NOT_IN_ENGINE.iter().filter(|word| !(has_floats && word.starts_with('f')));
-        let words: Vec<&str> =
-            plain.chain(LIBRARY_FUNCTIONS.iter().filter(|_| has_floats)).copied().collect();
-        for (number, line) in without_tests(text).lines().enumerate() {
-            let code = line.split("//").next().unwrap();
-            for word in &words {
-                if code.contains(word) {
-                    faults.push(format!("{name}:{}: {word}", number + 1));
-                }
-            }
-        }
-    }
+    let sources = sources();
+    let engine = sources.iter().filter(|(name, _)| name.starts_with("src/") && !is_test(name));
+    let faults: Vec<String> = engine.flat_map(|(name, text)| engine_faults(name, text)).collect();
     fail_if_any(&faults);
+}
+
+/// What most `mod.rs` look like: tests are declared above the imports.
+const TESTS_FIRST: &str = "//! A room with its tests in a file.
+
+#[cfg(test)]
+mod tests;
+
+use crate::nand::Nand;
+
+#[cfg(test)]
+fn only_tests_run_this() {
+    let ordered = [crate::ordered::NAMES].first().unwrap();
+}
+
+impl Nand for Chip {
+    #[cfg(test)]
+    #[inline]
+    fn seen(&self) -> HashMap<u8, u8> {
+        self.seen
+    }
+
+    fn read(&self) {}
+}
+";
+
+#[test]
+fn what_stands_below_the_declaration_of_tests_is_seen() {
+    let name = "src/nand/mod.rs";
+    assert!(layer_faults(name, &without_tests(TESTS_FIRST)).is_empty());
+    assert!(engine_faults(name, TESTS_FIRST).is_empty());
+    let imports = TESTS_FIRST.replace("use crate::nand::Nand;", "use crate::ordered::OrderedIndex;");
+    let found = layer_faults(name, &without_tests(&imports));
+    assert_eq!(found, [format!("{name}:6: nand may not use ordered")]);
+    let unwraps = TESTS_FIRST.replace("fn read(&self) {}", "fn read(&self) { self.seen.first().unwrap(); }");
+    assert_eq!(engine_faults(name, &unwraps), [format!("{name}:20: .unwrap()")]);
+    let maps = format!("{TESTS_FIRST}\nstatic SEEN: Option<HashMap<u8, u8>> = None;\n");
+    assert_eq!(engine_faults(name, &maps), [format!("{name}:23: HashMap")]);
+    let seen = lines_by_use(TESTS_FIRST).iter().filter(|(_, in_test)| !in_test).count();
+    assert_eq!(seen, TESTS_FIRST.lines().count() - 2 - 4 - 5, "lines of tests do not count");
 }
 
 /// What would make an input of a test differ from run to run: proptest's own settings beside the one way to take them
@@ -195,9 +261,10 @@ const DRAWN: [&str; 14] = [
 /// Where [`DRAWN`] words stand on purpose.
 const DRAWN_IN: [&str; 2] = ["src/inputs.rs", "tests/tidy.rs"];
 
-/// The code of a file that only tests run.
-fn tests_of<'a>(name: &str, text: &'a str) -> &'a str {
-    if is_test(name) { text } else { &text[without_tests(text).len()..] }
+/// The lines of a file that only tests run.
+fn tests_of<'a>(name: &str, text: &'a str) -> Vec<&'a str> {
+    let lines = lines_by_use(text);
+    lines.iter().filter(|(_, in_test)| *in_test || is_test(name)).map(|(line, _)| *line).collect()
 }
 
 /// What in a file's tests takes inputs that are not the same in every run.
@@ -207,7 +274,7 @@ fn drawn_faults(name: &str, text: &str) -> Vec<String> {
         return faults;
     }
     let tests = tests_of(name, text);
-    for line in tests.lines().filter(|line| !line.trim_start().starts_with("//")) {
+    for line in tests.iter().filter(|line| !line.trim_start().starts_with("//")) {
         let words = DRAWN.iter().filter(|word| line.contains(**word));
         faults.extend(words.map(|word| format!("{name}: {word} in a test")));
     }
@@ -252,12 +319,11 @@ fn the_readme_is_short() {
 #[test]
 fn links_between_documents_lead_somewhere() {
     let mut faults = Vec::new();
-    let mut pages =
-        vec![root().join("README.md"), root().join("CHANGELOG.md"), root().join("data/README.md")];
-    for folder in ["docs", "docs/indexes", "experiments"] {
-        let entries = fs::read_dir(root().join(folder)).unwrap().map(|e| e.unwrap().path());
-        pages.extend(entries.filter(|p| p.extension().is_some_and(|e| e == "md")));
+    let mut pages = Vec::new();
+    for folder in ["docs", "experiments", "data", "results", "crates"] {
+        files_of("md", &root().join(folder), &mut pages);
     }
+    pages.extend(["README.md", "CHANGELOG.md"].map(|page| root().join(page)));
     for page in pages {
         let text = fs::read_to_string(&page).unwrap();
         for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {

@@ -3,7 +3,8 @@
 //! The spare area of the first page tells, by its checksum. Where that page looks erased, or is of an old checkpoint, the second
 //! one is asked, since a page alone may have come to look so.
 
-use super::{ERASES_PER_CHECKPOINT_MAX, PageMapFtl, holds_data};
+use super::write::ERASES_PER_CHECKPOINT_MAX;
+use super::{PageMapFtl, holds_data};
 use crate::ftl::StoreError;
 use crate::ftl::spare::{Found, Header, PageKind, SPARE_BYTES, checksum, read_page};
 use crate::nand::{Cause, Nand, NandError};

@@ -55,28 +55,25 @@ mod settings;
 mod state;
 #[cfg(test)]
 mod tests;
+mod write;
 
 pub use settings::{FtlSettings, Separation};
 
-use super::blocks::{BlockState, BlockTable, Wear};
+use super::blocks::{BlockState, BlockTable};
 use super::checkpoint::{self, CheckpointArea, Payload};
 use super::hot::HotFilter;
-use super::spare::{Found, Header, PageKind, checksum, read_weak_page};
+use super::spare::{Found, Header, PageKind, read_weak_page};
 use super::wear::WearLeveller;
 use super::{PageStore, StoreError, StoreStats};
 use crate::check::CheckReport;
-use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::nand::{Cause, Geometry, Nand};
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use settings::Limits;
-use state::{Frontier, LOST, NONE, State, Stream, lost};
-
-/// Once a block was erased so often since the last checkpoint, another one is due: a page carries only the low byte of the
-/// erase count, by which a mount knows a rewritten block.
-const ERASES_PER_CHECKPOINT_MAX: u8 = 200;
+use state::{LOST, NONE, State, lost};
 
 /// What the FTL did besides reading and writing, since it was formatted or mounted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -320,185 +317,6 @@ impl<N: Nand> PageMapFtl<N> {
                 Err(StoreError::Corrupted { what: "a page does not pass its checksum", at: u64::from(ppn.0) })
             }
         }
-    }
-}
-
-/// Writing.
-impl<N: Nand> PageMapFtl<N> {
-    /// Programs a group and then changes the map. On an error nothing of it has happened, and nothing of it will be
-    /// found by a mount.
-    fn write_group(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
-        for (lpn, data) in pages {
-            self.page_of(*lpn)?;
-            self.require_page(data.len())?;
-        }
-        self.prepare(pages).map_err(worn_out)?;
-        self.nand.begin_batch();
-        let programmed = self.program_group(pages, cause);
-        self.nand.end_batch();
-        programmed.map_err(worn_out)?;
-        debug_assert!(self.group.len() == pages.len(), "a page of the group has no place");
-        self.state.committed = self.state.next_version - 1;
-        for (i, (lpn, _)) in pages.iter().enumerate() {
-            self.remap(*lpn, self.group[i]);
-        }
-        self.counters.host_writes += pages.len() as u64;
-        // A mount could not tell the failed page from a committed one that is gone, were its repetition erased first.
-        let retired = self.retire_doomed_apart();
-        self.stale |= !self.doomed.is_empty();
-        match retired {
-            // The group is on the chip: what a block that failed still needs is refused to the next one.
-            Err(error) if error.is_refusal() => Ok(()),
-            done => done,
-        }
-    }
-
-    /// Programs the pages of a group and notes where they are.
-    fn program_group(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
-        self.group.clear();
-        for (i, (lpn, data)) in pages.iter().enumerate() {
-            let kind = if i + 1 < pages.len() { PageKind::More } else { PageKind::Host };
-            let version = self.state.next_version;
-            let header = Header { kind, number: lpn.0, version, extra: 0 };
-            match self.program(self.stream_of(*lpn), header, data, cause) {
-                Ok(ppn) => self.group.push(ppn),
-                Err(error) => {
-                    self.stale |= !self.group.is_empty();
-                    return Err(error);
-                }
-            }
-            self.state.next_version += 1;
-        }
-        Ok(())
-    }
-
-    fn remap(&mut self, lpn: Lpn, ppn: Ppn) {
-        debug_assert!(!self.state.blocks.is_valid(ppn), "P1: {ppn} is another page already");
-        let old = core::mem::replace(&mut self.state.map[lpn.index()], ppn.0);
-        debug_assert_ne!(old, ppn.0, "P1: {lpn} is written to its own place");
-        if old < LOST {
-            self.state.blocks.invalidate(Ppn(old));
-        }
-        self.state.blocks.mark_valid(ppn);
-        if !self.trimmed.is_empty() {
-            self.trimmed.remove(&lpn.0);
-        }
-    }
-
-    /// Does what must be done before a group is programmed without interruption.
-    fn prepare(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), StoreError> {
-        if self.stale || self.due || self.blocks_since_checkpoint >= self.limits.checkpoint_interval {
-            self.outside_batch(PageMapFtl::checkpoint)?;
-        }
-        self.retire_doomed_apart()?;
-        if self.weak != NONE {
-            self.outside_batch(PageMapFtl::rewrite_weak)?;
-        }
-        let mut wanted = [0; 2];
-        if let Some(filter) = &mut self.hot {
-            pages.iter().for_each(|(lpn, _)| filter.note_write(*lpn));
-        }
-        pages.iter().for_each(|(lpn, _)| wanted[self.stream_of(*lpn) as usize] += 1);
-        let is_short = self.blocks_wanted(wanted) > 0;
-        if is_short { self.outside_batch(|ftl| ftl.make_room(wanted)) } else { Ok(()) }
-    }
-
-    /// Blocks to be opened for so many pages in each frontier.
-    fn blocks_wanted(&self, pages: [u32; 2]) -> u32 {
-        let blocks = |stream: Stream| {
-            pages[stream as usize].saturating_sub(self.room(stream)).div_ceil(self.geometry.pages_per_block)
-        };
-        blocks(Stream::Host) + blocks(Stream::Relocation)
-    }
-
-    /// Pages left in a frontier.
-    fn room(&self, stream: Stream) -> u32 {
-        debug_assert!(
-            self.state.frontiers.iter().flatten().all(|f| f.next <= self.geometry.pages_per_block),
-            "a frontier is more than full"
-        );
-        self.state.frontiers[stream as usize].map_or(0, |f| self.geometry.pages_per_block - f.next)
-    }
-
-    /// Programs the next page of a frontier. Where a program fails, the block is doomed and the next one tried.
-    fn program(
-        &mut self,
-        stream: Stream,
-        mut header: Header,
-        data: &[u8],
-        cause: Cause,
-    ) -> Result<Ppn, StoreError> {
-        loop {
-            let frontier = self.frontier_with_room(stream)?;
-            let ppn = self.geometry.page_at(frontier.pbn, frontier.next);
-            debug_assert!(self.state.blocks.state(frontier.pbn) == BlockState::Open, "a frontier is open");
-            debug_assert!(frontier.next < self.geometry.pages_per_block, "the frontier's block is full");
-            debug_assert!(!self.state.blocks.is_valid(ppn), "P1: {ppn} is valid and programmed again");
-            header.extra = self.stamp_of(frontier.pbn);
-            let spare = header.seal(ppn, data);
-            self.state.frontiers[stream as usize] = Some(Frontier { next: frontier.next + 1, ..frontier });
-            match self.nand.program(ppn, cause, data, &spare) {
-                Ok(()) => {
-                    if frontier.next == 0 {
-                        self.state.first_crc[frontier.pbn.index()] = checksum(&spare);
-                    }
-                    return Ok(ppn);
-                }
-                Err(NandError::ProgramFailed(_) | NandError::BadBlock(_)) => {
-                    self.leave(stream);
-                    self.doomed.push(frontier.pbn);
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-
-    fn frontier_with_room(&mut self, stream: Stream) -> Result<Frontier, StoreError> {
-        if let Some(frontier) = self.state.frontiers[stream as usize]
-            && frontier.next < self.geometry.pages_per_block
-        {
-            return Ok(frontier);
-        }
-        self.leave(stream);
-        let wear = if stream == Stream::Host { Wear::Least } else { Wear::Most };
-        let blocks = &mut self.state.blocks;
-        let cause = if stream == Stream::Levelling { Cause::WearLevelling } else { Cause::GarbageCollection };
-        let pbn = blocks.take_erased(&mut self.nand, wear, cause)?;
-        Ok(self.start(stream, pbn))
-    }
-
-    /// Makes a block that is open and erased the frontier.
-    fn start(&mut self, stream: Stream, pbn: Pbn) -> Frontier {
-        debug_assert_eq!(self.state.blocks.state(pbn), BlockState::Open, "{pbn} is no frontier");
-        debug_assert_eq!(self.state.blocks.valid_count(pbn), 0, "P1: {pbn} is erased and has valid pages");
-        self.state.first_crc[pbn.index()] = 0;
-        let erases = &mut self.erases_since_checkpoint[pbn.index()];
-        *erases = erases.saturating_add(1);
-        self.due |= *erases >= ERASES_PER_CHECKPOINT_MAX;
-        self.blocks_since_checkpoint += 1;
-        let frontier = Frontier { pbn, next: 0 };
-        self.state.frontiers[stream as usize] = Some(frontier);
-        frontier
-    }
-
-    /// Closes a frontier.
-    fn leave(&mut self, stream: Stream) {
-        if let Some(frontier) = self.state.frontiers[stream as usize].take() {
-            self.state.blocks.close(frontier.pbn);
-        }
-    }
-
-    /// The frontier for a page that the host writes.
-    fn stream_of(&self, lpn: Lpn) -> Stream {
-        match &self.hot {
-            Some(filter) if !filter.is_hot(lpn) => Stream::Relocation,
-            _ => Stream::Host,
-        }
-    }
-
-    /// The frontier for pages that move and for the trim log.
-    fn stream_of_moves(&self) -> Stream {
-        if self.settings.separation == Separation::None { Stream::Host } else { Stream::Relocation }
     }
 }
 

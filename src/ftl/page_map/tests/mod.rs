@@ -8,7 +8,7 @@ use crate::ftl::victim::VictimPolicy;
 use crate::ftl::wear::WearLevelling;
 use crate::nand::misread::with_wrong_bits;
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
-use crate::nand::{Part, Timing};
+use crate::nand::{NandError, Part, Timing};
 use crate::rng::Rng;
 use alloc::collections::BTreeMap;
 

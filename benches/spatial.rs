@@ -5,6 +5,7 @@
 //! is the best of three runs; a ratio is our time over theirs. A second table counts pages, which is what flash costs.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+use nandex::Shared;
 use nandex::ftl::ram::RamStore;
 use nandex::index::Fill;
 use nandex::rng::Rng;
@@ -14,10 +15,8 @@ use nandex::spatial::r_tree::{self, RTree, Split};
 use nandex::spatial::{Packing, Rect, Relation, SpatialIndex};
 use rstar::AABB;
 use rstar::primitives::GeomWithData;
-use std::cell::RefCell;
 use std::hint::black_box;
 use std::ops::ControlFlow;
-use std::rc::Rc;
 use std::time::Instant;
 
 const POINTS: u64 = 1_000_000;
@@ -28,7 +27,7 @@ const NEAREST: usize = 10;
 
 type Theirs = rstar::RTree<GeomWithData<[f64; 2], u64>>;
 type Ours = Box<dyn SpatialIndex<f64, 2>>;
-type Store = Rc<RefCell<RamStore>>;
+type Store = Shared<RamStore>;
 type Point = ([f64; 2], u64);
 
 fn unit(rng: &mut Rng) -> f64 {
@@ -60,7 +59,7 @@ fn domain() -> Rect<f64, 2> {
 }
 
 fn new_store() -> Store {
-    Rc::new(RefCell::new(RamStore::new(4096, 30_000)))
+    Shared::new(RamStore::new(4096, 30_000))
 }
 
 /// An empty tree of each kind with the way it packs.
@@ -168,7 +167,7 @@ fn measure_ours(kind: &str, points: &[Point]) -> Times {
 /// and the reads of the same queries in the packed tree.
 fn count_pages(kind: &str, points: &[Point]) -> [f64; 7] {
     let rects: Vec<_> = points[..INSERTED].iter().map(|(at, id)| (Rect::point(*at).unwrap(), *id)).collect();
-    let reads = |store: &Store| store.borrow().counters().page_reads[0] as f64;
+    let reads = |store: &Store| store.lock().counters().page_reads[0] as f64;
     let queries = |tree: &mut Ours, store: &Store| {
         let before = reads(store);
         windows(tree);
@@ -179,7 +178,7 @@ fn count_pages(kind: &str, points: &[Point]) -> [f64; 7] {
     let store = new_store();
     let (mut tree, packing) = empty(kind, &store);
     rects.iter().for_each(|(rect, id)| tree.insert(rect, *id).unwrap());
-    let inserted = [reads(&store), store.borrow().counters().page_writes[0] as f64];
+    let inserted = [reads(&store), store.lock().counters().page_writes[0] as f64];
     let [insert_reads, insert_writes] = inserted.map(|pages| pages / INSERTED as f64);
     let mut leaves = 0;
     tree.regions(&mut |region| {

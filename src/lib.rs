@@ -6,7 +6,7 @@
 //! The rooms, each using only those to its right:
 //!
 //! ```text
-//! ordered, spatial, sensor -> log -> cache -> ftl -> nand -> units, codec, rng
+//! ordered, spatial, sensor -> nodes -> log -> cache -> ftl -> nand -> units, shared, codec, rng
 //! ```
 #![no_std]
 #![deny(missing_docs)]
@@ -28,6 +28,7 @@ pub mod nodes;
 pub mod ordered;
 pub mod rng;
 pub mod sensor;
+pub mod shared;
 pub mod spatial;
 pub mod units;
 
@@ -36,6 +37,7 @@ pub use ftl::{PageStore, StoreError};
 pub use nand::{Cause, Geometry, Nand, NandError};
 pub use ordered::OrderedIndex;
 pub use sensor::SensorLog;
+pub use shared::Shared;
 pub use spatial::SpatialIndex;
 pub use units::{Lpn, Nanos, Pbn, Ppn};
 

@@ -2,6 +2,7 @@
 //! physical operation of a run that splits, merges, collects garbage and writes checkpoints.
 #![allow(clippy::unwrap_used)]
 
+use nandex::Shared;
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::nand::{Geometry, Part, Timing};
@@ -9,13 +10,11 @@ use nandex::ordered::bplus::{BPlusConfig, BPlusTree, Fill};
 use nandex::ordered::{Direction, Durability, OrderedIndex, RecordFormat};
 use nandex::rng::Rng;
 use nandex::{IndexError, NandError, StoreError};
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
-use std::rc::Rc;
 
 type Model = BTreeMap<u16, u16>;
-type Chip = Rc<RefCell<SimChip>>;
+type Chip = Shared<SimChip>;
 type Tree = BPlusTree<PageMapFtl<Chip>>;
 
 const OPERATIONS: usize = 500;
@@ -24,7 +23,7 @@ const KEYS: u64 = 240;
 fn new_chip() -> Chip {
     let timing =
         Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };
-    Rc::new(RefCell::new(SimChip::new(&Part::new("test", Geometry::new(64, 16, 4, 64), timing)).unwrap()))
+    Shared::new(SimChip::new(&Part::new("test", Geometry::new(64, 16, 4, 64), timing)).unwrap())
 }
 
 fn settings() -> FtlSettings {
@@ -78,13 +77,13 @@ fn step(tree: &mut Tree, model: &mut Model, rng: &mut Rng, round: usize) -> Resu
 fn survive(cut: PowerCut) {
     let chip = new_chip();
     let (mut tree, mut model) = format(&chip);
-    chip.borrow_mut().plan_power_cut(cut);
+    chip.lock().plan_power_cut(cut);
     let mut rng = Rng::new(1);
     for round in 0..OPERATIONS {
         let acknowledged = model.clone();
         let Err(error) = step(&mut tree, &mut model, &mut rng, round) else { continue };
         assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
-        chip.borrow_mut().power_on();
+        chip.lock().power_on();
         tree = mount(&chip).unwrap_or_else(|error| panic!("{error} after {cut:?}"));
         let found = contents(&mut tree);
         assert!(found == acknowledged || found == model, "{cut:?}: neither before nor after the operation");
@@ -103,7 +102,7 @@ fn nothing_acknowledged_is_lost_at_any_cut() {
     let chip = new_chip();
     let (mut tree, mut model) = format(&chip);
     assert_eq!(tree.durability(), Durability::EveryOperation);
-    let first = chip.borrow().operations();
+    let first = chip.lock().operations();
     let mut rng = Rng::new(1);
     for round in 0..OPERATIONS {
         step(&mut tree, &mut model, &mut rng, round).unwrap();
@@ -111,7 +110,7 @@ fn nothing_acknowledged_is_lost_at_any_cut() {
     assert_eq!(contents(&mut tree), model);
     let metric = |name| tree.stats().metrics.iter().find(|metric| metric.name == name).unwrap().value;
     assert!(metric("splits") > 5 && metric("merges") > 5 && tree.store().counters().moved_pages > 50);
-    for at_operation in first..chip.borrow().operations() {
+    for at_operation in first..chip.lock().operations() {
         let cut = |when, torn| survive(PowerCut { at_operation, when, torn, seed: at_operation });
         cut(CutWhen::Before, TornModel::Prefix);
         TornModel::ALL.into_iter().for_each(|torn| cut(CutWhen::Inside, torn));

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use nandex::Shared;
 use nandex::ftl::ram::RamStore;
 use nandex::ftl::store_nand::StoreNand;
 use nandex::ftl::{PageStore, StoreError};
@@ -11,10 +12,8 @@ use nandex::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Setting
 use nandex::rng::Rng;
 use nandex::units::Lpn;
 use nandex::{Cause, IndexError, Nand};
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
-use std::rc::Rc;
 
 const RECORD: RecordFormat = RecordFormat::new(4, 4);
 
@@ -30,35 +29,35 @@ struct Log {
 
 /// A store that tells what is done to it.
 struct Watched {
-    store: Rc<RefCell<RamStore>>,
-    log: Rc<RefCell<Log>>,
+    store: Shared<RamStore>,
+    log: Shared<Log>,
 }
 
 impl PageStore for Watched {
     fn page_bytes(&self) -> usize {
-        self.store.borrow().page_bytes()
+        self.store.lock().page_bytes()
     }
     fn page_count(&self) -> u32 {
-        self.store.borrow().page_count()
+        self.store.lock().page_count()
     }
     fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-        self.log.borrow_mut().reads += u64::from(cause != Cause::Check);
-        self.store.borrow_mut().read(lpn, cause, data)
+        self.log.lock().reads += u64::from(cause != Cause::Check);
+        self.store.lock().read(lpn, cause, data)
     }
     fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
-        let mut log = self.log.borrow_mut();
+        let mut log = self.log.lock();
         if log.power.is_some_and(|writes| log.writes.len() as u64 >= writes) {
             return Err(StoreError::Nand(nandex::NandError::PowerLost));
         }
         log.writes.push(lpn.0);
-        self.store.borrow_mut().write(lpn, cause, data)
+        self.store.lock().write(lpn, cause, data)
     }
     fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
-        self.log.borrow_mut().trims += 1;
-        self.store.borrow_mut().trim(lpn)
+        self.log.lock().trims += 1;
+        self.store.lock().trim(lpn)
     }
     fn sync(&mut self) -> Result<(), StoreError> {
-        self.store.borrow_mut().sync()
+        self.store.lock().sync()
     }
     fn durable_writes(&self) -> bool {
         true
@@ -67,24 +66,24 @@ impl PageStore for Watched {
         true
     }
     fn ram_bytes(&self) -> usize {
-        self.store.borrow().ram_bytes()
+        self.store.lock().ram_bytes()
     }
 }
 
 /// A store that outlasts the tree on it.
 struct Shelf {
-    store: Rc<RefCell<RamStore>>,
-    log: Rc<RefCell<Log>>,
+    store: Shared<RamStore>,
+    log: Shared<Log>,
 }
 
 impl Shelf {
     fn new(page_bytes: usize, blocks: u32) -> Shelf {
-        let store = Rc::new(RefCell::new(RamStore::new(page_bytes, blocks * 16)));
-        Shelf { store, log: Rc::default() }
+        let store = Shared::new(RamStore::new(page_bytes, blocks * 16));
+        Shelf { store, log: Shared::default() }
     }
 
     fn chip(&self) -> StoreNand<Watched> {
-        let watched = Watched { store: Rc::clone(&self.store), log: Rc::clone(&self.log) };
+        let watched = Watched { store: self.store.clone(), log: self.log.clone() };
         StoreNand::new(watched, 16, 63).unwrap().replacing()
     }
 }
@@ -144,11 +143,11 @@ fn an_update_writes_over_the_page_of_its_leaf() {
         // The path settles in the layout at hand.
         keys.iter().for_each(|key| assert!(tree.insert(key, key).unwrap()));
         assert!(tree.stats().height >= 3);
-        let (live, trims) = (tree.stats().live_pages, shelf.log.borrow().trims);
+        let (live, trims) = (tree.stats().live_pages, shelf.log.lock().trims);
         let place_of = |tree: &mut Box<dyn OrderedIndex>, key: &[u8]| {
-            let before = shelf.log.borrow().writes.len();
+            let before = shelf.log.lock().writes.len();
             assert!(tree.insert(key, &[7; 4]).unwrap());
-            let log = shelf.log.borrow();
+            let log = shelf.log.lock();
             assert_eq!(log.writes.len(), before + 1, "one page an update");
             log.writes[before]
         };
@@ -158,7 +157,7 @@ fn an_update_writes_over_the_page_of_its_leaf() {
             place_of(&mut tree, &other);
             assert_eq!(place_of(&mut tree, key), place, "the leaf moved");
         }
-        assert_eq!((tree.stats().live_pages, shelf.log.borrow().trims), (live, trims));
+        assert_eq!((tree.stats().live_pages, shelf.log.lock().trims), (live, trims));
         assert!(tree.check().unwrap().is_sound());
     }
 }
@@ -206,7 +205,7 @@ fn a_cut_leaves_the_tree_before_the_operation_or_after_it() {
         let run = |power: Option<u64>| {
             let shelf = Shelf::new(576, 24);
             let mut tree = open(shelf.chip(), &settings(), true).unwrap();
-            shelf.log.borrow_mut().power = power;
+            shelf.log.lock().power = power;
             let (mut model, mut rng) = (BTreeMap::new(), Rng::new(3));
             for op in 0..1500u32 {
                 let key = (rng.below(900) as u32).to_be_bytes();
@@ -225,10 +224,10 @@ fn a_cut_leaves_the_tree_before_the_operation_or_after_it() {
             }
             (shelf, [model.clone(), model])
         };
-        let writes = run(None).0.log.borrow().writes.len() as u64;
+        let writes = run(None).0.log.lock().writes.len() as u64;
         for power in (1..writes).step_by(3) {
             let (shelf, states) = run(Some(power));
-            shelf.log.borrow_mut().power = None;
+            shelf.log.lock().power = None;
             let mut tree = open(shelf.chip(), &settings(), false).unwrap();
             let report = tree.check().unwrap();
             assert!(report.is_sound(), "after {power} writes: {:?}", report.violations);
@@ -249,11 +248,11 @@ fn a_page_that_cannot_be_read_refuses_the_mount() {
         tree.insert(&key.to_be_bytes(), &[1; 4]).unwrap();
     }
     drop(tree);
-    let place = Lpn(*shelf.log.borrow().writes.last().unwrap());
+    let place = Lpn(*shelf.log.lock().writes.last().unwrap());
     let mut page = vec![0; 576];
-    shelf.store.borrow_mut().read(place, Cause::Host, &mut page).unwrap();
+    shelf.store.lock().read(place, Cause::Host, &mut page).unwrap();
     page[9] ^= 4;
-    shelf.store.borrow_mut().write(place, Cause::Host, &page).unwrap();
+    shelf.store.lock().write(place, Cause::Host, &page).unwrap();
     assert!(matches!(star(shelf.chip(), &settings(), false), Err(IndexError::Corrupted { .. })));
 }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use nandex::Nand;
+use nandex::Shared;
 use nandex::ftl::ram::RamStore;
 use nandex::ftl::store_nand::StoreNand;
 use nandex::ftl::victim::VictimPolicy;
@@ -15,10 +16,8 @@ use nandex::ordered::raw::{RawTree, Scheme};
 use nandex::ordered::wandering::WanderingTree;
 use nandex::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
 use nandex::rng::Rng;
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
-use std::rc::Rc;
 
 const RECORD: RecordFormat = RecordFormat::new(4, 4);
 
@@ -233,15 +232,15 @@ fn updates_read_each_level_too_if_asked() {
 }
 
 /// A wandering tree with a write part of one page, programmed as `limit` says, of keys from 0 on.
-fn tree_with_one_page(limit: &str, keys: u32) -> (WanderingTree<Rc<RefCell<SimChip>>>, Rc<RefCell<SimChip>>) {
+fn tree_with_one_page(limit: &str, keys: u32) -> (WanderingTree<Shared<SimChip>>, Shared<SimChip>) {
     let mut part = mlc_64m();
     part.geometry = nandex::Geometry::new(512, 64, 16, 4000);
-    let chip = Rc::new(RefCell::new(SimChip::new(&part).unwrap()));
+    let chip = Shared::new(SimChip::new(&part).unwrap());
     let settings = Settings::new(RECORD).with("write_part", limit).with("write_pages", 1);
     // Nothing but the part programs.
     let settings = settings.with("checkpoint_blocks", 1 << 20);
     let settings = Settings { durability: Durability::EverySync, ..settings };
-    let mut tree = WanderingTree::format_with(Rc::clone(&chip), &settings).unwrap();
+    let mut tree = WanderingTree::format_with(chip.clone(), &settings).unwrap();
     for key in 0..keys {
         tree.insert(&key.to_be_bytes(), &[1; 4]).unwrap();
     }
@@ -255,7 +254,7 @@ fn a_strict_write_part_never_holds_more_than_its_size() {
     for (limit, reads_after) in [("operation", [0, 0]), ("strict", [2, 2]), ("lenient", [2, 1])] {
         let (mut tree, chip) = tree_with_one_page(limit, 6000);
         assert_eq!((tree.stats().height, tree.stats().collections), (3, 0));
-        let before = chip.borrow().counters().page_programs_total();
+        let before = chip.lock().counters().page_programs_total();
         for i in 0..40u32 {
             let key = (i * 149 + 7).to_be_bytes();
             tree.insert(&key, &[2; 4]).unwrap();
@@ -266,18 +265,18 @@ fn a_strict_write_part_never_holds_more_than_its_size() {
         }
         tree.sync().unwrap();
         // A page a level and no program saved.
-        assert_eq!(chip.borrow().counters().page_programs_total() - before, 120, "{limit}");
+        assert_eq!(chip.lock().counters().page_programs_total() - before, 120, "{limit}");
     }
     // Leaf and root wait together beyond the size of one page, and updates of one leaf are programmed once; in one page they are not.
     for (limit, programs) in [("operation", 20), ("strict", 20), ("lenient", 2)] {
         let (mut tree, chip) = tree_with_one_page(limit, 200);
         assert_eq!(tree.stats().height, 2);
-        let before = chip.borrow().counters().page_programs_total();
+        let before = chip.lock().counters().page_programs_total();
         for _ in 0..10 {
             tree.insert(&7u32.to_be_bytes(), &[2; 4]).unwrap();
         }
         tree.sync().unwrap();
-        assert_eq!(chip.borrow().counters().page_programs_total() - before, programs, "{limit}");
+        assert_eq!(chip.lock().counters().page_programs_total() - before, programs, "{limit}");
     }
 }
 

@@ -2,6 +2,7 @@
 //! predicts, and a tree over the page-mapping FTL with the power cut at every physical operation.
 #![allow(clippy::unwrap_used)]
 
+use nandex::Shared;
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::ftl::ram::RamStore;
 use nandex::index::{Durability, Fill};
@@ -17,9 +18,7 @@ use nandex::spatial::{Measure, Nodes, Packing, Rect, Relation, SpatialIndex};
 use nandex::{IndexError, NandError, PageStore, StoreError};
 use rstar::primitives::{GeomWithData, Rectangle};
 use rstar::{AABB, PointDistance, RTreeObject};
-use std::cell::RefCell;
 use std::ops::ControlFlow;
-use std::rc::Rc;
 
 type Theirs<const D: usize> = rstar::RTree<GeomWithData<Rectangle<[f64; D]>, u64>>;
 
@@ -207,14 +206,14 @@ fn little_ram_makes_operations_narrow_but_not_impossible() {
     little_ram(&r_tree::config(Split::Linear));
 }
 
-type Chip = Rc<RefCell<SimChip>>;
+type Chip = Shared<SimChip>;
 type Tree = RStarTree<PageMapFtl<Chip>, i32, 2>;
 type Model = Vec<([i32; 2], u64)>;
 
 fn new_chip() -> Chip {
     let timing =
         Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };
-    Rc::new(RefCell::new(SimChip::new(&Part::new("test", Geometry::new(128, 16, 8, 32), timing)).unwrap()))
+    Shared::new(SimChip::new(&Part::new("test", Geometry::new(128, 16, 8, 32), timing)).unwrap())
 }
 
 fn settings() -> FtlSettings {
@@ -265,12 +264,12 @@ fn step(tree: &mut Tree, model: &mut Model, rng: &mut Rng, round: usize) -> Resu
 fn survive(cut: PowerCut, operations: usize) {
     let chip = new_chip();
     let ((mut tree, mut model), mut rng) = (format(&chip), Rng::new(1));
-    chip.borrow_mut().plan_power_cut(cut);
+    chip.lock().plan_power_cut(cut);
     for round in 0..operations {
         let acknowledged = model.clone();
         let Err(error) = step(&mut tree, &mut model, &mut rng, round) else { continue };
         assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
-        chip.borrow_mut().power_on();
+        chip.lock().power_on();
         tree = Tree::mount(PageMapFtl::mount(chip, settings()).unwrap()).unwrap();
         let found = contents(&mut tree);
         assert!(found == acknowledged || found == model, "{cut:?}: neither before nor after the operation");
@@ -290,14 +289,14 @@ fn nothing_acknowledged_is_lost_at_any_cut() {
     let chip = new_chip();
     let ((mut tree, mut model), mut rng) = (format(&chip), Rng::new(1));
     assert_eq!(tree.durability(), Durability::EveryOperation);
-    let first = chip.borrow().operations();
+    let first = chip.lock().operations();
     for round in 0..OPERATIONS {
         step(&mut tree, &mut model, &mut rng, round).unwrap();
     }
     assert_eq!(contents(&mut tree), model);
     let (reinsertions, moved) = (tree.counts().reinsertions, tree.store().counters().moved_pages);
     assert!(reinsertions > 100 && moved > 50, "{reinsertions} entries inserted again, {moved} pages moved");
-    for at_operation in first..chip.borrow().operations() {
+    for at_operation in first..chip.lock().operations() {
         let torn = TornModel::ALL[at_operation as usize % TornModel::ALL.len()];
         survive(PowerCut { at_operation, when: CutWhen::Inside, torn, seed: at_operation }, OPERATIONS);
         let when = if at_operation % 2 == 0 { CutWhen::Before } else { CutWhen::After };

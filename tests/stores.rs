@@ -5,6 +5,7 @@
 #[path = "../src/inputs.rs"]
 mod inputs;
 
+use nandex::Shared;
 use nandex::cache::policy::catalogue::{POLICIES, PolicyEntry, policy};
 use nandex::cache::{CacheConfig, PageCache, PolicySettings, WriteMode};
 use nandex::ftl::hot::HotSettings;
@@ -16,14 +17,12 @@ use nandex::nand::{Part, Timing};
 use nandex::rng::Rng;
 use nandex::{Cause, Geometry, Lpn, NandError, PageStore, Ppn, StoreError};
 use proptest::prelude::*;
-use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::rc::Rc;
 
 const TIMING: Timing =
     Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };
 
-type Chip = Rc<RefCell<SimChip>>;
+type Chip = Shared<SimChip>;
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -59,7 +58,7 @@ impl Scene {
             ..Faults::default()
         };
         let chip = SimChip::new(&Part::new("test", self.geometry, TIMING)).unwrap().with_faults(faults);
-        Rc::new(RefCell::new(chip))
+        Shared::new(chip)
     }
 
     fn stack(&self, ftl: PageMapFtl<Chip>) -> Box<dyn PageStore> {
@@ -214,8 +213,8 @@ fn run(scene: &Scene, ops: &[Op], cuts: &[(u64, CutWhen, TornModel)]) {
     let mut cuts = cuts.iter();
     let plan = |cut: Option<&(u64, CutWhen, TornModel)>| {
         if let Some(&(wait, when, torn)) = cut {
-            let at_operation = chip.borrow().operations() + wait;
-            chip.borrow_mut().plan_power_cut(PowerCut { at_operation, when, torn, seed: scene.seed ^ wait });
+            let at_operation = chip.lock().operations() + wait;
+            chip.lock().plan_power_cut(PowerCut { at_operation, when, torn, seed: scene.seed ^ wait });
         }
     };
     plan(cuts.next());
@@ -226,7 +225,7 @@ fn run(scene: &Scene, ops: &[Op], cuts: &[(u64, CutWhen, TornModel)]) {
             Err(StoreError::Full | StoreError::WornOut) if scene.failures_ppm > 0 => continue,
             Err(StoreError::Nand(NandError::PowerLost)) => {
                 drop(store);
-                chip.borrow_mut().power_on();
+                chip.lock().power_on();
                 store = mounted(scene, &chip);
                 let found = contents(&mut *store);
                 assert!(model.allows(&found), "{op:?}: found {found:?}\nexpected one of {:?}", model.states);
@@ -246,7 +245,7 @@ fn run(scene: &Scene, ops: &[Op], cuts: &[(u64, CutWhen, TornModel)]) {
     let live: Vec<Ppn> =
         (0..scene.geometry.pages()).map(Ppn).filter(|&ppn| store.live_page(ppn) == Some(true)).collect();
     assert_eq!(live.len() as u64, store.stats().live_pages);
-    assert!(live.iter().all(|&ppn| !chip.borrow().is_erased(ppn)), "a live page is programmed");
+    assert!(live.iter().all(|&ppn| !chip.lock().is_erased(ppn)), "a live page is programmed");
     assert_eq!(store.live_page(Ppn(scene.geometry.pages())), None);
 }
 

@@ -6,9 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The rooms of the engine, lowest first. A room uses those before it, itself, and nothing after it.
-const ROOMS: [&str; 13] = [
-    "units", "codec", "rng", "nand", "ftl", "check", "index", "cache", "log", "nodes", "ordered", "spatial",
-    "sensor",
+const ROOMS: [&str; 14] = [
+    "units", "shared", "codec", "rng", "nand", "ftl", "check", "index", "cache", "log", "nodes", "ordered",
+    "spatial", "sensor",
 ];
 
 /// Rooms on one floor do not name each other.

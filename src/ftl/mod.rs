@@ -32,12 +32,13 @@ pub mod wear;
 
 use crate::check::IndexError;
 use crate::nand::{Cause, NandError};
+use crate::shared::{MaybeSend, Shared};
 use crate::units::{Lpn, Ppn};
 use alloc::string::String;
 use core::fmt;
 
 /// Pages that may be overwritten.
-pub trait PageStore {
+pub trait PageStore: MaybeSend {
     /// Bytes of a page.
     fn page_bytes(&self) -> usize;
 
@@ -92,6 +93,17 @@ pub trait PageStore {
     /// Whether what survives a power cut is always the state after some prefix of the writes (an atomic group counts
     /// as one), at least as long as the one at the last sync.
     fn prefix_consistent(&self) -> bool;
+
+    /// An index that keeps updates back in RAM has taken in so many since it was opened. For a store that keeps a journal of them;
+    /// others need not know.
+    fn updates_heard(&mut self, updates: u64) {
+        let _ = updates;
+    }
+
+    /// What such an index writes from now on shows no update after this one, or any update where it does not know.
+    fn updates_shown(&mut self, newest: Option<u64>) {
+        let _ = newest;
+    }
 
     /// Bytes of RAM that tables, frames and buffers take at most: the same after every mount of the chip, so that what is
     /// left can be shared out by it.
@@ -289,6 +301,12 @@ macro_rules! forward {
             fn prefix_consistent(&self) -> bool {
                 (**self).prefix_consistent()
             }
+            fn updates_heard(&mut self, updates: u64) {
+                (**self).updates_heard(updates);
+            }
+            fn updates_shown(&mut self, newest: Option<u64>) {
+                (**self).updates_shown(newest);
+            }
             fn checkpoint(&mut self) -> Result<(), StoreError> {
                 (**self).checkpoint()
             }
@@ -306,54 +324,54 @@ macro_rules! forward {
 }
 forward!(&mut S, alloc::boxed::Box<S>);
 
-/// A store shared with its observer on one thread.
-impl<S: PageStore + ?Sized> PageStore for alloc::rc::Rc<core::cell::RefCell<S>> {
+/// A store shared with its observer.
+impl<S: PageStore> PageStore for Shared<S> {
     fn page_bytes(&self) -> usize {
-        self.borrow().page_bytes()
+        self.lock().page_bytes()
     }
     fn page_count(&self) -> u32 {
-        self.borrow().page_count()
+        self.lock().page_count()
     }
     fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-        self.borrow_mut().read(lpn, cause, data)
+        self.lock().read(lpn, cause, data)
     }
     fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
-        self.borrow_mut().write(lpn, cause, data)
+        self.lock().write(lpn, cause, data)
     }
     fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
-        self.borrow_mut().trim(lpn)
+        self.lock().trim(lpn)
     }
     fn sync(&mut self) -> Result<(), StoreError> {
-        self.borrow_mut().sync()
+        self.lock().sync()
     }
     fn atomic_pages_max(&self) -> usize {
-        self.borrow().atomic_pages_max()
+        self.lock().atomic_pages_max()
     }
     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
-        self.borrow_mut().write_atomic(pages, cause)
+        self.lock().write_atomic(pages, cause)
     }
     fn begin_batch(&mut self) {
-        self.borrow_mut().begin_batch();
+        self.lock().begin_batch();
     }
     fn end_batch(&mut self) {
-        self.borrow_mut().end_batch();
+        self.lock().end_batch();
     }
     fn durable_writes(&self) -> bool {
-        self.borrow().durable_writes()
+        self.lock().durable_writes()
     }
     fn prefix_consistent(&self) -> bool {
-        self.borrow().prefix_consistent()
+        self.lock().prefix_consistent()
     }
     fn checkpoint(&mut self) -> Result<(), StoreError> {
-        self.borrow_mut().checkpoint()
+        self.lock().checkpoint()
     }
     fn ram_bytes(&self) -> usize {
-        self.borrow().ram_bytes()
+        self.lock().ram_bytes()
     }
     fn stats(&self) -> StoreStats {
-        self.borrow().stats()
+        self.lock().stats()
     }
     fn live_page(&self, ppn: Ppn) -> Option<bool> {
-        self.borrow().live_page(ppn)
+        self.lock().live_page(ppn)
     }
 }

@@ -6,14 +6,13 @@
 
 use super::{PageStore, StoreError, StoreStats};
 use crate::nand::Cause;
+use crate::shared::Shared;
 use crate::units::{Lpn, Ppn};
 use alloc::format;
-use alloc::rc::Rc;
 use alloc::vec::Vec;
-use core::cell::RefCell;
 
 /// A store that several slices use.
-struct Shared<S> {
+struct Whole<S> {
     store: S,
     /// Something was written or trimmed since the last sync.
     changed: bool,
@@ -21,7 +20,7 @@ struct Shared<S> {
 
 /// A run of a shared store's pages, numbered from 0.
 pub struct Slice<S> {
-    shared: Rc<RefCell<Shared<S>>>,
+    shared: Shared<Whole<S>>,
     first: u32,
     pages: u32,
     /// Which slice it is.
@@ -35,10 +34,10 @@ pub fn divide<S: PageStore>(store: S, pages: &[u32]) -> Result<Vec<Slice<S>>, St
         let what = format!("slices of {wanted} pages in all, the store has {}", store.page_count());
         return Err(StoreError::Unsupported(what));
     }
-    let shared = Rc::new(RefCell::new(Shared { store, changed: false }));
+    let shared = Shared::new(Whole { store, changed: false });
     let mut first = 0;
     let slices = pages.iter().enumerate().map(|(place, &pages)| {
-        let slice = Slice { shared: Rc::clone(&shared), first, pages, place };
+        let slice = Slice { shared: shared.clone(), first, pages, place };
         first += pages;
         debug_assert!(u64::from(first) <= wanted, "slices follow each other");
         slice
@@ -49,17 +48,17 @@ pub fn divide<S: PageStore>(store: S, pages: &[u32]) -> Result<Vec<Slice<S>>, St
 impl<S: PageStore> Slice<S> {
     /// The whole store, if this is the last slice of it.
     pub fn into_whole(self) -> Option<S> {
-        Some(Rc::try_unwrap(self.shared).ok()?.into_inner().store)
+        Some(self.shared.into_inner()?.store)
     }
 
     /// The pages before this slice, as the first slice of the store: for an owner that takes the place of another.
     pub fn before(&self) -> Slice<S> {
-        Slice { shared: Rc::clone(&self.shared), first: 0, pages: self.first, place: 0 }
+        Slice { shared: self.shared.clone(), first: 0, pages: self.first, place: 0 }
     }
 
     /// Looks at the whole store.
     pub fn look<T>(&self, ask: impl FnOnce(&S) -> T) -> T {
-        ask(&self.shared.borrow().store)
+        ask(&self.shared.lock().store)
     }
 
     /// The page of the store that a page of the slice is.
@@ -70,7 +69,7 @@ impl<S: PageStore> Slice<S> {
 
 impl<S: PageStore> PageStore for Slice<S> {
     fn page_bytes(&self) -> usize {
-        self.shared.borrow().store.page_bytes()
+        self.shared.lock().store.page_bytes()
     }
 
     fn page_count(&self) -> u32 {
@@ -79,26 +78,26 @@ impl<S: PageStore> PageStore for Slice<S> {
 
     fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
         let outer = self.outer(lpn)?;
-        self.shared.borrow_mut().store.read(outer, cause, data)
+        self.shared.lock().store.read(outer, cause, data)
     }
 
     fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
         let outer = self.outer(lpn)?;
-        let mut shared = self.shared.borrow_mut();
+        let mut shared = self.shared.lock();
         shared.changed = true;
         shared.store.write(outer, cause, data)
     }
 
     fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
         let outer = self.outer(lpn)?;
-        let mut shared = self.shared.borrow_mut();
+        let mut shared = self.shared.lock();
         shared.changed = true;
         shared.store.trim(outer)
     }
 
     /// Syncs the whole store, unless another slice did so and nothing was written since.
     fn sync(&mut self) -> Result<(), StoreError> {
-        let mut shared = self.shared.borrow_mut();
+        let mut shared = self.shared.lock();
         if shared.changed {
             shared.store.sync()?;
             shared.changed = false;
@@ -107,48 +106,48 @@ impl<S: PageStore> PageStore for Slice<S> {
     }
 
     fn atomic_pages_max(&self) -> usize {
-        self.shared.borrow().store.atomic_pages_max()
+        self.shared.lock().store.atomic_pages_max()
     }
 
     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         let outer: Result<Vec<_>, _> =
             pages.iter().map(|&(lpn, data)| self.outer(lpn).map(|outer| (outer, data))).collect();
-        let mut shared = self.shared.borrow_mut();
+        let mut shared = self.shared.lock();
         shared.changed = true;
         shared.store.write_atomic(&outer?, cause)
     }
 
     fn begin_batch(&mut self) {
-        self.shared.borrow_mut().store.begin_batch();
+        self.shared.lock().store.begin_batch();
     }
 
     fn end_batch(&mut self) {
-        self.shared.borrow_mut().store.end_batch();
+        self.shared.lock().store.end_batch();
     }
 
     fn durable_writes(&self) -> bool {
-        self.shared.borrow().store.durable_writes()
+        self.shared.lock().store.durable_writes()
     }
 
     fn prefix_consistent(&self) -> bool {
-        self.shared.borrow().store.prefix_consistent()
+        self.shared.lock().store.prefix_consistent()
     }
 
     fn checkpoint(&mut self) -> Result<(), StoreError> {
         self.sync()?;
-        if self.place == 0 { self.shared.borrow_mut().store.checkpoint() } else { Ok(()) }
+        if self.place == 0 { self.shared.lock().store.checkpoint() } else { Ok(()) }
     }
 
     /// The first slice answers for the whole store.
     fn ram_bytes(&self) -> usize {
-        if self.place == 0 { self.shared.borrow().store.ram_bytes() } else { 0 }
+        if self.place == 0 { self.shared.lock().store.ram_bytes() } else { 0 }
     }
 
     fn stats(&self) -> StoreStats {
-        if self.place == 0 { self.shared.borrow().store.stats() } else { StoreStats::default() }
+        if self.place == 0 { self.shared.lock().store.stats() } else { StoreStats::default() }
     }
 
     fn live_page(&self, ppn: Ppn) -> Option<bool> {
-        self.shared.borrow().store.live_page(ppn)
+        self.shared.lock().store.live_page(ppn)
     }
 }

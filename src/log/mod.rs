@@ -19,7 +19,6 @@ pub mod collect;
 mod config;
 mod flush;
 mod held;
-pub mod horizon;
 mod needed;
 mod opened;
 mod parts;

@@ -10,7 +10,7 @@ pub(crate) struct Misread<N, F> {
     pub(crate) spoil: F,
 }
 
-impl<N: Nand, F: FnMut(Ppn, Cause, &mut [u8], &mut [u8])> Nand for Misread<N, F> {
+impl<N: Nand, F: FnMut(Ppn, Cause, &mut [u8], &mut [u8]) + Send> Nand for Misread<N, F> {
     fn geometry(&self) -> Geometry {
         self.chip.geometry()
     }
@@ -39,7 +39,7 @@ impl<N: Nand, F: FnMut(Ppn, Cause, &mut [u8], &mut [u8])> Nand for Misread<N, F>
 }
 
 /// What spoils a read of a page.
-pub(crate) type Spoil = Box<dyn FnMut(Ppn, Cause, &mut [u8], &mut [u8])>;
+pub(crate) type Spoil = Box<dyn FnMut(Ppn, Cause, &mut [u8], &mut [u8]) + Send>;
 
 /// A chip on which bits of one page, counted from the first of the data area, read wrongly for ever.
 pub(crate) fn with_wrong_bits<N: Nand>(chip: N, page: Ppn, bits: &[usize]) -> Misread<N, Spoil> {

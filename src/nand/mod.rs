@@ -21,6 +21,7 @@ pub use geometry::{Geometry, PartError};
 pub use part::{Basis, Note, Part, Supply, Timing};
 pub use range::BlockRange;
 
+use crate::shared::{MaybeSend, Shared};
 use crate::units::{Pbn, Ppn};
 use core::fmt;
 
@@ -81,7 +82,7 @@ impl Cause {
 ///
 /// `data` and `spare` may be shorter than the page's areas: a read then returns the first bytes only, a program leaves
 /// the rest erased (0xFF). Longer slices are refused.
-pub trait Nand {
+pub trait Nand: MaybeSend {
     /// The shape of the chip and the rules it enforces.
     fn geometry(&self) -> Geometry;
 
@@ -215,36 +216,36 @@ macro_rules! forward {
 }
 forward!(&mut N, alloc::boxed::Box<N>);
 
-/// A chip shared by an index and its observer on one thread.
-impl<N: Nand + ?Sized> Nand for alloc::rc::Rc<core::cell::RefCell<N>> {
+/// A chip shared by an index and its observer.
+impl<N: Nand> Nand for Shared<N> {
     fn geometry(&self) -> Geometry {
-        self.borrow().geometry()
+        self.lock().geometry()
     }
     fn read(&mut self, p: Ppn, c: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
-        self.borrow_mut().read(p, c, data, spare)
+        self.lock().read(p, c, data, spare)
     }
     fn program(&mut self, p: Ppn, c: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
-        self.borrow_mut().program(p, c, data, spare)
+        self.lock().program(p, c, data, spare)
     }
     fn erase(&mut self, b: Pbn, c: Cause) -> Result<(), NandError> {
-        self.borrow_mut().erase(b, c)
+        self.lock().erase(b, c)
     }
     fn is_bad(&mut self, b: Pbn) -> Result<bool, NandError> {
-        self.borrow_mut().is_bad(b)
+        self.lock().is_bad(b)
     }
     fn mark_bad(&mut self, b: Pbn) -> Result<(), NandError> {
-        self.borrow_mut().mark_bad(b)
+        self.lock().mark_bad(b)
     }
     fn tears(&self) -> bool {
-        self.borrow().tears()
+        self.lock().tears()
     }
     fn replaces(&self) -> bool {
-        self.borrow().replaces()
+        self.lock().replaces()
     }
     fn begin_batch(&mut self) {
-        self.borrow_mut().begin_batch();
+        self.lock().begin_batch();
     }
     fn end_batch(&mut self) {
-        self.borrow_mut().end_batch();
+        self.lock().end_batch();
     }
 }

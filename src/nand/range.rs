@@ -1,12 +1,11 @@
 //! A run of blocks of a chip, shown as a chip of its own: how an FTL and another store divide one chip.
 //!
 //! Blocks and pages are numbered from 0 within the range, in errors too. The chip below counts, times and fails as ever;
-//! two ranges of one chip share it by `Rc<RefCell<_>>` ([`BlockRange::divide`]).
+//! two ranges of one chip share it by [`Shared`] ([`BlockRange::divide`]).
 
 use super::{Cause, Geometry, Nand, NandError};
+use crate::shared::Shared;
 use crate::units::{Pbn, Ppn};
-use alloc::rc::Rc;
-use core::cell::RefCell;
 
 /// A run of blocks of a chip.
 #[derive(Clone, Debug)]
@@ -34,9 +33,9 @@ impl<N: Nand> BlockRange<N> {
     /// # Panics
     ///
     /// When the chip has fewer blocks.
-    pub fn divide(nand: N, blocks: u32) -> [BlockRange<Rc<RefCell<N>>>; 2] {
+    pub fn divide(nand: N, blocks: u32) -> [BlockRange<Shared<N>>; 2] {
         let others = nand.geometry().blocks.saturating_sub(blocks);
-        let nand = Rc::new(RefCell::new(nand));
+        let nand = Shared::new(nand);
         [BlockRange::new(nand.clone(), Pbn(0), blocks), BlockRange::new(nand, Pbn(blocks), others)]
     }
 

@@ -36,7 +36,7 @@ impl Identity {
 }
 
 /// What a tree tells of the bytes of its nodes.
-pub trait NodeCodec {
+pub trait NodeCodec: crate::shared::MaybeSend {
     /// Bytes of the body of a unit, at most [`BODY_BYTES_MAX`].
     fn body_bytes(&self) -> usize;
 

@@ -88,9 +88,10 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         debug_assert!(self.units.set(node.0).is_some(), "N4: no unit waits for {node}");
         let mut page = core::mem::take(&mut self.node);
         let read = self.read_node(node, Cause::Host, &mut page);
-        self.horizon.show(self.units.set(node.0).map(|set| set.newest));
+        let newest = self.units.set(node.0).map(|set| set.newest);
+        self.store.updates_shown(newest);
         let done = read.and_then(|()| self.store.write(Self::home(node), Cause::Host, &page));
-        self.horizon.show(None);
+        self.store.updates_shown(None);
         self.node = page;
         done?;
         self.counts.commits += 1;

@@ -69,10 +69,8 @@ pub use unit::{Op, Unit};
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::batches::Batch;
 use crate::ftl::{PageStore, StoreError, StoreStats};
-use crate::log::horizon::Horizon;
 use crate::nand::Cause;
 use crate::units::{Lpn, Ppn};
-use alloc::rc::Rc;
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -111,8 +109,6 @@ pub struct NodeLayer<S, C> {
     config: LayerConfig,
     room: Room,
     units: ReservationBuffer,
-    /// Where a journal below hears which units a write shows.
-    horizon: Rc<Horizon>,
     images: Images,
     table: NodeTable,
     modes: ModeTable,
@@ -170,7 +166,6 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         let sector_bytes = if config.commit.is_in_place() { 0 } else { page_bytes };
         NodeLayer {
             units: ReservationBuffer::new(config.units(), body_bytes, codec.identity(), config.eliminates),
-            horizon: Rc::default(),
             images: Images::new(config.group_pages, page_bytes),
             table: Self::empty_table(&config, room),
             modes: ModeTable::new(config.tuning, config.page_units(page_bytes, body_bytes)),
@@ -213,12 +208,6 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     /// Gives the store back; units that wait are lost.
     pub fn into_store(self) -> S {
         self.store
-    }
-
-    /// Tells a journal from now on which units came and which a write shows.
-    pub fn tell(&mut self, horizon: Rc<Horizon>) {
-        horizon.hear(self.units.arrived());
-        self.horizon = horizon;
     }
 
     /// Whether each write from now on is committed before it returns, so that one that is refused is not done. For layers in
@@ -380,7 +369,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         for write in pages {
             show_changes((codec, images), *write, &mut |unit| units.push(unit))?;
         }
-        self.horizon.hear(self.units.arrived());
+        self.store.updates_heard(self.units.arrived());
         Ok(())
     }
 

@@ -123,7 +123,7 @@ pub type Records<'a, 'r> = &'a mut dyn Iterator<Item = (&'r [u8], &'r [u8])>;
 /// An ordered index of fixed-size records with unique keys.
 ///
 /// An index owns its storage; how it is formatted and mounted is its own affair (see the registry).
-pub trait OrderedIndex {
+pub trait OrderedIndex: crate::shared::MaybeSend {
     /// The sizes of its records.
     fn record(&self) -> RecordFormat;
 

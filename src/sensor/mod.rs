@@ -22,7 +22,7 @@ pub struct Reading {
 pub type Show<'a> = &'a mut dyn FnMut(Reading) -> ControlFlow<()>;
 
 /// A log of readings in the order of their times.
-pub trait SensorLog {
+pub trait SensorLog: crate::shared::MaybeSend {
     /// Adds a reading. Its time must not precede the newest one's ([`IndexError::NotAscending`]).
     fn append(&mut self, reading: Reading) -> Result<(), IndexError>;
 

@@ -13,7 +13,9 @@ mod sealed {
 }
 
 /// A coordinate. The types are those of this module.
-pub trait Coordinate: sealed::Sealed + Copy + Debug + Display + PartialEq + PartialOrd + 'static {
+pub trait Coordinate:
+    sealed::Sealed + Copy + Debug + Display + PartialEq + PartialOrd + crate::shared::MaybeSend + 'static
+{
     /// What areas and squared distances are counted in.
     type Measure: Measure;
 

@@ -14,7 +14,7 @@ mod sealed {
 }
 
 /// A signed number for areas, margins and squared distances.
-pub trait Measure: sealed::Sealed + Copy + Debug + PartialEq + 'static {
+pub trait Measure: sealed::Sealed + Copy + Debug + PartialEq + crate::shared::MaybeSend + 'static {
     /// Nothing.
     const ZERO: Self;
 

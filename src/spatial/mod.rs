@@ -165,7 +165,7 @@ pub type Entries<'a, C, const D: usize> = &'a mut dyn Iterator<Item = (Rect<C, D
 /// A spatial index: a multiset of rectangles with identifiers.
 ///
 /// An index owns its storage; how it is formatted and mounted is its own affair.
-pub trait SpatialIndex<C: Coordinate, const D: usize> {
+pub trait SpatialIndex<C: Coordinate, const D: usize>: crate::shared::MaybeSend {
     /// What it promises about a power cut.
     fn durability(&self) -> Durability;
 

@@ -30,7 +30,7 @@ use alloc::vec::Vec;
 ///   and its number not given out before the operation is committed.
 /// - After a write with unknown effect everything answers [`IndexError::Interrupted`] until the next mount.
 /// - The root is [`ROOT`] for ever; an implementation is born with an empty leaf there.
-pub trait Nodes<C: Coordinate, const D: usize> {
+pub trait Nodes<C: Coordinate, const D: usize>: crate::shared::MaybeSend {
     /// How the nodes are laid out.
     fn format(&self) -> &NodeFormat;
 

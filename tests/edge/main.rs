@@ -6,14 +6,13 @@
 
 mod trees;
 
+use nandex::Shared;
 use nandex::ftl::ram::RamStore;
 use nandex::ordered::{Direction, Durability, RecordFormat, Settings};
 use nandex::rng::Rng;
 use nandex::{Cause, IndexError, Lpn, NandError, OrderedIndex, PageStore, StoreError};
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
-use std::rc::Rc;
 use trees::{OpenTree, TREES};
 
 /// What an index should hold.
@@ -43,23 +42,23 @@ enum End {
 /// A store that takes so many writes and trims; what it holds outlives the index.
 #[derive(Clone)]
 struct Mortal {
-    store: Rc<RefCell<RamStore>>,
-    left: Rc<RefCell<Option<u64>>>,
+    store: Shared<RamStore>,
+    left: Shared<Option<u64>>,
     end: End,
 }
 
 impl Mortal {
     fn new(pages: u32, end: End) -> Mortal {
-        let store = Rc::new(RefCell::new(RamStore::new(PAGE_BYTES, pages)));
-        Mortal { store, left: Rc::default(), end }
+        let store = Shared::new(RamStore::new(PAGE_BYTES, pages));
+        Mortal { store, left: Shared::default(), end }
     }
 
     fn live_for(&self, writes: Option<u64>) {
-        *self.left.borrow_mut() = writes;
+        *self.left.lock() = writes;
     }
 
     fn is_dead(&self) -> bool {
-        *self.left.borrow() == Some(0)
+        *self.left.lock() == Some(0)
     }
 
     fn error(&self) -> StoreError {
@@ -71,7 +70,7 @@ impl Mortal {
     }
 
     fn count(&self) -> Result<(), StoreError> {
-        match &mut *self.left.borrow_mut() {
+        match &mut *self.left.lock() {
             Some(0) => Err(self.error()),
             Some(left) => {
                 *left -= 1;

@@ -4,7 +4,7 @@ use super::*;
 use nandex::nand::sim::{CutWhen, PowerCut, TornModel};
 use nandex::{NandError, StoreError};
 
-type Chip = Rc<RefCell<SimChip>>;
+type Chip = Shared<SimChip>;
 type Tree = IplTree<Chip>;
 
 /// A chip on which blocks are short after a few hundred operations.
@@ -83,12 +83,12 @@ enum End {
 /// Mounts until the power stays on, and finds one of the states that may be found.
 fn mount(chip: &Chip, kind: &Kind, history: &History, cuts: &mut Vec<PowerCut>) -> End {
     loop {
-        chip.borrow_mut().power_on();
+        chip.lock().power_on();
         if let Some(cut) = cuts.pop() {
-            let at_operation = chip.borrow().operations() + cut.at_operation;
-            chip.borrow_mut().plan_power_cut(PowerCut { at_operation, ..cut });
+            let at_operation = chip.lock().operations() + cut.at_operation;
+            chip.lock().plan_power_cut(PowerCut { at_operation, ..cut });
         }
-        let mut tree = match IplTree::mount_with(Rc::clone(chip), &kind.settings) {
+        let mut tree = match IplTree::mount_with(chip.clone(), &kind.settings) {
             Ok(tree) => tree,
             Err(error) if is_power_loss(&error) => continue,
             Err(IndexError::NotCleanlyClosed) if kind.settings.durability == Durability::None => {
@@ -129,22 +129,22 @@ fn run(
             Err(error) => panic!("{:?} round {round}: {error}", kind.settings),
         }
     }
-    chip.borrow_mut().power_off();
+    chip.lock().power_off();
     false
 }
 
 /// A run that is cut at this operation; then recovery is cut, then some more work, cut as well. False: it ended before.
 fn survives(kind: &Kind, at: u64, (when, torn): (CutWhen, TornModel), seed: u64) -> bool {
-    let chip = Rc::new(RefCell::new(chip(kind.geometry)));
-    let mut tree = IplTree::format_with(Rc::clone(&chip), &kind.settings).unwrap();
+    let chip = Shared::new(chip(kind.geometry));
+    let mut tree = IplTree::format_with(chip.clone(), &kind.settings).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(seed));
     for key in (0..110u32).step_by(2) {
         insert(&mut tree, &mut model, key, key).unwrap();
     }
     tree.sync().unwrap();
     let mut history = History { states: vec![model.clone()] };
-    let first = chip.borrow().operations();
-    chip.borrow_mut().plan_power_cut(PowerCut { at_operation: first + at, when, torn, seed });
+    let first = chip.lock().operations();
+    chip.lock().plan_power_cut(PowerCut { at_operation: first + at, when, torn, seed });
     let struck = run(&chip, tree, &mut model, (kind, &mut rng, 90), &mut history);
     for session in 0..4u64 {
         let again = |wait| PowerCut { at_operation: wait, when, torn, seed: seed ^ at };
@@ -152,8 +152,8 @@ fn survives(kind: &Kind, at: u64, (when, torn): (CutWhen, TornModel), seed: u64)
         cuts.truncate(1 + (at + session) as usize % 3);
         let End::Recovered(tree, found) = mount(&chip, kind, &history, &mut cuts) else { break };
         (model, history.states) = (found.clone(), vec![found]);
-        let at_operation = chip.borrow().operations() + rng.below(40);
-        chip.borrow_mut().plan_power_cut(PowerCut { at_operation, when, torn, seed });
+        let at_operation = chip.lock().operations() + rng.below(40);
+        chip.lock().plan_power_cut(PowerCut { at_operation, when, torn, seed });
         run(&chip, *tree, &mut model, (kind, &mut rng, 60), &mut history);
     }
     struck
@@ -206,15 +206,15 @@ fn cut_after_cut_after_cut() {
     let promising = kinds().into_iter().filter(|kind| kind.settings.durability > Durability::None);
     for (kind, seed) in promising.flat_map(|kind| (0..5).map(move |seed| (kind.clone(), seed))) {
         let kind = &kind;
-        let chip = Rc::new(RefCell::new(chip(kind.geometry)));
-        let mut tree = IplTree::format_with(Rc::clone(&chip), &kind.settings).unwrap();
+        let chip = Shared::new(chip(kind.geometry));
+        let mut tree = IplTree::format_with(chip.clone(), &kind.settings).unwrap();
         let (mut model, mut rng) = (Model::new(), Rng::new(seed));
         for session in 0..150 {
             let mut history = History { states: vec![model.clone()] };
             let torn = TornModel::ALL[session % if kind.sectors { 2 } else { 4 }];
-            let at_operation = chip.borrow().operations() + rng.below([4, 12, 40][session % 3]);
+            let at_operation = chip.lock().operations() + rng.below([4, 12, 40][session % 3]);
             let cut = PowerCut { at_operation, when: CutWhen::Inside, torn, seed: session as u64 };
-            chip.borrow_mut().plan_power_cut(cut);
+            chip.lock().plan_power_cut(cut);
             run(&chip, tree, &mut model, (kind, &mut rng, 60), &mut history);
             let End::Recovered(mounted, found) = mount(&chip, kind, &history, &mut Vec::new()) else {
                 panic!("refused")

@@ -6,6 +6,7 @@ mod cuts;
 mod harm;
 
 use nandex::IndexError;
+use nandex::Shared;
 use nandex::ftl::ram::RamStore;
 use nandex::ftl::store_nand::StoreNand;
 use nandex::nand::sim::{Faults, SimChip};
@@ -13,10 +14,8 @@ use nandex::nand::{Geometry, Nand, Part, Timing};
 use nandex::ordered::ipl::IplTree;
 use nandex::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
 use nandex::rng::Rng;
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
-use std::rc::Rc;
 
 type Model = BTreeMap<u32, u32>;
 
@@ -256,8 +255,8 @@ fn a_split_programs_one_unit_where_nodes_are_ghosts() {
             .with("order", 8)
             .with("rewrite_units", 0)
             .with("log_pages", 32);
-        let chip = Rc::new(RefCell::new(chip(geometry)));
-        let mut tree = IplTree::format_with(Rc::clone(&chip), &settings).unwrap();
+        let chip = Shared::new(chip(geometry));
+        let mut tree = IplTree::format_with(chip.clone(), &settings).unwrap();
         let figure = |tree: &IplTree<_>, name| {
             tree.stats().metrics.iter().find(|metric| metric.name == name).unwrap().value
         };
@@ -266,9 +265,9 @@ fn a_split_programs_one_unit_where_nodes_are_ghosts() {
         insert(&mut tree, &mut model, 0, 0).unwrap();
         for key in 1..19 {
             let (nodes, height) = (figure(&tree, "nodes"), tree.stats().height);
-            let before = chip.borrow().counters().page_programs_total();
+            let before = chip.lock().counters().page_programs_total();
             insert(&mut tree, &mut model, key, key).unwrap();
-            let programs = chip.borrow().counters().page_programs_total() - before;
+            let programs = chip.lock().counters().page_programs_total() - before;
             let expected = match (tree.stats().height > height, figure(&tree, "nodes") > nodes) {
                 (true, _) => grown,
                 (false, true) => split,

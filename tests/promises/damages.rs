@@ -57,7 +57,7 @@ fn image(kind: &Kind, seed: u64, cut: bool) -> Image {
     let (mut before, mut history) = (Vec::new(), Vec::new());
     let operations = 150 + rng.below(250);
     if cut {
-        let chip = &mut chip.borrow_mut().chip;
+        let chip = &mut chip.lock().chip;
         let torn = TornModel::ALL[rng.below(if kind.name == "ipl-sectors" { 2 } else { 4 }) as usize];
         let when = if rng.chance(1, 2) { CutWhen::Inside } else { CutWhen::After };
         let at_operation = chip.operations() + 120 + rng.below(400);
@@ -73,23 +73,23 @@ fn image(kind: &Kind, seed: u64, cut: bool) -> Image {
         match expected.run(&mut index, drawn) {
             Ok(()) | Err(IndexError::Full) => {
                 if expected.states.len() == 1 && expected.states != states {
-                    before.push((chip.borrow().last.len(), states));
+                    before.push((chip.lock().last.len(), states));
                 }
             }
             Err(error) if is_power_loss(&error) => break,
             Err(error) => panic!("{}: {error}", kind.name),
         }
         if op % 10 == 0 {
-            note(&mut chip.borrow_mut(), &mut seen);
+            note(&mut chip.lock(), &mut seen);
         }
     }
     if !cut {
         expected.run(&mut index, Op::Close).unwrap();
     }
     drop(index);
-    chip.borrow_mut().chip.power_on();
-    lives::plan_none(&mut chip.borrow_mut().chip);
-    let mut chip = Rc::into_inner(chip).unwrap().into_inner();
+    chip.lock().chip.power_on();
+    lives::plan_none(&mut chip.lock().chip);
+    let mut chip = chip.into_inner().unwrap();
     note(&mut chip, &mut seen);
     let mut older = BTreeMap::new();
     for (ppn, versions) in seen {
@@ -223,7 +223,7 @@ fn damage(kind: &Kind, image: &Image, (ppn, damage): (Ppn, Damage), count: &mut 
     if harmed.is_empty() || image.is_cut && harmed.iter().any(|&page| is_change(kind, image, page)) {
         return;
     }
-    let chip = Rc::new(RefCell::new(chip));
+    let chip = Shared::new(chip);
     let what = format!("{ppn} {damage:?}");
     // The page programmed last before a cut cannot be told from one that was torn; nor the one before it, where the last was. What
     // was programmed into that page in a row, sector by sector, may be gone.

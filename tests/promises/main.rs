@@ -11,6 +11,7 @@ mod small;
 
 use harmed::Harmed;
 use nandex::IndexError;
+use nandex::Shared;
 use nandex::nand::catalogue::nor_2m;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Geometry, Part, Timing};
@@ -20,13 +21,11 @@ use nandex::ordered::vm::overwrite::OverwriteTree;
 use nandex::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
 use nandex::rng::Rng;
 use nandex::{NandError, StoreError};
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
-use std::rc::Rc;
 
 type Model = BTreeMap<u32, u32>;
-type Chip = Rc<RefCell<Harmed>>;
+type Chip = Shared<Harmed>;
 type Index = Box<dyn OrderedIndex>;
 
 const TIMING: Timing =
@@ -50,11 +49,11 @@ struct Kind {
 
 impl Kind {
     fn chip(&self) -> Chip {
-        Rc::new(RefCell::new(Harmed::new(SimChip::new(&self.part).unwrap())))
+        Shared::new(Harmed::new(SimChip::new(&self.part).unwrap()))
     }
 
     fn format(&self, chip: &Chip) -> Result<Index, IndexError> {
-        let (chip, settings) = (Rc::clone(chip), &self.settings);
+        let (chip, settings) = (chip.clone(), &self.settings);
         Ok(match self.form {
             Form::Ipl => Box::new(IplTree::format_with(chip, settings)?),
             Form::Sbits => Box::new(Sbits::format_with(chip, settings)?),
@@ -63,7 +62,7 @@ impl Kind {
     }
 
     fn mount(&self, chip: &Chip) -> Result<Index, IndexError> {
-        let (chip, settings) = (Rc::clone(chip), &self.settings);
+        let (chip, settings) = (chip.clone(), &self.settings);
         Ok(match self.form {
             Form::Ipl => Box::new(IplTree::mount_with(chip, settings)?),
             Form::Sbits => Box::new(Sbits::mount_with(chip, settings)?),

@@ -3,13 +3,12 @@
 use crate::edge::Life;
 use crate::kinds::{Chip, Kind, ON_CHIPS, chip_for};
 use crate::model::{Map, contents};
+use nandex::Shared;
 use nandex::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use nandex::ordered::{Direction, Durability};
 use nandex::rng::Rng;
 use nandex::{Cause, Geometry, IndexError, Nand, NandError, Pbn, Ppn};
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 /// What is wrong with a page.
 #[derive(Clone, Copy, Debug)]
@@ -97,12 +96,12 @@ struct Used {
 fn used(kind: Kind, closes: bool, seed: u64) -> Used {
     let chip = chip_for(&kind, 32);
     let mut life = Life::new(kind, &chip, seed);
-    let mut old = chip.borrow().clone();
+    let mut old = chip.lock().clone();
     let mut states = Vec::new();
     for op in 0..2600 {
         if op == 1700 {
             life.index.sync().unwrap();
-            old = chip.borrow().clone();
+            old = chip.lock().clone();
         }
         let change = life.random_change();
         let _full = life.try_change(change);
@@ -114,12 +113,12 @@ fn used(kind: Kind, closes: bool, seed: u64) -> Used {
     } else if kind.durability == Durability::EverySync {
         life.index.sync().unwrap();
     }
-    let chip = chip.borrow().clone();
+    let chip = chip.lock().clone();
     Used { chip, old, states: states.split_off(states.len().saturating_sub(60)), is_closed: closes }
 }
 
 fn read_harmed(kind: &Kind, used: &Used, harms: BTreeMap<Ppn, Harm>) -> Result<Map, IndexError> {
-    let chip = Rc::new(RefCell::new(used.chip.clone()));
+    let chip = Shared::new(used.chip.clone());
     let harmed = Harmed { chip, old: used.old.clone(), harms };
     let mut index = kind.open_on(harmed, false)?;
     let _checked = index.check()?;
@@ -218,7 +217,7 @@ fn reads_that_fail_now_and_then_lose_nothing() {
         let mut life = Life::new(kind, &chip, 9);
         for round in 0..25u64 {
             let faults = Faults { seed: round, read_failures_ppm: 4_000, ..Faults::default() };
-            chip.borrow_mut().set_faults(faults);
+            chip.lock().set_faults(faults);
             for _ in 0..80 {
                 let change = life.random_change();
                 match life.try_change(change) {
@@ -228,19 +227,19 @@ fn reads_that_fail_now_and_then_lose_nothing() {
             }
             let mut under_way = None;
             if round % 2 == 0 {
-                let at_operation = chip.borrow().operations() + life.rng.below(30);
+                let at_operation = chip.lock().operations() + life.rng.below(30);
                 let cut = PowerCut {
                     at_operation,
                     when: CutWhen::Inside,
                     torn: TornModel::ALL[round as usize % 4],
                     seed: round,
                 };
-                chip.borrow_mut().plan_power_cut(cut);
-                while chip.borrow().is_powered() {
+                chip.lock().plan_power_cut(cut);
+                while chip.lock().is_powered() {
                     let change = life.random_change();
                     under_way = life.try_change(change).is_err().then_some(change);
                 }
-                chip.borrow_mut().power_on();
+                chip.lock().power_on();
             }
             let (index, found) = crate::model::mount_and_read(&kind, &chip, "reads fail");
             assert!(life.model.accept(&found, under_way), "{}: round {round}", kind.name);

@@ -16,7 +16,7 @@ fn fail(chip: &Chip, seed: u64, programs: u32, erases: u32) {
         erase_failures_ppm: erases.min(1_000_000),
         ..Faults::default()
     };
-    chip.borrow_mut().set_faults(faults);
+    chip.lock().set_faults(faults);
 }
 
 /// Works until so many changes in a row are refused, while failures rise. How many changes were done.

@@ -135,7 +135,7 @@ fn a_full_tree_lives_on() {
 }
 
 fn cut_soon(chip: &Chip, rng: &mut Rng, within: u64) {
-    let mut chip = chip.borrow_mut();
+    let mut chip = chip.lock();
     let cut = PowerCut {
         at_operation: chip.operations() + rng.below(within),
         when: [CutWhen::Before, CutWhen::Inside, CutWhen::Inside, CutWhen::After][rng.below(4) as usize],
@@ -147,7 +147,7 @@ fn cut_soon(chip: &Chip, rng: &mut Rng, within: u64) {
 
 /// Switches the power on, and has no cut strike.
 fn spare(chip: &Chip) {
-    let mut chip = chip.borrow_mut();
+    let mut chip = chip.lock();
     chip.plan_power_cut(PowerCut {
         at_operation: u64::MAX,
         when: CutWhen::Before,
@@ -160,7 +160,7 @@ fn spare(chip: &Chip) {
 /// Mounts until no cut strikes: at most three times it does.
 fn mount_through_cuts(life: &mut Life, chip: &Chip, under_way: Option<Change>, when: &str) {
     for _ in 0..life.rng.below(4) {
-        chip.borrow_mut().power_on();
+        chip.lock().power_on();
         cut_soon(chip, &mut life.rng, 6);
         if life.kind.mount(chip).is_ok() {
             break;
@@ -184,7 +184,7 @@ fn a_full_tree_outlives_cuts_in_a_row() {
                 let when = format!("seed {seed}, cut {round}");
                 cut_soon(&chip, &mut life.rng, within);
                 let mut under_way = None;
-                while chip.borrow().is_powered() {
+                while chip.lock().is_powered() {
                     let change = life.random_change();
                     under_way = life.step(change, &when).err();
                     if under_way.is_none() && life.rng.below(8) == 0 && life.index.sync().is_ok() {

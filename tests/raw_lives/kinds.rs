@@ -1,5 +1,6 @@
 //! Every tree on the log of raw NAND, in each class of durability, on a chip and on an FTL.
 
+use nandex::Shared;
 use nandex::ftl::fast::{FastFtl, FastSettings};
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::ftl::store_nand::StoreNand;
@@ -11,13 +12,11 @@ use nandex::ordered::vm::VmTree;
 use nandex::ordered::wandering::WanderingTree;
 use nandex::ordered::{Durability, OrderedIndex, RecordFormat, Settings};
 use nandex::{Geometry, IndexError, Nand, PageStore};
-use std::cell::RefCell;
-use std::rc::Rc;
 
 pub(crate) const RECORD: RecordFormat = RecordFormat::new(4, 28);
 
 /// A chip that outlasts the index on it.
-pub(crate) type Chip = Rc<RefCell<SimChip>>;
+pub(crate) type Chip = Shared<SimChip>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tree {
@@ -97,7 +96,7 @@ pub(crate) fn all() -> impl Iterator<Item = Kind> {
 pub(crate) fn chip_for(kind: &Kind, blocks: u32) -> Chip {
     let page_bytes = if kind.below == Below::Chip { 512 } else { 1024 };
     let part = Part { geometry: Geometry::new(page_bytes, 64, 16, blocks), ..mlc_64m() };
-    Rc::new(RefCell::new(SimChip::new(&part).unwrap()))
+    Shared::new(SimChip::new(&part).unwrap())
 }
 
 impl Kind {
@@ -115,7 +114,7 @@ impl Kind {
     }
 
     fn open(&self, chip: &Chip, fresh: bool) -> Result<Box<dyn OrderedIndex>, IndexError> {
-        let chip = Rc::clone(chip);
+        let chip = chip.clone();
         match self.below {
             Below::Chip => self.open_on(chip, fresh),
             Below::PageMap => {

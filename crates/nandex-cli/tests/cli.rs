@@ -1,15 +1,14 @@
 //! The program as people run it: what it prints where, and how it exits.
 #![allow(clippy::unwrap_used)]
 
+use nandex::Shared;
 use nandex::nand::Nand;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::{RecordFormat, Settings};
 use nandex_lab::{chip, registry};
-use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::rc::Rc;
 
 /// A comparison that takes a moment only.
 const SMALL: [&str; 9] =
@@ -354,17 +353,17 @@ fn an_index_of_nor_flash_says_so_on_other_chips_and_takes_no_ftl() {
 
 /// Saves a chip with 300 records of 8 + 4 bytes in this index; what happens to the chip in between is up to the caller.
 fn save_image(path: &Path, (part, index): (&str, &str), damage: impl FnOnce(&mut SimChip)) {
-    let shared = Rc::new(RefCell::new(SimChip::new(&chip::find(part).unwrap()).unwrap()));
+    let shared = Shared::new(SimChip::new(&chip::find(part).unwrap()).unwrap());
     let entry = registry::index(index).unwrap();
-    let nand: Box<dyn Nand> = Box::new(Rc::clone(&shared));
+    let nand: Box<dyn Nand> = Box::new(shared.clone());
     let mut tree = (entry.format)(nand, &Settings::new(RecordFormat::new(8, 4))).unwrap();
     for key in 0..300u64 {
         tree.insert(&key.to_be_bytes(), &[7; 4]).unwrap();
     }
     tree.close().unwrap();
     drop(tree);
-    damage(&mut shared.borrow_mut());
-    chip::save_image(path, &shared.borrow()).unwrap();
+    damage(&mut shared.lock());
+    chip::save_image(path, &shared.lock()).unwrap();
 }
 
 #[test]

@@ -7,14 +7,13 @@
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use nandex::OrderedIndex;
+use nandex::Shared;
 use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::{Direction, RecordFormat, Settings};
 use nandex::rng::Rng;
 use nandex_lab::registry::{INDEXES, index};
-use std::cell::RefCell;
 use std::ops::{Bound, ControlFlow};
-use std::rc::Rc;
 
 const RECORDS: u64 = 20_000;
 /// Operations in one measurement.
@@ -31,7 +30,7 @@ enum Kind {
 }
 
 struct Loaded {
-    chip: Rc<RefCell<SimChip>>,
+    chip: Shared<SimChip>,
     index: Box<dyn OrderedIndex>,
     rng: Rng,
 }
@@ -43,9 +42,9 @@ fn key(number: u64) -> [u8; 8] {
 impl Loaded {
     fn new(name: &str) -> Loaded {
         let entry = index(name).unwrap();
-        let chip = Rc::new(RefCell::new(SimChip::new(&entry.suited(mlc_64m())).unwrap()));
+        let chip = Shared::new(SimChip::new(&entry.suited(mlc_64m())).unwrap());
         let settings = Settings::new(RecordFormat::new(8, 8));
-        let mut index = (entry.format)(Box::new(Rc::clone(&chip)), &settings).unwrap();
+        let mut index = (entry.format)(Box::new(chip.clone()), &settings).unwrap();
         for number in 0..RECORDS {
             index.insert(&key(number), &[1; 8]).unwrap();
         }
@@ -53,7 +52,7 @@ impl Loaded {
     }
 
     fn touched(&self) -> (u64, u64) {
-        let counters = self.chip.borrow().counters();
+        let counters = self.chip.lock().counters();
         (counters.page_reads.iter().sum(), counters.page_programs.iter().sum())
     }
 

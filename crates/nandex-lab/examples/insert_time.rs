@@ -6,14 +6,13 @@
 
 #![allow(clippy::print_stdout)]
 
+use nandex::Shared;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::{Durability, OrderedIndex, RecordFormat, Settings};
 use nandex::rng::split_mix;
 use nandex::{Cause, Nand, Pbn};
 use nandex_lab::registry::{self, IndexEntry};
 use peak_alloc::PeakAlloc;
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::time::Instant;
 
 #[global_allocator]
@@ -34,9 +33,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     println!("{records} random inserts of 4 + 4 bytes, {}", part.name);
     for index in indexes {
-        let chip = Rc::new(RefCell::new(SimChip::new(&index.suited(part.clone()))?));
-        take_memory(&mut chip.borrow_mut())?;
-        let before = chip.borrow().counters();
+        let chip = Shared::new(SimChip::new(&index.suited(part.clone()))?);
+        take_memory(&mut chip.lock())?;
+        let before = chip.lock().counters();
         let of_chip = HEAP.current_usage();
         let mut tree = open(index, &chip)?;
         HEAP.reset_peak_usage();
@@ -45,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             tree.insert(&(split_mix(record) as u32).to_be_bytes(), &(record as u32).to_be_bytes())?;
         }
         let seconds = start.elapsed().as_secs_f64();
-        let counters = chip.borrow().counters().since(&before);
+        let counters = chip.lock().counters().since(&before);
         println!(
             "{:12} {seconds:6.2} s, {:6.0} ns an insert, {} page reads, {} page programs, {} block erases, declared {} KiB, \
              peak {} KiB",
@@ -74,15 +73,15 @@ fn take_memory(chip: &mut SimChip) -> Result<(), nandex::NandError> {
 /// In the class that the index is published with; with RAM for a buffer where it has one.
 fn open(
     index: &IndexEntry,
-    chip: &Rc<RefCell<SimChip>>,
+    chip: &Shared<SimChip>,
 ) -> Result<Box<dyn OrderedIndex>, Box<dyn std::error::Error>> {
     let settings = Settings::new(RecordFormat::new(4, 4));
-    match (index.format)(Box::new(Rc::clone(chip)), &settings) {
+    match (index.format)(Box::new(chip.clone()), &settings) {
         Ok(tree) => Ok(tree),
         Err(_) => {
             let buffered =
                 Settings { durability: Durability::None, ram_bytes: Some(BUFFER_BYTES), ..settings };
-            Ok((index.format)(Box::new(Rc::clone(chip)), &buffered)?)
+            Ok((index.format)(Box::new(chip.clone()), &buffered)?)
         }
     }
 }

@@ -7,15 +7,14 @@ pub mod chips;
 pub mod files;
 
 use crate::registry::{Hosting, INDEXES, STORES, Stack};
+use nandex::Shared;
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::nand::{Nand, Part, catalogue};
 use nandex::ordered::{Direction, Durability, RecordFormat, Settings};
 use nandex::rng::{Rng, split_mix};
 use nandex::{Cause, Geometry, IndexError, Lpn, NandError, OrderedIndex, Pbn, StoreError};
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
-use std::rc::Rc;
 
 /// What an index should hold.
 pub type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -104,7 +103,7 @@ struct Driver<'a> {
     script: Script<'a>,
     entry: &'static crate::registry::IndexEntry,
     settings: Settings,
-    chip: Rc<RefCell<SimChip>>,
+    chip: Shared<SimChip>,
     index: Box<dyn OrderedIndex>,
     model: Contents,
     /// The states since the last sync, the oldest first, without the one now.
@@ -144,8 +143,8 @@ pub fn ordered_ops(bytes: &[u8]) {
         settings = Stack { index: entry, ftl }.settings(settings);
     }
     let chip = SimChip::new(&part).unwrap_or_else(|error| panic!("{error}"));
-    let chip = Rc::new(RefCell::new(chip));
-    let index = match (entry.format)(Box::new(Rc::clone(&chip)), &settings) {
+    let chip = Shared::new(chip);
+    let index = match (entry.format)(Box::new(chip.clone()), &settings) {
         Ok(index) => index,
         Err(IndexError::Unsupported(why)) => return assert!(!why.is_empty()),
         Err(error) => panic!("{}: format: {error}", entry.name),
@@ -353,10 +352,10 @@ impl Driver<'_> {
     /// Plans a cut and writes until it strikes.
     fn cut(&mut self) -> bool {
         let (number, how) = (self.script.byte(), self.script.byte());
-        let at_operation = self.chip.borrow().operations() + u64::from(number % 24);
+        let at_operation = self.chip.lock().operations() + u64::from(number % 24);
         let when = [CutWhen::Before, CutWhen::Inside, CutWhen::After][usize::from(how % 3)];
         let torn = TornModel::ALL[usize::from(how >> 2) % 4];
-        self.chip.borrow_mut().plan_power_cut(PowerCut { at_operation, when, torn, seed: number.into() });
+        self.chip.lock().plan_power_cut(PowerCut { at_operation, when, torn, seed: number.into() });
         for _ in 0..24 {
             self.step += 1;
             let Some(key) = self.key_to_insert() else { break };
@@ -381,9 +380,9 @@ impl Driver<'_> {
     /// Switches the power on, mounts, and takes over whichever of the allowed states came back.
     fn mount_again(&mut self, in_flight: Option<Contents>, closed: bool) -> bool {
         let class = self.index.durability();
-        let chip = self.chip.borrow().clone();
-        *self.chip.borrow_mut() = without_plan(chip);
-        let nand: Box<dyn Nand> = Box::new(Rc::clone(&self.chip));
+        let chip = self.chip.lock().clone();
+        *self.chip.lock() = without_plan(chip);
+        let nand: Box<dyn Nand> = Box::new(self.chip.clone());
         self.index = match (self.entry.mount)(nand, &self.settings) {
             Ok(index) => index,
             Err(IndexError::NotCleanlyClosed) if class == Durability::None && !closed => return false,

@@ -60,8 +60,7 @@ fn try_one(chip: &SimChip, index: &'static IndexEntry, record: RecordFormat) -> 
 mod tests {
     use super::*;
     use crate::{chip, registry};
-    use std::cell::RefCell;
-    use std::rc::Rc;
+    use nandex::Shared;
 
     const RECORDS: [RecordFormat; 2] = [RecordFormat::new(4, 4), RecordFormat::new(8, 4)];
 
@@ -69,15 +68,15 @@ mod tests {
     fn written(name: &str) -> SimChip {
         let entry = registry::index(name).unwrap();
         let part = entry.suited(chip::find("mlc-64m").unwrap());
-        let shared = Rc::new(RefCell::new(SimChip::new(&part).unwrap()));
+        let shared = Shared::new(SimChip::new(&part).unwrap());
         let settings = Settings::new(RECORDS[1]);
-        let mut tree = (entry.format)(Box::new(Rc::clone(&shared)), &settings).unwrap();
+        let mut tree = (entry.format)(Box::new(shared.clone()), &settings).unwrap();
         for key in 0..500u64 {
             tree.insert(&(key * 7).to_be_bytes(), &[1; 4]).unwrap();
         }
         tree.close().unwrap();
         drop(tree);
-        Rc::into_inner(shared).unwrap().into_inner()
+        shared.into_inner().unwrap()
     }
 
     #[test]

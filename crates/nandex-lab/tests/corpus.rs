@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use nandex::Shared;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::{RecordFormat, Settings};
 use nandex::rng::{Rng, split_mix};
@@ -14,10 +15,8 @@ use nandex::{Cause, Lpn};
 use nandex_lab::fuzz::{self, chips, files, part, use_for_a_while};
 use nandex_lab::registry::{INDEXES, STORES, Stack, stacks};
 use nandex_lab::spatial::SPATIAL;
-use std::cell::RefCell;
 use std::fs;
 use std::path::PathBuf;
-use std::rc::Rc;
 
 /// A target, how it runs bytes, and how many mutations of each file of its corpus are tried.
 type Target = (&'static str, fn(&[u8]), u32);
@@ -110,7 +109,7 @@ fn used_chips() -> Vec<(String, Vec<u8>)> {
         if nor {
             part = INDEXES.iter().find(|e| e.name == "vmtree-ow").unwrap().suited(part);
         }
-        Rc::new(RefCell::new(SimChip::new(&part).unwrap()))
+        Shared::new(SimChip::new(&part).unwrap())
     };
     let mut chips = Vec::new();
     let is_wanted = |stack: &Stack| {
@@ -120,49 +119,48 @@ fn used_chips() -> Vec<(String, Vec<u8>)> {
     for stack in stacks().filter(is_wanted) {
         let nor = stack.index.name == "vmtree-ow";
         let chip = shared(nor);
-        let Ok(mut index) =
-            (stack.index.format)(Box::new(Rc::clone(&chip)), &stack.settings(settings.clone()))
+        let Ok(mut index) = (stack.index.format)(Box::new(chip.clone()), &stack.settings(settings.clone()))
         else {
             continue;
         };
         use_for_a_while(&mut *index, stack.index, &mut Rng::new(3), (12, 9)).unwrap();
         index.close().unwrap();
         drop(index);
-        chips.push((stack.name().replace(' ', "-"), chips::pages_of(&chip.borrow(), u8::from(nor) << 1)));
+        chips.push((stack.name().replace(' ', "-"), chips::pages_of(&chip.lock(), u8::from(nor) << 1)));
     }
     for entry in STORES {
         let chip = shared(false);
-        let Ok(mut store) = (entry.format)(Box::new(Rc::clone(&chip)), &settings) else { continue };
+        let Ok(mut store) = (entry.format)(Box::new(chip.clone()), &settings) else { continue };
         let page = vec![7; store.page_bytes()];
         for lpn in [3, 1, 3, 2] {
             store.write(Lpn(lpn), Cause::Host, &page).unwrap();
         }
         store.sync().unwrap();
         drop(store);
-        chips.push((entry.name.to_string(), chips::pages_of(&chip.borrow(), 0)));
+        chips.push((entry.name.to_string(), chips::pages_of(&chip.lock(), 0)));
     }
     for entry in SPATIAL {
         let chip = shared(false);
-        let Ok(mut index) = entry.format::<f64, 2>(Box::new(Rc::clone(&chip)), &settings) else { continue };
+        let Ok(mut index) = entry.format::<f64, 2>(Box::new(chip.clone()), &settings) else { continue };
         for id in 0..9 {
             index.insert(&Rect::point([id as f64, 1.0]).unwrap(), id).unwrap();
         }
         index.close().unwrap();
         drop(index);
-        chips.push((entry.name.to_string(), chips::pages_of(&chip.borrow(), 0)));
+        chips.push((entry.name.to_string(), chips::pages_of(&chip.lock(), 0)));
     }
     chips
 }
 
 /// The image of a chip with pages of a store on it.
 fn store_image() -> Vec<u8> {
-    let chip = Rc::new(RefCell::new(SimChip::new(&part(512, 8, 24)).unwrap()));
+    let chip = Shared::new(SimChip::new(&part(512, 8, 24)).unwrap());
     let settings = Settings::new(RecordFormat::new(8, 8));
-    let mut store = (STORES[0].format)(Box::new(Rc::clone(&chip)), &settings).unwrap();
+    let mut store = (STORES[0].format)(Box::new(chip.clone()), &settings).unwrap();
     store.write(Lpn(3), Cause::Host, &vec![7; store.page_bytes()]).unwrap();
     store.sync().unwrap();
     drop(store);
-    chip.borrow().to_image()
+    chip.lock().to_image()
 }
 
 #[test]

@@ -3,13 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use nandex::Pbn;
+use nandex::Shared;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::{Direction, RecordFormat, Settings};
 use nandex::rng::Rng;
 use nandex_lab::fuzz::{Contents, chip_image, contents, damaged, mount_everything, part, use_for_a_while};
 use nandex_lab::registry::{STORES, Stack, stacks};
-use std::cell::RefCell;
-use std::rc::Rc;
 
 fn settings() -> Settings {
     Settings::new(RecordFormat::new(8, 8))
@@ -21,11 +20,11 @@ fn first() -> Stack {
 
 /// A chip with an index that was used for a while and closed, and what the index holds.
 fn used_chip(stack: Stack, seed: u64) -> (SimChip, Contents) {
-    let chip = Rc::new(RefCell::new(SimChip::new(&stack.index.suited(part(1024, 16, 32))).unwrap()));
-    let mut index = (stack.index.format)(Box::new(Rc::clone(&chip)), &stack.settings(settings())).unwrap();
+    let chip = Shared::new(SimChip::new(&stack.index.suited(part(1024, 16, 32))).unwrap());
+    let mut index = (stack.index.format)(Box::new(chip.clone()), &stack.settings(settings())).unwrap();
     let model = use_for_a_while(&mut *index, stack.index, &mut Rng::new(seed), (1500, 700)).unwrap();
     index.close().unwrap();
-    let chip = chip.borrow().clone();
+    let chip = chip.lock().clone();
     (chip, model)
 }
 

@@ -5,6 +5,7 @@
 #[path = "../../../src/inputs.rs"]
 mod inputs;
 
+use nandex::Shared;
 use nandex::nand::Part;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::Direction;
@@ -15,8 +16,6 @@ use nandex_lab::fuzz::{self, contents, ordered_ops, part};
 use nandex_lab::parallel::cores;
 use nandex_lab::registry::{Hosting, INDEXES, IndexEntry, Stack, stacks};
 use proptest::prelude::*;
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 proptest! {
@@ -42,14 +41,44 @@ fn open(
     entry: &IndexEntry,
     part: &Part,
     settings: &Settings,
-) -> (Rc<RefCell<SimChip>>, Result<Box<dyn OrderedIndex>, IndexError>) {
-    let chip = Rc::new(RefCell::new(SimChip::new(&entry.suited(part.clone())).unwrap()));
-    let index = (entry.format)(Box::new(Rc::clone(&chip)), settings);
+) -> (Shared<SimChip>, Result<Box<dyn OrderedIndex>, IndexError>) {
+    let chip = Shared::new(SimChip::new(&entry.suited(part.clone())).unwrap());
+    let index = (entry.format)(Box::new(chip.clone()), settings);
     (chip, index)
 }
 
 fn record() -> Settings {
     Settings::new(RecordFormat::new(8, 8))
+}
+
+#[test]
+fn every_index_moves_to_another_thread_and_back() {
+    for stack in stacks() {
+        for durability in [Durability::None, Durability::EverySync, Durability::EveryOperation] {
+            let settings = Settings { durability, ..stack.settings(record()) };
+            // Not every index gives every class on every FTL.
+            let (chip, Ok(mut index)) = open(stack.index, &part(2048, 8, 64), &settings) else { continue };
+            let put = |index: &mut Box<dyn OrderedIndex>, key: u64| {
+                index.insert(&key.to_be_bytes(), &[key as u8; 8]).unwrap();
+            };
+            (0..100).for_each(|key| put(&mut index, key));
+            let mut index = std::thread::spawn(move || {
+                (100..200).for_each(|key| put(&mut index, key));
+                index.sync().unwrap();
+                index
+            })
+            .join()
+            .unwrap();
+            (200..300).for_each(|key| put(&mut index, key));
+            index.close().unwrap();
+            let mut index = (stack.index.mount)(Box::new(chip), &settings).unwrap();
+            for key in 0..300u64 {
+                let mut value = [0; 8];
+                assert!(index.get(&key.to_be_bytes(), &mut value).unwrap(), "{}: {key}", stack.index.name);
+                assert_eq!(value, [key as u8; 8], "{}: {key}", stack.index.name);
+            }
+        }
+    }
 }
 
 #[test]
@@ -113,7 +142,7 @@ fn fill_and_drain(stack: Stack, part: &Part) {
         assert_holds(&stack.name(), &mut *index, &model);
         if round == 1 {
             index.close().unwrap();
-            index = (entry.mount)(Box::new(Rc::clone(&chip)), &settings).unwrap();
+            index = (entry.mount)(Box::new(chip.clone()), &settings).unwrap();
         }
     }
 }
@@ -140,7 +169,7 @@ fn sorted_records_are_loaded_and_found_again() {
             assert_eq!(loaded, count, "{}", stack.name());
             assert_holds(&stack.name(), &mut *index, &model);
             index.close().unwrap();
-            let mut index = (stack.index.mount)(Box::new(Rc::clone(&chip)), &settings).unwrap();
+            let mut index = (stack.index.mount)(Box::new(chip.clone()), &settings).unwrap();
             assert_holds(&stack.name(), &mut *index, &model);
         }
     }
@@ -209,7 +238,7 @@ fn two_runs_leave_the_same_chip() {
             let mut index = index.unwrap();
             fuzz::use_for_a_while(&mut *index, stack.index, &mut Rng::new(9), (3000, 1500)).unwrap();
             index.close().unwrap();
-            chip.borrow().to_image()
+            chip.lock().to_image()
         };
         assert!(image() == image(), "{}", stack.name());
     }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+use nandex::Shared;
 use nandex::nand::Part;
 use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::SimChip;
@@ -24,10 +25,8 @@ use nandex_lab::spatial::runner::{self, Contestant, Medium, SpatialJob};
 use nandex_lab::spatial::workload::{Queries, general};
 use rstar::AABB;
 use rstar::primitives::{GeomWithData, Rectangle};
-use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::rc::Rc;
 
 const RELATIONS: [Relation; 3] = [Relation::Intersects, Relation::Within, Relation::Covers];
 
@@ -146,8 +145,8 @@ fn assert_answers<C: Space<D>, const D: usize>(
 /// A script of random operations, answers, syncs and mounts.
 fn script<C: Space<D>, const D: usize>(entry: &SpatialEntry, settings: &Settings, part: &Part, seed: u64) {
     let name = format!("{} {settings:?} {} {D}", entry.name, C::NAME);
-    let chip = Rc::new(RefCell::new(SimChip::new(part).unwrap()));
-    let mut index = entry.format::<C, D>(Box::new(Rc::clone(&chip)), settings).unwrap();
+    let chip = Shared::new(SimChip::new(part).unwrap());
+    let mut index = entry.format::<C, D>(Box::new(chip.clone()), settings).unwrap();
     let (mut model, mut rng) = (Pairs::<C, D>::new(), Rng::new(seed));
     for number in 0..700 {
         let removes = !model.is_empty() && rng.chance(if number / 120 % 2 == 0 { 1 } else { 3 }, 4);
@@ -169,7 +168,7 @@ fn script<C: Space<D>, const D: usize>(entry: &SpatialEntry, settings: &Settings
         }
         if number % 170 == 169 {
             index.close().unwrap();
-            index = entry.mount::<C, D>(Box::new(Rc::clone(&chip)), settings).unwrap();
+            index = entry.mount::<C, D>(Box::new(chip.clone()), settings).unwrap();
         }
     }
     let report = index.check().unwrap();
@@ -208,9 +207,9 @@ fn it_does_so_over_every_ftl_and_cache() {
 fn a_full_chip_loses_nothing_and_takes_entries_again_once_some_are_gone() {
     let part = part(1024, 32, 16);
     for entry in SPATIAL {
-        let chip = Rc::new(RefCell::new(SimChip::new(&part).unwrap()));
+        let chip = Shared::new(SimChip::new(&part).unwrap());
         let settings = in_its_class::<i32, 2>(entry, &part, &settings());
-        let mut index = entry.format::<i32, 2>(Box::new(Rc::clone(&chip)), &settings).unwrap();
+        let mut index = entry.format::<i32, 2>(Box::new(chip.clone()), &settings).unwrap();
         let (mut model, mut rng) = (Pairs::<i32, 2>::new(), Rng::new(1));
         for round in 0..2 {
             let before = model.len();
@@ -257,9 +256,9 @@ fn what_is_refused_is_refused_with_a_reason() {
         }
         assert!(entry.check_options(&settings().with("no_such_option", 1).options).is_err());
         assert!(entry.mount::<i32, 2>(chip(), &settings()).is_err(), "an empty chip");
-        let held = Rc::new(RefCell::new(SimChip::new(&part).unwrap()));
-        entry.format::<i32, 2>(Box::new(Rc::clone(&held)), &settings()).unwrap().close().unwrap();
-        let mounted = entry.mount::<f64, 2>(Box::new(Rc::clone(&held)), &settings()).err();
+        let held = Shared::new(SimChip::new(&part).unwrap());
+        entry.format::<i32, 2>(Box::new(held.clone()), &settings()).unwrap().close().unwrap();
+        let mounted = entry.mount::<f64, 2>(Box::new(held.clone()), &settings()).err();
         assert!(matches!(mounted, Some(IndexError::NotFormatted(_))), "{}: {mounted:?}", entry.name);
     }
 }
@@ -321,8 +320,8 @@ fn nothing_is_lost_when_programs_and_erases_fail_too() {
 
 /// A chip with an index that was used for a while and closed, and what the index holds.
 fn used_chip(entry: &SpatialEntry, settings: &Settings, seed: u64) -> (SimChip, Pairs<i32, 2>) {
-    let chip = Rc::new(RefCell::new(SimChip::new(&part(1024, 16, 32)).unwrap()));
-    let mut index = entry.format::<i32, 2>(Box::new(Rc::clone(&chip)), settings).unwrap();
+    let chip = Shared::new(SimChip::new(&part(1024, 16, 32)).unwrap());
+    let mut index = entry.format::<i32, 2>(Box::new(chip.clone()), settings).unwrap();
     let (mut model, mut rng) = (Pairs::new(), Rng::new(seed));
     for id in 0..1500 {
         if model.is_empty() || rng.chance(2, 3) {
@@ -335,7 +334,7 @@ fn used_chip(entry: &SpatialEntry, settings: &Settings, seed: u64) -> (SimChip, 
         }
     }
     index.close().unwrap();
-    let chip = chip.borrow().clone();
+    let chip = chip.lock().clone();
     (chip, sorted(model))
 }
 

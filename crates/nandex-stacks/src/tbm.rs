@@ -131,11 +131,10 @@ fn open(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nandex::Shared;
     use nandex::nand::sim::SimChip;
     use nandex::ordered::RecordFormat;
     use nandex::{Cause, Lpn};
-    use std::cell::RefCell;
-    use std::rc::Rc;
 
     fn settings(options: &[(&str, u32)]) -> Settings {
         let settings = Settings::new(RecordFormat::new(4, 4));
@@ -161,8 +160,8 @@ mod tests {
         let part = crate::testing::part(2048, 16, 64);
         for entry in TBM_STORES {
             let settings = settings(&[("tbm_blocks", 5), ("whole_from", 6)]);
-            let chip = Rc::new(RefCell::new(SimChip::new(&part).unwrap()));
-            let mut store = (entry.format)(Box::new(Rc::clone(&chip)), &settings).unwrap();
+            let chip = Shared::new(SimChip::new(&part).unwrap());
+            let mut store = (entry.format)(Box::new(chip.clone()), &settings).unwrap();
             assert!(store.atomic_pages_max() == 5 && store.durable_writes(), "{}", entry.name);
             let pages = store.page_count();
             let page = |lpn: u32, round: u32| [lpn as u8, round as u8].repeat(1024);

@@ -72,7 +72,7 @@ pub enum Exit {
 }
 
 /// Chooses the frame whose page leaves next.
-pub trait Replacement {
+pub trait Replacement: crate::shared::MaybeSend {
     /// The name used in settings and results, in kebab case.
     fn name(&self) -> &'static str;
 

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 ///
 /// [`SchemeFtl`] has checked page numbers and lengths, and has called `Flash::begin`, before it calls any of the
 /// operations that may program.
-pub trait Scheme: Sized {
+pub trait Scheme: Sized + crate::shared::MaybeSend {
     /// What can be chosen.
     type Settings: Clone;
 

@@ -8,9 +8,8 @@ use crate::ftl::ram::RamStore;
 use crate::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use crate::nand::{Part, Timing};
 use crate::rng::Rng;
+use crate::shared::Shared;
 use alloc::boxed::Box;
-use alloc::rc::Rc;
-use core::cell::RefCell;
 
 const TIMING: Timing =
     Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };
@@ -303,15 +302,15 @@ fn nothing_acknowledged_is_lost_on_a_store_that_forgets() {
     assert!(cuts > 300, "{cuts}");
 }
 
-type Shared = Rc<RefCell<SimChip>>;
-type Open = fn(Shared, bool) -> Box<dyn PageStore>;
+type Chip = Shared<SimChip>;
+type Open = fn(Chip, bool) -> Box<dyn PageStore>;
 
-fn page_map(chip: Shared, mount: bool) -> Box<dyn PageStore> {
+fn page_map(chip: Chip, mount: bool) -> Box<dyn PageStore> {
     let open = if mount { PageMapFtl::mount } else { PageMapFtl::format };
     Box::new(open(chip, FtlSettings::default()).unwrap())
 }
 
-fn fast(chip: Shared, mount: bool) -> Box<dyn PageStore> {
+fn fast(chip: Chip, mount: bool) -> Box<dyn PageStore> {
     let open = if mount { SchemeFtl::<_, Fast>::mount } else { SchemeFtl::<_, Fast>::format };
     Box::new(open(chip, FastSettings::default()).unwrap())
 }
@@ -322,17 +321,17 @@ fn nothing_acknowledged_is_lost_on_an_ftl() {
         let mut cuts = 0;
         for seed in 0..500 {
             let mut rng = Rng::new(seed);
-            let chip = Rc::new(RefCell::new(sim(Geometry::new(128, 16, 4, 30))));
-            let nand = StoreNand::new(open(Rc::clone(&chip), false), 8, SPARE).unwrap();
+            let chip = Shared::new(sim(Geometry::new(128, 16, 4, 30)));
+            let nand = StoreNand::new(open(chip.clone(), false), 8, SPARE).unwrap();
             let mut model = sim(nand.geometry());
-            let at_operation = chip.borrow().operations() + rng.below(140);
+            let at_operation = chip.lock().operations() + rng.below(140);
             let when = [CutWhen::Before, CutWhen::Inside, CutWhen::Inside, CutWhen::After][seed as usize % 4];
             let torn = TornModel::ALL[seed as usize / 4 % 4];
-            chip.borrow_mut().plan_power_cut(PowerCut { at_operation, when, torn, seed });
+            chip.lock().plan_power_cut(PowerCut { at_operation, when, torn, seed });
             let wake = |store: Box<dyn PageStore>, _: &mut Rng| {
                 drop(store);
-                chip.borrow_mut().power_on();
-                open(Rc::clone(&chip), true)
+                chip.lock().power_on();
+                open(chip.clone(), true)
             };
             cuts += u32::from(survives(nand, &mut model, (&mut rng, 120), wake).1);
         }

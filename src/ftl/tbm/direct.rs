@@ -12,7 +12,7 @@ use crate::units::Lpn;
 use alloc::boxed::Box;
 
 /// Whether a page with these contents goes to the store below at once.
-pub type DirectRule = Box<dyn Fn(&[u8]) -> bool>;
+pub type DirectRule = Box<dyn Fn(&[u8]) -> bool + Send>;
 
 /// Which pages go to the store below, and how many went.
 pub(super) struct Direct {

@@ -421,8 +421,8 @@ impl<S: PageStore> BPlusTree<S> {
         &self.store
     }
 
-    /// The store below, to check it.
-    pub(super) fn store_mut(&mut self) -> &mut S {
+    /// The store below, to check it or to tell it what waits above the tree.
+    pub(in crate::ordered) fn store_mut(&mut self) -> &mut S {
         &mut self.store
     }
 

@@ -19,7 +19,7 @@
 //!   refuses that, the record stands, and the update is done and *owed*.
 //! - *a write of the index below*: the page in RAM is written first if it has records that the medium has not, or if the
 //!   medium says that the index was closed (`Guarded`). No index needs to know; one that says which updates a write shows
-//!   ([`Horizon`]) is not made to wait for later ones.
+//!   ([`PageStore::updates_shown`]) is not made to wait for later ones.
 //! - *sync*: writes the page in RAM and syncs the store. The updates that wait below go on waiting.
 //! - *load*: cuts off, writes page 0 of the new epoch without records, and hands the sorted records to the index below, which
 //!   builds itself from all of them or none.
@@ -73,7 +73,6 @@ mod tests;
 mod update;
 mod writer;
 
-pub use crate::log::horizon::Horizon;
 pub(super) use owed::Owed;
 use writer::Guarded;
 
@@ -87,12 +86,11 @@ use crate::ftl::PageStore;
 use crate::ftl::slice::divide;
 use crate::index::most;
 use crate::log::records::{Layout, locate};
+use crate::shared::{MaybeSend, Shared};
 use crate::units::Lpn;
 use alloc::boxed::Box;
 use alloc::format;
-use alloc::rc::Rc;
 use alloc::vec;
-use core::cell::RefCell;
 use core::ops::{Bound, ControlFlow};
 use page::Updates;
 use replay::Run;
@@ -126,7 +124,7 @@ const INNER_PAGES_MIN: u32 = 2;
 /// only where the store itself does.
 pub trait Buffered<S: PageStore>: OrderedIndex + Sized {
     /// How it is formatted and mounted.
-    type Config: Clone;
+    type Config: Clone + MaybeSend;
 
     /// Makes an empty index; whatever the store held is dropped.
     fn format(store: S, config: Self::Config) -> Result<Self, IndexError>;
@@ -151,12 +149,6 @@ pub trait Buffered<S: PageStore>: OrderedIndex + Sized {
 
     /// What it would promise on its store if no update waited: *none* where a cut may tear it.
     fn class_below(&self) -> Durability;
-
-    /// Where it may say which updates its writes show. An index that does not gets the journal's page written before each
-    /// write of its own.
-    fn tell(&mut self, horizon: Rc<Horizon>) {
-        let _ = horizon;
-    }
 }
 
 /// The store of a journaled index: it lets no write pass before the journal has the updates that led to it.
@@ -212,7 +204,7 @@ const WRITER_BYTES_MAX: usize = 512;
 /// An index that loses no update it promised to keep.
 pub struct Journaled<S: PageStore + 'static, T: Buffered<Below>> {
     inner: T,
-    journal: Rc<RefCell<Writer<S>>>,
+    journal: Shared<Writer<S>>,
     group: u32,
     /// Updates of the epoch that the index below does not have.
     owed: Owed,
@@ -236,11 +228,11 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         store.trim(Lpn(store.page_count() - 1))?;
         store.sync()?;
         let journal = journal_on(store, layout, 1, false)?;
-        journal.borrow_mut().trim_all()?;
+        journal.lock().trim_all()?;
         let tree = T::format(Guarded::boxed(&journal), inner.clone())?;
         let index = Journaled::over(tree, journal, inner, config)?;
-        index.journal.borrow_mut().write_empty(true)?;
-        index.journal.borrow_mut().sync()?;
+        index.journal.lock().write_empty(true)?;
+        index.journal.lock().sync()?;
         Ok(index)
     }
 
@@ -265,7 +257,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
             let tree = T::mount(Guarded::boxed(&journal), inner.clone())?;
             return Journaled::over(tree, journal, inner, config);
         }
-        let run = Run::read(&mut *journal.borrow_mut(), first)?;
+        let run = Run::read(&mut *journal.lock(), first)?;
         let tree = T::mount_after_cut(Guarded::boxed(&journal), inner.clone())?;
         let mut index = Journaled::over(tree, journal, inner, config)?;
         index.replay(run)?;
@@ -273,12 +265,11 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
     }
 
     fn over(
-        mut inner: T,
-        journal: Rc<RefCell<Writer<S>>>,
+        inner: T,
+        journal: Shared<Writer<S>>,
         config: T::Config,
         setup: JournalConfig,
     ) -> Result<Self, IndexError> {
-        inner.tell(journal.borrow().horizon());
         let (group, owed) = (setup.group, Owed::default());
         Journaled { inner, journal, group, owed, is_worn_out: false, config }.require(setup)
     }
@@ -305,7 +296,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
     pub fn into_store(self) -> S {
         let Journaled { inner, journal, .. } = self;
         drop(inner);
-        let writer = Rc::try_unwrap(journal).ok().map(RefCell::into_inner);
+        let writer = journal.into_inner();
         let Some(store) = writer.and_then(Writer::into_whole) else {
             unreachable!("only the index below and the journal hold the store");
         };
@@ -347,12 +338,12 @@ fn journal_on<S: PageStore>(
     layout: Layout,
     epoch: u64,
     is_closed: bool,
-) -> Result<Rc<RefCell<Writer<S>>>, IndexError> {
+) -> Result<Shared<Writer<S>>, IndexError> {
     let below = store.page_count() - layout.pages;
     let Some(end) = divide(store, &[below, layout.pages])?.pop() else {
         unreachable!("a store divided in two");
     };
-    Ok(Rc::new(RefCell::new(Writer::empty(end, layout, epoch, is_closed))))
+    Ok(Shared::new(Writer::empty(end, layout, epoch, is_closed)))
 }
 
 /// Refuses a store that an index with a journal was made on: without its journal it would lose what it promised.
@@ -377,7 +368,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> OrderedIndex for Journaled<S, T
     }
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
-        self.journal.borrow().ready()?;
+        self.journal.lock().ready()?;
         if !self.owed.is_empty() {
             self.record().check_key(key)?;
             self.record().check_value(value)?;
@@ -398,12 +389,12 @@ impl<S: PageStore + 'static, T: Buffered<Below>> OrderedIndex for Journaled<S, T
 
     /// Past the journal, all or nothing: no record of before may be replayed over it.
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
-        self.journal.borrow().ready()?;
+        self.journal.lock().ready()?;
         if !self.is_settled()? {
             return Err(self.refusal());
         }
         self.cut_off()?;
-        self.journal.borrow_mut().write_empty(false)?;
+        self.journal.lock().write_empty(false)?;
         self.below_or_revive(|inner| inner.load(records))
     }
 
@@ -414,7 +405,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> OrderedIndex for Journaled<S, T
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {
-        self.journal.borrow().ready()?;
+        self.journal.lock().ready()?;
         if self.owed.is_empty() {
             return self.inner.range(low, high, direction, visit);
         }
@@ -436,25 +427,25 @@ impl<S: PageStore + 'static, T: Buffered<Below>> OrderedIndex for Journaled<S, T
     }
 
     fn sync(&mut self) -> Result<(), IndexError> {
-        self.journal.borrow().ready()?;
-        Ok(self.journal.borrow_mut().sync()?)
+        self.journal.lock().ready()?;
+        Ok(self.journal.lock().sync()?)
     }
 
     /// Where something is owed, or the store takes no more writes, the journal goes on being needed.
     fn close(&mut self) -> Result<(), IndexError> {
-        self.journal.borrow().ready()?;
+        self.journal.lock().ready()?;
         if !self.is_settled()? {
-            self.journal.borrow_mut().sync()?;
+            self.journal.lock().sync()?;
             return if self.is_worn_out { Ok(()) } else { self.below_or_revive(OrderedIndex::close) };
         }
         self.cut_off()?;
-        self.journal.borrow_mut().write_empty(true)?;
-        self.journal.borrow_mut().sync()?;
+        self.journal.lock().write_empty(true)?;
+        self.journal.lock().sync()?;
         self.below_or_revive(OrderedIndex::close)
     }
 
     fn check(&mut self) -> Result<CheckReport, IndexError> {
-        self.journal.borrow().ready()?;
+        self.journal.lock().ready()?;
         let mut report = self.inner.check()?;
         let mut value = vec![0; usize::from(self.record().value_bytes)];
         for change in self.owed.within((Bound::Unbounded, Bound::Unbounded), Direction::Ascending).rest() {
@@ -462,13 +453,13 @@ impl<S: PageStore + 'static, T: Buffered<Below>> OrderedIndex for Journaled<S, T
             report.records += u64::from(change.value.is_some() && !is_below);
             report.records -= u64::from(change.value.is_none() && is_below);
         }
-        self.journal.borrow_mut().check(&mut report)?;
+        self.journal.lock().check(&mut report)?;
         Ok(report)
     }
 
     fn stats(&self) -> IndexStats {
         let mut stats = self.inner.stats();
-        let journal = self.journal.borrow();
+        let journal = self.journal.lock();
         let counts = journal.counts;
         stats.live_pages += u64::from(journal.used_pages());
         let figures = [
@@ -484,7 +475,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> OrderedIndex for Journaled<S, T
     }
 
     fn ram_bytes(&self) -> usize {
-        self.inner.ram_bytes() + self.journal.borrow().ram_bytes() + size_of::<Self>() - size_of::<T>()
+        self.inner.ram_bytes() + self.journal.lock().ram_bytes() + size_of::<Self>() - size_of::<T>()
             + self.owed.ram_bytes()
     }
 }

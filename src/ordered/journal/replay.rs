@@ -92,7 +92,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         drop(run);
         let owed = self.owed.len();
         self.pay()?;
-        self.journal.borrow_mut().counts.replayed_records = (owed - self.owed.len().min(owed)) as u64;
+        self.journal.lock().counts.replayed_records = (owed - self.owed.len().min(owed)) as u64;
         Ok(())
     }
 
@@ -120,15 +120,14 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         if *refusal == StoreError::WornOut {
             self.is_worn_out = true;
         }
-        let mut inner = T::mount_after_cut(Guarded::boxed(&self.journal), self.config.clone())?;
-        let mut journal = self.journal.borrow_mut();
-        journal.forget_heard();
-        inner.tell(journal.horizon());
+        self.journal.lock().forget_heard();
+        let inner = T::mount_after_cut(Guarded::boxed(&self.journal), self.config.clone())?;
+        let mut journal = self.journal.lock();
         let run = Run { layout: journal.layout(), records: journal.records()? };
         drop(journal);
         self.inner = inner;
         self.owed = run.owed(&mut self.inner, run.len() - uncounted)?;
-        self.journal.borrow_mut().take_refusal();
+        self.journal.lock().take_refusal();
         Ok(())
     }
 }

@@ -319,9 +319,9 @@ fn a_cut_at_any_write_leaves_a_prefix_that_has_all_that_was_promised() {
                 }
                 Err(error) => {
                     assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
-                    let cut = Rc::new(RefCell::new(Cut { store, writes }));
-                    drop(Index::mount(Rc::clone(&cut), inner, config).err());
-                    store = Rc::into_inner(cut).unwrap().into_inner().store;
+                    let cut = Shared::new(Cut { store, writes });
+                    drop(Index::mount(cut.clone(), inner, config).err());
+                    store = cut.into_inner().unwrap().store;
                     cut_again += 1;
                 }
             }
@@ -343,7 +343,7 @@ fn used(config: JournalConfig) -> (RamStore, Model) {
     let mut index = Index::format(RamStore::new(PAGE_BYTES, 300), inner(20), config).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(5));
     while index.stats().metrics.iter().all(|m| m.name != "journal_cut_offs" || m.value < 2)
-        || index.journal.borrow().used_pages() < 3
+        || index.journal.lock().used_pages() < 3
     {
         let (n, v) = (key(rng.below(100) as u16), key(rng.below(9_999) as u16));
         index.insert(&n, &v).unwrap();

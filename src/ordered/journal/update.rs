@@ -13,7 +13,7 @@ type Failure = (IndexError, Option<StoreError>);
 
 impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
     pub(super) fn update(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
-        self.journal.borrow().ready()?;
+        self.journal.lock().ready()?;
         if self.is_worn_out {
             return Err(IndexError::WornOut);
         }
@@ -23,7 +23,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
                 return Err(self.refusal());
             }
         }
-        if self.journal.borrow().is_full() {
+        if self.journal.lock().is_full() {
             if self.owed.is_empty() {
                 self.cut_off()?;
             } else if let Some(existed) = self.condense(change.key)? {
@@ -45,7 +45,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         act: impl FnOnce(&mut T) -> Result<R, IndexError>,
     ) -> Result<R, Failure> {
         let done = act(&mut self.inner);
-        let refusal = self.journal.borrow_mut().take_refusal();
+        let refusal = self.journal.lock().take_refusal();
         done.map_err(|error| (error, refusal))
     }
 
@@ -66,7 +66,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
 
     /// Puts an update into the journal; with it its group is written.
     pub(super) fn note(&self, change: Change<'_>) -> Result<(), IndexError> {
-        let mut journal = self.journal.borrow_mut();
+        let mut journal = self.journal.lock();
         journal.append(change)?;
         if self.group == 0 || journal.pending() < self.group as usize {
             return Ok(());
@@ -89,7 +89,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
             }
             Err((error, None)) if !error.is_refusal() => {
                 // It may happen after a cut, which is more than nothing.
-                let _ = self.journal.borrow_mut().retract();
+                let _ = self.journal.lock().retract();
                 Err(error)
             }
             Err((error, refusal)) => self.take_back(change, error, refusal),
@@ -103,7 +103,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         error: IndexError,
         refusal: Option<StoreError>,
     ) -> Result<bool, IndexError> {
-        let retracted = self.journal.borrow_mut().retract();
+        let retracted = self.journal.lock().retract();
         let stands = match &retracted {
             Ok(()) => false,
             Err(why) if why.is_refusal() => true,
@@ -117,7 +117,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         }
         let mut value = vec![0; usize::from(self.record().value_bytes)];
         let existed = self.look_up(change.key, &mut value)?;
-        let at = self.journal.borrow().newest();
+        let at = self.journal.lock().newest();
         self.owed.owe(at, change);
         self.is_worn_out |= retracted == Err(StoreError::WornOut);
         Ok(existed)
@@ -145,20 +145,20 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
     pub(super) fn cut_off(&mut self) -> Result<(), IndexError> {
         assert!(self.owed.is_empty(), "what is owed is in the old epoch alone");
         // Until the medium learns of the new epoch the old one is replayed, and must not end longer ago than promised.
-        self.journal.borrow_mut().force()?;
+        self.journal.lock().force()?;
         self.below_or_revive(OrderedIndex::sync)?;
-        self.journal.borrow_mut().cut_off();
+        self.journal.lock().cut_off();
         Ok(())
     }
 
     /// Makes room in a full journal for the removal of a key: the index below is synced, and the journal keeps what is owed
     /// alone. If that fills it, the removal is carried out without a record of its own; whether the key existed then.
     pub(super) fn condense(&mut self, key: &[u8]) -> Result<Option<bool>, IndexError> {
-        debug_assert!(self.journal.borrow().is_full(), "only a full journal is condensed");
+        debug_assert!(self.journal.lock().is_full(), "only a full journal is condensed");
         debug_assert!(!self.owed.is_empty(), "a journal is condensed for nothing owed");
-        self.journal.borrow_mut().force()?;
+        self.journal.lock().force()?;
         self.below_or_revive(OrderedIndex::sync)?;
-        let layout = self.journal.borrow().layout();
+        let layout = self.journal.lock().layout();
         let is_crowded = self.owed.len() as u64 == layout.records_max();
         let was_owed = self.owed.value(key).map(|value| value.is_some());
         if is_crowded && was_owed.is_none() {
@@ -172,7 +172,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         }
         let records = self.owed.condensed(page::record_of(&layout), layout.record_bytes);
         debug_assert_eq!(records.len(), self.owed.len(), "a record for each debt");
-        let condensed = self.journal.borrow_mut().condense(records.iter().map(|record| &record[..]));
+        let condensed = self.journal.lock().condense(records.iter().map(|record| &record[..]));
         if let Err(error) = condensed {
             if !error.is_refusal() {
                 return Err(error.into());

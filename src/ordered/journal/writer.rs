@@ -5,16 +5,14 @@ use super::page::{Updates, put_record, record_of};
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::slice::Slice;
 use crate::ftl::{PageStore, StoreError, StoreStats};
-use crate::log::horizon::Horizon;
 use crate::log::records::{Header, Layout, RecordLog};
 use crate::nand::Cause;
 use crate::ordered::RecordFormat;
 use crate::ordered::bplus::Change;
+use crate::shared::Shared;
 use crate::units::{Lpn, Ppn};
 use alloc::boxed::Box;
-use alloc::rc::Rc;
 use alloc::vec::Vec;
-use core::cell::RefCell;
 
 /// What the journal did.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,9 +27,11 @@ pub(super) struct Counts {
 pub(super) struct Writer<S> {
     log: RecordLog<Slice<S>, Updates>,
     record: RecordFormat,
-    horizon: Rc<Horizon>,
-    /// What the index had heard of when the page was written last.
+    /// Updates that the index heard of, counted by it, and the newest that its writes may show; none when it is not known.
     heard: u64,
+    shows: Option<u64>,
+    /// What the index had heard of when the page was written last.
+    written: u64,
     /// Whether the store refused the index below a write, and if so, whether because it takes none any more.
     refused: Option<bool>,
     /// Whether the medium says that the index was closed.
@@ -45,8 +45,9 @@ impl<S: PageStore> Writer<S> {
         Writer {
             log: RecordLog::empty(store, layout, epoch),
             record: record_of(&layout),
-            horizon: Rc::default(),
             heard: 0,
+            shows: None,
+            written: 0,
             refused: None,
             is_closed,
             counts: Counts::default(),
@@ -90,7 +91,7 @@ impl<S: PageStore> Writer<S> {
     fn written(&mut self, before: u64) {
         debug_assert!(self.log.page_writes() >= before, "writes of the journal were uncounted");
         if self.log.page_writes() > before {
-            self.heard = self.horizon.heard();
+            self.written = self.heard;
             self.is_closed = false;
         }
     }
@@ -151,12 +152,7 @@ impl<S: PageStore> Writer<S> {
 
     /// Another index is below, which counts what it hears from the beginning.
     pub(super) fn forget_heard(&mut self) {
-        self.heard = 0;
-    }
-
-    /// Where the index below may say what it heard of and what it shows.
-    pub(super) fn horizon(&self) -> Rc<Horizon> {
-        Rc::clone(&self.horizon)
+        (self.heard, self.shows, self.written) = (0, None, 0);
     }
 
     /// Writes the page in RAM if it has the record of an update that the index below is about to show, and in any case where
@@ -168,7 +164,7 @@ impl<S: PageStore> Writer<S> {
         if self.is_closed {
             return self.force();
         }
-        if self.pending() == 0 || self.horizon.shows_only(self.heard) {
+        if self.pending() == 0 || self.shows.is_some_and(|newest| newest <= self.written) {
             return Ok(());
         }
         self.counts.forced_writes += 1;
@@ -228,18 +224,18 @@ impl<S: PageStore> Writer<S> {
 /// The store of a journaled index: no write passes before the journal has the updates that led to it (J2).
 pub(super) struct Guarded<S> {
     store: Slice<S>,
-    journal: Rc<RefCell<Writer<S>>>,
+    journal: Shared<Writer<S>>,
 }
 
 impl<S: PageStore> Guarded<S> {
     /// The pages before the journal.
-    fn new(journal: &Rc<RefCell<Writer<S>>>) -> Guarded<S> {
-        Guarded { store: journal.borrow().pages_below(), journal: Rc::clone(journal) }
+    fn new(journal: &Shared<Writer<S>>) -> Guarded<S> {
+        Guarded { store: journal.lock().pages_below(), journal: journal.clone() }
     }
 
     /// The pages before the journal, as the index below takes them: boxed, so that each index is compiled once, with a
     /// journal or without.
-    pub(super) fn boxed(journal: &Rc<RefCell<Writer<S>>>) -> Below
+    pub(super) fn boxed(journal: &Shared<Writer<S>>) -> Below
     where
         S: 'static,
     {
@@ -247,14 +243,14 @@ impl<S: PageStore> Guarded<S> {
     }
 
     fn journal_first(&self) -> Result<(), StoreError> {
-        let passed = self.journal.borrow_mut().let_pass();
+        let passed = self.journal.lock().let_pass();
         self.note(passed)
     }
 
     /// Notes a refusal: whatever the index below makes of it, it may not be what it was.
     fn note(&self, done: Result<(), StoreError>) -> Result<(), StoreError> {
         if done.as_ref().is_err_and(StoreError::is_refusal) {
-            self.journal.borrow_mut().refused = Some(done == Err(StoreError::WornOut));
+            self.journal.lock().refused = Some(done == Err(StoreError::WornOut));
         }
         done
     }
@@ -314,6 +310,14 @@ impl<S: PageStore> PageStore for Guarded<S> {
 
     fn prefix_consistent(&self) -> bool {
         self.store.prefix_consistent()
+    }
+
+    fn updates_heard(&mut self, updates: u64) {
+        self.journal.lock().heard = updates;
+    }
+
+    fn updates_shown(&mut self, newest: Option<u64>) {
+        self.journal.lock().shows = newest;
     }
 
     fn checkpoint(&mut self) -> Result<(), StoreError> {

@@ -48,7 +48,7 @@ mod tests;
 pub mod wobf;
 
 use super::bplus::{BPlusConfig, BPlusNodes, BPlusTree, is_marked_clean};
-use super::journal::{Buffered, Horizon};
+use super::journal::Buffered;
 use super::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit,
 };
@@ -59,7 +59,6 @@ use crate::nand::Cause;
 use crate::nodes::{CommitPolicy, LayerConfig, NodeCodec, NodeLayer, Tuning};
 use crate::units::Lpn;
 use alloc::format;
-use alloc::rc::Rc;
 use alloc::vec;
 use core::ops::Bound;
 
@@ -265,10 +264,6 @@ impl<S: PageStore> Buffered<S> for LayeredTree<S> {
 
     fn class_below(&self) -> Durability {
         self.class_below
-    }
-
-    fn tell(&mut self, horizon: Rc<Horizon>) {
-        self.tree.with_store(|layer, _| layer.tell(horizon));
     }
 }
 

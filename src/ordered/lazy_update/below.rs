@@ -54,6 +54,9 @@ pub trait GroupTree: OrderedIndex {
 
     /// What it would promise on its store if no change waited.
     fn class_on_store(&self) -> Durability;
+
+    /// Its store.
+    fn store_below(&mut self) -> &mut dyn PageStore;
 }
 
 impl<S: PageStore> GroupTree for BPlusTree<S> {
@@ -91,5 +94,9 @@ impl<S: PageStore> GroupTree for BPlusTree<S> {
 
     fn class_on_store(&self) -> Durability {
         BPlusTree::class_on_store(self)
+    }
+
+    fn store_below(&mut self) -> &mut dyn PageStore {
+        self.store_mut()
     }
 }

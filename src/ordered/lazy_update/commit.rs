@@ -33,7 +33,7 @@ impl<T: GroupTree> Pooled<T> {
     /// an error ends it stay in the pool.
     pub(super) fn commit(&mut self, group: u32) -> Result<(), IndexError> {
         let committed = self.commit_portions(group);
-        self.horizon.show(None);
+        self.tree.store_below().updates_shown(None);
         committed
     }
 
@@ -41,7 +41,8 @@ impl<T: GroupTree> Pooled<T> {
         let mut left = self.pool.size(group) as usize;
         self.counts.commits += 1;
         loop {
-            self.horizon.show(self.pool.newest(group));
+            let newest = self.pool.newest(group);
+            self.tree.store_below().updates_shown(newest);
             let hints = Hints {
                 reads: self.pool.reads(group),
                 is_roomy: self.tree.has_room(self.pool.demand().with_spare()),

@@ -69,10 +69,6 @@ macro_rules! pooled_over_directory {
             fn class_below(&self) -> $crate::ordered::Durability {
                 $crate::ordered::lazy_update::GroupTree::class_on_store(&self.tree)
             }
-
-            fn tell(&mut self, horizon: alloc::rc::Rc<$crate::ordered::journal::Horizon>) {
-                self.listen(horizon);
-            }
         }
     };
 }

@@ -51,7 +51,7 @@
 //!
 //! A journal above it raises the class: [`Journaled`](super::journal::Journaled) notes each request at the end of the store before
 //! it comes here, and does again after a cut what the pool lost. Before a commit the tree says which update is the newest that
-//! the group shows ([`Horizon`]), so that the journal need not be written for later ones; *FIFO* keeps no account of that.
+//! the group shows ([`PageStore::updates_shown`]), so that the journal need not be written for later ones; *FIFO* keeps no account of that.
 //!
 //! # Invariants
 //!
@@ -93,13 +93,12 @@ pub(super) use settings::{PoolSetup, pool_requests};
 
 use super::bplus::{BPlusTree, Change, Fill, Lookup};
 use super::buffered::Below;
-use super::journal::{Buffered, Horizon};
+use super::journal::Buffered;
 use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::PageStore;
 use crate::nand::Cause;
 use alloc::format;
-use alloc::rc::Rc;
 use alloc::string::ToString;
 use core::ops::Bound;
 
@@ -111,7 +110,6 @@ pub struct Pooled<T> {
     pub(super) tree: T,
     pool: Pool,
     answers: Answers,
-    horizon: Rc<Horizon>,
     counts: Counts,
 }
 
@@ -172,7 +170,7 @@ impl<T: GroupTree> Pooled<T> {
     pub(super) fn over(tree: T, setup: PoolSetup) -> Pooled<T> {
         let mut pool = Pool::new(tree.record(), setup, T::GROUPS_BY_LEAF);
         pool.set_leaf_bounds(tree.leaf_fill());
-        Pooled { tree, pool, answers: setup.answers, horizon: Rc::default(), counts: Counts::default() }
+        Pooled { tree, pool, answers: setup.answers, counts: Counts::default() }
     }
 
     /// The tree below, without what waits in the pool.
@@ -188,7 +186,8 @@ impl<T: GroupTree> Pooled<T> {
     fn update(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
         self.tree.ready()?;
         let existed = self.take_in(change);
-        self.horizon.hear(self.pool.updates());
+        let updates = self.pool.updates();
+        self.tree.store_below().updates_heard(updates);
         existed
     }
 
@@ -230,12 +229,6 @@ impl<T: GroupTree> Pooled<T> {
     pub(super) fn pool_keys(&self) -> impl Iterator<Item = &[u8]> {
         core::iter::successors(self.pool.first(), |&slot| self.pool.after(slot))
             .map(|slot| self.pool.key(slot))
-    }
-
-    /// Tells a journal from now on what was heard of and what is shown.
-    pub(super) fn listen(&mut self, horizon: Rc<Horizon>) {
-        horizon.hear(self.pool.updates());
-        self.horizon = horizon;
     }
 
     /// Whether one more request surely finds room in the tree, with all those that wait (P5).
@@ -302,10 +295,6 @@ impl<S: PageStore> Buffered<S> for LazyUpdateTree<S> {
 
     fn class_below(&self) -> Durability {
         self.tree.class_on_store()
-    }
-
-    fn tell(&mut self, horizon: Rc<Horizon>) {
-        self.listen(horizon);
     }
 }
 

@@ -8,10 +8,9 @@ use crate::ordered::buffered::Answers;
 use crate::ordered::buffered::tests::*;
 use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use crate::rng::Rng;
+use crate::shared::Shared;
 use alloc::collections::BTreeMap;
 use proptest::prelude::*;
-use std::cell::RefCell;
-use std::rc::Rc;
 
 fn config(log_nodes: u32, order: Option<usize>, log_pages: u32) -> LsbConfig {
     let small = LsbConfig::new(SMALL);
@@ -120,9 +119,9 @@ fn with_a_journal_a_cut_leaves_a_prefix_that_has_the_last_sync() {
             }
         }
         // A cut in the recovery, and then a whole one.
-        let store = Rc::new(RefCell::new(Cut { writes: writes % 7, ..index.into_store() }));
-        drop(Journaled::<_, LsbTree<Below>>::mount(Rc::clone(&store), config, journal));
-        let store = Rc::into_inner(store).unwrap().into_inner();
+        let store = Shared::new(Cut { writes: writes % 7, ..index.into_store() });
+        drop(Journaled::<_, LsbTree<Below>>::mount(store.clone(), config, journal));
+        let store = store.into_inner().unwrap();
         let mut index = Index::mount(Cut { writes: u64::MAX, ..store }, config, journal).unwrap();
         let found = contents(&mut index).unwrap();
         assert!(states[synced..].contains(&found), "after {writes} writes");

@@ -482,4 +482,8 @@ impl<S: PageStore> GroupTree for WideTree<S> {
     fn class_on_store(&self) -> Durability {
         self.class
     }
+
+    fn store_below(&mut self) -> &mut dyn PageStore {
+        self.directory.store_mut()
+    }
 }

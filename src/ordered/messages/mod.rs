@@ -43,14 +43,13 @@ pub(super) use walk::Tour;
 
 use super::bplus::Change;
 use super::buffered::Answers;
-use super::journal::{Buffered, Horizon};
+use super::journal::Buffered;
 use super::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit,
 };
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::PageStore;
 use alloc::format;
-use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::{Bound, ControlFlow};
@@ -95,9 +94,9 @@ pub(super) fn number_option(
 ///
 /// An operation that fails has changed nothing but where things lie. What a scheme does to pages it does in
 /// [attempts](Shadow), none of which ends in a tree that lost something; so it may commit between any two of them.
-pub trait Scheme: Sized {
+pub trait Scheme: Sized + crate::shared::MaybeSend {
     /// How it is set up.
-    type Config: Clone;
+    type Config: Clone + crate::shared::MaybeSend;
 
     /// What all are told.
     fn common(config: &Self::Config) -> Common;
@@ -351,10 +350,6 @@ impl<S: PageStore, T: Scheme> Buffered<S> for MessageTree<S, T> {
 
     fn class_below(&self) -> Durability {
         if self.store().durable_writes() { Durability::EveryOperation } else { Durability::EverySync }
-    }
-
-    fn tell(&mut self, horizon: Rc<Horizon>) {
-        self.shadow.tell(horizon);
     }
 }
 

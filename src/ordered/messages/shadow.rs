@@ -35,7 +35,6 @@
 //!       20..    the state, continued
 //! ```
 
-use super::super::journal::Horizon;
 use super::bits::Bits;
 use crate::check::IndexError;
 use crate::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
@@ -44,7 +43,6 @@ use crate::nand::Cause;
 use crate::ordered::RecordFormat;
 use crate::units::Lpn;
 use alloc::format;
-use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -91,14 +89,13 @@ pub struct Shadow<S> {
     is_interrupted: bool,
     /// Whether the store refused to make a commit last.
     is_sealed: bool,
-    horizon: Rc<Horizon>,
     pub(super) commits: u64,
     /// A checker reads: nothing is counted.
     pub(super) is_checking: bool,
 }
 
 impl<S: PageStore> Shadow<S> {
-    fn new(store: S, identity: Identity) -> Result<Shadow<S>, IndexError> {
+    fn new(mut store: S, identity: Identity) -> Result<Shadow<S>, IndexError> {
         let units = store.page_count().saturating_sub(1) / identity.unit_pages.max(1);
         if identity.unit_pages == 0 || units < 2 || store.page_bytes() < 2 * MANIFEST_BYTES {
             return Err(IndexError::Unsupported(format!(
@@ -109,8 +106,7 @@ impl<S: PageStore> Shadow<S> {
                 2 * MANIFEST_BYTES
             )));
         }
-        let horizon = Rc::<Horizon>::default();
-        horizon.show(Some(0));
+        store.updates_shown(Some(0));
         Ok(Shadow {
             store,
             identity,
@@ -128,7 +124,6 @@ impl<S: PageStore> Shadow<S> {
             is_changed: true,
             is_interrupted: false,
             is_sealed: false,
-            horizon,
             commits: 0,
             is_checking: false,
         })
@@ -394,7 +389,7 @@ impl<S: PageStore> Shadow<S> {
     pub(super) fn updated(&mut self) {
         self.is_changed = true;
         self.updates += 1;
-        self.horizon.hear(self.updates);
+        self.store.updates_heard(self.updates);
     }
 
     /// Units of the committed state.
@@ -408,12 +403,6 @@ impl<S: PageStore> Shadow<S> {
 
     pub(super) const fn is_changed(&self) -> bool {
         self.is_changed
-    }
-
-    pub(super) fn tell(&mut self, horizon: Rc<Horizon>) {
-        horizon.hear(self.updates);
-        horizon.show(Some(0));
-        self.horizon = horizon;
     }
 
     pub(super) fn sync(&mut self) -> Result<(), IndexError> {
@@ -525,9 +514,9 @@ impl<S: PageStore> Shadow<S> {
         let mut page = manifest.to_vec();
         let crc = crc_of(&page);
         put_u32(&mut page, 0, crc);
-        self.horizon.show(Some(self.updates));
+        self.store.updates_shown(Some(self.updates));
         let written = self.store.write(MANIFEST, Cause::Checkpoint, &page);
-        self.horizon.show(Some(0));
+        self.store.updates_shown(Some(0));
         match written {
             Ok(()) => {}
             Err(error) if error.is_refusal() => return Err(error.into()),

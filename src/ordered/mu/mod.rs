@@ -42,7 +42,7 @@ pub use star::MuStarTree;
 pub type MuTree<N> = RawTree<N, PathPages<OneLayout>>;
 
 /// Which layouts the pages of a tree may have, and which of them a changed path takes.
-pub trait LayoutChoice: Copy {
+pub trait LayoutChoice: Copy + crate::shared::MaybeSend {
     /// What a formatted chip says of its owner.
     const KIND: &'static [u8];
 

@@ -467,4 +467,8 @@ impl<S: PageStore> GroupTree for SegmentTree<S> {
     fn class_on_store(&self) -> Durability {
         self.class
     }
+
+    fn store_below(&mut self) -> &mut dyn PageStore {
+        self.directory.store_mut()
+    }
 }

@@ -55,7 +55,7 @@ pub use path::{Sibling, Step};
 pub const ADDRESS_BYTES: usize = 4;
 
 /// How nodes lie in pages, and how a changed path reaches the chip.
-pub trait Scheme: Copy {
+pub trait Scheme: Copy + crate::shared::MaybeSend {
     /// What a formatted chip says of its owner, before the record sizes.
     const KIND: &'static [u8];
 

@@ -33,7 +33,7 @@ use core::marker::PhantomData;
 pub type Path = Vec<(NodeId, usize)>;
 
 /// What makes a kind of tree.
-pub trait Rules<C: Coordinate, const D: usize>: Clone + PartialEq {
+pub trait Rules<C: Coordinate, const D: usize>: Clone + PartialEq + crate::shared::MaybeSend {
     /// What the superblock calls it.
     const KIND: [u8; 8];
 

@@ -25,7 +25,7 @@ use alloc::vec::Vec;
 pub type Groups<C, const D: usize> = (Vec<Entry<C, D>>, Vec<Entry<C, D>>);
 
 /// What trees that group entries by their boxes decide.
-pub trait Grouping<C: Coordinate, const D: usize>: Clone + PartialEq {
+pub trait Grouping<C: Coordinate, const D: usize>: Clone + PartialEq + crate::shared::MaybeSend {
     /// What the superblock calls it.
     const KIND: [u8; 8];
 

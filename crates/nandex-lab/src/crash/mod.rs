@@ -29,6 +29,7 @@ use crate::registry::{IndexEntry, StoreEntry};
 use crate::runner::Control;
 use crate::spatial::SpatialEntry;
 use history::{History, Moment};
+use nandex::Shared;
 use nandex::nand::sim::{Faults, PhysicalOp, Recorded, Recording, SimChip};
 use nandex::nand::{Part, catalogue};
 use nandex::ordered::{Durability, Settings};
@@ -36,8 +37,6 @@ use nandex::rng::Rng;
 use nandex::{Cause, Geometry, IndexError};
 use ops::{HostOp, Mix, Source};
 use point::WAYS;
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::time::Instant;
 use subject::{Applied, Promise, SharedChip, Subject};
 use trial::{Context, Outcome, Walk};
@@ -151,7 +150,7 @@ impl CrashPlan {
 
     /// Mounts what is on the chip.
     fn mount(&self, chip: &SharedChip) -> Result<Subject, IndexError> {
-        Subject::mount(self.target, &self.settings, Box::new(Rc::clone(chip)))
+        Subject::mount(self.target, &self.settings, Box::new(chip.clone()))
     }
 
     /// The command that repeats one cut of this test.
@@ -220,16 +219,16 @@ impl Rehearsal {
             reason: error.to_string(),
         })?;
         let chip = chip.with_factory_bad_blocks(plan.failures.bad_blocks_ppm, plan.seed);
-        let chip: SharedChip = Rc::new(RefCell::new(chip));
-        let mut subject = Subject::format(plan.target, &plan.settings, Box::new(Rc::clone(&chip)))?;
+        let chip: SharedChip = Shared::new(chip);
+        let mut subject = Subject::format(plan.target, &plan.settings, Box::new(chip.clone()))?;
         let mix = subject.mix(plan.target, (plan.slots, plan.operations as u32 + 2));
         let (promise, durability) = (subject.promise(), subject.durability());
         let history = subject.load(mix, LOADED_PERCENT).map_err(|why| {
             LabError::bad_option("keys", &plan.slots.to_string(), format!("with this chip: {why}"))
         })?;
-        let start = chip.borrow().clone();
-        chip.borrow_mut().start_recording();
-        chip.borrow_mut().set_faults(Faults {
+        let start = chip.lock().clone();
+        chip.lock().start_recording();
+        chip.lock().set_faults(Faults {
             seed: plan.seed,
             program_failures_ppm: plan.failures.program_failures_ppm,
             erase_failures_ppm: plan.failures.erase_failures_ppm,
@@ -240,14 +239,14 @@ impl Rehearsal {
         let mut rehearsal =
             Rehearsal { plan, start, recording, history, stopped, refused, mix, promise, durability };
         rehearsal.stopped = rehearsal.run_workload(subject, &chip).err();
-        rehearsal.recording = chip.borrow_mut().take_recording();
+        rehearsal.recording = chip.lock().take_recording();
         Ok(rehearsal)
     }
 
     fn run_workload(&mut self, mut subject: Subject, chip: &SharedChip) -> Result<(), String> {
         let mut source = Source::new(self.plan.seed, self.mix);
         for number in 0..self.plan.operations {
-            chip.borrow_mut().mark(number);
+            chip.lock().mark(number);
             let op = source.next(self.history.contents());
             let version = number as u32 + 1;
             let at = |why: String| format!("operation {number}, without any cut: {why}");
@@ -259,12 +258,12 @@ impl Rehearsal {
                 self.history.note_nothing(false);
             }
             if matches!(op, HostOp::Remount { .. }) {
-                chip.borrow_mut().mark(number + 1);
+                chip.lock().mark(number + 1);
                 drop(subject);
                 subject = self.plan.mount(chip).map_err(|error| at(format!("mount: {error}")))?;
             }
         }
-        chip.borrow_mut().mark(self.plan.operations);
+        chip.lock().mark(self.plan.operations);
         let found = subject.contents(self.mix.slots as usize)?;
         if found != self.history.contents() {
             return Err(format!(

@@ -5,17 +5,16 @@ use super::history::{History, fingerprint};
 use super::ops::{HostOp, Mix};
 use crate::model::fill_value;
 use crate::registry::IndexEntry;
+use nandex::Shared;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::{Direction, Durability, Settings};
 use nandex::rng::split_mix;
 use nandex::spatial::{Rect, Relation};
 use nandex::{Cause, IndexError, Lpn, Nand, OrderedIndex, PageStore, SpatialIndex};
-use std::cell::RefCell;
 use std::ops::{Bound, ControlFlow};
-use std::rc::Rc;
 
 /// The chip, shared by the subject and the test.
-pub(crate) type SharedChip = Rc<RefCell<SimChip>>;
+pub(crate) type SharedChip = Shared<SimChip>;
 
 /// Which states may come back after a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

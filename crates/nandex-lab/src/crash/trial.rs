@@ -6,13 +6,12 @@ use super::ops::{HostOp, Mix, Source};
 use super::point::{Cut, CutPoint, WAYS};
 use super::report::{CrashFailure, Failure, Tally};
 use super::subject::{Applied, Promise, SharedChip, Subject};
+use nandex::Shared;
 use nandex::nand::sim::{Recorded, SimChip};
 use nandex::ordered::Durability;
 use nandex::rng::{Rng, split_mix};
 use nandex::{IndexError, Nand, Pbn};
-use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::Rc;
 
 /// What every trial of a test knows.
 pub(super) struct Context<'a> {
@@ -166,9 +165,9 @@ impl Trial<'_> {
         outcome: &mut Outcome,
     ) -> Result<(), (Option<Cut>, Failure)> {
         let origin = (depth == Depth::CutAgain).then(|| chip.clone());
-        let chip = Rc::new(RefCell::new(chip));
+        let chip = Shared::new(chip);
         if depth == Depth::CutAgain {
-            chip.borrow_mut().start_recording();
+            chip.lock().start_recording();
         }
         let Some((mut subject, found)) = self.recover(&chip, outcome).map_err(|failure| (None, failure))?
         else {
@@ -181,7 +180,7 @@ impl Trial<'_> {
             self.go_on(&mut subject, &chip, found).map_err(|why| (None, Failure::WentWrong(why)))?;
         outcome.tally.continued += 1;
         drop(subject);
-        let recording = chip.borrow_mut().take_recording();
+        let recording = chip.lock().take_recording();
         self.mount_again(&chip, &history).map_err(|failure| (None, failure))?;
         let Some(origin) = origin else { return Ok(()) };
         let recording = &recording.operations[..];
@@ -228,7 +227,7 @@ impl Trial<'_> {
     /// Opens what refused to be mounted, where that is possible: it must be whole, and no key older than the last sync.
     fn salvage(&self, chip: &SharedChip, outcome: &mut Outcome) -> Result<(), Failure> {
         let plan = self.context.plan;
-        let opened = Subject::mount_after_cut(plan.target, &plan.settings, Box::new(Rc::clone(chip)));
+        let opened = Subject::mount_after_cut(plan.target, &plan.settings, Box::new(chip.clone()));
         let opened = opened.map_err(|error| Failure::Unmountable(format!("mount after the cut: {error}")))?;
         let Some(mut subject) = opened else {
             outcome.tally.lost_operations(self.history.changes_before(self.moment));
@@ -255,13 +254,13 @@ impl Trial<'_> {
             };
             // Values that the workload before the cut never wrote.
             let version = (1 << 30) + ops.len() as u32;
-            chip.borrow_mut().mark(ops.len() as u64);
+            chip.lock().mark(ops.len() as u64);
             match subject.apply(&op, version, history.contents())? {
                 Applied::Done => {
                     history.note(&op, version, subject.value_bytes(), matches!(subject, Subject::Store(_)));
                 }
                 _ if context.may_be_full => history.note_nothing(false),
-                Applied::WornOut if is_worn(&mut chip.borrow_mut()) => history.note_nothing(false),
+                Applied::WornOut if is_worn(&mut chip.lock()) => history.note_nothing(false),
                 refusal => {
                     return Err(format!(
                         "{op:?} after the recovery: {refusal:?}, though there was room before"
@@ -270,7 +269,7 @@ impl Trial<'_> {
             }
             ops.push(op);
         }
-        chip.borrow_mut().mark(ops.len() as u64);
+        chip.lock().mark(ops.len() as u64);
         subject.end(context.mix.always_close || self.cut.number().is_multiple_of(2))?;
         history.note_nothing(true);
         Ok(history)
@@ -304,7 +303,7 @@ impl Trial<'_> {
         numbers.dedup();
         for number in numbers {
             let cut = Cut::numbered(number);
-            let chip = Rc::new(RefCell::new(walk.cut(cut, self.context.plan.seed)));
+            let chip = Shared::new(walk.cut(cut, self.context.plan.seed));
             let trial = Trial { context: self.context, history: walk.history, moment: &walk.moment, cut };
             outcome.tally.cuts_tried += 1;
             outcome.tally.second_cuts_tried += 1;

@@ -3,6 +3,7 @@
 use super::derived::Figures;
 use crate::LabError;
 use crate::chip;
+use nandex::Shared;
 use nandex::nand::BlockRange;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::bplus::{BPlusConfig, BPlusTree, StructureWrites};
@@ -10,9 +11,7 @@ use nandex::ordered::wpcb::{WpcbConfig, WpcbTree};
 use nandex::ordered::{Durability, OrderedIndex, RecordFormat, Settings};
 use nandex::rng::Rng;
 use nandex::{Cause, ftl::ram::RamStore};
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 const RECORD: RecordFormat = RecordFormat::new(4, 4);
 /// The paper's m: entries of a node.
@@ -38,15 +37,15 @@ impl Counts {
 struct Subject {
     tree: Box<dyn OrderedIndex>,
     /// The store, where the tree does not count itself.
-    store: Option<Rc<RefCell<RamStore>>>,
+    store: Option<Shared<RamStore>>,
 }
 
 impl Subject {
     fn bplus(structure_writes: StructureWrites) -> Result<Subject, LabError> {
-        let store = Rc::new(RefCell::new(RamStore::new(PAGE_BYTES, PAGES)));
+        let store = Shared::new(RamStore::new(PAGE_BYTES, PAGES));
         let mut config = BPlusConfig::new(RECORD).with_order(ORDER).with_durability(Durability::None);
         config.structure_writes = structure_writes;
-        Ok(Subject { tree: Box::new(BPlusTree::format(Rc::clone(&store), config)?), store: Some(store) })
+        Ok(Subject { tree: Box::new(BPlusTree::format(store.clone(), config)?), store: Some(store) })
     }
 
     fn wpcb() -> Result<Subject, LabError> {
@@ -66,7 +65,7 @@ impl Subject {
         let mut counts: BTreeMap<_, _> =
             metrics.into_iter().map(|metric| (metric.name, metric.value)).collect();
         if let Some(store) = &self.store {
-            let host = store.borrow().counters();
+            let host = store.lock().counters();
             counts.insert("node_reads", host.page_reads[Cause::Host as usize]);
             counts.insert("node_writes", host.page_writes[Cause::Host as usize]);
         }

@@ -5,12 +5,11 @@ use crate::error::LabError;
 use crate::names::{self, OptionInfo};
 use crate::registry::StoreEntry;
 use crate::tbm::Division;
+use nandex::Shared;
 use nandex::ftl::disk::{DiskModel, DiskStore};
 use nandex::nand::sim::SimChip;
 use nandex::ordered::{Options, RecordFormat, Settings};
 use nandex::{Geometry, Nanos, PageStore};
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::time::Instant;
 
 /// A hard disk as a model.
@@ -84,9 +83,9 @@ pub enum Device {
 /// Where the time of a device is read.
 pub enum Clock {
     /// The simulated chip.
-    Chip(Rc<RefCell<SimChip>>),
+    Chip(Shared<SimChip>),
     /// The simulated disk.
-    Disk(Rc<RefCell<DiskStore>>),
+    Disk(Shared<DiskStore>),
     /// The wall clock, since then.
     Wall(Instant),
 }
@@ -149,9 +148,9 @@ impl Device {
         match self {
             Device::Ftl(entry) | Device::Tuned { entry, .. } => open_ftl(entry, replay, options),
             Device::Disk(entry) => {
-                let disk = Rc::new(RefCell::new(DiskStore::new(page_bytes, pages, entry.model)));
+                let disk = Shared::new(DiskStore::new(page_bytes, pages, entry.model));
                 let notes = vec![format!("{}: {}", entry.name, entry.summary)];
-                Ok(Opened { store: Box::new(Rc::clone(&disk)), clock: Clock::Disk(disk), notes })
+                Ok(Opened { store: Box::new(disk.clone()), clock: Clock::Disk(disk), notes })
             }
             Device::Own { open, .. } => {
                 let (store, notes) = open(page_bytes, pages)?;
@@ -164,13 +163,13 @@ impl Device {
 /// An FTL on a chip of its own.
 fn open_ftl(entry: &StoreEntry, replay: &Replay, options: &Options) -> Result<Opened, String> {
     let chip = SimChip::new(&replay.part).map_err(|e| e.to_string())?;
-    let chip = Rc::new(RefCell::new(chip));
+    let chip = Shared::new(chip);
     let settings = Settings {
         ram_bytes: replay.ram_bytes,
         options: options.clone(),
         ..Settings::new(RecordFormat::new(8, 8))
     };
-    let store = (entry.format)(Box::new(Rc::clone(&chip)), &settings).map_err(|e| e.to_string())?;
+    let store = (entry.format)(Box::new(chip.clone()), &settings).map_err(|e| e.to_string())?;
     Ok(Opened { store, clock: Clock::Chip(chip), notes: Vec::new() })
 }
 
@@ -178,8 +177,8 @@ impl Clock {
     /// The time, in ns.
     pub fn now_ns(&self) -> u64 {
         match self {
-            Clock::Chip(chip) => chip.borrow().time().0,
-            Clock::Disk(disk) => disk.borrow().time().0,
+            Clock::Chip(chip) => chip.lock().time().0,
+            Clock::Disk(disk) => disk.lock().time().0,
             Clock::Wall(start) => u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
         }
     }
@@ -187,7 +186,7 @@ impl Clock {
     /// The device has nothing to do until then. Only a disk cares, which goes on turning.
     pub(super) fn idle_until(&self, time_ns: u64) {
         if let Clock::Disk(disk) = self {
-            disk.borrow_mut().idle_until(Nanos(time_ns));
+            disk.lock().idle_until(Nanos(time_ns));
         }
     }
 
@@ -200,7 +199,7 @@ impl Clock {
     }
 
     /// The chip, where there is one.
-    pub fn chip(&self) -> Option<&Rc<RefCell<SimChip>>> {
+    pub fn chip(&self) -> Option<&Shared<SimChip>> {
         if let Clock::Chip(chip) = self { Some(chip) } else { None }
     }
 }

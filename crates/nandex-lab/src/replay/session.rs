@@ -105,7 +105,7 @@ impl<'a> Session<'a> {
         match self.clock.chip() {
             None => Reading { stats, ..Reading::default() },
             Some(chip) => {
-                let chip = chip.borrow();
+                let chip = chip.lock();
                 let (counters, wear, energy_pj) = (chip.counters(), chip.wear().to_vec(), chip.energy_pj());
                 Reading { counters, wear, energy_pj, stats }
             }
@@ -162,7 +162,7 @@ impl<'a> Session<'a> {
     /// Programs and erases of the chip so far.
     fn done(&self) -> (u64, u64) {
         self.clock.chip().map_or((0, 0), |chip| {
-            let counters = chip.borrow().counters();
+            let counters = chip.lock().counters();
             (counters.page_programs_total(), counters.block_erases_total())
         })
     }
@@ -256,7 +256,7 @@ impl<'a> Session<'a> {
 
     fn chip_figures(&mut self, now: &Reading, result: &mut ReplayRun) {
         let Some(chip) = self.clock.chip() else { return };
-        let mut chip = chip.borrow_mut();
+        let mut chip = chip.lock();
         let done = now.counters.since(&self.start.counters);
         result.has_chip = true;
         result.page_reads = done.page_reads_total();

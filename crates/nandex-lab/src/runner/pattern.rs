@@ -5,10 +5,9 @@
 //! The same holds for reads. What comes first in a block follows nothing.
 
 use crate::results::PatternCounts;
+use nandex::Shared;
 use nandex::nand::{Cause, Geometry, Nand, NandError};
 use nandex::units::{Pbn, Ppn};
-use std::cell::Cell;
-use std::rc::Rc;
 
 /// A chip whose operations are told apart by what came before them.
 pub(crate) struct PatternChip {
@@ -18,14 +17,14 @@ pub(crate) struct PatternChip {
     next: [Vec<Option<u32>>; 2],
     /// The block programmed last, and read last.
     last: [Option<Pbn>; 2],
-    counts: Rc<Cell<PatternCounts>>,
+    counts: Shared<PatternCounts>,
 }
 
 const PROGRAMS: usize = 0;
 const READS: usize = 1;
 
 impl PatternChip {
-    pub(crate) fn new(nand: Box<dyn Nand>, counts: Rc<Cell<PatternCounts>>) -> PatternChip {
+    pub(crate) fn new(nand: Box<dyn Nand>, counts: Shared<PatternCounts>) -> PatternChip {
         let geometry = nand.geometry();
         let none = vec![None; geometry.blocks as usize];
         PatternChip { nand, geometry, next: [none.clone(), none], last: [None; 2], counts }
@@ -42,9 +41,7 @@ impl PatternChip {
     }
 
     fn count(&self, change: impl FnOnce(&mut PatternCounts)) {
-        let mut counts = self.counts.get();
-        change(&mut counts);
-        self.counts.set(counts);
+        change(&mut self.counts.lock());
     }
 }
 
@@ -115,15 +112,16 @@ mod tests {
 
     #[test]
     fn a_stream_counted_by_hand() {
-        let counts = Rc::new(Cell::new(PatternCounts::default()));
+        let counts = Shared::new(PatternCounts::default());
         let chip = Box::new(SimChip::new(&crate::fuzz::part(512, 4, 8)).unwrap());
-        let mut chip = PatternChip::new(chip, Rc::clone(&counts));
+        let mut chip = PatternChip::new(chip, counts.clone());
         let pages = |chip: &mut PatternChip, ppns: &[u32]| {
             ppns.iter().for_each(|&ppn| chip.program(Ppn(ppn), Cause::Host, &[0; 512], &[]).unwrap());
         };
         // First of block 0; the next; first of block 1; then 2, 5, 3, 6 by turns: each follows in its block only; 7 on the chip too.
         pages(&mut chip, &[0, 1, 4, 2, 5, 3, 6, 7]);
-        let PatternCounts { page_programs, programs_next_in_block, programs_next_on_chip, .. } = counts.get();
+        let PatternCounts { page_programs, programs_next_in_block, programs_next_on_chip, .. } =
+            *counts.lock();
         assert_eq!((page_programs, programs_next_in_block, programs_next_on_chip), (8, 6, 2));
         // After an erase nothing precedes the first page, nor a page after one that was left out.
         chip.erase(Pbn(1), Cause::Host).unwrap();
@@ -142,6 +140,6 @@ mod tests {
             reads_next_in_block: 2,
             reads_next_on_chip: 1,
         };
-        assert_eq!(counts.get(), expected);
+        assert_eq!(*counts.lock(), expected);
     }
 }

@@ -10,12 +10,11 @@ use crate::model::Model;
 use crate::results::{PatternCounts, Run};
 use crate::workload::{Op, OpKind};
 use nandex::IndexError;
+use nandex::Shared;
 use nandex::nand::Nand;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::{Direction, Durability, OrderedIndex};
-use std::cell::{Cell, RefCell};
 use std::ops::{Bound, ControlFlow, Range};
-use std::rc::Rc;
 use std::time::Instant;
 
 /// Why the run ends, in words.
@@ -27,11 +26,11 @@ const REPORT_INTERVAL: u64 = 256;
 pub(super) struct Session<'a> {
     job: &'a Job<'a>,
     control: &'a Control,
-    chip: Rc<RefCell<SimChip>>,
+    chip: Shared<SimChip>,
     /// Time spent simulating the chip.
-    chip_ns: Rc<Cell<u64>>,
+    chip_ns: Shared<u64>,
     /// How the chip is read and programmed, where that is told.
-    patterns: Option<Rc<Cell<PatternCounts>>>,
+    patterns: Option<Shared<PatternCounts>>,
     /// Erases of each block by the format.
     format_wear: Vec<u32>,
     index: Box<dyn OrderedIndex>,
@@ -59,16 +58,16 @@ impl<'a> Session<'a> {
     pub(super) fn open(job: &'a Job<'a>, control: &'a Control) -> Result<Session<'a>, Failure> {
         job.index.check_options(&job.settings.options).map_err(|e| e.to_string())?;
         let chip = SimChip::new(job.part).map_err(|e| e.to_string())?;
-        let chip = Rc::new(RefCell::new(chip));
-        let chip_ns = Rc::new(Cell::new(0));
+        let chip = Shared::new(chip);
+        let chip_ns = Shared::new(0);
         let nand: Box<dyn Nand> = if job.options.cpu_time {
-            Box::new(TimedChip::new(Rc::clone(&chip), Rc::clone(&chip_ns)))
+            Box::new(TimedChip::new(chip.clone(), chip_ns.clone()))
         } else {
-            Box::new(Rc::clone(&chip))
+            Box::new(chip.clone())
         };
-        let patterns = job.options.patterns.then(Rc::default);
+        let patterns = job.options.patterns.then(Shared::default);
         let nand: Box<dyn Nand> = match &patterns {
-            Some(counts) => Box::new(PatternChip::new(nand, Rc::clone(counts))),
+            Some(counts) => Box::new(PatternChip::new(nand, counts.clone())),
             None => nand,
         };
         let index = format(job, nand).map_err(|e| e.to_string())?;
@@ -76,8 +75,8 @@ impl<'a> Session<'a> {
         let (key, value) = (vec![0; record.key_bytes.into()], vec![0; record.value_bytes.into()]);
         let page_bytes = job.part.geometry.page_bytes.into();
         let meter =
-            Meter::new(Reading::of(&chip.borrow()), page_bytes, job.settings.record.entry_bytes() as u64);
-        let format_wear = chip.borrow().wear().to_vec();
+            Meter::new(Reading::of(&chip.lock()), page_bytes, job.settings.record.entry_bytes() as u64);
+        let format_wear = chip.lock().wear().to_vec();
         let buffers =
             Buffers { bound: key.clone(), key, expected: value.clone(), value, visited: Vec::new() };
         Ok(Session {
@@ -107,7 +106,7 @@ impl<'a> Session<'a> {
         let last = prepared.workload.phases.len().saturating_sub(1);
         for (place, (phase, slots)) in prepared.workload.phases.iter().zip(&prepared.slots).enumerate() {
             self.meter.start_phase(phase.ops.len(), self.index.stats());
-            let before = self.patterns.as_ref().map(|counts| counts.get());
+            let before = self.patterns.as_ref().map(|counts| *counts.lock());
             let mut outcome =
                 if phase.is_sorted { self.load(&phase.ops, slots) } else { self.run_ops(&phase.ops, slots) };
             let delays = self.index.durability() != Durability::EveryOperation;
@@ -117,7 +116,7 @@ impl<'a> Session<'a> {
                 outcome = self.sync().map_err(|why| format!("the sync at the end: {why}"));
             }
             let mut done = self.meter.end_phase((&phase.name, phase.measured), &self.index.stats());
-            done.patterns = before.zip(self.patterns.as_ref()).map(|(then, now)| now.get().since(&then));
+            done.patterns = before.zip(self.patterns.as_ref()).map(|(then, now)| now.lock().since(&then));
             result.phases.push(done);
             result.ram_bytes = result.ram_bytes.max(self.index.ram_bytes() as u64);
             outcome.map_err(|why| format!("phase {}, {why}", phase.name))?;
@@ -202,15 +201,15 @@ impl<'a> Session<'a> {
         let answer;
         let mut cpu_ns = 0;
         if self.job.options.cpu_time {
-            let (in_chip, start) = (self.chip_ns.get(), Instant::now());
+            let (in_chip, start) = (*self.chip_ns.lock(), Instant::now());
             answer = call(&mut *self.index, &mut self.buffers);
             let elapsed = start.elapsed().as_nanos() as u64;
-            cpu_ns = elapsed.saturating_sub(self.chip_ns.get() - in_chip);
+            cpu_ns = elapsed.saturating_sub(*self.chip_ns.lock() - in_chip);
         } else {
             answer = call(&mut *self.index, &mut self.buffers);
         }
         let done = Done { kind: kind.name(), operations, changes: kind.changes() };
-        self.meter.book(done, Reading::of(&self.chip.borrow()), cpu_ns);
+        self.meter.book(done, Reading::of(&self.chip.lock()), cpu_ns);
         answer.map_err(|error| error.to_string())
     }
 
@@ -344,7 +343,7 @@ impl<'a> Session<'a> {
         result.live_pages = stats.live_pages;
         result.space_amplification = ratio(stats.live_pages * page_bytes, record_bytes);
         result.metrics = by_name(&stats);
-        let chip = self.chip.borrow();
+        let chip = self.chip.lock();
         let wear = chip.wear().iter().zip(&self.format_wear);
         result.wear_erases = wear.map(|(now, then)| now - then).collect();
     }

@@ -6,6 +6,7 @@ use crate::names::option;
 use crate::registry::Hosting;
 use crate::results::{CauseCounts, Costs, Phase};
 use crate::workload::{Op, OpKind, PhaseOps, workload};
+use nandex::Shared;
 use nandex::check::CheckReport;
 use nandex::nand::{Cause, Timing};
 use nandex::ordered::{
@@ -151,12 +152,12 @@ const SCRIPTED: IndexEntry = IndexEntry {
     mount_after_cut: None,
     forest: Some(|nand, settings, shares| {
         // Each tree works a chip; they cannot share one, but share its numbers.
-        let shared = std::rc::Rc::new(std::cell::RefCell::new(nand));
+        let shared = Shared::new(nand);
         shares
             .iter()
             .map(|share| {
                 let record = settings.record;
-                let nand = Box::new(std::rc::Rc::clone(&shared));
+                let nand = Box::new(shared.clone());
                 let map = BTreeMap::new();
                 let tree = Scripted { nand, record, map, next: 0, lie: "none", room: share.records, hits: 0 };
                 Ok((share.tree, Box::new(tree) as Box<dyn OrderedIndex>))

@@ -6,17 +6,16 @@ use super::registry::SpatialEntry;
 use super::subject::{found_in, found_near, load, with_domain};
 use crate::error::LabError;
 use crate::runner::meter::Reading;
+use nandex::Shared;
 use nandex::nand::Part;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::Settings;
 use nandex::spatial::{Rect, Relation, SpatialIndex};
 use nandex::{IndexError, Nand};
-use std::cell::RefCell;
-use std::rc::Rc;
 
 /// An index with the data in it.
 pub struct Loaded {
-    chip: Rc<RefCell<SimChip>>,
+    chip: Shared<SimChip>,
     index: Box<dyn SpatialIndex<f64, 2>>,
     /// What the load cost.
     pub load: Asked,
@@ -45,8 +44,8 @@ impl Loaded {
     ) -> Result<Loaded, LabError> {
         let chip = SimChip::new(part)
             .map_err(|error| LabError::Chip { file: part.name.to_string(), reason: error.to_string() })?;
-        let chip = Rc::new(RefCell::new(chip));
-        let nand: Box<dyn Nand> = Box::new(Rc::clone(&chip));
+        let chip = Shared::new(chip);
+        let nand: Box<dyn Nand> = Box::new(chip.clone());
         let extent = Rect::around(data.entries.iter().map(|(rect, _)| rect));
         let settings = with_domain(entry, settings, extent.as_ref());
         let index = entry.format::<f64, 2>(nand, &settings)?;
@@ -76,9 +75,9 @@ impl Loaded {
         &mut self,
         query: impl FnOnce(&mut dyn SpatialIndex<f64, 2>) -> Result<Answer<f64, 2>, IndexError>,
     ) -> Result<Asked, LabError> {
-        let before = Reading::of(&self.chip.borrow());
+        let before = Reading::of(&self.chip.lock());
         let found = query(&mut *self.index)?;
-        let after = Reading::of(&self.chip.borrow());
+        let after = Reading::of(&self.chip.lock());
         let done = after.counters.since(&before.counters);
         Ok(Asked {
             found,

@@ -17,13 +17,12 @@ use crate::results::Run;
 use crate::runner::meter::{Done, Meter, Reading, by_name, ratio};
 use crate::runner::{Control, RunOptions, TimedChip};
 use nandex::IndexError;
+use nandex::Shared;
 use nandex::ftl::disk::DiskStore;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Nand, Part};
 use nandex::ordered::{Durability, RecordFormat, Settings};
 use nandex::spatial::Rect;
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
 use std::time::Instant;
 
 /// Why the run ends, in words.
@@ -117,22 +116,22 @@ pub fn run<C: Space<D>, const D: usize>(job: &SpatialJob<'_, C, D>, control: &Co
 
 /// The medium under a run.
 enum Device {
-    Chip(Rc<RefCell<SimChip>>),
-    Disk(Rc<RefCell<DiskStore>>),
+    Chip(Shared<SimChip>),
+    Disk(Shared<DiskStore>),
 }
 
 impl Device {
     fn reading(&self) -> Reading {
         match self {
-            Device::Chip(chip) => Reading::of(&chip.borrow()),
-            Device::Disk(disk) => Reading::of_disk(&disk.borrow()),
+            Device::Chip(chip) => Reading::of(&chip.lock()),
+            Device::Disk(disk) => Reading::of_disk(&disk.lock()),
         }
     }
 
     /// Erases of each block; none on a disk.
     fn wear(&self) -> Vec<u32> {
         match self {
-            Device::Chip(chip) => chip.borrow().wear().to_vec(),
+            Device::Chip(chip) => chip.lock().wear().to_vec(),
             Device::Disk(_) => Vec::new(),
         }
     }
@@ -143,7 +142,7 @@ struct Session<'a, C: Space<D>, const D: usize> {
     control: &'a Control,
     device: Device,
     /// Time spent simulating the chip.
-    device_ns: Rc<Cell<u64>>,
+    device_ns: Shared<u64>,
     format_wear: Vec<u32>,
     subject: Subject<C, D>,
     model: SpatialModel<'a, C, D>,
@@ -155,21 +154,21 @@ impl<'a, C: Space<D>, const D: usize> Session<'a, C, D> {
     /// Formats the index on a new chip or disk.
     fn open(job: &'a SpatialJob<'a, C, D>, control: &'a Control) -> Result<Self, Failure> {
         let words = |error: &dyn std::fmt::Display| error.to_string();
-        let device_ns = Rc::new(Cell::new(0));
+        let device_ns = Shared::new(0);
         let (device, ground, part) = match job.medium {
             Medium::Chip(part) => {
-                let chip = Rc::new(RefCell::new(SimChip::new(part).map_err(|e| words(&e))?));
+                let chip = Shared::new(SimChip::new(part).map_err(|e| words(&e))?);
                 let nand: Box<dyn Nand> = if job.options.cpu_time {
-                    Box::new(TimedChip::new(Rc::clone(&chip), Rc::clone(&device_ns)))
+                    Box::new(TimedChip::new(chip.clone(), device_ns.clone()))
                 } else {
-                    Box::new(Rc::clone(&chip))
+                    Box::new(chip.clone())
                 };
                 (Device::Chip(chip), Ground::Chip(nand), part)
             }
             Medium::Disk(disk, part) => {
                 let (page_bytes, pages) = (part.geometry.page_bytes as usize, part.geometry.pages());
-                let disk = Rc::new(RefCell::new(DiskStore::new(page_bytes, pages, disk.model())));
-                (Device::Disk(Rc::clone(&disk)), Ground::Disk(Box::new(disk)), part)
+                let disk = Shared::new(DiskStore::new(page_bytes, pages, disk.model()));
+                (Device::Disk(disk.clone()), Ground::Disk(Box::new(disk)), part)
             }
         };
         let subject = open_subject(job, ground).map_err(|e| words(&e))?;
@@ -256,12 +255,12 @@ impl<'a, C: Space<D>, const D: usize> Session<'a, C, D> {
         done: Done,
         call: impl FnOnce(&mut Subject<C, D>) -> Result<T, IndexError>,
     ) -> Result<T, Failure> {
-        let (in_device, start) = (self.device_ns.get(), Instant::now());
+        let (in_device, start) = (*self.device_ns.lock(), Instant::now());
         let answer = call(&mut self.subject);
         let mut cpu_ns = 0;
         if self.job.options.cpu_time {
             let elapsed = start.elapsed().as_nanos() as u64;
-            cpu_ns = elapsed.saturating_sub(self.device_ns.get() - in_device);
+            cpu_ns = elapsed.saturating_sub(*self.device_ns.lock() - in_device);
         }
         self.meter.book(done, self.device.reading(), cpu_ns);
         answer.map_err(|error| error.to_string())

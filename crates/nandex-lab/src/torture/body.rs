@@ -10,12 +10,11 @@ use crate::crash::history::{History, Moment, Wrong};
 use crate::crash::ops::{HostOp, Mix};
 use crate::crash::subject::{Promise, SharedChip, Subject, check_answer};
 use crate::crash::trial::panic_text;
+use nandex::Shared;
 use nandex::nand::sim::{CutWhen, TornModel};
 use nandex::ordered::Durability;
 use nandex::{IndexError, Nand};
-use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::Rc;
 
 /// Whether a life goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +58,8 @@ pub(crate) struct Body<'a> {
 impl<'a> Body<'a> {
     /// Makes the victim on a fresh chip.
     pub(crate) fn born(setup: &'a Setup) -> Result<Body<'a>, Fault> {
-        let chip = Rc::new(RefCell::new(setup.chip()));
-        let left: Left = Rc::new(Cell::new(CALL_MAX));
+        let chip = Shared::new(setup.chip());
+        let left: Left = Shared::new(CALL_MAX);
         let nand = leashed(&chip, &left);
         let made =
             catch_unwind(AssertUnwindSafe(|| Subject::format(setup.victim.target, &setup.settings, nand)));
@@ -120,7 +119,7 @@ impl<'a> Body<'a> {
     }
 
     fn carry_out(&mut self, step: &Step) -> Result<Flow, Fault> {
-        self.left.set(CALL_MAX);
+        *self.left.lock() = CALL_MAX;
         match step {
             Step::Cut(cut) => {
                 self.plan(*cut);
@@ -128,7 +127,7 @@ impl<'a> Body<'a> {
             }
             Step::Fail(rates) => {
                 self.has_failed |= rates.programs > 0 || rates.erases > 0;
-                self.chip.borrow_mut().set_faults(rates.faults());
+                self.chip.lock().set_faults(rates.faults());
                 Ok(Flow::Goes)
             }
             Step::Off => {
@@ -143,8 +142,8 @@ impl<'a> Body<'a> {
     }
 
     fn plan(&self, cut: Cut) {
-        let operations = self.chip.borrow().operations();
-        self.chip.borrow_mut().plan_power_cut(cut.planned(operations));
+        let operations = self.chip.lock().operations();
+        self.chip.lock().plan_power_cut(cut.planned(operations));
     }
 
     fn when_on(&mut self, then: impl FnOnce(&mut Self) -> Result<(), Fault>) -> Result<Flow, Fault> {
@@ -159,7 +158,7 @@ impl<'a> Body<'a> {
     }
 
     pub(super) fn is_powered(&self) -> bool {
-        self.chip.borrow().is_powered()
+        self.chip.lock().is_powered()
     }
 
     /// The power was cut: books it, and whatever was open is gone.
@@ -170,7 +169,7 @@ impl<'a> Body<'a> {
     }
 
     fn mount(&mut self) -> Result<Flow, Fault> {
-        self.chip.borrow_mut().power_on();
+        self.chip.lock().power_on();
         if self.is_bare {
             return self.make_anew();
         }
@@ -349,7 +348,7 @@ impl<'a> Body<'a> {
 const NEVER: Cut = Cut { after: u64::MAX, when: CutWhen::Before, torn: TornModel::Prefix, seed: 0 };
 
 fn leashed(chip: &SharedChip, left: &Left) -> Box<dyn Nand> {
-    Box::new(Leash { chip: Rc::clone(chip), left: Rc::clone(left) })
+    Box::new(Leash { chip: chip.clone(), left: left.clone() })
 }
 
 fn panicked(panic: &(dyn std::any::Any + Send)) -> Fault {

@@ -1,12 +1,11 @@
 //! A chip that notices when one call never ends.
 
 use crate::crash::subject::SharedChip;
+use nandex::Shared;
 use nandex::{Cause, Geometry, Nand, NandError, Pbn, Ppn};
-use std::cell::Cell;
-use std::rc::Rc;
 
 /// Operations of the chip left for the call that runs.
-pub(super) type Left = Rc<Cell<u64>>;
+pub(super) type Left = Shared<u64>;
 
 /// What any call of a small life can do with, many times over.
 pub(super) const CALL_MAX: u64 = 4_000_000;
@@ -19,9 +18,9 @@ pub(super) struct Leash {
 
 impl Leash {
     fn pull(&self) {
-        let left = self.left.get();
-        assert!(left > 0, "a call that did as many operations of the chip as it was given does not end");
-        self.left.set(left - 1);
+        let mut left = self.left.lock();
+        assert!(*left > 0, "a call that did as many operations of the chip as it was given does not end");
+        *left -= 1;
     }
 }
 

@@ -85,7 +85,7 @@ impl Body<'_> {
         let Some(victim) = &mut self.victim else { return Ok(()) };
         for slot in slots {
             let found = victim.look_up(*slot);
-            if !self.chip.borrow().is_powered() {
+            if !self.chip.lock().is_powered() {
                 // An FTL that writes table pages in a read can be cut in one.
                 self.cut_off();
                 return Ok(());

@@ -1,10 +1,10 @@
 //! Tests of the forest and of shared stores, with trees and stores kept in RAM.
 
 use super::*;
+use nandex::Shared;
 use nandex::rng::Rng;
 use nandex::{Cause, Lpn};
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -138,7 +138,7 @@ fn what_a_forest_cannot_do_is_refused() {
 /// Pages in RAM, and how often they were synced.
 struct Ram {
     pages: Vec<Vec<u8>>,
-    syncs: Rc<std::cell::Cell<u32>>,
+    syncs: Shared<u32>,
 }
 
 impl PageStore for Ram {
@@ -161,7 +161,7 @@ impl PageStore for Ram {
         Ok(())
     }
     fn sync(&mut self) -> Result<(), StoreError> {
-        self.syncs.set(self.syncs.get() + 1);
+        *self.syncs.lock() += 1;
         Ok(())
     }
     fn durable_writes(&self) -> bool {
@@ -177,8 +177,8 @@ impl PageStore for Ram {
 
 #[test]
 fn slices_do_not_touch_each_other() {
-    let syncs = Rc::new(std::cell::Cell::new(0));
-    let store = Ram { pages: vec![vec![0; 4]; 100], syncs: Rc::clone(&syncs) };
+    let syncs = Shared::new(0);
+    let store = Ram { pages: vec![vec![0; 4]; 100], syncs: syncs.clone() };
     let shares = [TreeShare { tree: 1, records: 30 }, TreeShare { tree: 5, records: 10 }];
     let mut slices = share_store(store, &shares).unwrap();
     let sizes: Vec<_> = slices.iter().map(|(tree, slice)| (*tree, slice.page_count())).collect();
@@ -198,15 +198,15 @@ fn slices_do_not_touch_each_other() {
         }
         slice.sync().unwrap();
     }
-    assert_eq!(syncs.get(), 1);
+    assert_eq!(*syncs.lock(), 1);
     slices[1].1.trim(Lpn(0)).unwrap();
     slices[0].1.sync().unwrap();
-    assert_eq!(syncs.get(), 2);
+    assert_eq!(*syncs.lock(), 2);
 }
 
 #[test]
 fn a_store_too_small_for_its_trees_is_refused() {
-    let store = Ram { pages: vec![vec![0; 4]; 31], syncs: Rc::default() };
+    let store = Ram { pages: vec![vec![0; 4]; 31], syncs: Shared::default() };
     let shares = [TreeShare { tree: 0, records: 1 }, TreeShare { tree: 1, records: 0 }];
     let refused = share_store(store, &shares).err().unwrap();
     assert_eq!(refused.to_string(), "2 trees need 32 pages, the store has 31");

@@ -6,6 +6,7 @@
 use super::{ftl_named, too_little};
 use crate::names::{OptionInfo, option};
 use crate::registry::{Open, OpenIndex};
+use nandex::Shared;
 use nandex::check::CheckReport;
 use nandex::ftl::store_nand::StoreNand;
 use nandex::log::tag::spare_bytes_needed;
@@ -13,9 +14,7 @@ use nandex::ordered::{
     Direction, Durability, IndexStats, Metric, Options, OrderedIndex, RecordFormat, Records, Settings, Visit,
 };
 use nandex::{IndexError, Nand, PageStore};
-use std::cell::RefCell;
 use std::ops::Bound;
-use std::rc::Rc;
 
 /// The option that puts an FTL beneath a tree on raw NAND.
 pub(crate) const BENEATH: OptionInfo = option(
@@ -55,8 +54,8 @@ pub(crate) fn raw_tree(
             Some(ram.checked_sub(held).ok_or_else(|| too_little(ram, held))?)
         }
     };
-    let chip = Rc::new(RefCell::new(chip));
-    let tree = tree(Box::new(Rc::clone(&chip)), &Settings { ram_bytes, ..settings.clone() })?;
+    let chip = Shared::new(chip);
+    let tree = tree(Box::new(chip.clone()), &Settings { ram_bytes, ..settings.clone() })?;
     Ok(Box::new(OnFtl { tree, chip }))
 }
 
@@ -68,7 +67,7 @@ fn spare_bytes(pages_per_block: u32) -> u32 {
 /// A tree with the FTL beneath it.
 struct OnFtl {
     tree: Box<dyn OrderedIndex>,
-    chip: Rc<RefCell<StoreNand<Box<dyn PageStore>>>>,
+    chip: Shared<StoreNand<Box<dyn PageStore>>>,
 }
 
 impl OrderedIndex for OnFtl {
@@ -113,7 +112,7 @@ impl OrderedIndex for OnFtl {
     /// Closes the tree, then the FTL.
     fn close(&mut self) -> Result<(), IndexError> {
         self.tree.close()?;
-        Ok(self.chip.borrow_mut().store_mut().checkpoint()?)
+        Ok(self.chip.lock().store_mut().checkpoint()?)
     }
 
     fn check(&mut self) -> Result<CheckReport, IndexError> {
@@ -123,7 +122,7 @@ impl OrderedIndex for OnFtl {
     /// Those of the tree, whose pages are logical ones here, and what the FTL did beneath it.
     fn stats(&self) -> IndexStats {
         let mut stats = self.tree.stats();
-        let ftl = self.chip.borrow().store().stats();
+        let ftl = self.chip.lock().store().stats();
         stats.metrics.extend([
             Metric { name: "ftl_collections", value: ftl.collections },
             Metric { name: "ftl_moved_pages", value: ftl.moved_pages },
@@ -138,7 +137,7 @@ impl OrderedIndex for OnFtl {
     }
 
     fn ram_bytes(&self) -> usize {
-        self.tree.ram_bytes() + self.chip.borrow().ram_bytes() + size_of::<OnFtl>()
+        self.tree.ram_bytes() + self.chip.lock().ram_bytes() + size_of::<OnFtl>()
     }
 }
 
@@ -206,8 +205,8 @@ mod tests {
         for ftl in crate::registry::STORES {
             let settings = in_place.clone().with("beneath", ftl.name);
             let part = crate::testing::part(2048, 64, 64);
-            let chip = Rc::new(RefCell::new(SimChip::new(&part).unwrap()));
-            let mut tree = (star.format)(Box::new(Rc::clone(&chip)), &settings).unwrap();
+            let chip = Shared::new(SimChip::new(&part).unwrap());
+            let mut tree = (star.format)(Box::new(chip.clone()), &settings).unwrap();
             let key = |i: u64| (i * 7919 % 10_007).to_be_bytes();
             for i in 0..3000 {
                 tree.insert(&key(i), &i.to_be_bytes()).unwrap();

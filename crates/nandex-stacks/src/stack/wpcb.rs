@@ -5,12 +5,11 @@ use super::{BPLUS_OWN, CachePlan, cache_frames, ftl};
 use crate::names::{OptionInfo, option};
 use crate::registry::Open;
 use crate::tbm;
+use nandex::Shared;
 use nandex::nand::BlockRange;
 use nandex::ordered::Settings;
 use nandex::ordered::wpcb::{WpcbConfig, WpcbTree};
 use nandex::{IndexError, Nand, OrderedIndex, PageStore};
-use std::cell::RefCell;
-use std::rc::Rc;
 
 const OWN: [OptionInfo; 2] = [
     option(
@@ -29,7 +28,7 @@ const OWN: [OptionInfo; 2] = [
 pub(crate) struct Wpcb;
 
 /// A chip divided between FTL and TBM.
-type Divided = BlockRange<Rc<RefCell<Box<dyn Nand>>>>;
+type Divided = BlockRange<Shared<Box<dyn Nand>>>;
 
 impl Wpcb {
     /// Its options, those of store and cache among them.

@@ -28,16 +28,16 @@ fn run_to_cut<S: Below>(
     }
     if !was_cut {
         before = model.clone();
-        bench.chip.borrow_mut().power_off();
+        bench.chip.lock().power_off();
     }
     drop(tbm);
-    bench.chip.borrow_mut().power_on();
+    bench.chip.lock().power_on();
     (remount(bench, model, &before), was_cut)
 }
 
 fn plan(bench: &Bench, wait: u64, when: CutWhen, torn: TornModel, seed: u64) {
-    let at_operation = bench.chip.borrow().operations() + wait;
-    bench.chip.borrow_mut().plan_power_cut(PowerCut { at_operation, when, torn, seed });
+    let at_operation = bench.chip.lock().operations() + wait;
+    bench.chip.lock().plan_power_cut(PowerCut { at_operation, when, torn, seed });
 }
 
 /// A store with full buffer blocks, ready for its first cut.
@@ -100,9 +100,9 @@ fn survives_cuts_while_mounting<S: Below>() {
     for seed in 0..3 {
         let (bench, tbm, model, mut rng) = prepared::<S>(seed);
         drop(tbm);
-        let untouched = bench.chip.borrow().clone();
+        let untouched = bench.chip.lock().clone();
         for first in 0..200 {
-            *bench.chip.borrow_mut() = untouched.clone();
+            *bench.chip.lock() = untouched.clone();
             let mut cuts = 0;
             loop {
                 let wait = if cuts == 0 { first } else { rng.below(30 + 10 * cuts) };
@@ -112,9 +112,9 @@ fn survives_cuts_while_mounting<S: Below>() {
                     Err(StoreError::Nand(NandError::PowerLost)) => cuts += 1,
                     Err(error) => panic!("seed {seed} first {first}: {error:?}"),
                 }
-                bench.chip.borrow_mut().power_on();
+                bench.chip.lock().power_on();
             }
-            bench.chip.borrow_mut().power_on();
+            bench.chip.lock().power_on();
             let mut found = model.clone();
             remount::<S>(&bench, &mut found, &model);
         }
@@ -147,17 +147,17 @@ fn cut_after_cut_uses_nothing_up() {
 fn a_format_that_is_cut_leaves_the_old_store_or_none() {
     let (bench, tbm, model, _) = prepared::<FastFtl<Range>>(2);
     drop(tbm);
-    let untouched = bench.chip.borrow().clone();
+    let untouched = bench.chip.lock().clone();
     let mut kept = 0;
     for wait in 0.. {
-        *bench.chip.borrow_mut() = untouched.clone();
+        *bench.chip.lock() = untouched.clone();
         plan(&bench, wait, CutWhen::Inside, TornModel::ALL[wait as usize % 4], wait);
         let [low, high] = bench.ranges();
         let formatted = Tbm::format(FastFtl::again(low).unwrap(), high, bench.settings);
         if formatted.is_ok() {
             break;
         }
-        bench.chip.borrow_mut().power_on();
+        bench.chip.lock().power_on();
         match bench.mount::<FastFtl<Range>>() {
             Ok(mut tbm) => {
                 let found = contents(&mut tbm);
@@ -178,8 +178,8 @@ fn failing_blocks_lose_nothing() {
         let bench = Bench::new(Geometry::new(128, 32, 4, 140), 4, 40);
         let faults =
             Faults { seed, program_failures_ppm: 1_000, erase_failures_ppm: 2_000, ..Faults::default() };
-        let failing = bench.chip.borrow().clone().with_factory_bad_blocks(30_000, seed).with_faults(faults);
-        *bench.chip.borrow_mut() = failing;
+        let failing = bench.chip.lock().clone().with_factory_bad_blocks(30_000, seed).with_faults(faults);
+        *bench.chip.lock() = failing;
         let [low, high] = bench.ranges();
         // An FTL that outlasts the TBM.
         let common = FlashSettings { bad_blocks_ppm: 400_000, ..FlashSettings::default() };
@@ -263,7 +263,7 @@ fn wrong_bits_are_put_right_or_noticed() {
         let (mut refused, mut right) = (0, 0);
         for (ppn, bit) in pages.iter().flat_map(|&ppn| (0..155 * 8).step_by(41).map(move |bit| (ppn, bit))) {
             for second in [None, Some((bit + 500) % (155 * 8))] {
-                let copy = Rc::new(RefCell::new(bench.chip.borrow().clone()));
+                let copy = Shared::new(bench.chip.lock().clone());
                 let low = BlockRange::new(copy.clone(), Pbn(0), bench.first_block());
                 let high = BlockRange::new(copy, Pbn(bench.first_block()), bench.tbm_blocks);
                 let bits = [Some(bit), second];
@@ -374,7 +374,7 @@ fn a_page_that_another_names_is_not_taken_for_one_that_was_cut() {
 /// Whether the page after this one in its block was never programmed.
 fn is_last(bench: &Bench, ppn: Ppn) -> bool {
     let next = Ppn(bench.first_block() * 4 + ppn.0 + 1);
-    ppn.0 % 4 == 3 || bench.chip.borrow().is_erased(next)
+    ppn.0 % 4 == 3 || bench.chip.lock().is_erased(next)
 }
 
 /// Blocks with a page of which some bits always read wrongly, and of whose erases so many of twenty fail.
@@ -409,7 +409,7 @@ impl Nand for Ill {
     }
 
     fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<(), NandError> {
-        let erases = self.range.nand().borrow().operations();
+        let erases = self.range.nand().lock().operations();
         if self.erases_fail > 0 && cause == Cause::Merge && (erases % 20) < self.erases_fail {
             return Err(NandError::EraseFailed(pbn));
         }

@@ -22,17 +22,17 @@ fn aged<S: Below>(seed: u64, is_closed: bool) -> Aged {
     let mut tbm = bench.format::<S>();
     let (mut model, mut last) = (Model::new(tbm.page_count()), 0);
     let mut ever = vec![BTreeSet::from([0]); model.pages.len()];
-    let mut earlier = bench.chip.borrow().clone();
+    let mut earlier = bench.chip.lock().clone();
     let mut before = model.clone();
     if !is_closed {
-        let at_operation = bench.chip.borrow().operations() + 100 + rng.below(400);
+        let at_operation = bench.chip.lock().operations() + 100 + rng.below(400);
         let torn = TornModel::ALL[seed as usize % 4];
         let cut = PowerCut { at_operation, when: CutWhen::Inside, torn, seed };
-        bench.chip.borrow_mut().plan_power_cut(cut);
+        bench.chip.lock().plan_power_cut(cut);
     }
     for step in 0..if is_closed { 300 } else { 100_000 } {
         if step % 50 == 49 {
-            earlier = bench.chip.borrow().clone();
+            earlier = bench.chip.lock().clone();
         }
         let op = random_op(&mut rng, &tbm, &mut last);
         before = model.clone();
@@ -51,12 +51,12 @@ fn aged<S: Below>(seed: u64, is_closed: bool) -> Aged {
         model.settle();
         before = model.clone();
     }
-    bench.chip.borrow_mut().power_on();
+    bench.chip.lock().power_on();
     let allowed = (0..model.pages.len()).map(|lpn| {
         let of = |m: &Model| [&[m.pages[lpn]][..], m.trimmed.get(&lpn).map_or(&[], |f| &f[..])].concat();
         of(&before).into_iter().chain(of(&model)).collect()
     });
-    let chip = bench.chip.borrow().clone();
+    let chip = bench.chip.lock().clone();
     Aged { allowed: allowed.collect(), ever, earlier, chip, bench }
 }
 
@@ -69,7 +69,7 @@ enum Outcome {
 }
 
 fn outcome<S: Below>(aged: &Aged, damaged: SimChip) -> Outcome {
-    let bench = Bench { chip: Rc::new(RefCell::new(damaged)), ..aged.bench.clone() };
+    let bench = Bench { chip: Shared::new(damaged), ..aged.bench.clone() };
     let mut tbm = match bench.mount::<S>() {
         Ok(tbm) => tbm,
         Err(StoreError::Corrupted { .. } | StoreError::NotFormatted(_)) => return Outcome::Noticed,
@@ -181,11 +181,11 @@ fn a_dying_chip_ends_read_only_and_complete() {
                 read_failures_ppm: 2_000,
                 ..Faults::default()
             };
-            bench.chip.borrow_mut().set_faults(faults);
-            let at_operation = bench.chip.borrow().operations() + rng.below(60);
+            bench.chip.lock().set_faults(faults);
+            let at_operation = bench.chip.lock().operations() + rng.below(60);
             let torn = TornModel::ALL[round as usize % 4];
             let cut = PowerCut { at_operation, when: CutWhen::Inside, torn, seed };
-            bench.chip.borrow_mut().plan_power_cut(cut);
+            bench.chip.lock().plan_power_cut(cut);
             let mut before = model.clone();
             for _ in 0..20 {
                 before = model.clone();
@@ -201,8 +201,8 @@ fn a_dying_chip_ends_read_only_and_complete() {
                     Err(error) => panic!("seed {seed} round {round} {op:?}: {error:?}"),
                 }
             }
-            bench.chip.borrow_mut().set_faults(Faults { read_failures_ppm: 2_000, ..faults });
-            bench.chip.borrow_mut().power_on();
+            bench.chip.lock().set_faults(Faults { read_failures_ppm: 2_000, ..faults });
+            bench.chip.lock().power_on();
             tbm = remount(&bench, &mut model, &before);
             if refused > 60 {
                 break;
@@ -219,7 +219,7 @@ fn transient_read_errors_lose_nothing() {
         let mut rng = Rng::new(seed);
         let mut tbm = bench.format::<PageMapFtl<Range>>();
         let faults = Faults { seed, read_failures_ppm: 5_000, ..Faults::default() };
-        bench.chip.borrow_mut().set_faults(faults);
+        bench.chip.lock().set_faults(faults);
         let (mut model, mut last) = (Model::new(tbm.page_count()), 0);
         for step in 0..3000 {
             let op = random_op(&mut rng, &tbm, &mut last);

@@ -66,7 +66,7 @@ fn buffers(tbm: &Tbm<Diary, Chip>) -> BTreeMap<u32, Vec<u32>> {
         for place in 0..pages {
             let mut spare = [0; 6];
             let ppn = Ppn(pbn.0 * 4 + place);
-            tbm.range().nand().borrow_mut().read(ppn, Cause::Check, &mut [], &mut spare).unwrap();
+            tbm.range().nand().lock().read(ppn, Cause::Check, &mut [], &mut spare).unwrap();
             lpns.push(u32::from_le_bytes(spare[2..6].try_into().unwrap()));
         }
         lpns
@@ -105,13 +105,12 @@ fn figure_7_a_full_block_is_converted_for_its_own_next_page() {
     let mut tbm = tbm(4);
     write(&mut tbm, &[0, 1, 1, 2]);
     assert!(tbm.store().written.is_empty());
-    let (before, erases) =
-        (tbm.buffer_blocks().next(), tbm.range().nand().borrow().wear().iter().sum::<u32>());
+    let (before, erases) = (tbm.buffer_blocks().next(), tbm.range().nand().lock().wear().iter().sum::<u32>());
     tbm.write(Lpn(3), Cause::Host, &page(9, 128)).unwrap();
     assert_eq!(tbm.store().written, [0, 1, 2]);
     assert_eq!(buffers(&tbm), BTreeMap::from([(0, vec![3])]));
     assert_ne!(tbm.buffer_blocks().next(), before, "the least worn block, not the one just erased");
-    assert_eq!(tbm.range().nand().borrow().wear().iter().sum::<u32>(), erases + 1);
+    assert_eq!(tbm.range().nand().lock().wear().iter().sum::<u32>(), erases + 1);
     let counters = tbm.counters();
     assert_eq!((counters.conversions, counters.victims), (1, 0));
     for (lpn, tag) in [(0, 1), (1, 3), (2, 4), (3, 9)] {
@@ -127,7 +126,7 @@ fn a_conversion_reads_what_it_keeps_or_every_page() {
     for (victim_reads, expected) in [(VictimReads::Kept, 2), (VictimReads::Every, 3)] {
         let mut tbm = tbm_by(TbmSettings { victim_reads, ..TbmSettings::new(4) });
         write(&mut tbm, &[0, 1, 1, 4, 5, 4, 6, 8, 9, 10, 11, 12, 13, 12, 14]);
-        let reads = |tbm: &Tbm<Diary, Chip>| tbm.range().nand().borrow().counters().page_reads;
+        let reads = |tbm: &Tbm<Diary, Chip>| tbm.range().nand().lock().counters().page_reads;
         let before = reads(&tbm);
         tbm.write(Lpn(16), Cause::Host, &page(99, 128)).unwrap();
         let after = reads(&tbm);
@@ -147,7 +146,7 @@ fn a_conversion_reads_what_it_keeps_or_every_page() {
 fn a_page_by_the_rule_goes_to_the_store_below() {
     let mut tbm = tbm(4);
     tbm.write_directly(Box::new(|data| data[0] % 2 == 1));
-    let programs = |tbm: &Tbm<Diary, Chip>| tbm.range().nand().borrow().counters().page_programs_total();
+    let programs = |tbm: &Tbm<Diary, Chip>| tbm.range().nand().lock().counters().page_programs_total();
     let put = |tbm: &mut Tbm<Diary, Chip>, lpn: u32, tag: u64| {
         let before = (programs(tbm), tbm.store().pages.counters().page_writes[Cause::Host as usize]);
         tbm.write(Lpn(lpn), Cause::Host, &page(tag, 128)).unwrap();
@@ -228,7 +227,7 @@ fn buffer_blocks_take_turns_by_wear() {
     for i in 0..8_000u32 {
         tbm.write(Lpn(i % 3 * 4), Cause::Host, &data).unwrap();
     }
-    let wear = tbm.range().nand().borrow().wear().to_vec();
+    let wear = tbm.range().nand().lock().wear().to_vec();
     let (least, most) = (wear.iter().min().unwrap(), wear.iter().max().unwrap());
     assert!(*least > 100 && most - least <= 2, "{wear:?}");
     // A mount goes on from there.

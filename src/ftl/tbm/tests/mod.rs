@@ -12,21 +12,20 @@ use crate::ftl::{PageStore, StoreError};
 use crate::nand::sim::{Faults, SimChip};
 use crate::nand::{BlockRange, Cause, Geometry, Nand, NandError, Part, Timing};
 use crate::rng::Rng;
+use crate::shared::Shared;
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::cell::RefCell;
 
-pub(super) type Chip = Rc<RefCell<SimChip>>;
+pub(super) type Chip = Shared<SimChip>;
 type Range = BlockRange<Chip>;
 
 pub(super) fn new_chip(geometry: Geometry) -> Chip {
     let timing =
         Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };
-    Rc::new(RefCell::new(SimChip::new(&Part::new("test", geometry, timing)).unwrap()))
+    Shared::new(SimChip::new(&Part::new("test", geometry, timing)).unwrap())
 }
 
 /// An FTL below the TBM.
@@ -260,7 +259,7 @@ fn remount<S: Below>(bench: &Bench, model: &mut Model, before: &Model) -> Tbm<S,
     let mut tbm = loop {
         match bench.mount::<S>() {
             // A cut planned for later strikes now.
-            Err(StoreError::Nand(NandError::PowerLost)) => bench.chip.borrow_mut().power_on(),
+            Err(StoreError::Nand(NandError::PowerLost)) => bench.chip.lock().power_on(),
             mounted => break mounted.unwrap(),
         }
     };

@@ -10,10 +10,9 @@ use crate::ordered::buffered::Answers;
 use crate::ordered::buffered::tests::*;
 use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use crate::rng::Rng;
+use crate::shared::Shared;
 use alloc::collections::BTreeMap;
-use alloc::rc::Rc;
 use alloc::vec::Vec;
-use core::cell::RefCell;
 use proptest::prelude::*;
 
 pub(super) fn members(record: RecordFormat) -> [ClusteredConfig; 3] {
@@ -281,7 +280,7 @@ fn cut_again_and_again(refuses: Option<u64>) -> (usize, usize) {
 
 #[test]
 fn with_a_journal_a_cut_leaves_a_prefix_that_has_the_last_sync() {
-    type Index = Journaled<Rc<RefCell<Fickle>>, ClusteredTree<Below>>;
+    type Index = Journaled<Shared<Fickle>, ClusteredTree<Below>>;
     let classes = [(Durability::EveryOperation, Order::Durable), (Durability::EverySync, Order::Prefix)];
     for (config, (durability, order)) in
         members(SMALL).into_iter().flat_map(|config| classes.map(|class| (config, class)))
@@ -290,28 +289,28 @@ fn with_a_journal_a_cut_leaves_a_prefix_that_has_the_last_sync() {
         for seed in 0..10 {
             let (mut rng, journal) = (Rng::new(seed), JournalConfig::new(durability));
             let mut store = Fickle::new(order, 500);
-            let formatted = Index::format(Rc::new(RefCell::new(store)), config, journal).unwrap();
-            store = Rc::into_inner(formatted.into_store()).unwrap().into_inner();
+            let formatted = Index::format(Shared::new(store), config, journal).unwrap();
+            store = formatted.into_store().into_inner().unwrap();
             for round in 0..4 {
-                let shared = Rc::new(RefCell::new(store));
-                let mut index = Index::mount(Rc::clone(&shared), config, journal).unwrap();
+                let shared = Shared::new(store);
+                let mut index = Index::mount(shared.clone(), config, journal).unwrap();
                 assert_eq!(index.durability(), durability);
                 let state = contents(&mut index).unwrap();
                 assert_sound(&mut index, &state);
-                shared.borrow_mut().left = 1 + rng.below([40, 900][round % 2]);
+                shared.lock().left = 1 + rng.below([40, 900][round % 2]);
                 let mut history = History { states: alloc::vec![state], synced: 0, refused: 0 };
                 work(&mut index, &mut rng, &mut history);
                 drop(index);
-                store = Rc::into_inner(shared).unwrap().into_inner().after_cut(&mut rng);
-                let shared = Rc::new(RefCell::new(store));
-                let mut index = Index::mount(Rc::clone(&shared), config, journal).unwrap();
+                store = shared.into_inner().unwrap().after_cut(&mut rng);
+                let shared = Shared::new(store);
+                let mut index = Index::mount(shared.clone(), config, journal).unwrap();
                 let found = contents(&mut index).unwrap();
                 let last = history.states.len() - 1;
                 let least = if order == Order::Durable { last - 1 } else { history.synced };
                 assert!(history.states[least..].contains(&found), "{:?} seed {seed}", config.policy);
                 assert_sound(&mut index, &found);
                 drop(index);
-                store = Rc::into_inner(shared).unwrap().into_inner();
+                store = shared.into_inner().unwrap();
             }
         }
     }

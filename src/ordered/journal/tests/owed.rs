@@ -33,9 +33,6 @@ impl<S: PageStore> Buffered<S> for Tight<S> {
     fn class_below(&self) -> Durability {
         self.tree.class_below()
     }
-    fn tell(&mut self, horizon: Rc<Horizon>) {
-        self.tree.tell(horizon);
-    }
 }
 
 impl<S: PageStore> OrderedIndex for Tight<S> {

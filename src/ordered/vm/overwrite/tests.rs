@@ -7,6 +7,7 @@ use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
 use crate::rng::Rng;
+use crate::shared::Shared;
 use crate::units::{Pbn, Ppn};
 use crate::{IndexError, StoreError};
 use alloc::collections::BTreeMap;
@@ -268,9 +269,9 @@ fn check_what_is_found(work: Work, settings: &Settings, cut: PowerCut) {
 
 /// The chip after a mount that was cut; none when the mount writes nothing.
 fn cut_mount(chip: Watched, settings: &Settings) -> Option<Watched> {
-    let shared = alloc::rc::Rc::new(core::cell::RefCell::new(chip));
+    let shared = Shared::new(chip);
     let mounted = OverwriteTree::mount_with(shared.clone(), settings).is_ok();
-    let mut chip = shared.borrow().clone();
+    let mut chip = shared.lock().clone();
     chip.0.power_on();
     (!mounted).then_some(chip)
 }

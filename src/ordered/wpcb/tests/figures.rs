@@ -56,7 +56,7 @@ fn figure_7_insertions_fill_a_buffer_block_until_it_is_converted() {
     let (kept, dropped) = (metric(&tree, "converted_pages"), metric(&tree, "dropped_pages"));
     assert!(kept + dropped == 4 && kept < 4, "{kept} kept, {dropped} dropped");
     let erased = pbn.0 * 4;
-    assert!((erased..erased + 4).all(|ppn| tree.tbm().range().nand().borrow().is_erased(Ppn(ppn))));
+    assert!((erased..erased + 4).all(|ppn| tree.tbm().range().nand().lock().is_erased(Ppn(ppn))));
     assert_sound(&mut tree, &model);
 }
 
@@ -215,7 +215,7 @@ fn the_equations_of_section_5_hold() {
 
 /// Each conversion erases one block, and each page written is converted, dropped, or still in a buffer block.
 fn assert_conversions(tree: &Tree, chip: &Chip) {
-    let (chip, merge) = (chip.borrow().counters(), Cause::Merge as usize);
+    let (chip, merge) = (chip.lock().counters(), Cause::Merge as usize);
     assert_eq!(chip.block_erases[merge], metric(tree, "conversions"));
     assert_eq!(chip.page_programs_total(), metric(tree, "node_writes"));
     let converted = metric(tree, "converted_pages");

@@ -22,7 +22,7 @@ fn mount_at_last<S: Below>(bench: &Bench) -> WpcbTree<S, Chip> {
     loop {
         match bench.mount::<S>() {
             Err(IndexError::Store(StoreError::Nand(NandError::PowerLost))) => {
-                bench.chip.borrow_mut().power_on();
+                bench.chip.lock().power_on();
             }
             mounted => return mounted.unwrap(),
         }
@@ -32,7 +32,7 @@ fn mount_at_last<S: Below>(bench: &Bench) -> WpcbTree<S, Chip> {
 /// From a copy of a chip: runs until the power is cut, mounts again, is cut again while mounting, and goes on for a while.
 fn survive<S: Below>(bench: &Bench, acknowledged: &Model, rng: &Rng, cut: PowerCut) -> bool {
     let mut tree = bench.mount::<S>().unwrap();
-    bench.chip.borrow_mut().plan_power_cut(cut);
+    bench.chip.lock().plan_power_cut(cut);
     let (mut model, mut before, mut rng) = (acknowledged.clone(), acknowledged.clone(), rng.clone());
     let struck = (0..60).any(|round| {
         before = model.clone();
@@ -45,13 +45,13 @@ fn survive<S: Below>(bench: &Bench, acknowledged: &Model, rng: &Rng, cut: PowerC
     if !struck {
         return false;
     }
-    bench.chip.borrow_mut().power_on();
-    let at_operation = bench.chip.borrow().operations() + cut.at_operation % 40;
-    bench.chip.borrow_mut().plan_power_cut(PowerCut { at_operation, when: CutWhen::Inside, ..cut });
+    bench.chip.lock().power_on();
+    let at_operation = bench.chip.lock().operations() + cut.at_operation % 40;
+    bench.chip.lock().plan_power_cut(PowerCut { at_operation, when: CutWhen::Inside, ..cut });
     let mut tree = mount_at_last::<S>(bench);
-    bench.chip.borrow_mut().set_faults(Faults::default());
+    bench.chip.lock().set_faults(Faults::default());
     let far = PowerCut { at_operation: u64::MAX, ..cut };
-    bench.chip.borrow_mut().plan_power_cut(far);
+    bench.chip.lock().plan_power_cut(far);
     let found = contents(&mut tree).unwrap();
     assert!(found == before || found == model, "{cut:?}: neither before nor after the operation");
     assert_sound(&mut tree, &found);
@@ -69,16 +69,16 @@ fn survives_every_cut<S: Below>() {
         let (mut tree, model, rng) = grown::<S>(&bench, seed);
         tree.sync().unwrap();
         drop(tree);
-        let untouched = bench.chip.borrow().clone();
+        let untouched = bench.chip.lock().clone();
         let kinds = [(CutWhen::Before, TornModel::Prefix), (CutWhen::After, TornModel::Prefix)];
         let inside = TornModel::ALL.map(|torn| (CutWhen::Inside, torn));
         for (when, torn) in kinds.into_iter().chain(inside) {
             let mut cuts = 0;
             for wait in 0.. {
-                *bench.chip.borrow_mut() = untouched.clone();
+                *bench.chip.lock() = untouched.clone();
                 drop(bench.mount::<S>().unwrap());
-                let at_operation = bench.chip.borrow().operations() + wait;
-                *bench.chip.borrow_mut() = untouched.clone();
+                let at_operation = bench.chip.lock().operations() + wait;
+                *bench.chip.lock() = untouched.clone();
                 let cut = PowerCut { at_operation, when, torn, seed: wait };
                 if !survive::<S>(&bench, &model, &rng, cut) {
                     break;
@@ -108,8 +108,8 @@ fn failing_blocks_lose_nothing() {
         bench.config.spare_blocks = 50;
         let faults =
             Faults { seed, program_failures_ppm: 1_000, erase_failures_ppm: 2_000, ..Faults::default() };
-        let failing = bench.chip.borrow().clone().with_faults(faults);
-        *bench.chip.borrow_mut() = failing;
+        let failing = bench.chip.lock().clone().with_faults(faults);
+        *bench.chip.lock() = failing;
         // An FTL that outlasts the TBM.
         let common = FlashSettings { bad_blocks_ppm: 300_000, ..FlashSettings::default() };
         let [low, high] = bench.ranges();
@@ -144,14 +144,14 @@ fn wrong_bits_are_put_right_or_noticed() {
     drop(tree);
     let blocks = bench.config.tbm_range_blocks();
     let first = (96 - blocks) * 4;
-    let ends_block = |ppn: Ppn| ppn.0 % 4 == 3 || bench.chip.borrow().is_erased(Ppn(first + ppn.0 + 1));
+    let ends_block = |ppn: Ppn| ppn.0 % 4 == 3 || bench.chip.lock().is_erased(Ppn(first + ppn.0 + 1));
     let (mut right, mut older, mut refused) = (0, 0, 0);
     for ppn in (0..blocks * 4).map(Ppn) {
         for bits in (0..91 * 8)
             .step_by(67)
             .flat_map(|bit| [&[bit][..], &[bit, (bit + 300) % (91 * 8)]].map(Vec::from))
         {
-            let copy = Bench { chip: Rc::new(RefCell::new(bench.chip.borrow().clone())), ..bench.clone() };
+            let copy = Bench { chip: Shared::new(bench.chip.lock().clone()), ..bench.clone() };
             let [low, range] = copy.ranges();
             let high = BlockRange::new(with_wrong_bits(range, ppn, &bits), Pbn(0), blocks);
             let mounted = WpcbTree::mount(FastFtl::again(low).unwrap(), high, bench.config);

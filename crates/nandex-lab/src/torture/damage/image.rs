@@ -11,13 +11,12 @@ use crate::crash::ops::{HostOp, Mix, Source};
 use crate::crash::subject::{Applied, Promise, SharedChip, Subject};
 use crate::model::fill_value;
 use crate::torture::Victim;
+use nandex::Shared;
 use nandex::nand::sim::{PhysicalOp, Recorded, SimChip};
 use nandex::rng::{Rng, split_mix};
 use nandex::{IndexError, PageStore, Ppn};
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::rc::Rc;
 use std::str::FromStr;
 
 /// How an image ended.
@@ -88,13 +87,13 @@ impl Life {
     /// Lives it.
     pub(super) fn new(victim: Victim, seed: u64) -> Result<Life, LabError> {
         let plan = plan(victim, seed)?;
-        let chip: SharedChip = Rc::new(RefCell::new(fresh(&plan)));
-        chip.borrow_mut().start_recording();
-        let subject = Subject::format(plan.target, &plan.settings, Box::new(Rc::clone(&chip)))?;
+        let chip: SharedChip = Shared::new(fresh(&plan));
+        chip.lock().start_recording();
+        let subject = Subject::format(plan.target, &plan.settings, Box::new(chip.clone()))?;
         let (mix, promise) = (subject.mix(plan.target, (SLOTS, SLOTS * 2)), subject.promise());
         let mut life = Life {
             history: History::new(mix.slots as usize),
-            formatted: chip.borrow().operations() as usize,
+            formatted: chip.lock().operations() as usize,
             recording: Vec::new(),
             closes: [0; 2],
             closed_after: [0; 2],
@@ -104,7 +103,7 @@ impl Life {
             promise,
         };
         life.stopped = life.live(subject, &chip, seed).err();
-        life.recording = chip.borrow_mut().take_recording().operations;
+        life.recording = chip.lock().take_recording().operations;
         Ok(life)
     }
 
@@ -134,8 +133,8 @@ impl Life {
     }
 
     fn mount(&self, chip: &SharedChip) -> Result<Subject, String> {
-        chip.borrow_mut().mark(self.history.len() as u64);
-        let mounted = Subject::mount(self.plan.target, &self.plan.settings, Box::new(Rc::clone(chip)));
+        chip.lock().mark(self.history.len() as u64);
+        let mounted = Subject::mount(self.plan.target, &self.plan.settings, Box::new(chip.clone()));
         mounted.map_err(|error| format!("mount without any damage: {error}"))
     }
 
@@ -156,7 +155,7 @@ impl Life {
 
     fn step(&mut self, subject: &mut Subject, chip: &SharedChip, op: &HostOp) -> Result<(), String> {
         let number = self.history.len();
-        chip.borrow_mut().mark(number as u64);
+        chip.lock().mark(number as u64);
         let version = number as u32 + 1;
         let value_bytes = subject.value_bytes();
         if subject.apply(op, version, self.history.contents())? == Applied::Done {
@@ -169,10 +168,10 @@ impl Life {
     }
 
     fn close(&mut self, subject: &mut Subject, chip: &SharedChip, number: usize) -> Result<(), String> {
-        chip.borrow_mut().mark(self.history.len() as u64);
+        chip.lock().mark(self.history.len() as u64);
         close(subject).map_err(|error| format!("close without any damage: {error}"))?;
         self.history.note_nothing(true);
-        self.closes[number] = chip.borrow().operations() as usize;
+        self.closes[number] = chip.lock().operations() as usize;
         self.closed_after[number] = self.history.len();
         Ok(())
     }

@@ -11,15 +11,14 @@ use crate::crash::trial::panic_text;
 use crate::torture::last_panic;
 use crate::torture::leash::Leash;
 use nandex::IndexError;
+use nandex::Shared;
 use nandex::StoreError;
 use nandex::nand::sim::SimChip;
 use nandex::rng::Rng;
 use nandex::{Cause, Geometry, Nand, NandError, Pbn, Ppn};
-use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::Rc;
 
 /// What came of a damage, the best first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +98,7 @@ pub(super) fn try_damages(life: &Life, image: &Image, damages: &[Damage], seed: 
     if !struck {
         return None;
     }
-    let chip = Rc::new(RefCell::new(chip));
+    let chip = Shared::new(chip);
     let trial = Trial { life, image, chip, seed };
     Some(guarded(|| trial.run()).unwrap_or_else(Outcome::Panic))
 }
@@ -112,22 +111,22 @@ pub(super) fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
 
 /// The pages that a mount of an image and reading everything read; none where that is refused.
 pub(super) fn pages_read(life: &Life, image: &Image) -> Vec<Ppn> {
-    let read = Rc::new(RefCell::new(BTreeSet::new()));
-    let noting = Noting { chip: image.chip.clone(), read: Rc::clone(&read) };
+    let read = Shared::new(BTreeSet::new());
+    let noting = Noting { chip: image.chip.clone(), read: read.clone() };
     let plan = &life.plan;
     let done = guarded(|| {
         let subject = Subject::mount(plan.target, &plan.settings, Box::new(noting));
         subject.map(|mut subject| drop(read_all(&mut subject, life.mix.slots as usize, 1)))
     });
     let is_programmed = |ppn: &Ppn| image.chip.stored_page(*ppn).is_some();
-    let read = read.borrow();
+    let read = read.lock();
     if done.is_ok() { read.iter().copied().filter(is_programmed).collect() } else { Vec::new() }
 }
 
 /// A chip that notes which pages are read.
 struct Noting {
     chip: SimChip,
-    read: Rc<RefCell<BTreeSet<Ppn>>>,
+    read: Shared<BTreeSet<Ppn>>,
 }
 
 impl Nand for Noting {
@@ -136,7 +135,7 @@ impl Nand for Noting {
     }
 
     fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
-        self.read.borrow_mut().insert(ppn);
+        self.read.lock().insert(ppn);
         self.chip.read(ppn, cause, data, spare)
     }
 
@@ -205,7 +204,7 @@ impl Trial<'_> {
     }
 
     fn leash(&self) -> Leash {
-        Leash { chip: Rc::clone(&self.chip), left: Rc::new(Cell::new(ENOUGH)) }
+        Leash { chip: self.chip.clone(), left: Shared::new(ENOUGH) }
     }
 
     fn standing(&self, seen: &Seen) -> Result<MayHold, Outcome> {

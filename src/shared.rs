@@ -1,0 +1,104 @@
+//! One thing of several owners: a chip and who watches it, a store and its slices, a journal and the index above it.
+//!
+//! With the feature `std` the owners may be sent to other threads, so that every chip, store and index can. Without it they
+//! stay on one thread, and no atomic instruction is needed.
+
+use core::ops::DerefMut;
+
+#[cfg(feature = "std")]
+mod kind {
+    pub(super) type Owner<T> = alloc::sync::Arc<std::sync::Mutex<T>>;
+    pub(super) type Cell<T> = std::sync::Mutex<T>;
+}
+
+#[cfg(not(feature = "std"))]
+mod kind {
+    pub(super) type Owner<T> = alloc::rc::Rc<core::cell::RefCell<T>>;
+    pub(super) type Cell<T> = core::cell::RefCell<T>;
+}
+
+use kind::{Cell, Owner};
+
+/// What can be sent to another thread where there are threads: with the feature `std` every [`Send`] type, without it every type.
+#[cfg(feature = "std")]
+pub trait MaybeSend: Send {}
+#[cfg(feature = "std")]
+impl<T: Send + ?Sized> MaybeSend for T {}
+
+/// What can be sent to another thread where there are threads: with the feature `std` every [`Send`] type, without it every type.
+#[cfg(not(feature = "std"))]
+pub trait MaybeSend {}
+#[cfg(not(feature = "std"))]
+impl<T: ?Sized> MaybeSend for T {}
+
+/// A value of several owners.
+#[derive(Debug, Default)]
+pub struct Shared<T>(Owner<T>);
+
+impl<T> Shared<T> {
+    /// A value of one owner so far; clones are further owners.
+    pub fn new(value: T) -> Shared<T> {
+        Shared(Owner::new(Cell::new(value)))
+    }
+
+    /// The value, until the guard goes. An owner that holds a guard and asks for another one waits for ever.
+    #[cfg(feature = "std")]
+    pub fn lock(&self) -> impl DerefMut<Target = T> + '_ {
+        // Whoever panicked left the value as a call that failed does.
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// The value, until the guard goes.
+    ///
+    /// # Panics
+    ///
+    /// When a guard is there already.
+    #[cfg(not(feature = "std"))]
+    pub fn lock(&self) -> impl DerefMut<Target = T> + '_ {
+        self.0.borrow_mut()
+    }
+
+    /// The value itself, if this is its last owner.
+    #[cfg(feature = "std")]
+    pub fn into_inner(self) -> Option<T> {
+        Some(Owner::into_inner(self.0)?.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    /// The value itself, if this is its last owner.
+    #[cfg(not(feature = "std"))]
+    pub fn into_inner(self) -> Option<T> {
+        Some(Owner::into_inner(self.0)?.into_inner())
+    }
+}
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Shared<T> {
+        Shared(Owner::clone(&self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_owner_has_the_value() {
+        let one = Shared::new(1);
+        let other = one.clone();
+        *other.lock() += 1;
+        assert_eq!(*one.lock(), 2);
+        assert!(one.into_inner().is_none(), "there is another owner");
+        assert_eq!(other.into_inner(), Some(2));
+    }
+
+    #[test]
+    fn owners_go_to_other_threads() {
+        let count = Shared::new(0);
+        let others: [_; 4] = core::array::from_fn(|_| {
+            let count = count.clone();
+            std::thread::spawn(move || (0..100).for_each(|_| *count.lock() += 1))
+        });
+        others.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(count.into_inner(), Some(400));
+    }
+}

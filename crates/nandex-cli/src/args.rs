@@ -51,6 +51,10 @@ pub(crate) enum Command {
     Check(Check),
     /// List what there is by name.
     List(List),
+    /// Print what a shell needs to complete commands and flags.
+    Completions(Completions),
+    /// Write the manual: a page for the program and one for each command.
+    Man(Man),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -463,6 +467,22 @@ pub(crate) struct List {
     /// As JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `nandex completions bash > ~/.local/share/bash-completion/completions/nandex`, for example.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Completions {
+    /// The shell.
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Man {
+    /// An existing folder for the pages, nandex.1 and nandex-COMMAND.1.
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

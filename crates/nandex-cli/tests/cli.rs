@@ -367,6 +367,30 @@ fn save_image(path: &Path, (part, index): (&str, &str), damage: impl FnOnce(&mut
 }
 
 #[test]
+fn shells_and_the_manual_know_every_command() {
+    const COMMANDS: [&str; 3] = ["compare", "torture", "repro"];
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = nandex(&["completions", shell]);
+        assert!(script.status.success(), "{}", stderr(&script));
+        let has = |word: &str| stdout(&script).contains(word);
+        assert!(COMMANDS.into_iter().all(has) && has("durability"), "{shell}");
+    }
+    assert_refused(&["completions", "dos"], &["dos", "bash"]);
+
+    let folder = tempfile::tempdir().unwrap();
+    let manual = nandex(&["man", folder.path().to_str().unwrap()]);
+    assert!(manual.status.success(), "{}", stderr(&manual));
+    assert!(fs::read_to_string(folder.path().join("nandex.1")).unwrap().contains("Exit codes: 0 done"));
+    for command in COMMANDS {
+        let page = fs::read_to_string(folder.path().join(format!("nandex-{command}.1"))).unwrap();
+        assert!(page.contains("seed"), "{command}");
+    }
+    let nowhere = nandex(&["man", folder.path().join("nowhere").to_str().unwrap()]);
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert!(stderr(&nowhere).contains("nowhere"), "{}", stderr(&nowhere));
+}
+
+#[test]
 fn a_sound_image_is_told_apart_from_an_empty_and_a_broken_one() {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("chip.img");

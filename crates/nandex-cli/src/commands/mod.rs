@@ -5,6 +5,7 @@ mod compare;
 mod counts;
 mod crash;
 mod list;
+mod manual;
 mod places;
 mod replay;
 mod repro;
@@ -30,5 +31,7 @@ pub(crate) fn run(args: Args) -> Result<Status> {
         Command::Torture(torture) => torture::run(&torture),
         Command::Check(check) => check::run(&check),
         Command::List(list) => list::run(&list),
+        Command::Completions(shell) => manual::completions(&shell),
+        Command::Man(man) => manual::pages(&man),
     }
 }

@@ -31,7 +31,7 @@ impl Durability {
 
     /// The class of an index on a store where an operation writes up to `group_pages` together. Where the store cannot take
     /// them atomically a cut tears an operation, and nothing is promised.
-    pub(crate) fn on(store: &(impl PageStore + ?Sized), group_pages: usize) -> Durability {
+    pub fn on(store: &(impl PageStore + ?Sized), group_pages: usize) -> Durability {
         match (store.durable_writes(), store.prefix_consistent()) {
             _ if store.atomic_pages_max() < group_pages => Durability::None,
             (true, _) => Durability::EveryOperation,

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod ipl;
+
 use nandex::ftl::ram::RamStore;
 use nandex::ftl::store_nand::StoreNand;
 use nandex::ftl::{PageStore, StoreError};
@@ -86,6 +88,15 @@ impl Shelf {
     fn chip(&self) -> StoreNand<Watched> {
         let watched = Watched { store: Rc::clone(&self.store), log: Rc::clone(&self.log) };
         StoreNand::new(watched, 16, 63).unwrap().replacing()
+    }
+
+    /// Changes what a page holds.
+    fn change(&self, place: u32, change: impl FnOnce(&mut [u8])) {
+        let mut store = self.store.borrow_mut();
+        let mut page = vec![0; store.page_bytes()];
+        store.read(Lpn(place), Cause::Host, &mut page).unwrap();
+        change(&mut page);
+        store.write(Lpn(place), Cause::Host, &page).unwrap();
     }
 }
 
@@ -249,11 +260,8 @@ fn a_page_that_cannot_be_read_refuses_the_mount() {
         tree.insert(&key.to_be_bytes(), &[1; 4]).unwrap();
     }
     drop(tree);
-    let place = Lpn(*shelf.log.borrow().writes.last().unwrap());
-    let mut page = vec![0; 576];
-    shelf.store.borrow_mut().read(place, Cause::Host, &mut page).unwrap();
-    page[9] ^= 4;
-    shelf.store.borrow_mut().write(place, Cause::Host, &page).unwrap();
+    let place = *shelf.log.borrow().writes.last().unwrap();
+    shelf.change(place, |page| page[9] ^= 4);
     assert!(matches!(star(shelf.chip(), &settings(), false), Err(IndexError::Corrupted { .. })));
 }
 

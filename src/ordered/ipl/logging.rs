@@ -110,11 +110,13 @@ impl<N: Nand> Store<N> {
         };
         self.lay_out_page(ppn, sector, cause)?;
         let nodes = self.encode_unit(pbn, &queue, mark);
-        self.block(pbn).cursor = unit + 1;
         self.cache.forget(ppn);
         if self.is_placed() {
+            // A store that refuses a page leaves what was there.
             self.program_over(ppn, cause)?;
-        } else if !self.program_unit(ppn, cause, (end, spare_bytes))? {
+        }
+        self.block(pbn).cursor = unit + 1;
+        if !self.is_placed() && !self.program_unit(ppn, cause, (end, spare_bytes))? {
             self.evacuate(pbn)?;
             return Ok(false);
         }

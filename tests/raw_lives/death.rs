@@ -2,7 +2,7 @@
 //! be read for ever, now and after every mount.
 
 use crate::edge::Life;
-use crate::kinds::{Below, Chip, ON_CHIPS, chip_for};
+use crate::kinds::{Below, Chip, LOGS_IN_PLACE, ON_CHIPS, chip_for};
 use crate::model::{contents, mount_and_read};
 use nandex::IndexError;
 use nandex::nand::sim::Faults;
@@ -50,9 +50,10 @@ fn live_until_death(life: &mut Life, chip: &Chip, (programs, erases): (u32, u32)
 
 #[test]
 fn a_dying_chip_keeps_what_it_holds() {
-    for kind in ON_CHIPS.into_iter().filter(|kind| kind.below == Below::Chip) {
+    let on_chips = ON_CHIPS.into_iter().filter(|kind| kind.below == Below::Chip);
+    for kind in on_chips.chain(LOGS_IN_PLACE) {
         for (seed, rates) in [(1, (400, 4_000)), (2, (3_000, 0)), (3, (0, 30_000)), (4, (40_000, 40_000))] {
-            let chip = chip_for(&kind, 32);
+            let chip = chip_for(&kind, if kind.below == Below::Chip { 32 } else { 56 });
             let mut life = Life::new(kind, &chip, seed);
             let done = live_until_death(&mut life, &chip, rates, seed * 1000);
             let when = format!("seed {seed}, dead after {done}");

@@ -1,4 +1,4 @@
-//! Every tree on the log of raw NAND, in each class of durability, on a chip and on an FTL.
+//! Every tree on the log of raw NAND, and IPL and dIPL in place, in each class of durability, on a chip and on an FTL.
 
 use nandex::Shared;
 use nandex::ftl::fast::{FastFtl, FastSettings};
@@ -7,6 +7,7 @@ use nandex::ftl::store_nand::StoreNand;
 use nandex::nand::Part;
 use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::SimChip;
+use nandex::ordered::ipl::IplTree;
 use nandex::ordered::mu::{MuStarTree, MuTree};
 use nandex::ordered::vm::VmTree;
 use nandex::ordered::wandering::WanderingTree;
@@ -24,6 +25,7 @@ pub(crate) enum Tree {
     MuStar,
     Wandering,
     Vm,
+    Ipl,
 }
 
 /// What is beneath the tree.
@@ -78,6 +80,16 @@ pub(crate) const ON_CHIPS: [Kind; 12] = [
 
 const IN_PLACE: &[(&str, &str)] = &[("placement", "in_place")];
 
+const DIPL_IN_PLACE: &[(&str, &str)] = &[("placement", "in_place"), ("order", "12")];
+const IPL_IN_PLACE: &[(&str, &str)] = &[("placement", "in_place"), ("order", "12"), ("log_area", "fixed")];
+
+pub(crate) const LOGS_IN_PLACE: [Kind; 4] = [
+    Kind { below: Below::Fast, ..kind("dipl in place on fast", Tree::Ipl, EVERY, DIPL_IN_PLACE) },
+    Kind { below: Below::PageMap, ..kind("dipl in place on page-map", Tree::Ipl, SYNC, DIPL_IN_PLACE) },
+    Kind { below: Below::Fast, ..kind("ipl in place on fast", Tree::Ipl, SYNC, IPL_IN_PLACE) },
+    Kind { below: Below::PageMap, ..kind("ipl in place on page-map", Tree::Ipl, EVERY, IPL_IN_PLACE) },
+];
+
 pub(crate) const ON_STORES: [Kind; 7] = [
     Kind { name: "mu on page-map", below: Below::PageMap, ..ON_CHIPS[0] },
     Kind { name: "mu in every sync on page-map", below: Below::PageMap, ..ON_CHIPS[1] },
@@ -89,7 +101,7 @@ pub(crate) const ON_STORES: [Kind; 7] = [
 ];
 
 pub(crate) fn all() -> impl Iterator<Item = Kind> {
-    ON_CHIPS.into_iter().chain(ON_STORES)
+    ON_CHIPS.into_iter().chain(ON_STORES).chain(LOGS_IN_PLACE)
 }
 
 /// A new chip of blocks of 16 pages of 512 bytes, or of 1 KiB beneath an FTL.
@@ -150,11 +162,13 @@ impl Kind {
             (Tree::Wandering, false) => Box::new(WanderingTree::mount_with(nand, settings)?),
             (Tree::Vm, true) => Box::new(VmTree::format_with(nand, settings)?),
             (Tree::Vm, false) => Box::new(VmTree::mount_with(nand, settings)?),
+            (Tree::Ipl, true) => Box::new(IplTree::format_with(nand, settings)?),
+            (Tree::Ipl, false) => Box::new(IplTree::mount_with(nand, settings)?),
         })
     }
 
     fn as_chip<S: PageStore>(&self, store: S) -> Result<StoreNand<S>, IndexError> {
         let chip = StoreNand::new(store, 16, 63)?;
-        Ok(if self.options == IN_PLACE { chip.replacing() } else { chip })
+        Ok(if self.options.contains(&IN_PLACE[0]) { chip.replacing() } else { chip })
     }
 }

@@ -50,7 +50,7 @@ pub(crate) const IPL_OPTIONS: &[OptionInfo] = union_of!(
         option(
             "log_unit",
             "auto",
-            "auto, sector (512 bytes, by partial programs, where the part takes them), page",
+            "auto, sector (512 bytes, by partial programs, where the part takes them; in place always), page",
         ),
         option("log_pages", "a 16th of the block", "pages of a block's log region"),
     ]
@@ -59,7 +59,11 @@ pub(crate) const IPL_OPTIONS: &[OptionInfo] = union_of!(
 pub(crate) const DIPL_OPTIONS: &[OptionInfo] = union_of!(
     *IPL_COMMON,
     [
-        option("log_unit", "page", "page, sector (512 bytes, by partial programs)"),
+        option(
+            "log_unit",
+            "page; in place sector",
+            "page, sector (512 bytes, by partial programs or in place)"
+        ),
         option("nodes_max", "five eighths of a block", "nodes of a block that a merge keeps together"),
         option("rewrite_units", "4", "log units after which a node is written anew in its block; 0: never"),
     ]
@@ -71,6 +75,11 @@ const IPL_COMMON: &[OptionInfo] = &[
     option("read_pages", "what the RAM leaves", "pages of the read cache"),
     option("log_bytes", "a quarter of what the RAM leaves", "bytes of the log records that wait in RAM"),
     option("checkpoint_blocks", "16, or a 16th of the chip", "blocks opened between two checkpoints"),
+    option(
+        "placement",
+        "out_of_place",
+        "out_of_place, to fresh blocks; in_place, nodes and log pages written over, through the FTL beneath, without trims",
+    ),
     stack::BENEATH,
 ];
 

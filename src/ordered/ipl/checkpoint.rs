@@ -131,6 +131,7 @@ impl<N: Nand> Store<N> {
             waiting: BTreeMap::new(),
             waiting_bytes: 0,
             held: Vec::new(),
+            pending: Vec::new(),
             failed: Vec::new(),
             sequence: 0,
             committed: 0,
@@ -164,6 +165,7 @@ impl<N: Nand> Store<N> {
         self.waiting.clear();
         self.waiting_bytes = 0;
         self.held.clear();
+        self.pending.clear();
         self.failed.clear();
         (self.sequence, self.committed, self.generation, self.opened) = (0, 0, 0, 0);
         (self.dead, self.session, self.before) = (NO_GENERATION, 1, Link::NONE);
@@ -178,6 +180,9 @@ impl<N: Nand> Store<N> {
     pub(super) fn begin_change(&mut self) -> Result<(), IndexError> {
         if self.read_only || self.has_ended {
             return Err(IndexError::WornOut);
+        }
+        if self.is_placed() {
+            return Ok(());
         }
         if self.closed {
             self.write_checkpoint(false)?;
@@ -203,7 +208,7 @@ impl<N: Nand> Store<N> {
 
     /// The same at close, where it may be left out if no block is free for it: the next mount looks at the chip then.
     pub(super) fn write_closing_checkpoint(&mut self) -> Result<(), IndexError> {
-        if self.closed || self.read_only || self.has_ended {
+        if self.closed || self.read_only || self.has_ended || self.is_placed() {
             return Ok(());
         }
         let bytes = FIXED_BYTES

@@ -8,7 +8,7 @@ use super::store::{NO_BLOCK, Store, Waiting};
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand, NandError};
 use crate::ordered::Durability;
-use crate::units::Pbn;
+use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
 impl<N: Nand> Store<N> {
@@ -99,25 +99,26 @@ impl<N: Nand> Store<N> {
         debug_assert!(mark || !queue.bytes.is_empty(), "a unit of {pbn} would say nothing");
         assert!(self.room(pbn) > 0, "I6: {pbn} has records and no room for them");
         let unit = self.blocks[pbn.index()].cursor;
-        let nodes = self.encode_unit(pbn, &queue, mark);
         let per_page = self.units_per_page();
         let (ppn, sector) = (self.unit_page(pbn, unit), u32::from(unit) % per_page);
         let spare_bytes = if sector == 0 { self.spare.len() } else { 0 };
         let end = (sector as usize + 1) * self.format.unit_bytes;
-        self.block(pbn).cursor = unit + 1;
-        self.cache.forget(ppn);
         let cause = if mark || self.config.durability == Durability::EveryOperation {
             Cause::Host
         } else {
             Cause::CacheEviction
         };
-        match self.nand.program(ppn, cause, &self.page[..end], &self.spare[..spare_bytes]) {
-            Ok(()) => {}
-            Err(NandError::ProgramFailed(_) | NandError::BadBlock(_)) => {
-                self.evacuate(pbn)?;
-                return Ok(false);
-            }
-            Err(error) => return Err(error.into()),
+        self.lay_out_page(ppn, sector, cause)?;
+        let nodes = self.encode_unit(pbn, &queue, mark);
+        self.cache.forget(ppn);
+        if self.is_placed() {
+            // A store that refuses a page leaves what was there.
+            self.program_over(ppn, cause)?;
+        }
+        self.block(pbn).cursor = unit + 1;
+        if !self.is_placed() && !self.program_unit(ppn, cause, (end, spare_bytes))? {
+            self.evacuate(pbn)?;
+            return Ok(false);
         }
         for id in nodes {
             let slot = &mut self.slots[id as usize];
@@ -136,6 +137,30 @@ impl<N: Nand> Store<N> {
             self.block(pbn).newest = committed;
         }
         Ok(true)
+    }
+
+    /// Programs the page buffer up to a unit; false when that failed.
+    fn program_unit(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        (end, spare_bytes): (usize, usize),
+    ) -> Result<bool, IndexError> {
+        match self.nand.program(ppn, cause, &self.page[..end], &self.spare[..spare_bytes]) {
+            Ok(()) => Ok(true),
+            Err(NandError::ProgramFailed(_) | NandError::BadBlock(_)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The page buffer before a unit comes into it: blank, or in place with the units that the page holds.
+    fn lay_out_page(&mut self, ppn: Ppn, sector: u32, cause: Cause) -> Result<(), IndexError> {
+        self.page.fill(0xff);
+        if self.is_placed() && sector > 0 {
+            let frame = self.read(ppn, cause)?;
+            self.page.copy_from_slice(self.cache.page(frame).0);
+        }
+        Ok(())
     }
 
     pub(super) fn note_program(&mut self, pbn: Pbn, unit: u16) {
@@ -182,7 +207,6 @@ impl<N: Nand> Store<N> {
         );
         let block = self.blocks[pbn.index()];
         let at = usize::from(block.cursor) % self.units_per_page() as usize * self.format.unit_bytes;
-        self.page.fill(0xff);
         let body = at + HEAD_BYTES;
         self.page[body..body + bytes.len()].copy_from_slice(&bytes);
         let head = Head {
@@ -196,7 +220,7 @@ impl<N: Nand> Store<N> {
         };
         head.encode(&mut self.page[at..at + self.format.unit_bytes]);
         self.chain = bytes;
-        let page = (u32::from(block.cursor) / self.units_per_page()) as u16;
+        let page = self.geometry.page_in_block(self.unit_page(pbn, block.cursor)) as u16;
         let tag = Tag { kind: PageKind::Log, page, ..self.blank_tag(pbn) };
         self.spare.fill(0xff);
         tag.encode(&mut self.spare);
@@ -231,6 +255,7 @@ impl<N: Nand> Store<N> {
             self.mark()?;
         }
         let released = self.release_held();
+        self.pending.clear();
         debug_assert!(
             released.is_err() || (self.waiting.is_empty() && self.held.is_empty()),
             "I7: {} blocks have records and {} are kept after a commit",
@@ -255,7 +280,9 @@ impl<N: Nand> Store<N> {
             else {
                 unreachable!("the root is somewhere")
             };
-            if self.room(pbn) == 0 {
+            if self.room(pbn) == 0 && self.is_placed() {
+                return self.mark_by_image();
+            } else if self.room(pbn) == 0 {
                 self.merge_for_room(pbn, 0)?;
             } else if self.flush(pbn, true)? {
                 return Ok(());

@@ -18,14 +18,8 @@ use alloc::vec::Vec;
 pub(super) const FREE_FOR_INSERT: u32 = 3;
 
 impl<N: Nand> Store<N> {
-    /// Programs an image; `None` when the program failed.
-    fn program_image(
-        &mut self,
-        ppn: Ppn,
-        node: &Node,
-        mut tag: Tag,
-        cause: Cause,
-    ) -> Result<Option<()>, IndexError> {
+    /// Writes an image for a page of a block into the page buffer.
+    pub(super) fn encode_image(&mut self, node: &Node, page: u32, mut tag: Tag) {
         debug_assert!(
             node.level > 0 && node.count <= self.shapes.at(node.level).capacity,
             "I1: an image of {} entries at level {}",
@@ -36,11 +30,22 @@ impl<N: Nand> Store<N> {
         self.page.fill(0xff);
         self.page[..bytes].copy_from_slice(&node.bytes[..bytes]);
         (tag.level, tag.count) = (node.level, node.count as u16);
-        tag.page = self.geometry.page_in_block(ppn) as u16;
+        tag.page = page as u16;
         tag.node = node.id;
         tag.data_crc = crc32(&[&self.page]);
         self.spare.fill(0xff);
         tag.encode(&mut self.spare);
+    }
+
+    /// Programs an image; `None` when the program failed.
+    fn program_image(
+        &mut self,
+        ppn: Ppn,
+        node: &Node,
+        tag: Tag,
+        cause: Cause,
+    ) -> Result<Option<()>, IndexError> {
+        self.encode_image(node, self.geometry.page_in_block(ppn), tag);
         match self.nand.program(ppn, cause, &self.page, &self.spare) {
             Ok(()) => {
                 let (pbn, page) = (self.geometry.block_of(ppn), self.geometry.page_in_block(ppn));
@@ -54,6 +59,9 @@ impl<N: Nand> Store<N> {
 
     /// Pages that a block still takes images on.
     pub(super) fn image_room(&self, pbn: Pbn) -> u32 {
+        if self.is_placed() {
+            return self.image_room_placed(pbn);
+        }
         let block = &self.blocks[pbn.index()];
         let pages = self.geometry.pages_per_block;
         let first_log = pages - self.format.log_pages;
@@ -68,9 +76,12 @@ impl<N: Nand> Store<N> {
     /// Writes a node's image anew: in its own block if there is room, in a fixed area also elsewhere. With `mark`,
     /// everything up to now is durable thereby.
     pub(super) fn place(&mut self, node: &Node, mark: bool) -> Result<(), IndexError> {
+        debug_assert!(!mark || self.waiting.is_empty(), "I7: records wait that an image calls durable");
+        if self.is_placed() {
+            return self.place_placed(node, mark);
+        }
         self.sequence += 1;
         let sequence = self.sequence;
-        debug_assert!(!mark || self.waiting.is_empty(), "I7: records wait that an image calls durable");
         loop {
             let pbn = self.block_for_image(node.id)?;
             let page = self.take_image_page(pbn);
@@ -117,7 +128,7 @@ impl<N: Nand> Store<N> {
         page
     }
 
-    fn block_for_image(&mut self, id: u32) -> Result<Pbn, IndexError> {
+    pub(super) fn block_for_image(&mut self, id: u32) -> Result<Pbn, IndexError> {
         let own = self.slots[id as usize].block;
         if own != NO_BLOCK && self.image_room(Pbn(own)) > 0 {
             return Ok(Pbn(own));
@@ -138,8 +149,12 @@ impl<N: Nand> Store<N> {
     }
 
     /// Takes the least worn free block for nodes.
-    fn open_block(&mut self) -> Result<Pbn, IndexError> {
-        let pbn = self.table.take_erased(&mut self.nand, Wear::Least, Cause::Merge)?;
+    pub(super) fn open_block(&mut self) -> Result<Pbn, IndexError> {
+        let pbn = if self.is_placed() {
+            self.open_group()?
+        } else {
+            self.table.take_erased(&mut self.nand, Wear::Least, Cause::Merge)?
+        };
         debug_assert!(
             self.blocks[pbn.index()].live == 0
                 && !self.held.contains(&pbn)
@@ -150,13 +165,14 @@ impl<N: Nand> Store<N> {
         self.generation += 1;
         self.opened_since_checkpoint += 1;
         let first_log = self.geometry.pages_per_block - self.format.log_pages;
-        let cursor = if self.is_fixed() { (first_log * self.units_per_page()) as u16 } else { 0 };
+        let is_region = self.is_fixed() && !self.is_placed();
+        let cursor = if is_region { (first_log * self.units_per_page()) as u16 } else { 0 };
         *self.block(pbn) = Block { generation: self.generation, cursor, ..Block::default() };
         Ok(pbn)
     }
 
     /// The nodes of a block, in the order of their images.
-    fn nodes_of(&self, sources: &[Pbn]) -> Vec<u32> {
+    pub(super) fn nodes_of(&self, sources: &[Pbn]) -> Vec<u32> {
         let here = |slot: &Slot| sources.iter().any(|source| source.0 == slot.block);
         let numbered = (0u32..).zip(&self.slots).filter(|(_, slot)| here(slot));
         let mut ids: Vec<u32> = numbered.map(|(id, _)| id).collect();
@@ -166,23 +182,11 @@ impl<N: Nand> Store<N> {
 
     /// Writes the nodes of these blocks to fresh blocks, as many as they fill with at most `nodes_max` in each.
     pub(super) fn merge(&mut self, sources: &[Pbn], nodes_max: u32, cause: Cause) -> Result<(), IndexError> {
-        let mut ids = self.nodes_of(sources);
-        debug_assert_eq!(
-            ids.len(),
-            sources.iter().map(|pbn| usize::from(self.blocks[pbn.index()].live)).sum::<usize>(),
-            "I3: other nodes are in {sources:?} than were counted"
-        );
-        let newest = sources.iter().map(|pbn| self.blocks[pbn.index()].newest).max().unwrap_or(0);
-        let parts = ids.len().div_ceil(nodes_max as usize);
-        let mut left = ids.len().div_ceil(parts.max(1));
-        if parts > 1 {
-            let quiet = self.sort_by_first_key(&mut ids, cause)?;
-            // Not where a block splits to make room for the nodes about to be born.
-            if parts == 2 && nodes_max == self.config.nodes_max {
-                left = left.max(quiet.min(nodes_max as usize));
-            }
-            self.counts.block_splits += 1;
+        if self.is_placed() {
+            return self.merge_placed(sources, nodes_max, cause);
         }
+        let newest = sources.iter().map(|pbn| self.blocks[pbn.index()].newest).max().unwrap_or(0);
+        let (ids, left) = self.division(sources, nodes_max, cause)?;
         for part in ids.chunks(left.max(1)) {
             self.write_merged(part, newest, cause)?;
         }
@@ -200,6 +204,32 @@ impl<N: Nand> Store<N> {
             }
         }
         Ok(())
+    }
+
+    /// The nodes of these blocks in the order in which they are written, and how many of them come to a block.
+    pub(super) fn division(
+        &mut self,
+        sources: &[Pbn],
+        nodes_max: u32,
+        cause: Cause,
+    ) -> Result<(Vec<u32>, usize), IndexError> {
+        let mut ids = self.nodes_of(sources);
+        debug_assert_eq!(
+            ids.len(),
+            sources.iter().map(|pbn| usize::from(self.blocks[pbn.index()].live)).sum::<usize>(),
+            "I3: other nodes are in {sources:?} than were counted"
+        );
+        let parts = ids.len().div_ceil(nodes_max as usize);
+        let mut left = ids.len().div_ceil(parts.max(1));
+        if parts > 1 {
+            let quiet = self.sort_by_first_key(&mut ids, cause)?;
+            // Not where a block splits to make room for the nodes about to be born.
+            if parts == 2 && nodes_max == self.config.nodes_max {
+                left = left.max(quiet.min(nodes_max as usize));
+            }
+            self.counts.block_splits += 1;
+        }
+        Ok((ids, left))
     }
 
     /// Sorts nodes by their first key, the higher level first. How many come before the first leaf with records: where keys
@@ -289,10 +319,10 @@ impl<N: Nand> Store<N> {
     }
 
     fn settle(&mut self, pbn: Pbn, ids: &[u32], newest: u64) {
-        let (fixed, per_page) = (self.is_fixed(), self.units_per_page());
+        let (fixed, placed, per_page) = (self.is_fixed(), self.is_placed(), self.units_per_page());
         let block = self.block(pbn);
         (block.born, block.newest) = (newest, newest);
-        if fixed {
+        if placed || fixed {
             block.data_next = ids.len() as u16;
         } else {
             block.cursor = (ids.len() as u32 * per_page) as u16;
@@ -333,7 +363,7 @@ impl<N: Nand> Store<N> {
     }
 
     /// Gives a block back that holds no node any more.
-    fn release(&mut self, pbn: Pbn) -> Result<(), IndexError> {
+    pub(super) fn release(&mut self, pbn: Pbn) -> Result<(), IndexError> {
         debug_assert!(
             !self.held.contains(&pbn) && !self.waiting.contains_key(&pbn.0),
             "I4: {pbn} is given back and wanted"
@@ -460,13 +490,16 @@ impl<N: Nand> Store<N> {
     }
 
     fn lacks_room(&self, pbn: Pbn, parents: &[(u32, u32)], image: bool) -> bool {
-        let live = u32::from(self.blocks[pbn.index()].live) + self.births_in(pbn, parents);
+        let births = self.births_in(pbn, parents);
+        let live = u32::from(self.blocks[pbn.index()].live) + births;
         if !self.is_fixed() && live > self.format.nodes_limit(self.geometry) {
             return true;
         }
         let splits = parents.iter().filter(|parent| parent.1 > 0).count() as u32;
         let units = u32::from(self.waiting.contains_key(&pbn.0)) + self.format.units_for(splits);
         let image = if image { self.format.units_for_image(self.geometry) } else { 0 };
-        self.room(pbn) < units + image
+        // In place a group keeps a page for the image of each ghost.
+        let kept = if self.is_placed() && !self.is_fixed() { births * self.units_per_page() } else { 0 };
+        self.room(pbn) < units + image + kept
     }
 }

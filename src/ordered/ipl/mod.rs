@@ -40,6 +40,8 @@
 //! * I6: a block never has more nodes than a merge fits into one; a block with waiting records has a unit left for them.
 //! * I7: nothing is committed that does not exist; no more RAM is held than was given.
 //!
+//! On an FTL nodes may keep their pages instead, and be written over where they are (`placed`).
+//!
 //! Deviations: the dIPL papers could not be read, and their mechanism is our reading (the reasons stand in `docs/indexes/ipl.md`).
 //! A log sector may hold records of several nodes of its block, where IPL gives each to one. Rewriting is ours. The partner of a
 //! sparse block is the sparsest one, not the neighbour in key order, since numbers hide places from parents.
@@ -54,6 +56,7 @@ mod layout;
 mod logging;
 mod losses;
 mod merge;
+mod placed;
 mod range;
 mod recovery;
 mod settings;
@@ -69,6 +72,7 @@ use super::{
 use crate::check::{CheckReport, IndexError};
 use crate::ftl::blocks::{BlockState, BlockTable, Wear};
 use crate::ftl::checkpoint::{CheckpointArea, anchor_count};
+use crate::log::Placement;
 use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
 use alloc::format;
 use alloc::vec;
@@ -105,13 +109,31 @@ pub struct IplTree<N> {
 /// Refuses a chip that would take no record: anchors, a checkpoint, a block of nodes, and what an insertion wants free.
 fn require_blocks(geometry: Geometry, good: u32) -> Result<(), IndexError> {
     let checkpoint = CheckpointArea::blocks_needed(geometry, Saved::bytes_min(geometry)) as u32 / 2;
-    let needed = anchor_count(geometry) + checkpoint + 1 + FREE_FOR_INSERT;
+    require_blocks_of(good, anchor_count(geometry) + checkpoint)
+}
+
+/// The same where so many blocks are for other things than nodes.
+fn require_blocks_of(good: u32, others: u32) -> Result<(), IndexError> {
+    let needed = others + 1 + FREE_FOR_INSERT;
     if good >= needed {
         return Ok(());
     }
     Err(IndexError::Unsupported(format!(
         "a tree with in-page logging needs {needed} good blocks of this chip; it has {good}"
     )))
+}
+
+/// Refuses a tree on the chip that is another one than the settings name.
+fn require_same(format: &Format, settings: &Settings) -> Result<(), IndexError> {
+    if format.record != settings.record {
+        return Err(IndexError::NotFormatted("the tree on the chip has records of other sizes"));
+    }
+    let wanted = settings.options.choice("log_area", &["dynamic", "fixed"])?;
+    let is_fixed = format.area == LogArea::Fixed;
+    if settings.options.text("log_area").is_some() && (wanted == "fixed") != is_fixed {
+        return Err(IndexError::NotFormatted("the tree on the chip has the other form of log area"));
+    }
+    Ok(())
 }
 
 /// Whether a newer checkpoint than this closing one was begun, though no reference leads to it: the first thing that is programmed
@@ -156,6 +178,9 @@ impl<N: Nand> Store<N> {
 
     /// Forgets what is in RAM, and opens the chip again.
     fn reopen(&mut self) -> Result<(), IndexError> {
+        if self.is_placed() {
+            return self.reopen_placed();
+        }
         let (area, mut saved) = newest_checkpoint(&mut self.nand)?;
         let table = core::mem::replace(&mut saved.table, BlockTable::new(self.geometry));
         self.reset(area, table);
@@ -169,6 +194,9 @@ impl<N: Nand> IplTree<N> {
         let geometry = nand.geometry();
         let format = Format::new(settings, geometry)?;
         let config = Config::new(settings, &format, geometry)?;
+        if config.placement == Placement::InPlace {
+            return IplTree::format_placed(nand, (format, config));
+        }
         let mut table = BlockTable::new(geometry);
         table.retire_marked(&mut nand)?;
         require_blocks(geometry, table.good_count())?;
@@ -187,16 +215,12 @@ impl<N: Nand> IplTree<N> {
     /// Finds the tree on the chip again and runs it as `settings` ask. The form of the log area, its units and the order
     /// of the nodes are those of the chip.
     pub fn mount_with(mut nand: N, settings: &Settings) -> Result<IplTree<N>, IndexError> {
+        if settings::placement(settings)? == Placement::InPlace {
+            return IplTree::mount_placed(nand, settings);
+        }
         let geometry = nand.geometry();
         let (area, mut saved) = newest_checkpoint(&mut nand)?;
-        if saved.format.record != settings.record {
-            return Err(IndexError::NotFormatted("the tree on the chip has records of other sizes"));
-        }
-        let wanted = settings.options.choice("log_area", &["dynamic", "fixed"])?;
-        let is_fixed = saved.format.area == LogArea::Fixed;
-        if settings.options.text("log_area").is_some() && (wanted == "fixed") != is_fixed {
-            return Err(IndexError::NotFormatted("the tree on the chip has the other form of log area"));
-        }
+        require_same(&saved.format, settings)?;
         let config = Config::new(settings, &saved.format, geometry)?;
         let table = core::mem::replace(&mut saved.table, BlockTable::new(geometry));
         let mut store = Store::new(nand, saved.format, config, (area, table));
@@ -360,7 +384,7 @@ impl<N: Nand> Store<N> {
             + self.free_ids.capacity() * 4
             + self.waiting_bytes
             + self.waiting.len() * WAITING_BYTES
-            + (self.held.capacity() + self.failed.capacity()) * 4
+            + (self.held.capacity() + self.failed.capacity() + self.pending.capacity()) * 4
             + self.cache.ram_bytes()
             + self.page.capacity()
             + self.spare.capacity()
@@ -406,6 +430,9 @@ impl<N: Nand> Store<N> {
         let first_log = self.geometry.pages_per_block - self.format.log_pages;
         let pages = |block: &store::Block| {
             let cursor = u32::from(block.cursor).div_ceil(self.units_per_page());
+            if self.is_placed() {
+                return u32::from(block.data_next) + cursor;
+            }
             if self.is_fixed() { u32::from(block.data_next) + (cursor - first_log) } else { cursor }
         };
         self.blocks.iter().filter(|block| block.live > 0).map(|block| u64::from(pages(block))).sum()

@@ -200,6 +200,11 @@ impl<N: Nand> Store<N> {
         }
         let slot = |version: &Option<Version>| version.map_or(Slot::NONE, |version| version.slot);
         self.slots = versions.iter().map(slot).collect();
+        self.reach()
+    }
+
+    /// Takes the nodes that the tree reaches, of those that have a place.
+    pub(super) fn reach(&mut self) -> Result<(), IndexError> {
         let mut reached = vec![false; self.slots.len()];
         let mut node = Node::default();
         let mut todo = vec![(ROOT, 0)];
@@ -282,7 +287,8 @@ impl<N: Nand> Store<N> {
     }
 }
 
-fn offer(versions: &mut Vec<Option<Version>>, id: u32, version: Version, nodes_max: u32) {
+/// Takes a version if it is the newest one of its node so far.
+pub(super) fn offer(versions: &mut Vec<Option<Version>>, id: u32, version: Version, nodes_max: u32) {
     // A number beyond all pages is that of no node.
     if id >= nodes_max.saturating_mul(2) {
         return;

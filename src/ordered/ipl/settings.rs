@@ -7,15 +7,16 @@ use super::store::{Block, Slot};
 use crate::check::IndexError;
 use crate::ftl::blocks::BlockTable;
 use crate::index::most;
+use crate::log::Placement;
 use crate::nand::Geometry;
 use crate::ordered::{Durability, RecordFormat, Settings};
 use alloc::format;
 
 /// Options of the tree: name and meaning.
-pub const OPTIONS: [(&str, &str); 9] = [
+pub const OPTIONS: [(&str, &str); 10] = [
     ("log_area", "dynamic (default): dIPL; fixed: IPL"),
     ("order", "entries of a node at most (default: what the page holds)"),
-    ("log_unit", "auto (default), sector (of 512 bytes, by partial programs), page"),
+    ("log_unit", "auto (default), sector (of 512 bytes, by partial programs, or in place), page"),
     ("log_pages", "fixed: pages of a block's log region (default: a 16th of the block)"),
     ("nodes_max", "dynamic: nodes of a block that a merge keeps together (default: five eighths of a block)"),
     (
@@ -31,6 +32,7 @@ pub const OPTIONS: [(&str, &str); 9] = [
         "checkpoint_blocks",
         "blocks opened between two checkpoints (default: 16, or a 16th of the chip if that is more)",
     ),
+    ("placement", "out_of_place (default), in_place: nodes and log pages written over, on an FTL"),
 ];
 
 /// Bytes of a sector, where log units are sectors.
@@ -65,9 +67,14 @@ impl Format {
             _ => LogArea::Dynamic,
         };
         let page_bytes = geometry.page_bytes as usize;
-        let partial = geometry.programs_per_page_max > 1 && page_bytes >= 2 * SECTOR_BYTES;
+        let is_placed = placement(settings)? == Placement::InPlace;
+        let partial = if is_placed {
+            page_bytes > SECTOR_BYTES
+        } else {
+            geometry.programs_per_page_max > 1 && page_bytes >= 2 * SECTOR_BYTES
+        };
         let sectors = match options.choice("log_unit", &["auto", "sector", "page"])? {
-            "auto" => partial && area == LogArea::Fixed,
+            "auto" => partial && (is_placed || area == LogArea::Fixed),
             "sector" if !partial => {
                 return Err(IndexError::Unsupported(
                     "log_unit = sector: this part takes no partial program, or its pages are sectors".into(),
@@ -82,7 +89,14 @@ impl Format {
             unit_bytes: page_bytes,
             log_pages: 0,
         };
-        if sectors {
+        if sectors && is_placed {
+            // A part of the page, which is shorter than that of a chip by what its tag takes.
+            let mut parts = page_bytes.div_ceil(SECTOR_BYTES);
+            while !page_bytes.is_multiple_of(parts) {
+                parts -= 1;
+            }
+            format.unit_bytes = page_bytes / parts;
+        } else if sectors {
             let programs = geometry.programs_per_page_max as usize;
             format.unit_bytes = SECTOR_BYTES.max(page_bytes / programs.min(page_bytes / SECTOR_BYTES));
             format.unit_bytes = format.unit_bytes.next_power_of_two();
@@ -193,6 +207,15 @@ pub(super) struct Config {
     pub(super) log_bytes: usize,
     pub(super) checkpoint_blocks: u32,
     pub(super) ram_bytes: Option<usize>,
+    pub(super) placement: Placement,
+}
+
+/// Where nodes are written, as settings ask.
+pub(super) fn placement(settings: &Settings) -> Result<Placement, IndexError> {
+    Ok(match settings.options.choice("placement", &["out_of_place", "in_place"])? {
+        "in_place" => Placement::InPlace,
+        _ => Placement::OutOfPlace,
+    })
 }
 
 /// RAM for what grows a little while an operation runs: lists of a merge, bounds, numbers.
@@ -220,6 +243,7 @@ impl Config {
             log_bytes: usize::MAX,
             checkpoint_blocks: number("checkpoint_blocks")?.unwrap_or((geometry.blocks / 16).max(16)).max(1),
             ram_bytes: settings.ram_bytes,
+            placement: placement(settings)?,
         };
         if format.area == LogArea::Fixed {
             config.rewrite_units = 0;

@@ -9,6 +9,7 @@ use crate::check::IndexError;
 use crate::codec::crc32;
 use crate::ftl::blocks::BlockTable;
 use crate::ftl::checkpoint::CheckpointArea;
+use crate::log::Placement;
 use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
 use crate::units::{Pbn, Ppn};
 use alloc::collections::BTreeMap;
@@ -101,6 +102,8 @@ pub(super) struct Store<N> {
     pub(super) waiting_bytes: usize,
     /// Blocks whose nodes are elsewhere, kept until the next commit.
     pub(super) held: Vec<Pbn>,
+    /// In place: pages that nodes left, kept until the next commit.
+    pub(super) pending: Vec<Ppn>,
     /// Blocks that failed a program and are to be marked bad.
     pub(super) failed: Vec<Pbn>,
     pub(super) sequence: u64,
@@ -196,6 +199,9 @@ impl<N: Nand> Store<N> {
 
     /// Log units that the block still takes.
     pub(super) fn room(&self, pbn: Pbn) -> u32 {
+        if self.is_placed() {
+            return self.room_placed(pbn);
+        }
         self.units_per_block() - u32::from(self.blocks[pbn.index()].cursor)
     }
 
@@ -242,6 +248,7 @@ impl<N: Nand> Store<N> {
         let old = core::mem::replace(&mut self.slots[id as usize], Slot::NONE);
         assert!(old.block != NO_BLOCK, "I3: node {id} is dropped twice");
         self.sequence += 1;
+        self.note_pending(old);
         self.leave(old);
         if self.free_ids.len() == self.free_ids.capacity() {
             self.free_ids.reserve_exact(64);
@@ -342,7 +349,9 @@ impl<N: Nand> Store<N> {
 
     pub(super) fn unit_page(&self, pbn: Pbn, unit: u16) -> Ppn {
         debug_assert!(u32::from(unit) < self.units_per_block(), "I5: unit {unit} of {pbn}");
-        self.geometry.page_at(pbn, u32::from(unit) / self.units_per_page())
+        let page = u32::from(unit) / self.units_per_page();
+        let page = if self.is_placed() { self.geometry.pages_per_block - 1 - page } else { page };
+        self.geometry.page_at(pbn, page)
     }
 
     /// Takes over what one unit holds for the node; the unit before it in the chain.
@@ -398,9 +407,11 @@ impl<N: Nand> Store<N> {
         let frame = self.read(ppn, cause)?;
         let (data, spare) = self.cache.page(frame);
         let generation = self.blocks[slot.block as usize].generation;
+        // In place the images of a group are of several merges.
+        let is_placed = self.config.placement == Placement::InPlace;
         let is_image = |tag: &Tag| {
             let is_its = tag.node == id || walk.is_of(tag.node);
-            tag.kind == PageKind::Data && tag.generation == generation && is_its
+            tag.kind == PageKind::Data && (is_placed || tag.generation == generation) && is_its
         };
         let tag = Tag::decode(spare)
             .filter(is_image)
@@ -438,7 +449,7 @@ impl<N: Nand> Store<N> {
     }
 
     /// Reads a page into a frame and verifies it.
-    fn read(&mut self, ppn: Ppn, cause: Cause) -> Result<usize, IndexError> {
+    pub(super) fn read(&mut self, ppn: Ppn, cause: Cause) -> Result<usize, IndexError> {
         if self.at_hand == Some(ppn) {
             return Ok(AT_HAND);
         }

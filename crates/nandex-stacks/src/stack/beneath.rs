@@ -228,6 +228,42 @@ mod tests {
     }
 
     #[test]
+    fn logs_in_place_are_mounted_again_on_every_ftl() {
+        for name in ["ipl", "dipl"] {
+            let tree = registry::index(name).unwrap();
+            let in_place = settings().with("placement", "in_place");
+            let refused = (tree.format)(chip(), &in_place).err().unwrap().to_string();
+            assert!(refused.contains("placement") && refused.contains("FTL"), "{refused}");
+            for ftl in crate::registry::STORES {
+                let settings = in_place.clone().with("beneath", ftl.name).with("order", 32);
+                tree.check_options(&settings.options).unwrap();
+                let part = crate::testing::part(2048, 64, 64);
+                let chip = Shared::new(SimChip::new(&part).unwrap());
+                let mut index = (tree.format)(Box::new(chip.clone()), &settings).unwrap();
+                let key = |i: u64| (i * 7919 % 10_007).to_be_bytes();
+                for i in 0..3000 {
+                    index.insert(&key(i), &i.to_be_bytes()).unwrap();
+                }
+                index.close().unwrap();
+                drop(index);
+                let mut index = (tree.mount)(Box::new(chip.clone()), &settings).unwrap();
+                for i in 0..1500 {
+                    assert!(index.insert(&key(i), &(i + 1).to_be_bytes()).unwrap());
+                }
+                // Not closed.
+                drop(index);
+                let mut index = (tree.mount)(Box::new(chip), &settings).unwrap();
+                let mut value = [0; 8];
+                for i in 0..3000 {
+                    let expected = (i + u64::from(i < 1500)).to_be_bytes();
+                    assert!(index.get(&key(i), &mut value).unwrap() && value == expected, "{}", ftl.name);
+                }
+                assert!(index.check().unwrap().is_sound());
+            }
+        }
+    }
+
+    #[test]
     fn the_ftl_takes_its_part_of_the_ram() {
         let mu = registry::index("mu").unwrap();
         let open = |settings: &Settings| (mu.format)(chip(), settings);

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod ipl;
+
 use nandex::Shared;
 use nandex::ftl::ram::RamStore;
 use nandex::ftl::store_nand::StoreNand;
@@ -85,6 +87,15 @@ impl Shelf {
     fn chip(&self) -> StoreNand<Watched> {
         let watched = Watched { store: self.store.clone(), log: self.log.clone() };
         StoreNand::new(watched, 16, 63).unwrap().replacing()
+    }
+
+    /// Changes what a page holds.
+    fn change(&self, place: u32, change: impl FnOnce(&mut [u8])) {
+        let mut store = self.store.lock();
+        let mut page = vec![0; store.page_bytes()];
+        store.read(Lpn(place), Cause::Host, &mut page).unwrap();
+        change(&mut page);
+        store.write(Lpn(place), Cause::Host, &page).unwrap();
     }
 }
 
@@ -248,11 +259,8 @@ fn a_page_that_cannot_be_read_refuses_the_mount() {
         tree.insert(&key.to_be_bytes(), &[1; 4]).unwrap();
     }
     drop(tree);
-    let place = Lpn(*shelf.log.lock().writes.last().unwrap());
-    let mut page = vec![0; 576];
-    shelf.store.lock().read(place, Cause::Host, &mut page).unwrap();
-    page[9] ^= 4;
-    shelf.store.lock().write(place, Cause::Host, &page).unwrap();
+    let place = *shelf.log.lock().writes.last().unwrap();
+    shelf.change(place, |page| page[9] ^= 4);
     assert!(matches!(star(shelf.chip(), &settings(), false), Err(IndexError::Corrupted { .. })));
 }
 

@@ -1,0 +1,333 @@
+//! IPL and dIPL with nodes and log pages that keep their places.
+
+use super::*;
+use nandex::ordered::ipl::IplTree;
+use std::collections::BTreeSet;
+
+type Tree = IplTree<StoreNand<Watched>>;
+type Model = BTreeMap<[u8; 4], [u8; 4]>;
+
+const CLASSES: [Durability; 3] = [Durability::EveryOperation, Durability::EverySync, Durability::None];
+
+fn in_place(log_area: &str, durability: Durability) -> Settings {
+    Settings { durability, ..settings() }.with("log_area", log_area)
+}
+
+fn figures(tree: &Tree, all: &mut BTreeMap<&'static str, u64>) {
+    tree.stats().metrics.iter().for_each(|metric| *all.entry(metric.name).or_default() += metric.value);
+}
+
+fn assert_holds(tree: &mut Tree, model: &Model, what: &str) {
+    let report = tree.check().unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert!(report.is_sound(), "{what}: {:?}", report.violations);
+    assert_eq!(contents(tree), *model, "{what}");
+}
+
+/// One random operation, on the model too, whether or not the tree does it.
+fn step(
+    tree: &mut Tree,
+    model: &mut Model,
+    rng: &mut Rng,
+    (keys, grows): (u64, u64),
+) -> Result<(), IndexError> {
+    let key = (rng.below(keys) as u32).to_be_bytes();
+    if rng.below(100) < grows {
+        let value = (rng.next_u64() as u32).to_be_bytes();
+        let existed = model.insert(key, value).is_some();
+        assert_eq!(tree.insert(&key, &value)?, existed);
+    } else {
+        let existed = model.remove(&key).is_some();
+        assert_eq!(tree.remove(&key)?, existed);
+    }
+    Ok(())
+}
+
+#[test]
+fn it_is_a_map_over_mounts() {
+    let mut did = BTreeMap::new();
+    for (log_area, unit) in [("dynamic", "auto"), ("dynamic", "page"), ("fixed", "auto"), ("fixed", "page")] {
+        for class in CLASSES {
+            for (page_bytes, blocks, keys, order) in
+                [(576, 96, 2000, 99), (1088, 48, 4000, 99), (1088, 48, 900, 6)]
+            {
+                let shelf = Shelf::new(page_bytes, blocks);
+                let settings = in_place(log_area, class).with("log_unit", unit).with("order", order);
+                let what = format!("{settings:?} {page_bytes}");
+                let mut tree = IplTree::format_with(shelf.chip(), &settings).unwrap();
+                assert_eq!(tree.durability(), class);
+                let trims = shelf.log.lock().trims;
+                let (mut model, mut rng) = (Model::new(), Rng::new(keys));
+                for op in 0..9_000u32 {
+                    // Grows, shrinks to nothing nearly, and grows again.
+                    let grows = if op / 3000 == 1 { 10 } else { 65 };
+                    step(&mut tree, &mut model, &mut rng, (keys, grows)).unwrap();
+                    if op % 97 == 96 {
+                        tree.sync().unwrap();
+                    }
+                    if op % 500 == 499 {
+                        let report = tree.check().unwrap();
+                        assert!(report.is_sound(), "{what}: operation {op}: {:?}", report.violations);
+                    }
+                    if op % 1000 == 999 {
+                        tree.close().unwrap();
+                        figures(&tree, &mut did);
+                        drop(tree);
+                        tree = IplTree::mount_with(shelf.chip(), &settings).unwrap();
+                        assert_holds(&mut tree, &model, &what);
+                    }
+                }
+                assert_eq!(shelf.log.lock().trims, trims, "{what}: pages were trimmed");
+                for key in model.keys() {
+                    assert!(tree.remove(key).unwrap());
+                }
+                assert_eq!(tree.stats().height, 1);
+                assert_holds(&mut tree, &Model::new(), &what);
+            }
+        }
+    }
+    assert!(did["co_merges"] > 3, "{did:?}");
+    for name in ["block_merges", "block_splits", "ghosts", "rewrites", "log_units_read"] {
+        assert!(did[name] > 20, "{name}: {did:?}");
+    }
+}
+
+#[test]
+fn nodes_and_log_pages_are_written_over_where_they_are() {
+    for log_area in ["dynamic", "fixed"] {
+        let shelf = Shelf::new(1088, 48);
+        let settings = in_place(log_area, Durability::EveryOperation).with("order", 8);
+        let mut tree = IplTree::format_with(shelf.chip(), &settings).unwrap();
+        let keys: Vec<[u8; 4]> = (0..400u32).map(|key| (key * 7919 % 401).to_be_bytes()).collect();
+        for key in &keys {
+            tree.insert(key, &[1; 4]).unwrap();
+        }
+        let update = |tree: &mut Tree, round: u8| {
+            let before = shelf.log.lock().writes.len();
+            keys.iter().for_each(|key| assert!(tree.insert(key, &[round; 4]).unwrap()));
+            shelf.log.lock().writes[before..].to_vec()
+        };
+        let merges = |tree: &Tree| tree.stats().collections;
+        // By the second round every group has had its largest log.
+        let places: BTreeSet<u32> =
+            [update(&mut tree, 2), update(&mut tree, 3)].concat().into_iter().collect();
+        let begun = merges(&tree);
+        for round in 4..9 {
+            let writes = update(&mut tree, round);
+            assert!(writes.iter().all(|place| places.contains(place)), "{log_area}: a page moved");
+        }
+        assert!(merges(&tree) > begun + 20, "{log_area}");
+        // Two units share a page of 1,024 bytes: the second is written over the first.
+        let written = update(&mut tree, 9);
+        let again = written.windows(2).filter(|pair| pair[0] == pair[1]).count();
+        assert!(again > 0, "{log_area}: no log page was written over");
+        assert_holds(&mut tree, &keys.iter().map(|key| (*key, [9; 4])).collect(), log_area);
+    }
+}
+
+/// A run on a small store that loses power after so many writes; what may be found then.
+fn run_to_cut(settings: &Settings, power: Option<u64>) -> (Shelf, Vec<Model>, bool) {
+    let shelf = Shelf::new(576, 14);
+    let mut tree = IplTree::format_with(shelf.chip(), settings).unwrap();
+    shelf.log.lock().power = power;
+    let (mut model, mut rng) = (Model::new(), Rng::new(3));
+    let mut states = vec![model.clone()];
+    for op in 0..700u32 {
+        let grows = if op < 450 { 75 } else { 20 };
+        let is_sync = op % 23 == 22;
+        let outcome = if is_sync { tree.sync() } else { step(&mut tree, &mut model, &mut rng, (300, grows)) };
+        if let Err(error) = outcome {
+            assert_eq!(error, IndexError::Store(StoreError::Nand(nandex::NandError::PowerLost)));
+            // What was under way may have happened.
+            states.push(model);
+            return (shelf, states, true);
+        }
+        if is_sync || settings.durability == Durability::EveryOperation {
+            states.clear();
+        }
+        states.push(model.clone());
+    }
+    (shelf, states, false)
+}
+
+#[test]
+fn a_cut_at_any_write_leaves_a_state_since_the_last_durable_one() {
+    for log_area in ["dynamic", "fixed"] {
+        for class in CLASSES {
+            for (order, unit) in [(6, "auto"), (9, "page")] {
+                let settings = in_place(log_area, class)
+                    .with("order", order)
+                    .with("log_unit", unit)
+                    .with("rewrite_units", 3);
+                let mut power = run_to_cut(&settings, Some(0)).0.log.lock().writes.len() as u64;
+                loop {
+                    let (shelf, states, is_cut) = run_to_cut(&settings, Some(power));
+                    if !is_cut {
+                        break;
+                    }
+                    // Cut again while void pages are blanked, once.
+                    shelf.log.lock().power = Some(power + power % 2);
+                    let mounted = IplTree::mount_with(shelf.chip(), &settings);
+                    shelf.log.lock().power = None;
+                    let mut tree = match mounted {
+                        Ok(tree) => tree,
+                        Err(_) => IplTree::mount_with(shelf.chip(), &settings).unwrap(),
+                    };
+                    let what = format!("{settings:?} after {power} writes");
+                    let mut found = contents(&mut tree);
+                    assert!(states.contains(&found), "{what}: none of {} states", states.len());
+                    assert_holds(&mut tree, &found, &what);
+                    let mut rng = Rng::new(power);
+                    for _ in 0..40 {
+                        step(&mut tree, &mut found, &mut rng, (300, 50)).unwrap();
+                    }
+                    tree.sync().unwrap();
+                    drop(tree);
+                    let mut tree = IplTree::mount_with(shelf.chip(), &settings).unwrap();
+                    assert_holds(&mut tree, &found, &what);
+                    power += if class == Durability::EveryOperation { 3 } else { 1 };
+                }
+                assert!(power > 100, "{settings:?}: {power} writes only");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_store_refuses_insertions_and_takes_removals() {
+    for log_area in ["dynamic", "fixed"] {
+        for class in CLASSES {
+            let settings = in_place(log_area, class).with("order", 12);
+            let shelf = Shelf::new(576, 12);
+            let mut tree = IplTree::format_with(shelf.chip(), &settings).unwrap();
+            let (mut model, mut rng) = (Model::new(), Rng::new(8));
+            for round in 0..4 {
+                let mut refused = 0;
+                while refused < 20 {
+                    let key = (rng.below(1 << 20) as u32).to_be_bytes();
+                    match tree.insert(&key, &[round; 4]) {
+                        Ok(_) => drop(model.insert(key, [round; 4])),
+                        Err(IndexError::Full) => refused += 1,
+                        Err(error) => panic!("{settings:?}: {error}"),
+                    }
+                }
+                assert!(model.len() > 200, "{settings:?}: full with {} records", model.len());
+                assert_holds(&mut tree, &model, log_area);
+                let keys: Vec<[u8; 4]> = model.keys().copied().collect();
+                for key in keys.iter().filter(|key| key[3] % 4 > 0) {
+                    assert!(tree.remove(key).unwrap());
+                    model.remove(key);
+                }
+                tree.sync().unwrap();
+                drop(tree);
+                tree = IplTree::mount_with(shelf.chip(), &settings).unwrap();
+                assert_holds(&mut tree, &model, log_area);
+            }
+        }
+    }
+}
+
+#[test]
+fn no_more_ram_is_held_than_was_given() {
+    let mut accepted = 0;
+    for ram in (6_000..90_000).step_by(4_111) {
+        for class in CLASSES {
+            for log_area in ["dynamic", "fixed"] {
+                let settings = Settings { ram_bytes: Some(ram), ..in_place(log_area, class) };
+                let shelf = Shelf::new(1088, 64);
+                let Ok(mut tree) = IplTree::format_with(shelf.chip(), &settings) else { continue };
+                accepted += 1;
+                let (mut model, mut rng) = (Model::new(), Rng::new(ram as u64));
+                for _ in 0..1500 {
+                    step(&mut tree, &mut model, &mut rng, (1200, 70)).unwrap();
+                    assert!(tree.ram_bytes() <= ram, "{} of {ram} bytes", tree.ram_bytes());
+                }
+                assert_holds(&mut tree, &model, log_area);
+            }
+        }
+    }
+    assert!(accepted > 60, "{accepted} budgets accepted only");
+}
+
+/// A tree of some hundred records, and the pages that it wrote.
+fn planted(settings: &Settings) -> (Shelf, Model, BTreeSet<u32>) {
+    let shelf = Shelf::new(576, 14);
+    let mut tree = IplTree::format_with(shelf.chip(), settings).unwrap();
+    let (mut model, mut rng) = (Model::new(), Rng::new(21));
+    for _ in 0..500 {
+        step(&mut tree, &mut model, &mut rng, (400, 80)).unwrap();
+    }
+    let places = shelf.log.lock().writes.iter().copied().collect();
+    (shelf, model, places)
+}
+
+#[test]
+fn a_page_that_cannot_be_read_refuses_the_mount() {
+    for log_area in ["dynamic", "fixed"] {
+        let settings = in_place(log_area, Durability::EveryOperation).with("order", 10);
+        let places = planted(&settings).2;
+        assert!(places.len() > 40, "{places:?}");
+        for place in places {
+            for at in [0usize, 9, 300, 520] {
+                let (shelf, model, _) = planted(&settings);
+                shelf.change(place, |page| page[at] ^= 4);
+                match IplTree::mount_with(shelf.chip(), &settings) {
+                    Err(IndexError::Corrupted { .. } | IndexError::NotFormatted(_)) => {}
+                    // The rest of a log page, or of the header, tells nothing.
+                    Ok(mut tree) => assert_holds(&mut tree, &model, "a byte that nothing needs"),
+                    Err(error) => panic!("page {place}, byte {at}: {error}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_log_page_that_is_missing_below_others_refuses_the_mount() {
+    let settings = in_place("dynamic", Durability::EveryOperation).with("log_unit", "page");
+    let shelf = Shelf::new(576, 14);
+    let mut tree = IplTree::format_with(shelf.chip(), &settings).unwrap();
+    for key in 0..3u32 {
+        tree.insert(&key.to_be_bytes(), &[1; 4]).unwrap();
+    }
+    drop(tree);
+    let writes = shelf.log.lock().writes.clone();
+    // Image of the root, header, and a log page for each insertion, from the end of the group.
+    assert_eq!(writes, [16, 0, 31, 30, 29]);
+    shelf.change(30, |page| page.fill(0));
+    assert!(matches!(IplTree::mount_with(shelf.chip(), &settings), Err(IndexError::Corrupted { .. })));
+    // One that holds records of leaves only is missed by its number.
+    let settings = settings.with("order", 8).with("rewrite_units", 0);
+    let missed = (17..32).filter(|&place| {
+        let shelf = Shelf::new(576, 14);
+        let mut tree = IplTree::format_with(shelf.chip(), &settings).unwrap();
+        (0..17u32).for_each(|key| assert!(!tree.insert(&(key * 5 % 17).to_be_bytes(), &[1; 4]).unwrap()));
+        shelf.change(place, |page| page.fill(0));
+        let refused = IplTree::mount_with(shelf.chip(), &settings).err();
+        matches!(refused, Some(IndexError::Corrupted { what, .. }) if what.contains("missing"))
+    });
+    assert!(missed.count() > 2);
+}
+
+#[test]
+fn what_cannot_keep_its_places_is_refused() {
+    let shelf = Shelf::new(576, 24);
+    let settings = in_place("dynamic", Durability::EveryOperation);
+    let plain = || StoreNand::new(RamStore::new(576, 24 * 16), 16, 63).unwrap();
+    let refused = IplTree::format_with(plain(), &settings).err().unwrap();
+    assert!(matches!(refused, IndexError::Unsupported(_)), "{refused}");
+    let other_places = Settings::new(RECORD).with("placement", "out_of_place");
+    let store = IplTree::format_with(plain(), &other_places).unwrap().into_nand().into_store();
+    let chip = StoreNand::new(store, 16, 63).unwrap().replacing();
+    assert!(matches!(IplTree::mount_with(chip, &settings), Err(IndexError::NotFormatted(_))));
+    drop(IplTree::format_with(shelf.chip(), &settings).unwrap());
+    // The chip of the others finds a page that it did not program.
+    assert!(IplTree::mount_with(shelf.chip(), &other_places).is_err());
+    for other in [
+        in_place("fixed", Durability::EveryOperation),
+        Settings::new(RecordFormat::new(8, 4)).with("placement", "in_place"),
+    ] {
+        assert!(matches!(IplTree::mount_with(shelf.chip(), &other), Err(IndexError::NotFormatted(_))));
+    }
+    let few = Shelf::new(576, 4);
+    assert!(matches!(IplTree::format_with(few.chip(), &settings), Err(IndexError::Unsupported(_))));
+}

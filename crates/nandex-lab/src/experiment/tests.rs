@@ -343,6 +343,6 @@ fn the_second_reading_of_the_wpcb_paper_runs() {
     let reads = |variant: &str| figure(&format!("rs0/{variant}/WPCB"), "inserts.page_reads");
     assert!(reads("reads-every") > reads("c128-30-logs"));
     let writes = |cell: &str| figure(cell, "removals.tree_page_writes");
-    assert!(writes("rs0/apart/B-tree apart") > writes("rs0/c128-30-logs/B-tree"));
-    assert_eq!(figure("rs1-mixed-50/c192-8-logs/WPCB", "inserts.remove.operations"), 10_000.0);
+    assert!(writes("rs0/apart/B-tree apart") > writes("rs0/c192-30-logs/B-tree"));
+    assert_eq!(figure("rs1-mixed-50/mixed-8-logs/WPCB", "inserts.remove.operations"), 10_000.0);
 }

@@ -1,9 +1,11 @@
 //! The study of access times: the B+-tree and spatial trees under one profile of operations, on flash and on a hard disk.
 //!
-//! Each cell is `profile/medium/tree`. All trees do the same operations on the same entries, small rectangles anywhere in a square; to
-//! the B+-tree an entry is a record with a key drawn from the entry's number.
+//! Each cell is `profile/medium/contender`. All trees do the same operations on the same entries, small rectangles anywhere in a square; to
+//! the B+-tree an entry is a record with a key drawn from the entry's number. The cells `growth/flash/contender` follow the height of a
+//! tree from its first entry on.
 
-use super::definition::{Access, Definition};
+use super::contender::Contender;
+use super::definition::{Access, Definition, Durable};
 use super::figures;
 use super::results::CellResult;
 use super::{Conduct, RunPlan, Sum};
@@ -17,10 +19,11 @@ use crate::runner::{Control, RunOptions};
 use crate::spatial;
 use crate::spatial::compare::facts;
 use crate::spatial::data::uniform;
+use crate::spatial::growth::{self, growth_of};
 use crate::spatial::runner::{self, Contestant, Medium, SpatialJob};
 use crate::spatial::workload::{Profile, SpatialWorkload};
 use nandex::nand::Part;
-use nandex::ordered::{Durability, Settings};
+use nandex::ordered::Settings;
 use std::collections::BTreeMap;
 
 /// The square that the entries lie in.
@@ -28,6 +31,38 @@ const SIDE: f64 = 1_000_000.0;
 
 /// The medium that is the chip; every other one is a disk.
 const FLASH: &str = "flash";
+
+/// The input of the cells that follow the height.
+const GROWTH: &str = "growth";
+
+/// A contender of the study: its index in one of the two registries, with its options.
+struct Entrant {
+    contender: Contender,
+    contestant: Contestant,
+    settings: Settings,
+}
+
+impl Entrant {
+    fn of(contender: Contender) -> Result<Entrant, LabError> {
+        let mut settings = Settings::new(runner::record_format::<i32, 2>());
+        contender.options.iter().for_each(|(name, value)| settings.options.set(name, value));
+        // The paper's trees promise nothing after a power cut, and a disk writes one page at a time.
+        settings.durability = contender.durable.unwrap_or(Durable::Never).class();
+        let contestant = match contender.index.as_str() {
+            "bplus" => {
+                let entry = registry::index("bplus")?;
+                entry.check_options(&settings.options)?;
+                Contestant::BPlus(entry)
+            }
+            name => {
+                let entry = spatial::spatial(name)?;
+                entry.check_options(&settings.options)?;
+                Contestant::Spatial(entry)
+            }
+        };
+        Ok(Entrant { contender, contestant, settings })
+    }
+}
 
 /// Every cell of the study.
 pub(super) fn cells(
@@ -37,6 +72,8 @@ pub(super) fn cells(
     seeds: &[u64],
 ) -> Result<Vec<CellResult>, LabError> {
     let part = chip::find(&definition.chip)?;
+    let entrants =
+        definition.all_contenders().into_iter().map(Entrant::of).collect::<Result<Vec<_>, LabError>>()?;
     let operations = if plan.smoke { access.smoke_operations } else { access.operations };
     let mut cells = Vec::new();
     for letter in &access.profiles {
@@ -46,9 +83,9 @@ pub(super) fn cells(
         let workloads: Vec<SpatialWorkload<i32, 2>> = seeds.iter().map(build).collect();
         let mut jobs = Vec::new();
         for medium in &access.media {
-            for tree in &access.trees {
+            for entrant in &entrants {
                 for workload in &workloads {
-                    jobs.push(job((&definition.run, &part), (medium, tree), workload)?);
+                    jobs.push(job((&definition.run, &part), (medium, entrant), workload)?);
                 }
             }
         }
@@ -56,11 +93,15 @@ pub(super) fn cells(
         let runs = parallel::map(&jobs, plan.threads, |job| runner::run(job, control).run);
         let mut runs = jobs.iter().zip(runs);
         for medium in &access.media {
-            for tree in &access.trees {
+            for entrant in &entrants {
                 let done: Vec<_> = runs.by_ref().take(seeds.len()).collect();
-                cells.push(cell(definition, [letter, medium, tree], done));
+                cells.push(cell(definition, (letter, medium, entrant), done));
             }
         }
+    }
+    let growth = if plan.smoke { access.smoke_growth } else { access.growth };
+    if growth > 0 {
+        cells.extend(growing(definition, (&part, &entrants), (plan, growth), seeds)?);
     }
     Ok(cells)
 }
@@ -68,27 +109,69 @@ pub(super) fn cells(
 /// The run of a tree on a medium.
 fn job<'a>(
     (conduct, part): (&Conduct, &'a Part),
-    (medium, tree): (&str, &str),
+    (medium, entrant): (&str, &Entrant),
     workload: &'a SpatialWorkload<i32, 2>,
 ) -> Result<SpatialJob<'a, i32, 2>, LabError> {
-    let contestant = match tree {
-        "bplus" => Contestant::BPlus(registry::index(tree)?),
-        _ => Contestant::Spatial(spatial::spatial(tree)?),
-    };
     let medium = match medium {
         FLASH => Medium::Chip(part),
         disk => Medium::Disk(replay::disk(disk)?, part),
     };
-    let mut settings = Settings::new(runner::record_format::<i32, 2>());
-    // The paper's trees promise nothing after a power cut, and a disk writes one page at a time.
-    settings.durability = Durability::None;
+    let (contestant, settings) = (entrant.contestant, entrant.settings.clone());
     let options = RunOptions { cpu_time: conduct.cpu_time, ..RunOptions::default() };
     Ok(SpatialJob { contestant, medium, workload, settings, options, wants_map: false })
 }
 
+/// A cell for each contender: its height, mean over all sizes from one entry to `entries`, and the sizes at which it changes.
+fn growing(
+    definition: &Definition,
+    (part, entrants): (&Part, &[Entrant]),
+    (plan, entries): (&RunPlan, usize),
+    seeds: &[u64],
+) -> Result<Vec<CellResult>, LabError> {
+    let workloads: Vec<SpatialWorkload<i32, 2>> =
+        seeds.iter().map(|&seed| growth_of(uniform::<i32, 2>(entries, SIDE, seed), seed)).collect();
+    let mut jobs = Vec::new();
+    for entrant in entrants {
+        for workload in &workloads {
+            jobs.push(job((&definition.run, part), (FLASH, entrant), workload)?);
+        }
+    }
+    let mut heights = parallel::map(&jobs, plan.threads, growth::heights).into_iter();
+    let mut cells = Vec::new();
+    for entrant in entrants {
+        let each = heights.by_ref().take(seeds.len()).collect::<Result<Vec<Vec<u32>>, LabError>>()?;
+        let each: Vec<BTreeMap<String, f64>> = each.iter().map(|heights| of_growth(heights)).collect();
+        cells.push(CellResult {
+            name: format!("{GROWTH}/{FLASH}/{}", entrant.contender.name),
+            input: GROWTH.to_string(),
+            variant: FLASH.to_string(),
+            contender: entrant.contender.name.clone(),
+            index: entrant.contender.index.clone(),
+            chip: Some(ChipFacts::of(part)),
+            figures: figures::over_seeds(&each, definition.trimmed),
+            ..CellResult::default()
+        });
+    }
+    Ok(cells)
+}
+
+/// The mean of the heights after each insertion, and which insertion brought each level.
+fn of_growth(heights: &[u32]) -> BTreeMap<String, f64> {
+    let sum: f64 = heights.iter().map(|&height| f64::from(height)).sum();
+    let mut figures = BTreeMap::from([("mean_height_levels".to_string(), sum / heights.len().max(1) as f64)]);
+    let mut height = 0;
+    for (at, &now) in heights.iter().enumerate().filter(|(_, now)| **now > 1) {
+        if now > height {
+            figures.insert(format!("entries_at_level_{now}"), (at + 1) as f64);
+            height = now;
+        }
+    }
+    figures
+}
+
 fn cell(
     definition: &Definition,
-    [profile, medium, tree]: [&String; 3],
+    (profile, medium, entrant): (&str, &str, &Entrant),
     done: Vec<(&SpatialJob<'_, i32, 2>, Run)>,
 ) -> CellResult {
     let chip = done.first().map(|(job, _)| match job.medium {
@@ -97,12 +180,13 @@ fn cell(
     });
     let each: Vec<BTreeMap<String, f64>> =
         done.iter().map(|(job, run)| of_run(run, chip.as_ref(), definition, job.workload)).collect();
+    let contender = &entrant.contender;
     CellResult {
-        name: format!("{profile}/{medium}/{tree}"),
-        input: profile.clone(),
-        variant: medium.clone(),
-        contender: tree.clone(),
-        index: tree.clone(),
+        name: format!("{profile}/{medium}/{}", contender.name),
+        input: profile.to_string(),
+        variant: medium.to_string(),
+        contender: contender.name.clone(),
+        index: contender.index.clone(),
         workload: done.first().map(|(job, _)| facts(job.workload, &job.settings)),
         chip,
         figures: figures::over_seeds(&each, definition.trimmed),
@@ -130,4 +214,34 @@ fn of_run(
     figures.extend(flatter.map(|percent| (String::from("mix_flatter_than_insert_percent"), percent)));
     figures.extend(steeper.map(|percent| (String::from("remove_steeper_than_insert_percent"), percent)));
     figures
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_height_is_averaged_over_all_sizes() {
+        let figures = of_growth(&[1, 1, 2, 2, 2, 3, 3, 3]);
+        let expected =
+            [("entries_at_level_2", 3.0), ("entries_at_level_3", 6.0), ("mean_height_levels", 17.0 / 8.0)];
+        assert_eq!(figures, expected.map(|(name, value)| (name.to_string(), value)).into());
+    }
+
+    #[test]
+    fn an_entrant_is_found_in_either_registry_and_its_options_are_known() {
+        let entrant = |index: &str, option: &str| {
+            let options = [(option.to_string(), "yes".to_string())].into();
+            Entrant::of(Contender { name: "X".into(), index: index.into(), options, ..Contender::default() })
+        };
+        let selective = entrant("mr-tree", "selective").unwrap();
+        assert_eq!(
+            (selective.contestant.name(), selective.settings.options.text("selective")),
+            ("mr-tree", Some("yes"))
+        );
+        assert_eq!(selective.settings.durability, nandex::ordered::Durability::None);
+        for (index, refused) in [("bplus", "selective"), ("mr-tree", "selectiv"), ("mr-treee", "selective")] {
+            assert!(entrant(index, refused).is_err(), "{index} {refused}");
+        }
+    }
 }

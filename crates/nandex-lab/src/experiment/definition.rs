@@ -308,7 +308,7 @@ impl Durable {
     }
 }
 
-/// Profiles of operations over trees and media.
+/// Profiles of operations over media, for the contenders of the experiment: the index "bplus", and spatial ones.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Access {
@@ -316,12 +316,16 @@ pub struct Access {
     pub profiles: Vec<String>,
     /// "flash", or the names of disks.
     pub media: Vec<String>,
-    /// "bplus", or the names of spatial indexes.
-    pub trees: Vec<String>,
     /// Operations of a profile.
     pub operations: usize,
     /// Operations of a smoke run.
     pub smoke_operations: usize,
+    /// Entries inserted into an empty tree on flash whose height is followed; 0 for none.
+    #[serde(default)]
+    pub growth: usize,
+    /// The same in a smoke run.
+    #[serde(default)]
+    pub smoke_growth: usize,
 }
 
 /// What is smaller in a smoke run.

@@ -2,7 +2,8 @@
 //!
 //! An axis is `input`, `variant`, `contender` or the name of an option: cells differ in their inputs, variants and contenders, and
 //! these in options (`records`, `rs`, `tbm_blocks`), which are often what a paper has on its axis. `cell` tells all cells apart.
-//! A timeline has the operations on its axis, whatever the cells.
+//! A timeline has the operations on its axis, whatever the cells. Where one cell has the figures of a whole axis, as a computed one has, the name
+//! of the figure has `{x}` or `{series}` where they differ: `{series}_pages_1e{x}`.
 
 use super::results::CellResult;
 use crate::repro::{Claim, Expected};
@@ -17,7 +18,8 @@ pub struct Plot {
     pub title: String,
     /// How it is drawn.
     pub kind: PlotKind,
-    /// The figure, its unit in the name; of no meaning for a timeline.
+    /// The figure, its unit in the name; `{x}` and `{series}` in it stand for places and series that the cells do not tell apart. Of no
+    /// meaning for a timeline.
     #[serde(default)]
     pub figure: String,
     /// The figure in words, for the axis.
@@ -86,34 +88,74 @@ impl Plot {
             self.only.iter().all(|(axis, value)| cell.along(axis).is_some_and(|found| found == value))
         };
         for cell in cells.iter().filter(wanted) {
-            let Some(name) = cell.along(&self.series) else { continue };
             if self.kind == PlotKind::Timeline {
-                all.push(Series { name: name.to_string(), points: timeline(cell) });
+                let name = cell.along(&self.series);
+                all.extend(name.map(|name| Series { name: name.to_string(), points: timeline(cell) }));
                 continue;
             }
-            let Some(x) = cell.along(&self.x) else { continue };
-            let Some(value) = cell.figures.get(&self.figure) else { continue };
-            let point = Point { x: x.to_string(), mean: value.mean, min: value.min, max: value.max };
-            add(&mut all, name, point);
+            for (figure, value) in &cell.figures {
+                let Some((name, x)) = self.place(cell, figure) else { continue };
+                let point = Point { x, mean: value.mean, min: value.min, max: value.max };
+                add(&mut all, &name, point);
+            }
+        }
+        // Figures of one cell come in the order of their names.
+        if self.figure.contains(X) {
+            all.iter_mut().for_each(|series| series.points.sort_by(|a, b| by_number(&a.x, &b.x)));
         }
         all
+    }
+
+    /// The series and the place on the axis of a cell's figure; nothing if the plot does not show it.
+    fn place(&self, cell: &CellResult, figure: &str) -> Option<(String, String)> {
+        let (mut name, mut x) = (None, None);
+        let (mut pattern, mut rest) = (self.figure.as_str(), figure);
+        while let Some((literal, slot)) = next_slot(pattern) {
+            rest = rest.strip_prefix(literal)?;
+            pattern = &pattern[literal.len() + slot.len()..];
+            // It reaches as far as to the next literal; the last one takes the rest.
+            let next = next_slot(pattern).map_or(pattern, |(literal, _)| literal);
+            let end = if next.is_empty() { rest.len() } else { rest.find(next)? };
+            let taken = Some(rest[..end].to_string()).filter(|taken| !taken.is_empty())?;
+            *(if slot == X { &mut x } else { &mut name }) = Some(taken);
+            rest = &rest[end..];
+        }
+        let along = |found: Option<String>, axis| found.or_else(|| cell.along(axis).map(String::from));
+        (rest == pattern).then_some(along(name, &self.series).zip(along(x, &self.x)))?
     }
 
     /// What the paper states of the same cells: a point for each figure that a claim names and prints as such.
     pub fn stated(&self, claims: &[Claim], cells: &[CellResult]) -> Vec<Series> {
         let mut all: Vec<Series> = Vec::new();
         let stated = claims.iter().flat_map(|claim| &claim.values).flat_map(Expected::stated);
-        for (cell, figure, paper) in stated.filter(|(_, figure, _)| *figure == self.figure) {
+        for (cell, figure, paper) in stated {
             let Some(cell) = cells.iter().find(|found| found.name == cell) else { continue };
             let is_wanted =
                 self.only.iter().all(|(axis, value)| cell.along(axis).is_some_and(|found| found == value));
-            if let (true, Some(name), Some(x)) = (is_wanted, cell.along(&self.series), cell.along(&self.x)) {
-                debug_assert_eq!(figure, self.figure, "a figure of another plot");
-                add(&mut all, name, Point::exact(x.to_string(), paper));
+            if let Some((name, x)) = self.place(cell, figure).filter(|_| is_wanted) {
+                add(&mut all, &name, Point::exact(x, paper));
             }
         }
         all
     }
+}
+
+/// Stands for places on the horizontal axis in the name of a figure.
+const X: &str = "{x}";
+
+/// Stands for series.
+const SERIES: &str = "{series}";
+
+/// What comes before the first of the two, and which it is.
+fn next_slot(pattern: &str) -> Option<(&str, &'static str)> {
+    let found = [X, SERIES].into_iter().filter_map(|slot| pattern.find(slot).map(|at| (at, slot)));
+    found.min().map(|(at, slot)| (&pattern[..at], slot))
+}
+
+/// Numbers by their size; what is none keeps its order.
+fn by_number(a: &str, b: &str) -> std::cmp::Ordering {
+    let [a, b] = [a, b].map(|text| text.parse::<f64>().ok());
+    a.zip(b).map_or(std::cmp::Ordering::Equal, |(a, b)| a.total_cmp(&b))
 }
 
 /// Adds a point to the series of this name.
@@ -213,6 +255,27 @@ mod tests {
         .unwrap();
         let stated = plot.stated(&claims, &cells);
         assert_eq!(stated, [Series { name: "x".into(), points: vec![Point::exact("20".into(), 4.0)] }]);
+    }
+
+    #[test]
+    fn one_cell_may_have_the_figures_of_a_whole_axis() {
+        let figures =
+            [("b_pages_1e10", 4.0), ("b_pages_1e9", 3.0), ("mu_pages_1e9", 6.0), ("pages_1e9", 1.0)];
+        let figures = figures.map(|(name, value)| (name.to_string(), Summary::of(&[value]).unwrap()));
+        let cell = CellResult { name: "valid".into(), figures: figures.into(), ..CellResult::default() };
+        let plot = |figure: &str| -> Plot {
+            let rest = "title = ''\nkind = 'lines'\nlabel = ''\nx = 'power of ten'\nseries = 'cell'";
+            toml::from_str(&format!("{rest}\nfigure = '{figure}'")).unwrap()
+        };
+        let series = |name: &str, points: &[(&str, f64)]| Series {
+            name: name.into(),
+            points: points.iter().map(|&(x, y)| Point::exact(x.into(), y)).collect(),
+        };
+        let both = [series("b", &[("9", 3.0), ("10", 4.0)]), series("mu", &[("9", 6.0)])];
+        assert_eq!(plot("{series}_pages_1e{x}").series_of(std::slice::from_ref(&cell)), both);
+        let one = [series("valid", &[("9", 3.0), ("10", 4.0)])];
+        assert_eq!(plot("b_pages_1e{x}").series_of(std::slice::from_ref(&cell)), one);
+        assert_eq!(plot("{x}_pages_1e9").series_of(&[cell])[0].points.len(), 2);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! An experiment's results for a terminal: a row for each measured phase of each cell, then the computed figures.
 
 use super::grid::{Side, grid};
-use crate::experiment::{CellResult, ExperimentResults};
+use crate::experiment::{CellResult, ExperimentResults, Replays};
 use crate::stats::Summary;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -78,7 +78,7 @@ const REPLAY_COLUMNS: [(&str, &str, usize); 8] = [
 ];
 
 fn is_replayed(cell: &CellResult) -> bool {
-    cell.runs.is_empty() && !cell.contender.is_empty()
+    cell.runs.is_empty() && cell.name.split('/').next() == Some(Replays::CELLS)
 }
 
 /// A row for each page trace on each device.

@@ -5,6 +5,7 @@
 
 pub mod compare;
 pub mod data;
+pub(crate) mod growth;
 pub mod map;
 mod model;
 pub mod query;

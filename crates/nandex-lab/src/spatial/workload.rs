@@ -241,7 +241,8 @@ impl Profile {
     /// Its operations, `operations` in all, over these entries; with 12,000 they have the paper's numbers.
     ///
     /// *R* draws each operation's kind, a third each, and its entry, one of a sixth as many as there are operations. So a removal or
-    /// search may miss; an insertion of what is there becomes a search. In *I* each of the comes at a random place among the searches. There and in *D* a removal or search addresses an entry that is there, each alike. In
+    /// search may miss; an insertion of what is there becomes a search. In *I* each of the removals comes at a random
+    /// place among the searches. There and in *D* a removal or search addresses an entry that is there, each alike. In
     /// *D* a twentieth of the entries stays, so that the searches do not look through an empty tree, and half of the searches
     /// address entries that are gone.
     pub fn workload<C: Number, const D: usize>(

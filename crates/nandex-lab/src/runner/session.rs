@@ -351,7 +351,8 @@ impl<'a> Session<'a> {
     /// The index's own check, the number of its records, and the RAM it was given; returns the nodes visited.
     pub(super) fn check(&mut self, ram_bytes: u64) -> Result<u64, Failure> {
         // A budget that counts records only, as papers do, is less than what is held.
-        let counts_all = ["pool_count", "ram"].iter().all(|name| self.job.settings.options.text(name) != Some("record"));
+        let counts_all =
+            ["pool_count", "ram"].iter().all(|name| self.job.settings.options.text(name) != Some("record"));
         let given = self.job.settings.ram_bytes.filter(|_| counts_all);
         if let Some(given) = given.filter(|&given| ram_bytes > given as u64) {
             return Err(format!("held {ram_bytes} bytes of RAM, more than the {given} it was given"));

@@ -35,7 +35,7 @@ fn a_dirty_part_of_any_size_is_committed() {
 fn the_smallest_buffers_work() {
     for slabs in 0..6 {
         for window_percent in [0, 50, 100] {
-            for kind in 0..12 {
+            for kind in 0..options::KINDS {
                 let config = LsLruConfig { window_percent, ..config(5, slabs) };
                 let mut index = small_index(options::varied(config, kind));
                 let mut model = Model::new();
@@ -62,8 +62,10 @@ fn a_full_merge_comes_after_so_many_updates() {
 
 #[test]
 fn a_full_store_loses_nothing_and_removals_make_room() {
-    for window_percent in [0, 50, 100] {
-        let config = LsLruConfig { window_percent, ..config(4, 3) };
+    for (window_percent, kind) in
+        [0, 50, 100].into_iter().flat_map(|w| (0..options::KINDS).map(move |k| (w, k)))
+    {
+        let config = options::varied(LsLruConfig { window_percent, ..config(4, 3) }, kind);
         let mut index = LsLruTree::format(RamStore::new(128, 40), config).unwrap();
         let mut model = Model::new();
         let mut refused = 0;

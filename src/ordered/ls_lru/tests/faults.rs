@@ -3,7 +3,6 @@
 use super::*;
 use crate::ftl::StoreError;
 use crate::ordered::Settings;
-use crate::ordered::bplus::BPlusConfig;
 use crate::rng::Rng;
 
 #[test]
@@ -207,9 +206,14 @@ fn what_cannot_work_is_refused() {
         ("split_factor", "-1"),
         ("inner", "all"),
         ("commit", "fifo"),
+        ("split", "three-nodes"),
+        ("coalesce", "never"),
     ] {
         assert!(LsLruConfig::from_settings(&settings.clone().with(name, value), 9_999).is_err());
     }
+    let lazy = settings.clone().with("coalesce", "lazy").with("split", "two-nodes");
+    let lazy = LsLruConfig::from_settings(&lazy, 9_999).unwrap();
+    assert_eq!((lazy.tree.underflow, lazy.split), (Underflow::ExpelLeaves, LeafSplit::TwoNodes));
     let set = settings.with("buffer_bytes", 5_000).with("split_factor", 4).with("commit_entries", 7);
     let set =
         LsLruConfig::from_settings(&set.with("full_merge_every", 9).with("answers", "pool"), 1).unwrap();

@@ -3,12 +3,13 @@
 mod faults;
 mod options;
 mod paper;
+mod structure;
 mod victims;
 
 use super::units::State;
 use super::*;
 use crate::ftl::ram::RamStore;
-use crate::ordered::bplus::Underflow;
+use crate::ordered::bplus::{BPlusConfig, Underflow};
 use crate::ordered::buffered::tests::*;
 use alloc::vec;
 use proptest::prelude::*;

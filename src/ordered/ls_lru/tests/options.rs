@@ -4,7 +4,6 @@ use super::victims::figure_5;
 use super::*;
 use crate::cache::{CacheConfig, Lru, PageCache, WriteMode};
 use crate::ftl::ram::RamCounters;
-use crate::ordered::bplus::{BPlusConfig, Underflow};
 use crate::rng::Rng;
 use alloc::vec::Vec;
 

@@ -50,6 +50,7 @@ pub(in crate::ordered) struct NewLeaf {
     pub(in crate::ordered) lpn: Lpn,
     /// Its lower bound; none where nothing bounds it.
     pub(in crate::ordered) low: Option<Box<[u8]>>,
+    /// None of a leaf that was not read.
     pub(in crate::ordered) entries: usize,
 }
 
@@ -431,13 +432,14 @@ impl<S: PageStore> BPlusTree<S> {
     /// Evens a leaf with too few entries out with a neighbour, or merges the two, and mends what follows from it.
     fn mend_leaf(&mut self) -> Result<Option<Reshaped>, IndexError> {
         let depth = self.height - 1;
-        if depth == 0 || self.path[depth].count() >= self.layout.fill_min(1) {
+        if depth == 0 || self.path[depth].count() >= self.leaf_mended_below() {
             return Ok(None);
         }
-        if self.layout.underflow == Underflow::Expel {
+        match self.layout.underflow {
             // A neighbour's bounds grow, but no key changes its leaf.
-            self.expel()?;
-            return Ok(None);
+            Underflow::Expel => return self.expel().map(|()| None),
+            Underflow::ExpelLeaves if self.path[depth].count() == 0 => return self.expel_leaf().map(Some),
+            Underflow::Merge | Underflow::ExpelLeaves => {}
         }
         // The neighbour that mending asks: the left one, if there is one.
         let slot = self.path[depth - 1].slot;

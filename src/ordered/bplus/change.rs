@@ -160,15 +160,22 @@ impl<S: PageStore> BPlusTree<S> {
         debug_assert_eq!(self.path[self.height - 1].level(), 1, "B5: a record of no leaf");
         self.path[self.height - 1].remove(&leaf, at);
         match self.layout.underflow {
-            Underflow::Merge => self.mend_path(),
+            _ if self.height == 1 || self.leaf().count() >= self.leaf_mended_below() => Ok(()),
             Underflow::Expel => self.expel(),
+            Underflow::ExpelLeaves if self.leaf().count() == 0 => self.expel_leaf().map(drop),
+            Underflow::Merge | Underflow::ExpelLeaves => self.mend_path(),
         }
     }
 
-    /// Mends what is too empty, from the leaf up.
+    /// Mends what is less than half full, from the leaf up.
     pub(super) fn mend_path(&mut self) -> Result<(), IndexError> {
-        for depth in (1..self.height).rev() {
-            if self.path[depth].count() >= self.layout.fill_min(self.level(depth)) {
+        self.mend_path_from(self.height - 1)
+    }
+
+    /// The same from the node at `deepest` up.
+    pub(super) fn mend_path_from(&mut self, deepest: usize) -> Result<(), IndexError> {
+        for depth in (1..=deepest).rev() {
+            if self.path[depth].count() >= self.layout.half(self.level(depth)) {
                 break;
             }
             match self.mend(depth)? {
@@ -183,8 +190,9 @@ impl<S: PageStore> BPlusTree<S> {
     /// Fills a node up from the neighbour below the same parent, or merges the two.
     fn mend(&mut self, depth: usize) -> Result<Mended, IndexError> {
         debug_assert!(depth > 0, "B5: the root has no neighbour");
-        debug_assert_eq!(self.layout.underflow, Underflow::Merge, "nodes are expelled, not mended");
+        debug_assert_ne!(self.layout.underflow, Underflow::Expel, "nodes are expelled, not mended");
         let level = self.level(depth);
+        let half = self.layout.half(level);
         debug_assert!(self.path[depth - 1].count() >= 2, "B4: a parent of one child");
         let slot = self.path[depth - 1].slot;
         let is_right = slot > 0;
@@ -194,16 +202,13 @@ impl<S: PageStore> BPlusTree<S> {
         let (parent, node, other) = (&mut parents[depth - 1], &mut nodes[0], &mut self.extra[neighbour]);
         let together = node.count() + other.count();
         debug_assert_eq!(node.level(), other.level(), "B5: neighbours of different levels");
-        debug_assert!(node.count() < self.layout.fill_min(level), "B4: a node is mended that needs it not");
+        debug_assert!(node.count() < half, "B4: a node is mended that needs it not");
         let (left, right) = if is_right { (other, node) } else { (node, other) };
         let (shape, internal) = (self.layout.shape(level), self.layout.internal);
         let pages = [left.lpn(), right.lpn(), parent.lpn()];
-        if together >= 2 * self.layout.fill_min(level) {
+        if together >= 2 * half {
             page::even_out(&shape, left, right);
-            debug_assert!(
-                left.count().min(right.count()) >= self.layout.fill_min(level),
-                "B4: less than half full once evened out"
-            );
+            debug_assert!(left.count().min(right.count()) >= half, "B4: less than half full once evened out");
             internal.set_key(parent.area_mut(), right_slot, shape.key(right.area(), 0));
             parent.is_dirty = true;
             self.counts.redistributions += 1;

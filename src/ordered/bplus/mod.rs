@@ -32,8 +32,8 @@
 //! - B3 Keys below child i are at least bound i (for i > 0) and below bound i + 1. Bound 0 of an internal node
 //!   repeats the bound that its parent has for it, so neighbours merge as they are; on the left edge of the tree,
 //!   where nothing bounds the keys from below, and where nodes are expelled, it means nothing.
-//! - B4 A node is at least half full, or not empty where empty nodes are expelled, and fits its capacity; a root that
-//!   is internal has two children at least.
+//! - B4 A node is at least half full, or not empty where empty nodes are expelled (leaves alone, or all), and fits its
+//!   capacity; a root that is internal has two children at least.
 //! - B5 A child is one level below its parent; leaves have level 1; no tree is higher than half-full nodes make it.
 //! - B6 Every page has at most one parent, and the pages in use are the superblock and those reached from the root.
 //! - B7 The superblock says how the tree is laid out, under a right checksum.

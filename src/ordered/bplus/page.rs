@@ -126,7 +126,8 @@ impl Layout {
     pub(super) fn fill_min(&self, level: usize) -> usize {
         match self.underflow {
             Underflow::Merge => self.half(level),
-            Underflow::Expel => 1,
+            Underflow::ExpelLeaves if level > 1 => self.half(level),
+            Underflow::Expel | Underflow::ExpelLeaves => 1,
         }
     }
 

@@ -5,15 +5,19 @@
 //! and a root left with one child takes over the child's contents.
 //!
 //! Where nodes may shrink, half-full nodes no longer bound the height of the tree. It may then be one level higher than
-//! they would make it; an insertion that needs more is refused as if the store were full.
+//! they would make it; an insertion that needs more is refused as if the store were full. Where leaves alone may shrink,
+//! the nodes above them bound it as ever, and what finds room in a tree of half-full nodes finds room.
 
-use super::page::{Frame, HEADER_BYTES, level_and_entries};
+use super::batch::{LeafSpan, NewLeaf, Reshaped};
+use super::page::{Frame, HEADER_BYTES, ROOT, level_and_entries};
 use super::{BPlusConfig, BPlusTree, StructureWrites};
 use crate::check::IndexError;
 use crate::ftl::PageStore;
 use crate::nand::Cause;
 use crate::ordered::node::NodeShape;
 use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// What a full leaf does that is to take one record more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,6 +87,9 @@ pub enum Underflow {
     Merge = 0,
     /// It stays as it is until it is empty; then it is expelled.
     Expel = 1,
+    /// A leaf stays as it is until it is empty, and is expelled then; in a store that is nearly full, and nodes above the
+    /// leaves anywhere, as by `Merge`.
+    ExpelLeaves = 2,
 }
 
 impl Underflow {
@@ -90,6 +97,7 @@ impl Underflow {
         Some(match byte {
             0 => Underflow::Merge,
             1 => Underflow::Expel,
+            2 => Underflow::ExpelLeaves,
             _ => return None,
         })
     }
@@ -108,7 +116,53 @@ impl BPlusConfig {
     }
 }
 
+/// A store is nearly full when it has fewer pages free than one in so many.
+const NEARLY_FULL: u32 = 8;
+
 impl<S: PageStore> BPlusTree<S> {
+    /// Entries below which a leaf is mended or expelled.
+    pub(super) fn leaf_mended_below(&self) -> usize {
+        let is_nearly_full = self.space.free_pages() < self.layout.page_count / NEARLY_FULL;
+        if self.layout.underflow == Underflow::ExpelLeaves && is_nearly_full {
+            return self.layout.half(1);
+        }
+        self.layout.fill_min(1)
+    }
+
+    /// Expels the empty leaf of the path and mends the nodes above it, where leaves alone are expelled. A neighbour has its
+    /// keys then, and a root left with one leaf that leaf's.
+    pub(super) fn expel_leaf(&mut self) -> Result<Reshaped, IndexError> {
+        let (internal, depth) = (self.layout.internal, self.height - 1);
+        let (span, lpn) = (self.span_around_leaf(0, 0), self.leaf().lpn());
+        debug_assert!(depth > 0 && self.leaf().count() == 0, "B4: a leaf with entries is expelled");
+        let (parents, leaves) = self.path.split_at_mut(depth);
+        let (parent, leaf) = (&mut parents[depth - 1], &mut leaves[0]);
+        let slot = parent.slot;
+        let heir = self.layout.child(parent, if slot > 0 { slot - 1 } else { 1 })?;
+        if slot == 0 {
+            // Bound 0 repeats the bound above, whichever child is the first.
+            let bound: Vec<u8> = internal.key(parent.area(), 0).into();
+            internal.set_key(parent.area_mut(), 1, &bound);
+        }
+        leaf.is_dirty = false;
+        parent.remove(&internal, slot);
+        self.freed.push(lpn);
+        if self.height == 2 && self.path[0].count() == 1 {
+            let child = self.fetch_extra(heir, 1, Cause::Host)?;
+            self.path[0].copy_node(&self.extra[child]);
+            self.freed.push(heir);
+            let root = NewLeaf { lpn: ROOT, low: None, entries: self.path[0].count() };
+            return Ok(Reshaped {
+                span: LeafSpan { low: None, high: None },
+                before: vec![lpn, heir],
+                after: vec![root],
+            });
+        }
+        self.mend_path_from(depth - 1)?;
+        let heir = NewLeaf { lpn: heir, low: span.low.clone(), entries: 0 };
+        Ok(Reshaped { span, before: vec![lpn], after: vec![heir] })
+    }
+
     /// Tells pages that are full leaves which will stay whole when ascending keys go on.
     pub(in crate::ordered) fn full_leaves(&self) -> impl Fn(&[u8]) -> bool + 'static {
         let (leaf, overflow) = (self.layout.leaf, self.layout.overflow);

@@ -331,7 +331,7 @@ impl<S: PageStore> BPlusTree<S> {
         if keys().any(|key| low.is_some_and(|low| key < low) || high.is_some_and(|high| key >= high)) {
             walk.report.violation("B3", at, "a key lies outside the bounds of the parents".to_string());
         }
-        let repeats = self.layout.underflow == Underflow::Merge;
+        let repeats = self.layout.underflow != Underflow::Expel;
         if level > 1 && repeats && low.is_some_and(|low| low != shape.key(node.area(), 0)) {
             walk.report.violation("B3", at, "bound 0 differs from the parent's bound".to_string());
         }

@@ -4,7 +4,7 @@ use super::buffer::Buffer;
 use super::settings::REGROUPED_LEAVES;
 use super::units::State;
 use super::unless_full;
-use super::{CommitPolicy, LsLruTree, victims};
+use super::{CommitPolicy, LeafSplit, LsLruTree, victims};
 use crate::check::IndexError;
 use crate::ftl::PageStore;
 use crate::ordered::bplus::Reshaped;
@@ -128,10 +128,22 @@ impl<S: PageStore> LsLruTree<S> {
     /// Commits the dirty part of a page's unit. Where the tree does not take it in one the rest waits on, in the units of
     /// the leaves it belongs to then; on error all of it. A page without a dirty part is left alone.
     pub(super) fn commit(&mut self, lpn: Lpn) -> Result<(), IndexError> {
-        let Some(unit) = self.buffer().units.find(lpn) else { return Ok(()) };
+        let mut rest = self.commit_once(lpn)?;
+        while let Some(lpn) = rest.pop() {
+            match self.commit_once(lpn) {
+                Err(error) if error.is_refusal() => return Ok(()),
+                more => rest.extend(more?),
+            }
+        }
+        Ok(())
+    }
+
+    /// The same as one operation of the tree: the leaves that come next, where leaves are split two at a time.
+    fn commit_once(&mut self, lpn: Lpn) -> Result<Vec<Lpn>, IndexError> {
+        let Some(unit) = self.buffer().units.find(lpn) else { return Ok(Vec::new()) };
         let part = self.buffer().units.part(unit);
         if part.len == 0 {
-            return Ok(());
+            return Ok(Vec::new());
         }
         // What does not fit is spread over the leaves; it frees cells by then, but takes units.
         let leaves_max = if self.can_have(0, self.leaves_max) { self.leaves_max } else { 2 };
@@ -150,10 +162,10 @@ impl<S: PageStore> LsLruTree<S> {
         self.cells.remove_first(&mut self.tree.store_mut().units, unit, applied.changes);
         self.buffer_mut().units.drop_if_empty(unit);
         self.give_back_slabs();
-        if let Some(reshaped) = &applied.reshaped {
-            self.regroup(reshaped);
-        }
-        Ok(())
+        let Some(reshaped) = &applied.reshaped else { return Ok(Vec::new()) };
+        self.regroup(reshaped);
+        let is_next = self.split == LeafSplit::TwoNodes && applied.changes < part.len as usize;
+        Ok(reshaped.after.iter().filter(|_| is_next).map(|leaf| leaf.lpn).collect())
     }
 
     fn give_back_slabs(&mut self) {

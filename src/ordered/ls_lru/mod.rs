@@ -73,6 +73,9 @@
 //!   The table has the dirty list only: hot and semi-clean units do not take part.
 //! - With nothing in the cold region (w = 0) the least recently used unit leaves whole, as the paper says of CFLRU.
 //! - A merge that underflows is mended as in any B+-tree; the paper does not say what becomes of it.
+//! - *Modify-two-node* and *lazy-coalesce*, policies of an earlier study "to avoid the high cost of splitting and merging", are
+//!   named, not described (Section 3.2). The first is read as splits of two nodes at a time ([`LeafSplit::TwoNodes`]); the second
+//!   as leaves that are left until they are empty (`Underflow::ExpelLeaves` of the tree), or until the store is nearly full.
 //! - A multi-split writes ceil((#B + #N) / max) leaves; where the parent has no room for them it goes in portions.
 //! - The paper's update answers nothing. With [`Answers::Exact`] the leaf is read, through the buffer, unless the dirty part
 //!   has the key; with [`Answers::Pool`] it is not, and a unit begins as dirty.
@@ -95,7 +98,7 @@ mod units;
 mod victims;
 
 pub use super::buffered::Answers;
-pub use settings::{CommitPolicy, Inner, LsLruConfig, OPTIONS, UnitRam};
+pub use settings::{CommitPolicy, Inner, LeafSplit, LsLruConfig, OPTIONS, UnitRam};
 pub use victims::write_minimized;
 
 use super::bplus::{BPlusTree, Change, Fill};
@@ -123,6 +126,7 @@ pub struct LsLruTree<S> {
     /// Entries that a write-minimized commit frees at least.
     commit_entries: u64,
     commit_policy: CommitPolicy,
+    split: LeafSplit,
     full_merge_every: u64,
     updates_since_merge: u64,
     counts: Counts,
@@ -181,9 +185,13 @@ impl<S: PageStore> LsLruTree<S> {
             cells,
             answers: config.answers,
             part_max: config.split_factor * leaf_capacity as u32,
-            leaves_max: config.split_factor as usize + 1,
+            leaves_max: match config.split {
+                LeafSplit::Multi => config.split_factor as usize + 1,
+                LeafSplit::TwoNodes => 2,
+            },
             commit_entries,
             commit_policy: config.commit,
+            split: config.split,
             full_merge_every: config.full_merge_every,
             updates_since_merge: 0,
             counts: Counts::default(),
@@ -343,13 +351,13 @@ impl<S: PageStore> LsLruTree<S> {
         true
     }
 
-    /// The multi-split commit of a dirty part that has k times the entries of a node.
+    /// The multi-split commit of a dirty part that has k times the entries of a node, or its commit two nodes at a time.
     fn commit_if_long(&mut self, lpn: Lpn) -> Result<(), IndexError> {
         let unit = self.buffer().units.find(lpn);
         if unit.is_none_or(|unit| self.buffer().units.part(unit).len < self.part_max) {
             return Ok(());
         }
-        self.counts.multi_split_commits += 1;
+        self.counts.multi_split_commits += u64::from(self.split == LeafSplit::Multi);
         unless_full(self.commit(lpn))
     }
 
@@ -398,6 +406,7 @@ fn buffer<S: PageStore>(store: S, config: &LsLruConfig) -> Result<Buffer<S>, Ind
         window_percent: config.window_percent,
         inner: config.inner,
         commit: config.commit,
+        split: config.split,
     };
     let (most, kept) = (config.slabs_held_max(slabs, page_bytes), settings::kept_slabs(record, page_bytes));
     Ok(Buffer::new(store, (slabs, most, kept), config.ram, sizes))

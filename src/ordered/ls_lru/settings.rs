@@ -6,13 +6,13 @@ use super::units::{SLOT_BYTES, Units};
 use crate::check::IndexError;
 use crate::ftl::PageStore;
 use crate::index::most;
-use crate::ordered::bplus::BPlusConfig;
+use crate::ordered::bplus::{BPlusConfig, Underflow};
 use crate::ordered::buffered::Answers;
 use crate::ordered::{Durability, RecordFormat, Settings};
 use alloc::format;
 
 /// Options that the tree takes besides those of the B+-tree: name and meaning.
-pub const OPTIONS: [(&str, &str); 9] = [
+pub const OPTIONS: [(&str, &str); 11] = [
     ("buffer_bytes", "RAM of the B+-buffer (default: all that pages and buffers share)"),
     ("window_percent", "w, the cold region's share of the buffer in percent, 0 to 100 (default 50)"),
     (
@@ -35,6 +35,14 @@ pub const OPTIONS: [(&str, &str); 9] = [
     (
         "commit",
         "which cold dirty units leave: write-minimized (default), first-associated (the oldest entry's), exact-fit",
+    ),
+    (
+        "split",
+        "what becomes of a leaf and more changes than it holds: multi (default), as many leaves as it takes at once; two-nodes, two at a time",
+    ),
+    (
+        "coalesce",
+        "underfull leaves: eager (default) mends them; lazy leaves them until they are empty or the store is nearly full",
     ),
     (
         "ram",
@@ -78,10 +86,20 @@ pub enum CommitPolicy {
     ExactFit,
 }
 
+/// How many leaves become of one and of more changes than it holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LeafSplit {
+    /// As many as it takes, in one atomic group (Section 3.2.2).
+    #[default]
+    Multi,
+    /// Two, each time that one overflows, until all changes are in (*modify-two-node*, reference 16 of the paper).
+    TwoNodes,
+}
+
 /// How an LS-LRU tree is formatted and mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LsLruConfig {
-    /// The tree below. Its durability must be *none*.
+    /// The tree below. Its durability must be *none*; its `underflow`, `Merge` or, for lazy coalescing, `ExpelLeaves`.
     pub tree: BPlusConfig,
     /// RAM of the B+-buffer: clean parts, dirty parts, units and their tables.
     pub buffer_bytes: usize,
@@ -99,6 +117,8 @@ pub struct LsLruConfig {
     pub inner: Inner,
     /// Which dirty units leave a full buffer.
     pub commit: CommitPolicy,
+    /// How many leaves become of one at once.
+    pub split: LeafSplit,
     /// What a unit counts in the budget.
     pub ram: UnitRam,
 }
@@ -116,6 +136,7 @@ impl LsLruConfig {
             answers: Answers::Exact,
             inner: Inner::Kept,
             commit: CommitPolicy::WriteMinimized,
+            split: LeafSplit::Multi,
             ram: UnitRam::Held,
         }
     }
@@ -127,8 +148,12 @@ impl LsLruConfig {
         let number = |name, most: u64, default: u64| {
             Ok::<u64, IndexError>(options.number(name, 0..=most)?.unwrap_or(default))
         };
+        let underflow = match options.choice("coalesce", &["eager", "lazy"])? {
+            "lazy" => Underflow::ExpelLeaves,
+            _ => Underflow::Merge,
+        };
         Ok(LsLruConfig {
-            tree: BPlusConfig::from_settings(settings)?,
+            tree: BPlusConfig { underflow, ..BPlusConfig::from_settings(settings)? },
             buffer_bytes: number("buffer_bytes", most::BUFFER_BYTES, shared_bytes as u64)? as usize,
             window_percent: number("window_percent", 100, 50)? as u8,
             split_factor: number("split_factor", 15, 3)? as u32,
@@ -143,6 +168,10 @@ impl LsLruConfig {
                 "first-associated" => CommitPolicy::FirstAssociated,
                 "exact-fit" => CommitPolicy::ExactFit,
                 _ => CommitPolicy::WriteMinimized,
+            },
+            split: match options.choice("split", &["multi", "two-nodes"])? {
+                "two-nodes" => LeafSplit::TwoNodes,
+                _ => LeafSplit::Multi,
             },
             ram: match options.choice("ram", &["held", "record"])? {
                 "record" => UnitRam::Record,
@@ -238,7 +267,12 @@ impl LsLruConfig {
                 self.split_factor
             )));
         }
-        self.tree.require_for_groups()?;
+        // A leaf that is expelled leaves what waits for its keys to a neighbour, as one that merges does.
+        let tree = match self.tree.underflow {
+            Underflow::ExpelLeaves => BPlusConfig { underflow: Underflow::Merge, ..self.tree },
+            _ => self.tree,
+        };
+        tree.require_for_groups()?;
         if self.tree.durability == Durability::None {
             return Ok(());
         }

@@ -6,7 +6,7 @@
 //! write-minimized commit asks for it: by writes, then most entries first, then least recently used. *Inner*: units of inner
 //! nodes in order of use. A unit that is used goes to the front of hot or inner.
 
-use super::settings::{CommitPolicy, Counted, Inner};
+use super::settings::{CommitPolicy, Counted, Inner, LeafSplit};
 use super::unit::FREE;
 use crate::ordered::buffered::{Chunked, Order};
 use crate::units::Lpn;
@@ -42,6 +42,7 @@ pub(super) struct Sizes {
     pub(super) window_percent: u8,
     pub(super) inner: Inner,
     pub(super) commit: CommitPolicy,
+    pub(super) split: LeafSplit,
 }
 
 /// All units, by page and by place.
@@ -187,7 +188,7 @@ impl Units {
         self.table[unit].writes.into()
     }
 
-    /// The same by formula 3.11, for a unit anywhere.
+    /// The same by formula 3.11, or for splits of two nodes at a time, for a unit anywhere.
     pub(super) fn writes_now(&self, unit: u32) -> u32 {
         let capacity = self.sizes.leaf_capacity;
         let base = match self.table[unit].base {
@@ -195,7 +196,11 @@ impl Units {
             UNCOUNTED => capacity * 3 / 4,
             base => u32::from(base),
         };
-        super::victims::writes(self.table[unit].adds, base, capacity)
+        let adds = self.table[unit].adds;
+        match self.sizes.split {
+            LeafSplit::Multi => super::victims::writes(adds, base, capacity),
+            LeafSplit::TwoNodes => super::victims::writes_by_two(adds, base, capacity),
+        }
     }
 
     fn rank(&self, unit: u32) -> Rank {

@@ -207,6 +207,7 @@ fn any_config() -> impl Strategy<Value = (usize, BPlusConfig)> {
     let rules = prop_oneof![
         3 => Just((Overflow::Split, Underflow::Merge)),
         1 => Just((Overflow::Split, Underflow::Expel)),
+        1 => Just((Overflow::Split, Underflow::ExpelLeaves)),
         1 => Just((Overflow::KeepContiguous, Underflow::Expel)),
         1 => Just((Overflow::KeepAscending, Underflow::Expel)),
     ];

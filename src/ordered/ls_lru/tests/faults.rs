@@ -3,7 +3,6 @@
 use super::*;
 use crate::ftl::StoreError;
 use crate::ordered::Settings;
-use crate::ordered::bplus::BPlusConfig;
 use crate::rng::Rng;
 
 #[test]
@@ -35,7 +34,7 @@ fn a_dirty_part_of_any_size_is_committed() {
 fn the_smallest_buffers_work() {
     for slabs in 0..6 {
         for window_percent in [0, 50, 100] {
-            for kind in 0..12 {
+            for kind in 0..options::KINDS {
                 let config = LsLruConfig { window_percent, ..config(5, slabs) };
                 let mut index = small_index(options::varied(config, kind));
                 let mut model = Model::new();
@@ -62,8 +61,10 @@ fn a_full_merge_comes_after_so_many_updates() {
 
 #[test]
 fn a_full_store_loses_nothing_and_removals_make_room() {
-    for window_percent in [0, 50, 100] {
-        let config = LsLruConfig { window_percent, ..config(4, 3) };
+    for (window_percent, kind) in
+        [0, 50, 100].into_iter().flat_map(|w| (0..options::KINDS).map(move |k| (w, k)))
+    {
+        let config = options::varied(LsLruConfig { window_percent, ..config(4, 3) }, kind);
         let mut index = LsLruTree::format(RamStore::new(128, 40), config).unwrap();
         let mut model = Model::new();
         let mut refused = 0;
@@ -205,9 +206,14 @@ fn what_cannot_work_is_refused() {
         ("split_factor", "-1"),
         ("inner", "all"),
         ("commit", "fifo"),
+        ("split", "three-nodes"),
+        ("coalesce", "never"),
     ] {
         assert!(LsLruConfig::from_settings(&settings.clone().with(name, value), 9_999).is_err());
     }
+    let lazy = settings.clone().with("coalesce", "lazy").with("split", "two-nodes");
+    let lazy = LsLruConfig::from_settings(&lazy, 9_999).unwrap();
+    assert_eq!((lazy.tree.underflow, lazy.split), (Underflow::ExpelLeaves, LeafSplit::TwoNodes));
     let set = settings.with("buffer_bytes", 5_000).with("split_factor", 4).with("commit_entries", 7);
     let set =
         LsLruConfig::from_settings(&set.with("full_merge_every", 9).with("answers", "pool"), 1).unwrap();

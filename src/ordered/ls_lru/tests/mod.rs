@@ -3,11 +3,13 @@
 mod faults;
 mod options;
 mod paper;
+mod structure;
 mod victims;
 
 use super::units::State;
 use super::*;
 use crate::ftl::ram::RamStore;
+use crate::ordered::bplus::{BPlusConfig, Underflow};
 use crate::ordered::buffered::tests::*;
 use alloc::vec;
 use proptest::prelude::*;
@@ -50,13 +52,16 @@ fn any_config() -> impl Strategy<Value = LsLruConfig> {
     let inner = prop_oneof![Just(Inner::Kept), Just(Inner::Units)];
     let policies = [CommitPolicy::WriteMinimized, CommitPolicy::FirstAssociated, CommitPolicy::ExactFit];
     let ram = prop_oneof![Just(UnitRam::Held), Just(UnitRam::Record)];
-    let policy = (inner, proptest::sample::select(policies.to_vec()), ram);
+    let split = prop_oneof![Just(LeafSplit::Multi), Just(LeafSplit::TwoNodes)];
+    let underflow = prop_oneof![Just(Underflow::Merge), Just(Underflow::ExpelLeaves)];
+    let policy = (inner, proptest::sample::select(policies.to_vec()), ram, split, underflow);
     (3..9usize, slabs, window, 2..5u32, (every, least), any::<bool>(), policy).prop_map(
         |(order, slabs, window_percent, split_factor, (full_merge_every, commit_entries), exact, policy)| {
             let answers = if exact { Answers::Exact } else { Answers::Pool };
-            let config = config(order, slabs);
-            let (inner, commit, ram) = policy;
-            let config = LsLruConfig { inner, commit, ram, answers, ..config };
+            let mut config = config(order, slabs);
+            let (inner, commit, ram, split, underflow) = policy;
+            config.tree.underflow = underflow;
+            let config = LsLruConfig { inner, commit, ram, split, answers, ..config };
             LsLruConfig { window_percent, split_factor, full_merge_every, commit_entries, ..config }
         },
     )

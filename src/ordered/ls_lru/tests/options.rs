@@ -4,11 +4,13 @@ use super::victims::figure_5;
 use super::*;
 use crate::cache::{CacheConfig, Lru, PageCache, WriteMode};
 use crate::ftl::ram::RamCounters;
-use crate::ordered::bplus::BPlusConfig;
 use crate::rng::Rng;
 use alloc::vec::Vec;
 
-/// One of the twelve settings of inner nodes, commit policy and what the budget counts.
+/// Settings of inner nodes, commit policy, what the budget counts, splits and underfull leaves.
+pub(super) const KINDS: u64 = 48;
+
+/// One of them.
 pub(super) fn varied(config: LsLruConfig, kind: u64) -> LsLruConfig {
     let inner = if kind.is_multiple_of(2) { Inner::Kept } else { Inner::Units };
     let commit = match kind / 2 % 3 {
@@ -17,7 +19,10 @@ pub(super) fn varied(config: LsLruConfig, kind: u64) -> LsLruConfig {
         _ => CommitPolicy::ExactFit,
     };
     let ram = if (kind / 6).is_multiple_of(2) { UnitRam::Held } else { UnitRam::Record };
-    LsLruConfig { inner, commit, ram, ..config }
+    let split = if (kind / 12).is_multiple_of(2) { LeafSplit::Multi } else { LeafSplit::TwoNodes };
+    let underflow = if (kind / 24).is_multiple_of(2) { Underflow::Merge } else { Underflow::ExpelLeaves };
+    let tree = BPlusConfig { underflow, ..config.tree };
+    LsLruConfig { tree, inner, commit, ram, split, ..config }
 }
 
 const RECORD: RecordFormat = RecordFormat::new(4, 4);

@@ -66,7 +66,7 @@ impl<'a> Bench<'a> {
             results.extend(access::cells(definition, study, (self.plan, self.control), &seeds)?);
         }
         for name in &definition.derived {
-            results.push(derived::cell(name, self.plan, self.control)?);
+            results.push(derived::cell(name, (self.plan, self.control), &seeds)?);
         }
         results.extend(replays::cells(definition, self.plan, self.control)?);
         Ok(ExperimentResults {

@@ -1,15 +1,17 @@
 //! Cells that are computed rather than run over a workload: the papers' equations, and the power-cut tests.
 
-use super::RunPlan;
 use super::results::CellResult;
+use super::{RunPlan, figures};
 use crate::LabError;
 use crate::analysis::mu as analysis;
+use crate::parallel;
 use crate::runner::Control;
 use crate::stats::Summary;
 use nandex::ordered::RecordFormat;
 use nandex::ordered::mu::layout::Layout;
 use nandex::ordered::raw::Scheme;
 use nandex::ordered::wandering::OneNodePages;
+use std::collections::BTreeMap;
 
 /// The mu-Tree paper's page and records: f = 512.
 const PAGE_BYTES: usize = 4096;
@@ -17,15 +19,28 @@ const RECORD: RecordFormat = RecordFormat::new(4, 4);
 const F: f64 = 512.0;
 const BILLION: u64 = 1_000_000_000;
 
-/// The computed cell of this name.
-pub(super) fn cell(name: &str, plan: &RunPlan, control: &Control) -> Result<CellResult, LabError> {
+/// The computed cell of this name; most need no seeds.
+pub(super) fn cell(
+    name: &str,
+    (plan, control): (&RunPlan, &Control),
+    seeds: &[u64],
+) -> Result<CellResult, LabError> {
     let figures = match name {
         "heights" => heights()?,
         "valid-pages" => valid_pages(),
         "multi-split" => super::ls_lru::multi_split()?,
         "lemma-1" => super::ls_lru::lemma_1(if plan.smoke { 2_000 } else { 40_000 })?,
         "victims" => super::ls_lru::victims(if plan.smoke { 200 } else { 5_000 }),
-        "equations" => super::wpcb::equations(if plan.smoke { 20_000 } else { 1_000_000 })?,
+        "equations" => {
+            let records = if plan.smoke { 20_000 } else { 1_000_000 };
+            let each = parallel::map(seeds, plan.threads, |&seed| super::wpcb::equations(records, seed));
+            let each: Vec<BTreeMap<String, f64>> = each
+                .into_iter()
+                .map(|one| Ok(one?.into_iter().collect()))
+                .collect::<Result<_, LabError>>()?;
+            let figures = figures::over_seeds(&each, 0);
+            return Ok(CellResult { name: name.to_string(), figures, ..CellResult::default() });
+        }
         _ => {
             return match super::vm::cell(name, plan)? {
                 Some(cell) => Ok(cell),
@@ -65,8 +80,10 @@ fn heights() -> Result<Figures, LabError> {
     ];
     for power in 3..=9 {
         let n = 10f64.powi(power);
-        figures.push((format!("mu_height_levels_1e{power}"), analysis::mu_height(F, n)));
-        figures.push((format!("bplus_height_levels_1e{power}"), analysis::bplus_height(F, n)));
+        for (tree, height) in [("mu", analysis::mu_height(F, n)), ("bplus", analysis::bplus_height(F, n))] {
+            figures.push((format!("{tree}_height_levels_1e{power}"), height));
+            figures.push((format!("{tree}_whole_height_levels_1e{power}"), analysis::levels(height).into()));
+        }
     }
     Ok(figures)
 }

@@ -30,7 +30,7 @@ pub use definition::{
     Access, Conduct, Definition, Device, Durable, Experiment, Follows, Input, PageTrace, PatternPrices,
     Replays, Smoke, Sum, TraceInput, Variant, list,
 };
-pub use plot::{Plot, PlotKind, Point, Series};
+pub use plot::{Plot, PlotKind, Point, Series, Stated};
 pub use results::{CellResult, EXPERIMENT_SCHEMA, ExperimentResults};
 pub use write::{write_folder, write_json, write_raw_csv, write_summary_csv};
 

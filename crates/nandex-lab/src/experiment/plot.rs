@@ -6,7 +6,7 @@
 //! of the figure has `{x}` or `{series}` where they differ: `{series}_pages_1e{x}`.
 
 use super::results::CellResult;
-use crate::repro::{Claim, Expected};
+use crate::repro::Claim;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -57,6 +57,17 @@ pub struct Series {
     /// Its name.
     pub name: String,
     /// Its points, in the order of the cells.
+    pub points: Vec<Point>,
+}
+
+/// What the paper states of a series.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stated {
+    /// The series' name.
+    pub series: String,
+    /// What the paper compares it with; empty for figures that it prints as such.
+    pub against: String,
+    /// The values, in the order of the claims.
     pub points: Vec<Point>,
 }
 
@@ -124,16 +135,35 @@ impl Plot {
         (rest == pattern).then_some(along(name, &self.series).zip(along(x, &self.x)))?
     }
 
-    /// What the paper states of the same cells: a point for each figure that a claim names and prints as such.
-    pub fn stated(&self, claims: &[Claim], cells: &[CellResult]) -> Vec<Series> {
-        let mut all: Vec<Series> = Vec::new();
-        let stated = claims.iter().flat_map(|claim| &claim.values).flat_map(Expected::stated);
-        for (cell, figure, paper) in stated {
-            let Some(cell) = cells.iter().find(|found| found.name == cell) else { continue };
+    /// What the paper states of the same cells: a point for each figure that a claim prints as such, and for each comparison that a claim
+    /// prints the figure that it asks for, given ours of what is compared against.
+    pub fn stated(&self, claims: &[Claim], cells: &[CellResult]) -> Vec<Stated> {
+        let mut all: Vec<Stated> = Vec::new();
+        let find = |name: &str| cells.iter().find(|cell| cell.name == name);
+        let mut add = |(cell, figure): (&str, &str), against: &str, paper: f64| {
+            let Some(cell) = find(cell) else { return };
             let is_wanted =
                 self.only.iter().all(|(axis, value)| cell.along(axis).is_some_and(|found| found == value));
-            if let Some((name, x)) = self.place(cell, figure).filter(|_| is_wanted) {
-                add(&mut all, &name, Point::exact(x, paper));
+            let Some((series, x)) = self.place(cell, figure).filter(|_| is_wanted) else { return };
+            let place = all.iter().position(|s| s.series == series && s.against == against);
+            let place = place.unwrap_or_else(|| {
+                all.push(Stated { series, against: against.to_string(), points: Vec::new() });
+                all.len() - 1
+            });
+            let point = Point::exact(x, paper);
+            // Two readings of a claim may state the same.
+            if !all[place].points.contains(&point) {
+                all[place].points.push(point);
+            }
+        };
+        let mean = |cell: &str, figure: &str| find(cell)?.figures.get(figure).map(|summary| summary.mean);
+        for expected in claims.iter().flat_map(|claim| &claim.values) {
+            for (cell, figure, paper) in expected.stated() {
+                add((&cell, figure), "", paper);
+            }
+            for (first, second, paper) in expected.implied(&mean) {
+                let against = first.rsplit('/').next().unwrap_or(&first);
+                add((&second, expected.figure()), against, paper);
             }
         }
         all
@@ -254,7 +284,24 @@ mod tests {
         )
         .unwrap();
         let stated = plot.stated(&claims, &cells);
-        assert_eq!(stated, [Series { name: "x".into(), points: vec![Point::exact("20".into(), 4.0)] }]);
+        let of_b = |against: &str, value| Stated {
+            series: "x".into(),
+            against: against.into(),
+            points: vec![Point::exact("20".into(), value)],
+        };
+        assert_eq!(stated, [of_b("", 4.0)]);
+        // A comparison asks for a figure of the second cell, by what was measured of the first.
+        for (form, paper, second) in
+            [("quotient", 3.0, 3.0), ("saving_percent", 25.0, 0.75), ("speedup_percent", 100.0, 0.5)]
+        {
+            let text = format!(
+                "[[claim]]\nid = 'X1'\ntext = ''\nrule = 'direction'\n[[claim.value]]\nagainst = 'a/v/x'\n\
+                 cell = 'b/v/x'\nfigure = 'erases'\nform = '{form}'\npaper = {paper}\n"
+            );
+            let claims = crate::experiment::definition::parse_claims(&text).unwrap();
+            assert_eq!(plot.stated(&claims, &cells), [of_b("x", second)]);
+            assert_eq!(plot.stated(&claims, &cells[1..]), []);
+        }
     }
 
     #[test]

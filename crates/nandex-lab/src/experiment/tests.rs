@@ -49,6 +49,14 @@ fn every_claim_names_figures_that_are_measured() {
                 assert!(found.figures.contains_key(figure) || found.missing.is_some(), "{cell} {figure}");
             }
         }
+        for plot in &experiment.definition.plots {
+            assert!(
+                !plot.series_of(&results.cells).is_empty(),
+                "{}: {}",
+                experiment.definition.name,
+                plot.title
+            );
+        }
     }
 }
 
@@ -118,6 +126,16 @@ fn every_node_came_out_of_another_or_is_a_root() {
         assert_eq!(figure("nodes"), born - gone, "{}", cell.name);
         assert!(figure("splits") + figure("metrics.overflows") > 0.0, "{}", cell.name);
     }
+}
+
+#[test]
+fn the_keys_of_the_equations_are_drawn_by_the_seed() {
+    let plan = RunPlan { seeds: Some(2), ..smoke(2) };
+    let results = run("wpcb-equations", &plan, &Control::default()).unwrap();
+    let of = |name: &str| &results.cell("equations").unwrap().figures[name];
+    assert_eq!((of("btree_ascending_splits").count, of("btree_random_splits").count), (2, 2));
+    assert!(of("btree_random_splits").min < of("btree_random_splits").max);
+    assert_eq!(of("btree_ascending_splits").min, of("btree_ascending_splits").max);
 }
 
 #[test]

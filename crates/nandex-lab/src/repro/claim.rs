@@ -92,35 +92,17 @@ pub enum Expected {
     Contest {
         /// `input/variant`, to which the contenders are added.
         at: String,
-        /// The first of each comparison.
-        against: Vec<String>,
-        /// The second of each comparison.
-        contenders: Vec<String>,
-        /// The figure.
-        figure: String,
-        /// How two are compared.
-        form: Form,
-        /// The paper's result; absent where it gives none.
-        paper: Option<f64>,
-        /// How these figures are judged, if not as the claim is.
-        rule: Option<Rule>,
+        /// What is compared.
+        #[serde(flatten)]
+        match_up: MatchUp,
     },
     /// The same over several places: of each comparison the mean is judged.
     Mean {
         /// The places: `input/variant`, to which the contenders are added.
         over: Vec<String>,
-        /// The first of each comparison.
-        against: Vec<String>,
-        /// The second of each comparison.
-        contenders: Vec<String>,
-        /// The figure.
-        figure: String,
-        /// How two are compared.
-        form: Form,
-        /// The paper's result; absent where it gives none.
-        paper: Option<f64>,
-        /// How these figures are judged, if not as the claim is.
-        rule: Option<Rule>,
+        /// What is compared.
+        #[serde(flatten)]
+        match_up: MatchUp,
     },
     /// A figure that falls or rises from each cell to the next. Measured is the smallest step that way, in percent of the cell
     /// before: above 0 when all steps go that way.
@@ -180,6 +162,35 @@ pub enum Expected {
         /// How this figure is judged, if not as the claim is.
         rule: Option<Rule>,
     },
+}
+
+/// Contenders that are compared with others, and how that is judged.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub struct MatchUp {
+    /// The first of each comparison.
+    pub against: Vec<String>,
+    /// The second of each comparison.
+    pub contenders: Vec<String>,
+    /// The figure.
+    pub figure: String,
+    /// How two are compared.
+    pub form: Form,
+    /// The paper's result; absent where it gives none.
+    pub paper: Option<f64>,
+    /// How these figures are judged, if not as the claim is.
+    pub rule: Option<Rule>,
+}
+
+impl MatchUp {
+    /// Every contender that takes part, as a cell at this place.
+    fn cells(&self, at: &str) -> Vec<String> {
+        self.against.iter().chain(&self.contenders).map(|name| format!("{at}/{name}")).collect()
+    }
+
+    /// Each comparison, the first and the second.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = [&String; 2]> {
+        self.contenders.iter().flat_map(|second| self.against.iter().map(move |first| [first, second]))
+    }
 }
 
 /// The smallest variant beyond which no larger one lowers a figure by more than `gain_percent`, the variants being numbers.
@@ -246,13 +257,8 @@ impl Expected {
     /// Every cell it looks at.
     pub fn cells(&self) -> Vec<String> {
         match self {
-            Expected::Contest { at, against, contenders, .. } => {
-                against.iter().chain(contenders).map(|name| format!("{at}/{name}")).collect()
-            }
-            Expected::Mean { over, against, contenders, .. } => {
-                let names = || against.iter().chain(contenders);
-                over.iter().flat_map(|at| names().map(move |name| format!("{at}/{name}"))).collect()
-            }
+            Expected::Contest { at, match_up } => match_up.cells(at),
+            Expected::Mean { over, match_up } => over.iter().flat_map(|at| match_up.cells(at)).collect(),
             Expected::Series { series, .. } => series.clone(),
             Expected::Knee(Knee { inputs, variants, contender, .. }) => {
                 let cell = |input| variants.iter().map(move |v| format!("{input}/{v}/{contender}"));
@@ -263,6 +269,33 @@ impl Expected {
             }
             Expected::Cells { against, cell, .. } => vec![against.clone(), cell.clone()],
             Expected::Single { cell, .. } => vec![cell.clone()],
+        }
+    }
+
+    /// What the paper's comparisons make of a measured figure: for each second cell the first and the value that the comparison asks of the
+    /// second, so far as `mean` knows the first. Means over several places have no cell.
+    pub fn implied(&self, mean: &dyn Fn(&str, &str) -> Option<f64>) -> Vec<(String, String, f64)> {
+        let implied = |first: String, second: String, figure: &str, form: Form, paper: Option<f64>| {
+            let value = form.second(mean(&first, figure)?, paper?);
+            Some((first, second, value))
+        };
+        match self {
+            Expected::Contest { at, match_up } => {
+                let MatchUp { figure, form, paper, .. } = match_up;
+                let pair = |pair: [&String; 2]| {
+                    let [first, second] = pair.map(|name| format!("{at}/{name}"));
+                    implied(first, second, figure, *form, *paper)
+                };
+                match_up.pairs().filter_map(pair).collect()
+            }
+            Expected::Compared { at, figure, form, paper } => {
+                let [first, second] = ["wandering", "mu"].map(|name| format!("{at}/{name}"));
+                implied(first, second, figure, *form, *paper).into_iter().collect()
+            }
+            Expected::Cells { against, cell, figure, form, paper } => {
+                implied(against.clone(), cell.clone(), figure, *form, Some(*paper)).into_iter().collect()
+            }
+            _ => Vec::new(),
         }
     }
 
@@ -280,8 +313,8 @@ impl Expected {
     /// The figure it looks at.
     pub fn figure(&self) -> &str {
         match self {
-            Expected::Contest { figure, .. }
-            | Expected::Mean { figure, .. }
+            Expected::Contest { match_up: MatchUp { figure, .. }, .. }
+            | Expected::Mean { match_up: MatchUp { figure, .. }, .. }
             | Expected::Series { figure, .. }
             | Expected::Knee(Knee { figure, .. })
             | Expected::Pair { figure, .. }
@@ -299,6 +332,15 @@ impl Form {
             Form::Quotient => second / first,
             Form::SavingPercent => 100.0 * (1.0 - second / first),
             Form::SpeedupPercent => 100.0 * (first / second - 1.0),
+        }
+    }
+
+    /// The second figure, of the first and the comparison's result.
+    pub fn second(self, first: f64, result: f64) -> f64 {
+        match self {
+            Form::Quotient => first * result,
+            Form::SavingPercent => first * (1.0 - result / 100.0),
+            Form::SpeedupPercent => first / (1.0 + result / 100.0),
         }
     }
 

@@ -3,7 +3,7 @@
 //! Each value of a claim is judged alone and the worst verdict is the claim's. A value outside its band still agrees in direction when
 //! the comparison of the two trees comes out as in the paper.
 
-use super::claim::{Claim, Expected, Form, Knee, Rule, Trend};
+use super::claim::{Claim, Expected, Form, Knee, MatchUp, Rule, Trend};
 use super::{ScoreValue, Verdict};
 use crate::experiment::ExperimentResults;
 use crate::stats::{Summary, within_relative};
@@ -44,20 +44,17 @@ fn judged(rule: Rule, expected: &Expected, results: &ExperimentResults) -> Vec<S
         Expected::Cells { against, cell, figure, form, paper } => {
             vec![cells(rule, results, [against, cell], (figure, *form), Some(*paper))]
         }
-        Expected::Contest { at, against, contenders, figure, form, paper, rule: own } => {
-            let rule = own.unwrap_or(rule);
-            let at = |name: &String| format!("{at}/{name}");
-            let pairs = contenders.iter().flat_map(|second| against.iter().map(move |first| [first, second]));
+        Expected::Contest { at, match_up } => {
+            let MatchUp { figure, form, paper, rule: own, .. } = match_up;
             let judge = |pair: [&String; 2]| {
-                let [first, second] = pair.map(at);
-                cells(rule, results, [&first, &second], (figure, *form), *paper)
+                let [first, second] = pair.map(|name| format!("{at}/{name}"));
+                cells(own.unwrap_or(rule), results, [&first, &second], (figure, *form), *paper)
             };
-            pairs.map(judge).collect()
+            match_up.pairs().map(judge).collect()
         }
-        Expected::Mean { over, against, contenders, figure, form, paper, rule: own } => {
-            let rule = own.unwrap_or(rule);
-            let pairs = contenders.iter().flat_map(|second| against.iter().map(move |first| [first, second]));
-            pairs.map(|pair| mean_over(rule, results, (over, pair), (figure, *form), *paper)).collect()
+        Expected::Mean { over, match_up } => {
+            let rule = match_up.rule.unwrap_or(rule);
+            match_up.pairs().map(|pair| mean_over(rule, results, over, (pair, match_up))).collect()
         }
         Expected::Series { series, figure, trend } => vec![trending(rule, results, series, (figure, *trend))],
         Expected::Single { cell, figure, paper, rule: own } => {
@@ -104,15 +101,24 @@ fn holds(holds: bool) -> Verdict {
 
 fn measured(results: &ExperimentResults, cell: &str, figure: &str, paper: Option<f64>) -> ScoreValue {
     let summary = results.cell(cell).and_then(|cell| cell.figures.get(figure));
+    let blank =
+        ScoreValue { cell: cell.to_string(), figure: figure.to_string(), paper, ..ScoreValue::default() };
+    with_spread(summary, blank)
+}
+
+/// Completes a value by what was measured; nothing where nothing was.
+fn with_spread(summary: Option<&Summary>, blank: ScoreValue) -> ScoreValue {
     ScoreValue {
-        cell: cell.to_string(),
-        figure: figure.to_string(),
-        paper,
         measured: summary.map(|summary| summary.mean),
         measured_min: summary.map(|summary| summary.min),
         measured_max: summary.map(|summary| summary.max),
-        verdict: Verdict::NotJudged,
+        ..blank
     }
+}
+
+/// Completes a value by a number computed from means, which has no spread.
+fn without_spread(number: Option<f64>, blank: ScoreValue) -> ScoreValue {
+    ScoreValue { measured: number, measured_min: number, measured_max: number, ..blank }
 }
 
 /// A comparison of two cells, named.
@@ -145,14 +151,12 @@ fn trending(
     let smallest =
         means.and_then(|means| means.windows(2).map(|step| trend.step(step[0], step[1])).reduce(f64::min));
     let [first, last] = [series.first(), series.last()].map(|cell| cell.map_or("", String::as_str));
-    let value = ScoreValue {
+    let blank = ScoreValue {
         cell: format!("{first} to {last}"),
         figure: format!("{figure} {}: smallest step in percent", trend.name()),
-        measured: smallest,
-        measured_min: smallest,
-        measured_max: smallest,
         ..ScoreValue::default()
     };
+    let value = without_spread(smallest, blank);
     let agrees = smallest.is_some_and(|step| step > 0.0);
     ScoreValue { verdict: verdict(rule, &value, agrees), ..value }
 }
@@ -161,9 +165,8 @@ fn trending(
 fn mean_over(
     rule: Rule,
     results: &ExperimentResults,
-    (over, [first, second]): (&[String], [&String; 2]),
-    (figure, form): (&str, Form),
-    paper: Option<f64>,
+    over: &[String],
+    ([first, second], MatchUp { figure, form, paper, .. }): ([&String; 2], &MatchUp),
 ) -> ScoreValue {
     let at = |place: &String| {
         let [first, second] =
@@ -171,16 +174,14 @@ fn mean_over(
         first.zip(second).map(|(first, second)| form.of(first, second))
     };
     let summary = over.iter().map(at).collect::<Option<Vec<f64>>>().and_then(|all| Summary::of(&all));
-    let value = ScoreValue {
+    let blank = ScoreValue {
         cell: over.join(", "),
         figure: format!("{figure}, {}, mean", form.name(first, second)),
-        paper,
-        measured: summary.map(|summary| summary.mean),
-        measured_min: summary.map(|summary| summary.min),
-        measured_max: summary.map(|summary| summary.max),
+        paper: *paper,
         ..ScoreValue::default()
     };
-    let agrees = agrees(form, paper, value.measured);
+    let value = with_spread(summary.as_ref(), blank);
+    let agrees = agrees(*form, *paper, value.measured);
     ScoreValue { verdict: verdict(rule, &value, agrees), ..value }
 }
 
@@ -204,15 +205,13 @@ fn knee(rule: Rule, wanted: &Knee, results: &ExperimentResults) -> ScoreValue {
     };
     let knees: Option<Vec<f64>> = inputs.iter().map(of_input).collect();
     let summary = knees.and_then(|knees| Summary::of(&knees));
-    let value = ScoreValue {
+    let blank = ScoreValue {
         cell: format!("{} over {}", contender, inputs.join(", ")),
         figure: format!("{figure}: mean place beyond which no step saves more than {gain_percent} %"),
         paper: Some(*paper),
-        measured: summary.map(|summary| summary.mean),
-        measured_min: summary.map(|summary| summary.min),
-        measured_max: summary.map(|summary| summary.max),
         ..ScoreValue::default()
     };
+    let value = with_spread(summary.as_ref(), blank);
     ScoreValue { verdict: verdict(rule, &value, false), ..value }
 }
 
@@ -226,7 +225,7 @@ fn compared(
 ) -> ScoreValue {
     let [first, second] = [first, second].map(|name| mean_of(results, name, figure));
     let mean = first.zip(second).map(|(first, second)| form.of(first, second));
-    let value = ScoreValue { measured: mean, measured_min: mean, measured_max: mean, ..blank };
+    let value = without_spread(mean, blank);
     let agrees = agrees(form, value.paper, mean);
     ScoreValue { verdict: verdict(rule, &value, agrees), ..value }
 }

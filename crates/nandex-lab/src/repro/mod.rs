@@ -10,7 +10,7 @@ mod keep;
 #[cfg(test)]
 mod tests;
 
-pub use claim::{Claim, Expected, Form, Knee, Reading, Rule, Trend};
+pub use claim::{Claim, Expected, Form, Knee, MatchUp, Reading, Rule, Trend};
 
 use crate::LabError;
 use crate::experiment::{self, Bench, Experiment, ExperimentResults, RunPlan};

@@ -6,7 +6,7 @@
 //!
 //! The paper does not say which keys are queried and deleted: here any that is present, each alike; or, with `queries=recent`, queries of
 //! which a share asks for one of the keys updated last, inserted or deleted. Nor how many operations a workload has; told to run for
-//! more than there are new names (`operations`), deleted names come back, the one deleted first before the others.
+//! more than there are new names (`operations`, `length_percent`), deleted names come back, the one deleted first before the others.
 
 use super::strings::{Source, hashes, ranks};
 use super::{Op, OpKind, Parameters, PhaseOps, RECORDS_MAX, WorkloadEntry};
@@ -45,6 +45,11 @@ pub(super) const ENTRY: WorkloadEntry = WorkloadEntry {
             "inserts: in order of appearance; sorted: at once, in key order, nodes packed full",
         ),
         option("operations", "0", "operations of the run; 0: until every name has appeared"),
+        option(
+            "length_percent",
+            "100",
+            "with operations=0, the length of the run in percent of what lets every name appear, 100 to 1000",
+        ),
     ],
     generate,
 };
@@ -63,8 +68,7 @@ fn generate(parameters: &Parameters) -> Result<Vec<PhaseOps>, LabError> {
         delete_percent: if parameters.choice("updates", &["insert-only", "mix"])? == "mix" { 40 } else { 0 },
         recent: Recent::of(parameters)?,
     };
-    let operations = parameters.number_in("operations", 0, RECORDS_MAX)?;
-    let run = mix.draw(parameters, load, later, (operations > 0).then_some(operations as usize))?;
+    let run = mix.draw(parameters, load, later, Length::of(parameters)?)?;
     let load = load.iter().map(|&key| Op::new(OpKind::Insert, key)).collect();
     let load = match parameters.choice("load", &["inserts", "sorted"])? {
         "sorted" => PhaseOps::sorted("load", load),
@@ -94,6 +98,22 @@ fn keys(parameters: &Parameters) -> Result<Vec<u64>, LabError> {
     Ok(keys)
 }
 
+/// How long the run is.
+#[derive(Clone, Copy)]
+enum Length {
+    Operations(usize),
+    /// In percent of the operations after which every name has appeared.
+    Percent(usize),
+}
+
+impl Length {
+    fn of(parameters: &Parameters) -> Result<Length, LabError> {
+        let operations = parameters.number_in("operations", 0, RECORDS_MAX)? as usize;
+        let percent = parameters.number_in("length_percent", 100, 1000)? as usize;
+        Ok(if operations > 0 { Length::Operations(operations) } else { Length::Percent(percent) })
+    }
+}
+
 struct Mix {
     query_percent: u64,
     delete_percent: u64,
@@ -116,13 +136,13 @@ impl Recent {
 }
 
 impl Mix {
-    /// So many operations, or as many as insert all of `later`.
+    /// So many operations, or as many as insert all of `later` and so many times more.
     fn draw(
         &self,
         parameters: &Parameters,
         load: &[u64],
         later: &[u64],
-        operations: Option<usize>,
+        length: Length,
     ) -> Result<Vec<Op>, LabError> {
         let mut rng = parameters.rng(1);
         let mut present = load.to_vec();
@@ -133,7 +153,17 @@ impl Mix {
         let mut follow = parameters.rng(2);
         let mut updated: VecDeque<u64> = VecDeque::new();
         let window = self.recent.as_ref().map_or(0, |recent| recent.window);
-        while operations.map_or(unseen > 0, |operations| ops.len() < operations) {
+        let mut end = match length {
+            Length::Operations(operations) => Some(operations),
+            Length::Percent(_) => None,
+        };
+        loop {
+            if let (Length::Percent(percent), None, 0) = (length, end, unseen) {
+                end = Some((ops.len() * percent).div_ceil(100));
+            }
+            if end.is_some_and(|end| ops.len() >= end) {
+                return Ok(ops);
+            }
             let is_query = rng.chance(self.query_percent, 100);
             let place = |rng: &mut nandex::rng::Rng| rng.below(present.len() as u64) as usize;
             if is_query {
@@ -159,13 +189,13 @@ impl Mix {
             updated.extend(ops.last().map(|op| op.key));
             updated.drain(..updated.len().saturating_sub(window));
         }
-        Ok(ops)
     }
 }
 
 fn used_up(parameters: &Parameters, later: usize) -> LabError {
     let reason = format!("needs more names to insert than the {later} there are");
-    LabError::bad_option("operations", parameters.text("operations"), reason)
+    let name = if parameters.text("operations") == "0" { "length_percent" } else { "operations" };
+    LabError::bad_option(name, parameters.text(name), reason)
 }
 
 #[cfg(test)]
@@ -275,6 +305,21 @@ mod tests {
             None,
         );
         assert!(short.unwrap_err().to_string().contains("more names to insert than the 115"));
+    }
+
+    #[test]
+    fn a_longer_run_goes_on_where_every_name_has_appeared() {
+        let run = |set: &[(&str, &str)]| {
+            words(&[&[("records", "4000"), ("profile", "w-update")], set].concat()).phases.remove(1).ops
+        };
+        let (once, twice) = (run(&[]), run(&[("length_percent", "200")]));
+        assert_eq!((twice.len(), &twice[..once.len()]), (2 * once.len(), &once[..]));
+        let inserted = |ops: &[Op]| ops.iter().filter(|op| op.kind == OpKind::Insert).count();
+        assert!(inserted(&twice[once.len()..]) > inserted(&once) / 2, "deleted names come back");
+        let refused =
+            [("records", "4000"), ("updates", "insert-only"), ("length_percent", "101"), ("source", "words")];
+        let error = build(&refused, None).unwrap_err().to_string();
+        assert!(error.contains("length_percent") && error.contains("more names"), "{error}");
     }
 
     #[test]

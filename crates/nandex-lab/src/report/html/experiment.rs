@@ -2,7 +2,7 @@
 
 use super::Assets;
 use super::plots::{DASHES, Figure, MARKERS, axis_title, base, figure, figures_axis, glyph, safe, token};
-use crate::experiment::{self, ExperimentResults, Plot, PlotKind, Series};
+use crate::experiment::{self, ExperimentResults, Plot, PlotKind, Point, Series, Stated};
 use crate::report::scale::{Quantity, Scale};
 use crate::repro::{self, ScoreRow};
 use askama::Template;
@@ -139,7 +139,7 @@ fn view(id: String, plot: &Plot, series: &[Series]) -> PlotView {
     }
 }
 
-fn draw(id: &str, plot: &Plot, series: &[Series], stated: &[Series]) -> Figure {
+fn draw(id: &str, plot: &Plot, series: &[Series], stated: &[Stated]) -> Figure {
     let x_title = plot.x.replace('_', " ");
     let y_axis = figures_axis(&plot.label);
     let y_axis = if plot.log { y_axis.type_(AxisType::Log) } else { y_axis };
@@ -161,7 +161,7 @@ fn draw(id: &str, plot: &Plot, series: &[Series], stated: &[Series]) -> Figure {
     };
     let mut traces: Vec<Box<dyn Trace>> = series.iter().enumerate().map(trace).collect();
     let number_of = |name: &str| series.iter().position(|series| series.name == name).unwrap_or(0);
-    traces.extend(stated.iter().map(|stated| marks(number_of(&stated.name), stated, plot.kind)));
+    traces.extend(stated.iter().map(|stated| marks(number_of(&stated.series), stated, plot.kind)));
     figure(id, traces, layout)
 }
 
@@ -186,13 +186,13 @@ fn bars(number: usize, series: &Series) -> Box<dyn Trace> {
 }
 
 /// Where the points of a line lie: those whose place is no number are numbered.
-fn numbers(series: &Series) -> Vec<f64> {
-    series.points.iter().enumerate().map(|(at, point)| point.x.parse().unwrap_or(at as f64)).collect()
+fn numbers(points: &[Point]) -> Vec<f64> {
+    points.iter().enumerate().map(|(at, point)| point.x.parse().unwrap_or(at as f64)).collect()
 }
 
 fn line(number: usize, series: &Series) -> Box<dyn Trace> {
     let y: Vec<f64> = series.points.iter().map(|point| point.mean).collect();
-    let line = Scatter::new(numbers(series), y)
+    let line = Scatter::new(numbers(&series.points), y)
         .mode(if series.points.len() > MARKED_POINTS { Mode::Lines } else { Mode::LinesMarkers })
         .name(format!("{} {}", glyph(number), safe(&series.name)))
         .line(Line::new().color(token(number)).width(2.2).dash(DASHES[number % DASHES.len()].clone()))
@@ -204,9 +204,12 @@ fn line(number: usize, series: &Series) -> Box<dyn Trace> {
 }
 
 /// What the paper states, as marks beside ours.
-fn marks(number: usize, stated: &Series, kind: PlotKind) -> Box<dyn Trace> {
+fn marks(number: usize, stated: &Stated, kind: PlotKind) -> Box<dyn Trace> {
     let y: Vec<f64> = stated.points.iter().map(|point| point.mean).collect();
-    let name = format!("paper: {}", safe(&stated.name));
+    let name = match stated.against.as_str() {
+        "" => format!("paper: {}", safe(&stated.series)),
+        against => format!("paper: {}, given our {}", safe(&stated.series), safe(against)),
+    };
     let marker = Marker::new()
         .color(token(number))
         .symbol(MarkerSymbol::DiamondOpen)
@@ -218,7 +221,7 @@ fn marks(number: usize, stated: &Series, kind: PlotKind) -> Box<dyn Trace> {
             Scatter::new(x, y).mode(Mode::Markers).name(name).marker(marker)
         }
         PlotKind::Lines | PlotKind::Timeline => {
-            Scatter::new(numbers(stated), y).mode(Mode::Markers).name(name).marker(marker)
+            Scatter::new(numbers(&stated.points), y).mode(Mode::Markers).name(name).marker(marker)
         }
     }
 }
@@ -243,11 +246,11 @@ mod tests {
             html.select(&selector).map(|e| e.text().collect()).collect()
         };
         assert!(texts("tbody th").contains(&"W3".to_string()));
-        assert_eq!(html.select(&Selector::parse(".plot").unwrap()).count(), 1);
+        assert_eq!(html.select(&Selector::parse(".plot").unwrap()).count(), 3);
         let figures: serde_json::Value = serde_json::from_str(&texts("#figures")[0]).unwrap();
         let traces = figures[0]["data"].as_array().unwrap();
         assert_eq!((traces.len(), traces[0]["x"].as_array().unwrap().len()), (3, 8));
-        assert_eq!(texts("caption"), ["block erases"]);
+        assert_eq!(texts("caption"), ["block erases", "time [s]", "energy [mJ]"]);
         assert_eq!(texts("script").len(), 4);
         assert!(!page.contains("://"), "an address in the page");
     }

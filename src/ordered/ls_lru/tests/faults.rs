@@ -263,9 +263,11 @@ proptest! {
         forgeries in proptest::collection::vec((0..30u32, 4..40usize, any::<u8>()), 1..8),
         window_percent in proptest::sample::select(vec![0u8, 50, 100]),
         slabs in 0..20usize,
+        kind in 0..options::KINDS,
         seed: u64,
     ) {
         let config = LsLruConfig { window_percent, commit_entries: 4, ..config_over(4, slabs, 64) };
+        let config = options::varied(config, kind);
         let mut index = LsLruTree::format(RamStore::new(64, 60), config).unwrap();
         index.bulk_load((0..60).map(|n| (key(n), [0; 2])), Fill::FULL).unwrap();
         index.sync().unwrap();

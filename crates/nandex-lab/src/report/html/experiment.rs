@@ -249,7 +249,8 @@ mod tests {
         assert_eq!(html.select(&Selector::parse(".plot").unwrap()).count(), 3);
         let figures: serde_json::Value = serde_json::from_str(&texts("#figures")[0]).unwrap();
         let traces = figures[0]["data"].as_array().unwrap();
-        assert_eq!((traces.len(), traces[0]["x"].as_array().unwrap().len()), (3, 8));
+        // A line for each rs, and beside it the mark of what the paper says.
+        assert_eq!((traces.len(), traces[0]["x"].as_array().unwrap().len()), (6, 8));
         assert_eq!(texts("caption"), ["block erases", "time [s]", "energy [mJ]"]);
         assert_eq!(texts("script").len(), 4);
         assert!(!page.contains("://"), "an address in the page");

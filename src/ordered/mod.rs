@@ -17,6 +17,7 @@ pub mod messages;
 pub mod mu;
 pub mod node;
 pub mod pio;
+pub mod plow;
 pub mod raw;
 pub mod sbits;
 mod settings;

@@ -1,0 +1,139 @@
+//! The checker: every page of every level against the invariants.
+
+use super::blocks::State;
+use super::level::Part;
+use super::{Plow, filter};
+use crate::check::{CheckReport, IndexError};
+use crate::nand::Nand;
+use crate::ordered::Direction;
+use crate::units::{Pbn, Ppn};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::{Bound, ControlFlow};
+
+impl<N: Nand> Plow<N> {
+    /// Walks over everything.
+    pub(super) fn check_all(&mut self) -> Result<CheckReport, IndexError> {
+        let mut report = CheckReport::default();
+        let mut owners: Vec<Option<usize>> = vec![None; self.geometry.blocks as usize];
+        for level in 0..self.levels.len() {
+            self.check_level(level, &mut report, &mut owners)?;
+        }
+        self.check_blocks(&owners, &mut report);
+        for i in 1..self.memtable.len() {
+            if self.memtable.key(i - 1) >= self.memtable.key(i) {
+                report.violation(
+                    "I5",
+                    i as u64,
+                    format!("record {i} of the memtable is not above the one before it"),
+                );
+            }
+        }
+        let mut count = 0;
+        let mut before: Option<Vec<u8>> = None;
+        let mut is_sorted = true;
+        self.walk((Bound::Unbounded, Bound::Unbounded), Direction::Ascending, &mut |key, _| {
+            count += 1;
+            is_sorted &= before.as_ref().is_none_or(|before| &before[..] < key);
+            before = Some(key.to_vec());
+            ControlFlow::Continue(())
+        })?;
+        if !is_sorted {
+            report.violation("I3", 0, format!("{count} records are not in order"));
+        }
+        report.records = count;
+        Ok(report)
+    }
+
+    fn check_level(
+        &mut self,
+        level: usize,
+        report: &mut CheckReport,
+        owners: &mut [Option<usize>],
+    ) -> Result<(), IndexError> {
+        let mut place = self.levels[level].first();
+        let mut before: Option<Vec<u8>> = None;
+        let cursor = self.levels[level].cursor.clone();
+        while let Some(here) = place {
+            let ppn = self.load_place(level, here)?;
+            report.nodes += 1;
+            let block = self.geometry.block_of(ppn);
+            if owners[block.index()].is_some_and(|owner| owner != level) {
+                report.violation("I9", ppn.0.into(), format!("{block} holds pages of two levels"));
+            }
+            owners[block.index()] = Some(level);
+            let view = self.view()?;
+            let keys: Vec<Vec<u8>> = (0..view.count()).map(|i| view.key_owned(i)).collect();
+            let has_tombstones = (0..view.count()).any(|i| view.is_tombstone(i));
+            if !keys.is_sorted_by(|a, b| a < b) {
+                report.violation("I3", ppn.0.into(), format!("the keys of {ppn} do not ascend"));
+            }
+            if has_tombstones && level + 1 == self.levels.len() {
+                report.violation("I4", ppn.0.into(), format!("{ppn} of the last level holds a tombstone"));
+            }
+            // What lies below the cursor in the first old page is dead.
+            let live = match here {
+                (Part::Old, 0) => keys.partition_point(|key| key[..] < cursor[..]),
+                _ => 0,
+            };
+            if live == keys.len() {
+                report.violation("I3", ppn.0.into(), format!("every record of {ppn} is dead"));
+                place = self.levels[level].next(here);
+                continue;
+            }
+            if before.as_ref().is_some_and(|before| *before >= keys[live]) {
+                report.violation("I3", ppn.0.into(), format!("{ppn} does not follow the page before it"));
+            }
+            if here.0 == Part::New && keys[keys.len() - 1][..] >= cursor[..] {
+                report.violation("I3", ppn.0.into(), format!("{ppn} reaches beyond the cursor of its level"));
+            }
+            self.check_ways(level, (here, ppn), &keys, report);
+            before = keys.last().cloned();
+            place = self.levels[level].next(here);
+        }
+        Ok(())
+    }
+
+    /// Whether fences and filters lead to the keys of a page.
+    fn check_ways(
+        &self,
+        level: usize,
+        (place, ppn): ((Part, usize), Ppn),
+        keys: &[Vec<u8>],
+        report: &mut CheckReport,
+    ) {
+        let found = self.levels[level].run(place.0).find(super::fences::position(&keys[0]));
+        if found.is_none_or(|(_, last)| last < place.1) {
+            report.violation("I9", ppn.0.into(), format!("the fence of {ppn} lies behind its first key"));
+        }
+        let is_denied = |key: &Vec<u8>| {
+            matches!(self.filters.ask(ppn, key), Some(filter::Answer::No | filter::Answer::Before))
+        };
+        if level == 0 && keys.iter().any(is_denied) {
+            report.violation("I9", ppn.0.into(), format!("the filter of {ppn} denies a key of it"));
+        }
+    }
+
+    fn check_blocks(&self, owners: &[Option<usize>], report: &mut CheckReport) {
+        for block in (0..self.geometry.blocks).map(Pbn) {
+            let is_free = !matches!(self.blocks.state(block), State::Used | State::Failing);
+            let is_commit = self.commits.blocks.contains(&block);
+            let owner = owners[block.index()];
+            if is_free && (owner.is_some() || is_commit) {
+                report.violation("I2", block.0.into(), format!("{block} is in use, and free"));
+            }
+            if is_commit && owner.is_some() {
+                report.violation(
+                    "I9",
+                    block.0.into(),
+                    format!("{block} holds commit pages and pages of a level"),
+                );
+            }
+            let is_open = self.levels.iter().any(|level| level.open.is_some_and(|open| open.0 == block));
+            if !is_free && !is_commit && !is_open && owner.is_none() {
+                report.violation("I9", block.0.into(), format!("{block} is in use for nothing"));
+            }
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! The packed form of sorted records: a part of each key in few bits, in a form that is searched as it stands.
+//!
+//! ```text
+//! | low bits' width | prefix's length | base | prefix | record 0 | record 1 | ...      ... | high bits |
+//! ```
+//!
+//! Of a key, the prefix that it shares with the page's other keys is stored once, the next eight bytes are a number, and what is
+//! left stays as it is. The numbers less that of the first key (base) are coded as Elias and Fano did: of each the low bits are in
+//! its record, and the high bits of all are one string, which grows down from the end of the page: for each record as many zeros
+//! as its high part is above that of the record before it, then a one. With the width chosen for the mean gap this takes some
+//! two bits a key more than the logarithm of the gap. A record is: whether it is a tombstone (on levels that may have such), the low bits, the rest of the
+//! key, the value. So a page is filled record by record, until the two ends meet.
+//!
+//! A search counts zeros to the high part, which leads to the few records that share it.
+
+use super::bits::{get_bits, put_bits};
+use crate::ordered::RecordFormat;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+
+/// Bytes before the prefix.
+const FIXED: usize = 10;
+
+/// How the records of a page are coded.
+#[derive(Clone, Copy, Debug)]
+struct Form {
+    key: usize,
+    value: usize,
+    prefix: usize,
+    /// Low bits of the number.
+    width: u32,
+    tombstones: bool,
+    base: u64,
+}
+
+impl Form {
+    /// Bytes of the number.
+    fn window(&self) -> usize {
+        (self.key - self.prefix).min(8)
+    }
+
+    /// Bytes of the key after the number.
+    fn rest(&self) -> usize {
+        self.key - self.prefix - self.window()
+    }
+
+    fn number(&self, key: &[u8]) -> u64 {
+        big_endian(&key[self.prefix..self.prefix + self.window()])
+    }
+
+    fn record_bits(&self) -> usize {
+        usize::from(self.tombstones) + self.width as usize + 8 * (self.rest() + self.value)
+    }
+
+    fn record_at(&self, i: usize) -> usize {
+        8 * (FIXED + self.prefix) + i * self.record_bits()
+    }
+}
+
+fn big_endian(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
+}
+
+/// Fills a page record by record.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Builder {
+    form: Form,
+    count: usize,
+    /// Bits of the string of high parts so far.
+    high_bits: usize,
+    high: u64,
+}
+
+/// What is known of the records to come: the first; of how many there are about between two keys; whether some may be tombstones.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Expected<'a> {
+    pub(super) first: &'a [u8],
+    pub(super) low: &'a [u8],
+    pub(super) last: &'a [u8],
+    pub(super) count: usize,
+    pub(super) tombstones: bool,
+}
+
+impl Builder {
+    /// Begins a page.
+    pub(super) fn begin(body: &mut [u8], record: RecordFormat, expected: Expected<'_>) -> Builder {
+        body.fill(0);
+        let (key, value) = (usize::from(record.key_bytes), usize::from(record.value_bytes));
+        let shared = expected.first.iter().zip(expected.last).take_while(|(a, b)| a == b).count();
+        let prefix = if key <= 8 { 0 } else { shared.min(key - 1).min(body.len().saturating_sub(FIXED) / 2) };
+        let mut form = Form { key, value, prefix, width: 0, tombstones: expected.tombstones, base: 0 };
+        form.base = form.number(expected.first);
+        let shares_prefix = expected.low[..prefix] == expected.first[..prefix];
+        let low = if shares_prefix { form.number(expected.low) } else { form.base };
+        let gap = form.number(expected.last).saturating_sub(low) / expected.count.max(1) as u64;
+        form.width = gap.max(1).ilog2();
+        body[0] = form.width as u8;
+        body[1] = prefix as u8;
+        body[2..FIXED].copy_from_slice(&form.base.to_le_bytes());
+        body[FIXED..FIXED + prefix].copy_from_slice(&expected.first[..prefix]);
+        Builder { form, count: 0, high_bits: 0, high: 0 }
+    }
+
+    /// Records so far.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Whether less than half of a page is used.
+    pub(super) fn is_short(&self, body: &[u8]) -> bool {
+        self.form.record_at(self.count) + self.high_bits < 4 * body.len()
+    }
+
+    /// Adds a record whose key is above all others; false where it finds no room.
+    pub(super) fn append(&mut self, body: &mut [u8], key: &[u8], value: Option<&[u8]>) -> bool {
+        let form = self.form;
+        if key[..form.prefix] != body[FIXED..FIXED + form.prefix] {
+            return false;
+        }
+        debug_assert!(form.number(key) >= form.base + (self.high << form.width), "keys descend");
+        let number = form.number(key) - form.base;
+        let high = number >> form.width;
+        let free = (8 * body.len()).saturating_sub(form.record_at(self.count) + self.high_bits);
+        let needed = (high - self.high).saturating_add(form.record_bits() as u64 + 1);
+        if needed > free as u64 || self.count >= usize::from(u16::MAX) {
+            return false;
+        }
+        self.high_bits += (high - self.high) as usize;
+        put_bits(body, 8 * body.len() - 1 - self.high_bits, 1, 1);
+        self.high_bits += 1;
+        self.high = high;
+        let mut at = form.record_at(self.count);
+        if form.tombstones {
+            put_bits(body, at, 1, u64::from(value.is_none()));
+            at += 1;
+        }
+        put_bits(body, at, form.width, number & ((1 << form.width) - 1));
+        at += form.width as usize;
+        put_bytes(body, &mut at, &key[form.prefix + form.window()..]);
+        put_bytes(body, &mut at, value.unwrap_or(&[]));
+        self.count += 1;
+        true
+    }
+}
+
+fn put_bytes(body: &mut [u8], at: &mut usize, bytes: &[u8]) {
+    for &byte in bytes {
+        put_bits(body, *at, 8, u64::from(byte));
+        *at += 8;
+    }
+}
+
+fn get_bytes(body: &[u8], mut at: usize, bytes: &mut [u8]) {
+    for chunk in bytes.chunks_mut(8) {
+        let word = get_bits(body, at, 8 * chunk.len() as u32).to_le_bytes();
+        chunk.copy_from_slice(&word[..chunk.len()]);
+        at += 8 * chunk.len();
+    }
+}
+
+/// The records of a page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View<'a> {
+    body: &'a [u8],
+    form: Form,
+    count: usize,
+}
+
+impl<'a> View<'a> {
+    /// The records of a page, if its fields make sense.
+    pub(super) fn new(
+        body: &'a [u8],
+        record: RecordFormat,
+        count: usize,
+        tombstones: bool,
+    ) -> Option<View<'a>> {
+        let (key, value) = (usize::from(record.key_bytes), usize::from(record.value_bytes));
+        let (width, prefix) = (u32::from(*body.first()?), usize::from(*body.get(1)?));
+        if width > 63 || (prefix > 0 && prefix >= key) || body.len() < FIXED + prefix {
+            return None;
+        }
+        let base = u64::from_le_bytes(body[2..FIXED].try_into().ok()?);
+        let form = Form { key, value, prefix, width, tombstones, base };
+        let free = (8 * body.len()).checked_sub(form.record_at(count))?;
+        // As many ones as records, or a search would leave the string of high parts.
+        let ones: u32 = body[body.len() - free / 8..].iter().map(|byte| byte.count_ones()).sum();
+        let partial = free % 8;
+        let split = body[body.len() - free / 8 - usize::from(partial > 0)..].first().copied().unwrap_or(0);
+        let ones = ones + if partial > 0 { (split >> (8 - partial)).count_ones() } else { 0 };
+        (ones as usize >= count).then_some(View { body, form, count })
+    }
+
+    /// Records.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The byte of the string of high parts that holds its bits `8 i` to `8 i + 7`, the first one highest.
+    fn high_byte(&self, i: usize) -> u8 {
+        self.body[self.body.len() - 1 - i]
+    }
+
+    /// Where in the string of high parts the one of record `i` stands.
+    fn select(&self, i: usize) -> usize {
+        let (mut left, mut byte) = (i as u32, 0);
+        loop {
+            let ones = self.high_byte(byte).count_ones();
+            if left < ones {
+                break;
+            }
+            left -= ones;
+            byte += 1;
+        }
+        let mut bits = self.high_byte(byte);
+        for _ in 0..left {
+            bits &= !(0x80 >> bits.leading_zeros());
+        }
+        8 * byte + bits.leading_zeros() as usize
+    }
+
+    fn low(&self, i: usize) -> u64 {
+        let at = self.form.record_at(i) + usize::from(self.form.tombstones);
+        get_bits(self.body, at, self.form.width)
+    }
+
+    fn rest_at(&self, i: usize) -> usize {
+        self.form.record_at(i) + usize::from(self.form.tombstones) + self.form.width as usize
+    }
+
+    fn write_key(&self, i: usize, high: u64, key: &mut [u8]) {
+        let form = self.form;
+        let number = form.base.wrapping_add(high.wrapping_shl(form.width) | self.low(i));
+        let (prefix, window) = (form.prefix, form.window());
+        key[..prefix].copy_from_slice(&self.body[FIXED..FIXED + prefix]);
+        key[prefix..prefix + window].copy_from_slice(&number.to_be_bytes()[8 - window..]);
+        get_bytes(self.body, self.rest_at(i), &mut key[prefix + window..]);
+    }
+
+    /// Key `i`.
+    pub(super) fn key(&self, i: usize, key: &mut [u8]) {
+        self.write_key(i, (self.select(i) - i) as u64, key);
+    }
+
+    /// Key `i` in memory of its own.
+    pub(super) fn key_owned(&self, i: usize) -> Vec<u8> {
+        let mut key = alloc::vec![0; self.form.key];
+        self.key(i, &mut key);
+        key
+    }
+
+    /// Whether record `i` is a tombstone.
+    pub(super) fn is_tombstone(&self, i: usize) -> bool {
+        self.form.tombstones && get_bits(self.body, self.form.record_at(i), 1) == 1
+    }
+
+    /// Value `i`.
+    pub(super) fn value(&self, i: usize, value: &mut [u8]) {
+        get_bytes(self.body, self.rest_at(i) + 8 * self.form.rest(), value);
+    }
+
+    /// The first record whose key is not below this one, and whether it is this one.
+    pub(super) fn search(&self, key: &[u8], found: &mut [u8]) -> (usize, bool) {
+        let form = self.form;
+        // Before all keys.
+        if key.is_empty() {
+            return (0, false);
+        }
+        match key[..form.prefix].cmp(&self.body[FIXED..FIXED + form.prefix]) {
+            Ordering::Less => return (0, false),
+            Ordering::Greater => return (self.count, false),
+            Ordering::Equal => {}
+        }
+        let Some(number) = form.number(key).checked_sub(form.base) else { return (0, false) };
+        let mut walk = self.walk_from_high(number >> form.width);
+        while walk.index < self.count {
+            self.write_key(walk.index, walk.high, found);
+            match (*found).cmp(key) {
+                Ordering::Less => walk.advance(self),
+                order => return (walk.index, order == Ordering::Equal),
+            }
+        }
+        (self.count, false)
+    }
+
+    /// The first record whose high part is not below this one.
+    fn walk_from_high(&self, high: u64) -> Walk {
+        let (mut zeros, mut byte, mut index) = (0u64, 0, 0);
+        // Whole bytes while the zero that ends the part before it is not in them.
+        while index < self.count {
+            let ones = self.high_byte(byte).count_ones();
+            if zeros + u64::from(8 - ones) >= high {
+                break;
+            }
+            zeros += u64::from(8 - ones);
+            index += ones as usize;
+            byte += 1;
+        }
+        let mut walk = Walk { index, bit: 8 * byte, high: zeros };
+        walk.settle(self);
+        while walk.index < self.count && walk.high < high {
+            walk.advance(self);
+        }
+        walk
+    }
+}
+
+/// A place in a page: a record and its high part.
+#[derive(Clone, Copy, Debug)]
+struct Walk {
+    index: usize,
+    /// Of the one of this record.
+    bit: usize,
+    high: u64,
+}
+
+impl Walk {
+    /// Goes on to the next record.
+    fn advance(&mut self, view: &View<'_>) {
+        self.index += 1;
+        self.bit += 1;
+        self.settle(view);
+    }
+
+    /// Moves to the next one in the string of high parts.
+    fn settle(&mut self, view: &View<'_>) {
+        if self.index >= view.count {
+            return;
+        }
+        loop {
+            let bits = view.high_byte(self.bit / 8) << (self.bit % 8);
+            if bits != 0 {
+                let zeros = bits.leading_zeros();
+                self.high += u64::from(zeros);
+                self.bit += zeros as usize;
+                return;
+            }
+            let passed = 8 - self.bit % 8;
+            self.high += passed as u64;
+            self.bit += passed;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! The packed form of records against plain lists of them.
+
+use super::*;
+use crate::inputs;
+use crate::rng::Rng;
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use proptest::prelude::*;
+
+type Records = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
+fn built(body: &mut [u8], record: RecordFormat, records: &Records, tombstones: bool) -> usize {
+    let (first, last) = (records.keys().next().unwrap(), records.keys().next_back().unwrap());
+    let mut builder =
+        Builder::begin(body, record, Expected { first, low: first, last, count: records.len(), tombstones });
+    for (key, value) in records {
+        if !builder.append(body, key, value.as_deref()) {
+            break;
+        }
+    }
+    builder.count()
+}
+
+fn assert_same(body: &[u8], record: RecordFormat, records: &Records, count: usize, tombstones: bool) {
+    let view = View::new(body, record, count, tombstones).unwrap();
+    let (mut key, mut value) = (vec![0; record.key_bytes.into()], vec![0; record.value_bytes.into()]);
+    for (i, (expected, content)) in records.iter().take(count).enumerate() {
+        view.key(i, &mut key);
+        assert_eq!(&key, expected);
+        assert_eq!(view.is_tombstone(i), content.is_none());
+        if let Some(content) = content {
+            view.value(i, &mut value);
+            assert_eq!(&value, content);
+        }
+        assert_eq!(view.search(expected, &mut key), (i, true));
+        let (mut near, mut found) = (expected.clone(), vec![0; key.len()]);
+        *near.last_mut().unwrap() ^= 1;
+        let place = records.keys().take(count).position(|other| *other >= near).unwrap_or(count);
+        let there = records.keys().take(count).any(|other| *other == near);
+        assert_eq!(view.search(&near, &mut found), (place, there));
+    }
+}
+
+fn records(format: RecordFormat, count: usize, spread: u32, seed: u64) -> Records {
+    let mut rng = Rng::new(seed);
+    let draw = |rng: &mut Rng| {
+        let mut key = vec![0; format.key_bytes.into()];
+        rng.fill(&mut key);
+        let kept = key.len().saturating_sub(spread as usize);
+        key[..kept].fill(7);
+        let mut value = vec![0; format.value_bytes.into()];
+        rng.fill(&mut value);
+        (key, rng.chance(3, 4).then_some(value))
+    };
+    (0..count).map(|_| draw(&mut rng)).collect()
+}
+
+proptest! {
+    #![proptest_config(inputs::fixed(200))]
+
+    #[test]
+    fn records_come_back(
+        key in 1u8..30, value in 0u8..20, spread in 1u32..30, count in 1usize..300, seed: u64, large: bool,
+    ) {
+        let format = RecordFormat::new(key, value);
+        let records = records(format, count, spread, seed);
+        let mut body = vec![0xff; if large { 4000 } else { 300 }];
+        let fitted = built(&mut body, format, &records, true);
+        prop_assert!(fitted > 0);
+        assert_same(&body, format, &records, fitted, true);
+    }
+}
+
+#[test]
+fn uniform_keys_take_two_bits_more_than_their_gap() {
+    let mut rng = Rng::new(4);
+    let records: Records =
+        (0..2000).map(|_| ((rng.below(1 << 20) as u32).to_be_bytes().to_vec(), Some(vec![1; 4]))).collect();
+    let mut body = vec![0; 4096];
+    let count = built(&mut body, RecordFormat::new(4, 4), &records, false);
+    // A gap is 524 in the mean: 9 bits, 2 more, and the value's 32.
+    assert!((4096 * 8 / 44..4096 * 8 / 42).contains(&count), "{count}");
+    assert_same(&body, RecordFormat::new(4, 4), &records, count, false);
+}
+
+#[test]
+fn keys_that_leave_the_prefix_begin_another_page() {
+    let format = RecordFormat::new(12, 0);
+    let mut body = vec![0; 512];
+    let key = |first: u8, last: u8| [first, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last];
+    let expected =
+        Expected { first: &key(1, 1), low: &key(1, 1), last: &key(1, 9), count: 9, tombstones: false };
+    let mut builder = Builder::begin(&mut body, format, expected);
+    assert!(builder.append(&mut body, &key(1, 1), Some(&[])));
+    assert!(!builder.append(&mut body, &key(2, 1), Some(&[])));
+    assert_eq!(builder.count(), 1);
+}
+
+#[test]
+fn fields_that_make_no_sense_are_refused() {
+    let format = RecordFormat::new(4, 4);
+    let mut body = vec![0; 100];
+    let records = records(format, 8, 4, 1);
+    let count = built(&mut body, format, &records, true);
+    assert!(View::new(&body, format, count, true).is_some());
+    assert!(View::new(&body, format, count + 1, true).is_none(), "fewer high parts than records");
+    assert!(View::new(&body, format, 1000, true).is_none());
+    assert!(View::new(&body[..4], format, 1, true).is_none());
+    body[0] = 200;
+    assert!(View::new(&body, format, count, true).is_none());
+}

@@ -1,0 +1,240 @@
+//! Commit pages: the root and the records of the memtable. The newest one is the index.
+//!
+//! Where the memtable is larger than a page, a commit page holds the records that no sealed page does. When they do not fit,
+//! as many as do are written as a sealed page, which following commit pages name instead of repeating its records. A sealed page
+//! says where the first sweep stood when it was written: of its records those are still in the memtable that the sweep
+//! has not passed since, so a sealed page is needed for one round at most, and none is ever written again.
+
+use super::Plow;
+use super::coder::{Builder, Expected};
+use super::io::Target;
+use super::page::{HEADER_BYTES, Header, Kind};
+use super::root::{Writer, write};
+use crate::check::IndexError;
+use crate::nand::Nand;
+use crate::units::{Pbn, Ppn};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// Where a sweep stands: its round and its cursor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stand {
+    pub(super) round: u32,
+    pub(super) cursor: Box<[u8]>,
+}
+
+impl Stand {
+    /// Whether the sweep passed a key on its way from here to there.
+    pub(super) fn has_passed(&self, key: &[u8], now: &Stand) -> bool {
+        let is_ahead = key >= &self.cursor[..];
+        match now.round.wrapping_sub(self.round) {
+            0 => is_ahead && key < &now.cursor[..],
+            1 => is_ahead || key < &now.cursor[..],
+            _ => true,
+        }
+    }
+
+    /// Whether it passed every key.
+    fn has_passed_all(&self, now: &Stand) -> bool {
+        match now.round.wrapping_sub(self.round) {
+            0 => false,
+            1 => now.cursor >= self.cursor,
+            _ => true,
+        }
+    }
+}
+
+/// A sealed page that may be needed.
+#[derive(Clone, Debug)]
+pub(super) struct Sealed {
+    pub(super) ppn: Ppn,
+    pub(super) sequence: u64,
+    pub(super) stand: Stand,
+}
+
+/// The commit pages.
+#[derive(Debug, Default)]
+pub(super) struct Commits {
+    /// The block being filled and its next page.
+    pub(super) open: Option<(Pbn, u32)>,
+    /// The same of sealed pages, which live longer.
+    pub(super) open_sealed: Option<(Pbn, u32)>,
+    /// Blocks with commit pages or sealed ones that may be needed.
+    pub(super) blocks: Vec<Pbn>,
+    /// Sealed pages that may be needed, the oldest first.
+    pub(super) sealed: VecDeque<Sealed>,
+    /// The newest commit page's program.
+    pub(super) sequence: u64,
+    /// The block that it lies in.
+    pub(super) newest: Option<Pbn>,
+}
+
+impl Commits {
+    /// Bytes held besides the commit pages' own fields.
+    pub(super) fn ram_bytes(&self) -> usize {
+        let cursors: usize = self.sealed.iter().map(|sealed| sealed.stand.cursor.len()).sum();
+        self.blocks.capacity() * size_of::<Pbn>() + self.sealed.capacity() * size_of::<Sealed>() + cursors
+    }
+}
+
+impl<N: Nand> Plow<N> {
+    /// Where the first sweep stands.
+    pub(super) fn stand(&self) -> Stand {
+        Stand { round: self.levels[0].round, cursor: self.levels[0].cursor.clone() }
+    }
+
+    /// Bytes of the root, if it were written now.
+    pub(super) fn root_bytes(&self) -> usize {
+        let mut writer = Writer::new(&mut []);
+        self.write_root(&mut writer);
+        writer.at()
+    }
+
+    fn write_root(&self, writer: &mut Writer<'_>) {
+        let newest = self.commits.sealed.back().map(|sealed| (sealed.ppn, sealed.sequence));
+        let sealed = (self.commits.sealed.len(), newest);
+        write(writer, (self.geometry, self.record), &self.levels, sealed);
+    }
+
+    /// Makes all that was acknowledged durable.
+    pub(super) fn commit(&mut self, clean: bool) -> Result<(), IndexError> {
+        let now = self.stand();
+        while self.commits.sealed.front().is_some_and(|oldest| oldest.stand.has_passed_all(&now)) {
+            self.commits.sealed.pop_front();
+        }
+        let written = self.write_commit(clean);
+        if written.is_err() {
+            // A sealed page may hold what is taken back now.
+            self.commits.sealed.clear();
+            self.memtable.unseal_all();
+        }
+        let before = self.commits.newest;
+        self.commits.newest = Some(self.geometry.block_of(written?));
+        self.commits.sequence = self.sequence;
+        self.settle_commits(if clean { before } else { None })?;
+        (self.dirty, self.clean) = (false, clean);
+        self.counters.commits += 1;
+        Ok(())
+    }
+
+    /// Writes sealed pages until the rest fits into a commit page, and that.
+    fn write_commit(&mut self, clean: bool) -> Result<Ppn, IndexError> {
+        loop {
+            let mut output = core::mem::take(&mut self.output);
+            let mut writer = Writer::new(&mut output[HEADER_BYTES..]);
+            self.write_root(&mut writer);
+            let root = writer.at();
+            let room = output.len() - HEADER_BYTES;
+            let packed = if root > room { None } else { self.pack(&mut output[HEADER_BYTES + root..], 0) };
+            self.output = output;
+            let Some((count, is_all)) = packed else { return Err(IndexError::Full) };
+            if is_all {
+                return self.program(Target::Commits, self.header(Kind::Commit, clean, count));
+            }
+            self.seal()?;
+        }
+    }
+
+    /// Writes unsealed records as a sealed page.
+    fn seal(&mut self) -> Result<(), IndexError> {
+        let stand = self.stand();
+        let mut output = core::mem::take(&mut self.output);
+        let mut writer = Writer::new(&mut output[HEADER_BYTES..]);
+        writer.number(stand.round.into());
+        writer.key(&stand.cursor);
+        let before = self.commits.sealed.back();
+        writer.number(before.map_or(0, |before| u64::from(before.ppn.0) + 1));
+        writer.number(before.map_or(0, |before| before.sequence));
+        let at = writer.at();
+        let packed = self.pack(&mut output[HEADER_BYTES + at..], 1);
+        self.output = output;
+        let Some((count, _)) = packed else { return Err(IndexError::Full) };
+        let ppn = self.program(Target::Sealed, self.header(Kind::Sealed, false, count))?;
+        let mut left = count;
+        for i in 0..self.memtable.len() {
+            if left > 0 && self.memtable.is_unsealed(i) {
+                self.memtable.seal(i);
+                left -= 1;
+            }
+        }
+        if self.commits.sealed.len() == self.commits.sealed.capacity() {
+            self.commits.sealed.reserve_exact(4);
+        }
+        self.commits.sealed.push_back(Sealed { ppn, sequence: self.sequence, stand });
+        Ok(())
+    }
+
+    fn header(&self, kind: Kind, clean: bool, count: usize) -> Header {
+        Header { kind, tombstones: true, clean, count: count as u16, erases: 0, sequence: 0, commit: 0 }
+    }
+
+    /// Packs the unsealed records; how many went in, and whether these are all. None where fewer than `least` did.
+    fn pack(&self, body: &mut [u8], least: usize) -> Option<(usize, bool)> {
+        let unsealed = || (0..self.memtable.len()).filter(|&i| self.memtable.is_unsealed(i));
+        let count = unsealed().count();
+        let (Some(first), Some(last)) = (unsealed().next(), unsealed().next_back()) else {
+            return (least == 0).then_some((0, true));
+        };
+        let (first, last) = (self.memtable.key(first), self.memtable.key(last));
+        if body.len() < 32 + usize::from(self.record.key_bytes) {
+            return (least == 0).then_some((0, false));
+        }
+        let expected = Expected { first, low: first, last, count, tombstones: true };
+        let mut builder = Builder::begin(body, self.record, expected);
+        let is_all = unsealed().all(|i| builder.append(body, self.memtable.key(i), self.memtable.value(i)));
+        (builder.count() >= least).then_some((builder.count(), is_all))
+    }
+
+    /// Gives back the blocks that no longer hold what a mount would need.
+    fn settle_commits(&mut self, kept: Option<Pbn>) -> Result<(), IndexError> {
+        let needed = |block: Pbn| {
+            let of = |ppn: Ppn| self.geometry.block_of(ppn);
+            Some(block) == self.commits.newest
+                || Some(block) == kept
+                || [self.commits.open, self.commits.open_sealed].iter().flatten().any(|open| open.0 == block)
+                || self.commits.sealed.iter().any(|sealed| of(sealed.ppn) == block)
+        };
+        let (kept, dead): (Vec<Pbn>, Vec<Pbn>) =
+            self.commits.blocks.iter().partition(|&&block| needed(block));
+        self.commits.blocks = kept;
+        dead.into_iter().for_each(|block| self.blocks.leave(block));
+        self.blocks.settle(&mut self.nand)
+    }
+
+    /// Blocks that sealed pages may still take with so many records in the memtable.
+    pub(super) fn sealed_blocks_left(&self, records: usize) -> usize {
+        let room = self.geometry.page_bytes as usize - HEADER_BYTES - 40;
+        if self.root_bytes() + records * (self.record.entry_bytes() + 1) <= room {
+            return 0;
+        }
+        let pages_per_block = self.geometry.pages_per_block as usize;
+        let pages = self.sealed_max() + self.memtable.capacity() * (self.record.entry_bytes() + 1) / room;
+        let mut used: Vec<Pbn> =
+            self.commits.sealed.iter().map(|sealed| self.geometry.block_of(sealed.ppn)).collect();
+        used.dedup();
+        (pages.div_ceil(pages_per_block) + 1).saturating_sub(used.len())
+    }
+
+    /// Sealed pages beyond which the first sweep is made to go on.
+    pub(super) fn sealed_max(&self) -> usize {
+        let of_a_page = (self.geometry.page_bytes as usize - HEADER_BYTES) / (self.record.entry_bytes() + 1);
+        4 + 3 * self.memtable.capacity() / of_a_page.max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sweep_passes_what_lies_between() {
+        let stand = |round, cursor: &[u8]| Stand { round, cursor: cursor.into() };
+        let from = stand(7, &[5]);
+        assert!(from.has_passed(&[5], &stand(7, &[9])) && !from.has_passed(&[9], &stand(7, &[9])));
+        assert!(!from.has_passed(&[2], &stand(7, &[9])) && from.has_passed(&[2], &stand(8, &[3])));
+        assert!(from.has_passed(&[8], &stand(8, &[])) && !from.has_passed(&[4], &stand(8, &[3])));
+        assert!(from.has_passed(&[4], &stand(9, &[])));
+        assert!(!from.has_passed_all(&stand(8, &[4])) && from.has_passed_all(&stand(8, &[5])));
+    }
+}

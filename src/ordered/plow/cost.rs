@@ -1,0 +1,132 @@
+//! What a set-up costs by arithmetic, and the cheapest one: how many levels, and how many pages each may hold.
+//!
+//! A sweep meets keys of the level above where they have gathered for a whole round: twice the mean. So a page that a step writes
+//! takes `2 S / n` records further down, where `S` records wait above and `n` pages lie below, and an operation costs
+//! `n / 2 S` programs for each level. A look-up reads a page of each level, of the first one only what its filters let through.
+//! One operation of four is reckoned to be a look-up.
+
+/// A read, a step's read included, as a share of 256 of the time of a program.
+const READ: u64 = 47;
+/// Reads of a step: the page under the cursor twice, and the one above.
+const STEP_READS: u64 = 3;
+/// One, where shares are reckoned with.
+const ONE: u64 = 1024;
+/// Levels at most.
+pub(super) const LEVELS_MAX: usize = 3;
+
+/// What a set-up is reckoned from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Given {
+    /// Pages of the last level.
+    pub(super) pages: u64,
+    /// Records of a page.
+    pub(super) page_records: u64,
+    /// Records of the memtable.
+    pub(super) memtable: u64,
+    /// Bits of all filters.
+    pub(super) filter_bits: u64,
+    /// Levels at most.
+    pub(super) levels_max: usize,
+}
+
+/// A set-up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Plan {
+    pub(super) levels: usize,
+    /// Pages that the levels above the last may hold.
+    pub(super) pages_max: [u64; LEVELS_MAX - 1],
+    /// What an operation costs, in programs of 1024.
+    pub(super) cost: u64,
+}
+
+/// The share of 1024 at which a Bloom filter says yes to a key that is not there, by bits a key.
+fn wrong(bits: u64, keys: u64) -> u64 {
+    const RATES: [u64; 9] = [1024, 633, 392, 242, 150, 93, 57, 35, 22];
+    let eighths = (bits * 8 / keys.max(1)).min(63);
+    let (whole, part) = ((eighths / 8) as usize, eighths % 8);
+    (RATES[whole] * (8 - part) + RATES[whole + 1] * part) / 8
+}
+
+/// What an operation costs with levels of these sizes, the last included.
+fn cost(given: &Given, levels: &[u64]) -> u64 {
+    let (mut above, mut programs, mut reads) = (given.memtable.max(1), 0, 0);
+    for (i, &pages) in levels.iter().enumerate() {
+        // Where a round ends, and where the sweep passes the next one, a page is half full.
+        programs += (2 * pages + 4) * ONE / (4 * above);
+        above = (pages * given.page_records).max(1);
+        let filtered = i == 0 && levels.len() > 1;
+        reads += if filtered { wrong(given.filter_bits, above) } else { ONE };
+    }
+    (3 * programs * (256 + STEP_READS * READ) + reads * READ) / 1024
+}
+
+/// Sizes to be tried: each an eighth above the one before.
+fn sizes(below: u64) -> impl Iterator<Item = u64> {
+    core::iter::successors(Some(2u64), |size| Some(size + (size / 8).max(1)))
+        .take_while(move |&size| size < below)
+}
+
+/// The cheapest set-up with so many levels; none if that many make no sense.
+pub(super) fn plan_with(given: &Given, levels: usize) -> Option<Plan> {
+    let last = given.pages;
+    let plan = |pages_max: [u64; LEVELS_MAX - 1]| {
+        let mut sizes = [0; LEVELS_MAX];
+        sizes[..levels - 1].copy_from_slice(&pages_max[..levels - 1]);
+        sizes[levels - 1] = last;
+        Plan { levels, pages_max, cost: cost(given, &sizes[..levels]) }
+    };
+    match levels {
+        1 => Some(plan([0; LEVELS_MAX - 1])),
+        2 => sizes(last).map(|first| plan([first, 0])).min_by_key(|plan| plan.cost),
+        _ => sizes(last)
+            .flat_map(|second| sizes(second).map(move |first| [first, second]))
+            .map(plan)
+            .min_by_key(|plan| plan.cost),
+    }
+}
+
+/// The cheapest set-up.
+pub(super) fn plan(given: &Given) -> Plan {
+    let more = (2..=given.levels_max.min(LEVELS_MAX)).filter_map(|levels| plan_with(given, levels));
+    let one = Plan { levels: 1, pages_max: [0; LEVELS_MAX - 1], cost: cost(given, &[given.pages]) };
+    core::iter::once(one).chain(more).min_by_key(|plan| plan.cost).unwrap_or(one)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(pages: u64, memtable: u64, filter_bytes: u64) -> Given {
+        Given { pages, page_records: 700, memtable, filter_bits: filter_bytes * 8, levels_max: LEVELS_MAX }
+    }
+
+    #[test]
+    fn little_ram_takes_three_levels_and_more_takes_two() {
+        let little = plan(&given(1400, 280, 1500));
+        assert_eq!(little.levels, 3, "{little:?}");
+        assert!(
+            (3..12).contains(&little.pages_max[0]) && (40..200).contains(&little.pages_max[1]),
+            "{little:?}"
+        );
+        let more = plan(&given(1400, 5000, 40_000));
+        assert_eq!(more.levels, 2, "{more:?}");
+        assert!((30..150).contains(&more.pages_max[0]), "{more:?}");
+        assert_eq!(plan(&given(2, 280, 1500)).levels, 1);
+    }
+
+    #[test]
+    fn more_ram_costs_no_more() {
+        let mut last = u64::MAX;
+        for memtable in [100, 200, 400, 800, 1600, 3200, 6400] {
+            let cost = plan(&given(1400, memtable, memtable * 5)).cost;
+            assert!(cost <= last, "{memtable}: {cost}");
+            last = cost;
+        }
+    }
+
+    #[test]
+    fn a_filter_with_more_bits_is_wrong_less_often() {
+        let rates: alloc::vec::Vec<u64> = (0..12).map(|bits| wrong(bits * 100, 100)).collect();
+        assert!(rates.is_sorted_by(|a, b| a >= b) && rates[0] == ONE && rates[8] < 30, "{rates:?}");
+    }
+}

@@ -1,0 +1,363 @@
+//! Where the pages of a run lie and where each begins: a byte a page, or a byte for several where RAM is short.
+//!
+//! A run is a row of pages in key order, in extents of pages that follow each other on the chip. Of each extent the position of
+//! the first key is kept (its first eight bytes as a number), and of each following group of pages (one page each, unless thinned)
+//! how far it begins from the one before, in a byte: three bits of exponent, five of mantissa, in units of the extent. Each step is
+//! taken from what the bytes before say and rounded down, so errors do not add up: a group never begins before its fence.
+
+use crate::units::Ppn;
+use alloc::vec::Vec;
+
+/// The first bytes of a key as a number.
+pub(super) fn position(key: &[u8]) -> u64 {
+    key.iter().take(8).fold(0, |number, &byte| number << 8 | u64::from(byte))
+}
+
+/// A row of neighbouring pages. Its fences lie among those of its run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Extent {
+    /// No key of it lies before.
+    low: u64,
+    first: Ppn,
+    pages: u16,
+    /// The unit of its fences, as a power of two.
+    shift: u8,
+    /// Pages of its first group that are gone.
+    eaten: u8,
+}
+
+impl Extent {
+    pub(super) fn first(&self) -> Ppn {
+        self.first
+    }
+
+    pub(super) fn pages(&self) -> usize {
+        self.pages.into()
+    }
+
+    pub(super) fn holds(&self, page: Ppn) -> bool {
+        (self.first.0..self.first.0 + u32::from(self.pages)).contains(&page.0)
+    }
+}
+
+/// The unit for steps like this one: half-way up the exponents.
+fn unit(step: u64) -> u8 {
+    (64 - step.leading_zeros()).saturating_sub(9).min(52) as u8
+}
+
+/// A step as a byte, rounded down; none if it is too large for the unit.
+fn encode(step: u64, shift: u8) -> Option<u8> {
+    let units = step >> shift;
+    if units < 32 {
+        return Some(units as u8);
+    }
+    let exponent = units.ilog2() - 4;
+    (exponent < 8).then(|| (exponent << 5 | (units >> (exponent - 1) & 31) as u32) as u8)
+}
+
+fn decode(fence: u8, shift: u8) -> u64 {
+    let (exponent, mantissa) = (fence >> 5, u64::from(fence & 31));
+    if exponent == 0 { mantissa << shift } else { (32 + mantissa) << (exponent - 1 + shift) }
+}
+
+/// Pages in key order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Run {
+    extents: Vec<Extent>,
+    fences: Vec<u8>,
+    /// Pages of a group, as a power of two.
+    group: u8,
+}
+
+impl Run {
+    /// Pages.
+    pub(super) fn pages(&self) -> usize {
+        self.extents.iter().map(Extent::pages).sum()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.extents.is_empty()
+    }
+
+    pub(super) fn extents(&self) -> &[Extent] {
+        &self.extents
+    }
+
+    /// Whether a page of the run lies between these two, the second excluded.
+    pub(super) fn uses(&self, from: Ppn, to: Ppn) -> bool {
+        self.extents
+            .iter()
+            .any(|extent| extent.first < to && extent.first.0 + u32::from(extent.pages) > from.0)
+    }
+
+    /// Page number `index`.
+    pub(super) fn page(&self, mut index: usize) -> Option<Ppn> {
+        for extent in &self.extents {
+            if index < extent.pages() {
+                return Some(Ppn(extent.first.0 + index as u32));
+            }
+            index -= extent.pages();
+        }
+        None
+    }
+
+    fn group_pages(&self) -> usize {
+        1 << self.group
+    }
+
+    /// The extent's groups.
+    fn groups(&self, extent: &Extent) -> usize {
+        (extent.pages() + usize::from(extent.eaten)).div_ceil(self.group_pages())
+    }
+
+    /// Adds the page that begins here at the end, in a new extent if it may not join the last one.
+    pub(super) fn push(&mut self, page: Ppn, low: u64, joins: bool) {
+        if !(joins && self.join(page, low)) {
+            if self.extents.len() == self.extents.capacity() {
+                self.extents.reserve_exact(2);
+            }
+            self.extents.push(Extent { low, first: page, pages: 1, shift: 0, eaten: 0 });
+        }
+    }
+
+    fn join(&mut self, page: Ppn, low: u64) -> bool {
+        let Some(last) = self.extents.last().copied() else { return false };
+        if last.first.0 + u32::from(last.pages) != page.0 || last.pages == u16::MAX {
+            return false;
+        }
+        let mut changed = Extent { pages: last.pages + 1, ..last };
+        let groups = self.groups(&last);
+        if self.groups(&changed) > groups {
+            let fences = &self.fences[self.fences.len() - (groups - 1)..];
+            let tail =
+                fences.iter().fold(last.low, |at, &fence| at.saturating_add(decode(fence, last.shift)));
+            // Below the fence before it lies nothing, whatever a damaged page may say.
+            let step = low.saturating_sub(tail);
+            if groups == 1 {
+                changed.shift = unit(step);
+            }
+            let Some(fence) = encode(step, changed.shift) else { return false };
+            if self.fences.len() == self.fences.capacity() {
+                self.fences.reserve_exact(16);
+            }
+            self.fences.push(fence);
+        }
+        if let Some(last) = self.extents.last_mut() {
+            *last = changed;
+        }
+        true
+    }
+
+    /// The last group that may begin at or before a position, as its first and last page; none if all begin after it.
+    pub(super) fn find(&self, position: u64) -> Option<(usize, usize)> {
+        let (mut page, mut fence, mut found) = (0, 0, None);
+        for extent in &self.extents {
+            if extent.low > position {
+                break;
+            }
+            found = Some((page, fence, extent));
+            page += extent.pages();
+            fence += self.groups(extent) - 1;
+        }
+        let (page, fence, extent) = found?;
+        let (mut at, mut group) = (extent.low, 0);
+        for &step in &self.fences[fence..fence + self.groups(extent) - 1] {
+            let next = at.saturating_add(decode(step, extent.shift));
+            if next > position {
+                break;
+            }
+            (at, group) = (next, group + 1);
+        }
+        let start = |group: usize| (group * self.group_pages()).saturating_sub(extent.eaten.into());
+        let last = (start(group + 1) - 1).min(extent.pages() - 1);
+        Some((page + start(group), page + last))
+    }
+
+    /// Removes a page.
+    pub(super) fn remove(&mut self, page: Ppn) {
+        let Some(at) = self.extents.iter().position(|extent| extent.holds(page)) else { return };
+        let place = page.0 - self.extents[at].first.0;
+        let at = if place > 0 { self.split(at, place as usize) } else { at };
+        let fence = self.fences_before(at);
+        let mut extent = self.extents[at];
+        if extent.pages == 1 {
+            self.extents.remove(at);
+            self.extents.shrink_to(self.extents.len() + 4);
+            return;
+        }
+        extent.first.0 += 1;
+        extent.pages -= 1;
+        extent.eaten += 1;
+        if self.fences.capacity() > self.fences.len() + 64 {
+            self.fences.shrink_to(self.fences.len() + 16);
+        }
+        if usize::from(extent.eaten) == self.group_pages() {
+            extent.low = extent.low.saturating_add(decode(self.fences[fence], extent.shift));
+            extent.eaten = 0;
+            self.fences.remove(fence);
+        }
+        self.extents[at] = extent;
+    }
+
+    fn fences_before(&self, extent: usize) -> usize {
+        self.extents[..extent].iter().map(|extent| self.groups(extent) - 1).sum()
+    }
+
+    /// Parts an extent before one of its pages; returns the second part.
+    fn split(&mut self, at: usize, place: usize) -> usize {
+        let fence = self.fences_before(at);
+        let whole = self.extents[at];
+        let (group, within) = {
+            let place = place + usize::from(whole.eaten);
+            (place >> self.group, place % self.group_pages())
+        };
+        let steps = &self.fences[fence..fence + group];
+        let low = steps.iter().fold(whole.low, |at, &step| at.saturating_add(decode(step, whole.shift)));
+        if within == 0 {
+            self.fences.remove(fence + group - 1);
+        }
+        self.extents[at].pages = place as u16;
+        let first = Ppn(whole.first.0 + place as u32);
+        let second = Extent { low, first, pages: whole.pages - place as u16, eaten: within as u8, ..whole };
+        if self.extents.len() == self.extents.capacity() {
+            self.extents.reserve_exact(2);
+        }
+        self.extents.insert(at + 1, second);
+        at + 1
+    }
+
+    /// Halves the fences: groups become twice as long. False where they may not.
+    pub(super) fn thin(&mut self) -> bool {
+        if self.group >= 6 {
+            return false;
+        }
+        let mut kept = Vec::with_capacity(self.fences.len() / 2 + 1);
+        let mut fence = 0;
+        let mut extents = core::mem::take(&mut self.extents);
+        for extent in &mut extents {
+            let count = self.groups(extent) - 1;
+            let (mut at, mut last, mut steps) = (0u64, 0u64, Vec::new());
+            for (i, &step) in self.fences[fence..fence + count].iter().enumerate() {
+                at = at.saturating_add(decode(step, extent.shift));
+                if i % 2 == 1 {
+                    steps.push(at);
+                }
+            }
+            fence += count;
+            let widest = steps.windows(2).map(|pair| pair[1] - pair[0]).chain(steps.first().copied()).max();
+            extent.shift = widest.map_or(0, |step| unit(step).saturating_sub(2));
+            for step in steps {
+                let code = encode(step.saturating_sub(last), extent.shift).unwrap_or(u8::MAX);
+                last = last.saturating_add(decode(code, extent.shift));
+                kept.push(code);
+            }
+        }
+        kept.shrink_to_fit();
+        (self.extents, self.fences) = (extents, kept);
+        self.group += 1;
+        true
+    }
+
+    /// Bytes held besides the run itself.
+    pub(super) fn ram_bytes(&self) -> usize {
+        self.extents.capacity() * size_of::<Extent>() + self.fences.capacity()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+    use alloc::vec;
+
+    /// A run of pages that begin at ascending positions, with its list of (page, begin).
+    fn run(rng: &mut Rng, count: u32, group: u8, gap: u64) -> (Run, Vec<(Ppn, u64)>) {
+        let mut run = Run { group, ..Run::default() };
+        let (mut list, mut low, mut page) = (Vec::new(), 1000, 0);
+        for _ in 0..count {
+            let skips = rng.chance(1, 20);
+            page += if skips { 17 } else { 1 };
+            run.push(Ppn(page), low, !rng.chance(1, 30));
+            list.push((Ppn(page), low));
+            low += rng.below(gap);
+        }
+        (run, list)
+    }
+
+    fn assert_finds(run: &Run, list: &[(Ppn, u64)], rng: &mut Rng) -> usize {
+        assert_eq!(run.pages(), list.len());
+        assert!(list.iter().enumerate().all(|(i, entry)| run.page(i) == Some(entry.0)));
+        let mut wrong = 0;
+        for _ in 0..500 {
+            let position = rng.below(list.last().map_or(1, |last| last.1) + 100);
+            let expected = list.partition_point(|entry| entry.1 <= position);
+            match run.find(position) {
+                None => assert_eq!(expected, 0, "{position}"),
+                Some((first, last)) => {
+                    assert!(first <= last && last < list.len());
+                    // A fence may lie before its page, never behind.
+                    assert!(expected <= last + 1, "{position}: {expected} of {first} to {last}");
+                    wrong += usize::from(expected < first + 1);
+                }
+            }
+        }
+        wrong
+    }
+
+    #[test]
+    fn a_fence_leads_to_the_page() {
+        for (seed, group, gap) in [(1, 0, 1 << 40), (2, 0, 90), (3, 2, 5000), (4, 3, 3), (5, 0, 1 << 55)] {
+            let mut rng = Rng::new(seed);
+            let (run, list) = run(&mut rng, 120, group, gap);
+            let wrong = assert_finds(&run, &list, &mut rng);
+            assert!(gap < 100 || wrong < 25, "seed {seed}: {wrong} of 500 begin a page too late");
+        }
+    }
+
+    #[test]
+    fn pages_are_removed_anywhere_and_added_after_that() {
+        for group in [0, 1, 3] {
+            let mut rng = Rng::new(group.into());
+            let (mut run, mut list) = run(&mut rng, 150, group, 100_000);
+            for round in 0..140 {
+                let at = if rng.chance(1, 2) { 0 } else { rng.below(list.len() as u64) as usize };
+                run.remove(list.remove(at).0);
+                if round % 3 == 0 {
+                    let (page, low) = list[list.len() - 1];
+                    let next = (Ppn(page.0 + 1), low + rng.below(100_000));
+                    run.push(next.0, next.1, true);
+                    list.push(next);
+                }
+                if round == 60 {
+                    assert!(run.thin());
+                }
+                assert_finds(&run, &list, &mut rng);
+            }
+        }
+    }
+
+    #[test]
+    fn thinning_halves_the_fences() {
+        let mut rng = Rng::new(9);
+        let (mut run, list) = run(&mut rng, 400, 0, 1 << 30);
+        for _ in 0..4 {
+            let before = run.fences.len();
+            assert!(run.thin());
+            assert!(run.fences.len() <= before / 2 && run.fences.capacity() <= before / 2 + 1);
+            assert_finds(&run, &list, &mut rng);
+        }
+    }
+
+    #[test]
+    fn a_step_loses_a_32nd_at_most() {
+        let mut rng = Rng::new(1);
+        for bits in 1..64 {
+            let step = rng.below(1 << bits);
+            let shift = unit(step);
+            let back = decode(encode(step, shift).unwrap(), shift);
+            assert!(back <= step && (step - back <= step / 32 || step < 32), "{step}: {back}");
+        }
+        assert_eq!(encode(1 << 20, 0), None);
+        assert_eq!(vec![position(&[1, 0]), position(&[0, 0, 0, 0, 0, 0, 0, 9, 5])], [256, 9]);
+    }
+}

@@ -1,0 +1,135 @@
+//! Loading sorted records into an empty index: one program a page.
+
+use super::Plow;
+use super::coder::{Builder, Expected};
+use super::io::Target;
+use super::page::{HEADER_BYTES, Header, Kind};
+use crate::check::IndexError;
+use crate::nand::Nand;
+use crate::ordered::{OrderedIndex, Records};
+use alloc::vec::Vec;
+
+/// What the code of the next page is chosen from: a first and a last key, and the records between them.
+#[derive(Debug, Default)]
+struct Before {
+    first: Vec<u8>,
+    last: Vec<u8>,
+    count: usize,
+}
+
+impl<N: Nand> Plow<N> {
+    /// Loads records whose keys ascend.
+    pub(super) fn load_all(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
+        let is_empty = self.memtable.len() == 0 && self.levels.iter().all(|level| level.pages() == 0);
+        // A sweep that stands between keys would part the pages in the wrong place.
+        let is_at_start = self.levels.iter().all(|level| level.cursor.is_empty());
+        if !is_empty || !is_at_start {
+            return self.load_one_by_one(records);
+        }
+        let loaded = self.load_pages(records);
+        match loaded {
+            Ok(_) => {
+                self.levels.iter_mut().for_each(|level| level.old = core::mem::take(&mut level.new));
+                self.replan();
+                self.commit(false)?;
+            }
+            Err(_) => self.forget_pages(),
+        }
+        loaded
+    }
+
+    fn load_one_by_one(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
+        let (mut loaded, mut before) = (0, None::<Vec<u8>>);
+        for (key, value) in records {
+            if before.as_ref().is_some_and(|before| key <= &before[..]) {
+                return Err(IndexError::NotSorted { position: loaded });
+            }
+            self.insert(key, value)?;
+            before = Some(key.to_vec());
+            loaded += 1;
+        }
+        Ok(loaded)
+    }
+
+    /// Takes back what a load wrote: no commit page names it.
+    fn forget_pages(&mut self) {
+        let pages_per_block = self.geometry.pages_per_block;
+        let last = self.levels.len() - 1;
+        let blocks = self.levels[last].blocks(pages_per_block);
+        self.levels[last].new = super::fences::Run::default();
+        (self.levels[last].open, self.levels[last].records) = (None, 0);
+        blocks.into_iter().for_each(|block| self.blocks.leave(block));
+    }
+
+    fn load_pages(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
+        let (mut loaded, mut builder) = (0, None::<Builder>);
+        let mut before = Before::default();
+        for (key, value) in records {
+            self.record.check_key(key)?;
+            self.record.check_value(value)?;
+            if loaded > 0 && key <= &before.last[..] {
+                return Err(IndexError::NotSorted { position: loaded });
+            }
+            let added = builder
+                .as_mut()
+                .is_some_and(|builder| builder.append(&mut self.output[HEADER_BYTES..], key, Some(value)));
+            if !added {
+                if let Some(full) = builder {
+                    before.count = full.count();
+                    self.write_loaded(full.count())?;
+                }
+                let mut next = self.begin_loaded(key, &before);
+                next.append(&mut self.output[HEADER_BYTES..], key, Some(value));
+                builder = Some(next);
+                before.first = key.to_vec();
+            }
+            before.last.clear();
+            before.last.extend_from_slice(key);
+            loaded += 1;
+        }
+        if let Some(rest) = builder {
+            self.write_loaded(rest.count())?;
+        }
+        Ok(loaded)
+    }
+
+    /// Begins a page, coded for gaps like those of the page before; of the first one, for as many as a page may hold.
+    fn begin_loaded(&mut self, key: &[u8], before: &Before) -> Builder {
+        let body = &mut self.output[HEADER_BYTES..];
+        // As far from this key as the page before reached.
+        let expected = match before.count {
+            0 => Expected {
+                first: key,
+                low: key,
+                last: &alloc::vec![0xff; key.len()],
+                count: body.len() / 2,
+                tombstones: false,
+            },
+            // What refused the key may have been a gap as wide as that page.
+            count => Expected { first: key, low: &before.first, last: key, count, tombstones: false },
+        };
+        Builder::begin(body, self.record, expected)
+    }
+
+    fn write_loaded(&mut self, count: usize) -> Result<(), IndexError> {
+        if self.blocks.free() < self.reserve() {
+            return Err(self.no_room());
+        }
+        let header = Header {
+            kind: Kind::Run,
+            tombstones: false,
+            clean: false,
+            count: count as u16,
+            erases: 0,
+            sequence: 0,
+            commit: 0,
+        };
+        let last = self.levels.len() - 1;
+        let ppn = self.program(Target::Level(last), header)?;
+        self.adopt(last, ppn, count, false);
+        self.levels[last].records += count;
+        self.keep_fences_short();
+        self.dirty = true;
+        Ok(())
+    }
+}

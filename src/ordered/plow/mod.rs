@@ -1,0 +1,369 @@
+//! plow: an ordered index for raw NAND with little RAM. Our own design.
+//!
+//! Changes gather in a sorted table in RAM, the *memtable*, above up to three *levels* on flash, each a row of packed pages in key
+//! order that is rewritten round and round. There is one primitive, the *step* (`step`): the records under a level's cursor and
+//! those of the level above in the same range become one page at the level's frontier, and the cursor moves behind them. As a
+//! cursor comes back to a key after a whole round, the level above is fullest there: twice its mean, so few pages are written for
+//! many records.
+//!
+//! ```text
+//! memtable         . . .:..::|          .   .  . .:   RAM; the first sweep stands at |
+//! level 0          === == = =|== == = = =           its pages; filters in RAM
+//! level 1   ===== ===== ==== |==== ===== ===== =====
+//! level 2   ================|========================  most of the records
+//! ```
+//!
+//! * **Change**: at most one step where the memtable or a level is full, then the record joins the memtable. In the class *every
+//!   operation* a commit page follows. `answers = exact` looks the key up first, `pool` says what the memtable knows.
+//! * **Look-up**: memtable, then level by level the one page that the fences name (`fences`); of level 0 filters rule most out.
+//! * **Sync**: a *commit page* (`commit`): the root and the memtable. The newest one is the index; there is no log to be
+//!   replayed and none to be cleaned.
+//! * **Space**: a block dies when sweeps have passed it, so nothing is ever moved to free one. Where blocks are short, steps
+//!   are made ahead of need (`room`).
+//! * **Mount**: the newest commit page, then the pages of all levels, from which fences and filters are built.
+//!
+//! Invariants (`check`, and tests with power cuts):
+//!
+//! * I1: the newest whole commit page is the state.
+//! * I2: no page that it refers to is erased or programmed before a newer one is durable.
+//! * I3: the pages of a level are in key order, and each is whole and of this life of its block.
+//! * I4: of all versions of a key the one in the smallest level is the newest, and the memtable's is newer still.
+//! * I5: memtable and levels of a commit page are the history up to it.
+//! * I6: pages programmed after it do not exist.
+//! * I7: no page of a block that was open before a mount is programmed after it, and a block is erased before use.
+//! * I8: program numbers grow and are never used twice.
+//! * I9: fences, filters and the use of blocks are functions of what the commit page refers to.
+
+mod bits;
+mod blocks;
+mod check;
+mod coder;
+mod commit;
+mod cost;
+mod fences;
+mod filter;
+mod io;
+mod level;
+mod load;
+mod memtable;
+mod mount;
+mod page;
+mod room;
+mod root;
+mod settings;
+mod step;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+use super::buffered::Answers;
+use super::{
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit,
+};
+use crate::check::{CheckReport, IndexError};
+use crate::ftl::StoreError;
+use crate::nand::{Cause, Geometry, Nand, NandError};
+use alloc::vec;
+use alloc::vec::Vec;
+use blocks::{Blocks, State};
+use commit::Commits;
+use core::ops::Bound;
+use cost::Plan;
+use filter::Filters;
+use io::Loaded;
+use level::Level;
+use memtable::Memtable;
+use settings::Shares;
+
+/// Where the newer records of a step come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Memtable,
+    Level(usize),
+}
+
+/// A plow on a chip.
+pub struct Plow<N> {
+    nand: N,
+    geometry: Geometry,
+    record: RecordFormat,
+    shares: Shares,
+    every_operation: bool,
+    memtable: Memtable,
+    levels: Vec<Level>,
+    filters: Filters,
+    blocks: Blocks,
+    commits: Commits,
+    /// The page read last.
+    input: Vec<u8>,
+    loaded: Option<Loaded>,
+    /// The page being written, or records of a range.
+    output: Vec<u8>,
+    /// Records of the level above that a step merges.
+    slice: Vec<u8>,
+    /// The newest program.
+    sequence: u64,
+    /// Whether something is not in the newest commit page.
+    dirty: bool,
+    /// Whether that was written by a close.
+    clean: bool,
+    /// Why pages are read now.
+    cause: Cause,
+    plan: Plan,
+    /// Pages of the last level that the plan was made for.
+    planned_for: usize,
+    /// Records of a full page of the last level.
+    page_records: u64,
+    /// Changes since all was swept for want of room.
+    changes: u64,
+    interrupted: bool,
+    counters: Counters,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    steps: [u64; cost::LEVELS_MAX],
+    commits: u64,
+    failed: u64,
+    filtered: u64,
+    level_lookups: u64,
+    sweeps: u64,
+}
+
+impl<N: Nand> Plow<N> {
+    fn assemble(nand: N, settings: &Settings) -> Result<Plow<N>, IndexError> {
+        let (geometry, record) = (nand.geometry(), settings.record);
+        let own = size_of::<Plow<N>>() - size_of::<N>() + 3 * size_of::<Level>();
+        let shares = Shares::new(settings, geometry, own)?;
+        let page = geometry.page_bytes as usize;
+        Ok(Plow {
+            nand,
+            geometry,
+            record,
+            shares,
+            every_operation: settings.durability == Durability::EveryOperation,
+            memtable: Memtable::new(record, shares.memtable),
+            levels: Vec::with_capacity(cost::LEVELS_MAX),
+            filters: Filters::new(shares.filter),
+            blocks: Blocks::new(geometry.blocks),
+            commits: Commits::default(),
+            input: vec![0xff; page],
+            loaded: None,
+            output: vec![0xff; page],
+            slice: Vec::with_capacity(shares.slice * (record.entry_bytes() + 1)),
+            sequence: 0,
+            dirty: false,
+            clean: false,
+            cause: Cause::Host,
+            plan: Plan::default(),
+            planned_for: 0,
+            page_records: 1,
+            changes: 0,
+            interrupted: false,
+            counters: Counters::default(),
+        })
+    }
+
+    /// DEBUG
+    pub fn debug(&self) -> alloc::string::String {
+        alloc::format!(
+            "{:?} {:?} recs {:?} pages {:?} ext {:?} dir {:?} filters {} blocks {} commits {} size {} level {} page_records {} rounds {:?}",
+            self.plan,
+            self.shares,
+            self.levels.iter().map(|l| l.records).collect::<Vec<_>>(),
+            self.levels.iter().map(|l| l.pages()).collect::<Vec<_>>(),
+            self.levels.iter().map(|l| l.old.extents().len() + l.new.extents().len()).collect::<Vec<_>>(),
+            self.levels.iter().map(|l| l.ram_bytes()).collect::<Vec<_>>(),
+            self.filters.ram_bytes(),
+            self.blocks.ram_bytes(),
+            self.commits.ram_bytes(),
+            size_of::<Plow<N>>(),
+            size_of::<Level>(),
+            self.page_records,
+            self.levels.iter().map(|l| l.round).collect::<Vec<_>>()
+        )
+    }
+
+    /// Gives the chip back.
+    pub fn into_nand(self) -> N {
+        self.nand
+    }
+
+    fn source(&self, level: usize) -> Source {
+        level.checked_sub(1).map_or(Source::Memtable, Source::Level)
+    }
+
+    fn usable(&self) -> Result<(), IndexError> {
+        if self.interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
+    }
+
+    /// After an error that is neither a refusal nor damage, what is on the chip is not known: only a mount finds out.
+    fn judged<T>(&mut self, done: Result<T, IndexError>) -> Result<T, IndexError> {
+        self.interrupted = match &done {
+            Ok(_) | Err(IndexError::Corrupted { .. } | IndexError::NotSorted { .. }) => false,
+            Err(IndexError::Store(StoreError::Nand(NandError::Uncorrectable(_)))) => false,
+            Err(error) => !error.is_refusal(),
+        };
+        done
+    }
+
+    /// Puts a value, or a tombstone.
+    fn change(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), IndexError> {
+        let done = self.change_inner(key, value);
+        self.judged(done)
+    }
+
+    fn change_inner(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), IndexError> {
+        self.make_room(value.is_some())?;
+        self.work()?;
+        let before = self.memtable.put(key, value, false);
+        self.changes += 1;
+        let was_dirty = core::mem::replace(&mut self.dirty, true);
+        if self.every_operation
+            && let Err(error) = self.commit(false)
+        {
+            self.memtable.restore(&before);
+            self.dirty = was_dirty;
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// What the memtable holds of a key: none if nothing, else whether it is a value.
+    fn pooled(&self, key: &[u8]) -> Option<bool> {
+        self.memtable.find(key).ok().map(|i| self.memtable.value(i).is_some())
+    }
+
+    /// Whether a key exists, as far as the setting asks.
+    fn exists(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        match (self.pooled(key), self.shares.answers) {
+            (Some(known), _) => Ok(known),
+            (None, Answers::Pool) => Ok(false),
+            (None, Answers::Exact) => {
+                let mut value = vec![0; self.record.value_bytes.into()];
+                let found = self.look_up(key, &mut value);
+                self.judged(found)
+            }
+        }
+    }
+}
+
+impl<N: Nand> OrderedIndex for Plow<N> {
+    fn record(&self) -> RecordFormat {
+        self.record
+    }
+
+    fn durability(&self) -> Durability {
+        if self.every_operation { Durability::EveryOperation } else { Durability::EverySync }
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
+        self.usable()?;
+        self.record.check_key(key)?;
+        self.record.check_value(value)?;
+        if let Ok(i) = self.memtable.find(key) {
+            return Ok(self.memtable.value(i).map(|found| value.copy_from_slice(found)).is_some());
+        }
+        let found = self.look_up(key, value);
+        self.judged(found)
+    }
+
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
+        self.usable()?;
+        self.record.check_key(key)?;
+        self.record.check_value(value)?;
+        let existed = self.exists(key)?;
+        self.change(key, Some(value))?;
+        Ok(existed)
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        self.usable()?;
+        self.record.check_key(key)?;
+        let existed = self.exists(key)?;
+        if existed || self.shares.answers == Answers::Pool {
+            self.change(key, None)?;
+        }
+        Ok(existed)
+    }
+
+    fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
+        self.usable()?;
+        let loaded = self.load_all(records);
+        self.judged(loaded)
+    }
+
+    fn range(
+        &mut self,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), IndexError> {
+        self.usable()?;
+        let walked = self.walk((low, high), direction, visit);
+        self.judged(walked)
+    }
+
+    fn sync(&mut self) -> Result<(), IndexError> {
+        self.usable()?;
+        if !self.dirty {
+            return Ok(());
+        }
+        let done = self.commit(false);
+        self.judged(done)
+    }
+
+    fn close(&mut self) -> Result<(), IndexError> {
+        self.usable()?;
+        if self.clean && !self.dirty {
+            return Ok(());
+        }
+        let done = self.close_inner();
+        self.judged(done)
+    }
+
+    fn check(&mut self) -> Result<CheckReport, IndexError> {
+        self.usable()?;
+        self.cause = Cause::Check;
+        let report = self.check_all();
+        self.cause = Cause::Host;
+        self.judged(report)
+    }
+
+    fn stats(&self) -> IndexStats {
+        let counters = self.counters;
+        let metrics = [
+            ("memtable_records", self.memtable.len() as u64),
+            ("steps_level_0", counters.steps[0]),
+            ("steps_level_1", counters.steps[1]),
+            ("steps_level_2", counters.steps[2]),
+            ("commit_pages", counters.commits),
+            ("sealed_pages", self.commits.sealed.len() as u64),
+            ("level_lookups", counters.level_lookups),
+            ("level_lookups_filtered", counters.filtered),
+            ("sweeps_for_room", counters.sweeps),
+            ("blocks_retired", self.blocks.retired),
+        ];
+        IndexStats {
+            height: self.levels.len() as u32,
+            live_pages: self.levels.iter().map(|level| level.pages() as u64).sum(),
+            collections: self.blocks.erased,
+            metrics: metrics.map(|(name, value)| Metric { name, value }).to_vec(),
+            ..IndexStats::default()
+        }
+    }
+
+    fn ram_bytes(&self) -> usize {
+        let buffers = self.input.capacity() + self.output.capacity() + self.slice.capacity();
+        let levels: usize = self.levels.iter().map(Level::ram_bytes).sum();
+        size_of::<Self>() - size_of::<N>()
+            + buffers
+            + self.memtable.ram_bytes()
+            + self.levels.capacity() * size_of::<Level>()
+            + levels
+            + self.filters.ram_bytes()
+            + self.blocks.ram_bytes()
+            + self.commits.ram_bytes()
+    }
+}

@@ -1,0 +1,379 @@
+//! Formatting and mounting.
+
+use super::coder::View;
+use super::commit::{Sealed, Stand};
+use super::fences::position;
+use super::level::{Level, Part};
+use super::page::{HEADER_BYTES, Header, Kind, is_blank};
+use super::root::{LevelRoot, Reader, Root, Row, Wrong, read};
+use super::{Plow, State};
+use crate::check::IndexError;
+use crate::nand::{Cause, Nand, NandError, Reading, read_again};
+use crate::ordered::Settings;
+use crate::units::{Pbn, Ppn};
+use alloc::vec::Vec;
+
+/// What a look at the chip found.
+#[derive(Debug, Default)]
+struct Seen {
+    /// The newest program.
+    newest: u64,
+    /// The newest commit page that a page names, and where.
+    named: (u64, u32),
+    /// The newest commit page.
+    commit: Option<(u64, Ppn)>,
+    /// Blocks with commit pages, each with the first program found there.
+    commit_blocks: Vec<(u64, Pbn)>,
+}
+
+/// What a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Whole(Header),
+    Blank,
+    Broken,
+}
+
+const BROKEN_ROOT: &str = "I1: the root makes no sense";
+
+impl<N: Nand> Plow<N> {
+    /// Erases the chip and makes an empty index on it.
+    pub fn format_with(nand: N, settings: &Settings) -> Result<Plow<N>, IndexError> {
+        let mut plow = Plow::assemble(nand, settings)?;
+        plow.note_bad_blocks()?;
+        for _ in 0..plow.blocks.free() {
+            plow.blocks.prepare(&mut plow.nand, Cause::Checkpoint)?;
+        }
+        let levels = if plow.shares.fixed { plow.shares.levels } else { 1 };
+        (0..levels).for_each(|_| plow.add_level());
+        plow.close_inner()?;
+        Ok(plow)
+    }
+
+    /// Finds the index on the chip again.
+    pub fn mount_with(nand: N, settings: &Settings) -> Result<Plow<N>, IndexError> {
+        let mut plow = Plow::assemble(nand, settings)?;
+        plow.cause = Cause::Recovery;
+        plow.note_bad_blocks()?;
+        let mut seen = Seen::default();
+        for block in (0..plow.geometry.blocks).map(Pbn) {
+            if plow.blocks.state(block) != State::Bad {
+                plow.look_at(block, &mut seen)?;
+            }
+        }
+        plow.find_commit(&mut seen)?;
+        let Some((sequence, ppn)) = seen.commit else {
+            return Err(IndexError::NotFormatted("the chip holds no commit page of plow"));
+        };
+        plow.take_root(ppn, sequence, &mut seen)?;
+        if seen.named.0 > sequence {
+            let what = "I1: a page names a newer commit page than there is";
+            return Err(IndexError::Corrupted { what, at: seen.named.1.into() });
+        }
+        // Sealed pages that no commit page names were not looked for.
+        plow.sequence = seen.newest + u64::from(plow.geometry.pages());
+        plow.cause = Cause::Host;
+        plow.planned_for = 0;
+        plow.replan();
+        plow.keep_fences_short();
+        Ok(plow)
+    }
+
+    pub(super) fn close_inner(&mut self) -> Result<(), IndexError> {
+        self.commit(true)?;
+        // Once more in another block, so that one of them may be lost.
+        self.commits.open = None;
+        match self.commit(true) {
+            Err(error) if error.is_refusal() => {
+                (self.dirty, self.clean) = (false, true);
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Looks at all of the newest block with commit pages.
+    fn find_commit(&mut self, seen: &mut Seen) -> Result<(), IndexError> {
+        let mut blocks = core::mem::take(&mut seen.commit_blocks);
+        blocks.sort_unstable();
+        for (_, block) in blocks.into_iter().rev() {
+            self.look_at_all(block, seen)?;
+            if seen.commit.is_some_and(|(_, ppn)| self.geometry.block_of(ppn) == block) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn note_bad_blocks(&mut self) -> Result<(), IndexError> {
+        for block in (0..self.geometry.blocks).map(Pbn) {
+            if self.nand.is_bad(block)? {
+                self.blocks.set(block, State::Bad);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads any page into the input buffer.
+    fn examine(&mut self, ppn: Ppn) -> Result<Found, IndexError> {
+        self.loaded = None;
+        let is_whole = |page: &[u8], _: &[u8]| Header::decode(page, ppn).is_some() || is_blank(page);
+        match read_again(&mut self.nand, (ppn, Cause::Recovery), &mut self.input, &mut [], is_whole) {
+            Ok(Reading::Broken) | Err(NandError::Uncorrectable(_)) => return Ok(Found::Broken),
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if is_blank(&self.input) {
+            return Ok(Found::Blank);
+        }
+        Ok(Header::decode(&self.input, ppn).map_or(Found::Broken, Found::Whole))
+    }
+
+    /// Notes what a page says of the history.
+    fn note(&mut self, ppn: Ppn, header: &Header, seen: &mut Seen) {
+        let block = self.geometry.block_of(ppn);
+        self.blocks.set_erases(block, self.blocks.erases(block).max(header.erases));
+        seen.newest = seen.newest.max(header.sequence);
+        if header.commit > seen.named.0 {
+            seen.named = (header.commit, ppn.0);
+        }
+        if header.kind == Kind::Commit && seen.commit_blocks.last().is_none_or(|last| last.1 != block) {
+            seen.commit_blocks.push((header.sequence, block));
+        }
+        if header.kind == Kind::Commit && seen.commit.is_none_or(|(newest, _)| header.sequence > newest) {
+            seen.commit = Some((header.sequence, ppn));
+        }
+    }
+
+    /// Looks at the first page of a block, and at all where that one says nothing.
+    fn look_at(&mut self, block: Pbn, seen: &mut Seen) -> Result<(), IndexError> {
+        let first = self.geometry.page_at(block, 0);
+        match self.examine(first)? {
+            Found::Whole(header) => {
+                self.note(first, &header, seen);
+                Ok(())
+            }
+            Found::Broken => self.look_at_all(block, seen),
+            // A page may read as erased that was being programmed, or is damaged.
+            Found::Blank => match self.examine(self.geometry.page_at(block, 1))? {
+                Found::Blank => Ok(()),
+                _ => self.look_at_all(block, seen),
+            },
+        }
+    }
+
+    fn look_at_all(&mut self, block: Pbn, seen: &mut Seen) -> Result<(), IndexError> {
+        self.look_from(block, 0, seen)
+    }
+
+    fn look_from(&mut self, block: Pbn, from: u32, seen: &mut Seen) -> Result<(), IndexError> {
+        for page in from..self.geometry.pages_per_block {
+            let ppn = self.geometry.page_at(block, page);
+            if let Found::Whole(header) = self.examine(ppn)? {
+                self.note(ppn, &header, seen);
+            }
+        }
+        Ok(())
+    }
+
+    fn take_root(&mut self, ppn: Ppn, sequence: u64, seen: &mut Seen) -> Result<(), IndexError> {
+        let broken = IndexError::Corrupted { what: BROKEN_ROOT, at: ppn.0.into() };
+        let Found::Whole(header) = self.examine(ppn)? else { return Err(broken) };
+        let mut reader = Reader::new(&self.input[HEADER_BYTES..]);
+        let root = match read(&mut reader, self.geometry, self.record) {
+            Ok(root) => root,
+            Err(Wrong::Other) => {
+                return Err(IndexError::NotFormatted(
+                    "the index on the chip is of another chip or of other records",
+                ));
+            }
+            Err(Wrong::Broken) => return Err(broken),
+        };
+        let at = HEADER_BYTES + reader.at();
+        if root.levels.len() > super::cost::LEVELS_MAX {
+            return Err(broken);
+        }
+        self.commits.sequence = sequence;
+        let block = self.geometry.block_of(ppn);
+        self.commits.newest = Some(block);
+        self.take_block(block);
+        self.clean = header.clean;
+        let stand = Stand { round: root.levels[0].round, cursor: root.levels[0].cursor.clone() };
+        self.take_records(at, &header, None)?;
+        self.take_sealed(&root, &stand)?;
+        if self.memtable.len() > self.memtable.capacity() + 1 {
+            return Err(IndexError::Unsupported(alloc::format!(
+                "the memtable on the chip holds {} records, more than the {} that the RAM leaves room for",
+                self.memtable.len(),
+                self.memtable.capacity()
+            )));
+        }
+        for level in &root.levels {
+            self.take_level(level, seen)?;
+        }
+        // Blocks begun after the commit page: what they name is newer than what the root knows of.
+        for block in (0..self.geometry.blocks).map(Pbn) {
+            if self.blocks.state(block) == State::Free {
+                self.look_behind(block, sequence, seen)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_block(&mut self, block: Pbn) {
+        self.blocks.set(block, State::Used);
+        if !self.commits.blocks.contains(&block) {
+            self.commits.blocks.push(block);
+        }
+    }
+
+    /// Looks at all of a block that was begun after the newest commit page.
+    fn look_behind(&mut self, block: Pbn, sequence: u64, seen: &mut Seen) -> Result<(), IndexError> {
+        match self.examine(self.geometry.page_at(block, 0))? {
+            Found::Whole(header) if header.sequence > sequence => self.look_from(block, 1, seen),
+            _ => Ok(()),
+        }
+    }
+
+    /// Enters the records of the page in the input buffer into the memtable, those that are not there yet; of a sealed page
+    /// only what the sweep has not passed since.
+    fn take_records(
+        &mut self,
+        at: usize,
+        header: &Header,
+        since: Option<(&Stand, &Stand)>,
+    ) -> Result<(), IndexError> {
+        if header.count == 0 {
+            return Ok(());
+        }
+        let broken = IndexError::Corrupted { what: "I5: the records of a commit page make no sense", at: 0 };
+        let input = core::mem::take(&mut self.input);
+        let Some(view) = View::new(&input[at.min(input.len())..], self.record, header.count.into(), true)
+        else {
+            self.input = input;
+            return Err(broken);
+        };
+        let mut key = alloc::vec![0; self.record.key_bytes.into()];
+        let mut value = alloc::vec![0; self.record.value_bytes.into()];
+        for i in 0..view.count() {
+            view.key(i, &mut key);
+            view.value(i, &mut value);
+            let is_passed = since.is_some_and(|(then, now)| then.has_passed(&key, now));
+            if !is_passed && self.memtable.find(&key).is_err() {
+                let value = (!view.is_tombstone(i)).then_some(&value[..]);
+                self.memtable.put(&key, value, since.is_some());
+            }
+        }
+        self.input = input;
+        Ok(())
+    }
+
+    /// Takes the records of the sealed pages, the newest page first.
+    fn take_sealed(&mut self, root: &Root, now: &Stand) -> Result<(), IndexError> {
+        let mut next = root.newest_sealed;
+        for _ in 0..root.sealed {
+            let what = "I5: a sealed page is missing";
+            let Some((ppn, sequence)) = next else { return Err(IndexError::Corrupted { what, at: 0 }) };
+            let broken = IndexError::Corrupted { what, at: ppn.0.into() };
+            let header = match self.examine(ppn)? {
+                Found::Whole(header) if header.kind == Kind::Sealed && header.sequence == sequence => header,
+                _ => return Err(broken),
+            };
+            let mut reader = Reader::new(&self.input[HEADER_BYTES..]);
+            let mut read = || {
+                let round = u32::try_from(reader.number()?).ok()?;
+                let cursor = reader.key(self.record.key_bytes)?;
+                let before = reader.below(u64::from(self.geometry.pages()) + 1)?;
+                Some((Stand { round, cursor }, before, reader.number()?))
+            };
+            let Some((stand, before, of)) = read() else { return Err(broken) };
+            let at = HEADER_BYTES + reader.at();
+            self.take_records(at, &header, Some((&stand, now)))?;
+            self.take_block(self.geometry.block_of(ppn));
+            self.commits.sealed.push_front(Sealed { ppn, sequence, stand });
+            next = before.checked_sub(1).map(|page| (Ppn(page as u32), of));
+        }
+        Ok(())
+    }
+
+    fn take_level(&mut self, root: &LevelRoot, seen: &mut Seen) -> Result<(), IndexError> {
+        let number = self.levels.len();
+        let level = Level { cursor: root.cursor.clone(), round: root.round, ..Level::default() };
+        self.levels.push(level);
+        if number == 0 {
+            // Until the first plan is made: the pages that share the filters' bytes.
+            let pages: u32 = root.rows.iter().flatten().map(|row| row.pages).sum();
+            self.planned_for = pages as usize;
+        }
+        let mut last: Option<Vec<u8>> = None;
+        for (part, rows) in [(Part::New, &root.rows[1]), (Part::Old, &root.rows[0])] {
+            for row in rows {
+                self.blocks.set(self.geometry.block_of(row.first), State::Used);
+                last = self.take_row((number, part), *row, last, seen)?;
+            }
+        }
+        if let Some((block, next)) = root.open {
+            // What was programmed there since.
+            self.look_from(block, next, seen)?;
+        }
+        Ok(())
+    }
+
+    /// The pages of a row: they join the fences of the level. The last key before the row comes in, that of the row goes out.
+    fn take_row(
+        &mut self,
+        (level, part): (usize, Part),
+        row: Row,
+        mut last: Option<Vec<u8>>,
+        seen: &mut Seen,
+    ) -> Result<Option<Vec<u8>>, IndexError> {
+        let below = |plow: &Plow<N>| plow.levels[level].cursor.clone();
+        for page in 0..row.pages {
+            let ppn = Ppn(row.first.0 + page);
+            let low = match self.examine(ppn)? {
+                Found::Whole(header) if header.kind == Kind::Run => {
+                    self.note(ppn, &header, seen);
+                    self.learn(level, ppn, &header, &mut last)?
+                }
+                // A page that cannot be read begins behind the one before it; whoever needs it is told.
+                _ => match (&last, part) {
+                    (Some(last), _) if last.len() <= 8 => position(last).saturating_add(1),
+                    (Some(last), _) => position(last),
+                    (None, Part::New) => 0,
+                    (None, Part::Old) => position(&below(self)),
+                },
+            };
+            let joins = page > 0;
+            let level = &mut self.levels[level];
+            let run = if part == Part::Old { &mut level.old } else { &mut level.new };
+            run.push(ppn, low, joins);
+        }
+        self.keep_fences_short();
+        Ok(last)
+    }
+
+    /// The position of the first key of the page in the input buffer; notes its filter and its last key.
+    fn learn(
+        &mut self,
+        level: usize,
+        ppn: Ppn,
+        header: &Header,
+        last: &mut Option<Vec<u8>>,
+    ) -> Result<u64, IndexError> {
+        let view =
+            View::new(&self.input[HEADER_BYTES..], self.record, header.count.into(), header.tombstones)
+                .filter(|view| view.count() > 0);
+        let what = "I3: the records of a page make no sense";
+        let Some(view) = view else { return Err(IndexError::Corrupted { what, at: ppn.0.into() }) };
+        let (first, end) = (view.key_owned(0), view.key_owned(view.count() - 1));
+        if level == 0 {
+            let pages = self.planned_for;
+            let bytes = self.filters.share(1, pages + 1, pages);
+            self.filters.insert(ppn, bytes, &mut (0..view.count()).map(|i| view.key_owned(i)));
+        }
+        self.page_records = self.page_records.max(view.count() as u64);
+        self.levels[level].records += header.count as usize;
+        *last = Some(end);
+        Ok(position(&first))
+    }
+}

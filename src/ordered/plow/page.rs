@@ -1,0 +1,122 @@
+//! The header of a page of plow: what it is, when it was programmed, and a checksum over it and its place.
+//!
+//! ```text
+//! at  bytes  field
+//!  0    4    CRC-32 of the page's number and of every other byte of the data area
+//!  4    1    0x9E
+//!  5    1    kind: 1 run page, 2 commit page, 3 sealed page
+//!  6    1    flags: 1 = with tombstones; 2 = written by a close
+//!  7    1    -
+//!  8    2    records
+//! 10    2    erases of the block
+//! 12    5    number of the program
+//! 17    5    number of the newest commit page's program, this one's for a commit page
+//! ```
+//!
+//! The number of the page is part of the checksum, so that a page in a wrong place is no page; the erases tell it from one that
+//! was there before. Nothing is in the spare area.
+
+use crate::codec::{crc32, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
+use crate::units::Ppn;
+
+pub(super) const HEADER_BYTES: usize = 22;
+const MAGIC: u8 = 0x9e;
+
+/// What a page holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Records of a level.
+    Run,
+    /// The root, and records of the memtable.
+    Commit,
+    /// Records of the memtable that following commit pages do not repeat.
+    Sealed,
+}
+
+/// What a page says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) kind: Kind,
+    pub(super) tombstones: bool,
+    /// Written by a close: nothing followed unless a later page says so.
+    pub(super) clean: bool,
+    pub(super) count: u16,
+    pub(super) erases: u16,
+    pub(super) sequence: u64,
+    pub(super) commit: u64,
+}
+
+impl Header {
+    /// Completes a page whose contents are in place.
+    pub(super) fn encode(&self, page: &mut [u8], ppn: Ppn) {
+        page[4] = MAGIC;
+        page[5] = match self.kind {
+            Kind::Run => 1,
+            Kind::Commit => 2,
+            Kind::Sealed => 3,
+        };
+        page[6] = u8::from(self.tombstones) | u8::from(self.clean) << 1;
+        page[7] = 0xff;
+        put_u16(page, 8, self.count);
+        put_u16(page, 10, self.erases);
+        put_u40(page, 12, self.sequence);
+        put_u40(page, 17, self.commit);
+        let crc = crc32(&[&ppn.0.to_le_bytes(), &page[4..]]);
+        put_u32(page, 0, crc);
+    }
+
+    /// What the page of this number says, if it is whole.
+    pub(super) fn decode(page: &[u8], ppn: Ppn) -> Option<Header> {
+        if page.len() < HEADER_BYTES || page[4] != MAGIC {
+            return None;
+        }
+        let kind = match page[5] {
+            1 => Kind::Run,
+            2 => Kind::Commit,
+            3 => Kind::Sealed,
+            _ => return None,
+        };
+        if get_u32(page, 0) != crc32(&[&ppn.0.to_le_bytes(), &page[4..]]) {
+            return None;
+        }
+        Some(Header {
+            kind,
+            tombstones: page[6] & 1 != 0,
+            clean: page[6] & 2 != 0,
+            count: get_u16(page, 8),
+            erases: get_u16(page, 10),
+            sequence: get_u40(page, 12),
+            commit: get_u40(page, 17),
+        })
+    }
+}
+
+/// Whether a page was not programmed.
+pub(super) fn is_blank(page: &[u8]) -> bool {
+    page.iter().all(|&byte| byte == 0xff)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_comes_back_from_its_place_only() {
+        let header = Header {
+            kind: Kind::Sealed,
+            tombstones: true,
+            clean: false,
+            count: 700,
+            erases: 9,
+            sequence: 1 << 33,
+            commit: 77,
+        };
+        let mut page = [5; 256];
+        header.encode(&mut page, Ppn(3));
+        assert_eq!(Header::decode(&page, Ppn(3)), Some(header));
+        assert_eq!(Header::decode(&page, Ppn(4)), None);
+        page[200] ^= 1;
+        assert_eq!(Header::decode(&page, Ppn(3)), None);
+        assert_eq!(Header::decode(&[0; 256], Ppn(0)), None);
+    }
+}

@@ -1,0 +1,177 @@
+//! Keeping room: one step an operation while there is enough of it, and as many as it takes where blocks are short.
+
+use super::Plow;
+use super::cost::{Given, LEVELS_MAX, Plan, plan, plan_with};
+use super::level::Level;
+use super::page::HEADER_BYTES;
+use crate::check::IndexError;
+use crate::nand::{Cause, Nand};
+
+/// Erased blocks that are kept ready, so that an operation with a step need not wait for an erase.
+const READY: usize = 2;
+
+impl<N: Nand> Plow<N> {
+    /// Blocks that steps leave to commit pages and to sealed ones.
+    pub(super) fn kept_back(&self) -> usize {
+        1 + self.sealed_blocks_left(self.memtable.len() + 1)
+    }
+
+    /// Blocks that an insertion leaves free: one for each sweep, and for commit pages.
+    pub(super) fn reserve(&self) -> usize {
+        self.levels.len().max(1) + 2 + self.sealed_blocks_left(self.memtable.capacity())
+    }
+
+    fn has_room(&self) -> bool {
+        self.blocks.free() + self.blocks.left() >= self.reserve() && !self.is_root_long()
+    }
+
+    /// Whether the root leaves too little of a commit page.
+    fn is_root_long(&self) -> bool {
+        let extents: usize =
+            self.levels.iter().map(|level| level.old.extents().len() + level.new.extents().len()).sum();
+        let room = (self.geometry.page_bytes as usize - HEADER_BYTES) * 3 / 4;
+        // No extent takes more than ten bytes.
+        let fixed = 32 + LEVELS_MAX * (24 + usize::from(self.record.key_bytes));
+        extents * 10 + fixed > room && self.root_bytes() > room
+    }
+
+    /// Makes sure that a change can be written. An insertion is refused where that takes the last blocks; a removal is not.
+    pub(super) fn make_room(&mut self, inserts: bool) -> Result<(), IndexError> {
+        if !self.has_room() {
+            self.sweep_holes()?;
+        }
+        if !self.has_room() && self.changes * 4 >= self.page_records {
+            self.sweep_all()?;
+        }
+        if !self.has_room() && inserts {
+            return Err(self.no_room());
+        }
+        if self.blocks.free() <= self.levels.len() + self.kept_back() && self.blocks.left() > 0 {
+            self.commit(false)?;
+        }
+        Ok(())
+    }
+
+    /// Steps of the level whose blocks hold the fewest pages, until there is room or no level has blocks to spare.
+    fn sweep_holes(&mut self) -> Result<(), IndexError> {
+        let steps_max = 2 * self.levels.iter().map(Level::pages).sum::<usize>() + 8;
+        for _ in 0..steps_max {
+            let Some(level) = self.level_with_holes() else { return Ok(()) };
+            if self.has_room() || !self.can_step(level)? {
+                return Ok(());
+            }
+            self.step(level)?;
+        }
+        Ok(())
+    }
+
+    fn level_with_holes(&self) -> Option<usize> {
+        let pages_per_block = self.geometry.pages_per_block;
+        let holes = |level: usize| {
+            let of_level = &self.levels[level];
+            let pages = of_level.blocks(pages_per_block).len() * pages_per_block as usize;
+            pages.saturating_sub(of_level.pages())
+        };
+        // Two blocks of a level are half used at any time.
+        (0..self.levels.len())
+            .filter(|&level| holes(level) > 2 * pages_per_block as usize)
+            .max_by_key(|&level| holes(level))
+    }
+
+    /// Sweeps every level once, so that all that is dead or double is gone.
+    fn sweep_all(&mut self) -> Result<(), IndexError> {
+        self.counters.sweeps += 1;
+        for level in 0..self.levels.len() {
+            // The second round finds what the first left behind its start.
+            let round = self.levels[level].round;
+            while self.levels[level].round.wrapping_sub(round) < 2 {
+                if !self.can_step(level)? {
+                    return Ok(());
+                }
+                self.step(level)?;
+            }
+        }
+        self.changes = 0;
+        Ok(())
+    }
+
+    /// Whether a step finds a block for its page, after a commit if need be.
+    fn can_step(&mut self, level: usize) -> Result<bool, IndexError> {
+        let target = super::io::Target::Level(level);
+        if !self.has_place(target) && self.blocks.left() > 0 {
+            self.commit(false)?;
+        }
+        Ok(self.has_place(target))
+    }
+
+    /// The work of an operation: a step where something is full, else an erase where none is ready.
+    pub(super) fn work(&mut self) -> Result<(), IndexError> {
+        let mut stepped = false;
+        // A step may meet a range in which nothing waits.
+        while self.memtable.is_full() {
+            self.step(0)?;
+            stepped = true;
+        }
+        if !stepped {
+            stepped = self.work_below()?;
+        }
+        if !stepped && self.blocks.ready() < READY {
+            self.blocks.prepare(&mut self.nand, Cause::GarbageCollection)?;
+        }
+        Ok(())
+    }
+
+    fn work_below(&mut self) -> Result<bool, IndexError> {
+        if self.commits.sealed.len() > self.sealed_max() {
+            self.step(0)?;
+            return Ok(true);
+        }
+        let full = (1..self.levels.len()).find(|&below| {
+            let pages_max = self.plan.pages_max[below - 1].max(1) as usize;
+            let above = &self.levels[below - 1];
+            // Pages count too, for filters and fences are theirs.
+            above.records > pages_max * self.page_records as usize || above.pages() > 2 * pages_max + 2
+        });
+        if let Some(below) = full {
+            self.step(below)?;
+            self.replan();
+            return Ok(true);
+        }
+        self.replan();
+        Ok(false)
+    }
+
+    /// Chooses the sizes of the levels anew, and adds one, when the last level has grown or shrunk by an eighth.
+    pub(super) fn replan(&mut self) {
+        let pages = self.levels.last().map_or(0, Level::pages);
+        if pages.abs_diff(self.planned_for) * 8 <= self.planned_for {
+            return;
+        }
+        self.planned_for = pages;
+        let given = Given {
+            pages: pages as u64,
+            page_records: self.page_records,
+            memtable: self.memtable.capacity() as u64,
+            filter_bits: self.shares.filter as u64 * 8,
+            levels_max: self.shares.levels,
+        };
+        let wanted = if self.shares.fixed { self.shares.levels } else { plan(&given).levels };
+        while self.levels.len() < wanted {
+            self.add_level();
+        }
+        // A level that is there stays, even where fewer would do: then it holds little.
+        let least = Plan { levels: self.levels.len(), pages_max: [1, 2], cost: 0 };
+        self.plan = plan_with(&given, self.levels.len()).unwrap_or(least);
+    }
+
+    /// Puts an empty level above the last one. It takes over where the last one's sweep stands, so that what was taken from the
+    /// level above it stays so.
+    pub(super) fn add_level(&mut self) {
+        let level = match self.levels.last() {
+            Some(last) => Level { cursor: last.cursor.clone(), round: last.round, ..Level::default() },
+            None => Level::default(),
+        };
+        let at = self.levels.len().saturating_sub(1);
+        self.levels.insert(at, level);
+    }
+}

@@ -1,0 +1,280 @@
+//! The root of plow as bytes: what a commit page says of the levels.
+//!
+//! ```text
+//! version, pages per block, blocks, key bytes, value bytes, levels
+//! for each level: rounds; cursor; block being filled + 1 and its next page, or 0;
+//!     old pages, then new ones: extents, and of each its block, its first page and its pages
+//! sealed pages that are needed: how many, and the newest one's page and program
+//! ```
+//!
+//! Numbers have seven bits a byte, the lowest first. A cursor is a byte that says whether there is one, and a key.
+
+use super::fences::Run;
+use super::level::Level;
+use crate::nand::Geometry;
+use crate::ordered::RecordFormat;
+use crate::units::{Pbn, Ppn};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+const VERSION: u64 = 1;
+
+/// Writes bytes one after the other; beyond the end it only counts.
+#[derive(Debug)]
+pub(super) struct Writer<'a> {
+    bytes: &'a mut [u8],
+    at: usize,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(bytes: &'a mut [u8]) -> Writer<'a> {
+        Writer { bytes, at: 0 }
+    }
+
+    /// Bytes written, or that would have been.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    fn byte(&mut self, byte: u8) {
+        if let Some(place) = self.bytes.get_mut(self.at) {
+            *place = byte;
+        }
+        self.at += 1;
+    }
+
+    pub(super) fn number(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.byte(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.byte(number as u8);
+    }
+
+    pub(super) fn key(&mut self, key: &[u8]) {
+        self.byte(u8::from(!key.is_empty()));
+        key.iter().for_each(|&byte| self.byte(byte));
+    }
+}
+
+/// Reads what a [`Writer`] wrote; nothing where the bytes end or make no sense.
+#[derive(Debug)]
+pub(super) struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader { bytes, at: 0 }
+    }
+
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        let byte = self.bytes.get(self.at).copied();
+        self.at += 1;
+        byte
+    }
+
+    pub(super) fn number(&mut self) -> Option<u64> {
+        let mut number = 0u64;
+        for shift in (0..63).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    /// A number that may not be larger.
+    pub(super) fn below(&mut self, end: u64) -> Option<u64> {
+        self.number().filter(|&number| number < end)
+    }
+
+    pub(super) fn key(&mut self, bytes: u8) -> Option<Box<[u8]>> {
+        if self.byte()? == 0 {
+            return Some(Box::default());
+        }
+        let key = self.bytes.get(self.at..self.at + usize::from(bytes))?;
+        self.at += key.len();
+        Some(key.into())
+    }
+}
+
+/// Pages that follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) first: Ppn,
+    pub(super) pages: u32,
+}
+
+/// A level as the root tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LevelRoot {
+    pub(super) round: u32,
+    pub(super) cursor: Box<[u8]>,
+    pub(super) open: Option<(Pbn, u32)>,
+    /// Old pages, new pages.
+    pub(super) rows: [Vec<Row>; 2],
+}
+
+/// A root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Root {
+    pub(super) levels: Vec<LevelRoot>,
+    /// Sealed pages that are needed.
+    pub(super) sealed: u64,
+    /// The newest of them, by page and program.
+    pub(super) newest_sealed: Option<(Ppn, u64)>,
+}
+
+fn write_run(writer: &mut Writer<'_>, run: &Run, pages_per_block: u32) {
+    writer.number(run.extents().len() as u64);
+    for extent in run.extents() {
+        let first = extent.first().0;
+        writer.number(u64::from(first / pages_per_block));
+        writer.number(u64::from(first % pages_per_block));
+        writer.number(extent.pages() as u64);
+    }
+}
+
+/// Writes the root of these levels.
+pub(super) fn write(
+    writer: &mut Writer<'_>,
+    (geometry, record): (Geometry, RecordFormat),
+    levels: &[Level],
+    (sealed, newest): (usize, Option<(Ppn, u64)>),
+) {
+    let sizes = [geometry.pages_per_block, geometry.blocks].map(u64::from);
+    let records = [record.key_bytes, record.value_bytes].map(u64::from);
+    writer.number(VERSION);
+    sizes.into_iter().chain(records).for_each(|size| writer.number(size));
+    writer.number(levels.len() as u64);
+    for level in levels {
+        writer.number(level.round.into());
+        writer.key(&level.cursor);
+        match level.open {
+            None => writer.number(0),
+            Some((block, next)) => {
+                writer.number(u64::from(block.0) + 1);
+                writer.number(next.into());
+            }
+        }
+        write_run(writer, &level.old, geometry.pages_per_block);
+        write_run(writer, &level.new, geometry.pages_per_block);
+    }
+    writer.number(sealed as u64);
+    if let Some((page, program)) = newest {
+        writer.number(page.0.into());
+        writer.number(program);
+    }
+}
+
+/// What is wrong with a root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wrong {
+    /// It is of another chip, of other records or of another version.
+    Other,
+    /// It makes no sense.
+    Broken,
+}
+
+fn read_run(reader: &mut Reader<'_>, geometry: Geometry) -> Option<Vec<Row>> {
+    let extents = reader.below(u64::from(geometry.pages()) + 1)?;
+    let mut rows = Vec::new();
+    for _ in 0..extents {
+        let block = reader.below(geometry.blocks.into())? as u32;
+        let first = reader.below(geometry.pages_per_block.into())? as u32;
+        let pages = reader.below(u64::from(geometry.pages_per_block - first) + 1)? as u32;
+        if pages == 0 {
+            return None;
+        }
+        rows.push(Row { first: Ppn(block * geometry.pages_per_block + first), pages });
+    }
+    Some(rows)
+}
+
+fn read_level(reader: &mut Reader<'_>, geometry: Geometry, record: RecordFormat) -> Option<LevelRoot> {
+    let round = u32::try_from(reader.number()?).ok()?;
+    let cursor = reader.key(record.key_bytes)?;
+    let open = match reader.below(u64::from(geometry.blocks) + 1)? {
+        0 => None,
+        block => {
+            let next = reader.below(u64::from(geometry.pages_per_block) + 1)? as u32;
+            Some((Pbn(block as u32 - 1), next))
+        }
+    };
+    let rows = [read_run(reader, geometry)?, read_run(reader, geometry)?];
+    Some(LevelRoot { round, cursor, open, rows })
+}
+
+fn read_rest(reader: &mut Reader<'_>, geometry: Geometry, record: RecordFormat) -> Option<Root> {
+    let count = reader.below(17).filter(|&count| count > 0)?;
+    let levels = (0..count).map(|_| read_level(reader, geometry, record)).collect::<Option<Vec<_>>>()?;
+    let sealed = reader.below(u64::from(geometry.pages()))?;
+    let newest_sealed = match sealed {
+        0 => None,
+        _ => Some((Ppn(reader.below(geometry.pages().into())? as u32), reader.number()?)),
+    };
+    Some(Root { levels, sealed, newest_sealed })
+}
+
+/// Reads a root.
+pub(super) fn read(reader: &mut Reader<'_>, geometry: Geometry, record: RecordFormat) -> Result<Root, Wrong> {
+    let sizes = [geometry.pages_per_block, geometry.blocks].map(u64::from);
+    let records = [record.key_bytes, record.value_bytes].map(u64::from);
+    let expected = [VERSION].into_iter().chain(sizes).chain(records);
+    for number in expected {
+        if reader.number().ok_or(Wrong::Broken)? != number {
+            return Err(Wrong::Other);
+        }
+    }
+    read_rest(reader, geometry, record).ok_or(Wrong::Broken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    const RECORD: RecordFormat = RecordFormat::new(4, 4);
+
+    fn levels() -> Vec<Level> {
+        let mut level = Level { cursor: [1, 2, 3, 4].into(), round: 300, ..Level::default() };
+        level.open = Some((Pbn(7), 3));
+        (40..44).for_each(|page| level.old.push(Ppn(page), u64::from(page), true));
+        (112..115).for_each(|page| level.new.push(Ppn(page), u64::from(page), true));
+        vec![Level::default(), level]
+    }
+
+    #[test]
+    fn a_root_comes_back_and_a_cut_one_does_not() {
+        let geometry = Geometry::new(512, 16, 16, 32);
+        let mut bytes = [0; 100];
+        let mut writer = Writer::new(&mut bytes);
+        write(&mut writer, (geometry, RECORD), &levels(), (2, Some((Ppn(9), 1 << 35))));
+        let end = writer.at();
+        let mut reader = Reader::new(&bytes[..end]);
+        let root = read(&mut reader, geometry, RECORD).unwrap();
+        assert_eq!(reader.at(), end);
+        assert_eq!(root.newest_sealed, Some((Ppn(9), 1 << 35)));
+        let level = &root.levels[1];
+        assert_eq!((level.round, &level.cursor[..], level.open), (300, &[1, 2, 3, 4][..], Some((Pbn(7), 3))));
+        let rows = [vec![Row { first: Ppn(40), pages: 4 }], vec![Row { first: Ppn(112), pages: 3 }]];
+        assert_eq!(level.rows, rows);
+        for cut in 0..end {
+            assert!(read(&mut Reader::new(&bytes[..cut]), geometry, RECORD).is_err(), "{cut} of {end} bytes");
+        }
+        let other = Geometry::new(512, 16, 16, 33);
+        assert_eq!(read(&mut Reader::new(&bytes), other, RECORD), Err(Wrong::Other));
+        let mut short = [0; 10];
+        let mut writer = Writer::new(&mut short);
+        write(&mut writer, (geometry, RECORD), &levels(), (0, None));
+        assert!(writer.at() > 10);
+    }
+}

@@ -1,0 +1,100 @@
+//! How the RAM is shared out, and the options.
+
+use super::cost::LEVELS_MAX;
+use super::fences::Extent;
+use super::page::HEADER_BYTES;
+use crate::check::IndexError;
+use crate::nand::Geometry;
+use crate::ordered::buffered::Answers;
+use crate::ordered::{RecordFormat, Settings};
+use alloc::format;
+
+/// Bytes of RAM of a sealed page, its cursor apart.
+const SEALED_BYTES: usize = size_of::<super::commit::Sealed>();
+/// Records of the memtable at least.
+const MEMTABLE_MIN: usize = 4;
+
+/// What the index is set up with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shares {
+    pub(super) answers: Answers,
+    /// Records of the memtable.
+    pub(super) memtable: usize,
+    /// Records of the level above that a step holds.
+    pub(super) slice: usize,
+    /// Bytes of the filters.
+    pub(super) filter: usize,
+    /// Bytes of extents and fences.
+    pub(super) fences: usize,
+    /// Levels at most; as many as given, if `fixed`.
+    pub(super) levels: usize,
+    pub(super) fixed: bool,
+}
+
+impl Shares {
+    /// Shares the RAM out: `own` bytes are the index itself.
+    pub(super) fn new(settings: &Settings, geometry: Geometry, own: usize) -> Result<Shares, IndexError> {
+        let (record, options) = (settings.record, &settings.options);
+        let page = geometry.page_bytes as usize;
+        let blocks = geometry.blocks as usize;
+        require_shape(record, geometry)?;
+        let most = crate::index::most::POOL_REQUESTS;
+        let wanted = options.number("pool_requests", MEMTABLE_MIN as u64..=most)?.map(|n| n as usize);
+        let levels = options.number("levels", 1..=LEVELS_MAX as u64)?.map(|n| n as usize);
+        let entry = record.entry_bytes() + 1;
+        // Two blocks a level are half used.
+        let levels_max = (blocks / 12).clamp(1, LEVELS_MAX);
+        let mut shares = Shares {
+            answers: Answers::from_options(options)?,
+            memtable: wanted.unwrap_or((page * 5 / 8 / entry).max(MEMTABLE_MIN)),
+            slice: (page / entry / 4).clamp(2, 64),
+            filter: page,
+            fences: usize::MAX,
+            levels: levels.unwrap_or(levels_max),
+            fixed: levels.is_some(),
+        };
+        let Some(ram) = settings.ram_bytes else { return Ok(shares) };
+        // Lists of blocks, cursors, and what a vector holds in reserve.
+        let small = 128 + 6 * usize::from(record.key_bytes);
+        let fixed = own + 2 * page + blocks * 3 + shares.slice * entry + small;
+        let extents = blocks * size_of::<Extent>() + blocks;
+        let least = fixed + extents + (MEMTABLE_MIN + 1) * entry;
+        let needed = least + wanted.map_or(0, |wanted| (wanted.max(MEMTABLE_MIN) - MEMTABLE_MIN) * entry);
+        if ram < needed {
+            return Err(IndexError::Unsupported(format!(
+                "{ram} bytes of RAM are too few: two pages, the blocks and the memtable take {needed}"
+            )));
+        }
+        shares.fences = extents.max((ram - fixed) / 4).min(blocks * (geometry.pages_per_block as usize + 32));
+        let left = ram - fixed - shares.fences;
+        // A memtable of more than a page has sealed pages, three for each of its own at most.
+        let sealed = |records: usize| match records * entry * 2 / page {
+            0 | 1 => 0,
+            _ => {
+                (5 + 3 * records * entry / (page - HEADER_BYTES))
+                    * (SEALED_BYTES + usize::from(record.key_bytes))
+            }
+        };
+        let mut memtable = wanted.unwrap_or(left * 5 / 8 / entry).clamp(MEMTABLE_MIN, left / entry - 1);
+        while memtable > MEMTABLE_MIN && (memtable + 1) * entry + sealed(memtable) > left {
+            memtable -= memtable.div_ceil(16).min(memtable - MEMTABLE_MIN);
+        }
+        shares.memtable = memtable;
+        shares.filter = left.saturating_sub((memtable + 1) * entry + sealed(memtable));
+        Ok(shares)
+    }
+}
+
+/// Refuses records and chips for which a page holds too little.
+fn require_shape(record: RecordFormat, geometry: Geometry) -> Result<(), IndexError> {
+    let (page, entry) = (geometry.page_bytes as usize, record.entry_bytes());
+    // A page holds a root with a few keys, or a few records.
+    let needed = HEADER_BYTES + 64 + 6 * usize::from(record.key_bytes) + 2 * (entry + 12);
+    if page < needed || geometry.blocks < 8 {
+        return Err(IndexError::Unsupported(format!(
+            "plow needs pages of {needed} bytes for these records and 8 blocks; here are {page} and {}",
+            geometry.blocks
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! Power cuts at every physical operation, in the recovery too.
+
+use super::*;
+use crate::nand::sim::{CutWhen, PowerCut, TornModel};
+
+/// What a run leaves: the chip, the states that may be found, and how many operations the chip saw.
+struct Run {
+    chip: SimChip,
+    /// The state after each operation, from the last that must be there.
+    states: Vec<Model>,
+}
+
+fn work(chip: SimChip, set: &Settings, seed: u64, steps: u32) -> Option<Run> {
+    let mut rng = Rng::new(seed);
+    let mut plow = match Plow::mount_with(chip, set) {
+        Ok(plow) => plow,
+        Err(error) => panic!("mount: {error}"),
+    };
+    let mut model = everything(&mut plow);
+    let mut states = vec![model.clone()];
+    for step in 0..steps {
+        let key = key(rng.below(400), set.record.key_bytes);
+        let value = vec![step as u8; set.record.value_bytes.into()];
+        let (put, sync) = (rng.chance(3, 4), rng.chance(1, 12));
+        let done = if put { plow.insert(&key, &value) } else { plow.remove(&key) };
+        if put {
+            drop(model.insert(key, value));
+        } else {
+            drop(model.remove(&key));
+        }
+        states.push(model.clone());
+        if done.is_err() {
+            break;
+        }
+        if sync && plow.sync().is_err() {
+            break;
+        }
+        if sync || set.durability == Durability::EveryOperation {
+            states.drain(..states.len() - 1);
+        }
+    }
+    Some(Run { chip: plow.into_nand(), states })
+}
+
+fn assert_recovers(mut run: Run, set: &Settings, what: &str) -> SimChip {
+    run.chip.power_on();
+    let mut plow = Plow::mount_with(run.chip, set).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let found = everything(&mut plow);
+    assert!(run.states.contains(&found), "{what}: {} records", found.len());
+    assert_holds(&mut plow, &found);
+    plow.into_nand()
+}
+
+fn cut_everywhere(set: &Settings, (pages_per_block, blocks): (u32, u32), steps: u32) {
+    let formatted = Plow::format_with(chip(512, pages_per_block, blocks), set).unwrap().into_nand();
+    let first = work(formatted.clone(), set, 1, steps).unwrap();
+    let last = first.chip.operations();
+    for at_operation in formatted.operations()..last {
+        for (when, torn) in
+            [(CutWhen::Inside, 0), (CutWhen::Inside, 3), (CutWhen::After, 1), (CutWhen::Inside, 2)]
+        {
+            let torn = TornModel::ALL[(torn + at_operation as usize) % 4];
+            let mut chip = formatted.clone();
+            chip.plan_power_cut(PowerCut { at_operation, when, torn, seed: at_operation });
+            let run = work(chip, set, 1, steps).unwrap();
+            let chip = assert_recovers(run, set, &alloc::format!("{at_operation} {when:?} {torn:?}"));
+            // And again, a little later.
+            let (mut again, next) = (chip.clone(), chip.operations() + at_operation % 7);
+            again.plan_power_cut(PowerCut { at_operation: next, when, torn, seed: at_operation });
+            let run = work(again, set, 2, 40).unwrap();
+            assert_recovers(run, set, &alloc::format!("{at_operation} {when:?} {torn:?}, then {next}"));
+        }
+    }
+}
+
+#[test]
+fn a_cut_loses_nothing_acknowledged() {
+    for levels in [1, 2, 3] {
+        let set = settings(4, 4, Durability::EveryOperation).with("levels", levels).with("pool_requests", 9);
+        cut_everywhere(&set, (8, 40), 160);
+    }
+}
+
+#[test]
+fn a_cut_leaves_a_prefix_from_the_last_sync_on() {
+    for levels in [1, 2, 3] {
+        let set = settings(8, 12, Durability::EverySync).with("levels", levels).with("pool_requests", 40);
+        cut_everywhere(&set, (4, 48), 700);
+    }
+}

@@ -1,0 +1,213 @@
+//! Full chips, little RAM, failing and damaged chips.
+
+use super::*;
+use crate::nand::damaged::{Damage, damage};
+use crate::nand::sim::Faults;
+use crate::units::Ppn;
+
+#[test]
+fn a_full_chip_refuses_and_takes_records_again_once_some_are_gone() {
+    for (levels, page, blocks) in [(1, 512, 16), (2, 512, 24), (3, 512, 64), (1, 2048, 16)] {
+        for class in [Durability::EveryOperation, Durability::EverySync] {
+            let set = settings(8, 8, class).with("levels", levels);
+            let mut plow = Plow::format_with(chip(page, 8, blocks), &set).unwrap();
+            let (mut model, mut rng) = (Model::new(), Rng::new(1));
+            let mut held = 0;
+            for round in 0..4u64 {
+                loop {
+                    let key = key(rng.next_u64(), 8);
+                    match plow.insert(&key, &round.to_be_bytes()) {
+                        Ok(_) => drop(model.insert(key, round.to_be_bytes().to_vec())),
+                        Err(IndexError::Full) => break,
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+                assert_holds(&mut plow, &model);
+                held = held.max(model.len());
+                assert!(
+                    model.len() * 4 > held * 3,
+                    "{levels} levels, round {round}: {} of {held} {:?} free {} left {} reserve {} kept {} root {} recs {:?} pages {:?} ext {:?} blocks {:?}",
+                    model.len(),
+                    plow.stats(),
+                    plow.blocks.free(),
+                    plow.blocks.left(),
+                    plow.reserve(),
+                    plow.kept_back(),
+                    plow.root_bytes(),
+                    plow.levels.iter().map(|l| l.records).collect::<Vec<_>>(),
+                    plow.levels.iter().map(|l| l.pages()).collect::<Vec<_>>(),
+                    plow.levels
+                        .iter()
+                        .map(|l| l.old.extents().len() + l.new.extents().len())
+                        .collect::<Vec<_>>(),
+                    plow.levels.iter().map(|l| l.blocks(8).len()).collect::<Vec<_>>()
+                );
+                let what = alloc::format!(
+                    "{levels} {page} {class:?} round {round}: free {} left {} kept {} root {} mem {} {:?}",
+                    plow.blocks.free(),
+                    plow.blocks.left(),
+                    plow.kept_back(),
+                    plow.root_bytes(),
+                    plow.memtable.len(),
+                    plow.commits
+                );
+                plow.sync().unwrap_or_else(|error| panic!("{error}: {what}"));
+                for key in model.keys().take(model.len() * 3 / 4).cloned().collect::<Vec<_>>() {
+                    let removed = plow.remove(&key).unwrap_or_else(|error| panic!("{error}: {levels} {page} {class:?} round {round}: free {} left {} kept {} root {} mem {} {:?}", plow.blocks.free(), plow.blocks.left(), plow.kept_back(), plow.root_bytes(), plow.memtable.len(), plow.commits));
+                    assert!(removed && model.remove(&key).is_some());
+                }
+                if round % 2 == 1 {
+                    plow.close().unwrap();
+                    plow = Plow::mount_with(plow.into_nand(), &set).unwrap();
+                }
+            }
+            let usable = (blocks as usize - plow.reserve() - 3 * levels as usize) * 8 * (page as usize - 40);
+            assert!(held * 16 * 10 > usable * 7, "{levels} levels: {held} records in {usable} bytes");
+            assert_holds(&mut plow, &model);
+        }
+    }
+}
+
+#[test]
+fn mounts_without_end_leave_room() {
+    let set = settings(8, 8, Durability::EveryOperation).with("levels", 2).with("pool_requests", 6);
+    let mut plow = Plow::format_with(chip(512, 8, 24), &set).unwrap();
+    let (mut model, mut rng) = (Model::new(), Rng::new(3));
+    for round in 0..400u64 {
+        for _ in 0..8 {
+            let key = key(rng.below(1500), 8);
+            match plow.insert(&key, &round.to_be_bytes()) {
+                Ok(_) => drop(model.insert(key, round.to_be_bytes().to_vec())),
+                Err(IndexError::Full) => {
+                    let first = model.keys().next().unwrap().clone();
+                    assert!(plow.remove(&first).unwrap());
+                    model.remove(&first);
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        // Without a close: what was open is not used again.
+        plow = Plow::mount_with(plow.into_nand(), &set).unwrap();
+    }
+    assert!(model.len() > 800, "{}", model.len());
+    assert_holds(&mut plow, &model);
+}
+
+#[test]
+fn failing_programs_and_erases_lose_nothing() {
+    let faults =
+        Faults { seed: 5, program_failures_ppm: 15_000, erase_failures_ppm: 15_000, ..Faults::default() };
+    for levels in 1..4 {
+        let set = settings(8, 8, Durability::EverySync).with("levels", levels).with("pool_requests", 30);
+        let plow = Plow::format_with(chip(512, 16, 128).with_faults(faults), &set).unwrap();
+        let plow = live(plow, &set, 3000, 8000, &mut Rng::new(levels));
+        assert!(plow.blocks.is_any_bad());
+    }
+}
+
+#[test]
+fn a_chip_that_dies_is_complete() {
+    let set = settings(8, 8, Durability::EveryOperation).with("pool_requests", 12);
+    let mut plow = Plow::format_with(chip(512, 8, 20), &set).unwrap();
+    let (mut model, mut rng) = (Model::new(), Rng::new(3));
+    let faults = Faults { seed: 9, program_failures_ppm: 20_000, ..Faults::default() };
+    plow.nand.set_faults(faults);
+    for round in 0..20_000u64 {
+        let key = key(rng.below(300), 8);
+        match plow.insert(&key, &round.to_be_bytes()) {
+            Ok(_) => drop(model.insert(key, round.to_be_bytes().to_vec())),
+            Err(error) if error.is_refusal() => {
+                assert_holds(&mut plow, &model);
+                if error == IndexError::WornOut {
+                    break;
+                }
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let mut plow = Plow::mount_with(plow.into_nand(), &set).unwrap();
+    assert_holds(&mut plow, &model);
+    let error = plow.insert(&key(1, 8), &[0; 8]).unwrap_err();
+    assert_eq!(error, IndexError::WornOut);
+}
+
+#[test]
+fn little_ram_is_kept_and_less_is_refused() {
+    let at = |ram, page| {
+        let set = Settings { ram_bytes: Some(ram), ..settings(4, 4, Durability::EverySync) };
+        (Plow::format_with(chip(page, 16, 64), &set), set)
+    };
+    for (page, least) in [(512, 4500), (2048, 8000), (4096, 12_300)] {
+        let mut started = 0;
+        for ram in [least, least * 5 / 4, least * 2, least * 5] {
+            let (plow, set) = at(ram, page);
+            let plow = plow.unwrap_or_else(|error| panic!("{error}"));
+            started += 1;
+            live(plow, &set, 20_000, 6000, &mut Rng::new(ram as u64));
+        }
+        assert_eq!(started, 4);
+        assert!(matches!(at(2 * page as usize, page).0, Err(IndexError::Unsupported(_))));
+    }
+}
+
+#[test]
+fn fences_grow_thin_where_ram_is_short() {
+    let set = Settings { ram_bytes: Some(7000), ..settings(4, 4, Durability::EverySync) };
+    let set = set.with("answers", "pool");
+    let mut plow = Plow::format_with(chip(512, 64, 128), &set).unwrap();
+    let (mut model, mut rng) = (Model::new(), Rng::new(1));
+    for i in 0..90_000u32 {
+        let key = (rng.next_u64() as u32).to_be_bytes().to_vec();
+        plow.insert(&key, &i.to_be_bytes()).unwrap();
+        model.insert(key, i.to_be_bytes().to_vec());
+        assert!(plow.ram_bytes() <= 7000, "{}", plow.ram_bytes());
+    }
+    assert_holds(&mut plow, &model);
+    plow.close().unwrap();
+    let mut plow = Plow::mount_with(plow.into_nand(), &set).unwrap();
+    assert!(plow.ram_bytes() <= 7000, "{}", plow.ram_bytes());
+    assert_holds(&mut plow, &model);
+}
+
+#[test]
+fn a_damaged_page_is_named_or_does_not_matter() {
+    let set = settings(4, 4, Durability::EverySync).with("levels", 2).with("pool_requests", 30);
+    let mut plow = Plow::format_with(chip(512, 8, 40), &set).unwrap();
+    plow = live(plow, &set, 4000, 4000, &mut Rng::new(4));
+    let model = everything(&mut plow);
+    plow.close().unwrap();
+    let chip = plow.into_nand();
+    let (mut named, mut right, mut refused) = (0, 0, 0);
+    for page in 0..40 * 8 {
+        for (number, kind) in Damage::OF_BYTES.into_iter().enumerate() {
+            if chip.is_erased(Ppn(page)) {
+                continue;
+            }
+            let mut chip = chip.clone();
+            damage(&mut chip, Ppn(page), kind, number as u64);
+            let Ok(mut plow) = Plow::mount_with(chip, &set) else {
+                refused += 1;
+                continue;
+            };
+            let mut errors = 0;
+            for (key, expected) in &model {
+                let mut value = [0; 4];
+                match plow.get(key, &mut value) {
+                    Ok(found) => assert!(found && value[..] == expected[..], "page {page}, {kind:?}"),
+                    Err(_) => errors += 1,
+                }
+            }
+            match contents(&mut plow, (Bound::Unbounded, Bound::Unbounded), Direction::Ascending) {
+                Ok(all) => assert!(all.into_iter().collect::<Model>() == model, "page {page}, {kind:?}"),
+                Err(_) => assert!(errors > 0),
+            }
+            if errors > 0 {
+                assert!(errors < model.len(), "{errors}");
+                named += 1;
+            } else {
+                right += 1;
+            }
+        }
+    }
+    assert!(named > 50 && right > 100 && refused < 20, "{named} named, {right} right, {refused} refused");
+}

@@ -1,0 +1,254 @@
+//! plow against a map, at the edge of the chip, with failures, and what it costs.
+
+mod cuts;
+mod edge;
+
+use super::Plow;
+use crate::inputs;
+use crate::nand::catalogue::mlc_64m;
+use crate::nand::sim::SimChip;
+use crate::nand::{Geometry, Part};
+use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings, within};
+use crate::rng::Rng;
+use crate::{IndexError, Nand};
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+use core::ops::{Bound, ControlFlow};
+use proptest::prelude::*;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn chip(page_bytes: u32, pages_per_block: u32, blocks: u32) -> SimChip {
+    let geometry = Geometry::new(page_bytes, 64, pages_per_block, blocks);
+    SimChip::new(&Part { geometry, ..mlc_64m() }).unwrap()
+}
+
+fn settings(key: u8, value: u8, durability: Durability) -> Settings {
+    Settings { durability, ..Settings::new(RecordFormat::new(key, value)) }
+}
+
+/// Key number `i`: in the last bytes, as a number.
+fn key(i: u64, bytes: u8) -> Vec<u8> {
+    let mut key = vec![0; bytes.into()];
+    for (place, byte) in key.iter_mut().rev().zip(i.to_le_bytes()) {
+        *place = byte;
+    }
+    key
+}
+
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn contents<N: Nand>(
+    plow: &mut Plow<N>,
+    bounds: (Bound<&[u8]>, Bound<&[u8]>),
+    direction: Direction,
+) -> Result<Pairs, IndexError> {
+    let mut all = Vec::new();
+    plow.range(bounds.0, bounds.1, direction, &mut |key, value| {
+        all.push((key.to_vec(), value.to_vec()));
+        ControlFlow::Continue(())
+    })?;
+    Ok(all)
+}
+
+fn everything<N: Nand>(plow: &mut Plow<N>) -> Model {
+    contents(plow, (Bound::Unbounded, Bound::Unbounded), Direction::Ascending).unwrap().into_iter().collect()
+}
+
+fn assert_holds<N: Nand>(plow: &mut Plow<N>, model: &Model) {
+    let report = plow.check().unwrap();
+    assert!(report.is_sound(), "{:?}", report.violations);
+    assert_eq!(report.records, model.len() as u64);
+    for direction in [Direction::Ascending, Direction::Descending] {
+        let mut found = contents(plow, (Bound::Unbounded, Bound::Unbounded), direction).unwrap();
+        if direction == Direction::Descending {
+            found.reverse();
+        }
+        assert!(found.iter().map(|(key, value)| (key, value)).eq(model), "{direction:?}");
+    }
+    let mut value = vec![0; plow.record.value_bytes.into()];
+    for (key, expected) in model {
+        assert!(plow.get(key, &mut value).unwrap() && value == *expected, "{key:?}");
+    }
+}
+
+fn assert_range<N: Nand>(plow: &mut Plow<N>, model: &Model, rng: &mut Rng, keys: u64) {
+    let bytes = plow.record.key_bytes;
+    let bound = |rng: &mut Rng| {
+        let key = key(rng.below(keys), bytes);
+        match rng.below(4) {
+            0 => Bound::Unbounded,
+            1 => Bound::Excluded(key),
+            _ => Bound::Included(key),
+        }
+    };
+    let (low, high) = (bound(rng), bound(rng));
+    let bounds = (low.as_ref().map(|k| &k[..]), high.as_ref().map(|k| &k[..]));
+    let is_within = |key: &Vec<u8>| within(key, bounds) == Ordering::Equal;
+    let mut expected: Vec<_> = model.iter().filter(|(key, _)| is_within(key)).collect();
+    let direction = if rng.chance(1, 2) { Direction::Ascending } else { Direction::Descending };
+    if direction == Direction::Descending {
+        expected.reverse();
+    }
+    expected.truncate(rng.below(200) as usize + 1);
+    let mut found = Vec::new();
+    plow.range(bounds.0, bounds.1, direction, &mut |key, value| {
+        found.push((key.to_vec(), value.to_vec()));
+        if found.len() == expected.len() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })
+    .unwrap();
+    found.truncate(expected.len());
+    assert!(found.iter().map(|(k, v)| (k, v)).eq(expected.iter().copied()), "{bounds:?} {direction:?}");
+}
+
+/// Random changes, look-ups, ranges and mounts, compared with a map.
+fn live(mut plow: Plow<SimChip>, set: &Settings, keys: u64, steps: u32, rng: &mut Rng) -> Plow<SimChip> {
+    let (key_bytes, value_bytes) = (set.record.key_bytes, set.record.value_bytes);
+    let mut model = everything(&mut plow);
+    for step in 0..steps {
+        let key = key(rng.below(keys), key_bytes);
+        let mut value = vec![0; value_bytes.into()];
+        match rng.below(100) {
+            0..55 => {
+                rng.fill(&mut value);
+                assert_eq!(plow.insert(&key, &value).unwrap(), model.insert(key, value).is_some());
+            }
+            55..80 => assert_eq!(plow.remove(&key).unwrap(), model.remove(&key).is_some()),
+            80..95 => {
+                let found = plow.get(&key, &mut value).unwrap();
+                assert_eq!(found.then_some(&value), model.get(&key), "step {step}");
+            }
+            95..97 => assert_range(&mut plow, &model, rng, keys),
+            97 => plow.sync().unwrap(),
+            _ if rng.chance(1, 8) => {
+                if rng.chance(1, 2) { plow.close() } else { plow.sync() }.unwrap();
+                plow = Plow::mount_with(plow.into_nand(), set).unwrap();
+                assert_holds(&mut plow, &model);
+            }
+            _ => {}
+        }
+        if let Some(ram) = set.ram_bytes {
+            assert!(plow.ram_bytes() <= ram, "step {step}: {} of {ram} bytes", plow.ram_bytes());
+        }
+    }
+    assert_holds(&mut plow, &model);
+    plow
+}
+
+proptest! {
+    #![proptest_config(inputs::fixed(60))]
+
+    #[test]
+    fn it_is_a_map(
+        seed: u64, levels in 1u8..4, memtable in 4u64..60, every: bool, form in 0usize..6, spread in 0u32..3,
+    ) {
+        let (key, value) = [(4, 4), (8, 4), (2, 0), (16, 8), (12, 3), (1, 1)][form];
+        let class = if every { Durability::EveryOperation } else { Durability::EverySync };
+        let set = settings(key, value, class).with("levels", levels).with("pool_requests", memtable);
+        let plow = Plow::format_with(chip(512, 8, 64), &set).unwrap();
+        let keys = if key == 1 { 256 } else { [300, 3000, 50_000][spread as usize] };
+        live(plow, &set, keys, 2500, &mut Rng::new(seed));
+    }
+}
+
+#[test]
+fn levels_are_added_as_it_grows() {
+    let set = Settings { ram_bytes: Some(5200), ..settings(4, 4, Durability::EverySync) };
+    let mut plow = Plow::format_with(chip(512, 32, 128), &set).unwrap();
+    let mut rng = Rng::new(1);
+    let mut heights = vec![plow.stats().height];
+    for _ in 0..4 {
+        plow = live(plow, &set, 1 << 30, 12_000, &mut rng);
+        heights.push(plow.stats().height);
+    }
+    assert!(heights[0] == 1 && heights[4] == 3 && heights.is_sorted(), "{heights:?}");
+}
+
+#[test]
+fn a_memtable_of_many_pages_is_sealed_page_by_page() {
+    let set = settings(8, 8, Durability::EveryOperation).with("pool_requests", 400);
+    let mut plow = Plow::format_with(chip(512, 16, 64), &set).unwrap();
+    let mut rng = Rng::new(5);
+    for round in 0..4 {
+        plow = live(plow, &set, [500, 1 << 40][round % 2], 2500, &mut rng);
+        assert!(!plow.commits.sealed.is_empty() && plow.commits.sealed.len() <= plow.sealed_max() + 2);
+    }
+}
+
+#[test]
+fn updates_of_few_keys_keep_the_sealed_pages_few() {
+    let set = settings(8, 8, Durability::EverySync).with("pool_requests", 400);
+    let mut plow = Plow::format_with(chip(512, 16, 64), &set).unwrap();
+    for i in 0..40_000u64 {
+        plow.insert(&key(i % 150, 8), &i.to_be_bytes()).unwrap();
+        if i % 10 == 9 {
+            plow.sync().unwrap();
+            assert!(plow.commits.sealed.len() <= plow.sealed_max() + 2, "{}", plow.commits.sealed.len());
+        }
+    }
+    let mut plow = Plow::mount_with(plow.into_nand(), &set).unwrap();
+    let model = (39_850..40_000u64).map(|i| (key(i % 150, 8), i.to_be_bytes().to_vec())).collect();
+    assert_holds(&mut plow, &model);
+}
+
+#[test]
+fn sorted_records_are_loaded_at_a_program_a_page() {
+    for (levels, count) in [(1, 0u64), (1, 3000), (3, 3000)] {
+        let set = settings(8, 8, Durability::EverySync).with("levels", levels);
+        let mut plow = Plow::format_with(chip(512, 16, 64), &set).unwrap();
+        let before = plow.nand.counters().page_programs.iter().sum::<u64>();
+        let model: Model = (0..count).map(|i| (key(i * 900 + i % 7, 8), key(i, 8))).collect();
+        let loaded = plow.load(&mut model.iter().map(|(k, v)| (&k[..], &v[..]))).unwrap();
+        assert_eq!(loaded, count);
+        let pages = plow.stats().live_pages;
+        assert_eq!(
+            plow.nand.counters().page_programs.iter().sum::<u64>() - before,
+            pages + 1,
+            "a page each, and a commit"
+        );
+        assert!(pages * 40 < count + 41, "{pages} pages");
+        assert_holds(&mut plow, &model);
+        plow = live(plow, &set, 3_000_000, 1500, &mut Rng::new(count));
+        plow.close().unwrap();
+    }
+}
+
+#[test]
+fn records_that_do_not_ascend_are_not_loaded() {
+    let set = settings(4, 4, Durability::EverySync);
+    let mut plow = Plow::format_with(chip(512, 16, 64), &set).unwrap();
+    let mut keys: Vec<Vec<u8>> = (0..500).map(|i| key(i * 3, 4)).collect();
+    keys.push(key(7, 4));
+    let failed = plow.load(&mut keys.iter().map(|key| (&key[..], &[1u8; 4][..])));
+    assert_eq!(failed, Err(IndexError::NotSorted { position: 500 }));
+    assert_holds(&mut plow, &Model::new());
+    plow = live(plow, &set, 1000, 500, &mut Rng::new(1));
+    drop(plow);
+}
+
+#[test]
+fn pool_answers_read_nothing() {
+    let set = settings(4, 4, Durability::EverySync).with("answers", "pool").with("levels", 2);
+    let mut plow = Plow::format_with(chip(512, 16, 64), &set).unwrap();
+    let (mut model, mut rng) = (Model::new(), Rng::new(1));
+    for i in 0..6000u32 {
+        let key = key(rng.below(4000), 4);
+        if rng.chance(3, 4) {
+            let known = plow.pooled(&key) == Some(true);
+            assert_eq!(plow.insert(&key, &i.to_be_bytes()).unwrap(), known);
+            model.insert(key, i.to_be_bytes().to_vec());
+        } else {
+            plow.remove(&key).unwrap();
+            model.remove(&key);
+        }
+    }
+    assert_holds(&mut plow, &model);
+    let reads = plow.nand.counters().page_reads[crate::Cause::Host as usize];
+    let before = reads;
+    for i in 0..20 {
+        plow.insert(&key(i, 4), &[0; 4]).unwrap();
+    }
+    assert_eq!(plow.nand.counters().page_reads[crate::Cause::Host as usize], before);
+}

@@ -1,0 +1,313 @@
+//! Walks over a range, in windows: the records of all levels but the last are gathered up to some key, then the last level's
+//! pages are read up to there, and all is merged with the memtable.
+//!
+//! Of each upper level a window takes what one page holds of the range, as far as the output buffer has room: one read a level and
+//! window, and a window reaches as far as the level that ends first. The last level's pages are read once each, and once more
+//! where a window begins within one.
+
+use super::Plow;
+use super::level::{Part, Place};
+use super::step::copy_record;
+use crate::check::IndexError;
+use crate::nand::Nand;
+use crate::ordered::{Bounds, Direction, Visit, within};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+use core::ops::{Bound, ControlFlow, Range};
+
+/// Where a walk is: the key from which it goes on, and whether that one is still to come. None at the end where it began.
+type At = Option<(Vec<u8>, bool)>;
+
+/// How two keys follow each other in a walk.
+fn ahead(a: &[u8], b: &[u8], direction: Direction) -> Ordering {
+    match direction {
+        Direction::Ascending => a.cmp(b),
+        Direction::Descending => b.cmp(a),
+    }
+}
+
+/// Where the last level stands in a window.
+struct Last {
+    place: Option<Place>,
+    /// The records of its page that are still to come; none before the page was read.
+    rest: Option<Range<usize>>,
+    key: Vec<u8>,
+}
+
+impl<N: Nand> Plow<N> {
+    /// Visits the records within the bounds.
+    pub(super) fn walk(
+        &mut self,
+        bounds: Bounds<'_>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), IndexError> {
+        let begin = if direction == Direction::Ascending { bounds.0 } else { bounds.1 };
+        let mut at: At = match begin {
+            Bound::Included(key) => Some((key.to_vec(), true)),
+            Bound::Excluded(key) => Some((key.to_vec(), false)),
+            Bound::Unbounded => None,
+        };
+        loop {
+            let (gathered, edge) = self.gather(&at, direction)?;
+            let end = self.walk_window(&at, edge.as_deref(), (bounds, direction), (gathered, visit))?;
+            // A window that ends at a key has shown all up to it.
+            match edge {
+                Some(edge) if end.is_continue() => at = Some((edge, false)),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// The page of a level with which a walk goes on.
+    fn begin_in(&mut self, level: usize, at: &At, direction: Direction) -> Result<Option<Place>, IndexError> {
+        let end = |plow: &Plow<N>| match direction {
+            Direction::Ascending => plow.levels[level].first(),
+            Direction::Descending => plow.levels[level].last(),
+        };
+        let Some((key, _)) = at else { return Ok(end(self)) };
+        if let Some(place) = self.seek(level, key)? {
+            return Ok(Some(place));
+        }
+        // Every page of the key's part begins after it.
+        let (part, of_level) = (self.levels[level].part_of(key), &self.levels[level]);
+        Ok(match (direction, part) {
+            (Direction::Ascending, Part::New) => of_level.first(),
+            (Direction::Ascending, Part::Old) => Some((Part::Old, 0)).filter(|&p| of_level.page(p).is_some()),
+            (Direction::Descending, Part::New) => None,
+            (Direction::Descending, Part::Old) => {
+                of_level.new.pages().checked_sub(1).map(|index| (Part::New, index))
+            }
+        })
+    }
+
+    fn onward(&self, level: usize, place: Place, direction: Direction) -> Option<Place> {
+        match direction {
+            Direction::Ascending => self.levels[level].next(place),
+            Direction::Descending => self.levels[level].previous(place),
+        }
+    }
+
+    /// The records of the page in the input buffer that live and that a walk has still to come to.
+    fn rest_of(
+        &self,
+        level: usize,
+        place: Place,
+        at: &At,
+        direction: Direction,
+    ) -> Result<Range<usize>, IndexError> {
+        let view = self.view()?;
+        let mut scratch = vec![0; self.record.key_bytes.into()];
+        let count = view.count();
+        let mut first = match place {
+            (Part::Old, 0) => view.search(&self.levels[level].cursor, &mut scratch).0,
+            _ => 0,
+        };
+        if let Some(below) = self.levels.get(level + 1) {
+            let taken = view.search(&below.cursor, &mut scratch).0;
+            // A page that ends before that cursor is not the one around it.
+            if taken < count {
+                first = first.max(taken);
+            }
+        }
+        Ok(match (at, direction) {
+            (None, _) => first..count,
+            (Some((key, inclusive)), Direction::Ascending) => {
+                let (index, found) = view.search(key, &mut scratch);
+                (index + usize::from(found && !inclusive)).clamp(first, count)..count
+            }
+            (Some((key, inclusive)), Direction::Descending) => {
+                let (index, found) = view.search(key, &mut scratch);
+                first..(index + usize::from(found && *inclusive)).clamp(first, count)
+            }
+        })
+    }
+
+    /// Gathers records of all levels but the last in the output buffer; how many, and the key up to which they are all there.
+    fn gather(&mut self, at: &At, direction: Direction) -> Result<(usize, Option<Vec<u8>>), IndexError> {
+        let uppers = self.levels.len() - 1;
+        let stride = self.record.entry_bytes() + 1;
+        let quota = self.output.len() / stride / uppers.max(1);
+        let (mut gathered, mut edge) = (0, None::<Vec<u8>>);
+        for level in 0..uppers {
+            let mut place = self.begin_in(level, at, direction)?;
+            while let Some(here) = place {
+                self.load_place(level, here)?;
+                let rest = self.rest_of(level, here, at, direction)?;
+                place = self.onward(level, here, direction);
+                if rest.is_empty() {
+                    continue;
+                }
+                let mut output = core::mem::take(&mut self.output);
+                let view = self.view()?;
+                let is_cut = rest.len() > quota;
+                let taken = match direction {
+                    _ if !is_cut => rest.clone(),
+                    Direction::Ascending => rest.start..rest.start + quota,
+                    Direction::Descending => rest.end - quota..rest.end,
+                };
+                let mut record = vec![0; stride];
+                for i in taken.clone() {
+                    copy_record(&view, i, &mut record, self.record.key_bytes.into());
+                    gathered = insert(&mut output, gathered, &record, self.record.key_bytes.into());
+                }
+                let outermost = match direction {
+                    Direction::Ascending => view.key_owned(taken.end - 1),
+                    Direction::Descending => view.key_owned(taken.start),
+                };
+                self.output = output;
+                if is_cut || place.is_some() {
+                    let is_nearer =
+                        edge.as_ref().is_none_or(|edge| ahead(&outermost, edge, direction) == Ordering::Less);
+                    edge = if is_nearer { Some(outermost) } else { edge };
+                }
+                break;
+            }
+        }
+        Ok((gathered, edge))
+    }
+
+    /// Visits the records up to the edge; breaks where the walk is over.
+    fn walk_window(
+        &mut self,
+        at: &At,
+        edge: Option<&[u8]>,
+        (bounds, direction): (Bounds<'_>, Direction),
+        (gathered, visit): (usize, Visit<'_>),
+    ) -> Result<ControlFlow<()>, IndexError> {
+        let key_bytes = usize::from(self.record.key_bytes);
+        let stride = self.record.entry_bytes() + 1;
+        let mut gathered = 0..gathered;
+        let mut pooled = self.pooled_ahead(at, direction);
+        let last_level = self.levels.len() - 1;
+        let place = self.begin_in(last_level, at, direction)?;
+        let mut last = Last { place, rest: None, key: vec![0; key_bytes] };
+        self.load_last(&mut last, at, direction)?;
+        let mut key = vec![0; key_bytes];
+        let mut value = vec![0; self.record.value_bytes.into()];
+        loop {
+            let heads = [
+                head(&pooled, direction).map(|i| self.memtable.key(i)),
+                head(&gathered, direction).map(|i| &self.output[i * stride..i * stride + key_bytes]),
+                last.place.is_some().then_some(&last.key[..]),
+            ];
+            let Some(next) = heads.into_iter().flatten().min_by(|a, b| ahead(a, b, direction)) else {
+                return Ok(ControlFlow::Continue(()));
+            };
+            if edge.is_some_and(|edge| ahead(next, edge, direction) == Ordering::Greater) {
+                return Ok(ControlFlow::Continue(()));
+            }
+            key.copy_from_slice(next);
+            let is_beyond = match within(&key, bounds) {
+                Ordering::Less => direction == Direction::Descending,
+                Ordering::Greater => direction == Direction::Ascending,
+                Ordering::Equal => false,
+            };
+            if is_beyond {
+                return Ok(ControlFlow::Break(()));
+            }
+            let mut found = None;
+            let [in_pool, in_gathered, in_last] = heads.map(|head| head == Some(&key[..]));
+            if in_last {
+                let view = self.view()?;
+                if let Some(i) = last.rest.as_ref().and_then(|rest| head(rest, direction)) {
+                    view.value(i, &mut value);
+                    found = Some(!view.is_tombstone(i));
+                }
+            }
+            if let (true, Some(i)) = (in_gathered, head(&gathered, direction)) {
+                let record = &self.output[i * stride..(i + 1) * stride];
+                value.copy_from_slice(&record[key_bytes..stride - 1]);
+                found = Some(record[stride - 1] == 0);
+                step_on(&mut gathered, direction);
+            }
+            if let (true, Some(i)) = (in_pool, head(&pooled, direction)) {
+                found = Some(self.memtable.value(i).map(|pooled| value.copy_from_slice(pooled)).is_some());
+                step_on(&mut pooled, direction);
+            }
+            if in_last {
+                last.rest.iter_mut().for_each(|rest| step_on(rest, direction));
+                self.load_last(&mut last, &None, direction)?;
+            }
+            if found == Some(true)
+                && within(&key, bounds) == Ordering::Equal
+                && visit(&key, &value) == ControlFlow::Break(())
+            {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+    }
+
+    /// The memtable's records that a walk has still to come to.
+    fn pooled_ahead(&self, at: &At, direction: Direction) -> Range<usize> {
+        let all = 0..self.memtable.len();
+        let Some((key, inclusive)) = at else { return all };
+        let (index, found) = match self.memtable.find(key) {
+            Ok(index) => (index, true),
+            Err(index) => (index, false),
+        };
+        match direction {
+            Direction::Ascending => index + usize::from(found && !inclusive)..all.end,
+            Direction::Descending => 0..index + usize::from(found && *inclusive),
+        }
+    }
+
+    /// Reads on in the last level until there is a record or no page is left.
+    fn load_last(&mut self, last: &mut Last, at: &At, direction: Direction) -> Result<(), IndexError> {
+        let level = self.levels.len() - 1;
+        while let Some(place) = last.place {
+            let rest = match last.rest.take() {
+                Some(rest) => rest,
+                None => {
+                    self.load_place(level, place)?;
+                    self.rest_of(level, place, at, direction)?
+                }
+            };
+            if let Some(i) = head(&rest, direction) {
+                self.view()?.key(i, &mut last.key);
+                last.rest = Some(rest);
+                return Ok(());
+            }
+            last.place = self.onward(level, place, direction);
+        }
+        Ok(())
+    }
+}
+
+/// The next of some records.
+fn head(rest: &Range<usize>, direction: Direction) -> Option<usize> {
+    match direction {
+        _ if rest.is_empty() => None,
+        Direction::Ascending => Some(rest.start),
+        Direction::Descending => Some(rest.end - 1),
+    }
+}
+
+fn step_on(rest: &mut Range<usize>, direction: Direction) {
+    match direction {
+        Direction::Ascending => rest.start += 1,
+        Direction::Descending => rest.end -= 1,
+    }
+}
+
+/// Enters a record among sorted ones, unless its key is there: what came first is newer. Returns how many there are.
+fn insert(records: &mut [u8], count: usize, record: &[u8], key_bytes: usize) -> usize {
+    let stride = record.len();
+    let key = |i: usize| &records[i * stride..i * stride + key_bytes];
+    let (mut low, mut high) = (0, count);
+    while low < high {
+        let middle = (low + high) / 2;
+        if key(middle) < &record[..key_bytes] {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    if low < count && key(low) == &record[..key_bytes] {
+        return count;
+    }
+    records.copy_within(low * stride..count * stride, (low + 1) * stride);
+    records[low * stride..(low + 1) * stride].copy_from_slice(record);
+    count + 1
+}

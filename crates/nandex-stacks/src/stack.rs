@@ -81,7 +81,7 @@ const LAZY_UPDATE_OWN: [OptionInfo; 6] = [
     option("pool_requests", "what its share holds, 64 without a limit", "requests of the pool"),
 ];
 
-const LS_LRU_OWN: [OptionInfo; 9] = [
+const LS_LRU_OWN: [OptionInfo; 11] = [
     option("buffer_bytes", "what the RAM leaves, 64 pages without a limit", "RAM of the B+-buffer"),
     option("window_percent", "50", "w: the cold region's share of the buffer, 0 to 100"),
     option(
@@ -101,6 +101,16 @@ const LS_LRU_OWN: [OptionInfo; 9] = [
         "commit",
         "write-minimized",
         "dirty units that leave a full buffer: write-minimized, first-associated, exact-fit",
+    ),
+    option(
+        "split",
+        "multi",
+        "a leaf and more changes than it holds become: multi, as many leaves as it takes at once; two-nodes, two at a time",
+    ),
+    option(
+        "coalesce",
+        "eager",
+        "leaves less than half full: eager, mended; lazy, left until they are empty or the store is nearly full",
     ),
     option(
         "ram",

@@ -1,6 +1,6 @@
 # Everything runs from here; `make help` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help run test tools lint doc bench repro fuzz soak
+.PHONY: help run test tools lint doc book bench repro fuzz soak
 
 CARGO ?= cargo
 
@@ -27,6 +27,10 @@ lint: ## formatting and lints, warnings are errors
 
 doc: ## rustdoc, warnings are errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
+
+book: ## the pages of docs/ as a book with search, in target/book (installs mdbook where it is missing)
+	@command -v mdbook >/dev/null || $(CARGO) install --locked mdbook --version ^0.4
+	mdbook build
 
 bench: ## benchmarks of chip, FTL and indexes
 	$(CARGO) bench --workspace

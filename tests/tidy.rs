@@ -336,3 +336,20 @@ fn links_between_documents_lead_somewhere() {
     }
     fail_if_any(&faults);
 }
+
+#[test]
+fn the_book_has_every_page_once() {
+    let docs = root().join("docs");
+    let summary = fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
+    let named: Vec<&str> = summary.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+    let mut pages = Vec::new();
+    files_of("md", &docs, &mut pages);
+    let mut faults = Vec::new();
+    for page in pages.iter().map(|page| page.strip_prefix(&docs).unwrap().to_str().unwrap()) {
+        let times = named.iter().filter(|name| **name == page).count();
+        if times != usize::from(page != "SUMMARY.md") {
+            faults.push(format!("docs/{page} stands {times} times in docs/SUMMARY.md"));
+        }
+    }
+    fail_if_any(&faults);
+}

@@ -47,7 +47,7 @@ fn files_of(ending: &str, folder: &Path, found: &mut Vec<PathBuf>) {
 /// Every source file of the project with its path from the root and its text.
 fn sources() -> Vec<(String, String)> {
     let mut files = Vec::new();
-    for folder in ["src", "crates", "tests", "benches", "examples", "fuzz"] {
+    for folder in ["src", "crates", "data", "experiments", "tests", "benches", "examples", "fuzz"] {
         files_of("rs", &root().join(folder), &mut files);
     }
     files.sort();
@@ -352,4 +352,34 @@ fn the_book_has_every_page_once() {
         }
     }
     fail_if_any(&faults);
+}
+
+/// Files that a source of a crate includes from outside of the crate's folder, which its package would lack.
+fn included_from_outside(name: &str, text: &str) -> Vec<String> {
+    let crate_root = match name.split('/').next() {
+        Some("crates") => name.split('/').take(2).count(),
+        Some("data" | "experiments") => 1,
+        _ => 0,
+    };
+    let depth = name.split('/').count() - 1 - crate_root;
+    let calls = text
+        .split("include_")
+        .skip(1)
+        .filter(|call| call.starts_with("str!(") || call.starts_with("bytes!("));
+    let paths = calls.filter_map(|call| call.split('"').nth(1));
+    let outside = paths.filter(|path| path.matches("../").count() > depth);
+    outside.map(|path| format!("{name}: {path} lies outside of its crate")).collect()
+}
+
+#[test]
+fn a_crate_includes_nothing_from_outside() {
+    let faults: Vec<String> = sources()
+        .iter()
+        .filter(|(name, _)| name != "tests/tidy.rs")
+        .flat_map(|(name, text)| included_from_outside(name, text))
+        .collect();
+    fail_if_any(&faults);
+    let outside = "const X: &str = include_str!(concat!(\"../../../data/\", $name));";
+    assert_eq!(included_from_outside("crates/nandex-lab/src/words.rs", outside).len(), 1);
+    assert!(included_from_outside("crates/nandex-lab/src/a/b.rs", "include_bytes!(\"../../x\")").is_empty());
 }

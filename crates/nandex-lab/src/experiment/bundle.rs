@@ -23,14 +23,14 @@ pub struct Bundle {
 }
 
 macro_rules! bundle {
-    ($file:literal, $name:literal, $is_whole:literal, $summary:literal) => {
+    ($file:literal, $name:literal, $trace:expr, $is_whole:literal, $summary:literal) => {
         Bundle {
             file: $file,
             name: $name,
             summary: $summary,
             is_whole: $is_whole,
-            records: include_bytes!(concat!("../../../../data/", $name, ".ops.zst")),
-            init: include_bytes!(concat!("../../../../data/", $name, ".init.ops.zst")),
+            records: $trace.operations,
+            init: $trace.init,
         }
     };
 }
@@ -40,18 +40,21 @@ pub static BUNDLES: [Bundle; 3] = [
     bundle!(
         "kernel_compile_reiserfs.ops.zst",
         "kernel_compile",
+        nandex_data::KERNEL_COMPILE,
         false,
         "a trace for compare --trace: ReiserFS's B+-tree under a kernel build, 240,000 operations"
     ),
     bundle!(
         "oltp_a.ops.zst",
         "oltp_a",
+        nandex_data::OLTP_A,
         false,
         "a trace for compare --trace: the indexes of a database under OLTP, 400,000 operations"
     ),
     bundle!(
         "olap_b.ops.zst",
         "olap_b",
+        nandex_data::OLAP_B,
         true,
         "a trace for compare --trace: the indexes of a database under OLAP, 689,486 operations"
     ),
@@ -115,21 +118,21 @@ pub(super) struct PageBundle {
 }
 
 macro_rules! page_bundle {
-    ($file:literal, $name:literal, $is_whole:literal) => {
-        PageBundle {
-            file: $file,
-            name: $name,
-            is_whole: $is_whole,
-            packed: include_bytes!(concat!("../../../../data/", $name, ".csv.zst")),
-        }
+    ($file:literal, $name:literal, $packed:expr, $is_whole:literal) => {
+        PageBundle { file: $file, name: $name, is_whole: $is_whole, packed: $packed }
     };
 }
 
 const PAGE_BUNDLES: [PageBundle; 4] = [
-    page_bundle!("btree_io_rs0.csv.zst", "btree_io_rs0_cut", false),
-    page_bundle!("btree_io_rs05.csv.zst", "btree_io_rs05_cut", false),
-    page_bundle!("btree_io_rs1.csv.zst", "btree_io_rs1", true),
-    page_bundle!("btree_io_rs0_mixed.csv.zst", "btree_io_rs0_mixed_cut", false),
+    page_bundle!("btree_io_rs0.csv.zst", "btree_io_rs0_cut", nandex_data::BTREE_IO_RS0, false),
+    page_bundle!("btree_io_rs05.csv.zst", "btree_io_rs05_cut", nandex_data::BTREE_IO_RS05, false),
+    page_bundle!("btree_io_rs1.csv.zst", "btree_io_rs1", nandex_data::BTREE_IO_RS1, true),
+    page_bundle!(
+        "btree_io_rs0_mixed.csv.zst",
+        "btree_io_rs0_mixed_cut",
+        nandex_data::BTREE_IO_RS0_MIXED,
+        false
+    ),
 ];
 
 impl PageBundle {

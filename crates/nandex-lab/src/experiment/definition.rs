@@ -11,6 +11,7 @@ use crate::keys::Trees;
 use crate::repro::Claim;
 use crate::results::PatternCounts;
 use nandex::ordered::Durability;
+use nandex_experiments::{FOLDERS, Folder};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -348,63 +349,6 @@ struct ClaimsFile {
     claims: Vec<Claim>,
 }
 
-/// The three files of an experiment's folder.
-macro_rules! folder {
-    ($name:literal) => {
-        (
-            include_str!(concat!("../../../../experiments/", $name, "/experiment.toml")),
-            include_str!(concat!("../../../../experiments/", $name, "/expected.toml")),
-            include_str!(concat!("../../../../experiments/", $name, "/README.md")),
-        )
-    };
-}
-
-/// Every experiment's folder, in the order of lists.
-const FOLDERS: &[(&str, &str, &str)] = &[
-    folder!("mu-table5"),
-    folder!("mu-figure7"),
-    folder!("mu-space"),
-    folder!("mu-figure8"),
-    folder!("mu-figure9"),
-    folder!("mu-recovery"),
-    folder!("mu-checkpoint-sweep"),
-    folder!("mu-key-sweep"),
-    folder!("wpcb-figure2"),
-    folder!("wpcb-figures"),
-    folder!("wpcb-figure9"),
-    folder!("wpcb-figure10"),
-    folder!("wpcb-sweep"),
-    folder!("wpcb-second"),
-    folder!("wpcb-cuts"),
-    folder!("wpcb-equations"),
-    folder!("wpcb-page-traces"),
-    folder!("lazy-figures"),
-    folder!("lazy-figure6"),
-    folder!("lazy-figure7"),
-    folder!("lazy-recent"),
-    folder!("lazy-ftl"),
-    folder!("lazy-durability"),
-    folder!("ls-lru-figure7"),
-    folder!("ls-lru-figure8a"),
-    folder!("ls-lru-traces"),
-    folder!("ls-lru-512"),
-    folder!("ls-lru-ftl"),
-    folder!("ls-lru-second"),
-    folder!("ls-lru-examples"),
-    folder!("access-time"),
-    folder!("named-layers"),
-    folder!("named-flashdb"),
-    folder!("named-random"),
-    folder!("named-mixes"),
-    folder!("named-ascending"),
-    folder!("named-channels"),
-    folder!("named-ipl"),
-    folder!("named-mu-star"),
-    folder!("named-embedded"),
-    folder!("named-vmtree"),
-    folder!("named-table2"),
-];
-
 static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| FOLDERS.iter().map(parse).collect());
 
 /// Every experiment.
@@ -413,12 +357,12 @@ pub fn list() -> &'static [Experiment] {
 }
 
 /// A folder that does not parse is a mistake in the program, found by the tests below.
-fn parse((definition, expected, notes): &(&'static str, &'static str, &'static str)) -> Experiment {
-    let definition =
-        parse_definition(definition).unwrap_or_else(|error| panic!("experiment.toml: {error}\n{definition}"));
-    let claims =
-        parse_claims(expected).unwrap_or_else(|error| panic!("{}/expected.toml: {error}", definition.name));
-    Experiment { definition, claims, notes }
+fn parse(folder: &Folder) -> Experiment {
+    let definition = parse_definition(folder.definition)
+        .unwrap_or_else(|error| panic!("experiment.toml: {error}\n{}", folder.definition));
+    let claims = parse_claims(folder.claims)
+        .unwrap_or_else(|error| panic!("{}/expected.toml: {error}", definition.name));
+    Experiment { definition, claims, notes: folder.notes }
 }
 
 /// What an `experiment.toml` says.

@@ -45,9 +45,6 @@ pub const BUNDLED: &[Bundled] = &[
     Bundled { name: "clustered", summary: "10,000 points in 50 clusters of falling size" },
 ];
 
-const PLACES: &[u8] = include_bytes!("../../../../data/places.csv.zst");
-const RIVERS: &[u8] = include_bytes!("../../../../data/rivers.csv.zst");
-
 /// The largest GeoJSON that is read: it is held in memory as a whole.
 const GEOJSON_BYTES_MAX: u64 = 1 << 30;
 
@@ -60,8 +57,8 @@ const SYNTHETIC_SEED: u64 = 1984;
 /// The data of this name: a bundled set, or else a file, here or in the folder of inputs (see [`crate::data`]).
 pub fn find(name: &str) -> Result<Dataset<f64, 2>, LabError> {
     let entries = match name {
-        "places" => bundled("data/places.csv.zst", PLACES)?,
-        "rivers" => bundled("data/rivers.csv.zst", RIVERS)?,
+        "places" => bundled("data/places.csv.zst", nandex_data::PLACES)?,
+        "rivers" => bundled("data/rivers.csv.zst", nandex_data::RIVERS)?,
         "uniform" => uniform(SYNTHETIC, 1.0, SYNTHETIC_SEED),
         "clustered" => clustered(SYNTHETIC, 1.0, SYNTHETIC_SEED),
         file if Path::new(file).exists() => return read(Path::new(file)),

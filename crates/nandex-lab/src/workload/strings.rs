@@ -16,7 +16,6 @@ use nandex::rng::{Rng, split_mix};
 use std::path::{Path, PathBuf};
 
 /// The dictionary that comes with the program: distinct words in byte order, a line each.
-const WORDS: &[u8] = include_bytes!("../../../../data/words.txt.zst");
 const WORDS_FILE: &str = "data/words.txt.zst";
 
 /// Draws the order in which the words appear.
@@ -79,7 +78,7 @@ fn authors(path: &Path) -> Result<Vec<String>, LabError> {
 
 fn words() -> Result<Vec<String>, LabError> {
     let failed = |error| LabError::io(WORDS_FILE, error);
-    let bytes = zstd::stream::decode_all(WORDS).map_err(failed)?;
+    let bytes = zstd::stream::decode_all(nandex_data::WORDS).map_err(failed)?;
     let mut words: Vec<String> = String::from_utf8_lossy(&bytes).lines().map(String::from).collect();
     Rng::new(ORDER_SEED).shuffle(&mut words);
     Ok(words)

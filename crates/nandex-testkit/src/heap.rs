@@ -1,0 +1,89 @@
+//! The bytes that are taken from the allocator, counted thread by thread.
+//!
+//! A test makes [`Heap`] its global allocator. [`measure`] then says what a piece of code held at its peak and what it kept, and
+//! [`uncounted`] leaves out what it calls. Bytes are those that were asked for; what an allocator adds to each piece is its own.
+//! That no allocation beyond a budget would have been granted is the same as a peak within the budget.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+/// The system's allocator, with the bytes of each thread counted.
+#[derive(Debug)]
+pub struct Heap;
+
+/// What a piece of code took from the allocator, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// The most that it held at one moment, above what was there before.
+    pub peak: usize,
+    /// What it still held at its end.
+    pub kept: usize,
+}
+
+thread_local! {
+    // Signed: a thread may free what was not counted, or was taken by another.
+    static NOW: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
+    static UNCOUNTED: Cell<u32> = const { Cell::new(0) };
+}
+
+fn count(bytes: isize) {
+    if UNCOUNTED.get() == 0 {
+        let now = NOW.get() + bytes;
+        NOW.set(now);
+        PEAK.set(PEAK.get().max(now));
+    }
+}
+
+/// A layout is never larger than `isize::MAX`.
+fn bytes_of(layout: Layout) -> isize {
+    layout.size() as isize
+}
+
+// SAFETY: every call goes to the system's allocator unchanged; the counters are plain cells that allocate nothing.
+#[allow(unsafe_code)]
+unsafe impl GlobalAlloc for Heap {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(bytes_of(layout));
+        // SAFETY: the caller keeps to the contract of `alloc`, and it is the same one.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(-bytes_of(layout));
+        // SAFETY: the pointer came from `System` by one of the functions here.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(bytes_of(layout));
+        // SAFETY: as for `alloc`.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // Old and new are both there while the bytes are copied, and an allocator on a small part has no other way.
+        count(size as isize);
+        // SAFETY: the pointer came from `System`, and the caller vouches for the new size.
+        let moved = unsafe { System.realloc(pointer, layout, size) };
+        count(-bytes_of(layout));
+        moved
+    }
+}
+
+/// Runs something and says what it held on this thread. Zeros unless [`Heap`] is the global allocator. It does not nest.
+pub fn measure<T>(run: impl FnOnce() -> T) -> (T, Held) {
+    let before = NOW.get();
+    PEAK.set(before);
+    let result = run();
+    let above = |bytes: isize| usize::try_from(bytes - before).unwrap_or(0);
+    (result, Held { peak: above(PEAK.get()), kept: above(NOW.get()) })
+}
+
+/// Runs something whose allocations do not count, neither those it makes nor those it frees.
+pub fn uncounted<T>(run: impl FnOnce() -> T) -> T {
+    UNCOUNTED.set(UNCOUNTED.get() + 1);
+    let result = run();
+    UNCOUNTED.set(UNCOUNTED.get() - 1);
+    result
+}

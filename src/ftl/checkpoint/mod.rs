@@ -43,8 +43,8 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
-pub use record::Payload;
 use record::{Cut, Place, Record, is_ragged, newest_record, program, records};
+pub use record::{Loaded, Payload};
 
 /// Good blocks at the start of a chip that serve as anchors.
 pub const fn anchor_count(geometry: Geometry) -> u32 {
@@ -93,7 +93,7 @@ pub struct Found {
     /// The checkpoints.
     pub area: CheckpointArea,
     /// The payload of the newest one that is complete.
-    pub payload: Vec<u8>,
+    pub payload: Loaded,
     /// A newer one that is not complete.
     pub begun: Option<Begun>,
 }
@@ -170,14 +170,15 @@ impl CheckpointArea {
     /// Finds the newest complete checkpoint and returns its bytes; none when the chip carries no reference.
     /// [`CheckpointArea::occupied`] then tells which blocks are to be Reserved.
     pub fn mount<N: Nand>(nand: &mut N) -> Result<Option<(CheckpointArea, Vec<u8>)>, StoreError> {
-        Ok(CheckpointArea::mount_and_look(nand)?.map(|found| (found.area, found.payload)))
+        let found = CheckpointArea::mount_and_look(nand, usize::MAX)?;
+        Ok(found.map(|found| (found.area, found.payload.bytes)))
     }
 
-    /// The same, and a newer checkpoint that is not complete, if there is one. If anything follows from a later time, it was
-    /// completed, and has gone bad.
-    pub fn mount_and_look<N: Nand>(nand: &mut N) -> Result<Option<Found>, StoreError> {
+    /// The newest complete checkpoint, of which `bytes_max` bytes come as bytes and the rest as numbers, and a newer one that is
+    /// not complete, if there is one. If anything follows from a later time, that was completed, and has gone bad.
+    pub fn mount_and_look<N: Nand>(nand: &mut N, bytes_max: usize) -> Result<Option<Found>, StoreError> {
         let Some(mut area) = CheckpointArea::find(nand)? else { return Ok(None) };
-        let newest = newest_record(nand, area.geometry, &area.run)?;
+        let newest = newest_record(nand, area.geometry, &area.run, bytes_max)?;
         let (version, payload) = newest.complete.ok_or_else(|| area.incomplete())?;
         area.version = version;
         area.note_cut(nand, newest.cut)?;
@@ -216,13 +217,14 @@ impl CheckpointArea {
         let Some(mut area) = CheckpointArea::find(nand)? else { return Ok(None) };
         let (all, _) = records(nand, area.geometry, &area.run, PageKind::Checkpoint)?;
         area.version = all.last().ok_or_else(|| area.incomplete())?.0;
-        let whole = all.iter().rposition(|(_, bytes)| is_whole(bytes)).ok_or_else(|| area.incomplete())?;
+        let whole =
+            all.iter().rposition(|(_, loaded)| is_whole(&loaded.bytes)).ok_or_else(|| area.incomplete())?;
         let since = &all[whole..];
         if let Some(gap) = since.windows(2).find(|pair| pair[0].0 + 1 != pair[1].0) {
             return Err(StoreError::Corrupted { what: "a note between checkpoints is lost", at: gap[0].0 });
         }
         let is_ragged = is_ragged(nand, area.geometry, &area.run, &all)?;
-        let records = all.into_iter().skip(whole).map(|(_, bytes)| bytes).collect();
+        let records = all.into_iter().skip(whole).map(|(_, loaded)| loaded.bytes).collect();
         Ok(Some((area, Newest { records, is_ragged })))
     }
 
@@ -242,11 +244,11 @@ impl CheckpointArea {
             let (found, cut) = records(nand, geometry, &run, PageKind::Anchor)?;
             // An anchor is erased before it is used again: what follows an older reference is older, too.
             cuts.extend(cut.map(|cut| (pbn, found.is_empty(), cut)));
-            for (version, bytes) in found {
+            for (version, loaded) in found {
                 if version > area.reference_version {
                     area.reference_version = version;
                     area.anchor = Some(pbn);
-                    reference = Some(bytes);
+                    reference = Some(loaded.bytes);
                 }
             }
         }

@@ -107,8 +107,50 @@ impl Start {
     }
 }
 
+/// A payload as it was read: what [`Payload`] was when it was written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// The numbers behind them. Where the payload does not end with a whole one, the rest is left out.
+    pub numbers: Vec<u32>,
+    /// Bytes of the whole payload.
+    pub len: usize,
+}
+
+/// A payload that is being read, in pieces: nothing of it is held twice.
+struct Loading {
+    bytes_max: usize,
+    loaded: Loaded,
+    rest: [u8; 4],
+    rest_bytes: usize,
+}
+
+impl Loading {
+    /// The first `bytes_max` bytes of `len` are bytes, the rest are numbers.
+    fn new(bytes_max: usize, len: usize) -> Loading {
+        let bytes = bytes_max.min(len);
+        let loaded =
+            Loaded { bytes: Vec::with_capacity(bytes), numbers: Vec::with_capacity((len - bytes) / 4), len };
+        Loading { bytes_max, loaded, rest: [0; 4], rest_bytes: 0 }
+    }
+
+    fn push(&mut self, data: &[u8]) {
+        let taken = (self.bytes_max - self.loaded.bytes.len()).min(data.len());
+        self.loaded.bytes.extend_from_slice(&data[..taken]);
+        for &byte in &data[taken..] {
+            self.rest[self.rest_bytes] = byte;
+            self.rest_bytes += 1;
+            if self.rest_bytes == self.rest.len() {
+                self.loaded.numbers.push(u32::from_le_bytes(self.rest));
+                self.rest_bytes = 0;
+            }
+        }
+    }
+}
+
 /// A whole record: its version and its payload.
-pub(super) type Whole = (u64, Vec<u8>);
+pub(super) type Whole = (u64, Loaded);
 
 /// What is not whole behind the last whole record.
 #[derive(Clone, Copy)]
@@ -199,20 +241,20 @@ fn require_end<N: Nand>(nand: &mut N, run: &Run, end: u32) -> Result<(), StoreEr
     Ok(())
 }
 
-/// The payload of a record, or where it ends before it is complete.
+/// The payload of a record, up to so many of its bytes as bytes and the rest as numbers; or where it ends before it is complete.
 fn load<N: Nand>(
     nand: &mut N,
     run: &Run,
     start: &Start,
-    kind: PageKind,
-) -> Result<Result<Vec<u8>, Cut>, StoreError> {
+    (kind, bytes_max): (PageKind, usize),
+) -> Result<Result<Loaded, Cut>, StoreError> {
     let geometry = nand.geometry();
     let pages = start.pages(geometry);
     if start.at.checked_add(pages).is_none_or(|end| end > run.pages(geometry)) {
         return Ok(Err(Cut { ppn: run.page_at(geometry, start.at), is_unreadable: false }));
     }
     let mut data = vec![0; geometry.page_bytes as usize];
-    let mut record = Vec::with_capacity(pages as usize * data.len());
+    let mut loading = Loading::new(bytes_max, start.payload_bytes as usize);
     let mut lost: Option<Cut> = None;
     for i in 0..pages {
         let ppn = run.page_at(geometry, start.at + i);
@@ -223,7 +265,9 @@ fn load<N: Nand>(
                 let what = "a page of a complete checkpoint is lost";
                 return Err(StoreError::Corrupted { what, at: u64::from(lost.ppn.0) });
             }
-            record.extend_from_slice(&data);
+            let at = i as usize * data.len();
+            let end = (4 + start.payload_bytes as usize - at).min(data.len());
+            loading.push(&data[if i == 0 { 4 } else { 0 }..end]);
         } else {
             if is_strict(kind) && matches!(found, Found::Page(..)) {
                 let what = "a page of the checkpoints does not belong to those around it";
@@ -236,9 +280,8 @@ fn load<N: Nand>(
             lost = lost.or(Some(Cut { ppn, is_unreadable }));
         }
     }
-    record.truncate(4 + start.payload_bytes as usize);
     Ok(match lost {
-        None => Ok(record.split_off(4)),
+        None => Ok(loading.loaded),
         Some(end) => Err(end),
     })
 }
@@ -253,7 +296,7 @@ pub(super) fn records<N: Nand>(
     let mut complete = Vec::new();
     let (starts, mut cut) = starts(nand, geometry, run, kind)?;
     for start in starts {
-        match load(nand, run, &start, kind)? {
+        match load(nand, run, &start, (kind, usize::MAX))? {
             Ok(payload) => complete.push((start.version, payload)),
             Err(end) => cut = cut.or(Some(end)),
         }
@@ -268,7 +311,7 @@ pub(super) fn is_ragged<N: Nand>(
     run: &Run,
     complete: &[Whole],
 ) -> Result<bool, StoreError> {
-    let pages = |(_, payload): &Whole| CheckpointArea::pages_needed(geometry, payload.len()) as u32;
+    let pages = |(_, payload): &Whole| CheckpointArea::pages_needed(geometry, payload.len) as u32;
     let end = complete.iter().map(pages).sum::<u32>();
     if end >= run.pages(geometry) {
         return Ok(false);
@@ -292,11 +335,12 @@ pub(super) fn newest_record<N: Nand>(
     nand: &mut N,
     geometry: Geometry,
     run: &Run,
+    bytes_max: usize,
 ) -> Result<Newest, StoreError> {
     let (starts, cut) = starts(nand, geometry, run, PageKind::Checkpoint)?;
     let mut newest = Newest { cut, ..Newest::default() };
     for start in starts.iter().rev() {
-        match load(nand, run, start, PageKind::Checkpoint)? {
+        match load(nand, run, start, (PageKind::Checkpoint, bytes_max))? {
             Ok(payload) => {
                 newest.complete = Some((start.version, payload));
                 break;

@@ -160,11 +160,12 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// Finds the store on a chip again. Nothing is programmed or erased by this.
     pub fn mount(mut nand: N, settings: FtlSettings) -> Result<PageMapFtl<N>, StoreError> {
-        let Some(checkpoint::Found { area, payload, begun }) = CheckpointArea::mount_and_look(&mut nand)?
-        else {
+        let before_map = State::bytes_before_map(nand.geometry());
+        let found = CheckpointArea::mount_and_look(&mut nand, before_map)?;
+        let Some(checkpoint::Found { area, payload, begun }) = found else {
             return Err(StoreError::NotFormatted("the chip holds no checkpoint"));
         };
-        let mut state = State::decode(nand.geometry(), &payload)?;
+        let mut state = State::decode(nand.geometry(), payload)?;
         state.blocks.reserve_exactly(&area.occupied())?;
         let mut ftl = PageMapFtl::assemble(nand, settings, area, state);
         ftl.recover(begun.map(|(ppn, bytes)| (ppn, State::first_version_after(&bytes))))?;

@@ -24,7 +24,7 @@
 use super::PageMapFtl;
 use super::look::{First, is_data};
 use super::settings::Layout;
-use super::state::{LOST, NONE, NOT_ERASED, Stream};
+use super::state::{LOST, NONE, NOT_ERASED, PageSet, Stream};
 use crate::codec::get_u32;
 use crate::ftl::StoreError;
 use crate::ftl::blocks::BlockState;
@@ -39,9 +39,23 @@ use alloc::vec::Vec;
 #[derive(Clone, Copy)]
 struct Event {
     lpn: u32,
-    version: u64,
-    readable: bool,
     ppn: Ppn,
+    /// Version, and in the lowest bit whether the page can be read: there may be one for each page of the chip.
+    version_and: u64,
+}
+
+impl Event {
+    fn new(lpn: u32, version: u64, readable: bool, ppn: Ppn) -> Event {
+        Event { lpn, ppn, version_and: version << 1 | u64::from(readable) }
+    }
+
+    fn version(&self) -> u64 {
+        self.version_and >> 1
+    }
+
+    fn readable(&self) -> bool {
+        self.version_and & 1 == 1
+    }
 }
 
 /// An unreadable page of the trim log.
@@ -80,10 +94,11 @@ impl<N: Nand> PageMapFtl<N> {
     /// Finds out what was programmed since the checkpoint. A newer one may have been `begun`: its place, and the first version after it.
     pub(super) fn recover(&mut self, begun: Option<(Ppn, u64)>) -> Result<(), StoreError> {
         let mut scan = Scan { horizon: self.state.committed, ..Scan::default() };
-        for pbn in (0..self.geometry.blocks).map(Pbn) {
-            if !matches!(self.state.blocks.state(pbn), BlockState::Bad | BlockState::Reserved) {
-                self.follow_block(pbn, &mut scan)?;
-            }
+        let changed = self.changed_blocks()?;
+        // No more than there may be, and never twice: this is what a mount after a cut takes most for.
+        scan.events.reserve_exact(changed.len() * self.geometry.pages_per_block as usize);
+        for (pbn, first) in changed {
+            self.follow_block(pbn, first, &mut scan)?;
         }
         if scan.is_short(self.state.next_version) {
             self.look_again(&mut scan)?;
@@ -94,22 +109,38 @@ impl<N: Nand> PageMapFtl<N> {
                 at: u64::from(ppn.0),
             });
         }
-        let versions = scan.settle();
+        scan.settle();
         // The page that was cut may still tell its version, the one after the highest: no other page gets it.
         let cut_version = u64::from(scan.found_any);
         self.state.next_version = self.state.next_version.max(scan.highest + 1) + cut_version;
         let mut alternatives = Vec::new();
-        let map = self.newest_map(&mut scan, &versions, &mut alternatives)?;
-        let map = self.with_fewest_blocks(map, &scan, alternatives)?;
+        self.take_newest(&mut scan, &mut alternatives)?;
+        self.take_fewest_blocks(&scan, alternatives)?;
         self.state.committed = scan.horizon;
-        self.adopt(map, scan);
+        self.adopt(scan);
         Ok(())
     }
 
-    fn follow_block(&mut self, pbn: Pbn, scan: &mut Scan) -> Result<(), StoreError> {
+    /// Step 1: the blocks that are not as they were at the checkpoint, with what their first page says.
+    fn changed_blocks(&mut self) -> Result<Vec<(Pbn, First)>, StoreError> {
+        let mut changed = Vec::new();
+        for pbn in (0..self.geometry.blocks).map(Pbn) {
+            if matches!(self.state.blocks.state(pbn), BlockState::Bad | BlockState::Reserved) {
+                continue;
+            }
+            let first = self.look_at_first(pbn)?;
+            let was_open = self.state.frontiers.iter().flatten().any(|f| f.pbn == pbn);
+            if was_open || !matches!(first, First::Kept) {
+                changed.push((pbn, first));
+            }
+        }
+        Ok(changed)
+    }
+
+    fn follow_block(&mut self, pbn: Pbn, first: First, scan: &mut Scan) -> Result<(), StoreError> {
         let frontiers = self.state.frontiers;
         let at_checkpoint = |stream: Stream| frontiers[stream as usize].filter(|f| f.pbn == pbn);
-        match self.look_at_first(pbn)? {
+        match first {
             First::Kept => {
                 let host = at_checkpoint(Stream::Host);
                 match host.or(at_checkpoint(Stream::Relocation)) {
@@ -236,7 +267,7 @@ impl<N: Nand> PageMapFtl<N> {
                 scan.lost_trims.push(LostTrims { ppn, version, number, is_last: Some(page) >= seen.last });
             }
             Some(Header { number, version, .. }) => {
-                scan.events.push(Event { lpn: number, version, readable: false, ppn });
+                scan.events.push(Event::new(number, version, false, ppn));
             }
             None => {
                 scan.unreadable.extend(seen.version_at(page).map(|version| (ppn, version)));
@@ -261,7 +292,7 @@ impl<N: Nand> PageMapFtl<N> {
         if number >= self.limits.page_count {
             return Err(out_of_range(ppn));
         }
-        scan.events.push(Event { lpn: number, version, readable: true, ppn });
+        scan.events.push(Event::new(number, version, true, ppn));
         Ok(())
     }
 
@@ -280,35 +311,28 @@ impl<N: Nand> PageMapFtl<N> {
         Ok(())
     }
 
-    /// Step 3. Fills `alternatives` with logical pages that lie elsewhere as well.
-    fn newest_map(
-        &self,
-        scan: &mut Scan,
-        versions: &[u64],
-        alternatives: &mut Vec<(u32, Ppn)>,
-    ) -> Result<Vec<u32>, StoreError> {
+    /// Step 3. Changes the map in its place, and fills `alternatives` with logical pages that lie elsewhere as well.
+    fn take_newest(&mut self, scan: &mut Scan, alternatives: &mut Vec<(u32, Ppn)>) -> Result<(), StoreError> {
         let g = self.geometry;
-        for &(ppn, version) in &scan.unreadable {
-            if version <= scan.horizon && versions.binary_search(&version).is_err() {
-                scan.torn.insert(g.block_of(ppn));
-            }
+        for ppn in scan.never_found() {
+            scan.torn.insert(g.block_of(ppn));
         }
         scan.require_trim_log()?;
         let gone = |ppn: u32| ppn < LOST && scan.gone.contains(&g.block_of(Ppn(ppn)));
-        let mut map: Vec<u32> =
-            self.state.map.iter().map(|&ppn| if gone(ppn) { LOST } else { ppn }).collect();
+        let map = &mut self.state.map;
+        map.iter_mut().filter(|ppn| gone(**ppn)).for_each(|ppn| *ppn = LOST);
         scan.trims.keys().for_each(|&lpn| map[lpn as usize] = NONE);
         // The last of each logical page is the one that counts: highest version, readable, in a sound block.
         let torn = |ppn: Ppn| scan.torn.contains(&g.block_of(ppn));
-        scan.events.sort_unstable_by_key(|e| (e.lpn, e.version, e.readable, !torn(e.ppn), e.ppn));
+        scan.events.sort_unstable_by_key(|e| (e.lpn, e.version_and, !torn(e.ppn), e.ppn));
         for history in scan.events.chunk_by(|a, b| a.lpn == b.lpn) {
             let newest = history[history.len() - 1];
             let place = &mut map[newest.lpn as usize];
-            if scan.trims.get(&newest.lpn).is_some_and(|&trimmed| trimmed >= newest.version) {
+            if scan.trims.get(&newest.lpn).is_some_and(|&trimmed| trimmed >= newest.version()) {
                 continue;
             }
-            let original = (newest.version <= self.state.committed && *place < LOST).then_some(Ppn(*place));
-            if !newest.readable {
+            let original = (newest.version() <= self.state.committed && *place < LOST).then_some(Ppn(*place));
+            if !newest.readable() {
                 *place = original.map_or(LOST, |ppn| ppn.0);
                 continue;
             }
@@ -319,32 +343,26 @@ impl<N: Nand> PageMapFtl<N> {
                 let what = "a committed page in a block written last cannot be read";
                 return Err(StoreError::Corrupted { what, at: u64::from(newest.ppn.0) });
             }
-            let is_twin = |e: &&Event| e.version == newest.version && e.readable && e.ppn != newest.ppn;
+            let is_twin = |e: &&Event| e.version_and == newest.version_and && e.ppn != newest.ppn;
             let twin = history.iter().find(is_twin).map(|e| e.ppn);
             let other = original.or(twin).filter(|&ppn| !torn(ppn));
             alternatives.extend(other.map(|ppn| (newest.lpn, ppn)));
             *place = newest.ppn.0;
         }
-        Ok(map)
+        Ok(())
     }
 
     /// Undoes moves out of blocks that are still partly valid where that leaves the block they went to empty, and no erase that
     /// was cut took the originals.
-    fn with_fewest_blocks(
-        &mut self,
-        mut map: Vec<u32>,
-        scan: &Scan,
-        alternatives: Vec<(u32, Ppn)>,
-    ) -> Result<Vec<u32>, StoreError> {
+    fn take_fewest_blocks(&mut self, scan: &Scan, alternatives: Vec<(u32, Ppn)>) -> Result<(), StoreError> {
         let g = self.geometry;
         let mut valid = vec![0u32; g.blocks as usize];
-        let mapped = map.iter().copied().filter(|&ppn| ppn < LOST).map(Ppn);
-        for ppn in mapped.chain(scan.trim_pages.iter().copied()) {
+        for ppn in self.state.mapped().chain(scan.trim_pages.iter().copied()) {
             valid[g.block_of(ppn).index()] += 1;
         }
         let mut by_block: BTreeMap<Pbn, Vec<(u32, Ppn)>> = BTreeMap::new();
         for (lpn, other) in alternatives {
-            by_block.entry(g.block_of(Ppn(map[lpn as usize]))).or_default().push((lpn, other));
+            by_block.entry(g.block_of(Ppn(self.state.map[lpn as usize]))).or_default().push((lpn, other));
         }
         for (pbn, moves) in by_block {
             let stays =
@@ -354,12 +372,12 @@ impl<N: Nand> PageMapFtl<N> {
                 continue;
             }
             for (lpn, original) in moves {
-                map[lpn as usize] = original.0;
+                self.state.map[lpn as usize] = original.0;
                 valid[g.block_of(original).index()] += 1;
             }
             valid[pbn.index()] = 0;
         }
-        Ok(map)
+        Ok(())
     }
 
     /// Whether these logical pages are still where they were: one page of a block that is there says nothing of the others.
@@ -374,7 +392,11 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     /// Step 4.
-    fn adopt(&mut self, map: Vec<u32>, scan: Scan) {
+    fn adopt(&mut self, scan: Scan) {
+        let mut mapped = PageSet::new(self.geometry);
+        for ppn in self.state.mapped() {
+            mapped.insert(ppn);
+        }
         let blocks = &mut self.state.blocks;
         for &pbn in &scan.gone {
             while let Some(ppn) = blocks.next_valid(pbn, 0) {
@@ -387,14 +409,12 @@ impl<N: Nand> PageMapFtl<N> {
         for pbn in blocks.in_state(BlockState::Open).collect::<Vec<Pbn>>() {
             blocks.close(pbn);
         }
-        let old = core::mem::replace(&mut self.state.map, map);
-        let mapped = |ppn: u32| (ppn < LOST).then_some(Ppn(ppn));
-        for (&old, &new) in old.iter().zip(&self.state.map) {
-            if let Some(ppn) = mapped(old).filter(|&ppn| old != new && blocks.is_valid(ppn)) {
+        for ppn in (0..self.geometry.pages()).map(Ppn) {
+            if blocks.is_valid(ppn) && !mapped.contains(ppn) {
                 blocks.invalidate(ppn);
             }
         }
-        for ppn in self.state.map.iter().filter_map(|&ppn| mapped(ppn)) {
+        for ppn in self.state.map.iter().copied().filter(|&ppn| ppn < LOST).map(Ppn) {
             if !blocks.is_valid(ppn) {
                 blocks.mark_valid(ppn);
             }
@@ -415,11 +435,17 @@ impl<N: Nand> PageMapFtl<N> {
 impl Scan {
     /// Whether fewer versions were found than were written since the checkpoint, up to the horizon.
     fn is_short(&self, first: u64) -> bool {
-        let written = first..=self.horizon;
-        let found =
-            self.events.iter().map(|e| e.version).chain(self.unreadable.iter().map(|&(_, version)| version));
-        let found: BTreeSet<u64> = found.filter(|version| written.contains(version)).collect();
-        (found.len() as u64) < (self.horizon + 1).saturating_sub(first)
+        let written = (self.horizon + 1).saturating_sub(first);
+        let (events, unreadable) = (self.events.iter(), self.unreadable.iter());
+        if written > (events.len() + unreadable.len()) as u64 {
+            return true;
+        }
+        let mut found = vec![0u64; (written as usize).div_ceil(64)];
+        let versions = events.map(Event::version).chain(unreadable.map(|&(_, version)| version));
+        for place in versions.filter_map(|v| v.checked_sub(first)).filter(|place| *place < written) {
+            found[place as usize / 64] |= 1 << (place % 64);
+        }
+        found.iter().map(|word| u64::from(word.count_ones())).sum::<u64>() < written
     }
 
     /// All pages of the trim log since the checkpoint stand until the next one; they are numbered from 0.
@@ -441,15 +467,25 @@ impl Scan {
         }
     }
 
-    /// Drops what lies beyond the horizon; the versions that remain, ascending.
-    fn settle(&mut self) -> Vec<u64> {
+    /// Drops what lies beyond the horizon.
+    fn settle(&mut self) {
         let horizon = self.horizon;
-        self.events.retain(|e| e.version <= horizon);
-        let readable = self.events.iter().filter(|e| e.readable);
-        let mut versions: Vec<u64> = readable.map(|e| e.version).collect();
-        versions.sort_unstable();
-        versions.dedup();
-        versions
+        self.events.retain(|e| e.version() <= horizon);
+    }
+
+    /// Unreadable pages whose version was committed and is on no readable page.
+    fn never_found(&mut self) -> Vec<Ppn> {
+        let horizon = self.horizon;
+        self.unreadable.retain(|&(_, version)| version <= horizon);
+        self.unreadable.sort_unstable_by_key(|&(_, version)| version);
+        let mut is_found = vec![false; self.unreadable.len()];
+        for event in self.events.iter().filter(|event| event.readable()) {
+            let first = self.unreadable.partition_point(|&(_, version)| version < event.version());
+            let same =
+                self.unreadable[first..].iter().take_while(|&&(_, version)| version == event.version());
+            is_found[first..first + same.count()].fill(true);
+        }
+        self.unreadable.iter().zip(is_found).filter(|(_, found)| !found).map(|(&(ppn, _), _)| ppn).collect()
     }
 }
 

@@ -17,8 +17,10 @@ use super::settings::Layout;
 use crate::codec::{get_u32, get_u64};
 use crate::ftl::StoreError;
 use crate::ftl::blocks::{BlockState, BlockTable};
+use crate::ftl::checkpoint::Loaded;
 use crate::nand::Geometry;
 use crate::units::{Lpn, Pbn, Ppn};
+use alloc::vec;
 use alloc::vec::Vec;
 
 /// A logical page that is not mapped.
@@ -105,8 +107,13 @@ impl State {
         if bytes.len() < FIXED_BYTES { u64::MAX } else { get_u64(bytes, 24) }
     }
 
-    pub(super) fn decode(geometry: Geometry, bytes: &[u8]) -> Result<State, StoreError> {
-        let g = geometry;
+    /// Bytes of a checkpoint in front of the map.
+    pub(super) fn bytes_before_map(geometry: Geometry) -> usize {
+        encoded_bytes(geometry, 0)
+    }
+
+    pub(super) fn decode(geometry: Geometry, payload: Loaded) -> Result<State, StoreError> {
+        let (g, bytes) = (geometry, &payload.bytes[..]);
         if bytes.len() < FIXED_BYTES || bytes[..4] != MAGIC {
             return Err(StoreError::NotFormatted("the newest checkpoint is not that of a page-mapping FTL"));
         }
@@ -115,15 +122,14 @@ impl State {
             return Err(StoreError::NotFormatted("the chip was formatted with another geometry"));
         }
         let (page_count, atomic_pages) = (numbers[3], numbers[4]);
-        if page_count > g.pages() || bytes.len() != encoded_bytes(g, page_count) {
+        if page_count > g.pages() || payload.len != encoded_bytes(g, page_count) {
             return Err(corrupted(16));
         }
         let table_end = FIXED_BYTES + BlockTable::encoded_bytes(g);
-        let crcs_end = table_end + 4 * g.blocks as usize;
         let state = State {
-            map: get_all(&bytes[crcs_end..]),
+            map: payload.numbers,
             blocks: BlockTable::decode(g, &bytes[FIXED_BYTES..table_end])?,
-            first_crc: get_all(&bytes[table_end..crcs_end]),
+            first_crc: get_all(&bytes[table_end..]),
             frontiers: [get_frontier(g, bytes, 40)?, get_frontier(g, bytes, 48)?, None],
             layout: Layout::from_number(get_u32(bytes, 56)).ok_or_else(|| corrupted(56))?,
             atomic_pages,
@@ -143,14 +149,47 @@ impl State {
         if self.frontiers.iter().flatten().any(|f| self.blocks.state(f.pbn) != BlockState::Open) {
             return Err(corrupted(40));
         }
-        let mut unclaimed = self.blocks.clone();
-        for ppn in self.map.iter().copied().filter(|&ppn| ppn < LOST).map(Ppn) {
-            if ppn.0 >= unclaimed.geometry().pages() || !unclaimed.is_valid(ppn) {
+        let mut mapped = PageSet::new(self.blocks.geometry());
+        for ppn in self.mapped() {
+            if ppn.0 >= self.blocks.geometry().pages() || !self.blocks.is_valid(ppn) || !mapped.insert(ppn) {
                 return Err(corrupted(ppn.0));
             }
-            unclaimed.invalidate(ppn);
         }
-        if unclaimed.live_pages() == 0 { Ok(()) } else { Err(corrupted(FIXED_BYTES as u32)) }
+        if self.blocks.live_pages() == mapped.len() { Ok(()) } else { Err(corrupted(FIXED_BYTES as u32)) }
+    }
+
+    /// The physical pages that the map names.
+    pub(super) fn mapped(&self) -> impl Iterator<Item = Ppn> + '_ {
+        self.map.iter().copied().filter(|&ppn| ppn < LOST).map(Ppn)
+    }
+}
+
+/// A set of physical pages, a bit for each.
+pub(super) struct PageSet {
+    bits: Vec<u64>,
+    len: u32,
+}
+
+impl PageSet {
+    pub(super) fn new(geometry: Geometry) -> PageSet {
+        PageSet { bits: vec![0; (geometry.pages() as usize).div_ceil(64)], len: 0 }
+    }
+
+    /// False: the page was there already.
+    pub(super) fn insert(&mut self, ppn: Ppn) -> bool {
+        let (word, bit) = (&mut self.bits[ppn.index() / 64], 1u64 << (ppn.0 % 64));
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        self.len += u32::from(is_new);
+        is_new
+    }
+
+    pub(super) fn contains(&self, ppn: Ppn) -> bool {
+        self.bits[ppn.index() / 64] >> (ppn.0 % 64) & 1 == 1
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        self.len
     }
 }
 

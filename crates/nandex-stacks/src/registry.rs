@@ -26,6 +26,7 @@ use nandex::ftl::superblock::Superblock;
 use nandex::nand::{Geometry, Part};
 use nandex::ordered::ipl::IplTree;
 use nandex::ordered::mu::{MuStarTree, MuTree};
+use nandex::ordered::plow::Plow;
 use nandex::ordered::sbits::Sbits;
 use nandex::ordered::vm::VmTree;
 use nandex::ordered::vm::overwrite::OverwriteTree;
@@ -226,6 +227,10 @@ pub static INDEXES: &[IndexEntry] = &[
     raw_tree!(Sbits, as_they_are, &stack::SBITS_OPTIONS, {
         name: "sbits",
         summary: "SBITS, EmbedDB (Lawrence et al.): ascending keys only, appended; a spline finds the page",
+    }),
+    raw_tree!(Plow, as_they_are, &stack::PLOW_OPTIONS, {
+        name: "plow",
+        summary: "plow (our own): a memtable above up to three packed levels, swept round and round; no log",
     }),
     store_tree::<BPlus>("bplus", "B+-tree with redistribution and merging, over an FTL and a page cache"),
     IndexEntry {

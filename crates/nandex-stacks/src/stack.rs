@@ -151,7 +151,7 @@ mod wpcb;
 pub(crate) use batched::{Mb, Pio};
 pub(crate) use beneath::{BENEATH, beneath, raw_tree};
 pub(crate) use clustered::{AsBtree, CbTree, FbTree};
-pub(crate) use embedded::{OVERWRITE_OPTIONS, SBITS_OPTIONS, VM_OPTIONS};
+pub(crate) use embedded::{OVERWRITE_OPTIONS, PLOW_OPTIONS, SBITS_OPTIONS, VM_OPTIONS};
 pub(crate) use layered::{Bftl, Bof, FlashDb, Ibsf, Rbftl, Wobf};
 pub(crate) use lsb::Lsb;
 pub(crate) use messages::{BEpsilon, Fd, La};

@@ -1,4 +1,4 @@
-//! Options of the indexes for small embedded systems on raw flash: VMTree, VMTree-OW and SBITS.
+//! Options of the indexes for small embedded systems on raw flash: VMTree, VMTree-OW, SBITS and plow.
 
 use super::BENEATH;
 use crate::ftls;
@@ -52,5 +52,21 @@ pub(crate) const SBITS_OPTIONS: [OptionInfo; 4] = [
     option("spline_points", "300, or what the RAM leaves", "points of the spline from keys to pages"),
     option("max_error", "1", "pages by which the spline may be wrong while its points suffice"),
     option("when_full", "refuse", "refuse an insertion, or drop-oldest: the oldest block of records goes"),
+    BENEATH,
+];
+
+/// Options of plow.
+pub(crate) const PLOW_OPTIONS: [OptionInfo; 4] = [
+    option(
+        "answers",
+        "exact",
+        "exact, or pool: what an update answers is what the memtable knows, nothing is read for it",
+    ),
+    option(
+        "pool_requests",
+        "what its share of the RAM holds, 5/8 of a page without a limit",
+        "records of the memtable",
+    ),
+    option("levels", "as many as cost least, up to 3", "levels on flash, 1 to 3"),
     BENEATH,
 ];

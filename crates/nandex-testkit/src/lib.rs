@@ -19,6 +19,7 @@
 
 mod apart;
 pub mod heap;
+pub mod ram;
 
 pub use apart::Apart;
 pub use heap::Heap;

@@ -66,20 +66,26 @@ impl Filters {
         self.budget.saturating_sub(pages * FILTER_BYTES) * keys / of.max(1)
     }
 
-    /// Notes the keys of a page in a filter of so many bytes, if the budget allows.
-    pub(super) fn insert(&mut self, page: Ppn, bytes: usize, keys: &mut dyn Iterator<Item = Vec<u8>>) {
-        let left = self.budget.saturating_sub(self.used + FILTER_BYTES);
-        let (bytes, keys) = (bytes.min(left), keys.collect::<Vec<_>>());
+    /// Notes the keys of a page, ascending, in a filter of so many bytes, if the budget allows. One key is held at a time.
+    pub(super) fn insert(
+        &mut self,
+        page: Ppn,
+        bytes: usize,
+        keys: &mut dyn ExactSizeIterator<Item = Vec<u8>>,
+    ) {
+        let (count, bytes) = (keys.len(), bytes.min(self.budget.saturating_sub(self.used + FILTER_BYTES)));
         // Below a bit a key it would hardly say no.
-        if keys.is_empty() || bytes * 8 < keys.len() {
+        if bytes * 8 < count {
             return;
         }
-        // ln 2 bits for each bit a key has; more than eight bits a key are not needed.
-        let bytes = bytes.min(keys.len() * 2);
-        let probes = (bytes * 8 * 7 / (10 * keys.len())).clamp(1, 8) as u8;
-        let mut filter = Filter { page, low: position(&keys[0]), probes, bits: vec![0; bytes].into() };
-        for key in &keys {
-            filter.places(key).for_each(|bit| filter.bits[bit / 8] |= 1 << (bit % 8));
+        // More than sixteen bits a key are not needed.
+        let bytes = bytes.min(count * 2);
+        let Some(first) = keys.next() else { return };
+        // ln 2 probes for each bit a key has.
+        let probes = (bytes * 8 * 7 / (10 * count)).clamp(1, 8) as u8;
+        let mut filter = Filter { page, low: position(&first), probes, bits: vec![0; bytes].into() };
+        for key in [first].into_iter().chain(keys) {
+            filter.places(&key).for_each(|bit| filter.bits[bit / 8] |= 1 << (bit % 8));
         }
         self.used += FILTER_BYTES + bytes;
         if self.filters.len() == self.filters.capacity() {
@@ -121,7 +127,7 @@ impl Filters {
 mod tests {
     use super::*;
 
-    fn keys(from: u32, count: u32) -> impl Iterator<Item = Vec<u8>> {
+    fn keys(from: u32, count: u32) -> impl ExactSizeIterator<Item = Vec<u8>> {
         (from..from + count).map(|key| (key * 3).to_be_bytes().to_vec())
     }
 

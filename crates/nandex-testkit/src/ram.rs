@@ -1,0 +1,89 @@
+//! What an index holds of the heap, from its format to a mount after a power cut.
+
+use crate::Apart;
+use crate::heap::{measure, uncounted};
+use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
+use nandex::nand::{Nand, Part};
+use nandex::ordered::Settings;
+use nandex::{IndexError, OrderedIndex, Shared};
+
+/// Makes an index on a fresh chip, or finds it on a used one.
+pub type Open = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn OrderedIndex>, IndexError>;
+
+/// Works on an index for a while.
+pub type Work<'a> = &'a dyn Fn(&mut dyn OrderedIndex) -> Result<(), IndexError>;
+
+/// The bytes that an index held at most, the chip's own apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peaks {
+    /// What the index says of itself after the work.
+    pub declared: usize,
+    /// While it was formatted.
+    pub format: usize,
+    /// During the work.
+    pub work: usize,
+    /// During the mount after a power cut.
+    pub mount_after_cut: usize,
+    /// During the mount after a clean end.
+    pub mount: usize,
+}
+
+impl Peaks {
+    /// The most at any moment.
+    pub fn most(&self) -> usize {
+        self.format.max(self.work).max(self.mount_after_cut).max(self.mount)
+    }
+}
+
+/// The index, its chip and its work: what is measured.
+#[derive(Clone, Copy)]
+pub struct Subject<'a> {
+    /// Makes the index.
+    pub format: Open,
+    /// Finds it again.
+    pub mount: Open,
+    /// The chip.
+    pub part: &'a Part,
+    /// The settings, the budget of RAM among them.
+    pub settings: &'a Settings,
+    /// What it does; the power is cut when it does that a second time.
+    pub work: Work<'a>,
+}
+
+/// Physical operations from the beginning of the second round of work to the power cut.
+const CUT_AFTER: u64 = 300;
+
+impl Subject<'_> {
+    /// Formats, works, cuts the power within more work, mounts, closes and mounts again.
+    pub fn peaks(&self) -> Result<Peaks, IndexError> {
+        let chip = uncounted(|| SimChip::new(self.part).map(Shared::new))
+            .map_err(|error| IndexError::Unsupported(error.to_string()))?;
+        let handle = || uncounted(|| Box::new(Apart::new(chip.clone())));
+        let (index, format) = measure(|| (self.format)(handle(), self.settings));
+        let mut index = index?;
+        let (done, work) = measure(|| (self.work)(&mut *index));
+        done?;
+        let declared = index.ram_bytes();
+        uncounted(|| {
+            let mut chip = chip.lock();
+            let at_operation = chip.operations() + CUT_AFTER;
+            let (when, torn) = (CutWhen::Inside, TornModel::Prefix);
+            chip.plan_power_cut(PowerCut { at_operation, when, torn, seed: 1 });
+        });
+        // It ends with the cut, or before it: both are mounts without a clean end.
+        let _ = (self.work)(&mut *index);
+        drop(index);
+        uncounted(|| chip.lock().power_on());
+        let (index, mount_after_cut) = measure(|| (self.mount)(handle(), self.settings));
+        index?.close()?;
+        let (index, mount) = measure(|| (self.mount)(handle(), self.settings));
+        index?;
+        Ok(Peaks {
+            declared,
+            format: format.peak,
+            work: format.kept + work.peak,
+            mount_after_cut: mount_after_cut.peak,
+            mount: mount.peak,
+        })
+    }
+}

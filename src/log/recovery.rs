@@ -27,12 +27,12 @@ use super::held::Held;
 use super::needed::Needed;
 use super::parts::ReadPart;
 use super::seen::Seen;
-use super::state::{FIXED_BYTES, NONE, State, VERSION};
+use super::state::{FIXED_BYTES, NONE, PAIR_BYTES, State, VERSION};
 use super::tag::{self, Gaps, Place, Seal, Tag};
 use super::{Log, LogConfig, Root};
 use crate::check::IndexError;
 use crate::ftl::StoreError;
-use crate::ftl::blocks::BlockState;
+use crate::ftl::blocks::{BlockState, BlockTable};
 use crate::ftl::checkpoint::{CheckpointArea, is_of_checkpoint};
 use crate::nand::{Cause, Geometry, Nand, NandError, read_again};
 use crate::units::{Pbn, Ppn};
@@ -125,7 +125,11 @@ impl<N: Nand> Log<N> {
     }
 
     fn payload(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
+        let lists = self.owner.len() + PAIR_BYTES * self.replaced.len() + self.note.len();
+        let numbers = size_of_val(&self.openings[..]);
+        // At once: what grows is held twice.
+        let mut bytes =
+            Vec::with_capacity(FIXED_BYTES + lists + numbers + BlockTable::encoded_bytes(self.geometry));
         bytes.extend([VERSION, 0]);
         bytes.extend(self.sequence.to_le_bytes());
         bytes.extend(self.frontier.block_sequence.to_le_bytes());

@@ -230,7 +230,10 @@ impl<N: Nand> Store<N> {
         let used: Vec<u32> = (0..self.geometry.blocks).filter(is_used).collect();
         debug_assert!(!closed || self.held.is_empty(), "a commit gives back what was kept for it");
         let slots: &[Slot] = if closed { &self.slots } else { &[] };
-        let mut bytes = vec![0; FIXED_BYTES];
+        let (rows, table) = (used.len() * BLOCK_BYTES, BlockTable::encoded_bytes(self.geometry));
+        // At once: what grows is held twice.
+        let mut bytes = Vec::with_capacity(FIXED_BYTES + table + rows + slots.len() * SLOT_BYTES);
+        bytes.resize(FIXED_BYTES, 0);
         bytes[..4].copy_from_slice(MAGIC);
         let fixed_area = self.format.area == LogArea::Fixed;
         bytes[5] = u8::from(closed) | u8::from(fixed_area) << 1;

@@ -38,15 +38,22 @@ impl Shares {
         let page = geometry.page_bytes as usize;
         let blocks = geometry.blocks as usize;
         require_shape(record, geometry)?;
-        let most = crate::index::most::POOL_REQUESTS;
-        let wanted = options.number("pool_requests", MEMTABLE_MIN as u64..=most)?.map(|n| n as usize);
+        let wanted = options
+            .number("pool_requests", MEMTABLE_MIN as u64..=crate::index::most::POOL_REQUESTS)?
+            .map(|n| n as usize);
         let levels = options.number("levels", 1..=LEVELS_MAX as u64)?.map(|n| n as usize);
         let entry = record.entry_bytes() + 1;
+        let most = memtable_max(record, geometry);
+        if let Some(wanted) = wanted.filter(|&wanted| wanted > most) {
+            return Err(IndexError::Unsupported(format!(
+                "pool_requests={wanted}: sealed pages of so many would fill the chip; at most {most} here"
+            )));
+        }
         // Two blocks a level are half used.
         let levels_max = (blocks / 12).clamp(1, LEVELS_MAX);
         let mut shares = Shares {
             answers: Answers::from_options(options)?,
-            memtable: wanted.unwrap_or((page * 5 / 8 / entry).max(MEMTABLE_MIN)),
+            memtable: wanted.unwrap_or((page * 5 / 8 / entry).clamp(MEMTABLE_MIN, most)),
             slice: (page / entry / 4).clamp(2, 64),
             filter: page,
             fences: usize::MAX,
@@ -75,7 +82,8 @@ impl Shares {
                     * (SEALED_BYTES + usize::from(record.key_bytes))
             }
         };
-        let mut memtable = wanted.unwrap_or(left * 5 / 8 / entry).clamp(MEMTABLE_MIN, left / entry - 1);
+        let mut memtable =
+            wanted.unwrap_or((left * 5 / 8 / entry).min(most)).clamp(MEMTABLE_MIN, left / entry - 1);
         while memtable > MEMTABLE_MIN && (memtable + 1) * entry + sealed(memtable) > left {
             memtable -= memtable.div_ceil(16).min(memtable - MEMTABLE_MIN);
         }
@@ -83,6 +91,16 @@ impl Shares {
         shares.filter = left.saturating_sub((memtable + 1) * entry + sealed(memtable));
         Ok(shares)
     }
+}
+
+/// Records of a memtable at most: what fits into a commit page beside the root, or whose sealed pages, three for each page of
+/// them and a few, take a quarter of the chip.
+fn memtable_max(record: RecordFormat, geometry: Geometry) -> usize {
+    let (page, entry) = (geometry.page_bytes as usize, record.entry_bytes() + 1);
+    let of_a_page = ((page - HEADER_BYTES) / entry).max(1);
+    let blocks = (geometry.blocks as usize / 4).saturating_sub(1);
+    let pages = (blocks * geometry.pages_per_block as usize).saturating_sub(4);
+    (page * 5 / 8 / entry).max(pages * of_a_page / 5).max(MEMTABLE_MIN)
 }
 
 /// Refuses records and chips for which a page holds too little.

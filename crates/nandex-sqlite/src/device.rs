@@ -1,0 +1,289 @@
+//! Devices by name: a simulated chip, or a chip in an image file or on a block device.
+//!
+//! `sim:PART` is a chip in memory, fresh and gone with the process. Anything else is a path. A new file becomes a chip of erased
+//! blocks; what is there must be one that was made so, or it is refused.
+//!
+//! ```text
+//! image   a label of one stored page | page 0 of the chip | page 1 | ..      a stored page: data | spare area | mark
+//! label   magic 8 | page bytes 4 | pages of a block 4 | blocks 4 | crc 4     (little-endian, the rest zeros)
+//! ```
+//!
+//! Each program is on the medium when it returns (O_DSYNC), unless the device was opened without `sync`: then it survives the
+//! end of the process, not that of the system.
+
+use crate::settings::VolumeSettings;
+use crate::stats::ChipCounts;
+use crate::volume::Volume;
+use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::slice::{Slice, divide};
+use nandex::ftl::store_nand::StoreNand;
+use nandex::nand::catalogue;
+use nandex::nand::sim::SimChip;
+use nandex::{Cause, Geometry, Lpn, Nand, NandError, PageStore, Pbn, Ppn, Shared, StoreError};
+use nandex_os::{FileOptions, FilePageStore};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const MAGIC: &[u8; 8] = b"NDXIMG1\n";
+const LABEL_BYTES: usize = 24;
+
+/// Direct I/O and devices address whole sectors.
+const SECTOR: usize = 512;
+
+/// The most pages of a group that page mapping takes.
+const ATOMIC_PAGES: u32 = 256;
+
+/// What device is to be opened, and what to make where there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// `sim:PART` with a part's name from the catalogue, or a path.
+    pub name: String,
+    /// Bytes that a new image holds; of a simulated chip its part decides.
+    pub bytes: u64,
+    /// Bytes of the data area of a page of a new image.
+    pub page_bytes: u32,
+    /// Pages of a block of a new image.
+    pub block_pages: u32,
+    /// Whether an image may be made.
+    pub create: bool,
+    /// Whether each program is on the medium when it returns.
+    pub sync: bool,
+}
+
+impl Device {
+    /// A device with the usual choices: a new image would have 64 MiB in pages of 2 KiB and blocks of 64.
+    pub fn new(name: impl Into<String>) -> Device {
+        let name = name.into();
+        Device { name, bytes: 64 << 20, page_bytes: 2048, block_pages: 64, create: true, sync: true }
+    }
+
+    /// Whether it is gone with the process.
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.name.starts_with("sim:")
+    }
+
+    /// The volume on the device.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unsupported`] for a part that is not in the catalogue or a size that no FTL fits; [`StoreError::NotFormatted`]
+    /// for a file that is no image; [`StoreError::Device`] where the system refuses, another process having it open among the
+    /// reasons; those of a mount.
+    pub fn open(&self, settings: VolumeSettings) -> Result<Volume, StoreError> {
+        let ftl = FtlSettings { atomic_pages: ATOMIC_PAGES, ..FtlSettings::default() };
+        if let Some(part) = self.name.strip_prefix("sim:") {
+            let unknown = || StoreError::Unsupported(format!("no part '{part}' in the catalogue"));
+            let part = catalogue::find(part).ok_or_else(unknown)?;
+            let chip = SimChip::new(part).map_err(|error| StoreError::Unsupported(error.to_string()))?;
+            let chip = Shared::new(chip);
+            let volume = Volume::open(PageMapFtl::format(chip.clone(), ftl)?, settings)?;
+            return Ok(volume.watching(move || chip.lock().counters().into()));
+        }
+        let (chip, is_new) = self.image()?;
+        let counts = Arc::clone(&chip.counts);
+        let ftl = if is_new { PageMapFtl::format(chip, ftl)? } else { PageMapFtl::mount(chip, ftl)? };
+        Ok(Volume::open(ftl, settings)?.watching(move || counts.get()))
+    }
+
+    /// The chip in the image, and whether it was made now.
+    fn image(&self) -> Result<(ImageChip, bool), StoreError> {
+        let path = Path::new(&self.name);
+        let is_there = path.exists();
+        if !is_there && !self.create {
+            return Err(StoreError::Device(format!("{}: there is no such file", self.name)));
+        }
+        let old = if is_there { read_label(path)? } else { None };
+        let is_device = is_there && !path.is_file();
+        let label = match (old, is_there) {
+            (Some(label), _) => label,
+            (None, true) if !is_device => {
+                return Err(StoreError::NotFormatted("the file is no image of a chip"));
+            }
+            (None, _) => Label {
+                page_bytes: self.page_bytes,
+                block_pages: self.block_pages,
+                blocks: (self.bytes / u64::from(self.page_bytes) / u64::from(self.block_pages.max(1)))
+                    .min(u64::from(u32::MAX)) as u32,
+            },
+        };
+        let stored = label.stored_bytes();
+        let options =
+            FileOptions { every_write_synced: self.sync, ..FileOptions::new(stored) };
+        let (pages, made) = (u64::from(label.blocks) * u64::from(label.block_pages), old.is_none());
+        let Some(all) = u32::try_from(pages).ok().and_then(|pages| pages.checked_add(1)) else {
+            return Err(StoreError::Unsupported(format!("{} bytes are too many for one chip", self.bytes)));
+        };
+        let store = match is_there {
+            true => FilePageStore::open(path, options)?,
+            false => FilePageStore::create(path, all, options)?,
+        };
+        let lock = lock(path)?;
+        if store.page_count() < all {
+            return Err(StoreError::Unsupported(format!("{} is shorter than its label says", self.name)));
+        }
+        let mut slices = divide(store, &[1, all - 1])?.into_iter();
+        let (Some(mut head), Some(body)) = (slices.next(), slices.next()) else {
+            return Err(StoreError::Unsupported(String::from("an image of no pages")));
+        };
+        let spare = (stored - label.page_bytes as usize - 1) as u32;
+        let nand = StoreNand::new(body, label.block_pages, spare)?;
+        let chip = ImageChip { nand, counts: Arc::default(), _lock: lock };
+        if made {
+            head.write(Lpn(0), Cause::Host, &label.encode(stored))?;
+            head.sync()?;
+        }
+        Ok((chip, made))
+    }
+}
+
+/// What an image says of its chip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Label {
+    page_bytes: u32,
+    block_pages: u32,
+    blocks: u32,
+}
+
+impl Label {
+    /// Bytes that a page takes with spare area and mark: whole sectors.
+    fn stored_bytes(self) -> usize {
+        (self.page_bytes as usize + 1).next_multiple_of(SECTOR)
+    }
+
+    fn encode(self, bytes: usize) -> Vec<u8> {
+        let mut page = Vec::from(MAGIC.as_slice());
+        let numbers = [self.page_bytes, self.block_pages, self.blocks];
+        page.extend(numbers.into_iter().flat_map(|number| number.to_le_bytes()));
+        page.extend(crc32fast::hash(&page).to_le_bytes());
+        page.resize(bytes, 0);
+        page
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Label> {
+        let number = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+        let is_good = bytes.get(..8)? == MAGIC && crc32fast::hash(bytes.get(..20)?) == number(20)?;
+        is_good.then_some(Label { page_bytes: number(8)?, block_pages: number(12)?, blocks: number(16)? })
+    }
+}
+
+fn failed(path: &Path, doing: &str, error: &std::io::Error) -> StoreError {
+    StoreError::Device(format!("{}: cannot {doing}: {error}", path.display()))
+}
+
+fn read_label(path: &Path) -> Result<Option<Label>, StoreError> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(LABEL_BYTES as u64).read_to_end(&mut bytes));
+    read.map_err(|error| failed(path, "read", &error))?;
+    Ok(Label::decode(&bytes))
+}
+
+/// Keeps other processes away while the file is held.
+fn lock(path: &Path) -> Result<File, StoreError> {
+    let file = File::open(path).map_err(|error| failed(path, "open", &error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => {
+            Err(StoreError::Device(format!("{}: another process has it open", path.display())))
+        }
+        Err(std::fs::TryLockError::Error(error)) => Err(failed(path, "lock", &error)),
+    }
+}
+
+/// Counters that the chip and who watches it share.
+#[derive(Debug, Default)]
+struct Counts {
+    reads: AtomicU64,
+    programs: AtomicU64,
+    erases: AtomicU64,
+}
+
+impl Counts {
+    fn get(&self) -> ChipCounts {
+        ChipCounts {
+            page_reads: self.reads.load(Ordering::Relaxed),
+            page_programs: self.programs.load(Ordering::Relaxed),
+            block_erases: self.erases.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// A chip in a file. A power cut of the system may tear its pages, and their marks show it.
+struct ImageChip {
+    nand: StoreNand<Slice<FilePageStore>>,
+    counts: Arc<Counts>,
+    _lock: File,
+}
+
+impl Nand for ImageChip {
+    fn geometry(&self) -> Geometry {
+        self.nand.geometry()
+    }
+
+    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+        self.counts.reads.fetch_add(1, Ordering::Relaxed);
+        self.nand.read(ppn, cause, data, spare)
+    }
+
+    fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
+        self.counts.programs.fetch_add(1, Ordering::Relaxed);
+        self.nand.program(ppn, cause, data, spare)
+    }
+
+    fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<(), NandError> {
+        self.counts.erases.fetch_add(1, Ordering::Relaxed);
+        self.nand.erase(pbn, cause)
+    }
+
+    fn is_bad(&mut self, pbn: Pbn) -> Result<bool, NandError> {
+        self.nand.is_bad(pbn)
+    }
+
+    fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
+        self.nand.mark_bad(pbn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn small(path: &Path) -> Device {
+        Device { bytes: 4 << 20, ..Device::new(path.to_string_lossy()) }
+    }
+
+    #[test]
+    fn an_image_is_found_again_and_has_one_user() {
+        let folder = tempfile::tempdir().unwrap();
+        let device = small(&folder.path().join("chip"));
+        let settings = VolumeSettings::default();
+        assert!(Device { create: false, ..device.clone() }.open(settings).is_err());
+        let volume = device.open(settings).unwrap();
+        assert_eq!((volume.page_bytes(), volume.group_pages_max()), (2048, 128));
+        let refused = device.open(settings).unwrap_err().to_string();
+        assert!(refused.contains("another process"), "{refused}");
+        drop(volume);
+        // Its label decides, whatever a new image would have.
+        let other = Device { page_bytes: 4096, create: false, ..device };
+        assert_eq!(other.open(settings).unwrap().page_bytes(), 2048);
+    }
+
+    #[test]
+    fn a_file_that_is_no_image_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("letter");
+        std::fs::write(&path, b"Dear Sir").unwrap();
+        let refused = small(&path).open(VolumeSettings::default()).unwrap_err();
+        assert!(matches!(refused, StoreError::NotFormatted(_)), "{refused}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"Dear Sir");
+    }
+
+    #[test]
+    fn a_part_is_of_the_catalogue() {
+        assert!(Device::new("sim:abacus").open(VolumeSettings::default()).is_err());
+        let volume = Device::new("sim:mlc_64m").open(VolumeSettings::default());
+        assert!(volume.is_ok_and(|volume| volume.stats().chip.is_some()));
+    }
+}

@@ -1,0 +1,126 @@
+//! Opening databases from Rust.
+
+use crate::ffi::Registered;
+use crate::router::{Router, locked};
+use crate::settings::VolumeSettings;
+use crate::stats::VolumeStats;
+use crate::volume::Volume;
+use rusqlite::{Connection, OpenFlags};
+use std::fmt;
+
+/// What keeps a database from being opened.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// SQLite refused the VFS, in words.
+    Vfs(String),
+    /// SQLite refused the database.
+    Sqlite(rusqlite::Error),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::Vfs(text) => write!(f, "{text}"),
+            OpenError::Sqlite(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+impl From<rusqlite::Error> for OpenError {
+    fn from(error: rusqlite::Error) -> OpenError {
+        OpenError::Sqlite(error)
+    }
+}
+
+/// A VFS of SQLite over one volume. Its name goes when it is dropped; connections that are open stay usable.
+pub struct Vfs {
+    registered: Registered,
+    name: String,
+}
+
+impl Vfs {
+    /// Registers a VFS of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Vfs`] where the name is taken.
+    pub fn register(name: &str, volume: Volume) -> Result<Vfs, OpenError> {
+        Vfs::of(name, Router::new(volume.settings(), Some(volume)))
+    }
+
+    /// Registers a VFS without a volume of its own: each database names its device, `file:NAME?vfs=VFS&device=PATH`.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Vfs`] where the name is taken.
+    pub fn register_for_devices(name: &str, settings: VolumeSettings) -> Result<Vfs, OpenError> {
+        Vfs::of(name, Router::new(settings, None))
+    }
+
+    fn of(name: &str, router: Router) -> Result<Vfs, OpenError> {
+        let registered = Registered::linked(name, router).map_err(OpenError::Vfs)?;
+        Ok(Vfs { registered, name: String::from(name) })
+    }
+
+    /// Opens a database, or makes one. A new one gets the page size of the store, so that a page is programmed once and alone.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Sqlite`] where SQLite cannot open it.
+    pub fn open(&self, name: &str) -> Result<Connection, OpenError> {
+        let usual = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let flags = usual | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags_and_vfs(name, flags, self.name.as_str())?;
+        if let Some(shelf) = self.registered.router().own() {
+            let page_bytes = locked(&shelf).page_bytes();
+            // SQLite takes powers of two from 512 to 65,536, and ignores this where the database has pages already.
+            if page_bytes.is_power_of_two() && (512..=65_536).contains(&page_bytes) {
+                connection.pragma_update(None, "page_size", page_bytes as u32)?;
+            }
+        }
+        Ok(connection)
+    }
+
+    /// Whether the SQLite that is linked in asks for atomic batches. Where it does not, each sync is an atomic group.
+    pub fn has_batches(&self) -> bool {
+        self.registered.has_batches()
+    }
+
+    /// What the volume did; `None` where the VFS has none of its own.
+    pub fn stats(&self) -> Option<VolumeStats> {
+        let shelf = self.registered.router().own()?;
+        let stats = locked(&shelf).stats();
+        Some(stats)
+    }
+
+    /// Lets the volume write what makes the next mount cheap. Nothing depends on it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn checkpoint(&self) -> Result<(), nandex::StoreError> {
+        self.registered.router().own().map_or(Ok(()), |shelf| locked(&shelf).checkpoint())
+    }
+
+    /// Takes the name away and gives the volume back; `None` while databases are open, and where the VFS has no volume of its own.
+    pub fn unregister(self) -> Option<Volume> {
+        self.registered.router().let_go()
+    }
+}
+
+impl Drop for Vfs {
+    fn drop(&mut self) {
+        self.registered.unregister();
+        // With databases open, it goes with the last of them never: their files keep it.
+        self.registered.router().let_go();
+    }
+}
+
+impl fmt::Debug for Vfs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Vfs").field("name", &self.name).finish_non_exhaustive()
+    }
+}

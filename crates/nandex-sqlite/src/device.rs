@@ -111,7 +111,7 @@ impl Device {
         };
         let stored = label.stored_bytes();
         let options =
-            FileOptions { every_write_synced: self.sync, ..FileOptions::new(stored) };
+            FileOptions { every_write_synced: self.sync, direct: self.sync, ..FileOptions::new(stored) };
         let (pages, made) = (u64::from(label.blocks) * u64::from(label.block_pages), old.is_none());
         let Some(all) = u32::try_from(pages).ok().and_then(|pages| pages.checked_add(1)) else {
             return Err(StoreError::Unsupported(format!("{} bytes are too many for one chip", self.bytes)));
@@ -124,7 +124,7 @@ impl Device {
         if store.page_count() < all {
             return Err(StoreError::Unsupported(format!("{} is shorter than its label says", self.name)));
         }
-        let mut slices = divide(store, &[1, all - 1])?.into_iter();
+        let mut slices = divide(InProcess(store), &[1, all - 1])?.into_iter();
         let (Some(mut head), Some(body)) = (slices.next(), slices.next()) else {
             return Err(StoreError::Unsupported(String::from("an image of no pages")));
         };
@@ -210,9 +210,50 @@ impl Counts {
     }
 }
 
+/// A file whose writes need no sync: each is one (O_DSYNC), or the end of the process is all that they are to survive.
+struct InProcess(FilePageStore);
+
+impl PageStore for InProcess {
+    fn page_bytes(&self) -> usize {
+        self.0.page_bytes()
+    }
+
+    fn page_count(&self) -> u32 {
+        self.0.page_count()
+    }
+
+    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        self.0.read(lpn, cause, data)
+    }
+
+    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+        self.0.write(lpn, cause, data)
+    }
+
+    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
+        self.0.trim(lpn)
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        if self.0.durable_writes() { self.0.sync() } else { Ok(()) }
+    }
+
+    fn durable_writes(&self) -> bool {
+        true
+    }
+
+    fn prefix_consistent(&self) -> bool {
+        true
+    }
+
+    fn ram_bytes(&self) -> usize {
+        self.0.ram_bytes()
+    }
+}
+
 /// A chip in a file. A power cut of the system may tear its pages, and their marks show it.
 struct ImageChip {
-    nand: StoreNand<Slice<FilePageStore>>,
+    nand: StoreNand<Slice<InProcess>>,
     counts: Arc<Counts>,
     _lock: File,
 }
@@ -283,7 +324,7 @@ mod tests {
     #[test]
     fn a_part_is_of_the_catalogue() {
         assert!(Device::new("sim:abacus").open(VolumeSettings::default()).is_err());
-        let volume = Device::new("sim:mlc_64m").open(VolumeSettings::default());
+        let volume = Device::new("sim:mlc-64m").open(VolumeSettings::default());
         assert!(volume.is_ok_and(|volume| volume.stats().chip.is_some()));
     }
 }

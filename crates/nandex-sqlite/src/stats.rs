@@ -45,6 +45,8 @@ pub struct VolumeStats {
     pub spilled_pages: u64,
     /// Pages trimmed.
     pub trimmed_pages: u64,
+    /// Pages left out of commits because they lay on the flash as they were to be.
+    pub unchanged_pages: u64,
     /// Atomic batches that SQLite asked for.
     pub batches: u64,
     /// What the store below says.
@@ -66,6 +68,7 @@ impl fmt::Display for VolumeStats {
             ("directories", self.directories),
             ("spilled_pages", self.spilled_pages),
             ("trimmed_pages", self.trimmed_pages),
+            ("unchanged_pages", self.unchanged_pages),
             ("batches", self.batches),
             ("collections", self.store.collections),
             ("moved_pages", self.store.moved_pages),

@@ -78,7 +78,13 @@ impl Volume {
                 }
             }
         }
-        let work = Work { changes: self.changes(&plans), directory: self.planned_directory(&plans) };
+        let changes = self.changes(&plans);
+        let changes = self.without_unchanged(changes);
+        let work = Work { changes, directory: self.planned_directory(&plans) };
+        if work.changes.is_empty() && work.directory.is_none() {
+            self.drop_slots(ids);
+            return Ok(());
+        }
         let done = self.write_work(&work);
         match &done {
             Ok(aside) => self.install(plans, work, aside),
@@ -198,6 +204,7 @@ impl Volume {
 impl Volume {
     fn install(&mut self, plans: Vec<Plan>, work: Work, aside: &BTreeSet<u32>) {
         self.stats.commits += 1;
+        self.learn_written(&work.changes);
         if let Some(directory) = work.directory {
             // A large commit has numbered its own.
             self.sequence = self.sequence.max(directory.sequence);
@@ -234,6 +241,18 @@ impl Volume {
         self.trim(&gone);
         plan.freed.into_iter().for_each(|run| self.space.give(run));
         spilled.into_iter().map(|first| Run { first, pages: 1 }).collect()
+    }
+
+    /// Empties the slots of files whose pages are all as the flash has them.
+    fn drop_slots(&mut self, ids: &[FileId]) {
+        for &id in ids {
+            let Some(file) = self.files.get_mut(&id) else { continue };
+            let mut spilled = file.slots.take_spilled(&mut self.ram_pages);
+            if let Some(mut batch) = file.batch.take() {
+                spilled.extend(batch.slots.take_spilled(&mut self.ram_pages));
+            }
+            debug_assert!(spilled.is_empty(), "a page that was spilled is written");
+        }
     }
 
     /// Trims pages. One that cannot be trimmed holds what nobody reads.

@@ -151,9 +151,13 @@ impl Volume {
             let place = offset + done as u64;
             let (page, within) = ((place / page_bytes) as u32, (place % page_bytes) as usize);
             let bytes = (self.page_bytes - within).min(there - done);
+            let is_wide = data.len() > self.page_bytes;
             let target = &mut data[done..done + bytes];
             if bytes == self.page_bytes {
                 self.load(id, page, target)?;
+                if is_wide {
+                    self.learn_read(id, page, &data[done..done + bytes]);
+                }
             } else {
                 let mut whole = vec![0; self.page_bytes];
                 self.load(id, page, &mut whole)?;
@@ -205,6 +209,9 @@ impl Volume {
         let page_bytes = self.page_bytes as u64;
         if (offset + data.len() as u64).div_ceil(page_bytes) > u64::from(self.store.page_count()) {
             return Err(StoreError::Full);
+        }
+        if let Some(file) = self.files.get_mut(&id) {
+            file.is_wide |= data.len() > self.page_bytes;
         }
         let mut done = 0;
         while done < data.len() {

@@ -18,6 +18,7 @@ mod slots;
 mod space;
 #[cfg(test)]
 mod tests;
+mod unchanged;
 
 pub(crate) use files::FileId;
 pub(crate) use files::Purpose;
@@ -30,6 +31,7 @@ use redo::Moved;
 use slots::{Room, Slot, Slots};
 use space::{Run, Space};
 use std::collections::{BTreeMap, BTreeSet};
+use unchanged::Known;
 
 /// Tells what the chip below did so far.
 type Watch = Box<dyn Fn() -> ChipCounts + Send>;
@@ -53,6 +55,7 @@ pub struct Volume {
     last_error: String,
     /// A directory may be on the flash that was not acknowledged: the next commit replaces it.
     is_unsure: bool,
+    known: Known,
 }
 
 /// A file, open or not.
@@ -77,6 +80,8 @@ struct File {
     batch: Option<Batch>,
     /// The last commit was refused: what waits is not what anybody wants.
     is_failed: bool,
+    /// It is written in units larger than a page of the store.
+    is_wide: bool,
     /// The super-journal whose end commits it.
     held_by: Option<String>,
     locks: Locks,

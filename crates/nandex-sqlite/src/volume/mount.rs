@@ -3,6 +3,7 @@
 use super::directory::{Directory, slot_pages};
 use super::slots::Slots;
 use super::space::{Run, Space};
+use super::unchanged::Known;
 use super::{File, FileId, Purpose, Volume};
 use crate::settings::VolumeSettings;
 use crate::stats::VolumeStats;
@@ -68,6 +69,7 @@ impl Volume {
             watch: None,
             last_error: String::new(),
             is_unsure: false,
+            known: Known::default(),
         };
         if let Some(directory) = found {
             volume.take_over(directory)?;

@@ -2,7 +2,7 @@
 
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::nand::catalogue;
-use nandex::nand::sim::{CutWhen, PhysicalOp, SimChip, TornModel};
+use nandex::nand::sim::{CutWhen, PhysicalOp, PowerCut, SimChip, TornModel};
 use nandex::rng::Rng;
 use nandex::{PageStore, Shared, StoreError};
 use nandex_sqlite::{Vfs, Volume, VolumeSettings};
@@ -200,6 +200,9 @@ impl Run {
             }
             outcome.cuts += 1;
             let acknowledged = struck.mark as usize;
+            if number % 3 == 0 {
+                cut = self.cut_again(cut, number);
+            }
             match self.judge(cut, acknowledged, number % 8 == 0) {
                 Ok(found) => outcome.whole += u64::from(found > acknowledged),
                 Err(what) => outcome.wrong.push(format!("{}: cut {number} at {place}, {when:?}: {what}", self.mode.name)),
@@ -208,10 +211,28 @@ impl Run {
         outcome
     }
 
+    /// Cuts the power once more while what a cut left is mounted and opened.
+    fn cut_again(&self, mut chip: SimChip, number: u64) -> SimChip {
+        let at_operation = chip.operations() + number % 7;
+        let torn = TornModel::ALL[(number / 3) as usize % 4];
+        chip.plan_power_cut(PowerCut { at_operation, when: CutWhen::Inside, torn, seed: number });
+        let chip = Shared::new(chip);
+        // It fails, or did not come to the operation: the next mount has to cope with either.
+        let _ = self.open_and_judge(&chip, 0, true);
+        let mut left = chip.lock().clone();
+        left.power_off();
+        left.power_on();
+        left
+    }
+
     /// Mounts what a cut left, and tells which state it is in.
     fn judge(&self, chip: SimChip, acknowledged: usize, goes_on: bool) -> Result<usize, String> {
+        self.open_and_judge(&Shared::new(chip), acknowledged, goes_on)
+    }
+
+    fn open_and_judge(&self, chip: &Shared<SimChip>, acknowledged: usize, goes_on: bool) -> Result<usize, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
-        let store = (self.mode.store)(Shared::new(chip), false).map_err(|e| text(&e))?;
+        let store = (self.mode.store)(chip.clone(), false).map_err(|e| text(&e))?;
         let volume = Volume::open(store, self.mode.volume).map_err(|e| text(&e))?;
         let vfs = Vfs::register(&format!("{}-cut", self.mode.name), volume).map_err(|e| text(&e))?;
         let database = vfs.open("main.db").map_err(|e| text(&e))?;

@@ -63,12 +63,26 @@ impl Volume {
     fn waits(&self, id: FileId) -> bool {
         let Some(file) = self.files.get(&id) else { return false };
         let is_kept = file.purpose.is_kept() && file.name.is_some() && file.held_by.is_none();
-        is_kept && (!file.slot_pages().is_empty() || file.size != file.kept_size)
+        let changes = file.has_slots() || file.size != file.kept_size;
+        is_kept && (changes || !self.hollow(id).is_empty())
+    }
+
+    /// Pages within a file that must read as zeros and were not written: it was shortened and grew again, or was written beyond its
+    /// end. A trim may be undone by a power cut, so that zeros have to be written.
+    fn hollow(&self, id: FileId) -> Vec<u32> {
+        let Some(file) = self.files.get(&id) else { return Vec::new() };
+        let need = file.size.div_ceil(self.page_bytes as u64) as u32;
+        (file.visible..need).filter(|&page| file.slot(page).is_none()).collect()
     }
 
     fn commit_some(&mut self, ids: &[FileId]) -> Result<(), StoreError> {
         self.finish_moved()?;
         let mut plans = Vec::new();
+        for &id in ids {
+            for page in self.hollow(id) {
+                self.write_page(id, page, 0, &vec![0; self.page_bytes])?;
+            }
+        }
         for &id in ids {
             match self.plan(id) {
                 Ok(plan) => plans.push(plan),
@@ -224,7 +238,8 @@ impl Volume {
     /// Returns where pages had been spilled to.
     fn install_file(&mut self, plan: Plan, written: &BTreeSet<u32>) -> Vec<Run> {
         let Some(file) = self.files.get_mut(&plan.id) else { return Vec::new() };
-        let gone = (file.visible..file.filled).filter(|page| !written.contains(page));
+        let need = file.size.div_ceil(self.page_bytes as u64) as u32;
+        let gone = (file.visible.min(need)..file.filled).filter(|page| !written.contains(page) && *page >= need);
         let gone = gone.filter_map(|page| file.home(page)).map(|first| Run { first, pages: 1 });
         // What is freed as a whole is trimmed as a whole.
         let is_freed = |run: &Run| plan.freed.iter().any(|f| f.first <= run.first && run.end() <= f.end());

@@ -227,7 +227,7 @@ impl Volume {
         Ok(())
     }
 
-    fn write_page(&mut self, id: FileId, page: u32, within: usize, part: &[u8]) -> Result<(), StoreError> {
+    pub(super) fn write_page(&mut self, id: FileId, page: u32, within: usize, part: &[u8]) -> Result<(), StoreError> {
         let Some(file) = self.files.get_mut(&id) else { return Ok(()) };
         if let Some(bytes) = file.open_slots().ram_mut(page) {
             bytes[within..within + part.len()].copy_from_slice(part);
@@ -264,6 +264,9 @@ impl Volume {
         let grown_over = file.size.div_ceil(room.store.page_bytes() as u64) as u32;
         file.size = size;
         file.visible = file.visible.min(pages);
+        if let Some(batch) = &mut file.batch {
+            batch.cut = batch.cut.min(pages);
+        }
         if pages < grown_over { file.open_slots().drop_from(pages, room) } else { Ok(()) }
     }
 
@@ -272,7 +275,8 @@ impl Volume {
         self.stats.batches += 1;
         if let Some(file) = self.files.get_mut(&id) {
             debug_assert!(file.batch.is_none(), "a batch within a batch");
-            file.batch = Some(Batch { slots: Slots::default(), size: file.size, visible: file.visible });
+            let (size, visible) = (file.size, file.visible);
+            file.batch = Some(Batch { slots: Slots::default(), size, visible, cut: u32::MAX });
         }
     }
 

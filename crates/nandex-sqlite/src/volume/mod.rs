@@ -94,6 +94,8 @@ struct Batch {
     slots: Slots,
     size: u64,
     visible: u32,
+    /// Earlier slots from this page on were cut off since.
+    cut: u32,
 }
 
 impl File {
@@ -115,7 +117,12 @@ impl File {
     }
 
     fn slot(&self, page: u32) -> Option<&Slot> {
-        self.batch.as_ref().and_then(|batch| batch.slots.get(page)).or_else(|| self.slots.get(page))
+        let Some(batch) = &self.batch else { return self.slots.get(page) };
+        batch.slots.get(page).or_else(|| self.slots.get(page).filter(|_| page < batch.cut))
+    }
+
+    fn has_slots(&self) -> bool {
+        !self.slots.is_empty() || self.batch.as_ref().is_some_and(|batch| !batch.slots.is_empty())
     }
 
     /// The slots that take what is written now.
@@ -125,8 +132,10 @@ impl File {
 
     /// Pages in slots, each once.
     fn slot_pages(&self) -> BTreeSet<u32> {
+        let cut = self.batch.as_ref().map_or(u32::MAX, |batch| batch.cut);
+        let earlier = self.slots.iter().filter(|(page, _)| *page < cut);
         let batch = self.batch.iter().flat_map(|batch| batch.slots.iter());
-        self.slots.iter().chain(batch).map(|(page, _)| page).collect()
+        earlier.chain(batch).map(|(page, _)| page).collect()
     }
 }
 

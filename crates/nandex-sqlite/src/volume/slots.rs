@@ -34,6 +34,10 @@ pub(super) struct Room<'a> {
 }
 
 impl Slots {
+    pub(super) fn is_empty(&self) -> bool {
+        self.pages.is_empty()
+    }
+
     pub(super) fn get(&self, page: u32) -> Option<&Slot> {
         self.pages.get(&page)
     }

@@ -220,8 +220,9 @@ impl Run {
         // It fails, or did not come to the operation: the next mount has to cope with either.
         let _ = self.open_and_judge(&chip, 0, true);
         let mut left = chip.lock().clone();
-        left.power_off();
         left.power_on();
+        // One that has not struck never will.
+        left.plan_power_cut(PowerCut { at_operation: 0, when: CutWhen::Inside, torn, seed: 0 });
         left
     }
 

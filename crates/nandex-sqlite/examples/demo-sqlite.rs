@@ -8,7 +8,8 @@
 mod measure;
 
 use measure::{
-    BATCH, BATCH_EXCLUSIVE, Cell, Cost, DELETE, MEMORY, OFF, STOCK, STOCK_EXCLUSIVE, WAL, Way, on_chip, on_image,
+    BATCH, BATCH_EXCLUSIVE, Cell, Cost, DELETE, MEMORY, OFF, STOCK, STOCK_EXCLUSIVE, WAL, Way, on_chip,
+    on_image,
 };
 
 const WAYS: [&Way; 8] = [&DELETE, &WAL, &MEMORY, &OFF, &BATCH, &STOCK, &BATCH_EXCLUSIVE, &STOCK_EXCLUSIVE];
@@ -24,7 +25,9 @@ fn line(way: &Way, costs: &[Cost]) {
 
 fn table(title: &str, measure: impl Fn(u32, &Way) -> Cost, ways: &[&Way]) {
     println!("\n{title}\n");
-    println!("| SQLite                               |        |  1 row | erase |     ms | 100    | erase |     ms |");
+    println!(
+        "| SQLite                               |        |  1 row | erase |     ms | 100    | erase |     ms |"
+    );
     println!("|---|---|---|---|---|---|---|---|");
     for way in ways {
         line(way, &[measure(1, way), measure(100, way)]);
@@ -33,8 +36,12 @@ fn table(title: &str, measure: impl Fn(u32, &Way) -> Cost, ways: &[&Way]) {
 
 fn main() {
     let rows = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(10_000);
-    println!("{rows} random rows of 100 bytes, synchronous=FULL: programs an insert at 1 row and at 100 rows a commit,");
-    println!("erases of all inserts, milliseconds of the simulated chip an insert (0: an image has no clock of its own).");
+    println!(
+        "{rows} random rows of 100 bytes, synchronous=FULL: programs an insert at 1 row and at 100 rows a commit,"
+    );
+    println!(
+        "erases of all inserts, milliseconds of the simulated chip an insert (0: an image has no clock of its own)."
+    );
     for (part, page_size) in [("k9f1g08u0f", 2048), ("k9f1g08u0f", 4096), ("mlc-64m", 4096)] {
         let cell = |rows_per_commit| Cell { part, page_size, rows_per_commit, rows };
         let title = format!("Simulated chip {part}, page_size {page_size}");
@@ -49,6 +56,10 @@ fn main() {
         std::fs::remove_file(&path).expect("the image goes");
         cost
     };
-    table("Image file of 128 MiB, pages of 2 KiB, page_size 2048", measure, &[&DELETE, &MEMORY, &BATCH, &BATCH_EXCLUSIVE]);
+    table(
+        "Image file of 128 MiB, pages of 2 KiB, page_size 2048",
+        measure,
+        &[&DELETE, &MEMORY, &BATCH, &BATCH_EXCLUSIVE],
+    );
     std::fs::remove_dir_all(&folder).expect("the folder goes");
 }

@@ -68,7 +68,8 @@ impl Locks {
         if wanted == Level::Reserved {
             return true;
         }
-        let level = if self.holders == 1 && wanted == Level::Exclusive { Level::Exclusive } else { Level::Pending };
+        let level =
+            if self.holders == 1 && wanted == Level::Exclusive { Level::Exclusive } else { Level::Pending };
         (self.writer, *held) = (level, level);
         level >= wanted
     }

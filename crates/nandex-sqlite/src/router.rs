@@ -124,7 +124,8 @@ impl Router {
             return None;
         }
         let opened = state.devices.remove(OWN)?;
-        Arc::into_inner(opened.shelf).map(|volume| volume.into_inner().unwrap_or_else(PoisonError::into_inner))
+        Arc::into_inner(opened.shelf)
+            .map(|volume| volume.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(crate) fn open(&self, request: &Request<'_>) -> Result<Handle, Failure> {
@@ -184,8 +185,13 @@ impl Router {
             return Ok(String::from(OWN));
         }
         let any = state.devices.keys().next().cloned();
-        let known = request.name.and_then(|name| state.device_with(name, 0));
-        known.or(if request.kind == Kind::Temporary { any } else { None }).ok_or(Failure::NoDevice)
+        let found = match request.kind {
+            // A database names its device: which one has another of its name is nobody's guess.
+            Kind::Main => None,
+            Kind::Temporary => any,
+            _ => request.name.and_then(|name| state.device_with(name, 0)),
+        };
+        found.ok_or(Failure::NoDevice)
     }
 
     /// Closes a device that nobody uses.
@@ -219,7 +225,8 @@ impl Router {
     /// Whether there is a file of this name, which stands at this address.
     pub(crate) fn exists(&self, name: &str, address: usize) -> bool {
         let state = locked(&self.state);
-        state.supers.contains_key(name) || state.device_with(name, address).is_some_and(|key| state.has(&key, name))
+        state.supers.contains_key(name)
+            || state.device_with(name, address).is_some_and(|key| state.has(&key, name))
     }
 
     /// Deletes a name. The end of a super-journal commits what waited for it.

@@ -154,11 +154,16 @@ fn a_chip_that_is_full_refuses_and_stays_whole() {
 #[test]
 fn transactions_and_temporary_tables_larger_than_the_ram() {
     let store = PageMapFtl::format(chip(96), SETTINGS).unwrap();
-    let volume = Volume::open(store, VolumeSettings { ram_bytes: 1 << 19, ..VolumeSettings::default() }).unwrap();
+    let volume =
+        Volume::open(store, VolumeSettings { ram_bytes: 1 << 19, ..VolumeSettings::default() }).unwrap();
     let free = volume.free_pages();
     let vfs = Vfs::register("large", volume).unwrap();
     let database = vfs.open("a.db").unwrap();
-    database.execute_batch("PRAGMA cache_size=20; PRAGMA temp_store=FILE; CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
+    database
+        .execute_batch(
+            "PRAGMA cache_size=20; PRAGMA temp_store=FILE; CREATE TABLE t(id INTEGER PRIMARY KEY, v)",
+        )
+        .unwrap();
     fill(&database, 1500, 1000).unwrap();
     database.execute_batch("BEGIN; UPDATE t SET v = randomblob(1000); ROLLBACK").unwrap();
     database.execute_batch("CREATE TEMP TABLE sorted AS SELECT v FROM t ORDER BY v").unwrap();

@@ -63,6 +63,14 @@ fn batches_that_spill() {
     prove(&mode, 150);
 }
 
+/// Pages of SQLite of two pages of the chip each: a half that did not change is left out.
+#[test]
+fn larger_pages_than_the_chip() {
+    let wide = Mode { before: "PRAGMA page_size=4096", rows: 2, transactions: 400, ..Mode::new("wide") };
+    prove(&wide, 100);
+    prove(&Mode { store: page_map::<4>, name: "wide-large", ..wide }, 50);
+}
+
 #[test]
 fn a_sqlite_without_batches() {
     prove(&Mode { volume: stock(), ..Mode::new("stock-delete") }, 100);
@@ -94,7 +102,8 @@ fn commits_larger_than_a_group() {
     prove(&mode, 150);
     // Nor do they fit the RAM.
     let volume = VolumeSettings { ram_bytes: 0, ..VolumeSettings::default() };
-    let mode = Mode { rows: 60, transactions: 60, before: SPILL, volume, ..Mode { name: "large-spill", ..mode } };
+    let mode =
+        Mode { rows: 60, transactions: 60, before: SPILL, volume, ..Mode { name: "large-spill", ..mode } };
     prove(&mode, 150);
 }
 
@@ -107,7 +116,8 @@ fn a_store_without_groups() {
 fn databases_that_shrink() {
     let mode = Mode { vacuum_each: 10, rows: 5, transactions: 150, ..Mode::new("vacuum") };
     prove(&mode, 100);
-    let auto = Mode { before: "PRAGMA auto_vacuum=FULL", rows: 5, transactions: 150, ..Mode::new("auto-vacuum") };
+    let auto =
+        Mode { before: "PRAGMA auto_vacuum=FULL", rows: 5, transactions: 150, ..Mode::new("auto-vacuum") };
     prove(&auto, 50);
 }
 
@@ -127,7 +137,9 @@ fn journals_on_the_flash() {
 /// What keeps the journal in RAM and writes page by page breaks: the test can see it.
 #[test]
 fn unsafe_modes_break() {
-    for (name, before) in [("unsafe-memory", "PRAGMA journal_mode=MEMORY"), ("unsafe-off", "PRAGMA journal_mode=OFF")] {
+    for (name, before) in
+        [("unsafe-memory", "PRAGMA journal_mode=MEMORY"), ("unsafe-off", "PRAGMA journal_mode=OFF")]
+    {
         let outcome = record(&Mode { volume: unsafe_settings(), before, ..Mode::new(name) }).cut(120);
         println!("{name}: {} of {} wrong", outcome.wrong.len(), outcome.cuts);
         assert!(outcome.wrong.len() >= 20, "{name}: only {} of {} wrong", outcome.wrong.len(), outcome.cuts);

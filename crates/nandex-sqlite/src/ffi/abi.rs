@@ -91,8 +91,7 @@ pub(super) struct Vfs {
     pub(super) full_pathname: unsafe extern "C" fn(*mut Vfs, *const c_char, c_int, *mut c_char) -> c_int,
     pub(super) dl_open: Option<Library>,
     pub(super) dl_error: Option<unsafe extern "C" fn(*mut Vfs, c_int, *mut c_char)>,
-    pub(super) dl_sym:
-        Option<unsafe extern "C" fn(*mut Vfs, *mut c_void, *const c_char) -> Option<Symbol>>,
+    pub(super) dl_sym: Option<unsafe extern "C" fn(*mut Vfs, *mut c_void, *const c_char) -> Option<Symbol>>,
     pub(super) dl_close: Option<unsafe extern "C" fn(*mut Vfs, *mut c_void)>,
     pub(super) randomness: unsafe extern "C" fn(*mut Vfs, c_int, *mut c_char) -> c_int,
     pub(super) sleep: unsafe extern "C" fn(*mut Vfs, c_int) -> c_int,

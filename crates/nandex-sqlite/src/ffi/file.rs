@@ -166,9 +166,9 @@ unsafe extern "C" fn file_control(file: *mut File, what: c_int, argument: *mut c
             abi::FCNTL_COMMIT_ATOMIC_WRITE => {
                 with(file, abi::IOERR_COMMIT_ATOMIC, |handle, _| handle.sync().map(|()| abi::OK))
             }
-            abi::FCNTL_ROLLBACK_ATOMIC_WRITE => with(file, abi::IOERR_ROLLBACK_ATOMIC, |handle, _| {
-                handle.roll_back_batch().map(|()| abi::OK)
-            }),
+            abi::FCNTL_ROLLBACK_ATOMIC_WRITE => {
+                with(file, abi::IOERR_ROLLBACK_ATOMIC, |handle, _| handle.roll_back_batch().map(|()| abi::OK))
+            }
             abi::FCNTL_SYNC => with(file, abi::IOERR_FSYNC, |handle, app| {
                 let name = argument.cast::<c_char>();
                 let name = if name.is_null() { None } else { CStr::from_ptr(name).to_str().ok() };
@@ -192,7 +192,9 @@ unsafe extern "C" fn file_control(file: *mut File, what: c_int, argument: *mut c
 fn about(handle: &mut Handle, app: &App) -> String {
     let batches = match (handle.has_batches(), app.api.has_batches()) {
         (true, true) => "yes",
-        (true, false) => "no (SQLite was built without SQLITE_ENABLE_BATCH_ATOMIC_WRITE; each sync is a group)",
+        (true, false) => {
+            "no (SQLite was built without SQLITE_ENABLE_BATCH_ATOMIC_WRITE; each sync is a group)"
+        }
         (false, _) => "no (switched off; each sync is a group)",
     };
     let page_bytes = handle.page_bytes();

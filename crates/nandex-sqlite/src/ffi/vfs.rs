@@ -201,7 +201,8 @@ unsafe fn device(api: &Api, name: *const c_char) -> Option<Device> {
     // SAFETY: as the caller promises.
     let value = |key: &CStr| unsafe { api.parameter(name, key) };
     let mut device = Device::new(value(c"device")?);
-    let flag = |key: &CStr, usual| value(key).map_or(usual, |text| !matches!(&*text, "0" | "no" | "off" | "false"));
+    let flag =
+        |key: &CStr, usual| value(key).map_or(usual, |text| !matches!(&*text, "0" | "no" | "off" | "false"));
     (device.create, device.sync) = (flag(c"create", true), flag(c"sync", true));
     if let Some(bytes) = value(c"size").and_then(|text| bytes(&text)) {
         device.bytes = bytes;

@@ -193,7 +193,8 @@ impl Volume {
         let mut group = gather(&self.files, spilled, &work.changes);
         if let Some((sequence, bytes)) = &slot {
             let first = slot_of(*sequence, page_bytes);
-            let own = bytes.chunks(page_bytes).zip(first..).map(|(page, lpn)| (Lpn(lpn), Cow::Borrowed(page)));
+            let own =
+                bytes.chunks(page_bytes).zip(first..).map(|(page, lpn)| (Lpn(lpn), Cow::Borrowed(page)));
             group.extend(own);
         }
         let group: Vec<(Lpn, &[u8])> = group.iter().map(|(lpn, bytes)| (*lpn, &**bytes)).collect();
@@ -226,8 +227,12 @@ impl Volume {
             self.is_unsure = false;
         }
         for plan in plans {
-            let written: BTreeSet<u32> =
-                work.changes.iter().filter(|change| change.file == plan.id).map(|change| change.page).collect();
+            let written: BTreeSet<u32> = work
+                .changes
+                .iter()
+                .filter(|change| change.file == plan.id)
+                .map(|change| change.page)
+                .collect();
             let mut spilled = self.install_file(plan, &written);
             spilled.retain(|run| !aside.contains(&run.first));
             self.trim(&spilled);
@@ -239,7 +244,8 @@ impl Volume {
     fn install_file(&mut self, plan: Plan, written: &BTreeSet<u32>) -> Vec<Run> {
         let Some(file) = self.files.get_mut(&plan.id) else { return Vec::new() };
         let need = file.size.div_ceil(self.page_bytes as u64) as u32;
-        let gone = (file.visible.min(need)..file.filled).filter(|page| !written.contains(page) && *page >= need);
+        let gone =
+            (file.visible.min(need)..file.filled).filter(|page| !written.contains(page) && *page >= need);
         let gone = gone.filter_map(|page| file.home(page)).map(|first| Run { first, pages: 1 });
         // What is freed as a whole is trimmed as a whole.
         let is_freed = |run: &Run| plan.freed.iter().any(|f| f.first <= run.first && run.end() <= f.end());
@@ -297,8 +303,7 @@ impl Volume {
     pub(super) fn write_directory(&mut self, directory: &Directory) -> Result<(), StoreError> {
         let bytes = directory.encode(self.page_bytes)?;
         let first = slot_of(directory.sequence, self.page_bytes);
-        let pages: Vec<(Lpn, &[u8])> =
-            (first..).map(Lpn).zip(bytes.chunks(self.page_bytes)).collect();
+        let pages: Vec<(Lpn, &[u8])> = (first..).map(Lpn).zip(bytes.chunks(self.page_bytes)).collect();
         let done = self.write_slot(&pages);
         match &done {
             Ok(()) => {

@@ -118,7 +118,9 @@ impl Volume {
         let Some(id) = self.names.remove(name) else { return Ok(false) };
         let Some(file) = self.files.get_mut(&id) else { return Ok(false) };
         let taken = file.name.take();
-        if file.is_listed && let Err(error) = self.unlist(id) {
+        if file.is_listed
+            && let Err(error) = self.unlist(id)
+        {
             if let Some(file) = self.files.get_mut(&id) {
                 file.name = taken;
             }
@@ -227,7 +229,13 @@ impl Volume {
         Ok(())
     }
 
-    pub(super) fn write_page(&mut self, id: FileId, page: u32, within: usize, part: &[u8]) -> Result<(), StoreError> {
+    pub(super) fn write_page(
+        &mut self,
+        id: FileId,
+        page: u32,
+        within: usize,
+        part: &[u8],
+    ) -> Result<(), StoreError> {
         let Some(file) = self.files.get_mut(&id) else { return Ok(()) };
         if let Some(bytes) = file.open_slots().ram_mut(page) {
             bytes[within..within + part.len()].copy_from_slice(part);

@@ -157,7 +157,11 @@ impl Volume {
 
     /// What the volume did since it was opened.
     pub fn stats(&self) -> VolumeStats {
-        VolumeStats { store: self.store.stats(), chip: self.watch.as_ref().map(|watch| watch()), ..self.stats }
+        VolumeStats {
+            store: self.store.stats(),
+            chip: self.watch.as_ref().map(|watch| watch()),
+            ..self.stats
+        }
     }
 
     /// Lets [`Volume::stats`] tell what the chip below did as well.

@@ -152,7 +152,9 @@ fn check(store: &impl PageStore) -> Result<(), StoreError> {
     let (page_bytes, pages) = (store.page_bytes(), store.page_count());
     let needed = 2 * slot_pages(page_bytes.max(1)) + 8;
     if page_bytes < PAGE_BYTES_MIN || pages < needed {
-        let what = format!("a volume takes {needed} pages and more, of {PAGE_BYTES_MIN} bytes and more; there are {pages} of {page_bytes}");
+        let what = format!(
+            "a volume takes {needed} pages and more, of {PAGE_BYTES_MIN} bytes and more; there are {pages} of {page_bytes}"
+        );
         return Err(StoreError::Unsupported(what));
     }
     Ok(())

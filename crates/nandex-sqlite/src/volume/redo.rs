@@ -81,7 +81,12 @@ impl Volume {
     }
 
     /// Step 1.
-    fn put_aside(&mut self, changes: &[Change], sequence: u64, taken: &mut Vec<u32>) -> Result<Moved, StoreError> {
+    fn put_aside(
+        &mut self,
+        changes: &[Change],
+        sequence: u64,
+        taken: &mut Vec<u32>,
+    ) -> Result<Moved, StoreError> {
         let mut moved = Moved::default();
         for change in changes {
             let slot = self.files.get(&change.file).and_then(|file| file.slot(change.page));
@@ -119,7 +124,8 @@ impl Volume {
     /// Step 3.
     fn put_in_place(&mut self) -> Result<(), StoreError> {
         let Some(moved) = &self.moved else { return Ok(()) };
-        let places: Vec<(u32, (u32, u32))> = moved.pages.iter().map(|(&home, &place)| (home, place)).collect();
+        let places: Vec<(u32, (u32, u32))> =
+            moved.pages.iter().map(|(&home, &place)| (home, place)).collect();
         let mut bytes = vec![0; self.page_bytes];
         for (home, (lpn, crc)) in places {
             self.read_checked(lpn, crc, &mut bytes)?;
@@ -171,7 +177,8 @@ impl Volume {
         let mut next = first;
         let mut page = vec![0; self.page_bytes];
         while moved.pages.len() < entries as usize {
-            let torn = StoreError::Corrupted { what: "the list of a large commit is damaged", at: u64::from(next) };
+            let torn =
+                StoreError::Corrupted { what: "the list of a large commit is damaged", at: u64::from(next) };
             if next >= self.store.page_count() {
                 return Err(torn);
             }

@@ -5,9 +5,9 @@
 //! is read and compared, and left as it is if it is equal: a read is some times faster than a program, and wears nothing. A
 //! checksum that is out of date costs that read and nothing else.
 
-use super::{FileId, Volume};
 use super::commit::Change;
 use super::slots::Slot;
+use super::{FileId, Volume};
 use std::collections::BTreeMap;
 
 /// Checksums remembered at most: about 1 MiB of RAM.

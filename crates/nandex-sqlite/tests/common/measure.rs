@@ -96,7 +96,11 @@ pub(crate) fn on_chip(cell: &Cell, way: &Way) -> Cost {
     let volume = volume.watching(move || seen.lock().counters().into());
     let cost = run(volume, cell, way, || chip.lock().time());
     let mut again = PageMapFtl::mount(chip, ftl).expect("the chip is whole");
-    assert!(again.check().expect("the chip can be read").violations.is_empty(), "{}: the FTL is whole", way.name);
+    assert!(
+        again.check().expect("the chip can be read").violations.is_empty(),
+        "{}: the FTL is whole",
+        way.name
+    );
     cost
 }
 
@@ -111,7 +115,9 @@ fn run(volume: Volume, cell: &Cell, way: &Way, time: impl Fn() -> Nanos) -> Cost
     let name = format!("{}-{}-{}-{}", cell.part, cell.page_size, cell.rows_per_commit, way.name);
     let vfs = Vfs::register(&name, volume).expect("a name that is free");
     let database = vfs.open("rows.db").expect("a database can be made");
-    database.execute_batch(&format!("PRAGMA page_size={}; PRAGMA synchronous=FULL", cell.page_size)).expect("a page size");
+    database
+        .execute_batch(&format!("PRAGMA page_size={}; PRAGMA synchronous=FULL", cell.page_size))
+        .expect("a page size");
     database.execute_batch(way.before).expect("a mode");
     database.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, value BLOB)").expect("a table");
     database.execute_batch(way.after).expect("a mode");
@@ -148,7 +154,8 @@ fn insert(database: &Connection, cell: &Cell) -> rusqlite::Result<()> {
 }
 
 fn check(database: &Connection, cell: &Cell) {
-    let whole: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("a verdict");
+    let whole: String =
+        database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("a verdict");
     assert_eq!(whole, "ok");
     let rows: u32 = database.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).expect("a count");
     assert_eq!(rows, cell.rows);

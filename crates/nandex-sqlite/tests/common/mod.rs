@@ -187,7 +187,8 @@ impl Run {
                 chip.replay(&operations[next]).unwrap();
                 next += 1;
             }
-            let when = [CutWhen::Inside, CutWhen::Before, CutWhen::Inside, CutWhen::After][number as usize % 4];
+            let when =
+                [CutWhen::Inside, CutWhen::Before, CutWhen::Inside, CutWhen::After][number as usize % 4];
             let mut cut = chip.clone();
             let struck = &operations[place];
             match when {
@@ -205,7 +206,9 @@ impl Run {
             }
             match self.judge(cut, acknowledged, number % 8 == 0) {
                 Ok(found) => outcome.whole += u64::from(found > acknowledged),
-                Err(what) => outcome.wrong.push(format!("{}: cut {number} at {place}, {when:?}: {what}", self.mode.name)),
+                Err(what) => outcome
+                    .wrong
+                    .push(format!("{}: cut {number} at {place}, {when:?}: {what}", self.mode.name)),
             }
         }
         outcome
@@ -231,7 +234,12 @@ impl Run {
         self.open_and_judge(&Shared::new(chip), acknowledged, goes_on)
     }
 
-    fn open_and_judge(&self, chip: &Shared<SimChip>, acknowledged: usize, goes_on: bool) -> Result<usize, String> {
+    fn open_and_judge(
+        &self,
+        chip: &Shared<SimChip>,
+        acknowledged: usize,
+        goes_on: bool,
+    ) -> Result<usize, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let store = (self.mode.store)(chip.clone(), false).map_err(|e| text(&e))?;
         let volume = Volume::open(store, self.mode.volume).map_err(|e| text(&e))?;
@@ -262,14 +270,18 @@ impl Run {
         }
         let fits = |state: usize| {
             self.states.get(state).is_some_and(|rows| {
-                let rows = rows.as_ref().map(|rows| rows.iter().map(|(&key, &seed)| (key, value(key, seed))).collect());
+                let rows = rows
+                    .as_ref()
+                    .map(|rows| rows.iter().map(|(&key, &seed)| (key, value(key, seed))).collect());
                 rows == main
             })
         };
         let found = [acknowledged, acknowledged + 1].into_iter().find(|&state| fits(state));
         found.ok_or_else(|| {
             let count = main.as_ref().map(Vec::len);
-            format!("neither the {acknowledged} transactions that were acknowledged nor one more: {count:?} rows")
+            format!(
+                "neither the {acknowledged} transactions that were acknowledged nor one more: {count:?} rows"
+            )
         })
     }
 }

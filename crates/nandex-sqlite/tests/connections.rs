@@ -1,4 +1,5 @@
 //! Several connections, databases and files on one chip; room that runs out and comes back.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 #![cfg(feature = "bundled")]
 
 use nandex::Shared;

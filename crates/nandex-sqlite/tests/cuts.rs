@@ -1,4 +1,5 @@
 //! Power cuts in every mode: what was acknowledged is there, what was in flight is whole or absent.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 #![cfg(feature = "bundled")]
 
 mod common;

@@ -1,4 +1,5 @@
 //! What an insert costs must stay what it is said to cost.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 #![cfg(feature = "bundled")]
 
 #[path = "common/measure.rs"]

@@ -136,23 +136,30 @@ mod linked {
     use libsqlite3_sys as ffi;
     use std::ffi::{c_char, c_int};
 
-    // SAFETY of all of them: they pass their arguments on as they are; `Vfs` has the layout of `sqlite3_vfs`, which a test compares.
+    // They pass their arguments on as they are; `Vfs` has the layout of `sqlite3_vfs`, which a test compares.
+
     pub(super) unsafe extern "C" fn vfs_find(name: *const c_char) -> *mut Vfs {
+        // SAFETY: as the caller promises to SQLite.
         unsafe { ffi::sqlite3_vfs_find(name).cast() }
     }
     pub(super) unsafe extern "C" fn vfs_register(vfs: *mut Vfs, default: c_int) -> c_int {
+        // SAFETY: as the caller promises to SQLite.
         unsafe { ffi::sqlite3_vfs_register(vfs.cast(), default) }
     }
     pub(super) unsafe extern "C" fn vfs_unregister(vfs: *mut Vfs) -> c_int {
+        // SAFETY: as the caller promises to SQLite.
         unsafe { ffi::sqlite3_vfs_unregister(vfs.cast()) }
     }
     pub(super) unsafe extern "C" fn uri_parameter(name: *const c_char, key: *const c_char) -> *const c_char {
+        // SAFETY: as the caller promises to SQLite.
         unsafe { ffi::sqlite3_uri_parameter(name, key) }
     }
     pub(super) unsafe extern "C" fn filename_journal(name: *const c_char) -> *const c_char {
+        // SAFETY: as the caller promises to SQLite.
         unsafe { ffi::sqlite3_filename_journal(name) }
     }
     pub(super) unsafe extern "C" fn filename_wal(name: *const c_char) -> *const c_char {
+        // SAFETY: as the caller promises to SQLite.
         unsafe { ffi::sqlite3_filename_wal(name) }
     }
 }

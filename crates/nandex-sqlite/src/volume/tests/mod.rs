@@ -1,5 +1,7 @@
 //! Files of a volume against files in memory, and what happens when the store is full or fails.
 
+mod careless;
+
 use super::{FileId, Purpose, Volume};
 use crate::settings::VolumeSettings;
 use nandex::ftl::fast::{FastFtl, FastSettings};

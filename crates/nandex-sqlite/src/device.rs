@@ -1,7 +1,7 @@
 //! Devices by name: a simulated chip, or a chip in an image file or on a block device.
 //!
 //! `sim:PART` is a chip in memory, fresh and gone with the process. Anything else is a path. A new file becomes a chip of erased
-//! blocks; what is there must be one that was made so, or it is refused.
+//! blocks, and so does a file or a block device that begins with zeros; anything else must be one that was made so, or it is refused.
 //!
 //! ```text
 //! image   a label of one stored page | page 0 of the chip | page 1 | ..      a stored page: data | spare area | mark
@@ -28,7 +28,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const MAGIC: &[u8; 8] = b"NDXIMG1\n";
-const LABEL_BYTES: usize = 24;
+
+/// Bytes that a file which is to become an image must have zeros in.
+const HEAD_BYTES: u64 = 4096;
 
 /// Direct I/O and devices address whole sectors.
 const SECTOR: usize = 512;
@@ -82,61 +84,87 @@ impl Device {
             let volume = Volume::open(PageMapFtl::format(chip.clone(), ftl)?, settings)?;
             return Ok(volume.watching(move || chip.lock().counters().into()));
         }
-        let (chip, is_new) = self.image()?;
+        let (chip, unlabelled) = self.image()?;
         let counts = Arc::clone(&chip.counts);
-        let ftl = if is_new { PageMapFtl::format(chip, ftl)? } else { PageMapFtl::mount(chip, ftl)? };
+        let ftl = match unlabelled {
+            // The label comes last: what is unfinished has none, and may be begun again.
+            Some((mut head, label)) => {
+                let made = PageMapFtl::format(chip, ftl)?;
+                head.write(Lpn(0), Cause::Host, &label)?;
+                head.sync()?;
+                made
+            }
+            None => PageMapFtl::mount(chip, ftl)?,
+        };
         Ok(Volume::open(ftl, settings)?.watching(move || counts.get()))
     }
 
-    /// The chip in the image, and whether it was made now.
-    fn image(&self) -> Result<(ImageChip, bool), StoreError> {
+    /// The chip in the image; for a new one the place of its label and the label, too.
+    fn image(&self) -> Result<(ImageChip, Option<Unlabelled>), StoreError> {
         let path = Path::new(&self.name);
         let is_there = path.exists();
         if !is_there && !self.create {
             return Err(StoreError::Device(format!("{}: there is no such file", self.name)));
         }
-        let old = if is_there { read_label(path)? } else { None };
-        let is_device = is_there && !path.is_file();
-        let label = match (old, is_there) {
-            (Some(label), _) => label,
-            (None, true) if !is_device => {
-                return Err(StoreError::NotFormatted("the file is no image of a chip"));
-            }
-            (None, _) => Label {
-                page_bytes: self.page_bytes,
-                block_pages: self.block_pages,
-                blocks: (self.bytes / u64::from(self.page_bytes) / u64::from(self.block_pages.max(1)))
-                    .min(u64::from(u32::MAX)) as u32,
-            },
+        let old = if is_there { read_label(path)? } else { Some(Head::Zeros) };
+        let old = match old {
+            Some(Head::Label(label)) => Some(label),
+            Some(Head::Zeros) if self.create => None,
+            _ => return Err(StoreError::NotFormatted("the file is no image of a chip")),
         };
-        let stored = label.stored_bytes();
-        let options =
-            FileOptions { every_write_synced: self.sync, direct: self.sync, ..FileOptions::new(stored) };
-        let (pages, made) = (u64::from(label.blocks) * u64::from(label.block_pages), old.is_none());
-        let Some(all) = u32::try_from(pages).ok().and_then(|pages| pages.checked_add(1)) else {
-            return Err(StoreError::Unsupported(format!("{} bytes are too many for one chip", self.bytes)));
+        let mut label = match old {
+            Some(label) => label,
+            None => self.label(is_there)?,
         };
+        let options = FileOptions {
+            every_write_synced: self.sync,
+            direct: self.sync,
+            ..FileOptions::new(label.stored_bytes())
+        };
+        let lock = if is_there { Some(lock(path)?) } else { None };
         let store = match is_there {
             true => FilePageStore::open(path, options)?,
-            false => FilePageStore::create(path, all, options)?,
+            false => FilePageStore::create(path, label.pages()?, options)?,
         };
-        let lock = lock(path)?;
+        let lock = lock.map_or_else(|| self::lock(path), Ok)?;
+        if old.is_none() && is_there {
+            label.blocks = (store.page_count() - 1) / label.block_pages;
+        }
+        let (stored, all) = (label.stored_bytes(), label.pages()?);
         if store.page_count() < all {
             return Err(StoreError::Unsupported(format!("{} is shorter than its label says", self.name)));
         }
         let mut slices = divide(InProcess(store), &[1, all - 1])?.into_iter();
-        let (Some(mut head), Some(body)) = (slices.next(), slices.next()) else {
+        let (Some(head), Some(body)) = (slices.next(), slices.next()) else {
             return Err(StoreError::Unsupported(String::from("an image of no pages")));
         };
         let spare = (stored - label.page_bytes as usize - 1) as u32;
         let nand = StoreNand::new(body, label.block_pages, spare)?;
         let chip = ImageChip { nand, counts: Arc::default(), _lock: lock };
-        if made {
-            head.write(Lpn(0), Cause::Host, &label.encode(stored))?;
-            head.sync()?;
-        }
-        Ok((chip, made))
+        Ok((chip, old.is_none().then(|| (head, label.encode(stored)))))
     }
+
+    /// The label of a new image, if a chip can be so. What is there already decides how many blocks it has.
+    fn label(&self, is_there: bool) -> Result<Label, StoreError> {
+        let (page_bytes, block_pages) = (self.page_bytes, self.block_pages);
+        let block_bytes = (u64::from(page_bytes) * u64::from(block_pages)).max(1);
+        let blocks = if is_there { 64 } else { self.bytes / block_bytes };
+        let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+        let stored = (u64::from(page_bytes) + 1).next_multiple_of(SECTOR as u64);
+        let spare_bytes = (stored - u64::from(page_bytes) - 1) as u32;
+        let geometry = Geometry::new(page_bytes, spare_bytes, block_pages, blocks);
+        geometry.validate().map_err(|error| StoreError::Unsupported(error.to_string()))?;
+        Ok(Label { page_bytes, block_pages, blocks })
+    }
+}
+
+/// Where the label of a new image goes, and the label.
+type Unlabelled = (Slice<InProcess>, Vec<u8>);
+
+/// What a file begins with.
+enum Head {
+    Label(Label),
+    Zeros,
 }
 
 /// What an image says of its chip.
@@ -151,6 +179,13 @@ impl Label {
     /// Bytes that a page takes with spare area and mark: whole sectors.
     fn stored_bytes(self) -> usize {
         (self.page_bytes as usize + 1).next_multiple_of(SECTOR)
+    }
+
+    /// Pages of the file: the chip's, and the one of the label.
+    fn pages(self) -> Result<u32, StoreError> {
+        let pages = u64::from(self.blocks) * u64::from(self.block_pages) + 1;
+        u32::try_from(pages)
+            .map_err(|_| StoreError::Unsupported(format!("{pages} pages are too many for one chip")))
     }
 
     fn encode(self, bytes: usize) -> Vec<u8> {
@@ -173,11 +208,13 @@ fn failed(path: &Path, doing: &str, error: &std::io::Error) -> StoreError {
     StoreError::Device(format!("{}: cannot {doing}: {error}", path.display()))
 }
 
-fn read_label(path: &Path) -> Result<Option<Label>, StoreError> {
+/// What a file begins with; `None` for anything else.
+fn read_label(path: &Path) -> Result<Option<Head>, StoreError> {
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(LABEL_BYTES as u64).read_to_end(&mut bytes));
+    let read = File::open(path).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut bytes));
     read.map_err(|error| failed(path, "read", &error))?;
-    Ok(Label::decode(&bytes))
+    let zeros = !bytes.is_empty() && bytes.iter().all(|&byte| byte == 0);
+    Ok(Label::decode(&bytes).map(Head::Label).or(zeros.then_some(Head::Zeros)))
 }
 
 /// Keeps other processes away while the file is held.
@@ -319,6 +356,26 @@ mod tests {
         let refused = small(&path).open(VolumeSettings::default()).unwrap_err();
         assert!(matches!(refused, StoreError::NotFormatted(_)), "{refused}");
         assert_eq!(std::fs::read(&path).unwrap(), b"Dear Sir");
+    }
+
+    #[test]
+    fn what_begins_with_zeros_becomes_a_chip_of_its_size() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("zeros");
+        File::create(&path).unwrap().set_len(6 << 20).unwrap();
+        let settings = VolumeSettings::default();
+        assert!(Device { create: false, ..small(&path) }.open(settings).is_err());
+        drop(small(&path).open(settings).unwrap());
+        let again = Device { create: false, ..small(&path) }.open(settings).unwrap();
+        assert!((1500..2400).contains(&again.free_pages()), "{} free pages", again.free_pages());
+        // Nothing is made of numbers that no chip has.
+        let none = folder.path().join("none");
+        for device in
+            [Device { block_pages: 0, ..small(&none) }, Device { page_bytes: u32::MAX, ..small(&none) }]
+        {
+            assert!(device.open(settings).is_err());
+            assert!(!none.exists());
+        }
     }
 
     #[test]

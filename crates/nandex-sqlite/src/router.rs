@@ -113,11 +113,13 @@ impl Router {
     }
 
     /// The volume that the VFS was made with.
+    #[cfg(feature = "bundled")]
     pub(crate) fn own(&self) -> Option<Shelf> {
         locked(&self.state).devices.get(OWN).map(|opened| Arc::clone(&opened.shelf))
     }
 
     /// Lets go of the volume that the VFS was made with; `None` while files are open.
+    #[cfg(feature = "bundled")]
     pub(crate) fn let_go(&self) -> Option<Volume> {
         let mut state = locked(&self.state);
         if state.devices.get(OWN)?.uses > 0 {

@@ -16,4 +16,5 @@ mod extension;
 mod file;
 mod vfs;
 
+#[cfg(feature = "bundled")]
 pub(crate) use vfs::Registered;

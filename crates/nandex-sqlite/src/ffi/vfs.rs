@@ -12,6 +12,7 @@ use std::sync::Mutex;
 const NAME_BYTES_MAX: c_int = 512;
 
 /// A VFS that SQLite knows, with all it needs.
+#[cfg_attr(not(feature = "bundled"), allow(dead_code))]
 pub(crate) struct Registered {
     vfs: *mut Vfs,
     app: &'static App,
@@ -103,19 +104,19 @@ impl Registered {
     }
 
     /// The files.
-    #[cfg_attr(not(feature = "bundled"), allow(dead_code))]
+    #[cfg(feature = "bundled")]
     pub(crate) fn router(&self) -> &'static Router {
         &self.app.router
     }
 
     /// Whether SQLite asks for atomic batches.
-    #[cfg_attr(not(feature = "bundled"), allow(dead_code))]
+    #[cfg(feature = "bundled")]
     pub(crate) fn has_batches(&self) -> bool {
         self.app.api.has_batches()
     }
 
     /// Takes the name away. Databases that are open stay so: the VFS itself is never freed.
-    #[cfg_attr(not(feature = "bundled"), allow(dead_code))]
+    #[cfg(feature = "bundled")]
     pub(crate) fn unregister(&self) {
         // SAFETY: it was registered, and SQLite accepts one that it does not know.
         unsafe { (self.app.api.vfs_unregister)(self.vfs) };

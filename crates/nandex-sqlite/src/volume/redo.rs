@@ -179,7 +179,7 @@ impl Volume {
         while moved.pages.len() < entries as usize {
             let torn =
                 StoreError::Corrupted { what: "the list of a large commit is damaged", at: u64::from(next) };
-            if next >= self.store.page_count() {
+            if next >= self.store.page_count() || moved.list.len() > entries as usize {
                 return Err(torn);
             }
             self.store.read(Lpn(next), Cause::Recovery, &mut page)?;

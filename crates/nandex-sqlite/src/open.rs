@@ -65,7 +65,7 @@ impl Vfs {
         Ok(Vfs { registered, name: String::from(name) })
     }
 
-    /// Opens a database, or makes one. A new one gets the page size of the store, so that a page is programmed once and alone.
+    /// Opens a database, or makes one; the name may be a URI. A new one gets the page size of the store, so that a page is programmed once and alone.
     ///
     /// # Errors
     ///
@@ -74,12 +74,9 @@ impl Vfs {
         let usual = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let flags = usual | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags_and_vfs(name, flags, self.name.as_str())?;
-        if let Some(shelf) = self.registered.router().own() {
-            let page_bytes = locked(&shelf).page_bytes();
+        if let Some(page_bytes) = best_page_size(&connection)? {
             // SQLite takes powers of two from 512 to 65,536, and ignores this where the database has pages already.
-            if page_bytes.is_power_of_two() && (512..=65_536).contains(&page_bytes) {
-                connection.pragma_update(None, "page_size", page_bytes as u32)?;
-            }
+            connection.pragma_update(None, "page_size", page_bytes)?;
         }
         Ok(connection)
     }
@@ -111,11 +108,19 @@ impl Vfs {
     }
 }
 
+/// The page size that the volume of a database says is best, if SQLite takes it.
+fn best_page_size(connection: &Connection) -> rusqlite::Result<Option<u32>> {
+    let text: String = connection.query_row("PRAGMA nandex_stats", [], |row| row.get(0))?;
+    let number = text.lines().find_map(|line| line.strip_prefix("best_page_size "));
+    let page_bytes = number.and_then(|number| number.parse::<u32>().ok());
+    Ok(page_bytes.filter(|bytes| bytes.is_power_of_two() && (512..=65_536).contains(bytes)))
+}
+
 impl Drop for Vfs {
     fn drop(&mut self) {
         self.registered.unregister();
-        // With databases open, it goes with the last of them never: their files keep it.
-        self.registered.router().let_go();
+        // Databases that are open keep it.
+        self.registered.router().leave();
     }
 }
 

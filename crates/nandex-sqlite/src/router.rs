@@ -130,6 +130,18 @@ impl Router {
             .map(|volume| volume.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Keeps the volume that the VFS was made with no longer than its files are open.
+    #[cfg(feature = "bundled")]
+    pub(crate) fn leave(&self) {
+        let mut state = locked(&self.state);
+        if let Some(opened) = state.devices.get_mut(OWN) {
+            opened.stays = false;
+            if opened.uses == 0 {
+                state.devices.remove(OWN);
+            }
+        }
+    }
+
     pub(crate) fn open(&self, request: &Request<'_>) -> Result<Handle, Failure> {
         let mut state = locked(&self.state);
         if let (Kind::SuperJournal, Some(name)) = (request.kind, request.name) {

@@ -5,7 +5,7 @@
 use nandex::Shared;
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::nand::catalogue;
-use nandex::nand::sim::SimChip;
+use nandex::nand::sim::{Faults, SimChip};
 use nandex_sqlite::{Vfs, Volume, VolumeSettings};
 use rusqlite::{Connection, ErrorCode};
 use std::time::Duration;
@@ -202,4 +202,57 @@ fn a_name_is_taken_once() {
     drop(first);
     database.execute_batch("INSERT INTO t VALUES(1)").unwrap();
     assert_eq!(number(&database, "SELECT count(*) FROM t"), 1, "a connection outlives the name");
+}
+
+#[test]
+fn databases_name_their_devices() {
+    let folder = tempfile::tempdir().unwrap();
+    let vfs = Vfs::register_for_devices("devices", VolumeSettings::default()).unwrap();
+    let uri = |name: &str, device: &str| {
+        format!("file:{name}?device={}&size=8M&sync=0", folder.path().join(device).display())
+    };
+    for device in ["one", "two"] {
+        let database = vfs.open(&uri("a.db", device)).unwrap();
+        let create = format!("CREATE TABLE t(v); INSERT INTO t VALUES('{device}')");
+        database.execute_batch(&create).unwrap();
+        assert_eq!(number(&database, "PRAGMA page_size"), 2048);
+    }
+    // The same name on two devices at once, each with a journal, in one transaction.
+    let database = vfs.open(&uri("a.db", "one")).unwrap();
+    database.execute("ATTACH ? AS two", [uri("a.db", "two")]).unwrap();
+    let both = "BEGIN; UPDATE main.t SET v = v || 1; UPDATE two.t SET v = v || 2; COMMIT";
+    database.execute_batch(both).unwrap();
+    database.execute_batch("BEGIN; DELETE FROM main.t; DELETE FROM two.t; ROLLBACK").unwrap();
+    drop(database);
+    for (device, expected) in [("one", "one1"), ("two", "two2")] {
+        let database = vfs.open(&uri("a.db", device)).unwrap();
+        let found: String = database.query_row("SELECT v FROM t", [], |row| row.get(0)).unwrap();
+        assert_eq!(found, expected);
+    }
+    assert!(vfs.open("a.db").is_err(), "no device");
+}
+
+#[test]
+fn blocks_that_fail_are_not_noticed() {
+    let chip = chip(48);
+    chip.lock().set_faults(Faults {
+        seed: 3,
+        program_failures_ppm: 1000,
+        erase_failures_ppm: 2000,
+        read_failures_ppm: 2000,
+        read_failures_in_row: 1,
+        ..Faults::default()
+    });
+    let settings = FtlSettings { bad_blocks_ppm: 300_000, ..SETTINGS };
+    let store = PageMapFtl::format(chip.clone(), settings).unwrap();
+    let vfs = Vfs::register("failing", Volume::open(store, VolumeSettings::default()).unwrap()).unwrap();
+    let database = vfs.open("a.db").unwrap();
+    database.execute_batch("PRAGMA cache_size=10; CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
+    for round in 0..600 {
+        fill(&database, 3, 700).unwrap();
+        database.execute("DELETE FROM t WHERE id < ?", [3 * round - 600]).unwrap();
+    }
+    let whole: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!((whole.as_str(), number(&database, "SELECT max(id) FROM t")), ("ok", 1800));
+    assert!(chip.lock().counters().block_erases_total() > 30);
 }

@@ -40,3 +40,8 @@ pub use open::{OpenError, Vfs};
 pub use settings::{Commits, Journals, VolumeSettings};
 pub use stats::{ChipCounts, VolumeStats};
 pub use volume::Volume;
+
+/// The examples of the page on this crate, compiled and run.
+#[cfg(all(doctest, feature = "bundled"))]
+#[doc = include_str!("../../../docs/sqlite.md")]
+pub struct Page;

@@ -108,3 +108,43 @@ fn an_image_belongs_to_one_process() {
     child.wait().unwrap();
     assert!(!has_it || refused.as_deref() == Some("refused"), "{refused:?}");
 }
+
+/// The blocks of the page on this crate in some language, as written.
+fn recipes(language: &str) -> Vec<String> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sqlite.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let begin = format!("```{language}\n");
+    let blocks = page.split(&begin).skip(1);
+    blocks.map(|rest| rest.split("```").next().unwrap().to_string()).collect()
+}
+
+/// Whether a program runs and ends well.
+fn runs(program: &str, arguments: &[&str]) -> bool {
+    let tried = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    tried.is_ok_and(|status| status.success())
+}
+
+#[test]
+fn the_page_tells_what_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = extension();
+    std::os::unix::fs::symlink(&here, folder.path().join(here.file_name().unwrap())).unwrap();
+    let check = |program: &str, arguments: &[&str], wanted: &str| {
+        let done = Command::new(program).args(arguments).current_dir(folder.path()).output().unwrap();
+        let (out, errors) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+        assert!(done.status.success(), "{program}: {out}{errors}");
+        assert!(out.contains(wanted), "{program}: {out}{errors}");
+    };
+    let can = "import sqlite3; sqlite3.connect(':memory:').enable_load_extension(True)";
+    let python = ["python3", "/usr/bin/python3"].into_iter().find(|python| runs(python, &["-c", can]));
+    let (python_recipes, shell_recipes) = (recipes("python"), recipes("sh"));
+    assert_eq!((python_recipes.len(), shell_recipes.len()), (1, 1));
+    match python {
+        Some(python) => check(python, &["-c", &python_recipes[0]], "best_page_size 2048"),
+        None => println!("skipped: no python3 here loads extensions by itself"),
+    }
+    match runs("sqlite3", &["--version"]) && python.is_some() {
+        true => check("sh", &["-c", &shell_recipes[0]], "2\n"),
+        false => println!("skipped: no sqlite3 here"),
+    }
+}

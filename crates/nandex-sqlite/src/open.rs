@@ -88,9 +88,14 @@ impl Vfs {
 
     /// What the volume did; `None` where the VFS has none of its own.
     pub fn stats(&self) -> Option<VolumeStats> {
+        self.with_volume(|volume| volume.stats())
+    }
+
+    /// Does something with the volume, which no connection uses meanwhile; `None` where the VFS has none of its own.
+    pub fn with_volume<T>(&self, work: impl FnOnce(&mut Volume) -> T) -> Option<T> {
         let shelf = self.registered.router().own()?;
-        let stats = locked(&shelf).stats();
-        Some(stats)
+        let done = work(&mut locked(&shelf));
+        Some(done)
     }
 
     /// Lets the volume write what makes the next mount cheap. Nothing depends on it.
@@ -99,7 +104,7 @@ impl Vfs {
     ///
     /// Those of the store.
     pub fn checkpoint(&self) -> Result<(), nandex::StoreError> {
-        self.registered.router().own().map_or(Ok(()), |shelf| locked(&shelf).checkpoint())
+        self.with_volume(Volume::checkpoint).unwrap_or(Ok(()))
     }
 
     /// Takes the name away and gives the volume back; `None` while databases are open, and where the VFS has no volume of its own.

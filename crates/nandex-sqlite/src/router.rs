@@ -394,6 +394,16 @@ impl Handle {
         self.with(|volume, _| volume.page_bytes(), 4096)
     }
 
+    /// Names of the files that survive on the same device.
+    pub(crate) fn names(&mut self) -> Vec<String> {
+        self.with(|volume, _| volume.names(), Vec::new())
+    }
+
+    /// Removes another file of the same device.
+    pub(crate) fn remove(&mut self, name: &str) -> Result<bool, Failure> {
+        self.with(|volume, _| Ok(volume.remove(name)?), Ok(false))
+    }
+
     pub(crate) fn stats(&mut self) -> VolumeStats {
         self.with(|volume, _| volume.stats(), VolumeStats::default())
     }

@@ -6,6 +6,7 @@ use nandex::Shared;
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::nand::catalogue;
 use nandex::nand::sim::{Faults, SimChip};
+use nandex_os::{FileOptions, FilePageStore};
 use nandex_sqlite::{Vfs, Volume, VolumeSettings};
 use rusqlite::{Connection, ErrorCode};
 use std::time::Duration;
@@ -255,4 +256,49 @@ fn blocks_that_fail_are_not_noticed() {
     let whole: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!((whole.as_str(), number(&database, "SELECT max(id) FROM t")), ("ok", 1800));
     assert!(chip.lock().counters().block_erases_total() > 30);
+}
+
+#[test]
+fn databases_come_go_and_are_removed() {
+    let vfs = vfs("files", 48);
+    let database = vfs.open("a.db").unwrap();
+    database.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
+    let free = vfs.with_volume(|volume| volume.free_pages()).unwrap();
+    // In from anywhere, out to anywhere: VACUUM INTO, or ATTACH and copy.
+    let outside = Connection::open_in_memory().unwrap();
+    outside.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
+    fill(&outside, 300, 1000).unwrap();
+    outside.execute_batch("VACUUM INTO 'file:copy.db?vfs=files'").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let plain = folder.path().join("plain.db");
+    let copy = vfs.open("copy.db").unwrap();
+    copy.execute("VACUUM INTO ?", [format!("file:{}?vfs=unix", plain.display())]).unwrap();
+    assert_eq!(number(&Connection::open(&plain).unwrap(), "SELECT count(*) FROM t"), 300);
+    let text = |sql: &str| database.query_row(sql, [], |row| row.get::<_, String>(0));
+    assert_eq!(text("PRAGMA nandex_files").unwrap(), "a.db\ncopy.db");
+    assert!(text("PRAGMA nandex_remove='copy.db'").unwrap_err().to_string().contains("is open"));
+    drop(copy);
+    assert_eq!(text("PRAGMA nandex_remove='copy.db'").unwrap(), "removed");
+    assert!(text("PRAGMA nandex_remove='copy.db'").is_err() && text("PRAGMA nandex_remove").is_err());
+    assert_eq!(text("PRAGMA nandex_files").unwrap(), "a.db");
+    assert_eq!(vfs.with_volume(|volume| volume.free_pages()), Some(free));
+}
+
+/// A file without a chip in it: written twice, since it promises no order, and right all the same.
+#[test]
+fn a_plain_file_is_a_store_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pages");
+    let options = FileOptions { direct: false, ..FileOptions::new(4096) };
+    let open =
+        |store| Vfs::register("plain", Volume::open(store, VolumeSettings::default()).unwrap()).unwrap();
+    let vfs = open(FilePageStore::create(&path, 300, options).unwrap());
+    let database = vfs.open("a.db").unwrap();
+    database.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
+    fill(&database, 50, 1000).unwrap();
+    let stats = vfs.stats().unwrap();
+    assert!(stats.large_commits == stats.commits && stats.groups == 0, "{stats:?}");
+    drop((database, vfs));
+    let vfs = open(FilePageStore::open(&path, options).unwrap());
+    assert_eq!(number(&vfs.open("a.db").unwrap(), "SELECT count(*) FROM t"), 50);
 }

@@ -176,15 +176,32 @@ unsafe extern "C" fn file_control(file: *mut File, what: c_int, argument: *mut c
             }),
             abi::FCNTL_PRAGMA => with(file, abi::ERROR, |handle, app| {
                 let words = argument.cast::<*mut c_char>();
-                let name = CStr::from_ptr(*words.add(1)).to_bytes();
-                if !name.eq_ignore_ascii_case(b"nandex_stats") {
-                    return Ok(abi::NOTFOUND);
+                let name = CStr::from_ptr(*words.add(1)).to_string_lossy().to_ascii_lowercase();
+                let value = *words.add(2);
+                let value = if value.is_null() { None } else { CStr::from_ptr(value).to_str().ok() };
+                let (code, text) = pragma(handle, app, &name, value);
+                if code != abi::NOTFOUND {
+                    *words = app.api.string(&text);
                 }
-                *words = app.api.string(&about(handle, app));
-                Ok(abi::OK)
+                Ok(code)
             }),
             _ => abi::NOTFOUND,
         }
+    }
+}
+
+/// Answers a pragma, or says what is wrong with it.
+fn pragma(handle: &mut Handle, app: &App, name: &str, value: Option<&str>) -> (c_int, String) {
+    match (name, value) {
+        ("nandex_stats", _) => (abi::OK, about(handle, app)),
+        ("nandex_files", _) => (abi::OK, handle.names().join("\n")),
+        ("nandex_remove", Some(file)) => match handle.remove(file) {
+            Ok(true) => (abi::OK, String::from("removed")),
+            Ok(false) => (abi::ERROR, format!("there is no {file}")),
+            Err(failure) => (abi::ERROR, failure.to_string()),
+        },
+        ("nandex_remove", None) => (abi::ERROR, String::from("PRAGMA nandex_remove='NAME'")),
+        _ => (abi::NOTFOUND, String::new()),
     }
 }
 

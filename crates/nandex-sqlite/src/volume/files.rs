@@ -133,6 +133,23 @@ impl Volume {
         Ok(true)
     }
 
+    /// Removes a database, or what else survives, and gives its pages back. `false`: there is none of that name.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unsupported`] while it is open, and those of the store: it is still there.
+    pub fn remove(&mut self, name: &str) -> Result<bool, StoreError> {
+        let file = self.names.get(name).and_then(|id| self.files.get(id));
+        if file.is_some_and(|file| file.handles > 0) {
+            return Err(StoreError::Unsupported(format!("{name} is open")));
+        }
+        let done = self.delete(name)?;
+        for companion in ["-journal", "-wal"] {
+            self.delete(&format!("{name}{companion}"))?;
+        }
+        Ok(done)
+    }
+
     /// Bytes of a file.
     pub(crate) fn size(&self, id: FileId) -> u64 {
         self.files.get(&id).map_or(0, |file| file.size)

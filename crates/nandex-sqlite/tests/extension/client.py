@@ -110,6 +110,14 @@ def works(image):
     again = open_database("b.db", image)
     assert again.execute("SELECT count(*) FROM u").fetchone() == (2,)
     again.close()
+    ordinary = sqlite3.connect(":memory:", uri=True, isolation_level=None)
+    ordinary.execute("CREATE TABLE t AS SELECT 5 AS v")
+    ordinary.execute("VACUUM INTO ?", (uri("copy.db", image),))
+    ordinary.execute("ATTACH ? AS copy", (uri("copy.db", image),))
+    assert ordinary.execute("SELECT v FROM copy.t").fetchall() == [(5,)]
+    assert ordinary.execute("PRAGMA copy.nandex_files").fetchall() == [("a.db\nb.db\ncopy.db",)]
+    assert ordinary.execute("PRAGMA copy.nandex_remove='a.db'").fetchall() == [("removed",)]
+    ordinary.close()
     for wrong in (uri("a.db", "sim:abacus"), "file:a.db?vfs=nandex", uri("a.db", __file__),
                   uri("a.db", image + ".none", "create=0")):
         try:

@@ -219,6 +219,12 @@ fn what_is_no_volume_is_refused() {
     store.write(nandex::Lpn(3), nandex::Cause::Host, &[3; 2048]).unwrap();
     let refused = Volume::open(store, VolumeSettings::default()).unwrap_err();
     assert!(matches!(refused, StoreError::NotFormatted(_)), "{refused}");
+    let store = PageMapFtl::format(chip(24), ftl(64)).unwrap();
+    let mut store: Box<dyn PageStore> = Box::new(store);
+    store.write(nandex::Lpn(3), nandex::Cause::Host, &[3; 2048]).unwrap();
+    let volume = Volume::format(store, VolumeSettings::default()).unwrap();
+    let again = Volume::open(volume.into_store(), VolumeSettings::default());
+    assert!(again.unwrap().names().is_empty(), "formatted, it is one");
     let tiny = nandex::ftl::ram::RamStore::new(2048, 10);
     assert!(matches!(Volume::open(tiny, VolumeSettings::default()), Err(StoreError::Unsupported(_))));
 }

@@ -100,7 +100,7 @@ impl Device {
     }
 
     /// The chip in the image; for a new one the place of its label and the label, too.
-    fn image(&self) -> Result<(ImageChip, Option<Unlabelled>), StoreError> {
+    fn image(&self) -> Result<(ImageChip<Slice<InProcess>>, Option<Unlabelled>), StoreError> {
         let path = Path::new(&self.name);
         let is_there = path.exists();
         if !is_there && !self.create {
@@ -138,9 +138,7 @@ impl Device {
         let (Some(head), Some(body)) = (slices.next(), slices.next()) else {
             return Err(StoreError::Unsupported(String::from("an image of no pages")));
         };
-        let spare = (stored - label.page_bytes as usize - 1) as u32;
-        let nand = StoreNand::new(body, label.block_pages, spare)?;
-        let chip = ImageChip { nand, counts: Arc::default(), _lock: lock };
+        let chip = ImageChip::new(body, label, Some(lock))?;
         Ok((chip, old.is_none().then(|| (head, label.encode(stored)))))
     }
 
@@ -289,13 +287,22 @@ impl PageStore for InProcess {
 }
 
 /// A chip in a file. A power cut of the system may tear its pages, and their marks show it.
-struct ImageChip {
-    nand: StoreNand<Slice<InProcess>>,
+struct ImageChip<S> {
+    nand: StoreNand<S>,
     counts: Arc<Counts>,
-    _lock: File,
+    _lock: Option<File>,
 }
 
-impl Nand for ImageChip {
+impl<S: PageStore> ImageChip<S> {
+    /// The chip in pages that have room for data, spare area and mark.
+    fn new(store: S, label: Label, lock: Option<File>) -> Result<ImageChip<S>, StoreError> {
+        let spare = (label.stored_bytes() - label.page_bytes as usize - 1) as u32;
+        let nand = StoreNand::new(store, label.block_pages, spare)?;
+        Ok(ImageChip { nand, counts: Arc::default(), _lock: lock })
+    }
+}
+
+impl<S: PageStore> Nand for ImageChip<S> {
     fn geometry(&self) -> Geometry {
         self.nand.geometry()
     }
@@ -324,6 +331,8 @@ impl Nand for ImageChip {
     }
 }
 
+#[cfg(all(test, feature = "bundled"))]
+mod power;
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -331,7 +331,8 @@ impl<S: PageStore> Nand for ImageChip<S> {
     }
 }
 
-#[cfg(all(test, feature = "bundled"))]
+#[cfg(test)]
+#[cfg(feature = "bundled")]
 mod power;
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,7 @@ use crate::router::{Router, locked};
 use crate::settings::VolumeSettings;
 use crate::stats::VolumeStats;
 use crate::volume::Volume;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use std::fmt;
 
 /// What keeps a database from being opened.
@@ -115,7 +115,9 @@ impl Vfs {
 
 /// The page size that the volume of a database says is best, if SQLite takes it.
 fn best_page_size(connection: &Connection) -> rusqlite::Result<Option<u32>> {
-    let text: String = connection.query_row("PRAGMA nandex_stats", [], |row| row.get(0))?;
+    let row = connection.query_row("PRAGMA nandex_stats", [], |row| row.get::<_, String>(0));
+    // A database in memory has no volume.
+    let text = row.optional()?.unwrap_or_default();
     let number = text.lines().find_map(|line| line.strip_prefix("best_page_size "));
     let page_bytes = number.and_then(|number| number.parse::<u32>().ok());
     Ok(page_bytes.filter(|bytes| bytes.is_power_of_two() && (512..=65_536).contains(bytes)))

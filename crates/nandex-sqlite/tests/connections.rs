@@ -190,6 +190,7 @@ fn the_pragma_tells() {
     assert_eq!(number(&database, "PRAGMA page_size"), 2048, "a new database has the pages of the chip");
     let used: i64 = number(&database, "SELECT sqlite_compileoption_used('ENABLE_BATCH_ATOMIC_WRITE')");
     assert_eq!(used, 1);
+    assert_eq!(number(&vfs.open(":memory:").unwrap(), "SELECT 1"), 1, "nothing of it is on the volume");
 }
 
 #[test]

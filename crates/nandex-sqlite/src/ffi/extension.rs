@@ -12,13 +12,13 @@ use std::ptr;
 /// The name of the VFS.
 const NAME: &str = "nandex";
 
-/// The entry point that SQLite looks for first.
+/// The entry point that SQLite derives from the file's name, `libnandex_sqlite.so` or `nandex_sqlite.so`.
 ///
 /// # Safety
 ///
 /// SQLite calls it, with its table of functions.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn sqlite3_extension_init(
+pub(super) unsafe extern "C" fn sqlite3_nandexsqlite_init(
     _: *mut c_void,
     error: *mut *mut c_char,
     table: *const c_void,
@@ -48,17 +48,19 @@ pub(super) unsafe extern "C" fn sqlite3_extension_init(
     })
 }
 
-/// The entry point that SQLite derives from the file's name.
+/// The entry point that SQLite looks for first, whatever the file's name. Not in a library that a program links: it may have others
+/// of that name.
 ///
 /// # Safety
 ///
-/// As for [`sqlite3_extension_init`].
+/// As for [`sqlite3_nandexsqlite_init`].
+#[cfg(not(feature = "bundled"))]
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn sqlite3_nandexsqlite_init(
+pub(super) unsafe extern "C" fn sqlite3_extension_init(
     database: *mut c_void,
     error: *mut *mut c_char,
     table: *const c_void,
 ) -> c_int {
     // SAFETY: the arguments are passed on as they are.
-    unsafe { sqlite3_extension_init(database, error, table) }
+    unsafe { sqlite3_nandexsqlite_init(database, error, table) }
 }

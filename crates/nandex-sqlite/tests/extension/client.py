@@ -17,7 +17,7 @@ def load(extension):
     # A Python built without loading extensions: its SQLite can, if it is a shared library.
     try:
         library = ctypes.CDLL("libsqlite3.so.0")
-        entry = ctypes.CDLL(extension).sqlite3_extension_init
+        entry = ctypes.CDLL(extension).sqlite3_nandexsqlite_init
     except OSError as error:
         print(error)
         sys.exit(CANNOT)

@@ -1,17 +1,17 @@
 # Everything runs from here; `make help` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help run test tools lint doc book bench repro fuzz soak
+.PHONY: help run test tools lint doc book bench repro fuzz soak demo-sqlite sqlite-extension
 
 CARGO ?= cargo
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
 
 tools: ## check that rustc, cargo, clippy and rustfmt are there
 	@command -v $(CARGO) >/dev/null || { echo "Rust 1.90 or newer is needed: https://rustup.rs"; exit 1; }
 	@$(CARGO) fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 	@$(CARGO) clippy --version >/dev/null 2>&1 || rustup component add clippy
-	@command -v cc >/dev/null || { echo "a C compiler is needed (zstd): apt install gcc"; exit 1; }
+	@command -v cc >/dev/null || { echo "a C compiler is needed (zstd, SQLite): apt install gcc"; exit 1; }
 
 run: tools ## the main job: compare all indexes on the bundled real trace in every durability class, write report.html
 	$(CARGO) build --release --locked -p nandex-cli
@@ -39,6 +39,12 @@ repro: ## every claim of every paper at full size: papers.html and the rows behi
 	$(CARGO) build --release --locked -p nandex-cli
 	mkdir -p results
 	./target/release/nandex repro --all --keep results/kept --report papers.html --csv results/scorecard.csv
+
+demo-sqlite: ## what an insert into SQLite costs on raw flash: safe and unsafe ways, on chips and on an image
+	$(CARGO) run --release --locked -p nandex-sqlite --example demo-sqlite
+
+sqlite-extension: ## the extension that any SQLite loads: target/release/libnandex_sqlite.so
+	$(CARGO) build --release --locked -p nandex-sqlite --no-default-features
 
 fuzz: ## fuzz each target for a minute (needs cargo-fuzz and a nightly toolchain)
 	for target in $$(cd fuzz && cargo fuzz list); do (cd fuzz && mkdir -p corpus/$$target && \

@@ -1,0 +1,397 @@
+//! Devices by name: a simulated chip, or a chip in an image file or on a block device.
+//!
+//! `sim:PART` is a chip in memory, fresh and gone with the process. Anything else is a path. A new file becomes a chip of erased
+//! blocks, and so does a file or a block device that begins with zeros; anything else must be one that was made so, or it is refused.
+//!
+//! ```text
+//! image   a label of one stored page | page 0 of the chip | page 1 | ..      a stored page: data | spare area | mark
+//! label   magic 8 | page bytes 4 | pages of a block 4 | blocks 4 | crc 4     (little-endian, the rest zeros)
+//! ```
+//!
+//! Each program is on the medium when it returns (O_DSYNC), unless the device was opened without `sync`: then it survives the
+//! end of the process, not that of the system.
+
+use crate::settings::VolumeSettings;
+use crate::stats::ChipCounts;
+use crate::volume::Volume;
+use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::slice::{Slice, divide};
+use nandex::ftl::store_nand::StoreNand;
+use nandex::nand::catalogue;
+use nandex::nand::sim::SimChip;
+use nandex::{Cause, Geometry, Lpn, Nand, NandError, PageStore, Pbn, Ppn, Shared, StoreError};
+use nandex_os::{FileOptions, FilePageStore};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const MAGIC: &[u8; 8] = b"NDXIMG1\n";
+
+/// Bytes that a file which is to become an image must have zeros in.
+const HEAD_BYTES: u64 = 4096;
+
+/// Direct I/O and devices address whole sectors.
+const SECTOR: usize = 512;
+
+/// The most pages of a group that page mapping takes.
+const ATOMIC_PAGES: u32 = 256;
+
+/// What device is to be opened, and what to make where there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// `sim:PART` with a part's name from the catalogue, or a path.
+    pub name: String,
+    /// Bytes that a new image holds; of a simulated chip its part decides.
+    pub bytes: u64,
+    /// Bytes of the data area of a page of a new image.
+    pub page_bytes: u32,
+    /// Pages of a block of a new image.
+    pub block_pages: u32,
+    /// Whether an image may be made.
+    pub create: bool,
+    /// Whether each program is on the medium when it returns.
+    pub sync: bool,
+}
+
+impl Device {
+    /// A device with the usual choices: a new image would have 64 MiB in pages of 2 KiB and blocks of 64.
+    pub fn new(name: impl Into<String>) -> Device {
+        let name = name.into();
+        Device { name, bytes: 64 << 20, page_bytes: 2048, block_pages: 64, create: true, sync: true }
+    }
+
+    /// Whether it is gone with the process.
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.name.starts_with("sim:")
+    }
+
+    /// The volume on the device.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unsupported`] for a part that is not in the catalogue or a size that no FTL fits; [`StoreError::NotFormatted`]
+    /// for a file that is no image; [`StoreError::Device`] where the system refuses, another process having it open among the
+    /// reasons; those of a mount.
+    pub fn open(&self, settings: VolumeSettings) -> Result<Volume, StoreError> {
+        let ftl = FtlSettings { atomic_pages: ATOMIC_PAGES, ..FtlSettings::default() };
+        if let Some(part) = self.name.strip_prefix("sim:") {
+            let unknown = || StoreError::Unsupported(format!("no part '{part}' in the catalogue"));
+            let part = catalogue::find(part).ok_or_else(unknown)?;
+            let chip = SimChip::new(part).map_err(|error| StoreError::Unsupported(error.to_string()))?;
+            let chip = Shared::new(chip);
+            let volume = Volume::open(PageMapFtl::format(chip.clone(), ftl)?, settings)?;
+            return Ok(volume.watching(move || chip.lock().counters().into()));
+        }
+        let (chip, unlabelled) = self.image()?;
+        let counts = Arc::clone(&chip.counts);
+        let ftl = match unlabelled {
+            // The label comes last: what is unfinished has none, and may be begun again.
+            Some((mut head, label)) => {
+                let made = PageMapFtl::format(chip, ftl)?;
+                head.write(Lpn(0), Cause::Host, &label)?;
+                head.sync()?;
+                made
+            }
+            None => PageMapFtl::mount(chip, ftl)?,
+        };
+        Ok(Volume::open(ftl, settings)?.watching(move || counts.get()))
+    }
+
+    /// The chip in the image; for a new one the place of its label and the label, too.
+    fn image(&self) -> Result<(ImageChip<Slice<InProcess>>, Option<Unlabelled>), StoreError> {
+        let path = Path::new(&self.name);
+        let is_there = path.exists();
+        if !is_there && !self.create {
+            return Err(StoreError::Device(format!("{}: there is no such file", self.name)));
+        }
+        let old = if is_there { read_label(path)? } else { Some(Head::Zeros) };
+        let old = match old {
+            Some(Head::Label(label)) => Some(label),
+            Some(Head::Zeros) if self.create => None,
+            _ => return Err(StoreError::NotFormatted("the file is no image of a chip")),
+        };
+        let mut label = match old {
+            Some(label) => label,
+            None => self.label(is_there)?,
+        };
+        let options = FileOptions {
+            every_write_synced: self.sync,
+            direct: self.sync,
+            ..FileOptions::new(label.stored_bytes())
+        };
+        let lock = if is_there { Some(lock(path)?) } else { None };
+        let store = match is_there {
+            true => FilePageStore::open(path, options)?,
+            false => FilePageStore::create(path, label.pages()?, options)?,
+        };
+        let lock = lock.map_or_else(|| self::lock(path), Ok)?;
+        if old.is_none() && is_there {
+            label.blocks = (store.page_count() - 1) / label.block_pages;
+        }
+        let (stored, all) = (label.stored_bytes(), label.pages()?);
+        if store.page_count() < all {
+            return Err(StoreError::Unsupported(format!("{} is shorter than its label says", self.name)));
+        }
+        let mut slices = divide(InProcess(store), &[1, all - 1])?.into_iter();
+        let (Some(head), Some(body)) = (slices.next(), slices.next()) else {
+            return Err(StoreError::Unsupported(String::from("an image of no pages")));
+        };
+        let chip = ImageChip::new(body, label, Some(lock))?;
+        Ok((chip, old.is_none().then(|| (head, label.encode(stored)))))
+    }
+
+    /// The label of a new image, if a chip can be so. What is there already decides how many blocks it has.
+    fn label(&self, is_there: bool) -> Result<Label, StoreError> {
+        let (page_bytes, block_pages) = (self.page_bytes, self.block_pages);
+        let block_bytes = (u64::from(page_bytes) * u64::from(block_pages)).max(1);
+        let blocks = if is_there { 64 } else { self.bytes / block_bytes };
+        let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+        let stored = (u64::from(page_bytes) + 1).next_multiple_of(SECTOR as u64);
+        let spare_bytes = (stored - u64::from(page_bytes) - 1) as u32;
+        let geometry = Geometry::new(page_bytes, spare_bytes, block_pages, blocks);
+        geometry.validate().map_err(|error| StoreError::Unsupported(error.to_string()))?;
+        Ok(Label { page_bytes, block_pages, blocks })
+    }
+}
+
+/// Where the label of a new image goes, and the label.
+type Unlabelled = (Slice<InProcess>, Vec<u8>);
+
+/// What a file begins with.
+enum Head {
+    Label(Label),
+    Zeros,
+}
+
+/// What an image says of its chip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Label {
+    page_bytes: u32,
+    block_pages: u32,
+    blocks: u32,
+}
+
+impl Label {
+    /// Bytes that a page takes with spare area and mark: whole sectors.
+    fn stored_bytes(self) -> usize {
+        (self.page_bytes as usize + 1).next_multiple_of(SECTOR)
+    }
+
+    /// Pages of the file: the chip's, and the one of the label.
+    fn pages(self) -> Result<u32, StoreError> {
+        let pages = u64::from(self.blocks) * u64::from(self.block_pages) + 1;
+        u32::try_from(pages)
+            .map_err(|_| StoreError::Unsupported(format!("{pages} pages are too many for one chip")))
+    }
+
+    fn encode(self, bytes: usize) -> Vec<u8> {
+        let mut page = Vec::from(MAGIC.as_slice());
+        let numbers = [self.page_bytes, self.block_pages, self.blocks];
+        page.extend(numbers.into_iter().flat_map(|number| number.to_le_bytes()));
+        page.extend(crc32fast::hash(&page).to_le_bytes());
+        page.resize(bytes, 0);
+        page
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Label> {
+        let number = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+        let is_good = bytes.get(..8)? == MAGIC && crc32fast::hash(bytes.get(..20)?) == number(20)?;
+        is_good.then_some(Label { page_bytes: number(8)?, block_pages: number(12)?, blocks: number(16)? })
+    }
+}
+
+fn failed(path: &Path, doing: &str, error: &std::io::Error) -> StoreError {
+    StoreError::Device(format!("{}: cannot {doing}: {error}", path.display()))
+}
+
+/// What a file begins with; `None` for anything else.
+fn read_label(path: &Path) -> Result<Option<Head>, StoreError> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut bytes));
+    read.map_err(|error| failed(path, "read", &error))?;
+    let zeros = !bytes.is_empty() && bytes.iter().all(|&byte| byte == 0);
+    Ok(Label::decode(&bytes).map(Head::Label).or(zeros.then_some(Head::Zeros)))
+}
+
+/// Keeps other processes away while the file is held.
+fn lock(path: &Path) -> Result<File, StoreError> {
+    let file = File::open(path).map_err(|error| failed(path, "open", &error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => {
+            Err(StoreError::Device(format!("{}: another process has it open", path.display())))
+        }
+        Err(std::fs::TryLockError::Error(error)) => Err(failed(path, "lock", &error)),
+    }
+}
+
+/// Counters that the chip and who watches it share.
+#[derive(Debug, Default)]
+struct Counts {
+    reads: AtomicU64,
+    programs: AtomicU64,
+    erases: AtomicU64,
+}
+
+impl Counts {
+    fn get(&self) -> ChipCounts {
+        ChipCounts {
+            page_reads: self.reads.load(Ordering::Relaxed),
+            page_programs: self.programs.load(Ordering::Relaxed),
+            block_erases: self.erases.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// A file whose writes need no sync: each is one (O_DSYNC), or the end of the process is all that they are to survive.
+struct InProcess(FilePageStore);
+
+impl PageStore for InProcess {
+    fn page_bytes(&self) -> usize {
+        self.0.page_bytes()
+    }
+
+    fn page_count(&self) -> u32 {
+        self.0.page_count()
+    }
+
+    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        self.0.read(lpn, cause, data)
+    }
+
+    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+        self.0.write(lpn, cause, data)
+    }
+
+    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
+        self.0.trim(lpn)
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        if self.0.durable_writes() { self.0.sync() } else { Ok(()) }
+    }
+
+    fn durable_writes(&self) -> bool {
+        true
+    }
+
+    fn prefix_consistent(&self) -> bool {
+        true
+    }
+
+    fn ram_bytes(&self) -> usize {
+        self.0.ram_bytes()
+    }
+}
+
+/// A chip in a file. A power cut of the system may tear its pages, and their marks show it.
+struct ImageChip<S> {
+    nand: StoreNand<S>,
+    counts: Arc<Counts>,
+    _lock: Option<File>,
+}
+
+impl<S: PageStore> ImageChip<S> {
+    /// The chip in pages that have room for data, spare area and mark.
+    fn new(store: S, label: Label, lock: Option<File>) -> Result<ImageChip<S>, StoreError> {
+        let spare = (label.stored_bytes() - label.page_bytes as usize - 1) as u32;
+        let nand = StoreNand::new(store, label.block_pages, spare)?;
+        Ok(ImageChip { nand, counts: Arc::default(), _lock: lock })
+    }
+}
+
+impl<S: PageStore> Nand for ImageChip<S> {
+    fn geometry(&self) -> Geometry {
+        self.nand.geometry()
+    }
+
+    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+        self.counts.reads.fetch_add(1, Ordering::Relaxed);
+        self.nand.read(ppn, cause, data, spare)
+    }
+
+    fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
+        self.counts.programs.fetch_add(1, Ordering::Relaxed);
+        self.nand.program(ppn, cause, data, spare)
+    }
+
+    fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<(), NandError> {
+        self.counts.erases.fetch_add(1, Ordering::Relaxed);
+        self.nand.erase(pbn, cause)
+    }
+
+    fn is_bad(&mut self, pbn: Pbn) -> Result<bool, NandError> {
+        self.nand.is_bad(pbn)
+    }
+
+    fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
+        self.nand.mark_bad(pbn)
+    }
+}
+
+#[cfg(test)]
+#[cfg(feature = "bundled")]
+mod power;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn small(path: &Path) -> Device {
+        Device { bytes: 4 << 20, ..Device::new(path.to_string_lossy()) }
+    }
+
+    #[test]
+    fn an_image_is_found_again_and_has_one_user() {
+        let folder = tempfile::tempdir().unwrap();
+        let device = small(&folder.path().join("chip"));
+        let settings = VolumeSettings::default();
+        assert!(Device { create: false, ..device.clone() }.open(settings).is_err());
+        let volume = device.open(settings).unwrap();
+        assert_eq!((volume.page_bytes(), volume.group_pages_max()), (2048, 128));
+        let refused = device.open(settings).unwrap_err().to_string();
+        assert!(refused.contains("another process"), "{refused}");
+        drop(volume);
+        // Its label decides, whatever a new image would have.
+        let other = Device { page_bytes: 4096, create: false, ..device };
+        assert_eq!(other.open(settings).unwrap().page_bytes(), 2048);
+    }
+
+    #[test]
+    fn a_file_that_is_no_image_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("letter");
+        std::fs::write(&path, b"Dear Sir").unwrap();
+        let refused = small(&path).open(VolumeSettings::default()).unwrap_err();
+        assert!(matches!(refused, StoreError::NotFormatted(_)), "{refused}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"Dear Sir");
+    }
+
+    #[test]
+    fn what_begins_with_zeros_becomes_a_chip_of_its_size() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("zeros");
+        File::create(&path).unwrap().set_len(6 << 20).unwrap();
+        let settings = VolumeSettings::default();
+        assert!(Device { create: false, ..small(&path) }.open(settings).is_err());
+        drop(small(&path).open(settings).unwrap());
+        let again = Device { create: false, ..small(&path) }.open(settings).unwrap();
+        assert!((1500..2400).contains(&again.free_pages()), "{} free pages", again.free_pages());
+        // Nothing is made of numbers that no chip has.
+        let none = folder.path().join("none");
+        for device in
+            [Device { block_pages: 0, ..small(&none) }, Device { page_bytes: u32::MAX, ..small(&none) }]
+        {
+            assert!(device.open(settings).is_err());
+            assert!(!none.exists());
+        }
+    }
+
+    #[test]
+    fn a_part_is_of_the_catalogue() {
+        assert!(Device::new("sim:abacus").open(VolumeSettings::default()).is_err());
+        let volume = Device::new("sim:mlc-64m").open(VolumeSettings::default());
+        assert!(volume.is_ok_and(|volume| volume.stats().chip.is_some()));
+    }
+}

@@ -1,0 +1,337 @@
+//! The VFS: registering it, and the calls that open, delete and look for files.
+
+use super::abi::{self, File, Vfs};
+use super::api::Api;
+use super::file::{METHODS, Open, code_of, guarded};
+use crate::device::Device;
+use crate::router::{Failure, Kind, Request, Router};
+use std::ffi::{CStr, CString, c_char, c_double, c_int};
+use std::sync::Mutex;
+
+/// The longest name of a file.
+const NAME_BYTES_MAX: c_int = 512;
+
+/// A VFS that SQLite knows, with all it needs.
+#[cfg_attr(not(feature = "bundled"), allow(dead_code))]
+pub(crate) struct Registered {
+    vfs: *mut Vfs,
+    app: &'static App,
+}
+
+// SAFETY: the VFS is only read after it was made (F1), SQLite's functions may be called on any thread, and what changes is locked.
+unsafe impl Send for Registered {}
+// SAFETY: the same.
+unsafe impl Sync for Registered {}
+
+/// What `pAppData` points to.
+pub(super) struct App {
+    pub(super) api: Api,
+    pub(super) router: Router,
+    /// The VFS of the system: for time, sleep and chance.
+    base: *mut Vfs,
+    /// What went wrong last, for `xGetLastError`.
+    last: Mutex<String>,
+}
+
+impl App {
+    /// Notes and logs a failure.
+    pub(super) fn fail(&self, failure: &Failure, otherwise: c_int) -> c_int {
+        let code = code_of(failure, otherwise);
+        let text = failure.to_string();
+        self.api.tell(code, &text);
+        *crate::router::locked(&self.last) = text;
+        code
+    }
+}
+
+impl Registered {
+    /// Registers a VFS with the SQLite that is linked in.
+    ///
+    /// # Errors
+    ///
+    /// In words, where the name is taken or SQLite refuses.
+    #[cfg(feature = "bundled")]
+    pub(crate) fn linked(name: &str, router: Router) -> Result<Registered, String> {
+        // SAFETY: SQLite is linked in; it may be initialised any number of times.
+        unsafe { libsqlite3_sys::sqlite3_initialize() };
+        Registered::register(Api::linked(), name, router)
+    }
+
+    /// Registers a VFS, for ever but for [`Registered::unregister`].
+    pub(super) fn register(api: Api, name: &str, router: Router) -> Result<Registered, String> {
+        let name = CString::new(name).map_err(|_| String::from("a name of a VFS has no zero byte"))?;
+        // SAFETY: strings end with a zero and outlive the calls; a null name asks for the default VFS.
+        let (taken, base) = unsafe { ((api.vfs_find)(name.as_ptr()), (api.vfs_find)(std::ptr::null())) };
+        if !taken.is_null() {
+            return Err(format!("there is a VFS {name:?} already"));
+        }
+        if base.is_null() {
+            return Err(String::from("this SQLite has no VFS of the system"));
+        }
+        if !api.has_batches() {
+            let text = "this SQLite was built without SQLITE_ENABLE_BATCH_ATOMIC_WRITE: each sync is an atomic group instead";
+            api.tell(abi::NOTICE, text);
+        }
+        let app: &'static App = Box::leak(Box::new(App { api, router, base, last: Mutex::default() }));
+        // SAFETY: the default VFS stays registered (F1).
+        let base = unsafe { &*base };
+        let vfs = Box::into_raw(Box::new(Vfs {
+            version: 2,
+            file_bytes: size_of::<File>() as c_int,
+            path_bytes_max: NAME_BYTES_MAX,
+            next: std::ptr::null_mut(),
+            name: name.into_raw(),
+            app: std::ptr::from_ref(app).cast_mut().cast(),
+            open,
+            delete,
+            access,
+            full_pathname,
+            dl_open: base.dl_open,
+            dl_error: base.dl_error,
+            dl_sym: base.dl_sym,
+            dl_close: base.dl_close,
+            randomness,
+            sleep,
+            current_time,
+            last_error,
+            current_time_ms: Some(current_time_ms),
+        }));
+        // SAFETY: the VFS is complete and is never freed.
+        match unsafe { (api.vfs_register)(vfs, 0) } {
+            abi::OK => Ok(Registered { vfs, app }),
+            code => Err(format!("SQLite refused the VFS: error {code}")),
+        }
+    }
+
+    /// The files.
+    #[cfg(feature = "bundled")]
+    pub(crate) fn router(&self) -> &'static Router {
+        &self.app.router
+    }
+
+    /// Whether SQLite asks for atomic batches.
+    #[cfg(feature = "bundled")]
+    pub(crate) fn has_batches(&self) -> bool {
+        self.app.api.has_batches()
+    }
+
+    /// Takes the name away. Databases that are open stay so: the VFS itself is never freed.
+    #[cfg(feature = "bundled")]
+    pub(crate) fn unregister(&self) {
+        // SAFETY: it was registered, and SQLite accepts one that it does not know.
+        unsafe { (self.app.api.vfs_unregister)(self.vfs) };
+    }
+}
+
+/// What a VFS of ours points to.
+///
+/// # Safety
+///
+/// The VFS is one that [`Registered::register`] made.
+unsafe fn app_of(vfs: *mut Vfs) -> &'static App {
+    // SAFETY: as the caller promises; it is never freed (F1).
+    unsafe { &*(*vfs).app.cast::<App>() }
+}
+
+/// A name that SQLite handed over; `None` where it is null or no UTF-8.
+///
+/// # Safety
+///
+/// It is null or ends with a zero (F3).
+unsafe fn text<'a>(name: *const c_char) -> Option<&'a str> {
+    // SAFETY: as the caller promises.
+    if name.is_null() { None } else { unsafe { CStr::from_ptr(name) }.to_str().ok() }
+}
+
+unsafe extern "C" fn open(
+    vfs: *mut Vfs,
+    name: *const c_char,
+    file: *mut File,
+    flags: c_int,
+    out_flags: *mut c_int,
+) -> c_int {
+    // SAFETY: F1 to F4; the methods stay null until the file is open, so that SQLite does not close one that is not.
+    unsafe {
+        (*file).methods = std::ptr::null();
+        (*file).open = std::ptr::null_mut();
+        let app = app_of(vfs);
+        guarded(abi::CANTOPEN, || {
+            let kind = match flags {
+                _ if name.is_null() => Kind::Temporary,
+                f if f & abi::OPEN_MAIN_DB != 0 => Kind::Main,
+                f if f & abi::OPEN_MAIN_JOURNAL != 0 => Kind::Journal,
+                f if f & abi::OPEN_WAL != 0 => Kind::Wal,
+                f if f & abi::OPEN_SUPER_JOURNAL != 0 => Kind::SuperJournal,
+                _ => Kind::Temporary,
+            };
+            let is_main = kind == Kind::Main;
+            let companions: [super::api::OfName; 2] = [app.api.filename_journal, app.api.filename_wal];
+            let request = Request {
+                name: text(name),
+                kind,
+                create: flags & abi::OPEN_CREATE != 0 || kind == Kind::Temporary,
+                device: if is_main { device(&app.api, name) } else { None },
+                address: name.addr(),
+                journals: companions.map(|of| if is_main { of(name).addr() } else { 0 }),
+            };
+            if !name.is_null() && request.name.is_none() {
+                return abi::CANTOPEN;
+            }
+            match app.router.open(&request) {
+                Ok(handle) => {
+                    (*file).open = Box::into_raw(Box::new(Open { handle, app }));
+                    (*file).methods = &raw const METHODS;
+                    if !out_flags.is_null() {
+                        *out_flags = flags;
+                    }
+                    abi::OK
+                }
+                Err(Failure::Missing) => abi::CANTOPEN,
+                Err(failure) => app.fail(&failure, abi::CANTOPEN),
+            }
+        })
+    }
+}
+
+/// The device that the name of a database tells.
+///
+/// # Safety
+///
+/// As for [`Api::parameter`].
+unsafe fn device(api: &Api, name: *const c_char) -> Option<Device> {
+    // SAFETY: as the caller promises.
+    let value = |key: &CStr| unsafe { api.parameter(name, key) };
+    let mut device = Device::new(value(c"device")?);
+    let flag =
+        |key: &CStr, usual| value(key).map_or(usual, |text| !matches!(&*text, "0" | "no" | "off" | "false"));
+    (device.create, device.sync) = (flag(c"create", true), flag(c"sync", true));
+    if let Some(bytes) = value(c"size").and_then(|text| bytes(&text)) {
+        device.bytes = bytes;
+    }
+    if let Some(number) = value(c"page_bytes").and_then(|text| text.parse().ok()) {
+        device.page_bytes = number;
+    }
+    if let Some(number) = value(c"block_pages").and_then(|text| text.parse().ok()) {
+        device.block_pages = number;
+    }
+    Some(device)
+}
+
+/// A number of bytes, with K, M or G behind it or not.
+fn bytes(text: &str) -> Option<u64> {
+    let (number, shift) = match text.char_indices().last()? {
+        (at, 'k' | 'K') => (&text[..at], 10),
+        (at, 'm' | 'M') => (&text[..at], 20),
+        (at, 'g' | 'G') => (&text[..at], 30),
+        _ => (text, 0),
+    };
+    number.parse::<u64>().ok()?.checked_shl(shift)
+}
+
+unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, _sync_folder: c_int) -> c_int {
+    // SAFETY: F1, F3.
+    unsafe {
+        let app = app_of(vfs);
+        guarded(abi::IOERR_DELETE, || {
+            let Some(text) = text(name) else { return abi::IOERR_DELETE_NOENT };
+            match app.router.delete(text, name.addr()) {
+                Ok(()) => abi::OK,
+                Err(Failure::Missing) => abi::IOERR_DELETE_NOENT,
+                Err(failure) => app.fail(&failure, abi::IOERR_DELETE),
+            }
+        })
+    }
+}
+
+unsafe extern "C" fn access(vfs: *mut Vfs, name: *const c_char, _flags: c_int, out: *mut c_int) -> c_int {
+    // SAFETY: F1, F3; the result has a place.
+    unsafe {
+        let app = app_of(vfs);
+        guarded(abi::IOERR_ACCESS, || {
+            *out = c_int::from(text(name).is_some_and(|text| app.router.exists(text, name.addr())));
+            abi::OK
+        })
+    }
+}
+
+/// A name is as long as it is: a device has no folders.
+unsafe extern "C" fn full_pathname(_: *mut Vfs, name: *const c_char, room: c_int, out: *mut c_char) -> c_int {
+    // SAFETY: F3; the room is that of `out` (F4).
+    unsafe {
+        let bytes = CStr::from_ptr(name).to_bytes_with_nul();
+        if usize::try_from(room).is_ok_and(|room| bytes.len() > room) {
+            return abi::CANTOPEN;
+        }
+        out.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        abi::OK
+    }
+}
+
+unsafe extern "C" fn randomness(vfs: *mut Vfs, bytes: c_int, out: *mut c_char) -> c_int {
+    // SAFETY: F1, F4: the arguments are passed on as they are.
+    unsafe {
+        let base = app_of(vfs).base;
+        ((*base).randomness)(base, bytes, out)
+    }
+}
+
+unsafe extern "C" fn sleep(vfs: *mut Vfs, microseconds: c_int) -> c_int {
+    // SAFETY: F1.
+    unsafe {
+        let base = app_of(vfs).base;
+        ((*base).sleep)(base, microseconds)
+    }
+}
+
+unsafe extern "C" fn current_time(vfs: *mut Vfs, out: *mut c_double) -> c_int {
+    // SAFETY: F1, F4.
+    unsafe {
+        let base = app_of(vfs).base;
+        ((*base).current_time)(base, out)
+    }
+}
+
+/// Milliseconds of the Julian day.
+unsafe extern "C" fn current_time_ms(vfs: *mut Vfs, out: *mut i64) -> c_int {
+    // SAFETY: F1, F4; the field is there from version 2 on.
+    unsafe {
+        let base = app_of(vfs).base;
+        if (*base).version >= 2
+            && let Some(time) = (*base).current_time_ms
+        {
+            return time(base, out);
+        }
+        let mut days = 0.0;
+        let code = ((*base).current_time)(base, &raw mut days);
+        *out = (days * 86_400_000.0) as i64;
+        code
+    }
+}
+
+unsafe extern "C" fn last_error(vfs: *mut Vfs, room: c_int, out: *mut c_char) -> c_int {
+    // SAFETY: F1; the room is that of `out` (F4).
+    unsafe {
+        let text = crate::router::locked(&app_of(vfs).last).clone();
+        let room = usize::try_from(room).unwrap_or(0);
+        if room > 0 && !out.is_null() {
+            let bytes = text.len().min(room - 1);
+            out.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), bytes);
+            out.add(bytes).write(0);
+        }
+        abi::OK
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_units() {
+        assert_eq!(bytes("4096"), Some(4096));
+        assert_eq!(bytes("64M"), Some(64 << 20));
+        assert_eq!(bytes("1g"), Some(1 << 30));
+        assert_eq!(bytes("2 M"), None);
+        assert_eq!(bytes(""), None);
+    }
+}

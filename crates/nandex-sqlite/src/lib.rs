@@ -1,0 +1,47 @@
+//! SQLite on raw flash: each commit is one atomic group of pages, written once, without a journal.
+//!
+//! A [`Volume`] holds files on any [`PageStore`](nandex::PageStore): the page-mapping FTL on a chip, say, simulated or in an image
+//! file ([`Device`]). A [`Vfs`] shows it to SQLite. What was committed survives a power cut, whole; what was not is absent.
+//! This holds in every journal mode and at every `synchronous` setting, since the VFS itself makes each commit one group.
+//!
+//! ```
+//! # #[cfg(feature = "bundled")] {
+//! use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+//! use nandex::nand::{catalogue, sim::SimChip};
+//! use nandex_sqlite::{Vfs, Volume, VolumeSettings};
+//!
+//! let chip = SimChip::new(catalogue::find("k9f1g08u0f").unwrap()).unwrap();
+//! let store = PageMapFtl::format(chip, FtlSettings { atomic_pages: 256, ..FtlSettings::default() }).unwrap();
+//! let vfs = Vfs::register("flash", Volume::open(store, VolumeSettings::default()).unwrap()).unwrap();
+//! let database = vfs.open("notes.db").unwrap();
+//! database.execute_batch("CREATE TABLE note(text); INSERT INTO note VALUES('kept')").unwrap();
+//! assert_eq!(vfs.stats().unwrap().large_commits, 0, "every commit fitted a group");
+//! # }
+//! ```
+//!
+//! Built without the feature `bundled` this is a loadable extension for the SQLite of somebody else, and has no SQLite in it.
+#![deny(missing_docs)]
+#![cfg(unix)]
+
+mod device;
+#[allow(unsafe_code)]
+mod ffi;
+mod locks;
+#[cfg(feature = "bundled")]
+mod open;
+mod router;
+mod settings;
+mod stats;
+mod volume;
+
+pub use device::Device;
+#[cfg(feature = "bundled")]
+pub use open::{OpenError, Vfs};
+pub use settings::{Commits, Journals, VolumeSettings};
+pub use stats::{ChipCounts, VolumeStats};
+pub use volume::Volume;
+
+/// The examples of the page on this crate, compiled and run.
+#[cfg(all(doctest, feature = "bundled"))]
+#[doc = include_str!("../../../docs/sqlite.md")]
+pub struct Page;

@@ -1,0 +1,138 @@
+//! Opening databases from Rust.
+
+use crate::ffi::Registered;
+use crate::router::{Router, locked};
+use crate::settings::VolumeSettings;
+use crate::stats::VolumeStats;
+use crate::volume::Volume;
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use std::fmt;
+
+/// What keeps a database from being opened.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// SQLite refused the VFS, in words.
+    Vfs(String),
+    /// SQLite refused the database.
+    Sqlite(rusqlite::Error),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::Vfs(text) => write!(f, "{text}"),
+            OpenError::Sqlite(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+impl From<rusqlite::Error> for OpenError {
+    fn from(error: rusqlite::Error) -> OpenError {
+        OpenError::Sqlite(error)
+    }
+}
+
+/// A VFS of SQLite over one volume. Its name goes when it is dropped; connections that are open stay usable.
+pub struct Vfs {
+    registered: Registered,
+    name: String,
+}
+
+impl Vfs {
+    /// Registers a VFS of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Vfs`] where the name is taken.
+    pub fn register(name: &str, volume: Volume) -> Result<Vfs, OpenError> {
+        Vfs::of(name, Router::new(volume.settings(), Some(volume)))
+    }
+
+    /// Registers a VFS without a volume of its own: each database names its device, `file:NAME?vfs=VFS&device=PATH`.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Vfs`] where the name is taken.
+    pub fn register_for_devices(name: &str, settings: VolumeSettings) -> Result<Vfs, OpenError> {
+        Vfs::of(name, Router::new(settings, None))
+    }
+
+    fn of(name: &str, router: Router) -> Result<Vfs, OpenError> {
+        let registered = Registered::linked(name, router).map_err(OpenError::Vfs)?;
+        Ok(Vfs { registered, name: String::from(name) })
+    }
+
+    /// Opens a database, or makes one; the name may be a URI. A new one gets the page size of the store, so that a page is programmed once and alone.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Sqlite`] where SQLite cannot open it.
+    pub fn open(&self, name: &str) -> Result<Connection, OpenError> {
+        let usual = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let flags = usual | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags_and_vfs(name, flags, self.name.as_str())?;
+        if let Some(page_bytes) = best_page_size(&connection)? {
+            // SQLite takes powers of two from 512 to 65,536, and ignores this where the database has pages already.
+            connection.pragma_update(None, "page_size", page_bytes)?;
+        }
+        Ok(connection)
+    }
+
+    /// Whether the SQLite that is linked in asks for atomic batches. Where it does not, each sync is an atomic group.
+    pub fn has_batches(&self) -> bool {
+        self.registered.has_batches()
+    }
+
+    /// What the volume did; `None` where the VFS has none of its own.
+    pub fn stats(&self) -> Option<VolumeStats> {
+        self.with_volume(|volume| volume.stats())
+    }
+
+    /// Does something with the volume, which no connection uses meanwhile; `None` where the VFS has none of its own.
+    pub fn with_volume<T>(&self, work: impl FnOnce(&mut Volume) -> T) -> Option<T> {
+        let shelf = self.registered.router().own()?;
+        let done = work(&mut locked(&shelf));
+        Some(done)
+    }
+
+    /// Lets the volume write what makes the next mount cheap. Nothing depends on it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn checkpoint(&self) -> Result<(), nandex::StoreError> {
+        self.with_volume(Volume::checkpoint).unwrap_or(Ok(()))
+    }
+
+    /// Takes the name away and gives the volume back; `None` while databases are open, and where the VFS has no volume of its own.
+    pub fn unregister(self) -> Option<Volume> {
+        self.registered.router().let_go()
+    }
+}
+
+/// The page size that the volume of a database says is best, if SQLite takes it.
+fn best_page_size(connection: &Connection) -> rusqlite::Result<Option<u32>> {
+    let row = connection.query_row("PRAGMA nandex_stats", [], |row| row.get::<_, String>(0));
+    // A database in memory has no volume.
+    let text = row.optional()?.unwrap_or_default();
+    let number = text.lines().find_map(|line| line.strip_prefix("best_page_size "));
+    let page_bytes = number.and_then(|number| number.parse::<u32>().ok());
+    Ok(page_bytes.filter(|bytes| bytes.is_power_of_two() && (512..=65_536).contains(bytes)))
+}
+
+impl Drop for Vfs {
+    fn drop(&mut self) {
+        self.registered.unregister();
+        // Databases that are open keep it.
+        self.registered.router().leave();
+    }
+}
+
+impl fmt::Debug for Vfs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Vfs").field("name", &self.name).finish_non_exhaustive()
+    }
+}

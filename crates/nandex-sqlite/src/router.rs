@@ -1,0 +1,410 @@
+//! Which volume a file is on, and what SQLite's calls come to: everything of the VFS that needs no unsafe code.
+//!
+//! Names belong to one device each. SQLite tells the device only when it opens a database; its journals are then known by the
+//! addresses of their names, which stay while the database is open.
+
+use crate::device::Device;
+use crate::locks::Level;
+use crate::settings::VolumeSettings;
+use crate::stats::VolumeStats;
+use crate::volume::{FileId, Purpose, Volume};
+use nandex::StoreError;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A volume that several files and connections share.
+pub(crate) type Shelf = Arc<Mutex<Volume>>;
+
+/// What was locked, also after a panic: whoever panicked left it as a call that failed does.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Why a call failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// No file of that name, and none was to be made.
+    Missing,
+    /// No device was named.
+    NoDevice,
+    /// The store.
+    Store(StoreError),
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        Failure::Store(error)
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failure::Missing => write!(f, "there is no such file"),
+            Failure::NoDevice => write!(f, "no device: open file:NAME?vfs=nandex&device=PATH"),
+            Failure::Store(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+/// What SQLite opens a file for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A database.
+    Main,
+    /// Its rollback journal.
+    Journal,
+    /// Its write-ahead log.
+    Wal,
+    /// The journal that ties journals of several databases together.
+    SuperJournal,
+    /// Anything that only one connection needs, as long as it is open.
+    Temporary,
+}
+
+/// What SQLite asks to be opened.
+pub(crate) struct Request<'a> {
+    pub(crate) name: Option<&'a str>,
+    pub(crate) kind: Kind,
+    pub(crate) create: bool,
+    pub(crate) device: Option<Device>,
+    /// Where SQLite keeps the name.
+    pub(crate) address: usize,
+    /// Where it keeps the names of the journals of a database.
+    pub(crate) journals: [usize; 2],
+}
+
+/// A device in use.
+struct Opened {
+    shelf: Shelf,
+    /// Open files.
+    uses: usize,
+    /// It stays without any.
+    stays: bool,
+}
+
+/// What changes while a VFS is used.
+#[derive(Default)]
+struct State {
+    devices: BTreeMap<String, Opened>,
+    supers: BTreeMap<String, Arc<Mutex<Vec<u8>>>>,
+    /// Devices by the addresses of the names of journals.
+    journals: BTreeMap<usize, String>,
+}
+
+/// Finds volumes.
+pub(crate) struct Router {
+    settings: VolumeSettings,
+    state: Mutex<State>,
+}
+
+/// The name of the volume that a VFS was made with.
+const OWN: &str = "";
+
+impl Router {
+    /// A router to one volume, or to those that the names of databases tell.
+    pub(crate) fn new(settings: VolumeSettings, volume: Option<Volume>) -> Router {
+        let mut state = State::default();
+        if let Some(volume) = volume {
+            let opened = Opened { shelf: Arc::new(Mutex::new(volume)), uses: 0, stays: true };
+            state.devices.insert(String::from(OWN), opened);
+        }
+        Router { settings, state: Mutex::new(state) }
+    }
+
+    /// The volume that the VFS was made with.
+    #[cfg(feature = "bundled")]
+    pub(crate) fn own(&self) -> Option<Shelf> {
+        locked(&self.state).devices.get(OWN).map(|opened| Arc::clone(&opened.shelf))
+    }
+
+    /// Lets go of the volume that the VFS was made with; `None` while files are open.
+    #[cfg(feature = "bundled")]
+    pub(crate) fn let_go(&self) -> Option<Volume> {
+        let mut state = locked(&self.state);
+        if state.devices.get(OWN)?.uses > 0 {
+            return None;
+        }
+        let opened = state.devices.remove(OWN)?;
+        Arc::into_inner(opened.shelf)
+            .map(|volume| volume.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Keeps the volume that the VFS was made with no longer than its files are open.
+    #[cfg(feature = "bundled")]
+    pub(crate) fn leave(&self) {
+        let mut state = locked(&self.state);
+        if let Some(opened) = state.devices.get_mut(OWN) {
+            opened.stays = false;
+            if opened.uses == 0 {
+                state.devices.remove(OWN);
+            }
+        }
+    }
+
+    pub(crate) fn open(&self, request: &Request<'_>) -> Result<Handle, Failure> {
+        let mut state = locked(&self.state);
+        if let (Kind::SuperJournal, Some(name)) = (request.kind, request.name) {
+            let bytes = Arc::clone(state.supers.entry(String::from(name)).or_default());
+            return Ok(Handle::Super(bytes));
+        }
+        let key = self.device_of(&mut state, request)?;
+        let opened = state.devices.get_mut(&key).ok_or(Failure::NoDevice)?;
+        let shelf = Arc::clone(&opened.shelf);
+        let purpose = match request.kind {
+            Kind::Main => Purpose::Main,
+            Kind::Journal => Purpose::Journal,
+            Kind::Wal | Kind::SuperJournal => Purpose::Kept,
+            Kind::Temporary => Purpose::Temporary,
+        };
+        let id = locked(&shelf).open_file(request.name, purpose, request.create).ok_or(Failure::Missing);
+        if id.is_ok() {
+            opened.uses += 1;
+        }
+        let is_main = request.kind == Kind::Main;
+        let id = match id {
+            Ok(id) => id,
+            Err(error) => {
+                self.close_idle(&mut state, &key)?;
+                return Err(error);
+            }
+        };
+        let journals = if is_main { request.journals } else { [0; 2] };
+        for address in journals.into_iter().filter(|address| *address != 0) {
+            state.journals.insert(address, key.clone());
+        }
+        Ok(Handle::File(OpenFile { shelf, id, held: Level::None, is_main, key, journals }))
+    }
+
+    /// The device that a file is on, opened if need be.
+    fn device_of(&self, state: &mut State, request: &Request<'_>) -> Result<String, Failure> {
+        if let Some(device) = &request.device {
+            let key = match device.is_simulated() {
+                true => device.name.clone(),
+                false => std::path::absolute(&device.name)
+                    .map_or_else(|_| device.name.clone(), |path| path.to_string_lossy().into_owned()),
+            };
+            if !state.devices.contains_key(&key) {
+                let volume = device.open(self.settings)?;
+                let opened =
+                    Opened { shelf: Arc::new(Mutex::new(volume)), uses: 0, stays: device.is_simulated() };
+                state.devices.insert(key.clone(), opened);
+            }
+            return Ok(key);
+        }
+        if let Some(key) = state.journals.get(&request.address) {
+            return Ok(key.clone());
+        }
+        if state.devices.contains_key(OWN) {
+            return Ok(String::from(OWN));
+        }
+        let any = state.devices.keys().next().cloned();
+        let found = match request.kind {
+            // A database names its device: which one has another of its name is nobody's guess.
+            Kind::Main => None,
+            Kind::Temporary => any,
+            _ => request.name.and_then(|name| state.device_with(name, 0)),
+        };
+        found.ok_or(Failure::NoDevice)
+    }
+
+    /// Closes a device that nobody uses.
+    fn close_idle(&self, state: &mut State, key: &str) -> Result<(), Failure> {
+        let is_idle = state.devices.get(key).is_some_and(|opened| opened.uses == 0 && !opened.stays);
+        if !is_idle {
+            return Ok(());
+        }
+        let Some(opened) = state.devices.remove(key) else { return Ok(()) };
+        Ok(locked(&opened.shelf).checkpoint()?)
+    }
+
+    /// Ends the use of a file.
+    pub(crate) fn close(&self, handle: Handle) -> Result<(), Failure> {
+        let Handle::File(mut file) = handle else { return Ok(()) };
+        let mut state = locked(&self.state);
+        let done = {
+            let mut volume = locked(&file.shelf);
+            volume.unlock(file.id, &mut file.held, Level::None);
+            volume.close_file(file.id)
+        };
+        for address in file.journals {
+            state.journals.remove(&address);
+        }
+        if let Some(opened) = state.devices.get_mut(&file.key) {
+            opened.uses -= 1;
+        }
+        self.close_idle(&mut state, &file.key).and(done.map_err(Failure::from))
+    }
+
+    /// Whether there is a file of this name, which stands at this address.
+    pub(crate) fn exists(&self, name: &str, address: usize) -> bool {
+        let state = locked(&self.state);
+        state.supers.contains_key(name)
+            || state.device_with(name, address).is_some_and(|key| state.has(&key, name))
+    }
+
+    /// Deletes a name. The end of a super-journal commits what waited for it.
+    pub(crate) fn delete(&self, name: &str, address: usize) -> Result<(), Failure> {
+        let mut state = locked(&self.state);
+        if state.supers.remove(name).is_some() {
+            let shelves = state.devices.values().map(|opened| &opened.shelf);
+            for shelf in shelves {
+                locked(shelf).release(name)?;
+            }
+            return Ok(());
+        }
+        let key = state.device_with(name, address).ok_or(Failure::Missing)?;
+        let opened = state.devices.get(&key).ok_or(Failure::Missing)?;
+        match locked(&opened.shelf).delete(name)? {
+            true => Ok(()),
+            false => Err(Failure::Missing),
+        }
+    }
+
+    /// Whether there is a super-journal of this name.
+    pub(crate) fn has_super(&self, name: &str) -> bool {
+        locked(&self.state).supers.contains_key(name)
+    }
+}
+
+impl State {
+    fn has(&self, key: &str, name: &str) -> bool {
+        self.devices.get(key).is_some_and(|opened| locked(&opened.shelf).exists(name))
+    }
+
+    /// The device that has a name: by the address of the name, else the first that has it.
+    fn device_with(&self, name: &str, address: usize) -> Option<String> {
+        let known = self.journals.get(&address).cloned();
+        known.or_else(|| self.devices.keys().find(|key| self.has(key, name)).cloned())
+    }
+}
+
+/// A file of a volume, open.
+pub(crate) struct OpenFile {
+    shelf: Shelf,
+    id: FileId,
+    held: Level,
+    is_main: bool,
+    key: String,
+    journals: [usize; 2],
+}
+
+/// What SQLite has open.
+pub(crate) enum Handle {
+    /// A file of a volume.
+    File(OpenFile),
+    /// A super-journal: the process itself needs it, for as long as it commits.
+    Super(Arc<Mutex<Vec<u8>>>),
+}
+
+impl Handle {
+    fn with<T>(&mut self, of_file: impl FnOnce(&mut Volume, &mut OpenFile) -> T, otherwise: T) -> T {
+        let Handle::File(file) = self else { return otherwise };
+        let shelf = Arc::clone(&file.shelf);
+        let mut volume = locked(&shelf);
+        of_file(&mut volume, file)
+    }
+
+    /// Reads; returns how many bytes there were.
+    pub(crate) fn read(&mut self, offset: u64, data: &mut [u8]) -> Result<usize, Failure> {
+        if let Handle::Super(bytes) = self {
+            let bytes = locked(bytes);
+            let from = bytes.get(offset.min(bytes.len() as u64) as usize..).unwrap_or_default();
+            let there = from.len().min(data.len());
+            data.fill(0);
+            data[..there].copy_from_slice(&from[..there]);
+            return Ok(there);
+        }
+        self.with(|volume, file| Ok(volume.read(file.id, offset, data)?), Ok(0))
+    }
+
+    pub(crate) fn write(&mut self, offset: u64, data: &[u8]) -> Result<(), Failure> {
+        if let Handle::Super(bytes) = self {
+            let (mut bytes, from) = (locked(bytes), offset as usize);
+            let end = from + data.len();
+            let length = bytes.len().max(end);
+            bytes.resize(length, 0);
+            bytes[from..end].copy_from_slice(data);
+            return Ok(());
+        }
+        self.with(|volume, file| Ok(volume.write(file.id, offset, data)?), Ok(()))
+    }
+
+    pub(crate) fn truncate(&mut self, size: u64) -> Result<(), Failure> {
+        if let Handle::Super(bytes) = self {
+            locked(bytes).resize(size as usize, 0);
+            return Ok(());
+        }
+        self.with(|volume, file| Ok(volume.truncate(file.id, size)?), Ok(()))
+    }
+
+    pub(crate) fn size(&mut self) -> u64 {
+        if let Handle::Super(bytes) = self {
+            return locked(bytes).len() as u64;
+        }
+        self.with(|volume, file| volume.size(file.id), 0)
+    }
+
+    /// Commits what was written, unless it waits for a super-journal.
+    pub(crate) fn sync(&mut self) -> Result<(), Failure> {
+        self.with(|volume, file| Ok(volume.commit(&[file.id])?), Ok(()))
+    }
+
+    /// SQLite is about to sync a database, or would be were it not told to omit that. Part of a commit of several databases waits for
+    /// the end of their super-journal, where this VFS has it.
+    pub(crate) fn begin_sync(&mut self, router: &Router, super_journal: Option<&str>) -> Result<(), Failure> {
+        let held = super_journal.filter(|name| router.has_super(name));
+        let commit = |volume: &mut Volume, file: &mut OpenFile| match held {
+            _ if !file.is_main => Ok(()),
+            Some(name) => {
+                volume.hold(file.id, name);
+                Ok(())
+            }
+            None => Ok(volume.commit(&[file.id])?),
+        };
+        self.with(commit, Ok(()))
+    }
+
+    pub(crate) fn lock(&mut self, wanted: Level) -> bool {
+        self.with(|volume, file| volume.lock(file.id, &mut file.held, wanted), true)
+    }
+
+    pub(crate) fn unlock(&mut self, wanted: Level) {
+        self.with(|volume, file| volume.unlock(file.id, &mut file.held, wanted), ());
+    }
+
+    pub(crate) fn is_reserved(&mut self) -> bool {
+        self.with(|volume, file| volume.is_reserved(file.id), false)
+    }
+
+    pub(crate) fn begin_batch(&mut self) {
+        self.with(|volume, file| volume.begin_batch(file.id), ());
+    }
+
+    pub(crate) fn roll_back_batch(&mut self) -> Result<(), Failure> {
+        self.with(|volume, file| Ok(volume.roll_back_batch(file.id)?), Ok(()))
+    }
+
+    /// Whether SQLite may write in atomic batches here.
+    pub(crate) fn has_batches(&mut self) -> bool {
+        self.with(|volume, file| file.is_main && volume.settings().batch_atomic, false)
+    }
+
+    pub(crate) fn page_bytes(&mut self) -> usize {
+        self.with(|volume, _| volume.page_bytes(), 4096)
+    }
+
+    /// Names of the files that survive on the same device.
+    pub(crate) fn names(&mut self) -> Vec<String> {
+        self.with(|volume, _| volume.names(), Vec::new())
+    }
+
+    /// Removes another file of the same device.
+    pub(crate) fn remove(&mut self, name: &str) -> Result<bool, Failure> {
+        self.with(|volume, _| Ok(volume.remove(name)?), Ok(false))
+    }
+
+    pub(crate) fn stats(&mut self) -> VolumeStats {
+        self.with(|volume, _| volume.stats(), VolumeStats::default())
+    }
+}

@@ -1,0 +1,86 @@
+//! What a volume tells about itself: `PRAGMA nandex_stats`.
+
+use nandex::ftl::StoreStats;
+use std::fmt;
+
+/// What a chip did so far, over all causes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChipCounts {
+    /// Pages read.
+    pub page_reads: u64,
+    /// Pages programmed.
+    pub page_programs: u64,
+    /// Blocks erased.
+    pub block_erases: u64,
+}
+
+impl From<nandex::nand::sim::Counters> for ChipCounts {
+    fn from(counters: nandex::nand::sim::Counters) -> ChipCounts {
+        ChipCounts {
+            page_reads: counters.page_reads_total(),
+            page_programs: counters.page_programs_total(),
+            block_erases: counters.block_erases_total(),
+        }
+    }
+}
+
+/// What a volume did since it was opened. Counts of pages are pages of the store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VolumeStats {
+    /// Commits that wrote something.
+    pub commits: u64,
+    /// Those that were one atomic group.
+    pub groups: u64,
+    /// Pages of these, the directory's included.
+    pub group_pages: u64,
+    /// Pages of the largest.
+    pub largest_group: u64,
+    /// Commits too large for a group: written twice.
+    pub large_commits: u64,
+    /// Pages of these.
+    pub large_commit_pages: u64,
+    /// Commits that wrote the directory as well.
+    pub directories: u64,
+    /// Pages moved from RAM to free pages of the store.
+    pub spilled_pages: u64,
+    /// Pages trimmed.
+    pub trimmed_pages: u64,
+    /// Pages left out of commits because they lay on the flash as they were to be.
+    pub unchanged_pages: u64,
+    /// Atomic batches that SQLite asked for.
+    pub batches: u64,
+    /// What the store below says.
+    pub store: StoreStats,
+    /// What the chip below did, where it is known.
+    pub chip: Option<ChipCounts>,
+}
+
+impl fmt::Display for VolumeStats {
+    /// A line for each number: its name and the number.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let own = [
+            ("commits", self.commits),
+            ("groups", self.groups),
+            ("group_pages", self.group_pages),
+            ("largest_group", self.largest_group),
+            ("large_commits", self.large_commits),
+            ("large_commit_pages", self.large_commit_pages),
+            ("directories", self.directories),
+            ("spilled_pages", self.spilled_pages),
+            ("trimmed_pages", self.trimmed_pages),
+            ("unchanged_pages", self.unchanged_pages),
+            ("batches", self.batches),
+            ("collections", self.store.collections),
+            ("moved_pages", self.store.moved_pages),
+        ];
+        let chip = self.chip.map(|chip| {
+            [
+                ("page_reads", chip.page_reads),
+                ("page_programs", chip.page_programs),
+                ("block_erases", chip.block_erases),
+            ]
+        });
+        let mut lines = own.into_iter().chain(chip.into_iter().flatten());
+        lines.try_for_each(|(name, number)| writeln!(f, "{name} {number}"))
+    }
+}

@@ -1,0 +1,210 @@
+//! Files on a [`PageStore`]: named ones that survive, and nameless ones that do not.
+//!
+//! What is written to a file waits in *slots*, in RAM, until [`Volume::commit`]; a commit is whole or absent after a power cut. A
+//! file's pages keep their place in the store, so that a commit writes the changed pages and nothing else; the directory is among
+//! them only when a file appears, goes, or outgrows its room. Reads see what was written, committed or not.
+//!
+//! Invariants
+//! - V1: a page of the store belongs to the directory, to one file, to one slot, to a large commit, or is free.
+//! - V2: what the flash holds is at every moment the state after some commit, and after the last one that was acknowledged.
+//! - V3: a free page was trimmed, and is again after a mount.
+
+mod commit;
+mod directory;
+mod files;
+mod mount;
+mod redo;
+mod slots;
+mod space;
+#[cfg(test)]
+mod tests;
+mod unchanged;
+
+pub(crate) use files::FileId;
+pub(crate) use files::Purpose;
+
+use crate::locks::Locks;
+use crate::settings::VolumeSettings;
+use crate::stats::{ChipCounts, VolumeStats};
+use nandex::PageStore;
+use redo::Moved;
+use slots::{Room, Slot, Slots};
+use space::{Run, Space};
+use std::collections::{BTreeMap, BTreeSet};
+use unchanged::Known;
+
+/// Tells what the chip below did so far.
+type Watch = Box<dyn Fn() -> ChipCounts + Send>;
+
+/// A page store with files.
+pub struct Volume {
+    store: Box<dyn PageStore>,
+    page_bytes: usize,
+    settings: VolumeSettings,
+    space: Space,
+    sequence: u64,
+    /// Pages of a large commit that are not in their places yet.
+    moved: Option<Moved>,
+    files: BTreeMap<FileId, File>,
+    names: BTreeMap<String, FileId>,
+    next: u32,
+    /// Pages in RAM, over all slots.
+    ram_pages: usize,
+    stats: VolumeStats,
+    watch: Option<Watch>,
+    last_error: String,
+    /// A directory may be on the flash that was not acknowledged: the next commit replaces it.
+    is_unsure: bool,
+    known: Known,
+}
+
+/// A file, open or not.
+#[derive(Debug, Default)]
+struct File {
+    /// What it is found by; none once it was deleted.
+    name: Option<String>,
+    purpose: Purpose,
+    /// The directory on the flash has it.
+    is_listed: bool,
+    runs: Vec<Run>,
+    /// Pages of the runs that may hold something: those beyond are zeros.
+    filled: u32,
+    /// The same where the file was shortened since the last commit.
+    visible: u32,
+    /// Bytes, as the directory on the flash has it.
+    kept_size: u64,
+    /// Bytes, as those who have it open see it.
+    size: u64,
+    slots: Slots,
+    /// What was written since an atomic batch began.
+    batch: Option<Batch>,
+    /// The last commit was refused: what waits is not what anybody wants.
+    is_failed: bool,
+    /// It is written in units larger than a page of the store.
+    is_wide: bool,
+    /// The super-journal whose end commits it.
+    held_by: Option<String>,
+    locks: Locks,
+    handles: u32,
+}
+
+/// What was written since an atomic batch began, and what was before.
+#[derive(Debug, Default)]
+struct Batch {
+    slots: Slots,
+    size: u64,
+    visible: u32,
+    /// Earlier slots from this page on were cut off since.
+    cut: u32,
+}
+
+impl File {
+    /// Pages of the store that it has.
+    fn capacity(&self) -> u32 {
+        self.runs.iter().map(|run| run.pages).sum()
+    }
+
+    /// The page of the store where one of its pages has its place.
+    fn home(&self, page: u32) -> Option<u32> {
+        let mut before = page;
+        for run in &self.runs {
+            if before < run.pages {
+                return Some(run.first + before);
+            }
+            before -= run.pages;
+        }
+        None
+    }
+
+    fn slot(&self, page: u32) -> Option<&Slot> {
+        let Some(batch) = &self.batch else { return self.slots.get(page) };
+        batch.slots.get(page).or_else(|| self.slots.get(page).filter(|_| page < batch.cut))
+    }
+
+    fn has_slots(&self) -> bool {
+        !self.slots.is_empty() || self.batch.as_ref().is_some_and(|batch| !batch.slots.is_empty())
+    }
+
+    /// The slots that take what is written now.
+    fn open_slots(&mut self) -> &mut Slots {
+        self.batch.as_mut().map_or(&mut self.slots, |batch| &mut batch.slots)
+    }
+
+    /// Pages in slots, each once.
+    fn slot_pages(&self) -> BTreeSet<u32> {
+        let cut = self.batch.as_ref().map_or(u32::MAX, |batch| batch.cut);
+        let earlier = self.slots.iter().filter(|(page, _)| *page < cut);
+        let batch = self.batch.iter().flat_map(|batch| batch.slots.iter());
+        earlier.chain(batch).map(|(page, _)| page).collect()
+    }
+}
+
+impl Volume {
+    /// Bytes of a page of the store: the best `page_size` of a database on it.
+    pub fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+
+    /// How the volume works.
+    pub fn settings(&self) -> VolumeSettings {
+        self.settings
+    }
+
+    /// Pages that no file has.
+    pub fn free_pages(&self) -> u32 {
+        self.space.pages()
+    }
+
+    /// What the volume did since it was opened.
+    pub fn stats(&self) -> VolumeStats {
+        VolumeStats {
+            store: self.store.stats(),
+            chip: self.watch.as_ref().map(|watch| watch()),
+            ..self.stats
+        }
+    }
+
+    /// Lets [`Volume::stats`] tell what the chip below did as well.
+    #[must_use]
+    pub fn watching(mut self, watch: impl Fn() -> ChipCounts + Send + 'static) -> Volume {
+        self.watch = Some(Box::new(watch));
+        self
+    }
+
+    /// The most pages that one group takes, those of the directory included.
+    pub fn group_pages_max(&self) -> usize {
+        if self.store.prefix_consistent() { self.store.atomic_pages_max() } else { 0 }
+    }
+
+    /// Names of the files that survive, in order.
+    pub fn names(&self) -> Vec<String> {
+        let kept = |id: &&FileId| self.files.get(id).is_some_and(|file| file.purpose.is_kept());
+        self.names.iter().filter(|(_, id)| kept(id)).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// What went wrong last, in words.
+    pub fn last_error(&self) -> &str {
+        &self.last_error
+    }
+
+    /// A file and what its slots need.
+    fn parts(&mut self, id: FileId) -> (Option<&mut File>, Room<'_>) {
+        let least = self.store.atomic_pages_max().max(16);
+        let most = (self.settings.ram_bytes / self.page_bytes).max(least);
+        let room = Room {
+            store: &mut self.store,
+            space: &mut self.space,
+            used: &mut self.ram_pages,
+            most,
+            spilled: &mut self.stats.spilled_pages,
+        };
+        (self.files.get_mut(&id), room)
+    }
+}
+
+impl std::fmt::Debug for Volume {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut it = f.debug_struct("Volume");
+        it.field("settings", &self.settings).field("files", &self.names).field("stats", &self.stats).finish()
+    }
+}

@@ -1,0 +1,191 @@
+//! Finding a volume on a store again, and starting one.
+
+use super::directory::{Directory, slot_pages};
+use super::slots::Slots;
+use super::space::{Run, Space};
+use super::unchanged::Known;
+use super::{File, FileId, Purpose, Volume};
+use crate::settings::VolumeSettings;
+use crate::stats::VolumeStats;
+use nandex::{Cause, Lpn, PageStore, StoreError};
+use std::collections::BTreeMap;
+
+/// Bytes of a store's page, at least: a page of the list of a large commit holds an entry.
+const PAGE_BYTES_MIN: usize = 128;
+
+impl Volume {
+    /// Starts an empty volume: whatever the store holds is gone.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unsupported`] where the store is too small; those of the store.
+    pub fn format(
+        mut store: impl PageStore + Send + 'static,
+        settings: VolumeSettings,
+    ) -> Result<Volume, StoreError> {
+        check(&store)?;
+        for lpn in 0..store.page_count() {
+            store.trim(Lpn(lpn))?;
+        }
+        store.sync()?;
+        Volume::found(Box::new(store), settings, None)
+    }
+
+    /// Finds the volume on a store, or starts one where the store is empty. A commit that a power cut left half applied is
+    /// finished: it had been acknowledged, or would have been.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFormatted`] where the store holds something else, [`StoreError::Corrupted`] where the directory contradicts
+    /// itself; those of the store.
+    pub fn open(
+        mut store: impl PageStore + Send + 'static,
+        settings: VolumeSettings,
+    ) -> Result<Volume, StoreError> {
+        check(&store)?;
+        let found = newest(&mut store)?;
+        Volume::found(Box::new(store), settings, found)
+    }
+
+    fn found(
+        store: Box<dyn PageStore>,
+        settings: VolumeSettings,
+        found: Option<Directory>,
+    ) -> Result<Volume, StoreError> {
+        let page_bytes = store.page_bytes();
+        let space = Space::new(2 * slot_pages(page_bytes), store.page_count());
+        let mut volume = Volume {
+            store,
+            page_bytes,
+            settings,
+            space,
+            sequence: 0,
+            moved: None,
+            files: BTreeMap::new(),
+            names: BTreeMap::new(),
+            next: 0,
+            ram_pages: 0,
+            stats: VolumeStats::default(),
+            watch: None,
+            last_error: String::new(),
+            is_unsure: false,
+            known: Known::default(),
+        };
+        if let Some(directory) = found {
+            volume.take_over(directory)?;
+        }
+        volume.finish_moved()?;
+        let free: Vec<Run> = volume.space.runs().collect();
+        volume.trim(&free);
+        volume.stats = VolumeStats::default();
+        Ok(volume)
+    }
+
+    fn take_over(&mut self, directory: Directory) -> Result<(), StoreError> {
+        self.sequence = directory.sequence;
+        for listed in directory.files {
+            for run in &listed.runs {
+                self.take_exactly(*run)?;
+            }
+            let id = FileId(self.next);
+            self.next += 1;
+            let purpose = match listed.is_main {
+                true => Purpose::Main,
+                false if listed.name.ends_with("-journal") => Purpose::Journal,
+                false => Purpose::Kept,
+            };
+            let mut file = File {
+                name: Some(listed.name.clone()),
+                purpose,
+                is_listed: true,
+                runs: listed.runs,
+                kept_size: listed.size,
+                size: listed.size,
+                slots: Slots::default(),
+                ..File::default()
+            };
+            let pages = listed.size.div_ceil(self.page_bytes as u64);
+            if pages > u64::from(file.capacity()) {
+                return Err(StoreError::Corrupted { what: "a file is longer than its pages", at: pages });
+            }
+            file.filled = file.capacity();
+            file.visible = pages as u32;
+            self.names.insert(listed.name, id);
+            self.files.insert(id, file);
+        }
+        if let Some((first, entries)) = directory.redo {
+            let moved = self.read_list(first, entries)?;
+            for run in moved.runs().collect::<Vec<Run>>() {
+                self.take_exactly(run)?;
+            }
+            self.moved = Some(moved);
+        }
+        Ok(())
+    }
+
+    fn take_exactly(&mut self, run: Run) -> Result<(), StoreError> {
+        if run.pages == 0 || self.space.take_exactly(run) {
+            return Ok(());
+        }
+        let what = "a page is of two owners, or of none that the store has";
+        Err(StoreError::Corrupted { what, at: u64::from(run.first) })
+    }
+
+    /// Commits what waits in every file, and leaves the store so that the next mount is cheapest.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store; the next mount then finds what was committed before.
+    pub fn checkpoint(&mut self) -> Result<(), StoreError> {
+        self.finish_moved()?;
+        self.store.checkpoint()
+    }
+
+    /// Gives the store back.
+    pub fn into_store(self) -> Box<dyn PageStore> {
+        self.store
+    }
+}
+
+/// Refuses a store that no volume fits.
+fn check(store: &impl PageStore) -> Result<(), StoreError> {
+    let (page_bytes, pages) = (store.page_bytes(), store.page_count());
+    let needed = 2 * slot_pages(page_bytes.max(1)) + 8;
+    if page_bytes < PAGE_BYTES_MIN || pages < needed {
+        let what = format!(
+            "a volume takes {needed} pages and more, of {PAGE_BYTES_MIN} bytes and more; there are {pages} of {page_bytes}"
+        );
+        return Err(StoreError::Unsupported(what));
+    }
+    Ok(())
+}
+
+/// The newest directory; `None` on an empty store.
+fn newest(store: &mut impl PageStore) -> Result<Option<Directory>, StoreError> {
+    let page_bytes = store.page_bytes();
+    let pages = slot_pages(page_bytes);
+    let mut best: Option<Directory> = None;
+    let mut strange = false;
+    for first in [0, pages] {
+        let mut slot = vec![0; pages as usize * page_bytes];
+        for (lpn, page) in (first..).zip(slot.chunks_mut(page_bytes)) {
+            // A page torn while it was written is that of a directory that was never acknowledged.
+            match store.read(Lpn(lpn), Cause::Recovery, page) {
+                Err(StoreError::Corrupted { .. }) => page.fill(0xff),
+                other => other?,
+            }
+        }
+        match Directory::decode(&slot, page_bytes) {
+            Some(found) => {
+                if best.as_ref().is_none_or(|best| best.sequence < found.sequence) {
+                    best = Some(found);
+                }
+            }
+            None => strange |= slot.iter().any(|&byte| byte != 0),
+        }
+    }
+    match best {
+        None if strange => Err(StoreError::NotFormatted("the store holds something, and it is no volume")),
+        best => Ok(best),
+    }
+}

@@ -1,0 +1,230 @@
+//! Files of a volume against files in memory, and what happens when the store is full or fails.
+
+mod careless;
+
+use super::{FileId, Purpose, Volume};
+use crate::settings::VolumeSettings;
+use nandex::ftl::fast::{FastFtl, FastSettings};
+use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::nand::catalogue;
+use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
+use nandex::rng::Rng;
+use nandex::{PageStore, Shared, StoreError};
+use std::collections::BTreeMap;
+
+fn chip(blocks: u32) -> Shared<SimChip> {
+    let part = catalogue::find("k9f1g08u0f").unwrap().clone().with_blocks(blocks);
+    Shared::new(SimChip::new(&part).unwrap())
+}
+
+fn ftl(atomic_pages: u32) -> FtlSettings {
+    FtlSettings { atomic_pages, ..FtlSettings::default() }
+}
+
+fn small_ram() -> VolumeSettings {
+    VolumeSettings { ram_bytes: 0, growth_pages: 4, ..VolumeSettings::default() }
+}
+
+/// A volume and what its files should hold, open under their names.
+struct Checked {
+    volume: Volume,
+    files: BTreeMap<&'static str, (FileId, Vec<u8>, Vec<u8>)>,
+}
+
+impl Checked {
+    /// Does something at random to a file; commits now and then.
+    fn step(&mut self, name: &'static str, rng: &mut Rng) {
+        let purpose = if name == "temporary" { Purpose::Temporary } else { Purpose::Kept };
+        let volume = &mut self.volume;
+        let entry = self.files.entry(name);
+        let (id, now, kept) = entry.or_insert_with(|| {
+            (volume.open_file(Some(name), purpose, true).unwrap(), Vec::new(), Vec::new())
+        });
+        match rng.below(10) {
+            0..=4 => {
+                let (at, bytes) = (rng.below(60_000) as usize, rng.below(9000) as usize);
+                let mut data = vec![0; bytes];
+                rng.fill(&mut data);
+                volume.write(*id, at as u64, &data).unwrap();
+                if bytes > 0 {
+                    now.resize(now.len().max(at + bytes), 0);
+                    now[at..at + bytes].copy_from_slice(&data);
+                }
+            }
+            5 => {
+                let size = rng.below(60_000);
+                volume.truncate(*id, size).unwrap();
+                now.resize(size as usize, 0);
+            }
+            6 => {
+                volume.begin_batch(*id);
+                volume.write(*id, rng.below(5000), &[9; 3000]).unwrap();
+                volume.truncate(*id, rng.below(3000)).unwrap();
+                volume.roll_back_batch(*id).unwrap();
+            }
+            7 | 8 => {
+                let mut data = vec![1; rng.below(9000) as usize];
+                let at = rng.below(60_000) as usize;
+                let there = volume.read(*id, at as u64, &mut data).unwrap();
+                let from = now.get(at.min(now.len())..).unwrap();
+                assert_eq!(there, from.len().min(data.len()), "{name}");
+                assert!(data[..there] == from[..there] && data[there..].iter().all(|&b| b == 0), "{name}");
+            }
+            _ => {
+                volume.commit(&[*id]).unwrap();
+                kept.clone_from(now);
+            }
+        }
+    }
+
+    /// The volume on the same store, found again.
+    fn again(self, find: impl Fn() -> Box<dyn PageStore>) -> Checked {
+        drop(self.volume);
+        let mut volume = Volume::open(find(), small_ram()).unwrap();
+        let mut files = BTreeMap::new();
+        for (name, (_, _, kept)) in self.files {
+            let found = volume.open_file(Some(name), Purpose::Kept, false);
+            assert_eq!(found.is_some(), !kept.is_empty(), "{name}: an empty file need not be there");
+            let Some(id) = found else { continue };
+            let mut data = vec![0; kept.len()];
+            assert_eq!(volume.size(id), kept.len() as u64, "{name}");
+            volume.read(id, 0, &mut data).unwrap();
+            let wrong = data.iter().zip(&kept).position(|(found, kept)| found != kept);
+            assert_eq!(wrong, None, "{name}: the first wrong byte of {}", kept.len());
+            files.insert(name, (id, kept.clone(), kept));
+        }
+        Checked { volume, files }
+    }
+}
+
+fn live(seed: u64, format: impl Fn() -> Box<dyn PageStore>, find: impl Fn() -> Box<dyn PageStore>) {
+    let mut rng = Rng::new(seed);
+    let mut checked =
+        Checked { volume: Volume::open(format(), small_ram()).unwrap(), files: BTreeMap::new() };
+    for _ in 0..12 {
+        for _ in 0..60 {
+            let name = ["a", "b", "temporary"][rng.below(3) as usize];
+            checked.step(name, &mut rng);
+        }
+        checked.files.remove("temporary");
+        checked = checked.again(&find);
+    }
+}
+
+#[test]
+fn a_volume_is_files_that_survive_as_committed() {
+    for (seed, atomic_pages) in [(1, 256), (2, 256), (3, 4), (4, 2)] {
+        let chip = chip(24);
+        live(
+            seed,
+            || Box::new(PageMapFtl::format(chip.clone(), ftl(atomic_pages)).unwrap()),
+            || Box::new(PageMapFtl::mount(chip.clone(), ftl(atomic_pages)).unwrap()),
+        );
+    }
+    let chip = chip(32);
+    live(
+        5,
+        || Box::new(FastFtl::format(chip.clone(), FastSettings::default()).unwrap()),
+        || Box::new(FastFtl::mount(chip.clone(), FastSettings::default()).unwrap()),
+    );
+}
+
+/// Nothing leaks: when all files have gone, all pages are free again.
+#[test]
+fn pages_come_back() {
+    let store = PageMapFtl::format(chip(24), ftl(8)).unwrap();
+    let mut volume = Volume::open(store, small_ram()).unwrap();
+    let all = volume.free_pages();
+    for round in 0..5 {
+        let kept = volume.open_file(Some("a.db"), Purpose::Main, true).unwrap();
+        let temporary = volume.open_file(None, Purpose::Temporary, true).unwrap();
+        for id in [kept, temporary] {
+            volume.write(id, 1000 * round, &vec![7; 200_000]).unwrap();
+        }
+        assert!(volume.stats().spilled_pages > 0);
+        volume.commit(&[kept]).unwrap();
+        volume.write(kept, 50_000, &vec![8; 100_000]).unwrap();
+        volume.commit(&[kept]).unwrap();
+        volume.truncate(kept, 3000).unwrap();
+        volume.commit(&[kept]).unwrap();
+        volume.close_file(temporary).unwrap();
+        assert!(volume.free_pages() >= all - 4, "a file of two pages has {}", all - volume.free_pages());
+        volume.close_file(kept).unwrap();
+        assert!(volume.delete("a.db").unwrap());
+        assert_eq!(volume.free_pages(), all);
+        assert!(volume.names().is_empty());
+    }
+    assert!(volume.stats().large_commits > 0 && volume.stats().trimmed_pages > 100);
+}
+
+#[test]
+fn a_commit_that_finds_no_room_changes_nothing() {
+    let chip = chip(24);
+    let mut volume =
+        Volume::open(PageMapFtl::format(chip.clone(), ftl(64)).unwrap(), VolumeSettings::default()).unwrap();
+    let page_bytes = volume.page_bytes();
+    let id = volume.open_file(Some("a"), Purpose::Kept, true).unwrap();
+    volume.write(id, 0, b"first").unwrap();
+    volume.commit(&[id]).unwrap();
+    let free = volume.free_pages() as usize;
+    let much = vec![5; (free + 100) * page_bytes];
+    let refused = volume.write(id, 0, &much).and_then(|()| volume.commit(&[id]));
+    assert_eq!(refused, Err(StoreError::Full));
+    volume.close_file(id).unwrap_or_default();
+    assert_eq!(volume.free_pages() as usize, free, "what was taken for it is free again");
+    let id = volume.open_file(Some("a"), Purpose::Kept, false).unwrap();
+    let mut data = [0; 5];
+    volume.read(id, 0, &mut data).unwrap();
+    assert_eq!(&data, b"first");
+    drop(volume);
+    let mut volume =
+        Volume::open(PageMapFtl::mount(chip, ftl(64)).unwrap(), VolumeSettings::default()).unwrap();
+    let id = volume.open_file(Some("a"), Purpose::Kept, false).unwrap();
+    assert_eq!(volume.size(id), 5);
+}
+
+/// A large commit that is on the flash, and whose pages cannot be put in their places: it holds.
+#[test]
+fn a_large_commit_holds_wherever_the_power_goes() {
+    let mut held = 0;
+    for at in 0..60 {
+        let chip = chip(24);
+        let mut volume =
+            Volume::open(PageMapFtl::format(chip.clone(), ftl(2)).unwrap(), small_ram()).unwrap();
+        let id = volume.open_file(Some("a"), Purpose::Kept, true).unwrap();
+        volume.write(id, 0, &[1; 40_000]).unwrap();
+        volume.commit(&[id]).unwrap();
+        volume.write(id, 0, &[2; 40_000]).unwrap();
+        let at_operation = chip.lock().operations() + at;
+        let cut = PowerCut { at_operation, when: CutWhen::Inside, torn: TornModel::Unreadable, seed: at };
+        chip.lock().plan_power_cut(cut);
+        let is_done = volume.commit(&[id]).is_ok();
+        drop(volume);
+        chip.lock().power_on();
+        let mut volume = Volume::open(PageMapFtl::mount(chip, ftl(2)).unwrap(), small_ram()).unwrap();
+        let id = volume.open_file(Some("a"), Purpose::Kept, false).unwrap();
+        let mut data = vec![0; 40_000];
+        volume.read(id, 0, &mut data).unwrap();
+        assert!(data.iter().all(|&byte| byte == data[0]), "cut {at}: half a commit");
+        assert!(!is_done || data[0] == 2, "cut {at}: a commit that was acknowledged is gone");
+        held += u32::from(data[0] == 2);
+    }
+    assert!(held > 10, "{held} of 60 came after the commit");
+}
+
+#[test]
+fn what_is_no_volume_is_refused() {
+    let store = PageMapFtl::format(chip(24), ftl(64)).unwrap();
+    let mut store: Box<dyn PageStore> = Box::new(store);
+    store.write(nandex::Lpn(3), nandex::Cause::Host, &[3; 2048]).unwrap();
+    let refused = Volume::open(store, VolumeSettings::default()).unwrap_err();
+    assert!(matches!(refused, StoreError::NotFormatted(_)), "{refused}");
+    let store = PageMapFtl::format(chip(24), ftl(64)).unwrap();
+    let mut store: Box<dyn PageStore> = Box::new(store);
+    store.write(nandex::Lpn(3), nandex::Cause::Host, &[3; 2048]).unwrap();
+    let volume = Volume::format(store, VolumeSettings::default()).unwrap();
+    let again = Volume::open(volume.into_store(), VolumeSettings::default());
+    assert!(again.unwrap().names().is_empty(), "formatted, it is one");
+    let tiny = nandex::ftl::ram::RamStore::new(2048, 10);
+    assert!(matches!(Volume::open(tiny, VolumeSettings::default()), Err(StoreError::Unsupported(_))));
+}

@@ -1,0 +1,150 @@
+//! The loadable extension in a SQLite of somebody else: that of python3, without batches, in processes that are killed.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+/// What the client ends with where its Python loads no extensions.
+const CANNOT: i32 = 77;
+
+/// The extension, which cargo builds beside the tests.
+fn extension() -> PathBuf {
+    let folder = std::env::current_exe().unwrap().parent().unwrap().to_path_buf();
+    let name = if cfg!(target_os = "macos") { "libnandex_sqlite.dylib" } else { "libnandex_sqlite.so" };
+    let path = folder.join(name);
+    assert!(path.exists(), "{} is not built", path.display());
+    path
+}
+
+fn client(arguments: &[&str]) -> Command {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/extension/client.py");
+    let mut command = Command::new("python3");
+    command.arg(script).arg(extension()).args(arguments);
+    command
+}
+
+/// Runs the client to its end; `None`, and a word about it, where its Python loads no extensions.
+fn run(arguments: &[&str]) -> Option<String> {
+    let Output { status, stdout, stderr } = client(arguments).output().unwrap();
+    let (out, errors) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    if status.code() == Some(CANNOT) {
+        println!("skipped, since this python3 loads no extensions: {out}");
+        return None;
+    }
+    assert!(status.success(), "{arguments:?}: {status}\n{out}{errors}");
+    Some(out.trim().to_string())
+}
+
+#[test]
+fn the_recipes_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("chip.img");
+    let done = run(&["works", image.to_str().unwrap()]);
+    assert!(done.is_none_or(|text| text == "works"));
+}
+
+#[test]
+fn a_chip_in_memory_works() {
+    assert!(run(&["simulates"]).is_none_or(|text| text == "works"));
+}
+
+/// Kills the process after so many commits; returns the last row that it told of.
+fn kill_after(mut child: Child, commits: usize) -> Option<u64> {
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut last = None;
+    for line in lines.by_ref().take(commits) {
+        last = line.unwrap().parse().ok();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // What it told before it died was acknowledged as well.
+    lines.map_while(Result::ok).filter_map(|line| line.parse().ok()).last().or(last)
+}
+
+#[test]
+fn a_process_that_is_killed_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("chip.img");
+    let image = image.to_str().unwrap();
+    let ways = [
+        ("PRAGMA journal_mode=MEMORY", "1", 40),
+        ("PRAGMA journal_mode=DELETE", "1", 57),
+        ("PRAGMA locking_mode=EXCLUSIVE", "1", 31),
+        ("PRAGMA journal_mode=MEMORY", "50", 9),
+        ("PRAGMA cache_size=10", "250", 5),
+        ("PRAGMA synchronous=OFF", "1", 23),
+        ("PRAGMA locking_mode=EXCLUSIVE;PRAGMA journal_mode=WAL", "1", 44),
+        ("PRAGMA locking_mode=EXCLUSIVE;PRAGMA journal_mode=DELETE", "1", 5),
+    ];
+    if run(&["simulates"]).is_none() {
+        return;
+    }
+    for (pragmas, rows, commits) in ways {
+        // Rows are numbered on, so that a database of other transactions is another image.
+        let image = format!("{image}-{rows}");
+        let child = client(&["writes", &image, pragmas, rows]).stdout(Stdio::piped()).spawn().unwrap();
+        let acknowledged = kill_after(child, commits).unwrap();
+        let found = run(&["reads", &image, &acknowledged.to_string(), rows]).unwrap();
+        let found: u64 = found.parse().unwrap();
+        println!("{pragmas}, {rows} rows: {acknowledged} acknowledged, {found} found");
+        let rows: u64 = rows.parse().unwrap();
+        assert!(found <= acknowledged + rows, "more than the one transaction in flight");
+    }
+}
+
+#[test]
+fn an_image_belongs_to_one_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("chip.img");
+    let image = image.to_str().unwrap();
+    let mut child =
+        client(&["writes", image, "PRAGMA journal_mode=MEMORY", "1"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    // It has the image once it has told of a commit; it tells of none where it cannot load the extension.
+    let has_it = lines.next().is_some_and(|line| line.unwrap().parse::<u64>().is_ok());
+    let refused = run(&["is_refused", image]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!has_it || refused.as_deref() == Some("refused"), "{refused:?}");
+}
+
+/// The blocks of the page on this crate in some language, as written.
+fn recipes(language: &str) -> Vec<String> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sqlite.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let begin = format!("```{language}\n");
+    let blocks = page.split(&begin).skip(1);
+    blocks.map(|rest| rest.split("```").next().unwrap().to_string()).collect()
+}
+
+/// Whether a program runs and ends well.
+fn runs(program: &str, arguments: &[&str]) -> bool {
+    let tried = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    tried.is_ok_and(|status| status.success())
+}
+
+#[test]
+fn the_page_tells_what_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = extension();
+    std::os::unix::fs::symlink(&here, folder.path().join(here.file_name().unwrap())).unwrap();
+    let check = |program: &str, arguments: &[&str], wanted: &str| {
+        let done = Command::new(program).args(arguments).current_dir(folder.path()).output().unwrap();
+        let (out, errors) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+        assert!(done.status.success(), "{program}: {out}{errors}");
+        assert!(out.contains(wanted), "{program}: {out}{errors}");
+    };
+    let can = "import sqlite3; sqlite3.connect(':memory:').enable_load_extension(True)";
+    let python = ["python3", "/usr/bin/python3"].into_iter().find(|python| runs(python, &["-c", can]));
+    let (python_recipes, shell_recipes) = (recipes("python"), recipes("sh"));
+    assert_eq!((python_recipes.len(), shell_recipes.len()), (1, 1));
+    match python {
+        Some(python) => check(python, &["-c", &python_recipes[0]], "best_page_size 2048"),
+        None => println!("skipped: no python3 here loads extensions by itself"),
+    }
+    match runs("sqlite3", &["--version"]) && python.is_some() {
+        true => check("sh", &["-c", &shell_recipes[0]], "2\n"),
+        false => println!("skipped: no sqlite3 here"),
+    }
+}

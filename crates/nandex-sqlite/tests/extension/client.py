@@ -1,0 +1,161 @@
+"""A stock SQLite that loads the extension: python3 client.py EXTENSION ACTION ARGUMENTS."""
+
+import ctypes
+import sqlite3
+import sys
+
+CANNOT = 77
+
+
+def load(extension):
+    """Loads the extension for every connection of the process; stops with CANNOT where this Python cannot."""
+    connection = sqlite3.connect(":memory:")
+    if hasattr(connection, "enable_load_extension"):
+        connection.enable_load_extension(True)
+        connection.load_extension(extension)
+        return
+    # A Python built without loading extensions: its SQLite can, if it is a shared library.
+    try:
+        library = ctypes.CDLL("libsqlite3.so.0")
+        entry = ctypes.CDLL(extension).sqlite3_nandexsqlite_init
+    except OSError as error:
+        print(error)
+        sys.exit(CANNOT)
+    library.sqlite3_auto_extension(entry)
+    sqlite3.connect(":memory:").close()
+    library.sqlite3_cancel_auto_extension(entry)
+
+
+def uri(name, image, options="sync=0&size=16M"):
+    return f"file:{name}?vfs=nandex&device={image}&{options}"
+
+
+def open_database(name, image, options="sync=0&size=16M"):
+    return sqlite3.connect(uri(name, image, options), uri=True, isolation_level=None)
+
+
+def value(number):
+    return bytes((number * 7 + i) % 251 for i in range(100 + number % 900))
+
+
+def stats(database):
+    text = database.execute("PRAGMA nandex_stats").fetchone()[0]
+    return dict(line.split(" ", 1) for line in text.splitlines())
+
+
+def writes(image, pragmas, rows):
+    """Inserts rows for ever, so many in a transaction, and tells each commit."""
+    database = open_database("a.db", image)
+    for pragma in pragmas.split(";"):
+        database.execute(pragma)
+    database.execute("CREATE TABLE IF NOT EXISTS t(id INTEGER PRIMARY KEY, v BLOB)")
+    (last,) = database.execute("SELECT ifnull(max(id), 0) FROM t").fetchone()
+    while True:
+        database.execute("BEGIN")
+        for number in range(last + 1, last + 1 + int(rows)):
+            database.execute("INSERT INTO t VALUES(?, ?)", (number, value(number)))
+            if number > 300:
+                database.execute("DELETE FROM t WHERE id = ?", (number - 300,))
+        database.execute("COMMIT")
+        last += int(rows)
+        print(last, flush=True)
+
+
+def reads(image, acknowledged, rows):
+    """What was acknowledged is there, and whole transactions only."""
+    database = open_database("a.db", image, "create=0&sync=0")
+    # A write-ahead log without shared memory is for one connection.
+    database.execute("PRAGMA locking_mode=EXCLUSIVE")
+    assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    found = database.execute("SELECT id, v FROM t ORDER BY id").fetchall()
+    last = found[-1][0] if found else 0
+    assert last >= int(acknowledged), f"{last} is the last, {acknowledged} were acknowledged"
+    assert last % int(rows) == 0, f"{last} is no whole transaction of {rows}"
+    assert [number for number, _ in found] == list(range(max(1, last - 299), last + 1))
+    assert all(v == value(number) for number, v in found)
+    print(last)
+
+
+def works(image):
+    """The recipes: two databases on one image, one of them beside an ordinary one, journals, VACUUM, errors."""
+    database = open_database("a.db", image, "size=4M")
+    database.execute("PRAGMA page_size=2048")
+    assert database.execute("PRAGMA journal_mode=MEMORY").fetchone() == ("memory",)
+    database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, v)")
+    database.execute("INSERT INTO t VALUES(1, 'one')")
+    told = stats(database)
+    assert told["commits"] == told["groups"] == "2", told
+    assert told["best_page_size"] == "2048" and told["batches"] == "0", told
+    has_batches = ("ENABLE_BATCH_ATOMIC_WRITE",) in database.execute("PRAGMA compile_options").fetchall()
+    assert told["batch_atomic"].startswith("yes" if has_batches else "no"), told
+    database.execute("ATTACH ? AS b", (uri("b.db", image),))
+    database.execute("BEGIN")
+    database.execute("CREATE TABLE b.u AS SELECT * FROM t")
+    database.execute("DELETE FROM t")
+    database.execute("ROLLBACK")
+    database.execute("CREATE TABLE b.u AS SELECT * FROM t")
+    database.close()
+
+    ordinary = sqlite3.connect(":memory:", uri=True, isolation_level=None)
+    ordinary.execute("ATTACH ? AS flash", (uri("b.db", image),))
+    assert ordinary.execute("SELECT v FROM flash.u").fetchall() == [("one",)]
+    ordinary.execute("CREATE TABLE flash.w AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 500)"
+                     " SELECT i, randomblob(500) AS x FROM n")
+    ordinary.execute("DROP TABLE flash.w")
+    ordinary.execute("VACUUM flash")
+    ordinary.execute("INSERT INTO flash.u VALUES(2, 'two')")
+    assert int(stats_of(ordinary, "flash")["trimmed_pages"]) > 100
+    assert ordinary.execute("PRAGMA flash.integrity_check").fetchone() == ("ok",)
+    ordinary.close()
+    again = open_database("b.db", image)
+    assert again.execute("SELECT count(*) FROM u").fetchone() == (2,)
+    again.close()
+    ordinary = sqlite3.connect(":memory:", uri=True, isolation_level=None)
+    ordinary.execute("CREATE TABLE t AS SELECT 5 AS v")
+    ordinary.execute("VACUUM INTO ?", (uri("copy.db", image),))
+    ordinary.execute("ATTACH ? AS copy", (uri("copy.db", image),))
+    assert ordinary.execute("SELECT v FROM copy.t").fetchall() == [(5,)]
+    assert ordinary.execute("PRAGMA copy.nandex_files").fetchall() == [("a.db\nb.db\ncopy.db",)]
+    assert ordinary.execute("PRAGMA copy.nandex_remove='a.db'").fetchall() == [("removed",)]
+    ordinary.close()
+    for wrong in (uri("a.db", "sim:abacus"), "file:a.db?vfs=nandex", uri("a.db", __file__),
+                  uri("a.db", image + ".none", "create=0")):
+        try:
+            sqlite3.connect(wrong, uri=True)
+        except sqlite3.OperationalError:
+            continue
+        raise AssertionError(f"{wrong} was opened")
+    print("works")
+
+
+def stats_of(database, schema):
+    text = database.execute(f"PRAGMA {schema}.nandex_stats").fetchone()[0]
+    return dict(line.split(" ", 1) for line in text.splitlines())
+
+
+def simulates():
+    """A chip in memory, of a part of the catalogue; it stays as long as the process."""
+    database = open_database("a.db", "sim:mlc-64m", "")
+    database.execute("CREATE TABLE t(v)")
+    database.close()
+    database = open_database("a.db", "sim:mlc-64m", "")
+    database.execute("INSERT INTO t VALUES(1)")
+    told = stats(database)
+    assert told["best_page_size"] == "4096" and int(told["page_programs"]) > 0, told
+    print("works")
+
+
+def is_refused(image):
+    """Another process has the image open."""
+    try:
+        open_database("a.db", image).execute("SELECT 1 FROM t")
+    except sqlite3.OperationalError:
+        print("refused")
+        return
+    print("opened")
+
+
+if __name__ == "__main__":
+    load(sys.argv[1])
+    actions = {"writes": writes, "reads": reads, "works": works, "simulates": simulates, "is_refused": is_refused}
+    actions[sys.argv[2]](*sys.argv[3:])

@@ -9,7 +9,7 @@ use crate::settings::VolumeSettings;
 use crate::stats::VolumeStats;
 use crate::volume::{FileId, Purpose, Volume};
 use nandex::StoreError;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A volume that several files and connections share.
@@ -98,6 +98,19 @@ pub(crate) struct Router {
     state: Mutex<State>,
 }
 
+/// Super-journals whose end has committed, the last ones of the process. Journals that name one go right after it, so that nobody
+/// asks for an older one.
+static ENDED: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
+
+/// Names kept there.
+const ENDED_MAX: usize = 64;
+
+/// Whether a name is that of a super-journal, as SQLite makes them.
+fn is_super_journal(name: &str) -> bool {
+    let end = name.rsplit_once("-mj").map(|(_, end)| end).unwrap_or_default();
+    end.len() == 9 && end.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// The name of the volume that a VFS was made with.
 const OWN: &str = "";
 
@@ -144,14 +157,23 @@ impl Router {
 
     pub(crate) fn open(&self, request: &Request<'_>) -> Result<Handle, Failure> {
         let mut state = locked(&self.state);
-        if let (Kind::SuperJournal, Some(name)) = (request.kind, request.name) {
-            let bytes = Arc::clone(state.supers.entry(String::from(name)).or_default());
-            return Ok(Handle::Super(bytes));
+        let mut kind = request.kind;
+        if let (Kind::SuperJournal, Some(name)) = (kind, request.name) {
+            if is_super_journal(name) {
+                // One that somebody else leads with is empty here: this VFS has no say in it.
+                let bytes = match request.create {
+                    true => Arc::clone(state.supers.entry(String::from(name)).or_default()),
+                    false => state.supers.get(name).cloned().unwrap_or_default(),
+                };
+                return Ok(Handle::Super(bytes));
+            }
+            // SQLite looks into the journals that a super-journal names.
+            kind = Kind::Journal;
         }
         let key = self.device_of(&mut state, request)?;
         let opened = state.devices.get_mut(&key).ok_or(Failure::NoDevice)?;
         let shelf = Arc::clone(&opened.shelf);
-        let purpose = match request.kind {
+        let purpose = match kind {
             Kind::Main => Purpose::Main,
             Kind::Journal => Purpose::Journal,
             Kind::Wal | Kind::SuperJournal => Purpose::Kept,
@@ -237,20 +259,37 @@ impl Router {
     }
 
     /// Whether there is a file of this name, which stands at this address.
+    ///
+    /// SQLite asks for a super-journal when it is to roll back a part of its transaction, and does so where there is one. So there is,
+    /// whoever leads, as long as a journal here names it and its end has not committed: a journal here never outlives the process.
     pub(crate) fn exists(&self, name: &str, address: usize) -> bool {
         let state = locked(&self.state);
-        state.supers.contains_key(name)
-            || state.device_with(name, address).is_some_and(|key| state.has(&key, name))
+        if is_super_journal(name) {
+            let has_ended = locked(&ENDED).iter().any(|ended| ended == name);
+            let mut shelves = state.devices.values().map(|opened| &opened.shelf);
+            let is_known =
+                state.supers.contains_key(name) || shelves.any(|shelf| locked(shelf).has_part_of(name));
+            return is_known && !has_ended;
+        }
+        state.device_with(name, address).is_some_and(|key| state.has(&key, name))
     }
 
-    /// Deletes a name. The end of a super-journal commits what waited for it.
-    pub(crate) fn delete(&self, name: &str, address: usize) -> Result<(), Failure> {
+    /// Deletes a name. The end of a super-journal commits what waited for it, if that is what it ends for.
+    pub(crate) fn delete(&self, name: &str, address: usize, commits: bool) -> Result<(), Failure> {
         let mut state = locked(&self.state);
-        if state.supers.remove(name).is_some() {
-            let shelves = state.devices.values().map(|opened| &opened.shelf);
-            for shelf in shelves {
-                locked(shelf).release(name)?;
+        if is_super_journal(name) {
+            if commits {
+                let shelves = state.devices.values().map(|opened| &opened.shelf);
+                for shelf in shelves {
+                    locked(shelf).release(name)?;
+                }
+                let mut ended = locked(&ENDED);
+                ended.push_back(String::from(name));
+                if ended.len() > ENDED_MAX {
+                    ended.pop_front();
+                }
             }
+            state.supers.remove(name);
             return Ok(());
         }
         let key = state.device_with(name, address).ok_or(Failure::Missing)?;
@@ -360,7 +399,11 @@ impl Handle {
                 volume.hold(file.id, name);
                 Ok(())
             }
-            None => Ok(volume.commit(&[file.id])?),
+            None => {
+                // A transaction over several databases that was rolled back ends so.
+                volume.stop_holding(file.id);
+                Ok(volume.commit(&[file.id])?)
+            }
         };
         self.with(commit, Ok(()))
     }
@@ -406,5 +449,18 @@ impl Handle {
 
     pub(crate) fn stats(&mut self) -> VolumeStats {
         self.with(|volume, _| volume.stats(), VolumeStats::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_super_journal_is_known_by_its_name() {
+        assert!(is_super_journal("/tmp/plain.db-mj12AB349CD"));
+        for other in ["a.db-journal", "a.db", "a.db-mj12AB349C", "a.db-mj12AB349CG", ""] {
+            assert!(!is_super_journal(other), "{other}");
+        }
     }
 }

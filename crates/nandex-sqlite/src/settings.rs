@@ -18,7 +18,8 @@ pub enum Journals {
     /// that only the process itself ever needs one.
     #[default]
     Ram,
-    /// On the flash, as files: for measuring what SQLite costs where the storage has no groups.
+    /// On the flash, as files: for measuring what SQLite costs where the storage has no groups. A transaction over several databases
+    /// is then whole in each of them, and no more.
     Flash,
 }
 

@@ -303,3 +303,76 @@ fn a_plain_file_is_a_store_too() {
     let vfs = open(FilePageStore::open(&path, options).unwrap());
     assert_eq!(number(&vfs.open("a.db").unwrap(), "SELECT count(*) FROM t"), 50);
 }
+
+/// An ordinary database and one on a chip that fails: both are rolled back.
+#[test]
+fn a_chip_fails_beside_an_ordinary_database() {
+    let chip = chip(24);
+    let store = PageMapFtl::format(chip.clone(), SETTINGS).unwrap();
+    let _vfs = Vfs::register("beside", Volume::open(store, VolumeSettings::default()).unwrap()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let database = Connection::open(folder.path().join("plain.db")).unwrap();
+    database
+        .execute_batch("ATTACH 'file:b.db?vfs=beside' AS two; CREATE TABLE t(v); CREATE TABLE two.t(v)")
+        .unwrap();
+    let both = "BEGIN; INSERT INTO main.t VALUES(1); INSERT INTO two.t VALUES(1); COMMIT";
+    database.execute_batch(both).unwrap();
+    chip.lock().power_off();
+    assert!(database.execute_batch(both).is_err());
+    chip.lock().power_on();
+    for schema in ["main", "two"] {
+        assert_eq!(number(&database, &format!("SELECT count(*) FROM {schema}.t")), 1, "{schema}");
+    }
+    database.execute_batch(both).unwrap();
+    assert_eq!(number(&database, "SELECT count(*) FROM two.t"), 2);
+}
+
+/// Of two databases on two chips one fails to commit: the other one is rolled back, and commits by itself afterwards.
+#[test]
+fn one_of_two_databases_fails() {
+    let (good, bad) = (chip(24), chip(24));
+    let register = |name: &str, chip: &Shared<SimChip>| {
+        let store = PageMapFtl::format(chip.clone(), SETTINGS).unwrap();
+        Vfs::register(name, Volume::open(store, VolumeSettings::default()).unwrap()).unwrap()
+    };
+    let (vfs, other) = (register("good", &good), register("bad", &bad));
+    for main_fails in [false, true] {
+        let (first, second, fails) = if main_fails { (&other, "good", &bad) } else { (&vfs, "bad", &bad) };
+        let database = first.open("a.db").unwrap();
+        database.execute("ATTACH ? AS two", [format!("file:b.db?vfs={second}")]).unwrap();
+        database.execute_batch("CREATE TABLE main.t(v); CREATE TABLE two.t(v)").unwrap();
+        database.execute_batch("BEGIN; INSERT INTO main.t VALUES(1); INSERT INTO two.t VALUES(1)").unwrap();
+        fails.lock().power_off();
+        assert!(database.execute_batch("COMMIT").is_err());
+        assert!(database.is_autocommit(), "SQLite has rolled back");
+        fails.lock().power_on();
+        let schema = if main_fails { "two" } else { "main" };
+        assert_eq!(number(&database, &format!("SELECT count(*) FROM {schema}.t")), 0, "{main_fails}");
+        let before = good.lock().counters().page_programs_total();
+        database.execute(&format!("INSERT INTO {schema}.t VALUES(2)"), []).unwrap();
+        assert!(good.lock().counters().page_programs_total() > before, "it is on the chip");
+        assert_eq!(number(&database, &format!("SELECT sum(v) FROM {schema}.t")), 2);
+    }
+}
+
+/// A transaction that cannot be written, nor rolled back, leaves what was committed.
+#[test]
+fn what_cannot_be_rolled_back_is_not_kept() {
+    let chip = chip(24);
+    let store = PageMapFtl::format(chip.clone(), SETTINGS).unwrap();
+    let volume = Volume::open(store, VolumeSettings { ram_bytes: 0, ..VolumeSettings::default() }).unwrap();
+    let vfs = Vfs::register("rollback", volume).unwrap();
+    let database = vfs.open("a.db").unwrap();
+    database.execute_batch("PRAGMA cache_size=10; CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
+    fill(&database, 300, 900).unwrap();
+    database.execute_batch("BEGIN; UPDATE t SET v = 'new' WHERE id < 100").unwrap();
+    chip.lock().power_off();
+    assert!(database.execute_batch("UPDATE t SET v = randomblob(900); COMMIT").is_err());
+    let _ = database.execute_batch("ROLLBACK");
+    chip.lock().power_on();
+    drop(database);
+    let database = vfs.open("a.db").unwrap();
+    let whole: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(whole, "ok");
+    assert_eq!(number(&database, "SELECT count(*) FROM t WHERE length(v) = 900"), 300);
+}

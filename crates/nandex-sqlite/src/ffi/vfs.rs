@@ -228,13 +228,14 @@ fn bytes(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_shl(shift)
 }
 
-unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, _sync_folder: c_int) -> c_int {
+/// SQLite syncs the folder of a super-journal where its end commits, and not where it tidies up after a rollback.
+unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, sync_folder: c_int) -> c_int {
     // SAFETY: F1, F3.
     unsafe {
         let app = app_of(vfs);
         guarded(abi::IOERR_DELETE, || {
             let Some(text) = text(name) else { return abi::IOERR_DELETE_NOENT };
-            match app.router.delete(text, name.addr()) {
+            match app.router.delete(text, name.addr(), sync_folder != 0) {
                 Ok(()) => abi::OK,
                 Err(Failure::Missing) => abi::IOERR_DELETE_NOENT,
                 Err(failure) => app.fail(&failure, abi::IOERR_DELETE),

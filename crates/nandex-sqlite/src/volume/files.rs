@@ -6,6 +6,12 @@ use crate::locks::{Level, Locks};
 use crate::settings::Journals;
 use nandex::{Cause, Lpn, StoreError};
 
+/// What a journal of SQLite begins and, as part of a larger transaction, ends with.
+const JOURNAL_MAGIC: &[u8] = &[0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+
+/// Bytes behind the name of a super-journal: its length, a checksum, and the magic.
+const SUPER_END_BYTES: usize = 16;
+
 /// A file of a volume, while somebody has it open or it has a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct FileId(pub(super) u32);
@@ -89,6 +95,8 @@ impl Volume {
 
     /// Drops what waits: the file is as the flash has it.
     fn revert(&mut self, id: FileId) {
+        // What cannot be trimmed is not read either.
+        let _ = self.roll_back_batch(id);
         let (file, room) = self.parts(id);
         let Some(file) = file else { return };
         let _ = file.slots.drop_from(0, room);
@@ -225,6 +233,16 @@ impl Volume {
     ///
     /// [`StoreError::Full`] where RAM is short and the store has no free page to spill to; those of the store.
     pub(crate) fn write(&mut self, id: FileId, offset: u64, data: &[u8]) -> Result<(), StoreError> {
+        let done = self.write_all(id, offset, data);
+        if let (Err(error), Some(file)) = (&done, self.files.get_mut(&id)) {
+            // Whoever closes the file now leaves half of what it wanted to write.
+            file.is_failed = true;
+            self.last_error = error.to_string();
+        }
+        done
+    }
+
+    fn write_all(&mut self, id: FileId, offset: u64, data: &[u8]) -> Result<(), StoreError> {
         let page_bytes = self.page_bytes as u64;
         if (offset + data.len() as u64).div_ceil(page_bytes) > u64::from(self.store.page_count()) {
             return Err(StoreError::Full);
@@ -325,6 +343,13 @@ impl Volume {
         }
     }
 
+    /// Lets a file wait for no super-journal any longer: what it holds now is to be committed by itself.
+    pub(crate) fn stop_holding(&mut self, id: FileId) {
+        if let Some(file) = self.files.get_mut(&id) {
+            file.held_by = None;
+        }
+    }
+
     /// Commits what waited for a super-journal, all files at once.
     ///
     /// # Errors
@@ -339,6 +364,21 @@ impl Volume {
             }
         }
         self.commit(&ids)
+    }
+
+    /// Whether a rollback journal ends as SQLite ends that of a part of a larger transaction: with the name of its super-journal.
+    pub(crate) fn has_part_of(&mut self, super_journal: &str) -> bool {
+        let is_journal = |file: &File| matches!(file.purpose, Purpose::Journal | Purpose::RamJournal);
+        let ids: Vec<FileId> =
+            self.files.iter().filter(|(_, file)| is_journal(file)).map(|(&id, _)| id).collect();
+        let mut end = vec![0; super_journal.len() + SUPER_END_BYTES];
+        ids.into_iter().any(|id| {
+            let place = self.size(id).checked_sub(end.len() as u64);
+            let read = place.map(|place| self.read(id, place, &mut end));
+            matches!(read, Some(Ok(_)))
+                && end.ends_with(JOURNAL_MAGIC)
+                && end.starts_with(super_journal.as_bytes())
+        })
     }
 
     /// Raises the lock of one who has the file open; whether it has now what it wanted.

@@ -161,7 +161,8 @@ impl Volume {
         }
     }
 
-    fn release_pages(&mut self, pages: Vec<u32>) {
+    /// Trims pages and gives them back.
+    pub(super) fn release_pages(&mut self, pages: Vec<u32>) {
         let runs: Vec<Run> = pages.into_iter().map(|first| Run { first, pages: 1 }).collect();
         self.trim(&runs);
         runs.into_iter().for_each(|run| self.space.give(run));

@@ -39,6 +39,11 @@ fn leaves_dead_pages(target: Target) -> bool {
     entry.takes_any_key() && entry.suited(small_chip()) == small_chip()
 }
 
+/// Whether it has no checkpoints: plow's commit pages hold all of its state.
+fn keeps_no_checkpoints(target: Target) -> bool {
+    matches!(target, Target::Index(entry) if entry.name == "plow")
+}
+
 /// The settings to be tested besides the durability classes: the journal, every FTL, and FTLs beneath trees on raw NAND.
 fn variants(target: Target) -> Vec<Settings> {
     let Target::Index(entry) = target else { return vec![settings()] };
@@ -194,7 +199,8 @@ fn nothing_is_lost_at_sampled_cuts_of_a_long_run() {
                 continue;
             }
             assert!(report.collection_operations > 40, "{}: too little was collected", report.name);
-            assert!(report.checkpoint_operations > 20, "{}: too few checkpoints", report.name);
+            let writes_some = report.checkpoint_operations > 20 || keeps_no_checkpoints(target);
+            assert!(writes_some, "{}: too few checkpoints", report.name);
         }
     }
 }

@@ -202,13 +202,15 @@ impl<N: Nand> Plow<N> {
         self.blocks.settle(&mut self.nand)
     }
 
-    /// Blocks that sealed pages may still take with so many records in the memtable.
-    pub(super) fn sealed_blocks_left(&self, records: usize) -> usize {
+    /// Blocks that sealed pages may still take. None where root and full memtable fit into a commit page, though the root grows by
+    /// an extent with each page of a block.
+    pub(super) fn sealed_blocks_left(&self) -> usize {
         let room = self.geometry.page_bytes as usize - HEADER_BYTES - 40;
-        if self.root_bytes() + records * (self.record.entry_bytes() + 1) <= room {
+        let pages_per_block = self.geometry.pages_per_block as usize;
+        let root = self.root_bytes() + (10 * pages_per_block).min(room / 4);
+        if root + (self.memtable.capacity() + 1) * (self.record.entry_bytes() + 1) <= room {
             return 0;
         }
-        let pages_per_block = self.geometry.pages_per_block as usize;
         let pages = self.sealed_max() + self.memtable.capacity() * (self.record.entry_bytes() + 1) / room;
         let mut used: Vec<Pbn> =
             self.commits.sealed.iter().map(|sealed| self.geometry.block_of(sealed.ppn)).collect();

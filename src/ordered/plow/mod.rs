@@ -164,26 +164,6 @@ impl<N: Nand> Plow<N> {
         })
     }
 
-    /// DEBUG
-    pub fn debug(&self) -> alloc::string::String {
-        alloc::format!(
-            "{:?} {:?} recs {:?} pages {:?} ext {:?} dir {:?} filters {} blocks {} commits {} size {} level {} page_records {} rounds {:?}",
-            self.plan,
-            self.shares,
-            self.levels.iter().map(|l| l.records).collect::<Vec<_>>(),
-            self.levels.iter().map(|l| l.pages()).collect::<Vec<_>>(),
-            self.levels.iter().map(|l| l.old.extents().len() + l.new.extents().len()).collect::<Vec<_>>(),
-            self.levels.iter().map(|l| l.ram_bytes()).collect::<Vec<_>>(),
-            self.filters.ram_bytes(),
-            self.blocks.ram_bytes(),
-            self.commits.ram_bytes(),
-            size_of::<Plow<N>>(),
-            size_of::<Level>(),
-            self.page_records,
-            self.levels.iter().map(|l| l.round).collect::<Vec<_>>()
-        )
-    }
-
     /// Gives the chip back.
     pub fn into_nand(self) -> N {
         self.nand

@@ -11,14 +11,15 @@ use crate::nand::{Cause, Nand};
 const READY: usize = 2;
 
 impl<N: Nand> Plow<N> {
-    /// Blocks that steps leave to commit pages and to sealed ones.
+    /// Blocks that steps leave to commit pages and to sealed ones: those of a full memtable, for it may fill up before the next
+    /// block is taken.
     pub(super) fn kept_back(&self) -> usize {
-        1 + self.sealed_blocks_left(self.memtable.len() + 1)
+        1 + self.sealed_blocks_left()
     }
 
     /// Blocks that an insertion leaves free: one for each sweep, and for commit pages.
     pub(super) fn reserve(&self) -> usize {
-        self.levels.len().max(1) + 2 + self.sealed_blocks_left(self.memtable.capacity())
+        self.levels.len().max(1) + 2 + self.sealed_blocks_left()
     }
 
     fn has_room(&self) -> bool {
@@ -37,11 +38,16 @@ impl<N: Nand> Plow<N> {
 
     /// Makes sure that a change can be written. An insertion is refused where that takes the last blocks; a removal is not.
     pub(super) fn make_room(&mut self, inserts: bool) -> Result<(), IndexError> {
+        // Two blocks of a level are half used at any time.
         if !self.has_room() {
-            self.sweep_holes()?;
+            self.sweep_holes(2)?;
         }
         if !self.has_room() && self.changes * 4 >= self.page_records {
             self.sweep_all()?;
+        }
+        // Each mount closes a block of each level as it is: where several follow each other, no level alone has many holes.
+        if !self.has_room() && self.is_tight() {
+            self.sweep_holes(1)?;
         }
         if !self.has_room() && inserts {
             return Err(self.no_room());
@@ -52,11 +58,17 @@ impl<N: Nand> Plow<N> {
         Ok(())
     }
 
-    /// Steps of the level whose blocks hold the fewest pages, until there is room or no level has blocks to spare.
-    fn sweep_holes(&mut self) -> Result<(), IndexError> {
+    /// Whether the blocks may not last for a step of each level and the commit pages between.
+    fn is_tight(&self) -> bool {
+        self.blocks.free() + self.blocks.left() <= self.levels.len() + self.kept_back() + 1
+    }
+
+    /// Steps of the level whose blocks hold the fewest pages, until there is room or no level has more than so many blocks to
+    /// spare.
+    fn sweep_holes(&mut self, spared: usize) -> Result<(), IndexError> {
         let steps_max = 2 * self.levels.iter().map(Level::pages).sum::<usize>() + 8;
         for _ in 0..steps_max {
-            let Some(level) = self.level_with_holes() else { return Ok(()) };
+            let Some(level) = self.level_with_holes(spared) else { return Ok(()) };
             if self.has_room() || !self.can_step(level)? {
                 return Ok(());
             }
@@ -65,16 +77,15 @@ impl<N: Nand> Plow<N> {
         Ok(())
     }
 
-    fn level_with_holes(&self) -> Option<usize> {
+    fn level_with_holes(&self, spared: usize) -> Option<usize> {
         let pages_per_block = self.geometry.pages_per_block;
         let holes = |level: usize| {
             let of_level = &self.levels[level];
             let pages = of_level.blocks(pages_per_block).len() * pages_per_block as usize;
             pages.saturating_sub(of_level.pages())
         };
-        // Two blocks of a level are half used at any time.
         (0..self.levels.len())
-            .filter(|&level| holes(level) > 2 * pages_per_block as usize)
+            .filter(|&level| holes(level) > spared * pages_per_block as usize)
             .max_by_key(|&level| holes(level))
     }
 

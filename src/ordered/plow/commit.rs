@@ -215,7 +215,8 @@ impl<N: Nand> Plow<N> {
         let mut used: Vec<Pbn> =
             self.commits.sealed.iter().map(|sealed| self.geometry.block_of(sealed.ppn)).collect();
         used.dedup();
-        (pages.div_ceil(pages_per_block) + 1).saturating_sub(used.len())
+        // A block that a mount found is not gone on with, and one that is open may be full: there is always another to take.
+        (pages.div_ceil(pages_per_block) + 1).saturating_sub(used.len()).max(1)
     }
 
     /// Sealed pages beyond which the first sweep is made to go on.

@@ -38,6 +38,9 @@ impl<N: Nand> Plow<N> {
 
     /// Makes sure that a change can be written. An insertion is refused where that takes the last blocks; a removal is not.
     pub(super) fn make_room(&mut self, inserts: bool) -> Result<(), IndexError> {
+        if !self.has_room() {
+            self.seal_anew()?;
+        }
         // Two blocks of a level are half used at any time.
         if !self.has_room() {
             self.sweep_holes(2)?;
@@ -56,6 +59,20 @@ impl<N: Nand> Plow<N> {
             self.commit(false)?;
         }
         Ok(())
+    }
+
+    /// Writes the sealed records again, where the pages that hold them lie in more blocks than they need: each mount begins
+    /// another one.
+    fn seal_anew(&mut self) -> Result<(), IndexError> {
+        let bytes = self.memtable.len() * (self.record.entry_bytes() + 1);
+        let pages = bytes / (self.geometry.page_bytes as usize - HEADER_BYTES) + 1;
+        let needed = 2 + pages.div_ceil(self.geometry.pages_per_block as usize);
+        if self.commits.blocks.len() <= needed || self.blocks.free() < needed {
+            return Ok(());
+        }
+        self.commits.sealed.clear();
+        self.memtable.unseal_all();
+        self.commit(false)
     }
 
     /// Whether the blocks may not last for a step of each level and the commit pages between.

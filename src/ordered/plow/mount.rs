@@ -76,6 +76,9 @@ impl<N: Nand> Plow<N> {
         plow.planned_for = 0;
         plow.replan();
         plow.keep_fences_short();
+        // The next commit writes the whole memtable anew: else each mount would begin another block of sealed pages.
+        plow.commits.sealed.clear();
+        plow.memtable.unseal_all();
         Ok(plow)
     }
 

@@ -67,7 +67,7 @@ impl<N: Nand> Plow<N> {
         let bytes = self.memtable.len() * (self.record.entry_bytes() + 1);
         let pages = bytes / (self.geometry.page_bytes as usize - HEADER_BYTES) + 1;
         let needed = 2 + pages.div_ceil(self.geometry.pages_per_block as usize);
-        if self.commits.blocks.len() <= needed || self.blocks.free() < needed {
+        if self.commits.blocks.len() <= needed || self.blocks.free() + 1 < needed {
             return Ok(());
         }
         self.commits.sealed.clear();

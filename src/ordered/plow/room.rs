@@ -66,8 +66,10 @@ impl<N: Nand> Plow<N> {
     fn seal_anew(&mut self) -> Result<(), IndexError> {
         let bytes = self.memtable.len() * (self.record.entry_bytes() + 1);
         let pages = bytes / (self.geometry.page_bytes as usize - HEADER_BYTES) + 1;
-        let needed = 2 + pages.div_ceil(self.geometry.pages_per_block as usize);
-        if self.commits.blocks.len() <= needed || self.blocks.free() + 1 < needed {
+        let needed = 1 + pages.div_ceil(self.geometry.pages_per_block as usize);
+        // Behind a mount none of the blocks is gone on with, so all of them can go.
+        let spare = usize::from(self.commits.open.is_some());
+        if self.commits.blocks.len() <= needed + spare || self.blocks.free() < needed {
             return Ok(());
         }
         self.commits.sealed.clear();

@@ -211,12 +211,23 @@ impl<N: Nand> Plow<N> {
         if root + (self.memtable.capacity() + 1) * (self.record.entry_bytes() + 1) <= room {
             return 0;
         }
-        let pages = self.sealed_max() + self.memtable.capacity() * (self.record.entry_bytes() + 1) / room;
         let mut used: Vec<Pbn> =
             self.commits.sealed.iter().map(|sealed| self.geometry.block_of(sealed.ppn)).collect();
         used.dedup();
         // A block that a mount found is not gone on with, and one that is open may be full: there is always another to take.
-        (pages.div_ceil(pages_per_block) + 1).saturating_sub(used.len()).max(1)
+        self.sealed_blocks_max().saturating_sub(used.len()).max(1)
+    }
+
+    /// Blocks that sealed pages take at most.
+    fn sealed_blocks_max(&self) -> usize {
+        let room = self.geometry.page_bytes as usize - HEADER_BYTES - 40;
+        let pages = self.sealed_max() + self.memtable.capacity() * (self.record.entry_bytes() + 1) / room;
+        pages.div_ceil(self.geometry.pages_per_block as usize) + 1
+    }
+
+    /// Blocks that sealed pages take at most once a mount has begun all of them anew.
+    pub(super) fn sealed_blocks_behind_mount(&self) -> usize {
+        if self.sealed_blocks_left() == 0 { 0 } else { self.sealed_blocks_max() }
     }
 
     /// Sealed pages beyond which the first sweep is made to go on.

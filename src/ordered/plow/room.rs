@@ -17,9 +17,10 @@ impl<N: Nand> Plow<N> {
         1 + self.sealed_blocks_left()
     }
 
-    /// Blocks that an insertion leaves free: one for each sweep, and for commit pages.
+    /// Blocks that an insertion leaves free: one for each sweep, and for commit pages, those of a mount and of the commit that follows
+    /// it among them.
     pub(super) fn reserve(&self) -> usize {
-        self.levels.len().max(1) + 2 + self.sealed_blocks_left()
+        self.levels.len().max(1) + 3 + self.sealed_blocks_behind_mount()
     }
 
     fn has_room(&self) -> bool {

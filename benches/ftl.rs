@@ -6,9 +6,9 @@
 
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
+use nandex::blocks::victim::VictimPolicy;
 use nandex::cache::{CacheConfig, Lru, PageCache, WriteMode};
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
-use nandex::ftl::victim::VictimPolicy;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Part, Timing};
 use nandex::rng::Rng;

@@ -6,7 +6,6 @@
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
-use nandex::ftl::ram::RamStore;
 use nandex::ordered::bepsilon::{BEpsilon, BEpsilonConfig};
 use nandex::ordered::clustered::{ClusteredTree, as_btree, cb_tree, fb_tree};
 use nandex::ordered::fd::{Fd, FdConfig};
@@ -18,6 +17,7 @@ use nandex::ordered::messages::MessageTree;
 use nandex::ordered::pio::{PioConfig, PioTree};
 use nandex::ordered::{Durability, RecordFormat, Settings};
 use nandex::rng::split_mix;
+use nandex::store::ram::RamStore;
 use nandex::{IndexError, OrderedIndex};
 
 const RECORDS: u64 = 20_000;

@@ -6,11 +6,11 @@
 
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
-use nandex::ftl::ram::RamStore;
 use nandex::ordered::bplus::Fill;
 use nandex::ordered::lazy_update::{CommitPolicy, LazyUpdateConfig, LazyUpdateTree};
 use nandex::ordered::{OrderedIndex, RecordFormat};
 use nandex::rng::Rng;
+use nandex::store::ram::RamStore;
 
 const BATCH: u64 = 1_000;
 

@@ -6,13 +6,13 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use nandex::Shared;
-use nandex::ftl::ram::RamStore;
 use nandex::index::Fill;
 use nandex::rng::Rng;
 use nandex::spatial::hilbert::{self, HilbertRTree};
 use nandex::spatial::r_star::{self, RStarTree};
 use nandex::spatial::r_tree::{self, RTree, Split};
 use nandex::spatial::{Packing, Rect, Relation, SpatialIndex};
+use nandex::store::ram::RamStore;
 use rstar::AABB;
 use rstar::primitives::GeomWithData;
 use std::hint::black_box;

@@ -1,7 +1,7 @@
 //! What an index answers when something is wrong, and what a checker reports.
 
-use crate::ftl::StoreError;
 use crate::nand::NandError;
+use crate::store::StoreError;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;

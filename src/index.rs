@@ -1,7 +1,7 @@
 //! What ordered and spatial indexes have in common: durability classes, what they tell of themselves, and options by name.
 
 use crate::check::IndexError;
-use crate::ftl::PageStore;
+use crate::store::PageStore;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};

@@ -6,7 +6,7 @@
 //! The rooms, each using only those to its right:
 //!
 //! ```text
-//! ordered, spatial, sensor -> nodes -> log -> cache -> ftl -> nand -> units, shared, codec, rng
+//! ordered, spatial, sensor -> unit_layer -> log, record_log -> cache -> ftl -> blocks -> store -> nand -> units, shared, codec, rng
 //! ```
 #![no_std]
 #![deny(missing_docs)]
@@ -15,6 +15,7 @@ extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
+pub mod blocks;
 pub mod cache;
 pub mod check;
 pub mod codec;
@@ -24,21 +25,23 @@ pub mod index;
 mod inputs;
 pub mod log;
 pub mod nand;
-pub mod nodes;
 pub mod ordered;
+pub mod record_log;
 pub mod rng;
 pub mod sensor;
 pub mod shared;
 pub mod spatial;
+pub mod store;
+pub mod unit_layer;
 pub mod units;
 
 pub use check::{CheckReport, IndexError};
-pub use ftl::{PageStore, StoreError};
 pub use nand::{Cause, Geometry, Nand, NandError};
 pub use ordered::OrderedIndex;
 pub use sensor::SensorLog;
 pub use shared::Shared;
 pub use spatial::SpatialIndex;
+pub use store::{PageStore, StoreError};
 pub use units::{Lpn, Nanos, Pbn, Ppn};
 
 /// The example of the README, compiled and run.

@@ -4,7 +4,6 @@
 
 use nandex::Shared;
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
-use nandex::ftl::ram::RamStore;
 use nandex::index::{Durability, Fill};
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::nand::{Geometry, Part, Timing};
@@ -15,6 +14,7 @@ use nandex::spatial::r_star::{self, RStarTree};
 use nandex::spatial::r_tree::{self, RTree, Split};
 use nandex::spatial::tree::{Rules, SpatialConfig, packed_nodes};
 use nandex::spatial::{Measure, Nodes, Packing, Rect, Relation, SpatialIndex};
+use nandex::store::ram::RamStore;
 use nandex::{IndexError, NandError, PageStore, StoreError};
 use rstar::primitives::{GeomWithData, Rectangle};
 use rstar::{AABB, PointDistance, RTreeObject};

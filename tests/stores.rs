@@ -6,12 +6,12 @@
 mod inputs;
 
 use nandex::Shared;
+use nandex::blocks::hot::HotSettings;
+use nandex::blocks::victim::VictimPolicy;
+use nandex::blocks::wear::WearLevelling;
 use nandex::cache::policy::catalogue::{POLICIES, PolicyEntry, policy};
 use nandex::cache::{CacheConfig, PageCache, PolicySettings, WriteMode};
-use nandex::ftl::hot::HotSettings;
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl, Separation};
-use nandex::ftl::victim::VictimPolicy;
-use nandex::ftl::wear::WearLevelling;
 use nandex::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use nandex::nand::{Part, Timing};
 use nandex::rng::Rng;

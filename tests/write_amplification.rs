@@ -2,11 +2,11 @@
 //! `cargo test --test write_amplification -- --nocapture` prints the figures of `docs/ftl/page-map.md`.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-use nandex::ftl::blocks::BlockState;
-use nandex::ftl::hot::HotSettings;
+use nandex::blocks::BlockState;
+use nandex::blocks::hot::HotSettings;
+use nandex::blocks::victim::VictimPolicy;
+use nandex::blocks::wear::WearLevelling;
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl, Separation};
-use nandex::ftl::victim::VictimPolicy;
-use nandex::ftl::wear::WearLevelling;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Part, Timing};
 use nandex::rng::Rng;

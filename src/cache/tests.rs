@@ -2,10 +2,10 @@
 
 use super::policy::catalogue::{POLICIES, PolicyEntry};
 use super::*;
-use crate::ftl::ram::RamStore;
-use crate::ftl::{PageStore, StoreError};
 use crate::nand::Cause;
 use crate::rng::Rng;
+use crate::store::ram::RamStore;
+use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
 use alloc::boxed::Box;
 use alloc::vec::Vec;

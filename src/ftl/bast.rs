@@ -38,21 +38,21 @@
 //!
 //! # Recovery and deviations
 //!
-//! As in [`super::flash`]: the table of blocks is found by the spare areas and the base, not in map blocks of the scheme's
+//! As in [`crate::ftl::mapping`]: the table of blocks is found by the spare areas and the base, not in map blocks of the scheme's
 //! own. After an unclean end no block takes more pages, so a log block then ends in a full merge, or in a switch when it
 //! is complete. A log block that was switched and not yet known to a base is found as a log block; it is a data block
 //! again if all its live pages are in their places and there is no other. A merge that was cut may leave the new block as
 //! data block and the old data block as log block, which is as good. The order of use of log blocks is not kept.
 
-use super::StoreError;
-use super::block_map::BlockMap;
-use super::blocks::Wear;
-use super::fast::log_blocks_of;
-use super::flash::{Flash, FlashSettings, Live, Mounted, Rules, Scheme, SchemeFtl, Source};
-use super::spare::PageKind;
+use crate::blocks::Wear;
+use crate::blocks::spare::PageKind;
 use crate::check::CheckReport;
+use crate::ftl::block_map::BlockMap;
+use crate::ftl::fast::log_blocks_of;
+use crate::ftl::mapping::{Flash, FlashSettings, Live, Mounted, Rules, Scheme, SchemeFtl, Source};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::rng::Rng;
+use crate::store::StoreError;
 use crate::units::{Lbn, Pbn, Ppn};
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -100,7 +100,7 @@ pub struct BastSettings {
     pub seed: u64,
 }
 
-/// What BAST counts beside [`super::flash::FlashCounters`].
+/// What BAST counts beside [`crate::ftl::mapping::FlashCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BastCounters {
     /// Merges because all log blocks were in use.

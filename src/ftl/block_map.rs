@@ -1,10 +1,10 @@
 //! The data blocks of the schemes that keep logical blocks in place: which block each logical block has.
 
-use super::StoreError;
-use super::blocks::Wear;
-use super::flash::{Flash, Live, Source};
-use super::spare::PageKind;
+use crate::blocks::Wear;
+use crate::blocks::spare::PageKind;
+use crate::ftl::mapping::{Flash, Live, Source};
 use crate::nand::{Cause, Nand};
+use crate::store::StoreError;
 use crate::units::{Lbn, Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;

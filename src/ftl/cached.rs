@@ -1,19 +1,19 @@
 //! A mapping table on flash with the entries in use cached: what DFTL and the schemes after it share.
 //!
-//! The table ([`super::table`]), the cache ([`super::cmt`]), and *untold* entries: dirty ones that have no room in the
+//! The table ([`crate::ftl::table`]), the cache ([`crate::ftl::cmt`]), and *untold* entries: dirty ones that have no room in the
 //! cache. There are some while a block is collected, after a group, and after a mount that followed a cut.
 //!
 //! Invariants
 //! - D1: a clean entry equals that of the table.
 //! - D2: no logical page is both cached and untold.
 
-use super::StoreError;
-use super::cmt::{Cmt, Run};
-use super::flash::{Flash, Mounted};
-use super::table::{MapTable, NONE, from_raw};
 use crate::check::CheckReport;
 use crate::codec::{get_u16, get_u32};
+use crate::ftl::cmt::{Cmt, Run};
+use crate::ftl::mapping::{Flash, Mounted};
+use crate::ftl::table::{MapTable, NONE, from_raw};
 use crate::nand::{Cause, Geometry, Nand};
+use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::collections::BTreeMap;
 use alloc::format;

@@ -28,17 +28,17 @@
 //!
 //! # Recovery and deviations
 //!
-//! As in [`super::flash`]. A log block or data block that was open takes no more pages; SW is then merged in full. An
+//! As in [`crate::ftl::mapping`]. A log block or data block that was open takes no more pages; SW is then merged in full. An
 //! old copy is dropped only after the new one is programmed; the simulators' option to drop it before the victim is
 //! chosen saves a merge now and then and loses data at a power cut, so there is none.
 
-use super::StoreError;
-use super::block_map::BlockMap;
-use super::blocks::Wear;
-use super::flash::{Flash, FlashSettings, Live, Mounted, NOBODY, Rules, Scheme, SchemeFtl, Source};
-use super::spare::PageKind;
+use crate::blocks::Wear;
+use crate::blocks::spare::PageKind;
 use crate::check::CheckReport;
+use crate::ftl::block_map::BlockMap;
+use crate::ftl::mapping::{Flash, FlashSettings, Live, Mounted, NOBODY, Rules, Scheme, SchemeFtl, Source};
 use crate::nand::{Cause, Geometry, Nand};
+use crate::store::StoreError;
 use crate::units::{Lbn, Pbn, Ppn};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
@@ -58,7 +58,7 @@ pub struct FastSettings {
     pub eager_switch: bool,
 }
 
-/// What FAST counts beside [`super::flash::FlashCounters`].
+/// What FAST counts beside [`crate::ftl::mapping::FlashCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FastCounters {
     /// Full merges because a page of the SW block was written again, or the block could not be continued.

@@ -7,9 +7,9 @@
 //!
 //! # State
 //!
-//! - [`super::fast`], for the cold pages, with all of its rules.
+//! - [`crate::ftl::fast`], for the cold pages, with all of its rules.
 //! - The hot area: at most `hot_blocks` blocks, filled one after the other; a map from logical pages to places in it.
-//! - Two filters ([`super::hot`]), of logical pages and of logical blocks.
+//! - Two filters ([`crate::blocks::hot`]), of logical pages and of logical blocks.
 //!
 //! # Operations
 //!
@@ -26,16 +26,16 @@
 //! - A1 and A2 of FAST, for pages that are not in the hot area.
 //! - A3: a page in the hot map is live there, and nowhere else.
 //!
-//! Recovery as in [`super::flash`]: the kind of a block tells the hot area from logs and data. The filters start empty.
+//! Recovery as in [`crate::ftl::mapping`]: the kind of a block tells the hot area from logs and data. The filters start empty.
 
-use super::StoreError;
-use super::blocks::Wear;
-use super::fast::{Fast, FastSettings, log_blocks_of};
-use super::flash::{Flash, FlashSettings, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
-use super::hot::{HotFilter, HotSettings};
-use super::spare::PageKind;
+use crate::blocks::Wear;
+use crate::blocks::hot::{HotFilter, HotSettings};
+use crate::blocks::spare::PageKind;
 use crate::check::CheckReport;
+use crate::ftl::fast::{Fast, FastSettings, log_blocks_of};
+use crate::ftl::mapping::{Flash, FlashSettings, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
 use crate::nand::{Cause, Geometry, Nand};
+use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::collections::BTreeMap;
 use alloc::format;

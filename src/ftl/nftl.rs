@@ -42,19 +42,19 @@
 //!
 //! # Recovery and deviations
 //!
-//! As in [`super::flash`]. The original programs spare areas again, to mark a sector as deleted or a unit as being folded;
+//! As in [`crate::ftl::mapping`]. The original programs spare areas again, to mark a sector as deleted or a unit as being folded;
 //! the parts meant here take one program per page, so what is live is known in RAM and by versions after a mount. It
 //! formats a whole chain when one header in it cannot be read; here the readable pages of a damaged unit are kept. It
 //! drops the old copy of a page before the new one is written when that write makes it fold; here the old one counts until
 //! the new one is programmed. After an unclean end no block takes more pages, and the order of a chain is that of the
 //! block numbers; after a clean one it is kept in the base.
 
-use super::StoreError;
-use super::blocks::Wear;
-use super::flash::{Flash, FlashSettings, Mounted, Plan, Rules, Scheme, SchemeFtl, Source};
-use super::spare::PageKind;
+use crate::blocks::Wear;
+use crate::blocks::spare::PageKind;
 use crate::check::CheckReport;
+use crate::ftl::mapping::{Flash, FlashSettings, Mounted, Plan, Rules, Scheme, SchemeFtl, Source};
 use crate::nand::{Cause, Geometry, Nand};
+use crate::store::StoreError;
 use crate::units::{Lbn, Pbn, Ppn};
 use alloc::format;
 use alloc::vec;
@@ -72,7 +72,7 @@ pub struct NftlSettings {
     pub chain_blocks_max: Option<u32>,
 }
 
-/// What NFTL counts beside [`super::flash::FlashCounters`].
+/// What NFTL counts beside [`crate::ftl::mapping::FlashCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NftlCounters {
     /// Replacement blocks appended to chains.

@@ -43,18 +43,18 @@
 //!
 //! # Recovery and deviations
 //!
-//! As in [`super::flash`], and as in [`super::bast`] what concerns blocks of log pages all in place. The original cleans in
+//! As in [`crate::ftl::mapping`], and as in [`crate::ftl::bast`] what concerns blocks of log pages all in place. The original cleans in
 //! the background between two marks of used blocks; here cleaning happens when a log block is needed. The order of log
 //! blocks and of the use of groups is not kept over a mount.
 
-use super::StoreError;
-use super::block_map::BlockMap;
-use super::blocks::Wear;
-use super::fast::log_blocks_of;
-use super::flash::{Flash, FlashSettings, Live, Mounted, NOBODY, Rules, Scheme, SchemeFtl, Source};
-use super::spare::PageKind;
+use crate::blocks::Wear;
+use crate::blocks::spare::PageKind;
 use crate::check::CheckReport;
+use crate::ftl::block_map::BlockMap;
+use crate::ftl::fast::log_blocks_of;
+use crate::ftl::mapping::{Flash, FlashSettings, Live, Mounted, NOBODY, Rules, Scheme, SchemeFtl, Source};
 use crate::nand::{Cause, Geometry, Nand};
+use crate::store::StoreError;
 use crate::units::{Lbn, Pbn, Ppn};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
@@ -90,7 +90,7 @@ impl Default for SastSettings {
     }
 }
 
-/// What SAST counts beside [`super::flash::FlashCounters`].
+/// What SAST counts beside [`crate::ftl::mapping::FlashCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SastCounters {
     /// Groups cleaned because they had as many log blocks as they may have.

@@ -44,15 +44,15 @@
 //!
 //! # Recovery and deviations
 //!
-//! As in [`super::flash`]: the spare area of each page names the logical page and its version, from which the map is found
+//! As in [`crate::ftl::mapping`]: the spare area of each page names the logical page and its version, from which the map is found
 //! again. After an unclean end no block takes more pages. What is hot is forgotten by a mount.
 
-use super::StoreError;
-use super::blocks::{BlockState, Wear};
-use super::flash::{Flash, FlashSettings, Mounted, Plan, Rules, Scheme, SchemeFtl};
-use super::spare::PageKind;
+use crate::blocks::spare::PageKind;
+use crate::blocks::{BlockState, Wear};
 use crate::check::CheckReport;
+use crate::ftl::mapping::{Flash, FlashSettings, Mounted, Plan, Rules, Scheme, SchemeFtl};
 use crate::nand::{Cause, Geometry, Nand};
+use crate::store::StoreError;
 use crate::units::{Lbn, Pbn, Ppn};
 use alloc::format;
 use alloc::vec;
@@ -78,7 +78,7 @@ impl Default for SuperblockSettings {
     }
 }
 
-/// What the scheme counts beside [`super::flash::FlashCounters`].
+/// What the scheme counts beside [`crate::ftl::mapping::FlashCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SuperblockCounters {
     /// Blocks erased because no page in them was live.

@@ -8,13 +8,13 @@
 //! Invariant
 //! - M1: the valid pages of kind `Map` are exactly those the directory names.
 
-use super::StoreError;
-use super::blocks::{BlockState, Wear};
-use super::flash::{Flash, Live, NOBODY};
-use super::spare::{Header, PageKind};
+use crate::blocks::spare::{Header, PageKind};
+use crate::blocks::{BlockState, Wear};
 use crate::check::CheckReport;
 use crate::codec::{get_u32, put_u32};
+use crate::ftl::mapping::{Flash, Live, NOBODY};
 use crate::nand::{Cause, Geometry, Nand};
+use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::collections::BTreeMap;
 use alloc::format;

@@ -1,7 +1,7 @@
 //! Garbage collection: the log picks a victim block, the tree moves what lives in it.
 
-use super::{Log, parts};
 use crate::check::IndexError;
+use crate::log::{Log, parts};
 use crate::nand::{Cause, Nand};
 use crate::units::{Pbn, Ppn};
 

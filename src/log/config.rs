@@ -1,7 +1,7 @@
 //! How a log is set up.
 
-use super::placed::Placement;
-use crate::ftl::victim::VictimPolicy;
+use crate::blocks::victim::VictimPolicy;
+use crate::log::placed::Placement;
 
 /// What a child costs that lies in the same page as its parent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

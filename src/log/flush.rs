@@ -1,8 +1,8 @@
 //! Programming the write part of the cache.
 
-use super::tag::{self, Gaps, Tag};
-use super::{Log, WritePartLimit, parts};
 use crate::check::IndexError;
+use crate::log::tag::{self, Gaps, Tag};
+use crate::log::{Log, WritePartLimit, parts};
 use crate::nand::{Cause, Nand};
 use alloc::vec::Vec;
 

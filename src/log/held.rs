@@ -1,9 +1,9 @@
 //! Addresses that must not be given to a page, because something on the chip still names what was there: one bit a page,
 //! and how many of them lie where the log is yet to write.
 
-use super::Log;
-use super::tag::{Place, Tag};
 use crate::check::IndexError;
+use crate::log::Log;
+use crate::log::tag::{Place, Tag};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::units::Ppn;
 use alloc::vec;

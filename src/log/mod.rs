@@ -11,7 +11,7 @@
 //! * **Collection**: `collect`. The log keeps one valid bit per page; the last page of each block also carries the bits of its
 //!   block as they were when it was filled (section 5.1), from which a mount after a power cut starts.
 //! * **Checkpoint**: root, block table and frontier, written every so many blocks and at close, found from a fixed place
-//!   (`ftl::checkpoint`); mounting reads it and follows what was written since (`recovery`).
+//!   (`blocks::checkpoint`); mounting reads it and follows what was written since (`recovery`).
 //! * **Program failure**: the block's pages are copied to another block, which answers to the failed block's addresses from then
 //!   on (its home), so that no pointer in the tree changes.
 
@@ -24,7 +24,6 @@ mod opened;
 mod parts;
 mod placed;
 mod program;
-pub mod records;
 mod recovery;
 mod replace;
 mod room;
@@ -38,9 +37,9 @@ pub use placed::Placement;
 use tag::Seal;
 pub use tag::{Gaps, Tag};
 
+use crate::blocks::checkpoint::CheckpointArea;
+use crate::blocks::{BlockState, BlockTable, Wear};
 use crate::check::IndexError;
-use crate::ftl::blocks::{BlockState, BlockTable, Wear};
-use crate::ftl::checkpoint::CheckpointArea;
 use crate::nand::{Cause, Geometry, Nand, Reading, read_again};
 use crate::units::{Pbn, Ppn};
 use alloc::vec;

@@ -4,7 +4,7 @@
 //! programmed after the newest root, it cannot know that all were dead. So before such a block is erased a root is programmed.
 //! With a write part it takes two: a page that cannot be read before a flush may be of that flush.
 
-use super::{Frontier, Log};
+use crate::log::{Frontier, Log};
 use crate::nand::Nand;
 use crate::units::Pbn;
 

@@ -2,11 +2,11 @@
 //!
 //! The first page of a block tells, and the second one where that is damaged, or may be: see `recovery`.
 
-use super::recovery::{Found, corrupted};
-use super::tag::Place;
-use super::{Frontier, Log};
+use crate::blocks::BlockState;
 use crate::check::IndexError;
-use crate::ftl::blocks::BlockState;
+use crate::log::recovery::{Found, corrupted};
+use crate::log::tag::Place;
+use crate::log::{Frontier, Log};
 use crate::nand::Nand;
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;

@@ -4,8 +4,8 @@
 //! not programmed yet, in the order of their addresses, so that it can be programmed whole, in ascending page order.
 //! When a page of it dies, the next page takes over its place and its address.
 
-use super::tag::Tag;
 use crate::cache::lru::LruList;
+use crate::log::tag::Tag;
 use crate::units::Ppn;
 use alloc::collections::BTreeMap;
 use alloc::vec;

@@ -5,18 +5,18 @@
 //!   that held the leaf. What the operation wrote before it lies where nothing lived, and a store never tears a page, so a power
 //!   cut leaves the tree before the operation or after it.
 //! * Nothing is collected, erased or trimmed, and there is no checkpoint. A mount reads every page once: the root with the
-//!   highest number is the tree's, and the tree says what it leads to (`ordered::raw::doubt`).
+//!   highest number is the tree's, and the tree says what it leads to (`ordered::path_log::ground::doubt`).
 //! * A page that cannot be read may have held the newest root, so a mount refuses it.
 //!
 //! A page that the store below gives back in an older version is not noticed: its address and its tree are right, and no number of
 //! a block tells when it was written.
 
-use super::recovery::{Found, corrupted};
-use super::state::State;
-use super::{Log, LogConfig, Root};
+use crate::blocks::BlockTable;
+use crate::blocks::checkpoint::CheckpointArea;
 use crate::check::IndexError;
-use crate::ftl::blocks::BlockTable;
-use crate::ftl::checkpoint::CheckpointArea;
+use crate::log::recovery::{Found, corrupted};
+use crate::log::state::State;
+use crate::log::{Log, LogConfig, Root};
 use crate::nand::{Cause, Nand};
 use crate::units::{Pbn, Ppn};
 
@@ -71,7 +71,7 @@ impl<N: Nand> Log<N> {
     /// A log in which nothing lives yet. All blocks count as full: nothing is ever written to one in order.
     fn place(nand: N, config: LogConfig, owner: &[u8]) -> Result<Log<N>, IndexError> {
         let geometry = nand.geometry();
-        super::recovery::check_config(&geometry, &config)?;
+        crate::log::recovery::check_config(&geometry, &config)?;
         if !nand.replaces() {
             return Err(IndexError::Unsupported(
                 "placement = in_place needs an FTL beneath: a page of a chip takes one program".into(),

@@ -1,8 +1,8 @@
 //! Programming a page, its tag and checksum in the spare area.
 
-use super::Log;
-use super::tag::{self, Gaps, Seal, Tag};
 use crate::check::IndexError;
+use crate::log::Log;
+use crate::log::tag::{self, Gaps, Seal, Tag};
 use crate::nand::{Cause, Nand, NandError};
 use crate::units::{Pbn, Ppn};
 use alloc::vec;

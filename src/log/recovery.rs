@@ -23,18 +23,18 @@
 //! blocks are scarce: then the pages that a cut may have torn are passed over (`resume`). Neither a torn page nor an interrupted
 //! erase has to be told from an erased page.
 
-use super::held::Held;
-use super::needed::Needed;
-use super::parts::ReadPart;
-use super::seen::Seen;
-use super::state::{FIXED_BYTES, NONE, PAIR_BYTES, State, VERSION};
-use super::tag::{self, Gaps, Place, Seal, Tag};
-use super::{Log, LogConfig, Root};
+use crate::blocks::checkpoint::{CheckpointArea, is_of_checkpoint};
+use crate::blocks::{BlockState, BlockTable};
 use crate::check::IndexError;
-use crate::ftl::StoreError;
-use crate::ftl::blocks::{BlockState, BlockTable};
-use crate::ftl::checkpoint::{CheckpointArea, is_of_checkpoint};
+use crate::log::held::Held;
+use crate::log::needed::Needed;
+use crate::log::parts::ReadPart;
+use crate::log::seen::Seen;
+use crate::log::state::{FIXED_BYTES, NONE, PAIR_BYTES, State, VERSION};
+use crate::log::tag::{self, Gaps, Place, Seal, Tag};
+use crate::log::{Log, LogConfig, Root};
 use crate::nand::{Cause, Geometry, Nand, NandError, read_again};
+use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::format;
 use alloc::vec::Vec;

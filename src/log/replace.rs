@@ -2,10 +2,10 @@
 //!
 //! Marking the failed block bad is the switch: before it, a mount drops the unfinished copy; after it, the copy counts.
 
-use super::tag::Seal;
-use super::{Log, PageBuffer, tag};
+use crate::blocks::mark_bad;
 use crate::check::IndexError;
-use crate::ftl::blocks::mark_bad;
+use crate::log::tag::Seal;
+use crate::log::{Log, PageBuffer, tag};
 use crate::nand::{Cause, Nand, NandError, read_again};
 use crate::units::{Pbn, Ppn};
 

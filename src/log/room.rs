@@ -9,13 +9,13 @@
 //! What is kept free besides, in this order: the blocks of the next checkpoint, which only a checkpoint takes; one block's
 //! worth of pages, which only collection takes, and gives back; the pages of a removal, which an insertion leaves.
 
-use super::Log;
-use super::state::{FIXED_BYTES, PAIR_BYTES};
+use crate::blocks::checkpoint::CheckpointArea;
+use crate::blocks::{BlockState, BlockTable};
 use crate::check::IndexError;
-use crate::ftl::StoreError;
-use crate::ftl::blocks::{BlockState, BlockTable};
-use crate::ftl::checkpoint::CheckpointArea;
+use crate::log::Log;
+use crate::log::state::{FIXED_BYTES, PAIR_BYTES};
 use crate::nand::{Cause, Nand};
+use crate::store::StoreError;
 
 /// A collection is to gain an eighth of a block at least, so that one that is cut again and again gains as well.
 const GAIN: u32 = 8;

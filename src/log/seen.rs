@@ -1,9 +1,9 @@
 //! What a mount reads of the pages since the checkpoint: the newest root, the journal leaves after it, and what is missing.
 
-use super::Root;
-use super::recovery::corrupted;
-use super::tag::{Gaps, Place, Tag};
 use crate::check::IndexError;
+use crate::log::Root;
+use crate::log::recovery::corrupted;
+use crate::log::tag::{Gaps, Place, Tag};
 use crate::units::Ppn;
 use alloc::vec::Vec;
 

@@ -1,9 +1,9 @@
 //! What a checkpoint of the log says.
 
-use super::tag::Gaps;
-use super::{Frontier, Root};
+use crate::blocks::BlockTable;
 use crate::codec::{get_u16, get_u32, get_u64};
-use crate::ftl::blocks::BlockTable;
+use crate::log::tag::Gaps;
+use crate::log::{Frontier, Root};
 use crate::nand::Geometry;
 use crate::units::{Pbn, Ppn};
 use alloc::vec;

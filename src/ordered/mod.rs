@@ -1,30 +1,24 @@
 //! Ordered indexes: fixed-size keys and values, in key order.
 
-pub mod bepsilon;
-pub mod bplus;
-pub mod buffered;
+pub mod change;
 pub mod clustered;
-pub mod fd;
+mod in_place;
 pub mod ipl;
 pub mod journal;
-pub mod la;
 pub mod layered;
-pub mod lazy_update;
-pub mod ls_lru;
-pub mod lsb;
-pub mod mb;
 pub mod messages;
-pub mod mu;
 pub mod node;
-pub mod pio;
+mod path_log;
 pub mod plow;
-pub mod raw;
+mod pooled;
 pub mod sbits;
 mod settings;
 pub mod typed;
-pub mod vm;
-pub mod wandering;
-pub mod wpcb;
+
+pub use in_place::{bplus, wpcb};
+pub use messages::{bepsilon, fd, la};
+pub use path_log::{mu, vm, wandering};
+pub use pooled::{buffered, lazy_update, ls_lru, lsb, mb, pio};
 
 pub use crate::index::{Durability, IndexStats, Metric, Options};
 pub use settings::Settings;

@@ -1,6 +1,6 @@
 //! How an index is to be set up: record sizes, RAM, and options by name.
 
-use super::{Durability, Options, RecordFormat};
+use crate::ordered::{Durability, Options, RecordFormat};
 use alloc::string::ToString;
 
 /// What an index is formatted and mounted with.

@@ -4,8 +4,8 @@
 //! big-endian, signed ones big-endian with the sign bit turned over, byte arrays as they are, tuples one part after
 //! the other. Value types are free to choose; integers are little-endian like every field on the medium.
 
-use super::{Direction, OrderedIndex, RecordFormat};
 use crate::check::IndexError;
+use crate::ordered::{Direction, OrderedIndex, RecordFormat};
 use core::marker::PhantomData;
 use core::ops::{Bound, ControlFlow, RangeBounds};
 

@@ -3,7 +3,7 @@
 //! # For users
 //!
 //! ```
-//! use nandex::ftl::ram::RamStore;
+//! use nandex::store::ram::RamStore;
 //! use nandex::spatial::r_tree::{self, RTree, Split};
 //! use nandex::spatial::{Rect, Relation, SpatialIndex};
 //! use core::ops::ControlFlow;
@@ -45,7 +45,7 @@
 //! every modification as a [`node::Change`] (`Add`, `Remove`, `Update` of one entry by its place, or `Whole`), and
 //! [`node::Node::apply`] replays one. It may keep an operation's nodes as `PagedNodes` does (`held`), or wrap one:
 //! `begin`, `change(id, Change::Whole(..))`, `commit` writes a group of nodes. A layer that needs pages of its own (a log)
-//! divides the store with [`crate::ftl::slice::divide`]. The root is node 1 for ever, so no layer keeps a pointer to it.
+//! divides the store with [`crate::store::slice::divide`]. The root is node 1 for ever, so no layer keeps a pointer to it.
 //! An operation that does not fit (`fits_group` is false, or `Full`) is rolled back by the tree and done again with fewer
 //! changes; a layer whose commit is a log append answers true. A layer that delays writes keeps [`node::Node::link`] with
 //! the node, and answers [`nodes::Nodes::take_links`] for the nodes as they are with what it delayed.

@@ -6,9 +6,9 @@
 use super::coordinate::Coordinate;
 use super::node::{Change, Node, NodeFormat, NodeId, ROOT};
 use crate::check::{CheckReport, IndexError};
-use crate::ftl::space::Space;
 use crate::index::{Durability, IndexStats};
 use crate::nand::Cause;
+use crate::store::space::Space;
 use crate::units::Lpn;
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! RFTL: modifications of many nodes share pages, and a table tells which pages have modifications of a node.
 //!
 //! C.-H. Wu, L.-P. Chang, T.-W. Kuo, "An Efficient R-Tree Implementation over Flash-Memory Storage Systems", GIS 2003: the
-//! R-tree's counterpart of BFTL, by the same authors. The layer is [`NodeLayer`](crate::nodes), which has the reservation
+//! R-tree's counterpart of BFTL, by the same authors. The layer is [`NodeLayer`](crate::unit_layer), which has the reservation
 //! buffer, the node translation table and the commits; here is what it must know of the nodes ([`RectNodes`]), and the nodes of
 //! a tree above it ([`RftlNodes`]).
 //!
@@ -48,10 +48,12 @@ use super::paged::PagedNodes;
 use super::tree::{Rules, SpatialConfig, Tree};
 use crate::check::{CheckReport, IndexError};
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
-use crate::ftl::PageStore;
 use crate::index::{Durability, IndexStats, Metric};
 use crate::nand::Cause;
-use crate::nodes::{BODY_BYTES_MAX, CommitPolicy, Identity, LayerConfig, NodeCodec, NodeLayer, Op, Tuning};
+use crate::store::PageStore;
+use crate::unit_layer::{
+    BODY_BYTES_MAX, CommitPolicy, Identity, LayerConfig, NodeCodec, NodeLayer, Op, Tuning,
+};
 use crate::units::Lpn;
 use alloc::collections::BTreeSet;
 use alloc::string::String;

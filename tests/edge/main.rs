@@ -7,9 +7,9 @@
 mod trees;
 
 use nandex::Shared;
-use nandex::ftl::ram::RamStore;
 use nandex::ordered::{Direction, Durability, RecordFormat, Settings};
 use nandex::rng::Rng;
+use nandex::store::ram::RamStore;
 use nandex::{Cause, IndexError, Lpn, NandError, OrderedIndex, PageStore, StoreError};
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};

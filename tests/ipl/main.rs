@@ -7,13 +7,13 @@ mod harm;
 
 use nandex::IndexError;
 use nandex::Shared;
-use nandex::ftl::ram::RamStore;
-use nandex::ftl::store_nand::StoreNand;
 use nandex::nand::sim::{Faults, SimChip};
 use nandex::nand::{Geometry, Nand, Part, Timing};
 use nandex::ordered::ipl::IplTree;
 use nandex::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
 use nandex::rng::Rng;
+use nandex::store::ram::RamStore;
+use nandex::store::store_nand::StoreNand;
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 

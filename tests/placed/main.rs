@@ -5,13 +5,13 @@
 mod ipl;
 
 use nandex::Shared;
-use nandex::ftl::ram::RamStore;
-use nandex::ftl::store_nand::StoreNand;
-use nandex::ftl::{PageStore, StoreError};
 use nandex::ordered::mu::{MuStarTree, MuTree};
 use nandex::ordered::wandering::WanderingTree;
 use nandex::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
 use nandex::rng::Rng;
+use nandex::store::ram::RamStore;
+use nandex::store::store_nand::StoreNand;
+use nandex::store::{PageStore, StoreError};
 use nandex::units::Lpn;
 use nandex::{Cause, IndexError, Nand};
 use std::collections::BTreeMap;

@@ -3,11 +3,11 @@
 use crate::kinds::{Chip, Kind, all, chip_for};
 use crate::model::{Change, Key, Map, Model, Value, contents, mount_and_read};
 use nandex::IndexError;
-use nandex::ftl::StoreError;
 use nandex::nand::NandError;
 use nandex::nand::sim::{CutWhen, PowerCut, TornModel};
 use nandex::ordered::{Direction, OrderedIndex};
 use nandex::rng::Rng;
+use nandex::store::StoreError;
 
 pub(crate) fn key(rng: &mut Rng) -> Key {
     (rng.next_u64() as u32).to_be_bytes()

@@ -3,7 +3,6 @@
 use nandex::Shared;
 use nandex::ftl::fast::{FastFtl, FastSettings};
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
-use nandex::ftl::store_nand::StoreNand;
 use nandex::nand::Part;
 use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::SimChip;
@@ -12,6 +11,7 @@ use nandex::ordered::mu::{MuStarTree, MuTree};
 use nandex::ordered::vm::VmTree;
 use nandex::ordered::wandering::WanderingTree;
 use nandex::ordered::{Durability, OrderedIndex, RecordFormat, Settings};
+use nandex::store::store_nand::StoreNand;
 use nandex::{Geometry, IndexError, Nand, PageStore};
 
 pub(crate) const RECORD: RecordFormat = RecordFormat::new(4, 28);

@@ -1,6 +1,6 @@
 //! What a volume tells about itself: `PRAGMA nandex_stats`.
 
-use nandex::ftl::StoreStats;
+use nandex::store::StoreStats;
 use std::fmt;
 
 /// What a chip did so far, over all causes.

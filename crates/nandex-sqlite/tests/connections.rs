@@ -15,10 +15,10 @@ const SETTINGS: FtlSettings = FtlSettings {
     over_provisioning_ppm: 125_000,
     bad_blocks_ppm: 20_000,
     atomic_pages: 256,
-    victim: nandex::ftl::victim::VictimPolicy::Greedy,
+    victim: nandex::blocks::victim::VictimPolicy::Greedy,
     checkpoint_blocks: None,
     separation: nandex::ftl::page_map::Separation::TwoFrontiers,
-    wear_levelling: nandex::ftl::wear::WearLevelling::None,
+    wear_levelling: nandex::blocks::wear::WearLevelling::None,
 };
 
 fn chip(blocks: u32) -> Shared<SimChip> {

@@ -6,7 +6,7 @@ mod common;
 
 use common::{Mode, page_map, record};
 use nandex::ftl::fast::FastFtl;
-use nandex::ftl::flash::Scheme;
+use nandex::ftl::mapping::Scheme;
 use nandex::nand::sim::SimChip;
 use nandex::{PageStore, Shared, StoreError};
 use nandex_sqlite::{Commits, Journals, VolumeSettings};

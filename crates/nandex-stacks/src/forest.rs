@@ -5,8 +5,8 @@
 //! the records it will hold. Trees on raw NAND own the whole chip and cannot be shared out like this.
 
 use nandex::check::CheckReport;
-use nandex::ftl::slice::{Slice, divide};
 use nandex::ordered::{Direction, Durability, IndexStats, OrderedIndex, RecordFormat, Records, Visit};
+use nandex::store::slice::{Slice, divide};
 use nandex::{IndexError, PageStore, StoreError};
 use std::cmp::Ordering;
 use std::ops::{Bound, ControlFlow};

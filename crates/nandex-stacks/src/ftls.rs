@@ -2,20 +2,20 @@
 
 use crate::names::{OptionInfo, option};
 use crate::registry::Open;
+use nandex::blocks::hot::HotSettings;
+use nandex::blocks::victim::VictimPolicy;
+use nandex::blocks::wear::WearLevelling;
 use nandex::ftl::bast::{BastSettings, LogVictim};
 use nandex::ftl::cftl::CftlSettings;
 use nandex::ftl::dftl::DftlSettings;
 use nandex::ftl::fast::FastSettings;
-use nandex::ftl::flash::{FlashSettings, Scheme, SchemeFtl};
 use nandex::ftl::hftl::HftlSettings;
-use nandex::ftl::hot::HotSettings;
 use nandex::ftl::lazy::LazySettings;
+use nandex::ftl::mapping::{FlashSettings, Scheme, SchemeFtl};
 use nandex::ftl::nftl::NftlSettings;
 use nandex::ftl::page_map::{FtlSettings, Separation};
 use nandex::ftl::sast::SastSettings;
 use nandex::ftl::superblock::SuperblockSettings;
-use nandex::ftl::victim::VictimPolicy;
-use nandex::ftl::wear::WearLevelling;
 use nandex::ordered::{Options, Settings};
 use nandex::{IndexError, Nand, PageStore, StoreError};
 

@@ -6,12 +6,12 @@ use crate::names::{OptionInfo, count_names, option, union, union_of};
 use crate::registry::{NumberedTrees, Open, STORES, StoreEntry, store};
 use nandex::cache::policy::catalogue::{self, PolicyEntry};
 use nandex::cache::{CacheConfig, PageCache, PolicySettings, Replacement, WriteMode};
-use nandex::ftl::finishing::Finishing;
 use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
 use nandex::ordered::journal::{Buffered, JournalConfig, Journaled, refuse_journaled};
 use nandex::ordered::lazy_update::{LazyUpdateConfig, LazyUpdateTree, PoolCount};
 use nandex::ordered::ls_lru::{LsLruConfig, LsLruTree, UnitRam};
 use nandex::ordered::{Durability, Options, Settings};
+use nandex::store::finishing::Finishing;
 use nandex::{IndexError, Nand, OrderedIndex, PageStore};
 
 /// Options of every tree on a store: those of the page cache, and of every FTL.

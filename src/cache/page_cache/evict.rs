@@ -2,8 +2,8 @@
 
 use super::{PageCache, page_of};
 use crate::cache::policy::{Exit, Replacement};
-use crate::ftl::{PageStore, StoreError};
 use crate::nand::Cause;
+use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
 use alloc::collections::BTreeSet;
 use alloc::vec;

@@ -4,8 +4,8 @@ mod evict;
 
 use super::policy::{Access, Exit, Replacement};
 use super::table::SlotTable;
-use crate::ftl::{PageStore, StoreError, StoreStats};
 use crate::nand::Cause;
+use crate::store::{PageStore, StoreError, StoreStats};
 use crate::units::{Lpn, Ppn};
 use alloc::collections::BTreeSet;
 use alloc::vec;

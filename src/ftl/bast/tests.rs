@@ -1,10 +1,10 @@
 //! The test vector of the algorithm, by hand; and what every scheme must pass.
 
 use super::*;
-use crate::ftl::PageStore;
-use crate::ftl::flash::tests as suite;
+use crate::ftl::mapping::tests as suite;
 use crate::nand::sim::SimChip;
 use crate::nand::{Part, Timing};
+use crate::store::PageStore;
 use crate::units::Lpn;
 use alloc::vec;
 

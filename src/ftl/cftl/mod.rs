@@ -12,7 +12,7 @@
 //!   sequence that lie in sequence. No run reaches beyond its translation page.
 //! - The block map: for a logical block, the *data block* that holds pages of it, each in its place. The original caches
 //!   this map (CBMT); here it is in RAM whole, 4 bytes for each logical block.
-//! - The filter ([`super::hot`]), which counts the host's writes.
+//! - The filter ([`crate::blocks::hot`]), which counts the host's writes.
 //! - Two frontiers: one for data, whether written or moved, one for translation pages.
 //!
 //! A page is *in place* when it is valid in the data block of its logical block. The page map does not matter for it then
@@ -23,7 +23,7 @@
 //! - *Read*: the CPMT; else in place; else the translation page is read, and the run around the page is cached.
 //! - *Write*: program at the frontier; the entry goes to the CPMT, dirty, and lengthens the run before it where it can. A
 //!   page that was in place is not any more: that is all the conversion back takes.
-//! - *Evict, collect*: as in [`super::dftl`]. What is moved out of a data block is mapped page by page from then on.
+//! - *Evict, collect*: as in [`crate::ftl::dftl`]. What is moved out of a data block is mapped page by page from then on.
 //! - *Convert*: of each data victim, the logical block with most cold pages moved is noted. When there is room again,
 //!   and of that logical block at least 90 % of the pages of a block exist and are cold, all its pages are gathered
 //!   in a new data block, and their entries dropped.
@@ -36,28 +36,28 @@
 //!
 //! # Why collection always makes progress
 //!
-//! As in [`super::dftl`]: a conversion starts with 5 free blocks like a write, takes one for data as a write does, and
+//! As in [`crate::ftl::dftl`]: a conversion starts with 5 free blocks like a write, takes one for data as a write does, and
 //! there is one for each write at most. A data block with pages missing counts as one with invalid pages.
 //!
 //! # Recovery
 //!
-//! As in [`super::dftl`]. The block map follows from what blocks are used for, which a base says, and after a cut the
+//! As in [`crate::ftl::dftl`]. The block map follows from what blocks are used for, which a base says, and after a cut the
 //! kind of their pages. If a cut left two data blocks of a logical block, the one with more pages stays one.
 
 mod place;
 
-use super::StoreError;
-use super::block_map::BlockMap;
-use super::blocks::{BlockState, Wear};
-use super::cached::{CacheCounters, CachedTable, ENCODED_BYTES};
-use super::cmt::{ENTRY_BYTES, Run};
-use super::flash::{Flash, FlashSettings, Mounted, Plan, Rules, Scheme, SchemeFtl};
-use super::hot::{HotFilter, HotSettings};
-use super::spare::PageKind;
-use super::table::{Frontier, blocks_for, from_raw, to_raw};
-use super::victim::VictimPolicy;
+use crate::blocks::hot::{HotFilter, HotSettings};
+use crate::blocks::spare::PageKind;
+use crate::blocks::victim::VictimPolicy;
+use crate::blocks::{BlockState, Wear};
 use crate::check::CheckReport;
+use crate::ftl::block_map::BlockMap;
+use crate::ftl::cached::{CacheCounters, CachedTable, ENCODED_BYTES};
+use crate::ftl::cmt::{ENTRY_BYTES, Run};
+use crate::ftl::mapping::{Flash, FlashSettings, Mounted, Plan, Rules, Scheme, SchemeFtl};
+use crate::ftl::table::{Frontier, blocks_for, from_raw, to_raw};
 use crate::nand::{Cause, Geometry, Nand};
+use crate::store::StoreError;
 use crate::units::{Lbn, Lpn, Pbn, Ppn};
 use alloc::vec::Vec;
 
@@ -75,7 +75,7 @@ pub type CftlFtl<N> = SchemeFtl<N, Cftl>;
 pub struct CftlSettings {
     /// What every scheme has.
     pub common: FlashSettings,
-    /// Bytes of RAM for cached entries, as many as [`super::dftl::ENTRY_BYTES`] each allow, at least 4; `None`: as
+    /// Bytes of RAM for cached entries, as many as [`crate::ftl::dftl::ENTRY_BYTES`] each allow, at least 4; `None`: as
     /// DFTL. Fixed at format.
     pub cache_bytes: Option<u32>,
     /// Which block is collected next.
@@ -98,7 +98,7 @@ impl Default for CftlSettings {
     }
 }
 
-/// What the scheme counts beside [`super::flash::FlashCounters`] and [`CacheCounters`].
+/// What the scheme counts beside [`crate::ftl::mapping::FlashCounters`] and [`CacheCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CftlCounters {
     /// Look-ups that the block map answered.

@@ -1,13 +1,13 @@
 //! Pages in place: the block map, converting logical blocks to it, and moving pages out of victims.
 
 use super::{Cftl, FREE_BLOCKS};
+use crate::blocks::spare::{Header, PageKind};
 use crate::check::CheckReport;
-use crate::ftl::StoreError;
 use crate::ftl::block_map::BlockMap;
-use crate::ftl::flash::{Flash, Mounted, NOBODY, Source};
-use crate::ftl::spare::{Header, PageKind};
+use crate::ftl::mapping::{Flash, Mounted, NOBODY, Source};
 use crate::ftl::table::{Frontier, NONE, from_raw};
 use crate::nand::{Cause, Nand};
+use crate::store::StoreError;
 use crate::units::{Lbn, Lpn, Pbn, Ppn};
 use alloc::collections::BTreeMap;
 use alloc::format;

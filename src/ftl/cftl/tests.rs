@@ -1,12 +1,12 @@
 //! Runs, conversions, and what every scheme must pass.
 
 use super::*;
-use crate::ftl::PageStore;
 use crate::ftl::dftl::{DftlFtl, DftlSettings};
-use crate::ftl::flash::tests as suite;
+use crate::ftl::mapping::tests as suite;
 use crate::nand::sim::SimChip;
 use crate::nand::{Part, Timing};
 use crate::rng::Rng;
+use crate::store::PageStore;
 use alloc::vec;
 
 const TIMING: Timing =

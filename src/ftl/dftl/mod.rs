@@ -43,23 +43,23 @@
 //! # Recovery and deviations
 //!
 //! A clean base holds the dirty entries, and mounting reads the translation pages' spare areas. After a cut the
-//! versions in the spare areas say which pages are valid (as in [`super::flash`]); the whole table is read and compared,
+//! versions in the spare areas say which pages are valid (as in [`crate::ftl::mapping`]); the whole table is read and compared,
 //! and what differs is untold. That takes RAM beyond the budget until the first write, 4 bytes per logical page while
 //! mounting. The eviction order is not kept. A read that misses may evict a dirty entry, and so program; where there is
 //! no room for that, it goes on without caching.
 
-use super::StoreError;
-use super::blocks::{BlockState, Wear};
-pub use super::cached::CacheCounters;
-use super::cached::{CachedTable, ENCODED_BYTES};
-pub use super::cmt::ENTRY_BYTES;
-use super::cmt::Run;
-use super::flash::{Flash, FlashSettings, Mounted, Plan, Rules, Scheme, SchemeFtl};
-use super::spare::{Header, PageKind};
-use super::table::{Frontier, blocks_for, from_raw, to_raw};
-use super::victim::VictimPolicy;
+use crate::blocks::spare::{Header, PageKind};
+use crate::blocks::victim::VictimPolicy;
+use crate::blocks::{BlockState, Wear};
 use crate::check::CheckReport;
+pub use crate::ftl::cached::CacheCounters;
+use crate::ftl::cached::{CachedTable, ENCODED_BYTES};
+pub use crate::ftl::cmt::ENTRY_BYTES;
+use crate::ftl::cmt::Run;
+use crate::ftl::mapping::{Flash, FlashSettings, Mounted, Plan, Rules, Scheme, SchemeFtl};
+use crate::ftl::table::{Frontier, blocks_for, from_raw, to_raw};
 use crate::nand::{Cause, Geometry, Nand};
+use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::vec::Vec;
 

@@ -1,12 +1,12 @@
 //! Counts by hand, the budget, and what every scheme must pass.
 
 use super::*;
-use crate::ftl::PageStore;
-use crate::ftl::flash::tests as suite;
+use crate::ftl::mapping::tests as suite;
 use crate::ftl::page_map::{FtlSettings, PageMapFtl};
 use crate::nand::sim::SimChip;
 use crate::nand::{Part, Timing};
 use crate::rng::Rng;
+use crate::store::PageStore;
 use alloc::vec;
 
 const TIMING: Timing =

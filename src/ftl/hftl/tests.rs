@@ -1,11 +1,11 @@
 //! What every scheme must pass, with filters so small and quick that both parts are used.
 
 use super::*;
-use crate::ftl::PageStore;
-use crate::ftl::flash::tests as suite;
+use crate::ftl::mapping::tests as suite;
 use crate::nand::sim::SimChip;
 use crate::nand::{Part, Timing};
 use crate::rng::Rng;
+use crate::store::PageStore;
 
 fn settings(seed: u64) -> HftlSettings {
     HftlSettings {

@@ -1,9 +1,9 @@
 //! The global mapping table: the table on flash, and a cache of pages of it in the order of least recent use.
 
-use crate::ftl::StoreError;
-use crate::ftl::flash::Flash;
+use crate::ftl::mapping::Flash;
 use crate::ftl::table::MapTable;
 use crate::nand::{Cause, Nand};
+use crate::store::StoreError;
 use crate::units::Ppn;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

@@ -45,7 +45,7 @@
 //!
 //! The original scans as many of the newest blocks as an age threshold allows, and takes the newest block for the one
 //! with the newest copies. That is not so: the cheapest block is converted, not the oldest, and a cold copy may be older
-//! or newer than an update. Here versions decide (as in [`super::flash`]), and there is no age threshold. A clean base
+//! or newer than an update. Here versions decide (as in [`crate::ftl::mapping`]), and there is no age threshold. A clean base
 //! holds the UMT. After a cut the whole table is read, and what it says wrongly enters the UMT, which may take more
 //! RAM than planned until the next write, and 4 bytes per logical page while mounting. Reading a page to be moved shows
 //! its spare area as well: there is no cheaper way here to learn whose it is.
@@ -54,14 +54,14 @@ mod gmt;
 mod room;
 mod umt;
 
-use super::StoreError;
-use super::blocks::Wear;
-use super::flash::{Flash, FlashSettings, Mounted, Plan, Rules, Scheme, SchemeFtl};
-use super::spare::PageKind;
-use super::table::{Frontier, MapTable, NONE, blocks_for, from_raw};
+use crate::blocks::Wear;
+use crate::blocks::spare::PageKind;
 use crate::check::CheckReport;
 use crate::codec::get_u32;
+use crate::ftl::mapping::{Flash, FlashSettings, Mounted, Plan, Rules, Scheme, SchemeFtl};
+use crate::ftl::table::{Frontier, MapTable, NONE, blocks_for, from_raw};
 use crate::nand::{Cause, Geometry, Nand};
+use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -96,7 +96,7 @@ pub struct LazySettings {
     pub area_blocks: Option<u32>,
 }
 
-/// What LazyFTL counts beside [`super::flash::FlashCounters`].
+/// What LazyFTL counts beside [`crate::ftl::mapping::FlashCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LazyCounters {
     /// Blocks of UBA and CBA that became data blocks.

@@ -1,12 +1,12 @@
 //! Room for writes: converting update and cold blocks, and collecting data blocks and blocks of the table.
 
 use super::{Entry, FREE_BLOCKS, Lazy, TOMBSTONE};
-use crate::ftl::StoreError;
-use crate::ftl::blocks::{BlockState, Wear};
-use crate::ftl::flash::Flash;
-use crate::ftl::spare::{Header, PageKind};
+use crate::blocks::spare::{Header, PageKind};
+use crate::blocks::{BlockState, Wear};
+use crate::ftl::mapping::Flash;
 use crate::ftl::table::{Frontier, from_raw};
 use crate::nand::{Cause, Nand};
+use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

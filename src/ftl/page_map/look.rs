@@ -5,9 +5,9 @@
 
 use super::write::ERASES_PER_CHECKPOINT_MAX;
 use super::{PageMapFtl, holds_data};
-use crate::ftl::StoreError;
-use crate::ftl::spare::{Found, Header, PageKind, SPARE_BYTES, checksum, read_page};
+use crate::blocks::spare::{Found, Header, PageKind, SPARE_BYTES, checksum, read_page};
 use crate::nand::{Cause, Nand, NandError};
+use crate::store::StoreError;
 use crate::units::Pbn;
 
 /// What the first page of a block says.

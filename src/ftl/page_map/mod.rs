@@ -8,7 +8,7 @@
 //!
 //! # On the chip
 //!
-//! The spare area ([`super::spare`]) of a page says whose it is. Every host write has a *version*, a number one larger
+//! The spare area ([`crate::blocks::spare`]) of a page says whose it is. Every host write has a *version*, a number one larger
 //! than the last. `number` is the logical page; in the trim log
 //! it tells pages of one version apart.
 //!
@@ -59,14 +59,14 @@ mod write;
 
 pub use settings::{FtlSettings, Separation};
 
-use super::blocks::{BlockState, BlockTable};
-use super::checkpoint::{self, CheckpointArea, Payload};
-use super::hot::HotFilter;
-use super::spare::{Found, Header, PageKind, read_weak_page};
-use super::wear::WearLeveller;
-use super::{PageStore, StoreError, StoreStats};
+use crate::blocks::checkpoint::{self, CheckpointArea, Payload};
+use crate::blocks::hot::HotFilter;
+use crate::blocks::spare::{Found, Header, PageKind, read_weak_page};
+use crate::blocks::wear::WearLeveller;
+use crate::blocks::{BlockState, BlockTable};
 use crate::check::CheckReport;
 use crate::nand::{Cause, Geometry, Nand};
+use crate::store::{PageStore, StoreError, StoreStats};
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::collections::BTreeSet;
 use alloc::format;

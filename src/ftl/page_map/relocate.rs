@@ -7,11 +7,11 @@
 
 use super::state::{LOST, NONE, Stream};
 use super::{PageMapFtl, holds_data};
+use crate::blocks::spare::{Found, Header, PageKind, read_page};
+use crate::blocks::wear::Move;
 use crate::codec::put_u32;
-use crate::ftl::StoreError;
-use crate::ftl::spare::{Found, Header, PageKind, read_page};
-use crate::ftl::wear::Move;
 use crate::nand::{Cause, Nand};
+use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 
 impl<N: Nand> PageMapFtl<N> {

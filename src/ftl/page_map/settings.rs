@@ -1,12 +1,12 @@
 //! What can be chosen about the FTL, and what follows from it for a chip.
 
 use super::state;
-use crate::ftl::StoreError;
-use crate::ftl::checkpoint::{CheckpointArea, anchor_count};
-use crate::ftl::hot::HotSettings;
-use crate::ftl::victim::VictimPolicy;
-use crate::ftl::wear::WearLevelling;
+use crate::blocks::checkpoint::{CheckpointArea, anchor_count};
+use crate::blocks::hot::HotSettings;
+use crate::blocks::victim::VictimPolicy;
+use crate::blocks::wear::WearLevelling;
 use crate::nand::Geometry;
+use crate::store::StoreError;
 use alloc::format;
 
 /// Most pages of one atomic group: the number still to come has one byte.

@@ -8,17 +8,17 @@
 //! 24   16     next version, last committed version
 //! 40   16     host frontier: block (2^32 - 1 = none) and next page; the same of the relocation frontier
 //! 56    4     how host and moved pages share blocks: 0 not at all, 1 one frontier, 2 by a hot filter
-//! 60    -     block table (`ftl::blocks`)
+//! 60    -     block table (`blocks`)
 //!  -    -     per block: checksum of its first page, 0 when it was erased
 //!  -    -     per logical page: physical page, 2^32 - 1 = none, 2^32 - 2 = lost
 //! ```
 
 use super::settings::Layout;
+use crate::blocks::checkpoint::Loaded;
+use crate::blocks::{BlockState, BlockTable};
 use crate::codec::{get_u32, get_u64};
-use crate::ftl::StoreError;
-use crate::ftl::blocks::{BlockState, BlockTable};
-use crate::ftl::checkpoint::Loaded;
 use crate::nand::Geometry;
+use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;

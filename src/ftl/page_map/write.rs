@@ -3,10 +3,10 @@
 use super::settings::Separation;
 use super::state::{Frontier, LOST, NONE, Stream};
 use super::{PageMapFtl, worn_out};
-use crate::ftl::StoreError;
-use crate::ftl::blocks::{BlockState, Wear};
-use crate::ftl::spare::{Header, PageKind, checksum};
+use crate::blocks::spare::{Header, PageKind, checksum};
+use crate::blocks::{BlockState, Wear};
 use crate::nand::{Cause, Nand, NandError};
+use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 
 /// Once a block was erased so often since the last checkpoint, another one is due: a page carries only the low byte of the

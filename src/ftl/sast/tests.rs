@@ -1,13 +1,13 @@
 //! The test vector, by hand; the schemes that this one becomes at its ends; and what every scheme must pass.
 
 use super::*;
-use crate::ftl::PageStore;
 use crate::ftl::bast::{BastFtl, BastSettings};
 use crate::ftl::fast::{FastFtl, FastSettings};
-use crate::ftl::flash::tests as suite;
+use crate::ftl::mapping::tests as suite;
 use crate::nand::sim::SimChip;
 use crate::nand::{Part, Timing};
 use crate::rng::Rng;
+use crate::store::PageStore;
 use crate::units::Lpn;
 
 const TIMING: Timing =

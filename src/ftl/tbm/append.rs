@@ -3,9 +3,9 @@
 use super::page::{Content, Life, Tag};
 use super::summary::{Buffer, Newest};
 use super::{Condition, Tbm};
-use crate::ftl::blocks::Wear;
-use crate::ftl::{PageStore, StoreError};
+use crate::blocks::Wear;
 use crate::nand::{Cause, Nand, NandError};
+use crate::store::{PageStore, StoreError};
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::vec::Vec;
 

@@ -2,10 +2,10 @@
 
 use super::page::{Found, read_page};
 use super::{Buffer, Condition, Tbm};
+use crate::blocks::BlockState;
 use crate::check::CheckReport;
-use crate::ftl::blocks::BlockState;
-use crate::ftl::{PageStore, StoreError};
 use crate::nand::{Cause, Nand};
+use crate::store::{PageStore, StoreError};
 use alloc::collections::BTreeSet;
 use alloc::format;
 

@@ -9,8 +9,8 @@
 use super::page::{Content, Found, Tag, read_weak_page};
 use super::summary::{Buffer, Newest};
 use super::{Condition, Tbm, VictimReads, unreadable};
-use crate::ftl::{PageStore, StoreError};
 use crate::nand::{Cause, Nand};
+use crate::store::{PageStore, StoreError};
 use crate::units::{Lpn, Ppn};
 use alloc::vec::Vec;
 

@@ -6,8 +6,8 @@
 
 use super::Tbm;
 use super::page::{Content, Tag};
-use crate::ftl::{PageStore, StoreError};
 use crate::nand::{Cause, Nand};
+use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
 use alloc::boxed::Box;
 

@@ -76,9 +76,9 @@ mod tests;
 pub use direct::DirectRule;
 pub(crate) use direct::RULE_BYTES;
 
-use super::blocks::{BlockState, BlockTable};
-use super::{PageStore, StoreError, StoreStats};
+use crate::blocks::{BlockState, BlockTable};
 use crate::nand::{BlockRange, Cause, Geometry, Nand};
+use crate::store::{PageStore, StoreError, StoreStats};
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::collections::BTreeSet;
 use alloc::format;

@@ -19,8 +19,8 @@
 //! another is none, since its number is in the checksum, and one from before its block's last erase tells by `erases`.
 
 use crate::codec::{crc32, get_u32, get_u40, put_u32, put_u40, wrong_bit};
-use crate::ftl::StoreError;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
+use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 
 /// Bytes of the spare area in use.

@@ -18,8 +18,8 @@
 //! it stands on is durable. Erase counts of two moments in one record do no harm.
 
 use crate::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
-use crate::ftl::{PageStore, StoreError};
 use crate::nand::{Cause, Geometry};
+use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
 use alloc::collections::BTreeSet;
 use alloc::vec;

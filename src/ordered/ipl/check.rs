@@ -99,7 +99,7 @@ impl<N: Nand> IplTree<N> {
     }
 
     fn check_blocks(&self, report: &mut CheckReport) {
-        use crate::ftl::blocks::BlockState::Open;
+        use crate::blocks::BlockState::Open;
         let store = &self.store;
         for pbn in (0..store.geometry.blocks).map(Pbn) {
             let block = &store.blocks[pbn.index()];

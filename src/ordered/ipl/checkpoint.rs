@@ -5,10 +5,10 @@ use super::image::{Node, Shapes};
 use super::layout::{Link, NO_GENERATION, NO_UNIT};
 use super::settings::{Config, Format, LogArea};
 use super::store::{Block, Counts, NO_BLOCK, Slot, Store};
+use crate::blocks::BlockTable;
+use crate::blocks::checkpoint::CheckpointArea;
 use crate::check::IndexError;
 use crate::codec::{get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
-use crate::ftl::blocks::BlockTable;
-use crate::ftl::checkpoint::CheckpointArea;
 use crate::nand::{Geometry, Nand};
 use crate::ordered::RecordFormat;
 use crate::units::Pbn;
@@ -303,7 +303,7 @@ impl<N: Nand> Store<N> {
 
     /// Makes the table of blocks say which blocks hold nodes: those that are open, and no other.
     pub(super) fn settle_states(&mut self) -> Result<(), IndexError> {
-        use crate::ftl::blocks::BlockState::{Bad, Full, Open, Reserved};
+        use crate::blocks::BlockState::{Bad, Full, Open, Reserved};
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             let (state, live) = (self.table.state(pbn), self.blocks[pbn.index()].live);
             if live == 0 {

@@ -6,9 +6,9 @@
 use super::image::Node;
 use super::layout::{NO_UNIT, Tag};
 use super::store::{Block, NO_BLOCK, Slot, Store};
+use crate::blocks::Wear;
 use crate::check::IndexError;
 use crate::codec::crc32;
-use crate::ftl::blocks::Wear;
 use crate::nand::{Cause, Nand, NandError};
 use crate::ordered::Durability;
 use crate::units::{Pbn, Ppn};

@@ -66,14 +66,14 @@ mod views;
 
 pub use settings::{LogArea, OPTIONS};
 
-use super::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit, holds_change,
-};
+use crate::blocks::checkpoint::{CheckpointArea, anchor_count};
+use crate::blocks::{BlockState, BlockTable, Wear};
 use crate::check::{CheckReport, IndexError};
-use crate::ftl::blocks::{BlockState, BlockTable, Wear};
-use crate::ftl::checkpoint::{CheckpointArea, anchor_count};
 use crate::log::Placement;
 use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
+use crate::ordered::{
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit, holds_change,
+};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;

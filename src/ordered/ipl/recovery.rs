@@ -275,7 +275,7 @@ impl<N: Nand> Store<N> {
 
     fn erase_unused(&mut self, pbn: Pbn) -> Result<(), IndexError> {
         // The checkpoint or a merge may have taken the block in the meantime, erased.
-        if self.table.state(pbn) != crate::ftl::blocks::BlockState::Unclean {
+        if self.table.state(pbn) != crate::blocks::BlockState::Unclean {
             return Ok(());
         }
         debug_assert!(self.blocks[pbn.index()].live == 0, "I4: {pbn} is erased and has nodes");

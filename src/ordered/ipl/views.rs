@@ -8,9 +8,9 @@
 
 use super::layout::{Head, Link, PageKind, Tag, groups, records};
 use super::store::{Store, corrupted};
+use crate::blocks::checkpoint::is_of_checkpoint;
 use crate::check::IndexError;
 use crate::codec::crc32;
-use crate::ftl::checkpoint::is_of_checkpoint;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::units::{Pbn, Ppn};
 use alloc::collections::BTreeSet;
@@ -142,7 +142,7 @@ pub(super) fn has_whole_units(page: &[u8], unit_bytes: usize) -> bool {
 impl<N: Nand> Store<N> {
     /// Looks at every block, and decides which last images were torn by a cut.
     pub(super) fn look_around(&mut self, opened: u32) -> Result<Vec<View>, IndexError> {
-        use crate::ftl::blocks::BlockState::{Bad, Reserved};
+        use crate::blocks::BlockState::{Bad, Reserved};
         let mut views = Vec::new();
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             if !matches!(self.table.state(pbn), Bad | Reserved)

@@ -7,7 +7,7 @@
 //! # State
 //!
 //! The store is divided in two slices: the index below has the first, the journal the pages at the end, the last page being
-//! the journal's first. `log/records.rs` has every byte of a page, `page.rs` of a record. In RAM: the journal's last page. An *epoch* is the time between two
+//! the journal's first. `record_log` has every byte of a page, `page.rs` of a record. In RAM: the journal's last page. An *epoch* is the time between two
 //! cut-offs; its pages are the *run*: pages 0, 1, ... with the epoch's number, all full but the last. A page is rewritten in
 //! place as it fills, which is atomic on every store: old or new.
 //!
@@ -34,7 +34,7 @@
 //!
 //! An update whose record the journal has and that the index below does not is owed (`owed.rs`): it waits in RAM, is read from
 //! there, and no epoch ends before it is below. Meanwhile puts are refused, removals are taken, and each tries first to give the index
-//! below what it is owed. A full journal is *condensed* then (`log/records.rs`): the index below is synced, and the records of
+//! below what it is owed. A full journal is *condensed* then (`record_log`): the index below is synced, and the records of
 //! what is owed alone begin a new epoch, in pages that go on with the old ones until all are written.
 //!
 //! A cut-off itself writes nothing else. The medium learns of the new epoch with its first page; a cut
@@ -76,17 +76,17 @@ mod writer;
 pub(super) use owed::Owed;
 use writer::Guarded;
 
-use super::bplus::Change;
-use super::buffered::Merge;
-use super::{
+use crate::check::{CheckReport, IndexError};
+use crate::index::most;
+use crate::ordered::buffered::Merge;
+use crate::ordered::change::Change;
+use crate::ordered::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit,
 };
-use crate::check::{CheckReport, IndexError};
-use crate::ftl::PageStore;
-use crate::ftl::slice::divide;
-use crate::index::most;
-use crate::log::records::{Layout, locate};
+use crate::record_log::{Layout, locate};
 use crate::shared::{MaybeSend, Shared};
+use crate::store::PageStore;
+use crate::store::slice::divide;
 use crate::units::Lpn;
 use alloc::boxed::Box;
 use alloc::format;

@@ -2,8 +2,8 @@
 //! the store takes no more writes. The log pages of an LSB-tree that a mount cannot merge wait in the same way.
 
 use super::page::put_record;
-use crate::ordered::bplus::Change;
 use crate::ordered::buffered::Pending;
+use crate::ordered::change::Change;
 use crate::ordered::{Bounds, Direction, RecordFormat};
 use alloc::collections::BTreeMap;
 use alloc::vec;

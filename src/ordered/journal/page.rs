@@ -1,14 +1,14 @@
 //! The records of the journal: 1 (put) or 2 (removal), the key, the value (0 in a removal). Keys are byte strings.
 //!
-//! The pages are those of any log of records (`log/records.rs`), with the characters "NXJOURN1"; the label is the bytes of a
+//! The pages are those of any log of records (`record_log`), with the characters "NXJOURN1"; the label is the bytes of a
 //! key and those of a value.
 
-use crate::log::records::{self, RecordKind};
 use crate::ordered::RecordFormat;
-use crate::ordered::bplus::Change;
+use crate::ordered::change::Change;
+use crate::record_log::{self, RecordKind};
 
 #[cfg(test)]
-pub(super) use crate::log::records::HEADER_BYTES;
+pub(super) use crate::record_log::HEADER_BYTES;
 const PUT: u8 = 1;
 const REMOVAL: u8 = 2;
 
@@ -28,12 +28,12 @@ impl RecordKind for Updates {
 }
 
 /// How a journal of such records lies on its store; none when keys have no bytes.
-pub(super) fn layout(record: RecordFormat, pages: u32, page_bytes: usize) -> Option<records::Layout> {
-    records::Layout::new::<Updates>([record.key_bytes, record.value_bytes], pages, page_bytes)
+pub(super) fn layout(record: RecordFormat, pages: u32, page_bytes: usize) -> Option<record_log::Layout> {
+    record_log::Layout::new::<Updates>([record.key_bytes, record.value_bytes], pages, page_bytes)
 }
 
 /// What a layout says of the records.
-pub(super) fn record_of(layout: &records::Layout) -> RecordFormat {
+pub(super) fn record_of(layout: &record_log::Layout) -> RecordFormat {
     let [key_bytes, value_bytes] = layout.label;
     RecordFormat::new(key_bytes, value_bytes)
 }

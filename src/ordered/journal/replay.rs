@@ -12,10 +12,10 @@ use super::writer::Guarded;
 use super::writer::Writer;
 use super::{Below, Buffered, Journaled};
 use crate::check::IndexError;
-use crate::ftl::{PageStore, StoreError};
-use crate::log::records::{Header, Layout};
 use crate::ordered::OrderedIndex;
-use crate::ordered::bplus::Change;
+use crate::ordered::change::Change;
+use crate::record_log::{Header, Layout};
+use crate::store::{PageStore, StoreError};
 use alloc::vec;
 use alloc::vec::Vec;
 

@@ -4,11 +4,11 @@ mod owed;
 
 use super::page::HEADER_BYTES;
 use super::*;
-use crate::ftl::StoreError;
-use crate::ftl::ram::RamStore;
 use crate::nand::{Cause, NandError};
 use crate::ordered::lazy_update::{CommitPolicy, LazyUpdateConfig, LazyUpdateTree, Pairs};
 use crate::rng::Rng;
+use crate::store::StoreError;
+use crate::store::ram::RamStore;
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -415,7 +415,7 @@ fn a_missing_page_is_noticed_and_so_is_an_older_one_amid_the_run() {
         let layout = super::page::layout(RECORD, 6, PAGE_BYTES).unwrap();
         layout.seal::<Updates>(
             &mut older,
-            crate::log::records::Header { number, epoch, records, is_closed: false, goes_on: false },
+            crate::record_log::Header { number, epoch, records, is_closed: false, goes_on: false },
         );
         harmed.write(Lpn(299 - number), Cause::Check, &older).unwrap();
         assert!(

@@ -3,9 +3,9 @@
 use super::replay::apply;
 use super::{Below, Buffered, Journaled, page};
 use crate::check::IndexError;
-use crate::ftl::{PageStore, StoreError};
 use crate::ordered::OrderedIndex;
-use crate::ordered::bplus::Change;
+use crate::ordered::change::Change;
+use crate::store::{PageStore, StoreError};
 use alloc::vec;
 
 /// Why the index below could not do what was asked, and what the store refused it meanwhile.

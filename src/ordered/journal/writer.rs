@@ -3,13 +3,13 @@
 use super::Below;
 use super::page::{Updates, put_record, record_of};
 use crate::check::{CheckReport, IndexError};
-use crate::ftl::slice::Slice;
-use crate::ftl::{PageStore, StoreError, StoreStats};
-use crate::log::records::{Header, Layout, RecordLog};
 use crate::nand::Cause;
 use crate::ordered::RecordFormat;
-use crate::ordered::bplus::Change;
+use crate::ordered::change::Change;
+use crate::record_log::{Header, Layout, RecordLog};
 use crate::shared::Shared;
+use crate::store::slice::Slice;
+use crate::store::{PageStore, StoreError, StoreStats};
 use crate::units::{Lpn, Ppn};
 use alloc::boxed::Box;
 use alloc::vec::Vec;

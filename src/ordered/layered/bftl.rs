@@ -15,8 +15,8 @@
 
 use super::LayeredConfig;
 use crate::check::IndexError;
-use crate::nodes::CommitPolicy;
 use crate::ordered::{RecordFormat, Settings};
+use crate::unit_layer::CommitPolicy;
 
 /// Options besides those of the B+-tree: name and meaning.
 pub const OPTIONS: [(&str, &str); 3] = [

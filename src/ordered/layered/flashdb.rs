@@ -6,7 +6,7 @@
 //! rule of a two-state task system, so that it never costs more than three times what the best choice would have cost. The
 //! *node translation table* lists the pages of each node.
 //!
-//! [`nodes`](crate::nodes) has all of it: the log buffer is a reservation buffer of one page, a log page a sector, a log entry a unit;
+//! [`nodes`](crate::unit_layer) has all of it: the log buffer is a reservation buffer of one page, a log page a sector, a log entry a unit;
 //! what `log_version` tells there, which entries of a node are stale, a reset tells here.
 //!
 //! # Deviations and confidence
@@ -20,8 +20,8 @@
 
 use super::{LayeredConfig, bftl};
 use crate::check::IndexError;
-use crate::nodes::{CommitPolicy, Modes, Tuning};
 use crate::ordered::{RecordFormat, Settings};
+use crate::unit_layer::{CommitPolicy, Modes, Tuning};
 
 /// Options besides those of the B+-tree: name and meaning.
 pub const OPTIONS: [(&str, &str); 4] = [
@@ -59,10 +59,10 @@ pub fn from_settings(settings: &Settings) -> Result<LayeredConfig, IndexError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ftl::ram::RamStore;
     use crate::ordered::OrderedIndex;
     use crate::ordered::layered::LayeredTree;
     use crate::rng::Rng;
+    use crate::store::ram::RamStore;
 
     const RECORDS: u64 = 2_000;
 

@@ -14,8 +14,8 @@
 
 use super::LayeredConfig;
 use crate::check::IndexError;
-use crate::nodes::CommitPolicy;
 use crate::ordered::{RecordFormat, Settings};
+use crate::unit_layer::CommitPolicy;
 
 /// Options besides those of the B+-tree: name and meaning.
 pub const OPTIONS: [(&str, &str); 1] = [("reservation_units", "units of the index buffer (default 60)")];

@@ -12,8 +12,8 @@
 
 use super::{LayeredConfig, bftl};
 use crate::check::IndexError;
-use crate::nodes::CommitPolicy;
 use crate::ordered::{RecordFormat, Settings};
+use crate::unit_layer::CommitPolicy;
 
 /// Options besides those of the B+-tree: name and meaning.
 pub const OPTIONS: [(&str, &str); 3] = [

@@ -4,8 +4,8 @@
 //! written. The block that was erased least is used first. A block in which a program failed takes no more pages and is marked
 //! bad once its last page is dead.
 
+use crate::blocks::mark_bad;
 use crate::check::IndexError;
-use crate::ftl::blocks::mark_bad;
 use crate::nand::{Cause, Nand, NandError};
 use crate::units::Pbn;
 use alloc::vec;

@@ -56,13 +56,13 @@ mod step;
 mod tests;
 mod walk;
 
-use super::buffered::Answers;
-use super::{
+use crate::check::{CheckReport, IndexError};
+use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::ordered::buffered::Answers;
+use crate::ordered::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit,
 };
-use crate::check::{CheckReport, IndexError};
-use crate::ftl::StoreError;
-use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::store::StoreError;
 use alloc::vec;
 use alloc::vec::Vec;
 use blocks::{Blocks, State};

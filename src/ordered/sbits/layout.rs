@@ -2,8 +2,8 @@
 
 use super::page::{Header, SINCE_MAX, entry, is_blank};
 use super::{Sbits, WhenFull, project};
+use crate::blocks::mark_bad;
 use crate::check::{CheckReport, IndexError};
-use crate::ftl::blocks::mark_bad;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::units::{Pbn, Ppn};
 use alloc::format;

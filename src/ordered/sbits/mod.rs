@@ -38,9 +38,11 @@ mod spline;
 #[cfg(test)]
 mod tests;
 
-use super::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit, within};
 use crate::check::{CheckReport, IndexError};
 use crate::nand::{Cause, Geometry, Nand};
+use crate::ordered::{
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit, within,
+};
 use crate::units::Pbn;
 use alloc::collections::VecDeque;
 use alloc::format;

@@ -2,11 +2,11 @@
 
 use super::page::{Header, entry, is_blank};
 use super::{Sbits, project};
+use crate::blocks::mark_bad;
 use crate::check::IndexError;
-use crate::ftl::StoreError;
-use crate::ftl::blocks::mark_bad;
 use crate::nand::{Cause, Nand, NandError};
 use crate::ordered::Settings;
+use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;

@@ -2,8 +2,8 @@
 
 use super::page::{Header, Kind, is_blank};
 use super::{Free, MicroHash, Segment};
+use crate::blocks::mark_bad;
 use crate::check::IndexError;
-use crate::ftl::blocks::mark_bad;
 use crate::nand::{Cause, Nand, NandError, Reading as Outcome, read_again};
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;

@@ -3,10 +3,10 @@
 use super::directory::Directory;
 use super::page::{self, Header, Kind, NONE, bounds, entry, is_blank};
 use super::{Free, MicroHash, Pending, Segment, Settings};
+use crate::blocks::mark_bad;
 use crate::check::IndexError;
-use crate::ftl::StoreError;
-use crate::ftl::blocks::mark_bad;
 use crate::nand::{Cause, Nand, NandError};
+use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;

@@ -10,11 +10,11 @@
 
 use super::record::{FLUSHED, FREE, NodeRecords, PAST, RecordHead, label};
 use crate::check::{CheckReport, IndexError};
-use crate::ftl::slice::{Slice, divide};
-use crate::ftl::{PageStore, StoreError};
-use crate::log::records::{Found, Layout, Mark, RecordLog, locate};
 use crate::nand::Cause;
+use crate::record_log::{Found, Layout, Mark, RecordLog, locate};
 use crate::spatial::node::{NodeFormat, NodeId, ROOT};
+use crate::store::slice::{Slice, divide};
+use crate::store::{PageStore, StoreError};
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;

@@ -74,11 +74,11 @@ use super::superblock::{put_superblock, superblock_of};
 use super::tree::{Rules, SpatialConfig, Tree};
 use crate::check::IndexError;
 use crate::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
-use crate::ftl::PageStore;
-use crate::ftl::slice::Slice;
-use crate::ftl::space::Space;
 use crate::index::Durability;
 use crate::nand::Cause;
+use crate::store::PageStore;
+use crate::store::slice::Slice;
+use crate::store::space::Space;
 use crate::units::Lpn;
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -459,7 +459,7 @@ fn log_layout(
     format: &NodeFormat,
     store: &impl PageStore,
     config: &BufferedConfig,
-) -> Result<crate::log::records::Layout, IndexError> {
+) -> Result<crate::record_log::Layout, IndexError> {
     let unsupported = |what| IndexError::Unsupported(what);
     let page_bytes = store.page_bytes();
     let layout = |pages| {

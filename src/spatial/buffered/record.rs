@@ -15,7 +15,7 @@
 //! and 16 times the dimensions; the bytes of a place on the Hilbert curve.
 
 use crate::codec::{get_u16, get_u32, put_u16, put_u32};
-use crate::log::records::RecordKind;
+use crate::record_log::RecordKind;
 use crate::spatial::coordinate::Coordinate;
 use crate::spatial::node::{Change, Entry, Node, NodeFormat, NodeId, Pointer};
 

@@ -62,8 +62,8 @@ use super::paged::PagedNodes;
 use super::tree::{Operation, Path, Rules, SpatialConfig, Tree};
 use crate::check::IndexError;
 use crate::codec::{get_u32, put_u32};
-use crate::ftl::PageStore;
 use crate::index::Options;
+use crate::store::PageStore;
 use alloc::string::String;
 use core::ops::RangeInclusive;
 

@@ -1,13 +1,13 @@
 //! RFTL against a list, under power cuts, on damaged pages; what it costs; and the units of two images of a node.
 
 use super::*;
-use crate::ftl::StoreError;
 use crate::rng::Rng;
 use crate::spatial::r_tree::Split;
 use crate::spatial::tests::model::{Kind, Model, Sample, assert_same, everything, random_rect, window};
 use crate::spatial::tests::store::{Mem, ORDERED, Pages, Promise, SINGLE, Step, UNORDERED};
 use crate::spatial::tree::Tree;
 use crate::spatial::{Packing, Relation, SpatialIndex, hilbert, r_star, r_tree};
+use crate::store::StoreError;
 use alloc::vec;
 use core::ops::ControlFlow;
 

@@ -6,13 +6,13 @@
 use super::model::{Kind, Model, everything, random_rect, window};
 use super::store::{Mem, ORDERED, Pages, Promise, SINGLE, Step, UNORDERED, WRITE_THROUGH};
 use crate::check::IndexError;
-use crate::ftl::PageStore;
 use crate::index::{Durability, Fill};
 use crate::rng::Rng;
 use crate::spatial::paged::PagedNodes;
 use crate::spatial::r_tree::Split;
 use crate::spatial::tree::{Rules, SpatialConfig, Tree};
 use crate::spatial::{Nodes, Packing, Relation, SpatialIndex, hilbert, mr_tree, r_star, r_tree};
+use crate::store::PageStore;
 use alloc::vec;
 use alloc::vec::Vec;
 

@@ -4,14 +4,14 @@ use super::model::{Kind, Model, Sample, assert_same, everything, random_rect, wi
 use super::store::{Mem, Pages, Promise, Step, WRITE_THROUGH};
 use crate::check::IndexError;
 use crate::codec::{crc32, put_u32};
-use crate::ftl::PageStore;
-use crate::ftl::ram::RamStore;
 use crate::index::{Durability, Fill, Options};
 use crate::rng::Rng;
 use crate::spatial::for_tree::{self, ForRules, ForTree, OverflowNodes, Sharing};
 use crate::spatial::node::{NodeId, ROOT};
 use crate::spatial::tree::SpatialConfig;
 use crate::spatial::{Coordinate, Nodes, Packing, Rect, Relation, SpatialIndex};
+use crate::store::PageStore;
+use crate::store::ram::RamStore;
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 use proptest::prelude::*;

@@ -3,7 +3,6 @@
 
 use super::model::{Kind, Model, assert_same, random_rect};
 use crate::check::{CheckReport, IndexError};
-use crate::ftl::ram::RamStore;
 use crate::index::{Durability, IndexStats};
 use crate::nand::Cause;
 use crate::rng::Rng;
@@ -12,6 +11,7 @@ use crate::spatial::paged::PagedNodes;
 use crate::spatial::r_tree::Split;
 use crate::spatial::tree::{Rules, SpatialConfig, Tree};
 use crate::spatial::{NodeId, Nodes, SpatialIndex, hilbert, r_star, r_tree};
+use crate::store::ram::RamStore;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;

@@ -18,7 +18,7 @@ use super::r_tree::{self, Split};
 use super::tree::update::Grouped;
 use super::tree::{Rules, SpatialConfig, Tree};
 use super::*;
-use crate::ftl::ram::RamStore;
+use crate::store::ram::RamStore;
 use alloc::vec::Vec;
 use model::{Kind, Model, Sample, assert_same, churn};
 

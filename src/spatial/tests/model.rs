@@ -1,9 +1,9 @@
 //! The list that every tree is compared with, and random rectangles of every sort.
 
-use crate::ftl::ram::RamStore;
 use crate::rng::Rng;
 use crate::spatial::tree::{Rules, SpatialConfig, Tree};
 use crate::spatial::{Coordinate, Measure, Rect, Relation, SpatialIndex};
+use crate::store::ram::RamStore;
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 

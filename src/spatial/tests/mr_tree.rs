@@ -1,12 +1,12 @@
 //! The MR-tree: half-leaves, the way a split takes, and the balance of heights.
 
 use super::model::{Kind, Model, assert_same};
-use crate::ftl::ram::RamStore;
 use crate::index::Options;
 use crate::rng::Rng;
 use crate::spatial::mr_tree::{self, Balance, MrRules, MrTree};
 use crate::spatial::tree::SpatialConfig;
 use crate::spatial::{Rect, SpatialIndex};
+use crate::store::ram::RamStore;
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 

@@ -3,13 +3,13 @@
 use super::model::{Kind, Model, assert_same, random_rect};
 use super::store::{Mem, Promise, SINGLE, WRITE_THROUGH};
 use crate::check::IndexError;
-use crate::ftl::StoreError;
 use crate::index::{Durability, Fill};
 use crate::nand::NandError;
 use crate::rng::Rng;
 use crate::spatial::r_tree::Split;
 use crate::spatial::tree::{Rules, SpatialConfig, Tree};
 use crate::spatial::{Nodes, Packing, Relation, SpatialIndex, hilbert, mr_tree, r_star, r_tree};
+use crate::store::StoreError;
 use core::ops::ControlFlow;
 
 /// Fills a small store to the last page, then takes everything out again.

@@ -1,7 +1,7 @@
 //! A store in RAM that records what is done to it, promises as much as it is told to, and can be made to fill up.
 
-use crate::ftl::{PageStore, StoreError};
 use crate::nand::Cause;
+use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
 use alloc::vec;
 use alloc::vec::Vec;

@@ -2,11 +2,11 @@
 
 use super::Rules;
 use crate::check::{CheckReport, IndexError};
-use crate::ftl::StoreError;
 use crate::nand::Cause;
 use crate::spatial::coordinate::Coordinate;
 use crate::spatial::node::{Entry, NodeId, ROOT};
 use crate::spatial::nodes::{Nodes, read_child, read_root};
+use crate::store::StoreError;
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::ToString;

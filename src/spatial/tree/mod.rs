@@ -23,9 +23,9 @@ use super::nodes::{Nodes, read_child, read_root};
 use super::paged::PagedNodes;
 use super::{Entries, Region, Relation, SpatialIndex, VisitNearest, VisitRect, VisitRegion};
 use crate::check::{CheckReport, IndexError};
-use crate::ftl::PageStore;
 use crate::index::{Durability, Fill, IndexStats, Metric};
 use crate::nand::Cause;
+use crate::store::PageStore;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 

@@ -80,7 +80,6 @@ mod tests {
     use super::*;
     use nandex::ordered::RecordFormat;
     use nandex::ordered::mu::layout::Layout;
-    use nandex::ordered::raw::Scheme;
     use nandex::ordered::wandering::OneNodePages;
 
     const F: f64 = 512.0;
@@ -88,7 +87,7 @@ mod tests {
     const BILLION: u64 = 1_000_000_000;
 
     fn trees() -> (Layout, OneNodePages) {
-        (Layout::of(4096, RECORD), OneNodePages::new(4096, RECORD).unwrap())
+        (Layout::of(4096, RECORD), OneNodePages::of(4096, RECORD).unwrap())
     }
 
     #[test]

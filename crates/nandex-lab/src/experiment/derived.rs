@@ -9,7 +9,6 @@ use crate::runner::Control;
 use crate::stats::Summary;
 use nandex::ordered::RecordFormat;
 use nandex::ordered::mu::layout::Layout;
-use nandex::ordered::raw::Scheme;
 use nandex::ordered::wandering::OneNodePages;
 use std::collections::BTreeMap;
 
@@ -58,7 +57,7 @@ pub(super) type Figures = Vec<(String, f64)>;
 /// before, at and after each such point is looking everywhere.
 fn heights() -> Result<Figures, LabError> {
     let mu = Layout::of(PAGE_BYTES, RECORD);
-    let bplus = OneNodePages::new(PAGE_BYTES, RECORD)?;
+    let bplus = OneNodePages::of(PAGE_BYTES, RECORD)?;
     let full = (1..=5).flat_map(|height| [mu.records_max(height), bplus.records_max(height)]);
     let around = full.flat_map(|n| [n - 1, n, n + 1]);
     let mut sizes: Vec<u64> = around.chain([1, BILLION]).filter(|&n| (1..=BILLION).contains(&n)).collect();

@@ -2,12 +2,12 @@
 
 use super::derived::Figures;
 use crate::LabError;
-use nandex::ftl::ram::RamStore;
 use nandex::ordered::bplus::Fill;
 use nandex::ordered::lazy_update::{Answers, LazyUpdateConfig, LazyUpdateTree};
 use nandex::ordered::ls_lru::{LsLruConfig, LsLruTree, write_minimized};
 use nandex::ordered::{Direction, Durability, OrderedIndex, RecordFormat};
 use nandex::rng::Rng;
+use nandex::store::ram::RamStore;
 use nandex::{Cause, IndexError};
 use std::collections::BTreeSet;
 use std::ops::{Bound, ControlFlow};

@@ -3,6 +3,7 @@
 use super::derived::Figures;
 use crate::LabError;
 use crate::chip;
+use nandex::Cause;
 use nandex::Shared;
 use nandex::nand::BlockRange;
 use nandex::nand::sim::SimChip;
@@ -10,7 +11,7 @@ use nandex::ordered::bplus::{BPlusConfig, BPlusTree, StructureWrites};
 use nandex::ordered::wpcb::{WpcbConfig, WpcbTree};
 use nandex::ordered::{Durability, OrderedIndex, RecordFormat, Settings};
 use nandex::rng::Rng;
-use nandex::{Cause, ftl::ram::RamStore};
+use nandex::store::ram::RamStore;
 use std::collections::BTreeMap;
 
 const RECORD: RecordFormat = RecordFormat::new(4, 4);

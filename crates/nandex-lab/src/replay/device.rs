@@ -6,9 +6,9 @@ use crate::names::{self, OptionInfo};
 use crate::registry::StoreEntry;
 use crate::tbm::Division;
 use nandex::Shared;
-use nandex::ftl::disk::{DiskModel, DiskStore};
 use nandex::nand::sim::SimChip;
 use nandex::ordered::{Options, RecordFormat, Settings};
+use nandex::store::disk::{DiskModel, DiskStore};
 use nandex::{Geometry, Nanos, PageStore};
 use std::time::Instant;
 

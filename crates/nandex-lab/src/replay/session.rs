@@ -7,9 +7,9 @@ use super::{Replay, ReplayRun};
 use crate::block_trace::place::{PagePart, Placement};
 use crate::block_trace::{BlockOp, Request};
 use crate::runner::{Control, by_cause};
-use nandex::ftl::StoreStats;
 use nandex::nand::sim::Counters;
 use nandex::ordered::Options;
+use nandex::store::StoreStats;
 use nandex::{Cause, Lpn, Nand, PageStore, Pbn};
 
 /// Requests between two reports of progress.

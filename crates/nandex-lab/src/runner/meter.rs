@@ -1,10 +1,10 @@
 //! From the counters of a chip, or of a disk, to the figures of a phase: costs by kind and by cause, a timeline, amplification.
 
 use crate::results::{CauseCounts, Costs, Phase, Sample};
-use nandex::ftl::disk::DiskStore;
 use nandex::nand::Cause;
 use nandex::nand::sim::{Counters, SimChip};
 use nandex::ordered::IndexStats;
+use nandex::store::disk::DiskStore;
 use std::collections::BTreeMap;
 
 /// Samples of the accumulated flash time in a phase, at most.

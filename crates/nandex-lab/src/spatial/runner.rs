@@ -18,11 +18,11 @@ use crate::runner::meter::{Done, Meter, Reading, by_name, ratio};
 use crate::runner::{Control, RunOptions, TimedChip};
 use nandex::IndexError;
 use nandex::Shared;
-use nandex::ftl::disk::DiskStore;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Nand, Part};
 use nandex::ordered::{Durability, RecordFormat, Settings};
 use nandex::spatial::Rect;
+use nandex::store::disk::DiskStore;
 use std::time::Instant;
 
 /// Why the run ends, in words.

@@ -8,11 +8,11 @@ use crate::names::{OptionInfo, option};
 use crate::registry::{Open, OpenIndex};
 use nandex::Shared;
 use nandex::check::CheckReport;
-use nandex::ftl::store_nand::StoreNand;
 use nandex::log::tag::spare_bytes_needed;
 use nandex::ordered::{
     Direction, Durability, IndexStats, Metric, Options, OrderedIndex, RecordFormat, Records, Settings, Visit,
 };
+use nandex::store::store_nand::StoreNand;
 use nandex::{IndexError, Nand, PageStore};
 use std::ops::Bound;
 

@@ -3,9 +3,9 @@
 mod damage;
 
 use super::*;
-use crate::ftl::hot::HotSettings;
-use crate::ftl::victim::VictimPolicy;
-use crate::ftl::wear::WearLevelling;
+use crate::blocks::hot::HotSettings;
+use crate::blocks::victim::VictimPolicy;
+use crate::blocks::wear::WearLevelling;
 use crate::nand::misread::with_wrong_bits;
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{NandError, Part, Timing};

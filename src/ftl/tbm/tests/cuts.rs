@@ -1,7 +1,7 @@
 //! The power is cut at every physical operation, blocks fail, bits flip: what was acknowledged is there, or an error is.
 
 use super::*;
-use crate::ftl::flash::FlashSettings;
+use crate::ftl::mapping::FlashSettings;
 use crate::nand::sim::{CutWhen, PowerCut, TornModel};
 
 /// Runs operations until the power is cut; then mounts, and compares with the model before and after the operation that

@@ -1,7 +1,7 @@
 //! The worked examples of the paper, step by step, over a store that writes down what reaches it.
 
 use super::*;
-use crate::ftl::ram::RamStore;
+use crate::store::ram::RamStore;
 
 /// Pages in memory, and the numbers of those written, in order.
 struct Diary {

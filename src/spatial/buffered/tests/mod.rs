@@ -237,7 +237,8 @@ fn a_failed_write_interrupts_until_the_next_mount() {
     for room in 0..30 {
         let mut store = tree.into_nodes().into_store();
         let pages = store.pages.clone();
-        (store.room, store.refusal) = (room, crate::ftl::StoreError::Nand(crate::nand::NandError::PowerLost));
+        (store.room, store.refusal) =
+            (room, crate::store::StoreError::Nand(crate::nand::NandError::PowerLost));
         let mut failing: Small<r_star::Published> =
             Tree::over(BufferedNodes::mount(store, config).unwrap()).unwrap();
         let (mut rng, mut done) = (Rng::new(1), model.clone());

@@ -225,6 +225,6 @@ fn what_is_no_volume_is_refused() {
     let volume = Volume::format(store, VolumeSettings::default()).unwrap();
     let again = Volume::open(volume.into_store(), VolumeSettings::default());
     assert!(again.unwrap().names().is_empty(), "formatted, it is one");
-    let tiny = nandex::ftl::ram::RamStore::new(2048, 10);
+    let tiny = nandex::store::ram::RamStore::new(2048, 10);
     assert!(matches!(Volume::open(tiny, VolumeSettings::default()), Err(StoreError::Unsupported(_))));
 }

@@ -1,0 +1,555 @@
+//! Checkpoints: byte strings written so that the newest complete one is found again from a fixed place.
+//!
+//! After the superblock scheme of JFFS3 (Bityutskiy 2005), which the mu-Tree (Section 5.2) takes over:
+//!
+//! ```text
+//! anchors: the first good blocks of the chip, used in turn      checkpoint blocks: anywhere, chosen by wear
+//! +-----------------+-----------------+-------                  +-------------------+-------------------+--------
+//! | ref 1 -> 40, 41 | ref 2 -> 17, 93 | erased        ref 2 --> | checkpoint 8      | checkpoint 9      | erased
+//! +-----------------+-----------------+-------                  +-------------------+-------------------+--------
+//! ```
+//!
+//! A *record* is a byte string over consecutive pages. The spare area of each ([`crate::blocks::spare`]) holds the kind, the
+//! place in the record (number) and the record's version; the string starts with its length as u32. A checkpoint is
+//! one record; a reference is a record that lists the blocks that carry checkpoints.
+//!
+//! - *Write*: the record is appended to the current checkpoint blocks. When it does not fit there, new blocks are
+//!   taken from the table, the record goes to their start, a reference is appended to the current anchor, and only
+//!   then are the old blocks given back. When the anchor is full the next one is erased first; the old one still
+//!   holds the last reference.
+//! - *Mount*: the reference with the highest version in the anchors, then the checkpoint with the highest version in
+//!   its blocks. A record that is not whole does not count.
+//! - *After a mount* nothing is appended to what was there before: a program cut short may have left a page that
+//!   looks erased, and no page is programmed twice. The next write takes new blocks and the next anchor.
+//! - *Failing blocks*: one that fails while it is being written is retired and another taken. The old blocks, which
+//!   still carry the last checkpoint, are retired only once the new one is complete. An anchor that fails is retired
+//!   for good; the last one is never erased, so that when it is full as well, writing fails with `Full`.
+//!
+//! Invariants
+//! - C1: the newest complete checkpoint and a reference to its blocks are on the chip at every instant.
+//! - C2: no page is programmed after a page of unknown contents in the same block: a run that ends with two is damaged.
+
+mod record;
+#[cfg(test)]
+mod tests;
+
+use crate::blocks::spare::{Header, PageKind, require_spare};
+use crate::blocks::{BlockTable, Wear};
+use crate::codec::get_u32;
+use crate::nand::{Cause, Geometry, Nand};
+use crate::store::StoreError;
+use crate::units::{Pbn, Ppn};
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+use record::{Cut, Place, Record, is_ragged, newest_record, program, records};
+pub use record::{Loaded, Payload};
+
+/// Good blocks at the start of a chip that serve as anchors.
+pub const fn anchor_count(geometry: Geometry) -> u32 {
+    match geometry.blocks {
+        0..64 => 2,
+        64..1024 => 3,
+        _ => 4,
+    }
+}
+
+/// Whether a page, as it was read, is a whole one of a reference or a checkpoint.
+pub fn is_of_checkpoint(ppn: Ppn, data: &[u8], spare: &[u8]) -> bool {
+    header(ppn, data, spare).is_some_and(|h| matches!(h.kind, PageKind::Anchor | PageKind::Checkpoint))
+}
+
+/// The header of a page, as it was read, if that is whole.
+fn header(ppn: Ppn, data: &[u8], spare: &[u8]) -> Option<Header> {
+    Header::open(ppn, data, spare.first_chunk()?)
+}
+
+/// Where the next record goes: a run of pages over some blocks.
+#[derive(Clone, Debug, Default)]
+struct Run {
+    blocks: Vec<Pbn>,
+    /// Pages used; the whole length when nothing may be appended.
+    used: u32,
+}
+
+impl Run {
+    fn pages(&self, geometry: Geometry) -> u32 {
+        self.blocks.len() as u32 * geometry.pages_per_block
+    }
+
+    fn page_at(&self, geometry: Geometry, at: u32) -> Ppn {
+        let block = self.blocks[(at / geometry.pages_per_block) as usize];
+        geometry.page_at(block, at % geometry.pages_per_block)
+    }
+}
+
+/// A checkpoint that is not complete: its first page, and what that holds of the payload.
+pub type Begun = (Ppn, Vec<u8>);
+
+/// What a mount finds.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The checkpoints.
+    pub area: CheckpointArea,
+    /// The payload of the newest one that is complete.
+    pub payload: Loaded,
+    /// A newer one that is not complete.
+    pub begun: Option<Begun>,
+}
+
+/// The newest records of a chip.
+#[derive(Clone, Debug)]
+pub struct Newest {
+    /// Payloads of consecutive checkpoints.
+    pub records: Vec<Vec<u8>>,
+    /// Something was programmed after them that cannot be read: cut short, or gone bad.
+    pub is_ragged: bool,
+}
+
+/// The anchors and the checkpoint blocks of a chip.
+#[derive(Clone, Debug)]
+pub struct CheckpointArea {
+    geometry: Geometry,
+    /// Anchors still in use, ascending.
+    anchors: Vec<Pbn>,
+    /// The anchor that holds the newest reference; all anchors are erased when there is none.
+    anchor: Option<Pbn>,
+    anchor_used: u32,
+    reference_version: u64,
+    run: Run,
+    version: u64,
+    /// Pages for notes that new checkpoint blocks have at least.
+    note_pages: u32,
+    /// Each reference is written so often.
+    copies: u8,
+    /// A mount found a page that cannot be read where a newer reference or checkpoint might stand.
+    is_ragged: bool,
+    /// A checkpoint was begun behind the newest one, and not completed.
+    is_torn: bool,
+}
+
+impl CheckpointArea {
+    /// Prepares a chip: chooses and erases the anchors. The table must know the bad blocks; the anchors become
+    /// Reserved in it. There is nothing to mount before the first write.
+    pub fn format<N: Nand>(nand: &mut N, blocks: &mut BlockTable) -> Result<CheckpointArea, StoreError> {
+        let geometry = nand.geometry();
+        require_spare(geometry)?;
+        let mut area = CheckpointArea::empty(geometry);
+        let mut good = (0..geometry.blocks).map(Pbn);
+        while area.anchors.len() < anchor_count(geometry) as usize {
+            let Some(pbn) = good.find(|&p| blocks.state(p).is_free()) else {
+                return Err(StoreError::Unsupported(String::from("the chip has too few good blocks")));
+            };
+            blocks.claim(pbn);
+            if blocks.erase(nand, pbn, Cause::Checkpoint)? {
+                blocks.reserve(pbn);
+                area.anchors.push(pbn);
+            }
+        }
+        Ok(area)
+    }
+
+    /// None at all: for a log that keeps no checkpoints.
+    pub(crate) fn empty(geometry: Geometry) -> CheckpointArea {
+        CheckpointArea {
+            geometry,
+            anchors: Vec::new(),
+            anchor: None,
+            anchor_used: 0,
+            reference_version: 0,
+            run: Run::default(),
+            version: 0,
+            note_pages: 0,
+            copies: 1,
+            is_ragged: false,
+            is_torn: false,
+        }
+    }
+
+    /// Finds the newest complete checkpoint and returns its bytes; none when the chip carries no reference.
+    /// [`CheckpointArea::occupied`] then tells which blocks are to be Reserved.
+    pub fn mount<N: Nand>(nand: &mut N) -> Result<Option<(CheckpointArea, Vec<u8>)>, StoreError> {
+        let found = CheckpointArea::mount_and_look(nand, usize::MAX)?;
+        Ok(found.map(|found| (found.area, found.payload.bytes)))
+    }
+
+    /// The newest complete checkpoint, of which `bytes_max` bytes come as bytes and the rest as numbers, and a newer one that is
+    /// not complete, if there is one. If anything follows from a later time, that was completed, and has gone bad.
+    pub fn mount_and_look<N: Nand>(nand: &mut N, bytes_max: usize) -> Result<Option<Found>, StoreError> {
+        let Some(mut area) = CheckpointArea::find(nand)? else { return Ok(None) };
+        let newest = newest_record(nand, area.geometry, &area.run, bytes_max)?;
+        let (version, payload) = newest.complete.ok_or_else(|| area.incomplete())?;
+        area.version = version;
+        area.note_cut(nand, newest.cut)?;
+        Ok(Some(Found { area, payload, begun: newest.begun }))
+    }
+
+    /// Something is not whole where a newer record might stand: cut short, or gone bad.
+    fn note_cut<N: Nand>(&mut self, nand: &N, cut: Option<Cut>) -> Result<(), StoreError> {
+        let Some(cut) = cut else { return Ok(()) };
+        if cut.is_unreadable && !nand.tears() {
+            let what = "a page that may hold the newest checkpoint cannot be read";
+            return Err(StoreError::Corrupted { what, at: u64::from(cut.ppn.0) });
+        }
+        self.is_ragged = true;
+        Ok(())
+    }
+
+    /// Whether the mount found a page that cannot be read where a newer checkpoint might stand, or the way to it: cut short, or
+    /// gone bad. Then the one that was found may have been followed by changes, whatever it says of itself.
+    pub const fn is_ragged(&self) -> bool {
+        self.is_ragged
+    }
+
+    /// Whether a write ended within a checkpoint behind the newest one: another must be complete before anything else is written,
+    /// or a mount takes the one begun for one that has gone bad.
+    pub const fn is_torn(&self) -> bool {
+        self.is_torn
+    }
+
+    /// Like [`CheckpointArea::mount`], but returns every complete checkpoint that follows the last one which `is_whole`
+    /// accepts, that one first.
+    pub fn mount_since<N: Nand>(
+        nand: &mut N,
+        is_whole: impl Fn(&[u8]) -> bool,
+    ) -> Result<Option<(CheckpointArea, Newest)>, StoreError> {
+        let Some(mut area) = CheckpointArea::find(nand)? else { return Ok(None) };
+        let (all, _) = records(nand, area.geometry, &area.run, PageKind::Checkpoint)?;
+        area.version = all.last().ok_or_else(|| area.incomplete())?.0;
+        let whole =
+            all.iter().rposition(|(_, loaded)| is_whole(&loaded.bytes)).ok_or_else(|| area.incomplete())?;
+        let since = &all[whole..];
+        if let Some(gap) = since.windows(2).find(|pair| pair[0].0 + 1 != pair[1].0) {
+            return Err(StoreError::Corrupted { what: "a note between checkpoints is lost", at: gap[0].0 });
+        }
+        let is_ragged = is_ragged(nand, area.geometry, &area.run, &all)?;
+        let records = all.into_iter().skip(whole).map(|(_, loaded)| loaded.bytes).collect();
+        Ok(Some((area, Newest { records, is_ragged })))
+    }
+
+    fn incomplete(&self) -> StoreError {
+        StoreError::Corrupted { what: "no checkpoint is complete", at: self.reference_version }
+    }
+
+    /// Follows the newest reference; none when there is none.
+    fn find<N: Nand>(nand: &mut N) -> Result<Option<CheckpointArea>, StoreError> {
+        let geometry = nand.geometry();
+        require_spare(geometry)?;
+        let mut area = CheckpointArea::empty(geometry);
+        let mut reference = None;
+        let mut cuts = Vec::new();
+        for pbn in first_good_blocks(nand, anchor_count(geometry))? {
+            let run = Run { blocks: vec![pbn], used: 0 };
+            let (found, cut) = records(nand, geometry, &run, PageKind::Anchor)?;
+            // An anchor is erased before it is used again: what follows an older reference is older, too.
+            cuts.extend(cut.map(|cut| (pbn, found.is_empty(), cut)));
+            for (version, loaded) in found {
+                if version > area.reference_version {
+                    area.reference_version = version;
+                    area.anchor = Some(pbn);
+                    reference = Some(loaded.bytes);
+                }
+            }
+        }
+        let hides = |&&(anchor, is_alone, _): &&(Pbn, bool, Cut)| is_alone || Some(anchor) == area.anchor;
+        let hidden = cuts.iter().find(hides).map(|entry| entry.2);
+        area.note_cut(nand, hidden)?;
+        let Some(reference) = reference else { return Ok(None) };
+        area.decode_reference(&reference)?;
+        let mut good = Vec::new();
+        for &anchor in &area.anchors {
+            if !nand.is_bad(anchor)? {
+                good.push(anchor);
+            }
+        }
+        area.anchors = good;
+        // Nothing is appended to what an earlier session wrote (C2).
+        area.anchor_used = geometry.pages_per_block;
+        area.run.used = area.run.pages(geometry);
+        Ok(Some(area))
+    }
+
+    /// From now on new checkpoint blocks have room for so many pages of notes at least, and there are two copies of each
+    /// reference: if one goes bad, no older one is taken for the newest.
+    pub fn be_careful(&mut self, note_pages: u32) {
+        (self.note_pages, self.copies) = (note_pages, 2);
+    }
+
+    /// Whether a page, as it was read, is of a checkpoint that is no newer than the one that was found.
+    pub fn is_older(&self, ppn: Ppn, data: &[u8], spare: &[u8]) -> bool {
+        header(ppn, data, spare)
+            .is_some_and(|header| header.kind != PageKind::Checkpoint || header.version <= self.version)
+    }
+
+    /// The blocks in use: anchors and checkpoint blocks.
+    pub fn occupied(&self) -> Vec<Pbn> {
+        self.anchors.iter().chain(&self.run.blocks).copied().collect()
+    }
+
+    /// The version of the newest checkpoint; 0 before the first.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Pages that a payload of this length takes.
+    pub const fn pages_needed(geometry: Geometry, payload_bytes: usize) -> usize {
+        (4 + payload_bytes).div_ceil(geometry.page_bytes as usize)
+    }
+
+    /// Blocks that a payload of this length takes at most at one time, the anchors apart: old and new.
+    pub const fn blocks_needed(geometry: Geometry, payload_bytes: usize) -> usize {
+        let pages = CheckpointArea::pages_needed(geometry, payload_bytes);
+        2 * pages.div_ceil(geometry.pages_per_block as usize)
+    }
+
+    /// Writes a checkpoint. When this fails, the previous one is still the newest.
+    pub fn write<'a, N: Nand>(
+        &mut self,
+        nand: &mut N,
+        blocks: &mut BlockTable,
+        payload: impl Into<Payload<'a>>,
+    ) -> Result<(), StoreError> {
+        let record = Record(payload.into());
+        let pages = record.pages(self.geometry);
+        let mut failing = None;
+        if self.run.used + pages <= self.run.pages(self.geometry) {
+            failing = self.append(nand, &record)?;
+            if failing.is_none() {
+                self.version += 1;
+                return Ok(());
+            }
+            self.is_torn = true;
+        }
+        self.require_anchor((pages + self.note_pages).div_ceil(self.geometry.pages_per_block))?;
+        let fresh = self.write_fresh(nand, blocks, &record)?;
+        // Should this fail, a reference may exist nevertheless: the new blocks stay Reserved until the next mount.
+        self.refer_to(nand, blocks, &fresh.blocks)?;
+        let old = core::mem::replace(&mut self.run, fresh);
+        self.version += 1;
+        self.is_torn = false;
+        for pbn in old.blocks {
+            if Some(pbn) == failing {
+                blocks.give_up(nand, pbn)?;
+            } else {
+                blocks.discard(pbn);
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends a small record that adds to the last checkpoint, where it still fits into the same blocks. False: it does
+    /// not, and a whole checkpoint is to be written instead.
+    pub fn write_note<N: Nand>(&mut self, nand: &mut N, payload: &[u8]) -> Result<bool, StoreError> {
+        let record = Record(payload.into());
+        let pages = record.pages(self.geometry);
+        if self.run.used + pages > self.run.pages(self.geometry) || self.append(nand, &record)?.is_some() {
+            return Ok(false);
+        }
+        self.version += 1;
+        Ok(true)
+    }
+
+    /// Appends to the current blocks; the block that failed, if one did.
+    fn append<N: Nand>(&mut self, nand: &mut N, record: &Record<'_>) -> Result<Option<Pbn>, StoreError> {
+        let (first, pages) = (self.run.used, record.pages(self.geometry));
+        // Should this fail midway, nothing more is appended (C2).
+        self.run.used = self.run.pages(self.geometry);
+        for number in 0..pages {
+            let ppn = self.run.page_at(self.geometry, first + number);
+            let place = Place { kind: PageKind::Checkpoint, number, version: self.version + 1 };
+            if !program(nand, ppn, place, record)? {
+                return Ok(Some(self.geometry.block_of(ppn)));
+            }
+        }
+        self.run.used = first + pages;
+        Ok(None)
+    }
+
+    /// Writes a record to new blocks, which become Reserved.
+    fn write_fresh<N: Nand>(
+        &mut self,
+        nand: &mut N,
+        blocks: &mut BlockTable,
+        record: &Record<'_>,
+    ) -> Result<Run, StoreError> {
+        let (pages, block) = (record.pages(self.geometry), self.geometry.pages_per_block);
+        let mut run = Run { blocks: Vec::new(), used: pages };
+        while run.pages(self.geometry) < pages + self.note_pages {
+            let first = run.pages(self.geometry).min(pages);
+            let part = first..pages.min(first + block);
+            match self.fill_block(nand, blocks, record, part) {
+                Ok(pbn) => run.blocks.push(pbn),
+                Err(error) => {
+                    run.blocks.into_iter().for_each(|pbn| blocks.discard(pbn));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(run)
+    }
+
+    /// Writes some pages of a record to the start of a new block, trying others as long as blocks fail.
+    fn fill_block<N: Nand>(
+        &self,
+        nand: &mut N,
+        blocks: &mut BlockTable,
+        record: &Record<'_>,
+        part: Range<u32>,
+    ) -> Result<Pbn, StoreError> {
+        loop {
+            let pbn = blocks.take_erased(nand, Wear::Least, Cause::Checkpoint)?;
+            blocks.reserve(pbn);
+            let mut whole = Ok(true);
+            for number in part.clone() {
+                let ppn = self.geometry.page_at(pbn, number - part.start);
+                let place = Place { kind: PageKind::Checkpoint, number, version: self.version + 1 };
+                whole = program(nand, ppn, place, record);
+                if whole != Ok(true) {
+                    break;
+                }
+            }
+            match whole {
+                Ok(true) => return Ok(pbn),
+                Ok(false) => blocks.give_up(nand, pbn)?,
+                Err(error) => {
+                    blocks.discard(pbn);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Makes `targets` the blocks in which checkpoints are looked for.
+    fn refer_to<N: Nand>(
+        &mut self,
+        nand: &mut N,
+        blocks: &mut BlockTable,
+        targets: &[Pbn],
+    ) -> Result<(), StoreError> {
+        loop {
+            let reference = self.encode_reference(targets);
+            let record = Record(Payload::from(&reference));
+            let pages = self.reference_pages(targets.len() as u32);
+            let (anchor, first) = match self.anchor {
+                Some(anchor) if self.anchor_used + pages <= self.geometry.pages_per_block => {
+                    (anchor, self.anchor_used)
+                }
+                _ => (self.next_anchor(nand, blocks)?, 0),
+            };
+            if Some(anchor) == self.anchor {
+                self.anchor_used = self.geometry.pages_per_block;
+            }
+            // No version is used twice: what failed may be found by a mount nevertheless.
+            self.reference_version += 1;
+            let copies = self.program_reference(nand, anchor, first, &record)?;
+            if copies > 0 {
+                self.anchor = Some(anchor);
+                let is_whole = copies == u32::from(self.copies);
+                self.anchor_used = if is_whole { first + pages } else { self.geometry.pages_per_block };
+                return Ok(());
+            }
+            // The anchor that holds the newest reference is only left, never marked bad, before there is a newer one.
+            if Some(anchor) != self.anchor {
+                self.anchors.retain(|&a| a != anchor);
+                blocks.give_up(nand, anchor)?;
+            }
+        }
+    }
+
+    fn reference_pages(&self, targets: u32) -> u32 {
+        let numbers = 2 + self.anchors.len() + targets as usize;
+        CheckpointArea::pages_needed(self.geometry, 4 * numbers) as u32 * u32::from(self.copies)
+    }
+
+    /// Refuses a checkpoint to which no reference could be written.
+    fn require_anchor(&self, targets: u32) -> Result<(), StoreError> {
+        let (pages, block) = (self.reference_pages(targets), self.geometry.pages_per_block);
+        if pages > block {
+            let what = "the list of checkpoint blocks does not fit into one block";
+            return Err(StoreError::Unsupported(String::from(what)));
+        }
+        let another = self.anchors.iter().any(|&a| Some(a) != self.anchor);
+        if another || self.anchor_used + pages <= block { Ok(()) } else { Err(StoreError::Full) }
+    }
+
+    /// Copies that could be programmed.
+    fn program_reference<N: Nand>(
+        &self,
+        nand: &mut N,
+        anchor: Pbn,
+        first: u32,
+        record: &Record<'_>,
+    ) -> Result<u32, StoreError> {
+        let pages = record.pages(self.geometry);
+        for at in 0..pages * u32::from(self.copies) {
+            let ppn = self.geometry.page_at(anchor, first + at);
+            let place = Place { kind: PageKind::Anchor, number: at % pages, version: self.reference_version };
+            if !program(nand, ppn, place, record)? {
+                return Ok(at / pages);
+            }
+        }
+        Ok(self.copies.into())
+    }
+
+    /// The next anchor in turn, erased; `Full` when the one with the newest reference is the last.
+    fn next_anchor<N: Nand>(&mut self, nand: &mut N, blocks: &mut BlockTable) -> Result<Pbn, StoreError> {
+        loop {
+            let after = |a: &&Pbn| self.anchor.is_none_or(|current| **a > current);
+            let candidate = self.anchors.iter().find(after).or(self.anchors.first()).copied();
+            let Some(anchor) = candidate.filter(|&a| Some(a) != self.anchor) else {
+                return Err(StoreError::Full);
+            };
+            if blocks.erase(nand, anchor, Cause::Checkpoint)? {
+                return Ok(anchor);
+            }
+            self.anchors.retain(|&a| a != anchor);
+        }
+    }
+
+    fn encode_reference(&self, targets: &[Pbn]) -> Vec<u8> {
+        let lists = [&self.anchors[..], targets];
+        let counts = lists.iter().map(|list| list.len() as u32);
+        let numbers = counts.chain(lists.iter().flat_map(|list| list.iter().map(|p| p.0)));
+        numbers.flat_map(u32::to_le_bytes).collect()
+    }
+
+    fn decode_reference(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        let corrupted = StoreError::Corrupted {
+            what: "a reference to the checkpoints makes no sense",
+            at: self.reference_version,
+        };
+        let numbers: Vec<u32> = bytes.chunks_exact(4).map(|b| get_u32(b, 0)).collect();
+        let [anchors, targets, list @ ..] = &numbers[..] else { return Err(corrupted) };
+        let expected = u64::from(*anchors) + u64::from(*targets);
+        let in_range = list.iter().all(|&p| p < self.geometry.blocks);
+        if expected != list.len() as u64 || !in_range || *anchors == 0 || *targets == 0 {
+            return Err(corrupted);
+        }
+        let (anchors, targets) = list.split_at(*anchors as usize);
+        self.anchors = anchors.iter().map(|&p| Pbn(p)).collect();
+        self.run.blocks = targets.iter().map(|&p| Pbn(p)).collect();
+        Ok(())
+    }
+
+    /// Bytes of RAM held between calls, the same as long as payloads have at most so many bytes: an owner that shares out
+    /// what is left must come to the same at every mount.
+    pub fn ram_bytes(&self, payload_bytes_max: usize) -> usize {
+        let pages = CheckpointArea::pages_needed(self.geometry, payload_bytes_max) as u32 + self.note_pages;
+        let blocks = pages.div_ceil(self.geometry.pages_per_block).max(self.run.blocks.len() as u32);
+        size_of::<CheckpointArea>() + (anchor_count(self.geometry) + blocks) as usize * size_of::<Pbn>()
+    }
+}
+
+fn first_good_blocks<N: Nand>(nand: &mut N, count: u32) -> Result<Vec<Pbn>, StoreError> {
+    let mut found = Vec::new();
+    for pbn in (0..nand.geometry().blocks).map(Pbn) {
+        if found.len() == count as usize {
+            break;
+        }
+        if !nand.is_bad(pbn)? {
+            found.push(pbn);
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,99 @@
+//! Choosing the victim: each policy of [`VictimPolicy`] over the table of blocks.
+
+use super::order::Order;
+use super::{BlockState, BlockTable, NONE, TIE_SCAN};
+use crate::blocks::victim::{Candidate, VictimPolicy};
+use crate::units::Pbn;
+use alloc::vec::Vec;
+
+/// Draws for each choice wanted, before a greedy one is made.
+const DRAWS_PER_CHOICE: usize = 64;
+
+impl BlockTable {
+    /// Keeps from now on what this policy needs, so that it knows the order in which blocks are closed. Without this it
+    /// learns of the policy when [`BlockTable::victim`] is first called, and takes the order of the last changes for it.
+    pub fn follow(&mut self, policy: VictimPolicy) {
+        if self.order.suits(policy) {
+            return;
+        }
+        let mut full: Vec<u32> = self.in_state(BlockState::Full).map(|pbn| pbn.0).collect();
+        full.sort_by_key(|&pbn| self.blocks[pbn as usize].modified);
+        self.order = Order::new(policy, self.blocks.len(), full.into_iter(), self.clock);
+    }
+
+    /// The full block to collect next; none when no full block has an invalid page. Each one has.
+    pub fn victim(&mut self, policy: VictimPolicy) -> Option<Pbn> {
+        self.follow(policy);
+        // Who has the fewest valid pages also says whether there is a victim at all.
+        let greedy = self.fewest_valid()?;
+        Some(match policy {
+            VictimPolicy::Greedy => greedy,
+            VictimPolicy::CostBenefit | VictimPolicy::Cat => self.best(policy).unwrap_or(greedy),
+            VictimPolicy::Fifo => self.fewest_of_oldest(1).unwrap_or(greedy),
+            VictimPolicy::Windowed { blocks } => self.fewest_of_oldest(blocks).unwrap_or(greedy),
+            VictimPolicy::Choices { count } => self.fewest_of_drawn(count).unwrap_or(greedy),
+        })
+    }
+
+    /// The full block with the fewest valid pages; none when no full block has an invalid page.
+    pub fn fewest_valid(&mut self) -> Option<Pbn> {
+        let full = self.geometry.pages_per_block as usize;
+        while self.lowest < full && self.by_valid[self.lowest].head == NONE {
+            self.lowest += 1;
+        }
+        if self.lowest == full {
+            return None;
+        }
+        let head = self.by_valid[self.lowest].head;
+        debug_assert_eq!(
+            self.blocks[head as usize].state,
+            BlockState::Full,
+            "T3: Block({head}) is no victim"
+        );
+        let successor = |&at: &u32| Some(self.blocks[at as usize].next).filter(|&n| n != NONE);
+        let oldest = core::iter::successors(Some(head), successor).take(TIE_SCAN);
+        // `min_by_key` keeps the first of equals: the one unchanged for longest.
+        oldest.min_by_key(|&at| self.blocks[at as usize].erases).map(Pbn)
+    }
+
+    /// The best of all full blocks, for policies that weigh age against valid pages.
+    fn best(&self, policy: VictimPolicy) -> Option<Pbn> {
+        let pages = self.geometry.pages_per_block;
+        let mut best: Option<(Pbn, Candidate)> = None;
+        for (i, block) in self.blocks.iter().enumerate() {
+            if block.state != BlockState::Full || u32::from(block.valid) == pages {
+                continue;
+            }
+            debug_assert!(block.modified <= self.clock, "block {i} was modified in the future");
+            let age = self.clock - block.modified;
+            let candidate = Candidate { valid: u32::from(block.valid), pages, age, erases: block.erases };
+            if best.as_ref().is_none_or(|(_, b)| candidate.beats(b, policy)) {
+                best = Some((Pbn(i as u32), candidate));
+            }
+        }
+        best.map(|(pbn, _)| pbn)
+    }
+
+    /// The block with the fewest valid pages among so many closed first. Blocks with valid pages only that come first go
+    /// to the end; there must be another.
+    fn fewest_of_oldest(&mut self, window: u32) -> Option<Pbn> {
+        let Order::Closing(closing) = &mut self.order else { return None };
+        let (blocks, all) = (&self.blocks, self.geometry.pages_per_block);
+        let valid = |pbn: u32| u32::from(blocks[pbn as usize].valid);
+        while valid(closing.iter().next()?) == all {
+            closing.rotate();
+        }
+        // `min_by_key` keeps the first of equals: the one closed first.
+        closing.iter().take(window.max(1) as usize).min_by_key(|&pbn| valid(pbn)).map(Pbn)
+    }
+
+    /// The block with the fewest valid pages among so many drawn. Those with valid pages only do not count; none when the
+    /// draw finds hardly any others.
+    fn fewest_of_drawn(&mut self, count: u32) -> Option<Pbn> {
+        let Order::Drawing(drawing) = &mut self.order else { return None };
+        let (blocks, all, count) = (&self.blocks, self.geometry.pages_per_block, count.max(1) as usize);
+        let valid = |pbn: u32| u32::from(blocks[pbn as usize].valid);
+        let drawn = (0..DRAWS_PER_CHOICE * count).filter_map(|_| drawing.draw());
+        drawn.filter(|&pbn| valid(pbn) < all).take(count).min_by_key(|&pbn| valid(pbn)).map(Pbn)
+    }
+}

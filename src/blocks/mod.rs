@@ -1,0 +1,596 @@
+//! What is known of every block: its state, its valid pages, its wear. All in RAM; saved with a checkpoint.
+//!
+//! Shared by the page-mapping FTL and the log of the trees on raw NAND. The table does no I/O of its own except in
+//! [`BlockTable::take_erased`] and [`BlockTable::retire_marked`], which keep states and chip in step.
+//!
+//! ```text
+//!            take_free, claim            close              victim ... discard / release
+//! Unclean, Free ----------------> Open -------------> Full ---------------------------> Unclean, Free
+//!       |                                                          any state --retire--> Bad
+//!       +--reserve--> Reserved --discard / release--> Unclean, Free
+//! ```
+//!
+//! Costs: the pool of free blocks is ordered by wear, O(log n). Full blocks hang in lists by their count of valid
+//! pages, the one changed last at the tail, so that the greedy policy finds its victim in O(1) however large
+//! the chip is. Ties go to the block erased least among the [`TIE_SCAN`] blocks unchanged for longest. The order of closing
+//! and the index of full blocks (`order`) are kept once a policy that needs them is asked for.
+//!
+//! Invariants
+//! - T1: a block is in the pool exactly when it is Free or Unclean, and in the list of its valid count exactly when Full.
+//! - T2: the valid count of a block equals its valid bits; Free, Unclean, Reserved and Bad blocks have none.
+
+pub mod checkpoint;
+mod choose;
+pub mod hot;
+mod medium;
+mod order;
+pub mod spare;
+#[cfg(test)]
+mod tests;
+pub mod victim;
+pub mod wear;
+
+use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::store::StoreError;
+use crate::units::{Pbn, Ppn};
+use alloc::collections::BTreeSet;
+use alloc::vec;
+use alloc::vec::Vec;
+use order::Order;
+
+/// Blocks with equally few valid pages that greedy compares by wear.
+pub const TIE_SCAN: usize = 16;
+
+const NONE: u32 = u32::MAX;
+
+/// What a block is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum BlockState {
+    /// Erased and ready.
+    Free,
+    /// Contents unknown or stale: must be erased before use.
+    Unclean,
+    /// Being filled.
+    Open,
+    /// Nothing more is programmed before the next erase.
+    Full,
+    /// Kept out of allocation and collection: checkpoints and anchors.
+    Reserved,
+    /// Marked bad.
+    Bad,
+}
+
+impl BlockState {
+    /// The state that has this number on the medium.
+    pub(super) const fn from_byte(byte: u8) -> Option<BlockState> {
+        Some(match byte {
+            0 => BlockState::Free,
+            1 => BlockState::Unclean,
+            2 => BlockState::Open,
+            3 => BlockState::Full,
+            4 => BlockState::Reserved,
+            5 => BlockState::Bad,
+            _ => return None,
+        })
+    }
+
+    /// Whether the block is in the pool.
+    pub const fn is_free(self) -> bool {
+        matches!(self, BlockState::Free | BlockState::Unclean)
+    }
+}
+
+/// Which free block is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wear {
+    /// The one erased least: for data that will soon be rewritten.
+    Least,
+    /// The one erased most: for data that has proved cold.
+    Most,
+}
+
+#[derive(Clone, Debug)]
+struct Block {
+    modified: u64,
+    erases: u32,
+    previous: u32,
+    next: u32,
+    valid: u16,
+    state: BlockState,
+    /// Erased before it was taken: it is counted then, and keeps its turn.
+    is_ahead: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct List {
+    head: u32,
+    tail: u32,
+}
+
+/// States, wear and valid pages of all blocks.
+#[derive(Clone, Debug)]
+pub struct BlockTable {
+    geometry: Geometry,
+    blocks: Vec<Block>,
+    valid_bits: Vec<u64>,
+    pool: BTreeSet<(u32, u32)>,
+    by_valid: Vec<List>,
+    /// No list below this valid count has a block.
+    lowest: usize,
+    live_pages: u32,
+    /// Logical time: pages marked valid so far.
+    clock: u64,
+    order: Order,
+}
+
+impl BlockTable {
+    /// A table for a chip of which nothing is known: every block is Unclean.
+    pub fn new(geometry: Geometry) -> BlockTable {
+        let block = Block {
+            modified: 0,
+            erases: 0,
+            previous: NONE,
+            next: NONE,
+            valid: 0,
+            state: BlockState::Unclean,
+            is_ahead: false,
+        };
+        BlockTable {
+            geometry,
+            blocks: vec![block; geometry.blocks as usize],
+            valid_bits: vec![0; (geometry.pages() as usize).div_ceil(64)],
+            pool: (0..geometry.blocks).map(|pbn| (0, pbn)).collect(),
+            by_valid: vec![List { head: NONE, tail: NONE }; geometry.pages_per_block as usize + 1],
+            lowest: geometry.pages_per_block as usize,
+            live_pages: 0,
+            clock: 0,
+            order: Order::None,
+        }
+    }
+
+    /// The shape of the chip.
+    #[inline]
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// What a block is used for.
+    #[inline]
+    pub fn state(&self, pbn: Pbn) -> BlockState {
+        self.blocks[pbn.index()].state
+    }
+
+    /// Blocks in the pool, erased or not.
+    #[inline]
+    pub fn free_count(&self) -> u32 {
+        self.pool.len() as u32
+    }
+
+    /// Blocks not marked bad.
+    pub fn good_count(&self) -> u32 {
+        self.blocks.iter().filter(|b| b.state != BlockState::Bad).count() as u32
+    }
+
+    /// Valid pages of the chip.
+    #[inline]
+    pub fn live_pages(&self) -> u32 {
+        self.live_pages
+    }
+
+    /// Valid pages of a block.
+    #[inline]
+    pub fn valid_count(&self, pbn: Pbn) -> u32 {
+        u32::from(self.blocks[pbn.index()].valid)
+    }
+
+    /// Erases of a block, as far as checkpoints and this session know.
+    #[inline]
+    pub fn erase_count(&self, pbn: Pbn) -> u32 {
+        self.blocks[pbn.index()].erases
+    }
+
+    /// When a page of a block last became valid or invalid, in pages marked valid so far.
+    #[inline]
+    pub fn modified(&self, pbn: Pbn) -> u64 {
+        self.blocks[pbn.index()].modified
+    }
+
+    /// The blocks in a state, ascending.
+    pub fn in_state(&self, state: BlockState) -> impl Iterator<Item = Pbn> + '_ {
+        let numbered = self.blocks.iter().enumerate();
+        numbered.filter(move |(_, b)| b.state == state).map(|(i, _)| Pbn(i as u32))
+    }
+
+    /// The blocks of the pool, the most worn one first.
+    pub fn free_by_wear(&self) -> impl Iterator<Item = Pbn> + '_ {
+        self.pool.iter().rev().map(|&(_, pbn)| Pbn(pbn))
+    }
+
+    /// Takes a block out of the pool; it becomes Open. True says that it must be erased first.
+    pub fn take_free(&mut self, wear: Wear) -> Option<(Pbn, bool)> {
+        let pbn = self.first_free(wear)?;
+        let needs_erase = self.claim(pbn);
+        Some((pbn, needs_erase))
+    }
+
+    /// The block of the pool that is taken next.
+    pub fn first_free(&self, wear: Wear) -> Option<Pbn> {
+        let &(_, pbn) = match wear {
+            Wear::Least => self.pool.first()?,
+            Wear::Most => self.pool.last()?,
+        };
+        Some(Pbn(pbn))
+    }
+
+    /// Takes this block out of the pool; it becomes Open. True says that it must be erased before it is programmed.
+    pub fn claim(&mut self, pbn: Pbn) -> bool {
+        let state = self.state(pbn);
+        assert!(state.is_free(), "T1: {pbn} is {state:?}, not free");
+        debug_assert_eq!(self.valid_count(pbn), 0, "T2: {pbn} is free and has valid pages");
+        if core::mem::take(&mut self.blocks[pbn.index()].is_ahead) {
+            self.note_erase(pbn);
+        }
+        self.set_state(pbn, BlockState::Open);
+        state == BlockState::Unclean
+    }
+
+    /// Ends the filling of an open block.
+    pub fn close(&mut self, pbn: Pbn) {
+        assert!(self.state(pbn) == BlockState::Open, "{pbn} is not open");
+        self.set_state(pbn, BlockState::Full);
+    }
+
+    /// Goes on filling a block that was closed.
+    pub fn reopen(&mut self, pbn: Pbn) {
+        assert!(self.state(pbn) == BlockState::Full, "{pbn} is not full");
+        self.set_state(pbn, BlockState::Open);
+    }
+
+    /// Gives a block back that was erased just now: it becomes Free.
+    pub fn release(&mut self, pbn: Pbn) {
+        self.give_back(pbn, BlockState::Free);
+    }
+
+    /// Gives a block back that still holds stale bytes: it becomes Unclean and is erased when it is needed.
+    pub fn discard(&mut self, pbn: Pbn) {
+        self.give_back(pbn, BlockState::Unclean);
+    }
+
+    fn give_back(&mut self, pbn: Pbn, state: BlockState) {
+        assert!(self.state(pbn) != BlockState::Bad, "{pbn} is bad and stays so");
+        assert!(self.valid_count(pbn) == 0, "T2: {pbn} still has valid pages");
+        self.set_state(pbn, state);
+    }
+
+    /// Keeps a free or open block out of allocation and collection.
+    pub fn reserve(&mut self, pbn: Pbn) {
+        let state = self.state(pbn);
+        assert!(state.is_free() || state == BlockState::Open, "{pbn} is {state:?} and cannot be reserved");
+        assert!(self.valid_count(pbn) == 0, "T2: {pbn} still has valid pages");
+        self.set_state(pbn, BlockState::Reserved);
+    }
+
+    /// After a mount: these blocks are the reserved ones, whatever the table that was loaded says.
+    pub fn reserve_exactly(&mut self, reserved: &[Pbn]) -> Result<(), StoreError> {
+        let stale: Vec<Pbn> = self.in_state(BlockState::Reserved).filter(|p| !reserved.contains(p)).collect();
+        for pbn in stale {
+            self.discard(pbn);
+        }
+        for &pbn in reserved {
+            match self.blocks.get(pbn.index()).map(|b| (b.state, b.valid)) {
+                Some((BlockState::Reserved, _)) => {}
+                Some((BlockState::Free | BlockState::Unclean, _)) => self.reserve(pbn),
+                _ => {
+                    let what = "a checkpoint lies in a block that holds other data";
+                    return Err(StoreError::Corrupted { what, at: u64::from(pbn.0) });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a block what a later record than the table's says of it. False: that makes no sense.
+    pub fn restore(&mut self, pbn: Pbn, (state, erases): (BlockState, u32), valid: &[Ppn]) -> bool {
+        let takes_pages = matches!(state, BlockState::Open | BlockState::Full);
+        if !takes_pages && !valid.is_empty() {
+            return false;
+        }
+        while let Some(ppn) = self.next_valid(pbn, 0) {
+            self.invalidate(ppn);
+        }
+        self.set_state(pbn, if state == BlockState::Free { BlockState::Unclean } else { state });
+        self.set_erase_count(pbn, erases);
+        valid.iter().for_each(|&ppn| self.mark_valid(ppn));
+        true
+    }
+
+    /// Takes a block out of use for good. Its valid pages must have been moved.
+    pub fn retire(&mut self, pbn: Pbn) {
+        assert!(self.valid_count(pbn) == 0, "T2: {pbn} still has valid pages");
+        self.set_state(pbn, BlockState::Bad);
+    }
+
+    /// Counts an erase.
+    pub fn note_erase(&mut self, pbn: Pbn) {
+        let state = self.state(pbn);
+        self.unlink(pbn);
+        let erases = &mut self.blocks[pbn.index()].erases;
+        *erases = erases.saturating_add(1);
+        self.link(pbn, state);
+    }
+
+    /// Sets the erases of a block to what an earlier session counted.
+    pub fn set_erase_count(&mut self, pbn: Pbn, erases: u32) {
+        let state = self.state(pbn);
+        self.unlink(pbn);
+        self.blocks[pbn.index()].erases = erases;
+        self.link(pbn, state);
+    }
+
+    /// Marks a page as holding live data.
+    #[inline]
+    pub fn mark_valid(&mut self, ppn: Ppn) {
+        let pbn = self.geometry.block_of(ppn);
+        let (word, bit) = (ppn.index() / 64, 1u64 << (ppn.0 % 64));
+        assert!(self.valid_bits[word] & bit == 0, "T2: {ppn} is valid already");
+        self.valid_bits[word] |= bit;
+        self.clock += 1;
+        self.change_valid(pbn, true);
+    }
+
+    /// Marks a page as dead.
+    #[inline]
+    pub fn invalidate(&mut self, ppn: Ppn) {
+        let pbn = self.geometry.block_of(ppn);
+        let (word, bit) = (ppn.index() / 64, 1u64 << (ppn.0 % 64));
+        assert!(self.valid_bits[word] & bit != 0, "T2: {ppn} is not valid");
+        self.valid_bits[word] &= !bit;
+        self.change_valid(pbn, false);
+    }
+
+    fn change_valid(&mut self, pbn: Pbn, more: bool) {
+        let state = self.state(pbn);
+        assert!(matches!(state, BlockState::Open | BlockState::Full), "T2: {pbn} is {state:?}");
+        if state == BlockState::Full {
+            self.unlink(pbn);
+        }
+        let block = &mut self.blocks[pbn.index()];
+        block.modified = self.clock;
+        if more {
+            block.valid += 1;
+            self.live_pages += 1;
+        } else {
+            block.valid -= 1;
+            self.live_pages -= 1;
+        }
+        debug_assert!(
+            self.valid_count(pbn) <= self.geometry.pages_per_block,
+            "T2: too many valid pages in {pbn}"
+        );
+        debug_assert!(
+            self.valid_count(pbn) <= self.live_pages,
+            "T2: {pbn} has more valid pages than the chip"
+        );
+        if state == BlockState::Full {
+            self.link(pbn, state);
+        }
+    }
+
+    /// Whether a page holds live data.
+    #[inline]
+    pub fn is_valid(&self, ppn: Ppn) -> bool {
+        self.valid_bits[ppn.index() / 64] >> (ppn.0 % 64) & 1 == 1
+    }
+
+    /// The first valid page of a block at or after a place in it.
+    pub fn next_valid(&self, pbn: Pbn, from: u32) -> Option<Ppn> {
+        debug_assert!(from <= self.geometry.pages_per_block, "page {from} of {pbn}");
+        let end = self.geometry.page_at(pbn, 0).0 + self.geometry.pages_per_block;
+        let mut at = self.geometry.page_at(pbn, from).0;
+        while at < end {
+            let rest = self.valid_bits[at as usize / 64] >> (at % 64);
+            if rest != 0 {
+                let found = at + rest.trailing_zeros();
+                return (found < end).then_some(Ppn(found));
+            }
+            at = (at / 64 + 1) * 64;
+        }
+        None
+    }
+
+    /// The valid pages of a block, ascending.
+    pub fn valid_pages(&self, pbn: Pbn) -> impl Iterator<Item = Ppn> + '_ {
+        let mut from = 0;
+        core::iter::from_fn(move || {
+            let ppn = self.next_valid(pbn, from)?;
+            from = self.geometry.page_in_block(ppn) + 1;
+            Some(ppn)
+        })
+    }
+
+    /// The largest erase count of a good block.
+    pub fn most_erases(&self) -> u32 {
+        let good = self.blocks.iter().filter(|b| b.state != BlockState::Bad);
+        good.map(|b| b.erases).max().unwrap_or(0)
+    }
+
+    fn set_state(&mut self, pbn: Pbn, state: BlockState) {
+        if self.state(pbn) == BlockState::Full {
+            self.order.remove(pbn.0);
+        }
+        self.unlink(pbn);
+        self.link(pbn, state);
+        if state == BlockState::Full {
+            self.order.add(pbn.0);
+        }
+    }
+
+    fn unlink(&mut self, pbn: Pbn) {
+        let Block { erases, previous, next, valid, state, .. } = self.blocks[pbn.index()];
+        if state.is_free() {
+            assert!(self.pool.remove(&(erases, pbn.0)), "T1: {pbn} is missing from the pool");
+        } else if state == BlockState::Full {
+            debug_assert!(
+                previous != NONE || self.by_valid[usize::from(valid)].head == pbn.0,
+                "T3: {pbn} heads no list"
+            );
+            debug_assert!(
+                next != NONE || self.by_valid[usize::from(valid)].tail == pbn.0,
+                "T3: {pbn} ends no list"
+            );
+            let list = &mut self.by_valid[usize::from(valid)];
+            if previous == NONE {
+                list.head = next;
+            } else {
+                self.blocks[previous as usize].next = next;
+            }
+            if next == NONE {
+                list.tail = previous;
+            } else {
+                self.blocks[next as usize].previous = previous;
+            }
+        }
+    }
+
+    fn link(&mut self, pbn: Pbn, state: BlockState) {
+        debug_assert!(
+            !self.pool.contains(&(self.blocks[pbn.index()].erases, pbn.0)),
+            "T1: {pbn} is in the pool"
+        );
+        let block = &mut self.blocks[pbn.index()];
+        block.state = state;
+        if state.is_free() {
+            self.pool.insert((block.erases, pbn.0));
+        } else if state == BlockState::Full {
+            let valid = usize::from(block.valid);
+            let tail = self.by_valid[valid].tail;
+            block.previous = tail;
+            block.next = NONE;
+            if tail == NONE {
+                self.by_valid[valid].head = pbn.0;
+            } else {
+                self.blocks[tail as usize].next = pbn.0;
+            }
+            self.by_valid[valid].tail = pbn.0;
+            self.lowest = self.lowest.min(valid);
+            debug_assert!(self.lowest <= valid, "T3: a list below the lowest is in use");
+        }
+    }
+
+    /// Bytes of RAM held at most, in the pool one entry for each block: the same for all of a chip's life.
+    pub fn ram_bytes(&self) -> usize {
+        size_of::<BlockTable>()
+            + self.blocks.len() * (size_of::<Block>() + size_of::<(u32, u32)>())
+            + self.valid_bits.len() * 8
+            + self.by_valid.len() * size_of::<List>()
+            + self.order.ram_bytes()
+    }
+}
+
+/// Marks a block bad on the chip. One that cannot mark it takes no more writes: `WornOut`.
+pub fn mark_bad<N: Nand>(nand: &mut N, pbn: Pbn) -> Result<(), StoreError> {
+    nand.mark_bad(pbn).map_err(|error| match error {
+        NandError::BadBlock(_) => StoreError::WornOut,
+        error => error.into(),
+    })
+}
+
+/// With the chip.
+impl BlockTable {
+    /// Retires every block that carries a bad-block mark.
+    pub fn retire_marked<N: Nand>(&mut self, nand: &mut N) -> Result<(), StoreError> {
+        for pbn in (0..self.geometry.blocks).map(Pbn) {
+            if self.state(pbn) != BlockState::Bad && nand.is_bad(pbn)? {
+                self.retire(pbn);
+            }
+        }
+        Ok(())
+    }
+
+    /// Erases a block and counts it. False: the erase failed, and the block is marked bad and retired.
+    pub fn erase<N: Nand>(&mut self, nand: &mut N, pbn: Pbn, cause: Cause) -> Result<bool, StoreError> {
+        debug_assert_eq!(self.valid_count(pbn), 0, "T2: {pbn} is erased and has valid pages");
+        match nand.erase(pbn, cause) {
+            Ok(()) => {
+                self.note_erase(pbn);
+                Ok(true)
+            }
+            Err(NandError::EraseFailed(_) | NandError::BadBlock(_)) => {
+                self.give_up(nand, pbn)?;
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Erases the blocks that are taken next, so many, unless they are: then taking them cannot fail. Their turn stays the
+    /// same. `Full` when there are fewer.
+    pub fn erase_ahead<N: Nand>(
+        &mut self,
+        nand: &mut N,
+        wanted: u32,
+        cause: Cause,
+    ) -> Result<(), StoreError> {
+        loop {
+            let next = self.pool.iter().take(wanted as usize).map(|&(_, pbn)| Pbn(pbn));
+            let (mut count, mut unclean) = (0, None);
+            for pbn in next {
+                count += 1;
+                unclean = unclean.or((self.state(pbn) == BlockState::Unclean).then_some(pbn));
+            }
+            let Some(pbn) = unclean else {
+                return if count < wanted { Err(StoreError::Full) } else { Ok(()) };
+            };
+            match nand.erase(pbn, cause) {
+                Ok(()) => {
+                    let block = &mut self.blocks[pbn.index()];
+                    (block.state, block.is_ahead) = (BlockState::Free, true);
+                }
+                Err(NandError::EraseFailed(_) | NandError::BadBlock(_)) => self.give_up(nand, pbn)?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Marks a block bad on the chip and retires it. Its valid pages must have been moved.
+    pub fn give_up<N: Nand>(&mut self, nand: &mut N, pbn: Pbn) -> Result<(), StoreError> {
+        mark_bad(nand, pbn)?;
+        self.retire(pbn);
+        Ok(())
+    }
+
+    /// Takes a block out of the pool, erased and Open; blocks that fail on the way are retired. `Full` when the pool
+    /// is empty.
+    pub fn take_erased<N: Nand>(
+        &mut self,
+        nand: &mut N,
+        wear: Wear,
+        cause: Cause,
+    ) -> Result<Pbn, StoreError> {
+        loop {
+            let pbn = self.first_free(wear).ok_or(StoreError::Full)?;
+            if self.claim_erased(nand, pbn, cause)? {
+                debug_assert_eq!(self.state(pbn), BlockState::Open, "T1: {pbn} was taken and is not open");
+                return Ok(pbn);
+            }
+        }
+    }
+
+    /// Takes this block out of the pool, erased and Open. False: it failed and was retired.
+    pub fn claim_erased<N: Nand>(
+        &mut self,
+        nand: &mut N,
+        pbn: Pbn,
+        cause: Cause,
+    ) -> Result<bool, StoreError> {
+        if !self.claim(pbn) {
+            return Ok(true);
+        }
+        let erased = self.erase(nand, pbn, cause);
+        if erased.is_err() {
+            self.discard(pbn);
+        }
+        erased
+    }
+}

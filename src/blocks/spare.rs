@@ -1,0 +1,272 @@
+//! The 16 bytes in the spare area of every page that this room programs.
+//!
+//! ```text
+//! byte  0      1      2..6     6..11     11      12..16
+//!      0xFF   kind   number   version   extra   CRC-32 of the page's place, the data area, bytes 1..12
+//! ```
+//!
+//! All fields are little-endian. Byte 0 is the bad-block mark and stays 0xFF. What number, version and extra mean
+//! depends on the kind. The data area is always programmed and checked whole, so that one CRC covers every bit of the
+//! page but the mark; a page that is torn, half erased or flipped does not pass for a written one. The place (the number
+//! of the physical page) is not stored, only summed up: a page that comes back in another place does not pass either.
+
+use crate::codec::{crc32, get_u32, get_u40, put_u32, put_u40, wrong_bit};
+use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
+use crate::store::StoreError;
+use crate::units::Ppn;
+use alloc::format;
+use alloc::string::String;
+
+/// Bytes of the spare area in use.
+pub const SPARE_BYTES: usize = 16;
+
+/// What a page holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum PageKind {
+    /// A logical page as the host wrote it.
+    Host = b'H',
+    /// A logical page moved by the FTL.
+    Copy = b'C',
+    /// A list of trimmed logical pages.
+    Trim = b'T',
+    /// A logical page in its place in a data block: page `n` of the block holds the `n`th page of a logical block.
+    Data = b'D',
+    /// A logical page in a log block that belongs to one logical block, or to a group of them.
+    Log = b'L',
+    /// A logical page in its place in a log block that is meant to become a data block.
+    Sequential = b'S',
+    /// A logical page of an atomic group; more of the group follow.
+    More = b'h',
+    /// A page of the mapping table.
+    Map = b'M',
+    /// A page of a checkpoint.
+    Checkpoint = b'P',
+    /// A page of a reference to the blocks of the checkpoints.
+    Anchor = b'A',
+}
+
+impl PageKind {
+    pub(crate) const fn from_byte(byte: u8) -> Option<PageKind> {
+        Some(match byte {
+            b'H' => PageKind::Host,
+            b'C' => PageKind::Copy,
+            b'T' => PageKind::Trim,
+            b'D' => PageKind::Data,
+            b'L' => PageKind::Log,
+            b'S' => PageKind::Sequential,
+            b'h' => PageKind::More,
+            b'M' => PageKind::Map,
+            b'P' => PageKind::Checkpoint,
+            b'A' => PageKind::Anchor,
+            _ => return None,
+        })
+    }
+}
+
+/// The fields of a spare area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What the page holds.
+    pub kind: PageKind,
+    /// Logical page number, or the place of the page in its record.
+    pub number: u32,
+    /// Which version; below 2^40.
+    pub version: u64,
+    /// Meaning by kind.
+    pub extra: u8,
+}
+
+impl Header {
+    /// The spare area of a page with these fields and data, in this place.
+    pub fn seal(&self, ppn: Ppn, data: &[u8]) -> [u8; SPARE_BYTES] {
+        let mut spare = [0xff; SPARE_BYTES];
+        spare[1] = self.kind as u8;
+        put_u32(&mut spare, 2, self.number);
+        put_u40(&mut spare, 6, self.version);
+        spare[11] = self.extra;
+        let crc = sum(ppn, data, &spare);
+        put_u32(&mut spare, 12, crc);
+        spare
+    }
+
+    /// The fields, if the page is whole and was written in this place.
+    pub fn open(ppn: Ppn, data: &[u8], spare: &[u8; SPARE_BYTES]) -> Option<Header> {
+        let whole = checksum(spare) == sum(ppn, data, spare);
+        Header::claimed(spare).filter(|_| whole)
+    }
+
+    /// The fields as they stand, of a page that may not be whole.
+    fn claimed(spare: &[u8; SPARE_BYTES]) -> Option<Header> {
+        let kind = PageKind::from_byte(spare[1])?;
+        Some(Header { kind, number: get_u32(spare, 2), version: get_u40(spare, 6), extra: spare[11] })
+    }
+
+    /// The fields of a page in which exactly one bit is wrong. CRC-32 tells which one; what a page of chance bytes looks
+    /// like by chance, in one case of 2^32 for each bit, is not to be trusted without another sign.
+    fn identify(ppn: Ppn, data: &[u8], spare: &[u8; SPARE_BYTES]) -> Option<Header> {
+        let syndrome = checksum(spare) ^ sum(ppn, data, spare);
+        if syndrome.count_ones() == 1 {
+            return Header::claimed(spare);
+        }
+        let wrong = wrong_bit(syndrome, data.len() + 11)?;
+        let mut spare = *spare;
+        if wrong >= data.len() * 8 {
+            let bit = wrong - data.len() * 8;
+            spare[1 + bit / 8] ^= 1 << (bit % 8);
+        }
+        Header::claimed(&spare)
+    }
+}
+
+/// What the checksum field should be.
+fn sum(ppn: Ppn, data: &[u8], spare: &[u8; SPARE_BYTES]) -> u32 {
+    crc32(&[&ppn.0.to_le_bytes(), data, &spare[1..12]])
+}
+
+/// The checksum field: an identity of the page, near enough.
+pub fn checksum(spare: &[u8; SPARE_BYTES]) -> u32 {
+    get_u32(spare, 12)
+}
+
+/// What reading a page found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Every bit is 1: never programmed, or a program or erase was cut short.
+    Erased,
+    /// Bytes that were not written like this: torn, half erased, flipped, or uncorrectable. With the fields, if all but one
+    /// bit is right.
+    Unreadable(Option<Header>),
+    /// A whole page, and its checksum.
+    Page(Header, u32),
+}
+
+/// Reads a page into `data` (the whole data area) and checks it; reads it again before it is given up.
+pub fn read_page<N: Nand>(
+    nand: &mut N,
+    ppn: Ppn,
+    cause: Cause,
+    data: &mut [u8],
+) -> Result<Found, StoreError> {
+    read_weak_page(nand, ppn, cause, data).map(|(found, _)| found)
+}
+
+/// [`read_page`], and whether the page was not whole at the first read: it should be written anew elsewhere soon.
+pub fn read_weak_page<N: Nand>(
+    nand: &mut N,
+    ppn: Ppn,
+    cause: Cause,
+    data: &mut [u8],
+) -> Result<(Found, bool), StoreError> {
+    let mut spare = [0; SPARE_BYTES];
+    let mut found = None;
+    let is_whole = |data: &[u8], spare: &[u8]| {
+        let Ok(spare) = <&[u8; SPARE_BYTES]>::try_from(spare) else { return false };
+        found = match Header::open(ppn, data, spare) {
+            Some(header) => Some(Found::Page(header, checksum(spare))),
+            None => spare.iter().chain(data).all(|&b| b == 0xff).then_some(Found::Erased),
+        };
+        found.is_some()
+    };
+    let reading = match read_again(nand, (ppn, cause), data, &mut spare, is_whole) {
+        Ok(reading) => reading,
+        Err(NandError::Uncorrectable(_) | NandError::BadBlock(_)) => {
+            return Ok((Found::Unreadable(None), false));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if let Some(found) = found {
+        return Ok((found, reading == Reading::Weak));
+    }
+    let claim = Header::identify(ppn, data, &spare);
+    if cause == Cause::Recovery && is_exchanged(nand, ppn, data, &spare)? {
+        let what = "a page stands in the place of another one, and that one in its place";
+        return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+    }
+    Ok((Found::Unreadable(claim), false))
+}
+
+/// Whether a page that is not whole here is so in another place, and the page there is whole here: no cut leaves that.
+fn is_exchanged<N: Nand>(
+    nand: &mut N,
+    ppn: Ppn,
+    data: &mut [u8],
+    spare: &[u8; SPARE_BYTES],
+) -> Result<bool, StoreError> {
+    let place = written_at(ppn, data, spare).filter(|place| place.0 < nand.geometry().pages());
+    let Some(place) = place.filter(|_| Header::claimed(spare).is_some()) else { return Ok(false) };
+    let mut other = [0; SPARE_BYTES];
+    match nand.read(place, Cause::Recovery, data, &mut other) {
+        Ok(()) => Ok(Header::open(ppn, data, &other).is_some()),
+        Err(NandError::Uncorrectable(_) | NandError::BadBlock(_)) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The place in which a page would be whole, whatever its bytes are: each bit of the place changes other bits of the checksum, so that
+/// every checksum belongs to one place.
+fn written_at(ppn: Ppn, data: &[u8], spare: &[u8; SPARE_BYTES]) -> Option<Ppn> {
+    let here = sum(ppn, data, spare);
+    // Rows of a basis, by their highest bit: what of the checksum changes, and with which bits of the place.
+    let mut rows = [(0u32, 0u32); 32];
+    let reduce = |rows: &[(u32, u32); 32], (mut change, mut bits): (u32, u32)| {
+        while let Some(row) = change.checked_ilog2().map(|top| rows[top as usize]).filter(|row| row.0 != 0) {
+            (change, bits) = (change ^ row.0, bits ^ row.1);
+        }
+        (change, bits)
+    };
+    for bit in (0..32).map(|i| 1 << i) {
+        let row = reduce(&rows, (here ^ sum(Ppn(ppn.0 ^ bit), data, spare), bit));
+        rows[row.0.checked_ilog2()? as usize] = row;
+    }
+    let (rest, bits) = reduce(&rows, (checksum(spare) ^ here, 0));
+    (rest == 0).then_some(Ppn(ppn.0 ^ bits))
+}
+
+/// Refuses a chip whose spare area is too small.
+pub fn require_spare(geometry: Geometry) -> Result<(), StoreError> {
+    let has = geometry.spare_bytes as usize;
+    if has < SPARE_BYTES {
+        let what = format!("a page needs {SPARE_BYTES} spare bytes, this chip has {has}");
+        return Err(StoreError::Unsupported(what));
+    }
+    geometry.validate().map_err(|e| StoreError::Unsupported(String::from(e.reason)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_in_another_place_tells_its_own() {
+        let header = Header { kind: PageKind::Copy, number: 7, version: 90, extra: 3 };
+        let data = [0x5a; 64];
+        for place in [0, 1, 77, 1 << 20, u32::MAX] {
+            let spare = header.seal(Ppn(place), &data);
+            assert_eq!(written_at(Ppn(433), &data, &spare), Some(Ppn(place)));
+        }
+    }
+
+    #[test]
+    fn every_bit_but_the_mark_is_covered() {
+        let header = Header { kind: PageKind::Host, number: 7, version: (1 << 40) - 1, extra: 3 };
+        let mut data = [0x5a; 64];
+        let mut spare = header.seal(Ppn(9), &data);
+        assert_eq!(spare[0], 0xff);
+        assert_eq!(Header::open(Ppn(9), &data, &spare), Some(header));
+        assert_eq!(Header::open(Ppn(8), &data, &spare), None, "a page in another place");
+        assert_eq!(Header::identify(Ppn(9), &data, &[0xff; SPARE_BYTES]), None);
+        for bit in 8..128 {
+            spare[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Header::open(Ppn(9), &data, &spare), None, "spare bit {bit}");
+            assert_eq!(Header::identify(Ppn(9), &data, &spare), Some(header), "spare bit {bit}");
+            spare[bit / 8] ^= 1 << (bit % 8);
+        }
+        for bit in 0..512 {
+            data[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Header::open(Ppn(9), &data, &spare), None, "data bit {bit}");
+            assert_eq!(Header::identify(Ppn(9), &data, &spare), Some(header), "data bit {bit}");
+            data[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The *base*: what a mount starts from, as a checkpoint; and the notes that follow it.
+//!
+//! ```text
+//! at  bytes   field of a base
+//!  0    1     'B'
+//!  1    4     the scheme
+//!  5   12     page_bytes, pages_per_block, blocks of the chip
+//! 17    4     logical pages
+//! 21   16     four numbers that the scheme was formatted with
+//! 37    1     1: nothing was programmed since
+//! 38    8     next version
+//! 46    8     lost logical pages, bytes of the scheme's own
+//! 54    -     block table (`blocks`), spent pages (`slots`), per block: role u8, owner u32
+//!  -    -     lost logical pages, u32 each; the scheme's own bytes
+//!
+//! at  bytes   field of a note
+//!  0    1     'N'
+//!  1    8     stamp: the next version
+//!  9    8     trimmed logical pages, blocks that changed
+//! 17    -     trimmed logical pages, u32 each
+//!  -    -     per block: number u32, state u8, role u8, owner u32, erases u32, next u16, first u16, a bit per page that is
+//!             valid, and one per page that is spent where the chip takes any order; then zeros may follow
+//! ```
+//!
+//! A note says that something was programmed after the base, what became of each block that changed since the record before it,
+//! and that of the logical pages it lists nothing older is left. Base and notes together are one newer base.
+
+use super::slots::Slots;
+use super::{Flash, Rules, Tag};
+use crate::blocks::{BlockState, BlockTable};
+use crate::codec::{get_u16, get_u32, get_u64};
+use crate::nand::{Geometry, Nand};
+use crate::store::StoreError;
+use crate::units::{Pbn, Ppn};
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+const FIXED_BYTES: usize = 54;
+const BASE: u8 = b'B';
+const NOTE: u8 = b'N';
+/// Of a note, before its lists.
+const NOTE_BYTES: usize = 17;
+/// Of a block in a note, before its bits.
+const ROW_BYTES: usize = 18;
+const NO_PAGE: u16 = u16::MAX;
+/// A medium with versions beyond is taken for corrupted; there are as many again before they run out.
+const VERSION_MAX: u64 = 1 << 39;
+
+/// A base as read back.
+pub(super) struct Base {
+    pub(super) page_count: u32,
+    pub(super) setup: [u32; 4],
+    pub(super) is_clean: bool,
+    pub(super) next_version: u64,
+    pub(super) blocks: BlockTable,
+    pub(super) slots: Slots,
+    pub(super) tags: Vec<Tag>,
+    pub(super) lost: BTreeSet<u32>,
+    pub(super) extra: Vec<u8>,
+}
+
+/// Bytes of a base in which so many bytes are the scheme's own, without lost pages.
+pub(super) fn encoded_bytes(geometry: Geometry, extra_bytes: usize) -> usize {
+    let tags = geometry.blocks as usize * 5;
+    FIXED_BYTES + BlockTable::encoded_bytes(geometry) + Slots::encoded_bytes(geometry) + tags + extra_bytes
+}
+
+impl<N: Nand> Flash<N> {
+    pub(super) fn encode_base(&self, is_clean: bool, extra: &[u8]) -> Vec<u8> {
+        let g = self.geometry;
+        let mut bytes = Vec::with_capacity(encoded_bytes(g, extra.len()) + 4 * self.lost.len());
+        bytes.push(BASE);
+        bytes.extend(self.rules.magic);
+        for number in [g.page_bytes, g.pages_per_block, g.blocks, self.page_count] {
+            bytes.extend(number.to_le_bytes());
+        }
+        self.setup.iter().for_each(|n| bytes.extend(n.to_le_bytes()));
+        bytes.push(u8::from(is_clean));
+        bytes.extend(self.next_version.to_le_bytes());
+        bytes.extend((self.lost.len() as u32).to_le_bytes());
+        bytes.extend((extra.len() as u32).to_le_bytes());
+        self.blocks.encode(&mut bytes);
+        self.slots.encode(&mut bytes);
+        for tag in &self.tags {
+            bytes.push(tag.role_byte());
+            bytes.extend(tag.owner.to_le_bytes());
+        }
+        self.lost.iter().for_each(|n| bytes.extend(n.to_le_bytes()));
+        bytes.extend(extra);
+        debug_assert_eq!(
+            bytes.len(),
+            encoded_bytes(g, extra.len()) + 4 * self.lost.len(),
+            "a base of another size"
+        );
+        bytes
+    }
+
+    /// What was trimmed and which blocks have changed since the last record.
+    pub(super) fn encode_note(&self) -> Vec<u8> {
+        let changed: Vec<Pbn> = self.changed_blocks().collect();
+        let row = ROW_BYTES + 2 * bitmap_bytes(self.geometry);
+        let mut bytes = Vec::with_capacity(NOTE_BYTES + 4 * self.trimmed.len() + row * changed.len());
+        bytes.push(NOTE);
+        bytes.extend(self.next_version.to_le_bytes());
+        bytes.extend((self.trimmed.len() as u32).to_le_bytes());
+        bytes.extend((changed.len() as u32).to_le_bytes());
+        self.trimmed.keys().for_each(|n| bytes.extend(n.to_le_bytes()));
+        changed.into_iter().for_each(|pbn| self.encode_row(pbn, &mut bytes));
+        bytes
+    }
+
+    fn encode_row(&self, pbn: Pbn, bytes: &mut Vec<u8>) {
+        let (g, tag) = (self.geometry, self.tag(pbn));
+        debug_assert!(self.slots.next(pbn) <= g.pages_per_block, "more spent pages in {pbn} than it has");
+        bytes.extend(pbn.0.to_le_bytes());
+        bytes.extend([self.blocks.state(pbn) as u8, tag.role_byte()]);
+        bytes.extend(tag.owner.to_le_bytes());
+        bytes.extend(self.blocks.erase_count(pbn).to_le_bytes());
+        bytes.extend((self.slots.next(pbn) as u16).to_le_bytes());
+        bytes.extend(self.slots.first(pbn).map_or(NO_PAGE, |page| page as u16).to_le_bytes());
+        push_bits(g, bytes, |page| self.blocks.is_valid(g.page_at(pbn, page)));
+        if g.random_order {
+            push_bits(g, bytes, |page| !self.slots.is_open(pbn, page));
+        }
+    }
+}
+
+fn bitmap_bytes(g: Geometry) -> usize {
+    g.pages_per_block.div_ceil(8) as usize
+}
+
+fn push_bits(g: Geometry, bytes: &mut Vec<u8>, is_set: impl Fn(u32) -> bool) {
+    let bits = |byte: u32| {
+        let pages = byte * 8..(byte * 8 + 8).min(g.pages_per_block);
+        pages.filter(|&page| is_set(page)).fold(0, |bits: u8, page| bits | 1 << (page % 8))
+    };
+    bytes.extend((0..bitmap_bytes(g) as u32).map(bits));
+}
+
+fn bits(g: Geometry, bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
+    (0..g.pages_per_block).filter(|&page| bytes[page as usize / 8] >> (page % 8) & 1 == 1)
+}
+
+/// Whether a record is a base.
+pub(super) fn is_base(record: &[u8]) -> bool {
+    record.first() == Some(&BASE)
+}
+
+/// The next version when the base was written that begins so.
+pub(super) fn next_version_of(bytes: &[u8]) -> Option<u64> {
+    (is_base(bytes) && bytes.len() >= FIXED_BYTES).then(|| get_u64(bytes, 38))
+}
+
+impl Base {
+    pub(super) fn decode(g: Geometry, rules: &Rules, bytes: &[u8]) -> Result<Base, StoreError> {
+        if bytes.len() < FIXED_BYTES || bytes[0] != BASE || bytes[1..5] != rules.magic {
+            return Err(StoreError::NotFormatted("the newest checkpoint is that of another kind of store"));
+        }
+        let number = |i: usize| get_u32(bytes, 5 + 4 * i);
+        if [number(0), number(1), number(2)] != [g.page_bytes, g.pages_per_block, g.blocks] {
+            return Err(StoreError::NotFormatted("the chip was formatted with another geometry"));
+        }
+        let page_count = number(3);
+        let (lost, extra) = (get_u32(bytes, 46) as usize, get_u32(bytes, 50) as usize);
+        let next_version = get_u64(bytes, 38);
+        let lost_fit = lost <= page_count as usize && page_count <= g.pages();
+        let total = encoded_bytes(g, extra) as u64 + 4 * lost as u64;
+        if !lost_fit || total != bytes.len() as u64 || bytes[37] > 1 || next_version >= VERSION_MAX {
+            return Err(corrupted(17));
+        }
+        let (table, rest) = bytes[FIXED_BYTES..].split_at(BlockTable::encoded_bytes(g));
+        let (slots, rest) = rest.split_at(Slots::encoded_bytes(g));
+        let (tags, rest) = rest.split_at(g.blocks as usize * 5);
+        let (lost, extra) = rest.split_at(4 * lost);
+        let tags: Option<Vec<Tag>> =
+            tags.chunks_exact(5).map(|b| Tag::from_bytes(b[0], get_u32(b, 1))).collect();
+        let lost: BTreeSet<u32> = lost.chunks_exact(4).map(|b| get_u32(b, 0)).collect();
+        if lost.iter().any(|&lpn| lpn >= page_count) {
+            return Err(corrupted(46));
+        }
+        Ok(Base {
+            page_count,
+            setup: [number(4), number(5), number(6), number(7)],
+            is_clean: bytes[37] == 1,
+            next_version,
+            blocks: BlockTable::decode(g, table)?,
+            slots: Slots::decode(g, slots)?,
+            tags: tags.ok_or_else(|| corrupted(54))?,
+            lost,
+            extra: extra.to_vec(),
+        })
+    }
+}
+
+/// Notes.
+impl Base {
+    /// Takes over what a note says.
+    pub(super) fn update(&mut self, g: Geometry, note: &[u8]) -> Result<(), StoreError> {
+        if note.len() < NOTE_BYTES || note[0] != NOTE {
+            return Err(corrupted(0));
+        }
+        let stamp = get_u64(note, 1);
+        let (trims, rows) = (get_u32(note, 9) as usize, get_u32(note, 13) as usize);
+        let row = ROW_BYTES + bitmap_bytes(g) * if g.random_order { 2 } else { 1 };
+        let total = NOTE_BYTES as u64 + 4 * trims as u64 + (row as u64) * rows as u64;
+        if !(self.next_version..VERSION_MAX).contains(&stamp) || total > note.len() as u64 {
+            return Err(corrupted(1));
+        }
+        let (trimmed, rest) = note[NOTE_BYTES..].split_at(4 * trims);
+        for lpn in trimmed.chunks_exact(4).map(|b| get_u32(b, 0)) {
+            self.lost.remove(&lpn);
+        }
+        for bytes in rest.chunks_exact(row).take(rows) {
+            self.update_block(g, bytes).ok_or_else(|| corrupted(17))?;
+        }
+        self.next_version = stamp;
+        self.is_clean = false;
+        Ok(())
+    }
+
+    fn update_block(&mut self, g: Geometry, row: &[u8]) -> Option<()> {
+        let pbn = Some(Pbn(get_u32(row, 0))).filter(|pbn| pbn.0 < g.blocks)?;
+        let state = BlockState::from_byte(row[4])?;
+        let (next, first) = (get_u16(row, 14), get_u16(row, 16));
+        let fits = |page: u16| page == NO_PAGE || u32::from(page) < g.pages_per_block;
+        if u32::from(next) > g.pages_per_block || !fits(first) {
+            return None;
+        }
+        let (valid, spent) = row[ROW_BYTES..].split_at(bitmap_bytes(g));
+        let valid: Vec<Ppn> = bits(g, valid).map(|page| g.page_at(pbn, page)).collect();
+        self.tags[pbn.index()] = Tag::from_bytes(row[5], get_u32(row, 6))?;
+        let first = Some(u32::from(first)).filter(|_| first != NO_PAGE);
+        let spent = g.random_order.then(|| bits(g, spent));
+        self.slots.restore(pbn, (u32::from(next), first), spent.into_iter().flatten());
+        self.blocks.restore(pbn, (state, get_u32(row, 10)), &valid).then_some(())
+    }
+}
+
+fn corrupted(at: u64) -> StoreError {
+    StoreError::Corrupted { what: "the base of a mapping scheme makes no sense", at }
+}

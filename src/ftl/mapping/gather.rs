@@ -1,0 +1,135 @@
+//! Merges: bringing the pages of a logical block to their places in one block.
+//!
+//! Copies are programmed first and become valid together when the last one is on the chip; so a target that fails
+//! half-way is dropped, and nothing was lost.
+
+use super::Flash;
+use crate::blocks::Wear;
+use crate::blocks::spare::{Found, Header, PageKind, read_page};
+use crate::nand::{Cause, Nand};
+use crate::store::StoreError;
+use crate::units::{Lbn, Pbn, Ppn};
+use alloc::vec::Vec;
+
+/// Where the contents of a page come from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Source<'a> {
+    /// A valid page.
+    Page(Ppn),
+    /// The host, now.
+    Host(&'a [u8], Cause),
+}
+
+/// A page programmed by a merge: where it came from, none for the host's.
+type Move = (Option<Ppn>, Ppn);
+
+impl<N: Nand> Flash<N> {
+    /// A full merge: gathers a logical block in a new block, page `n` from `sources[n]`. Sources that cannot be read are lost. The old
+    /// blocks are left without the pages that moved.
+    pub(crate) fn gather(&mut self, lbn: Lbn, sources: &[Option<Source<'_>>]) -> Result<Pbn, StoreError> {
+        debug_assert!(
+            sources.len() <= self.geometry.pages_per_block as usize,
+            "more sources than a block has pages"
+        );
+        loop {
+            let pbn = self.take(PageKind::Data, lbn.0, Wear::Most)?;
+            match self.bring(pbn, lbn, 0, sources) {
+                Ok(true) => {
+                    self.counters.full_merges += 1;
+                    return Ok(pbn);
+                }
+                Ok(false) => self.free(pbn, Cause::Merge, Vec::new)?,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// A partial merge: completes a block from the page `first` on, `sources[0]` being that of `first`. False: a program failed, and
+    /// nothing has changed but that the block takes no more pages.
+    pub(crate) fn fill(
+        &mut self,
+        pbn: Pbn,
+        lbn: Lbn,
+        first: u32,
+        sources: &[Option<Source<'_>>],
+    ) -> Result<bool, StoreError> {
+        let done = self.bring(pbn, lbn, first, sources)?;
+        self.counters.partial_merges += u64::from(done);
+        Ok(done)
+    }
+
+    fn bring(
+        &mut self,
+        pbn: Pbn,
+        lbn: Lbn,
+        first: u32,
+        sources: &[Option<Source<'_>>],
+    ) -> Result<bool, StoreError> {
+        debug_assert!(
+            first as usize + sources.len() <= self.geometry.pages_per_block as usize,
+            "sources beyond the block"
+        );
+        let kind = self.tag(pbn).role.unwrap_or(PageKind::Data);
+        let version = self.next_version;
+        let mut moves: Vec<Move> = Vec::new();
+        let mut lost: Vec<(Ppn, u32)> = Vec::new();
+        for (page, source) in (first..).zip(sources) {
+            let (to, lpn) = (self.geometry.page_at(pbn, page), self.lpn_at(lbn, page));
+            let (from, programmed) = match source {
+                None => continue,
+                Some(Source::Host(data, cause)) => {
+                    let header = Header { kind, number: lpn, version, extra: 0 };
+                    (None, self.program(to, header, *cause, data)?)
+                }
+                Some(Source::Page(from)) => match self.copy(*from, (kind, lpn), to)? {
+                    Some(programmed) => (Some(*from), programmed),
+                    None => {
+                        lost.push((*from, lpn));
+                        continue;
+                    }
+                },
+            };
+            if !programmed {
+                return Ok(false);
+            }
+            moves.push((from, to));
+        }
+        self.settle(lbn, &moves);
+        lost.into_iter().for_each(|(ppn, lpn)| self.lose(ppn, lpn));
+        Ok(true)
+    }
+
+    /// Copies a page under its version; none when it cannot be read.
+    fn copy(&mut self, from: Ppn, (kind, lpn): (PageKind, u32), to: Ppn) -> Result<Option<bool>, StoreError> {
+        let mut page = core::mem::take(&mut self.page);
+        let cause = self.charged(Cause::Merge);
+        let found = read_page(&mut self.nand, from, cause, &mut page);
+        let programmed = match found {
+            Ok(Found::Page(header, _)) if header.number == lpn && self.is_of_now(from, header) => {
+                self.program(to, Header { kind, ..header }, Cause::Merge, &page).map(Some)
+            }
+            Ok(_) => Ok(None),
+            Err(error) => Err(error),
+        };
+        self.page = page;
+        programmed
+    }
+
+    fn settle(&mut self, lbn: Lbn, moves: &[Move]) {
+        for &(from, to) in moves {
+            debug_assert_ne!(from, Some(to), "a page was moved to itself");
+            match from {
+                Some(from) => {
+                    self.invalidate(from);
+                    self.counters.moved_pages += 1;
+                }
+                None => {
+                    self.pass_version();
+                    let page = self.geometry.page_in_block(to);
+                    self.note_written(self.lpn_at(lbn, page));
+                }
+            }
+            self.mark_valid(to);
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! What every mapping scheme but page mapping stands on: pages that say whose they are, blocks, and mounting.
+//!
+//! A scheme ([`Scheme`]) decides where a logical page goes; [`SchemeFtl`] makes a [`PageStore`](crate::store::PageStore) of it. This
+//! module programs, copies and erases for it, remembers which pages are valid and which can still be programmed, and
+//! finds all valid pages again after the power was cut at any instant.
+//!
+//! # On the chip
+//!
+//! The spare area ([`crate::blocks::spare`]) of every page holds the kind (which says what the scheme used the block for), the
+//! number (logical page, or page of the mapping table), the version, and as `extra` the low byte of the erase count of
+//! its block. Every host write has a version, one larger than the last; **a copy keeps the version of what it copies**.
+//! So of two pages with the same number the higher version is newer, whatever blocks they lie in and in whatever order
+//! these were filled, and equal versions hold equal bytes.
+//!
+//! # Bases
+//!
+//! A *base* (`base`) is a checkpoint of the block table, the spent pages, and what each block is used for. One is
+//! written at format, at a clean end, before the first program after a mount, and before any block was erased 200
+//! times since the last. A *note* after it says that something was programmed since, which pages were trimmed, and what became
+//! of the blocks that changed since the record before. One is written before a block is erased that has changed since.
+//!
+//! # Mounting
+//!
+//! When the newest record is a clean base and nothing unreadable follows, the chip is as it says. Otherwise base and notes make one
+//! newer base, and `scan` reads: of a block that it knows, one page, to see that it was not erased since, and all pages that
+//! were not spent; of any other block every page. A page that the base knows is alive if it was valid; a page programmed since,
+//! by its version. `elect` then chooses one copy of each number, such that a merge or a collection that was cut short is undone
+//! or completed. No block that was open is continued, because its next page may be half programmed and look erased.
+//!
+//! # What is lost is noticed
+//!
+//! Versions follow each other, and by F5 nothing programmed since the last record was erased. So after an unclean end every
+//! version from the record's to the highest is on the chip, unless a page has gone bad; and so is every page that the record
+//! calls valid. The page in flight at the cut has no version that could be missed.
+//!
+//! # Invariants
+//!
+//! - F1: a page is valid in the block table exactly when the scheme finds its number there.
+//! - F2: a block is erased only when the newest version of everything in it can be found elsewhere, or was trimmed.
+//! - F3: nothing is programmed between a mount and the next base.
+//! - F4: versions in a record's past are below its next version, those of writes that failed half-way included; those above
+//!   belong to one session.
+//! - F5: a block is erased only if the newest record on the chip (base or note) says that nothing in it is valid, and
+//!   nothing was programmed in it since that record.
+
+mod base;
+mod block_use;
+mod elect;
+mod gather;
+mod pages;
+mod plan;
+mod records;
+mod scan;
+mod scheme;
+mod slots;
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub(crate) use gather::Source;
+pub use plan::FlashSettings;
+pub(crate) use plan::Plan;
+pub use scheme::{Scheme, SchemeFtl};
+
+use crate::blocks::checkpoint::CheckpointArea;
+use crate::blocks::spare::PageKind;
+use crate::blocks::{BlockState, BlockTable};
+use crate::nand::{Cause, Geometry, Nand};
+use crate::store::StoreError;
+use crate::units::{Lbn, Pbn, Ppn};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec;
+use alloc::vec::Vec;
+use base::Base;
+use slots::Slots;
+
+/// Once a block was erased so often since the last base, another one is due: pages carry the low byte of the count.
+const ERASES_PER_BASE_MAX: u8 = 200;
+
+/// Logical pages that wait to be written anew, at most.
+const WEAK_MAX: usize = 16;
+
+/// What a scheme is, to the code that mounts it.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// Names the scheme on the medium.
+    pub magic: [u8; 4],
+    /// Whether a logical block has at most one block of [`PageKind::Data`].
+    pub one_data_block: bool,
+    /// Whether an older version of a logical page may stay valid for a while. The scheme has no Data blocks then.
+    pub old_may_stay_valid: bool,
+    /// Kinds of blocks whose pages the scheme is told of at a clean mount; those of Data blocks always are.
+    pub listed: &'static [PageKind],
+}
+
+/// What a block is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tag {
+    /// The kind of its pages; none for a block that is not in use.
+    pub role: Option<PageKind>,
+    /// Whose it is: the logical block of a Data block.
+    pub owner: u32,
+}
+
+/// No owner.
+pub const NOBODY: u32 = u32::MAX;
+
+const UNUSED: Tag = Tag { role: None, owner: NOBODY };
+
+impl Tag {
+    fn role_byte(&self) -> u8 {
+        self.role.map_or(0, |kind| kind as u8)
+    }
+
+    fn from_bytes(role: u8, owner: u32) -> Option<Tag> {
+        if role == 0 {
+            return Some(Tag { role: None, owner });
+        }
+        PageKind::from_byte(role).map(|kind| Tag { role: Some(kind), owner })
+    }
+}
+
+/// A valid page found by a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Live {
+    /// Its kind; Data for any page of a block that is a Data block by now.
+    pub kind: PageKind,
+    /// Logical page, or page of the mapping table.
+    pub number: u32,
+    /// Where it is.
+    pub ppn: Ppn,
+}
+
+/// What a mount found.
+#[derive(Clone, Debug, Default)]
+pub struct Mounted {
+    /// Valid pages, by place: all of them after an unclean end, else those of the kinds listed in [`Rules`].
+    pub live: Vec<Live>,
+    /// Logical pages trimmed since the base.
+    pub trimmed: Vec<u32>,
+    /// The scheme's own bytes in the base.
+    pub extra: Vec<u8>,
+    /// Nothing was programmed since the base.
+    pub is_clean: bool,
+}
+
+/// What a scheme did besides reading and writing, since it was formatted or mounted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlashCounters {
+    /// Pages written by the host.
+    pub host_writes: u64,
+    /// Log blocks that became data blocks without a copy.
+    pub switch_merges: u64,
+    /// Log blocks that became data blocks after the rest was copied.
+    pub partial_merges: u64,
+    /// Logical blocks gathered into a new block.
+    pub full_merges: u64,
+    /// Victims whose valid pages were moved one by one.
+    pub collections: u64,
+    /// Valid pages copied, for whatever reason.
+    pub moved_pages: u64,
+    /// Blocks moved to even out wear.
+    pub levelled_blocks: u64,
+    /// Bases written.
+    pub bases: u64,
+    /// Blocks that failed and were retired.
+    pub retired_blocks: u64,
+    /// Logical pages found unreadable when they were to be moved.
+    pub lost_pages: u64,
+    /// Programs of a page below one that was programmed before in its block: where the chip allows any order.
+    pub out_of_order_programs: u64,
+}
+
+/// What must happen before the next program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mark {
+    /// Nothing: the chip says already that it is in use.
+    Nothing,
+    /// A note: the newest record is a clean base of this session.
+    Note,
+    /// A base (F3, or a page was lost).
+    Base,
+}
+
+/// A chip under a mapping scheme.
+pub struct Flash<N> {
+    nand: N,
+    geometry: Geometry,
+    rules: Rules,
+    page_count: u32,
+    setup: [u32; 4],
+    blocks: BlockTable,
+    area: CheckpointArea,
+    slots: Slots,
+    tags: Vec<Tag>,
+    next_version: u64,
+    /// A page of the next version was programmed, and its write is not done.
+    is_next_begun: bool,
+    /// Trimmed since the last record that says so, and where the last contents are.
+    trimmed: BTreeMap<u32, Option<Ppn>>,
+    /// Logical pages whose newest version cannot be read.
+    lost: BTreeSet<u32>,
+    /// Blocks in which a program failed, to be retired once they are empty.
+    doomed: BTreeSet<Pbn>,
+    erases_since_base: Vec<u8>,
+    opened_blocks: u32,
+    is_levelling: bool,
+    /// The block to take for cold data, if it is still free.
+    worn: Option<Pbn>,
+    mark: Mark,
+    /// Blocks that changed since the last record, a bit each.
+    changed: Vec<u64>,
+    /// Blocks without valid pages that could not be erased, for want of a record that says so.
+    unfreed: Vec<Pbn>,
+    /// After an unclean end: blocks that no base may be written to before there is a new one (F5).
+    held: Vec<Pbn>,
+    /// Logical pages that needed more than one read, to be written anew.
+    weak: Vec<u32>,
+    /// The logical page written last, since this was cleared.
+    last_written: Option<u32>,
+    /// Where the page was that is being written: not valid any more when it is.
+    replaced: Option<Ppn>,
+    page: Vec<u8>,
+    /// What the scheme did.
+    pub counters: FlashCounters,
+}
+
+impl<N: Nand> Flash<N> {
+    /// Erases the chip. The scheme must write a base before anything else.
+    pub(crate) fn format(mut nand: N, rules: Rules) -> Result<Flash<N>, StoreError> {
+        let geometry = nand.geometry();
+        let mut blocks = BlockTable::new(geometry);
+        blocks.retire_marked(&mut nand)?;
+        let area = CheckpointArea::format(&mut nand, &mut blocks)?;
+        for pbn in blocks.in_state(BlockState::Unclean).collect::<Vec<Pbn>>() {
+            if blocks.erase(&mut nand, pbn, Cause::Checkpoint)? {
+                blocks.release(pbn);
+            }
+        }
+        let base = Base {
+            page_count: 0,
+            setup: [0; 4],
+            is_clean: true,
+            next_version: 1,
+            blocks,
+            slots: Slots::new(geometry),
+            tags: vec![UNUSED; geometry.blocks as usize],
+            lost: BTreeSet::new(),
+            extra: Vec::new(),
+        };
+        Ok(Flash::assemble(nand, rules, area, base))
+    }
+
+    /// Sets what the scheme was formatted with; once, before the first base.
+    pub(crate) fn set_up(&mut self, page_count: u32, setup: [u32; 4]) {
+        debug_assert!(page_count <= self.geometry.pages(), "more logical pages than the chip has");
+        (self.page_count, self.setup) = (page_count, setup);
+    }
+
+    fn assemble(nand: N, rules: Rules, mut area: CheckpointArea, base: Base) -> Flash<N> {
+        let geometry = nand.geometry();
+        area.be_careful(note_pages(geometry));
+        Flash {
+            nand,
+            geometry,
+            rules,
+            page_count: base.page_count,
+            setup: base.setup,
+            blocks: base.blocks,
+            area,
+            slots: base.slots,
+            tags: base.tags,
+            next_version: base.next_version,
+            is_next_begun: false,
+            trimmed: BTreeMap::new(),
+            lost: base.lost,
+            doomed: BTreeSet::new(),
+            erases_since_base: vec![0; geometry.blocks as usize],
+            opened_blocks: 0,
+            is_levelling: false,
+            worn: None,
+            mark: Mark::Base,
+            changed: vec![0; (geometry.blocks as usize).div_ceil(64)],
+            unfreed: Vec::new(),
+            held: Vec::new(),
+            weak: Vec::new(),
+            last_written: None,
+            replaced: None,
+            page: vec![0; geometry.page_bytes as usize],
+            counters: FlashCounters::default(),
+        }
+    }
+
+    /// The shape of the chip.
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// What is known of the blocks.
+    pub fn blocks(&self) -> &BlockTable {
+        &self.blocks
+    }
+
+    /// The block table, to choose victims by.
+    pub(crate) fn blocks_mut(&mut self) -> &mut BlockTable {
+        &mut self.blocks
+    }
+
+    /// Logical pages.
+    pub fn page_count(&self) -> u32 {
+        self.page_count
+    }
+
+    /// The numbers the scheme was formatted with.
+    pub fn setup(&self) -> [u32; 4] {
+        self.setup
+    }
+
+    /// What a block is used for.
+    pub fn tag(&self, pbn: Pbn) -> Tag {
+        self.tags[pbn.index()]
+    }
+
+    /// Whether a page can be programmed: erased, and not below a programmed one where the chip minds.
+    pub fn is_open(&self, pbn: Pbn, page: u32) -> bool {
+        self.slots.is_open(pbn, page)
+    }
+
+    /// One above the highest page spent in a block.
+    pub fn next_page(&self, pbn: Pbn) -> u32 {
+        self.slots.next(pbn)
+    }
+
+    /// The page to program next in a block; none if all are spent.
+    pub(crate) fn next_ppn(&self, pbn: Pbn) -> Option<Ppn> {
+        let page = self.next_page(pbn);
+        (page < self.geometry.pages_per_block).then(|| self.geometry.page_at(pbn, page))
+    }
+
+    /// Whether a page holds live data.
+    pub fn is_valid(&self, ppn: Ppn) -> bool {
+        self.blocks.is_valid(ppn)
+    }
+
+    /// The logical block of a logical page, and its place there.
+    pub fn split(&self, lpn: u32) -> (Lbn, u32) {
+        let pages = self.geometry.pages_per_block;
+        (Lbn(lpn / pages), lpn % pages)
+    }
+
+    /// The logical page at a place of a logical block.
+    pub fn lpn_at(&self, lbn: Lbn, page: u32) -> u32 {
+        debug_assert!(page < self.geometry.pages_per_block, "page {page} of a logical block");
+        lbn.0 * self.geometry.pages_per_block + page
+    }
+
+    /// Bytes of RAM held.
+    pub(crate) fn ram_bytes(&self, extra_bytes_max: usize) -> usize {
+        size_of::<Self>()
+            + self.table_bytes()
+            + self.changed.len() * 8
+            + self.area.ram_bytes(base::encoded_bytes(self.geometry, extra_bytes_max))
+            + self.page.len()
+            + self.geometry.page_bytes as usize * 2
+    }
+
+    /// Bytes of RAM that the tables of the blocks take.
+    pub(crate) fn table_bytes(&self) -> usize {
+        self.blocks.ram_bytes() + self.slots.ram_bytes() + self.tags.len() * 6
+    }
+}
+
+/// Pages that a run of checkpoint blocks keeps for notes. Large bases need it, or each would be followed by few notes; on a small chip
+/// a base is small, and every block counts.
+pub(super) fn note_pages(geometry: Geometry) -> u32 {
+    if geometry.blocks < 256 { 0 } else { geometry.pages_per_block / 2 }
+}

@@ -1,0 +1,242 @@
+//! Pages: read, programmed, copied, valid or not.
+
+use super::{Flash, Mark, WEAK_MAX};
+use crate::blocks::BlockState;
+use crate::blocks::spare::{Found, Header, PageKind, read_page, read_weak_page};
+use crate::nand::{Cause, Nand, NandError};
+use crate::store::StoreError;
+use crate::units::Ppn;
+
+impl<N: Nand> Flash<N> {
+    /// Reads a live logical page and checks that it is the one asked for.
+    pub(crate) fn read(
+        &mut self,
+        ppn: Ppn,
+        number: u32,
+        cause: Cause,
+        data: &mut [u8],
+    ) -> Result<(), StoreError> {
+        let (found, is_weak) = read_weak_page(&mut self.nand, ppn, cause, data)?;
+        match found {
+            Found::Page(header, _) if !self.is_of_now(ppn, header) => {
+                Err(StoreError::Corrupted { what: "a page is older than its block", at: u64::from(ppn.0) })
+            }
+            Found::Page(header, _) if header.number == number => {
+                let is_logical = header.kind != PageKind::Map && cause != Cause::Check;
+                if is_weak && is_logical && self.weak.len() < WEAK_MAX && !self.weak.contains(&number) {
+                    self.weak.push(number);
+                }
+                Ok(())
+            }
+            Found::Page(..) => {
+                Err(StoreError::Corrupted { what: "a page holds another logical page", at: u64::from(ppn.0) })
+            }
+            Found::Erased | Found::Unreadable(_) => {
+                Err(StoreError::Corrupted { what: "a page does not pass its checksum", at: u64::from(ppn.0) })
+            }
+        }
+    }
+
+    /// Whether a page was programmed since the last erase of its block, as far as the low byte of their count tells.
+    pub(super) fn is_of_now(&self, ppn: Ppn, header: Header) -> bool {
+        header.extra == self.blocks.erase_count(self.geometry.block_of(ppn)) as u8
+    }
+
+    /// The next logical page to be written anew because it was hard to read.
+    pub(crate) fn next_weak(&mut self) -> Option<u32> {
+        self.weak.pop()
+    }
+
+    /// Of the logical page that is written next, this copy is not valid any more as soon as it is.
+    pub(crate) fn replaces(&mut self, old: Option<Ppn>) {
+        self.replaced = old;
+    }
+
+    pub(super) fn mark_valid(&mut self, ppn: Ppn) {
+        self.touch(self.geometry.block_of(ppn));
+        self.blocks.mark_valid(ppn);
+    }
+
+    /// Writes a logical page, as a new version, to a page that can be programmed. False: the program failed; the block
+    /// takes no more pages and is retired once it is empty, and the write must go elsewhere.
+    pub(crate) fn write(
+        &mut self,
+        ppn: Ppn,
+        (kind, lpn): (PageKind, u32),
+        cause: Cause,
+        data: &[u8],
+    ) -> Result<bool, StoreError> {
+        debug_assert!(lpn < self.page_count && kind != PageKind::Map, "logical page {lpn} as {kind:?}");
+        let header = Header { kind, number: lpn, version: self.next_version, extra: 0 };
+        if !self.program(ppn, header, cause, data)? {
+            return Ok(false);
+        }
+        self.pass_version();
+        self.mark_valid(ppn);
+        self.note_written(lpn);
+        Ok(true)
+    }
+
+    /// A logical page has a new version.
+    pub(super) fn note_written(&mut self, lpn: u32) {
+        if let Some(old) = self.replaced.take() {
+            self.invalidate(old);
+        }
+        if !self.lost.is_empty() {
+            self.lost.remove(&lpn);
+        }
+        if !self.trimmed.is_empty() {
+            self.trimmed.remove(&lpn);
+        }
+        self.counters.host_writes += 1;
+        self.last_written = Some(lpn);
+    }
+
+    /// Which logical page was written last: that of a write that is refused, if all that failed came after it.
+    pub(crate) fn last_written(&self) -> Option<u32> {
+        self.last_written
+    }
+
+    /// Sets what [`Flash::last_written`] says.
+    pub(crate) fn note_last_written(&mut self, lpn: Option<u32>) {
+        self.last_written = lpn;
+    }
+
+    /// Whether blocks have failed, here or in the factory.
+    pub(crate) fn has_failed_blocks(&self) -> bool {
+        !self.doomed.is_empty() || self.blocks.good_count() < self.geometry.blocks
+    }
+
+    /// Writes a page of the mapping table as a new version; false as for [`Flash::write`].
+    pub(crate) fn write_map(&mut self, ppn: Ppn, number: u32, data: &[u8]) -> Result<bool, StoreError> {
+        let header = Header { kind: PageKind::Map, number, version: self.next_version, extra: 0 };
+        if !self.program(ppn, header, Cause::Mapping, data)? {
+            return Ok(false);
+        }
+        self.pass_version();
+        self.mark_valid(ppn);
+        Ok(true)
+    }
+
+    /// Reads a valid page whole; none when it cannot be read.
+    pub(crate) fn load_into(
+        &mut self,
+        ppn: Ppn,
+        cause: Cause,
+        page: &mut [u8],
+    ) -> Result<Option<Header>, StoreError> {
+        let cause = self.charged(cause);
+        Ok(match read_page(&mut self.nand, ppn, cause, page)? {
+            Found::Page(header, _) => Some(header).filter(|&header| self.is_of_now(ppn, header)),
+            Found::Erased | Found::Unreadable(_) => None,
+        })
+    }
+
+    /// Programs a page that was loaded, under the version it had; the copy is valid and the original is not. False: the
+    /// program failed.
+    pub(crate) fn store_from(
+        &mut self,
+        (from, to): (Ppn, Ppn),
+        header: Header,
+        cause: Cause,
+        page: &[u8],
+    ) -> Result<bool, StoreError> {
+        debug_assert!(from != to && self.is_valid(from), "F1: {from} is moved to {to}");
+        if !self.program(to, header, cause, page)? {
+            return Ok(false);
+        }
+        self.counters.moved_pages += 1;
+        self.invalidate(from);
+        self.mark_valid(to);
+        Ok(true)
+    }
+
+    /// [`Flash::load_into`] a buffer of its own.
+    pub(crate) fn load(&mut self, ppn: Ppn, cause: Cause) -> Result<Option<Header>, StoreError> {
+        let mut page = core::mem::take(&mut self.page);
+        let header = self.load_into(ppn, cause, &mut page);
+        self.page = page;
+        header
+    }
+
+    /// [`Flash::store_from`] the buffer of [`Flash::load`].
+    pub(crate) fn store(
+        &mut self,
+        places: (Ppn, Ppn),
+        header: Header,
+        cause: Cause,
+    ) -> Result<bool, StoreError> {
+        let page = core::mem::take(&mut self.page);
+        let programmed = self.store_from(places, header, cause, &page);
+        self.page = page;
+        programmed
+    }
+
+    /// A valid page cannot be read: the logical page is lost until it is written.
+    pub(crate) fn lose(&mut self, ppn: Ppn, lpn: u32) {
+        debug_assert!(lpn < self.page_count, "a page beyond the store is lost");
+        self.invalidate(ppn);
+        self.lost.insert(lpn);
+        self.counters.lost_pages += 1;
+        self.mark = Mark::Base;
+    }
+
+    /// Takes back pages of a group that cannot be completed; a base must say so before anything else is programmed.
+    pub(crate) fn abandon(&mut self, pages: &[Ppn]) {
+        pages.iter().for_each(|&ppn| self.invalidate(ppn));
+        self.mark = Mark::Base;
+    }
+
+    /// Marks a page as superseded or trimmed.
+    pub(crate) fn invalidate(&mut self, ppn: Ppn) {
+        self.touch(self.geometry.block_of(ppn));
+        self.blocks.invalidate(ppn);
+    }
+
+    /// The next version is that of a page, or of none ever.
+    pub(super) fn pass_version(&mut self) {
+        self.next_version += 1;
+        self.is_next_begun = false;
+    }
+
+    pub(super) fn program(
+        &mut self,
+        ppn: Ppn,
+        mut header: Header,
+        cause: Cause,
+        data: &[u8],
+    ) -> Result<bool, StoreError> {
+        let pbn = self.geometry.block_of(ppn);
+        debug_assert_eq!(
+            data.len(),
+            self.geometry.page_bytes as usize,
+            "a page of another size is programmed"
+        );
+        debug_assert!(!self.blocks.is_valid(ppn), "F1: {ppn} is valid and programmed again");
+        assert!(self.mark != Mark::Note, "F3: begin comes first");
+        header.extra = self.blocks.erase_count(pbn) as u8;
+        debug_assert!(header.version <= self.next_version, "F4: {ppn} gets a version not given yet");
+        self.is_next_begun |= header.version == self.next_version;
+        self.touch(pbn);
+        let behind = self.slots.spend(pbn, self.geometry.page_in_block(ppn));
+        debug_assert!(
+            !self.slots.is_open(pbn, self.geometry.page_in_block(ppn)),
+            "{ppn} can be programmed again"
+        );
+        self.counters.out_of_order_programs += u64::from(behind);
+        if self.slots.next(pbn) == self.geometry.pages_per_block && self.blocks.state(pbn) == BlockState::Open
+        {
+            self.blocks.close(pbn);
+        }
+        let cause = self.charged(cause);
+        match self.nand.program(ppn, cause, data, &header.seal(ppn, data)) {
+            Ok(()) => Ok(true),
+            Err(NandError::ProgramFailed(_) | NandError::BadBlock(_)) => {
+                self.seal(pbn);
+                self.doomed.insert(pbn);
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! How many logical pages a chip gets under a scheme.
+
+use super::{base, note_pages};
+use crate::blocks::checkpoint::{CheckpointArea, anchor_count};
+use crate::blocks::wear::WearLevelling;
+use crate::nand::Geometry;
+use crate::store::StoreError;
+use alloc::format;
+
+/// Lost pages that a base is planned for.
+const LOST_PAGES: usize = 64;
+
+/// What can be chosen for any scheme; takes effect when a chip is formatted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlashSettings {
+    /// Physical pages beyond the logical ones, in a million of the logical ones. Small chips keep more back, as much
+    /// as it takes to work.
+    pub over_provisioning_ppm: u32,
+    /// Blocks set aside for those that will fail, in a million.
+    pub bad_blocks_ppm: u32,
+    /// Static wear levelling: whether and when blocks with cold data move. Takes effect at a mount, too.
+    pub wear_levelling: WearLevelling,
+}
+
+impl Default for FlashSettings {
+    fn default() -> FlashSettings {
+        FlashSettings {
+            over_provisioning_ppm: 125_000,
+            bad_blocks_ppm: 20_000,
+            wear_levelling: WearLevelling::None,
+        }
+    }
+}
+
+/// What a scheme needs besides its data.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Needs {
+    /// Log blocks, frontiers, blocks for merges and collection.
+    pub(crate) blocks: u32,
+    /// Bytes of its own in a base, at most.
+    pub(crate) extra_bytes: usize,
+    /// Logical pages come in whole logical blocks.
+    pub(crate) whole_blocks: bool,
+}
+
+/// How a chip is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// Logical pages.
+    pub(crate) page_count: u32,
+    /// Blocks that the next base takes: never to be used for anything else.
+    pub(crate) base_blocks: u32,
+}
+
+impl Plan {
+    /// Blocks that a base takes.
+    pub(crate) fn base_blocks(geometry: Geometry, extra_bytes: usize) -> u32 {
+        let bytes = base::encoded_bytes(geometry, extra_bytes) + 4 * LOST_PAGES;
+        let pages = CheckpointArea::pages_needed(geometry, bytes) as u32 + note_pages(geometry);
+        pages.div_ceil(geometry.pages_per_block)
+    }
+
+    /// The plan for a chip about to be formatted, given the number of its good blocks.
+    pub(crate) fn new(
+        geometry: Geometry,
+        settings: &FlashSettings,
+        good_blocks: u32,
+        needs: Needs,
+    ) -> Result<Plan, StoreError> {
+        let (good, block_pages) = (u64::from(good_blocks), u64::from(geometry.pages_per_block));
+        let base_blocks = Plan::base_blocks(geometry, needs.extra_bytes);
+        let failing = (good * u64::from(settings.bad_blocks_ppm)).div_ceil(1_000_000);
+        let kept = u64::from(anchor_count(geometry) + 2 * base_blocks + needs.blocks) + failing;
+        let wanted = good * block_pages * 1_000_000 / (1_000_000 + u64::from(settings.over_provisioning_ppm));
+        let mut pages = wanted.min(good.saturating_sub(kept) * block_pages);
+        if needs.whole_blocks {
+            pages -= pages % block_pages;
+        }
+        if pages == 0 {
+            let what = format!("the FTL needs {kept} blocks for itself, the chip has {good} good ones");
+            return Err(StoreError::Unsupported(what));
+        }
+        debug_assert!(pages <= u64::from(geometry.pages()), "more logical pages than the chip has");
+        Ok(Plan { page_count: pages as u32, base_blocks })
+    }
+}

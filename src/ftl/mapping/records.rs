@@ -1,0 +1,112 @@
+//! Records: bases and notes, and what may be done before the next one.
+
+use super::{Flash, Mark};
+use crate::nand::Nand;
+use crate::store::StoreError;
+use crate::units::{Pbn, Ppn};
+use alloc::vec::Vec;
+
+impl<N: Nand> Flash<N> {
+    /// Must be called before the first program of an operation. `extra` are the scheme's own bytes, should a base be
+    /// written.
+    pub(crate) fn begin(&mut self, extra: impl FnOnce() -> Vec<u8>) -> Result<(), StoreError> {
+        match self.mark {
+            Mark::Nothing => Ok(()),
+            Mark::Base => self.write_base(false, &extra()),
+            Mark::Note => self.write_note(extra),
+        }
+    }
+
+    /// A write that failed half-way may have left a whole page of the next version: it must be in the past of the record that
+    /// follows (F4), or it would pass for one that was programmed after it.
+    fn leave_begun_version(&mut self) {
+        if self.is_next_begun {
+            self.pass_version();
+        }
+    }
+
+    /// Writes a base. When it fails, the previous one still holds.
+    pub(crate) fn write_base(&mut self, is_clean: bool, extra: &[u8]) -> Result<(), StoreError> {
+        self.leave_begun_version();
+        let payload = self.encode_base(is_clean, extra);
+        self.mark = Mark::Base;
+        self.area.write(&mut self.nand, &mut self.blocks, &payload)?;
+        for pbn in core::mem::take(&mut self.held) {
+            self.blocks.discard(pbn);
+        }
+        self.mark = if is_clean { Mark::Note } else { Mark::Nothing };
+        self.trimmed.clear();
+        self.changed.fill(0);
+        self.erases_since_base.fill(0);
+        self.counters.bases += 1;
+        Ok(())
+    }
+
+    /// Says what has changed since the last record, and so that something is programmed after the base.
+    fn write_note(&mut self, extra: impl FnOnce() -> Vec<u8>) -> Result<(), StoreError> {
+        self.leave_begun_version();
+        let mut note = self.encode_note();
+        if self.mark == Mark::Note {
+            // On two pages: if one that says that a clean base is one no more goes bad, the other tells.
+            note.resize(note.len().max(self.geometry.page_bytes as usize), 0);
+        }
+        if !self.area.write_note(&mut self.nand, &note)? {
+            return self.write_base(false, &extra());
+        }
+        self.mark = Mark::Nothing;
+        self.trimmed.clear();
+        self.changed.fill(0);
+        Ok(())
+    }
+
+    /// Before a block is erased: the record that F5 asks for.
+    pub(super) fn record_before_erase(
+        &mut self,
+        pbn: Pbn,
+        extra: impl FnOnce() -> Vec<u8>,
+    ) -> Result<(), StoreError> {
+        if self.mark == Mark::Base {
+            self.write_base(false, &extra())
+        } else if self.has_changed(pbn) {
+            self.write_note(extra)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// A block is not any more what the last record says.
+    pub(super) fn touch(&mut self, pbn: Pbn) {
+        self.changed[pbn.index() / 64] |= 1 << (pbn.0 % 64);
+    }
+
+    pub(super) fn has_changed(&self, pbn: Pbn) -> bool {
+        self.changed[pbn.index() / 64] >> (pbn.0 % 64) & 1 == 1
+    }
+
+    /// Those that changed since the last record, ascending.
+    pub(super) fn changed_blocks(&self) -> impl Iterator<Item = Pbn> + '_ {
+        (0..self.geometry.blocks).map(Pbn).filter(|&pbn| self.has_changed(pbn))
+    }
+
+    /// Makes the trims so far survive a power cut.
+    pub(crate) fn sync(&mut self, extra: impl FnOnce() -> Vec<u8>) -> Result<(), StoreError> {
+        match (self.trimmed.is_empty(), self.mark) {
+            (true, _) => Ok(()),
+            (false, Mark::Base) => self.write_base(false, &extra()),
+            (false, _) => self.write_note(extra),
+        }
+    }
+
+    /// Notes that a logical page was dropped; the scheme has invalidated it.
+    pub(crate) fn note_trim(&mut self, lpn: u32, ppn: Option<Ppn>) {
+        debug_assert!(lpn < self.page_count, "a page beyond the store is trimmed");
+        debug_assert!(ppn.is_none_or(|ppn| !self.is_valid(ppn)), "F1: a trimmed page is valid");
+        self.trimmed.insert(lpn, ppn);
+        self.lost.remove(&lpn);
+    }
+
+    /// Whether the newest version of a logical page cannot be read.
+    pub(crate) fn is_lost(&self, lpn: u32) -> bool {
+        self.lost.contains(&lpn)
+    }
+}

@@ -1,0 +1,350 @@
+//! What lies on a chip that was not ended cleanly: every page that may be alive.
+//!
+//! Base and notes say together what was on the chip at the last record. Steps, per block that is neither bad nor reserved
+//! 1. If the record calls a page of it valid, the block was not erased since (F5). Otherwise the page by which the record knows
+//!    the block is read, and the block is known if it is still that page.
+//! 2. Of a known block, what the record calls valid is alive, and the spent pages need not be read, unless their numbers are
+//!    not known. Of another every page is read. One with the erase count of the record in a place the record calls spent is
+//!    the record's; any other was programmed since.
+//! 3. The erase count follows from the pages found.
+
+use super::base::{self, Base, is_base};
+use super::elect::{Candidate, Rotten};
+use super::{Flash, Live, Mounted, NOBODY, Rules, UNUSED};
+use crate::blocks::BlockState;
+use crate::blocks::Wear;
+use crate::blocks::checkpoint::CheckpointArea;
+use crate::blocks::spare::{Found, Header, PageKind, read_page};
+use crate::nand::{Cause, Nand};
+use crate::store::StoreError;
+use crate::units::{Pbn, Ppn};
+use alloc::collections::BTreeSet;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Most erases of a block since the record in which pages of data were programmed: one by F5, and one that the base could not
+/// know of, as it was for the base itself.
+const ERASES_MAX: u8 = 2;
+
+/// What a scan found.
+pub(super) struct Scan {
+    pub(super) pages: Vec<Candidate>,
+    pub(super) rotten: Vec<Rotten>,
+    /// Versions of the pages found that were programmed since the record.
+    pub(super) versions: BTreeSet<u64>,
+    /// Blocks that may be written to before there is a new record: nothing valid, and nothing programmed since that can be read.
+    pub(super) spare: Vec<bool>,
+    /// Versions up to here are those of acknowledged writes, but for those of pages that await more of their group.
+    pub(super) committed: u64,
+    /// The highest version of a page that can be read.
+    pub(super) highest: u64,
+    /// Kind of the pages found in each block.
+    pub(super) kinds: Vec<Option<PageKind>>,
+    /// A base that no reference names, and the next version when it was written.
+    unreferred: Option<(Ppn, u64)>,
+}
+
+const NEWER_CHECKPOINT: &str = "there are newer checkpoints than the newest reference says";
+
+impl<N: Nand> Flash<N> {
+    /// Finds the store on a chip again. Nothing is programmed or erased by this.
+    pub(crate) fn mount(mut nand: N, rules: Rules) -> Result<(Flash<N>, Mounted), StoreError> {
+        let Some((area, newest)) = CheckpointArea::mount_since(&mut nand, is_base)? else {
+            return Err(StoreError::NotFormatted("the chip holds no checkpoint"));
+        };
+        let records = newest.records;
+        let mut base = Base::decode(nand.geometry(), &rules, &records[0])?;
+        for note in &records[1..] {
+            base.update(nand.geometry(), note)?;
+        }
+        base.blocks.reserve_exactly(&area.occupied())?;
+        // What cannot be read may be the note that there is more.
+        let is_clean = base.is_clean && !newest.is_ragged;
+        let extra = core::mem::take(&mut base.extra);
+        let mut flash = Flash::assemble(nand, rules, area, base);
+        let mut mounted = Mounted { extra, is_clean, ..Mounted::default() };
+        if is_clean && flash.is_newest()? {
+            mounted.live = flash.list_known()?;
+            return Ok((flash, mounted));
+        }
+        mounted.is_clean = false;
+        let mut scan = flash.scan()?;
+        mounted.live = flash.elect(&mut scan)?;
+        Ok((flash, mounted))
+    }
+
+    /// Whether no base was begun after this clean one, as far as the block tells which it would have taken.
+    fn is_newest(&mut self) -> Result<bool, StoreError> {
+        let mut pool = self.blocks.clone();
+        while let Some(pbn) = pool.first_free(Wear::Least) {
+            if self.nand.is_bad(pbn)? {
+                pool.retire(pbn);
+                continue;
+            }
+            let ppn = self.geometry.page_at(pbn, 0);
+            let found = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)?;
+            let is_newer = |h: Header| match h.kind {
+                PageKind::Checkpoint => h.version > self.area.version(),
+                PageKind::Anchor => false,
+                _ => h.version >= self.next_version,
+            };
+            return Ok(!matches!(found, Found::Page(header, _) if is_newer(header)));
+        }
+        Ok(true)
+    }
+
+    /// After a clean end: the valid pages of the kinds that the scheme wants to know.
+    fn list_known(&mut self) -> Result<Vec<Live>, StoreError> {
+        let mut live = Vec::new();
+        for pbn in (0..self.geometry.blocks).map(Pbn) {
+            let in_use = matches!(self.blocks.state(pbn), BlockState::Open | BlockState::Full);
+            if in_use && self.blocks.valid_count(pbn) == 0 {
+                // Not free before the next base: that one must go where `is_newest` will look for it.
+                if self.blocks.state(pbn) == BlockState::Open {
+                    self.blocks.close(pbn);
+                }
+                self.held.push(pbn);
+                self.tags[pbn.index()] = UNUSED;
+            }
+            let Some(kind) = self.tag(pbn).role else { continue };
+            if kind != PageKind::Data && !self.rules.listed.contains(&kind) {
+                continue;
+            }
+            for ppn in self.blocks.valid_pages(pbn).collect::<Vec<Ppn>>() {
+                let number = match self.number_in_place(ppn) {
+                    Some(number) => number,
+                    None => self.number_on_chip(ppn)?,
+                };
+                live.push(Live { kind, number, ppn });
+            }
+        }
+        Ok(live)
+    }
+
+    fn number_on_chip(&mut self, ppn: Ppn) -> Result<u32, StoreError> {
+        match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
+            Found::Page(h, _) | Found::Unreadable(Some(h))
+                if is_ours(h) && h.number < self.page_count && self.is_of_now(ppn, h) =>
+            {
+                Ok(h.number)
+            }
+            _ => Err(StoreError::Corrupted { what: "a live page cannot be read", at: u64::from(ppn.0) }),
+        }
+    }
+
+    /// The number of a page that lies in its place in a data block.
+    fn number_in_place(&self, ppn: Ppn) -> Option<u32> {
+        let tag = self.tag(self.geometry.block_of(ppn));
+        let place = self.geometry.page_in_block(ppn);
+        let known = tag.role == Some(PageKind::Data) && tag.owner != NOBODY;
+        let first = tag.owner.checked_mul(self.geometry.pages_per_block).filter(|_| known)?;
+        first.checked_add(place).filter(|&number| number < self.page_count)
+    }
+
+    fn scan(&mut self) -> Result<Scan, StoreError> {
+        let past = self.next_version - 1;
+        let blocks = self.geometry.blocks as usize;
+        let mut scan = Scan {
+            pages: Vec::new(),
+            rotten: Vec::new(),
+            versions: BTreeSet::new(),
+            spare: vec![false; blocks],
+            committed: past,
+            highest: past,
+            kinds: vec![None; blocks],
+            unreferred: None,
+        };
+        for pbn in (0..self.geometry.blocks).map(Pbn) {
+            match self.blocks.state(pbn) {
+                BlockState::Bad | BlockState::Reserved => continue,
+                _ if self.nand.is_bad(pbn)? => self.scan_bad(pbn, &mut scan),
+                _ => self.scan_block(pbn, &mut scan)?,
+            }
+        }
+        if let Some((ppn, version)) = scan.unreferred.filter(|&(_, version)| scan.highest >= version) {
+            debug_assert!(version >= self.next_version, "the base at {ppn} is older than the newest");
+            return Err(StoreError::Corrupted { what: NEWER_CHECKPOINT, at: u64::from(ppn.0) });
+        }
+        Ok(scan)
+    }
+
+    /// A block is marked bad only when it is empty: what the record calls valid in it is lost.
+    fn scan_bad(&mut self, pbn: Pbn, scan: &mut Scan) {
+        for ppn in self.blocks.valid_pages(pbn).collect::<Vec<Ppn>>() {
+            scan.rotten.push(Rotten { ppn, claim: None, is_old: true, is_followed: false, version: 0 });
+            self.blocks.invalidate(ppn);
+        }
+        self.blocks.retire(pbn);
+    }
+
+    fn scan_block(&mut self, pbn: Pbn, scan: &mut Scan) -> Result<(), StoreError> {
+        let stamp = self.blocks.erase_count(pbn) as u8;
+        let is_held = self.blocks.valid_count(pbn) > 0;
+        let is_known = self.is_as_recorded(pbn, stamp)?.unwrap_or(is_held);
+        if is_held && !is_known {
+            let what = "a block was erased after the newest record that can be found";
+            return Err(StoreError::Corrupted { what, at: u64::from(self.geometry.page_at(pbn, 0).0) });
+        }
+        scan.kinds[pbn.index()] = self.tag(pbn).role.filter(|_| is_known);
+        let mut seen = Seen {
+            first: self.slots.first(pbn).filter(|_| is_known),
+            last: None,
+            erases: None,
+            any: is_known,
+        };
+        let rotten_before = scan.rotten.len();
+        let found_before = scan.versions.len() + scan.pages.len();
+        for page in 0..self.geometry.pages_per_block {
+            let ppn = self.geometry.page_at(pbn, page);
+            let is_old = is_known && !self.slots.is_open(pbn, page);
+            if is_old && !self.blocks.is_valid(ppn) {
+                continue;
+            }
+            if let Some(number) = self.number_in_place(ppn).filter(|_| is_old) {
+                scan.pages.push(Candidate { is_map: false, number, version: 0, ppn });
+                continue;
+            }
+            self.scan_page(ppn, (stamp, is_known), &mut seen, scan)?;
+        }
+        scan.spare[pbn.index()] = !is_held && scan.versions.len() + scan.pages.len() == found_before;
+        let last = seen.last.filter(|_| !self.geometry.random_order);
+        for rotten in &mut scan.rotten[rotten_before..] {
+            rotten.is_followed = last.is_some_and(|last| self.geometry.page_in_block(rotten.ppn) < last);
+        }
+        let gained = seen.erases.map_or(0, |found: u8| found.wrapping_sub(stamp));
+        (0..gained).for_each(|_| self.blocks.note_erase(pbn));
+        self.slots.clear(pbn);
+        if seen.any {
+            self.slots.seal(pbn);
+        }
+        self.slots.set_first(pbn, seen.first);
+        Ok(())
+    }
+
+    /// Whether a block still holds the page by which the record knows it; none where that cannot be read.
+    fn is_as_recorded(&mut self, pbn: Pbn, stamp: u8) -> Result<Option<bool>, StoreError> {
+        let Some(first) = self.slots.first(pbn) else { return Ok(Some(false)) };
+        let known = self.is_page_as_recorded(self.geometry.page_at(pbn, first), stamp)?;
+        let end = self.slots.next(pbn);
+        if known != Some(true) || self.blocks.valid_count(pbn) > 0 {
+            return Ok(known);
+        }
+        // It may have been erased since (F5): the one page might be what stood there once, and hide all that followed. The last
+        // page tells, or the one before it where a program was cut in the last.
+        for page in (first + 1..end).rev().take(2) {
+            if let Some(same) = self.is_page_as_recorded(self.geometry.page_at(pbn, page), stamp)? {
+                return Ok(Some(same));
+            }
+        }
+        Ok(known)
+    }
+
+    fn is_page_as_recorded(&mut self, ppn: Ppn, stamp: u8) -> Result<Option<bool>, StoreError> {
+        Ok(match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
+            Found::Page(h, _) => Some(is_ours(h) && h.extra == stamp),
+            Found::Erased => Some(false),
+            Found::Unreadable(_) => None,
+        })
+    }
+
+    fn scan_page(
+        &mut self,
+        ppn: Ppn,
+        (stamp, is_known): (u8, bool),
+        seen: &mut Seen,
+        scan: &mut Scan,
+    ) -> Result<(), StoreError> {
+        let (pbn, place) = (self.geometry.block_of(ppn), self.geometry.page_in_block(ppn));
+        let was_spent = !self.slots.is_open(pbn, place);
+        let was_valid = self.blocks.is_valid(ppn);
+        let found = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)?;
+        seen.any |= found != Found::Erased;
+        let (header, readable) = match found {
+            Found::Erased if was_valid => (None, false),
+            Found::Erased => return Ok(()),
+            Found::Page(header, _) => (Some(header), true),
+            Found::Unreadable(claim) => (claim, false),
+        };
+        if readable && let Some(h) = header.filter(|h| h.kind == PageKind::Checkpoint) {
+            self.note_checkpoint(ppn, h, scan)?;
+        }
+        let header = header.filter(|h| is_ours(*h));
+        // A whole page of an earlier life of the block has come back.
+        let gained_max = if is_known { 0 } else { ERASES_MAX };
+        let is_stale = readable && header.map_or(is_known, |h| h.extra.wrapping_sub(stamp) > gained_max);
+        let (header, readable) = if is_stale { (None, false) } else { (header, readable) };
+        let is_old = was_valid || was_spent && header.map_or(is_known, |h| h.extra == stamp);
+        if is_old && !was_valid {
+            if readable && let Some(h) = header {
+                seen.note(place, h);
+            }
+            return Ok(());
+        }
+        let Some(header) = header else {
+            if !readable {
+                scan.rotten.push(Rotten { ppn, claim: None, is_old, is_followed: false, version: 0 });
+            }
+            return Ok(());
+        };
+        let version = if is_old && !self.rules.old_may_stay_valid { 0 } else { header.version };
+        if !readable {
+            scan.rotten.push(Rotten { ppn, claim: Some(header), is_old, is_followed: false, version });
+            return Ok(());
+        }
+        seen.note(place, header);
+        if !is_old && header.version >= self.next_version {
+            scan.versions.insert(header.version);
+        }
+        self.note_page(ppn, header, version, scan)
+    }
+
+    /// A base that was cut short has the next version, and nothing was programmed after it: more follows only where there was a
+    /// reference to it.
+    fn note_checkpoint(&self, ppn: Ppn, h: Header, scan: &mut Scan) -> Result<(), StoreError> {
+        let newest = self.area.version();
+        if h.version > newest + 1 {
+            return Err(StoreError::Corrupted { what: NEWER_CHECKPOINT, at: u64::from(ppn.0) });
+        }
+        if h.version == newest + 1 && h.number == 0 {
+            // In front of the record stands its length.
+            let next_version = self.page.get(4..).and_then(base::next_version_of);
+            scan.unreferred = next_version.map(|version| (ppn, version)).or(scan.unreferred);
+        }
+        Ok(())
+    }
+
+    fn note_page(&self, ppn: Ppn, h: Header, version: u64, scan: &mut Scan) -> Result<(), StoreError> {
+        if h.number >= self.page_count {
+            let what = "a page names a logical page beyond the store";
+            return Err(StoreError::Corrupted { what, at: u64::from(ppn.0) });
+        }
+        scan.highest = scan.highest.max(h.version);
+        if h.kind != PageKind::More {
+            scan.committed = scan.committed.max(h.version);
+        }
+        let kind = &mut scan.kinds[self.geometry.block_of(ppn).index()];
+        *kind = kind.or(Some(h.kind));
+        scan.pages.push(Candidate { is_map: h.kind == PageKind::Map, number: h.number, version, ppn });
+        Ok(())
+    }
+}
+
+/// What a block says of itself.
+struct Seen {
+    first: Option<u32>,
+    last: Option<u32>,
+    erases: Option<u8>,
+    any: bool,
+}
+
+impl Seen {
+    fn note(&mut self, place: u32, header: Header) {
+        self.first = self.first.or(Some(place));
+        self.last = Some(place);
+        self.erases = Some(header.extra);
+    }
+}
+
+fn is_ours(header: Header) -> bool {
+    !matches!(header.kind, PageKind::Checkpoint | PageKind::Anchor | PageKind::Trim)
+}

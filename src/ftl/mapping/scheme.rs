@@ -1,0 +1,442 @@
+//! A mapping scheme, and the page store that it and a chip make.
+
+use super::plan::Needs;
+use super::{Flash, FlashCounters, FlashSettings, Mounted, Plan, Rules};
+use crate::blocks::wear::{Move, WearLeveller};
+use crate::check::CheckReport;
+use crate::nand::{Cause, Geometry, Nand};
+use crate::store::{PageStore, StoreError, StoreStats};
+use crate::units::{Lpn, Pbn, Ppn};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Where logical pages go.
+///
+/// [`SchemeFtl`] has checked page numbers and lengths, and has called `Flash::begin`, before it calls any of the
+/// operations that may program.
+pub trait Scheme: Sized + crate::shared::MaybeSend {
+    /// What can be chosen.
+    type Settings: Clone;
+
+    /// What a mount must know.
+    const RULES: Rules;
+
+    /// The settings that every scheme has.
+    fn common(settings: &Self::Settings) -> FlashSettings;
+
+    /// Numbers that are fixed when a chip is formatted, given its good blocks; they come back to [`Scheme::open`].
+    fn setup(settings: &Self::Settings, geometry: Geometry, good_blocks: u32) -> [u32; 4];
+
+    /// Blocks needed besides those of the data: logs, frontiers, and what merges and collection take at a time.
+    fn blocks_needed(setup: [u32; 4]) -> u32;
+
+    /// Free blocks that one write may take before it gives any back, a block that fails included.
+    fn blocks_per_write(setup: [u32; 4]) -> u32;
+
+    /// Most bytes of [`Scheme::encode`].
+    fn extra_bytes_max(_setup: [u32; 4]) -> usize {
+        0
+    }
+
+    /// The tables of a store, empty if nothing is live. Must not program.
+    fn open<N: Nand>(
+        flash: &mut Flash<N>,
+        settings: &Self::Settings,
+        mounted: Mounted,
+    ) -> Result<Self, StoreError>;
+
+    /// Where a logical page is; none when it was never written, or was trimmed. With `Cause::Check` nothing changes.
+    fn locate<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+        cause: Cause,
+    ) -> Result<Option<Ppn>, StoreError>;
+
+    /// Writes a logical page.
+    fn write<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        lpn: u32,
+        cause: Cause,
+        data: &[u8],
+    ) -> Result<(), StoreError>;
+
+    /// Drops a logical page and invalidates where it was; none when there was none.
+    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreError>;
+
+    /// Moves what a full block holds elsewhere, to a block that was erased often, and frees it; false: this block stays
+    /// where it is.
+    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreError>;
+
+    /// What is to be kept in a base.
+    fn encode(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// Called before a base is written that a mount may rely on alone: what [`Scheme::encode`] cannot hold goes to the
+    /// chip.
+    fn settle<N: Nand>(&mut self, _flash: &mut Flash<N>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// The most pages that a group may have.
+    fn atomic_pages_max(&self) -> usize {
+        1
+    }
+
+    /// Writes several different logical pages, all or none of which survive a power cut.
+    fn write_group<N: Nand>(
+        &mut self,
+        flash: &mut Flash<N>,
+        pages: &[(Lpn, &[u8])],
+        cause: Cause,
+    ) -> Result<(), StoreError> {
+        for (lpn, data) in pages {
+            self.write(flash, lpn.0, cause, data)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes of RAM that the tables take which say where logical pages are.
+    fn mapping_bytes(&self) -> usize;
+
+    /// The most that they take in all of the chip's life: the same at every mount. Right after a mount that follows a power
+    /// cut, before the first write, they may take more.
+    fn mapping_bytes_max(&self, _geometry: Geometry) -> usize {
+        self.mapping_bytes()
+    }
+
+    /// Bytes of RAM held besides.
+    fn other_bytes(&self) -> usize {
+        0
+    }
+
+    /// Log blocks at most, where the scheme has such.
+    fn log_blocks(&self) -> u32 {
+        0
+    }
+
+    /// Reads that a cache of the mapping table answered, and those it did not.
+    fn cache_counts(&self) -> (u64, u64) {
+        (0, 0)
+    }
+
+    /// Checks the scheme's own invariants; `Cause::Check` for what must be read. The number of valid pages that are not
+    /// logical pages (those of a mapping table).
+    fn check<N: Nand>(&self, _flash: &mut Flash<N>, _report: &mut CheckReport) -> Result<u32, StoreError> {
+        Ok(0)
+    }
+}
+
+/// A page store made of a chip and a scheme.
+pub struct SchemeFtl<N, S> {
+    flash: Flash<N>,
+    scheme: S,
+    leveller: WearLeveller,
+    /// With fewer free blocks nothing is written any more.
+    floor_blocks: u32,
+}
+
+impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
+    /// Erases the chip and starts an empty store on it.
+    pub fn format(nand: N, settings: S::Settings) -> Result<SchemeFtl<N, S>, StoreError> {
+        let mut flash = Flash::format(nand, S::RULES)?;
+        let (geometry, good) = (flash.geometry(), flash.blocks().good_count());
+        let setup = S::setup(&settings, geometry, good);
+        let needs = Needs {
+            blocks: S::blocks_needed(setup),
+            extra_bytes: S::extra_bytes_max(setup),
+            whole_blocks: S::RULES.one_data_block,
+        };
+        let plan = Plan::new(geometry, &S::common(&settings), good, needs)?;
+        flash.set_up(plan.page_count, setup);
+        let scheme = S::open(&mut flash, &settings, Mounted { is_clean: true, ..Mounted::default() })?;
+        let mut ftl = SchemeFtl::assemble(flash, scheme, &settings);
+        ftl.checkpoint()?;
+        ftl.flash.counters = FlashCounters::default();
+        Ok(ftl)
+    }
+
+    /// Finds the store on a chip again. Nothing is programmed or erased by this. What is fixed at format comes from the
+    /// chip, whatever the settings say.
+    pub fn mount(nand: N, settings: S::Settings) -> Result<SchemeFtl<N, S>, StoreError> {
+        let (mut flash, mounted) = Flash::mount(nand, S::RULES)?;
+        let scheme = S::open(&mut flash, &settings, mounted)?;
+        Ok(SchemeFtl::assemble(flash, scheme, &settings))
+    }
+
+    fn assemble(flash: Flash<N>, scheme: S, settings: &S::Settings) -> SchemeFtl<N, S> {
+        let setup = flash.setup();
+        let base_blocks = Plan::base_blocks(flash.geometry(), S::extra_bytes_max(setup));
+        SchemeFtl {
+            leveller: WearLeveller::new(S::common(settings).wear_levelling, flash.blocks()),
+            floor_blocks: base_blocks + S::blocks_per_write(setup),
+            flash,
+            scheme,
+        }
+    }
+
+    /// Writes a base, so that the next mount need not look for what came before, and gives the chip back.
+    pub fn close(mut self) -> Result<N, StoreError> {
+        self.checkpoint()?;
+        Ok(self.flash.nand)
+    }
+
+    /// Gives the chip back as if the power were cut.
+    pub fn into_nand(self) -> N {
+        self.flash.nand
+    }
+
+    /// The chip.
+    pub fn nand(&self) -> &N {
+        &self.flash.nand
+    }
+
+    /// The chip, for measuring and for faults. Programming or erasing it breaks the store.
+    pub fn nand_mut(&mut self) -> &mut N {
+        &mut self.flash.nand
+    }
+
+    /// What is known of chip and blocks.
+    pub fn flash(&self) -> &Flash<N> {
+        &self.flash
+    }
+
+    /// The scheme and its tables.
+    pub fn scheme(&self) -> &S {
+        &self.scheme
+    }
+
+    /// Chip and scheme, to call what a write calls.
+    #[cfg(test)]
+    pub(crate) fn parts_mut(&mut self) -> (&mut Flash<N>, &mut S) {
+        (&mut self.flash, &mut self.scheme)
+    }
+
+    /// What the scheme did since the store was formatted or mounted.
+    pub fn counters(&self) -> FlashCounters {
+        self.flash.counters
+    }
+
+    fn require(&self, lpn: Lpn, bytes: usize) -> Result<(), StoreError> {
+        let expected = self.flash.geometry().page_bytes as usize;
+        if lpn.0 >= self.flash.page_count() {
+            return Err(StoreError::OutOfRange(lpn));
+        }
+        if bytes == expected { Ok(()) } else { Err(StoreError::WrongLength { expected, got: bytes }) }
+    }
+
+    fn begin(&mut self) -> Result<(), StoreError> {
+        let scheme = &self.scheme;
+        self.flash.begin(|| scheme.encode())?;
+        if self.flash.blocks().free_count() < self.floor_blocks {
+            return Err(StoreError::Full);
+        }
+        self.rewrite_weak()?;
+        if self.flash.opened_blocks() {
+            self.level_wear()?;
+        }
+        Ok(())
+    }
+
+    /// Writes a logical page anew that was hard to read, one for each write of the host.
+    fn rewrite_weak(&mut self) -> Result<(), StoreError> {
+        let Some(lpn) = self.flash.next_weak() else { return Ok(()) };
+        let mut page = vec![0; self.page_bytes()];
+        let moved = match self.scheme.locate(&mut self.flash, lpn, Cause::GarbageCollection)? {
+            None => return Ok(()),
+            Some(ppn) => self.flash.read(ppn, lpn, Cause::GarbageCollection, &mut page),
+        };
+        match moved {
+            Ok(()) => self.scheme.write(&mut self.flash, lpn, Cause::GarbageCollection, &page)?,
+            // Whoever reads it is told.
+            Err(StoreError::Corrupted { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        self.flash.begin(|| self.scheme.encode())
+    }
+
+    /// What is refused for want of blocks, once some have failed, is refused for ever.
+    fn worn_out(&self, error: StoreError) -> StoreError {
+        match error {
+            StoreError::Full if self.flash.has_failed_blocks() => StoreError::WornOut,
+            error => error,
+        }
+    }
+
+    fn write_one(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+        self.begin()?;
+        self.flash.note_last_written(None);
+        match self.scheme.write(&mut self.flash, lpn.0, cause, data) {
+            // The page is on the chip; what could not be done is to free a block after that.
+            Err(error) if error.is_refusal() && self.flash.last_written() == Some(lpn.0) => Ok(()),
+            done => done,
+        }
+    }
+
+    fn level_wear(&mut self) -> Result<(), StoreError> {
+        let Some(Move { cold, worn }) = self.leveller.next_move(self.flash.blocks()) else { return Ok(()) };
+        debug_assert!(worn.is_none_or(|pbn| self.flash.blocks().state(pbn).is_free()), "{worn:?} is in use");
+        self.flash.begin_levelling(worn);
+        let moved = self.scheme.evacuate(&mut self.flash, cold);
+        self.flash.end_levelling();
+        match moved {
+            Ok(moved) => self.flash.counters.levelled_blocks += u64::from(moved),
+            // Levelling can wait; the write may still find room.
+            Err(StoreError::Full) => {}
+            Err(error) => return Err(error),
+        }
+        // Moving it may have made a base due.
+        self.flash.begin(|| self.scheme.encode())
+    }
+}
+
+impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
+    fn page_bytes(&self) -> usize {
+        self.flash.geometry().page_bytes as usize
+    }
+
+    fn page_count(&self) -> u32 {
+        self.flash.page_count()
+    }
+
+    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        self.require(lpn, data.len())?;
+        let place = self.scheme.locate(&mut self.flash, lpn.0, cause)?;
+        // Finding it may have moved pages, and lost this one.
+        if self.flash.is_lost(lpn.0) {
+            return Err(StoreError::Corrupted {
+                what: "the chip lost this logical page",
+                at: u64::from(lpn.0),
+            });
+        }
+        match place {
+            Some(ppn) => self.flash.read(ppn, lpn.0, cause, data),
+            None => {
+                data.fill(0);
+                Ok(())
+            }
+        }
+    }
+
+    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+        self.require(lpn, data.len())?;
+        self.write_one(lpn, cause, data).map_err(|error| self.worn_out(error))
+    }
+
+    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
+        self.require(lpn, self.page_bytes())?;
+        let old = self.scheme.trim(&mut self.flash, lpn.0).map_err(|error| self.worn_out(error))?;
+        if old.is_some() || self.flash.is_lost(lpn.0) {
+            self.flash.note_trim(lpn.0, old);
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        let scheme = &self.scheme;
+        self.flash.sync(|| scheme.encode()).map_err(|error| self.worn_out(error))
+    }
+
+    fn checkpoint(&mut self) -> Result<(), StoreError> {
+        let settled = self.scheme.settle(&mut self.flash);
+        // Trims are said by a note as well: where the page of the base goes bad, nothing else tells of them.
+        let noted = settled.and_then(|()| match self.flash.sync(|| self.scheme.encode()) {
+            Err(StoreError::Full | StoreError::WornOut) => Ok(()),
+            other => other,
+        });
+        let written = noted.and_then(|()| self.flash.write_base(true, &self.scheme.encode()));
+        written.map_err(|error| self.worn_out(error))
+    }
+
+    fn atomic_pages_max(&self) -> usize {
+        self.scheme.atomic_pages_max()
+    }
+
+    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+        let max = self.atomic_pages_max();
+        if pages.len() > max {
+            let what = format!("{} pages at once, this store takes {max}", pages.len());
+            return Err(StoreError::Unsupported(what));
+        }
+        for (lpn, data) in pages {
+            self.require(*lpn, data.len())?;
+        }
+        if pages.is_empty() {
+            return Ok(());
+        }
+        let begun = self.begin();
+        let written = begun.and_then(|()| self.scheme.write_group(&mut self.flash, pages, cause));
+        written.map_err(|error| self.worn_out(error))
+    }
+
+    fn durable_writes(&self) -> bool {
+        true
+    }
+
+    fn prefix_consistent(&self) -> bool {
+        true
+    }
+
+    fn ram_bytes(&self) -> usize {
+        size_of::<S>()
+            + self.leveller.ram_bytes()
+            + self.flash.ram_bytes(S::extra_bytes_max(self.flash.setup()))
+            + self.scheme.mapping_bytes_max(self.flash.geometry())
+            + self.scheme.other_bytes()
+    }
+
+    fn stats(&self) -> StoreStats {
+        let counters = self.flash.counters;
+        let (cache_hits, cache_misses) = self.scheme.cache_counts();
+        StoreStats {
+            cache_hits,
+            cache_misses,
+            collections: counters.collections,
+            moved_pages: counters.moved_pages,
+            live_pages: u64::from(self.flash.blocks().live_pages()),
+            switch_merges: counters.switch_merges,
+            partial_merges: counters.partial_merges,
+            full_merges: counters.full_merges,
+            log_blocks: self.scheme.log_blocks().into(),
+            out_of_order_programs: counters.out_of_order_programs,
+            mapping_bytes: (self.scheme.mapping_bytes() + self.flash.table_bytes()) as u64,
+            ..StoreStats::default()
+        }
+    }
+
+    fn live_page(&self, ppn: Ppn) -> Option<bool> {
+        (ppn.0 < self.flash.geometry().pages()).then(|| self.flash.is_valid(ppn))
+    }
+}
+
+/// Looking on.
+impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
+    /// Checks F1, that every page can be read, and the scheme's own invariants. Costs no counted I/O.
+    pub fn check(&mut self) -> Result<CheckReport, StoreError> {
+        let mut report = CheckReport::default();
+        let mut data = vec![0; self.page_bytes()];
+        for lpn in 0..self.page_count() {
+            let Some(ppn) = self.scheme.locate(&mut self.flash, lpn, Cause::Check)? else { continue };
+            report.records += 1;
+            if !self.flash.is_valid(ppn) {
+                report.violation("F1", u64::from(ppn.0), format!("lpn {lpn} is found in a page not valid"));
+            }
+            match self.flash.read(ppn, lpn, Cause::Check, &mut data) {
+                Err(error @ StoreError::Corrupted { .. }) => {
+                    report.violation("F1", u64::from(lpn), format!("{error}"));
+                }
+                other => other?,
+            }
+        }
+        let others = self.scheme.check(&mut self.flash, &mut report)?;
+        let (found, expected) = (self.flash.blocks().live_pages(), report.records as u32 + others);
+        if found != expected {
+            report.violation("F1", 0, format!("{found} valid pages, {expected} are found by the scheme"));
+        }
+        report.nodes = u64::from(self.flash.blocks().good_count());
+        Ok(report)
+    }
+}

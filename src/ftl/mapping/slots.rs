@@ -1,0 +1,178 @@
+//! Which pages of each block can still be programmed before its next erase.
+//!
+//! On a chip that wants ascending order that is a mark per block: pages below it are spent, programmed or skipped. On
+//! a chip that takes any order there is a bit per page besides.
+
+use crate::codec::{get_u16, get_u64};
+use crate::nand::Geometry;
+use crate::store::StoreError;
+use crate::units::Pbn;
+use alloc::vec;
+use alloc::vec::Vec;
+
+const NONE: u16 = u16::MAX;
+
+/// The spent pages of all blocks.
+#[derive(Clone, Debug)]
+pub(super) struct Slots {
+    geometry: Geometry,
+    /// One above the highest page spent.
+    next: Vec<u16>,
+    /// A page that was programmed since the erase, the first one; it tells at a mount whether the block was erased.
+    first: Vec<u16>,
+    /// One bit per page, where the chip takes any order.
+    bits: Option<Vec<u64>>,
+}
+
+impl Slots {
+    /// Every block erased.
+    pub(super) fn new(geometry: Geometry) -> Slots {
+        let blocks = geometry.blocks as usize;
+        let words = (geometry.pages() as usize).div_ceil(64);
+        Slots {
+            geometry,
+            next: vec![0; blocks],
+            first: vec![NONE; blocks],
+            bits: geometry.random_order.then(|| vec![0; words]),
+        }
+    }
+
+    /// Whether a page can be programmed.
+    pub(super) fn is_open(&self, pbn: Pbn, page: u32) -> bool {
+        debug_assert!(page < self.geometry.pages_per_block, "page {page} of {pbn}");
+        match &self.bits {
+            None => page >= self.next(pbn),
+            Some(bits) => {
+                let ppn = self.geometry.page_at(pbn, page).index();
+                bits[ppn / 64] >> (ppn % 64) & 1 == 0
+            }
+        }
+    }
+
+    /// One above the highest page spent.
+    pub(super) fn next(&self, pbn: Pbn) -> u32 {
+        u32::from(self.next[pbn.index()])
+    }
+
+    /// The page programmed first since the erase.
+    pub(super) fn first(&self, pbn: Pbn) -> Option<u32> {
+        Some(u32::from(self.first[pbn.index()])).filter(|&f| f != u32::from(NONE))
+    }
+
+    /// Notes a program. True: a higher page of the block was programmed before.
+    pub(super) fn spend(&mut self, pbn: Pbn, page: u32) -> bool {
+        assert!(self.is_open(pbn, page), "page {page} of {pbn} is spent");
+        if self.first[pbn.index()] == NONE {
+            self.first[pbn.index()] = page as u16;
+        }
+        self.set_bit(self.geometry.page_at(pbn, page).index());
+        let next = &mut self.next[pbn.index()];
+        let behind = page < u32::from(*next);
+        *next = (*next).max(page as u16 + 1);
+        debug_assert!(!self.is_open(pbn, page), "page {page} of {pbn} is spent and open");
+        behind
+    }
+
+    /// Nothing more is programmed in a block before its next erase.
+    pub(super) fn seal(&mut self, pbn: Pbn) {
+        self.next[pbn.index()] = self.geometry.pages_per_block as u16;
+        self.set_bits(pbn, true);
+        debug_assert!(
+            (0..self.geometry.pages_per_block).all(|page| !self.is_open(pbn, page)),
+            "{pbn} is sealed"
+        );
+    }
+
+    /// After a mount: the page by which the block is known from now on.
+    pub(super) fn set_first(&mut self, pbn: Pbn, page: Option<u32>) {
+        debug_assert!(page.is_none_or(|page| page < self.geometry.pages_per_block), "page {page:?} of {pbn}");
+        self.first[pbn.index()] = page.map_or(NONE, |p| p as u16);
+    }
+
+    /// Makes a block what a later record says of it; `spent` where the chip takes any order.
+    pub(super) fn restore(
+        &mut self,
+        pbn: Pbn,
+        (next, first): (u32, Option<u32>),
+        spent: impl Iterator<Item = u32>,
+    ) {
+        debug_assert!(next <= self.geometry.pages_per_block, "{next} pages of {pbn}");
+        self.clear(pbn);
+        self.next[pbn.index()] = next as u16;
+        self.set_first(pbn, first);
+        for page in spent {
+            self.set_bit(self.geometry.page_at(pbn, page).index());
+        }
+    }
+
+    fn set_bit(&mut self, ppn: usize) {
+        if let Some(bits) = &mut self.bits {
+            bits[ppn / 64] |= 1 << (ppn % 64);
+        }
+    }
+
+    /// A block was erased.
+    pub(super) fn clear(&mut self, pbn: Pbn) {
+        self.next[pbn.index()] = 0;
+        self.first[pbn.index()] = NONE;
+        self.set_bits(pbn, false);
+        debug_assert!(
+            (0..self.geometry.pages_per_block).all(|page| self.is_open(pbn, page)),
+            "{pbn} is clear"
+        );
+    }
+
+    fn set_bits(&mut self, pbn: Pbn, spent: bool) {
+        let Some(bits) = &mut self.bits else { return };
+        for page in 0..self.geometry.pages_per_block {
+            let ppn = self.geometry.page_at(pbn, page).index();
+            let bit = 1u64 << (ppn % 64);
+            if spent {
+                bits[ppn / 64] |= bit;
+            } else {
+                bits[ppn / 64] &= !bit;
+            }
+        }
+    }
+
+    /// Bytes of RAM held.
+    pub(super) fn ram_bytes(&self) -> usize {
+        self.next.len() * 4 + self.bits.as_ref().map_or(0, |b| b.len() * 8)
+    }
+}
+
+/// On the medium: next u16 and first u16 of each block, then the bits where there are any.
+impl Slots {
+    /// Bytes that [`Slots::encode`] appends.
+    pub(super) fn encoded_bytes(geometry: Geometry) -> usize {
+        let bits = if geometry.random_order { (geometry.pages() as usize).div_ceil(64) * 8 } else { 0 };
+        geometry.blocks as usize * 4 + bits
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        for (next, first) in self.next.iter().zip(&self.first) {
+            out.extend(next.to_le_bytes());
+            out.extend(first.to_le_bytes());
+        }
+        self.bits.iter().flatten().for_each(|word| out.extend(word.to_le_bytes()));
+    }
+
+    /// Reads it back from exactly [`Slots::encoded_bytes`].
+    pub(super) fn decode(geometry: Geometry, bytes: &[u8]) -> Result<Slots, StoreError> {
+        let mut slots = Slots::new(geometry);
+        let limit = geometry.pages_per_block as u16;
+        for pbn in 0..geometry.blocks as usize {
+            let (next, first) = (get_u16(bytes, pbn * 4), get_u16(bytes, pbn * 4 + 2));
+            if next > limit || (first != NONE && first >= limit) {
+                let what = "the spent pages of a block make no sense";
+                return Err(StoreError::Corrupted { what, at: pbn as u64 });
+            }
+            (slots.next[pbn], slots.first[pbn]) = (next, first);
+        }
+        let rest = &bytes[geometry.blocks as usize * 4..];
+        for (i, word) in slots.bits.iter_mut().flatten().enumerate() {
+            *word = get_u64(rest, i * 8);
+        }
+        Ok(slots)
+    }
+}

@@ -1,0 +1,376 @@
+//! Pages that go bad after the power went off: unreadable, flipped, zeroed, erased-looking, exchanged, older.
+//!
+//! Allowed is the right answer, `Corrupted`, and a refused mount; never other contents, never a panic.
+
+use super::{Ftl, Model, Op, apply, chip, page, random_op, small};
+use crate::codec::{get_u32, get_u40};
+use crate::ftl::mapping::{Scheme, SchemeFtl};
+use crate::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
+use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::rng::Rng;
+use crate::store::{PageStore, StoreError};
+use crate::units::{Lpn, Pbn, Ppn};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// What a damaged page reads as, data and spare area in one.
+#[derive(Clone, Debug)]
+enum Wrong {
+    Unreadable,
+    Bytes(Vec<u8>),
+}
+
+/// A chip on which some pages read wrongly until their block is erased.
+struct Damaged {
+    chip: SimChip,
+    wrong: BTreeMap<Ppn, Wrong>,
+}
+
+impl Nand for Damaged {
+    fn geometry(&self) -> Geometry {
+        self.chip.geometry()
+    }
+
+    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+        self.chip.read(ppn, cause, data, spare)?;
+        match self.wrong.get(&ppn) {
+            None => Ok(()),
+            Some(Wrong::Unreadable) => Err(NandError::Uncorrectable(ppn)),
+            Some(Wrong::Bytes(bytes)) => {
+                let (d, s) = bytes.split_at(self.chip.geometry().page_bytes as usize);
+                data.copy_from_slice(&d[..data.len()]);
+                spare.copy_from_slice(&s[..spare.len()]);
+                Ok(())
+            }
+        }
+    }
+
+    fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
+        self.chip.program(ppn, cause, data, spare)
+    }
+
+    fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<(), NandError> {
+        let geometry = self.chip.geometry();
+        self.wrong.retain(|&ppn, _| geometry.block_of(ppn) != pbn);
+        self.chip.erase(pbn, cause)
+    }
+
+    fn is_bad(&mut self, pbn: Pbn) -> Result<bool, NandError> {
+        self.chip.is_bad(pbn)
+    }
+
+    fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
+        self.chip.mark_bad(pbn)
+    }
+}
+
+/// How a page is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Unreadable,
+    Flipped,
+    Zeroed,
+    Erased,
+    Exchanged,
+    Older,
+}
+
+/// One page in so many is damaged, a different one each time; 1 finds no more, and takes longer.
+const STRIDE: u32 = 4;
+
+const KINDS: [Kind; 6] =
+    [Kind::Unreadable, Kind::Flipped, Kind::Zeroed, Kind::Erased, Kind::Exchanged, Kind::Older];
+
+/// A chip as the power left it.
+struct Image {
+    chip: SimChip,
+    /// The same some time before.
+    earlier: SimChip,
+    model: Model,
+    /// Pages written last, which may be old or new.
+    unasked: BTreeSet<u32>,
+    seed: u64,
+}
+
+fn raw(chip: &mut SimChip, ppn: Ppn) -> Option<Vec<u8>> {
+    let g = chip.geometry();
+    let (mut data, mut spare) = (vec![0; g.page_bytes as usize], vec![0; g.spare_bytes as usize]);
+    chip.read(ppn, Cause::Check, &mut data, &mut spare).ok()?;
+    data.extend(spare);
+    Some(data).filter(|bytes| bytes.iter().any(|&b| b != 0xff))
+}
+
+/// What an operation programs.
+fn pages_of(op: &Op) -> BTreeSet<u32> {
+    match op {
+        Op::Write(lpn) => BTreeSet::from([*lpn]),
+        Op::Group(lpns) => lpns.iter().copied().collect(),
+        Op::Trim(_) | Op::Read(_) | Op::Sync | Op::Checkpoint => BTreeSet::new(),
+    }
+}
+
+/// Random use from a store of which a part is full; ended by a cut in an operation, by the power going off, or cleanly.
+fn image<S: Scheme>(seed: u64, ops: usize, end: End, settings: S::Settings) -> Image {
+    let mut ftl = Ftl::<S>::format(chip(small(seed)), settings.clone()).unwrap();
+    let mut model = Model::new(ftl.page_count());
+    let (mut rng, mut last) = (Rng::new(seed), 0);
+    for lpn in 0..ftl.page_count() / 2 {
+        apply(&mut ftl, &mut model, &Op::Write(lpn)).unwrap();
+    }
+    let mut earlier = None;
+    let mut unasked = BTreeSet::new();
+    for _ in 0..if end == End::ClosedAgain { 3 } else { 0 } {
+        // Blocks that the base finds empty.
+        let first = rng.below(u64::from(ftl.page_count() / 4)) as u32;
+        for lpn in first..first + ftl.page_count() / 4 {
+            apply(&mut ftl, &mut model, &Op::Trim(lpn)).unwrap();
+        }
+        ftl.checkpoint().unwrap();
+        model.settle();
+        ftl = Ftl::<S>::mount(ftl.into_nand(), settings.clone()).unwrap();
+        for _ in 0..20 {
+            let op = random_op(&mut rng, &ftl, &mut last);
+            apply(&mut ftl, &mut model, &op).unwrap();
+        }
+    }
+    for step in 0..ops {
+        if step + 60 >= ops && earlier.is_none() {
+            earlier = Some(ftl.nand().clone());
+        }
+        let op = random_op(&mut rng, &ftl, &mut last);
+        if matches!(op, Op::Checkpoint) {
+            continue;
+        }
+        apply(&mut ftl, &mut model, &op).unwrap();
+        if !pages_of(&op).is_empty() {
+            unasked = pages_of(&op);
+        }
+    }
+    let earlier = earlier.unwrap_or_else(|| ftl.nand().clone());
+    match end {
+        End::Closed | End::ClosedAgain => {
+            ftl.checkpoint().unwrap();
+            model.settle();
+            unasked.clear();
+        }
+        End::Off => {}
+        End::Cut => {
+            let at_operation = ftl.nand().operations() + rng.below(4);
+            let torn = TornModel::ALL[seed as usize % 4];
+            ftl.nand_mut().plan_power_cut(PowerCut { at_operation, when: CutWhen::Inside, torn, seed });
+            loop {
+                let op = random_op(&mut rng, &ftl, &mut last);
+                let before = model.clone();
+                let done = apply(&mut ftl, &mut model, &op);
+                match done {
+                    Ok(()) if pages_of(&op).is_empty() => {}
+                    Ok(()) => unasked = pages_of(&op),
+                    Err(StoreError::Nand(NandError::PowerLost)) => {
+                        unasked.extend(pages_of(&op));
+                        model = before;
+                        break;
+                    }
+                    Err(error) => panic!("{op:?}: {error:?}"),
+                }
+            }
+        }
+    }
+    let mut chip = ftl.into_nand();
+    chip.power_on();
+    Image { chip, earlier, model, unasked, seed }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Cut,
+    Off,
+    Closed,
+    /// Closed, mounted and changed several times.
+    ClosedAgain,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    damages: u32,
+    refused: u32,
+    corrupted: u32,
+}
+
+fn damage(image: &mut Image, kind: Kind, ppn: Ppn, rng: &mut Rng) -> Option<BTreeMap<Ppn, Wrong>> {
+    let mut bytes = raw(&mut image.chip, ppn)?;
+    let one = |wrong: Wrong| Some(BTreeMap::from([(ppn, wrong)]));
+    match kind {
+        Kind::Unreadable => one(Wrong::Unreadable),
+        Kind::Flipped => {
+            for _ in 0..8 {
+                let bit = rng.below(bytes.len() as u64 * 8) as usize;
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+            one(Wrong::Bytes(bytes))
+        }
+        Kind::Zeroed => one(Wrong::Bytes(vec![0; bytes.len()])),
+        Kind::Erased => one(Wrong::Bytes(vec![0xff; bytes.len()])),
+        Kind::Exchanged => {
+            let pages = u64::from(image.chip.geometry().pages());
+            let other = Ppn(rng.below(pages) as u32);
+            let theirs = raw(&mut image.chip, other).filter(|_| other != ppn)?;
+            Some(BTreeMap::from([(ppn, Wrong::Bytes(theirs)), (other, Wrong::Bytes(bytes))]))
+        }
+        Kind::Older => one(Wrong::Bytes(raw(&mut image.earlier, ppn).filter(|old| *old != bytes)?)),
+    }
+}
+
+/// Mounts a damaged chip and reads all of it.
+fn judge<S: Scheme>(
+    image: &Image,
+    wrong: BTreeMap<Ppn, Wrong>,
+    settings: S::Settings,
+    counts: &mut Counts,
+    what: &str,
+) {
+    counts.damages += 1;
+    let places: Vec<Ppn> = wrong.keys().copied().collect();
+    let damaged = Damaged { chip: image.chip.clone(), wrong };
+    let mut ftl = match SchemeFtl::<Damaged, S>::mount(damaged, settings) {
+        Ok(ftl) => ftl,
+        Err(StoreError::Corrupted { .. } | StoreError::NotFormatted(_)) => {
+            counts.refused += 1;
+            return;
+        }
+        Err(error) => panic!("{what} {places:?}: {error:?}"),
+    };
+    read_all(&mut ftl, image, (&image.model, &image.unasked), counts, what);
+    // It goes on, or says that it cannot.
+    let (mut model, mut unasked) = (image.model.clone(), image.unasked.clone());
+    let mut rng = Rng::new(u64::from(places[0].0));
+    for _ in 0..30 {
+        let lpn = rng.below(u64::from(ftl.page_count())) as u32;
+        let tag = model.next_tag;
+        match ftl.write(Lpn(lpn), Cause::Host, &page(tag, 128)) {
+            Ok(()) => {
+                model.write(lpn, tag);
+                unasked.remove(&lpn);
+            }
+            Err(StoreError::Corrupted { .. }) => {
+                unasked.insert(lpn);
+                break;
+            }
+            Err(error) => panic!("seed {} {what} {places:?}: {error:?}", image.seed),
+        }
+    }
+    read_all(&mut ftl, image, (&model, &unasked), counts, what);
+}
+
+/// Every page of a chip: kind, number, version, erase count.
+fn describe(image: &Image, wrong: &BTreeMap<Ppn, Wrong>) -> String {
+    let mut chip = image.chip.clone();
+    let mut lines = String::new();
+    let damaged = wrong
+        .iter()
+        .filter_map(|(ppn, w)| if let Wrong::Bytes(b) = w { Some((*ppn, b.clone())) } else { None });
+    for (ppn, bytes) in damaged {
+        let spare = &bytes[128..];
+        let (number, version) = (get_u32(spare, 2), get_u40(spare, 6));
+        lines += &alloc::format!("IN {ppn} {} {number} v{version} e{}\n", spare[1] as char, spare[11]);
+    }
+    for ppn in (0..chip.geometry().pages()).map(Ppn) {
+        let Some(bytes) = raw(&mut chip, ppn) else { continue };
+        let spare = &bytes[128..];
+        let (number, version) = (get_u32(spare, 2), get_u40(spare, 6));
+        lines += &alloc::format!("{ppn} {} {number} v{version} e{}\n", spare[1] as char, spare[11]);
+    }
+    lines
+}
+
+fn read_all<S: Scheme>(
+    ftl: &mut SchemeFtl<Damaged, S>,
+    image: &Image,
+    (model, unasked): (&Model, &BTreeSet<u32>),
+    counts: &mut Counts,
+    what: &str,
+) {
+    let places: Vec<Ppn> = ftl.nand().wrong.keys().copied().collect();
+    let mut data = vec![0; ftl.page_bytes()];
+    for (lpn, &tag) in (0..).zip(&model.pages) {
+        match ftl.read(Lpn(lpn), Cause::Host, &mut data) {
+            Ok(()) if unasked.contains(&lpn) => {}
+            Ok(()) => {
+                let found = u64::from_le_bytes(data[..8].try_into().unwrap());
+                // The loss of the last record cannot be told from a cut in it, and takes the trims in it back.
+                let was_there = || found == 0 || model.ever[lpn as usize].contains(&found);
+                let is_right = found == tag || (tag == 0 && was_there());
+                let pages = if is_right { String::new() } else { describe(image, &ftl.nand().wrong) };
+                assert!(
+                    is_right,
+                    "seed {} {what} {places:?}: lpn {lpn} holds {found}, not {tag}\n{pages}",
+                    image.seed
+                );
+                assert_eq!(data, page(found, data.len()), "seed {} {what} {places:?} lpn {lpn}", image.seed);
+            }
+            Err(StoreError::Corrupted { .. }) => counts.corrupted += 1,
+            Err(error) => panic!("{what} {places:?} lpn {lpn}: {error:?}"),
+        }
+    }
+}
+
+fn sweep<S: Scheme>(end: End, stride: u32, settings: &impl Fn(u64) -> S::Settings) -> Counts {
+    let mut counts = Counts::default();
+    for seed in 0..4 {
+        let mut image = image::<S>(seed, 40 + 90 * seed as usize, end, settings(seed));
+        judge::<S>(
+            &image,
+            BTreeMap::from([(Ppn(u32::MAX), Wrong::Unreadable)]),
+            settings(seed),
+            &mut counts,
+            "none",
+        );
+        assert!(counts.refused == 0 && counts.corrupted == 0, "without damage: {counts:?}");
+        let mut rng = Rng::new(seed);
+        for kind in KINDS {
+            let first = rng.below(u64::from(stride)) as u32;
+            for ppn in (first..small(seed).pages()).step_by(stride as usize).map(Ppn) {
+                if let Some(wrong) = damage(&mut image, kind, ppn, &mut rng) {
+                    judge::<S>(
+                        &image,
+                        wrong,
+                        settings(seed),
+                        &mut counts,
+                        &alloc::format!("{end:?} {kind:?}"),
+                    );
+                }
+            }
+        }
+        counts = Counts { refused: 0, corrupted: 0, ..counts };
+    }
+    counts
+}
+
+/// Pages all over chips that were cut or switched off.
+pub(crate) fn notices_damage_after_a_cut<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+    sweep::<S>(End::Cut, STRIDE, &settings);
+    sweep::<S>(End::Off, STRIDE, &settings);
+}
+
+/// Pages all over chips that were closed.
+pub(crate) fn notices_damage_after_a_clean_end<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+    sweep::<S>(End::Closed, STRIDE, &settings);
+    blocks::<S>(End::Closed, &settings);
+    blocks::<S>(End::ClosedAgain, &settings);
+}
+
+/// Each whole block in turn: that of an anchor must not bring back what a chip was when it was closed before.
+fn blocks<S: Scheme>(end: End, settings: &impl Fn(u64) -> S::Settings) {
+    let mut counts = Counts::default();
+    for seed in 0..60 {
+        let image = image::<S>(seed, 12 * (seed % 5) as usize, end, settings(seed));
+        let geometry = image.chip.geometry();
+        let bytes = (geometry.page_bytes + geometry.spare_bytes) as usize;
+        for (pbn, looks) in (0..geometry.blocks).flat_map(|pbn| [(Pbn(pbn), 0xff), (Pbn(pbn), 0)]) {
+            let pages = (0..geometry.pages_per_block).map(|page| geometry.page_at(pbn, page));
+            let wrong = pages.map(|ppn| (ppn, Wrong::Bytes(vec![looks; bytes]))).collect();
+            judge::<S>(&image, wrong, settings(seed), &mut counts, &alloc::format!("{end:?} {pbn} {looks}"));
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Stores of few pages and RAM of few bytes: what is not set by options fits itself to them.
+
+use super::super::*;
+use super::members;
+use crate::ordered::Settings;
+use crate::ordered::journal::{Below, JournalConfig, Journaled};
+use crate::rng::Rng;
+use crate::store::ram::RamStore;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+const RECORD: RecordFormat = RecordFormat::new(8, 8);
+
+type Contents = BTreeMap<[u8; 8], [u8; 8]>;
+type Plain = ClusteredTree<RamStore>;
+type Safe = Journaled<RamStore, ClusteredTree<Below>>;
+
+fn journal() -> JournalConfig {
+    JournalConfig::new(Durability::EveryOperation)
+}
+
+fn assert_holds(index: &mut impl OrderedIndex, model: &Contents, what: &str) {
+    let report = index.check().unwrap();
+    assert!(report.is_sound(), "{what}: {:?}", report.violations);
+    let mut all = model.iter();
+    let mut is_same = true;
+    index
+        .range(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, &mut |key, value| {
+            is_same &= all.next().is_some_and(|(k, v)| k == key && v == value);
+            core::ops::ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert!(is_same && all.next().is_none(), "{what}: contents differ");
+}
+
+/// Inserts until the index is full, removes the lower half, and so on; opens it again on the way.
+fn fill_and_drain<I: OrderedIndex>(mut index: I, reopen: impl Fn(I) -> I, what: &str) {
+    let (mut model, mut rng) = (Contents::new(), Rng::new(1));
+    let mut reopen = Some(reopen);
+    for round in 0..3u64 {
+        let mut inserted = 0;
+        loop {
+            let (key, value) = (rng.next_u64().to_be_bytes(), round.to_be_bytes());
+            match index.insert(&key, &value) {
+                Ok(_) => model.insert(key, value),
+                Err(IndexError::Full) => break,
+                Err(error) => panic!("{what}: {error}"),
+            };
+            inserted += 1;
+        }
+        assert!(inserted > 60, "{what}, round {round}: only {inserted} inserts");
+        assert_holds(&mut index, &model, what);
+        let gone: Vec<[u8; 8]> = model.keys().take(model.len() / 2).copied().collect();
+        for key in gone {
+            assert_eq!(index.remove(&key), Ok(true), "{what}");
+            model.remove(&key);
+        }
+        assert_holds(&mut index, &model, what);
+        if round == 1 {
+            index.close().unwrap();
+            index = reopen.take().unwrap()(index);
+            assert_holds(&mut index, &model, what);
+        }
+    }
+}
+
+/// What a plan comes to.
+fn figures(layer: &Layer<impl PageStore>) -> (u32, u32, u32, u32) {
+    let plan = &layer.plan;
+    (plan.batch_nodes, plan.segment_pages, plan.table_pages, plan.nodes_max)
+}
+
+fn sweep(page_bytes: usize, pages: u32) {
+    for config in members(RECORD) {
+        let what = alloc::format!("{:?} on {pages} pages of {page_bytes} bytes", config.policy);
+        let index = Plain::format(RamStore::new(page_bytes, pages), config).unwrap();
+        let remount = |index: Plain| {
+            let before = figures(index.layer());
+            let index = Plain::mount(index.into_store(), config).unwrap();
+            assert_eq!(figures(index.layer()), before, "{what}");
+            index
+        };
+        fill_and_drain(index, remount, &what);
+    }
+}
+
+fn sweep_journaled(page_bytes: usize, pages: u32) {
+    for config in members(RECORD) {
+        let what = alloc::format!("{:?}, journaled, on {pages} pages of {page_bytes} bytes", config.policy);
+        let index = Safe::format(RamStore::new(page_bytes, pages), config, journal()).unwrap();
+        let remount = |index: Safe| {
+            let before = figures(index.inner().layer());
+            let index = Safe::mount(index.into_store(), config, journal()).unwrap();
+            assert_eq!(figures(index.inner().layer()), before, "{what}");
+            index
+        };
+        fill_and_drain(index, remount, &what);
+    }
+}
+
+#[test]
+fn defaults_suit_a_store_of_few_pages() {
+    for pages in [60, 100, 128, 233, 320] {
+        sweep(1024, pages);
+        sweep(2048, pages);
+    }
+}
+
+#[test]
+fn defaults_leave_room_for_a_journal() {
+    for pages in [80, 100, 128, 233, 320] {
+        sweep_journaled(1024, pages);
+    }
+}
+
+/// An index in so many bytes of RAM, shared out as for a store of this size: tables first, then the batch.
+fn in_ram(config: ClusteredConfig, settings: &Settings, store: RamStore) -> Option<ClusteredConfig> {
+    let ram_bytes = settings.ram_bytes?;
+    let with = |bytes| config.with_settings(settings, Some((bytes, store.page_bytes()))).unwrap();
+    let least = with(0);
+    let tables = least.ram_bytes_max(&store).unwrap() - least.batch_bytes(&store).unwrap();
+    let left = ram_bytes.checked_sub(tables)?;
+    let config = with(left);
+    (config.batch_bytes(&store).unwrap() <= left).then_some(config)
+}
+
+#[test]
+fn no_index_holds_more_ram_than_it_was_given() {
+    for config in members(RECORD) {
+        let (mut taken, mut batches) = (0, Vec::new());
+        for ram_bytes in (20_000..200_000).step_by(7_777) {
+            let settings = Settings {
+                ram_bytes: Some(ram_bytes),
+                durability: Durability::None,
+                ..Settings::new(RECORD)
+            };
+            let store = RamStore::new(2048, 4_096);
+            let Some(config) = in_ram(config, &settings, store.clone()) else { continue };
+            let mut index = Plain::format(store, config).unwrap();
+            taken += 1;
+            batches.push(index.layer().plan.batch_nodes);
+            let mut rng = Rng::new(ram_bytes as u64);
+            for _ in 0..1_000 {
+                let key = rng.below(8_000).to_be_bytes();
+                index.insert(&key, &key).unwrap();
+                assert!(!index.remove(&rng.next_u64().to_be_bytes()).unwrap());
+                let held = index.ram_bytes() - index.layer().store().ram_bytes();
+                assert!(held <= ram_bytes, "{:?}: {held} of {ram_bytes} bytes", config.policy);
+            }
+        }
+        assert!(taken > 10, "{:?}: {taken} budgets", config.policy);
+        assert!(batches.is_sorted() && batches.first() < batches.last(), "{batches:?}");
+    }
+}
+
+#[test]
+fn what_is_too_small_for_a_tree_is_refused_in_numbers() {
+    let refused = |config, pages| {
+        let Err(IndexError::Unsupported(why)) = Plain::format(RamStore::new(1024, pages), config) else {
+            panic!("{config:?} was taken");
+        };
+        let numbers = why.split_whitespace().filter(|word| word.parse::<u32>().is_ok()).count();
+        assert!(numbers >= 5, "{why}");
+    };
+    for config in members(RECORD) {
+        refused(config, 24);
+        // What is asked for is not made smaller.
+        refused(ClusteredConfig { batch_nodes: Some(64), ..config }, 100);
+        let plan = config.on(1024, 4_000).unwrap();
+        assert_eq!(plan.batch_nodes, config.batch_nodes_max);
+        let fewer = config.on(1024, 100).unwrap().batch_nodes;
+        assert!((1..config.batch_nodes_max).contains(&fewer), "{fewer}");
+    }
+    refused(ClusteredConfig { segment_pages: Some(30), ..members(RECORD)[0] }, 160);
+}

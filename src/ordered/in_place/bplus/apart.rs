@@ -1,0 +1,88 @@
+//! Writing what an operation changed page by page, as the cost analysis of the WPCB-tree's paper counts it.
+//!
+//! Equation (4) of that paper charges an operation one write for its leaf, and three more for each split, merge or rotation: the
+//! node, its sibling and their parent. This tree writes each changed page once, and together. [`StructureWrites::Apart`] writes
+//! as the analysis counts: the leaf, then for each change of the structure, from the leaf up, these three pages.
+//!
+//! A power cut between two of these writes leaves a tree that is neither old nor new, so the class is *none*.
+
+use super::BPlusTree;
+use crate::check::IndexError;
+use crate::nand::Cause;
+use crate::ordered::Durability;
+use crate::store::PageStore;
+use crate::units::Lpn;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// How the pages that an operation changed are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StructureWrites {
+    /// Each changed page once, in one group where the store takes it.
+    #[default]
+    Together,
+    /// The leaf, then three pages for each split, merge or rotation, each by itself. In the class *none* only.
+    Apart,
+}
+
+/// The pages of a change of the structure: the node and its sibling, lower keys first, and their parent.
+pub(super) type Restructured = [Lpn; 3];
+
+impl StructureWrites {
+    /// Refuses a class that writes by themselves cannot give.
+    pub(super) fn allow(self, wanted: Durability) -> Result<(), IndexError> {
+        if self == StructureWrites::Together || wanted == Durability::None {
+            return Ok(());
+        }
+        Err(IndexError::Unsupported(String::from(
+            "structure_writes = apart writes the pages of an operation one by one: only the class 'none' is left",
+        )))
+    }
+}
+
+impl<S: PageStore> BPlusTree<S> {
+    /// Sets how the pages of an operation are written.
+    pub(super) fn write_structure(&mut self, how: StructureWrites) {
+        if how == StructureWrites::Apart {
+            self.apart = Some(Vec::with_capacity(self.layout.height_max() + 1));
+            self.durability = Durability::None;
+        }
+    }
+
+    /// Notes a split, a merge or a rotation, where it is paid for by itself.
+    pub(super) fn restructured(&mut self, pages: Restructured) {
+        debug_assert!(pages[0] != pages[1] && pages[1] != pages[2], "B6: {pages:?} are not three pages");
+        if let Some(changes) = &mut self.apart {
+            changes.push(pages);
+        }
+    }
+
+    /// Writes the leaf, then the pages of each change of the structure, then what else was changed; one by one.
+    pub(super) fn write_apart(&mut self, changes: &[Restructured]) -> Result<(), IndexError> {
+        let leaf = &self.path[self.height - 1];
+        let mut order: Vec<Lpn> = Vec::with_capacity(2 + 3 * changes.len());
+        if leaf.is_dirty || !changes.is_empty() {
+            order.push(leaf.lpn());
+        }
+        order.extend(changes.iter().flatten());
+        let frames = || self.extra[..self.extra_used].iter().chain(&self.path[..self.height]);
+        let others: Vec<Lpn> = frames().filter(|frame| frame.is_dirty).map(|frame| frame.lpn()).collect();
+        order.extend(others.iter().filter(|&lpn| !order.contains(lpn)).copied().collect::<Vec<Lpn>>());
+        for (i, &lpn) in order.iter().enumerate() {
+            let mut frames = self.extra[..self.extra_used].iter_mut().chain(&mut self.path[..self.height]);
+            let Some(frame) = frames.find(|frame| frame.lpn() == lpn) else {
+                debug_assert!(false, "B6: {lpn} was changed and is not in RAM");
+                continue;
+            };
+            frame.seal();
+            if let Err(error) = self.store.write(lpn, Cause::Host, &frame.bytes) {
+                if error.is_refusal() && i == 0 {
+                    return Err(error.into());
+                }
+                self.is_interrupted = true;
+                return Err(if error.is_refusal() { IndexError::Interrupted } else { error.into() });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,190 @@
+//! Bulk load: a tree built from sorted records, each page written once.
+//!
+//! Level by level a node is filled; when it is full to the mark it waits, and the one that waited before it is
+//! written and announced to the level above. So the last two nodes of a level are still in RAM at the end and can
+//! be evened out, and no node is less than half full. The root is written last, over the empty one: until then a
+//! power cut leaves an empty tree.
+
+use super::page::{self, HEIGHT_MAX, ROOT};
+use super::{BPlusTree, frame_at, trim};
+use crate::check::IndexError;
+use crate::index::Fill;
+use crate::nand::Cause;
+use crate::store::PageStore;
+use crate::units::Lpn;
+
+impl<S: PageStore> BPlusTree<S> {
+    /// Fills an empty tree with records whose keys ascend strictly; returns how many there were. After an error the
+    /// tree is empty still.
+    pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        records: impl IntoIterator<Item = (K, V)>,
+        fill: Fill,
+    ) -> Result<u64, IndexError> {
+        self.ready()?;
+        self.begin();
+        self.fetch(0, ROOT, Some(self.height), Cause::Host)?;
+        if self.height > 1 || self.path[0].count() > 0 {
+            return Err(IndexError::Unsupported("a bulk load needs an empty tree".into()));
+        }
+        self.unmark_clean()?;
+        let loaded = Loader { tree: self, fill, levels: 0, waits: [false; HEIGHT_MAX + 1] }.run(records);
+        if loaded.is_err() && !self.is_interrupted {
+            self.unload()?;
+        }
+        self.begin();
+        loaded
+    }
+
+    /// Gives up every page but the empty root.
+    pub(super) fn unload(&mut self) -> Result<(), IndexError> {
+        for lpn in (ROOT.0 + 1..self.layout.page_count).map(Lpn) {
+            if self.space.is_used(lpn) && self.space.release_written(lpn) {
+                trim(&mut self.store, lpn)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Of each level one node is open (frame `level - 1` of the path), and a full one may wait (the same extra frame).
+struct Loader<'a, S> {
+    tree: &'a mut BPlusTree<S>,
+    fill: Fill,
+    /// Levels begun.
+    levels: usize,
+    waits: [bool; HEIGHT_MAX + 1],
+}
+
+impl<S: PageStore> Loader<'_, S> {
+    fn run<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        records: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<u64, IndexError> {
+        let format = self.tree.layout.record;
+        let mut last = [0; 255];
+        let last = &mut last[..usize::from(format.key_bytes)];
+        let mut count = 0;
+        self.begin_level(1);
+        for (key, value) in records {
+            let (key, value) = (key.as_ref(), value.as_ref());
+            format.check_key(key)?;
+            format.check_value(value)?;
+            if count > 0 && *last >= *key {
+                return Err(IndexError::NotSorted { position: count });
+            }
+            last.copy_from_slice(key);
+            self.push(1, (key, value))?;
+            count += 1;
+        }
+        self.close()?;
+        Ok(count)
+    }
+
+    fn begin_level(&mut self, level: usize) {
+        debug_assert_eq!(level, self.levels + 1, "B5: levels begin one by one, from the leaves up");
+        frame_at(&mut self.tree.extra, level - 1, &self.tree.layout);
+        frame_at(&mut self.tree.path, level - 1, &self.tree.layout).reset(ROOT, level);
+        self.levels = level;
+    }
+
+    /// Adds an entry to the open node of a level; a node full to the mark waits from then on.
+    fn push(&mut self, level: usize, entry: (&[u8], &[u8])) -> Result<(), IndexError> {
+        debug_assert!((1..=HEIGHT_MAX).contains(&level), "B5: level {level} of a loaded tree");
+        debug_assert!(level <= self.levels + 1, "B5: a level is left out");
+        if level > self.levels {
+            self.begin_level(level);
+        }
+        let shape = self.tree.layout.shape(level);
+        if self.tree.path[level - 1].count() == self.fill.of(shape.capacity) {
+            if self.waits[level] {
+                self.write_waiting(level)?;
+            }
+            self.let_wait(level);
+            self.tree.path[level - 1].reset(ROOT, level);
+        }
+        let open = &mut self.tree.path[level - 1];
+        debug_assert!(
+            open.count().checked_sub(1).is_none_or(|last| shape.key(open.area(), last) < entry.0),
+            "B2: loaded keys do not ascend"
+        );
+        open.insert(&shape, open.count(), entry);
+        debug_assert!(open.count() <= self.fill.of(shape.capacity), "B4: fuller than the mark");
+        Ok(())
+    }
+
+    fn let_wait(&mut self, level: usize) {
+        core::mem::swap(&mut self.tree.path[level - 1], &mut self.tree.extra[level - 1]);
+        self.waits[level] = true;
+    }
+
+    /// Writes the node that waits and announces it to the level above.
+    fn write_waiting(&mut self, level: usize) -> Result<(), IndexError> {
+        debug_assert!(self.waits[level], "no node of level {level} waits");
+        let lpn = self.tree.space.allocate().ok_or(IndexError::Full)?;
+        let node = &mut self.tree.extra[level - 1];
+        debug_assert_eq!(node.level(), level, "B5: a node of another level waits");
+        debug_assert!(
+            node.count() >= self.tree.layout.half(level),
+            "B4: a node less than half full is loaded"
+        );
+        node.set_lpn(lpn);
+        node.seal();
+        self.tree.store.write(lpn, Cause::Host, &node.bytes)?;
+        let (bound, child) = self.tree.announcement(level - 1);
+        let key_bytes = self.tree.layout.internal.key_bytes;
+        self.push(level + 1, (&bound[..key_bytes], &child))
+    }
+
+    /// Writes the last two nodes of each level, up to the level that has only one: the root.
+    fn close(&mut self) -> Result<(), IndexError> {
+        let mut level = 1;
+        while self.waits[level] {
+            let is_one = self.even_out_last(level);
+            if is_one && level == self.levels {
+                break;
+            }
+            self.write_waiting(level)?;
+            if !is_one {
+                self.let_wait(level);
+                self.write_waiting(level)?;
+            }
+            level += 1;
+        }
+        self.write_root(level)
+    }
+
+    /// Fills the last node of a level to the half from the one that waits, or merges the two; returns whether it
+    /// did merge, and then the node waits, or is open if it is the only one of its level.
+    fn even_out_last(&mut self, level: usize) -> bool {
+        let (shape, least) = (self.tree.layout.shape(level), self.tree.layout.half(level));
+        let (left, right) = (&mut self.tree.extra[level - 1], &mut self.tree.path[level - 1]);
+        if right.count() >= least {
+            return false;
+        }
+        if left.count() + right.count() >= 2 * least {
+            page::even_out(&shape, left, right);
+            return false;
+        }
+        let moved = right.count();
+        page::move_left(&shape, left, right, moved);
+        debug_assert!(right.count() == 0 && left.count() <= shape.capacity, "B4: entries lost in a merge");
+        if level == self.levels {
+            core::mem::swap(left, right);
+        }
+        true
+    }
+
+    fn write_root(&mut self, level: usize) -> Result<(), IndexError> {
+        let root = &mut self.tree.path[level - 1];
+        debug_assert_eq!(root.level(), level, "B5: the root is of another level");
+        debug_assert!(level == 1 || root.count() >= 2, "B4: an internal root has two children at least");
+        root.set_lpn(ROOT);
+        root.seal();
+        let written = self.tree.store.write(ROOT, Cause::Host, &root.bytes);
+        self.tree.is_interrupted = written.as_ref().is_err_and(|error| !error.is_refusal());
+        written?;
+        self.tree.height = level;
+        Ok(())
+    }
+}

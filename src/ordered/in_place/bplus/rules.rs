@@ -1,0 +1,218 @@
+//! What a node does that gets too full or too empty: Comer's rules, and those of the WPCB-tree.
+//!
+//! A leaf may stay whole where a split would leave two half-full leaves that ascending keys never fill again: the new record
+//! then starts a leaf of its own. A node may be left to shrink: once it is empty it is expelled, that is its parent forgets it,
+//! and a root left with one child takes over the child's contents.
+//!
+//! Where nodes may shrink, half-full nodes no longer bound the height of the tree. It may then be one level higher than
+//! they would make it; an insertion that needs more is refused as if the store were full. Where leaves alone may shrink,
+//! the nodes above them bound it as ever, and what finds room in a tree of half-full nodes finds room.
+
+use super::batch::{LeafSpan, NewLeaf, Reshaped};
+use super::page::{Frame, HEADER_BYTES, ROOT, level_and_entries};
+use super::{BPlusConfig, BPlusTree, StructureWrites};
+use crate::check::IndexError;
+use crate::nand::Cause;
+use crate::ordered::node::NodeShape;
+use crate::store::PageStore;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// What a full leaf does that is to take one record more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Overflow {
+    /// It is split in halves.
+    #[default]
+    Split = 0,
+    /// It stays whole if its keys, as unsigned integers, follow each other without a gap and the new one lies beyond
+    /// the last.
+    KeepContiguous = 1,
+    /// It stays whole if the new key lies beyond its last.
+    KeepAscending = 2,
+}
+
+impl Overflow {
+    pub(super) const fn from_byte(byte: u8) -> Option<Overflow> {
+        Some(match byte {
+            0 => Overflow::Split,
+            1 => Overflow::KeepContiguous,
+            2 => Overflow::KeepAscending,
+            _ => return None,
+        })
+    }
+
+    /// Whether this full leaf stays whole when a record comes to its place `at`.
+    pub(super) fn keeps_whole(self, shape: &NodeShape, leaf: &Frame, at: usize) -> bool {
+        debug_assert!(at <= leaf.count(), "B4: place {at} of a leaf of {}", leaf.count());
+        at == leaf.count() && self.keeps(shape, leaf.area(), leaf.count())
+    }
+
+    /// Whether a full leaf of these entries stays whole when a record comes beyond them.
+    fn keeps(self, shape: &NodeShape, area: &[u8], count: usize) -> bool {
+        debug_assert!(count > 0, "B4: an empty leaf is full");
+        let key = |i| shape.key(area, i);
+        match self {
+            Overflow::Split => false,
+            Overflow::KeepContiguous => distance(key(0), key(count - 1)) == Some(count as u64 - 1),
+            Overflow::KeepAscending => true,
+        }
+    }
+}
+
+/// How far apart two keys are as unsigned integers; none for 2^64 and more.
+fn distance(low: &[u8], high: &[u8]) -> Option<u64> {
+    debug_assert_eq!(low.len(), high.len(), "keys of different widths");
+    let (mut distance, mut borrow) = (0u64, false);
+    for (i, (&low, &high)) in low.iter().rev().zip(high.iter().rev()).enumerate() {
+        let wanted = u16::from(low) + u16::from(borrow);
+        borrow = u16::from(high) < wanted;
+        let digit = u16::from(high).wrapping_sub(wanted) as u8;
+        match i {
+            0..=7 => distance |= u64::from(digit) << (8 * i),
+            _ if digit != 0 => return None,
+            _ => {}
+        }
+    }
+    (!borrow).then_some(distance)
+}
+
+/// What becomes of a node that gets too empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Underflow {
+    /// Below half full it borrows from a neighbour or merges with it.
+    #[default]
+    Merge = 0,
+    /// It stays as it is until it is empty; then it is expelled.
+    Expel = 1,
+    /// A leaf stays as it is until it is empty, and is expelled then; in a store that is nearly full, and nodes above the
+    /// leaves anywhere, as by `Merge`.
+    ExpelLeaves = 2,
+}
+
+impl Underflow {
+    pub(super) const fn from_byte(byte: u8) -> Option<Underflow> {
+        Some(match byte {
+            0 => Underflow::Merge,
+            1 => Underflow::Expel,
+            2 => Underflow::ExpelLeaves,
+            _ => return None,
+        })
+    }
+}
+
+impl BPlusConfig {
+    /// Refuses rules by which groups of changes cannot be committed ([`BPlusTree::apply`]).
+    pub(in crate::ordered) fn require_for_groups(&self) -> Result<(), IndexError> {
+        let is_usual = (self.overflow, self.underflow) == (Overflow::Split, Underflow::Merge);
+        if is_usual && self.structure_writes == StructureWrites::Together {
+            return Ok(());
+        }
+        Err(IndexError::Unsupported(String::from(
+            "groups are committed to leaves that split in halves and merge, and written together",
+        )))
+    }
+}
+
+/// A store is nearly full when it has fewer pages free than one in so many.
+const NEARLY_FULL: u32 = 8;
+
+impl<S: PageStore> BPlusTree<S> {
+    /// Entries below which a leaf is mended or expelled.
+    pub(super) fn leaf_mended_below(&self) -> usize {
+        let is_nearly_full = self.space.free_pages() < self.layout.page_count / NEARLY_FULL;
+        if self.layout.underflow == Underflow::ExpelLeaves && is_nearly_full {
+            return self.layout.half(1);
+        }
+        self.layout.fill_min(1)
+    }
+
+    /// Expels the empty leaf of the path and mends the nodes above it, where leaves alone are expelled. A neighbour has its
+    /// keys then, and a root left with one leaf that leaf's.
+    pub(super) fn expel_leaf(&mut self) -> Result<Reshaped, IndexError> {
+        let (internal, depth) = (self.layout.internal, self.height - 1);
+        let (span, lpn) = (self.span_around_leaf(0, 0), self.leaf().lpn());
+        debug_assert!(depth > 0 && self.leaf().count() == 0, "B4: a leaf with entries is expelled");
+        let (parents, leaves) = self.path.split_at_mut(depth);
+        let (parent, leaf) = (&mut parents[depth - 1], &mut leaves[0]);
+        let slot = parent.slot;
+        let heir = self.layout.child(parent, if slot > 0 { slot - 1 } else { 1 })?;
+        if slot == 0 {
+            // Bound 0 repeats the bound above, whichever child is the first.
+            let bound: Vec<u8> = internal.key(parent.area(), 0).into();
+            internal.set_key(parent.area_mut(), 1, &bound);
+        }
+        leaf.is_dirty = false;
+        parent.remove(&internal, slot);
+        self.freed.push(lpn);
+        if self.height == 2 && self.path[0].count() == 1 {
+            let child = self.fetch_extra(heir, 1, Cause::Host)?;
+            self.path[0].copy_node(&self.extra[child]);
+            self.freed.push(heir);
+            let root = NewLeaf { lpn: ROOT, low: None, entries: self.path[0].count() };
+            return Ok(Reshaped {
+                span: LeafSpan { low: None, high: None },
+                before: vec![lpn, heir],
+                after: vec![root],
+            });
+        }
+        self.mend_path_from(depth - 1)?;
+        let heir = NewLeaf { lpn: heir, low: span.low.clone(), entries: 0 };
+        Ok(Reshaped { span, before: vec![lpn], after: vec![heir] })
+    }
+
+    /// Tells pages that are full leaves which will stay whole when ascending keys go on.
+    pub(in crate::ordered) fn full_leaves(&self) -> impl Fn(&[u8]) -> bool + 'static {
+        let (leaf, overflow) = (self.layout.leaf, self.layout.overflow);
+        move |page| {
+            let is_full = level_and_entries(page) == Some((1, leaf.capacity as u16));
+            is_full && overflow.keeps(&leaf, &page[HEADER_BYTES..], leaf.capacity)
+        }
+    }
+
+    /// Expels the nodes of the path that are empty, from the leaf up.
+    pub(super) fn expel(&mut self) -> Result<(), IndexError> {
+        let internal = self.layout.internal;
+        for depth in (1..self.height).rev() {
+            let (parents, nodes) = self.path.split_at_mut(depth);
+            let (parent, node) = (&mut parents[depth - 1], &mut nodes[0]);
+            if node.count() > 0 {
+                debug_assert!(parent.slot < parent.count(), "B5: the path is not in RAM");
+                break;
+            }
+            node.is_dirty = false;
+            self.freed.push(node.lpn());
+            let slot = parent.slot;
+            parent.remove(&internal, slot);
+        }
+        while self.path[0].level() > 1 && self.path[0].count() == 1 {
+            let (lpn, level) = (self.layout.child(&self.path[0], 0)?, self.path[0].level() - 1);
+            let child = self.fetch_extra(lpn, level, Cause::Host)?;
+            debug_assert!(self.extra[child].level() == level, "B5: the child is not one level below");
+            self.path[0].copy_node(&self.extra[child]);
+            self.freed.push(lpn);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::distance;
+
+    #[test]
+    fn keys_are_apart_as_numbers_are() {
+        let apart = |low: u128, high: u128| distance(&low.to_be_bytes(), &high.to_be_bytes());
+        for (low, high) in
+            [(0, 0), (5, 9), (255, 256), (0xffff_ffff, 0x1_0000_0003), (1 << 100, (1 << 100) + 7)]
+        {
+            assert_eq!(apart(low, high), Some((high - low) as u64));
+        }
+        assert_eq!(apart((1 << 64) - 1, 1 << 64), Some(1));
+        assert_eq!(apart(0, 1 << 64), None);
+        assert_eq!(distance(&[3], &[250]), Some(247));
+        assert_eq!(distance(&[9, 0], &[8, 255]), None, "not ascending");
+    }
+}

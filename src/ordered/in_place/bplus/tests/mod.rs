@@ -1,0 +1,691 @@
+//! The tree against `BTreeMap`, on full stores, on damaged pages, and cut off at every write.
+
+mod apart;
+mod cuts;
+
+use super::page::SUPERBLOCK;
+use super::{BPlusConfig, BPlusTree, Fill, Overflow, Underflow};
+use crate::check::IndexError;
+use crate::codec::{crc32, put_u32};
+use crate::nand::{Cause, NandError};
+use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
+use crate::rng::Rng;
+use crate::store::{PageStore, StoreError};
+use crate::units::Lpn;
+use alloc::collections::BTreeMap;
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::{Bound, ControlFlow};
+use proptest::prelude::*;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+type Pages = Vec<Vec<u8>>;
+
+/// One change of the store, as it may survive a power cut or not.
+#[derive(Clone, Debug)]
+enum Step {
+    Write(Vec<(Lpn, Vec<u8>)>),
+    Trim(Lpn),
+    Sync,
+}
+
+/// What a store promises.
+#[derive(Clone, Copy, Debug)]
+struct Promise {
+    durable: bool,
+    prefix: bool,
+    atomic_pages: usize,
+}
+
+const WRITE_THROUGH: Promise = Promise { durable: true, prefix: true, atomic_pages: 64 };
+const ORDERED: Promise = Promise { durable: false, prefix: true, atomic_pages: 64 };
+const UNORDERED: Promise = Promise { durable: false, prefix: false, atomic_pages: 64 };
+const SINGLE: Promise = Promise { durable: true, prefix: true, atomic_pages: 1 };
+
+/// A store in RAM that counts and records what is done to it, and can be made to fill up.
+struct Mem {
+    pages: Pages,
+    promise: Promise,
+    steps: Vec<Step>,
+    page_reads: u64,
+    page_writes: u64,
+    /// Page writes left before the store refuses, and what it says then.
+    room: usize,
+    refusal: StoreError,
+    /// Syncs left before it refuses those, too.
+    syncs: usize,
+}
+
+impl Mem {
+    fn new(page_bytes: usize, page_count: usize, promise: Promise) -> Mem {
+        Mem::holding(vec![vec![0; page_bytes]; page_count], promise)
+    }
+
+    fn holding(pages: Pages, promise: Promise) -> Mem {
+        Mem {
+            pages,
+            promise,
+            steps: Vec::new(),
+            page_reads: 0,
+            page_writes: 0,
+            room: usize::MAX,
+            refusal: StoreError::Full,
+            syncs: usize::MAX,
+        }
+    }
+}
+
+impl PageStore for Mem {
+    fn page_bytes(&self) -> usize {
+        self.pages[0].len()
+    }
+
+    fn page_count(&self) -> u32 {
+        self.pages.len() as u32
+    }
+
+    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        self.page_reads += u64::from(cause != Cause::Check);
+        data.copy_from_slice(self.pages.get(lpn.index()).ok_or(StoreError::OutOfRange(lpn))?);
+        Ok(())
+    }
+
+    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+        self.write_atomic(&[(lpn, data)], cause)
+    }
+
+    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
+        self.pages[lpn.index()].fill(0);
+        self.steps.push(Step::Trim(lpn));
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.syncs = self.syncs.checked_sub(1).ok_or_else(|| self.refusal.clone())?;
+        self.steps.push(Step::Sync);
+        Ok(())
+    }
+
+    fn atomic_pages_max(&self) -> usize {
+        self.promise.atomic_pages
+    }
+
+    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], _: Cause) -> Result<(), StoreError> {
+        assert!((1..=self.promise.atomic_pages).contains(&pages.len()));
+        self.room = self.room.checked_sub(pages.len()).ok_or_else(|| self.refusal.clone())?;
+        self.page_writes += pages.len() as u64;
+        for (lpn, data) in pages {
+            self.pages[lpn.index()].copy_from_slice(data);
+        }
+        self.steps.push(Step::Write(pages.iter().map(|(lpn, data)| (*lpn, data.to_vec())).collect()));
+        Ok(())
+    }
+
+    fn durable_writes(&self) -> bool {
+        self.promise.durable
+    }
+
+    fn prefix_consistent(&self) -> bool {
+        self.promise.prefix
+    }
+
+    fn ram_bytes(&self) -> usize {
+        0
+    }
+}
+
+fn contents(tree: &mut impl OrderedIndex) -> Result<Model, IndexError> {
+    let mut found = Model::new();
+    tree.range(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, &mut |key, value| {
+        assert_eq!(found.insert(key.to_vec(), value.to_vec()), None);
+        ControlFlow::Continue(())
+    })?;
+    Ok(found)
+}
+
+fn assert_sound(tree: &mut impl OrderedIndex, model: &Model) {
+    let report = tree.check().unwrap();
+    assert!(report.is_sound(), "{:?}", report.violations);
+    assert_eq!(report.records, model.len() as u64);
+}
+
+/// Key `n` of a format: the number at the end, so that order is kept.
+fn key(n: u16, record: RecordFormat) -> Vec<u8> {
+    let mut key = vec![0x5a; usize::from(record.key_bytes)];
+    let bytes = n.to_be_bytes();
+    let width = key.len().min(2);
+    let at = key.len() - width;
+    key[at..].copy_from_slice(&bytes[2 - width..]);
+    key
+}
+
+fn value(seed: u64, record: RecordFormat) -> Vec<u8> {
+    let mut value = vec![0; usize::from(record.value_bytes)];
+    Rng::new(seed).fill(&mut value);
+    value
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Insert(u16, u64),
+    Remove(u16),
+    Get(u16),
+    Range(Bound<u16>, Bound<u16>, Direction, usize),
+    Sync,
+    Remount,
+}
+
+fn any_bound() -> impl Strategy<Value = Bound<u16>> {
+    prop_oneof![
+        Just(Bound::Unbounded),
+        (0..600u16).prop_map(Bound::Included),
+        (0..600u16).prop_map(Bound::Excluded)
+    ]
+}
+
+/// Operations with insertions and removals in any proportion, so that trees grow and wither.
+fn any_ops() -> impl Strategy<Value = Vec<Op>> {
+    (1..20u32, 1..20u32).prop_flat_map(|(inserts, removes)| {
+        let direction = prop_oneof![Just(Direction::Ascending), Just(Direction::Descending)];
+        let op = prop_oneof![
+            inserts * 3 => (0..600u16, any::<u64>()).prop_map(|(k, v)| Op::Insert(k, v)),
+            removes * 3 => (0..600u16).prop_map(Op::Remove),
+            3 => (0..600u16).prop_map(Op::Get),
+            3 => (any_bound(), any_bound(), direction, 0..50usize)
+                .prop_map(|(low, high, direction, stop)| Op::Range(low, high, direction, stop)),
+            1 => Just(Op::Sync),
+            1 => Just(Op::Remount),
+        ];
+        proptest::collection::vec(op, 1..600)
+    })
+}
+
+fn any_config() -> impl Strategy<Value = (usize, BPlusConfig)> {
+    let page = prop_oneof![Just(64usize), Just(64), Just(96), Just(128), Just(256), Just(1024), Just(4096)];
+    let record = (prop_oneof![Just(1u8), Just(2), Just(4), Just(8), Just(16), Just(255)], 0..40u8);
+    let rules = prop_oneof![
+        3 => Just((Overflow::Split, Underflow::Merge)),
+        1 => Just((Overflow::Split, Underflow::Expel)),
+        1 => Just((Overflow::Split, Underflow::ExpelLeaves)),
+        1 => Just((Overflow::KeepContiguous, Underflow::Expel)),
+        1 => Just((Overflow::KeepAscending, Underflow::Expel)),
+    ];
+    (page, record, proptest::option::of((2..9usize, 3..9usize)), rules).prop_filter_map(
+        "nodes too small",
+        |(page_bytes, (key, value), capacities, (overflow, underflow))| {
+            let record = RecordFormat::new(key, value);
+            let config = BPlusConfig {
+                leaf_capacity: capacities.map(|(leaf, _)| leaf),
+                internal_capacity: capacities.map(|(_, internal)| internal),
+                overflow,
+                underflow,
+                ..BPlusConfig::new(record)
+            };
+            super::Layout::new(&config, page_bytes, 4000).ok().map(|_| (page_bytes, config))
+        },
+    )
+}
+
+fn run_ops(page_bytes: usize, config: BPlusConfig, ops: &[Op]) {
+    let record = config.record;
+    let mut tree = BPlusTree::format(Mem::new(page_bytes, 4000, WRITE_THROUGH), config).unwrap();
+    let ram_bytes_max = config.ram_bytes_max(&tree.store).unwrap();
+    let mut model = Model::new();
+    for op in ops {
+        match *op {
+            Op::Insert(n, v) => {
+                let (key, value) = (key(n, record), value(v, record));
+                assert_eq!(tree.insert(&key, &value), Ok(model.insert(key.clone(), value).is_some()));
+            }
+            Op::Remove(n) => {
+                let key = key(n, record);
+                assert_eq!(tree.remove(&key), Ok(model.remove(&key).is_some()));
+            }
+            Op::Get(n) => {
+                let (key, mut found) = (key(n, record), value(0, record));
+                assert_eq!(tree.get(&key, &mut found), Ok(model.contains_key(&key)));
+                assert!(model.get(&key).is_none_or(|expected| *expected == found));
+            }
+            Op::Range(low, high, direction, stop) => {
+                let (low, high) = (low.map(|n| key(n, record)), high.map(|n| key(n, record)));
+                let bounds = (low.as_ref().map(|k| &k[..]), high.as_ref().map(|k| &k[..]));
+                assert_range(&mut tree, &model, bounds, direction, stop);
+            }
+            Op::Sync => tree.sync().unwrap(),
+            Op::Remount => tree = BPlusTree::mount_as(tree.into_store(), config).unwrap(),
+        }
+        assert!(tree.ram_bytes() <= ram_bytes_max);
+    }
+    assert_sound(&mut tree, &model);
+    assert_eq!(contents(&mut tree).unwrap(), model);
+}
+
+fn assert_range(
+    tree: &mut BPlusTree<Mem>,
+    model: &Model,
+    (low, high): (Bound<&[u8]>, Bound<&[u8]>),
+    direction: Direction,
+    stop: usize,
+) {
+    use core::ops::RangeBounds;
+    let within = |key: &&Vec<u8>| {
+        <(Bound<&[u8]>, Bound<&[u8]>) as RangeBounds<[u8]>>::contains(&(low, high), &key[..])
+    };
+    let mut expected: Vec<&Vec<u8>> = model.keys().filter(within).collect();
+    if direction == Direction::Descending {
+        expected.reverse();
+    }
+    expected.truncate(stop + 1);
+    let mut found = Vec::new();
+    tree.range(low, high, direction, &mut |key, value| {
+        assert_eq!(model[key], value);
+        found.push(key.to_vec());
+        if found.len() > stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })
+    .unwrap();
+    assert!(found.iter().eq(expected));
+}
+
+proptest! {
+    #![proptest_config(crate::inputs::fixed(600))]
+
+    #[test]
+    fn the_tree_is_a_sorted_map((page_bytes, config) in any_config(), ops in any_ops()) {
+        run_ops(page_bytes, config, &ops);
+    }
+
+    #[test]
+    fn a_bulk_load_is_the_same_as_insertions(
+        (page_bytes, config) in any_config(),
+        count in 0..1200u16,
+        percent in 50..=100u8,
+        ops in any_ops(),
+    ) {
+        let record = config.record;
+        let model: Model = (0..count).map(|n| (key(n * 3, record), value(u64::from(n), record))).collect();
+        let mut tree = BPlusTree::format(Mem::new(page_bytes, 4000, WRITE_THROUGH), config).unwrap();
+        prop_assert_eq!(tree.bulk_load(&model, Fill::percent(percent).unwrap()), Ok(model.len() as u64));
+        assert_sound(&mut tree, &model);
+        prop_assert_eq!(&contents(&mut tree).unwrap(), &model);
+        prop_assert!(tree.ram_bytes() <= config.ram_bytes_max(&tree.store).unwrap());
+        // The loaded tree goes on like any other.
+        let mut tree = BPlusTree::mount(tree.into_store()).unwrap();
+        let mut model = model;
+        for op in ops {
+            match op {
+                Op::Insert(n, v) => {
+                    tree.insert(&key(n, record), &value(v, record)).unwrap();
+                    model.insert(key(n, record), value(v, record));
+                }
+                Op::Remove(n) | Op::Get(n) => {
+                    prop_assert_eq!(tree.remove(&key(n, record)).unwrap(), model.remove(&key(n, record)).is_some());
+                }
+                _ => {}
+            }
+        }
+        assert_sound(&mut tree, &model);
+    }
+}
+
+const SMALL: RecordFormat = RecordFormat::new(2, 2);
+
+/// Leaves of 4 and internal nodes of 4: a tree that splits and merges at every turn.
+fn small_tree(promise: Promise, pages: usize) -> BPlusTree<Mem> {
+    let config = BPlusConfig::new(SMALL).with_order(4).with_durability(Durability::None);
+    BPlusTree::format(Mem::new(64, pages, promise), config).unwrap()
+}
+
+fn fill(tree: &mut BPlusTree<Mem>, model: &mut Model, keys: impl Iterator<Item = u16>) {
+    for n in keys {
+        assert_eq!(tree.insert(&key(n, SMALL), &value(u64::from(n), SMALL)), Ok(false));
+        model.insert(key(n, SMALL), value(u64::from(n), SMALL));
+    }
+}
+
+#[test]
+fn a_plain_insertion_writes_one_page_and_a_search_reads_one_per_level() {
+    let mut tree =
+        BPlusTree::format(Mem::new(512, 400, WRITE_THROUGH), BPlusConfig::new(RecordFormat::new(4, 4)))
+            .unwrap();
+    let mut rng = Rng::new(5);
+    for _ in 0..5_000 {
+        let key = (rng.next_u64() as u32).to_be_bytes();
+        let (reads, writes, before) = (tree.store.page_reads, tree.store.page_writes, tree.counts.splits);
+        tree.insert(&key, &key).unwrap();
+        if tree.counts.splits == before {
+            assert_eq!(tree.store.page_writes - writes, 1);
+            assert_eq!(tree.store.page_reads - reads, tree.height as u64);
+        }
+        let reads = tree.store.page_reads;
+        assert!(tree.get(&key, &mut [0; 4]).unwrap());
+        assert_eq!(tree.store.page_reads - reads, tree.height as u64);
+    }
+    assert_eq!(tree.height, 3);
+    let superblock_writes = |step: &&Step| matches!(step, Step::Write(w) if w[0].0 == SUPERBLOCK);
+    assert_eq!(tree.store.steps.iter().filter(superblock_writes).count(), 1);
+}
+
+#[test]
+fn a_range_reads_only_leaves_with_records_in_it() {
+    let mut tree = small_tree(WRITE_THROUGH, 80);
+    tree.bulk_load((0..64).map(|n| (key(n, SMALL), [0; 2])), Fill::FULL).unwrap();
+    assert_eq!((tree.height, tree.store.page_count()), (3, 80));
+    let (low, high) = (key(16, SMALL), key(24, SMALL));
+    let bounds = [
+        (Bound::Included(&low[..]), Bound::Excluded(&high[..]), 2 + 2),
+        (Bound::Excluded(&low), Bound::Included(&high), 2 + 3),
+        (Bound::Included(&low), Bound::Included(&low), 2 + 1),
+        (Bound::Unbounded, Bound::Excluded(&low), 2 + 4),
+        (Bound::Unbounded, Bound::Unbounded, 5 + 16),
+        (Bound::Included(&high), Bound::Excluded(&low), 0),
+    ];
+    for (direction, (low, high, pages)) in
+        [Direction::Ascending, Direction::Descending].into_iter().flat_map(|d| bounds.map(|b| (d, b)))
+    {
+        let reads = tree.store.page_reads;
+        tree.range(low, high, direction, &mut |_, _| ControlFlow::Continue(())).unwrap();
+        assert_eq!(tree.store.page_reads - reads, pages, "{low:?} {high:?} {direction:?}");
+    }
+}
+
+#[test]
+fn no_operation_writes_more_pages_than_declared() {
+    let mut tree = small_tree(WRITE_THROUGH, 300);
+    let group_pages_max = tree.layout.group_pages_max();
+    let mut rng = Rng::new(8);
+    for round in 0..6_000 {
+        let n = rng.below(400) as u16;
+        let writes = tree.store.page_writes;
+        if (round / 1_000_u32).is_multiple_of(2) {
+            tree.insert(&key(n, SMALL), &[0; 2]).unwrap();
+        } else {
+            tree.remove(&key(n, SMALL)).unwrap();
+        }
+        assert!(tree.store.page_writes - writes <= group_pages_max as u64);
+        assert!(tree.height <= tree.layout.height_max());
+    }
+    assert!(tree.counts.merges > 100 && tree.counts.redistributions > 100);
+}
+
+#[test]
+fn an_emptied_tree_gives_every_page_back() {
+    let (mut tree, mut model) = (small_tree(ORDERED, 200), Model::new());
+    fill(&mut tree, &mut model, 0..200);
+    for n in (0..200).rev() {
+        assert_eq!(tree.remove(&key(n, SMALL)), Ok(true));
+    }
+    assert_eq!((tree.height, tree.space.used_pages()), (1, 2));
+    tree.sync().unwrap();
+    assert!(tree.store.pages[2..].iter().flatten().all(|&byte| byte == 0), "every free page is trimmed");
+}
+
+#[test]
+fn a_full_store_changes_nothing() {
+    let (mut tree, mut model) = (small_tree(WRITE_THROUGH, 30), Model::new());
+    let mut full = 0;
+    for n in (0..1_000u16).map(|n| n * 17 % 1_000) {
+        let before = tree.store.pages.clone();
+        match tree.insert(&key(n, SMALL), &[1; 2]) {
+            Ok(_) => drop(model.insert(key(n, SMALL), vec![1; 2])),
+            Err(error) => {
+                assert_eq!((error, &before), (IndexError::Full, &tree.store.pages));
+                full += 1;
+            }
+        }
+    }
+    assert!(full > 500 && model.len() > 50);
+    assert_sound(&mut tree, &model);
+    while let Some((key, _)) = model.pop_first() {
+        assert_eq!(tree.remove(&key), Ok(true));
+        assert_sound(&mut tree, &model);
+    }
+}
+
+#[test]
+fn a_store_below_that_is_full_changes_nothing() {
+    let (mut tree, mut model) = (small_tree(WRITE_THROUGH, 300), Model::new());
+    for n in (0..400u16).map(|n| n * 7 % 400) {
+        for room in 0.. {
+            tree.store.room = room;
+            match tree.insert(&key(n, SMALL), &[1; 2]) {
+                Ok(_) => break,
+                Err(error) => assert_eq!(error, IndexError::Full),
+            }
+        }
+        model.insert(key(n, SMALL), vec![1; 2]);
+        tree.store.room = usize::MAX;
+        assert_sound(&mut tree, &model);
+    }
+}
+
+#[test]
+fn a_group_written_in_part_ends_the_work_until_the_next_mount() {
+    let (mut tree, mut model) = (small_tree(SINGLE, 300), Model::new());
+    fill(&mut tree, &mut model, 0..4);
+    tree.store.room = 1;
+    assert_eq!(tree.insert(&key(4, SMALL), &[0; 2]), Err(IndexError::Interrupted));
+    assert_eq!(tree.get(&key(0, SMALL), &mut [0; 2]), Err(IndexError::Interrupted));
+    assert_eq!(BPlusTree::mount(tree.into_store()).err(), Some(IndexError::NotCleanlyClosed));
+}
+
+#[test]
+fn a_write_of_unknown_effect_ends_the_work_until_the_next_mount() {
+    let (mut tree, mut model) = (small_tree(WRITE_THROUGH, 300), Model::new());
+    fill(&mut tree, &mut model, 0..9);
+    (tree.store.room, tree.store.refusal) = (0, StoreError::Nand(NandError::PowerLost));
+    let refused = tree.insert(&key(9, SMALL), &[0; 2]);
+    assert_eq!(refused, Err(IndexError::Store(StoreError::Nand(NandError::PowerLost))));
+    assert_eq!(tree.remove(&key(0, SMALL)), Err(IndexError::Interrupted));
+    assert_eq!(tree.sync(), Err(IndexError::Interrupted));
+    let mut tree = BPlusTree::mount(tree.into_store()).unwrap();
+    assert_eq!(contents(&mut tree), Ok(model));
+}
+
+#[test]
+fn no_room_for_the_mark_changes_nothing() {
+    for room in 0..3 {
+        let (mut tree, mut model) = (small_tree(SINGLE, 300), Model::new());
+        fill(&mut tree, &mut model, 0..3);
+        tree.sync().unwrap();
+        tree.store.room = room;
+        let inserted = tree.insert(&key(3, SMALL), &[0; 2]);
+        assert_eq!(inserted, if room < 2 { Err(IndexError::Full) } else { Ok(false) });
+        tree.store.room = usize::MAX;
+        fill(&mut tree, &mut model, 10..40);
+        model.extend((room == 2).then(|| (key(3, SMALL), vec![0; 2])));
+        assert_sound(&mut tree, &model);
+        tree.close().unwrap();
+        assert_eq!(contents(&mut BPlusTree::mount(tree.into_store()).unwrap()), Ok(model));
+    }
+}
+
+#[test]
+fn a_mark_that_is_refused_is_a_refusal_and_no_more() {
+    let (mut tree, mut model) = (small_tree(SINGLE, 300), Model::new());
+    fill(&mut tree, &mut model, 0..9);
+    (tree.store.room, tree.store.refusal) = (0, StoreError::WornOut);
+    assert_eq!((tree.sync(), tree.close()), (Err(IndexError::WornOut), Err(IndexError::WornOut)));
+    assert_eq!(contents(&mut tree), Ok(model.clone()));
+    tree.store.room = usize::MAX;
+    tree.close().unwrap();
+    let tree = BPlusTree::mount(tree.into_store()).unwrap();
+    assert_eq!(contents(&mut { tree }), Ok(model));
+}
+
+/// The mark may be on the medium all the same: it goes before the next change.
+#[test]
+fn a_mark_whose_sync_is_refused_goes_before_the_next_change() {
+    let (mut tree, mut model) = (small_tree(SINGLE, 300), Model::new());
+    fill(&mut tree, &mut model, 0..3);
+    let mark = |tree: &BPlusTree<Mem>| crate::ordered::bplus::is_marked_clean(&tree.store.pages[0]);
+    // The sync before the mark is done, the one after it is not.
+    tree.store.syncs = 1;
+    assert_eq!((tree.sync(), mark(&tree)), (Err(IndexError::Full), Some(true)));
+    tree.store.syncs = usize::MAX;
+    fill(&mut tree, &mut model, 3..4);
+    assert_eq!(mark(&tree), Some(false));
+    assert_sound(&mut tree, &model);
+}
+
+/// The mark may be gone all the same: the next sync writes another, though nothing was changed.
+#[test]
+fn a_mark_whose_removal_is_not_synced_is_written_again() {
+    let (mut tree, mut model) = (small_tree(SINGLE, 300), Model::new());
+    fill(&mut tree, &mut model, 0..3);
+    tree.sync().unwrap();
+    tree.store.syncs = 0;
+    let (n, v) = (key(9, SMALL), value(9, SMALL));
+    assert_eq!(tree.insert(&n, &v), Err(IndexError::Full));
+    tree.store.syncs = usize::MAX;
+    tree.sync().unwrap();
+    assert_eq!(contents(&mut BPlusTree::mount(tree.into_store()).unwrap()), Ok(model));
+}
+
+#[test]
+fn a_bulk_load_refuses_what_it_cannot_do_and_leaves_the_tree_empty() {
+    let mut tree = small_tree(WRITE_THROUGH, 30);
+    let record = |n: u16| (key(n, SMALL), [0; 2]);
+    let ascending = (0..60).map(record);
+    let fill = Fill::FULL;
+    for last in [0, 58, 59] {
+        let twisted = ascending.clone().chain([record(last)]);
+        assert_eq!(tree.bulk_load(twisted, fill), Err(IndexError::NotSorted { position: 60 }));
+        assert_sound(&mut tree, &Model::new());
+    }
+    let wrong = [(vec![0; 3], [0; 2])];
+    assert!(matches!(tree.bulk_load(wrong, fill), Err(IndexError::WrongLength { what: "key", .. })));
+    assert_eq!(tree.bulk_load((0..5_000).map(record), fill), Err(IndexError::Full));
+    assert_eq!((tree.space.used_pages(), contents(&mut tree)), (2, Ok(Model::new())));
+    assert_eq!(tree.bulk_load(ascending.clone(), fill), Ok(60));
+    assert!(matches!(tree.bulk_load(ascending, fill), Err(IndexError::Unsupported(_))));
+    assert!(Fill::percent(49).is_err() && Fill::percent(101).is_err());
+}
+
+#[test]
+fn what_cannot_work_is_refused_with_the_reason() {
+    let refusal =
+        |config: BPlusConfig, store: Mem| BPlusTree::format(store, config).err().unwrap().to_string();
+    let config = BPlusConfig::new(RecordFormat::new(8, 8));
+    assert!(refusal(config, Mem::new(32, 9, WRITE_THROUGH)).contains("2 to 1 entries"));
+    assert!(refusal(config.with_order(9), Mem::new(64, 9, WRITE_THROUGH)).contains("a leaf of 9 entries"));
+    assert!(refusal(config, Mem::new(64, 1, WRITE_THROUGH)).contains("2 pages"));
+    assert!(refusal(config, Mem::new(128, 90, SINGLE)).contains("takes 1 atomically"));
+    assert!(refusal(config, Mem::new(128, 90, ORDERED)).contains("'every operation' is wanted"));
+    let uneven = BPlusConfig { overflow: Overflow::KeepAscending, ..config };
+    assert!(refusal(uneven, Mem::new(128, 90, WRITE_THROUGH)).contains("expelled, not merged"));
+    let mut tree = small_tree(WRITE_THROUGH, 20);
+    assert!(matches!(tree.insert(&[0; 3], &[0; 2]), Err(IndexError::WrongLength { what: "key", .. })));
+    assert!(matches!(tree.get(&[0; 2], &mut [0; 3]), Err(IndexError::WrongLength { what: "value", .. })));
+    let unbounded = Bound::Unbounded;
+    let ranged = tree
+        .range(Bound::Included(&[1]), unbounded, Direction::Ascending, &mut |_, _| ControlFlow::Continue(()));
+    assert!(ranged.is_err());
+}
+
+#[test]
+fn a_mount_refuses_what_is_not_its_tree() {
+    let blank = Mem::new(64, 20, WRITE_THROUGH);
+    assert!(matches!(BPlusTree::mount(blank), Err(IndexError::NotFormatted(_))));
+    let tree = small_tree(WRITE_THROUGH, 20);
+    let other = BPlusConfig::new(RecordFormat::new(2, 3)).with_order(4);
+    assert!(matches!(BPlusTree::mount_as(tree.into_store(), other), Err(IndexError::NotFormatted(_))));
+    let mut cut_short = small_tree(WRITE_THROUGH, 20).into_store();
+    cut_short.pages.pop();
+    assert!(matches!(BPlusTree::mount(cut_short), Err(IndexError::NotFormatted(_))));
+}
+
+#[test]
+fn settings_name_the_capacities() {
+    let settings = Settings::new(SMALL).with("order", 6).with("leaf_capacity", 5);
+    let config = BPlusConfig::from_settings(&settings).unwrap();
+    assert_eq!((config.leaf_capacity, config.internal_capacity), (Some(5), Some(6)));
+    assert!(BPlusConfig::from_settings(&settings.with("order", "six")).is_err());
+}
+
+/// A tree of three levels and its contents.
+fn some_tree() -> (Pages, Model) {
+    let (mut tree, mut model) = (small_tree(WRITE_THROUGH, 24), Model::new());
+    fill(&mut tree, &mut model, (0..30).map(|n| n * 11 % 30));
+    assert_eq!(tree.height, 3);
+    (tree.into_store().pages, model)
+}
+
+/// Everything one can ask, on pages that may be damaged: an error, or the right answer.
+fn ask_everything(pages: Pages, model: &Model) -> Result<(), IndexError> {
+    let mut tree = BPlusTree::mount(Mem::holding(pages, WRITE_THROUGH))?;
+    for n in 0..32 {
+        let (key, mut found) = (key(n, SMALL), [0; 2]);
+        if let Ok(is_present) = tree.get(&key, &mut found) {
+            assert_eq!(is_present.then_some(&found[..]), model.get(&key).map(|value| &value[..]));
+        }
+    }
+    let all = contents(&mut tree)?;
+    assert_eq!(&all, model);
+    assert!(tree.check()?.is_sound());
+    Ok(())
+}
+
+/// Operations of every kind, whatever they answer.
+fn use_everything(pages: Pages, seed: u64) {
+    let Ok(mut tree) = BPlusTree::mount(Mem::holding(pages, WRITE_THROUGH)) else { return };
+    let mut rng = Rng::new(seed);
+    for _ in 0..40 {
+        let key = key(rng.below(40) as u16, SMALL);
+        let _ = match rng.below(3) {
+            0 => tree.insert(&key, &[0; 2]),
+            1 => tree.remove(&key),
+            _ => tree.get(&key, &mut [0; 2]),
+        };
+    }
+    for direction in [Direction::Ascending, Direction::Descending] {
+        let high = key(20, SMALL);
+        let _ = tree.range(Bound::Unbounded, Bound::Excluded(&high), direction, &mut |_, _| {
+            ControlFlow::Continue(())
+        });
+    }
+    let _ = tree.check();
+}
+
+#[test]
+fn any_flipped_bit_is_an_error_or_harmless() {
+    let (pages, model) = some_tree();
+    let mut errors = 0;
+    for (page, bit) in (0..pages.len()).flat_map(|page| (0..64 * 8).map(move |bit| (page, bit))) {
+        let mut damaged = pages.clone();
+        damaged[page][bit / 8] ^= 1 << (bit % 8);
+        errors += u32::from(ask_everything(damaged.clone(), &model).is_err());
+        use_everything(damaged, bit as u64);
+    }
+    let used = pages.iter().filter(|page| page.iter().any(|&byte| byte != 0)).count();
+    assert_eq!(errors as usize, used * 64 * 8, "every bit of a page in use is covered by a checksum");
+}
+
+#[test]
+fn pages_in_each_others_place_are_noticed() {
+    let (pages, model) = some_tree();
+    for (a, b) in (0..12).flat_map(|a| (0..12).map(move |b| (a, b))).filter(|(a, b)| a != b) {
+        let mut damaged = pages.clone();
+        damaged[a] = pages[b].clone();
+        assert!(ask_everything(damaged, &model).is_err(), "page {b} in the place of {a}");
+    }
+}
+
+proptest! {
+    #![proptest_config(crate::inputs::fixed(2_000))]
+
+    /// A forger who knows the checksum may mislead the tree, but not crash it or make it run on for ever.
+    #[test]
+    fn forged_pages_never_panic(
+        forgeries in proptest::collection::vec((0..24usize, 4..64usize, any::<u8>()), 1..8),
+        seed: u64,
+    ) {
+        let (mut pages, _) = some_tree();
+        for (page, at, byte) in forgeries {
+            pages[page][at] = byte;
+            let crc = crc32(&[&pages[page][4..]]);
+            put_u32(&mut pages[page], 0, crc);
+        }
+        use_everything(pages, seed);
+    }
+}

@@ -1,0 +1,310 @@
+//! The tree by the paper's figures and equations, and against `BTreeMap` whatever happens to the chip.
+
+mod figures;
+mod survival;
+
+use super::{FullNodes, WpcbConfig, WpcbTree};
+use crate::cache::Lru;
+use crate::check::IndexError;
+use crate::ftl::fast::{FastFtl, FastSettings};
+use crate::ftl::mapping::FlashSettings;
+use crate::ftl::page_map::{FtlSettings, PageMapFtl};
+use crate::ftl::tbm::{TbmSettings, VictimReads};
+use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
+use crate::nand::{BlockRange, Cause, Geometry, Nand, NandError, Part, Timing};
+use crate::ordered::bplus::{BPlusConfig, Overflow};
+use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
+use crate::rng::Rng;
+use crate::shared::Shared;
+use crate::store::PageStore;
+use crate::store::StoreError;
+use crate::store::ram::RamStore;
+use crate::units::{Pbn, Ppn};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::ops::{Bound, ControlFlow};
+
+type Chip = Shared<SimChip>;
+type Range = BlockRange<Chip>;
+type Model = BTreeMap<u16, u16>;
+
+const RECORD: RecordFormat = RecordFormat::new(2, 2);
+const PAPER_CHIP: Geometry = Geometry::new(2048, 64, 64, 1024);
+
+fn new_chip(geometry: Geometry) -> Chip {
+    let timing =
+        Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };
+    Shared::new(SimChip::new(&Part::new("test", geometry, timing)).unwrap())
+}
+
+/// Nodes of at most `order` entries.
+fn config(order: usize, tbm_blocks: u32) -> WpcbConfig {
+    let config = WpcbConfig::new(RECORD).with_tbm_blocks(tbm_blocks);
+    WpcbConfig {
+        tree: BPlusConfig {
+            leaf_capacity: Some(order),
+            internal_capacity: Some(order.max(3)),
+            ..config.tree
+        },
+        ..config
+    }
+}
+
+/// An FTL below the tree.
+trait Below: PageStore + Sized {
+    fn new(range: Range) -> Self;
+    fn again(range: Range) -> Result<Self, StoreError>;
+}
+
+impl Below for FastFtl<Range> {
+    fn new(range: Range) -> Self {
+        FastFtl::format(range, FastSettings { log_blocks: Some(4), ..FastSettings::default() }).unwrap()
+    }
+    fn again(range: Range) -> Result<Self, StoreError> {
+        FastFtl::mount(range, FastSettings::default())
+    }
+}
+
+impl Below for PageMapFtl<Range> {
+    fn new(range: Range) -> Self {
+        PageMapFtl::format(range, FtlSettings::default()).unwrap()
+    }
+    fn again(range: Range) -> Result<Self, StoreError> {
+        PageMapFtl::mount(range, FtlSettings::default())
+    }
+}
+
+/// A chip divided between an FTL and the TBM of a tree.
+#[derive(Clone)]
+struct Bench {
+    chip: Chip,
+    config: WpcbConfig,
+}
+
+impl Bench {
+    fn new(geometry: Geometry, config: WpcbConfig) -> Bench {
+        Bench { chip: new_chip(geometry), config }
+    }
+
+    fn ranges(&self) -> [Range; 2] {
+        let blocks = self.chip.geometry().blocks;
+        let first = blocks - self.config.tbm_range_blocks();
+        [
+            BlockRange::new(self.chip.clone(), Pbn(0), first),
+            BlockRange::new(self.chip.clone(), Pbn(first), blocks - first),
+        ]
+    }
+
+    fn format<S: Below>(&self) -> WpcbTree<S, Chip> {
+        let [low, high] = self.ranges();
+        WpcbTree::format(S::new(low), high, self.config).unwrap()
+    }
+
+    fn mount<S: Below>(&self) -> Result<WpcbTree<S, Chip>, IndexError> {
+        let [low, high] = self.ranges();
+        WpcbTree::mount(S::again(low)?, high, self.config)
+    }
+}
+
+fn contents(tree: &mut impl OrderedIndex) -> Result<Model, IndexError> {
+    let (mut found, number) = (Model::new(), |bytes: &[u8]| u16::from_be_bytes([bytes[0], bytes[1]]));
+    tree.range(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, &mut |key, value| {
+        found.insert(number(key), number(value));
+        ControlFlow::Continue(())
+    })?;
+    Ok(found)
+}
+
+fn assert_sound(tree: &mut impl OrderedIndex, model: &Model) {
+    let report = tree.check().unwrap();
+    assert!(report.is_sound(), "{:?}", report.violations);
+    assert_eq!(report.records, model.len() as u64);
+    assert_eq!(&contents(tree).unwrap(), model);
+}
+
+fn insert(tree: &mut impl OrderedIndex, key: u16) {
+    tree.insert(&key.to_be_bytes(), &(!key).to_be_bytes()).unwrap();
+}
+
+fn remove(tree: &mut impl OrderedIndex, key: u16) -> bool {
+    tree.remove(&key.to_be_bytes()).unwrap()
+}
+
+fn metric(tree: &impl OrderedIndex, name: &str) -> u64 {
+    let stats = tree.stats();
+    stats.metrics.iter().find(|metric| metric.name == name).unwrap_or_else(|| panic!("no {name}")).value
+}
+
+/// One random operation, on the model too, whether or not it succeeds on the tree. Runs of ascending keys among them, and
+/// waves of insertion and removal.
+fn step(
+    tree: &mut impl OrderedIndex,
+    model: &mut Model,
+    rng: &mut Rng,
+    (round, keys): (usize, u64),
+) -> Result<(), IndexError> {
+    let key = match rng.below(4) {
+        0 => model.last_key_value().map_or(0, |(key, _)| (key + 1) % keys as u16),
+        _ => rng.below(keys) as u16,
+    };
+    let value = rng.next_u64() as u16;
+    let grows = if (round / 60).is_multiple_of(2) { 13 } else { 4 };
+    match rng.below(16) {
+        15 => tree.sync(),
+        14 => {
+            let mut found = [0; 2];
+            let is_there = tree.get(&key.to_be_bytes(), &mut found)?;
+            assert_eq!(is_there.then_some(u16::from_be_bytes(found)), model.get(&key).copied());
+            Ok(())
+        }
+        n if n < grows => {
+            model.insert(key, value);
+            tree.insert(&key.to_be_bytes(), &value.to_be_bytes()).map(drop)
+        }
+        _ => {
+            // A key that is there, as a rule.
+            let key = model.range(key..).next().map_or(key, |(key, _)| *key);
+            model.remove(&key);
+            tree.remove(&key.to_be_bytes()).map(drop)
+        }
+    }
+}
+
+fn is_a_sorted_map<S: Below>() {
+    let benches = [
+        Bench::new(Geometry::new(64, 32, 4, 110), config(4, 17)),
+        Bench::new(
+            Geometry::new(64, 32, 4, 110),
+            WpcbConfig { full_nodes: FullNodes::Direct, ..config(3, 17) },
+        ),
+        // Pages of 128 bytes: two copies of the list of FAST's checkpoint blocks do not fit into two pages of 64.
+        Bench::new(Geometry::new(128, 27, 2, 170), config(3, 22)),
+        Bench::new(Geometry::new(128, 32, 8, 70), config(6, 15)),
+        Bench::new(Geometry::new(512, 64, 16, 60), WpcbConfig::new(RECORD).with_tbm_blocks(11)),
+    ];
+    let mut seen = [0; 4];
+    for (seed, bench) in (1..).zip(benches) {
+        let keys = if bench.config.tree.leaf_capacity.is_some() { 300 } else { 6_000 };
+        let mut rng = Rng::new(seed);
+        let (mut tree, mut model) = (bench.format::<S>(), Model::new());
+        assert_eq!(tree.durability(), Durability::EveryOperation);
+        for round in 0..3_000 {
+            step(&mut tree, &mut model, &mut rng, (round, keys)).unwrap();
+            if round % 250 == 249 {
+                assert_sound(&mut tree, &model);
+                for (sum, name) in seen.iter_mut().zip(["splits", "overflows", "expelled", "conversions"]) {
+                    *sum += metric(&tree, name);
+                }
+                if rng.chance(1, 2) {
+                    tree.close().unwrap();
+                }
+                drop(tree);
+                tree = bench.mount().unwrap();
+                assert_sound(&mut tree, &model);
+            }
+        }
+    }
+    assert!(seen.iter().all(|&count| count > 20), "{seen:?}");
+}
+
+#[test]
+fn it_is_a_sorted_map_over_fast() {
+    is_a_sorted_map::<FastFtl<Range>>();
+}
+
+#[test]
+fn it_is_a_sorted_map_over_a_page_map() {
+    is_a_sorted_map::<PageMapFtl<Range>>();
+}
+
+#[test]
+fn sorted_records_are_loaded_page_by_page() {
+    let bench = Bench::new(Geometry::new(64, 32, 4, 110), config(4, 17));
+    let (mut tree, mut model) = (bench.format::<FastFtl<Range>>(), Model::new());
+    model.extend((0..200).map(|n| (n * 3, n)));
+    let bytes: Vec<[[u8; 2]; 2]> = model.iter().map(|(k, v)| [k.to_be_bytes(), v.to_be_bytes()]).collect();
+    let mut records = bytes.iter().map(|[key, value]| (&key[..], &value[..]));
+    assert_eq!(tree.load(&mut records), Ok(200));
+    drop(tree);
+    let mut tree = bench.mount::<FastFtl<Range>>().unwrap();
+    assert_sound(&mut tree, &model);
+    let mut rng = Rng::new(5);
+    (0..300).for_each(|round| step(&mut tree, &mut model, &mut rng, (round, 600)).unwrap());
+    assert_sound(&mut tree, &model);
+}
+
+#[test]
+fn settings_name_what_can_be_chosen() {
+    let settings = Settings::new(RECORD)
+        .with("tbm_blocks", 40)
+        .with("overflow", "ascending")
+        .with("order", 9)
+        .with("whole_from", 32)
+        .with("victim_reads", "every")
+        .with("full_nodes", "direct");
+    let chosen = WpcbConfig::from_settings(&settings, PAPER_CHIP).unwrap();
+    assert_eq!((chosen.tbm.blocks, chosen.spare_blocks, chosen.tbm_range_blocks()), (40, 3, 43));
+    assert_eq!((chosen.tbm.whole_from, chosen.tree.overflow), (Some(32), Overflow::KeepAscending));
+    assert_eq!(chosen.tree.leaf_capacity, Some(9));
+    assert_eq!((chosen.tbm.victim_reads, chosen.full_nodes), (VictimReads::Every, FullNodes::Direct));
+    assert_eq!(
+        WpcbConfig::from_settings(&Settings::new(RECORD), PAPER_CHIP).unwrap(),
+        WpcbConfig::new(RECORD)
+    );
+    assert_eq!(WpcbConfig::new(RECORD).tbm, TbmSettings::default());
+    for (name, value) in [
+        ("tbm_blocks", "0"),
+        ("tbm_spare_blocks", "1"),
+        ("overflow", "both"),
+        ("whole_from", "65"),
+        ("victim_reads", "some"),
+        ("full_nodes", "both"),
+    ] {
+        let refused = WpcbConfig::from_settings(&Settings::new(RECORD).with(name, value), PAPER_CHIP);
+        assert!(matches!(refused, Err(IndexError::Unsupported(_))), "{name} {value}");
+    }
+    let small = |blocks| {
+        WpcbConfig::from_settings(&Settings::new(RECORD), Geometry { blocks, ..PAPER_CHIP })
+            .map(|config| config.tbm_range_blocks())
+    };
+    assert_eq!((small(512), small(40)), (Ok(64 + 4), Ok(7 + 2)));
+    assert!(matches!(small(7), Err(IndexError::Unsupported(what)) if what.contains("leave none of 7")));
+}
+
+#[test]
+fn a_cache_spares_reads_and_holds_no_write_back() {
+    let bench = Bench::new(Geometry::new(256, 32, 8, 96), config(12, 20));
+    let [low, high] = bench.ranges();
+    let (policy, frames) = (Lru::new(30), 30);
+    let store = <PageMapFtl<Range> as Below>::new(low);
+    let mut tree = WpcbTree::format_cached(store, high, bench.config, (policy, frames)).unwrap();
+    let (mut model, mut rng) = (Model::new(), Rng::new(3));
+    (0..2000).for_each(|round| step(&mut tree, &mut model, &mut rng, (round, 300)).unwrap());
+    assert_sound(&mut tree, &model);
+    let stats = tree.stats();
+    assert!(stats.cache_hits > 3 * stats.cache_misses, "{stats:?}");
+    let most = bench.config.ram_bytes_max(tree.tbm().store(), tree.tbm().range().geometry()).unwrap();
+    let cache = frames * (256 + 64);
+    assert!(tree.ram_bytes() <= most + tree.tbm().store().ram_bytes() + cache, "{}", tree.ram_bytes());
+    assert_eq!(tree.durability(), Durability::EveryOperation);
+    drop(tree);
+    assert_sound(&mut bench.mount::<PageMapFtl<Range>>().unwrap(), &model);
+}
+
+#[test]
+fn what_cannot_work_is_refused_with_the_reason() {
+    let too_few = Bench::new(Geometry::new(64, 32, 4, 110), config(4, 3));
+    let [low, high] = too_few.ranges();
+    let refused = WpcbTree::format(<FastFtl<Range> as Below>::new(low), high, too_few.config);
+    match refused.map(drop) {
+        Err(IndexError::Unsupported(what)) => assert!(what.contains("takes 3 atomically"), "{what}"),
+        other => panic!("{other:?}"),
+    }
+    let bench = Bench::new(Geometry::new(64, 32, 4, 110), config(4, 17));
+    drop(bench.format::<FastFtl<Range>>());
+    let other = Bench { config: config(5, 17), ..bench.clone() };
+    assert!(matches!(other.mount::<FastFtl<Range>>(), Err(IndexError::NotFormatted(_))));
+    let mut other = bench.clone();
+    other.config.tree.overflow = Overflow::Split;
+    assert!(matches!(other.mount::<FastFtl<Range>>(), Err(IndexError::NotFormatted(_))));
+}

@@ -1,0 +1,131 @@
+//! How an FD-tree is set up, and what that comes to on a store.
+
+use super::head::Head;
+use super::model::best_ratio;
+use super::run::RunPage;
+use crate::check::IndexError;
+use crate::ordered::messages::ground::{Common, Shape, number_option};
+use crate::ordered::{RecordFormat, Settings};
+use alloc::format;
+
+/// Options: name and meaning.
+pub const OPTIONS: [(&str, &str); 6] = [
+    ("head_entries", "records of the head (default: what its share of the RAM holds, 2,000 without a limit)"),
+    ("head_percent", "share of the RAM for head and page cache that the head gets, 1 to 99 (default 50)"),
+    ("k", "how many times larger each level is; 0 (default): by the cost model"),
+    ("insert_percent", "for the cost model: updates among all operations, 0 to 100 (default 50)"),
+    ("write_cost", "for the cost model: what a page write costs in page reads (default 3)"),
+    ("answers", "exact (default), or pool: an update answers what the head knows, nothing is read for it"),
+];
+
+/// How an FD-tree is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FdConfig {
+    /// Records, class, answers.
+    pub common: Common,
+    /// Records of the head; fewer on a store of which they would fill more than a 16th.
+    pub head_entries: u32,
+    /// How many times larger each level is; 0: by the cost model.
+    pub k: u32,
+    /// For the cost model: updates among all operations, in percent.
+    pub insert_percent: u32,
+    /// For the cost model: what a page write costs in page reads.
+    pub write_cost: u32,
+}
+
+const HEAD_ENTRIES: u32 = 2_000;
+pub(super) const LEVELS_MAX: usize = 10;
+
+impl FdConfig {
+    /// A head of 2,000 records, k by the cost model.
+    pub const fn new(record: RecordFormat) -> FdConfig {
+        FdConfig {
+            common: Common::new(record),
+            head_entries: HEAD_ENTRIES,
+            k: 0,
+            insert_percent: 50,
+            write_cost: 3,
+        }
+    }
+
+    /// From settings, with the [`OPTIONS`]; `shared_bytes` is the RAM for head and page cache, if it is limited.
+    pub fn from_settings(settings: &Settings, shared_bytes: usize) -> Result<FdConfig, IndexError> {
+        let percent = number_option(settings, "head_percent", (1, 99))?.unwrap_or(50) as usize;
+        let entry_bytes = Head::record_bytes(shape_of(settings.record));
+        let share = settings.ram_bytes.map(|_| (shared_bytes / 100 * percent / entry_bytes).max(1) as u32);
+        let head = number_option(settings, "head_entries", (1, 1 << 28))?;
+        Ok(FdConfig {
+            common: Common::from_settings(settings)?,
+            head_entries: head.or(share).unwrap_or(HEAD_ENTRIES),
+            k: number_option(settings, "k", (0, 10_000))?.unwrap_or(0),
+            insert_percent: number_option(settings, "insert_percent", (0, 100))?.unwrap_or(50),
+            write_cost: number_option(settings, "write_cost", (0, 10_000))?.unwrap_or(3),
+        })
+    }
+
+    /// RAM of the head.
+    pub fn head_bytes(&self) -> usize {
+        self.head_entries as usize * Head::record_bytes(shape_of(self.common.record))
+    }
+
+    pub(super) fn plan(&self, (page_bytes, pages): (usize, u32)) -> Result<Plan, IndexError> {
+        let shape = shape_of(self.common.record);
+        let page_entries = RunPage::capacity(shape, page_bytes).min(usize::from(u16::MAX)) as u32;
+        let head_max = (pages / 16).saturating_mul(page_entries);
+        let head_entries = self.head_entries.min(head_max);
+        if page_entries < 5 || head_entries == 0 {
+            return Err(IndexError::Unsupported(format!(
+                "{pages} pages of {page_entries} entries and a head of {head_entries} are too few: 16 pages of 5, and 1"
+            )));
+        }
+        let most = u64::from(pages) * u64::from(page_entries) / 2;
+        let k = match self.k {
+            0 => best_ratio(most, (head_entries, page_entries), (self.insert_percent, self.write_cost)),
+            k => k,
+        };
+        if k < 2 || k + 1 >= page_entries {
+            let most = page_entries - 2;
+            return Err(IndexError::Unsupported(format!(
+                "k = {k}: 2 to {} are possible with {page_entries} entries in a page, or fences fill the levels",
+                most - 1
+            )));
+        }
+        let mut plan = Plan { shape, page_bytes, page_entries, head_entries, k, levels: 1 };
+        while plan.levels < LEVELS_MAX && plan.level_pages(plan.levels - 1) < u64::from(pages) {
+            plan.levels += 1;
+        }
+        Ok(plan)
+    }
+}
+
+/// A fence takes four bytes for its unit.
+fn shape_of(record: RecordFormat) -> Shape {
+    let shape = Shape::of(record);
+    Shape { value: shape.value.max(4), ..shape }
+}
+
+/// What a configuration comes to on a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    pub(super) shape: Shape,
+    pub(super) page_bytes: usize,
+    pub(super) page_entries: u32,
+    pub(super) head_entries: u32,
+    pub(super) k: u32,
+    /// Levels at most; the last has no limit.
+    pub(super) levels: usize,
+}
+
+impl Plan {
+    /// Pages of a level at most, counted from 0.
+    pub(super) fn level_pages(&self, level: usize) -> u64 {
+        let head = u64::from(self.head_entries.div_ceil(self.page_entries));
+        (0..=level).fold(head, |pages, _| pages.saturating_mul(self.k.into()))
+    }
+
+    /// Pages that so many records and fences take in one run, with the runs of fences above it.
+    pub(super) fn pages_for(&self, entries: u64) -> u64 {
+        let pages = entries.div_ceil(u64::from(self.page_entries) - 1) + 1;
+        pages + pages.div_ceil(u64::from(self.page_entries) - 3) + self.levels as u64
+    }
+}

@@ -1,0 +1,572 @@
+//! Pages that are never overwritten while anything committed needs them, and the one page write that commits.
+//!
+//! The store is divided in *units* of as many pages as the tree wants for a node. A unit is *live* when the tree uses it, and
+//! *kept* when the committed tree does; only one that is neither is written. So whatever a power cut leaves of the units
+//! written since, the committed tree is whole on every store. A commit writes what the tree holds in RAM (its *state*) to
+//! fresh units, syncs the store, writes the manifest, page 0, and syncs again: a page is old or new after a cut, never torn,
+//! so there is one root switch and no second copy to fall back to silently. Units that the tree gave up are trimmed then.
+//!
+//! # Bytes
+//!
+//! Page 0:
+//!
+//! ```text
+//! bytes  0..4   CRC-32 of the rest of the page
+//!        4..8   the page's own number, 0
+//!        8..16  the name of the tree
+//!       16..20  bytes of a page              20..24  pages of the store
+//!       24..28  pages of a unit
+//!       28      bytes of a key               29      bytes of a value
+//!       30..46  parameters of the tree
+//!       46..54  number of the commit
+//!       54..58  bytes of the state
+//!       58..62  first unit of the state, 0xFFFFFFFF where there is none
+//!       62..64  0
+//!       64..    the state, if it fits here
+//! ```
+//!
+//! A page of the state elsewhere:
+//!
+//! ```text
+//! bytes  0..4   CRC-32 of the rest of the page
+//!        4..8   the page's own number
+//!        8..16  number of the commit
+//!       16..20  next unit of the state (in a unit's first page)
+//!       20..    the state, continued
+//! ```
+
+use super::bits::Bits;
+use crate::check::IndexError;
+use crate::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
+use crate::nand::Cause;
+use crate::ordered::RecordFormat;
+use crate::store::{PageStore, StoreError};
+use crate::units::Lpn;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// No unit.
+pub(in crate::ordered) const NONE: u32 = u32::MAX;
+
+const MANIFEST: Lpn = Lpn(0);
+const MANIFEST_BYTES: usize = 64;
+const STATE_HEAD_BYTES: usize = 20;
+
+/// What a tree is known by on the medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The name of the tree and of its format.
+    pub name: [u8; 8],
+    /// Sizes of its records.
+    pub record: RecordFormat,
+    /// Pages of a unit.
+    pub unit_pages: u32,
+    /// What else must be the same at mount.
+    pub parameters: [u8; 16],
+}
+
+/// A store of which every write goes to a unit that nothing committed needs.
+pub struct Shadow<S> {
+    store: S,
+    identity: Identity,
+    units: u32,
+    live: Bits,
+    kept: Bits,
+    /// The live units when the attempt in hand began, which it may need again; else the live ones.
+    before: Bits,
+    live_units: u32,
+    free_units: u32,
+    /// Where the search for a free unit goes on.
+    cursor: u32,
+    /// Units that only a commit may take.
+    reserve: u32,
+    /// Units of the committed state.
+    state_units: Vec<u32>,
+    commit: u64,
+    updates: u64,
+    is_changed: bool,
+    is_interrupted: bool,
+    /// Whether the store refused to make a commit last.
+    is_sealed: bool,
+    pub(super) commits: u64,
+    /// A checker reads: nothing is counted.
+    pub(super) is_checking: bool,
+}
+
+impl<S: PageStore> Shadow<S> {
+    fn new(mut store: S, identity: Identity) -> Result<Shadow<S>, IndexError> {
+        let units = store.page_count().saturating_sub(1) / identity.unit_pages.max(1);
+        if identity.unit_pages == 0 || units < 2 || store.page_bytes() < 2 * MANIFEST_BYTES {
+            return Err(IndexError::Unsupported(format!(
+                "{} pages of {} bytes: at least 2 nodes of {} pages are needed, of {} bytes each",
+                store.page_count(),
+                store.page_bytes(),
+                identity.unit_pages,
+                2 * MANIFEST_BYTES
+            )));
+        }
+        store.updates_shown(Some(0));
+        Ok(Shadow {
+            store,
+            identity,
+            units,
+            live: Bits::new(units),
+            kept: Bits::new(units),
+            before: Bits::new(units),
+            live_units: 0,
+            free_units: units,
+            cursor: 0,
+            reserve: 0,
+            state_units: Vec::new(),
+            commit: 0,
+            updates: 0,
+            is_changed: true,
+            is_interrupted: false,
+            is_sealed: false,
+            commits: 0,
+            is_checking: false,
+        })
+    }
+
+    /// Drops whatever the store held; nothing is there before the first commit.
+    pub(super) fn format(mut store: S, identity: Identity) -> Result<Shadow<S>, IndexError> {
+        store.trim(MANIFEST)?;
+        store.sync()?;
+        for lpn in (1..store.page_count()).map(Lpn) {
+            store.trim(lpn)?;
+        }
+        Shadow::new(store, identity)
+    }
+
+    /// Opens what was committed; returns the state, whose units are claimed. The tree claims the others.
+    pub(super) fn mount(mut store: S, identity: Identity) -> Result<(Shadow<S>, Vec<u8>), IndexError> {
+        let mut page = vec![0; store.page_bytes()];
+        store.read(MANIFEST, Cause::Recovery, &mut page)?;
+        if page.len() < MANIFEST_BYTES || page[8..16] != identity.name {
+            return Err(IndexError::NotFormatted("page 0 is no manifest of such a tree"));
+        }
+        if get_u32(&page, 0) != crc32(&[&page[4..]]) || get_u32(&page, 4) != MANIFEST.0 {
+            return Err(corrupted("S1: the checksum of the manifest is wrong", MANIFEST));
+        }
+        let mut expected = vec![0; page.len()];
+        put_identity(&mut expected, &identity, store.page_count());
+        if page[16..46] != expected[16..46] {
+            return Err(IndexError::NotFormatted(
+                "the tree has records of other sizes, other settings or another store",
+            ));
+        }
+        let mut shadow = Shadow::new(store, identity)?;
+        shadow.commit = get_u64(&page, 46);
+        let state = shadow.read_state(&page)?;
+        shadow.is_changed = false;
+        Ok((shadow, state))
+    }
+
+    fn read_state(&mut self, manifest: &[u8]) -> Result<Vec<u8>, IndexError> {
+        let (bytes, mut unit) = (get_u32(manifest, 54) as usize, get_u32(manifest, 58));
+        if unit == NONE {
+            let state = manifest.get(MANIFEST_BYTES..MANIFEST_BYTES + bytes);
+            return Ok(state.ok_or(corrupted("S1: the state is longer than its page", MANIFEST))?.to_vec());
+        }
+        if bytes > self.units as usize * self.unit_state_bytes() {
+            return Err(corrupted("S1: the state is longer than the store", MANIFEST));
+        }
+        let (mut state, mut page) = (Vec::with_capacity(bytes), vec![0; manifest.len()]);
+        while state.len() < bytes {
+            self.claim(unit)?;
+            self.state_units.push(unit);
+            let mut next = NONE;
+            for i in 0..self.identity.unit_pages {
+                if state.len() >= bytes {
+                    break;
+                }
+                let lpn = self.lpn(unit, i);
+                self.read(lpn, Cause::Recovery, &mut page)?;
+                if get_u64(&page, 8) != self.commit {
+                    return Err(corrupted("S1: a page of the state is of another commit", lpn));
+                }
+                next = if i == 0 { get_u32(&page, 16) } else { next };
+                let wanted = (bytes - state.len()).min(page.len() - STATE_HEAD_BYTES);
+                state.extend_from_slice(&page[STATE_HEAD_BYTES..][..wanted]);
+            }
+            unit = next;
+        }
+        Ok(state)
+    }
+
+    /// Once the tree has claimed its units: what is live is what is kept.
+    pub(super) fn mounted(&mut self) {
+        self.kept = self.live.clone();
+        self.before = self.live.clone();
+        self.count();
+    }
+
+    pub(in crate::ordered) fn page_bytes(&self) -> usize {
+        self.store.page_bytes()
+    }
+
+    pub(in crate::ordered) const fn units(&self) -> u32 {
+        self.units
+    }
+
+    pub(in crate::ordered) const fn unit_pages(&self) -> u32 {
+        self.identity.unit_pages
+    }
+
+    /// The store below.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    pub(super) fn into_store(self) -> S {
+        self.store
+    }
+
+    /// A page of a unit.
+    pub(in crate::ordered) fn lpn(&self, unit: u32, page: u32) -> Lpn {
+        Lpn(1 + unit * self.identity.unit_pages + page)
+    }
+
+    /// Reads a page and checks its checksum and number.
+    pub(in crate::ordered) fn read(
+        &mut self,
+        lpn: Lpn,
+        cause: Cause,
+        page: &mut [u8],
+    ) -> Result<(), IndexError> {
+        self.store.read(lpn, if self.is_checking { Cause::Check } else { cause }, page)?;
+        if get_u32(page, 0) != crc32(&[&page[4..]]) {
+            return Err(corrupted("S2: the checksum of a page is wrong", lpn));
+        }
+        if get_u32(page, 4) != lpn.0 {
+            return Err(corrupted("S2: another page stands in its place", lpn));
+        }
+        Ok(())
+    }
+
+    /// Gives a page its number and checksum and writes it.
+    pub(in crate::ordered) fn write(
+        &mut self,
+        lpn: Lpn,
+        cause: Cause,
+        page: &mut [u8],
+    ) -> Result<(), IndexError> {
+        debug_assert!(lpn != MANIFEST && !self.is_checking, "S1: {lpn} is written past the commit");
+        if self.is_sealed {
+            return Err(IndexError::WornOut);
+        }
+        put_u32(page, 4, lpn.0);
+        let crc = crc32(&[&page[4..]]);
+        put_u32(page, 0, crc);
+        Ok(self.store.write(lpn, cause, page)?)
+    }
+
+    /// Units that may be written now, but for those that a commit needs.
+    pub(in crate::ordered) fn free_now(&self) -> u32 {
+        self.free_units.saturating_sub(self.reserve)
+    }
+
+    /// The same right after a commit, whose state may take all the units that are kept for it.
+    pub(in crate::ordered) fn free_after_commit(&self) -> u32 {
+        let of_tree = self.live_units - self.state_units();
+        (self.units - of_tree).saturating_sub(2 * self.reserve)
+    }
+
+    /// Keeps units for the states of commits.
+    pub(in crate::ordered) fn set_reserve(&mut self, units: u32) -> Result<(), IndexError> {
+        if self.units < 3 * units + 4 {
+            return Err(IndexError::Unsupported(format!(
+                "{} nodes of {} pages find room on the store: two commits take {}",
+                self.units,
+                self.identity.unit_pages,
+                2 * units
+            )));
+        }
+        self.reserve = units;
+        Ok(())
+    }
+
+    pub(in crate::ordered) const fn reserve(&self) -> u32 {
+        self.reserve
+    }
+
+    /// Units besides those of two states.
+    pub(in crate::ordered) const fn units_for_tree(&self) -> u32 {
+        self.units.saturating_sub(2 * self.reserve)
+    }
+
+    /// Units in use.
+    pub(in crate::ordered) const fn live_units(&self) -> u32 {
+        self.live_units
+    }
+
+    /// Takes a free unit, near the one taken before.
+    pub(in crate::ordered) fn take(&mut self) -> Result<u32, IndexError> {
+        if self.free_units <= self.reserve { Err(IndexError::Full) } else { self.take_any() }
+    }
+
+    /// Units that may not be written.
+    fn used_word(&self, word: usize) -> u64 {
+        self.live.0[word] | self.kept.0[word] | self.before.0[word]
+    }
+
+    fn take_any(&mut self) -> Result<u32, IndexError> {
+        if self.free_units == 0 {
+            return Err(IndexError::Full);
+        }
+        while self.used_word(self.cursor as usize / 64) >> (self.cursor % 64) & 1 == 1 {
+            // Whole words in use are passed at once.
+            let is_full = self.used_word(self.cursor as usize / 64) == u64::MAX;
+            let step = if is_full { 64 - self.cursor % 64 } else { 1 };
+            self.cursor += step;
+            if self.cursor >= self.units {
+                self.cursor = 0;
+            }
+        }
+        let unit = self.cursor;
+        debug_assert!(unit < self.units && !self.live.get(unit), "S3: unit {unit} is given out twice");
+        self.live.set(unit, true);
+        self.live_units += 1;
+        self.free_units -= 1;
+        Ok(unit)
+    }
+
+    /// Gives a unit up.
+    pub(in crate::ordered) fn release(&mut self, unit: u32) {
+        assert!(self.live.get(unit), "unit {unit} is given up twice");
+        self.live.set(unit, false);
+        self.live_units -= 1;
+        self.free_units += u32::from(!self.kept.get(unit) && !self.before.get(unit));
+    }
+
+    /// At mount: a unit that the tree uses.
+    pub(in crate::ordered) fn claim(&mut self, unit: u32) -> Result<(), IndexError> {
+        if unit >= self.units || self.live.get(unit) {
+            return Err(corrupted("S3: a unit is used twice, or beyond the store", Lpn(unit)));
+        }
+        self.live.set(unit, true);
+        self.live_units += 1;
+        self.free_units -= 1;
+        Ok(())
+    }
+
+    fn count(&mut self) {
+        self.live_units = self.live.0.iter().map(|word| word.count_ones()).sum();
+        let used: u32 = (0..self.live.0.len()).map(|word| self.used_word(word).count_ones()).sum();
+        debug_assert!(self.live_units <= used && used <= self.units, "S3: {used} units are used");
+        self.free_units = self.units - used;
+    }
+
+    /// Does something that writes fresh units; if it fails, the units that it took and gave up are as before. The caller
+    /// changes nothing in RAM before it is done.
+    pub(in crate::ordered) fn attempt<T>(
+        &mut self,
+        act: impl FnOnce(&mut Self) -> Result<T, IndexError>,
+    ) -> Result<T, IndexError> {
+        self.before.0.copy_from_slice(&self.live.0);
+        let done = act(self);
+        match done {
+            Ok(_) => {
+                // What was written since the last commit and is given up already is nobody's.
+                self.trim_where(|shadow, word| {
+                    shadow.before.0[word] & !shadow.live.0[word] & !shadow.kept.0[word]
+                });
+                self.before.0.copy_from_slice(&self.live.0);
+            }
+            Err(_) => self.live.0.copy_from_slice(&self.before.0),
+        }
+        self.count();
+        done
+    }
+
+    /// Refuses to go on after a commit whose effect is unknown.
+    pub(in crate::ordered) fn ready(&self) -> Result<(), IndexError> {
+        if self.is_interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
+    }
+
+    /// Notes that the tree took an update in.
+    pub(super) fn updated(&mut self) {
+        self.is_changed = true;
+        self.updates += 1;
+        self.store.updates_heard(self.updates);
+    }
+
+    /// Units of the committed state.
+    pub(super) fn state_units(&self) -> u32 {
+        self.state_units.len() as u32
+    }
+
+    pub(in crate::ordered) const fn is_checking(&self) -> bool {
+        self.is_checking
+    }
+
+    pub(super) const fn is_changed(&self) -> bool {
+        self.is_changed
+    }
+
+    pub(super) fn sync(&mut self) -> Result<(), IndexError> {
+        Ok(self.store.sync()?)
+    }
+
+    pub(super) fn checkpoint(&mut self) -> Result<(), IndexError> {
+        Ok(self.store.checkpoint()?)
+    }
+
+    fn unit_state_bytes(&self) -> usize {
+        self.identity.unit_pages as usize * (self.page_bytes() - STATE_HEAD_BYTES)
+    }
+
+    /// Units that a state of so many bytes takes beside the manifest.
+    pub(in crate::ordered) fn units_for_state(&self, bytes: usize) -> u32 {
+        if bytes + MANIFEST_BYTES <= self.page_bytes() {
+            0
+        } else {
+            bytes.div_ceil(self.unit_state_bytes()) as u32
+        }
+    }
+
+    /// Makes everything that is live, and a state of so many bytes, what a mount finds.
+    pub(super) fn commit(
+        &mut self,
+        bytes: usize,
+        save: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<(), IndexError>) -> Result<(), IndexError>,
+    ) -> Result<(), IndexError> {
+        self.ready()?;
+        let mut units = Vec::new();
+        let written = self.attempt(|shadow| {
+            for _ in 0..shadow.units_for_state(bytes) {
+                units.push(shadow.take_any()?);
+            }
+            let manifest = shadow.write_state(&units, bytes, save)?;
+            shadow.store.sync()?;
+            shadow.switch(&manifest)
+        });
+        written?;
+        self.commit += 1;
+        self.commits += 1;
+        core::mem::swap(&mut self.state_units, &mut units);
+        units.into_iter().for_each(|unit| self.release(unit));
+        self.before.0.copy_from_slice(&self.live.0);
+        self.is_changed = false;
+        // What only the commit before needed.
+        self.trim_where(|shadow, word| shadow.kept.0[word] & !shadow.live.0[word]);
+        self.kept.0.copy_from_slice(&self.live.0);
+        self.count();
+        Ok(())
+    }
+
+    /// Writes the state; returns the manifest that names it.
+    fn write_state(
+        &mut self,
+        units: &[u32],
+        bytes: usize,
+        save: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<(), IndexError>) -> Result<(), IndexError>,
+    ) -> Result<Vec<u8>, IndexError> {
+        let (page_bytes, pages, commit) = (self.page_bytes(), self.identity.unit_pages, self.commit + 1);
+        let mut manifest = vec![0; page_bytes];
+        put_identity(&mut manifest, &self.identity, self.store.page_count());
+        put_u64(&mut manifest, 46, commit);
+        put_u32(&mut manifest, 54, bytes as u32);
+        put_u32(&mut manifest, 58, units.first().copied().unwrap_or(NONE));
+        if units.is_empty() {
+            let mut at = MANIFEST_BYTES;
+            save(&mut |part| {
+                manifest[at..at + part.len()].copy_from_slice(part);
+                at += part.len();
+                Ok(())
+            })?;
+            assert!(at == MANIFEST_BYTES + bytes, "a state of another length than announced");
+            return Ok(manifest);
+        }
+        let (mut page, mut at, mut number) = (vec![0; page_bytes], STATE_HEAD_BYTES, 0);
+        let mut flush = |page: &mut Vec<u8>, number: &mut u32| {
+            let i = (*number / pages) as usize;
+            put_u64(page, 8, commit);
+            put_u32(page, 16, units.get(i + 1).copied().unwrap_or(NONE));
+            let lpn = self.lpn(units[i], *number % pages);
+            *number += 1;
+            self.write(lpn, Cause::Checkpoint, page)
+        };
+        let mut total = 0;
+        save(&mut |mut part| {
+            total += part.len();
+            while !part.is_empty() {
+                if at == page_bytes {
+                    flush(&mut page, &mut number)?;
+                    page.fill(0);
+                    at = STATE_HEAD_BYTES;
+                }
+                let fits = part.len().min(page_bytes - at);
+                page[at..at + fits].copy_from_slice(&part[..fits]);
+                (at, part) = (at + fits, &part[fits..]);
+            }
+            Ok(())
+        })?;
+        assert!(total == bytes, "a state of another length than announced");
+        flush(&mut page, &mut number)?;
+        Ok(manifest)
+    }
+
+    /// Writes the manifest and makes it last.
+    fn switch(&mut self, manifest: &[u8]) -> Result<(), IndexError> {
+        let crc_of = |page: &[u8]| crc32(&[&page[4..]]);
+        let mut page = manifest.to_vec();
+        let crc = crc_of(&page);
+        put_u32(&mut page, 0, crc);
+        self.store.updates_shown(Some(self.updates));
+        let written = self.store.write(MANIFEST, Cause::Checkpoint, &page);
+        self.store.updates_shown(Some(0));
+        match written {
+            Ok(()) => {}
+            Err(error) if error.is_refusal() => return Err(error.into()),
+            Err(error) => {
+                self.is_interrupted = true;
+                return Err(error.into());
+            }
+        }
+        let synced = self.store.sync();
+        // Which of two commits a cut leaves is not known then: nothing may be written, but reading goes on.
+        self.is_sealed = synced.as_ref().is_err_and(StoreError::is_refusal);
+        self.is_interrupted = synced.is_err() && !self.is_sealed;
+        Ok(synced?)
+    }
+
+    /// Trims units, as bits of words. A store that cannot only keeps their pages longer.
+    fn trim_where(&mut self, gone: impl Fn(&Self, usize) -> u64) {
+        for word in 0..self.live.0.len() {
+            let mut bits = gone(self, word);
+            while bits != 0 {
+                let unit = word as u32 * 64 + bits.trailing_zeros();
+                bits &= bits - 1;
+                for page in 0..self.identity.unit_pages {
+                    let lpn = self.lpn(unit, page);
+                    let _ = self.store.trim(lpn);
+                }
+            }
+        }
+    }
+}
+
+impl Shadow<()> {
+    /// RAM for a store of so many pages.
+    pub(in crate::ordered) fn ram_bytes_for(pages: u32, unit_pages: u32, state_units: u32) -> usize {
+        let words = (pages as usize / unit_pages.max(1) as usize).div_ceil(64);
+        3 * words * size_of::<u64>() + 2 * state_units as usize * size_of::<u32>()
+    }
+}
+
+fn put_identity(page: &mut [u8], identity: &Identity, pages: u32) {
+    page[8..16].copy_from_slice(&identity.name);
+    let bytes = page.len() as u32;
+    put_u32(page, 16, bytes);
+    put_u32(page, 20, pages);
+    put_u32(page, 24, identity.unit_pages);
+    page[28] = identity.record.key_bytes;
+    page[29] = identity.record.value_bytes;
+    page[30..46].copy_from_slice(&identity.parameters);
+}
+
+pub(in crate::ordered) fn corrupted(what: &'static str, at: Lpn) -> IndexError {
+    IndexError::Corrupted { what, at: at.0.into() }
+}

@@ -1,0 +1,251 @@
+//! What every tree of this room must stand: being a map over remounts, cuts, damage, a full store, its journal.
+
+use super::*;
+use crate::ordered::buffered::tests::*;
+use crate::ordered::journal::{Below, JournalConfig, Journaled};
+use crate::rng::Rng;
+use crate::store::ram::RamStore;
+use crate::units::Lpn;
+
+type Tree<S, T> = MessageTree<S, T>;
+
+pub(in crate::ordered) const PAGE_BYTES: usize = 128;
+
+pub(in crate::ordered) fn is_a_sorted_map<T: Scheme>(
+    config: &T::Config,
+    ops: &[Op],
+    frames: usize,
+    pages: u32,
+) {
+    let store = RamStore::new(PAGE_BYTES, pages);
+    let mut index = Tree::<_, T>::format(cached(store, frames), config.clone()).unwrap();
+    let answers = T::common(config).answers;
+    let mut model = Model::new();
+    for (i, op) in ops.iter().enumerate() {
+        run_op(&mut index, op, &mut model, answers);
+        if let Op::Remount = op {
+            index.close().unwrap();
+            let store = index.into_store().close().unwrap();
+            index = Tree::mount(cached(store, frames), config.clone()).unwrap();
+        }
+        if i % 16 == 0 {
+            assert_sound(&mut index, &model);
+        }
+    }
+    assert_sound(&mut index, &model);
+    assert_eq!(contents(&mut index).unwrap(), model);
+}
+
+/// Random updates until the power fails; returns the states since the last sync that is sure.
+fn states_until_the_cut(index: &mut impl OrderedIndex, seed: u64, each: bool) -> Vec<Model> {
+    let mut states = vec![Model::new()];
+    let mut rng = Rng::new(seed);
+    loop {
+        let (n, v) = (key(rng.below(300) as u16), key(rng.below(9_999) as u16));
+        let mut state = states[states.len() - 1].clone();
+        let mut is_synced = each;
+        let done = match rng.below(90) {
+            0 => {
+                is_synced = true;
+                index.sync()
+            }
+            1..60 => {
+                state.insert(n, v);
+                index.insert(&n, &v).map(drop)
+            }
+            _ => {
+                state.remove(&n);
+                index.remove(&n).map(drop)
+            }
+        };
+        states.push(state);
+        if done.is_err() {
+            return states;
+        }
+        if is_synced {
+            states.drain(..states.len() - 1);
+        }
+    }
+}
+
+/// A cut at every few writes leaves a prefix of the history that has the last sync, on a store without atomic groups.
+pub(in crate::ordered) fn cuts_leave_a_prefix<T: Scheme>(
+    config: &T::Config,
+    writes: impl Iterator<Item = u64>,
+) {
+    for writes in writes {
+        let store = RamStore::new(PAGE_BYTES, 700).with_atomic_pages(1);
+        let store = Tree::<_, T>::format(store, config.clone()).unwrap().into_store();
+        let mut index = Tree::<_, T>::mount(Cut { store, writes }, config.clone()).unwrap();
+        assert_eq!(index.durability(), Durability::EverySync);
+        let states = states_until_the_cut(&mut index, writes, false);
+        let mut index = Tree::<_, T>::mount(index.into_store().store, config.clone()).unwrap();
+        let found = contents(&mut index).unwrap();
+        assert!(states.contains(&found), "after {writes} writes");
+        assert_sound(&mut index, &found);
+        index.insert(&key(500), &[1; 2]).unwrap();
+        index.sync().unwrap();
+    }
+}
+
+pub(in crate::ordered) fn a_journal_keeps_every_operation<T: Scheme>(
+    config: &T::Config,
+    writes: impl Iterator<Item = u64>,
+) {
+    for writes in writes {
+        let class = if writes % 2 == 0 { Durability::EveryOperation } else { Durability::EverySync };
+        let journal = JournalConfig { pages: Some(3), ..JournalConfig::new(class) };
+        let store = Cut { store: RamStore::new(PAGE_BYTES, 700).with_atomic_pages(1), writes: u64::MAX };
+        type Index<T> = Journaled<Cut, MessageTree<Below, T>>;
+        let mut store = Index::<T>::format(store, config.clone(), journal).unwrap().into_store();
+        store.writes = writes;
+        let mut index = Index::<T>::mount(store, config.clone(), journal).unwrap();
+        assert_eq!(index.durability(), class);
+        let states = states_until_the_cut(&mut index, writes, class == Durability::EveryOperation);
+        let store = Cut { writes: u64::MAX, ..index.into_store() };
+        let mut index = Index::<T>::mount(store, config.clone(), journal).unwrap();
+        let found = contents(&mut index).unwrap();
+        assert!(states.contains(&found), "{class:?} after {writes} writes");
+        assert_sound(&mut index, &found);
+    }
+}
+
+/// A tree on its store that has been used, and what it holds.
+fn used<T: Scheme>(config: &T::Config) -> (RamStore, Model) {
+    let mut index = Tree::<_, T>::format(RamStore::new(PAGE_BYTES, 600), config.clone()).unwrap();
+    let (mut model, mut rng) = (Model::new(), Rng::new(1));
+    for i in 0..1_500u16 {
+        let n = key(rng.below(500) as u16);
+        if rng.chance(3, 4) {
+            index.insert(&n, &key(i)).unwrap();
+            model.insert(n, key(i));
+        } else {
+            index.remove(&n).unwrap();
+            model.remove(&n);
+        }
+    }
+    index.close().unwrap();
+    (index.into_store(), model)
+}
+
+pub(in crate::ordered) fn a_flipped_bit_is_an_error_or_changes_nothing<T: Scheme>(config: &T::Config) {
+    let (store, model) = used::<T>(config);
+    let (mut refused, mut right, mut rng) = (0, 0, Rng::new(3));
+    for _ in 0..3_000 {
+        let mut store = store.clone();
+        let (lpn, bit) = (Lpn(rng.below(600) as u32), rng.below(1024) as usize);
+        let mut page = [0; PAGE_BYTES];
+        store.read(lpn, crate::nand::Cause::Check, &mut page).unwrap();
+        if page == [0; PAGE_BYTES] {
+            continue;
+        }
+        page[bit / 8] ^= 1 << (bit % 8);
+        store.write(lpn, crate::nand::Cause::Check, &page).unwrap();
+        match Tree::<_, T>::mount(store, config.clone()).and_then(|mut index| contents(&mut index)) {
+            Ok(found) => {
+                assert_eq!(found, model);
+                right += 1;
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(refused > 50 && refused + right > 100, "{refused} {right}");
+}
+
+/// A forger who knows the checksum may mislead the tree, but not crash it or make it run on for ever.
+pub(in crate::ordered) fn forged_pages_never_panic<T: Scheme>(config: &T::Config) {
+    let (store, _) = used::<T>(config);
+    for seed in 0..400 {
+        let (mut store, mut rng) = (store.clone(), Rng::new(seed));
+        for _ in 0..1 + rng.below(40) {
+            let lpn = Lpn(if rng.chance(1, 4) { 0 } else { rng.below(600) as u32 });
+            let mut page = [0; PAGE_BYTES];
+            store.read(lpn, crate::nand::Cause::Check, &mut page).unwrap();
+            if page == [0; PAGE_BYTES] {
+                continue;
+            }
+            let at = if rng.chance(1, 2) { 8 + rng.below(24) } else { 8 + rng.below(120) };
+            page[at as usize] = if rng.chance(1, 2) { rng.next_u64() as u8 } else { rng.below(4) as u8 };
+            let crc = crate::codec::crc32(&[&page[4..]]);
+            crate::codec::put_u32(&mut page, 0, crc);
+            store.write(lpn, crate::nand::Cause::Check, &page).unwrap();
+        }
+        let Ok(mut index) = Tree::<_, T>::mount(store, config.clone()) else { continue };
+        use_forged(&mut index, seed);
+    }
+}
+
+pub(in crate::ordered) fn a_full_store_loses_nothing<T: Scheme>(
+    config: &T::Config,
+    pages: u32,
+    least: usize,
+) {
+    let mut index = Tree::<_, T>::format(RamStore::new(PAGE_BYTES, pages), config.clone()).unwrap();
+    let (mut model, mut rng) = (Model::new(), Rng::new(2));
+    for round in 0..4u16 {
+        let mut inserted = 0;
+        loop {
+            let n = key(rng.next_u64() as u16);
+            match index.insert(&n, &key(round)) {
+                Ok(_) => model.insert(n, key(round)),
+                Err(error) => {
+                    assert_eq!(error, IndexError::Full);
+                    break;
+                }
+            };
+            inserted += 1;
+        }
+        assert!(
+            inserted >= least,
+            "round {round}: {inserted} insertions, {} records: {:?}",
+            model.len(),
+            index.stats()
+        );
+        assert_sound(&mut index, &model);
+        let half = model.len() / 2;
+        let gone: Vec<Bytes> = match round % 2 {
+            0 => model.keys().take(half).copied().collect(),
+            _ => model.keys().step_by(2).copied().collect(),
+        };
+        for n in gone {
+            assert_eq!(index.remove(&n), Ok(true));
+            model.remove(&n);
+        }
+        index.sync().unwrap();
+        assert_eq!(contents(&mut index).unwrap(), model);
+        assert_sound(&mut index, &model);
+        index = Tree::mount(index.into_store(), config.clone()).unwrap();
+    }
+}
+
+pub(in crate::ordered) fn loads<T: Scheme>(config: &T::Config) {
+    for count in [0, 1, 30, 400, 2_000u16] {
+        let mut index = Tree::<_, T>::format(RamStore::new(PAGE_BYTES, 1_500), config.clone()).unwrap();
+        let mut model: Model = (0..count).map(|n| (key(n * 3), key(n))).collect();
+        let unsorted = [(key(3), key(1)), (key(2), key(1))];
+        let mut pairs = unsorted.iter().map(|(k, v)| (&k[..], &v[..]));
+        assert_eq!(index.load(&mut pairs), Err(IndexError::NotSorted { position: 1 }));
+        let loaded = index.load(&mut model.iter().map(|(k, v)| (&k[..], &v[..])));
+        assert_eq!(loaded, Ok(u64::from(count)));
+        assert_sound(&mut index, &model);
+        index = Tree::mount(index.into_store(), config.clone()).unwrap();
+        for n in 0..300 {
+            index.insert(&key(n * 7), &key(n)).unwrap();
+            model.insert(key(n * 7), key(n));
+            assert_eq!(index.remove(&key(n * 5)), Ok(model.remove(&key(n * 5)).is_some()));
+        }
+        assert_sound(&mut index, &model);
+        assert_eq!(contents(&mut index).unwrap(), model);
+    }
+    let mut index = Tree::<_, T>::format(RamStore::new(PAGE_BYTES, 80), config.clone()).unwrap();
+    let many: Model = (0..9_000).map(|n| (key(n), key(n))).collect();
+    assert_eq!(index.load(&mut many.iter().map(|(k, v)| (&k[..], &v[..]))), Err(IndexError::Full));
+    assert_sound(&mut index, &Model::new());
+    index.insert(&key(1), &key(1)).unwrap();
+}
+
+/// Accesses to a store so far.
+pub(in crate::ordered) fn accesses<T: Scheme>(index: &Tree<RamStore, T>) -> (u64, u64) {
+    let counters = index.store().counters();
+    (counters.page_reads.iter().sum(), counters.page_writes.iter().sum())
+}

@@ -1,0 +1,146 @@
+//! Several changes as one operation, for a scheme that maps moves: a mount finds all of them or none.
+//!
+//! They are entered in key order. Those that fall into one leaf are applied to one copy of it, which is written once; after a
+//! split the path is copied anew. Nothing is collected meanwhile, so what the changes replace stays as it was, and the
+//! room for all of them is made beforehand.
+
+use super::room::EMPTYINGS_MAX;
+use super::{RawTree, Scheme};
+use crate::check::IndexError;
+use crate::log::collect::{Need, make_room};
+use crate::nand::{Cause, Nand};
+use crate::ordered::change::Change;
+use alloc::vec::Vec;
+
+/// Pages that so many changes in a tree of this height may take: each its leaf and the nodes above it.
+pub(crate) const fn batch_pages(changes: usize, height: u8) -> u32 {
+    // One in so many more for splits and for pages without a node, and a few for the first ones.
+    let pages = (changes as u32 + 2) * (height as u32 + 1);
+    pages + pages / 2
+}
+
+impl<N: Nand, S: Scheme> RawTree<N, S> {
+    /// Makes room for so many changes at once; `Full` when there is none.
+    pub(crate) fn make_room_for_batch(
+        &mut self,
+        changes: usize,
+        have_inserts: bool,
+    ) -> Result<(), IndexError> {
+        let pages = self.log.kept_pages() + batch_pages(changes, self.height);
+        let (wanted, live_max) = self.batch_room(changes, self.height);
+        self.moves.allow_emptyings(EMPTYINGS_MAX, self.log.checkpoint_pages() + u32::from(self.height));
+        if !have_inserts {
+            return make_room(self, Need { pages, wanted, live_max: None });
+        }
+        self.settle_before_growth(self.batch_room(changes, self.height + 1).1)?;
+        make_room(self, Need { pages: wanted, wanted, live_max: Some(live_max) })?;
+        self.require_room_for_batch_to_grow(changes)
+    }
+
+    /// Pages that so many changes want free in a tree of this height, insertions among them; and how many may live before.
+    fn batch_room(&self, changes: usize, height: u8) -> (u32, u32) {
+        let pages = self.log.kept_pages() + batch_pages(changes, height);
+        let wanted = pages + batch_pages(1, height) + self.moves.pages_kept();
+        (wanted, self.mapped_live_max(wanted, height).saturating_sub(changes as u32))
+    }
+
+    /// Refuses changes that may make a nearly full tree higher: each brings the root an entry at most.
+    fn require_room_for_batch_to_grow(&mut self, changes: usize) -> Result<(), IndexError> {
+        let (wanted, live_max) = self.batch_room(changes, self.height + 1);
+        let Err(refused) = self.require_room_when_higher(live_max, wanted) else { return Ok(()) };
+        self.path_layout = self.scheme.layout_wanted(self.height);
+        self.copy_node(self.root, self.height, Cause::Host)?;
+        if self.count(self.height) + changes <= self.root_limit() { Ok(()) } else { Err(refused) }
+    }
+
+    /// Applies changes of different keys, in the order of the keys. The room for them was made.
+    pub(in crate::ordered) fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<(), IndexError> {
+        debug_assert!(changes.is_sorted_by(|a, b| a.key < b.key), "the keys of a batch do not ascend");
+        let applied = self.apply_changes(changes);
+        if self.interrupted && matches!(applied, Err(IndexError::Full | IndexError::WornOut)) {
+            self.undo()?;
+        }
+        applied
+    }
+
+    fn apply_changes(&mut self, changes: &[Change<'_>]) -> Result<(), IndexError> {
+        assert!(S::MAPS_MOVES, "only a scheme that maps moves says where an operation ends");
+        self.usable()?;
+        self.log.begin(batch_pages(changes.len(), self.height))?;
+        let mut done = 0;
+        let mut written = false;
+        while done < changes.len() {
+            self.path.buffer.resize(self.scheme.path_bytes(self.height + 1), 0xff);
+            self.copy_path(changes[done].key, 1, Cause::Host)?;
+            self.interrupted = true;
+            self.moves.goes_on = true;
+            let (applied, wrote) = self.apply_to_leaf(&changes[done..])?;
+            done += applied;
+            debug_assert!(done <= changes.len(), "more changes were applied than there are");
+            written |= wrote;
+        }
+        if written && self.moves.goes_on {
+            self.moves.goes_on = false;
+            self.copy_node(self.root, self.height, Cause::Host)?;
+            S::write_path(self, self.height, None, Cause::Host)?;
+        }
+        self.moves.goes_on = false;
+        self.end_update()
+    }
+
+    /// Applies those of the changes that belong to the copied leaf, until it is split or disappears: how many, and whether
+    /// anything was written.
+    fn apply_to_leaf(&mut self, changes: &[Change<'_>]) -> Result<(usize, bool), IndexError> {
+        debug_assert!(!changes.is_empty(), "a leaf is read for no change");
+        let end = self.leaf_end();
+        let belong = |change: &Change<'_>| end.as_deref().is_none_or(|end| change.key < end);
+        let mut changed = false;
+        for (i, change) in changes.iter().enumerate() {
+            if !belong(change) {
+                return self.write_leaf(changed, i);
+            }
+            let (shape, count) = (self.shape(1), self.count(1));
+            match (shape.search(self.node(1), count, change.key), change.value) {
+                (Ok(at), Some(value)) => shape.set_value(self.node_mut(1), at, value),
+                (Err(_), None) => continue,
+                (Err(at), Some(value)) if count < shape.capacity => {
+                    shape.insert(self.node_mut(1), count, at, (change.key, value));
+                    self.path.step_mut(1).count += 1;
+                }
+                (Ok(at), None) if count > 1 || self.height == 1 => {
+                    shape.remove(self.node_mut(1), count, at);
+                    self.path.step_mut(1).count -= 1;
+                }
+                (Ok(at), None) => {
+                    self.moves.goes_on = i + 1 < changes.len();
+                    self.take_entry(at)?;
+                    return Ok((i + 1, true));
+                }
+                (Err(at), Some(value)) => {
+                    self.moves.goes_on = i + 1 < changes.len();
+                    let half = self.add_entry(1, at, (change.key, value))?;
+                    S::write_path(self, 1, half, Cause::Host)?;
+                    return Ok((i + 1, true));
+                }
+            }
+            changed = true;
+        }
+        self.moves.goes_on = !changed;
+        self.write_leaf(changed, changes.len())
+    }
+
+    fn write_leaf(&mut self, changed: bool, applied: usize) -> Result<(usize, bool), IndexError> {
+        if changed {
+            S::write_path(self, 1, None, Cause::Host)?;
+        }
+        Ok((applied, changed))
+    }
+
+    /// Where the keys of the copied leaf end.
+    fn leaf_end(&self) -> Option<Vec<u8>> {
+        (2..=self.height).find_map(|level| {
+            let next = self.slot(level) + 1;
+            (next < self.count(level)).then(|| self.shape(level).key(self.node(level), next).to_vec())
+        })
+    }
+}

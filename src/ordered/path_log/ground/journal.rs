@@ -1,0 +1,275 @@
+//! The journal tree of JFFS3 for the wandering B+-tree: leaves move at once, the nodes above them in bulk.
+//!
+//! An update programs the new leaf alone, marked as a journal leaf, and notes in RAM that the address which the parent still
+//! names now means the new page. When so many leaves have moved as the journal holds, or a node must be split or
+//! dropped, or a checkpoint is due, the journal is *committed*: the nodes above the moved leaves are written in key order, each
+//! once, the root last. A mount finds the journal leaves written after the newest root and enters them again, so
+//! every operation is durable.
+//!
+//! Costs RAM in proportion to the moved leaves, which is what the mu-Tree paper (section 2.3) holds against it.
+
+use super::{RawTree, Scheme, address};
+use crate::check::IndexError;
+use crate::codec::get_u32;
+use crate::log::tag::Tag;
+use crate::nand::{Cause, Nand};
+use crate::units::Ppn;
+use alloc::vec::Vec;
+
+/// Which leaves have moved since their parents were written.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Journal {
+    capacity: usize,
+    /// (address the parent names, where the leaf is), sorted.
+    moved: Vec<(u32, u32)>,
+}
+
+impl Journal {
+    /// Whether the tree keeps a journal, or has one left from before.
+    pub(crate) fn is_on(&self) -> bool {
+        self.capacity > 0 || !self.moved.is_empty()
+    }
+
+    /// Where the leaf is that a parent says is at `named`.
+    #[inline]
+    pub(crate) fn resolve(&self, named: Ppn) -> Ppn {
+        if self.moved.is_empty() {
+            return named;
+        }
+        match self.moved.binary_search_by_key(&named.0, |entry| entry.0) {
+            Ok(i) => Ppn(self.moved[i].1),
+            Err(_) => named,
+        }
+    }
+
+    fn note(&mut self, named: Ppn, page: Ppn) {
+        match self.moved.binary_search_by_key(&named.0, |entry| entry.0) {
+            Ok(i) => self.moved[i].1 = page.0,
+            Err(i) => self.moved.insert(i, (named.0, page.0)),
+        }
+    }
+
+    /// Forgets which leaves have moved.
+    pub(super) fn clear(&mut self) {
+        self.moved.clear();
+    }
+
+    /// Programs that a commit may take: the nodes above each leaf, and the root.
+    pub(crate) fn pages_to_commit(&self, height: u8) -> u32 {
+        Journal::pages_above(self.moved.len(), height)
+    }
+
+    /// The same for a full journal in a tree of this height.
+    pub(crate) fn owed_at_most(&self, height: u8) -> u32 {
+        Journal::pages_above(self.capacity.max(self.moved.len()), height)
+    }
+
+    /// Pages that a commit of so many leaves writes in a tree of this height.
+    pub(super) fn pages_above(leaves: usize, height: u8) -> u32 {
+        if leaves == 0 { 0 } else { leaves as u32 * u32::from(height.saturating_sub(2)) + 1 }
+    }
+
+    /// Bytes of RAM held.
+    pub(crate) fn ram_bytes(&self) -> usize {
+        self.capacity * size_of::<(u32, u32)>()
+    }
+}
+
+impl<N: Nand, S: Scheme> RawTree<N, S> {
+    /// Keeps a journal of up to `leaves` moved leaves from now on. Where there are more, or none are wanted, the next update
+    /// commits them.
+    pub fn set_journal(&mut self, leaves: usize) {
+        self.journal.capacity = leaves;
+        let entries = leaves.max(self.journal.moved.len()).max(self.moves.entries_max());
+        self.log.expect_note(entries * size_of::<(u32, u32)>());
+    }
+
+    /// Has the next checkpoint keep the journal: one that a mount writes, before it was committed.
+    pub(super) fn note_journal(&mut self) {
+        let entries = self.journal.moved.iter().flat_map(|&(named, page)| [named, page]);
+        let note = entries.flat_map(u32::to_le_bytes).collect();
+        self.log.set_note(note);
+    }
+
+    pub(super) fn insert_journaled(
+        &mut self,
+        (key, value): (&[u8], &[u8]),
+        found: Result<usize, usize>,
+        changes_parent: bool,
+    ) -> Result<bool, IndexError> {
+        if changes_parent || self.height == 1 {
+            self.commit_journal()?;
+            self.copy_path(key, 1, Cause::Host)?;
+            self.change_leaf(key, value, found)?;
+            return Ok(found.is_ok());
+        }
+        let shape = self.shape(1);
+        match found {
+            Ok(i) => shape.set_value(self.node_mut(1), i, value),
+            Err(i) => {
+                let count = self.count(1);
+                shape.insert(self.node_mut(1), count, i, (key, value));
+                self.path.step_mut(1).count += 1;
+            }
+        }
+        self.move_leaf(Cause::Host)?;
+        Ok(found.is_ok())
+    }
+
+    pub(super) fn remove_journaled(
+        &mut self,
+        key: &[u8],
+        slot: usize,
+        empties: bool,
+    ) -> Result<bool, IndexError> {
+        if empties || self.height == 1 {
+            self.commit_journal()?;
+            self.copy_path(key, 1, Cause::Host)?;
+            self.take_from_leaf(slot)?;
+            return Ok(true);
+        }
+        let (shape, count) = (self.shape(1), self.count(1));
+        shape.remove(self.node_mut(1), count, slot);
+        self.path.step_mut(1).count -= 1;
+        self.move_leaf(Cause::Host)?;
+        Ok(true)
+    }
+
+    /// Moves a page of a victim block: a leaf by the journal, an inner node with the path above it.
+    pub(super) fn relocate_journaled(&mut self, ppn: Ppn, level: u8) -> Result<(), IndexError> {
+        if level == 1 && self.height > 1 {
+            return self.move_leaf(Cause::GarbageCollection);
+        }
+        self.commit_journal()?;
+        // The commit may have moved the page.
+        let Some(level) = self.log.is_valid(ppn).then(|| self.find_page(ppn)).transpose()?.flatten() else {
+            if self.log.is_valid(ppn) {
+                self.log.invalidate(ppn);
+                self.log.finish();
+            }
+            return Ok(());
+        };
+        S::write_path(self, level, None, Cause::GarbageCollection)?;
+        self.log.finish();
+        Ok(())
+    }
+
+    /// Programs the path's leaf alone and notes where it went; commits when the journal is full.
+    fn move_leaf(&mut self, cause: Cause) -> Result<(), IndexError> {
+        let named = address::<S>(self.shape(2).value(self.node(2), self.slot(2)));
+        self.interrupted = true;
+        self.retire(1);
+        let page = self.log.allocate(cause)?;
+        let tag = Tag { journal: true, height: self.height, ..self.path.tag(1, 1) };
+        let area = self.scheme.path_area(0, 1, self.height);
+        self.log.write(page, tag, &self.path.buffer[area], cause)?;
+        self.journal.note(named, page);
+        if self.journal.moved.len() >= self.journal.capacity {
+            self.commit_journal()?;
+        }
+        self.end_update()
+    }
+
+    /// Writes the nodes above all moved leaves, in key order, each once, the root last.
+    pub(super) fn commit_journal(&mut self) -> Result<(), IndexError> {
+        if self.journal.moved.is_empty() {
+            return Ok(());
+        }
+        let within_update = core::mem::replace(&mut self.interrupted, true);
+        let mut keys = Vec::new();
+        for &(named, page) in &self.journal.moved {
+            let leaf = self.log.read(Ppn(page), Cause::Host)?;
+            keys.push((self.scheme.shape(0, 1, 2).key(leaf.data, 0).to_vec(), Ppn(named)));
+        }
+        keys.sort_unstable();
+        let mut bounds: Vec<Option<Vec<u8>>> = Vec::new();
+        for (i, (key, named)) in keys.iter().enumerate() {
+            if i == 0 {
+                self.copy_node(self.root, self.height, Cause::Host)?;
+                self.descend_bounded(self.height, key, &mut bounds)?;
+            } else {
+                self.turn_to(key, &mut bounds)?;
+            }
+            let (shape, count) = (self.shape(2), self.count(2));
+            let slot = shape.child_slot(self.node(2), count, key);
+            self.path.step_mut(2).slot = slot as u16;
+            let found = address::<S>(shape.value(self.node(2), slot));
+            if found != *named {
+                return Err(IndexError::Corrupted {
+                    what: "the journal names a leaf that its parent does not",
+                    at: u64::from(named.0),
+                });
+            }
+            let page = self.journal.resolve(*named);
+            self.set_child(2, page);
+        }
+        self.journal.moved.clear();
+        self.log.set_note(Vec::new());
+        S::write_path(self, 2, None, Cause::Host)?;
+        self.log.finish();
+        self.interrupted = within_update;
+        Ok(())
+    }
+
+    /// Copies nodes from `top` down to level 2 along `key`; `bounds[l - 2]` is where the node at level l ends.
+    fn descend_bounded(
+        &mut self,
+        top: u8,
+        key: &[u8],
+        bounds: &mut Vec<Option<Vec<u8>>>,
+    ) -> Result<(), IndexError> {
+        bounds.resize(usize::from(self.height) - 1, None);
+        for level in (3..=top).rev() {
+            let (shape, count) = (self.shape(level), self.count(level));
+            let slot = shape.child_slot(self.node(level), count, key);
+            let end = if slot + 1 < count {
+                Some(shape.key(self.node(level), slot + 1).to_vec())
+            } else {
+                bounds[usize::from(level) - 2].clone()
+            };
+            bounds[usize::from(level) - 3] = end;
+            self.copy_path_from(level, key, level - 1, Cause::Host)?;
+        }
+        Ok(())
+    }
+
+    /// Leaves the nodes that end before `key`, writing them, and copies the ones that hold it.
+    fn turn_to(&mut self, key: &[u8], bounds: &mut Vec<Option<Vec<u8>>>) -> Result<(), IndexError> {
+        let mut level = 2;
+        while bounds[usize::from(level) - 2].as_deref().is_some_and(|end| key >= end) {
+            let page = S::write_inner(self, level)?;
+            level += 1;
+            self.set_child(level, page);
+        }
+        self.descend_bounded(level, key, bounds)
+    }
+
+    /// The journal that the newest checkpoint keeps, and the leaves that a mount found after it, oldest first.
+    pub(super) fn restore_journal(&mut self, note: &[u8], leaves: &[Ppn]) -> Result<(), IndexError> {
+        let pages = self.log.geometry().pages();
+        for entry in note.chunks(8) {
+            let sound = entry.len() == 8 && get_u32(entry, 0) < pages && get_u32(entry, 4) < pages;
+            if !sound {
+                return Err(IndexError::NotFormatted(
+                    "the newest checkpoint keeps no journal of moved leaves",
+                ));
+            }
+            self.journal.note(Ppn(get_u32(entry, 0)), Ppn(get_u32(entry, 4)));
+        }
+        for &leaf in leaves {
+            let page = self.log.read(leaf, Cause::Recovery)?;
+            let key = self.scheme.shape(0, 1, 2).key(page.data, 0).to_vec();
+            if self.height < 2 {
+                return Err(IndexError::Corrupted {
+                    what: "a journal leaf below no parent",
+                    at: u64::from(leaf.0),
+                });
+            }
+            self.copy_path(&key, 2, Cause::Recovery)?;
+            let (shape, count) = (self.shape(2), self.count(2));
+            let named = address::<S>(shape.value(self.node(2), shape.child_slot(self.node(2), count, &key)));
+            self.journal.note(named, leaf);
+        }
+        Ok(())
+    }
+}

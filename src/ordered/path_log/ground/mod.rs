@@ -1,0 +1,583 @@
+//! Trees on raw NAND: what the mu-Tree and the wandering B+-tree have in common.
+//!
+//! Both are B+-trees whose nodes are rewritten out of place together with the path above them, on the log of
+//! [`crate::log`]. They differ in how nodes lie in pages and in how a changed path is written: that is the [`Scheme`].
+//!
+//! * A search reads the nodes from the root down; a child in the page at hand costs no read, unless [`SamePage::Read`] asks for one.
+//! * An update copies the path into RAM (`path`), changes it there and lets the scheme write it, the root last.
+//! * A node that becomes empty disappears; there is no redistribution or merging, which would cost programs (mu-Tree paper,
+//!   section 3.4). A root with one child gives way to it.
+//! * A page moves by rewriting the path to its lowest node, found by that node's first key.
+//!
+//! Invariants (`check`):
+//!
+//! * R1: keys rise within a node, and no node holds more entries than its capacity.
+//! * R2: the keys below an entry are not below its key, nor do they reach the next entry's.
+//! * R3: only the root of an empty tree is empty; a root above level 1 has two entries or more; a mu-Tree's root is never full.
+//! * R4: in one page, the node at the next lower level, if any, is a child of the node above it.
+//! * R5: a page that can be reached is valid, and begins at the lowest level it is reached at.
+//! * R6: no other page is valid, unless a mount after a power cut left valid bits in doubt (see [`crate::log`]).
+//! * R7: a page's layout is one that the tree uses, and its nodes lie within the page in areas that hold them and do not overlap.
+//! * R9: the places that map to others (`moves`) are those that nodes name and no page has, and lead to valid pages in one step.
+//! * R8: an inner node's entries name the widths of its children, and it holds no more than its width allows (`path`).
+
+pub(crate) mod batch;
+mod check;
+mod doubt;
+pub(crate) mod journal;
+pub(crate) mod moves;
+mod path;
+mod range;
+mod restore;
+pub(crate) mod room;
+mod settings;
+pub(crate) mod update;
+
+pub(crate) use settings::raw_config;
+
+use crate::check::{CheckReport, IndexError};
+use crate::log::tag::Tag;
+use crate::log::{Log, LogConfig, Placement, SamePage};
+use crate::nand::{Cause, Geometry, Nand};
+use crate::ordered::node::NodeShape;
+use crate::ordered::{
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit,
+};
+use crate::units::Ppn;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::{Bound, Range};
+use journal::Journal;
+use moves::Moves;
+use path::Path;
+pub(crate) use path::{Sibling, Step};
+
+/// Bytes of a child's address.
+pub(crate) const ADDRESS_BYTES: usize = 4;
+
+/// How nodes lie in pages, and how a changed path reaches the chip.
+pub trait Scheme: Copy + crate::shared::MaybeSend {
+    /// What a formatted chip says of its owner, before the record sizes.
+    const KIND: &'static [u8];
+
+    /// Whether a child's address says in its upper two bits how wide the leaves below are.
+    const NAMES_WIDTHS: bool = false;
+
+    /// Whether a node may move and its parent go on naming the place it left (`moves`).
+    const MAPS_MOVES: bool = false;
+
+    /// Whether the page that ends an operation may be written over one that died in it ([`Placement::InPlace`]).
+    const KEEPS_PLACES: bool = false;
+
+    /// The scheme for pages and records of these sizes; `Unsupported` when a page holds too little.
+    fn new(page_bytes: usize, record: RecordFormat) -> Result<Self, IndexError>;
+
+    /// The same, run as `settings` ask.
+    fn configured(self, _settings: &Settings) -> Result<Self, IndexError> {
+        Ok(self)
+    }
+
+    /// The table of moved nodes that `settings` ask for, of a scheme that keeps one.
+    fn moves(&self, _geometry: Geometry, _settings: &Settings) -> Result<Moves, IndexError> {
+        Ok(Moves::default())
+    }
+
+    /// Completes the page of a half that left the path.
+    fn dress_half(_tag: &mut Tag, _page: &mut [u8]) {}
+
+    /// Finds again which nodes had moved: from what the newest checkpoint notes and the pages written since.
+    fn restore_moves<N: Nand>(
+        _tree: &mut RawTree<N, Self>,
+        _note: &[u8],
+        _pages: &[Ppn],
+    ) -> Result<(), IndexError> {
+        Ok(())
+    }
+
+    /// How many layouts the pages of one tree may have. Each page names its own, a number below this; layout 0 has the
+    /// largest inner nodes.
+    fn layouts(&self) -> u8 {
+        1
+    }
+
+    /// The layout that a changed path is to take in a tree of this height.
+    fn layout_wanted(&self, _height: u8) -> u8 {
+        0
+    }
+
+    /// The first layout, if any, whose leaves hold so many entries.
+    fn width_of_leaf(&self, _count: usize) -> u8 {
+        0
+    }
+
+    /// The layout for a root alone in its page with so many entries.
+    fn layout_for_root(&self, _count: usize, _height: u8) -> u8 {
+        0
+    }
+
+    /// The shape of the node at `level` of a tree of this height in a page of this layout.
+    fn shape(&self, layout: u8, level: u8, height: u8) -> NodeShape;
+
+    /// The bytes of that node within its page.
+    fn page_area(&self, layout: u8, level: u8, height: u8) -> Range<usize>;
+
+    /// The bytes of that node within the buffer of the path, when the path has this layout.
+    fn path_area(&self, layout: u8, level: u8, height: u8) -> Range<usize>;
+
+    /// The bytes within the buffer of the path for a node of any layout that is too large for the path's.
+    fn aside_area(&self, level: u8, height: u8) -> Range<usize> {
+        self.path_area(0, level, height)
+    }
+
+    /// Bytes of the buffer of the path in a tree of this height.
+    fn path_bytes(&self, height: u8) -> usize;
+
+    /// The greatest height of a tree whose root has this layout.
+    fn height_max(&self, layout: u8) -> u8;
+
+    /// Entries with which the root stays as it is; one more, and the tree grows by a level.
+    fn root_entries_max(&self, layout: u8, height: u8) -> usize;
+
+    /// Whether a node of so many entries can lie at `level` of a page of this layout in a tree of this height.
+    fn fits(&self, layout: u8, (level, height): (u8, u8), count: usize) -> bool {
+        let most = match level == height {
+            true => self.root_entries_max(layout, height),
+            false => self.shape(layout, level, height).capacity,
+        };
+        height <= self.height_max(layout) && count <= most
+    }
+
+    /// Pages that one update programs at most.
+    fn pages_per_update(&self, height: u8) -> u32;
+
+    /// Programs that moving one page takes at most.
+    fn programs_per_move(&self, height: u8) -> u32;
+
+    /// Writes the path's inner node at `level` alone, to be named by its parent later. Only schemes with a journal do that.
+    fn write_inner<N: Nand>(tree: &mut RawTree<N, Self>, level: u8) -> Result<Ppn, IndexError>;
+
+    /// Called after a mount.
+    fn mounted<N: Nand>(_tree: &mut RawTree<N, Self>) -> Result<(), IndexError> {
+        Ok(())
+    }
+
+    /// Called before an update, when nothing of it has begun.
+    fn before_update<N: Nand>(_tree: &mut RawTree<N, Self>) {}
+
+    /// An operation used a leaf.
+    fn note_leaf(&mut self, _kind: LeafUse, _leaf: Leaf) {}
+
+    /// What the scheme tells about itself.
+    fn add_metrics(&self, _metrics: &mut Vec<Metric>) {}
+
+    /// Brings the nodes of a copied path that are too large for the path's layout into a form that
+    /// [`Scheme::write_path`] can write.
+    fn settle<N: Nand>(_tree: &mut RawTree<N, Self>, _change: Change<'_>) -> Result<(), IndexError> {
+        Ok(())
+    }
+
+    /// Writes the copied path from level `lowest` up, the root last, with the half that a split at `lowest` left over.
+    /// The pages that the new ones replace are invalidated on the way.
+    fn write_path<N: Nand>(
+        tree: &mut RawTree<N, Self>,
+        lowest: u8,
+        sibling: Option<Sibling>,
+        cause: Cause,
+    ) -> Result<(), IndexError>;
+}
+
+/// What is to happen to a copied path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change<'a> {
+    /// This key gets a value: nodes may be split.
+    Put(&'a [u8]),
+    /// A removal or a move of what lies at this level and above: nothing may be split, lest it need room.
+    Keep(u8),
+}
+
+/// What an operation did with a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeafUse {
+    /// It searched it.
+    Read,
+    /// It changed it, or was about to.
+    Update,
+}
+
+/// A leaf that an operation used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    /// Its entries.
+    pub count: usize,
+    /// Entries it has room for.
+    pub capacity: usize,
+    /// Pages that hold the path to it.
+    pub pages: u8,
+}
+
+/// What became of nodes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::ordered) struct Counts {
+    /// Nodes that came out of another one.
+    pub(in crate::ordered) splits: u64,
+    /// Nodes that became empty and left the tree.
+    pub(in crate::ordered) expelled: u64,
+}
+
+/// A tree on raw NAND.
+pub struct RawTree<N, S> {
+    pub(in crate::ordered) log: Log<N>,
+    pub(in crate::ordered) scheme: S,
+    record: RecordFormat,
+    pub(in crate::ordered) root: Ppn,
+    pub(in crate::ordered) height: u8,
+    pub(in crate::ordered) path: Path,
+    /// The layout of the path in the buffer.
+    pub(in crate::ordered) path_layout: u8,
+    /// The page of a half that is not on the path.
+    pub(in crate::ordered) detached: Vec<u8>,
+    pub(in crate::ordered) journal: Journal,
+    pub(in crate::ordered) moves: Moves,
+    pub(in crate::ordered) counts: Counts,
+    /// An update began and did not end.
+    pub(in crate::ordered) interrupted: bool,
+    /// The update under way got as far as its leaf, and whether it found its key there.
+    pub(in crate::ordered) update_began: bool,
+    pub(in crate::ordered) existed: bool,
+    /// Valid bits may be too many since a mount.
+    bits_in_doubt: bool,
+}
+
+impl<N: Nand, S: Scheme> RawTree<N, S> {
+    /// Formats the chip and makes an empty tree on it.
+    pub fn format(nand: N, record: RecordFormat, config: LogConfig) -> Result<RawTree<N, S>, IndexError> {
+        let scheme = S::new(nand.geometry().page_bytes as usize, record)?;
+        RawTree::format_scheme(nand, scheme, record, (config, Moves::default()))
+    }
+
+    fn format_scheme(
+        nand: N,
+        scheme: S,
+        record: RecordFormat,
+        (config, moves): (LogConfig, Moves),
+    ) -> Result<RawTree<N, S>, IndexError> {
+        let geometry = nand.geometry();
+        if S::NAMES_WIDTHS && geometry.pages() >= 1 << WIDTH_SHIFT {
+            return Err(IndexError::Unsupported(format!(
+                "{} pages are too many for this tree",
+                geometry.pages()
+            )));
+        }
+        let page_bytes = geometry.page_bytes as usize;
+        let owner = [S::KIND, &[record.key_bytes, record.value_bytes]].concat();
+        let mut log = Log::format(nand, LogConfig { holds: S::MAPS_MOVES, ..config }, &owner)?;
+        let root = log.allocate(Cause::Checkpoint)?;
+        let tag = Tag { root: true, lowest_level: 1, height: 1, ..Tag::default() };
+        log.write(root, tag, &vec![0xff; page_bytes], Cause::Checkpoint)?;
+        log.close()?;
+        if log.counters().checkpoints == 0 && !log.is_placed() {
+            return Err(IndexError::Full);
+        }
+        Ok(RawTree { moves, ..RawTree::assemble(log, scheme, record, (root, 1)) })
+    }
+
+    /// Finds the tree on the chip again.
+    pub fn mount(nand: N, record: RecordFormat, config: LogConfig) -> Result<RawTree<N, S>, IndexError> {
+        let scheme = S::new(nand.geometry().page_bytes as usize, record)?;
+        RawTree::mount_scheme(nand, scheme, record, (config, Moves::default()))
+    }
+
+    fn mount_scheme(
+        nand: N,
+        scheme: S,
+        record: RecordFormat,
+        (config, moves): (LogConfig, Moves),
+    ) -> Result<RawTree<N, S>, IndexError> {
+        let log = if config.placement == Placement::InPlace {
+            Log::mount_placed(nand, config, &[S::KIND, &[record.key_bytes, record.value_bytes]].concat())?
+        } else {
+            Log::mount(nand, LogConfig { holds: S::MAPS_MOVES, ..config })?
+        };
+        match log.owner().strip_prefix(S::KIND) {
+            Some(sizes) if sizes == [record.key_bytes, record.value_bytes] => {}
+            Some(_) => {
+                return Err(IndexError::NotFormatted("the tree on the chip has records of other sizes"));
+            }
+            None => {
+                return Err(IndexError::NotFormatted("the log on the chip is that of another kind of tree"));
+            }
+        }
+        let mut tree = RawTree::assemble(log, scheme, record, (Ppn(0), 1));
+        tree.moves = moves;
+        tree.restore()?;
+        Ok(tree)
+    }
+
+    /// Formats the chip for a tree as `settings` ask.
+    pub fn format_with(nand: N, settings: &Settings) -> Result<RawTree<N, S>, IndexError> {
+        let (scheme, config, journal) = Self::configure(&nand, settings)?;
+        let moves = scheme.moves(nand.geometry(), settings)?;
+        let mut tree = RawTree::format_scheme(nand, scheme, settings.record, (config, moves))?;
+        tree.set_journal(journal);
+        tree.require_room_for_a_record()?;
+        Ok(tree)
+    }
+
+    /// Finds the tree on the chip again and runs it as `settings` ask.
+    pub fn mount_with(nand: N, settings: &Settings) -> Result<RawTree<N, S>, IndexError> {
+        let (scheme, config, journal) = Self::configure(&nand, settings)?;
+        let moves = scheme.moves(nand.geometry(), settings)?;
+        let mut tree = RawTree::mount_scheme(nand, scheme, settings.record, (config, moves))?;
+        tree.set_journal(journal);
+        Ok(tree)
+    }
+
+    fn configure(nand: &N, settings: &Settings) -> Result<(S, LogConfig, usize), IndexError> {
+        let geometry = nand.geometry();
+        let scheme = S::new(geometry.page_bytes as usize, settings.record)?.configured(settings)?;
+        let leaves_max = u64::from(geometry.pages() / 16);
+        let journal = settings.options.number("journal", 0..=leaves_max)?.unwrap_or(0) as usize;
+        let height = height_bound(&scheme, geometry.pages());
+        let path_bytes = scheme.path_bytes(height + 1);
+        let tables =
+            journal * size_of::<(u32, u32)>() + scheme.moves(geometry, settings)?.ram_bytes(geometry);
+        let fixed_bytes = size_of::<Self>() + path_bytes + tables;
+        let pages_at_once = scheme.pages_per_update(height) + Journal::pages_above(journal, height);
+        let config = raw_config(settings, geometry, fixed_bytes, pages_at_once)?;
+        if config.placement == Placement::InPlace && !S::KEEPS_PLACES {
+            return Err(IndexError::Unsupported("this tree cannot keep its pages in place".into()));
+        }
+        Ok((scheme, config, journal))
+    }
+
+    fn assemble(log: Log<N>, scheme: S, record: RecordFormat, root: (Ppn, u8)) -> RawTree<N, S> {
+        RawTree {
+            scheme,
+            record,
+            root: root.0,
+            height: root.1,
+            path: Path::new(scheme.path_bytes(root.1 + 1)),
+            path_layout: 0,
+            detached: vec![0xff; log.geometry().page_bytes as usize],
+            journal: Journal::default(),
+            moves: Moves::default(),
+            counts: Counts::default(),
+            interrupted: false,
+            update_began: false,
+            existed: false,
+            bits_in_doubt: false,
+            log,
+        }
+    }
+
+    fn commit_and_close(&mut self) -> Result<(), IndexError> {
+        if self.log.is_in_doubt() || !self.is_mount_behind()? {
+            return Ok(());
+        }
+        self.commit_journal()?;
+        self.note_moves();
+        self.log.close()
+    }
+
+    /// The log below, for its counters.
+    pub fn log(&self) -> &Log<N> {
+        &self.log
+    }
+
+    /// Gives the chip back.
+    pub fn into_nand(self) -> N {
+        self.log.into_nand()
+    }
+
+    /// Where a node at `level` is that its parent says is at `named`.
+    #[inline]
+    fn resolve(&self, level: u8, named: Ppn) -> Ppn {
+        debug_assert!((1..=self.height).contains(&level), "R2: level {level} of {}", self.height);
+        let named = if level == 1 { self.journal.resolve(named) } else { named };
+        if S::MAPS_MOVES { self.moves.resolve(named) } else { named }
+    }
+
+    pub(crate) fn usable(&self) -> Result<(), IndexError> {
+        if self.interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
+    }
+}
+
+/// The height of a tree on so many pages whose nodes are half full.
+pub(crate) fn height_bound<S: Scheme>(scheme: &S, pages: u32) -> u8 {
+    let (mut nodes, mut height) = (pages as usize, 1);
+    while nodes > 1 && height < scheme.height_max(0) {
+        height += 1;
+        let smallest = scheme.shape(scheme.layouts() - 1, height, height + 1);
+        nodes = nodes.div_ceil((smallest.capacity / 2).max(2));
+    }
+    debug_assert!(height >= 1 && height <= scheme.height_max(0).max(1), "R2: a height of {height}");
+    height
+}
+
+/// The shape of a page's node at `level` and its entries in use, or what is wrong with them.
+fn node_in<S: Scheme>(
+    scheme: &S,
+    tag: &Tag,
+    (level, height): (u8, u8),
+    page: Ppn,
+) -> Result<(NodeShape, usize), IndexError> {
+    debug_assert!((1..=height).contains(&level), "R2: level {level} of a tree of height {height}");
+    let wrong = |what| Err(IndexError::Corrupted { what, at: u64::from(page.0) });
+    if tag.layout >= scheme.layouts() {
+        return wrong("a page of a layout that this tree does not use");
+    }
+    let shape = scheme.shape(tag.layout, level, height);
+    let count = usize::from(tag.counts[usize::from(level) - 1]);
+    if tag.lowest_level > level || count > shape.capacity || (count == 0 && level > 1) {
+        return wrong("R1: an impossible entry count");
+    }
+    Ok((shape, count))
+}
+
+const WIDTH_SHIFT: u32 = 30;
+
+/// The child that an inner node's entry names.
+fn address<S: Scheme>(bytes: &[u8]) -> Ppn {
+    let named = crate::codec::get_u32(bytes, 0);
+    Ppn(if S::NAMES_WIDTHS { named & ((1 << WIDTH_SHIFT) - 1) } else { named })
+}
+
+/// What that entry says of the leaves below the child.
+fn named_width<S: Scheme>(bytes: &[u8]) -> u8 {
+    if S::NAMES_WIDTHS { (crate::codec::get_u32(bytes, 0) >> WIDTH_SHIFT) as u8 } else { 0 }
+}
+
+/// The value of an entry for this child.
+pub(crate) fn child_value<S: Scheme>(page: Ppn, width: u8) -> [u8; ADDRESS_BYTES] {
+    debug_assert!(
+        !S::NAMES_WIDTHS || (page.0 >> WIDTH_SHIFT == 0 && width < 4),
+        "R8: {page} of width {width}"
+    );
+    let width = if S::NAMES_WIDTHS { u32::from(width) << WIDTH_SHIFT } else { 0 };
+    (page.0 | width).to_le_bytes()
+}
+
+impl<N: Nand, S: Scheme> OrderedIndex for RawTree<N, S> {
+    fn record(&self) -> RecordFormat {
+        self.record
+    }
+
+    fn durability(&self) -> Durability {
+        if self.log.config().write_pages == 0 { Durability::EveryOperation } else { Durability::EverySync }
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
+        self.record.check_key(key)?;
+        self.record.check_value(value)?;
+        self.usable()?;
+        if S::MAPS_MOVES {
+            return self.get_by_path(key, Some(value));
+        }
+        let rereads = self.log.config().same_page == SamePage::Read;
+        let (mut ppn, mut level, mut pages) = (self.root, self.height, 0);
+        loop {
+            let page = self.log.read(ppn, Cause::Host)?;
+            pages += 1;
+            loop {
+                let (shape, count) = node_in(&self.scheme, &page.tag, (level, self.height), ppn)?;
+                let node = &page.data[self.scheme.page_area(page.tag.layout, level, self.height)];
+                if level == 1 {
+                    self.scheme.note_leaf(LeafUse::Read, Leaf { count, capacity: shape.capacity, pages });
+                    let found = shape.search(node, count, key);
+                    if let Ok(i) = found {
+                        value.copy_from_slice(shape.value(node, i));
+                    }
+                    return Ok(found.is_ok());
+                }
+                let mut child = address::<S>(shape.value(node, shape.child_slot(node, count, key)));
+                level -= 1;
+                if level == 1 {
+                    child = self.journal.resolve(child);
+                }
+                if child != ppn || rereads {
+                    ppn = child;
+                    break;
+                }
+            }
+        }
+    }
+
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
+        self.record.check_key(key)?;
+        self.record.check_value(value)?;
+        self.usable()?;
+        self.update_began = false;
+        let outcome = self.insert_entry(key, value);
+        self.settled(outcome, (key, Some(value)))
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        self.record.check_key(key)?;
+        self.usable()?;
+        self.update_began = false;
+        let outcome = self.remove_entry(key);
+        self.settled(outcome, (key, None))
+    }
+
+    fn range(
+        &mut self,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), IndexError> {
+        self.usable()?;
+        self.walk_range((low, high), direction, visit)
+    }
+
+    fn sync(&mut self) -> Result<(), IndexError> {
+        self.usable()?;
+        self.log.flush(Cause::CacheEviction)
+    }
+
+    fn close(&mut self) -> Result<(), IndexError> {
+        self.usable()?;
+        let closed = self.commit_and_close();
+        if self.interrupted && matches!(closed, Err(IndexError::Full | IndexError::WornOut)) {
+            self.undo()?;
+        }
+        closed
+    }
+
+    fn check(&mut self) -> Result<CheckReport, IndexError> {
+        self.usable()?;
+        self.walk_all()
+    }
+
+    fn stats(&self) -> IndexStats {
+        let counters = self.log.counters();
+        let mut metrics = vec![
+            Metric { name: "splits", value: self.counts.splits },
+            Metric { name: "expelled", value: self.counts.expelled },
+            Metric { name: "relocations", value: counters.relocations },
+            Metric { name: "checkpoints", value: counters.checkpoints },
+            Metric { name: "checkpoints_skipped", value: counters.checkpoints_skipped },
+            Metric { name: "blocks_replaced", value: counters.blocks_replaced },
+        ];
+        self.scheme.add_metrics(&mut metrics);
+        self.moves.add_metrics(&mut metrics);
+        IndexStats {
+            height: u32::from(self.height),
+            live_pages: self.log.live_pages(),
+            cache_hits: counters.cache_hits,
+            cache_misses: counters.cache_misses,
+            collections: counters.collections,
+            metrics,
+        }
+    }
+
+    fn ram_bytes(&self) -> usize {
+        let buffers = self.detached.len() + self.path.buffer.len();
+        size_of::<Self>()
+            + buffers
+            + self.journal.ram_bytes()
+            + self.moves.table_bytes()
+            + self.log.ram_bytes()
+    }
+}

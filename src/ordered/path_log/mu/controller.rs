@@ -1,0 +1,199 @@
+//! Which leaf share suits what the tree is used for: a cost model, thought over once in a while.
+//!
+//! Every [`PERIOD`] operations their cost is estimated for each layout from what the period showed: updates u, pages p
+//! that the paths of all operations lay in, how full leaves were and how many records they held, and the live pages. With H
+//! the tree's height, d the leaf's capacity in a layout, h the least height that holds the records when every node is as full as the
+//! leaves are, and v the share of the chip's pages that would live:
+//!
+//! ```text
+//! J  = p h/H Cr + u (1 + 1/(d/2)) Cw + u GC
+//! GC = (1 + 1/(d/2)) v/(1-v) (Cr + Cw) + Ce/B / (1-v)
+//! ```
+//!
+//! Cr, Cw and Ce are the times of a page read, a page program and a block erase, B the pages of a block. The layout moves by one step of
+//! the menu towards the cheapest one, when that gains more than one part in [`GAIN_PARTS`]. All of it is in whole
+//! numbers.
+//!
+//! Records are estimated, for no tree on raw NAND counts them: live pages times the mean entries of the leaves used. Keys that
+//! ascend use one leaf only, so their estimate is too high by up to a half; it serves the
+//! height and the live pages of all layouts alike.
+
+use super::layout::Layout;
+use crate::ordered::path_log::ground::{Leaf, LeafUse};
+
+/// Operations from one decision to the next.
+pub const PERIOD: u64 = 1024;
+
+/// A step is made when it gains more than one part in this many.
+pub const GAIN_PARTS: u128 = 20;
+
+/// What a decision takes from the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Levels of the tree.
+    pub height: u8,
+    /// Valid pages.
+    pub live_pages: u64,
+    /// Pages of the chip.
+    pub pages: u64,
+    /// Pages of a block.
+    pub pages_per_block: u64,
+}
+
+/// Times of the chip's operations; only their ratios matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Costs {
+    /// Reading a page.
+    pub read_ns: u32,
+    /// Programming a page.
+    pub program_ns: u32,
+    /// Erasing a block.
+    pub erase_ns: u32,
+}
+
+impl Default for Costs {
+    /// Those of the mu-Tree paper's MLC part.
+    fn default() -> Costs {
+        Costs { read_ns: 165_600, program_ns: 905_800, erase_ns: 1_500_000 }
+    }
+}
+
+/// What the operations of one period showed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Period {
+    reads: u64,
+    updates: u64,
+    /// Entries of the leaves used, added up.
+    entries: u64,
+    /// Their capacities, added up.
+    room: u64,
+    /// Pages of the paths, added up.
+    pages: u64,
+}
+
+impl Period {
+    /// Counts an operation and the leaf it used.
+    pub fn note(&mut self, kind: LeafUse, leaf: Leaf) {
+        match kind {
+            LeafUse::Read => self.reads += 1,
+            LeafUse::Update => self.updates += 1,
+        }
+        debug_assert!(
+            leaf.count <= leaf.capacity,
+            "R1: a leaf of {} entries of {}",
+            leaf.count,
+            leaf.capacity
+        );
+        self.entries += leaf.count as u64;
+        self.room += leaf.capacity as u64;
+        self.pages += u64::from(leaf.pages);
+    }
+
+    /// Whether it is over.
+    pub fn is_over(&self) -> bool {
+        self.operations() >= PERIOD
+    }
+
+    fn operations(&self) -> u64 {
+        self.reads + self.updates
+    }
+
+    /// How full leaves were, in thousandths.
+    fn fill_per_mille(&self) -> u64 {
+        (self.entries * 1000 / self.room.max(1)).clamp(1, 1000)
+    }
+
+    fn records(&self, facts: &Facts) -> u64 {
+        facts.live_pages * self.entries / self.operations().max(1)
+    }
+
+    /// The cost J of the period's operations in a layout; none when the tree would not fit the chip or the layout.
+    pub fn cost_ns(&self, layout: &Layout, facts: &Facts, costs: &Costs) -> Option<u128> {
+        let capacity = layout.shape(1, 2).capacity as u64;
+        let (records, fill) = (self.records(facts), self.fill_per_mille());
+        let live = u128::from((records * 1000).div_ceil(capacity * fill));
+        let dead = u128::from(facts.pages).checked_sub(live).filter(|&dead| dead > 0)?;
+        let height = u128::from(height_for(layout, records, fill)?);
+        let (read, program) = (u128::from(costs.read_ns), u128::from(costs.program_ns));
+        let (capacity, updates) = (u128::from(capacity), u128::from(self.updates));
+        let lookups = u128::from(self.pages) * height * read / u128::from(facts.height);
+        let programs = updates * program * (capacity + 2) / capacity;
+        let moves = updates * (capacity + 2) * live * (read + program) / (capacity * dead);
+        let pages = u128::from(facts.pages);
+        let erases =
+            updates * u128::from(costs.erase_ns) * pages / (u128::from(facts.pages_per_block) * dead);
+        Some(lookups + programs + moves + erases)
+    }
+}
+
+/// The least height that holds so many records when every node has `fill` thousandths of its entries.
+fn height_for(layout: &Layout, records: u64, fill: u64) -> Option<u8> {
+    let used = |level, height| (layout.shape(level, height).capacity as u64 * fill / 1000).max(1);
+    (1..=layout.height_wanted_max())
+        .find(|&height| (1..=height).map(|level| used(level, height)).fold(1, u64::saturating_mul) >= records)
+}
+
+/// The number of the layout to take from here on: the current one or a neighbour. `costs` are those of the layouts of the
+/// menu in order.
+pub fn step_towards_the_cheapest(costs: &[Option<u128>], current: usize) -> usize {
+    let cheapest = (0..costs.len()).filter_map(|i| costs[i].map(|cost| (cost, i))).min();
+    let Some((least, best)) = cheapest else { return current };
+    let pays = costs[current].is_none_or(|cost| cost - least > cost / GAIN_PARTS);
+    match best.cmp(&current) {
+        core::cmp::Ordering::Less if pays => current - 1,
+        core::cmp::Ordering::Greater if pays => current + 1,
+        _ => current,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ordered::RecordFormat;
+    use crate::ordered::mu::layout::LeafShare;
+
+    const LAYOUT: Layout = Layout::of(4096, RecordFormat::new(4, 4));
+
+    fn costs(reads: u64, updates: u64, facts: &Facts) -> [Option<u128>; 4] {
+        let mut period = Period::default();
+        let leaf = Leaf { count: 180, capacity: 256, pages: facts.height };
+        (0..reads).for_each(|_| period.note(LeafUse::Read, leaf));
+        (0..updates).for_each(|_| period.note(LeafUse::Update, leaf));
+        assert!(period.is_over());
+        LeafShare::ALL.map(|share| period.cost_ns(&LAYOUT.with_share(share), facts, &Costs::default()))
+    }
+
+    const fn facts(height: u8, live_pages: u64) -> Facts {
+        Facts { height, live_pages, pages: 16_384, pages_per_block: 128 }
+    }
+
+    #[test]
+    fn updates_of_a_full_chip_ask_for_large_leaves() {
+        let costs = costs(0, 1024, &facts(3, 12_000));
+        assert_eq!(step_towards_the_cheapest(&costs, 0), 1);
+    }
+
+    #[test]
+    fn reads_ask_for_large_inner_nodes_where_they_save_a_level() {
+        let costs = costs(1024, 0, &facts(3, 4_000));
+        assert_eq!(LAYOUT.height_for(4_000 * 180), Some(3));
+        assert!(costs[0] < costs[3]);
+        assert_eq!(step_towards_the_cheapest(&costs, 3), 2);
+        assert_eq!(step_towards_the_cheapest(&costs, 0), 0);
+    }
+
+    #[test]
+    fn a_layout_that_outgrows_the_chip_costs_too_much_to_name() {
+        let costs = costs(10, 1014, &facts(3, 18_000));
+        assert!(costs[0].is_none() && costs[1].is_some());
+        assert_eq!(step_towards_the_cheapest(&costs, 0), 1);
+    }
+
+    #[test]
+    fn a_small_gain_moves_nothing() {
+        assert_eq!(step_towards_the_cheapest(&[Some(1000), Some(951)], 0), 0);
+        assert_eq!(step_towards_the_cheapest(&[Some(1000), Some(949)], 0), 1);
+        assert_eq!(step_towards_the_cheapest(&[Some(1), None, None, Some(1000)], 3), 2);
+        assert_eq!(step_towards_the_cheapest(&[None, None], 1), 1);
+    }
+}

@@ -1,0 +1,347 @@
+//! The mu-Tree (Kang, Jung, Kang and Kim, EMSOFT 2007) and the mu*-Tree: balanced trees on raw NAND whose every update
+//! programs one page.
+//!
+//! All nodes on the path from the root to a leaf share one page, each level in its own area (`layout`). An update copies the
+//! path into a new page, the *spine*, changes it there and programs it; what the old pages held besides stays valid
+//! where it is. What the mu-Tree shares with the wandering B+-tree, invariants included, is in [`crate::ordered::raw`]. The mu*-Tree
+//! ([`star`]) is the same tree with a menu of layouts; the mu-Tree is the one with a menu of one.
+//!
+//! * **Retrieval** (Algorithm 2): from the root down; a child in the page at hand costs no read.
+//! * **Insertion** (Algorithms 3 and 4): into the copy of the leaf. A full node is split: the half on the path stays in the
+//!   spine, the other half goes alone into a page of its own, programmed before. A root that becomes full is split
+//!   likewise, and the new root shares the page of the half that is not on the path (`grow`).
+//! * **Removal** (Algorithm 5): a node that becomes empty disappears, and the spine starts at the level above.
+//! * **Collection** (section 5.1): a page is valid exactly if its lowest node can be reached.
+//! * **Recovery** (section 5.2): the page with the root is programmed last, see [`crate::log`].
+//!
+//! Deviations: an entry count per node and a checksum stand in the spare area; the key of an entry is kept as a lower bound when a
+//! smaller key is inserted (the paper's pseudocode leaves the leftmost key open); a root that has one child gives way
+//! as often as that holds, not once per removal; the paper's `N <- P'` and swap rule come out as "the half on the path stays
+//! in the spine".
+
+pub mod controller;
+pub mod layout;
+mod settle;
+pub mod star;
+
+use crate::check::IndexError;
+use crate::log::tag::Tag;
+use crate::nand::{Cause, Nand};
+use crate::ordered::node::NodeShape;
+use crate::ordered::path_log::ground::{Change, Leaf, LeafUse, RawTree, Scheme, Sibling, child_value};
+use crate::ordered::{Metric, RecordFormat, Settings};
+use crate::units::Ppn;
+use alloc::format;
+use alloc::vec::Vec;
+use controller::Facts;
+use core::ops::Range;
+use layout::{Layout, LeafShare};
+pub use star::MuStarTree;
+
+/// A mu-Tree on a chip.
+pub type MuTree<N> = RawTree<N, PathPages<OneLayout>>;
+
+/// Which layouts the pages of a tree may have, and which of them a changed path takes.
+pub trait LayoutChoice: Copy + crate::shared::MaybeSend {
+    /// What a formatted chip says of its owner.
+    const KIND: &'static [u8];
+
+    /// Whether there is more than one.
+    const IS_MENU: bool = true;
+
+    /// The choice for pages like these.
+    fn new(layout: &Layout) -> Self;
+
+    /// The same, run as `settings` ask.
+    fn configured(self, _settings: &Settings) -> Result<Self, IndexError> {
+        Ok(self)
+    }
+
+    /// How many layouts of the menu may occur, from the first on.
+    fn layouts(&self) -> u8 {
+        1
+    }
+
+    /// The share that a changed path takes now.
+    fn wanted(&self) -> LeafShare {
+        LeafShare::HALF
+    }
+
+    /// The newest page has this share: called after a mount.
+    fn resume(&mut self, _share: LeafShare) {}
+
+    /// Whether enough operations passed to think the choice over.
+    fn is_due(&self) -> bool {
+        false
+    }
+
+    /// Thinks the choice over.
+    fn reconsider(&mut self, _layout: &Layout, _facts: &Facts) {}
+
+    /// An operation used a leaf.
+    fn note_leaf(&mut self, _kind: LeafUse, _leaf: Leaf) {}
+
+    /// A path was brought into another layout by splits that took so many pages.
+    fn note_conversion(&mut self, _pages: u32) {}
+
+    /// What it tells about itself.
+    fn add_metrics(&self, _metrics: &mut Vec<Metric>) {}
+}
+
+/// The mu-Tree's choice: half of every page for the leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OneLayout;
+
+impl LayoutChoice for OneLayout {
+    const KIND: &'static [u8] = b"mu-tree 1";
+
+    const IS_MENU: bool = false;
+
+    fn new(_layout: &Layout) -> OneLayout {
+        OneLayout
+    }
+}
+
+/// The nodes of a path share a page, in one of the layouts of a menu.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathPages<C> {
+    layout: Layout,
+    choice: C,
+}
+
+impl<C: LayoutChoice> PathPages<C> {
+    /// The layout with this number.
+    fn numbered(&self, layout: u8) -> Layout {
+        self.layout.with_share(LeafShare::ALL[usize::from(layout)])
+    }
+
+    /// The layouts of the menu, those nearest to the wanted one first.
+    fn nearest(&self) -> impl Iterator<Item = u8> + use<C> {
+        let (wanted, end) = (self.choice.wanted().id(), self.choice.layouts());
+        (0..end).flat_map(move |step| {
+            let above = (step > 0 && wanted + step < end).then_some(wanted + step);
+            [wanted.checked_sub(step), above].into_iter().flatten()
+        })
+    }
+}
+
+impl<C: LayoutChoice> Scheme for PathPages<C> {
+    const KIND: &'static [u8] = C::KIND;
+
+    const NAMES_WIDTHS: bool = C::IS_MENU;
+
+    const KEEPS_PLACES: bool = true;
+
+    fn new(page_bytes: usize, record: RecordFormat) -> Result<PathPages<C>, IndexError> {
+        let layout = Layout::of(page_bytes, record);
+        if layout.height_max() < 2 {
+            return Err(IndexError::Unsupported(format!(
+                "a mu-Tree needs pages that hold 8 records of this size; these have {page_bytes} bytes"
+            )));
+        }
+        Ok(PathPages { layout, choice: C::new(&layout) })
+    }
+
+    fn configured(self, settings: &Settings) -> Result<PathPages<C>, IndexError> {
+        Ok(PathPages { choice: self.choice.configured(settings)?, ..self })
+    }
+
+    fn layouts(&self) -> u8 {
+        self.choice.layouts()
+    }
+
+    /// The one chosen, or the next below it that lets the tree grow by a level: see `settle`.
+    fn layout_wanted(&self, height: u8) -> u8 {
+        let chosen = self.choice.wanted().id();
+        (1..=chosen).rev().find(|&layout| height <= self.numbered(layout).height_wanted_max()).unwrap_or(0)
+    }
+
+    fn width_of_leaf(&self, count: usize) -> u8 {
+        let holds = |layout: &u8| count <= self.numbered(*layout).shape(1, 2).capacity;
+        (0..self.layouts()).find(holds).unwrap_or(self.layouts() - 1)
+    }
+
+    fn layout_for_root(&self, count: usize, height: u8) -> u8 {
+        self.nearest().find(|&layout| self.fits(layout, (height, height), count)).unwrap_or(0)
+    }
+
+    fn shape(&self, layout: u8, level: u8, height: u8) -> NodeShape {
+        self.numbered(layout).shape(level, height)
+    }
+
+    fn page_area(&self, layout: u8, level: u8, height: u8) -> Range<usize> {
+        self.numbered(layout).area(level, height)
+    }
+
+    fn path_area(&self, layout: u8, level: u8, height: u8) -> Range<usize> {
+        self.numbered(layout).area(level, height)
+    }
+
+    /// Behind the page of the path, first the inner nodes of the layout that has the largest, then the largest leaf.
+    fn aside_area(&self, level: u8, height: u8) -> Range<usize> {
+        let page_bytes = self.layout.page_bytes();
+        let inner_end = page_bytes + page_bytes / 2;
+        if level == 1 {
+            return inner_end..inner_end + page_bytes / 8 * 7;
+        }
+        let area = self.layout.area(level, height);
+        page_bytes + area.start..page_bytes + area.end
+    }
+
+    fn path_bytes(&self, _height: u8) -> usize {
+        if self.layouts() > 1 { self.aside_area(1, 2).end } else { self.layout.page_bytes() }
+    }
+
+    fn height_max(&self, layout: u8) -> u8 {
+        self.numbered(layout).height_max()
+    }
+
+    fn root_entries_max(&self, layout: u8, height: u8) -> usize {
+        self.numbered(layout).root_entries_max(height)
+    }
+
+    /// A page for each half and one for the path; with several layouts also what `settle` may add.
+    fn pages_per_update(&self, height: u8) -> u32 {
+        let height = u32::from(height);
+        if self.layouts() > 1 { 2 * height + 2 } else { height + 2 }
+    }
+
+    fn programs_per_move(&self, _height: u8) -> u32 {
+        1
+    }
+
+    fn write_inner<N: Nand>(_tree: &mut RawTree<N, Self>, _level: u8) -> Result<Ppn, IndexError> {
+        Err(IndexError::Unsupported("a mu-Tree needs no journal: an update programs one page".into()))
+    }
+
+    fn mounted<N: Nand>(tree: &mut RawTree<N, Self>) -> Result<(), IndexError> {
+        if tree.scheme.layouts() > 1 {
+            let layout = tree.log.read(tree.root, Cause::Recovery)?.tag.layout;
+            if layout < tree.scheme.layouts() {
+                tree.scheme.choice.resume(LeafShare::ALL[usize::from(layout)]);
+            }
+        }
+        Ok(())
+    }
+
+    fn before_update<N: Nand>(tree: &mut RawTree<N, Self>) {
+        if tree.scheme.choice.is_due() {
+            let geometry = tree.log.geometry();
+            let facts = Facts {
+                height: tree.height,
+                live_pages: tree.log.live_pages(),
+                pages: u64::from(geometry.pages()),
+                pages_per_block: u64::from(geometry.pages_per_block),
+            };
+            let layout = tree.scheme.layout;
+            tree.scheme.choice.reconsider(&layout, &facts);
+        }
+    }
+
+    fn note_leaf(&mut self, kind: LeafUse, leaf: Leaf) {
+        self.choice.note_leaf(kind, leaf);
+    }
+
+    fn add_metrics(&self, metrics: &mut Vec<Metric>) {
+        self.choice.add_metrics(metrics);
+    }
+
+    fn settle<N: Nand>(tree: &mut RawTree<N, Self>, change: Change<'_>) -> Result<(), IndexError> {
+        if tree.scheme.layouts() == 1 {
+            return Ok(());
+        }
+        match change {
+            Change::Put(key) => settle::for_put(tree, key),
+            Change::Keep(lowest) => settle::keep(tree, lowest),
+        }
+    }
+
+    /// One page for the path, after one for each half that left it.
+    fn write_path<N: Nand>(
+        tree: &mut RawTree<N, Self>,
+        lowest: u8,
+        mut sibling: Option<Sibling>,
+        cause: Cause,
+    ) -> Result<(), IndexError> {
+        debug_assert!((1..=tree.height).contains(&lowest), "R2: level {lowest} of {}", tree.height);
+        let mut level = lowest;
+        while let Some(half) = sibling {
+            level += 1;
+            assert!(level <= tree.height, "the root is split before it overflows");
+            sibling = tree.enter_sibling(level, &half)?;
+        }
+        for level in lowest..=tree.height {
+            tree.retire(level);
+        }
+        let (height, layout) = (tree.height, tree.path_layout);
+        let grows = tree.count(height) > tree.root_limit();
+        // The root comes last.
+        let page = if grows { tree.log.allocate(cause)? } else { tree.log.allocate_last(cause)? };
+        for level in lowest + 1..=height {
+            tree.set_child(level, page);
+        }
+        debug_assert!(
+            (lowest..=height).all(|level| tree.count(level) <= tree.shape(level).capacity),
+            "R1: an overfull node is written"
+        );
+        let (unused, page_bytes) =
+            (tree.scheme.page_area(layout, lowest, height).end, tree.scheme.layout.page_bytes());
+        tree.path.buffer[unused..page_bytes].fill(0xff);
+        if grows {
+            return grow(tree, lowest, page, cause);
+        }
+        let tag = Tag { root: true, layout, height, ..tree.path.tag(lowest, height) };
+        tree.log.write(page, tag, &tree.path.buffer[..page_bytes], cause)?;
+        tree.root = page;
+        Ok(())
+    }
+}
+
+/// Splits the full root into two inner nodes: the half on the path joins the spine, the other one shares a page with the new
+/// root (Algorithm 3, lines 4 to 12).
+fn grow<N: Nand, C: LayoutChoice>(
+    tree: &mut RawTree<N, PathPages<C>>,
+    lowest: u8,
+    page: Ppn,
+    cause: Cause,
+) -> Result<(), IndexError> {
+    let (level, layout, page_bytes) = (tree.height, tree.path_layout, tree.scheme.layout.page_bytes());
+    let (wide, half) = (tree.shape(level), tree.scheme.shape(layout, level, level + 1));
+    let (count, root_node) = (tree.count(level), tree.node(level).to_vec());
+    let middle = count / 2;
+    let path_is_left = tree.slot(level) < middle;
+    let (kept, moved) = if path_is_left { (0, middle) } else { (middle, 0) };
+    let kept_count = if path_is_left { middle } else { count - middle };
+    debug_assert!(0 < kept_count && kept_count < count, "R1: a half of {kept_count} of {count}");
+    debug_assert!(kept_count.max(count - kept_count) <= half.capacity, "R1: a half of the root does not fit");
+    tree.height += 1;
+    debug_assert!(tree.height <= tree.scheme.height_max(layout), "R2: a height of {}", tree.height);
+    tree.counts.splits += 1;
+    let area = tree.scheme.page_area(layout, level, tree.height);
+    wide.copy_entries((&root_node, kept), kept_count, (&half, &mut tree.path.buffer[area.clone()], 0));
+    tree.path.buffer[..area.start].fill(0xff);
+    tree.detached.fill(0xff);
+    wide.copy_entries((&root_node, moved), count - kept_count, (&half, &mut tree.detached[area], 0));
+    tree.path.step_mut(level).count = kept_count as u16;
+    let tag = Tag { layout, ..tree.path.tag(lowest, level) };
+    tree.log.write(page, tag, &tree.path.buffer[..page_bytes], cause)?;
+
+    let root_page = tree.log.allocate_last(cause)?;
+    let area = tree.scheme.page_area(layout, level, tree.height);
+    let path_width = tree.width((level, &half), tree.node(level), kept_count);
+    let moved_width = tree.width((level, &half), &tree.detached[area], count - kept_count);
+    let on_path = child_value::<PathPages<C>>(page, path_width);
+    let off_path = child_value::<PathPages<C>>(root_page, moved_width);
+    let (left, right) = if path_is_left { (on_path, off_path) } else { (off_path, on_path) };
+    let top = tree.scheme.shape(layout, tree.height, tree.height);
+    let root = &mut tree.detached[tree.scheme.page_area(layout, tree.height, tree.height)];
+    top.insert(root, 0, 0, (wide.key(&root_node, 0), &left));
+    top.insert(root, 1, 1, (wide.key(&root_node, middle), &right));
+    let mut tag = Tag { root: true, layout, height: tree.height, lowest_level: level, ..Tag::default() };
+    tag.counts[usize::from(level) - 1] = (count - kept_count) as u16;
+    tag.counts[usize::from(level)] = 2;
+    debug_assert_ne!(page, root_page, "R3: both halves of the root in one page");
+    tree.log.write(root_page, tag, &tree.detached, cause)?;
+    tree.root = root_page;
+    Ok(())
+}

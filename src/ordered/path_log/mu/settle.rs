@@ -1,0 +1,306 @@
+//! Bringing a copied path whose nodes lie in pages of several layouts into one page.
+//!
+//! A node that is too large for its area in the wanted layout is copied *aside*. What becomes of it depends on the operation:
+//!
+//! * **Put**: the path is *converted*. From the leaf up, a node with more entries than it may hold is split into as many as it
+//!   takes, evenly and with room for one more in each; the part on the path stays, each other one goes alone into a page
+//!   of its own, and their entries join the parent, which may have to be split for them. A root that is too large
+//!   gets a new root above it, as often as it takes. Then the entry is added as in any mu-Tree.
+//! * **Keep** (a removal, or a page that moves): nothing is split, lest a removal fail on a full chip or a collection
+//!   gain nothing. The path takes the layout nearest to the wanted one that has room for all its nodes.
+//!
+//! There always is one, by the rule of *widths* ([`RawTree::width`]): while a leaf below an inner node is so large that it needs a layout
+//! with small inner nodes, the inner node stays that small, whichever page it lies in. The entries of inner nodes name
+//! the widths, so the rule costs no read.
+//!
+//! A conversion must be cheap enough (at most `CONVERSION_PAGES` more pages) and leave as much free space as an insertion
+//! leaves anyway; else the next nearest layout is tried, and when none will do, the path is kept. Nor is a path converted to a
+//! layout in which the tree has reached its greatest height: wide leaves that nobody touches would hold it there.
+
+use super::{LayoutChoice, PathPages};
+use crate::check::IndexError;
+use crate::nand::{Cause, Nand};
+use crate::ordered::node::NodeShape;
+use crate::ordered::path_log::ground::{ADDRESS_BYTES, RawTree, Scheme, Step, child_value};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Pages that a conversion adds to an update at most.
+const CONVERSION_PAGES: u32 = 16;
+
+type Tree<N, C> = RawTree<N, PathPages<C>>;
+
+/// What a node was divided into: the first key of each part and the value of its entry. One part is the path's, its
+/// entry to be named when the path is written.
+struct Parts {
+    heads: Vec<(Vec<u8>, [u8; ADDRESS_BYTES])>,
+    path_part: usize,
+}
+
+/// A node of any size in RAM.
+struct Loose {
+    shape: NodeShape,
+    bytes: Vec<u8>,
+    count: usize,
+}
+
+/// Readies the path to `key` for an entry.
+pub(super) fn for_put<N: Nand, C: LayoutChoice>(tree: &mut Tree<N, C>, key: &[u8]) -> Result<(), IndexError> {
+    reckon_widths(tree);
+    if !has_aside(tree, 1) && !tree.root_would_overflow() {
+        return Ok(());
+    }
+    for layout in tree.scheme.nearest() {
+        if let Some(pages) = pages_to_convert(tree, layout)
+            && has_room(tree, pages)
+        {
+            return convert(tree, layout, key, pages);
+        }
+    }
+    keep(tree, 1)
+}
+
+/// Notes for each inner node of the path how wide the leaves beside the path are, here and below.
+fn reckon_widths<N: Nand, C: LayoutChoice>(tree: &mut Tree<N, C>) {
+    let mut widest = 0;
+    for level in 2..=tree.height {
+        let (shape, slot) = (tree.shape(level), tree.slot(level));
+        let node = tree.node(level);
+        let before = tree.width((level, &shape), node, slot);
+        let after = (slot + 1..tree.count(level)).map(|i| tree.width_of_child(&shape, node, i)).max();
+        widest = widest.max(before).max(after.unwrap_or(0));
+        tree.path.step_mut(level).width_beside = widest;
+    }
+}
+
+fn has_aside<N: Nand, C: LayoutChoice>(tree: &Tree<N, C>, lowest: u8) -> bool {
+    (lowest..=tree.height).any(|level| tree.is_aside(level))
+}
+
+/// Whether so many pages can be spent on a conversion.
+fn has_room<N: Nand, C: LayoutChoice>(tree: &Tree<N, C>, pages: u32) -> bool {
+    let most = match tree.log.config().write_pages {
+        0 => CONVERSION_PAGES,
+        // The part holds what an update writes beyond its size until the next one begins.
+        write_pages => CONVERSION_PAGES.min(write_pages as u32 + u32::from(tree.height)),
+    };
+    let live = tree.log.live_pages() as u32;
+    pages <= most
+        && tree.log.free_pages() >= pages + tree.pages_to_insert()
+        && live + pages <= tree.live_max(tree.height + 1)
+}
+
+/// The layout whose capacity bounds the path's node at `level` when the path has this layout.
+fn limit_of<N: Nand, C: LayoutChoice>(tree: &Tree<N, C>, layout: u8, level: u8) -> u8 {
+    layout.max(tree.path.step(level.min(tree.height)).width_beside)
+}
+
+/// Parts of a node of `count` entries under such a limit.
+fn parts_of<N: Nand, C: LayoutChoice>(
+    tree: &Tree<N, C>,
+    limit: u8,
+    (level, height): (u8, u8),
+    count: usize,
+) -> usize {
+    if tree.scheme.fits(limit, (level, height), count) {
+        return 1;
+    }
+    let capacity = tree.scheme.shape(limit, level, level + 1).capacity;
+    debug_assert!(count > 0, "R1: no entries to divide");
+    count.div_ceil(capacity.saturating_sub(1).max(1))
+}
+
+/// Pages that converting the path to this layout takes besides the path's own; none when the tree would become too high,
+/// or could not take the entry afterwards.
+fn pages_to_convert<N: Nand, C: LayoutChoice>(tree: &Tree<N, C>, layout: u8) -> Option<u32> {
+    let top = limit_of(tree, layout, tree.height);
+    let height_max = tree.scheme.height_max(top);
+    let (mut pages, mut parts, mut is_full, mut level) = (0, 1, true, 0);
+    let mut height = tree.height;
+    while level < height {
+        level += 1;
+        let limit = limit_of(tree, layout, level);
+        let count = if level <= tree.height { tree.count(level) + parts - 1 } else { parts };
+        parts = parts_of(tree, limit, (level, height), count);
+        pages += parts as u32 - 1;
+        is_full &= match (parts, level == height) {
+            (1, true) => count >= tree.scheme.root_entries_max(limit, level),
+            (1, false) => count >= tree.scheme.shape(limit, level, height).capacity,
+            _ => false,
+        };
+        if level == height && parts > 1 {
+            height += 1;
+            if height > height_max {
+                return None;
+            }
+        }
+    }
+    let is_too_high = height > height_max.min(tree.scheme.numbered(layout).height_wanted_max());
+    let is_stuck = height == height_max && is_full;
+    (!is_too_high && !is_stuck).then_some(pages)
+}
+
+/// Brings the path to `key` into this layout, splitting what does not fit.
+fn convert<N: Nand, C: LayoutChoice>(
+    tree: &mut Tree<N, C>,
+    layout: u8,
+    key: &[u8],
+    pages: u32,
+) -> Result<(), IndexError> {
+    if pages > 0 {
+        tree.log.flush(Cause::CacheEviction)?;
+    }
+    tree.interrupted = true;
+    put_aside(tree, 1, layout);
+    let (mut level, mut below) = (0, None);
+    while level < tree.height {
+        level += 1;
+        let (node, slot) = gather(tree, level, below.take(), key);
+        let limit = tree.limit_at(level);
+        if tree.scheme.fits(limit, (level, tree.height), node.count) {
+            place(tree, level, &node, (0, node.count), slot);
+            continue;
+        }
+        let parts = parts_of(tree, limit, (level, tree.height), node.count);
+        if level == tree.height {
+            let width_beside = tree.path.step(level).width_beside;
+            tree.height += 1;
+            *tree.path.step_mut(level + 1) = Step { page: u32::MAX, layout, width_beside, ..Step::default() };
+        }
+        below = Some(divide(tree, level, &node, (slot, parts))?);
+    }
+    tree.scheme.choice.note_conversion(pages);
+    Ok(())
+}
+
+/// The node of the path at `level` with what was divided below it entered, and the place of the path in it.
+fn gather<N: Nand, C: LayoutChoice>(
+    tree: &Tree<N, C>,
+    level: u8,
+    below: Option<Parts>,
+    key: &[u8],
+) -> (Loose, usize) {
+    let (source, count, slot) = (tree.shape(level), tree.count(level), tree.slot(level));
+    let heads = below.as_ref().map_or(0, |parts| parts.heads.len());
+    let shape = NodeShape { capacity: count + heads, ..source };
+    let mut node = Loose { shape, bytes: vec![0xff; shape.bytes()], count };
+    source.copy_entries((tree.node(level), 0), count, (&shape, &mut node.bytes, 0));
+    if level == 1 {
+        let at = shape.search(&node.bytes, count, key).unwrap_or_else(|i| i.saturating_sub(1));
+        return (node, at);
+    }
+    let Some(below) = below else { return (node, slot) };
+    for (part, (head, child)) in below.heads.iter().enumerate() {
+        if part == 0 && count > 0 {
+            // The entry that named the whole keeps its key, a lower bound.
+            shape.set_value(&mut node.bytes, slot, child);
+        } else {
+            shape.insert(&mut node.bytes, node.count, slot + part, (head, child));
+            node.count += 1;
+        }
+    }
+    debug_assert!(node.count <= shape.capacity, "R1: more parts than entries were made room for");
+    debug_assert!(slot + below.path_part < node.count, "R3: the path lost its child");
+    (node, slot + below.path_part)
+}
+
+/// Puts entries of a node into the path's page.
+fn place<N: Nand, C: LayoutChoice>(
+    tree: &mut Tree<N, C>,
+    level: u8,
+    node: &Loose,
+    (from, count): (usize, usize),
+    slot: usize,
+) {
+    debug_assert!(from + count <= node.count, "R1: entries {from} to {} of {}", from + count, node.count);
+    debug_assert!(slot >= from && slot < from + count.max(1), "R3: the path's entry {slot} is elsewhere");
+    let layout = tree.path_layout;
+    let step = tree.path.step_mut(level);
+    (step.count, step.slot) = (count as u16, (slot - from) as u16);
+    (step.layout, step.aside) = (layout, false);
+    let into = tree.shape(level);
+    node.shape.copy_entries((&node.bytes, from), count, (&into, tree.node_mut(level), 0));
+}
+
+/// Divides a node evenly: the part that holds `slot` joins the path's page, the others are written.
+fn divide<N: Nand, C: LayoutChoice>(
+    tree: &mut Tree<N, C>,
+    level: u8,
+    node: &Loose,
+    (slot, parts): (usize, usize),
+) -> Result<Parts, IndexError> {
+    debug_assert!(parts >= 2 && parts <= node.count, "R1: {parts} parts of {} entries", node.count);
+    debug_assert!(slot < node.count, "R3: the path's entry {slot} of {}", node.count);
+    let layout = tree.path_layout;
+    let (least, larger) = (node.count / parts, node.count % parts);
+    let mut divided = Parts { heads: Vec::new(), path_part: 0 };
+    let mut from = 0;
+    for part in 0..parts {
+        let count = least + usize::from(part < larger);
+        let head = node.shape.key(&node.bytes, from).to_vec();
+        let child = if (from..from + count).contains(&slot) {
+            divided.path_part = part;
+            place(tree, level, node, (from, count), slot);
+            [0xff; ADDRESS_BYTES]
+        } else {
+            let (shape, area) = (
+                tree.scheme.shape(layout, level, level + 1),
+                tree.scheme.page_area(layout, level, level + 1),
+            );
+            tree.detached.fill(0xff);
+            node.shape.copy_entries(
+                (&node.bytes, from),
+                count,
+                (&shape, &mut tree.detached[area.clone()], 0),
+            );
+            let width = tree.width((level, &shape), &tree.detached[area], count);
+            child_value::<PathPages<C>>(tree.write_detached(layout, level, count)?, width)
+        };
+        divided.heads.push((head, child));
+        from += count;
+    }
+    debug_assert!(from == node.count && divided.heads.len() == parts, "R1: entries lost in a division");
+    debug_assert!(divided.path_part < parts, "R3: the path lost its part");
+    tree.counts.splits += parts as u64 - 1;
+    Ok(divided)
+}
+
+/// Copies every node from `lowest` up aside and gives the emptied path a layout.
+fn put_aside<N: Nand, C: LayoutChoice>(tree: &mut Tree<N, C>, lowest: u8, layout: u8) {
+    debug_assert!((1..=tree.height).contains(&lowest), "R2: level {lowest} of {}", tree.height);
+    for level in lowest..=tree.height {
+        if !tree.is_aside(level) {
+            let area = tree.node_area(level);
+            let aside = tree.scheme.aside_area(level, tree.height);
+            tree.path.buffer.copy_within(area, aside.start);
+            tree.path.step_mut(level).aside = true;
+        }
+    }
+    tree.path_layout = layout;
+    let page_bytes = tree.scheme.layout.page_bytes();
+    tree.path.buffer[..page_bytes].fill(0xff);
+}
+
+/// Gives the path from `lowest` up the nearest layout that has room for its nodes as they are.
+pub(super) fn keep<N: Nand, C: LayoutChoice>(tree: &mut Tree<N, C>, lowest: u8) -> Result<(), IndexError> {
+    if !has_aside(tree, lowest) {
+        return Ok(());
+    }
+    let height = tree.height;
+    let holds = |layout: &u8| {
+        (lowest..=height).all(|level| tree.scheme.fits(*layout, (level, height), tree.count(level)))
+    };
+    let Some(layout) = tree.scheme.nearest().find(holds) else {
+        return Err(IndexError::Corrupted {
+            what: "R8: a path that fits no layout",
+            at: u64::from(tree.root.0),
+        });
+    };
+    put_aside(tree, lowest, layout);
+    for level in lowest..=height {
+        let (source, count, slot) = (tree.shape(level), tree.count(level), tree.slot(level));
+        let node = Loose { shape: source, bytes: tree.node(level).to_vec(), count };
+        place(tree, level, &node, (0, count), slot);
+    }
+    Ok(())
+}

@@ -1,0 +1,172 @@
+//! The mu*-Tree (Ahn, Kang, Jung, Kim and Maeng, IEEE Transactions on Computers 62(4), 2013): a mu-Tree whose pages may give
+//! their leaf more than half, chosen by what the tree is used for.
+//!
+//! Known of the paper is its abstract: the whole path in one page as in the mu-Tree, a *generalised page layout* so that pages can be
+//! used better, an *adaptive* choice of the layout from the pattern of accesses, and pages of *different layouts side by side* in
+//! one tree. The layouts ([`LeafShare`]: 1/2, 5/8, 3/4 and 7/8 of the page), the rules by which a path changes its layout
+//! (`settle`) and the controller ([`super::controller`]) are our reading.
+//!
+//! * Each page names its layout in its tag, and a node has the room that the layout of *its* page gives it.
+//! * Search, insertion, removal, collection and recovery are those of the mu-Tree. A changed path goes into a page of the
+//!   layout wanted at that moment, so a tree changes its layout along the paths it is changed on, and nowhere else.
+//! * A layout whose inner nodes would get too small for the tree's height gives way to the next smaller leaf share.
+//!
+//! Invariants: those of [`crate::ordered::raw`]; with one layout, or without a change of it, every update without a split programs one page.
+//!
+//! Confidence: the goals high; layouts, conversion and controller are reconstructed.
+
+use super::LayoutChoice;
+use super::PathPages;
+use super::controller::{Costs, Facts, Period, step_towards_the_cheapest};
+use super::layout::{Layout, LeafShare};
+use crate::check::IndexError;
+use crate::ordered::path_log::ground::{Leaf, LeafUse, RawTree};
+use crate::ordered::{Metric, Settings};
+use alloc::format;
+use alloc::vec::Vec;
+
+/// A mu*-Tree on a chip.
+pub type MuStarTree<N> = RawTree<N, PathPages<Menu>>;
+
+/// How the layout of changed paths is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LayoutPolicy {
+    /// By the controller.
+    Adaptive,
+    /// Always this one, as far as the height of the tree allows it.
+    Fixed(LeafShare),
+}
+
+/// The choice among the layouts that suit the page and record sizes.
+#[derive(Clone, Copy, Debug)]
+pub struct Menu {
+    policy: LayoutPolicy,
+    /// Number of layouts in use, from the first of [`LeafShare::ALL`] on.
+    layouts: u8,
+    current: LeafShare,
+    costs: Costs,
+    period: Period,
+    layout_switches: u64,
+    conversions: u64,
+    conversion_pages: u64,
+}
+
+impl Menu {
+    fn policy_of(&mut self, policy: LayoutPolicy) {
+        self.policy = policy;
+        if let LayoutPolicy::Fixed(share) = policy {
+            self.current = share.min(LeafShare::ALL[usize::from(self.layouts) - 1]);
+        }
+        self.period = Period::default();
+    }
+}
+
+/// Whether trees of pages like these can use this layout: two levels and a third to grow by, and a root that can take over
+/// from any leaf below it.
+fn is_usable(layout: &Layout) -> bool {
+    layout.height_max() > 2 && layout.shape(1, 2).capacity <= layout.root_entries_max(1)
+}
+
+impl LayoutChoice for Menu {
+    const KIND: &'static [u8] = b"mu*-tree 1";
+
+    fn new(layout: &Layout) -> Menu {
+        let usable = LeafShare::ALL.iter().skip(1).take_while(|share| is_usable(&layout.with_share(**share)));
+        Menu {
+            policy: LayoutPolicy::Adaptive,
+            layouts: 1 + usable.count() as u8,
+            current: LeafShare::HALF,
+            costs: Costs::default(),
+            period: Period::default(),
+            layout_switches: 0,
+            conversions: 0,
+            conversion_pages: 0,
+        }
+    }
+
+    fn configured(mut self, settings: &Settings) -> Result<Menu, IndexError> {
+        let options = &settings.options;
+        let words = ["adaptive", "1/2", "5/8", "3/4", "7/8"];
+        let word = options.choice("layout", &words)?;
+        let share = LeafShare::ALL.into_iter().find(|share| share.name() == word);
+        if let Some(share) = share
+            && share.id() >= self.layouts
+        {
+            return Err(IndexError::Unsupported(format!(
+                "layout {word}: the inner nodes of pages and records of these sizes would be too small"
+            )));
+        }
+        self.policy_of(share.map_or(LayoutPolicy::Adaptive, LayoutPolicy::Fixed));
+        let time = |name, default: u32| {
+            Ok::<u32, IndexError>(options.number(name, 1..=1 << 30)?.map_or(default, |n| n as u32))
+        };
+        self.costs = Costs {
+            read_ns: time("read_ns", self.costs.read_ns)?,
+            program_ns: time("program_ns", self.costs.program_ns)?,
+            erase_ns: time("erase_ns", self.costs.erase_ns)?,
+        };
+        Ok(self)
+    }
+
+    fn layouts(&self) -> u8 {
+        self.layouts
+    }
+
+    fn wanted(&self) -> LeafShare {
+        self.current
+    }
+
+    fn resume(&mut self, share: LeafShare) {
+        if self.policy == LayoutPolicy::Adaptive {
+            self.current = share;
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        self.policy == LayoutPolicy::Adaptive && self.period.is_over()
+    }
+
+    fn reconsider(&mut self, layout: &Layout, facts: &Facts) {
+        // A tree of one leaf looks the same in every layout.
+        if facts.height > 1 {
+            let costs: Vec<_> = LeafShare::ALL
+                .iter()
+                .take(usize::from(self.layouts))
+                .map(|share| self.period.cost_ns(&layout.with_share(*share), facts, &self.costs))
+                .collect();
+            let next = LeafShare::ALL[step_towards_the_cheapest(&costs, usize::from(self.current.id()))];
+            self.layout_switches += u64::from(next != self.current);
+            self.current = next;
+        }
+        self.period = Period::default();
+    }
+
+    fn note_leaf(&mut self, kind: LeafUse, leaf: Leaf) {
+        self.period.note(kind, leaf);
+    }
+
+    fn note_conversion(&mut self, pages: u32) {
+        self.conversions += 1;
+        self.conversion_pages += u64::from(pages);
+    }
+
+    fn add_metrics(&self, metrics: &mut Vec<Metric>) {
+        let mut add = |name, value| metrics.push(Metric { name, value });
+        add("leaf_share_eighths", self.current.eighths() as u64);
+        add("layout_switches", self.layout_switches);
+        add("conversions", self.conversions);
+        add("conversion_pages", self.conversion_pages);
+    }
+}
+
+impl<N> MuStarTree<N> {
+    /// Chooses the layout of changed paths like this from now on.
+    pub fn set_layout(&mut self, policy: LayoutPolicy) {
+        self.scheme.choice.policy_of(policy);
+    }
+
+    /// The leaf share that changed paths take now, where the height of the tree allows it.
+    pub fn leaf_share(&self) -> LeafShare {
+        self.scheme.choice.current
+    }
+}

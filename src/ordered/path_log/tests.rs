@@ -1,0 +1,308 @@
+//! The trees on raw NAND against a `BTreeMap`, with remounts, small chips and every form of their cache.
+
+use super::ground::{RawTree, Scheme};
+use crate::Nand;
+use crate::Shared;
+use crate::blocks::victim::VictimPolicy;
+use crate::log::{LogConfig, WritePartLimit};
+use crate::nand::catalogue::mlc_64m;
+use crate::nand::sim::{Faults, SimChip};
+use crate::ordered::mu::star::Menu;
+use crate::ordered::mu::{MuTree, OneLayout, PathPages};
+use crate::ordered::wandering::WanderingTree;
+use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
+use crate::rng::Rng;
+use crate::store::ram::RamStore;
+use crate::store::store_nand::StoreNand;
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::{Bound, ControlFlow};
+
+const RECORD: RecordFormat = RecordFormat::new(4, 4);
+
+struct Soak {
+    page_bytes: u32,
+    keys: u64,
+    config: LogConfig,
+    journal: usize,
+    seed: u64,
+    faults: Faults,
+}
+
+fn soak<S: Scheme>(soak: &Soak) {
+    let mut part = mlc_64m();
+    part.geometry = crate::Geometry::new(soak.page_bytes, 64, 16, 96);
+    let chip = SimChip::new(&part).unwrap().with_faults(soak.faults);
+    soak_on::<S>(chip, soak);
+}
+
+fn soak_on<S: Scheme>(nand: impl Nand, soak: &Soak) {
+    let victim = VictimPolicy::ALL[(soak.seed as usize + soak.config.write_pages) % 6];
+    let config = LogConfig { victim, ..soak.config };
+    let mut tree = RawTree::<_, S>::format(nand, RECORD, config).unwrap();
+    tree.set_journal(soak.journal);
+    let mut model = BTreeMap::new();
+    let mut rng = Rng::new(soak.seed);
+    for op in 0..12_000u32 {
+        let key = (rng.below(soak.keys) as u32).to_be_bytes();
+        let value = op.to_be_bytes();
+        match rng.below(100) {
+            0..50 => {
+                let existed = tree.insert(&key, &value).unwrap_or_else(|e| panic!("op {op}: {e}"));
+                assert_eq!(existed, model.insert(key, value).is_some(), "op {op}");
+            }
+            50..90 => assert_eq!(tree.remove(&key).unwrap(), model.remove(&key).is_some(), "op {op}"),
+            _ => {
+                let mut got = [0; 4];
+                let found = tree.get(&key, &mut got).unwrap();
+                assert_eq!(found.then_some(got), model.get(&key).copied());
+            }
+        }
+        if op % 500 == 0 {
+            let report = tree.check().unwrap();
+            assert!(report.is_sound(), "op {op}: {:?}", report.violations);
+            assert_eq!(report.records, model.len() as u64);
+        }
+        if op % 3000 == 2999 {
+            if op % 2 == 0 {
+                tree.close().unwrap();
+            } else {
+                tree.sync().unwrap();
+            }
+            tree = RawTree::mount(tree.into_nand(), RECORD, config).unwrap();
+            tree.set_journal(soak.journal);
+        }
+    }
+    for direction in [Direction::Ascending, Direction::Descending] {
+        let mut all = Vec::new();
+        tree.range(Bound::Unbounded, Bound::Unbounded, direction, &mut |k, v| {
+            all.push((k.to_vec(), v.to_vec()));
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        if direction == Direction::Descending {
+            all.reverse();
+        }
+        assert!(all.iter().map(|(k, v)| (&k[..], &v[..])).eq(model.iter().map(|(k, v)| (&k[..], &v[..]))));
+    }
+}
+
+fn configs() -> Vec<(u32, u64, LogConfig)> {
+    let config = |read_pages, write_pages| LogConfig { read_pages, write_pages, ..LogConfig::default() };
+    vec![
+        (512, 4000, config(0, 0)),
+        (1024, 4000, config(2, 2)),
+        (512, 2000, config(4, 1)),
+        (512, 2000, config(3, 9)),
+    ]
+}
+
+#[test]
+fn a_mu_tree_is_a_map() {
+    for (page_bytes, keys, config) in configs() {
+        for seed in 0..3 {
+            soak::<PathPages<OneLayout>>(&Soak {
+                page_bytes,
+                keys,
+                config,
+                journal: 0,
+                seed,
+                faults: Faults::default(),
+            });
+        }
+    }
+}
+
+#[test]
+fn a_mu_star_tree_is_a_map() {
+    for (page_bytes, keys, config) in configs() {
+        for seed in 0..3 {
+            let faults = Faults::default();
+            soak::<PathPages<Menu>>(&Soak { page_bytes, keys, config, journal: 0, seed, faults });
+        }
+    }
+}
+
+#[test]
+fn a_wandering_tree_is_a_map() {
+    for (page_bytes, keys, config) in configs() {
+        for journal in [0, 8] {
+            soak::<crate::ordered::wandering::OneNodePages>(&Soak {
+                page_bytes,
+                keys,
+                config,
+                journal,
+                seed: 5,
+                faults: Faults::default(),
+            });
+        }
+    }
+}
+
+#[test]
+fn pages_of_a_store_will_do_for_a_chip() {
+    let nand = |page_bytes| {
+        let nand = StoreNand::new(RamStore::new(page_bytes, 16 * 96), 16, 63).unwrap();
+        assert_eq!(nand.geometry().page_bytes as usize, page_bytes - 64, "no power of two");
+        nand
+    };
+    let faults = Faults::default();
+    for (page_bytes, keys, config) in configs() {
+        let soaked = Soak { page_bytes, keys, config, journal: 0, seed: 1, faults };
+        soak_on::<PathPages<OneLayout>>(nand(page_bytes as usize), &soaked);
+        soak_on::<PathPages<Menu>>(nand(page_bytes as usize), &soaked);
+    }
+    for (page_bytes, keys, config) in configs() {
+        let soaked = Soak { page_bytes, keys, config, journal: 8, seed: 1, faults };
+        soak_on::<crate::ordered::wandering::OneNodePages>(nand(page_bytes as usize), &soaked);
+    }
+}
+
+#[test]
+fn failing_blocks_are_replaced() {
+    for seed in 0..6 {
+        let faults =
+            Faults { seed, program_failures_ppm: 200, erase_failures_ppm: 2_000, ..Faults::default() };
+        for (page_bytes, keys, config) in configs() {
+            let soaked = Soak { page_bytes, keys: keys / 2, config, journal: 0, seed, faults };
+            soak::<PathPages<OneLayout>>(&soaked);
+            soak::<PathPages<Menu>>(&soaked);
+        }
+        for (page_bytes, keys, config) in configs() {
+            let soaked = Soak { page_bytes, keys: keys / 2, config, journal: 4, seed, faults };
+            soak::<crate::ordered::wandering::OneNodePages>(&soaked);
+        }
+    }
+}
+
+/// Reads of one get for each of the keys, and the tree's height.
+fn reads_of_gets<S: Scheme>(same_page: &str) -> (Vec<u64>, u64) {
+    let mut part = mlc_64m();
+    part.geometry = crate::Geometry::new(512, 64, 16, 320);
+    let settings = Settings::new(RECORD).with("same_page", same_page);
+    let mut tree = RawTree::<_, S>::format_with(SimChip::new(&part).unwrap(), &settings).unwrap();
+    let mut rng = Rng::new(7);
+    let keys: Vec<[u8; 4]> = (0..3000).map(|_| (rng.below(1 << 20) as u32).to_be_bytes()).collect();
+    for key in &keys {
+        tree.insert(key, key).unwrap();
+    }
+    let height = u64::from(tree.stats().height);
+    let mut tree = RawTree::<_, S>::mount_with(tree.into_nand(), &settings).unwrap();
+    let mut reads = Vec::new();
+    for key in &keys {
+        let before = tree.stats().cache_misses;
+        assert!(tree.get(key, &mut [0; 4]).unwrap());
+        reads.push(tree.stats().cache_misses - before);
+    }
+    (reads, height)
+}
+
+#[test]
+fn a_child_in_the_page_at_hand_is_free_or_a_read() {
+    for reads_of in [reads_of_gets::<PathPages<OneLayout>>, reads_of_gets::<PathPages<Menu>>] {
+        let (reads, height) = reads_of("read");
+        assert!(height >= 3 && reads.iter().all(|&n| n == height), "{height}: {reads:?}");
+        let (reads, height) = reads_of("free");
+        assert!(reads.iter().all(|&n| n <= height) && reads.contains(&1), "{height}: {reads:?}");
+    }
+}
+
+#[test]
+fn updates_read_each_level_too_if_asked() {
+    let mut part = mlc_64m();
+    part.geometry = crate::Geometry::new(512, 64, 16, 320);
+    let reads = |same_page: &str| {
+        let settings = Settings::new(RECORD).with("same_page", same_page);
+        let mut tree = MuTree::format_with(SimChip::new(&part).unwrap(), &settings).unwrap();
+        for key in 0..2000u32 {
+            tree.insert(&key.to_be_bytes(), &[1; 4]).unwrap();
+        }
+        let (before, height) = (tree.stats().cache_misses, u64::from(tree.stats().height));
+        for _ in 0..10 {
+            tree.insert(&1999u32.to_be_bytes(), &[2; 4]).unwrap();
+        }
+        (tree.stats().cache_misses - before, height)
+    };
+    let (read, height) = reads("read");
+    assert!(height >= 3);
+    assert_eq!(read, 10 * height);
+    // The path of the last update lies in one page.
+    assert_eq!(reads("free").0, 10);
+}
+
+/// A wandering tree with a write part of one page, programmed as `limit` says, of keys from 0 on.
+fn tree_with_one_page(limit: &str, keys: u32) -> (WanderingTree<Shared<SimChip>>, Shared<SimChip>) {
+    let mut part = mlc_64m();
+    part.geometry = crate::Geometry::new(512, 64, 16, 4000);
+    let chip = Shared::new(SimChip::new(&part).unwrap());
+    let settings = Settings::new(RECORD).with("write_part", limit).with("write_pages", 1);
+    // Nothing but the part programs.
+    let settings = settings.with("checkpoint_blocks", 1 << 20);
+    let settings = Settings { durability: Durability::EverySync, ..settings };
+    let mut tree = WanderingTree::format_with(chip.clone(), &settings).unwrap();
+    for key in 0..keys {
+        tree.insert(&key.to_be_bytes(), &[1; 4]).unwrap();
+    }
+    tree.sync().unwrap();
+    (tree, chip)
+}
+
+#[test]
+fn a_strict_write_part_never_holds_more_than_its_size() {
+    // What the part holds of the path just written (leaf, inner node, root) costs a get no read.
+    for (limit, reads_after) in [("operation", [0, 0]), ("strict", [2, 2]), ("lenient", [2, 1])] {
+        let (mut tree, chip) = tree_with_one_page(limit, 6000);
+        assert_eq!((tree.stats().height, tree.stats().collections), (3, 0));
+        let before = chip.lock().counters().page_programs_total();
+        for i in 0..40u32 {
+            let key = (i * 149 + 7).to_be_bytes();
+            tree.insert(&key, &[2; 4]).unwrap();
+            let misses = tree.stats().cache_misses;
+            assert!(tree.get(&key, &mut [0; 4]).unwrap());
+            let reads = tree.stats().cache_misses - misses;
+            assert_eq!(reads, reads_after[i as usize % 2], "{limit}, update {i}");
+        }
+        tree.sync().unwrap();
+        // A page a level and no program saved.
+        assert_eq!(chip.lock().counters().page_programs_total() - before, 120, "{limit}");
+    }
+    // Leaf and root wait together beyond the size of one page, and updates of one leaf are programmed once; in one page they are not.
+    for (limit, programs) in [("operation", 20), ("strict", 20), ("lenient", 2)] {
+        let (mut tree, chip) = tree_with_one_page(limit, 200);
+        assert_eq!(tree.stats().height, 2);
+        let before = chip.lock().counters().page_programs_total();
+        for _ in 0..10 {
+            tree.insert(&7u32.to_be_bytes(), &[2; 4]).unwrap();
+        }
+        tree.sync().unwrap();
+        assert_eq!(chip.lock().counters().page_programs_total() - before, programs, "{limit}");
+    }
+}
+
+#[test]
+fn a_part_programmed_within_operations_is_a_map() {
+    for (page_bytes, keys, config) in configs().into_iter().filter(|(.., config)| config.write_pages > 0) {
+        for (seed, write_part) in [(1, WritePartLimit::Strict), (2, WritePartLimit::Lenient)] {
+            for (journal, program_failures_ppm) in [(0, 0), (8, 0), (0, 200)] {
+                let faults = Faults { seed, program_failures_ppm, ..Faults::default() };
+                let keys = if program_failures_ppm > 0 { keys / 2 } else { keys };
+                let config = LogConfig { write_part, ..config };
+                let soaked = Soak { page_bytes, keys, config, journal, seed, faults };
+                soak::<crate::ordered::wandering::OneNodePages>(&soaked);
+                if journal == 0 {
+                    soak::<PathPages<OneLayout>>(&soaked);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn one_kind_does_not_mount_as_another() {
+    let chip = SimChip::new(&mlc_64m()).unwrap();
+    let chip = MuTree::format(chip, RECORD, LogConfig::default()).unwrap().into_nand();
+    assert!(WanderingTree::mount(chip.clone(), RECORD, LogConfig::default()).is_err());
+    assert!(MuTree::mount(chip.clone(), RecordFormat::new(8, 4), LogConfig::default()).is_err());
+    assert!(MuTree::mount(chip, RECORD, LogConfig::default()).is_ok());
+}

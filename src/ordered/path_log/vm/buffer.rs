@@ -1,0 +1,328 @@
+//! The log buffer, which both trees may have: records wait in RAM and are then entered together.
+//!
+//! Without a log buffer every operation is durable. With one of `log_pages` pages an insertion or a removal is noted in
+//! RAM; when the buffer is full, or at a sync, all of them are entered in key order as one operation, so a mount finds the
+//! state of the last sync or a later one that once was. (The published
+//! program enters them one by one, and promises nothing.) Whatever a full buffer may take of the chip is kept free: an
+//! insertion that it would no longer hold is refused as `Full`, and none that was accepted fails later.
+
+use crate::check::{CheckReport, IndexError};
+use crate::ordered::buffered::{Answers, Merge, Pending};
+use crate::ordered::change::Change;
+use crate::ordered::{
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit, within,
+};
+use alloc::format;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+use core::ops::{Bound, ControlFlow};
+
+/// A tree that enters several changes as one operation. Without them every operation of it is durable.
+pub trait TakesBatches: OrderedIndex {
+    /// Whether the tree may be used still.
+    fn usable(&self) -> Result<(), IndexError>;
+
+    /// Makes room for so many changes at once; `Full` when there is none.
+    fn make_room_for_batch(&mut self, changes: usize, have_inserts: bool) -> Result<(), IndexError>;
+
+    /// Enters changes of different keys, in the order of the keys; a mount finds all of them or none. The room was made.
+    fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<(), IndexError>;
+
+    /// Whether the tree holds a key, at the cost of an update's descent.
+    fn holds(&mut self, key: &[u8]) -> Result<bool, IndexError>;
+
+    /// The same for a checker: nothing is counted and no copy of a node is replaced.
+    fn peek_key(&mut self, key: &[u8]) -> Result<bool, IndexError>;
+}
+
+/// A tree with a log buffer, of no records if none was asked for.
+pub struct Logged<T> {
+    pub(super) tree: T,
+    waiting: Waiting,
+    answers: Answers,
+    flushes: u64,
+}
+
+/// Changes in key order, each a key, a byte that is 1 for an insertion, and a value.
+pub(super) struct Waiting {
+    record: RecordFormat,
+    capacity: usize,
+    bytes: Vec<u8>,
+}
+
+impl Waiting {
+    /// A buffer of as many records as `log_pages` pages hold.
+    pub(super) fn from_settings(settings: &Settings, page_bytes: u32) -> Result<Waiting, IndexError> {
+        let record = settings.record;
+        let log_pages = settings.options.number("log_pages", 0..=LOG_PAGES_MAX)?.unwrap_or(0);
+        if log_pages > 0 && settings.durability == Durability::EveryOperation {
+            return Err(IndexError::Unsupported(format!(
+                "log_pages = {log_pages} makes the tree durable at every sync only, and every operation is asked for"
+            )));
+        }
+        let capacity = log_pages as usize * page_bytes as usize / record.entry_bytes();
+        let bytes = Vec::with_capacity(capacity * (record.entry_bytes() + 1));
+        Ok(Waiting { record, capacity, bytes })
+    }
+
+    /// Records that it holds.
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Takes over changes that a mount found and the tree cannot take.
+    pub(super) fn take_over(&mut self, changes: Vec<u8>) {
+        debug_assert!(changes.len().is_multiple_of(self.entry_bytes()), "changes of the records' size");
+        if !changes.is_empty() {
+            self.bytes = changes;
+        }
+    }
+
+    /// RAM of the records, and of the list of them that the tree is given.
+    pub(super) fn ram_bytes(&self) -> usize {
+        self.capacity * (self.entry_bytes() + size_of::<Change<'_>>())
+    }
+
+    fn entry_bytes(&self) -> usize {
+        self.record.entry_bytes() + 1
+    }
+
+    fn len(&self) -> usize {
+        self.bytes.len() / self.entry_bytes()
+    }
+
+    fn get(&self, i: usize) -> Change<'_> {
+        debug_assert!(i < self.len(), "change {i} of {} that wait", self.len());
+        let entry = &self.bytes[i * self.entry_bytes()..(i + 1) * self.entry_bytes()];
+        let (key, rest) = entry.split_at(usize::from(self.record.key_bytes));
+        Change { key, value: (rest[0] == 1).then_some(&rest[1..]) }
+    }
+
+    fn search(&self, key: &[u8]) -> Result<usize, usize> {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            match self.get(middle).key.cmp(key) {
+                Ordering::Less => low = middle + 1,
+                Ordering::Greater => high = middle,
+                Ordering::Equal => return Ok(middle),
+            }
+        }
+        debug_assert!(low == 0 || self.get(low - 1).key < key, "the change before place {low} is not below");
+        debug_assert!(low == self.len() || self.get(low).key > key, "the change at place {low} is not above");
+        Err(low)
+    }
+
+    fn note(&mut self, change: Change<'_>) {
+        debug_assert_eq!(change.key.len(), usize::from(self.record.key_bytes), "a key of another width");
+        let size = self.entry_bytes();
+        let (at, replaced) = match self.search(change.key) {
+            Ok(i) => (i * size, size),
+            Err(i) => (i * size, 0),
+        };
+        let value_bytes = usize::from(self.record.value_bytes);
+        debug_assert!(
+            change.value.is_none_or(|value| value.len() == value_bytes),
+            "a value of another width"
+        );
+        let kind = u8::from(change.value.is_some());
+        let value = change.value.unwrap_or(&[]).iter().copied();
+        let entry = change.key.iter().copied().chain([kind]).chain(value);
+        let padding = if change.value.is_some() { 0 } else { value_bytes };
+        let entry = entry.chain(core::iter::repeat_n(0, padding));
+        self.bytes.splice(at..at + replaced, entry);
+        debug_assert!(self.bytes.len().is_multiple_of(size), "a change of another size waits");
+    }
+}
+
+/// Pages of a log buffer at most.
+const LOG_PAGES_MAX: u64 = 1024;
+
+impl<T: TakesBatches> Logged<T> {
+    pub(super) fn new(tree: T, waiting: Waiting, settings: &Settings) -> Result<Logged<T>, IndexError> {
+        let answers = Answers::from_options(&settings.options)?;
+        Ok(Logged { tree, waiting, answers, flushes: 0 })
+    }
+
+    fn note(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<bool, IndexError> {
+        self.tree.usable()?;
+        let waits = self.waiting.search(key).ok().map(|i| self.waiting.get(i).value.is_some());
+        if waits.is_none() && self.waiting.len() == self.waiting.capacity {
+            self.flush()?;
+        }
+        match self.tree.make_room_for_batch(self.waiting.len() + 1, value.is_some()) {
+            // What waits goes first; it has its room.
+            Err(IndexError::Full) if self.waiting.len() > 0 => {
+                self.flush()?;
+                self.tree.make_room_for_batch(1, value.is_some())?;
+            }
+            other => other?,
+        }
+        let existed = match (waits, self.answers) {
+            (Some(existed), _) => existed,
+            (None, Answers::Pool) => false,
+            (None, Answers::Exact) => self.tree.holds(key)?,
+        };
+        if value.is_some() || existed || self.answers == Answers::Pool {
+            self.waiting.note(Change { key, value });
+        }
+        Ok(existed)
+    }
+
+    /// Enters what waits as one operation.
+    fn flush(&mut self) -> Result<(), IndexError> {
+        if self.waiting.len() == 0 {
+            return Ok(());
+        }
+        self.tree.make_room_for_batch(self.waiting.len(), false)?;
+        let changes: Vec<Change<'_>> = (0..self.waiting.len()).map(|i| self.waiting.get(i)).collect();
+        self.tree.apply_batch(&changes)?;
+        self.waiting.bytes.clear();
+        debug_assert_eq!(self.waiting.len(), 0, "changes wait that were applied");
+        self.flushes += 1;
+        Ok(())
+    }
+}
+
+impl<T: TakesBatches> OrderedIndex for Logged<T> {
+    fn record(&self) -> RecordFormat {
+        self.tree.record()
+    }
+
+    fn durability(&self) -> Durability {
+        if self.waiting.capacity == 0 { self.tree.durability() } else { Durability::EverySync }
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
+        if self.waiting.bytes.is_empty() {
+            return self.tree.get(key, value);
+        }
+        self.record().check_key(key)?;
+        self.record().check_value(value)?;
+        match self.waiting.search(key) {
+            Ok(i) => {
+                let waiting = self.waiting.get(i).value;
+                waiting.inspect(|bytes| value.copy_from_slice(bytes));
+                Ok(waiting.is_some())
+            }
+            Err(_) => self.tree.get(key, value),
+        }
+    }
+
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
+        if self.waiting.capacity == 0 {
+            return self.tree.insert(key, value);
+        }
+        self.record().check_key(key)?;
+        self.record().check_value(value)?;
+        self.note(key, Some(value))
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        if self.waiting.capacity == 0 {
+            return self.tree.remove(key);
+        }
+        self.record().check_key(key)?;
+        self.note(key, None)
+    }
+
+    fn range(
+        &mut self,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), IndexError> {
+        if self.waiting.bytes.is_empty() {
+            return self.tree.range(low, high, direction, visit);
+        }
+        for bound in [low, high] {
+            if let Bound::Included(key) | Bound::Excluded(key) = bound {
+                self.record().check_key(key)?;
+            }
+        }
+        let pending = Within::new(&self.waiting, (low, high), direction);
+        let mut merge = Merge { pending, direction, visit };
+        let mut flow = ControlFlow::Continue(());
+        self.tree.range(low, high, direction, &mut |key, value| {
+            flow = merge.record(key, value);
+            flow
+        })?;
+        if flow.is_continue() {
+            let _ended = merge.rest();
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), IndexError> {
+        self.flush()?;
+        self.tree.sync()
+    }
+
+    fn close(&mut self) -> Result<(), IndexError> {
+        self.flush()?;
+        self.tree.close()
+    }
+
+    fn check(&mut self) -> Result<CheckReport, IndexError> {
+        let mut report = self.tree.check()?;
+        for i in 0..self.waiting.len() {
+            let change = self.waiting.get(i);
+            match (self.tree.peek_key(change.key)?, change.value.is_some()) {
+                (false, true) => report.records += 1,
+                (true, false) => report.records -= 1,
+                _ => {}
+            }
+        }
+        Ok(report)
+    }
+
+    fn stats(&self) -> IndexStats {
+        let mut stats = self.tree.stats();
+        if self.waiting.capacity > 0 {
+            stats.metrics.extend([
+                Metric { name: "log_records", value: self.waiting.len() as u64 },
+                Metric { name: "log_records_max", value: self.waiting.capacity as u64 },
+                Metric { name: "log_flushes", value: self.flushes },
+            ]);
+        }
+        stats
+    }
+
+    fn ram_bytes(&self) -> usize {
+        size_of::<Self>() - size_of::<T>() + self.waiting.ram_bytes() + self.tree.ram_bytes()
+    }
+}
+
+/// The changes between two bounds that were not shown yet.
+struct Within<'a> {
+    waiting: &'a Waiting,
+    direction: Direction,
+    /// Those not shown: from the first to before the second.
+    left: (usize, usize),
+}
+
+impl<'a> Within<'a> {
+    fn new(waiting: &'a Waiting, bounds: (Bound<&[u8]>, Bound<&[u8]>), direction: Direction) -> Within<'a> {
+        let place = |i: &usize| within(waiting.get(*i).key, bounds);
+        let start = (0..waiting.len()).find(|i| place(i) != Ordering::Less).unwrap_or(waiting.len());
+        let inside = (start..waiting.len()).take_while(|i| place(i) == Ordering::Equal).count();
+        Within { waiting, direction, left: (start, start + inside) }
+    }
+}
+
+impl Pending for Within<'_> {
+    fn peek(&self) -> Option<Change<'_>> {
+        let (from, to) = self.left;
+        let next = if self.direction == Direction::Ascending { from } else { to.wrapping_sub(1) };
+        (from < to).then(|| self.waiting.get(next))
+    }
+
+    fn advance(&mut self) {
+        debug_assert!(self.left.0 < self.left.1, "nothing waits beyond");
+        match self.direction {
+            Direction::Ascending => self.left.0 += 1,
+            Direction::Descending => self.left.1 -= 1,
+        }
+    }
+}

@@ -1,0 +1,423 @@
+//! The VMTree (Ould-Khessal, Fazackerley and Lawrence 2026): a B+-tree on raw NAND whose parents are told late.
+//!
+//! A node is rewritten out of place, as in the wandering tree. But a table in RAM leads from the place that its parent names
+//! to where it is now ([`crate::ordered::path_log::ground::moves`]), so the parent is not written, nor what is above it. When the table has no place
+//! for a move, the parent is written, and names where all its children are; that frees their entries. A parent that is
+//! written for a split does the same.
+//!
+//! * **Insertion**: leaf, entry; without a place for the entry the parent, its entry, and so on to the root, whose place is
+//!   known. A full node is split, its first ceil((d+1)/2) entries going left.
+//! * **Removal** (not published): the leaf is rewritten as by an insertion; a node that becomes empty disappears, its parent is
+//!   written.
+//! * **Log buffer** (`buffer`): records may wait in RAM and are then entered in key order.
+//! * **Space**: the published program erases single dead pages of a DataFlash, or copies a whole block through RAM and back to
+//!   the same addresses. Raw NAND allows neither safely: here it is the log of [`crate::log`], which erases blocks and has live
+//!   pages moved, and a move is an entry in the table like any other.
+//!   Where pages run short, parents are written to empty the table.
+//! * **Durability**: every operation, without a log buffer. A page says whether it is the last of its
+//!   operation, and which place it is to be found by.
+//! * **Mounting**: the newest checkpoint keeps the table. The pages written since are gone through in order, up to the last one that
+//!   ends an operation. Each says of which place it is the successor, and that its own place leads nowhere. Then a walk over
+//!   the inner nodes drops entries that nothing names. What is found must match the digest of the last page, so a page in between
+//!   that cannot be read is noticed.
+//!
+//! Page: a header of 10 bytes as published, then [`crate::ordered::node::NodeShape`].
+//!
+//! ```text
+//! at  bytes  field
+//!  0    4    place that the parent names, or 0xFFFFFFFF when the parent is written in the same operation
+//!  4    1    flags: 1 = the place above leads here, 2 = root, 4 = last page of its operation
+//!  5    1    height of the tree, when root
+//!  6    4    digest of the table of moves and the root, as they are after this page
+//! ```
+//!
+//! Bounds: the first bound of a root is zero and a node keeps its first bound when its first child goes, so no key ever lowers
+//! a bound that a parent names. A child that becomes the first has a higher one of its own: what its parent names counts, and a
+//! copy that is to be changed is given that.
+//!
+//! Deviations: a header of other fields; 62 children in an inner node of 512 bytes where the published one has 63, as the node
+//! stores the first bound; removal, recovery, log and wear levelling are ours.
+//! Confidence: high for layout, table and algorithm (read in the authors' code); recovery and removal are our own.
+
+mod buffer;
+pub mod overwrite;
+#[cfg(test)]
+mod tests;
+
+pub use buffer::{Logged, TakesBatches};
+
+use crate::check::IndexError;
+use crate::codec::{get_u32, put_u32};
+use crate::log::Root;
+use crate::log::tag::{LEVELS_MAX, Tag};
+use crate::nand::{Cause, Geometry, Nand};
+use crate::ordered::change::Change;
+use crate::ordered::node::NodeShape;
+use crate::ordered::path_log::ground::batch::batch_pages;
+use crate::ordered::path_log::ground::moves::{Duplicates, Keep, Moves};
+use crate::ordered::path_log::ground::room::INSERT_RESERVE_BLOCKS;
+use crate::ordered::path_log::ground::{ADDRESS_BYTES, RawTree, Scheme, Sibling, Step, height_bound};
+use crate::ordered::{Durability, RecordFormat, Settings};
+use crate::units::Ppn;
+use alloc::format;
+use buffer::Waiting;
+use core::ops::Range;
+
+const HEADER_BYTES: usize = 10;
+const NONE: u32 = u32::MAX;
+
+const MAPPED: u8 = 1;
+const ROOT: u8 = 2;
+const LAST: u8 = 4;
+
+/// A VMTree on a chip.
+pub type VmTree<N> = Logged<RawTree<N, MappedPages>>;
+
+/// A node fills a page but for a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MappedPages {
+    page_bytes: usize,
+    record: RecordFormat,
+}
+
+/// The header of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Header {
+    named: u32,
+    flags: u8,
+    height: u8,
+    digest: u32,
+}
+
+impl Header {
+    fn encode(&self, page: &mut [u8]) {
+        debug_assert!(self.flags & !(MAPPED | ROOT | LAST) == 0, "R9: flags {:#x}", self.flags);
+        put_u32(page, 0, self.named);
+        page[4] = self.flags;
+        page[5] = self.height;
+        put_u32(page, 6, self.digest);
+    }
+
+    fn decode(page: &[u8]) -> Header {
+        Header { named: get_u32(page, 0), flags: page[4], height: page[5], digest: get_u32(page, 6) }
+    }
+}
+
+impl Scheme for MappedPages {
+    const KIND: &'static [u8] = b"vmtree 1";
+
+    const MAPS_MOVES: bool = true;
+
+    fn new(page_bytes: usize, record: RecordFormat) -> Result<MappedPages, IndexError> {
+        let scheme = MappedPages { page_bytes, record };
+        if scheme.shape(0, 1, 2).capacity < 4 || scheme.shape(0, 2, 2).capacity < 4 {
+            return Err(IndexError::Unsupported(format!(
+                "a VMTree needs pages that hold 4 records of this size; these have {page_bytes} bytes"
+            )));
+        }
+        Ok(scheme)
+    }
+
+    fn moves(&self, geometry: Geometry, settings: &Settings) -> Result<Moves, IndexError> {
+        let most = u64::from(geometry.pages()) * 4;
+        let share = settings.ram_bytes.map_or(MAPPING_BYTES, |ram| MAPPING_BYTES.max(ram as u64 / 8));
+        let default = share.min(most / 8).max(32);
+        let bytes = settings.options.number("mapping_bytes", 32..=most)?.unwrap_or(default);
+        let keep = match settings.options.choice("kept_nodes", &["path", "three-buffers"])? {
+            "three-buffers" => Keep::ThreeBuffers,
+            _ => Keep::Path,
+        };
+        let duplicates = match settings.options.choice("mapping_duplicates", &["never", "as-published"])? {
+            "as-published" => Duplicates::AsPublished,
+            _ => Duplicates::Never,
+        };
+        Ok(Moves::new(geometry, bytes as usize, keep, duplicates))
+    }
+
+    fn shape(&self, _layout: u8, level: u8, _height: u8) -> NodeShape {
+        let value_bytes = if level == 1 { usize::from(self.record.value_bytes) } else { ADDRESS_BYTES };
+        NodeShape::fitting(self.page_bytes - HEADER_BYTES, usize::from(self.record.key_bytes), value_bytes)
+    }
+
+    fn page_area(&self, _layout: u8, _level: u8, _height: u8) -> Range<usize> {
+        HEADER_BYTES..self.page_bytes
+    }
+
+    fn path_area(&self, _layout: u8, level: u8, _height: u8) -> Range<usize> {
+        let page = self.path_page(level);
+        page.start + HEADER_BYTES..page.end
+    }
+
+    fn path_bytes(&self, height: u8) -> usize {
+        usize::from(height) * self.page_bytes
+    }
+
+    fn height_max(&self, _layout: u8) -> u8 {
+        LEVELS_MAX as u8
+    }
+
+    fn root_entries_max(&self, layout: u8, height: u8) -> usize {
+        self.shape(layout, height, height).capacity
+    }
+
+    fn pages_per_update(&self, height: u8) -> u32 {
+        // A page without a node may have to fill the first and the last place of a block.
+        2 * (2 * u32::from(height) + 1)
+    }
+
+    /// Seldom is a parent written. A move that would take more than is left is refused, which undoes none before it.
+    fn programs_per_move(&self, _height: u8) -> u32 {
+        2
+    }
+
+    fn write_inner<N: Nand>(_tree: &mut RawTree<N, MappedPages>, level: u8) -> Result<Ppn, IndexError> {
+        unreachable!("a VMTree keeps no journal that has the node at level {level} written alone")
+    }
+
+    fn dress_half(tag: &mut Tag, page: &mut [u8]) {
+        tag.journal = true;
+        Header { named: NONE, flags: 0, height: 0, digest: 0 }.encode(page);
+    }
+
+    fn restore_moves<N: Nand>(
+        tree: &mut RawTree<N, MappedPages>,
+        note: &[u8],
+        pages: &[Ppn],
+    ) -> Result<(), IndexError> {
+        restore(tree, note, pages)
+    }
+
+    /// The path's nodes from `lowest` up until the table takes a move, or to the root.
+    fn write_path<N: Nand>(
+        tree: &mut RawTree<N, MappedPages>,
+        lowest: u8,
+        mut sibling: Option<Sibling>,
+        cause: Cause,
+    ) -> Result<(), IndexError> {
+        // Copies of nodes that may be gone.
+        debug_assert!((1..=tree.height).contains(&lowest), "R2: level {lowest} of {}", tree.height);
+        for other in (1..lowest).chain(tree.height + 1..=LEVELS_MAX as u8) {
+            tree.path.step_mut(other).page = NONE;
+        }
+        if lowest > 1 {
+            tree.resolve_children(lowest);
+        }
+        for level in lowest..tree.height {
+            tree.retire(level);
+            let page = tree.log.allocate(cause)?;
+            let named = if sibling.is_none() { tree.map_move(level, page) } else { None };
+            write_node(tree, (level, page), named, cause)?;
+            if named.is_some() {
+                return Ok(());
+            }
+            reread(tree, level + 1, cause)?;
+            tree.resolve_children(level + 1);
+            if let Some(half) = sibling.take() {
+                sibling = tree.enter_sibling(level + 1, &half)?;
+            }
+            tree.set_child(level + 1, page);
+        }
+        match sibling {
+            Some(half) => grow(tree, &half, cause),
+            None => write_root(tree, cause),
+        }
+    }
+}
+
+impl<N: Nand> VmTree<N> {
+    /// Formats the chip for a tree as `settings` ask.
+    pub fn format_with(nand: N, settings: &Settings) -> Result<VmTree<N>, IndexError> {
+        let (waiting, below) = configure(&nand, settings)?;
+        Logged::new(RawTree::format_with(nand, &below)?, waiting, settings)
+    }
+
+    /// Finds the tree on the chip again and runs it as `settings` ask.
+    pub fn mount_with(nand: N, settings: &Settings) -> Result<VmTree<N>, IndexError> {
+        let (waiting, below) = configure(&nand, settings)?;
+        Logged::new(RawTree::mount_with(nand, &below)?, waiting, settings)
+    }
+
+    /// Gives the chip back.
+    pub fn into_nand(self) -> N {
+        self.tree.into_nand()
+    }
+}
+
+/// The log buffer and what the tree below it is to be set up with.
+fn configure(nand: &impl Nand, settings: &Settings) -> Result<(Waiting, Settings), IndexError> {
+    let geometry = nand.geometry();
+    let scheme = MappedPages::new(geometry.page_bytes as usize, settings.record)?;
+    let waiting = Waiting::from_settings(settings, geometry.page_bytes)?;
+    let height = height_bound(&scheme, geometry.pages());
+    let in_blocks = |pages: u32| pages.div_ceil(geometry.pages_per_block);
+    let update_blocks =
+        in_blocks(3 * scheme.pages_per_update(height) + scheme.moves(geometry, settings)?.pages_kept());
+    let records = waiting.capacity();
+    let batch_blocks = if records > 0 { in_blocks(batch_pages(records + 1, height)) } else { 0 };
+    if batch_blocks > geometry.blocks / 4 {
+        return Err(IndexError::Unsupported(format!(
+            "a log buffer of {records} records may take {batch_blocks} blocks at once, more than a quarter of this chip"
+        )));
+    }
+    // Small blocks must be collected before an update finds too few.
+    let collect_at = settings.options.number("collect_at_blocks", 1..=1 << 24)?.unwrap_or(2);
+    let needed = INSERT_RESERVE_BLOCKS + update_blocks.max(batch_blocks);
+    let mut below = Settings { durability: Durability::EveryOperation, ..settings.clone() }
+        .with("collect_at_blocks", collect_at.max(u64::from(needed)));
+    let buffer_bytes = size_of::<Waiting>() + 64 + waiting.ram_bytes();
+    below.ram_bytes = settings.ram_bytes.map(|ram| ram.saturating_sub(buffer_bytes));
+    Ok((waiting, below))
+}
+
+impl<N: Nand> TakesBatches for RawTree<N, MappedPages> {
+    fn usable(&self) -> Result<(), IndexError> {
+        RawTree::usable(self)
+    }
+
+    fn make_room_for_batch(&mut self, changes: usize, have_inserts: bool) -> Result<(), IndexError> {
+        RawTree::make_room_for_batch(self, changes, have_inserts)
+    }
+
+    fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<(), IndexError> {
+        RawTree::apply_batch(self, changes)
+    }
+
+    fn holds(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        self.get_by_path(key, None)
+    }
+
+    fn peek_key(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        RawTree::peek_key(self, key)
+    }
+}
+
+/// The size of the table as published.
+const MAPPING_BYTES: u64 = 1024;
+
+impl MappedPages {
+    /// The bytes of the path's page at `level` in its buffer.
+    fn path_page(&self, level: u8) -> Range<usize> {
+        debug_assert!(level >= 1, "R2: leaves have level 1");
+        let start = (usize::from(level) - 1) * self.page_bytes;
+        start..start + self.page_bytes
+    }
+}
+
+/// Reads a node that is to be changed again, where three buffers are all there is. The copy is the same.
+fn reread<N: Nand>(tree: &mut RawTree<N, MappedPages>, level: u8, cause: Cause) -> Result<(), IndexError> {
+    if tree.moves.keep() == Keep::ThreeBuffers {
+        tree.log.read(Ppn(tree.path.step(level).page), cause)?;
+    }
+    Ok(())
+}
+
+/// Programs the path's node at `level`; `named` is the place that leads to it.
+fn write_node<N: Nand>(
+    tree: &mut RawTree<N, MappedPages>,
+    (level, page): (u8, Ppn),
+    named: Option<Ppn>,
+    cause: Cause,
+) -> Result<(), IndexError> {
+    debug_assert!((1..=tree.height).contains(&level), "R2: level {level} of {}", tree.height);
+    let is_root = level == tree.height;
+    debug_assert!(named.is_none() || !is_root, "R9: a root has no parent that names it");
+    let is_last = (named.is_some() || is_root) && !tree.moves.goes_on;
+    let flag = |set, flag| if set { flag } else { 0 };
+    let flags = flag(named.is_some(), MAPPED) | flag(is_root, ROOT) | flag(is_last, LAST);
+    let height = tree.height;
+    let root = if is_root { page } else { tree.root };
+    let header =
+        Header { named: named.map_or(NONE, |p| p.0), flags, height, digest: tree.moves.digest(root) };
+    let tag = Tag { journal: true, height, ..tree.path.tag(level, level) };
+    let area = tree.scheme.path_page(level);
+    header.encode(&mut tree.path.buffer[area.clone()]);
+    tree.log.write(page, tag, &tree.path.buffer[area], cause)?;
+    debug_assert!(tree.log.is_valid(page), "R5: {page} was written and is not valid");
+    // Of three buffers, the one that was written from takes the next node.
+    let at_hand = if tree.moves.keep() == Keep::Path { page.0 } else { NONE };
+    let step = tree.path.step_mut(level);
+    (step.page, step.lowest_level) = (at_hand, level);
+    Ok(())
+}
+
+fn write_root<N: Nand>(tree: &mut RawTree<N, MappedPages>, cause: Cause) -> Result<(), IndexError> {
+    let level = tree.height;
+    tree.retire(level);
+    place_root(tree, cause)
+}
+
+/// Programs the path's root to a new page.
+fn place_root<N: Nand>(tree: &mut RawTree<N, MappedPages>, cause: Cause) -> Result<(), IndexError> {
+    let level = tree.height;
+    let page = tree.log.allocate(cause)?;
+    write_node(tree, (level, page), None, cause)?;
+    tree.root = page;
+    tree.log.set_root(Root { ppn: page, height: level });
+    Ok(())
+}
+
+/// Puts a new root above the two halves of the old one, of which the one on the path is not written yet.
+fn grow<N: Nand>(tree: &mut RawTree<N, MappedPages>, half: &Sibling, cause: Cause) -> Result<(), IndexError> {
+    let level = tree.height;
+    tree.retire(level);
+    let page = tree.log.allocate(cause)?;
+    tree.height += 1;
+    debug_assert!(usize::from(tree.height) <= LEVELS_MAX, "R2: a height of {}", tree.height);
+    write_node(tree, (level, page), None, cause)?;
+    let (left, right) = if half.is_left { (half.page, page) } else { (page, half.page) };
+    let top = tree.shape(tree.height);
+    let root = tree.node_mut(level + 1);
+    root.fill(0xff);
+    top.insert(root, 0, 0, (&half.separator, &left.0.to_le_bytes()));
+    top.insert(root, 1, 1, (&half.separator, &right.0.to_le_bytes()));
+    *tree.path.step_mut(level + 1) = Step { count: 2, slot: u16::from(half.is_left), ..Step::default() };
+    tree.zero_bound(level + 1);
+    debug_assert_ne!(page, half.page, "R3: both halves of the root in one page");
+    place_root(tree, cause)
+}
+
+/// See [`Scheme::restore_moves`].
+fn restore<N: Nand>(
+    tree: &mut RawTree<N, MappedPages>,
+    note: &[u8],
+    pages: &[Ppn],
+) -> Result<(), IndexError> {
+    let chip_pages = tree.log.geometry().pages();
+    let mut moved = tree.noted_moves(note)?;
+    let mut headers = alloc::vec::Vec::new();
+    for &page in pages {
+        headers.push((page, Header::decode(tree.log.read(page, Cause::Recovery)?.data)));
+    }
+    let complete =
+        headers.iter().rposition(|(_, header)| header.flags & LAST != 0).map_or(0, |last| last + 1);
+    for &(page, header) in &headers[..complete] {
+        moved.remove(&page.0);
+        if header.flags & MAPPED != 0 && header.named < chip_pages && header.named != page.0 {
+            moved.insert(header.named, page.0);
+        }
+        if header.flags & ROOT != 0 {
+            if header.height == 0 || header.height > LEVELS_MAX as u8 {
+                return Err(IndexError::Corrupted { what: "an impossible height", at: u64::from(page.0) });
+            }
+            (tree.root, tree.height) = (page, header.height);
+        }
+    }
+    for &(page, _) in &headers[complete..] {
+        tree.log.invalidate(page);
+    }
+    tree.log.finish();
+    tree.log.set_root(Root { ppn: tree.root, height: tree.height });
+    if !pages.is_empty() {
+        moved = tree.moves_in_use(&moved)?;
+    }
+    tree.set_moves(&moved);
+    if let Some((page, last)) = complete.checked_sub(1).map(|last| headers[last])
+        && last.digest != tree.moves.digest(tree.root)
+    {
+        return Err(IndexError::Corrupted {
+            what: "R9: pages written before this one are missing",
+            at: u64::from(page.0),
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,308 @@
+//! Several changes as one operation. They are written to pages of their own, then entered leaf by leaf, and then the last of these
+//! pages is marked retired. A mount that finds them whole and not retired enters them (again: what is entered already stays).
+//!
+//! A page of changes has the header of a node. Its level is 0x40 plus the pages of the batch that follow, the first has the mark of a
+//! root, and the sequence rises by one from page to page, so the last one leads to all. Its slots are bare, all there at birth:
+//! key, 1 for an insertion or 0, value. A change alone is not written so: it is one operation of itself.
+//!
+//! Nothing is collected while a batch is entered: the room is made beforehand. A mount may have to, and leaves the blocks of these
+//! pages alone.
+
+use super::page::{self, Marks, Shape};
+use super::update::Anew;
+use super::{InPlace, NONE, Node};
+use crate::check::IndexError;
+use crate::nand::{Cause, Nand};
+use crate::ordered::change::Change;
+use crate::ordered::vm::TakesBatches;
+use crate::units::Ppn;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// The level of the last page of changes.
+pub(super) const CHANGES: u8 = 0x40;
+/// Pages of changes that a batch may have.
+const PAGES_MAX: usize = 64;
+
+impl<N: Nand> InPlace<N> {
+    pub(super) fn changes_shape(&self) -> Shape {
+        let value_bytes = 1 + usize::from(self.record.value_bytes);
+        let page_bytes = self.space.geometry.page_bytes as usize;
+        Shape::new(page_bytes, usize::from(self.record.key_bytes), value_bytes, Marks::Bare)
+    }
+
+    /// Pages that hold so many changes.
+    fn pages_of(&self, changes: usize) -> usize {
+        changes.div_ceil(self.changes_shape().capacity)
+    }
+
+    /// Pages that so many changes may write in a tree with so many inner nodes, besides their own.
+    ///
+    /// Each writes two pages instead of a leaf at most. An inner node is written anew, as two at most, when it is full; from
+    /// then on half of it is free, which two entries for each node below that was replaced do not fill soon. And it
+    /// is done no more often than nodes below it are replaced.
+    fn batch_pages(&self, changes: usize, inner_nodes: u32, height: u8) -> u32 {
+        let (changes, height) = (changes as u32 + 1, u32::from(height) + 1);
+        let again = 4 * changes / (self.inner.capacity as u32 - 4);
+        2 * (changes * height).min(changes + inner_nodes + again + height) + height + 4
+    }
+
+    /// Refuses batches that this chip could not take.
+    pub(super) fn check_batches(&self, changes: usize) -> Result<(), IndexError> {
+        if changes == 0 {
+            return Ok(());
+        }
+        // As if the chip were full of half-full nodes.
+        let (half_full, mut nodes) = (self.inner.capacity as u32 / 2, self.space.geometry.pages());
+        let (mut height, mut inner_nodes) = (1, 0);
+        while nodes > 1 {
+            nodes = nodes.div_ceil(half_full);
+            inner_nodes += nodes;
+            height += 1;
+        }
+        let (log, pages) = (self.pages_of(changes), self.batch_pages(changes, inner_nodes, height));
+        if log > PAGES_MAX || pages + log as u32 > self.space.geometry.pages() / 2 {
+            return Err(IndexError::Unsupported(format!(
+                "a log buffer of {changes} records is written to {log} pages and may take {pages} more at once: at most \
+                 {PAGES_MAX}, and half of this chip's {}, are possible",
+                self.space.geometry.pages()
+            )));
+        }
+        Ok(())
+    }
+
+    /// Writes the changes to pages of their own.
+    fn write_changes(&mut self, changes: &[Change<'_>]) -> Result<Vec<u32>, IndexError> {
+        let shape = self.changes_shape();
+        let pages = self.pages_of(changes.len());
+        debug_assert!(!changes.is_empty(), "a batch of no changes");
+        assert!(pages <= PAGES_MAX, "{} changes in a batch", changes.len());
+        let mut places = Vec::with_capacity(pages);
+        let mut entries = Vec::with_capacity(shape.capacity * shape.entry_bytes);
+        for (number, of_page) in changes.chunks(shape.capacity).enumerate() {
+            entries.clear();
+            for change in of_page {
+                entries.extend_from_slice(change.key);
+                entries.push(u8::from(change.value.is_some()));
+                entries.extend_from_slice(change.value.unwrap_or(&[]));
+                entries.resize(entries.len().next_multiple_of(shape.entry_bytes), 0);
+            }
+            let (sequence, following) = (self.next_sequence(), (pages - 1 - number) as u8);
+            shape.birth(&mut self.birth, (sequence, CHANGES + following), number == 0, &entries);
+            self.counters.log_programs += 1;
+            places.push(self.write_birth(shape, Cause::Checkpoint)?);
+        }
+        debug_assert_eq!(places.len(), pages, "O7: a batch of other pages than reckoned");
+        Ok(places)
+    }
+
+    /// Enters changes in the order of their keys.
+    fn enter_all(&mut self, changes: &[Change<'_>]) -> Result<(), IndexError> {
+        let mut done = 0;
+        while done < changes.len() {
+            self.descend(changes[done].key, false, 1)?;
+            done += self.enter_into_leaf(&changes[done..])?;
+        }
+        Ok(())
+    }
+
+    /// Enters those of the changes that belong to the leaf on the path and find a slot in it: how many.
+    fn enter_into_leaf(&mut self, changes: &[Change<'_>]) -> Result<usize, IndexError> {
+        debug_assert!(!changes.is_empty(), "a leaf is read for no change");
+        let bound = self.leaf_bound();
+        let belong = |change: &&Change<'_>| bound.as_deref().is_none_or(|bound| change.key <= bound);
+        let leaf = self.node(1);
+        debug_assert!(leaf.used <= self.leaf.capacity, "O1: {} slots of {}", leaf.used, self.leaf.capacity);
+        let mut free = self.leaf.capacity - leaf.used;
+        let (mut entries, mut dead, mut done) = (Vec::new(), Vec::new(), 0);
+        for change in changes.iter().take_while(belong) {
+            let old = self.leaf_slot(change.key);
+            let is_there = old.is_some_and(|slot| change.value == Some(self.leaf.value(&leaf.bytes, slot)));
+            if let Some(value) = change.value.filter(|_| !is_there) {
+                if free == 0 {
+                    break;
+                }
+                free -= 1;
+                entries.extend_from_slice(change.key);
+                entries.extend_from_slice(value);
+            }
+            if !is_there {
+                dead.extend(old);
+            }
+            done += 1;
+        }
+        debug_assert!(
+            done <= changes.len() && entries.len().is_multiple_of(self.leaf.entry_bytes),
+            "an entry is cut short"
+        );
+        match changes[0] {
+            // The first one finds no slot.
+            Change { key, value: Some(value) } if done == 0 => {
+                self.put(&[key, value].concat(), self.leaf_slot(key))?;
+                Ok(1)
+            }
+            _ => self.change_leaf(&entries, &dead).map(|()| done),
+        }
+    }
+
+    /// Appends entries to the leaf on the path, then marks these slots dead.
+    fn change_leaf(&mut self, entries: &[u8], dead: &[usize]) -> Result<(), IndexError> {
+        debug_assert!(entries.len().is_multiple_of(self.leaf.entry_bytes), "an entry is cut short");
+        if !entries.is_empty() && !self.append(1, entries, Cause::Host)? {
+            let leaf = self.node(1);
+            let mut all = self.leaf.sorted(&leaf.bytes, leaf.used, dead);
+            for entry in entries.chunks_exact(self.leaf.entry_bytes) {
+                self.leaf.enter(&mut all, entry);
+            }
+            return self.replace(1, &all, Anew::AsIs, Cause::Host);
+        }
+        if dead.is_empty() {
+            return Ok(());
+        }
+        self.counters.overwrites += u64::from(entries.is_empty());
+        self.mark_dead(1, dead, Cause::Host)?;
+        if entries.is_empty() { self.prune_if_empty() } else { Ok(()) }
+    }
+
+    /// Retires the pages of a batch that is entered.
+    fn end_batch(&mut self, places: &[u32]) -> Result<(), IndexError> {
+        if let Some(&last) = places.last() {
+            let mut bytes = core::mem::take(&mut self.birth);
+            let retired = self.retire_changes(last, &mut bytes);
+            self.birth = bytes;
+            retired?;
+        }
+        places.iter().for_each(|&ppn| self.space.set_dead(ppn));
+        self.space.pinned.clear();
+        Ok(())
+    }
+
+    fn retire_changes(&mut self, ppn: u32, bytes: &mut [u8]) -> Result<(), IndexError> {
+        let shape = self.changes_shape();
+        self.read_page(ppn, shape, Cause::Checkpoint, bytes)?;
+        if !shape.is_born(bytes, ppn) {
+            return Err(IndexError::Corrupted { what: "O7: changes of a batch", at: u64::from(ppn) });
+        }
+        page::retire(bytes);
+        self.program_surely((ppn, shape), Cause::Checkpoint, bytes)
+    }
+
+    /// Enters the batch whose last page has this sequence, as far as it is not.
+    pub(super) fn enter_found(&mut self, sequence: u32) -> Result<(), IndexError> {
+        let places = self.find_changes(sequence)?;
+        let shape = self.changes_shape();
+        let mut bytes = vec![0xff; self.birth.len()];
+        let mut entries = Vec::new();
+        for &ppn in &places {
+            self.read_page(ppn, shape, Cause::Recovery, &mut bytes)?;
+            if !shape.is_born(&bytes, ppn) {
+                return Err(IndexError::Corrupted { what: "O7: changes of a batch", at: u64::from(ppn) });
+            }
+            (0..page::born(&bytes)).for_each(|slot| entries.extend_from_slice(shape.entry(&bytes, slot)));
+            self.space.set_live(ppn);
+            self.space.pinned.push(self.space.geometry.block_of(Ppn(ppn)).0);
+        }
+        let change = |entry| {
+            let (key, rest): (&[u8], &[u8]) = <[u8]>::split_at(entry, shape.key_bytes);
+            Change { key, value: (rest[0] == 1).then_some(&rest[1..]) }
+        };
+        let changes: Vec<Change<'_>> = entries.chunks_exact(shape.entry_bytes).map(change).collect();
+        // There was room when the batch was begun; what was lost of it by the cut is won back if it can be.
+        match self.make_room_for(self.batch_pages(changes.len(), self.inner_nodes, self.height)) {
+            Err(IndexError::Full) if !self.interrupted => {}
+            other => other?,
+        }
+        self.interrupted = true;
+        let entered = match self.read_only {
+            true => Err(IndexError::WornOut),
+            false => self.enter_all(&changes).and_then(|()| self.end_batch(&places)),
+        };
+        self.interrupted = false;
+        match entered {
+            // No block takes them: they wait in RAM, and are entered again by every mount.
+            Err(IndexError::Full | IndexError::WornOut) => {
+                self.read_only = true;
+                self.left = entries;
+                places.iter().for_each(|&ppn| self.space.set_dead(ppn));
+                self.space.pinned.clear();
+                self.readopt()
+            }
+            other => other,
+        }
+    }
+
+    /// The pages of the batch whose last page has this sequence, the first one first.
+    fn find_changes(&mut self, sequence: u32) -> Result<Vec<u32>, IndexError> {
+        let shape = self.changes_shape();
+        let mut bytes = vec![0xff; self.birth.len()];
+        // By the pages that follow.
+        let mut found = vec![(NONE, false); PAGES_MAX];
+        for ppn in 0..self.space.geometry.pages() {
+            let level = self.read_born(ppn, &mut bytes)?;
+            let following = level.and_then(|level| level.checked_sub(CHANGES)).map(usize::from);
+            if let Some(following) = following
+                && following < PAGES_MAX
+                && page::sequence(&bytes).checked_add(following as u32) == Some(sequence)
+                && shape.is_born(&bytes, ppn)
+            {
+                found[following] = (ppn, page::is_root(&bytes));
+            }
+        }
+        let pages = found.iter().take_while(|(ppn, _)| *ppn != NONE).position(|(_, is_first)| *is_first);
+        let Some(first) = pages else {
+            return Err(IndexError::Corrupted {
+                what: "O7: a batch of changes is not whole",
+                at: u64::from(found[0].0),
+            });
+        };
+        Ok(found[..=first].iter().rev().map(|(ppn, _)| *ppn).collect())
+    }
+}
+
+impl<N: Nand> TakesBatches for InPlace<N> {
+    fn usable(&self) -> Result<(), IndexError> {
+        InPlace::usable(self)
+    }
+
+    fn make_room_for_batch(&mut self, changes: usize, have_inserts: bool) -> Result<(), IndexError> {
+        self.writable()?;
+        let pages = self.batch_pages(changes, self.inner_nodes, self.height) + self.pages_of(changes) as u32;
+        match self.make_room_for(pages) {
+            // A removal alone writes no page unless a program fails.
+            Err(IndexError::Full) if changes == 1 && !have_inserts && !self.interrupted => {
+                self.require_spare_pages()
+            }
+            other => other,
+        }
+    }
+
+    fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<(), IndexError> {
+        self.usable()?;
+        self.writable()?;
+        self.interrupted = true;
+        let places = if changes.len() > 1 { self.write_changes(changes)? } else { Vec::new() };
+        self.enter_all(changes)?;
+        self.end_batch(&places)?;
+        self.interrupted = false;
+        Ok(())
+    }
+
+    fn holds(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        self.descend(key, false, 1)?;
+        Ok(self.leaf_slot(key).is_some())
+    }
+
+    fn peek_key(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        let mut node = Node { ppn: self.root, used: 0, slot: 0, bytes: vec![0xff; self.birth.len()] };
+        for level in (2..=self.height).rev() {
+            node.used = self.read_node(node.ppn, level, Cause::Check, &mut node.bytes)?;
+            let slot = self.child_slot(&node, key, false);
+            let what = "O3: no child has a bound that high";
+            let slot = slot.ok_or(IndexError::Corrupted { what, at: u64::from(node.ppn) })?;
+            node.ppn = self.address(&node.bytes, slot);
+        }
+        node.used = self.read_node(node.ppn, 1, Cause::Check, &mut node.bytes)?;
+        Ok(self.slot_in(&node, key).is_some())
+    }
+}

@@ -1,0 +1,226 @@
+//! Which pages are live, and where the next one goes: blocks without live pages in turn, erased just before.
+
+use super::page::Shape;
+use super::{InPlace, NONE};
+use crate::blocks::mark_bad;
+use crate::check::IndexError;
+use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::units::{Pbn, Ppn};
+use alloc::vec;
+use alloc::vec::Vec;
+
+#[derive(Clone, Debug)]
+pub(super) struct Space {
+    pub(super) geometry: Geometry,
+    /// A bit a page.
+    live: Vec<u8>,
+    live_of_block: Vec<u16>,
+    bad: Vec<bool>,
+    /// Blocks of which a program failed: nothing new goes there, and they are retired as soon as they are empty.
+    pub(super) failing: Vec<u32>,
+    /// Blocks that hold the changes of a batch: they are left alone until it is entered.
+    pub(super) pinned: Vec<u32>,
+    /// The block being filled, or none, and its next page.
+    open: u32,
+    next: u32,
+    /// The block after which the next one is looked for.
+    turn: u32,
+}
+
+impl Space {
+    pub(super) fn new(geometry: Geometry, bad: Vec<bool>) -> Space {
+        Space {
+            geometry,
+            live: vec![0; (geometry.pages() as usize).div_ceil(8)],
+            live_of_block: vec![0; geometry.blocks as usize],
+            bad,
+            failing: Vec::new(),
+            pinned: Vec::new(),
+            open: NONE,
+            next: 0,
+            turn: geometry.blocks - 1,
+        }
+    }
+
+    pub(super) fn ram_bytes(&self) -> usize {
+        self.live.len() + self.live_of_block.len() * 2 + self.bad.len() + self.failing.capacity() * 4
+    }
+
+    pub(super) fn is_bad(&self, block: u32) -> bool {
+        self.bad[block as usize]
+    }
+
+    pub(super) fn is_live(&self, ppn: u32) -> bool {
+        self.live[ppn as usize / 8] & (1 << (ppn % 8)) != 0
+    }
+
+    pub(super) fn live_of(&self, block: u32) -> u32 {
+        u32::from(self.live_of_block[block as usize])
+    }
+
+    pub(super) fn live_pages(&self) -> u64 {
+        self.live_of_block.iter().map(|&live| u64::from(live)).sum()
+    }
+
+    pub(super) fn set_live(&mut self, ppn: u32) {
+        assert!(!self.is_live(ppn), "page {ppn} is live already");
+        self.live[ppn as usize / 8] |= 1 << (ppn % 8);
+        self.live_of_block[self.geometry.block_of(Ppn(ppn)).index()] += 1;
+        debug_assert!(
+            self.live_of(self.geometry.block_of(Ppn(ppn)).0) <= self.geometry.pages_per_block,
+            "O5: too many live pages"
+        );
+    }
+
+    /// Goes on filling a block from this page on.
+    pub(super) fn resume(&mut self, block: u32, next: u32) {
+        debug_assert!(next <= self.geometry.pages_per_block, "a page of the block, or none");
+        if self.is_usable(block) && next < self.geometry.pages_per_block {
+            (self.open, self.next, self.turn) = (block, next, block);
+        }
+    }
+
+    /// Takes every page for dead.
+    pub(super) fn forget_live(&mut self) {
+        self.live.fill(0);
+        self.live_of_block.fill(0);
+        debug_assert_eq!(self.live_pages(), 0, "O5: pages are live that were forgotten");
+    }
+
+    pub(super) fn set_dead(&mut self, ppn: u32) {
+        assert!(self.is_live(ppn), "page {ppn} is not live");
+        self.live[ppn as usize / 8] &= !(1 << (ppn % 8));
+        self.live_of_block[self.geometry.block_of(Ppn(ppn)).index()] -= 1;
+    }
+
+    /// Whether a block may be used once it is empty.
+    fn is_usable(&self, block: u32) -> bool {
+        !self.is_bad(block) && !self.failing.contains(&block)
+    }
+
+    fn is_free(&self, block: u32) -> bool {
+        block != self.open && self.live_of(block) == 0 && self.is_usable(block)
+    }
+
+    /// Pages that may be written before anything is collected.
+    pub(super) fn free_pages(&self) -> u32 {
+        let blocks = (0..self.geometry.blocks).filter(|&block| self.is_free(block)).count() as u32;
+        let open = if self.open == NONE { 0 } else { self.geometry.pages_per_block - self.next };
+        blocks * self.geometry.pages_per_block + open
+    }
+
+    /// Whether at least so many pages are free; looks no farther than needed.
+    pub(super) fn has_free(&self, pages: u32) -> bool {
+        let per_block = self.geometry.pages_per_block;
+        let mut free = if self.open == NONE { 0 } else { per_block - self.next };
+        let blocks = self.geometry.blocks;
+        let mut block = self.turn;
+        for _ in 0..blocks {
+            if free >= pages {
+                return true;
+            }
+            block = (block + 1) % blocks;
+            free += if self.is_free(block) { per_block } else { 0 };
+        }
+        free >= pages
+    }
+
+    /// The block with the fewest live pages, if that leaves anything to be won; the next one in turn among equals.
+    pub(super) fn victim(&self) -> Option<u32> {
+        let blocks = self.geometry.blocks;
+        let in_turn = (1..=blocks).map(|i| (self.turn + i) % blocks);
+        let closed = in_turn.filter(|&block| {
+            let live = self.live_of(block);
+            let is_left_alone = block == self.open || self.pinned.contains(&block);
+            !is_left_alone && self.is_usable(block) && live > 0 && live < self.geometry.pages_per_block
+        });
+        closed.min_by_key(|&block| self.live_of(block))
+    }
+
+    /// Whether a program failed in the block, or the block is bad.
+    pub(super) fn has_failed(&self, block: u32) -> bool {
+        !self.is_usable(block)
+    }
+
+    /// Gives up the rest of the block being filled, and any other use of this block.
+    fn fail(&mut self, block: u32) {
+        if self.open == block {
+            self.open = NONE;
+        }
+        if !self.failing.contains(&block) {
+            self.failing.push(block);
+        }
+    }
+}
+
+impl<N: Nand> InPlace<N> {
+    /// The next page to be written.
+    fn allocate(&mut self, cause: Cause) -> Result<u32, IndexError> {
+        let per_block = self.space.geometry.pages_per_block;
+        loop {
+            if self.space.open != NONE && self.space.next < per_block {
+                debug_assert!(
+                    !self.space.has_failed(self.space.open),
+                    "a page of a block that failed is given out"
+                );
+                let ppn = self.space.open * per_block + self.space.next;
+                self.space.next += 1;
+                return Ok(ppn);
+            }
+            let blocks = self.space.geometry.blocks;
+            let in_turn = (1..=blocks).map(|i| (self.space.turn + i) % blocks);
+            self.space.open = NONE;
+            let Some(block) = in_turn.into_iter().find(|&block| self.space.is_free(block)) else {
+                return Err(IndexError::Full);
+            };
+            debug_assert_eq!(
+                self.space.live_of(block),
+                0,
+                "O5: block {block} is erased and holds live pages"
+            );
+            debug_assert!(
+                !self.space.pinned.contains(&block),
+                "O7: block {block} is erased and holds a batch"
+            );
+            self.space.turn = block;
+            let cause = if cause == Cause::Host { Cause::GarbageCollection } else { cause };
+            match self.nand.erase(Pbn(block), cause) {
+                Ok(()) => (self.space.open, self.space.next) = (block, 0),
+                Err(NandError::EraseFailed(_)) => self.discard(block)?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Marks a block bad.
+    pub(super) fn discard(&mut self, block: u32) -> Result<(), IndexError> {
+        debug_assert_eq!(self.space.live_of(block), 0, "O5: block {block} is retired and holds live pages");
+        self.space.bad[block as usize] = true;
+        self.counters.blocks_retired += 1;
+        Ok(mark_bad(&mut self.nand, Pbn(block))?)
+    }
+
+    /// Notes that a program failed in the block of this page.
+    pub(super) fn program_failed(&mut self, ppn: u32) {
+        self.space.fail(self.space.geometry.block_of(Ppn(ppn)).0);
+    }
+
+    /// Programs the page that was put together to a new place.
+    pub(super) fn write_birth(&mut self, shape: Shape, cause: Cause) -> Result<u32, IndexError> {
+        loop {
+            let ppn = self.allocate(cause)?;
+            shape.seal(&mut self.birth, ppn);
+            if Self::program(&mut self.nand, ppn, cause, &self.birth)? {
+                self.space.set_live(ppn);
+                return Ok(ppn);
+            }
+            self.program_failed(ppn);
+        }
+    }
+
+    /// A number above those of all pages so far.
+    pub(super) fn next_sequence(&mut self) -> u32 {
+        self.sequence = self.sequence.checked_add(1).unwrap_or(1);
+        self.sequence
+    }
+}

@@ -1,0 +1,186 @@
+//! The wandering B+-tree of JFFS3 (Bityutskiy 2005), as the mu-Tree paper compares itself with it: one node a page.
+//!
+//! A changed leaf moves, so its parent must name the new place and moves too, and so on to the root: an update programs as
+//! many pages as the tree is high. What it shares with the mu-Tree, invariants included, is in [`crate::ordered::raw`].
+//!
+//! * **Insertion**: a full node is split, its first ceil((d+1)/2) entries going left; a root that overflows gets a new root above.
+//! * **Removal**: an empty node disappears (JFFS3 does not rebalance either, for want of cheap programs).
+//! * **Journal** (option, [`crate::ordered::path_log::ground::journal`]): updates program the leaf alone, and the nodes above follow in bulk.
+//!
+//! Node: [`crate::ordered::node::NodeShape`] over the whole data area; the level and the entry count stand in the spare area.
+//!
+//! Deviations from JFFS3: the leaves hold records of fixed size as the mu-Tree paper's do, where JFFS3's leaves are file system
+//! objects of any size; the superblock chain is the checkpoint area of [`crate::blocks::checkpoint`].
+
+use crate::check::IndexError;
+use crate::log::tag::{LEVELS_MAX, Tag};
+use crate::nand::{Cause, Nand};
+use crate::ordered::RecordFormat;
+use crate::ordered::node::NodeShape;
+use crate::ordered::path_log::ground::{ADDRESS_BYTES, RawTree, Scheme, Sibling};
+use crate::units::Ppn;
+use alloc::format;
+use core::ops::Range;
+
+/// A wandering B+-tree on a chip.
+pub type WanderingTree<N> = RawTree<N, OneNodePages>;
+
+/// A node fills a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OneNodePages {
+    page_bytes: usize,
+    record: RecordFormat,
+}
+
+impl OneNodePages {
+    /// The geometry of a tree with pages of so many bytes. Refuses pages that hold fewer than 4 records or separators.
+    pub fn of(page_bytes: usize, record: RecordFormat) -> Result<OneNodePages, IndexError> {
+        let scheme = OneNodePages { page_bytes, record };
+        if scheme.shape(0, 1, 2).capacity < 4 || scheme.shape(0, 2, 2).capacity < 4 {
+            return Err(IndexError::Unsupported(format!(
+                "a wandering B+-tree needs pages that hold 4 records of this size; these have {page_bytes} bytes"
+            )));
+        }
+        Ok(scheme)
+    }
+
+    /// Records of a full tree of this height (mu-Tree paper, eq. 2).
+    pub fn records_max(&self, height: u8) -> u64 {
+        (1..=height).map(|level| self.shape(0, level, height).capacity as u64).fold(1, u64::saturating_mul)
+    }
+
+    /// The least height that holds this many records when every node is full: eq. 3, rounded up.
+    pub fn height_for(&self, records: u64) -> Option<u8> {
+        (1..=LEVELS_MAX as u8).find(|&height| self.records_max(height) >= records)
+    }
+
+    /// Valid pages when every node is full: eq. 8.
+    pub fn pages_for(&self, records: u64) -> u64 {
+        let height = self.height_for(records).unwrap_or(LEVELS_MAX as u8);
+        let mut nodes = records;
+        (1..=height)
+            .map(|level| {
+                nodes = nodes.div_ceil(self.shape(0, level, height).capacity as u64);
+                nodes
+            })
+            .sum()
+    }
+}
+
+impl Scheme for OneNodePages {
+    const KIND: &'static [u8] = b"wandering 1";
+
+    fn new(page_bytes: usize, record: RecordFormat) -> Result<OneNodePages, IndexError> {
+        OneNodePages::of(page_bytes, record)
+    }
+
+    fn shape(&self, _layout: u8, level: u8, _height: u8) -> NodeShape {
+        let value_bytes = if level == 1 { usize::from(self.record.value_bytes) } else { ADDRESS_BYTES };
+        NodeShape::fitting(self.page_bytes, usize::from(self.record.key_bytes), value_bytes)
+    }
+
+    fn page_area(&self, _layout: u8, _level: u8, _height: u8) -> Range<usize> {
+        0..self.page_bytes
+    }
+
+    fn path_area(&self, _layout: u8, level: u8, _height: u8) -> Range<usize> {
+        let start = (usize::from(level) - 1) * self.page_bytes;
+        start..start + self.page_bytes
+    }
+
+    fn path_bytes(&self, height: u8) -> usize {
+        usize::from(height) * self.page_bytes
+    }
+
+    fn height_max(&self, _layout: u8) -> u8 {
+        LEVELS_MAX as u8
+    }
+
+    fn root_entries_max(&self, layout: u8, height: u8) -> usize {
+        self.shape(layout, height, height).capacity
+    }
+
+    fn pages_per_update(&self, height: u8) -> u32 {
+        2 * u32::from(height) + 1
+    }
+
+    fn programs_per_move(&self, height: u8) -> u32 {
+        u32::from(height)
+    }
+
+    fn write_inner<N: Nand>(tree: &mut WanderingTree<N>, level: u8) -> Result<Ppn, IndexError> {
+        write_node(tree, level, false, Cause::Host)
+    }
+
+    /// A page for each node of the path from the leaf up, a page for each half that left it, the root last.
+    fn write_path<N: Nand>(
+        tree: &mut WanderingTree<N>,
+        lowest: u8,
+        mut sibling: Option<Sibling>,
+        cause: Cause,
+    ) -> Result<(), IndexError> {
+        debug_assert!((1..=tree.height).contains(&lowest), "R2: level {lowest} of {}", tree.height);
+        for level in lowest..=tree.height {
+            let is_root = level == tree.height && sibling.is_none();
+            let page = write_node(tree, level, is_root, cause)?;
+            if level == tree.height {
+                return match sibling {
+                    Some(half) => grow(tree, page, &half, cause),
+                    None => Ok(()),
+                };
+            }
+            if let Some(half) = sibling.take() {
+                sibling = tree.enter_sibling(level + 1, &half)?;
+            }
+            tree.set_child(level + 1, page);
+        }
+        Ok(())
+    }
+}
+
+/// Writes the path's node at `level` to a new page; the old one dies.
+fn write_node<N: Nand>(
+    tree: &mut WanderingTree<N>,
+    level: u8,
+    is_root: bool,
+    cause: Cause,
+) -> Result<Ppn, IndexError> {
+    debug_assert!((1..=tree.height).contains(&level), "R2: level {level} of {}", tree.height);
+    debug_assert!(!is_root || level == tree.height, "R2: a root at level {level} of {}", tree.height);
+    tree.retire(level);
+    let page = tree.log.allocate(cause)?;
+    let tag = Tag { root: is_root, height: tree.height, ..tree.path.tag(level, level) };
+    let area = tree.scheme.path_area(0, level, tree.height);
+    tree.log.write(page, tag, &tree.path.buffer[area], cause)?;
+    if is_root {
+        tree.root = page;
+    }
+    Ok(page)
+}
+
+/// Puts a new root above the two halves of the old one.
+fn grow<N: Nand>(
+    tree: &mut WanderingTree<N>,
+    page: Ppn,
+    half: &Sibling,
+    cause: Cause,
+) -> Result<(), IndexError> {
+    let level = tree.height;
+    debug_assert!(usize::from(level) < LEVELS_MAX, "R2: no level above {level}");
+    debug_assert_ne!(page, half.page, "R3: both halves of the root in one page");
+    let shape = tree.shape(level);
+    let (left, right) = if half.is_left { (half.page, page) } else { (page, half.page) };
+    let left_node = if half.is_left { &tree.detached[..] } else { tree.node(level) };
+    let low = shape.key(left_node, 0).to_vec();
+    tree.height += 1;
+    let top = tree.shape(tree.height);
+    let root = tree.node_mut(level + 1);
+    root.fill(0xff);
+    top.insert(root, 0, 0, (&low, &left.0.to_le_bytes()));
+    top.insert(root, 1, 1, (&half.separator, &right.0.to_le_bytes()));
+    *tree.path.step_mut(level + 1) =
+        crate::ordered::path_log::ground::Step { count: 2, ..Default::default() };
+    write_node(tree, level + 1, true, cause)?;
+    debug_assert_eq!(tree.count(tree.height), 2, "R1: a new root names its two halves");
+    Ok(())
+}

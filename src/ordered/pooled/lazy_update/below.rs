@@ -1,0 +1,103 @@
+//! What a pool asks of the tree below it. The B+-tree, the MB-tree's and the PIO B-tree's take pools in this way.
+
+use super::pool::Demand;
+use crate::check::IndexError;
+use crate::nand::Cause;
+use crate::ordered::bplus::{Applied, BPlusTree, LeafSpan, Lookup};
+use crate::ordered::change::Change;
+use crate::ordered::{Durability, OrderedIndex};
+use crate::store::PageStore;
+
+/// Leaves of a B+-tree that a commit writes at most at once: a group that fills more goes in portions.
+const LEAVES_MAX: usize = 2;
+
+/// What the pool says beside a group.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Hints {
+    /// Reads of the leaf while the group waited, where the tree counts them.
+    pub(in crate::ordered) reads: u16,
+    /// Whether pages are left besides those that the requests of the pool may ask for.
+    pub(in crate::ordered) is_roomy: bool,
+}
+
+/// A tree that takes groups of changes.
+pub trait GroupTree: OrderedIndex {
+    /// Whether each group is for one leaf. Else all that waits is one group.
+    const GROUPS_BY_LEAF: bool = true;
+
+    /// Whether it wants to be told how often a leaf was read while a group waited for it.
+    const COUNTS_READS: bool = false;
+
+    /// Refuses to go on after a write whose effect is unknown.
+    fn ready(&self) -> Result<(), IndexError>;
+
+    /// Whether a key is in the tree, and which keys are grouped with it. Reads the path.
+    fn lookup(&mut self, key: &[u8], cause: Cause) -> Result<Lookup, IndexError>;
+
+    /// Which keys are grouped with a key. Reads no leaf.
+    fn group_span(&mut self, key: &[u8]) -> Result<LeafSpan, IndexError>;
+
+    /// Entries in the leaf of a key. Reads the path.
+    fn entries_near(&mut self, key: &[u8]) -> Result<usize, IndexError>;
+
+    /// The fewest and the most entries of a leaf.
+    fn leaf_fill(&self) -> (usize, usize);
+
+    /// Whether what waits surely finds free pages, whatever order it comes in.
+    fn has_room(&self, demand: Demand) -> bool;
+
+    /// Applies the first changes of a group, at least one, or on error none; their keys ascend strictly.
+    fn apply_group<'a>(
+        &mut self,
+        changes: impl Iterator<Item = Change<'a>> + Clone,
+        hints: Hints,
+    ) -> Result<Applied, IndexError>;
+
+    /// What it would promise on its store if no change waited.
+    fn class_on_store(&self) -> Durability;
+
+    /// Its store.
+    fn store_below(&mut self) -> &mut dyn PageStore;
+}
+
+impl<S: PageStore> GroupTree for BPlusTree<S> {
+    fn ready(&self) -> Result<(), IndexError> {
+        BPlusTree::ready(self)
+    }
+
+    fn lookup(&mut self, key: &[u8], cause: Cause) -> Result<Lookup, IndexError> {
+        BPlusTree::lookup(self, key, cause)
+    }
+
+    fn group_span(&mut self, key: &[u8]) -> Result<LeafSpan, IndexError> {
+        self.leaf_span(key)
+    }
+
+    fn entries_near(&mut self, key: &[u8]) -> Result<usize, IndexError> {
+        self.leaf_entries(key)
+    }
+
+    fn leaf_fill(&self) -> (usize, usize) {
+        BPlusTree::leaf_fill(self)
+    }
+
+    fn has_room(&self, demand: Demand) -> bool {
+        self.has_room_for(demand.leaf_splits_max(BPlusTree::leaf_fill(self).1))
+    }
+
+    fn apply_group<'a>(
+        &mut self,
+        changes: impl Iterator<Item = Change<'a>> + Clone,
+        _: Hints,
+    ) -> Result<Applied, IndexError> {
+        self.apply(changes, LEAVES_MAX)
+    }
+
+    fn class_on_store(&self) -> Durability {
+        BPlusTree::class_on_store(self)
+    }
+
+    fn store_below(&mut self) -> &mut dyn PageStore {
+        self.store_mut()
+    }
+}

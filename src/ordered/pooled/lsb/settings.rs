@@ -1,0 +1,119 @@
+//! How an LSB-tree is set up.
+
+use super::area;
+use super::page::LogShape;
+use super::{LogNode, LsbTree};
+use crate::check::IndexError;
+use crate::index::most;
+use crate::ordered::bplus::{BPlusConfig, Underflow};
+use crate::ordered::{Durability, RecordFormat, Settings};
+use crate::store::PageStore;
+use alloc::format;
+
+/// Options besides those of the B+-tree: name and meaning.
+pub const OPTIONS: [(&str, &str); 2] = [
+    ("log_nodes", "Lb: log nodes that are filled in RAM at the same time, 1 or more (default 8)"),
+    ("log_pages", "log pages on the store at most, one for a leaf (default: a quarter of the store)"),
+];
+
+/// Log nodes in RAM.
+const LOG_NODES: u32 = 8;
+
+/// Log nodes in RAM at most.
+const LOG_NODES_MAX: u32 = 1 << 16;
+
+/// Entries of a log node, for an estimate before the page is known.
+const ENTRIES_TYPICAL: u64 = 256;
+
+/// How an LSB-tree is formatted and mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LsbConfig {
+    /// The tree. A leaf has no more entries than a log page, and nodes are expelled once they are empty.
+    pub tree: BPlusConfig,
+    /// Lb: log nodes in RAM.
+    pub log_nodes: u32,
+    /// Log pages of the store; `None` means a quarter of its pages.
+    pub log_pages: Option<u32>,
+}
+
+impl LsbConfig {
+    /// Eight log nodes.
+    pub const fn new(record: RecordFormat) -> LsbConfig {
+        let tree = BPlusConfig::new(record).with_durability(Durability::None);
+        LsbConfig { tree, log_nodes: LOG_NODES, log_pages: None }
+    }
+
+    /// From settings, with the [`OPTIONS`].
+    pub fn from_settings(settings: &Settings) -> Result<LsbConfig, IndexError> {
+        let number = |name| -> Result<Option<u32>, IndexError> {
+            Ok(settings.options.number(name, 0..=most::PAGES)?.map(|n| n as u32))
+        };
+        Ok(LsbConfig {
+            tree: BPlusConfig::from_settings(settings)?,
+            log_nodes: number("log_nodes")?.unwrap_or(LOG_NODES),
+            log_pages: number("log_pages")?,
+        })
+    }
+
+    /// The same in the class *none*, as published; a journal gives more above it.
+    #[must_use]
+    pub const fn published(self) -> LsbConfig {
+        LsbConfig { tree: self.tree.with_durability(Durability::None), ..self }
+    }
+
+    /// Updates that wait in RAM at most, about.
+    pub(super) fn waiting_updates(&self) -> u64 {
+        u64::from(self.log_nodes) * ENTRIES_TYPICAL
+    }
+
+    /// What it comes to on a store: the tree, its pages and those of the log.
+    pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<Plan, IndexError> {
+        if self.tree.durability != Durability::None {
+            return Err(IndexError::Unsupported(format!(
+                "durability '{}' is wanted, but log nodes that wait in RAM are lost: it takes a journal",
+                self.tree.durability.name()
+            )));
+        }
+        if !(1..=LOG_NODES_MAX).contains(&self.log_nodes) {
+            let what = format!("log_nodes = {}: 1 to {LOG_NODES_MAX} are possible", self.log_nodes);
+            return Err(IndexError::Unsupported(what));
+        }
+        let (page_bytes, pages) = (store.page_bytes(), store.page_count());
+        let log_pages = self.log_pages.unwrap_or(pages / 4).max(1);
+        if log_pages > pages.saturating_sub(2) {
+            let what = format!("log_pages = {log_pages}: the store has {pages} pages");
+            return Err(IndexError::Unsupported(what));
+        }
+        let possible = LogShape::entries_max(self.tree.record, page_bytes);
+        let fitting = self.tree.leaf_capacity_on(store)?;
+        if self.tree.leaf_capacity.is_some_and(|entries| entries > possible) || possible < 2 {
+            let what =
+                format!("leaves of {fitting} entries: 2 to {possible} are possible, as a log page has");
+            return Err(IndexError::Unsupported(what));
+        }
+        let entries = fitting.min(possible);
+        let tree = BPlusConfig { leaf_capacity: Some(entries), underflow: Underflow::Expel, ..self.tree };
+        Ok(Plan {
+            tree,
+            shape: LogShape::new(self.tree.record, entries),
+            slices: [pages - log_pages, log_pages],
+        })
+    }
+
+    /// The most RAM that the index needs on a store besides what the store itself holds.
+    pub fn ram_bytes_max(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexError> {
+        let plan = self.published().on(store)?;
+        let node = store.page_bytes() + size_of::<LogNode>() + 2 * usize::from(self.tree.record.key_bytes);
+        let area = area::ram_bytes(plan.slices[1] as usize);
+        // A vector that grows by doubling holds up to twice what is in it.
+        let nodes = self.log_nodes as usize * (node + size_of::<LogNode>()) + store.page_bytes();
+        Ok(plan.tree.ram_bytes_max(store)? + area + nodes + size_of::<LsbTree<()>>() + 256)
+    }
+}
+
+/// What a configuration comes to on a store.
+pub(super) struct Plan {
+    pub(super) tree: BPlusConfig,
+    pub(super) shape: LogShape,
+    pub(super) slices: [u32; 2],
+}

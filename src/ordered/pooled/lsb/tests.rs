@@ -1,0 +1,420 @@
+//! The LSB-tree against `BTreeMap`, cut power, switches and costs, damaged pages, full stores.
+
+use super::*;
+use crate::ordered::bplus::BPlusConfig;
+use crate::ordered::buffered::Answers;
+use crate::ordered::buffered::tests::*;
+use crate::ordered::journal::{Below, JournalConfig, Journaled};
+use crate::rng::Rng;
+use crate::shared::Shared;
+use crate::store::StoreError;
+use crate::store::ram::RamStore;
+use alloc::collections::BTreeMap;
+use proptest::prelude::*;
+
+fn config(log_nodes: u32, order: Option<usize>, log_pages: u32) -> LsbConfig {
+    let small = LsbConfig::new(SMALL);
+    let tree = order.map_or(small.tree, |order| small.tree.with_order(order));
+    LsbConfig { tree, log_nodes, log_pages: Some(log_pages) }
+}
+
+fn any_config() -> impl Strategy<Value = LsbConfig> {
+    let order = prop_oneof![Just(None), (3..9usize).prop_map(Some)];
+    (1..9u32, order, prop_oneof![1..6u32, Just(300)])
+        .prop_map(|(log_nodes, order, log_pages)| config(log_nodes, order, log_pages))
+}
+
+proptest! {
+    #![proptest_config(crate::inputs::fixed(200))]
+
+    #[test]
+    fn the_index_is_a_sorted_map(config in any_config(), ops in any_ops(), frames in 0..20usize) {
+        let store = RamStore::new(128, 1_200);
+        let most = config.ram_bytes_max(&store).unwrap();
+        let mut index = LsbTree::format(cached(store, frames), config).unwrap();
+        let mut model = Model::new();
+        for (i, op) in ops.iter().enumerate() {
+            run_op(&mut index, op, &mut model, Answers::Exact);
+            if let Op::Remount = op {
+                index.close().unwrap();
+                let store = index.into_store().close().unwrap();
+                index = LsbTree::mount(cached(store, frames), config).unwrap();
+            }
+            prop_assert!(index.open_logs() <= config.log_nodes as usize);
+            if i % 8 == 0 {
+                assert_sound(&mut index, &model);
+            }
+        }
+        assert_sound(&mut index, &model);
+        prop_assert_eq!(contents(&mut index).unwrap(), model);
+        let own = index.ram_bytes() - index.tree().store().look(PageStore::ram_bytes);
+        prop_assert!(own <= most, "{} of {} bytes", own, most);
+    }
+}
+
+#[test]
+fn after_a_cut_every_key_is_as_synced_or_later() {
+    for config in [config(3, Some(5), 200), config(1, Some(4), 200), config(4, Some(6), 3)] {
+        for writes in (4..400).step_by(3) {
+            let mut index =
+                LsbTree::format(Cut { store: RamStore::new(128, 1_000), writes: 1_000_000 }, config).unwrap();
+            let mut store = index.into_store();
+            store.writes = writes;
+            index = LsbTree::mount(store, config).unwrap();
+            let (synced, since) = work_until_the_cut(&mut index);
+            let mut store = index.into_store().store;
+            match LsbTree::mount(store.clone(), config) {
+                Ok(mut index) => assert_eq!(contents(&mut index).unwrap(), synced),
+                Err(error) => assert_eq!(error, IndexError::NotCleanlyClosed),
+            }
+            for _ in 0..2 {
+                let mut index = LsbTree::mount_after_cut(store, config).unwrap();
+                let found = contents(&mut index).unwrap();
+                assert_each_key_is_synced_or_later(&found, &synced, &since);
+                assert_sound(&mut index, &found);
+                index.insert(&key(500), &[1; 2]).unwrap();
+                index.remove(&key(500)).unwrap();
+                assert_sound(&mut index, &found);
+                store = index.into_store();
+            }
+        }
+    }
+}
+
+#[test]
+fn with_a_journal_a_cut_leaves_a_prefix_that_has_the_last_sync() {
+    type Index = Journaled<Cut, LsbTree<Below>>;
+    let config = config(3, Some(5), 100);
+    for (durability, writes) in [Durability::EveryOperation, Durability::EverySync]
+        .into_iter()
+        .flat_map(|class| (3..400).step_by(5).map(move |writes| (class, writes)))
+    {
+        let journal = JournalConfig { pages: Some(3), ..JournalConfig::new(durability) };
+        let store = Cut { store: RamStore::new(128, 1_000), writes: 1_000_000 };
+        let mut store = Index::format(store, config, journal).unwrap().into_store();
+        store.writes = writes;
+        let mut index = Index::mount(store, config, journal).unwrap();
+        let (mut states, mut synced) = (vec![Model::new()], 0);
+        let mut rng = Rng::new(writes);
+        loop {
+            let (n, v) = (key(rng.below(120) as u16), key(rng.below(9_999) as u16));
+            let mut state = states[states.len() - 1].clone();
+            let done = match rng.below(40) {
+                0 => index.sync().map(|()| synced = states.len() - 1),
+                1..25 => {
+                    state.insert(n, v);
+                    index.insert(&n, &v).map(drop)
+                }
+                _ => {
+                    state.remove(&n);
+                    index.remove(&n).map(drop)
+                }
+            };
+            states.push(state);
+            if done.is_err() {
+                break;
+            }
+            if durability == Durability::EveryOperation {
+                synced = states.len() - 1;
+            }
+        }
+        // A cut in the recovery, and then a whole one.
+        let store = Shared::new(Cut { writes: writes % 7, ..index.into_store() });
+        drop(Journaled::<_, LsbTree<Below>>::mount(store.clone(), config, journal));
+        let store = store.into_inner().unwrap();
+        let mut index = Index::mount(Cut { writes: u64::MAX, ..store }, config, journal).unwrap();
+        let found = contents(&mut index).unwrap();
+        assert!(states[synced..].contains(&found), "after {writes} writes");
+        assert_sound(&mut index, &found);
+    }
+}
+
+/// A store whose trims since the last sync may be undone by a cut, each on its own.
+struct Forgetful {
+    cut: Cut,
+    trimmed: BTreeMap<Lpn, Vec<u8>>,
+    /// If it is worn out, it refuses checkpoints, and the writes that a cut would prevent, and takes so many trims.
+    worn: Option<u64>,
+}
+
+impl Forgetful {
+    fn new() -> Forgetful {
+        let cut = Cut { store: RamStore::new(128, 1_000), writes: 1_000_000 };
+        Forgetful { cut, trimmed: BTreeMap::new(), worn: None }
+    }
+
+    fn cut(&mut self, rng: &mut Rng) -> usize {
+        let mut back = core::mem::take(&mut self.trimmed);
+        back.retain(|_, page| page.iter().any(|byte| *byte != 0) && rng.chance(1, 2));
+        for (lpn, page) in &back {
+            self.cut.store.write(*lpn, Cause::Host, page).unwrap();
+        }
+        back.len()
+    }
+}
+
+impl PageStore for Forgetful {
+    fn page_bytes(&self) -> usize {
+        self.cut.page_bytes()
+    }
+    fn page_count(&self) -> u32 {
+        self.cut.page_count()
+    }
+    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        self.cut.read(lpn, cause, data)
+    }
+    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+        self.write_atomic(&[(lpn, data)], cause)
+    }
+    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
+        if let Some(trims) = &mut self.worn {
+            *trims = trims.checked_sub(1).ok_or(StoreError::WornOut)?;
+        }
+        let mut old = vec![0; self.page_bytes()];
+        self.read(lpn, Cause::Check, &mut old)?;
+        self.trimmed.entry(lpn).or_insert(old);
+        self.cut.trim(lpn)
+    }
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.trimmed.clear();
+        self.cut.sync()
+    }
+    fn atomic_pages_max(&self) -> usize {
+        self.cut.atomic_pages_max()
+    }
+    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+        let written = self.cut.write_atomic(pages, cause);
+        written.map_err(|error| if self.worn.is_some() { StoreError::WornOut } else { error })?;
+        pages.iter().for_each(|(lpn, _)| drop(self.trimmed.remove(lpn)));
+        Ok(())
+    }
+    fn durable_writes(&self) -> bool {
+        true
+    }
+    fn prefix_consistent(&self) -> bool {
+        true
+    }
+    fn checkpoint(&mut self) -> Result<(), StoreError> {
+        if self.worn.is_some() { Err(StoreError::WornOut) } else { self.cut.checkpoint() }
+    }
+    fn ram_bytes(&self) -> usize {
+        0
+    }
+}
+
+#[test]
+fn log_pages_that_come_back_bring_nothing_older_than_the_last_sync() {
+    let mut came_back = 0;
+    for (config, writes) in [config(3, Some(5), 200), config(4, Some(6), 3)]
+        .into_iter()
+        .flat_map(|config| (10..500).map(move |writes| (config, writes)))
+    {
+        let mut store = Forgetful::new();
+        let mut index = LsbTree::format(&mut store, config).unwrap();
+        index.sync().unwrap();
+        drop(index);
+        store.cut.writes = writes;
+        let (synced, since) = work_until_the_cut(&mut LsbTree::mount(&mut store, config).unwrap());
+        let mut rng = Rng::new(writes);
+        came_back += store.cut(&mut rng);
+        // Cuts in the recovery, and then a whole one.
+        for writes in [writes % 5, writes % 11, u64::MAX] {
+            store.cut.writes = writes;
+            let recovered = LsbTree::mount_after_cut(&mut store, config);
+            assert!(recovered.is_ok() || writes < 11);
+            drop(recovered);
+            came_back += store.cut(&mut rng);
+        }
+        let mut index = LsbTree::mount_after_cut(&mut store, config).unwrap();
+        let found = contents(&mut index).unwrap();
+        assert_each_key_is_synced_or_later(&found, &synced, &since);
+        assert_sound(&mut index, &found);
+        index.sync().unwrap();
+        drop(index);
+        store.cut(&mut rng);
+        let mut index = LsbTree::mount(&mut store, config).unwrap();
+        assert_eq!(contents(&mut index).unwrap(), found);
+    }
+    // Few: what a mount merged stays away.
+    assert!(came_back > 60, "{came_back}");
+}
+
+#[test]
+fn log_pages_that_a_worn_out_store_trims_in_part_bring_nothing_back() {
+    let mut refused = 0;
+    for (writes, trims) in (60..400).flat_map(|writes| (0..4).map(move |trims| (writes, trims))) {
+        let mut store = Forgetful::new();
+        let mut index = LsbTree::format(&mut store, config(3, Some(5), 200)).unwrap();
+        index.sync().unwrap();
+        drop(index);
+        store.cut.writes = writes;
+        work_until_the_cut(&mut LsbTree::mount(&mut store, config(3, Some(5), 200)).unwrap());
+        store.cut(&mut Rng::new(writes));
+        (store.cut.writes, store.worn) = (u64::MAX, Some(trims));
+        let mut index = LsbTree::mount_after_cut(&mut store, config(3, Some(5), 200)).unwrap();
+        let found = contents(&mut index).unwrap();
+        assert_sound(&mut index, &found);
+        refused += u64::from(index.insert(&key(500), &[1; 2]) == Err(IndexError::WornOut));
+        drop(index);
+        if store.worn == Some(0) {
+            store.worn = None;
+            let mut index = LsbTree::mount_after_cut(&mut store, config(3, Some(5), 200)).unwrap();
+            let again = contents(&mut index).unwrap();
+            assert!(again.iter().filter(|(n, _)| **n != key(500)).eq(&found), "{writes} {trims}");
+        }
+    }
+    assert!(refused > 100, "{refused}");
+}
+
+#[test]
+fn a_log_page_does_not_go_before_the_clean_mark() {
+    let (mut store, config) = (Forgetful::new(), config(1, Some(4), 20));
+    let mut index = LsbTree::format(&mut store, config).unwrap();
+    (0..3).for_each(|n| assert!(!index.insert(&key(n), &[1; 2]).unwrap()));
+    index.sync().unwrap();
+    let synced = contents(&mut index).unwrap();
+    drop(index);
+    (store.cut.writes, store.worn) = (0, Some(u64::MAX));
+    let mut index = LsbTree::mount(&mut store, config).unwrap();
+    index.insert(&key(3), &[1; 2]).unwrap();
+    // A log that is full of removals says nothing that the leaf does not, so the tree has nothing to write.
+    (0..4).for_each(|n| assert!(index.remove(&key(n)).unwrap()));
+    assert_eq!(index.insert(&key(4), &[1; 2]), Err(IndexError::WornOut));
+    assert_eq!(contents(&mut index).unwrap(), Model::new());
+    drop(index);
+    assert_eq!(contents(&mut LsbTree::mount(&mut store, config).unwrap()).unwrap(), synced);
+}
+
+#[test]
+fn a_close_that_a_worn_out_store_refuses_leaves_what_can_be_mounted() {
+    type Index = Journaled<Forgetful, LsbTree<Below>>;
+    let (config, journal) = (config(3, Some(5), 100), JournalConfig::new(Durability::EveryOperation));
+    let mut index = Index::format(Forgetful::new(), config, journal).unwrap();
+    let mut model = Model::new();
+    for n in 0..60 {
+        index.insert(&key(n * 7 % 60), &key(n)).unwrap();
+        model.insert(key(n * 7 % 60), key(n));
+    }
+    let mut store = index.into_store();
+    store.worn = Some(u64::MAX);
+    let mut index = Index::mount(store, config, journal).unwrap();
+    assert_eq!(index.close(), Err(IndexError::WornOut));
+    assert_eq!(contents(&mut index).unwrap(), model);
+    let mut index = Index::mount(index.into_store(), config, journal).unwrap();
+    assert_eq!(contents(&mut index).unwrap(), model);
+    assert_sound(&mut index, &model);
+}
+
+/// A tree of 2 KiB pages with records of 4 + 4 bytes.
+fn large(log_nodes: u32) -> LsbTree<RamStore> {
+    let config = LsbConfig { log_nodes, ..LsbConfig::new(RecordFormat::new(4, 4)) };
+    LsbTree::format(RamStore::new(2048, 2_000), config).unwrap()
+}
+
+fn accesses(index: &LsbTree<RamStore>) -> (u64, u64) {
+    index.tree().store().look(|store| {
+        let counters = store.counters();
+        (counters.page_reads.iter().sum(), counters.page_writes.iter().sum())
+    })
+}
+
+#[test]
+fn ascending_keys_fill_leaves_that_are_switched_and_never_split() {
+    let mut index = large(8);
+    let full = index.tree().config().leaf_capacity.unwrap() as u32;
+    assert!(full > 240, "a log page has nearly as many entries as a leaf: {full}");
+    let before = accesses(&index).1;
+    for n in 0..20 * full {
+        assert!(!index.insert(&n.to_be_bytes(), &[1; 4]).unwrap());
+    }
+    // The first log makes the first leaf; each other is a leaf, of which the parent is told. The last is open.
+    assert_eq!((index.counts.merges, index.counts.switches), (1, 18));
+    let writes = accesses(&index).1 - before;
+    assert!(writes <= 1 + 1 + 2 * 18 + 2, "{writes} writes");
+    let report = index.check().unwrap();
+    assert!(report.is_sound() && report.records == u64::from(20 * full), "{report:?}");
+    index.merge_all().unwrap();
+    // L3: every leaf is full, all but what the last log was merged into.
+    let mut counts = Vec::new();
+    let unbounded = (Bound::Unbounded, Bound::Unbounded);
+    index
+        .tree
+        .walk_leaves(unbounded, Direction::Ascending, &mut |_, leaf| {
+            let mut count = 0;
+            let _all = leaf.visit_records(Direction::Ascending, &mut |_, _| {
+                count += 1;
+                ControlFlow::Continue(())
+            });
+            counts.push(count);
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert!(counts.iter().all(|count| *count == full), "{counts:?}");
+}
+
+#[test]
+fn a_random_insertion_costs_fewer_writes_than_the_tree_alone_and_a_search_one_read_more_at_most() {
+    let mut index = large(8);
+    let (mut rng, mut keys) = (Rng::new(5), Vec::new());
+    while keys.len() < 3_000 {
+        let key = (rng.next_u64() as u32).to_be_bytes();
+        if !index.insert(&key, &[7; 4]).unwrap() {
+            keys.push(key);
+        }
+    }
+    // Some twenty leaves, eight logs at a time: a log is written at most once for each insertion, and merged rarely.
+    let writes = accesses(&index).1;
+    assert!(writes < 2_500 && index.counts.merges < 60, "{writes} writes, {:?}", index.counts);
+    let (height, before) = (u64::from(index.stats().height), accesses(&index).0);
+    for key in &keys {
+        assert!(index.get(key, &mut [0; 4]).unwrap());
+    }
+    let reads = accesses(&index).0 - before;
+    assert!(reads <= keys.len() as u64 * (height + 1), "{reads}");
+    // All logs open: an update is in RAM until its log is full.
+    let mut open = large(64);
+    for key in &keys {
+        open.insert(key, &[7; 4]).unwrap();
+    }
+    let writes = accesses(&open).1;
+    assert!(writes < 90, "{writes} writes, {:?}", open.counts);
+}
+
+#[test]
+fn a_flipped_bit_is_an_error_or_changes_nothing() {
+    let config = config(3, None, 60);
+    let (mut index, mut rng) = (LsbTree::format(RamStore::new(128, 240), config).unwrap(), Rng::new(1));
+    let model = put_some(&mut index, &mut rng);
+    let store = index.into_store();
+    let mount = |store| LsbTree::mount(store, config).and_then(|mut index| contents(&mut index));
+    let (refused, right) = flip_bits((&store, 240), (&model, &mut rng), mount);
+    assert!(refused > 200, "{refused} and {right}");
+}
+
+#[test]
+fn a_full_store_loses_nothing_and_takes_records_again_once_some_are_gone() {
+    for config in [config(3, Some(6), 20), config(2, Some(4), 60)] {
+        fill_and_drain(&mut LsbTree::format(RamStore::new(128, 120), config).unwrap(), false);
+    }
+}
+
+#[test]
+fn what_cannot_work_is_refused() {
+    let refused = |config: LsbConfig, pages| {
+        let Err(IndexError::Unsupported(why)) = LsbTree::format(RamStore::new(128, pages), config) else {
+            panic!("{config:?} was taken");
+        };
+        assert!(why.len() > 20, "{why}");
+    };
+    let small = LsbConfig::new(SMALL);
+    refused(LsbConfig { log_nodes: 0, ..small }, 200);
+    refused(LsbConfig { log_pages: Some(199), ..small }, 200);
+    refused(LsbConfig { tree: small.tree.with_order(28), ..small }, 200);
+    refused(LsbConfig { tree: BPlusConfig::new(SMALL), ..small }, 200);
+    let mut store = RamStore::new(128, 200);
+    LsbTree::format(&mut store, small).unwrap();
+    let other = LsbConfig { log_pages: Some(10), ..small };
+    assert!(matches!(LsbTree::mount(&mut store, other), Err(IndexError::NotFormatted(_))));
+    let plain = BPlusTree::mount_as(&mut store, small.tree);
+    assert!(matches!(plain, Err(IndexError::NotFormatted(_))), "its records are not all in the tree");
+}

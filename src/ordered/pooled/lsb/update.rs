@@ -1,0 +1,316 @@
+//! Updates: how log nodes are opened, filled and closed, and how they leave.
+
+use super::{LogNode, LsbTree};
+use crate::check::IndexError;
+use crate::nand::Cause;
+use crate::ordered::Direction;
+use crate::ordered::bplus::{BPlusTree, LeafSpan, Lookup};
+use crate::ordered::change::Change;
+use crate::ordered::journal::Owed;
+use crate::store::{PageStore, StoreError};
+use crate::units::Lpn;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::mem::take;
+use core::ops::Bound;
+
+/// Leaves that leaf and log come to at most: neither has more entries than a leaf.
+const LEAVES_MAX: usize = 2;
+
+impl<S: PageStore> LsbTree<S> {
+    /// A value for a key, or none to remove it; returns whether the key existed.
+    pub(super) fn update(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
+        self.ready()?;
+        match self.merge_stranded() {
+            Err(IndexError::Full) if change.value.is_none() => return self.remove_from_full(change),
+            merged => merged?,
+        }
+        let shape = self.area.shape;
+        loop {
+            let known = self.open.iter().position(|node| node.span.contains(change.key));
+            let known = known.and_then(|at| Some((at, shape.search(&self.open[at].page, change.key).ok()?)));
+            if let Some((at, i)) = known {
+                return Ok(self.amend(at, i, change.value));
+            }
+            let (leaf, Lookup { is_present, span, .. }) = self.tree.lookup_leaf(change.key, Cause::Host)?;
+            let open = self.open.iter().position(|node| node.leaf == leaf);
+            if open.is_none() && !is_present && change.value.is_none() && self.area.page_of(leaf).is_none() {
+                return Ok(false);
+            }
+            let at = match open {
+                Some(at) => {
+                    // The leaf has taken over the keys of an expelled one.
+                    self.open[at].span = span;
+                    at
+                }
+                None if !self.has_room_for_log_of(leaf) => {
+                    if self.area.gone() == 0 {
+                        return self.update_full(change);
+                    }
+                    self.sync_what_is_gone()?;
+                    continue;
+                }
+                // What was found is of the past if another log was merged.
+                None if !self.make_place()? => continue,
+                None => self.open_log(leaf, span)?,
+            };
+            match shape.search(&self.open[at].page, change.key) {
+                Ok(i) => return Ok(self.amend(at, i, change.value)),
+                Err(_) if !is_present && change.value.is_none() => return Ok(false),
+                Err(_) if shape.count(&self.open[at].page) == shape.capacity() => self.leave(at)?,
+                Err(i) => {
+                    self.clock += 1;
+                    let node = &mut self.open[at];
+                    shape.add(&mut node.page, i, change);
+                    (node.is_dirty, node.used) = (true, self.clock);
+                    return Ok(is_present);
+                }
+            }
+        }
+    }
+
+    /// Changes entry `i` of an open log; whether the key existed.
+    fn amend(&mut self, at: usize, i: usize, value: Option<&[u8]>) -> bool {
+        let shape = self.area.shape;
+        self.clock += 1;
+        let node = &mut self.open[at];
+        node.used = self.clock;
+        let existed = shape.change(&node.page, i).value.is_some();
+        if existed || value.is_some() {
+            shape.amend(&mut node.page, i, value);
+            node.is_dirty = true;
+        }
+        existed
+    }
+
+    /// Whether the tree surely has room for the splits that all logs lead to, with a log of this leaf among them.
+    fn has_room_for_log_of(&self, leaf: Lpn) -> bool {
+        self.area.page_of(leaf).is_some() || self.tree.has_room_for(self.splits_max() + 1)
+    }
+
+    /// The most splits that all logs lead to, with those that a mount after a cut may find again. Such a page goes to the leaves
+    /// that its own leaf became since: what it adds fills one more, and one of these may have to be divided for it.
+    fn splits_max(&self) -> u64 {
+        let new = |node: &&LogNode| self.area.page_of(node.leaf).is_none();
+        let logs = self.area.len() + self.open.iter().filter(new).count();
+        logs as u64 + 2 * self.area.gone() as u64
+    }
+
+    /// Makes it last that log pages were given up.
+    fn sync_what_is_gone(&mut self) -> Result<(), IndexError> {
+        self.area.sync()?;
+        self.area.sync_store()
+    }
+
+    /// An update for which the tree may have no room: all logs are merged first, and the update itself is if it must be.
+    fn update_full(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
+        self.merge_all()?;
+        let Lookup { is_present, .. } = self.tree.lookup(change.key, Cause::Host)?;
+        self.counts.bypasses += 1;
+        self.tree.apply(core::iter::once(change), LEAVES_MAX)?;
+        Ok(is_present)
+    }
+
+    /// Makes place for one more open log: the one that was used least recently is closed. False if it was merged.
+    fn make_place(&mut self) -> Result<bool, IndexError> {
+        if self.open.len() < self.log_nodes {
+            return Ok(true);
+        }
+        let oldest = (0..self.open.len()).min_by_key(|at| self.open[*at].used).unwrap_or(0);
+        self.counts.closes += u64::from(self.open[oldest].is_dirty);
+        let is_written = self.write_log(oldest)?;
+        if is_written {
+            self.open.swap_remove(oldest);
+        }
+        Ok(is_written)
+    }
+
+    /// Opens the log of a leaf.
+    fn open_log(&mut self, leaf: Lpn, span: LeafSpan) -> Result<usize, IndexError> {
+        let mut page = vec![0; self.page.len()];
+        if !self.area.read(leaf, Cause::Host, &mut page)? {
+            self.area.shape.reset(&mut page, leaf);
+        }
+        self.clock += 1;
+        self.open.push(LogNode { leaf, span, page, used: self.clock, is_dirty: false });
+        Ok(self.open.len() - 1)
+    }
+
+    /// Writes an open log that changed to its page. False if there is no room for it: then it was merged.
+    fn write_log(&mut self, at: usize) -> Result<bool, IndexError> {
+        if !self.open[at].is_dirty {
+            return Ok(true);
+        }
+        self.tree.change_follows()?;
+        let node = &mut self.open[at];
+        match self.area.write(node.leaf, &mut node.page) {
+            Ok(()) => {
+                node.is_dirty = false;
+                Ok(true)
+            }
+            Err(StoreError::Full) => self.leave(at).map(|()| false),
+            Err(error) => {
+                self.is_interrupted = !error.is_refusal();
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Writes all open logs that changed.
+    pub(super) fn close_all(&mut self) -> Result<(), IndexError> {
+        let mut at = 0;
+        while at < self.open.len() {
+            at += usize::from(self.write_log(at)?);
+        }
+        Ok(())
+    }
+
+    /// An open log leaves: it becomes the next leaf, or is merged into its own.
+    fn leave(&mut self, at: usize) -> Result<(), IndexError> {
+        let shape = self.area.shape;
+        let leaf = self.open[at].leaf;
+        self.page_goes(leaf)?;
+        let page = take(&mut self.open[at].page);
+        let is_full = shape.count(&page) == shape.capacity();
+        let switched = if is_full && shape.is_ascending(&page) {
+            let records = shape.changes(&page).filter_map(|change| Some((change.key, change.value?)));
+            self.tree.append_leaf(records)
+        } else {
+            Ok(false)
+        };
+        let done = switched.and_then(|switched| {
+            self.counts.switches += u64::from(switched);
+            if switched { Ok(()) } else { self.merge(&page) }
+        });
+        self.open[at].page = page;
+        done?;
+        self.open.swap_remove(at);
+        self.given_up(leaf)
+    }
+
+    /// Before the log of a leaf leaves: the clean mark speaks for its page too, though the tree may have all that the log says.
+    fn page_goes(&mut self, leaf: Lpn) -> Result<(), IndexError> {
+        if self.area.page_of(leaf).is_some() { self.tree.change_follows() } else { Ok(()) }
+    }
+
+    /// Merges a log into the leaf that its keys belong to.
+    fn merge(&mut self, page: &[u8]) -> Result<(), IndexError> {
+        let shape = self.area.shape;
+        let applied = self.tree.apply(shape.changes(page), LEAVES_MAX)?;
+        if applied.changes != shape.count(page) {
+            let what = "L1: a leaf and its log have too many entries";
+            return Err(IndexError::Corrupted { what, at: applied.lpn.0.into() });
+        }
+        self.counts.merges += 1;
+        Ok(())
+    }
+
+    /// After the log of a leaf left: its page is free, and if the tree is one leaf now, the log left is that one's.
+    fn given_up(&mut self, leaf: Lpn) -> Result<(), IndexError> {
+        let mut freed = self.area.give_up(leaf);
+        if freed.is_ok() && !self.tree.has_room_for(self.splits_max()) {
+            // Nothing has changed since: what is back after a cut now is in the tree.
+            freed = self.sync_what_is_gone();
+            freed = freed.or_else(|error| if error.is_refusal() { Ok(()) } else { Err(error) });
+        }
+        self.is_interrupted |= freed.is_err();
+        if self.tree.is_one_leaf() {
+            let root = BPlusTree::<S>::root();
+            self.open.iter_mut().for_each(|node| node.leaf = root);
+            self.area.rename_only(root);
+        }
+        freed
+    }
+
+    /// Merges all logs.
+    pub(super) fn merge_all(&mut self) -> Result<(), IndexError> {
+        while !self.open.is_empty() {
+            self.leave(self.open.len() - 1)?;
+        }
+        loop {
+            let Some(leaf) = self.area.leaves().next() else { return Ok(()) };
+            self.page_goes(leaf)?;
+            let mut page = take(&mut self.page);
+            let read = self.area.read(leaf, Cause::Host, &mut page);
+            let merged = read.and_then(|_| self.merge(&page));
+            self.page = page;
+            merged?;
+            self.given_up(leaf)?;
+        }
+    }
+
+    /// Before a change: merges what a mount could not.
+    pub(super) fn merge_stranded(&mut self) -> Result<(), IndexError> {
+        if self.stranded.is_empty() { Ok(()) } else { self.merge_what_was_found() }
+    }
+
+    /// After a cut: what all log pages say was so at the last sync or later, whatever became of their leaves. It goes to the
+    /// leaves of today, of each key what the newest page says: more records than ever were at once may not fit. The older one
+    /// of two pages alone would undo what the newer one says: that they
+    /// are gone must last before a change comes. If the store refuses any of that, it is only read until a change comes.
+    pub(super) fn merge_what_was_found(&mut self) -> Result<(), IndexError> {
+        let mut page = take(&mut self.page);
+        let merged = self.merge_found(&mut page);
+        self.page = page;
+        merged
+    }
+
+    fn merge_found(&mut self, page: &mut [u8]) -> Result<(), IndexError> {
+        let found = self.area.scan(page, Cause::Recovery)?;
+        let mut stranded = take(&mut self.stranded);
+        if stranded.is_empty() {
+            for (_, _, at) in &found {
+                self.area.read_at(*at, Cause::Recovery, page)?;
+                self.area.shape.changes(page).for_each(|change| stranded.owe(0, change));
+            }
+        }
+        let merged = self.merge_anywhere(&stranded);
+        self.stranded = stranded;
+        merged?;
+        // What was found before may be gone by now, but not for good.
+        if !self.stranded.is_empty() {
+            self.area.bury(&found);
+            self.area.sync()?;
+            self.area.sync_store()?;
+        }
+        self.stranded = Owed::default();
+        Ok(())
+    }
+
+    /// Applies changes to the leaves that they belong to, leaf by leaf; what makes room goes first where there is none.
+    fn merge_anywhere(&mut self, changes: &Owed) -> Result<(), IndexError> {
+        let all = || changes.within((Bound::Unbounded, Bound::Unbounded), Direction::Ascending).rest();
+        let merged = self.apply_by_leaf(&all().collect::<Vec<_>>());
+        if !matches!(merged, Err(IndexError::Full)) {
+            return merged;
+        }
+        let removals: Vec<Change<'_>> = all().filter(|change| change.value.is_none()).collect();
+        self.apply_by_leaf(&removals)?;
+        self.apply_by_leaf(&all().collect::<Vec<_>>())
+    }
+
+    fn apply_by_leaf(&mut self, mut rest: &[Change<'_>]) -> Result<(), IndexError> {
+        while let Some(first) = rest.first() {
+            let span = self.tree.leaf_span(first.key)?;
+            let here = rest.iter().take_while(|change| span.contains(change.key)).count();
+            let applied = self.tree.apply(rest[..here].iter().copied(), LEAVES_MAX)?;
+            if !(1..=here).contains(&applied.changes) {
+                let what = "B3: a key lies outside the bounds of its leaf";
+                return Err(IndexError::Corrupted { what, at: applied.lpn.0.into() });
+            }
+            rest = &rest[applied.changes..];
+        }
+        Ok(())
+    }
+
+    /// A removal where there is no room to merge what a mount found: it makes some.
+    fn remove_from_full(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
+        let Lookup { is_present, .. } = self.tree.lookup(change.key, Cause::Host)?;
+        if is_present {
+            self.tree.apply(core::iter::once(change), LEAVES_MAX)?;
+        }
+        let found = self.stranded.value(change.key).map(|value| value.is_some());
+        self.stranded.remove(change.key);
+        Ok(found.unwrap_or(is_present))
+    }
+}

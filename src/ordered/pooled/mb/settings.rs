@@ -1,0 +1,153 @@
+//! How an MB-tree is set up.
+
+use super::page::LeafLayout;
+use super::tree::{WideTree, buffer_bytes, group_pages_max};
+use crate::check::IndexError;
+use crate::index::most;
+use crate::ordered::bplus::{BPlusConfig, BPlusTree};
+use crate::ordered::buffered::Answers;
+use crate::ordered::lazy_update::{CommitPolicy, Pairs, Pool, PoolCount, PoolSetup, pool_requests};
+use crate::ordered::{Durability, RecordFormat, Settings};
+use crate::store::PageStore;
+use alloc::format;
+
+/// Options that the tree takes besides those of its pool: name and meaning.
+pub const OPTIONS: [(&str, &str); 4] = [
+    ("order", "children of an inner node at most (default: what the page holds)"),
+    (
+        "leaf_pages",
+        "pages of a leaf at most, 1 to 16 (default 8, or what the header and atomic groups have room for)",
+    ),
+    (
+        "leaf_size",
+        "auto (default): each leaf has the pages that cost least; fixed: all leaves may have leaf_pages",
+    ),
+    ("write_cost", "what a page write costs in page reads, for leaf_size = auto (default 3)"),
+];
+
+/// How an MB-tree is formatted and mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MbConfig {
+    /// Sizes of the records.
+    pub record: RecordFormat,
+    /// The class wanted; without a journal it must be *none*.
+    pub durability: Durability,
+    /// Children of an inner node at most; none for what the page holds.
+    pub order: Option<usize>,
+    /// Pages of a leaf at most, if the header has room for so many.
+    pub leaf_pages: usize,
+    /// A write in reads, where each leaf has the pages that cost least; none where all may have `leaf_pages`.
+    pub write_cost: Option<u32>,
+    /// Requests that the batch process buffer holds, 1 or more.
+    pub pool_requests: u32,
+    /// What an insertion or a removal answers.
+    pub answers: Answers,
+}
+
+/// Superblock, root, and a leaf of one page.
+const PAGES_MIN: u32 = 3;
+
+impl MbConfig {
+    /// Leaves of up to 8 pages by cost, a buffer of so many requests, exact answers.
+    pub const fn new(record: RecordFormat, pool_requests: u32) -> MbConfig {
+        MbConfig {
+            record,
+            durability: Durability::None,
+            order: None,
+            leaf_pages: 8,
+            write_cost: Some(3),
+            pool_requests,
+            answers: Answers::Exact,
+        }
+    }
+
+    /// From settings, with the [`OPTIONS`] and those of the pool. `shared_bytes` is the RAM for the buffer and the page cache
+    /// together.
+    pub fn from_settings(settings: &Settings, shared_bytes: usize) -> Result<MbConfig, IndexError> {
+        let options = &settings.options;
+        let pool_requests = pool_requests(settings, CommitPolicy::BiggestSize, shared_bytes, true)?;
+        let is_auto = options.choice("leaf_size", &["auto", "fixed"])? == "auto";
+        let write_cost = options.number("write_cost", 1..=1000)?.unwrap_or(3);
+        let leaf_pages = options.number("leaf_pages", 1..=16)?.unwrap_or(8);
+        Ok(MbConfig {
+            durability: settings.durability,
+            order: options.number("order", 0..=most::NODE_ENTRIES)?.map(|order| order as usize),
+            leaf_pages: leaf_pages as usize,
+            write_cost: is_auto.then_some(write_cost as u32),
+            answers: Answers::from_options(options)?,
+            ..MbConfig::new(settings.record, pool_requests)
+        })
+    }
+
+    /// The same in the class *none*, as published; a journal gives more above it.
+    #[must_use]
+    pub const fn published(self) -> MbConfig {
+        MbConfig { durability: Durability::None, ..self }
+    }
+
+    pub(super) const fn pool(&self) -> PoolSetup {
+        let policy = CommitPolicy::BiggestSize;
+        PoolSetup { requests: self.pool_requests, policy, answers: self.answers, pairs: Pairs::Known }
+    }
+
+    /// Bytes of RAM that the buffer takes.
+    pub const fn pool_bytes(&self, count: PoolCount) -> usize {
+        match count {
+            PoolCount::Held => Pool::ram_bytes(self.record, &self.pool(), true),
+            PoolCount::Record => self.pool_requests as usize * self.record.entry_bytes(),
+        }
+    }
+
+    /// The most RAM that a tree on `store` needs besides its buffer and what the store itself holds.
+    pub fn ram_bytes_max(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexError> {
+        let Plan { directory, layout, .. } = self.published().on(store)?;
+        Ok(directory.ram_bytes_max(store)? + buffer_bytes(self.record, &layout) + size_of::<WideTree<()>>())
+    }
+
+    /// The tree on a store.
+    pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<Plan, IndexError> {
+        if self.durability != Durability::None {
+            return Err(IndexError::Unsupported(format!(
+                "durability '{}' is wanted, but requests that wait in RAM are lost: it takes a journal",
+                self.durability.name()
+            )));
+        }
+        self.pool().validate()?;
+        // Leaves so large that a store which takes atomic groups takes those of a split.
+        let nodes = BPlusConfig::directory(self.record.key_bytes, self.order, [0; 4])
+            .group_pages_max(store.page_bytes(), store.page_count())?;
+        let atomic = match store.atomic_pages_max().saturating_sub(nodes + 1) / 2 {
+            0 => self.leaf_pages,
+            pages => self.leaf_pages.min(pages),
+        };
+        let layout = LeafLayout::new(self.record, store.page_bytes(), atomic)?;
+        let pages = store.page_count();
+        if pages < PAGES_MIN {
+            return Err(IndexError::Unsupported(format!(
+                "{pages} pages are too few for a leaf and its directory: it takes {PAGES_MIN}"
+            )));
+        }
+        let above = [b'M', b'B', self.record.value_bytes, layout.pages_max as u8];
+        let directory = BPlusConfig::directory(self.record.key_bytes, self.order, above);
+        Ok(Plan { record: self.record, directory, layout, write_cost: self.write_cost })
+    }
+}
+
+/// What a configuration comes to on a store.
+pub(super) struct Plan {
+    record: RecordFormat,
+    pub(super) directory: BPlusConfig,
+    layout: LeafLayout,
+    write_cost: Option<u32>,
+}
+
+impl Plan {
+    /// The most pages of leaves that are written at once.
+    pub(super) const fn group_pages(&self) -> usize {
+        group_pages_max(&self.layout)
+    }
+
+    pub(super) fn tree<S: PageStore>(self, directory: BPlusTree<S>) -> WideTree<S> {
+        WideTree::over(directory, self.record, self.layout, self.write_cost)
+    }
+}

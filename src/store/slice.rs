@@ -1,0 +1,153 @@
+//! Slices of a store: runs of its pages, each a [`PageStore`] of its own, for owners that share one FTL and one cache.
+//!
+//! [`divide`] cuts a store up; the slices hold it together and it is whole again when all but one are gone. What concerns
+//! the whole store is done once: a sync that another slice did is not repeated while nothing was written since, the first
+//! slice writes the checkpoint, and the first slice tells RAM and statistics of the whole, the others none.
+
+use crate::nand::Cause;
+use crate::shared::Shared;
+use crate::store::{PageStore, StoreError, StoreStats};
+use crate::units::{Lpn, Ppn};
+use alloc::format;
+use alloc::vec::Vec;
+
+/// A store that several slices use.
+struct Whole<S> {
+    store: S,
+    /// Something was written or trimmed since the last sync.
+    changed: bool,
+}
+
+/// A run of a shared store's pages, numbered from 0.
+pub struct Slice<S> {
+    shared: Shared<Whole<S>>,
+    first: u32,
+    pages: u32,
+    /// Which slice it is.
+    place: usize,
+}
+
+/// Cuts a store into slices of so many pages each, from its beginning on. Pages at its end may be left over.
+pub fn divide<S: PageStore>(store: S, pages: &[u32]) -> Result<Vec<Slice<S>>, StoreError> {
+    let wanted: u64 = pages.iter().map(|&pages| u64::from(pages)).sum();
+    if wanted > u64::from(store.page_count()) {
+        let what = format!("slices of {wanted} pages in all, the store has {}", store.page_count());
+        return Err(StoreError::Unsupported(what));
+    }
+    let shared = Shared::new(Whole { store, changed: false });
+    let mut first = 0;
+    let slices = pages.iter().enumerate().map(|(place, &pages)| {
+        let slice = Slice { shared: shared.clone(), first, pages, place };
+        first += pages;
+        debug_assert!(u64::from(first) <= wanted, "slices follow each other");
+        slice
+    });
+    Ok(slices.collect())
+}
+
+impl<S: PageStore> Slice<S> {
+    /// The whole store, if this is the last slice of it.
+    pub fn into_whole(self) -> Option<S> {
+        Some(self.shared.into_inner()?.store)
+    }
+
+    /// The pages before this slice, as the first slice of the store: for an owner that takes the place of another.
+    pub fn before(&self) -> Slice<S> {
+        Slice { shared: self.shared.clone(), first: 0, pages: self.first, place: 0 }
+    }
+
+    /// Looks at the whole store.
+    pub fn look<T>(&self, ask: impl FnOnce(&S) -> T) -> T {
+        ask(&self.shared.lock().store)
+    }
+
+    /// The page of the store that a page of the slice is.
+    fn outer(&self, lpn: Lpn) -> Result<Lpn, StoreError> {
+        if lpn.0 < self.pages { Ok(Lpn(self.first + lpn.0)) } else { Err(StoreError::OutOfRange(lpn)) }
+    }
+}
+
+impl<S: PageStore> PageStore for Slice<S> {
+    fn page_bytes(&self) -> usize {
+        self.shared.lock().store.page_bytes()
+    }
+
+    fn page_count(&self) -> u32 {
+        self.pages
+    }
+
+    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        let outer = self.outer(lpn)?;
+        self.shared.lock().store.read(outer, cause, data)
+    }
+
+    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+        let outer = self.outer(lpn)?;
+        let mut shared = self.shared.lock();
+        shared.changed = true;
+        shared.store.write(outer, cause, data)
+    }
+
+    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
+        let outer = self.outer(lpn)?;
+        let mut shared = self.shared.lock();
+        shared.changed = true;
+        shared.store.trim(outer)
+    }
+
+    /// Syncs the whole store, unless another slice did so and nothing was written since.
+    fn sync(&mut self) -> Result<(), StoreError> {
+        let mut shared = self.shared.lock();
+        if shared.changed {
+            shared.store.sync()?;
+            shared.changed = false;
+        }
+        Ok(())
+    }
+
+    fn atomic_pages_max(&self) -> usize {
+        self.shared.lock().store.atomic_pages_max()
+    }
+
+    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+        let outer: Result<Vec<_>, _> =
+            pages.iter().map(|&(lpn, data)| self.outer(lpn).map(|outer| (outer, data))).collect();
+        let mut shared = self.shared.lock();
+        shared.changed = true;
+        shared.store.write_atomic(&outer?, cause)
+    }
+
+    fn begin_batch(&mut self) {
+        self.shared.lock().store.begin_batch();
+    }
+
+    fn end_batch(&mut self) {
+        self.shared.lock().store.end_batch();
+    }
+
+    fn durable_writes(&self) -> bool {
+        self.shared.lock().store.durable_writes()
+    }
+
+    fn prefix_consistent(&self) -> bool {
+        self.shared.lock().store.prefix_consistent()
+    }
+
+    fn checkpoint(&mut self) -> Result<(), StoreError> {
+        self.sync()?;
+        if self.place == 0 { self.shared.lock().store.checkpoint() } else { Ok(()) }
+    }
+
+    /// The first slice answers for the whole store.
+    fn ram_bytes(&self) -> usize {
+        if self.place == 0 { self.shared.lock().store.ram_bytes() } else { 0 }
+    }
+
+    fn stats(&self) -> StoreStats {
+        if self.place == 0 { self.shared.lock().store.stats() } else { StoreStats::default() }
+    }
+
+    fn live_page(&self, ppn: Ppn) -> Option<bool> {
+        self.shared.lock().store.live_page(ppn)
+    }
+}

@@ -1,0 +1,295 @@
+//! A chip made of logical pages: a [`PageStore`] (an FTL, a page file, an SD card) shown as a [`Nand`].
+//!
+//! The trees that place their pages themselves (mu, mu-star, wandering, ipl, dipl) want a raw chip. Where an FTL is there
+//! already, they run on this; and so a log-structured tree *on an FTL* can be measured against trees made for one.
+//!
+//! ```text
+//! store page | data | spare area | mark |      mark 0x00: erased (the whole page is zeros)   0xA5: programmed
+//! block b    | pages b * P .. b * P + P |      pages beyond the last whole block are not used
+//! ```
+//!
+//! A page takes one program, the pages of a block in ascending order (but for [`StoreNand::replacing`]), and no block is ever bad: wear is the store's affair.
+//! Data and spare area together are one page of the store, so that the page is as large as the store's less what the spare
+//! area takes, and no power of two.
+//!
+//! * *Read*: the page of the store. Zeros, as a store answers for a page never written or trimmed, read as 0xFF.
+//! * *Program*: one write, and a sync where the store's writes are not durable when they return. A store never tears a page, so
+//!   neither does this chip.
+//! * *Erase*: trims the pages up to the last programmed one, and syncs, lest a power cut bring them back.
+//!
+//! How far a block is programmed is learnt when it is first programmed or erased, from its last page down: a store answers
+//! for pages that it does not hold without going to a medium, so that this is about one read a block.
+//!
+//! Invariants
+//! - S1: an acknowledged program survives a power cut, an acknowledged erase too.
+//! - S2: a cut inside a program leaves the page erased or programmed whole; inside an erase, each page as before or erased.
+//! - S3: `ends` of a block is one more than its last programmed page, or unknown.
+//! - S4: while trims may be undone by a cut (`unsettled`), nothing is programmed.
+//!
+//! Errors: a page that the store finds corrupted is uncorrectable, as on a chip. A store that is full or whose device fails
+//! fails programs and erases; since no block can be marked bad, the tree then gives up at [`Nand::mark_bad`]. A device that
+//! fails a *read* counts as switched off: a tree that mounts must not take its pages for torn ones. [`StoreNand::failure`] keeps
+//! the store's own words.
+
+use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::store::{PageStore, StoreError};
+use crate::units::{Lpn, Pbn, Ppn};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// The last byte of a page that was programmed.
+const MARK: u8 = 0xa5;
+
+/// Bytes of the mark.
+const MARK_BYTES: usize = 1;
+
+/// How far a block is programmed is not known.
+const UNKNOWN: u16 = u16::MAX;
+
+/// A store shown as a chip.
+#[derive(Debug)]
+pub struct StoreNand<S> {
+    store: S,
+    geometry: Geometry,
+    /// Of each block, one more than its last programmed page.
+    ends: Vec<u16>,
+    /// One page of the store.
+    page: Vec<u8>,
+    /// Trims may be undone by a power cut.
+    unsettled: bool,
+    /// Pages may be programmed over, in any order.
+    replaces: bool,
+    failure: Option<StoreError>,
+}
+
+impl<S: PageStore> StoreNand<S> {
+    /// A chip of blocks of so many pages, each with a spare area of so many bytes. A store that is new, or all of whose pages
+    /// were trimmed, is an erased chip.
+    pub fn new(store: S, pages_per_block: u32, spare_bytes: u32) -> Result<StoreNand<S>, StoreError> {
+        let page_bytes = store.page_bytes();
+        let data_bytes = page_bytes.saturating_sub(spare_bytes as usize + MARK_BYTES);
+        let blocks = store.page_count() / pages_per_block.max(1);
+        let data_bytes = u32::try_from(data_bytes).unwrap_or(u32::MAX);
+        let geometry = Geometry::new(data_bytes, spare_bytes, pages_per_block, blocks);
+        geometry.validate().map_err(|e| {
+            let (field, value, reason) = (e.field, e.value, e.reason);
+            StoreError::Unsupported(format!(
+                "{} pages of {page_bytes} bytes as a chip: {field} = {value}: {reason}",
+                store.page_count()
+            ))
+        })?;
+        Ok(StoreNand {
+            ends: vec![UNKNOWN; blocks as usize],
+            page: vec![0; page_bytes],
+            // Whoever had the store before may have trimmed pages.
+            unsettled: true,
+            replaces: false,
+            failure: None,
+            geometry,
+            store,
+        })
+    }
+
+    /// The same where a page may be programmed over, and the pages of a block in any order, as the store's own pages may.
+    #[must_use]
+    pub fn replacing(self) -> StoreNand<S> {
+        StoreNand { replaces: true, ..self }
+    }
+
+    /// The store below.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// The store below, for measuring and for checkpoints.
+    pub fn store_mut(&mut self) -> &mut S {
+        &mut self.store
+    }
+
+    /// Gives the store back.
+    pub fn into_store(self) -> S {
+        self.store
+    }
+
+    /// What the store said when it last failed, if it did.
+    pub fn failure(&self) -> Option<&StoreError> {
+        self.failure.as_ref()
+    }
+
+    /// Bytes of RAM held, those of the store included.
+    pub fn ram_bytes(&self) -> usize {
+        size_of::<Self>() + self.page.len() + self.ends.len() * size_of::<u16>() + self.store.ram_bytes()
+    }
+
+    fn require_block(&self, pbn: Pbn) -> Result<(), NandError> {
+        if pbn.0 < self.geometry.blocks { Ok(()) } else { Err(NandError::BlockOutOfRange(pbn)) }
+    }
+
+    fn require_page(&self, ppn: Ppn, data: usize, spare: usize) -> Result<(), NandError> {
+        if ppn.0 >= self.geometry.pages() {
+            return Err(NandError::PageOutOfRange(ppn));
+        }
+        if data > self.geometry.page_bytes as usize || spare > self.geometry.spare_bytes as usize {
+            return Err(NandError::BufferTooLong(ppn));
+        }
+        Ok(())
+    }
+
+    /// The error of an operation that the store failed.
+    fn failed(&mut self, error: StoreError, otherwise: NandError) -> NandError {
+        let known = match error {
+            StoreError::Nand(NandError::PowerLost) => NandError::PowerLost,
+            _ => otherwise,
+        };
+        self.failure = Some(error);
+        known
+    }
+
+    /// Reads a page of the store into the buffer. False: it is erased.
+    fn load(&mut self, ppn: Ppn, cause: Cause) -> Result<bool, NandError> {
+        match self.store.read(Lpn(ppn.0), cause, &mut self.page) {
+            Ok(()) => {}
+            Err(error @ (StoreError::Corrupted { .. } | StoreError::Nand(NandError::Uncorrectable(_)))) => {
+                return Err(self.failed(error, NandError::Uncorrectable(ppn)));
+            }
+            Err(error) => return Err(self.failed(error, NandError::PowerLost)),
+        }
+        match self.page.last() {
+            Some(&MARK) => Ok(true),
+            _ if self.page.iter().all(|&byte| byte == 0) => Ok(false),
+            _ => {
+                let what = "a page was not programmed through the chip that it is part of";
+                let error = StoreError::Corrupted { what, at: u64::from(ppn.0) };
+                Err(self.failed(error, NandError::Uncorrectable(ppn)))
+            }
+        }
+    }
+
+    /// Whether a page was programmed; one that cannot be read was.
+    fn is_programmed(&mut self, ppn: Ppn, cause: Cause) -> Result<bool, NandError> {
+        match self.load(ppn, cause) {
+            Err(NandError::Uncorrectable(_)) => Ok(true),
+            other => other,
+        }
+    }
+
+    /// One more than the last programmed page of a block.
+    fn end_of(&mut self, pbn: Pbn, cause: Cause) -> Result<u32, NandError> {
+        if self.ends[pbn.index()] != UNKNOWN {
+            return Ok(u32::from(self.ends[pbn.index()]));
+        }
+        let mut end = self.geometry.pages_per_block;
+        while end > 0 && !self.is_programmed(self.geometry.page_at(pbn, end - 1), cause)? {
+            end -= 1;
+        }
+        self.set_end(pbn, end);
+        Ok(end)
+    }
+
+    fn set_end(&mut self, pbn: Pbn, end: u32) {
+        assert!(end <= self.geometry.pages_per_block, "S3: page {end} of {pbn}");
+        self.ends[pbn.index()] = end as u16;
+    }
+
+    /// Makes trims survive a power cut.
+    fn settle(&mut self) -> Result<(), StoreError> {
+        if self.unsettled {
+            self.store.sync()?;
+            self.unsettled = false;
+        }
+        Ok(())
+    }
+
+    /// Writes the page at hand so that it survives a power cut.
+    fn put(&mut self, ppn: Ppn, cause: Cause) -> Result<(), StoreError> {
+        self.settle()?;
+        debug_assert!(!self.unsettled, "S4: programmed while trims may be undone");
+        self.store.write(Lpn(ppn.0), cause, &self.page)?;
+        if self.store.durable_writes() { Ok(()) } else { self.store.sync() }
+    }
+
+    /// Trims the first pages of a block for good.
+    fn clear(&mut self, pbn: Pbn, end: u32) -> Result<(), StoreError> {
+        for page in 0..end {
+            self.unsettled = true;
+            self.store.trim(Lpn(self.geometry.page_at(pbn, page).0))?;
+        }
+        self.settle()
+    }
+}
+
+impl<S: PageStore> Nand for StoreNand<S> {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
+        self.require_page(ppn, data.len(), spare.len())?;
+        if !self.load(ppn, cause)? {
+            data.fill(0xff);
+            spare.fill(0xff);
+            return Ok(());
+        }
+        let (stored_data, stored_spare) = self.page.split_at(self.geometry.page_bytes as usize);
+        data.copy_from_slice(&stored_data[..data.len()]);
+        spare.copy_from_slice(&stored_spare[..spare.len()]);
+        Ok(())
+    }
+
+    fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
+        self.require_page(ppn, data.len(), spare.len())?;
+        let (pbn, page) = (self.geometry.block_of(ppn), self.geometry.page_in_block(ppn));
+        if !self.replaces && page < self.end_of(pbn, cause)? {
+            let programmed = self.is_programmed(ppn, cause)?;
+            return Err(if programmed { NandError::NotErased(ppn) } else { NandError::OutOfOrder(ppn) });
+        }
+        let spare_at = self.geometry.page_bytes as usize;
+        self.page.fill(0xff);
+        self.page[..data.len()].copy_from_slice(data);
+        self.page[spare_at..spare_at + spare.len()].copy_from_slice(spare);
+        if let Some(mark) = self.page.last_mut() {
+            *mark = MARK;
+        }
+        let done = self.put(ppn, cause);
+        // Where it failed, what the page holds is unknown, and it takes no program before the next erase.
+        if self.replaces {
+            self.ends[pbn.index()] = UNKNOWN;
+        } else {
+            self.set_end(pbn, page + 1);
+        }
+        done.map_err(|error| self.failed(error, NandError::ProgramFailed(ppn)))
+    }
+
+    fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<(), NandError> {
+        self.require_block(pbn)?;
+        let end = self.end_of(pbn, cause)?;
+        self.ends[pbn.index()] = UNKNOWN;
+        self.clear(pbn, end).map_err(|error| self.failed(error, NandError::EraseFailed(pbn)))?;
+        self.set_end(pbn, 0);
+        Ok(())
+    }
+
+    /// No block is bad.
+    fn is_bad(&mut self, pbn: Pbn) -> Result<bool, NandError> {
+        self.require_block(pbn).map(|()| false)
+    }
+
+    /// Refused: a store has no place for marks.
+    fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
+        self.require_block(pbn)?;
+        let what = String::from("a block of a chip made of logical pages cannot be marked bad");
+        self.failure.get_or_insert(StoreError::Unsupported(what));
+        Err(NandError::BadBlock(pbn))
+    }
+
+    /// S2: a page that the store cannot give back is damaged.
+    fn tears(&self) -> bool {
+        false
+    }
+
+    fn replaces(&self) -> bool {
+        self.replaces
+    }
+}

@@ -93,7 +93,7 @@ pub(in crate::ordered) fn number_option(
 /// Where records wait and when they move on.
 ///
 /// An operation that fails has changed nothing but where things lie. What a scheme does to pages it does in
-/// [attempts](Shadow), none of which ends in a tree that lost something; so it may commit between any two of them.
+/// attempts, none of which ends in a tree that lost something; so it may commit between any two of them.
 pub trait Scheme: Sized + crate::shared::MaybeSend {
     /// How it is set up.
     type Config: Clone + crate::shared::MaybeSend;

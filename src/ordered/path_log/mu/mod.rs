@@ -3,7 +3,7 @@
 //!
 //! All nodes on the path from the root to a leaf share one page, each level in its own area (`layout`). An update copies the
 //! path into a new page, the *spine*, changes it there and programs it; what the old pages held besides stays valid
-//! where it is. What the mu-Tree shares with the wandering B+-tree, invariants included, is in [`crate::ordered::raw`]. The mu*-Tree
+//! where it is. What the mu-Tree shares with the wandering B+-tree, invariants included, is in `path_log::ground`. The mu*-Tree
 //! ([`star`]) is the same tree with a menu of layouts; the mu-Tree is the one with a menu of one.
 //!
 //! * **Retrieval** (Algorithm 2): from the root down; a child in the page at hand costs no read.

@@ -11,7 +11,7 @@
 //!   layout wanted at that moment, so a tree changes its layout along the paths it is changed on, and nowhere else.
 //! * A layout whose inner nodes would get too small for the tree's height gives way to the next smaller leaf share.
 //!
-//! Invariants: those of [`crate::ordered::raw`]; with one layout, or without a change of it, every update without a split programs one page.
+//! Invariants: those of `path_log::ground`; with one layout, or without a change of it, every update without a split programs one page.
 //!
 //! Confidence: the goals high; layouts, conversion and controller are reconstructed.
 

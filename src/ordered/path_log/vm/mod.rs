@@ -1,7 +1,7 @@
 //! The VMTree (Ould-Khessal, Fazackerley and Lawrence 2026): a B+-tree on raw NAND whose parents are told late.
 //!
 //! A node is rewritten out of place, as in the wandering tree. But a table in RAM leads from the place that its parent names
-//! to where it is now ([`crate::ordered::path_log::ground::moves`]), so the parent is not written, nor what is above it. When the table has no place
+//! to where it is now (`path_log::ground::moves`), so the parent is not written, nor what is above it. When the table has no place
 //! for a move, the parent is written, and names where all its children are; that frees their entries. A parent that is
 //! written for a split does the same.
 //!

@@ -1,11 +1,11 @@
 //! The wandering B+-tree of JFFS3 (Bityutskiy 2005), as the mu-Tree paper compares itself with it: one node a page.
 //!
 //! A changed leaf moves, so its parent must name the new place and moves too, and so on to the root: an update programs as
-//! many pages as the tree is high. What it shares with the mu-Tree, invariants included, is in [`crate::ordered::raw`].
+//! many pages as the tree is high. What it shares with the mu-Tree, invariants included, is in `path_log::ground`.
 //!
 //! * **Insertion**: a full node is split, its first ceil((d+1)/2) entries going left; a root that overflows gets a new root above.
 //! * **Removal**: an empty node disappears (JFFS3 does not rebalance either, for want of cheap programs).
-//! * **Journal** (option, [`crate::ordered::path_log::ground::journal`]): updates program the leaf alone, and the nodes above follow in bulk.
+//! * **Journal** (option, `path_log::ground::journal`): updates program the leaf alone, and the nodes above follow in bulk.
 //!
 //! Node: [`crate::ordered::node::NodeShape`] over the whole data area; the level and the entry count stand in the spare area.
 //!

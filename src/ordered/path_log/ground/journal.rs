@@ -237,7 +237,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     fn turn_to(&mut self, key: &[u8], bounds: &mut Vec<Option<Vec<u8>>>) -> Result<(), IndexError> {
         let mut level = 2;
         while bounds[usize::from(level) - 2].as_deref().is_some_and(|end| key >= end) {
-            let page = S::write_inner(self, level)?;
+            let page = self.write_alone(level, false, Cause::Host)?;
             level += 1;
             self.set_child(level, page);
         }

@@ -85,6 +85,26 @@ impl Path {
 }
 
 impl<N: Nand, S: Scheme> RawTree<N, S> {
+    /// Writes the path's node at `level` to a page of its own; the old one dies. For trees with one node in a page.
+    pub(in crate::ordered) fn write_alone(
+        &mut self,
+        level: u8,
+        is_root: bool,
+        cause: Cause,
+    ) -> Result<Ppn, IndexError> {
+        debug_assert!((1..=self.height).contains(&level), "R2: level {level} of {}", self.height);
+        debug_assert!(!is_root || level == self.height, "R2: a root at level {level} of {}", self.height);
+        self.retire(level);
+        let page = self.log.allocate(cause)?;
+        let tag = Tag { root: is_root, height: self.height, ..self.path.tag(level, level) };
+        let area = self.scheme.path_area(0, level, self.height);
+        self.log.write(page, tag, &self.path.buffer[area], cause)?;
+        if is_root {
+            self.root = page;
+        }
+        Ok(page)
+    }
+
     pub(crate) fn shape(&self, level: u8) -> NodeShape {
         self.scheme.shape(self.layout_at(level), level, self.height)
     }

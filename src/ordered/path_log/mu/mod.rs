@@ -28,7 +28,9 @@ use crate::check::IndexError;
 use crate::log::tag::Tag;
 use crate::nand::{Cause, Nand};
 use crate::ordered::node::NodeShape;
-use crate::ordered::path_log::ground::{Change, Leaf, LeafUse, RawTree, Scheme, Sibling, child_value};
+use crate::ordered::path_log::ground::{
+    Change, Layouts, Leaf, LeafUse, MovedNodes, RawTree, Scheme, Shapes, Sibling, child_value,
+};
 use crate::ordered::{Metric, RecordFormat, Settings};
 use crate::units::Ppn;
 use alloc::format;
@@ -125,44 +127,14 @@ impl<C: LayoutChoice> PathPages<C> {
     }
 }
 
-impl<C: LayoutChoice> Scheme for PathPages<C> {
-    const KIND: &'static [u8] = C::KIND;
-
-    const NAMES_WIDTHS: bool = C::IS_MENU;
-
-    const KEEPS_PLACES: bool = true;
-
-    fn new(page_bytes: usize, record: RecordFormat) -> Result<PathPages<C>, IndexError> {
-        let layout = Layout::of(page_bytes, record);
-        if layout.height_max() < 2 {
-            return Err(IndexError::Unsupported(format!(
-                "a mu-Tree needs pages that hold 8 records of this size; these have {page_bytes} bytes"
-            )));
-        }
-        Ok(PathPages { layout, choice: C::new(&layout) })
-    }
-
-    fn configured(self, settings: &Settings) -> Result<PathPages<C>, IndexError> {
-        Ok(PathPages { choice: self.choice.configured(settings)?, ..self })
-    }
-
+impl<C: LayoutChoice> Shapes for PathPages<C> {
     fn layouts(&self) -> u8 {
         self.choice.layouts()
-    }
-
-    /// The one chosen, or the next below it that lets the tree grow by a level: see `settle`.
-    fn layout_wanted(&self, height: u8) -> u8 {
-        let chosen = self.choice.wanted().id();
-        (1..=chosen).rev().find(|&layout| height <= self.numbered(layout).height_wanted_max()).unwrap_or(0)
     }
 
     fn width_of_leaf(&self, count: usize) -> u8 {
         let holds = |layout: &u8| count <= self.numbered(*layout).shape(1, 2).capacity;
         (0..self.layouts()).find(holds).unwrap_or(self.layouts() - 1)
-    }
-
-    fn layout_for_root(&self, count: usize, height: u8) -> u8 {
-        self.nearest().find(|&layout| self.fits(layout, (height, height), count)).unwrap_or(0)
     }
 
     fn shape(&self, layout: u8, level: u8, height: u8) -> NodeShape {
@@ -209,9 +181,19 @@ impl<C: LayoutChoice> Scheme for PathPages<C> {
     fn programs_per_move(&self, _height: u8) -> u32 {
         1
     }
+}
 
-    fn write_inner<N: Nand>(_tree: &mut RawTree<N, Self>, _level: u8) -> Result<Ppn, IndexError> {
-        Err(IndexError::Unsupported("a mu-Tree needs no journal: an update programs one page".into()))
+impl<C: LayoutChoice> Layouts for PathPages<C> {
+    const NAMES_WIDTHS: bool = C::IS_MENU;
+
+    /// The one chosen, or the next below it that lets the tree grow by a level: see `settle`.
+    fn layout_wanted(&self, height: u8) -> u8 {
+        let chosen = self.choice.wanted().id();
+        (1..=chosen).rev().find(|&layout| height <= self.numbered(layout).height_wanted_max()).unwrap_or(0)
+    }
+
+    fn layout_for_root(&self, count: usize, height: u8) -> u8 {
+        self.nearest().find(|&layout| self.fits(layout, (height, height), count)).unwrap_or(0)
     }
 
     fn mounted<N: Nand>(tree: &mut RawTree<N, Self>) -> Result<(), IndexError> {
@@ -254,6 +236,28 @@ impl<C: LayoutChoice> Scheme for PathPages<C> {
             Change::Put(key) => settle::for_put(tree, key),
             Change::Keep(lowest) => settle::keep(tree, lowest),
         }
+    }
+}
+
+impl<C: LayoutChoice> MovedNodes for PathPages<C> {}
+
+impl<C: LayoutChoice> Scheme for PathPages<C> {
+    const KIND: &'static [u8] = C::KIND;
+
+    const KEEPS_PLACES: bool = true;
+
+    fn new(page_bytes: usize, record: RecordFormat) -> Result<PathPages<C>, IndexError> {
+        let layout = Layout::of(page_bytes, record);
+        if layout.height_max() < 2 {
+            return Err(IndexError::Unsupported(format!(
+                "a mu-Tree needs pages that hold 8 records of this size; these have {page_bytes} bytes"
+            )));
+        }
+        Ok(PathPages { layout, choice: C::new(&layout) })
+    }
+
+    fn configured(self, settings: &Settings) -> Result<PathPages<C>, IndexError> {
+        Ok(PathPages { choice: self.choice.configured(settings)?, ..self })
     }
 
     /// One page for the path, after one for each half that left it.

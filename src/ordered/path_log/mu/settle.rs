@@ -21,7 +21,7 @@ use super::{LayoutChoice, PathPages};
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand};
 use crate::ordered::node::NodeShape;
-use crate::ordered::path_log::ground::{ADDRESS_BYTES, RawTree, Scheme, Step, child_value};
+use crate::ordered::path_log::ground::{ADDRESS_BYTES, RawTree, Shapes, Step, child_value};
 use alloc::vec;
 use alloc::vec::Vec;
 

@@ -56,7 +56,9 @@ use crate::ordered::node::NodeShape;
 use crate::ordered::path_log::ground::batch::batch_pages;
 use crate::ordered::path_log::ground::moves::{Duplicates, Keep, Moves};
 use crate::ordered::path_log::ground::room::INSERT_RESERVE_BLOCKS;
-use crate::ordered::path_log::ground::{ADDRESS_BYTES, RawTree, Scheme, Sibling, Step, height_bound};
+use crate::ordered::path_log::ground::{
+    ADDRESS_BYTES, Layouts, MovedNodes, RawTree, Scheme, Shapes, Sibling, Step, height_bound,
+};
 use crate::ordered::{Durability, RecordFormat, Settings};
 use crate::units::Ppn;
 use alloc::format;
@@ -103,37 +105,7 @@ impl Header {
     }
 }
 
-impl Scheme for MappedPages {
-    const KIND: &'static [u8] = b"vmtree 1";
-
-    const MAPS_MOVES: bool = true;
-
-    fn new(page_bytes: usize, record: RecordFormat) -> Result<MappedPages, IndexError> {
-        let scheme = MappedPages { page_bytes, record };
-        if scheme.shape(0, 1, 2).capacity < 4 || scheme.shape(0, 2, 2).capacity < 4 {
-            return Err(IndexError::Unsupported(format!(
-                "a VMTree needs pages that hold 4 records of this size; these have {page_bytes} bytes"
-            )));
-        }
-        Ok(scheme)
-    }
-
-    fn moves(&self, geometry: Geometry, settings: &Settings) -> Result<Moves, IndexError> {
-        let most = u64::from(geometry.pages()) * 4;
-        let share = settings.ram_bytes.map_or(MAPPING_BYTES, |ram| MAPPING_BYTES.max(ram as u64 / 8));
-        let default = share.min(most / 8).max(32);
-        let bytes = settings.options.number("mapping_bytes", 32..=most)?.unwrap_or(default);
-        let keep = match settings.options.choice("kept_nodes", &["path", "three-buffers"])? {
-            "three-buffers" => Keep::ThreeBuffers,
-            _ => Keep::Path,
-        };
-        let duplicates = match settings.options.choice("mapping_duplicates", &["never", "as-published"])? {
-            "as-published" => Duplicates::AsPublished,
-            _ => Duplicates::Never,
-        };
-        Ok(Moves::new(geometry, bytes as usize, keep, duplicates))
-    }
-
+impl Shapes for MappedPages {
     fn shape(&self, _layout: u8, level: u8, _height: u8) -> NodeShape {
         let value_bytes = if level == 1 { usize::from(self.record.value_bytes) } else { ADDRESS_BYTES };
         NodeShape::fitting(self.page_bytes - HEADER_BYTES, usize::from(self.record.key_bytes), value_bytes)
@@ -169,9 +141,27 @@ impl Scheme for MappedPages {
     fn programs_per_move(&self, _height: u8) -> u32 {
         2
     }
+}
 
-    fn write_inner<N: Nand>(_tree: &mut RawTree<N, MappedPages>, level: u8) -> Result<Ppn, IndexError> {
-        unreachable!("a VMTree keeps no journal that has the node at level {level} written alone")
+impl Layouts for MappedPages {}
+
+impl MovedNodes for MappedPages {
+    const MAPS_MOVES: bool = true;
+
+    fn moves(&self, geometry: Geometry, settings: &Settings) -> Result<Moves, IndexError> {
+        let most = u64::from(geometry.pages()) * 4;
+        let share = settings.ram_bytes.map_or(MAPPING_BYTES, |ram| MAPPING_BYTES.max(ram as u64 / 8));
+        let default = share.min(most / 8).max(32);
+        let bytes = settings.options.number("mapping_bytes", 32..=most)?.unwrap_or(default);
+        let keep = match settings.options.choice("kept_nodes", &["path", "three-buffers"])? {
+            "three-buffers" => Keep::ThreeBuffers,
+            _ => Keep::Path,
+        };
+        let duplicates = match settings.options.choice("mapping_duplicates", &["never", "as-published"])? {
+            "as-published" => Duplicates::AsPublished,
+            _ => Duplicates::Never,
+        };
+        Ok(Moves::new(geometry, bytes as usize, keep, duplicates))
     }
 
     fn dress_half(tag: &mut Tag, page: &mut [u8]) {
@@ -185,6 +175,20 @@ impl Scheme for MappedPages {
         pages: &[Ppn],
     ) -> Result<(), IndexError> {
         restore(tree, note, pages)
+    }
+}
+
+impl Scheme for MappedPages {
+    const KIND: &'static [u8] = b"vmtree 1";
+
+    fn new(page_bytes: usize, record: RecordFormat) -> Result<MappedPages, IndexError> {
+        let scheme = MappedPages { page_bytes, record };
+        if scheme.shape(0, 1, 2).capacity < 4 || scheme.shape(0, 2, 2).capacity < 4 {
+            return Err(IndexError::Unsupported(format!(
+                "a VMTree needs pages that hold 4 records of this size; these have {page_bytes} bytes"
+            )));
+        }
+        Ok(scheme)
     }
 
     /// The path's nodes from `lowest` up until the table takes a move, or to the root.

@@ -13,11 +13,13 @@
 //! objects of any size; the superblock chain is the checkpoint area of [`crate::blocks::checkpoint`].
 
 use crate::check::IndexError;
-use crate::log::tag::{LEVELS_MAX, Tag};
+use crate::log::tag::LEVELS_MAX;
 use crate::nand::{Cause, Nand};
 use crate::ordered::RecordFormat;
 use crate::ordered::node::NodeShape;
-use crate::ordered::path_log::ground::{ADDRESS_BYTES, RawTree, Scheme, Sibling};
+use crate::ordered::path_log::ground::{
+    ADDRESS_BYTES, Layouts, MovedNodes, RawTree, Scheme, Shapes, Sibling,
+};
 use crate::units::Ppn;
 use alloc::format;
 use core::ops::Range;
@@ -67,13 +69,7 @@ impl OneNodePages {
     }
 }
 
-impl Scheme for OneNodePages {
-    const KIND: &'static [u8] = b"wandering 1";
-
-    fn new(page_bytes: usize, record: RecordFormat) -> Result<OneNodePages, IndexError> {
-        OneNodePages::of(page_bytes, record)
-    }
-
+impl Shapes for OneNodePages {
     fn shape(&self, _layout: u8, level: u8, _height: u8) -> NodeShape {
         let value_bytes = if level == 1 { usize::from(self.record.value_bytes) } else { ADDRESS_BYTES };
         NodeShape::fitting(self.page_bytes, usize::from(self.record.key_bytes), value_bytes)
@@ -107,9 +103,19 @@ impl Scheme for OneNodePages {
     fn programs_per_move(&self, height: u8) -> u32 {
         u32::from(height)
     }
+}
 
-    fn write_inner<N: Nand>(tree: &mut WanderingTree<N>, level: u8) -> Result<Ppn, IndexError> {
-        write_node(tree, level, false, Cause::Host)
+impl Layouts for OneNodePages {}
+
+impl MovedNodes for OneNodePages {}
+
+impl Scheme for OneNodePages {
+    const KIND: &'static [u8] = b"wandering 1";
+
+    const TAKES_JOURNAL: bool = true;
+
+    fn new(page_bytes: usize, record: RecordFormat) -> Result<OneNodePages, IndexError> {
+        OneNodePages::of(page_bytes, record)
     }
 
     /// A page for each node of the path from the leaf up, a page for each half that left it, the root last.
@@ -122,7 +128,7 @@ impl Scheme for OneNodePages {
         debug_assert!((1..=tree.height).contains(&lowest), "R2: level {lowest} of {}", tree.height);
         for level in lowest..=tree.height {
             let is_root = level == tree.height && sibling.is_none();
-            let page = write_node(tree, level, is_root, cause)?;
+            let page = tree.write_alone(level, is_root, cause)?;
             if level == tree.height {
                 return match sibling {
                     Some(half) => grow(tree, page, &half, cause),
@@ -136,26 +142,6 @@ impl Scheme for OneNodePages {
         }
         Ok(())
     }
-}
-
-/// Writes the path's node at `level` to a new page; the old one dies.
-fn write_node<N: Nand>(
-    tree: &mut WanderingTree<N>,
-    level: u8,
-    is_root: bool,
-    cause: Cause,
-) -> Result<Ppn, IndexError> {
-    debug_assert!((1..=tree.height).contains(&level), "R2: level {level} of {}", tree.height);
-    debug_assert!(!is_root || level == tree.height, "R2: a root at level {level} of {}", tree.height);
-    tree.retire(level);
-    let page = tree.log.allocate(cause)?;
-    let tag = Tag { root: is_root, height: tree.height, ..tree.path.tag(level, level) };
-    let area = tree.scheme.path_area(0, level, tree.height);
-    tree.log.write(page, tag, &tree.path.buffer[area], cause)?;
-    if is_root {
-        tree.root = page;
-    }
-    Ok(page)
 }
 
 /// Puts a new root above the two halves of the old one.
@@ -180,7 +166,7 @@ fn grow<N: Nand>(
     top.insert(root, 1, 1, (&half.separator, &right.0.to_le_bytes()));
     *tree.path.step_mut(level + 1) =
         crate::ordered::path_log::ground::Step { count: 2, ..Default::default() };
-    write_node(tree, level + 1, true, cause)?;
+    tree.write_alone(level + 1, true, cause)?;
     debug_assert_eq!(tree.count(tree.height), 2, "R1: a new root names its two halves");
     Ok(())
 }

@@ -26,15 +26,37 @@ pub enum CommitPolicy {
     SelfTuning = 6,
 }
 
+/// Where the units of a node lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// In sectors with units of other nodes; a table tells which sectors have units of a node.
+    SharedSectors,
+    /// In the node's own page, so that there is no table.
+    OwnPages,
+    /// In either, as the mode of the node says.
+    ByMode,
+}
+
 impl CommitPolicy {
-    /// Whether each node has a page of its own, so that there is no translation table.
-    pub const fn is_in_place(self) -> bool {
-        matches!(self, CommitPolicy::OldestNode)
+    /// Where the units of a node lie.
+    pub const fn placement(self) -> Placement {
+        match self {
+            CommitPolicy::OldestNode => Placement::OwnPages,
+            CommitPolicy::SelfTuning => Placement::ByMode,
+            _ => Placement::SharedSectors,
+        }
+    }
+}
+
+impl Placement {
+    /// Whether sectors and their table are kept.
+    pub const fn has_sectors(self) -> bool {
+        !matches!(self, Placement::OwnPages)
     }
 
     /// Whether each node has a mode.
-    pub const fn is_tuned(self) -> bool {
-        matches!(self, CommitPolicy::SelfTuning)
+    pub const fn has_modes(self) -> bool {
+        matches!(self, Placement::ByMode)
     }
 }
 
@@ -89,7 +111,7 @@ impl LayerConfig {
     /// Units that wait at most, those of an operation that are committed at once included.
     pub(super) fn slots_max(&self, entries: usize) -> usize {
         let group = self.group_pages.div_ceil(2) * (entries + 4);
-        if self.commit.is_in_place() { self.units() } else { self.units() + group }
+        if self.commit.placement().has_sectors() { self.units() + group } else { self.units() }
     }
 
     pub(super) fn units(&self) -> usize {
@@ -120,7 +142,7 @@ impl LayerConfig {
 
     /// Nodes that a commit writes whole at most.
     fn whole_max(&self) -> usize {
-        if self.commit.is_tuned() { self.group_pages } else { 0 }
+        if self.commit.placement().has_modes() { self.group_pages } else { 0 }
     }
 
     /// How so many pages are used for nodes of so many entries.
@@ -142,10 +164,10 @@ impl LayerConfig {
                 Tuning::NS_MAX
             )));
         }
-        if self.commit.is_tuned() && self.eliminates {
+        if self.commit.placement().has_modes() && self.eliminates {
             return Err(IndexError::Unsupported(format!("{:?} does not eliminate units", self.commit)));
         }
-        if self.commit.is_in_place() {
+        if !self.commit.placement().has_sectors() {
             return Ok(Room { nodes: pages.saturating_sub(1), sectors: 0, mixed_max: 0 });
         }
         let (entries, units) = (codec.entries_max(), sector_units(page_bytes, codec.body_bytes()));
@@ -190,7 +212,7 @@ impl LayerConfig {
         let slots = self.slots_max(entries) + super::buffer::SLOTS_MORE;
         let buffer = ReservationBuffer::ram_bytes_for(slots, 2 * self.sets_max(), codec.body_bytes());
         let fixed = size_of::<usize>() * 128 + images + buffer;
-        if self.commit.is_in_place() {
+        if !self.commit.placement().has_sectors() {
             return Ok(fixed + page_bytes);
         }
         let units = sector_units(page_bytes, codec.body_bytes());
@@ -204,7 +226,11 @@ impl LayerConfig {
             room.sectors as usize,
             room.mixed_max as usize,
         );
-        let modes = if self.commit.is_tuned() { ModeTable::ram_bytes_for(room.nodes as usize) } else { 0 };
+        let modes = if self.commit.placement().has_modes() {
+            ModeTable::ram_bytes_for(room.nodes as usize)
+        } else {
+            0
+        };
         Ok(fixed + 3 * page_bytes + plans + table + modes)
     }
 

@@ -62,7 +62,7 @@ mod unit;
 
 pub use buffer::{ReservationBuffer, UnitSet};
 pub use codec::{BODY_BYTES_MAX, Identity, NodeCodec};
-pub use config::{CommitPolicy, LayerConfig};
+pub use config::{CommitPolicy, LayerConfig, Placement};
 pub use modes::{ModeCounts, Modes, Tuning};
 pub use unit::{Op, Unit};
 
@@ -155,7 +155,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     pub fn mount(mut store: S, codec: C, config: LayerConfig) -> Result<Self, IndexError> {
         let room = header::read(&mut store, &codec, &config)?;
         let mut layer = NodeLayer::empty(store, codec, config, room);
-        if !config.commit.is_in_place() {
+        if config.commit.placement().has_sectors() {
             layer.adopt_scan()?;
         }
         Ok(layer)
@@ -163,7 +163,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
 
     fn empty(store: S, codec: C, config: LayerConfig, room: Room) -> Self {
         let (page_bytes, body_bytes) = (store.page_bytes(), codec.body_bytes());
-        let sector_bytes = if config.commit.is_in_place() { 0 } else { page_bytes };
+        let sector_bytes = if config.commit.placement().has_sectors() { page_bytes } else { 0 };
         NodeLayer {
             units: ReservationBuffer::new(config.units(), body_bytes, codec.identity(), config.eliminates),
             images: Images::new(config.group_pages, page_bytes),
@@ -213,11 +213,8 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     /// Whether each write from now on is committed before it returns, so that one that is refused is not done. For layers in
     /// shared sectors without modes.
     pub(crate) fn set_commits_each(&mut self, commits_each: bool) {
-        debug_assert!(
-            !self.config.commit.is_in_place() && !self.config.commit.is_tuned(),
-            "{:?} does not commit each write",
-            self.config.commit
-        );
+        let placement = self.placement();
+        debug_assert!(placement == Placement::SharedSectors, "{placement:?} does not commit each write");
         self.commits_each = commits_each;
     }
 
@@ -246,9 +243,9 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         self.counts
     }
 
-    /// Whether each node has a mode.
-    pub fn has_modes(&self) -> bool {
-        self.config.commit.is_tuned()
+    /// Where the units of a node lie.
+    pub fn placement(&self) -> Placement {
+        self.config.commit.placement()
     }
 
     /// What the choice of modes did.
@@ -268,7 +265,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
 
     /// Sectors that reading a node takes.
     pub fn list_length(&self, node: Lpn) -> usize {
-        if self.config.commit.is_in_place() { 1 } else { self.table.list(node.0).len() }
+        if self.placement().has_sectors() { self.table.list(node.0).len() } else { 1 }
     }
 
     /// Drops the nodes that are not in use: a mount may find what is left of nodes given up before. To be called before
@@ -313,24 +310,14 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
 
     /// Makes a page of what the store has of a node, and of the units that wait for it.
     fn read_node(&mut self, node: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-        if self.config.commit.is_in_place() {
-            self.store.read(Self::home(node), cause, data)?;
-        } else {
-            let length = self.table.list(node.0).len();
-            data.fill(0);
-            for at in 0..length {
-                let sector = Lpn(self.table.list(node.0)[at]);
-                self.apply_sector(node, sector, cause, data)?;
+        let is_gathered = match self.placement() {
+            Placement::OwnPages => {
+                self.store.read(Self::home(node), cause, data)?;
+                false
             }
-            for at in 0..self.beyond.len() {
-                let (other, sector) = self.beyond[at];
-                if other == node.0 {
-                    self.apply_sector(node, sector, cause, data)?;
-                }
-            }
-        }
-        let is_changed = self.apply_waiting(node, data)?;
-        if is_changed || !self.config.commit.is_in_place() && !self.table.list(node.0).is_empty() {
+            Placement::SharedSectors | Placement::ByMode => self.gather(node, cause, data)?,
+        };
+        if self.apply_waiting(node, data)? || is_gathered {
             self.codec.seal(data);
         }
         Ok(())
@@ -381,12 +368,10 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         if let [(Lpn(0), data)] = pages {
             return self.store.write(Self::home(Lpn(0)), cause, data);
         }
-        if self.config.commit.is_in_place() {
-            self.write_in_place(pages, cause)?;
-        } else if self.config.commit.is_tuned() {
-            self.write_tuned(pages)?;
-        } else {
-            self.write_shared(pages)?;
+        match self.placement() {
+            Placement::OwnPages => self.write_in_place(pages, cause)?,
+            Placement::ByMode => self.write_tuned(pages)?,
+            Placement::SharedSectors => self.write_shared(pages)?,
         }
         pages.iter().for_each(|(node, data)| self.images.remember(*node, data));
         self.batch.took();
@@ -409,7 +394,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         if self.units.len() > self.config.units() && !self.is_overfull {
             report.violation("N4", 0, alloc::format!("{} units wait", self.units.len()));
         }
-        if !self.config.commit.is_in_place() {
+        if self.placement().has_sectors() {
             self.check_shared(report)?;
             self.check_modes(report);
         }
@@ -434,7 +419,7 @@ impl<S: PageStore, C: NodeCodec> PageStore for NodeLayer<S, C> {
         self.read_node(node, cause, data)?;
         if cause == Cause::Host {
             self.images.remember(node, data);
-            if self.config.commit.is_tuned() {
+            if self.placement().has_modes() {
                 self.reckon(node, Access::Read, data)?;
             }
         }
@@ -450,7 +435,7 @@ impl<S: PageStore, C: NodeCodec> PageStore for NodeLayer<S, C> {
         self.ready()?;
         self.images.forget(node);
         self.units.remove(node.0);
-        if self.config.commit.is_in_place() || node == Lpn(0) {
+        if node == Lpn(0) || !self.placement().has_sectors() {
             return self.store.trim(Self::home(node));
         }
         self.table.replace(node.0, [].into_iter());
@@ -460,10 +445,9 @@ impl<S: PageStore, C: NodeCodec> PageStore for NodeLayer<S, C> {
 
     fn sync(&mut self) -> Result<(), StoreError> {
         self.ready()?;
-        if self.config.commit.is_in_place() {
-            self.commit_every_node()?;
-        } else {
-            self.commit_all()?;
+        match self.placement() {
+            Placement::OwnPages => self.commit_every_node()?,
+            Placement::SharedSectors | Placement::ByMode => self.commit_all()?,
         }
         self.store.sync()?;
         self.trim_dead()
@@ -475,7 +459,7 @@ impl<S: PageStore, C: NodeCodec> PageStore for NodeLayer<S, C> {
     }
 
     fn atomic_pages_max(&self) -> usize {
-        if self.config.commit.is_in_place() { self.store.atomic_pages_max() } else { self.config.group_pages }
+        if self.placement().has_sectors() { self.config.group_pages } else { self.store.atomic_pages_max() }
     }
 
     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
@@ -489,14 +473,14 @@ impl<S: PageStore, C: NodeCodec> PageStore for NodeLayer<S, C> {
 
     fn begin_batch(&mut self) {
         // Commits to shared sectors are whole or nothing by themselves, after a power cut too.
-        if self.config.commit.is_in_place() {
+        if !self.placement().has_sectors() {
             self.batch.begin();
             self.store.begin_batch();
         }
     }
 
     fn end_batch(&mut self) {
-        if self.config.commit.is_in_place() {
+        if !self.placement().has_sectors() {
             self.batch.end();
             self.store.end_batch();
         }
@@ -507,8 +491,8 @@ impl<S: PageStore, C: NodeCodec> PageStore for NodeLayer<S, C> {
     }
 
     fn prefix_consistent(&self) -> bool {
-        let keeps_order = !self.config.commit.is_in_place() && !self.config.commit.is_tuned();
-        keeps_order && (self.store.durable_writes() || self.store.prefix_consistent())
+        self.placement() == Placement::SharedSectors
+            && (self.store.durable_writes() || self.store.prefix_consistent())
     }
 
     fn ram_bytes(&self) -> usize {

@@ -66,7 +66,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         let scan = self.scan(Cause::Recovery)?;
         (self.table, self.newest, self.beyond) = (scan.table, scan.newest, scan.beyond);
         (self.commit, self.number) = (scan.commit, scan.number);
-        if self.config.commit.is_tuned() {
+        if self.config.commit.placement().has_modes() {
             for node in (0..self.table.nodes()).filter(|node| !self.table.list(*node).is_empty()) {
                 let is_disk = scan.disk.binary_search(&node).is_ok();
                 self.modes.set(node, if is_disk { Mode::Disk } else { Mode::Log });

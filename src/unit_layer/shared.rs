@@ -40,6 +40,23 @@ impl<S: PageStore> Sink for Free<'_, S> {
 }
 
 impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
+    /// Makes a page of the sectors that have units of a node; whether there are any in its list.
+    pub(super) fn gather(&mut self, node: Lpn, cause: Cause, data: &mut [u8]) -> Result<bool, StoreError> {
+        let length = self.table.list(node.0).len();
+        data.fill(0);
+        for at in 0..length {
+            let sector = Lpn(self.table.list(node.0)[at]);
+            self.apply_sector(node, sector, cause, data)?;
+        }
+        for at in 0..self.beyond.len() {
+            let (other, sector) = self.beyond[at];
+            if other == node.0 {
+                self.apply_sector(node, sector, cause, data)?;
+            }
+        }
+        Ok(length > 0)
+    }
+
     /// Changes wait in the buffer; those for which it has no room wait until all others are committed, and those for which
     /// it has no room at all are committed at once.
     pub(super) fn write_shared(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), StoreError> {

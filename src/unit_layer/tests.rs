@@ -169,7 +169,9 @@ fn write<S: PageStore>(layer: &mut NodeLayer<S, Heap>, changed: &Nodes) -> Resul
 #[test]
 fn a_layer_is_a_store_of_nodes_of_any_kind() {
     let all = POLICIES.into_iter().flat_map(|commit| [(commit, true), (commit, false)]);
-    for (commit, eliminates) in all.filter(|(commit, eliminates)| !commit.is_tuned() || !eliminates) {
+    for (commit, eliminates) in
+        all.filter(|(commit, eliminates)| !commit.placement().has_modes() || !eliminates)
+    {
         let config = config(commit, eliminates);
         let mut layer = NodeLayer::format(RamStore::new(128, 400), heap(config), config).unwrap();
         let (mut eliminated, mut compactions) = (0, 0);
@@ -197,7 +199,8 @@ fn a_layer_is_a_store_of_nodes_of_any_kind() {
         }
         assert_holds(&mut layer, &nodes);
         assert_eq!(eliminated > 5, eliminates, "{config:?}: {eliminated}");
-        let compacts = config.commit as u8 <= CommitPolicy::Sorted as u8 || config.commit.is_tuned();
+        let compacts =
+            config.commit as u8 <= CommitPolicy::Sorted as u8 || config.commit.placement().has_modes();
         assert_eq!(compactions > 5, compacts, "{config:?}");
     }
 }
@@ -378,9 +381,9 @@ const STATE: u32 = 29;
 #[test]
 fn what_cuts_leave_of_nodes_given_up_is_never_taken_for_nodes() {
     let (mut came_back, mut too_long) = (0, 0);
-    let shared = POLICIES.into_iter().filter(|policy| !policy.is_in_place());
+    let shared = POLICIES.into_iter().filter(|policy| policy.placement().has_sectors());
     for (policy, seed) in shared.flat_map(|policy| (0..60).map(move |seed| (policy, seed))) {
-        let eliminates = seed % 2 == 0 && !policy.is_tuned();
+        let eliminates = seed % 2 == 0 && !policy.placement().has_modes();
         let config = LayerConfig { reservation_units: 24, ..config(policy, eliminates) };
         let mut rng = Rng::new(seed);
         let mut layer = NodeLayer::format(Cut::new(400), heap(config), config).unwrap();

@@ -120,7 +120,7 @@ impl LayeredConfig {
             tuning: self.tuning,
         };
         let body_bytes = BPlusNodes::new(&self.tree, page_bytes)?.body_bytes();
-        if self.commit.is_tuned() {
+        if self.commit.placement().has_modes() {
             // The log buffer is one page.
             let page = layer.page_units(page_bytes, body_bytes) as u32;
             layer.reservation_units = layer.reservation_units.min(page.max(1));
@@ -155,7 +155,10 @@ struct Plan {
 impl Plan {
     /// What an index would promise on a store if no unit waited.
     fn class_on(&self, store: &(impl PageStore + ?Sized)) -> Durability {
-        Durability::on(store, if self.layer.commit.is_in_place() { self.layer.group_pages } else { 1 })
+        Durability::on(
+            store,
+            if !self.layer.commit.placement().has_sectors() { self.layer.group_pages } else { 1 },
+        )
     }
 }
 
@@ -332,7 +335,7 @@ impl<S: PageStore> OrderedIndex for LayeredTree<S> {
             ("direct_nodes", counts.direct_nodes),
         ];
         stats.metrics.extend(figures.map(|(name, value)| Metric { name, value }));
-        if layer.has_modes() {
+        if layer.placement().has_modes() {
             let modes = layer.mode_counts();
             let figures = [
                 ("log_nodes", modes.log_nodes),

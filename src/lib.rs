@@ -8,39 +8,97 @@
 //! ```text
 //! ordered, spatial, sensor -> unit_layer -> log, record_log -> cache -> ftl -> blocks -> store -> nand -> units, shared, codec, rng
 //! ```
+//!
+//! # What is where
+//!
+//! | to | take |
+//! |---|---|
+//! | describe a chip, or drive one | [`Nand`], [`Geometry`]; a simulated one: [`nand::sim::SimChip`] of a part of [`nand::catalogue`] |
+//! | have pages that may be overwritten | [`PageStore`]; on a chip: [`PageMapFtl`], [`DftlFtl`] and the others of [`ftl`] |
+//! | keep records in key order on a chip | [`MuTree`], [`WanderingTree`], [`VmTree`], [`IplTree`], [`Plow`], [`Sbits`] |
+//! | keep them on a store | [`BPlusTree`], [`LazyUpdateTree`], [`LsLruTree`] and the others of [`ordered`]; durable: [`Journaled`] around them |
+//! | keep rectangles or points | [`RTree`], [`RStarTree`], [`HilbertRTree`], [`MrTree`], [`ForTree`] |
+//! | keep readings of a sensor | [`MicroHash`](sensor::microhash::MicroHash) |
+//!
+//! What the indexes stand on (block tables, logs, layers of units) is private. The feature `unstable` opens it to those who build
+//! an index or an FTL of their own; it may change with any release.
 #![no_std]
 #![deny(missing_docs)]
+// What the grounds offer is used by other crates where `unstable` opens them, and not all of it here.
+#![cfg_attr(not(feature = "unstable"), allow(dead_code, unreachable_pub, unused_imports))]
+#![cfg_attr(not(feature = "unstable"), allow(rustdoc::private_intra_doc_links))]
 
 extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
+// Rooms that are open to others only with the feature `unstable`.
+#[cfg(not(feature = "unstable"))]
+mod blocks;
+#[cfg(feature = "unstable")]
 pub mod blocks;
+#[cfg(not(feature = "unstable"))]
+mod codec;
+#[cfg(feature = "unstable")]
+pub mod codec;
+#[cfg(not(feature = "unstable"))]
+mod log;
+#[cfg(feature = "unstable")]
+pub mod log;
+#[cfg(not(feature = "unstable"))]
+mod record_log;
+#[cfg(feature = "unstable")]
+pub mod record_log;
+#[cfg(not(feature = "unstable"))]
+mod rng;
+#[cfg(feature = "unstable")]
+pub mod rng;
+#[cfg(not(feature = "unstable"))]
+mod unit_layer;
+#[cfg(feature = "unstable")]
+pub mod unit_layer;
+
 pub mod cache;
 pub mod check;
-pub mod codec;
 pub mod ftl;
 pub mod index;
 #[cfg(test)]
 mod inputs;
-pub mod log;
 pub mod nand;
 pub mod ordered;
-pub mod record_log;
-pub mod rng;
 pub mod sensor;
 pub mod shared;
 pub mod spatial;
 pub mod store;
-pub mod unit_layer;
 pub mod units;
 
+pub use blocks::hot::HotSettings;
+pub use blocks::victim::VictimPolicy;
 pub use check::{CheckReport, IndexError};
+pub use ftl::dftl::{DftlFtl, DftlSettings};
+pub use ftl::page_map::{FtlSettings, PageMapFtl};
+pub use log::LogConfig;
 pub use nand::{Cause, Geometry, Nand, NandError};
-pub use ordered::OrderedIndex;
+pub use ordered::bplus::{BPlusConfig, BPlusTree};
+pub use ordered::ipl::IplTree;
+pub use ordered::journal::{JournalConfig, Journaled};
+pub use ordered::lazy_update::{LazyUpdateConfig, LazyUpdateTree};
+pub use ordered::ls_lru::LsLruTree;
+pub use ordered::mu::MuTree;
+pub use ordered::mu::star::MuStarTree;
+pub use ordered::plow::Plow;
+pub use ordered::sbits::Sbits;
+pub use ordered::vm::VmTree;
+pub use ordered::wandering::WanderingTree;
+pub use ordered::{Direction, Durability, IndexStats, OrderedIndex, RecordFormat, Visit};
 pub use sensor::SensorLog;
 pub use shared::Shared;
 pub use spatial::SpatialIndex;
+pub use spatial::for_tree::ForTree;
+pub use spatial::hilbert::HilbertRTree;
+pub use spatial::mr_tree::MrTree;
+pub use spatial::r_star::RStarTree;
+pub use spatial::r_tree::RTree;
 pub use store::{PageStore, StoreError};
 pub use units::{Lpn, Nanos, Pbn, Ppn};
 

@@ -2,6 +2,7 @@
 
 pub mod change;
 pub mod clustered;
+mod forward;
 mod in_place;
 pub mod ipl;
 pub mod journal;

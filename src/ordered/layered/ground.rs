@@ -46,15 +46,12 @@ use crate::index::most;
 use crate::nand::Cause;
 use crate::ordered::bplus::{BPlusConfig, BPlusNodes, BPlusTree, is_marked_clean};
 use crate::ordered::journal::Buffered;
-use crate::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit,
-};
+use crate::ordered::{Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings};
 use crate::store::PageStore;
 use crate::unit_layer::{CommitPolicy, LayerConfig, NodeCodec, NodeLayer, Tuning};
 use crate::units::Lpn;
 use alloc::format;
 use alloc::vec;
-use core::ops::Bound;
 
 /// How a tree over a node layer is formatted and mounted. The files of the six make one each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -265,46 +262,10 @@ impl<S: PageStore> Buffered<S> for LayeredTree<S> {
 }
 
 impl<S: PageStore> OrderedIndex for LayeredTree<S> {
-    fn record(&self) -> RecordFormat {
-        self.tree.record()
-    }
+    crate::forward_index!(tree: record, get, insert, remove, load, range, sync, close, ram_bytes);
 
     fn durability(&self) -> Durability {
         Durability::None
-    }
-
-    fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
-        self.tree.get(key, value)
-    }
-
-    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
-        self.tree.insert(key, value)
-    }
-
-    fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
-        self.tree.remove(key)
-    }
-
-    fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
-        self.tree.load(records)
-    }
-
-    fn range(
-        &mut self,
-        low: Bound<&[u8]>,
-        high: Bound<&[u8]>,
-        direction: Direction,
-        visit: Visit<'_>,
-    ) -> Result<(), IndexError> {
-        self.tree.range(low, high, direction, visit)
-    }
-
-    fn sync(&mut self) -> Result<(), IndexError> {
-        self.tree.sync()
-    }
-
-    fn close(&mut self) -> Result<(), IndexError> {
-        self.tree.close()
     }
 
     fn check(&mut self) -> Result<CheckReport, IndexError> {
@@ -348,9 +309,5 @@ impl<S: PageStore> OrderedIndex for LayeredTree<S> {
             stats.metrics.extend(figures.map(|(name, value)| Metric { name, value }));
         }
         stats
-    }
-
-    fn ram_bytes(&self) -> usize {
-        self.tree.ram_bytes()
     }
 }

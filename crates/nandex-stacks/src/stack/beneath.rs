@@ -7,14 +7,10 @@ use super::{ftl_named, too_little};
 use crate::names::{OptionInfo, option};
 use crate::registry::{Open, OpenIndex};
 use nandex::Shared;
-use nandex::check::CheckReport;
 use nandex::log::tag::spare_bytes_needed;
-use nandex::ordered::{
-    Direction, Durability, IndexStats, Metric, Options, OrderedIndex, RecordFormat, Records, Settings, Visit,
-};
+use nandex::ordered::{IndexStats, Metric, Options, OrderedIndex, Settings};
 use nandex::store::store_nand::StoreNand;
 use nandex::{IndexError, Nand, PageStore};
-use std::ops::Bound;
 
 /// The option that puts an FTL beneath a tree on raw NAND.
 pub(crate) const BENEATH: OptionInfo = option(
@@ -71,52 +67,12 @@ struct OnFtl {
 }
 
 impl OrderedIndex for OnFtl {
-    fn record(&self) -> RecordFormat {
-        self.tree.record()
-    }
-
-    fn durability(&self) -> Durability {
-        self.tree.durability()
-    }
-
-    fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
-        self.tree.get(key, value)
-    }
-
-    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
-        self.tree.insert(key, value)
-    }
-
-    fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
-        self.tree.remove(key)
-    }
-
-    fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
-        self.tree.load(records)
-    }
-
-    fn range(
-        &mut self,
-        low: Bound<&[u8]>,
-        high: Bound<&[u8]>,
-        direction: Direction,
-        visit: Visit<'_>,
-    ) -> Result<(), IndexError> {
-        self.tree.range(low, high, direction, visit)
-    }
-
-    fn sync(&mut self) -> Result<(), IndexError> {
-        self.tree.sync()
-    }
+    nandex::forward_index!(tree: record, durability, get, insert, remove, load, range, sync, check);
 
     /// Closes the tree, then the FTL.
     fn close(&mut self) -> Result<(), IndexError> {
         self.tree.close()?;
         Ok(self.chip.lock().store_mut().checkpoint()?)
-    }
-
-    fn check(&mut self) -> Result<CheckReport, IndexError> {
-        self.tree.check()
     }
 
     /// Those of the tree, whose pages are logical ones here, and what the FTL did beneath it.
@@ -145,6 +101,7 @@ impl OrderedIndex for OnFtl {
 mod tests {
     use super::*;
     use crate::registry::{self, Hosting, INDEXES};
+    use nandex::RecordFormat;
     use nandex::nand::sim::SimChip;
 
     fn chip() -> Box<dyn Nand> {

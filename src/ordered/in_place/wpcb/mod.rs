@@ -49,10 +49,9 @@ use crate::check::{CheckReport, IndexError};
 use crate::ftl::tbm::{Tbm, TbmCounters};
 use crate::nand::{BlockRange, Nand};
 use crate::ordered::bplus::BPlusTree;
-use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
+use crate::ordered::{IndexStats, Metric, OrderedIndex};
 use crate::store::PageStore;
 use alloc::boxed::Box;
-use core::ops::Bound;
 
 /// A WPCB-tree over a store, with buffer blocks on a range of a chip, and a page cache above them if one is wanted.
 pub struct WpcbTree<S, N, P = Lru> {
@@ -119,47 +118,7 @@ fn cached<S: PageStore, P: Replacement>(tbm: S, (policy, frames): (P, usize)) ->
 }
 
 impl<S: PageStore, N: Nand, P: Replacement> OrderedIndex for WpcbTree<S, N, P> {
-    fn record(&self) -> RecordFormat {
-        self.tree.record()
-    }
-
-    fn durability(&self) -> Durability {
-        self.tree.durability()
-    }
-
-    fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
-        self.tree.get(key, value)
-    }
-
-    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
-        self.tree.insert(key, value)
-    }
-
-    fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
-        self.tree.remove(key)
-    }
-
-    fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
-        self.tree.load(records)
-    }
-
-    fn range(
-        &mut self,
-        low: Bound<&[u8]>,
-        high: Bound<&[u8]>,
-        direction: Direction,
-        visit: Visit<'_>,
-    ) -> Result<(), IndexError> {
-        self.tree.range(low, high, direction, visit)
-    }
-
-    fn sync(&mut self) -> Result<(), IndexError> {
-        self.tree.sync()
-    }
-
-    fn close(&mut self) -> Result<(), IndexError> {
-        self.tree.close()
-    }
+    crate::forward_index!(tree: record, durability, get, insert, remove, load, range, sync, close, ram_bytes);
 
     fn check(&mut self) -> Result<CheckReport, IndexError> {
         let mut report = self.tree.check()?;
@@ -200,9 +159,5 @@ impl<S: PageStore, N: Nand, P: Replacement> OrderedIndex for WpcbTree<S, N, P> {
             stats.metrics.push(metric("log_blocks", below.log_blocks));
         }
         stats
-    }
-
-    fn ram_bytes(&self) -> usize {
-        self.tree.ram_bytes()
     }
 }

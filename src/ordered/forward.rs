@@ -1,0 +1,80 @@
+//! Methods of an index that the index inside answers: for a wrapper that changes some answers and none of the others.
+
+/// Implements methods of [`OrderedIndex`](crate::OrderedIndex) by those of a field.
+///
+/// ```text
+/// impl<S: PageStore> OrderedIndex for LayeredTree<S> {
+///     forward_index!(tree: record, get, insert, remove, load, range, sync, close, ram_bytes);
+///
+///     fn durability(&self) -> Durability { .. }
+/// ```
+#[macro_export]
+macro_rules! forward_index {
+    ($field:ident: $($method:ident),+ $(,)?) => { $( $crate::forward_index!(@ $field $method); )+ };
+    (@ $field:ident record) => {
+        fn record(&self) -> $crate::ordered::RecordFormat {
+            self.$field.record()
+        }
+    };
+    (@ $field:ident durability) => {
+        fn durability(&self) -> $crate::ordered::Durability {
+            self.$field.durability()
+        }
+    };
+    (@ $field:ident get) => {
+        fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, $crate::IndexError> {
+            self.$field.get(key, value)
+        }
+    };
+    (@ $field:ident insert) => {
+        fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, $crate::IndexError> {
+            self.$field.insert(key, value)
+        }
+    };
+    (@ $field:ident remove) => {
+        fn remove(&mut self, key: &[u8]) -> Result<bool, $crate::IndexError> {
+            self.$field.remove(key)
+        }
+    };
+    (@ $field:ident load) => {
+        fn load(&mut self, records: $crate::ordered::Records<'_, '_>) -> Result<u64, $crate::IndexError> {
+            self.$field.load(records)
+        }
+    };
+    (@ $field:ident range) => {
+        fn range(
+            &mut self,
+            low: core::ops::Bound<&[u8]>,
+            high: core::ops::Bound<&[u8]>,
+            direction: $crate::ordered::Direction,
+            visit: $crate::ordered::Visit<'_>,
+        ) -> Result<(), $crate::IndexError> {
+            self.$field.range(low, high, direction, visit)
+        }
+    };
+    (@ $field:ident sync) => {
+        fn sync(&mut self) -> Result<(), $crate::IndexError> {
+            self.$field.sync()
+        }
+    };
+    (@ $field:ident close) => {
+        fn close(&mut self) -> Result<(), $crate::IndexError> {
+            self.$field.close()
+        }
+    };
+    (@ $field:ident check) => {
+        fn check(&mut self) -> Result<$crate::CheckReport, $crate::IndexError> {
+            self.$field.check()
+        }
+    };
+    (@ $field:ident stats) => {
+        fn stats(&self) -> $crate::ordered::IndexStats {
+            self.$field.stats()
+        }
+    };
+    (@ $field:ident ram_bytes) => {
+        fn ram_bytes(&self) -> usize {
+            self.$field.ram_bytes()
+        }
+    };
+}

@@ -47,11 +47,11 @@ fi
 flags="-C linker=$linker -C linker-flavor=ld.lld"
 if [ -n "$immediate" ]; then
     [ "$route" = debian ] || skip "panics are taken out by building core anew"
-    flags="$flags -Z unstable-options -C panic=immediate-abort"
     standard+=(-Z panic-immediate-abort)
 fi
 # Of its own, whatever the caller builds with: other flags would be other sizes.
 for name in $(compgen -e | grep '^CARGO_PROFILE_' || true); do unset "$name"; done
+if [ -n "$immediate" ]; then export CARGO_PROFILE_RELEASE_PANIC=immediate-abort; fi
 export CARGO_INCREMENTAL=0 CARGO_TARGET_DIR="$PWD/target${immediate:+/immediate}"
 export CARGO_TARGET_THUMBV7EM_NONE_EABI_RUSTFLAGS=$flags
 

@@ -1,9 +1,9 @@
 //! What ordered and spatial indexes have in common: durability classes, what they tell of themselves, and options by name.
 
 use crate::check::IndexError;
+use crate::check::message;
 use crate::store::PageStore;
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
@@ -51,7 +51,7 @@ impl Durability {
         if given >= self {
             return Ok(());
         }
-        Err(IndexError::Unsupported(format!(
+        Err(IndexError::Unsupported(message!(
             "durability '{}' is wanted, but {index} on this store gives '{}': an operation writes up to {group_pages} pages \
              and the store takes {} atomically; its writes are {}durable at once and {} in order",
             self.name(),
@@ -119,7 +119,7 @@ impl Options {
     /// multiplies it out of its type, or allocates as much.
     pub fn number(&self, name: &str, possible: RangeInclusive<u64>) -> Result<Option<u64>, IndexError> {
         let Some(text) = self.text(name) else { return Ok(None) };
-        let refuse = |why| IndexError::Unsupported(format!("option {name}: '{text}' {why}"));
+        let refuse = |why| IndexError::Unsupported(message!("option {name}: '{text}' {why}"));
         whole_number(text, possible).map(Some).map_err(refuse)
     }
 
@@ -127,7 +127,7 @@ impl Options {
     pub fn choice(&self, name: &str, words: &[&'static str]) -> Result<&'static str, IndexError> {
         let Some(text) = self.text(name) else { return Ok(words[0]) };
         words.iter().find(|w| **w == text).copied().ok_or_else(|| {
-            IndexError::Unsupported(format!("option {name}: '{text}' is none of {}", words.join(", ")))
+            IndexError::Unsupported(message!("option {name}: '{text}' is none of {}", words.join(", ")))
         })
     }
 
@@ -144,11 +144,11 @@ pub fn whole_number(text: &str, possible: RangeInclusive<u64>) -> Result<u64, St
     if digits.is_empty() || digits.bytes().any(|digit| !digit.is_ascii_digit()) {
         let has_unit = digits.starts_with(|c: char| c.is_ascii_digit()) && digits.ends_with(['B', 'b']);
         let hint = if has_unit { "; bytes are given without a unit here" } else { "" };
-        return Err(format!("is no whole number{hint}"));
+        return Err(message!("is no whole number{hint}"));
     }
     match digits.parse() {
         Ok(number) if possible.contains(&number) => Ok(number),
-        _ => Err(format!("is not between {} and {}", possible.start(), possible.end())),
+        _ => Err(message!("is not between {} and {}", possible.start(), possible.end())),
     }
 }
 
@@ -181,7 +181,7 @@ impl Fill {
     pub fn percent(percent: u8) -> Result<Fill, IndexError> {
         match percent {
             50..=100 => Ok(Fill { percent }),
-            _ => Err(IndexError::Unsupported(format!("nodes {percent} % full: 50 to 100 are possible"))),
+            _ => Err(IndexError::Unsupported(message!("nodes {percent} % full: 50 to 100 are possible"))),
         }
     }
 

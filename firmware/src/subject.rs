@@ -74,7 +74,7 @@ mod ordered {
     #[cfg(feature = "plow")]
     with_settings!(nandex::ordered::plow::Plow<Chip>);
     #[cfg(feature = "bplus-page-map")]
-    bplus_on!(nandex::ftl::PageMapFtl<Chip>);
+    bplus_on!(nandex::ftl::page_map::PageMapFtl<Chip>);
     #[cfg(feature = "bplus-dftl")]
     bplus_on!(nandex::ftl::dftl::DftlFtl<Chip>);
 
@@ -102,7 +102,7 @@ mod spatial {
     use crate::chip::Chip;
     use core::ops::ControlFlow;
     use nandex::IndexError;
-    use nandex::ftl::PageMapFtl;
+    use nandex::ftl::page_map::PageMapFtl;
     use nandex::spatial::r_tree::{RTree, Split, config};
     use nandex::spatial::{Rect, Relation, SpatialIndex};
 

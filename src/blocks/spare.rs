@@ -10,11 +10,11 @@
 //! page but the mark; a page that is torn, half erased or flipped does not pass for a written one. The place (the number
 //! of the physical page) is not stored, only summed up: a page that comes back in another place does not pass either.
 
+use crate::check::message;
 use crate::codec::{crc32, get_u32, get_u40, put_u32, put_u40, wrong_bit};
 use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
 use crate::store::StoreError;
 use crate::units::Ppn;
-use alloc::format;
 use alloc::string::String;
 
 /// Bytes of the spare area in use.
@@ -227,7 +227,7 @@ fn written_at(ppn: Ppn, data: &[u8], spare: &[u8; SPARE_BYTES]) -> Option<Ppn> {
 pub fn require_spare(geometry: Geometry) -> Result<(), StoreError> {
     let has = geometry.spare_bytes as usize;
     if has < SPARE_BYTES {
-        let what = format!("a page needs {SPARE_BYTES} spare bytes, this chip has {has}");
+        let what = message!("a page needs {SPARE_BYTES} spare bytes, this chip has {has}");
         return Err(StoreError::Unsupported(what));
     }
     geometry.validate().map_err(|e| StoreError::Unsupported(String::from(e.reason)))

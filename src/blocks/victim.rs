@@ -13,7 +13,7 @@
 //! comes first in the order of closing, it goes to its end, as if it had been moved. So whatever the policy, each victim
 //! gains a page at least, and collection ends. All arithmetic is in integers.
 
-use alloc::format;
+use crate::check::message;
 use alloc::string::String;
 
 /// The rule that chooses the block to collect.
@@ -74,7 +74,7 @@ impl VictimPolicy {
                 Ok(VictimPolicy::Windowed { blocks })
             }
             (Some(VictimPolicy::Choices { .. }), Some(Some(count))) => Ok(VictimPolicy::Choices { count }),
-            _ => Err(format!(
+            _ => Err(message!(
                 "'{text}' is no victim policy; there are greedy, cost-benefit, cat, fifo, windowed:N and choices:N"
             )),
         }

@@ -27,6 +27,7 @@ use super::node::{Change, Entry, Node, NodeFormat, NodeId, ROOT};
 use super::nodes::{Nodes, check_pages};
 use super::superblock::{put_superblock, superblock_of};
 use super::tree::{Rules, SpatialConfig};
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::index::{Durability, IndexStats, Metric};
 use crate::nand::Cause;
@@ -34,7 +35,6 @@ use crate::store::space::Space;
 use crate::store::{PageStore, StoreError, write_batch};
 use crate::units::Lpn;
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -171,7 +171,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
     pub fn with_ram(mut self, ram_bytes: usize) -> Result<Self, IndexError> {
         let least = PagedNodes::<S, C, D>::ram_bytes_min(self.store.durable_writes(), &self.format);
         if ram_bytes < least {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "{ram_bytes} bytes of RAM: a spatial index needs {least} here besides its store's"
             )));
         }

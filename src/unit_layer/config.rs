@@ -6,7 +6,7 @@ use super::modes::{ModeTable, Tuning};
 use super::sector::sector_units;
 use super::table::NodeTable;
 use crate::check::IndexError;
-use alloc::format;
+use crate::check::message;
 
 /// What a full buffer commits, and where to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,18 +154,18 @@ impl LayerConfig {
     ) -> Result<Room, IndexError> {
         if self.reservation_units == 0 || self.reservation_units > 1 << 24 {
             let what =
-                format!("reservation_units = {}: 1 to {} are possible", self.reservation_units, 1 << 24);
+                message!("reservation_units = {}: 1 to {} are possible", self.reservation_units, 1 << 24);
             return Err(IndexError::Unsupported(what));
         }
         if self.tuning.read_ns.max(self.tuning.program_ns) > Tuning::NS_MAX {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "{:?}: at most {} ns are possible",
                 self.tuning,
                 Tuning::NS_MAX
             )));
         }
         if self.commit.placement().has_modes() && self.eliminates {
-            return Err(IndexError::Unsupported(format!("{:?} does not eliminate units", self.commit)));
+            return Err(IndexError::Unsupported(message!("{:?} does not eliminate units", self.commit)));
         }
         if !self.commit.placement().has_sectors() {
             return Ok(Room { nodes: pages.saturating_sub(1), sectors: 0, mixed_max: 0 });
@@ -173,7 +173,7 @@ impl LayerConfig {
         let (entries, units) = (codec.entries_max(), sector_units(page_bytes, codec.body_bytes()));
         let possible = self.entries_max(page_bytes, codec.body_bytes());
         if entries > possible || self.list_length == 0 {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "nodes of {entries} entries: at most {possible} fit into a list of {} sectors of {units} units",
                 self.list_length
             )));
@@ -192,7 +192,7 @@ impl LayerConfig {
             }
         };
         if nodes < 4 {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "{pages} pages are too few: a commit may write {commit} sectors, and a node takes {own}"
             )));
         }

@@ -66,6 +66,7 @@ pub use config::{CommitPolicy, LayerConfig, Placement};
 pub use modes::{ModeCounts, Modes, Tuning};
 pub use unit::{Op, Unit};
 
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::nand::Cause;
 use crate::store::batches::Batch;
@@ -392,7 +393,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
             report.violation("N4", 0, fault.to_string());
         }
         if self.units.len() > self.config.units() && !self.is_overfull {
-            report.violation("N4", 0, alloc::format!("{} units wait", self.units.len()));
+            report.violation("N4", 0, message!("{} units wait", self.units.len()));
         }
         if self.placement().has_sectors() {
             self.check_shared(report)?;
@@ -464,8 +465,7 @@ impl<S: PageStore, C: NodeCodec> PageStore for NodeLayer<S, C> {
 
     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         if pages.len() > self.atomic_pages_max() {
-            let what =
-                alloc::format!("{} nodes at once, {} are possible", pages.len(), self.atomic_pages_max());
+            let what = message!("{} nodes at once, {} are possible", pages.len(), self.atomic_pages_max());
             return Err(StoreError::Unsupported(what));
         }
         self.write_nodes(pages, cause)

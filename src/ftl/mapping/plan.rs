@@ -3,9 +3,9 @@
 use super::{base, note_pages};
 use crate::blocks::checkpoint::{CheckpointArea, anchor_count};
 use crate::blocks::wear::WearLevelling;
+use crate::check::message;
 use crate::nand::Geometry;
 use crate::store::StoreError;
-use alloc::format;
 
 /// Lost pages that a base is planned for.
 const LOST_PAGES: usize = 64;
@@ -77,7 +77,7 @@ impl Plan {
             pages -= pages % block_pages;
         }
         if pages == 0 {
-            let what = format!("the FTL needs {kept} blocks for itself, the chip has {good} good ones");
+            let what = message!("the FTL needs {kept} blocks for itself, the chip has {good} good ones");
             return Err(StoreError::Unsupported(what));
         }
         debug_assert!(pages <= u64::from(geometry.pages()), "more logical pages than the chip has");

@@ -68,13 +68,13 @@ pub use settings::{LogArea, OPTIONS};
 
 use crate::blocks::checkpoint::{CheckpointArea, anchor_count};
 use crate::blocks::{BlockState, BlockTable, Wear};
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::log::Placement;
 use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
 use crate::ordered::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit, holds_change,
 };
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use checkpoint::Saved;
@@ -118,7 +118,7 @@ fn require_blocks_of(good: u32, others: u32) -> Result<(), IndexError> {
     if good >= needed {
         return Ok(());
     }
-    Err(IndexError::Unsupported(format!(
+    Err(IndexError::Unsupported(message!(
         "a tree with in-page logging needs {needed} good blocks of this chip; it has {good}"
     )))
 }

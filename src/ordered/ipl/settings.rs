@@ -6,11 +6,11 @@ use super::layout::{GROUP_BYTES, HEAD_BYTES, NO_UNIT, RECORD_BYTES, TAG_BYTES};
 use super::store::{Block, Slot};
 use crate::blocks::BlockTable;
 use crate::check::IndexError;
+use crate::check::message;
 use crate::index::most;
 use crate::log::Placement;
 use crate::nand::Geometry;
 use crate::ordered::{Durability, RecordFormat, Settings};
-use alloc::format;
 
 /// Options of the tree: name and meaning.
 pub const OPTIONS: [(&str, &str); 10] = [
@@ -102,12 +102,12 @@ impl Format {
             format.unit_bytes = format.unit_bytes.next_power_of_two();
         }
         if !format.has_room_for_entries(geometry) {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "pages of {page_bytes} bytes are too small for nodes of 4 entries and log records of this size"
             )));
         }
         if (geometry.spare_bytes as usize) < TAG_BYTES {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "a page's tag takes {TAG_BYTES} bytes of spare area; the part has {}",
                 geometry.spare_bytes
             )));
@@ -118,9 +118,10 @@ impl Format {
         let share = if area == LogArea::Fixed && wanted > 0 { wanted } else { geometry.pages_per_block / 16 };
         format.log_pages = share.max(least);
         if format.log_pages + 4 > geometry.pages_per_block {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "blocks of {} pages are too small: {} pages of log and four nodes must fit",
-                geometry.pages_per_block, format.log_pages
+                geometry.pages_per_block,
+                format.log_pages
             )));
         }
         Ok(format)
@@ -290,7 +291,7 @@ pub(super) fn fixed_bytes(format: &Format, geometry: Geometry) -> usize {
 }
 
 fn too_little(ram: usize, needed: usize) -> IndexError {
-    IndexError::Unsupported(format!(
+    IndexError::Unsupported(message!(
         "{ram} bytes of RAM are too few: block tables, buffers and one page take {needed}"
     ))
 }

@@ -4,10 +4,10 @@ use super::cost::LEVELS_MAX;
 use super::fences::Extent;
 use super::page::HEADER_BYTES;
 use crate::check::IndexError;
+use crate::check::message;
 use crate::nand::Geometry;
 use crate::ordered::buffered::Answers;
 use crate::ordered::{RecordFormat, Settings};
-use alloc::format;
 
 /// Bytes of RAM of a sealed page, its cursor apart.
 const SEALED_BYTES: usize = size_of::<super::commit::Sealed>();
@@ -45,7 +45,7 @@ impl Shares {
         let entry = record.entry_bytes() + 1;
         let most = memtable_max(record, geometry);
         if let Some(wanted) = wanted.filter(|&wanted| wanted > most) {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "pool_requests={wanted}: sealed pages of so many would fill the chip; at most {most} here"
             )));
         }
@@ -68,7 +68,7 @@ impl Shares {
         let least = fixed + extents + (MEMTABLE_MIN + 1) * entry;
         let needed = least + wanted.map_or(0, |wanted| (wanted.max(MEMTABLE_MIN) - MEMTABLE_MIN) * entry);
         if ram < needed {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "{ram} bytes of RAM are too few: two pages, the blocks and the memtable take {needed}"
             )));
         }
@@ -109,7 +109,7 @@ fn require_shape(record: RecordFormat, geometry: Geometry) -> Result<(), IndexEr
     // A page holds a root with a few keys, or a few records.
     let needed = HEADER_BYTES + 64 + 6 * usize::from(record.key_bytes) + 2 * (entry + 12);
     if page < needed || geometry.blocks < 8 {
-        return Err(IndexError::Unsupported(format!(
+        return Err(IndexError::Unsupported(message!(
             "plow needs pages of {needed} bytes for these records and 8 blocks; here are {page} and {}",
             geometry.blocks
         )));

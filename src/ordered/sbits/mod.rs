@@ -38,6 +38,7 @@ mod spline;
 #[cfg(test)]
 mod tests;
 
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::{
@@ -45,7 +46,6 @@ use crate::ordered::{
 };
 use crate::units::Pbn;
 use alloc::collections::VecDeque;
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -119,7 +119,7 @@ impl<N: Nand> Sbits<N> {
         let page_bytes = geometry.page_bytes as usize;
         let capacity = (page_bytes - HEADER_BYTES) / record.entry_bytes();
         if capacity < 2 || geometry.blocks < 4 {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "SBITS needs pages that hold 2 records and 4 blocks; here are {capacity} and {}",
                 geometry.blocks
             )));
@@ -321,7 +321,7 @@ fn knots(settings: &Settings, geometry: Geometry) -> Result<usize, IndexError> {
     match settings.ram_bytes {
         Some(ram) if knots < 4 || fixed + knots * Spline::KNOT_BYTES > ram => {
             let needed = fixed + knots.max(4) * Spline::KNOT_BYTES;
-            Err(IndexError::Unsupported(format!(
+            Err(IndexError::Unsupported(message!(
                 "{ram} bytes of RAM are too few: two pages, the blocks and the spline take {needed}"
             )))
         }

@@ -3,10 +3,10 @@
 use super::superblock::SUPERBLOCK_BYTES;
 use super::{batch, extent, links, table};
 use crate::check::IndexError;
+use crate::check::message;
 use crate::ordered::bplus::{BPlusConfig, BPlusNodes};
 use crate::ordered::{Durability, RecordFormat, Settings};
 use crate::store::PageStore;
-use alloc::format;
 
 /// Which modified nodes leave the batch, and where to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,13 +137,13 @@ impl ClusteredConfig {
     /// that they may take, or 1.
     pub(super) fn on(&self, page_bytes: usize, pages: u32) -> Result<Plan, IndexError> {
         if self.tree.durability != Durability::None {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "durability '{}' is wanted, but nodes that wait in RAM are lost: it takes a journal",
                 self.tree.durability.name()
             )));
         }
         if page_bytes < SUPERBLOCK_BYTES.max(extent::HEADER_BYTES + extent::ENTRY_BYTES) {
-            let what = format!("pages of {page_bytes} bytes: a superblock takes {SUPERBLOCK_BYTES}");
+            let what = message!("pages of {page_bytes} bytes: a superblock takes {SUPERBLOCK_BYTES}");
             return Err(IndexError::Unsupported(what));
         }
         let group = self.tree.group_pages_max(page_bytes, pages)?;
@@ -267,10 +267,12 @@ impl Plan {
         if is_ring && nodes >= NODES_MIN {
             return Ok(());
         }
-        Err(IndexError::Unsupported(format!(
+        Err(IndexError::Unsupported(message!(
             "{} pages are too few for batches of {} nodes and segments of {} pages: they leave \
              room for {nodes} nodes, {NODES_MIN} are the least",
-            self.pages, self.batch_nodes, self.segment_pages
+            self.pages,
+            self.batch_nodes,
+            self.segment_pages
         )))
     }
 

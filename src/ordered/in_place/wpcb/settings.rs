@@ -1,12 +1,12 @@
 //! How a WPCB-tree is set up: its nodes, its buffer blocks, and what its full leaves do.
 
 use crate::check::IndexError;
+use crate::check::message;
 use crate::ftl::tbm::{self, SPARE_BLOCKS_MIN, TbmSettings, VictimReads};
 use crate::nand::Geometry;
 use crate::ordered::bplus::{BPlusConfig, Overflow, Underflow};
 use crate::ordered::{Options, RecordFormat, Settings};
 use crate::store::PageStore;
-use alloc::format;
 
 /// Options that the tree takes besides those of the B+-tree: name and meaning.
 pub const OPTIONS: [(&str, &str); 6] = [
@@ -139,18 +139,18 @@ pub fn buffer_from_options(
     let blocks = number("tbm_blocks")?.unwrap_or(usual_blocks);
     let spare_blocks = number("tbm_spare_blocks")?.unwrap_or(default_spare_blocks(blocks));
     if blocks == 0 || spare_blocks < SPARE_BLOCKS_MIN {
-        return refuse(format!(
+        return refuse(message!(
             "tbm_blocks = {blocks}, tbm_spare_blocks = {spare_blocks}: 1 and {SPARE_BLOCKS_MIN} at least are possible"
         ));
     }
     let whole_from = number("whole_from")?.filter(|&pages| pages > 0);
     if let Some(pages) = whole_from.filter(|&pages| pages > chip.pages_per_block) {
-        return refuse(format!("whole_from = {pages}: a block has {} pages", chip.pages_per_block));
+        return refuse(message!("whole_from = {pages}: a block has {} pages", chip.pages_per_block));
     }
     let range_blocks = blocks.saturating_add(spare_blocks);
     if range_blocks >= chip.blocks {
         let all = chip.blocks;
-        return refuse(format!("{range_blocks} blocks for the TBM leave none of {all} for the FTL"));
+        return refuse(message!("{range_blocks} blocks for the TBM leave none of {all} for the FTL"));
     }
     let victim_reads = match options.choice("victim_reads", &["kept", "every"])? {
         "every" => VictimReads::Every,

@@ -4,9 +4,9 @@ use super::head::Head;
 use super::model::best_ratio;
 use super::run::RunPage;
 use crate::check::IndexError;
+use crate::check::message;
 use crate::ordered::messages::ground::{Common, Shape, number_option};
 use crate::ordered::{RecordFormat, Settings};
-use alloc::format;
 
 /// Options: name and meaning.
 pub const OPTIONS: [(&str, &str); 6] = [
@@ -74,7 +74,7 @@ impl FdConfig {
         let head_max = (pages / 16).saturating_mul(page_entries);
         let head_entries = self.head_entries.min(head_max);
         if page_entries < 5 || head_entries == 0 {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "{pages} pages of {page_entries} entries and a head of {head_entries} are too few: 16 pages of 5, and 1"
             )));
         }
@@ -85,7 +85,7 @@ impl FdConfig {
         };
         if k < 2 || k + 1 >= page_entries {
             let most = page_entries - 2;
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "k = {k}: 2 to {} are possible with {page_entries} entries in a page, or fences fill the levels",
                 most - 1
             )));

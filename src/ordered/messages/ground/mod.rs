@@ -41,6 +41,7 @@ pub(crate) use shadow::{Identity, Shadow};
 pub(in crate::ordered) use shadow::{NONE, corrupted};
 pub(in crate::ordered) use walk::Tour;
 
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::ordered::buffered::Answers;
 use crate::ordered::change::Change;
@@ -49,7 +50,6 @@ use crate::ordered::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit,
 };
 use crate::store::PageStore;
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::{Bound, ControlFlow};
@@ -257,7 +257,7 @@ impl<S: PageStore, T: Scheme> MessageTree<S, T> {
         let mut report = CheckReport::default();
         let used = self.scheme.check(&mut self.shadow, &mut report)? + self.shadow.state_units();
         if used != self.shadow.live_units() {
-            let found = format!("{used} units are in use, {} are kept from use", self.shadow.live_units());
+            let found = message!("{used} units are in use, {} are kept from use", self.shadow.live_units());
             report.violation("S3", 0, found);
         }
         let unbounded = (Bound::Unbounded, Bound::Unbounded);
@@ -300,7 +300,7 @@ pub fn ram_bytes_on<T: Scheme>(
 fn identity<T: Scheme>(store: &impl PageStore, config: &T::Config) -> Result<Identity, IndexError> {
     let common = T::common(config);
     if common.durability > Durability::EverySync {
-        return Err(IndexError::Unsupported(format!(
+        return Err(IndexError::Unsupported(message!(
             "durability '{}' is wanted, but updates wait in RAM until a sync: it takes a journal",
             common.durability.name()
         )));

@@ -36,6 +36,7 @@ pub(crate) mod update;
 
 pub(crate) use settings::raw_config;
 
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::log::tag::Tag;
 use crate::log::{Log, LogConfig, Placement, SamePage};
@@ -45,7 +46,6 @@ use crate::ordered::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit,
 };
 use crate::units::Ppn;
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Bound;
@@ -107,7 +107,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     ) -> Result<RawTree<N, S>, IndexError> {
         let geometry = nand.geometry();
         if S::NAMES_WIDTHS && geometry.pages() >= 1 << WIDTH_SHIFT {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "{} pages are too many for this tree",
                 geometry.pages()
             )));

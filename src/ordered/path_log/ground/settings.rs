@@ -3,10 +3,10 @@
 use crate::blocks::BlockTable;
 use crate::blocks::victim::VictimPolicy;
 use crate::check::IndexError;
+use crate::check::message;
 use crate::log::{LogConfig, Placement, SamePage, WritePartLimit};
 use crate::nand::Geometry;
 use crate::ordered::{Durability, Settings};
-use alloc::format;
 
 /// Bytes of cache bookkeeping per page, besides the page.
 const FRAME_BYTES: usize = 96;
@@ -24,7 +24,7 @@ pub(crate) fn raw_config(
     let page_bytes = geometry.page_bytes as usize + FRAME_BYTES;
     let victim = match options.text("victim") {
         Some(text) => {
-            VictimPolicy::parse(text).map_err(|e| IndexError::Unsupported(format!("option victim: {e}")))?
+            VictimPolicy::parse(text).map_err(|e| IndexError::Unsupported(message!("option victim: {e}")))?
         }
         None => default.victim,
     };
@@ -56,7 +56,7 @@ pub(crate) fn raw_config(
         }
     }
     if write_pages > 0 && !divided {
-        return Err(IndexError::Unsupported(format!(
+        return Err(IndexError::Unsupported(message!(
             "write_pages = {write_pages} makes the tree durable at every sync only, and every operation is asked for"
         )));
     }
@@ -87,7 +87,7 @@ pub(crate) fn raw_config(
 }
 
 fn too_little(ram: usize, needed: usize) -> IndexError {
-    IndexError::Unsupported(format!(
+    IndexError::Unsupported(message!(
         "{ram} bytes of RAM are too few: tables, buffers and cache take {needed}"
     ))
 }

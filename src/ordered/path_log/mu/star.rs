@@ -20,9 +20,9 @@ use super::PathPages;
 use super::controller::{Costs, Facts, Period, step_towards_the_cheapest};
 use super::layout::{Layout, LeafShare};
 use crate::check::IndexError;
+use crate::check::message;
 use crate::ordered::path_log::ground::{Leaf, LeafUse, RawTree};
 use crate::ordered::{Metric, Settings};
-use alloc::format;
 use alloc::vec::Vec;
 
 /// A mu*-Tree on a chip.
@@ -92,7 +92,7 @@ impl LayoutChoice for Menu {
         if let Some(share) = share
             && share.id() >= self.layouts
         {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "layout {word}: the inner nodes of pages and records of these sizes would be too small"
             )));
         }

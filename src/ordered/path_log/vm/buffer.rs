@@ -6,13 +6,13 @@
 //! program enters them one by one, and promises nothing.) Whatever a full buffer may take of the chip is kept free: an
 //! insertion that it would no longer hold is refused as `Full`, and none that was accepted fails later.
 
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::ordered::buffered::{Answers, Merge, Pending};
 use crate::ordered::change::Change;
 use crate::ordered::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit, within,
 };
-use alloc::format;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow};
@@ -56,7 +56,7 @@ impl Waiting {
         let record = settings.record;
         let log_pages = settings.options.number("log_pages", 0..=LOG_PAGES_MAX)?.unwrap_or(0);
         if log_pages > 0 && settings.durability == Durability::EveryOperation {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "log_pages = {log_pages} makes the tree durable at every sync only, and every operation is asked for"
             )));
         }

@@ -47,6 +47,7 @@ mod tests;
 pub use buffer::{Logged, TakesBatches};
 
 use crate::check::IndexError;
+use crate::check::message;
 use crate::codec::{get_u32, put_u32};
 use crate::log::Root;
 use crate::log::tag::{LEVELS_MAX, Tag};
@@ -61,7 +62,6 @@ use crate::ordered::path_log::ground::{
 };
 use crate::ordered::{Durability, RecordFormat, Settings};
 use crate::units::Ppn;
-use alloc::format;
 use buffer::Waiting;
 use core::ops::Range;
 
@@ -184,7 +184,7 @@ impl Scheme for MappedPages {
     fn new(page_bytes: usize, record: RecordFormat) -> Result<MappedPages, IndexError> {
         let scheme = MappedPages { page_bytes, record };
         if scheme.shape(0, 1, 2).capacity < 4 || scheme.shape(0, 2, 2).capacity < 4 {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "a VMTree needs pages that hold 4 records of this size; these have {page_bytes} bytes"
             )));
         }
@@ -259,7 +259,7 @@ fn configure(nand: &impl Nand, settings: &Settings) -> Result<(Waiting, Settings
     let records = waiting.capacity();
     let batch_blocks = if records > 0 { in_blocks(batch_pages(records + 1, height)) } else { 0 };
     if batch_blocks > geometry.blocks / 4 {
-        return Err(IndexError::Unsupported(format!(
+        return Err(IndexError::Unsupported(message!(
             "a log buffer of {records} records may take {batch_blocks} blocks at once, more than a quarter of this chip"
         )));
     }

@@ -3,11 +3,11 @@
 use super::policy::CommitPolicy;
 use super::pool::Pool;
 use crate::check::IndexError;
+use crate::check::message;
 use crate::index::most;
 use crate::ordered::bplus::BPlusConfig;
 use crate::ordered::buffered::Answers;
 use crate::ordered::{Durability, Options, RecordFormat, Settings};
-use alloc::format;
 use alloc::string::String;
 
 /// Options that the tree takes besides those of the B+-tree: name and meaning.
@@ -152,7 +152,7 @@ impl LazyUpdateConfig {
         if self.tree.durability == Durability::None {
             return Ok(());
         }
-        Err(IndexError::Unsupported(format!(
+        Err(IndexError::Unsupported(message!(
             "durability '{}' is wanted, but a lazy-update B+-tree gives 'none' without a journal: a power cut loses the \
              requests in its pool, and groups committed after the last sync stay without others that came before them",
             self.tree.durability.name()
@@ -176,7 +176,7 @@ impl PoolSetup {
         if (1..=most).contains(&self.requests) {
             return Ok(());
         }
-        Err(IndexError::Unsupported(format!(
+        Err(IndexError::Unsupported(message!(
             "a pool of {} requests: 1 to {most} are possible",
             self.requests
         )))

@@ -4,12 +4,12 @@ use super::buffer::slab_bytes;
 use super::cells::{Cells, cell_bytes};
 use super::units::{SLOT_BYTES, Units};
 use crate::check::IndexError;
+use crate::check::message;
 use crate::index::most;
 use crate::ordered::bplus::{BPlusConfig, Underflow};
 use crate::ordered::buffered::Answers;
 use crate::ordered::{Durability, RecordFormat, Settings};
 use crate::store::PageStore;
-use alloc::format;
 
 /// Options that the tree takes besides those of the B+-tree: name and meaning.
 pub const OPTIONS: [(&str, &str); 11] = [
@@ -233,13 +233,13 @@ impl LsLruConfig {
         let most = (1usize << 31) / page_bytes.max(1) * 32;
         let record = self.tree.record;
         if page_bytes < SLOT_BYTES.max(cell_bytes(record)) {
-            return Err(IndexError::Unsupported(format!("pages of {page_bytes} bytes are too small")));
+            return Err(IndexError::Unsupported(message!("pages of {page_bytes} bytes are too small")));
         }
         let slabs = self.buffer_bytes.saturating_sub(FIXED_BYTES) / slab_bytes(page_bytes);
         if slabs >= slabs_min(record, page_bytes) {
             return Ok(slabs.min(most));
         }
-        Err(IndexError::Unsupported(format!(
+        Err(IndexError::Unsupported(message!(
             "a buffer of {} bytes over pages of {page_bytes}: {} bytes are needed at least",
             self.buffer_bytes,
             LsLruConfig::buffer_bytes_min(record, page_bytes)
@@ -256,13 +256,13 @@ impl LsLruConfig {
     /// Refuses what cannot work.
     pub(super) fn validate(&self) -> Result<(), IndexError> {
         if self.window_percent > 100 {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "window_percent = {}: 0 to 100 are possible",
                 self.window_percent
             )));
         }
         if !(2..=15).contains(&self.split_factor) {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "split_factor = {}: 2 to 15 are possible",
                 self.split_factor
             )));
@@ -276,7 +276,7 @@ impl LsLruConfig {
         if self.tree.durability == Durability::None {
             return Ok(());
         }
-        Err(IndexError::Unsupported(format!(
+        Err(IndexError::Unsupported(message!(
             "durability '{}' is wanted, but an LS-LRU tree gives 'none': a power cut loses the dirty parts in its \
              buffer, and those committed after the last sync stay without others that came before them",
             self.tree.durability.name()

@@ -3,13 +3,13 @@
 use super::page::LeafLayout;
 use super::tree::{WideTree, buffer_bytes, group_pages_max};
 use crate::check::IndexError;
+use crate::check::message;
 use crate::index::most;
 use crate::ordered::bplus::{BPlusConfig, BPlusTree};
 use crate::ordered::buffered::Answers;
 use crate::ordered::lazy_update::{CommitPolicy, Pairs, Pool, PoolCount, PoolSetup, pool_requests};
 use crate::ordered::{Durability, RecordFormat, Settings};
 use crate::store::PageStore;
-use alloc::format;
 
 /// Options that the tree takes besides those of its pool: name and meaning.
 pub const OPTIONS: [(&str, &str); 4] = [
@@ -107,7 +107,7 @@ impl MbConfig {
     /// The tree on a store.
     pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<Plan, IndexError> {
         if self.durability != Durability::None {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "durability '{}' is wanted, but requests that wait in RAM are lost: it takes a journal",
                 self.durability.name()
             )));
@@ -123,7 +123,7 @@ impl MbConfig {
         let layout = LeafLayout::new(self.record, store.page_bytes(), atomic)?;
         let pages = store.page_count();
         if pages < PAGES_MIN {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "{pages} pages are too few for a leaf and its directory: it takes {PAGES_MIN}"
             )));
         }

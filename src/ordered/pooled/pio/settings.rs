@@ -3,13 +3,13 @@
 use super::page::LeafLayout;
 use super::tree::{SegmentTree, buffer_bytes, group_pages_max};
 use crate::check::IndexError;
+use crate::check::message;
 use crate::index::most;
 use crate::ordered::bplus::{BPlusConfig, BPlusTree};
 use crate::ordered::buffered::Answers;
 use crate::ordered::lazy_update::{CommitPolicy, Pairs, Pool, PoolCount, PoolSetup, pool_requests};
 use crate::ordered::{Durability, RecordFormat, Settings};
 use crate::store::PageStore;
-use alloc::format;
 
 /// Options that the tree takes besides those of its queue: name and meaning.
 pub const OPTIONS: [(&str, &str); 3] = [
@@ -109,7 +109,7 @@ impl PioConfig {
     /// The tree on a store.
     pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<Plan, IndexError> {
         if self.durability != Durability::None {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "durability '{}' is wanted, but operations that wait in RAM are lost: it takes a journal",
                 self.durability.name()
             )));
@@ -127,7 +127,7 @@ impl PioConfig {
         let (pages, needed) = (store.page_count() as usize, 2 + layout.segments);
         if pages < needed {
             let segments = layout.segments;
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "{pages} pages are too few for a leaf of {segments} pages and its directory: it takes {needed}"
             )));
         }

@@ -50,10 +50,10 @@ mod walk;
 
 use super::buffer::{Logged, Waiting};
 use crate::check::IndexError;
+use crate::check::message;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::ordered::{Durability, RecordFormat, Settings};
 use crate::units::Ppn;
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use page::{Marks, Shape};
@@ -185,9 +185,10 @@ impl<N: Nand> InPlace<N> {
         let leaf = Shape::new(page_bytes, key_bytes, value_bytes, marks);
         let inner = Shape::new(page_bytes, key_bytes, ADDRESS_BYTES, marks);
         if leaf.capacity < 4 || inner.capacity < 8 {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "a VMTree-OW needs pages of 4 records and 8 children; these of {page_bytes} bytes hold {} and {}",
-                leaf.capacity, inner.capacity
+                leaf.capacity,
+                inner.capacity
             )));
         }
         let mut bad = Vec::new();
@@ -217,7 +218,7 @@ impl<N: Nand> InPlace<N> {
         };
         let needed = tree.ram_bytes_at(tree.height_bound());
         match settings.ram_bytes {
-            Some(ram) if ram < needed => Err(IndexError::Unsupported(format!(
+            Some(ram) if ram < needed => Err(IndexError::Unsupported(message!(
                 "a VMTree-OW on this chip needs {needed} bytes of RAM; {ram} are given"
             ))),
             _ => Ok(tree),

@@ -16,20 +16,22 @@ mod ordered {
 
     const RECORD: RecordFormat = RecordFormat::new(4, 8);
 
+    #[cfg(any(feature = "mu", feature = "wandering"))]
     macro_rules! with_log_config {
         ($index:ty) => {
             pub type Index = $index;
 
             pub fn format(chip: Chip) -> Result<Index, IndexError> {
-                Index::format(chip, RECORD, nandex::log::LogConfig::default())
+                Index::format(chip, RECORD, nandex::LogConfig::default())
             }
 
             pub fn mount(chip: Chip) -> Result<Index, IndexError> {
-                Index::mount(chip, RECORD, nandex::log::LogConfig::default())
+                Index::mount(chip, RECORD, nandex::LogConfig::default())
             }
         };
     }
 
+    #[cfg(any(feature = "vmtree", feature = "sbits", feature = "plow"))]
     macro_rules! with_settings {
         ($index:ty) => {
             pub type Index = $index;
@@ -48,6 +50,7 @@ mod ordered {
         };
     }
 
+    #[cfg(any(feature = "bplus-page-map", feature = "bplus-dftl"))]
     macro_rules! bplus_on {
         ($ftl:ty) => {
             pub type Index = nandex::ordered::bplus::BPlusTree<$ftl>;
@@ -74,9 +77,9 @@ mod ordered {
     #[cfg(feature = "plow")]
     with_settings!(nandex::ordered::plow::Plow<Chip>);
     #[cfg(feature = "bplus-page-map")]
-    bplus_on!(nandex::ftl::page_map::PageMapFtl<Chip>);
+    bplus_on!(nandex::PageMapFtl<Chip>);
     #[cfg(feature = "bplus-dftl")]
-    bplus_on!(nandex::ftl::dftl::DftlFtl<Chip>);
+    bplus_on!(nandex::DftlFtl<Chip>);
 
     pub fn insert(index: &mut Index, key: u32, value: u32) -> Result<(), IndexError> {
         let mut bytes = [0; 8];
@@ -102,7 +105,7 @@ mod spatial {
     use crate::chip::Chip;
     use core::ops::ControlFlow;
     use nandex::IndexError;
-    use nandex::ftl::page_map::PageMapFtl;
+    use nandex::PageMapFtl;
     use nandex::spatial::r_tree::{RTree, Split, config};
     use nandex::spatial::{Rect, Relation, SpatialIndex};
 

@@ -454,10 +454,7 @@ impl BlockTable {
     }
 
     fn link(&mut self, pbn: Pbn, state: BlockState) {
-        debug_assert!(
-            !self.pool.contains(self.blocks[pbn.index()].erases, pbn),
-            "T1: {pbn} is in the pool"
-        );
+        debug_assert!(!self.pool.contains(self.blocks[pbn.index()].erases, pbn), "T1: {pbn} is in the pool");
         let block = &mut self.blocks[pbn.index()];
         block.state = state;
         if state.is_free() {

@@ -6,12 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The rooms of the engine, lowest first. A room uses those before it, itself, and nothing after it.
-const ROOMS: [&str; 19] = [
+const ROOMS: [&str; 20] = [
     "units",
     "shared",
     "codec",
     "rng",
     "sort",
+    "sorted",
     "nand",
     "store",
     "blocks",

@@ -21,6 +21,7 @@ mod flush;
 mod held;
 mod needed;
 mod opened;
+mod over;
 mod parts;
 mod placed;
 mod program;

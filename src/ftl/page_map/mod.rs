@@ -67,9 +67,9 @@ use crate::blocks::{BlockState, BlockTable};
 use crate::check::CheckReport;
 use crate::check::message;
 use crate::nand::{Cause, Geometry, Nand};
+use crate::sorted::Set;
 use crate::store::{PageStore, StoreError, StoreStats};
 use crate::units::{Lpn, Pbn, Ppn};
-use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 use settings::Limits;
@@ -105,7 +105,7 @@ pub struct PageMapFtl<N> {
     state: State,
     area: CheckpointArea,
     /// Trimmed since the last page of the trim log.
-    trimmed: BTreeSet<u32>,
+    trimmed: Set<u32>,
     trim_pages: Vec<Ppn>,
     /// Of the next page of the trim log; they count from 0 since the checkpoint.
     trim_number: u32,
@@ -195,7 +195,7 @@ impl<N: Nand> PageMapFtl<N> {
             limits,
             state,
             area,
-            trimmed: BTreeSet::new(),
+            trimmed: Set::new(),
             trim_pages: Vec::new(),
             trim_number: 0,
             doomed: Vec::new(),

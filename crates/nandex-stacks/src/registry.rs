@@ -488,7 +488,28 @@ pub fn store(name: &str) -> Result<&'static StoreEntry, UnknownName> {
     names::find("store", name, STORES, |e| e.name)
 }
 
+/// What an option of some value takes back: the run then does not hold the index to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiver {
+    /// Insertions and removals answer whether the key existed.
+    UpdateAnswers,
+    /// Nothing is held beyond the RAM given: it counts records only, as papers do.
+    RamBound,
+}
+
+/// The options that waive something, with the value that does.
+const WAIVERS: [(&str, &str, Waiver); 3] = [
+    ("answers", "pool", Waiver::UpdateAnswers),
+    ("pool_count", "record", Waiver::RamBound),
+    ("ram", "record", Waiver::RamBound),
+];
+
 impl IndexEntry {
+    /// Whether these options take a promise back.
+    pub fn waives(&self, waiver: Waiver, options: &Options) -> bool {
+        WAIVERS.iter().any(|(name, value, waived)| *waived == waiver && options.text(name) == Some(value))
+    }
+
     /// Whether it takes keys in any order, and removals; else the suites append ascending keys to it, and a run over any other
     /// workload is a row that says so.
     pub fn takes_any_key(&self) -> bool {

@@ -1,8 +1,8 @@
 //! Where the operations of an experiment come from: a generator, a full trace on disk, or the bundled cut of one.
 
-use super::bundle::Bundle;
 use super::definition::{Input, Smoke, TraceInput};
 use crate::LabError;
+use crate::bundle::Bundle;
 use crate::data;
 use crate::trace::{Trace, TraceOptions};
 use crate::workload::{Workload, workload};

@@ -5,11 +5,11 @@
 //! trace is not there, the bundled cut stands in.
 
 use super::RunPlan;
-use super::bundle::PageBundle;
 use super::definition::{Definition, Device as DeviceInput, PageTrace, Replays};
 use super::results::CellResult;
 use crate::block_trace::place::Placing;
 use crate::block_trace::{BlockTrace, BlockTraceOptions};
+use crate::bundle::PageBundle;
 use crate::replay::{Device, Fill, Replay, ReplayRun};
 use crate::results::ChipFacts;
 use crate::runner::Control;

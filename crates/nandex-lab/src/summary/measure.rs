@@ -4,12 +4,9 @@
 //! [`Measure`], so a new figure is added here and nowhere else.
 
 use super::scale::Quantity;
+pub use crate::results::KINDS;
 use crate::results::{CauseCounts, Costs, Phase, Results, Run, Sample};
 use std::collections::BTreeMap;
-
-/// Kinds of operations in the order they are shown.
-pub const KINDS: [&str; 9] =
-    ["get", "search", "window", "nearest", "insert", "update", "remove", "range", "sync"];
 
 /// The measured phases of a run added up.
 #[derive(Clone, Debug, Default)]

@@ -6,13 +6,13 @@
 pub mod chips;
 pub mod files;
 
-use crate::registry::{Hosting, INDEXES, STORES, Stack};
 use nandex::Shared;
+use nandex::nand::Nand;
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
-use nandex::nand::{Nand, Part, catalogue};
 use nandex::ordered::{Direction, Durability, RecordFormat, Settings};
 use nandex::rng::{Rng, split_mix};
-use nandex::{Cause, Geometry, IndexError, Lpn, NandError, OrderedIndex, Pbn, StoreError};
+use nandex::{Cause, IndexError, Lpn, NandError, OrderedIndex, Pbn, StoreError};
+use nandex_stacks::registry::{Hosting, INDEXES, STORES, Stack};
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
@@ -43,12 +43,7 @@ impl Script<'_> {
 const RECORDS: [(u8, u8); 6] = [(4, 4), (8, 4), (8, 8), (16, 8), (2, 0), (1, 0)];
 const CLASSES: [Durability; 3] = [Durability::EveryOperation, Durability::EverySync, Durability::None];
 
-/// A chip with pages and blocks of these sizes.
-pub fn part(page_bytes: u32, pages_per_block: u32, blocks: u32) -> Part {
-    let mut part = catalogue::mlc_64m();
-    part.geometry = Geometry::new(page_bytes, 64, pages_per_block, blocks);
-    part
-}
+pub use nandex::nand::catalogue::mlc_with as part;
 
 /// A key and its value.
 pub type Record = (Vec<u8>, Vec<u8>);
@@ -79,7 +74,7 @@ fn key_above(model: &Contents, mut key: Vec<u8>) -> Option<Vec<u8>> {
 /// Uses an index as its keys allow: puts and removals all over `keys` numbers, or appended numbers. Returns what it holds then.
 pub fn use_for_a_while(
     index: &mut dyn OrderedIndex,
-    entry: &crate::registry::IndexEntry,
+    entry: &nandex_stacks::registry::IndexEntry,
     rng: &mut Rng,
     (operations, keys): (u64, u64),
 ) -> Result<Contents, IndexError> {
@@ -101,7 +96,7 @@ pub fn use_for_a_while(
 
 struct Driver<'a> {
     script: Script<'a>,
-    entry: &'static crate::registry::IndexEntry,
+    entry: &'static nandex_stacks::registry::IndexEntry,
     settings: Settings,
     chip: Shared<SimChip>,
     index: Box<dyn OrderedIndex>,

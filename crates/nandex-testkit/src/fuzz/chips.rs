@@ -4,16 +4,16 @@
 //! what is changed reaches whoever mounts them.
 
 use super::{mount_everything, part};
-use crate::crash::{CrashPlan, Cuts, Rehearsal, Target, small_chip};
-use crate::registry::{INDEXES, STORES};
-use crate::runner::Control;
-use crate::spatial::SPATIAL;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Geometry, Nand};
 use nandex::ordered::{Durability, RecordFormat, Settings};
 use nandex::rng::split_mix;
 use nandex::spatial::{Rect, Relation};
 use nandex::{Cause, Pbn};
+use nandex_lab::crash::{CrashPlan, Cuts, Rehearsal, Target, small_chip};
+use nandex_lab::runner::Control;
+use nandex_lab::spatial::SPATIAL;
+use nandex_stacks::registry::{INDEXES, STORES};
 use std::ops::ControlFlow;
 
 /// Bytes before a page: its block, and its place there.

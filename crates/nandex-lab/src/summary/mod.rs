@@ -3,10 +3,14 @@
 //! Rows of different classes promise different things after a power cut, so the best value is looked for within a
 //! class only.
 
-use super::measure::{Measure, Totals};
-use super::scale::Scale;
+pub mod conclusion;
+pub mod measure;
+pub mod scale;
+
 use crate::results::{Results, Run};
 use crate::stats;
+use measure::{Measure, Totals};
+use scale::Scale;
 
 /// One index on one storage, over all seeds.
 #[derive(Debug)]

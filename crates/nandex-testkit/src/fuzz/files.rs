@@ -1,13 +1,13 @@
 //! Any bytes as each kind of file that the program reads. Answers and refusals are both fine; nothing may panic, and a
 //! refusal says why.
 
-use crate::block_trace::{BlockTrace, BlockTraceOptions, Event, FORMATS};
-use crate::chip;
-use crate::experiment::definition::{parse_claims, parse_definition};
-use crate::keys::{KeyTable, Trees};
-use crate::spatial::data;
-use crate::trace::{Trace, TraceOptions, ops1, text};
 use nandex::nand::sim::SimChip;
+use nandex_lab::block_trace::{BlockTrace, BlockTraceOptions, Event, FORMATS};
+use nandex_lab::chip;
+use nandex_lab::experiment::definition::{parse_claims, parse_definition};
+use nandex_lab::keys::{KeyTable, Trees};
+use nandex_lab::spatial::data;
+use nandex_lab::trace::{Trace, TraceOptions, ops1, text};
 
 /// Records of a file that are looked at; more of the same tell nothing.
 const RECORDS_MAX: usize = 1 << 12;
@@ -32,7 +32,7 @@ pub fn trace(bytes: &[u8]) {
 }
 
 /// Does with records what a run does before it begins.
-fn use_records(read: Result<Vec<crate::trace::Record>, (u64, String)>) {
+fn use_records(read: Result<Vec<nandex_lab::trace::Record>, (u64, String)>) {
     match read {
         Ok(records) => {
             let trace = Trace { name: "fuzz".into(), init: Vec::new(), records };

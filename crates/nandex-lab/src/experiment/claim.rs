@@ -188,7 +188,7 @@ impl MatchUp {
     }
 
     /// Each comparison, the first and the second.
-    pub(super) fn pairs(&self) -> impl Iterator<Item = [&String; 2]> {
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = [&String; 2]> {
         self.contenders.iter().flat_map(|second| self.against.iter().map(move |first| [first, second]))
     }
 }

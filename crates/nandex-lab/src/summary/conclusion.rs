@@ -5,7 +5,7 @@
 
 use super::measure::Measure;
 use super::scale::show;
-use super::summary::{Class, Row, Summary};
+use super::{Class, Row, Summary};
 use crate::results::Results;
 use crate::stats;
 
@@ -142,8 +142,8 @@ fn capitalised(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
+    use crate::report::sample;
 
     fn only(indexes: &[&str]) -> Results {
         let mut results = sample::results();

@@ -23,6 +23,7 @@
 
 pub(crate) mod batch;
 mod check;
+mod config;
 mod doubt;
 pub(crate) mod journal;
 pub(crate) mod moves;
@@ -30,23 +31,19 @@ mod path;
 mod range;
 mod restore;
 pub(crate) mod room;
-mod settings;
 pub(crate) mod update;
 
-pub(crate) use settings::raw_config;
-
-use crate::check::{CheckReport, IndexError};
+pub(crate) use crate::check::{CheckReport, IndexError};
 use crate::log::tag::Tag;
 use crate::log::{Log, LogConfig, Placement, SamePage};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::node::NodeShape;
-use crate::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit,
-};
+use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit};
 use crate::units::Ppn;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
+pub use config::RawConfig;
 use core::ops::{Bound, Range};
 use journal::Journal;
 use moves::Moves;
@@ -58,6 +55,9 @@ pub(crate) const ADDRESS_BYTES: usize = 4;
 
 /// How nodes lie in pages, and how a changed path reaches the chip.
 pub trait Scheme: Copy + crate::shared::MaybeSend {
+    /// What it takes of a [`RawConfig`] besides what all take.
+    type Config: Copy + Default + crate::shared::MaybeSend;
+
     /// What a formatted chip says of its owner, before the record sizes.
     const KIND: &'static [u8];
 
@@ -73,13 +73,18 @@ pub trait Scheme: Copy + crate::shared::MaybeSend {
     /// The scheme for pages and records of these sizes; `Unsupported` when a page holds too little.
     fn new(page_bytes: usize, record: RecordFormat) -> Result<Self, IndexError>;
 
-    /// The same, run as `settings` ask.
-    fn configured(self, _settings: &Settings) -> Result<Self, IndexError> {
+    /// The same, run as its configuration asks.
+    fn configured(self, _config: &Self::Config) -> Result<Self, IndexError> {
         Ok(self)
     }
 
-    /// The table of moved nodes that `settings` ask for, of a scheme that keeps one.
-    fn moves(&self, _geometry: Geometry, _settings: &Settings) -> Result<Moves, IndexError> {
+    /// The table of moved nodes on such a chip, of a scheme that keeps one and may take so much RAM.
+    fn moves(
+        &self,
+        _geometry: Geometry,
+        _config: &Self::Config,
+        _ram_bytes: Option<usize>,
+    ) -> Result<Moves, IndexError> {
         Ok(Moves::default())
     }
 
@@ -249,9 +254,20 @@ pub struct RawTree<N, S> {
     bits_in_doubt: bool,
 }
 
+/// What a configuration comes to on a chip.
+struct Setup<S> {
+    scheme: S,
+    log: LogConfig,
+    moves: Moves,
+}
+
 impl<N: Nand, S: Scheme> RawTree<N, S> {
-    /// Formats the chip and makes an empty tree on it.
-    pub fn format(nand: N, record: RecordFormat, config: LogConfig) -> Result<RawTree<N, S>, IndexError> {
+    /// Formats the chip and makes an empty tree on a log that is set up like this.
+    pub fn format_on_log(
+        nand: N,
+        record: RecordFormat,
+        config: LogConfig,
+    ) -> Result<RawTree<N, S>, IndexError> {
         let scheme = S::new(nand.geometry().page_bytes as usize, record)?;
         RawTree::format_scheme(nand, scheme, record, (config, Moves::default()))
     }
@@ -282,8 +298,12 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         Ok(RawTree { moves, ..RawTree::assemble(log, scheme, record, (root, 1)) })
     }
 
-    /// Finds the tree on the chip again.
-    pub fn mount(nand: N, record: RecordFormat, config: LogConfig) -> Result<RawTree<N, S>, IndexError> {
+    /// Finds the tree on the chip again, and runs its log like this.
+    pub fn mount_on_log(
+        nand: N,
+        record: RecordFormat,
+        config: LogConfig,
+    ) -> Result<RawTree<N, S>, IndexError> {
         let scheme = S::new(nand.geometry().page_bytes as usize, record)?;
         RawTree::mount_scheme(nand, scheme, record, (config, Moves::default()))
     }
@@ -314,41 +334,42 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         Ok(tree)
     }
 
-    /// Formats the chip for a tree as `settings` ask.
-    pub fn format_with(nand: N, settings: &Settings) -> Result<RawTree<N, S>, IndexError> {
-        let (scheme, config, journal) = Self::configure(&nand, settings)?;
-        let moves = scheme.moves(nand.geometry(), settings)?;
-        let mut tree = RawTree::format_scheme(nand, scheme, settings.record, (config, moves))?;
-        tree.set_journal(journal);
+    /// Formats the chip for a tree that is set up like this.
+    pub fn format(nand: N, config: &RawConfig<S::Config>) -> Result<RawTree<N, S>, IndexError> {
+        let Setup { scheme, log, moves } = Self::set_up(&nand, config)?;
+        let mut tree = RawTree::format_scheme(nand, scheme, config.record, (log, moves))?;
+        tree.set_journal(config.journal);
         tree.require_room_for_a_record()?;
         Ok(tree)
     }
 
-    /// Finds the tree on the chip again and runs it as `settings` ask.
-    pub fn mount_with(nand: N, settings: &Settings) -> Result<RawTree<N, S>, IndexError> {
-        let (scheme, config, journal) = Self::configure(&nand, settings)?;
-        let moves = scheme.moves(nand.geometry(), settings)?;
-        let mut tree = RawTree::mount_scheme(nand, scheme, settings.record, (config, moves))?;
-        tree.set_journal(journal);
+    /// Finds the tree on the chip again and runs it like this.
+    pub fn mount(nand: N, config: &RawConfig<S::Config>) -> Result<RawTree<N, S>, IndexError> {
+        let Setup { scheme, log, moves } = Self::set_up(&nand, config)?;
+        let mut tree = RawTree::mount_scheme(nand, scheme, config.record, (log, moves))?;
+        tree.set_journal(config.journal);
         Ok(tree)
     }
 
-    fn configure(nand: &N, settings: &Settings) -> Result<(S, LogConfig, usize), IndexError> {
+    fn set_up(nand: &N, config: &RawConfig<S::Config>) -> Result<Setup<S>, IndexError> {
         let geometry = nand.geometry();
-        let scheme = S::new(geometry.page_bytes as usize, settings.record)?.configured(settings)?;
-        let leaves_max = u64::from(geometry.pages() / 16);
-        let journal = settings.options.number("journal", 0..=leaves_max)?.unwrap_or(0) as usize;
+        let scheme = S::new(geometry.page_bytes as usize, config.record)?.configured(&config.scheme)?;
+        let (journal, most) = (config.journal, geometry.pages() as usize / 16);
+        if journal > most {
+            let what = format!("a journal of {journal} leaves: 0 to {most} are possible on this chip");
+            return Err(IndexError::Unsupported(what));
+        }
         let height = height_bound(&scheme, geometry.pages());
         let path_bytes = scheme.path_bytes(height + 1);
-        let tables =
-            journal * size_of::<(u32, u32)>() + scheme.moves(geometry, settings)?.ram_bytes(geometry);
+        let moves = scheme.moves(geometry, &config.scheme, config.ram_bytes)?;
+        let tables = journal * size_of::<(u32, u32)>() + moves.ram_bytes(geometry);
         let fixed_bytes = size_of::<Self>() + path_bytes + tables;
         let pages_at_once = scheme.pages_per_update(height) + Journal::pages_above(journal, height);
-        let config = raw_config(settings, geometry, fixed_bytes, pages_at_once)?;
-        if config.placement == Placement::InPlace && !S::KEEPS_PLACES {
+        let log = config.common().log(geometry, fixed_bytes, pages_at_once)?;
+        if log.placement == Placement::InPlace && !S::KEEPS_PLACES {
             return Err(IndexError::Unsupported("this tree cannot keep its pages in place".into()));
         }
-        Ok((scheme, config, journal))
+        Ok(Setup { scheme, log, moves })
     }
 
     fn assemble(log: Log<N>, scheme: S, record: RecordFormat, root: (Ppn, u8)) -> RawTree<N, S> {

@@ -68,6 +68,8 @@ impl OneNodePages {
 }
 
 impl Scheme for OneNodePages {
+    type Config = ();
+
     const KIND: &'static [u8] = b"wandering 1";
 
     fn new(page_bytes: usize, record: RecordFormat) -> Result<OneNodePages, IndexError> {

@@ -10,9 +10,10 @@ use crate::registry::{Hosting, INDEXES, STORES, Stack};
 use nandex::Shared;
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::nand::{Nand, Part, catalogue};
-use nandex::ordered::{Direction, Durability, RecordFormat, Settings};
+use nandex::ordered::{Direction, Durability, RecordFormat};
 use nandex::rng::{Rng, split_mix};
 use nandex::{Cause, Geometry, IndexError, Lpn, NandError, OrderedIndex, Pbn, StoreError};
+use nandex_stacks::options::Settings;
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 

@@ -3,7 +3,7 @@
 use crate::report::measure::KINDS;
 use crate::workload::Workload;
 use nandex::nand::{Cause, Part};
-use nandex::ordered::Settings;
+use nandex_stacks::options::Settings;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;

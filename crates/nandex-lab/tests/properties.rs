@@ -9,12 +9,13 @@ use nandex::Shared;
 use nandex::nand::Part;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::Direction;
-use nandex::ordered::{Durability, Options, RecordFormat, Settings};
+use nandex::ordered::{Durability, RecordFormat};
 use nandex::rng::Rng;
 use nandex::{IndexError, OrderedIndex};
 use nandex_lab::fuzz::{self, contents, ordered_ops, part};
 use nandex_lab::parallel::cores;
 use nandex_lab::registry::{Hosting, INDEXES, IndexEntry, Stack, stacks};
+use nandex_stacks::options::{Options, Settings};
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

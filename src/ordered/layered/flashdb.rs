@@ -38,6 +38,7 @@ mod tests {
     use crate::ordered::layered::LayeredTree;
     use crate::rng::Rng;
     use crate::store::ram::RamStore;
+    use crate::unit_layer::{Modes, Tuning};
 
     const RECORDS: u64 = 2_000;
 

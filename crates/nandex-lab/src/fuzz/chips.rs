@@ -10,10 +10,11 @@ use crate::runner::Control;
 use crate::spatial::SPATIAL;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Geometry, Nand};
-use nandex::ordered::{Durability, RecordFormat, Settings};
+use nandex::ordered::{Durability, RecordFormat};
 use nandex::rng::split_mix;
 use nandex::spatial::{Rect, Relation};
 use nandex::{Cause, Pbn};
+use nandex_stacks::options::Settings;
 use std::ops::ControlFlow;
 
 /// Bytes before a page: its block, and its place there.

@@ -8,9 +8,9 @@ use crate::block_trace::place::{PagePart, Placement};
 use crate::block_trace::{BlockOp, Request};
 use crate::runner::{Control, by_cause};
 use nandex::nand::sim::Counters;
-use nandex::ordered::Options;
 use nandex::store::StoreStats;
 use nandex::{Cause, Lpn, Nand, PageStore, Pbn};
+use nandex_stacks::options::Options;
 
 /// Requests between two reports of progress.
 const REPORT_EVERY: u64 = 256;

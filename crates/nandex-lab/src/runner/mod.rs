@@ -25,7 +25,7 @@ use crate::registry::IndexEntry;
 use crate::results::Run;
 use crate::workload::{OpKind, Workload};
 use nandex::nand::Part;
-use nandex::ordered::Settings;
+use nandex_stacks::options::Settings;
 use session::Session;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

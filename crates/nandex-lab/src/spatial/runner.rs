@@ -20,9 +20,10 @@ use nandex::IndexError;
 use nandex::Shared;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Nand, Part};
-use nandex::ordered::{Durability, RecordFormat, Settings};
+use nandex::ordered::{Durability, RecordFormat};
 use nandex::spatial::Rect;
 use nandex::store::disk::DiskStore;
+use nandex_stacks::options::Settings;
 use std::time::Instant;
 
 /// Why the run ends, in words.

@@ -1,10 +1,66 @@
 //! Options by name, what an index is opened with, and what is wrong with an option.
 
+use nandex::ordered::{Durability, RecordFormat};
 use nandex::{IndexError, StoreError};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-pub use nandex::ordered::{Options, Settings};
+/// Options by name, as given with `--set name=value`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    values: BTreeMap<String, String>,
+}
+
+impl Options {
+    /// Sets an option.
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.values.insert(name.to_string(), value.to_string());
+    }
+
+    /// The text of an option, if set.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(String::as_str)
+    }
+
+    /// Every option set, in name order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.values.iter().map(|(k, v)| (k.as_str(), v.as_str()))
+    }
+}
+
+/// What an index is formatted and mounted with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Sizes of the records.
+    pub record: RecordFormat,
+    /// RAM in all: tables, buffers and caches. An index that needs more refuses; what it does not need it gives to
+    /// its cache. `None` means no cache and whatever the tables need.
+    pub ram_bytes: Option<usize>,
+    /// The durability class wanted. An index that cannot give at least this refuses.
+    pub durability: Durability,
+    /// Options of the index, of its FTL and of its cache.
+    pub options: Options,
+}
+
+impl Settings {
+    /// These records, no cache, every operation durable, default options.
+    pub fn new(record: RecordFormat) -> Settings {
+        Settings {
+            record,
+            ram_bytes: None,
+            durability: Durability::EveryOperation,
+            options: Options::default(),
+        }
+    }
+
+    /// The same with one option set.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl ToString) -> Settings {
+        self.options.set(name, &value.to_string());
+        self
+    }
+}
 
 /// An option whose text is not possible.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,6 +4,8 @@
 //! `docs/options.md` show, and its bounds or words. A function `config` beside them reads them from [`Settings`].
 
 mod kinds;
+#[cfg(test)]
+mod tests;
 mod text;
 
 pub mod bplus;

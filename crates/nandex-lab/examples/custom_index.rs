@@ -9,7 +9,7 @@
 use nandex::check::CheckReport;
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::nand::catalogue;
-use nandex::ordered::{Direction, Durability, IndexStats, OrderedIndex, RecordFormat, Settings, Visit};
+use nandex::ordered::{Direction, Durability, IndexStats, OrderedIndex, RecordFormat, Visit};
 use nandex::{Cause, IndexError, Lpn, Nand, PageStore, StoreError};
 use nandex_lab::compare::{Class, Comparison, Source, Watch};
 use nandex_lab::registry::{self, Hosting, IndexEntry};
@@ -17,6 +17,7 @@ use nandex_lab::report::table;
 use nandex_lab::results::Run;
 use nandex_lab::runner::{Control, RunOptions};
 use nandex_lab::workload;
+use nandex_stacks::options::Settings;
 use std::ops::{Bound, ControlFlow, RangeBounds};
 
 /// Records of a page, in key order.

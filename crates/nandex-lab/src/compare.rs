@@ -15,7 +15,8 @@ use crate::summary::conclusion::conclusion;
 use crate::trace::{Trace, TraceOptions};
 use crate::workload::{Workload, WorkloadEntry};
 use nandex::nand::Part;
-use nandex::ordered::{Durability, Options, Settings};
+use nandex::ordered::Durability;
+use nandex_stacks::options::{Options, Settings};
 use std::path::PathBuf;
 
 /// Where the operations come from.

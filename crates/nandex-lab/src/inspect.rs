@@ -5,8 +5,9 @@
 
 use crate::registry::{INDEXES, IndexEntry};
 use nandex::nand::sim::SimChip;
-use nandex::ordered::{RecordFormat, Settings};
+use nandex::ordered::RecordFormat;
 use nandex::{CheckReport, IndexError, StoreError};
+use nandex_stacks::options::Settings;
 
 /// What was found on a chip.
 #[derive(Clone, Debug)]

@@ -39,4 +39,4 @@ pub mod trace;
 pub mod workload;
 
 pub use error::LabError;
-pub use nandex_stacks::{forest, names, registry};
+pub use nandex_stacks::{forest, names, options, registry};

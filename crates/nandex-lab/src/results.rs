@@ -2,7 +2,7 @@
 
 use crate::workload::Workload;
 use nandex::nand::{Cause, Part};
-use nandex::ordered::Settings;
+use nandex_stacks::options::Settings;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@ pub use nandex_stacks::tbm::{OPTIONS, TBM_STORES, find, unknown};
 use crate::registry::StoreEntry;
 use nandex::Geometry;
 use nandex::ftl::tbm::TbmSettings;
-use nandex::ordered::Options;
+use nandex_stacks::options::Options;
 use nandex_stacks::tbm::buffer;
 use serde::Serialize;
 

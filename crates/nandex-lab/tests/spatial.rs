@@ -6,7 +6,7 @@ use nandex::Shared;
 use nandex::nand::Part;
 use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::SimChip;
-use nandex::ordered::{Durability, RecordFormat, Settings};
+use nandex::ordered::{Durability, RecordFormat};
 use nandex::rng::Rng;
 use nandex::spatial::{Measure, Rect, Relation, SpatialIndex};
 use nandex::{IndexError, Pbn};
@@ -22,6 +22,7 @@ use nandex_lab::spatial::query::Loaded;
 use nandex_lab::spatial::registry::{Number, SPATIAL, Space, SpatialEntry};
 use nandex_lab::spatial::runner::{self, Contestant, Medium, SpatialJob};
 use nandex_lab::spatial::workload::{Queries, general};
+use nandex_stacks::options::Settings;
 use nandex_testkit::fuzz::{damaged, part};
 use rstar::AABB;
 use rstar::primitives::{GeomWithData, Rectangle};
@@ -421,7 +422,7 @@ fn real_data_are_answered_as_rstar_answers_them() {
 fn rows(name: &str, load: &str) -> String {
     let mut data = data::find(name).unwrap();
     data.entries.truncate(2000);
-    let mut options = nandex::ordered::Options::default();
+    let mut options = nandex_stacks::options::Options::default();
     for (name, value) in [("load", load), ("queries", "150"), ("changes", "150")] {
         options.set(name, value);
     }

@@ -7,16 +7,15 @@
 //! chip out of the count, since a real part takes none. An index of one's own is measured in five lines:
 //!
 //! ```
-//! use nandex::log::LogConfig;
 //! use nandex::nand::{catalogue, sim::SimChip};
-//! use nandex::ordered::{RecordFormat, mu::MuTree};
+//! use nandex::ordered::{RawConfig, RecordFormat, mu::MuTree};
 //! use nandex_testkit::{Apart, Heap, heap};
 //!
 //! #[global_allocator]
 //! static HEAP: Heap = Heap;
 //!
 //! let chip = Apart::new(SimChip::new(&catalogue::mlc_64m()).unwrap());
-//! let (tree, held) = heap::measure(|| MuTree::format(chip, RecordFormat::new(8, 8), LogConfig::default()));
+//! let (tree, held) = heap::measure(|| MuTree::format(chip, &RawConfig::new(RecordFormat::new(8, 8))));
 //! assert!(tree.is_ok() && held.peak >= held.kept && held.kept > 0);
 //! ```
 

@@ -4,9 +4,10 @@
 
 use nandex::Geometry;
 use nandex::nand::{Part, catalogue};
-use nandex::ordered::{Durability, RecordFormat, Settings};
+use nandex::ordered::{Durability, RecordFormat};
 use nandex::rng::Rng;
 use nandex::{IndexError, OrderedIndex};
+use nandex_stacks::options::Settings;
 use nandex_stacks::registry::{INDEXES, IndexEntry};
 use nandex_testkit::ram::Subject;
 use nandex_testkit::{Heap, heap};

@@ -42,11 +42,10 @@
 mod tests;
 
 use crate::check::{CheckReport, IndexError};
-use crate::index::most;
 use crate::nand::Cause;
 use crate::ordered::bplus::{BPlusConfig, BPlusNodes, BPlusTree, is_marked_clean};
 use crate::ordered::journal::Buffered;
-use crate::ordered::{Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings};
+use crate::ordered::{Durability, IndexStats, Metric, OrderedIndex, RecordFormat};
 use crate::store::PageStore;
 use crate::unit_layer::{CommitPolicy, LayerConfig, NodeCodec, NodeLayer, Tuning};
 use crate::units::Lpn;
@@ -83,13 +82,6 @@ impl LayeredConfig {
             list_length: 1,
             tuning: Tuning::SLC,
         }
-    }
-
-    /// With what settings say of the tree and of the buffer.
-    pub(super) fn with_settings(self, settings: &Settings) -> Result<LayeredConfig, IndexError> {
-        let units = settings.options.number("reservation_units", 1..=most::UNITS)?;
-        let reservation_units = units.map_or(self.reservation_units, |n| n as u32);
-        Ok(LayeredConfig { tree: BPlusConfig::from_settings(settings)?, reservation_units, ..self })
     }
 
     /// The same in the class *none*, as published; a journal gives more above it.

@@ -7,10 +7,11 @@ use crate::model::fill_value;
 use crate::registry::IndexEntry;
 use nandex::Shared;
 use nandex::nand::sim::SimChip;
-use nandex::ordered::{Direction, Durability, Settings};
+use nandex::ordered::{Direction, Durability};
 use nandex::rng::split_mix;
 use nandex::spatial::{Rect, Relation};
 use nandex::{Cause, IndexError, Lpn, Nand, OrderedIndex, PageStore, SpatialIndex};
+use nandex_stacks::options::Settings;
 use std::ops::{Bound, ControlFlow};
 
 /// The chip, shared by the subject and the test.

@@ -6,7 +6,7 @@ use crate::bundle::Bundle;
 use crate::data;
 use crate::trace::{Trace, TraceOptions};
 use crate::workload::{Workload, workload};
-use nandex::ordered::Options;
+use nandex_stacks::options::Options;
 use std::path::Path;
 
 /// What a workload is made from, when it is not what the experiment names.

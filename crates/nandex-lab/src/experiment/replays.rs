@@ -15,7 +15,7 @@ use crate::results::ChipFacts;
 use crate::runner::Control;
 use crate::stats::Summary;
 use crate::{LabError, chip, data, names, tbm};
-use nandex::ordered::Options;
+use nandex_stacks::options::Options;
 use std::collections::BTreeMap;
 
 /// The cells of an experiment's replays.

@@ -7,9 +7,10 @@ use crate::registry::StoreEntry;
 use crate::tbm::Division;
 use nandex::Shared;
 use nandex::nand::sim::SimChip;
-use nandex::ordered::{Options, RecordFormat, Settings};
+use nandex::ordered::RecordFormat;
 use nandex::store::disk::DiskStore;
 use nandex::{Geometry, Nanos, PageStore};
+use nandex_stacks::options::{Options, Settings};
 use std::time::Instant;
 
 /// Makes a store of so many pages of so many bytes, and tells in words what must be known about it.

@@ -36,7 +36,7 @@ use crate::parallel;
 use crate::results::ChipFacts;
 use crate::runner::Control;
 use nandex::nand::Part;
-use nandex::ordered::Options;
+use nandex_stacks::options::Options;
 
 /// What is written before the trace begins; not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

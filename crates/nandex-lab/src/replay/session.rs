@@ -8,9 +8,9 @@ use crate::block_trace::place::{PagePart, Placement};
 use crate::block_trace::{BlockOp, Request};
 use crate::runner::{Control, Failure, Progress, by_cause};
 use nandex::nand::sim::Counters;
-use nandex::ordered::Options;
 use nandex::store::StoreStats;
 use nandex::{Cause, IndexError, Lpn, Nand, PageStore, Pbn, StoreError};
+use nandex_stacks::options::Options;
 
 /// What all devices share.
 pub(super) struct Work<'a> {

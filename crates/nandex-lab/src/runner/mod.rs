@@ -32,7 +32,8 @@ use crate::registry::IndexEntry;
 use crate::results::Run;
 use crate::workload::{OpKind, Workload};
 use nandex::nand::Part;
-use nandex::ordered::Settings;
+
+use nandex_stacks::options::Settings;
 use records::Records;
 use session::{Session, Sizes};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -13,7 +13,7 @@ use crate::results::{ChipFacts, Results, SCHEMA, WorkloadFacts};
 use crate::runner::{Control, RunOptions};
 use crate::summary::conclusion::conclusion;
 use nandex::nand::Part;
-use nandex::ordered::{Options, Settings};
+use nandex_stacks::options::{Options, Settings};
 
 /// What is to be compared.
 #[derive(Clone, Debug)]

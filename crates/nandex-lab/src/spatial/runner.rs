@@ -17,9 +17,10 @@ pub use crate::runner::Medium;
 use crate::runner::session::{Desk, Session, Sizes};
 use crate::runner::subject::{At, PhaseOf, SYNC, Subject};
 use crate::runner::{Control, Done, Failure, RunOptions};
-use nandex::ordered::{Durability, IndexStats, RecordFormat, Settings};
+use nandex::ordered::{Durability, IndexStats, RecordFormat};
 use nandex::spatial::Rect;
 use nandex::{CheckReport, IndexError};
+use nandex_stacks::options::Settings;
 
 /// Who takes part.
 #[derive(Clone, Copy, Debug)]

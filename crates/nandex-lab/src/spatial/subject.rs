@@ -5,11 +5,12 @@ use super::registry::{Space, SpatialEntry};
 use super::runner::{Contestant, SpatialJob};
 use crate::registry::{Ground, Open, bplus_on};
 use nandex::index::Fill;
-use nandex::ordered::{Durability, IndexStats, RecordFormat, Settings};
+use nandex::ordered::{Durability, IndexStats, RecordFormat};
 use nandex::rng::split_mix;
 use nandex::spatial::{Packing, Rect, Relation, SpatialIndex};
 use nandex::{CheckReport, IndexError, OrderedIndex};
 use nandex_stacks::names::UnknownName;
+use nandex_stacks::options::Settings;
 use nandex_stacks::spatial::trees::{DOMAIN, text_of};
 use std::ops::ControlFlow;
 

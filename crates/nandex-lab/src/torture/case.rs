@@ -10,7 +10,8 @@ use super::subject::Victim;
 use crate::error::LabError;
 use nandex::Geometry;
 use nandex::nand::catalogue::mlc_with;
-use nandex::ordered::{Durability, RecordFormat, Settings};
+use nandex::ordered::{Durability, RecordFormat};
+use nandex_stacks::options::Settings;
 use std::fmt;
 use std::str::FromStr;
 

@@ -8,8 +8,9 @@ use nandex::IndexError;
 use nandex::nand::Part;
 use nandex::nand::catalogue::mlc_with;
 use nandex::nand::sim::SimChip;
-use nandex::ordered::{Durability, RecordFormat, Settings};
+use nandex::ordered::{Durability, RecordFormat};
 use nandex::rng::Rng;
+use nandex_stacks::options::Settings;
 
 /// Where a life takes place.
 #[derive(Clone, Debug)]

@@ -14,9 +14,10 @@ use crate::registry::{INDEXES, IndexEntry, index};
 use crate::runner::Control;
 use crate::spatial::SPATIAL;
 use nandex::nand::catalogue::mlc_with as part;
-use nandex::ordered::{RecordFormat, Settings};
+use nandex::ordered::RecordFormat;
 use nandex::rng::Rng;
 use nandex::{IndexError, Nand, OrderedIndex};
+use nandex_stacks::options::Settings;
 use std::sync::LazyLock;
 
 /// Setups drawn for each index.

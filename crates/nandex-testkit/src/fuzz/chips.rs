@@ -6,13 +6,14 @@
 use super::{mount_everything, part};
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Geometry, Nand};
-use nandex::ordered::{Durability, RecordFormat, Settings};
+use nandex::ordered::{Durability, RecordFormat};
 use nandex::rng::split_mix;
 use nandex::spatial::{Rect, Relation};
 use nandex::{Cause, Pbn};
 use nandex_lab::crash::{CrashPlan, Cuts, Rehearsal, Target, small_chip};
 use nandex_lab::runner::Control;
 use nandex_lab::spatial::SPATIAL;
+use nandex_stacks::options::Settings;
 use nandex_stacks::registry::{INDEXES, STORES};
 use std::ops::ControlFlow;
 

@@ -69,7 +69,7 @@ use core::ops::Bound;
 use head::Head;
 pub use model::best_ratio;
 use run::{Cursor, EXTERNAL, Level, RunPage};
-pub use settings::{FdConfig, OPTIONS};
+pub use settings::FdConfig;
 use settings::{LEVELS_MAX, Plan};
 
 /// An FD-tree on a store.

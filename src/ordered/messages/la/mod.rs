@@ -47,7 +47,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use settings::{LaConfig, OPTIONS};
+pub use settings::LaConfig;
 
 use crate::check::{CheckReport, IndexError};
 use crate::codec::{get_u16, get_u32, put_u32};

@@ -70,6 +70,8 @@ impl OneNodePages {
 }
 
 impl Shapes for OneNodePages {
+    type Config = ();
+
     fn shape(&self, _layout: u8, level: u8, _height: u8) -> NodeShape {
         let value_bytes = if level == 1 { usize::from(self.record.value_bytes) } else { ADDRESS_BYTES };
         NodeShape::fitting(self.page_bytes, usize::from(self.record.key_bytes), value_bytes)

@@ -11,9 +11,6 @@ pub(in crate::ordered) use chunked::Chunked;
 pub(in crate::ordered) use merged::{Merge, Pending};
 pub(in crate::ordered) use order::Order;
 
-use crate::check::IndexError;
-use crate::ordered::Options;
-
 /// What an insertion or a removal answers, where updates wait in RAM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Answers {
@@ -23,16 +20,6 @@ pub enum Answers {
     /// Whether the updates that wait hold the key; `false` where they do not know. The papers' algorithms, which answer
     /// nothing: no leaf is read for an update, only what is above it.
     Pool,
-}
-
-impl Answers {
-    /// What the option `answers` says; *exact* if it is not set.
-    pub(in crate::ordered) fn from_options(options: &Options) -> Result<Answers, IndexError> {
-        Ok(match options.choice("answers", &["exact", "pool"])? {
-            "pool" => Answers::Pool,
-            _ => Answers::Exact,
-        })
-    }
 }
 
 /// What the tree holds of the key of an update that waits.

@@ -4,17 +4,10 @@ use super::area;
 use super::page::LogShape;
 use super::{LogNode, LsbTree};
 use crate::check::IndexError;
-use crate::index::most;
 use crate::ordered::bplus::{BPlusConfig, Underflow};
-use crate::ordered::{Durability, RecordFormat, Settings};
+use crate::ordered::{Durability, RecordFormat};
 use crate::store::PageStore;
 use alloc::format;
-
-/// Options besides those of the B+-tree: name and meaning.
-pub const OPTIONS: [(&str, &str); 2] = [
-    ("log_nodes", "Lb: log nodes that are filled in RAM at the same time, 1 or more (default 8)"),
-    ("log_pages", "log pages on the store at most, one for a leaf (default: a quarter of the store)"),
-];
 
 /// Log nodes in RAM.
 const LOG_NODES: u32 = 8;
@@ -41,18 +34,6 @@ impl LsbConfig {
     pub const fn new(record: RecordFormat) -> LsbConfig {
         let tree = BPlusConfig::new(record).with_durability(Durability::None);
         LsbConfig { tree, log_nodes: LOG_NODES, log_pages: None }
-    }
-
-    /// From settings, with the [`OPTIONS`].
-    pub fn from_settings(settings: &Settings) -> Result<LsbConfig, IndexError> {
-        let number = |name| -> Result<Option<u32>, IndexError> {
-            Ok(settings.options.number(name, 0..=most::PAGES)?.map(|n| n as u32))
-        };
-        Ok(LsbConfig {
-            tree: BPlusConfig::from_settings(settings)?,
-            log_nodes: number("log_nodes")?.unwrap_or(LOG_NODES),
-            log_pages: number("log_pages")?,
-        })
     }
 
     /// The same in the class *none*, as published; a journal gives more above it.

@@ -9,7 +9,8 @@ use crate::torture::Victim;
 use nandex::IndexError;
 use nandex::nand::catalogue::mlc_with;
 use nandex::nand::sim::SimChip;
-use nandex::ordered::{Durability, RecordFormat, Settings};
+use nandex::ordered::{Durability, RecordFormat};
+use nandex_stacks::options::Settings;
 
 /// Slots of every subject.
 pub(super) const SLOTS: u32 = 320;

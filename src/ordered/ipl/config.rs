@@ -1,4 +1,4 @@
-//! How settings become a tree: the form of the log area, the sizes, and what the RAM is for.
+//! How a tree is set up: the form of the log area, the sizes, and what the RAM is for.
 
 use super::cache::ReadCache;
 use super::image::Shapes;
@@ -9,31 +9,8 @@ use crate::check::IndexError;
 use crate::index::most;
 use crate::log::Placement;
 use crate::nand::Geometry;
-use crate::ordered::{Durability, RecordFormat, Settings};
+use crate::ordered::{Durability, RecordFormat};
 use alloc::format;
-
-/// Options of the tree: name and meaning.
-pub const OPTIONS: [(&str, &str); 10] = [
-    ("log_area", "dynamic (default): dIPL; fixed: IPL"),
-    ("order", "entries of a node at most (default: what the page holds)"),
-    ("log_unit", "auto (default), sector (of 512 bytes, by partial programs, or in place), page"),
-    ("log_pages", "fixed: pages of a block's log region (default: a 16th of the block)"),
-    ("nodes_max", "dynamic: nodes of a block that a merge keeps together (default: five eighths of a block)"),
-    (
-        "rewrite_units",
-        "dynamic: log units after which a node is written anew in its block; 0: never (default: 4)",
-    ),
-    ("read_pages", "pages of the read cache (default: what the RAM leaves)"),
-    (
-        "log_bytes",
-        "bytes of all log buffers; the fullest is programmed beyond (default: a unit for each block)",
-    ),
-    (
-        "checkpoint_blocks",
-        "blocks opened between two checkpoints (default: 16, or a 16th of the chip if that is more)",
-    ),
-    ("placement", "out_of_place (default), in_place: nodes and log pages written over, on an FTL"),
-];
 
 /// Bytes of a sector, where log units are sectors.
 const SECTOR_BYTES: usize = 512;
@@ -45,6 +22,70 @@ pub enum LogArea {
     Fixed,
     /// dIPL: whatever the nodes leave of the block.
     Dynamic,
+}
+
+/// What a log unit is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogUnit {
+    /// A sector for IPL where the part takes partial programs, and for both forms in place where pages are larger; else a page.
+    #[default]
+    Auto,
+    /// A sector of 512 bytes, by partial programs or in place.
+    Sector,
+    /// A page.
+    Page,
+}
+
+/// How a tree with in-page logging is formatted, mounted and run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IplConfig {
+    /// Sizes of the records.
+    pub record: RecordFormat,
+    /// The durability class wanted.
+    pub durability: Durability,
+    /// Bytes of RAM in all; `None` means no read cache and a log buffer for each block.
+    pub ram_bytes: Option<usize>,
+    /// The form of the log area, which at mount must be that of the chip.
+    pub area: LogArea,
+    /// Entries of a node at most, 4 or more; `None` means what the page holds. The chip's at mount.
+    pub order: Option<usize>,
+    /// What a log unit is. The chip's at mount.
+    pub log_unit: LogUnit,
+    /// IPL: pages of a block's log region; `None` means a 16th of the block. The chip's at mount.
+    pub log_pages: Option<u32>,
+    /// dIPL: nodes of a block that a merge keeps together; `None` means five eighths of a block.
+    pub nodes_max: Option<u32>,
+    /// dIPL: log units after which a node is written anew in its block; 0 for never.
+    pub rewrite_units: u16,
+    /// Pages of the read cache; `None` means what the RAM leaves.
+    pub read_pages: Option<usize>,
+    /// Bytes of the log records that wait in RAM; `None` means a quarter of what the RAM leaves.
+    pub log_bytes: Option<usize>,
+    /// Blocks opened between two checkpoints; `None` means 16, or a 16th of the chip if that is more.
+    pub checkpoint_blocks: Option<u32>,
+    /// Where nodes and log pages are written.
+    pub placement: Placement,
+}
+
+impl IplConfig {
+    /// IPL or dIPL with full pages, no cache, every operation durable.
+    pub const fn new(record: RecordFormat, area: LogArea) -> IplConfig {
+        IplConfig {
+            record,
+            durability: Durability::EveryOperation,
+            ram_bytes: None,
+            area,
+            order: None,
+            log_unit: LogUnit::Auto,
+            log_pages: None,
+            nodes_max: None,
+            rewrite_units: 4,
+            read_pages: None,
+            log_bytes: None,
+            checkpoint_blocks: None,
+            placement: Placement::OutOfPlace,
+        }
+    }
 }
 
 /// What is fixed when the chip is formatted.
@@ -59,33 +100,29 @@ pub(super) struct Format {
 }
 
 impl Format {
-    /// As settings ask.
-    pub(super) fn new(settings: &Settings, geometry: Geometry) -> Result<Format, IndexError> {
-        let options = &settings.options;
-        let area = match options.choice("log_area", &["dynamic", "fixed"])? {
-            "fixed" => LogArea::Fixed,
-            _ => LogArea::Dynamic,
-        };
+    /// As a configuration asks.
+    pub(super) fn new(config: &IplConfig, geometry: Geometry) -> Result<Format, IndexError> {
+        let area = config.area;
         let page_bytes = geometry.page_bytes as usize;
-        let is_placed = placement(settings)? == Placement::InPlace;
+        let is_placed = config.placement == Placement::InPlace;
         let partial = if is_placed {
             page_bytes > SECTOR_BYTES
         } else {
             geometry.programs_per_page_max > 1 && page_bytes >= 2 * SECTOR_BYTES
         };
-        let sectors = match options.choice("log_unit", &["auto", "sector", "page"])? {
-            "auto" => partial && (is_placed || area == LogArea::Fixed),
-            "sector" if !partial => {
+        let sectors = match config.log_unit {
+            LogUnit::Auto => partial && (is_placed || area == LogArea::Fixed),
+            LogUnit::Sector if !partial => {
                 return Err(IndexError::Unsupported(
                     "log_unit = sector: this part takes no partial program, or its pages are sectors".into(),
                 ));
             }
-            choice => choice == "sector",
+            unit => unit == LogUnit::Sector,
         };
         let mut format = Format {
-            record: settings.record,
+            record: config.record,
             area,
-            order: options.number("order", 0..=most::NODE_ENTRIES)?.unwrap_or(most::NODE_ENTRIES) as usize,
+            order: config.order.unwrap_or(usize::MAX).min(most::NODE_ENTRIES as usize),
             unit_bytes: page_bytes,
             log_pages: 0,
         };
@@ -113,8 +150,7 @@ impl Format {
             )));
         }
         let least = format.units_for_any_operation(geometry).div_ceil(format.units_per_page(geometry));
-        let wanted =
-            options.number("log_pages", 0..=u64::from(geometry.pages_per_block))?.unwrap_or(0) as u32;
+        let wanted = config.log_pages.unwrap_or(0).min(geometry.pages_per_block);
         let share = if area == LogArea::Fixed && wanted > 0 { wanted } else { geometry.pages_per_block / 16 };
         format.log_pages = share.max(least);
         if format.log_pages + 4 > geometry.pages_per_block {
@@ -210,63 +246,48 @@ pub(super) struct Config {
     pub(super) placement: Placement,
 }
 
-/// Where nodes are written, as settings ask.
-pub(super) fn placement(settings: &Settings) -> Result<Placement, IndexError> {
-    Ok(match settings.options.choice("placement", &["out_of_place", "in_place"])? {
-        "in_place" => Placement::InPlace,
-        _ => Placement::OutOfPlace,
-    })
-}
-
 /// RAM for what grows a little while an operation runs: lists of a merge, bounds, numbers.
 const WORK_BYTES: usize = 512;
 
 impl Config {
-    pub(super) fn new(
-        settings: &Settings,
-        format: &Format,
-        geometry: Geometry,
-    ) -> Result<Config, IndexError> {
-        let options = &settings.options;
+    pub(super) fn new(asked: &IplConfig, format: &Format, geometry: Geometry) -> Result<Config, IndexError> {
         let limit = format.nodes_limit(geometry);
-        let number = |name| {
-            let pages = u64::from(geometry.pages());
-            Ok::<Option<u32>, IndexError>(options.number(name, 0..=pages)?.map(|n| n as u32))
-        };
-        let nodes_max = number("nodes_max")?.unwrap_or((geometry.pages_per_block * 5 / 8).min(limit * 7 / 8));
+        let nodes_max = asked.nodes_max.unwrap_or((geometry.pages_per_block * 5 / 8).min(limit * 7 / 8));
         let nodes_max = nodes_max.clamp(2, limit);
         let mut config = Config {
-            durability: settings.durability,
+            durability: asked.durability,
             nodes_max: if format.area == LogArea::Fixed { limit } else { nodes_max },
-            rewrite_units: number("rewrite_units")?.unwrap_or(4).min(u32::from(u16::MAX)) as u16,
+            rewrite_units: asked.rewrite_units,
             read_pages: 0,
             log_bytes: usize::MAX,
-            checkpoint_blocks: number("checkpoint_blocks")?.unwrap_or((geometry.blocks / 16).max(16)).max(1),
-            ram_bytes: settings.ram_bytes,
-            placement: placement(settings)?,
+            checkpoint_blocks: asked.checkpoint_blocks.unwrap_or((geometry.blocks / 16).max(16)).max(1),
+            ram_bytes: asked.ram_bytes,
+            placement: asked.placement,
         };
+        // A cache has no use for more pages than the chip has.
+        let read_pages = asked.read_pages.map(|pages| pages.min(geometry.pages() as usize));
         if format.area == LogArea::Fixed {
             config.rewrite_units = 0;
         }
         let page_bytes = geometry.page_bytes as usize;
         let fixed = fixed_bytes(format, geometry);
-        let buffers = if settings.durability == Durability::EveryOperation { 0 } else { format.unit_bytes };
-        match settings.ram_bytes {
-            None => config.read_pages = number("read_pages")?.unwrap_or(0) as usize,
+        let buffers = if asked.durability == Durability::EveryOperation { 0 } else { format.unit_bytes };
+        match asked.ram_bytes {
+            None => config.read_pages = read_pages.unwrap_or(0),
             Some(ram) => {
                 let left =
                     ram.checked_sub(fixed + buffers).ok_or_else(|| too_little(ram, fixed + buffers))?;
                 config.log_bytes = buffers.max(if buffers > 0 { left / 4 } else { 0 });
                 let left = left.saturating_sub(config.log_bytes);
                 let most = ReadCache::frames_for(left, page_bytes);
-                config.read_pages = number("read_pages")?.map_or(most, |n| n as usize);
+                config.read_pages = read_pages.unwrap_or(most);
                 if config.read_pages > most {
                     return Err(too_little(ram, fixed + ReadCache::bytes_for(config.read_pages, page_bytes)));
                 }
             }
         }
-        if let Some(bytes) = number("log_bytes")? {
-            config.log_bytes = (bytes as usize).max(format.unit_bytes);
+        if let Some(bytes) = asked.log_bytes {
+            config.log_bytes = bytes.max(format.unit_bytes);
         }
         Ok(config)
     }

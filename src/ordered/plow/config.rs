@@ -1,12 +1,13 @@
-//! How the RAM is shared out, and the options.
+//! How the index is set up, and how the RAM is shared out.
 
 use super::cost::LEVELS_MAX;
 use super::fences::Extent;
 use super::page::HEADER_BYTES;
 use crate::check::IndexError;
+use crate::index::most;
 use crate::nand::Geometry;
 use crate::ordered::buffered::Answers;
-use crate::ordered::{RecordFormat, Settings};
+use crate::ordered::{Durability, RecordFormat};
 use alloc::format;
 
 /// Bytes of RAM of a sealed page, its cursor apart.
@@ -14,7 +15,55 @@ const SEALED_BYTES: usize = size_of::<super::commit::Sealed>();
 /// Records of the memtable at least.
 const MEMTABLE_MIN: usize = 4;
 
-/// What the index is set up with.
+/// How a plow is formatted, mounted and run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlowConfig {
+    /// Sizes of the records.
+    pub record: RecordFormat,
+    /// The durability class wanted.
+    pub durability: Durability,
+    /// Bytes of RAM, which are shared out between memtable, fences and filters. `None` means pages of each, and all fences.
+    pub ram_bytes: Option<usize>,
+    /// Records of the memtable, 4 or more; `None` means what its share of the RAM holds, or 5/8 of a page without a limit.
+    pub memtable: Option<usize>,
+    /// Levels on flash, 1 to 3; `None` means as many as cost least.
+    pub levels: Option<usize>,
+    /// What an update answers.
+    pub answers: Answers,
+}
+
+impl PlowConfig {
+    /// No limit of RAM, as many levels as cost least, exact answers, every operation durable.
+    pub const fn new(record: RecordFormat) -> PlowConfig {
+        PlowConfig {
+            record,
+            durability: Durability::EveryOperation,
+            ram_bytes: None,
+            memtable: None,
+            levels: None,
+            answers: Answers::Exact,
+        }
+    }
+
+    /// Refuses numbers that no chip has room for.
+    fn require_possible(&self) -> Result<(), IndexError> {
+        let memtable_max = most::POOL_REQUESTS as usize;
+        if let Some(records) = self.memtable.filter(|n| !(MEMTABLE_MIN..=memtable_max).contains(n)) {
+            return Err(IndexError::Unsupported(format!(
+                "a memtable of {records} records: {MEMTABLE_MIN} to {memtable_max} are possible"
+            )));
+        }
+        match self.levels.filter(|levels| !(1..=LEVELS_MAX).contains(levels)) {
+            Some(levels) => {
+                let what = format!("{levels} levels on flash: 1 to {LEVELS_MAX} are possible");
+                Err(IndexError::Unsupported(what))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a configuration comes to on a chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shares {
     pub(super) answers: Answers,
@@ -33,15 +82,12 @@ pub(super) struct Shares {
 
 impl Shares {
     /// Shares the RAM out: `own` bytes are the index itself.
-    pub(super) fn new(settings: &Settings, geometry: Geometry, own: usize) -> Result<Shares, IndexError> {
-        let (record, options) = (settings.record, &settings.options);
+    pub(super) fn new(config: &PlowConfig, geometry: Geometry, own: usize) -> Result<Shares, IndexError> {
+        let &PlowConfig { record, memtable: wanted, levels, answers, .. } = config;
         let page = geometry.page_bytes as usize;
         let blocks = geometry.blocks as usize;
         require_shape(record, geometry)?;
-        let wanted = options
-            .number("pool_requests", MEMTABLE_MIN as u64..=crate::index::most::POOL_REQUESTS)?
-            .map(|n| n as usize);
-        let levels = options.number("levels", 1..=LEVELS_MAX as u64)?.map(|n| n as usize);
+        config.require_possible()?;
         let entry = record.entry_bytes() + 1;
         let most = memtable_max(record, geometry);
         if let Some(wanted) = wanted.filter(|&wanted| wanted > most) {
@@ -52,7 +98,7 @@ impl Shares {
         // Two blocks a level are half used.
         let levels_max = (blocks / 12).clamp(1, LEVELS_MAX);
         let mut shares = Shares {
-            answers: Answers::from_options(options)?,
+            answers,
             memtable: wanted.unwrap_or((page * 5 / 8 / entry).clamp(MEMTABLE_MIN, most)),
             slice: (page / entry / 4).clamp(2, 64),
             filter: page,
@@ -60,7 +106,7 @@ impl Shares {
             levels: levels.unwrap_or(levels_max),
             fixed: levels.is_some(),
         };
-        let Some(ram) = settings.ram_bytes else { return Ok(shares) };
+        let Some(ram) = config.ram_bytes else { return Ok(shares) };
         // Lists of blocks, cursors, and what a vector holds in reserve.
         let small = 128 + 6 * usize::from(record.key_bytes);
         let fixed = own + 2 * page + blocks * 3 + shares.slice * entry + small;

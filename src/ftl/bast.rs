@@ -88,7 +88,7 @@ impl LogVictim {
 }
 
 /// What can be chosen.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BastSettings {
     /// What every scheme has.
     pub common: FlashSettings,

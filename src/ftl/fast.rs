@@ -48,7 +48,7 @@ use alloc::vec::Vec;
 pub type FastFtl<N> = SchemeFtl<N, Fast>;
 
 /// What can be chosen.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FastSettings {
     /// What every scheme has.
     pub common: FlashSettings,

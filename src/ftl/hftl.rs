@@ -45,7 +45,7 @@ use alloc::vec::Vec;
 pub type HftlFtl<N> = SchemeFtl<N, Hftl>;
 
 /// What can be chosen.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HftlSettings {
     /// What every scheme has.
     pub common: FlashSettings,

@@ -64,7 +64,7 @@ use alloc::vec::Vec;
 pub type NftlFtl<N> = SchemeFtl<N, Nftl>;
 
 /// What can be chosen.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NftlSettings {
     /// What every scheme has.
     pub common: FlashSettings,

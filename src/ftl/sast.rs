@@ -64,7 +64,7 @@ use alloc::vec::Vec;
 pub type SastFtl<N> = SchemeFtl<N, Sast>;
 
 /// What can be chosen.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SastSettings {
     /// What every scheme has.
     pub common: FlashSettings,

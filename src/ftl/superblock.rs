@@ -62,7 +62,7 @@ use alloc::vec::Vec;
 pub type SuperblockFtl<N> = SchemeFtl<N, Superblock>;
 
 /// What can be chosen.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SuperblockSettings {
     /// What every scheme has.
     pub common: FlashSettings,

@@ -71,7 +71,7 @@ const ENTRIES_PER_WRITE: usize = 2;
 pub type CftlFtl<N> = SchemeFtl<N, Cftl>;
 
 /// What can be chosen.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CftlSettings {
     /// What every scheme has.
     pub common: FlashSettings,

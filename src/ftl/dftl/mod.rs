@@ -70,7 +70,7 @@ const FREE_BLOCKS: u32 = 5;
 pub type DftlFtl<N> = SchemeFtl<N, Dftl>;
 
 /// What can be chosen.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DftlSettings {
     /// What every scheme has.
     pub common: FlashSettings,

@@ -56,7 +56,7 @@ impl Durability {
             store.atomic_pages_max(),
             if store.durable_writes() { "" } else { "not " },
             if store.prefix_consistent() { "survive" } else { "do not survive" },
-        )))
+        ).into()))
     }
 }
 
@@ -124,7 +124,9 @@ impl Fill {
     pub fn percent(percent: u8) -> Result<Fill, IndexError> {
         match percent {
             50..=100 => Ok(Fill { percent }),
-            _ => Err(IndexError::Unsupported(format!("nodes {percent} % full: 50 to 100 are possible"))),
+            _ => {
+                Err(IndexError::Unsupported(format!("nodes {percent} % full: 50 to 100 are possible").into()))
+            }
         }
     }
 

@@ -75,10 +75,13 @@ impl<S: PageStore> StoreNand<S> {
         let geometry = Geometry::new(data_bytes, spare_bytes, pages_per_block, blocks);
         geometry.validate().map_err(|e| {
             let (field, value, reason) = (e.field, e.value, e.reason);
-            StoreError::Unsupported(format!(
-                "{} pages of {page_bytes} bytes as a chip: {field} = {value}: {reason}",
-                store.page_count()
-            ))
+            StoreError::Unsupported(
+                format!(
+                    "{} pages of {page_bytes} bytes as a chip: {field} = {value}: {reason}",
+                    store.page_count()
+                )
+                .into(),
+            )
         })?;
         Ok(StoreNand {
             ends: vec![UNKNOWN; blocks as usize],
@@ -280,7 +283,7 @@ impl<S: PageStore> Nand for StoreNand<S> {
     fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
         self.require_block(pbn)?;
         let what = String::from("a block of a chip made of logical pages cannot be marked bad");
-        self.failure.get_or_insert(StoreError::Unsupported(what));
+        self.failure.get_or_insert(StoreError::Unsupported(what.into()));
         Err(NandError::BadBlock(pbn))
     }
 

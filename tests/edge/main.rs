@@ -146,7 +146,7 @@ impl Life {
     fn new((name, tree): (&str, OpenTree), pages: u32, seed: u64, end: End) -> Option<Life> {
         let (class, store) = (class_of(seed), Mortal::new(pages, end));
         let index = match tree(Box::new(store.clone()), class, false) {
-            Err(IndexError::Unsupported(_)) => return None,
+            Err(error) if error.is_unsupported() => return None,
             index => index.unwrap_or_else(|error| panic!("{name} on {pages} pages: format: {error}")),
         };
         let name = format!("{name} on {pages} pages, seed {seed}");

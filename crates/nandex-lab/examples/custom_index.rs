@@ -249,7 +249,7 @@ fn boxed(
 ) -> Result<Box<dyn OrderedIndex>, IndexError> {
     match (settings.ram_bytes, index.ram_bytes()) {
         (Some(given), needed) if needed > given => {
-            Err(IndexError::Unsupported(format!("{needed} bytes of RAM are needed, {given} are given")))
+            Err(IndexError::TooLittleRam { what: "the pages' keys and the FTL", given, needed })
         }
         _ => Ok(Box::new(index)),
     }

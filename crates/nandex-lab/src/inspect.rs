@@ -50,7 +50,8 @@ fn try_one(chip: &SimChip, index: &'static IndexEntry, record: RecordFormat) -> 
     let mounted = (index.mount)(Box::new(chip.clone()), &settings);
     let (height, outcome) = match mounted {
         Ok(mut tree) => (tree.stats().height, tree.check()),
-        Err(IndexError::NotFormatted(_) | IndexError::Unsupported(_)) => return None,
+        Err(IndexError::NotFormatted(_)) => return None,
+        Err(error) if error.is_unsupported() => return None,
         Err(IndexError::Store(StoreError::NotFormatted(_))) => return None,
         Err(error) => (0, Err(error)),
     };

@@ -181,7 +181,7 @@ fn what_is_refused_is_refused_with_a_reason() {
     let part = part(2048, 64, 64);
     for entry in INDEXES {
         let refuse = |settings: &Settings, what: &str| match open(entry, &part, settings).1 {
-            Err(IndexError::Unsupported(why)) => assert!(why.len() > 15, "{}: {what}: {why}", entry.name),
+            Err(error) if error.is_unsupported() && error.to_string().len() > 15 => {}
             Err(error) => panic!("{}: {what}: {error}", entry.name),
             Ok(_) => panic!("{}: {what} was not refused", entry.name),
         };

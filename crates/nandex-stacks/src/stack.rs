@@ -370,7 +370,7 @@ fn ftl_named(
     settings: &Settings,
     open: Open,
 ) -> Result<Box<dyn PageStore>, IndexError> {
-    let entry = store(name).map_err(|e| IndexError::Unsupported(e.to_string()))?;
+    let entry = store(name).map_err(|e| IndexError::Unsupported(e.to_string().into()))?;
     require_known_by(entry, &settings.options)?;
     Ok(match open {
         Open::Format => (entry.format)(nand, settings)?,
@@ -404,7 +404,7 @@ fn require_known_by(ftl: &StoreEntry, options: &Options) -> Result<(), IndexErro
     for (name, _) in options.iter() {
         if let Some(other) = STORES.iter().find(|e| knows(e, name)).filter(|_| !knows(ftl, name)) {
             let what = format!("option {name} is for FTLs such as {}, not for {}", other.name, ftl.name);
-            return Err(IndexError::Unsupported(what));
+            return Err(IndexError::Unsupported(what.into()));
         }
     }
     Ok(())
@@ -435,10 +435,8 @@ fn cache_frames(
     }
 }
 
-fn too_little(ram: usize, needed: usize) -> IndexError {
-    IndexError::Unsupported(format!(
-        "{ram} bytes of RAM are too few: the FTL's map, the trees and their buffers take {needed}"
-    ))
+fn too_little(given: usize, needed: usize) -> IndexError {
+    IndexError::TooLittleRam { what: "the FTL's map, the trees and their buffers", given, needed }
 }
 
 #[cfg(test)]

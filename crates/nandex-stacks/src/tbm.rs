@@ -88,16 +88,16 @@ fn open(
         _ => (below.mount)(Box::new(low), settings),
     };
     let ftl = ftl.map_err(|error| match error {
-        StoreError::Unsupported(what) => StoreError::Unsupported(format!(
-            "{} on the {blocks} blocks that the TBM leaves: {what}",
-            below.name
-        )),
+        error if error.is_unsupported() => {
+            let what = format!("{} on the {blocks} blocks that the TBM leaves: {error}", below.name);
+            StoreError::Unsupported(what.into())
+        }
         other => other,
     })?;
     let most = ftl.ram_bytes() + tbm.ram_bytes_max(range);
     if let Some(given) = settings.ram_bytes.filter(|&given| most > given) {
         let what = format!("FTL and TBM hold up to {most} bytes of RAM, {given} were given");
-        return Err(StoreError::Unsupported(what));
+        return Err(StoreError::Unsupported(what.into()));
     }
     Ok(match open {
         Open::Format => Box::new(Tbm::format(ftl, high, tbm)?),

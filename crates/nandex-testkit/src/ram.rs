@@ -55,7 +55,7 @@ impl<C> Subject<'_, C> {
     /// Formats, works, cuts the power within more work, mounts, closes and mounts again.
     pub fn peaks(&self) -> Result<Peaks, IndexError> {
         let chip = uncounted(|| SimChip::new(self.part).map(Shared::new))
-            .map_err(|error| IndexError::Unsupported(error.to_string()))?;
+            .map_err(|error| IndexError::Unsupported(error.to_string().into()))?;
         let handle = || uncounted(|| Box::new(Apart::new(chip.clone())));
         let (index, format) = measure(|| (self.format)(handle(), self.settings));
         let mut index = index?;

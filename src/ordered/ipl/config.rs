@@ -141,23 +141,24 @@ impl Format {
         if !format.has_room_for_entries(geometry) {
             return Err(IndexError::Unsupported(format!(
                 "pages of {page_bytes} bytes are too small for nodes of 4 entries and log records of this size"
-            )));
+            ).into()));
         }
         if (geometry.spare_bytes as usize) < TAG_BYTES {
-            return Err(IndexError::Unsupported(format!(
-                "a page's tag takes {TAG_BYTES} bytes of spare area; the part has {}",
-                geometry.spare_bytes
-            )));
+            let (needs, has) = (TAG_BYTES as u32, geometry.spare_bytes);
+            return Err(IndexError::SpareTooSmall { who: "a tree with in-page logging", needs, has });
         }
         let least = format.units_for_any_operation(geometry).div_ceil(format.units_per_page(geometry));
         let wanted = config.log_pages.unwrap_or(0).min(geometry.pages_per_block);
         let share = if area == LogArea::Fixed && wanted > 0 { wanted } else { geometry.pages_per_block / 16 };
         format.log_pages = share.max(least);
         if format.log_pages + 4 > geometry.pages_per_block {
-            return Err(IndexError::Unsupported(format!(
-                "blocks of {} pages are too small: {} pages of log and four nodes must fit",
-                geometry.pages_per_block, format.log_pages
-            )));
+            return Err(IndexError::Unsupported(
+                format!(
+                    "blocks of {} pages are too small: {} pages of log and four nodes must fit",
+                    geometry.pages_per_block, format.log_pages
+                )
+                .into(),
+            ));
         }
         Ok(format)
     }
@@ -310,8 +311,6 @@ pub(super) fn fixed_bytes(format: &Format, geometry: Geometry) -> usize {
         + WORK_BYTES
 }
 
-fn too_little(ram: usize, needed: usize) -> IndexError {
-    IndexError::Unsupported(format!(
-        "{ram} bytes of RAM are too few: block tables, buffers and one page take {needed}"
-    ))
+fn too_little(given: usize, needed: usize) -> IndexError {
+    IndexError::TooLittleRam { what: "block tables, buffers and one page", given, needed }
 }

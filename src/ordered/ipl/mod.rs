@@ -74,7 +74,6 @@ use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
 use crate::ordered::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, holds_change,
 };
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use checkpoint::Saved;
@@ -118,9 +117,7 @@ fn require_blocks_of(good: u32, others: u32) -> Result<(), IndexError> {
     if good >= needed {
         return Ok(());
     }
-    Err(IndexError::Unsupported(format!(
-        "a tree with in-page logging needs {needed} good blocks of this chip; it has {good}"
-    )))
+    Err(IndexError::ChipTooSmall { who: "a tree with in-page logging", needs: needed, has: good })
 }
 
 /// Refuses a tree on the chip that is another one than was asked for.

@@ -257,7 +257,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
             config.durability.name(),
             given.name(),
             self.inner.class_below().name(),
-        )))
+        ).into()))
     }
 
     /// The index below, which has everything, the updates that wait in RAM included.
@@ -288,18 +288,21 @@ fn layout(
     let page_records = layout.map_or(0, |layout| layout.page_records) as u64;
     let most = store.page_count().saturating_sub(INNER_PAGES_MIN);
     if page_records == 0 || most < PAGES_MIN {
-        return Err(IndexError::Unsupported(format!(
-            "{} pages of {} bytes are too few or too small for a journal",
-            store.page_count(),
-            store.page_bytes()
-        )));
+        return Err(IndexError::Unsupported(
+            format!(
+                "{} pages of {} bytes are too few or too small for a journal",
+                store.page_count(),
+                store.page_bytes()
+            )
+            .into(),
+        ));
     }
     let suits = waiting.saturating_mul(ROUNDS).div_ceil(page_records);
     let suits = suits.min(u64::from(store.page_count() / 4)).max(u64::from(PAGES_MIN)) as u32;
     let pages = pages.unwrap_or(suits);
     if !(1..=most).contains(&pages) {
         let what = format!("journal_pages = {pages}: 1 to {most} are possible on this store");
-        return Err(IndexError::Unsupported(what));
+        return Err(IndexError::Unsupported(what.into()));
     }
     page::layout(record, pages, store.page_bytes())
         .ok_or_else(|| IndexError::Unsupported("keys without bytes".into()))

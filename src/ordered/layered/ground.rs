@@ -93,10 +93,13 @@ impl LayeredConfig {
     /// The tree and its layer on a store.
     fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<Plan, IndexError> {
         if self.tree.durability != Durability::None {
-            return Err(IndexError::Unsupported(format!(
-                "durability '{}' is wanted, but units that wait in RAM are lost: it takes a journal",
-                self.tree.durability.name()
-            )));
+            return Err(IndexError::Unsupported(
+                format!(
+                    "durability '{}' is wanted, but units that wait in RAM are lost: it takes a journal",
+                    self.tree.durability.name()
+                )
+                .into(),
+            ));
         }
         self.tree.require_for_groups()?;
         let (page_bytes, pages) = (store.page_bytes(), store.page_count());

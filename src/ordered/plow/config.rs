@@ -49,14 +49,15 @@ impl PlowConfig {
     fn require_possible(&self) -> Result<(), IndexError> {
         let memtable_max = most::POOL_REQUESTS as usize;
         if let Some(records) = self.memtable.filter(|n| !(MEMTABLE_MIN..=memtable_max).contains(n)) {
-            return Err(IndexError::Unsupported(format!(
-                "a memtable of {records} records: {MEMTABLE_MIN} to {memtable_max} are possible"
-            )));
+            return Err(IndexError::Unsupported(
+                format!("a memtable of {records} records: {MEMTABLE_MIN} to {memtable_max} are possible")
+                    .into(),
+            ));
         }
         match self.levels.filter(|levels| !(1..=LEVELS_MAX).contains(levels)) {
             Some(levels) => {
                 let what = format!("{levels} levels on flash: 1 to {LEVELS_MAX} are possible");
-                Err(IndexError::Unsupported(what))
+                Err(IndexError::Unsupported(what.into()))
             }
             None => Ok(()),
         }
@@ -91,9 +92,12 @@ impl Shares {
         let entry = record.entry_bytes() + 1;
         let most = memtable_max(record, geometry);
         if let Some(wanted) = wanted.filter(|&wanted| wanted > most) {
-            return Err(IndexError::Unsupported(format!(
-                "pool_requests={wanted}: sealed pages of so many would fill the chip; at most {most} here"
-            )));
+            return Err(IndexError::Unsupported(
+                format!(
+                    "pool_requests={wanted}: sealed pages of so many would fill the chip; at most {most} here"
+                )
+                .into(),
+            ));
         }
         // Two blocks a level are half used.
         let levels_max = (blocks / 12).clamp(1, LEVELS_MAX);
@@ -114,9 +118,11 @@ impl Shares {
         let least = fixed + extents + (MEMTABLE_MIN + 1) * entry;
         let needed = least + wanted.map_or(0, |wanted| (wanted.max(MEMTABLE_MIN) - MEMTABLE_MIN) * entry);
         if ram < needed {
-            return Err(IndexError::Unsupported(format!(
-                "{ram} bytes of RAM are too few: two pages, the blocks and the memtable take {needed}"
-            )));
+            return Err(IndexError::TooLittleRam {
+                what: "two pages, the blocks and the memtable",
+                given: ram,
+                needed,
+            });
         }
         shares.fences = extents.max((ram - fixed) / 4).min(blocks * (geometry.pages_per_block as usize + 32));
         let left = ram - fixed - shares.fences;
@@ -155,10 +161,13 @@ fn require_shape(record: RecordFormat, geometry: Geometry) -> Result<(), IndexEr
     // A page holds a root with a few keys, or a few records.
     let needed = HEADER_BYTES + 64 + 6 * usize::from(record.key_bytes) + 2 * (entry + 12);
     if page < needed || geometry.blocks < 8 {
-        return Err(IndexError::Unsupported(format!(
-            "plow needs pages of {needed} bytes for these records and 8 blocks; here are {page} and {}",
-            geometry.blocks
-        )));
+        return Err(IndexError::Unsupported(
+            format!(
+                "plow needs pages of {needed} bytes for these records and 8 blocks; here are {page} and {}",
+                geometry.blocks
+            )
+            .into(),
+        ));
     }
     Ok(())
 }

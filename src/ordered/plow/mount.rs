@@ -208,7 +208,7 @@ impl<N: Nand> Plow<N> {
                 "the memtable on the chip holds {} records, more than the {} that the RAM leaves room for",
                 self.memtable.len(),
                 self.memtable.capacity()
-            )));
+            ).into()));
         }
         for level in &root.levels {
             self.take_level(level, seen)?;

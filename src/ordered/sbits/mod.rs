@@ -151,10 +151,13 @@ impl<N: Nand> Sbits<N> {
         let page_bytes = geometry.page_bytes as usize;
         let capacity = (page_bytes - HEADER_BYTES) / record.entry_bytes();
         if capacity < 2 || geometry.blocks < 4 {
-            return Err(IndexError::Unsupported(format!(
-                "SBITS needs pages that hold 2 records and 4 blocks; here are {capacity} and {}",
-                geometry.blocks
-            )));
+            return Err(IndexError::Unsupported(
+                format!(
+                    "SBITS needs pages that hold 2 records and 4 blocks; here are {capacity} and {}",
+                    geometry.blocks
+                )
+                .into(),
+            ));
         }
         let knots = knots(config, geometry)?;
         if config.max_error == 0 {
@@ -346,7 +349,7 @@ fn knots(config: &SbitsConfig, geometry: Geometry) -> Result<usize, IndexError> 
     if let Some(points) = config.spline_points.filter(|points| !POSSIBLE.contains(points)) {
         let what =
             format!("a spline of {points} points: {} to {} are possible", POSSIBLE.start(), POSSIBLE.end());
-        return Err(IndexError::Unsupported(what));
+        return Err(IndexError::Unsupported(what.into()));
     }
     let left = match config.ram_bytes {
         None => PUBLISHED,
@@ -356,9 +359,7 @@ fn knots(config: &SbitsConfig, geometry: Geometry) -> Result<usize, IndexError> 
     match config.ram_bytes {
         Some(ram) if knots < 4 || fixed + knots * Spline::KNOT_BYTES > ram => {
             let needed = fixed + knots.max(4) * Spline::KNOT_BYTES;
-            Err(IndexError::Unsupported(format!(
-                "{ram} bytes of RAM are too few: two pages, the blocks and the spline take {needed}"
-            )))
+            Err(IndexError::TooLittleRam { what: "two pages, the blocks and the spline", given: ram, needed })
         }
         _ => Ok(knots),
     }

@@ -321,5 +321,8 @@ fn ram_is_kept_and_too_little_is_refused() {
         assert!(store.ram_bytes() <= ram_bytes, "{} of {ram_bytes}", store.ram_bytes());
     }
     let little = SbitsConfig { ram_bytes: Some(1_500), ..settings(Durability::EverySync) };
-    assert!(matches!(Sbits::format(chip(16, 64), &little), Err(IndexError::Unsupported(_))));
+    assert!(matches!(
+        Sbits::format(chip(16, 64), &little),
+        Err(IndexError::TooLittleRam { given: 1_500, .. })
+    ));
 }

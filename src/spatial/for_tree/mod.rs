@@ -63,7 +63,6 @@ use super::tree::{Operation, Path, Rules, SpatialConfig, Tree};
 use crate::check::IndexError;
 use crate::codec::{get_u32, put_u32};
 use crate::store::PageStore;
-use alloc::string::String;
 
 /// How a merge-back shares entries out over nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +110,7 @@ pub fn format<S: PageStore, C: Coordinate, const D: usize>(
 ) -> Result<ForTree<S, C, D>, IndexError> {
     let rules = config.rules;
     if rules.read_cost == 0 {
-        return Err(IndexError::Unsupported(String::from("reads that cost nothing: 1 at least is possible")));
+        return Err(IndexError::Unsupported("reads that cost nothing: 1 at least is possible".into()));
     }
     let format = config.node_format::<C, D>(store.page_bytes(), store.page_count())?;
     Tree::over(OverflowNodes::over(PagedNodes::format(store, format, config.durability)?)?)

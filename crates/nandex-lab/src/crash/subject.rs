@@ -321,7 +321,7 @@ fn apply_to_index(
         }
         HostOp::Sync | HostOp::Remount { close: false } => index.sync().map(|()| None),
         HostOp::Remount { close: true } => index.close().map(|()| None),
-        HostOp::Group(_) => Err(IndexError::Unsupported(String::from("an index takes no groups"))),
+        HostOp::Group(_) => Err(IndexError::Unsupported("an index takes no groups".into())),
     }
 }
 
@@ -343,7 +343,7 @@ fn apply_to_spatial(index: &mut dyn SpatialIndex<i32, 2>, op: &HostOp) -> Result
         HostOp::Remove(slot) => index.remove(&rect_of(*slot), u64::from(*slot)).map(Some),
         HostOp::Sync | HostOp::Remount { close: false } => index.sync().map(|()| None),
         HostOp::Remount { close: true } => index.close().map(|()| None),
-        HostOp::Group(_) => Err(IndexError::Unsupported(String::from("an index takes no groups"))),
+        HostOp::Group(_) => Err(IndexError::Unsupported("an index takes no groups".into())),
     }
 }
 

@@ -292,9 +292,12 @@ fn format(job: &Job<'_>, nand: Box<dyn Nand>) -> Result<Box<dyn OrderedIndex>, I
         (Trees::PerIndex, Some(forest)) => {
             Ok(Box::new(Forest::new(forest(nand, &job.settings, &keys.shares())?)?))
         }
-        (Trees::PerIndex, None) => Err(IndexError::Unsupported(format!(
-            "{} owns the whole chip, several cannot share one; run the workload as one tree",
-            job.index.name
-        ))),
+        (Trees::PerIndex, None) => Err(IndexError::Unsupported(
+            format!(
+                "{} owns the whole chip, several cannot share one; run the workload as one tree",
+                job.index.name
+            )
+            .into(),
+        )),
     }
 }

@@ -122,7 +122,7 @@ pub(super) fn open_subject<C: Space<D>, const D: usize>(
     job: &SpatialJob<'_, C, D>,
     ground: Ground,
 ) -> Result<Opened<C, D>, IndexError> {
-    let refused = |error: UnknownName| IndexError::Unsupported(error.to_string());
+    let refused = |error: UnknownName| IndexError::Unsupported(error.to_string().into());
     match job.contestant {
         Contestant::Spatial(entry) => {
             entry.check_options(&job.settings.options).map_err(refused)?;

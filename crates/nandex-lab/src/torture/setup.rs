@@ -74,7 +74,7 @@ impl Setup {
                 setup.settings.durability = class;
                 match setup.try_format() {
                     Ok(()) => return Ok(Some(setup)),
-                    Err(IndexError::Unsupported(_)) => {}
+                    Err(error) if error.is_unsupported() => {}
                     Err(error) => return Err(error),
                 }
             }

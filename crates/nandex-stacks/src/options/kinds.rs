@@ -153,7 +153,7 @@ mod tests {
         assert_eq!((COUNT.of(&options), COUNT.or(&options, 7)), (Ok(None), Ok(7)));
         options.set("count", "1_0");
         assert_eq!(COUNT.of(&options), Ok(Some(10)));
-        assert_eq!(told(COUNT.up_to(&options, 9)), "option count: '10' is not between 2 and 9");
+        assert_eq!(told(COUNT.up_to(&options, 9)), "option count: '1_0' is not between 2 and 9");
         // Ten, were it cut to eight, or to 32 bits.
         for wide in ["266", "4294967306", "18446744073709551626"] {
             options.set("count", wide);

@@ -48,7 +48,7 @@ pub fn config(
     usual_blocks: u32,
 ) -> Result<(TbmSettings, u32), StoreError> {
     let most = chip.blocks.max(chip.pages_per_block);
-    let refuse = |what| Err(StoreError::Unsupported(what));
+    let refuse = |what: String| Err(StoreError::Unsupported(what.into()));
     let blocks = BLOCKS.up_to(options, most)?.unwrap_or(usual_blocks);
     let spare_blocks = SPARE_BLOCKS.up_to(options, most)?.unwrap_or(WpcbConfig::usual_spare_blocks(blocks));
     if blocks == 0 || spare_blocks < SPARE_BLOCKS_MIN {

@@ -93,13 +93,13 @@ impl std::error::Error for OptionError {}
 
 impl From<OptionError> for IndexError {
     fn from(error: OptionError) -> IndexError {
-        IndexError::Unsupported(error.to_string())
+        IndexError::Unsupported(error.to_string().into())
     }
 }
 
 impl From<OptionError> for StoreError {
     fn from(error: OptionError) -> StoreError {
-        StoreError::Unsupported(error.to_string())
+        StoreError::Unsupported(error.to_string().into())
     }
 }
 

@@ -219,7 +219,7 @@ impl SpatialTree for ForTree {
         }
         if SpatialIndex::<C, D>::durability(&tree) < config.durability {
             let what = "the tree gives less durability on this store than is wanted";
-            return Err(IndexError::Unsupported(String::from(what)));
+            return Err(IndexError::Unsupported(what.into()));
         }
         Ok(Box::new(tree))
     }

@@ -108,14 +108,17 @@ impl ClusteredConfig {
     /// that they may take, or 1.
     pub(super) fn on(&self, page_bytes: usize, pages: u32) -> Result<Plan, IndexError> {
         if self.tree.durability != Durability::None {
-            return Err(IndexError::Unsupported(format!(
-                "durability '{}' is wanted, but nodes that wait in RAM are lost: it takes a journal",
-                self.tree.durability.name()
-            )));
+            return Err(IndexError::Unsupported(
+                format!(
+                    "durability '{}' is wanted, but nodes that wait in RAM are lost: it takes a journal",
+                    self.tree.durability.name()
+                )
+                .into(),
+            ));
         }
         if page_bytes < SUPERBLOCK_BYTES.max(extent::HEADER_BYTES + extent::ENTRY_BYTES) {
             let what = format!("pages of {page_bytes} bytes: a superblock takes {SUPERBLOCK_BYTES}");
-            return Err(IndexError::Unsupported(what));
+            return Err(IndexError::Unsupported(what.into()));
         }
         let group = self.tree.group_pages_max(page_bytes, pages)?;
         let mut plan = Plan {
@@ -238,11 +241,14 @@ impl Plan {
         if is_ring && nodes >= NODES_MIN {
             return Ok(());
         }
-        Err(IndexError::Unsupported(format!(
-            "{} pages are too few for batches of {} nodes and segments of {} pages: they leave \
+        Err(IndexError::Unsupported(
+            format!(
+                "{} pages are too few for batches of {} nodes and segments of {} pages: they leave \
              room for {nodes} nodes, {NODES_MIN} are the least",
-            self.pages, self.batch_nodes, self.segment_pages
-        )))
+                self.pages, self.batch_nodes, self.segment_pages
+            )
+            .into(),
+        ))
     }
 
     fn divide(&mut self) {

@@ -98,7 +98,7 @@ impl BEpsilonConfig {
             return Err(IndexError::Unsupported(format!(
                 "a node of {pages} pages of {page_bytes} bytes has room for {} messages beside {} children",
                 layout.inner_records, layout.fanout
-            )));
+            ).into()));
         }
         Ok(layout)
     }

@@ -56,7 +56,7 @@ impl FdConfig {
         if page_entries < 5 || head_entries == 0 {
             return Err(IndexError::Unsupported(format!(
                 "{pages} pages of {page_entries} entries and a head of {head_entries} are too few: 16 pages of 5, and 1"
-            )));
+            ).into()));
         }
         let most = u64::from(pages) * u64::from(page_entries) / 2;
         let k = match self.k {
@@ -68,7 +68,7 @@ impl FdConfig {
             return Err(IndexError::Unsupported(format!(
                 "k = {k}: 2 to {} are possible with {page_entries} entries in a page, or fences fill the levels",
                 most - 1
-            )));
+            ).into()));
         }
         let mut plan = Plan { shape, page_bytes, page_entries, head_entries, k, levels: 1 };
         while plan.levels < LEVELS_MAX && plan.level_pages(plan.levels - 1) < u64::from(pages) {

@@ -283,10 +283,13 @@ pub fn ram_bytes_on<T: Scheme>(
 fn identity<T: Scheme>(store: &impl PageStore, config: &T::Config) -> Result<Identity, IndexError> {
     let common = T::common(config);
     if common.durability > Durability::EverySync {
-        return Err(IndexError::Unsupported(format!(
-            "durability '{}' is wanted, but updates wait in RAM until a sync: it takes a journal",
-            common.durability.name()
-        )));
+        return Err(IndexError::Unsupported(
+            format!(
+                "durability '{}' is wanted, but updates wait in RAM until a sync: it takes a journal",
+                common.durability.name()
+            )
+            .into(),
+        ));
     }
     T::identity(config, (store.page_bytes(), store.page_count()))
 }

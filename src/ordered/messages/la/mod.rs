@@ -190,7 +190,7 @@ impl Scheme for La {
         }
         let what =
             format!("{} pages have no room for a record besides what an LA-tree keeps free", shadow.units());
-        Err(IndexError::Unsupported(what))
+        Err(IndexError::Unsupported(what.into()))
     }
 
     fn restore<S: PageStore>(

@@ -125,7 +125,7 @@ impl RawConfig {
         if write_pages > 0 && !divided {
             return Err(IndexError::Unsupported(format!(
                 "write_pages = {write_pages} makes the tree durable at every sync only, and every operation is asked for"
-            )));
+            ).into()));
         }
         Ok(LogConfig {
             read_pages,
@@ -141,8 +141,6 @@ impl RawConfig {
     }
 }
 
-fn too_little(ram: usize, needed: usize) -> IndexError {
-    IndexError::Unsupported(format!(
-        "{ram} bytes of RAM are too few: tables, buffers and cache take {needed}"
-    ))
+fn too_little(given: usize, needed: usize) -> IndexError {
+    IndexError::TooLittleRam { what: "tables, buffers and cache", given, needed }
 }

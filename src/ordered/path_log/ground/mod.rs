@@ -115,10 +115,9 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     ) -> Result<RawTree<N, S>, IndexError> {
         let geometry = nand.geometry();
         if S::NAMES_WIDTHS && geometry.pages() >= 1 << WIDTH_SHIFT {
-            return Err(IndexError::Unsupported(format!(
-                "{} pages are too many for this tree",
-                geometry.pages()
-            )));
+            return Err(IndexError::Unsupported(
+                format!("{} pages are too many for this tree", geometry.pages()).into(),
+            ));
         }
         let page_bytes = geometry.page_bytes as usize;
         let owner = [S::KIND, &[record.key_bytes, record.value_bytes]].concat();
@@ -192,7 +191,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         let (journal, most) = (config.journal, geometry.pages() as usize / 16);
         if journal > most {
             let what = format!("a journal of {journal} leaves: 0 to {most} are possible on this chip");
-            return Err(IndexError::Unsupported(what));
+            return Err(IndexError::Unsupported(what.into()));
         }
         let height = height_bound(&scheme, geometry.pages());
         let path_bytes = scheme.path_bytes(height + 1);

@@ -256,9 +256,12 @@ impl<C: LayoutChoice> Scheme for PathPages<C> {
     fn new(page_bytes: usize, record: RecordFormat) -> Result<PathPages<C>, IndexError> {
         let layout = Layout::of(page_bytes, record);
         if layout.height_max() < 2 {
-            return Err(IndexError::Unsupported(format!(
-                "a mu-Tree needs pages that hold 8 records of this size; these have {page_bytes} bytes"
-            )));
+            return Err(IndexError::Unsupported(
+                format!(
+                    "a mu-Tree needs pages that hold 8 records of this size; these have {page_bytes} bytes"
+                )
+                .into(),
+            ));
         }
         Ok(PathPages { layout, choice: C::new(&layout) })
     }

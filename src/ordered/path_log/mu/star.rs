@@ -100,10 +100,13 @@ impl LayoutChoice for Menu {
         if let LayoutPolicy::Fixed(share) = config.layout
             && share.id() >= self.layouts
         {
-            return Err(IndexError::Unsupported(format!(
-                "layout {}: the inner nodes of pages and records of these sizes would be too small",
-                share.name()
-            )));
+            return Err(IndexError::Unsupported(
+                format!(
+                    "layout {}: the inner nodes of pages and records of these sizes would be too small",
+                    share.name()
+                )
+                .into(),
+            ));
         }
         self.policy_of(config.layout);
         self.costs = config.costs;

@@ -57,12 +57,12 @@ impl Waiting {
     ) -> Result<Waiting, IndexError> {
         if log_pages > LOG_PAGES_MAX {
             let what = format!("log_pages = {log_pages}: 0 to {LOG_PAGES_MAX} are possible");
-            return Err(IndexError::Unsupported(what));
+            return Err(IndexError::Unsupported(what.into()));
         }
         if log_pages > 0 && durability == Durability::EveryOperation {
             return Err(IndexError::Unsupported(format!(
                 "log_pages = {log_pages} makes the tree durable at every sync only, and every operation is asked for"
-            )));
+            ).into()));
         }
         let capacity = log_pages as usize * page_bytes as usize / record.entry_bytes();
         let bytes = Vec::with_capacity(capacity * (record.entry_bytes() + 1));

@@ -163,10 +163,13 @@ impl MovedNodes for MappedPages {
         let share = ram_bytes.map_or(MAPPING_BYTES, |ram| MAPPING_BYTES.max(ram / 8));
         let bytes = config.bytes.unwrap_or_else(|| share.min(most / 8).max(TableConfig::BYTES_MIN));
         if !(TableConfig::BYTES_MIN..=most.max(TableConfig::BYTES_MIN)).contains(&bytes) {
-            return Err(IndexError::Unsupported(format!(
-                "a table of moved nodes of {bytes} bytes: {} to {most} are possible on this chip",
-                TableConfig::BYTES_MIN
-            )));
+            return Err(IndexError::Unsupported(
+                format!(
+                    "a table of moved nodes of {bytes} bytes: {} to {most} are possible on this chip",
+                    TableConfig::BYTES_MIN
+                )
+                .into(),
+            ));
         }
         Ok(Moves::new(geometry, bytes, config.keep, config.duplicates))
     }
@@ -191,9 +194,12 @@ impl Scheme for MappedPages {
     fn new(page_bytes: usize, record: RecordFormat) -> Result<MappedPages, IndexError> {
         let scheme = MappedPages { page_bytes, record };
         if scheme.shape(0, 1, 2).capacity < 4 || scheme.shape(0, 2, 2).capacity < 4 {
-            return Err(IndexError::Unsupported(format!(
-                "a VMTree needs pages that hold 4 records of this size; these have {page_bytes} bytes"
-            )));
+            return Err(IndexError::Unsupported(
+                format!(
+                    "a VMTree needs pages that hold 4 records of this size; these have {page_bytes} bytes"
+                )
+                .into(),
+            ));
         }
         Ok(scheme)
     }
@@ -269,7 +275,7 @@ fn set_up(nand: &impl Nand, config: &VmConfig) -> Result<(Waiting, RawConfig<Tab
     if batch_blocks > geometry.blocks / 4 {
         return Err(IndexError::Unsupported(format!(
             "a log buffer of {records} records may take {batch_blocks} blocks at once, more than a quarter of this chip"
-        )));
+        ).into()));
     }
     // Small blocks must be collected before an update finds too few.
     let needed = INSERT_RESERVE_BLOCKS + update_blocks.max(batch_blocks);

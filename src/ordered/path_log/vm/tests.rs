@@ -268,7 +268,7 @@ fn ram_is_kept_and_too_little_is_refused() {
     }
     let mut little = config(0);
     little.tree.ram_bytes = Some(2_000);
-    assert!(matches!(VmTree::format(chip(16, 64), &little), Err(IndexError::Unsupported(_))));
+    assert!(matches!(VmTree::format(chip(16, 64), &little), Err(IndexError::TooLittleRam { .. })));
     let volatile = VmConfig { log_pages: 1, ..VmConfig::new(RECORD) };
     let error = VmTree::format(chip(16, 64), &volatile).err().unwrap();
     assert!(alloc::string::ToString::to_string(&error).contains("every sync only"), "{error}");

@@ -41,7 +41,7 @@ impl OneNodePages {
         if scheme.shape(0, 1, 2).capacity < 4 || scheme.shape(0, 2, 2).capacity < 4 {
             return Err(IndexError::Unsupported(format!(
                 "a wandering B+-tree needs pages that hold 4 records of this size; these have {page_bytes} bytes"
-            )));
+            ).into()));
         }
         Ok(scheme)
     }

@@ -7,7 +7,6 @@ use crate::ordered::bplus::BPlusConfig;
 use crate::ordered::buffered::Answers;
 use crate::ordered::{Durability, RecordFormat};
 use alloc::format;
-use alloc::string::String;
 
 /// How much RAM a request of the pool is counted with when the RAM is divided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,9 +87,8 @@ impl LazyUpdateConfig {
         if self.pairs == Pairs::Known {
             return Ok(());
         }
-        Err(IndexError::Unsupported(String::from(
-            "pairs 'published' below a journal, which after a cut hands updates to the pool that the tree may know: 'known' is possible",
-        )))
+        Err(IndexError::Unsupported(
+            "pairs 'published' below a journal, which after a cut hands updates to the pool that the tree may know: 'known' is possible".into()))
     }
 
     /// Refuses what cannot work.
@@ -104,7 +102,7 @@ impl LazyUpdateConfig {
             "durability '{}' is wanted, but a lazy-update B+-tree gives 'none' without a journal: a power cut loses the \
              requests in its pool, and groups committed after the last sync stay without others that came before them",
             self.tree.durability.name()
-        )))
+        ).into()))
     }
 }
 
@@ -124,10 +122,9 @@ impl PoolSetup {
         if (1..=most).contains(&self.requests) {
             return Ok(());
         }
-        Err(IndexError::Unsupported(format!(
-            "a pool of {} requests: 1 to {most} are possible",
-            self.requests
-        )))
+        Err(IndexError::Unsupported(
+            format!("a pool of {} requests: 1 to {most} are possible", self.requests).into(),
+        ))
     }
 }
 

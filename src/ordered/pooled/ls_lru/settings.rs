@@ -154,17 +154,20 @@ impl LsLruConfig {
         let most = (1usize << 31) / page_bytes.max(1) * 32;
         let record = self.tree.record;
         if page_bytes < SLOT_BYTES.max(cell_bytes(record)) {
-            return Err(IndexError::Unsupported(format!("pages of {page_bytes} bytes are too small")));
+            return Err(IndexError::Unsupported(format!("pages of {page_bytes} bytes are too small").into()));
         }
         let slabs = self.buffer_bytes.saturating_sub(FIXED_BYTES) / slab_bytes(page_bytes);
         if slabs >= slabs_min(record, page_bytes) {
             return Ok(slabs.min(most));
         }
-        Err(IndexError::Unsupported(format!(
-            "a buffer of {} bytes over pages of {page_bytes}: {} bytes are needed at least",
-            self.buffer_bytes,
-            LsLruConfig::buffer_bytes_min(record, page_bytes)
-        )))
+        Err(IndexError::Unsupported(
+            format!(
+                "a buffer of {} bytes over pages of {page_bytes}: {} bytes are needed at least",
+                self.buffer_bytes,
+                LsLruConfig::buffer_bytes_min(record, page_bytes)
+            )
+            .into(),
+        ))
     }
 
     /// The same as published, without a promise of its own.
@@ -177,16 +180,14 @@ impl LsLruConfig {
     /// Refuses what cannot work.
     pub(super) fn validate(&self) -> Result<(), IndexError> {
         if self.window_percent > 100 {
-            return Err(IndexError::Unsupported(format!(
-                "window_percent = {}: 0 to 100 are possible",
-                self.window_percent
-            )));
+            return Err(IndexError::Unsupported(
+                format!("window_percent = {}: 0 to 100 are possible", self.window_percent).into(),
+            ));
         }
         if !(2..=15).contains(&self.split_factor) {
-            return Err(IndexError::Unsupported(format!(
-                "split_factor = {}: 2 to 15 are possible",
-                self.split_factor
-            )));
+            return Err(IndexError::Unsupported(
+                format!("split_factor = {}: 2 to 15 are possible", self.split_factor).into(),
+            ));
         }
         // A leaf that is expelled leaves what waits for its keys to a neighbour, as one that merges does.
         let tree = match self.tree.underflow {
@@ -201,7 +202,7 @@ impl LsLruConfig {
             "durability '{}' is wanted, but an LS-LRU tree gives 'none': a power cut loses the dirty parts in its \
              buffer, and those committed after the last sync stay without others that came before them",
             self.tree.durability.name()
-        )))
+        ).into()))
     }
 }
 

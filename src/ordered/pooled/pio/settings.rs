@@ -81,10 +81,13 @@ impl PioConfig {
     /// The tree on a store.
     pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<Plan, IndexError> {
         if self.durability != Durability::None {
-            return Err(IndexError::Unsupported(format!(
-                "durability '{}' is wanted, but operations that wait in RAM are lost: it takes a journal",
-                self.durability.name()
-            )));
+            return Err(IndexError::Unsupported(
+                format!(
+                    "durability '{}' is wanted, but operations that wait in RAM are lost: it takes a journal",
+                    self.durability.name()
+                )
+                .into(),
+            ));
         }
         self.pool().validate()?;
         // Leaves so large that a store which takes atomic groups takes those of a split.
@@ -101,7 +104,7 @@ impl PioConfig {
             let segments = layout.segments;
             return Err(IndexError::Unsupported(format!(
                 "{pages} pages are too few for a leaf of {segments} pages and its directory: it takes {needed}"
-            )));
+            ).into()));
         }
         if self.requests == 0 {
             return Err(IndexError::Unsupported("no request may be submitted: requests = 0".into()));

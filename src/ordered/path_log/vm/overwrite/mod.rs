@@ -195,11 +195,9 @@ impl<N: Nand> InPlace<N> {
     fn assemble(mut nand: N, config: &OverwriteConfig) -> Result<InPlace<N>, IndexError> {
         let (geometry, record) = (nand.geometry(), config.record);
         if !geometry.overwrites() || !geometry.random_order {
-            return Err(IndexError::Unsupported(
-                "a VMTree-OW overwrites pages: it needs NOR flash, whose pages take any number of programs that clear \
+            return Err(IndexError::Unsupported("a VMTree-OW overwrites pages: it needs NOR flash, whose pages take any number of programs that clear \
                  bits (nop = 4294967295 and random_order in a chip file; at45db161e of the catalogue)"
-                    .into(),
-            ));
+                    .into()));
         }
         let &OverwriteConfig { marks, keep, .. } = config;
         let page_bytes = geometry.page_bytes as usize;
@@ -210,7 +208,7 @@ impl<N: Nand> InPlace<N> {
             return Err(IndexError::Unsupported(format!(
                 "a VMTree-OW needs pages of 4 records and 8 children; these of {page_bytes} bytes hold {} and {}",
                 leaf.capacity, inner.capacity
-            )));
+            ).into()));
         }
         let mut bad = Vec::new();
         for pbn in (0..geometry.blocks).map(crate::units::Pbn) {
@@ -239,9 +237,11 @@ impl<N: Nand> InPlace<N> {
         };
         let needed = tree.ram_bytes_at(tree.height_bound());
         match config.ram_bytes {
-            Some(ram) if ram < needed => Err(IndexError::Unsupported(format!(
-                "a VMTree-OW on this chip needs {needed} bytes of RAM; {ram} are given"
-            ))),
+            Some(ram) if ram < needed => Err(IndexError::TooLittleRam {
+                what: "block tables and the nodes of a path",
+                given: ram,
+                needed,
+            }),
             _ => Ok(tree),
         }
     }

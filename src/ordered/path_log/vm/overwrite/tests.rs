@@ -439,7 +439,7 @@ fn other_chips_and_other_settings_are_refused() {
     let error = OverwriteTree::format(SimChip::new(&mlc_64m()).unwrap(), &plain).err().unwrap();
     assert!(alloc::format!("{error}").contains("needs NOR flash"), "{error}");
     let little = OverwriteConfig { ram_bytes: Some(2000), ..plain };
-    assert!(matches!(OverwriteTree::format(chip(64), &little), Err(IndexError::Unsupported(_))));
+    assert!(matches!(OverwriteTree::format(chip(64), &little), Err(IndexError::TooLittleRam { .. })));
     let nand = OverwriteTree::format(chip(16), &plain).unwrap().into_nand();
     assert!(matches!(OverwriteTree::mount(nand, &settings(Marks::Bare)), Err(IndexError::NotFormatted(_))));
     assert!(matches!(OverwriteTree::mount(chip(16), &plain), Err(IndexError::NotFormatted(_))));

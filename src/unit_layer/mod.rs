@@ -81,7 +81,7 @@ use modes::{Access, ModeTable};
 use sector::SectorWriter;
 use table::NodeTable;
 
-/// What a layer did.
+/// The counters of a layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LayerCounts {
     /// Commits.
@@ -92,7 +92,7 @@ pub struct LayerCounts {
     pub commit_pages: u64,
     /// Nodes gathered from their list into sectors of their own.
     pub compactions: u64,
-    /// Those of them that made room for mixed sectors.
+    /// The compactions among them that made room for mixed sectors.
     pub reclaims: u64,
     /// Pages that compactions wrote.
     pub compaction_pages: u64,
@@ -238,7 +238,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         self.units.eliminated()
     }
 
-    /// What it did.
+    /// The counters of the layer.
     pub fn counts(&self) -> LayerCounts {
         self.counts
     }
@@ -248,7 +248,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         self.config.commit.placement()
     }
 
-    /// What the choice of modes did.
+    /// The counters of the choice of modes.
     pub fn mode_counts(&self) -> ModeCounts {
         self.modes.counts()
     }
@@ -343,7 +343,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         read
     }
 
-    /// What a write comes to, in units.
+    /// The number of units that a write comes to.
     fn count_changes(&mut self, pages: &[(Lpn, &[u8])]) -> Result<usize, StoreError> {
         pages.iter().try_for_each(|(node, _)| self.recall(*node))?;
         let each = pages.iter().map(|write| show_changes((&self.codec, &self.images), *write, &mut |_| {}));

@@ -32,7 +32,7 @@ pub enum Source {
 /// A durability class to compare in.
 #[derive(Clone, Copy, Debug)]
 pub struct Class {
-    /// What an index has to promise at least.
+    /// The promise that an index has to make at least.
     pub durability: Durability,
     /// Sync after so many changes, see [`RunOptions::sync_every`].
     pub sync_every: Option<u64>,
@@ -48,7 +48,7 @@ pub const TRACE_OPTIONS: &[OptionInfo] = &[option(
 /// Added to the storage of what runs on pages that the chip has not.
 pub(crate) const AS_NOR: &str = ", as NOR";
 
-/// What is to be compared.
+/// The plan of a comparison.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// The chip each index gets a fresh one of.

@@ -186,13 +186,13 @@ fn bad_option(option: &str, why: &str) -> StoreError {
     StoreError::Unsupported(format!("option {option}: {why}"))
 }
 
-/// What NFTL is asked for.
+/// The settings of NFTL from the options.
 pub(crate) fn nftl(settings: &Settings) -> Result<NftlSettings, StoreError> {
     let options = &settings.options;
     Ok(NftlSettings { common: common(options)?, chain_blocks_max: count(options, "chain_blocks", 1 << 22)? })
 }
 
-/// What BAST is asked for.
+/// The settings of BAST from the options.
 pub(crate) fn bast(settings: &Settings) -> Result<BastSettings, StoreError> {
     let options = &settings.options;
     let victim = match choice(options, "log_victim", &["lru", "fifo", "random"])? {
@@ -204,7 +204,7 @@ pub(crate) fn bast(settings: &Settings) -> Result<BastSettings, StoreError> {
     Ok(BastSettings { common: common(options)?, log_blocks, victim, ..BastSettings::default() })
 }
 
-/// What SAST is asked for.
+/// The settings of SAST from the options.
 pub(crate) fn sast(settings: &Settings) -> Result<SastSettings, StoreError> {
     let options = &settings.options;
     let default = SastSettings::default();
@@ -217,7 +217,7 @@ pub(crate) fn sast(settings: &Settings) -> Result<SastSettings, StoreError> {
     })
 }
 
-/// What FAST is asked for.
+/// The settings of FAST from the options.
 pub(crate) fn fast(settings: &Settings) -> Result<FastSettings, StoreError> {
     let options = &settings.options;
     Ok(FastSettings {
@@ -227,7 +227,7 @@ pub(crate) fn fast(settings: &Settings) -> Result<FastSettings, StoreError> {
     })
 }
 
-/// What the superblock scheme is asked for.
+/// The settings of the superblock scheme from the options.
 pub(crate) fn superblock(settings: &Settings) -> Result<SuperblockSettings, StoreError> {
     let options = &settings.options;
     let default = SuperblockSettings::default();
@@ -238,7 +238,7 @@ pub(crate) fn superblock(settings: &Settings) -> Result<SuperblockSettings, Stor
     })
 }
 
-/// What DFTL is asked for.
+/// The settings of DFTL from the options.
 pub(crate) fn dftl(settings: &Settings) -> Result<DftlSettings, StoreError> {
     let options = &settings.options;
     Ok(DftlSettings {
@@ -248,7 +248,7 @@ pub(crate) fn dftl(settings: &Settings) -> Result<DftlSettings, StoreError> {
     })
 }
 
-/// What LazyFTL is asked for.
+/// The settings of LazyFTL from the options.
 pub(crate) fn lazy(settings: &Settings) -> Result<LazySettings, StoreError> {
     let options = &settings.options;
     Ok(LazySettings {
@@ -258,7 +258,7 @@ pub(crate) fn lazy(settings: &Settings) -> Result<LazySettings, StoreError> {
     })
 }
 
-/// What the CFTL-like scheme is asked for.
+/// The settings of the CFTL-like scheme from the options.
 pub(crate) fn cftl(settings: &Settings) -> Result<CftlSettings, StoreError> {
     let options = &settings.options;
     let default = CftlSettings::default();
@@ -278,7 +278,7 @@ fn victim(options: &Options) -> Result<VictimPolicy, StoreError> {
     }
 }
 
-/// What the HFTL-like scheme is asked for.
+/// The settings of the HFTL-like scheme from the options.
 pub(crate) fn hftl(settings: &Settings) -> Result<HftlSettings, StoreError> {
     let options = &settings.options;
     Ok(HftlSettings {

@@ -13,7 +13,7 @@ const RAW_OPTIONS: &[OptionInfo] = &[
     stack::BENEATH,
 ];
 
-/// What the mu-Tree and the mu*-Tree take besides.
+/// The option of the mu-Tree and the mu*-Tree besides.
 const SAME_PAGE: OptionInfo = option(
     "same_page",
     "free",

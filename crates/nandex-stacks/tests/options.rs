@@ -1,4 +1,4 @@
-//! What an index of the engine takes can be set by name.
+//! The options of the engine's indexes can be set by name.
 
 use nandex::ordered::{
     bepsilon, bplus, clustered, fd, ipl, journal, la, layered, lazy_update, ls_lru, lsb, mb, pio, wpcb,

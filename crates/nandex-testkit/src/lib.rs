@@ -1,4 +1,4 @@
-//! What tests of a flash index need besides the index.
+//! The helpers that tests of a flash index need besides the index.
 //!
 //! [`heap`] counts the bytes that a piece of code takes from the allocator, at every moment; [`Apart`] keeps those of a simulated
 //! chip out of the count, since a real part takes none. An index of one's own is measured in five lines:

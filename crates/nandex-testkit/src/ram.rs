@@ -1,4 +1,4 @@
-//! What an index holds of the heap, from its format to a mount after a power cut.
+//! The heap bytes of an index, from its format to a mount after a power cut.
 
 use crate::Apart;
 use crate::heap::{measure, uncounted};
@@ -16,7 +16,7 @@ pub type Work<'a> = &'a dyn Fn(&mut dyn OrderedIndex) -> Result<(), IndexError>;
 /// The bytes that an index held at most, the chip's own apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peaks {
-    /// What the index says of itself after the work.
+    /// The bytes that the index declares after the work.
     pub declared: usize,
     /// While it was formatted.
     pub format: usize,
@@ -46,7 +46,7 @@ pub struct Subject<'a> {
     pub part: &'a Part,
     /// The settings, the budget of RAM among them.
     pub settings: &'a Settings,
-    /// What it does; the power is cut when it does that a second time.
+    /// The work of the subject; the power is cut when it does that a second time.
     pub work: Work<'a>,
 }
 

@@ -53,7 +53,7 @@ use core::ops::{Bound, ControlFlow};
 use page::{HEADER_BYTES, entry, search};
 use spline::{Spline, project};
 
-/// What happens to an insertion when no block is left.
+/// The treatment of an insertion when no block is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WhenFull {
     Refuse,
@@ -110,7 +110,7 @@ struct Counters {
     blocks_retired: u64,
 }
 
-/// What an insertion or a removal that the rule forbids is told.
+/// The refusal of an insertion or a removal that the rule forbids.
 pub const RULE: &str = "SBITS takes records in ascending order of their keys and removes none";
 
 impl<N: Nand> Sbits<N> {

@@ -42,7 +42,7 @@ impl<R> SpatialConfig<R> {
         }
     }
 
-    /// The same with nodes of at most so many entries.
+    /// This configuration with nodes of at most so many entries.
     #[must_use]
     pub fn with_capacity(mut self, entries: usize) -> SpatialConfig<R> {
         self.leaf_capacity = Some(entries);
@@ -50,7 +50,7 @@ impl<R> SpatialConfig<R> {
         self
     }
 
-    /// The same for a store that allows only this durability class.
+    /// This configuration for a store that allows only this durability class.
     #[must_use]
     pub fn with_durability(mut self, durability: Durability) -> SpatialConfig<R> {
         self.durability = durability;
@@ -96,7 +96,7 @@ impl<R> SpatialConfig<R> {
         Ok(())
     }
 
-    /// The same with the [`OPTIONS`] that are set.
+    /// This configuration with the [`OPTIONS`] that are set.
     pub fn with_options(mut self, options: &Options) -> Result<SpatialConfig<R>, IndexError> {
         let number = |name| -> Result<Option<usize>, IndexError> {
             Ok(options.number(name, 0..=most::NODE_ENTRIES)?.map(|n| n as usize))

@@ -88,7 +88,8 @@ fn counts(mapping_bytes: u64, log_pages: u64, seed: u64) -> Result<Figures, LabE
     Ok(vec![("page_reads", reads), ("page_programs", programs)])
 }
 
-/// The same of a VMTree-OW with its published page: reads, new pages, and overwrites, of which each is counted once.
+/// The counts of a VMTree-OW with its published page: reads, new pages, and overwrites, of which each is
+/// counted once.
 fn overwrite_counts(log_pages: u64, seed: u64) -> Result<Figures, LabError> {
     let settings = settings(log_pages).with("slots", "bare");
     let mut tree = OverwriteTree::format_with(chip(&nor_2m().with_blocks(2500))?, &settings)?;

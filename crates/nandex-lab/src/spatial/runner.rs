@@ -41,7 +41,7 @@ pub enum Contestant {
 }
 
 impl Contestant {
-    /// Its name in results.
+    /// The contestant's name in results.
     pub fn name(&self) -> &'static str {
         match self {
             Contestant::Spatial(entry) => entry.name,
@@ -50,7 +50,7 @@ impl Contestant {
     }
 }
 
-/// What the index stands on.
+/// The medium below the index.
 #[derive(Clone, Copy, Debug)]
 pub enum Medium<'a> {
     /// A new chip.
@@ -64,7 +64,7 @@ pub enum Medium<'a> {
 pub struct SpatialJob<'a, C, const D: usize> {
     /// The index.
     pub contestant: Contestant,
-    /// What it stands on.
+    /// The medium below the index.
     pub medium: Medium<'a>,
     /// The workload.
     pub workload: &'a SpatialWorkload<C, D>,
@@ -76,7 +76,7 @@ pub struct SpatialJob<'a, C, const D: usize> {
     pub wants_map: bool,
 }
 
-/// What a run yields.
+/// The results of a run.
 #[derive(Clone, Debug, Default)]
 pub struct SpatialRun {
     /// The figures.

@@ -143,9 +143,9 @@ const BUFFERED_OWN: [OptionInfo; 4] = [
     option("log_pages", "for 8 times the buffer", "pages of each of the log's two areas"),
 ];
 
-/// What makes a framework: its options and its configuration.
+/// The trait of a framework: its options and its configuration.
 pub(super) trait Framework {
-    /// Its options, those of store and cache among them.
+    /// The options of the framework, those of store and cache among them.
     const OPTIONS: &'static [OptionInfo];
 
     /// The configuration with so much RAM for its buffers.

@@ -13,7 +13,7 @@ use nandex::{IndexError, OrderedIndex, PageStore};
 const ORDER: OptionInfo =
     option("order", "what the page holds", "entries of a node at most, leaf and internal");
 
-/// Of the pool, but for its policy.
+/// The options of the pool, but for its policy.
 const POOL_OWN: [OptionInfo; 4] =
     [LAZY_UPDATE_OWN[1], LAZY_UPDATE_OWN[2], LAZY_UPDATE_OWN[3], LAZY_UPDATE_OWN[5]];
 

@@ -31,7 +31,7 @@ pub(crate) struct Wpcb;
 type Divided = BlockRange<Shared<Box<dyn Nand>>>;
 
 impl Wpcb {
-    /// Its options, those of store and cache among them.
+    /// The options of the tree, those of store and cache among them.
     pub(crate) const OPTIONS: &'static [OptionInfo] = options_of_tree!(BPLUS_OWN, tbm::OPTIONS, OWN);
 
     /// The tree beside the FTL that its settings name.

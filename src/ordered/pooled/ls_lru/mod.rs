@@ -315,7 +315,7 @@ impl<S: PageStore> LsLruTree<S> {
         Some(existed)
     }
 
-    /// What the leaf holds of a key, and how many entries it has, if anybody looks.
+    /// The state of a key in the leaf, and the leaf's number of entries, if anybody looks.
     fn below(&mut self, lpn: Lpn, key: &[u8]) -> Result<(Below, u16), IndexError> {
         if self.answers == Answers::Pool {
             if let Some(unit) = self.buffer().units.find(lpn) {
@@ -387,7 +387,8 @@ impl<S: PageStore> LsLruTree<S> {
 /// room again.
 const ATTEMPTS: usize = 4;
 
-/// What waits in the buffer may wait longer when the store has no room for it.
+/// The result of an operation, but *done* where the store had no room: what waits in the buffer may wait
+/// longer.
 fn unless_full(done: Result<(), IndexError>) -> Result<(), IndexError> {
     match done {
         Err(error) if error.is_refusal() => Ok(()),

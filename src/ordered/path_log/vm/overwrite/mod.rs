@@ -69,15 +69,16 @@ const LEVELS_MAX: u8 = 24;
 enum Keep {
     /// The path of the last operation.
     Path,
-    /// What the published program has in its three buffers: the root, the leaf at work, and of the nodes between them the one read
-    /// last, which is of use again in a tree of three levels only. A parent is read again to be changed.
+    /// The contents of the published program's three buffers: the root, the leaf at work, and of the nodes
+    /// between them the one read last, which is of use again in a tree of three levels only. A parent is
+    /// read again to be changed.
     ThreeBuffers,
 }
 
 /// A node of the path.
 #[derive(Clone, Debug)]
 struct Node {
-    /// Its page, or none.
+    /// The node's page, or none.
     ppn: u32,
     /// Slots in use.
     used: usize,

@@ -172,7 +172,7 @@ proptest! {
     }
 }
 
-/// What a chip went through until it lost power.
+/// The operations that a chip went through until it lost power.
 struct Work {
     nand: Watched,
     /// The states after each operation.
@@ -222,7 +222,7 @@ fn cut_everywhere(settings: &Settings, blocks: u32, operations: u32) {
     assert!(programs > u64::from(operations) / 2, "{programs}");
 }
 
-/// The same on a chip that holds these records; how many operations were cut.
+/// Cuts the power everywhere on a chip that holds these records; returns how many operations were cut.
 fn cut_everywhere_from(start: &Watched, held: &Model, settings: &Settings, operations: u32) -> u64 {
     let first = start.0.operations();
     let last = work_until_the_cut(start.clone(), held, settings, operations).nand.0.operations();

@@ -28,7 +28,7 @@ pub(crate) enum Tree {
     Ipl,
 }
 
-/// What is beneath the tree.
+/// The ground beneath the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Below {
     Chip,

@@ -1,4 +1,4 @@
-//! The commands.
+//! The commands of the program, a file for each.
 
 mod check;
 mod compare;

@@ -53,7 +53,7 @@ const UNKNOWN: u16 = u16::MAX;
 pub struct StoreNand<S> {
     store: S,
     geometry: Geometry,
-    /// Of each block, one more than its last programmed page.
+    /// The end of each block: one more than its last programmed page.
     ends: Vec<u16>,
     /// One page of the store.
     page: Vec<u8>,
@@ -95,7 +95,8 @@ impl<S: PageStore> StoreNand<S> {
         })
     }
 
-    /// The same where a page may be programmed over, and the pages of a block in any order, as the store's own pages may.
+    /// This chip where a page may be programmed over, and the pages of a block in any order, as the store's
+    /// own pages may.
     #[must_use]
     pub fn replacing(self) -> StoreNand<S> {
         StoreNand { replaces: true, ..self }
@@ -116,7 +117,7 @@ impl<S: PageStore> StoreNand<S> {
         self.store
     }
 
-    /// What the store said when it last failed, if it did.
+    /// The error with which the store last failed, if it did.
     pub fn failure(&self) -> Option<&StoreError> {
         self.failure.as_ref()
     }

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 enum Status {
     /// All is well.
     Done,
-    /// It worked, and what it found is bad: a run that stopped, a broken invariant.
+    /// The command worked, and what it found is bad: a run that stopped, a broken invariant.
     Bad,
 }
 

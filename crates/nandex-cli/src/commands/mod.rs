@@ -1,4 +1,4 @@
-//! What each command does.
+//! The commands of the program, a file for each.
 
 mod check;
 mod compare;

@@ -200,3 +200,76 @@ mod global {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ffi::types::nandex_allocator;
+    use std::vec::Vec;
+
+    fn layout(bytes: usize, align: usize) -> Layout {
+        Layout::from_size_align(bytes, align).unwrap()
+    }
+
+    #[test]
+    fn an_arena_gives_all_back_as_one_block() {
+        let heap = CallerHeap::new();
+        let mut memory = std::vec![0u64; 1024];
+        let at: *mut c_void = memory.as_mut_ptr().cast();
+        // SAFETY: one thread; the memory outlives the heap.
+        unsafe {
+            assert!(heap.alloc(layout(8, 8)).is_null(), "no memory was handed over");
+            assert_eq!(heap.arena(ptr::null_mut(), 8192), NANDEX_ERR_NULL);
+            assert_eq!(heap.arena(at, 1023), NANDEX_ERR_MEMORY);
+            assert_eq!(heap.arena(at, 8192), NANDEX_OK);
+            let free = heap.figures().free_bytes;
+            let blocks: Vec<*mut u8> = (1..=20).map(|i| heap.alloc(layout(i * 16, 8))).collect();
+            assert!(blocks.iter().all(|block| !block.is_null() && block.is_aligned()));
+            assert_eq!(heap.arena(at, 8192), NANDEX_ERR_MEMORY, "blocks are in use");
+            assert!(heap.alloc(layout(8192, 8)).is_null(), "more than there is");
+            let order = (0..20).map(|i| i * 7 % 20);
+            order.for_each(|i| heap.dealloc(blocks[i], layout((i + 1) * 16, 8)));
+            let figures = heap.figures();
+            assert_eq!((figures.used_bytes, figures.peak_bytes, figures.free_bytes), (0, 210 * 16, free));
+            let whole = layout(free - 64, 8);
+            let block = heap.alloc(whole);
+            assert!(!block.is_null(), "the free blocks did not grow together");
+            heap.dealloc(block, whole);
+        }
+    }
+
+    unsafe extern "C" fn give(context: *mut c_void, bytes: usize, align: usize) -> *mut c_void {
+        // SAFETY: the test hands over a counter; the layout is one.
+        unsafe {
+            *context.cast::<usize>() += bytes;
+            std::alloc::alloc(layout(bytes, align)).cast()
+        }
+    }
+
+    unsafe extern "C" fn take(context: *mut c_void, memory: *mut c_void, bytes: usize, align: usize) {
+        // SAFETY: as above, with a block that `give` gave.
+        unsafe {
+            *context.cast::<usize>() -= bytes;
+            std::alloc::dealloc(memory.cast(), layout(bytes, align));
+        }
+    }
+
+    #[test]
+    fn the_functions_of_a_caller_get_what_they_gave() {
+        let heap = CallerHeap::new();
+        let mut used = 0usize;
+        let struct_bytes = size_of::<nandex_allocator>();
+        let context: *mut c_void = ptr::from_mut(&mut used).cast();
+        let right = nandex_allocator { struct_bytes, context, alloc: Some(give), free: Some(take) };
+        // SAFETY: one thread; the counter outlives the heap.
+        unsafe {
+            assert_eq!(heap.allocator(ptr::null()), NANDEX_ERR_NULL);
+            assert_eq!(heap.allocator(&nandex_allocator { free: None, ..right }), NANDEX_ERR_NULL);
+            assert_eq!(heap.allocator(&right), NANDEX_OK);
+            let block = heap.alloc(layout(100, 16));
+            assert_eq!((*context.cast::<usize>(), heap.figures().used_bytes), (100, 100));
+            heap.dealloc(block, layout(100, 16));
+            assert_eq!((*context.cast::<usize>(), heap.figures().used_bytes), (0, 0));
+        }
+    }
+}

@@ -82,12 +82,12 @@ test_killed() {
         at="--device /dev/mtd0 --lend 32 --index $index"
         nandex device format $at > /dev/null || fail "killed: format $index"
         for round in 1 2; do
-            seq 1 200000 | awk -v r=$round '{ print $1 * 2 + r "," $1 }' > endless
-            nandex device import $at --acknowledge endless > acks 2> why &
+            seq 1 4000 | awk -v r=$round '{ print $1 * 2 + r "," $1 }' > many
+            nandex device import $at --acknowledge many > acks 2> why &
             writer=$!
             while [ "$(wc -l < acks)" -lt $((round * 90)) ]; do
                 kill -0 $writer || fail "killed: $index: $(cat why)"
-                usleep 20000
+                usleep 100000
             done
             kill -9 $writer
             wait $writer 2> /dev/null
@@ -129,6 +129,15 @@ test_dump() {
     nandwrite -q -o -n -N /dev/mtd0 n.bin || fail "nandwrite"
     whole mu "$at"
     echo "ok dump"
+}
+
+# The recipes of docs/linux.md, taken from it.
+test_recipes() {
+    chip $slc
+    sh -e /recipes > told 2>&1 || fail "recipes: $(cat told)"
+    tail -n 1 told | grep -q '^1,2$' || fail "recipes: $(cat told)"
+    grep -q '^7,78$' told || fail "recipes: $(cat told)"
+    echo "ok recipes"
 }
 
 test_sqlite() {
@@ -173,7 +182,7 @@ test_blocks() {
 
 load nandsim
 tests=$(cat /tests)
-for test in ${tests:-hamming bch4 bch8 mlc ageing killed dump sqlite blocks}; do "test_$test"; done
+for test in ${tests:-hamming bch4 bch8 mlc ageing killed dump recipes sqlite blocks}; do "test_$test"; done
 read -r up _ < /proc/uptime
 echo "GUEST PASSED after $up s"
 poweroff -f

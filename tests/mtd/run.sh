@@ -1,9 +1,10 @@
 #!/bin/sh
 # The MTD driver and `nandex device` on a stock Debian kernel: nandsim and block devices in a virtual machine.
 #
-#   tests/mtd/run.sh FOLDER     FOLDER has nandex and mtd-sqlite
+#   tests/mtd/run.sh ready      whether tools and kernel are there; MTD_INSTALL=1 installs packages and fetches the kernel (Debian)
+#   tests/mtd/run.sh FOLDER     FOLDER has nandex and examples/mtd-sqlite
 #
-# Skipped, with a word, where a tool or the kernel is missing; MTD_INSTALL=1 installs the packages and fetches the kernel.
+# Where something is missing it says so and does nothing: `ready` then ends with 1, the test with 0.
 # WORK (target/mtd) keeps the kernel; NANDEX_MTD_TESTS names the tests to run [default: all that guest.sh has].
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -13,6 +14,7 @@ packages="qemu-system-x86 busybox-static cpio kmod mtd-utils dmsetup python3-min
 
 skip() {
     echo "test-mtd: skipped: $1 (MTD_INSTALL=1 make test-mtd installs what is missing on Debian)"
+    [ "$bins" != ready ] || exit 1
     exit 0
 }
 
@@ -37,11 +39,13 @@ fi
 version=$(ls "$work/kernel/lib/modules")
 [ -e "$work/kernel/lib/modules/$version/modules.dep" ] || depmod -b "$work/kernel" "$version"
 
+[ "$bins" != ready ] || exit 0
+
 root=$work/root
 rm -rf "$root"
 mkdir -p "$root/bin" "$root/modules" "$root/proc" "$root/sys" "$root/dev" "$root/tmp"
 cp "$(command -v busybox)" "$root/bin/busybox"
-for program in "$bins/nandex" "$bins/mtd-sqlite" "$(command -v nanddump)" "$(command -v nandwrite)" \
+for program in "$bins/nandex" "$bins/examples/mtd-sqlite" "$(command -v nanddump)" "$(command -v nandwrite)" \
     "$(command -v flash_erase)" "$(command -v dmsetup)"; do
     [ -x "$program" ] || { echo "test-mtd: $program is not there: build it first"; exit 1; }
     cp "$program" "$root/bin/"
@@ -60,6 +64,8 @@ done
 cp "$here/guest.sh" "$root/init"
 chmod +x "$root/init"
 echo "${NANDEX_MTD_TESTS:-}" > "$root/tests"
+# What the documentation tells to type is typed.
+sed -n '/^```sh$/,/^```$/p' "$here/../../docs/linux.md" | grep -v '^```' > "$root/recipes"
 (cd "$root" && find . | cpio -o -H newc --quiet) > "$work/initrd"
 
 # Disks: the data of the block device test, and the log of its writes.

@@ -192,7 +192,8 @@ fn open_file(page_bytes: usize, path: &Path) -> Result<Found> {
     // A program is one write that is on the medium when it returns.
     let options = FileOptions { every_write_synced: true, ..FileOptions::new(page_bytes) };
     let store = FilePageStore::open(path, options)?;
-    let chip = StoreNand::new(store, BLOCK_PAGES, SPARE_BYTES)?;
+    // Sectors may be smaller than pages.
+    let chip = StoreNand::new(store, BLOCK_PAGES, SPARE_BYTES)?.tearing();
     Ok((Box::new(chip), path.display().to_string(), None))
 }
 

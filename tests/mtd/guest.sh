@@ -180,6 +180,8 @@ test_blocks() {
     echo "ok blocks"
 }
 
+# The firmware left something on this line.
+echo
 load nandsim
 tests=$(cat /tests)
 for test in ${tests:-hamming bch4 bch8 mlc ageing killed dump recipes sqlite blocks}; do "test_$test"; done

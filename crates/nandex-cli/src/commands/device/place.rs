@@ -44,7 +44,7 @@ impl Opened {
     pub(super) fn explain(&self, error: IndexError) -> anyhow::Error {
         let fault = self.events.as_ref().and_then(|events| events.counts().last_fault);
         match fault {
-            Some(fault) => anyhow!("{error} ({fault})"),
+            Some(fault) => anyhow!("{error} (the device failed last: {fault})"),
             None => anyhow!("{}: {error}", self.name),
         }
     }

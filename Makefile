@@ -1,6 +1,6 @@
 # Everything runs from here; `make help` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help run test tools lint doc book bench repro fuzz soak demo-sqlite sqlite-extension c c-arm
+.PHONY: help run test tools lint doc book bench repro fuzz soak test-mtd demo-sqlite sqlite-extension c c-arm
 
 CARGO ?= cargo
 
@@ -20,6 +20,14 @@ run: tools ## the main job: compare all indexes on the bundled real trace in eve
 test: tools lint doc ## everything the gate tests
 	$(CARGO) test --workspace --locked
 	$(CARGO) build -p nandex --locked --no-default-features
+
+RELEASE = $${CARGO_TARGET_DIR:-target}/release
+
+test-mtd: ## devices of Linux on a stock kernel in QEMU, skipped where that is missing (MTD_INSTALL=1 installs it)
+	@if sh tests/mtd/run.sh ready; then \
+		$(CARGO) build --release --locked -p nandex-cli && \
+		$(CARGO) build --release --locked -p nandex-sqlite --example mtd-sqlite && \
+		sh tests/mtd/run.sh $(RELEASE); fi
 
 lint: ## formatting and lints, warnings are errors
 	$(CARGO) fmt --all --check

@@ -2,7 +2,7 @@
 
 use crate::error::Failure;
 use crate::ffi::codes::NANDEX_ERR_CONFIG;
-use nandex::ordered::{Durability, RecordFormat, Settings};
+use nandex::ordered::{Durability, RecordFormat};
 
 /// The indexes, by their numbers in C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,9 @@ pub(crate) struct Numbers {
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) kind: Kind,
-    pub(crate) settings: Settings,
+    pub(crate) record: RecordFormat,
+    pub(crate) durability: Durability,
+    pub(crate) ram_bytes: Option<usize>,
     /// For the FTL: physical pages beyond the logical ones, in a million of these.
     pub(crate) over_provisioning_ppm: Option<u32>,
     pub(crate) bad_blocks_ppm: Option<u32>,
@@ -88,12 +90,11 @@ impl Config {
                 ));
             }
         };
-        let mut settings = Settings::new(RecordFormat::new(key_bytes, value_bytes));
-        settings.durability = durability;
-        settings.ram_bytes = (numbers.ram_bytes > 0).then_some(numbers.ram_bytes);
         Ok(Config {
             kind: *kind,
-            settings,
+            record: RecordFormat::new(key_bytes, value_bytes),
+            durability,
+            ram_bytes: (numbers.ram_bytes > 0).then_some(numbers.ram_bytes),
             over_provisioning_ppm: given(
                 numbers.over_provisioning_ppm,
                 9_000_000,

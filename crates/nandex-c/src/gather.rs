@@ -6,7 +6,7 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use nandex::ftl::StoreStats;
+use nandex::store::StoreStats;
 use nandex::{Cause, Lpn, PageStore, Ppn, StoreError};
 
 /// A store with a place for the pages of a batch.

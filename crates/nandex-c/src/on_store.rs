@@ -5,7 +5,6 @@ use crate::error::Failure;
 use crate::gather::Gather;
 use crate::open::{Batches, Open, Opened};
 use alloc::boxed::Box;
-use alloc::format;
 use nandex::cache::{CacheConfig, Lru, PageCache, WriteMode};
 use nandex::ordered::Durability;
 use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
@@ -40,8 +39,8 @@ pub(crate) fn page_map(nand: impl Nand + 'static, config: &Config, open: Open) -
 #[cfg(feature = "bplus-dftl")]
 pub(crate) fn dftl(nand: impl Nand + 'static, config: &Config, open: Open) -> Result<Opened, Failure> {
     use nandex::ftl::dftl::{DftlFtl, DftlSettings};
-    use nandex::ftl::finishing::Finishing;
-    use nandex::ftl::flash::FlashSettings;
+    use nandex::ftl::mapping::FlashSettings;
+    use nandex::store::finishing::Finishing;
     let default = FlashSettings::default();
     let common = FlashSettings {
         over_provisioning_ppm: config.over_provisioning_ppm.unwrap_or(default.over_provisioning_ppm),
@@ -59,20 +58,20 @@ pub(crate) fn dftl(nand: impl Nand + 'static, config: &Config, open: Open) -> Re
 
 /// The FTL behind a cache of as many pages as the RAM leaves, and how the tree is to be.
 fn cached<S: PageStore + 'static>(ftl: S, config: &Config) -> Result<(Cached<S>, BPlusConfig), Failure> {
-    let tree = BPlusConfig::from_settings(&config.settings)?;
+    let tree = BPlusConfig::new(config.record).with_durability(config.durability);
     let tables = ftl.ram_bytes() + tree.ram_bytes_max(&ftl)?;
-    let frames = match config.settings.ram_bytes {
+    let frames = match config.ram_bytes {
         None => 0,
         Some(ram) => {
-            let left = ram.checked_sub(tables).ok_or_else(|| {
-                IndexError::Unsupported(format!(
-                    "{ram} bytes of RAM are too few: the FTL's tables and the tree take {tables}"
-                ))
+            let left = ram.checked_sub(tables).ok_or_else(|| IndexError::TooLittleRam {
+                given: ram,
+                needed: tables,
+                what: "the FTL's tables and the tree",
             })?;
             (left / (ftl.page_bytes() + FRAME_BYTES)).min(ftl.page_count() as usize)
         }
     };
-    let waits = config.settings.durability != Durability::EveryOperation;
+    let waits = config.durability != Durability::EveryOperation;
     let mode = if waits && frames > 0 { WriteMode::Back } else { WriteMode::Through };
     let cache = CacheConfig { frames, mode, dirty_frames_max: None };
     Ok((Shared::new(Gather::new(PageCache::new(ftl, Lru::new(frames), cache))), tree))

@@ -47,26 +47,44 @@ fn alone(index: impl OrderedIndex + 'static) -> Opened {
 pub(crate) fn open(nand: impl Nand + 'static, config: &Config, open: Open) -> Result<Opened, Failure> {
     #[allow(unused_macros, reason = "every index may be left out")]
     macro_rules! raw {
-        ($tree:path) => {{
+        ($tree:path, $settings:expr) => {{
             use $tree as Tree;
-            let settings = &config.settings;
+            let settings = $settings;
             alone(match open {
-                Open::Format => Tree::format_with(nand, settings)?,
-                Open::Mount => Tree::mount_with(nand, settings)?,
+                Open::Format => Tree::format(nand, &settings)?,
+                Open::Mount => Tree::mount(nand, &settings)?,
             })
         }};
     }
+    #[allow(unused_variables, reason = "every index may be left out")]
+    let Config { record, durability, ram_bytes, .. } = *config;
     Ok(match config.kind {
         #[cfg(feature = "mu")]
-        Kind::Mu => raw!(nandex::ordered::mu::MuTree),
+        Kind::Mu => raw!(
+            nandex::ordered::mu::MuTree,
+            nandex::RawConfig { durability, ram_bytes, ..nandex::RawConfig::new(record) }
+        ),
         #[cfg(feature = "wandering")]
-        Kind::Wandering => raw!(nandex::ordered::wandering::WanderingTree),
+        Kind::Wandering => raw!(
+            nandex::ordered::wandering::WanderingTree,
+            nandex::RawConfig { durability, ram_bytes, ..nandex::RawConfig::new(record) }
+        ),
         #[cfg(feature = "vmtree")]
-        Kind::VmTree => raw!(nandex::ordered::vm::VmTree),
+        Kind::VmTree => raw!(nandex::ordered::vm::VmTree, {
+            let mut settings = nandex::VmConfig::new(record);
+            (settings.tree.durability, settings.tree.ram_bytes) = (durability, ram_bytes);
+            settings
+        }),
         #[cfg(feature = "sbits")]
-        Kind::Sbits => raw!(nandex::ordered::sbits::Sbits),
+        Kind::Sbits => raw!(
+            nandex::ordered::sbits::Sbits,
+            nandex::SbitsConfig { durability, ram_bytes, ..nandex::SbitsConfig::new(record) }
+        ),
         #[cfg(feature = "plow")]
-        Kind::Plow => raw!(nandex::ordered::plow::Plow),
+        Kind::Plow => raw!(
+            nandex::ordered::plow::Plow,
+            nandex::PlowConfig { durability, ram_bytes, ..nandex::PlowConfig::new(record) }
+        ),
         #[cfg(feature = "bplus")]
         Kind::BPlus => on_store::page_map(nand, config, open)?,
         #[cfg(feature = "bplus-dftl")]

@@ -62,7 +62,7 @@ impl<N: Nand + Clone + 'static> State<N> {
 
     /// Sizes of the records.
     pub(crate) const fn record(&self) -> RecordFormat {
-        self.config.settings.record
+        self.config.record
     }
 
     /// Counts what may have changed records.
@@ -72,7 +72,7 @@ impl<N: Nand + Clone + 'static> State<N> {
 
     /// Whether an acknowledged operation must be on the chip: the class is *every operation* and no batch is open.
     pub(crate) fn is_durable_now(&self) -> bool {
-        !self.in_batch && self.config.settings.durability == Durability::EveryOperation
+        !self.in_batch && self.config.durability == Durability::EveryOperation
     }
 
     /// A refusal for want of room means the group where a batch is open.

@@ -1,5 +1,6 @@
 //! The command line as plain data. Values are checked where they are parsed, so that a bad one names its flag.
 
+use crate::device_args::Device;
 use crate::output::{Target, print, width};
 use crate::parse::{self, Choice, Replay as Life, ReplayTarget};
 use anyhow::Result;
@@ -52,6 +53,8 @@ pub(crate) enum Command {
     Counts(Counts),
     /// Find the index in the image of a chip and check its invariants.
     Check(Check),
+    /// An index on real flash: an MTD device, a block device, a file, or a dump of a device.
+    Device(Box<Device>),
     /// List what there is by name.
     List(List),
     /// Print what a shell needs to complete commands and flags.

@@ -11,7 +11,9 @@ const TOP: &str = "\
 
 fn generate() -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/ffi");
+    let sizes = cbindgen::Config { usize_is_size_t: true, ..cbindgen::Config::default() };
     let mut builder = cbindgen::Builder::new()
+        .with_config(sizes)
         .with_language(cbindgen::Language::C)
         .with_cpp_compat(true)
         .with_style(cbindgen::Style::Both)
@@ -20,7 +22,6 @@ fn generate() -> String {
         .with_no_includes()
         .with_sys_include("stddef.h")
         .with_sys_include("stdint.h")
-        .with_usize_is_size_t(true)
         .with_header(TOP);
     for file in ["codes", "types", "memory", "index", "cursor", "handle"] {
         builder = builder.with_src(folder.join(file).with_extension("rs"));

@@ -1,7 +1,7 @@
 //! The heap of firmware: first fit with coalescing in an arena, or the functions of the caller.
 
 use super::codes::{NANDEX_ERR_MEMORY, NANDEX_ERR_NULL, NANDEX_OK};
-use super::pointers::{read_struct, write_struct};
+use super::pointers::read_struct;
 use super::types::{nandex_allocator, nandex_memory};
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
@@ -148,9 +148,10 @@ pub(super) use global::{allocator, arena, figures, on_panic};
 /// The heap and the panics of the whole program, in a build without a system.
 #[cfg(all(feature = "firmware", not(feature = "std")))]
 mod global {
-    use super::{CallerHeap, NANDEX_OK, c_void, nandex_allocator, nandex_memory, write_struct};
+    use super::{CallerHeap, NANDEX_OK, c_void, nandex_allocator, nandex_memory};
     use crate::error::Message;
     use crate::ffi::memory::nandex_panic_hook;
+    use crate::ffi::pointers::write_struct;
     use core::cell::UnsafeCell;
 
     #[cfg_attr(not(test), global_allocator)]

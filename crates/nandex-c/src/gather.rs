@@ -141,7 +141,7 @@ impl<S: PageStore> PageStore for Gather<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nandex::ftl::ram::RamStore;
+    use nandex::store::ram::RamStore;
 
     fn read(store: &mut Gather<RamStore>, lpn: u32) -> u8 {
         let mut page = [9; 512];

@@ -112,8 +112,7 @@ pub struct BPlusConfig {
     pub underflow: Underflow,
     /// How the pages that an operation changed are written. Not part of the format.
     pub structure_writes: StructureWrites,
-    /// The tree above this one, if the records name the leaves of another ([`Above`]); zeros where they are
-    /// records.
+    /// The index above whose leaves these records name ([`Above`]); zeros where they are plain records.
     pub(in crate::ordered) above: Above,
 }
 

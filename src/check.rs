@@ -2,6 +2,7 @@
 
 use crate::nand::NandError;
 use crate::store::StoreError;
+use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -40,8 +41,35 @@ pub enum IndexError {
     },
     /// The index takes ascending keys only, and this one is not above the largest.
     NotAscending,
-    /// The index cannot run with these settings on this chip.
-    Unsupported(String),
+    /// The RAM that the index was given is less than it needs.
+    TooLittleRam {
+        /// What takes it.
+        what: &'static str,
+        /// Bytes given.
+        given: usize,
+        /// Bytes needed.
+        needed: usize,
+    },
+    /// The chip has too few good blocks.
+    ChipTooSmall {
+        /// What needs them.
+        who: &'static str,
+        /// Blocks that it needs.
+        needs: u32,
+        /// Good blocks that there are.
+        has: u32,
+    },
+    /// The spare area of a page is too small.
+    SpareTooSmall {
+        /// What needs it.
+        who: &'static str,
+        /// Bytes that it needs in a page.
+        needs: u32,
+        /// Bytes that the chip has.
+        has: u32,
+    },
+    /// The index cannot run with these settings on this chip, for another reason than those that have numbers.
+    Unsupported(Cow<'static, str>),
     /// The medium holds no index of this kind, or one made with other settings.
     NotFormatted(&'static str),
     /// The index promises nothing after a power cut, and the power was cut: contents are not to be trusted.
@@ -55,6 +83,17 @@ impl IndexError {
     pub const fn is_refusal(&self) -> bool {
         matches!(self, IndexError::Full | IndexError::WornOut)
     }
+
+    /// Whether the index cannot run like this: other settings, more RAM or another chip are needed.
+    pub const fn is_unsupported(&self) -> bool {
+        matches!(
+            self,
+            IndexError::Unsupported(_)
+                | IndexError::TooLittleRam { .. }
+                | IndexError::ChipTooSmall { .. }
+                | IndexError::SpareTooSmall { .. }
+        )
+    }
 }
 
 impl From<StoreError> for IndexError {
@@ -64,6 +103,8 @@ impl From<StoreError> for IndexError {
             StoreError::WornOut => IndexError::WornOut,
             StoreError::Interrupted => IndexError::Interrupted,
             StoreError::Unsupported(what) => IndexError::Unsupported(what),
+            StoreError::ChipTooSmall { who, needs, has } => IndexError::ChipTooSmall { who, needs, has },
+            StoreError::SpareTooSmall { who, needs, has } => IndexError::SpareTooSmall { who, needs, has },
             other => IndexError::Store(other),
         }
     }
@@ -95,6 +136,15 @@ impl fmt::Display for IndexError {
                     f,
                     "this index takes keys in ascending order only, and the key is not above the largest one"
                 )
+            }
+            IndexError::TooLittleRam { what, given, needed } => {
+                write!(f, "{given} bytes of RAM are too few: {what} take {needed}")
+            }
+            IndexError::ChipTooSmall { who, needs, has } => {
+                write!(f, "{who} needs {needs} good blocks; this chip has {has}")
+            }
+            IndexError::SpareTooSmall { who, needs, has } => {
+                write!(f, "{who} needs {needs} spare bytes in a page; this chip has {has}")
             }
             IndexError::Unsupported(what) => write!(f, "{what}"),
             IndexError::NotFormatted(what) => write!(f, "no index to mount: {what}"),

@@ -14,8 +14,6 @@ use crate::codec::{crc32, get_u32, get_u40, put_u32, put_u40, wrong_bit};
 use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
 use crate::store::StoreError;
 use crate::units::Ppn;
-use alloc::format;
-use alloc::string::String;
 
 /// Bytes of the spare area in use.
 pub const SPARE_BYTES: usize = 16;
@@ -225,12 +223,11 @@ fn written_at(ppn: Ppn, data: &[u8], spare: &[u8; SPARE_BYTES]) -> Option<Ppn> {
 
 /// Refuses a chip whose spare area is too small.
 pub fn require_spare(geometry: Geometry) -> Result<(), StoreError> {
-    let has = geometry.spare_bytes as usize;
-    if has < SPARE_BYTES {
-        let what = format!("a page needs {SPARE_BYTES} spare bytes, this chip has {has}");
-        return Err(StoreError::Unsupported(what));
+    let (needs, has) = (SPARE_BYTES as u32, geometry.spare_bytes);
+    if has < needs {
+        return Err(StoreError::SpareTooSmall { who: "a log of pages", needs, has });
     }
-    geometry.validate().map_err(|e| StoreError::Unsupported(String::from(e.reason)))
+    geometry.validate().map_err(|e| StoreError::Unsupported(e.reason.into()))
 }
 
 #[cfg(test)]

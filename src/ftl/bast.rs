@@ -88,7 +88,7 @@ impl LogVictim {
 }
 
 /// The settings of BAST.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BastSettings {
     /// The settings that every mapping scheme has.
     pub common: FlashSettings,

@@ -48,7 +48,7 @@ use alloc::vec::Vec;
 pub type FastFtl<N> = SchemeFtl<N, Fast>;
 
 /// The settings of FAST.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FastSettings {
     /// The settings that every mapping scheme has.
     pub common: FlashSettings,

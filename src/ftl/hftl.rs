@@ -45,7 +45,7 @@ use alloc::vec::Vec;
 pub type HftlFtl<N> = SchemeFtl<N, Hftl>;
 
 /// The settings of HFTL.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HftlSettings {
     /// The settings that every mapping scheme has.
     pub common: FlashSettings,

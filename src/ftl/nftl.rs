@@ -64,7 +64,7 @@ use alloc::vec::Vec;
 pub type NftlFtl<N> = SchemeFtl<N, Nftl>;
 
 /// The settings of NFTL.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NftlSettings {
     /// The settings that every mapping scheme has.
     pub common: FlashSettings,

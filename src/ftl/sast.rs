@@ -64,7 +64,7 @@ use alloc::vec::Vec;
 pub type SastFtl<N> = SchemeFtl<N, Sast>;
 
 /// The settings of SAST.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SastSettings {
     /// The settings that every mapping scheme has.
     pub common: FlashSettings,

@@ -61,8 +61,8 @@ use alloc::vec::Vec;
 /// A superblock translation layer.
 pub type SuperblockFtl<N> = SchemeFtl<N, Superblock>;
 
-/// The settings of the superblock FTL.
-#[derive(Clone, Copy, Debug)]
+/// The settings of the superblock scheme.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SuperblockSettings {
     /// The settings that every mapping scheme has.
     pub common: FlashSettings,

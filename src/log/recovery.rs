@@ -491,22 +491,15 @@ pub(super) fn check_config(geometry: &Geometry, config: &LogConfig) -> Result<()
     let needed = tag::spare_bytes_needed(geometry.pages_per_block);
     if (geometry.spare_bytes as usize) < needed {
         let has = geometry.spare_bytes;
-        return Err(IndexError::Unsupported(format!(
-            "a tree on raw NAND needs {needed} spare bytes a page with {} pages a block; this chip has {has}",
-            geometry.pages_per_block
-        )));
+        return Err(IndexError::SpareTooSmall { who: "a tree on raw NAND", needs: needed as u32, has });
     }
     if config.write_pages > 200 {
-        return Err(IndexError::Unsupported(format!(
-            "the write part of the cache holds at most 200 pages, not {}",
-            config.write_pages
-        )));
+        return Err(IndexError::Unsupported(
+            format!("the write part of the cache holds at most 200 pages, not {}", config.write_pages).into(),
+        ));
     }
     if geometry.blocks < 8 {
-        return Err(IndexError::Unsupported(format!(
-            "a tree on raw NAND needs 8 blocks; this chip has {}",
-            geometry.blocks
-        )));
+        return Err(IndexError::ChipTooSmall { who: "a tree on raw NAND", needs: 8, has: geometry.blocks });
     }
     if geometry.blocks >= 1 << 24 {
         return Err(IndexError::Store(StoreError::Unsupported("more than 2^24 blocks".into())));

@@ -13,16 +13,15 @@ mod path_log;
 pub mod plow;
 mod pooled;
 pub mod sbits;
-mod settings;
 pub mod typed;
 
 pub use in_place::{bplus, wpcb};
 pub use messages::{bepsilon, fd, la};
+pub use path_log::ground::RawConfig;
 pub use path_log::{mu, vm, wandering};
 pub use pooled::{buffered, lazy_update, ls_lru, lsb, mb, pio};
 
-pub use crate::index::{Durability, IndexStats, Metric, Options};
-pub use settings::Settings;
+pub use crate::index::{Durability, IndexStats, Metric};
 
 use crate::check::{CheckReport, IndexError};
 use alloc::vec;

@@ -325,7 +325,7 @@ impl NodeFormat {
         if (self.coordinate, usize::from(self.dimensions)) != (C::CODE, D) {
             return Err(IndexError::NotFormatted("the tree has coordinates of another type or dimension"));
         }
-        let unsupported = |what: String| Err(IndexError::Unsupported(what));
+        let unsupported = |what: String| Err(IndexError::Unsupported(what.into()));
         if !(2..=3).contains(&D) {
             return unsupported(format!("{D} dimensions: 2 and 3 are possible"));
         }

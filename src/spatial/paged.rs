@@ -34,8 +34,7 @@ use crate::store::space::Space;
 use crate::store::{PageStore, StoreError, write_batch};
 use crate::units::Lpn;
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -127,9 +126,9 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         let nodes = PagedNodes::mount(store)?;
         tree.require_format(&nodes.format, nodes.format.page_bytes as usize)?;
         if nodes.durability < tree.durability {
-            return Err(IndexError::Unsupported(String::from(
-                "the tree gives less durability on this store than is wanted",
-            )));
+            return Err(IndexError::Unsupported(
+                "the tree gives less durability on this store than is wanted".into(),
+            ));
         }
         Ok(nodes)
     }
@@ -172,9 +171,11 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
     pub fn with_ram(mut self, ram_bytes: usize) -> Result<Self, IndexError> {
         let least = PagedNodes::<S, C, D>::ram_bytes_min(self.store.durable_writes(), &self.format);
         if ram_bytes < least {
-            return Err(IndexError::Unsupported(format!(
-                "{ram_bytes} bytes of RAM: a spatial index needs {least} here besides its store's"
-            )));
+            return Err(IndexError::TooLittleRam {
+                what: "the nodes of an operation",
+                given: ram_bytes,
+                needed: least,
+            });
         }
         let spared = ram_bytes - least;
         self.held_max =

@@ -56,7 +56,6 @@ use crate::unit_layer::{
 };
 use crate::units::Lpn;
 use alloc::collections::BTreeSet;
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::marker::PhantomData;
@@ -248,7 +247,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> RftlNodes<S, C, D> {
         let format = tree.node_format::<C, D>(page_bytes, page_count)?;
         if !format.is_balanced || R::KEY_BYTES > 0 {
             let what = "RFTL keeps no order of entries: it takes the R-tree and the R*-tree";
-            return Err(IndexError::Unsupported(String::from(what)));
+            return Err(IndexError::Unsupported(what.into()));
         }
         let group_pages = format.group_nodes_max();
         let codec = RectNodes { format, coordinates: PhantomData };

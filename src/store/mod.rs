@@ -13,6 +13,7 @@ use crate::check::IndexError;
 use crate::nand::{Cause, NandError};
 use crate::shared::{MaybeSend, Shared};
 use crate::units::{Lpn, Ppn};
+use alloc::borrow::Cow;
 use alloc::string::String;
 use core::fmt;
 
@@ -53,9 +54,7 @@ pub trait PageStore: MaybeSend {
         match pages {
             [] => Ok(()),
             [(lpn, data)] => self.write(*lpn, cause, data),
-            _ => {
-                Err(StoreError::Unsupported(String::from("this store cannot write several pages atomically")))
-            }
+            _ => Err(StoreError::Unsupported("this store cannot write several pages atomically".into())),
         }
     }
 
@@ -190,8 +189,26 @@ pub enum StoreError {
         /// The page where it was found.
         at: u64,
     },
+    /// The chip has too few good blocks.
+    ChipTooSmall {
+        /// The name of who needs the bytes.
+        who: &'static str,
+        /// Blocks that it needs.
+        needs: u32,
+        /// Good blocks that there are.
+        has: u32,
+    },
+    /// The spare area of a page is too small.
+    SpareTooSmall {
+        /// The name of who needs the chip.
+        who: &'static str,
+        /// Bytes that it needs in a page.
+        needs: u32,
+        /// Bytes that the chip has.
+        has: u32,
+    },
     /// The store cannot do this, or not on this chip: what it needs and what there is.
-    Unsupported(String),
+    Unsupported(Cow<'static, str>),
     /// The medium holds no store of this kind.
     NotFormatted(&'static str),
     /// An earlier write failed half-way (a page was damaged, the chip lost power): mount again to continue.
@@ -204,6 +221,14 @@ impl StoreError {
     /// Whether the store refused a write: it was not done, and nothing else changed.
     pub const fn is_refusal(&self) -> bool {
         matches!(self, StoreError::Full | StoreError::WornOut)
+    }
+
+    /// Whether the store cannot do this at all, or not on this chip: other settings or another chip are needed.
+    pub const fn is_unsupported(&self) -> bool {
+        matches!(
+            self,
+            StoreError::Unsupported(_) | StoreError::ChipTooSmall { .. } | StoreError::SpareTooSmall { .. }
+        )
     }
 }
 
@@ -234,6 +259,12 @@ impl fmt::Display for StoreError {
                 write!(f, "too many blocks have failed: the chip is read-only now; nothing was changed")
             }
             StoreError::Corrupted { what, at } => write!(f, "corrupted at page {at}: {what}"),
+            StoreError::ChipTooSmall { who, needs, has } => {
+                write!(f, "{who} needs {needs} good blocks; this chip has {has}")
+            }
+            StoreError::SpareTooSmall { who, needs, has } => {
+                write!(f, "{who} needs {needs} spare bytes in a page; this chip has {has}")
+            }
             StoreError::Unsupported(what) => write!(f, "{what}"),
             StoreError::NotFormatted(what) => write!(f, "no store to mount: {what}"),
             StoreError::Device(what) => write!(f, "the device failed: {what}"),

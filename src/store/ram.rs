@@ -121,7 +121,7 @@ impl PageStore for RamStore {
     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         if pages.len() > self.atomic_pages {
             let what = format!("{} pages at once, this store takes {}", pages.len(), self.atomic_pages);
-            return Err(StoreError::Unsupported(what));
+            return Err(StoreError::Unsupported(what.into()));
         }
         for (lpn, data) in pages {
             self.require_page(data.len())?;

@@ -4,7 +4,6 @@ use super::images::Images;
 use super::unit::{Op, Unit};
 use crate::store::StoreError;
 use crate::units::Lpn;
-use alloc::string::String;
 
 /// Bytes of the body of a unit at most.
 pub const BODY_BYTES_MAX: usize = 1 + 2 * 255;
@@ -88,7 +87,7 @@ pub(super) fn show_changes(
     show: &mut dyn FnMut(Unit<'_>),
 ) -> Result<usize, StoreError> {
     let Some(mark) = codec.mark(new) else {
-        return Err(StoreError::Unsupported(String::from("a node layer takes nodes only")));
+        return Err(StoreError::Unsupported("a node layer takes nodes only".into()));
     };
     let old = images.get(node).filter(|old| codec.mark(old) == Some(mark));
     let all = codec.entries(new) + 1;

@@ -155,17 +155,17 @@ impl LayerConfig {
         if self.reservation_units == 0 || self.reservation_units > 1 << 24 {
             let what =
                 format!("reservation_units = {}: 1 to {} are possible", self.reservation_units, 1 << 24);
-            return Err(IndexError::Unsupported(what));
+            return Err(IndexError::Unsupported(what.into()));
         }
         if self.tuning.read_ns.max(self.tuning.program_ns) > Tuning::NS_MAX {
-            return Err(IndexError::Unsupported(format!(
-                "{:?}: at most {} ns are possible",
-                self.tuning,
-                Tuning::NS_MAX
-            )));
+            return Err(IndexError::Unsupported(
+                format!("{:?}: at most {} ns are possible", self.tuning, Tuning::NS_MAX).into(),
+            ));
         }
         if self.commit.placement().has_modes() && self.eliminates {
-            return Err(IndexError::Unsupported(format!("{:?} does not eliminate units", self.commit)));
+            return Err(IndexError::Unsupported(
+                format!("{:?} does not eliminate units", self.commit).into(),
+            ));
         }
         if !self.commit.placement().has_sectors() {
             return Ok(Room { nodes: pages.saturating_sub(1), sectors: 0, mixed_max: 0 });
@@ -176,7 +176,7 @@ impl LayerConfig {
             return Err(IndexError::Unsupported(format!(
                 "nodes of {entries} entries: at most {possible} fit into a list of {} sectors of {units} units",
                 self.list_length
-            )));
+            ).into()));
         }
         let (own, commit) = (self.own_sectors(entries, units), self.commit_sectors(entries, units));
         let sectors = pages.saturating_sub(SECTORS_FROM) as usize;
@@ -192,9 +192,12 @@ impl LayerConfig {
             }
         };
         if nodes < 4 {
-            return Err(IndexError::Unsupported(format!(
-                "{pages} pages are too few: a commit may write {commit} sectors, and a node takes {own}"
-            )));
+            return Err(IndexError::Unsupported(
+                format!(
+                    "{pages} pages are too few: a commit may write {commit} sectors, and a node takes {own}"
+                )
+                .into(),
+            ));
         }
         Ok(Room { nodes: nodes as u32, sectors: sectors as u32, mixed_max: mixed as u32 })
     }

@@ -490,7 +490,7 @@ impl<S: PageStore, C: NodeCodec> PageStore for NodeLayer<S, C> {
         if pages.len() > self.atomic_pages_max() {
             let what =
                 alloc::format!("{} nodes at once, {} are possible", pages.len(), self.atomic_pages_max());
-            return Err(StoreError::Unsupported(what));
+            return Err(StoreError::Unsupported(what.into()));
         }
         self.write_nodes(pages, cause)
     }

@@ -179,7 +179,7 @@ fn outcome(kind: &Kind, chip: &Chip, states: &[Model]) -> Result<(), IndexError>
         let last = states.last().unwrap();
         let missing: Vec<_> = last.iter().filter(|(key, value)| found.get(key) != Some(value)).collect();
         let more: Vec<_> = found.iter().filter(|(key, value)| last.get(key) != Some(value)).collect();
-        return Err(IndexError::Unsupported(format!("WRONG: missing {missing:?}, other {more:?}")));
+        return Err(IndexError::Unsupported(format!("WRONG: missing {missing:?}, other {more:?}").into()));
     }
     let mut expected = Expected::new(kind);
     expected.states = Vec::from(states);

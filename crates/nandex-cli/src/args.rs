@@ -1,11 +1,14 @@
 //! The command line as plain data. Values are checked where they are parsed, so that a bad one names its flag.
 
-use crate::output::Target;
+use crate::device_args::Device;
+use crate::output::{Target, print, width};
 use crate::parse::{self, Choice, Replay as Life, ReplayTarget};
+use anyhow::Result;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use nandex::nand::Part;
 use nandex::ordered::{Durability, RecordFormat};
 use nandex::spatial::Rect;
+use nandex_lab::LabError;
 use nandex_lab::block_trace::{BlockFormat, Event};
 use nandex_lab::crash::{ChipFailures, CutPoint, Cuts, SMALL_CHIP};
 use nandex_lab::experiment::Experiment;
@@ -13,6 +16,7 @@ use nandex_lab::registry::{IndexEntry, StoreEntry};
 use nandex_lab::spatial::SpatialEntry;
 use nandex_lab::torture::damage::{Blow, End};
 use nandex_lab::workload::WorkloadEntry;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 /// The meaning of the exit codes.
@@ -49,6 +53,8 @@ pub(crate) enum Command {
     Counts(Counts),
     /// Find the index in the image of a chip and check its invariants.
     Check(Check),
+    /// An index on real flash: an MTD device, a block device, a file, or a dump of a device.
+    Device(Box<Device>),
     /// List what there is by name.
     List(List),
     /// Print what a shell needs to complete commands and flags.
@@ -137,6 +143,33 @@ pub(crate) struct Files {
     /// Write the results as CSV; - for stdout, then without the table.
     #[arg(long, value_name = "FILE|-")]
     pub(crate) csv: Option<Target>,
+}
+
+impl Files {
+    /// Refuses what cannot be written before anything is measured.
+    pub(crate) fn prepare(&self) -> Result<()> {
+        if self.json == Some(Target::Stdout) && self.csv == Some(Target::Stdout) {
+            let reason = "and --json - too: only one of them can go to stdout";
+            return Err(LabError::bad_option("--csv", "-", reason).into());
+        }
+        self.json.iter().chain(&self.csv).try_for_each(Target::prepare)
+    }
+
+    /// Writes the files asked for, and the table unless one of them goes to stdout. Files come first: they are
+    /// complete even when nobody reads the table.
+    pub(crate) fn write(
+        &self,
+        json: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+        csv: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+        table: impl FnOnce(usize) -> String,
+    ) -> Result<()> {
+        self.json.as_ref().map_or(Ok(()), |target| target.write(json))?;
+        self.csv.as_ref().map_or(Ok(()), |target| target.write(csv))?;
+        match [&self.json, &self.csv].contains(&&Some(Target::Stdout)) {
+            true => Ok(()),
+            false => print(&table(width())),
+        }
+    }
 }
 
 /// How experiments are carried out.

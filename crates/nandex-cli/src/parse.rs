@@ -1,12 +1,13 @@
 //! Values as people type them. Every error says what is wrong; the flag is named by whoever called.
 
-use nandex::index::whole_number;
 use nandex::nand::Part;
-use nandex::ordered::{Durability, Options, RecordFormat};
+use nandex::ordered::{Durability, RecordFormat};
 use nandex::spatial::Rect;
 use nandex_lab::block_trace::{BlockFormat, Event};
 use nandex_lab::crash::{ChipFailures, CutPoint, Cuts, SMALL_CHIP, small_chip};
 use nandex_lab::experiment::{self as experiments, Experiment};
+use nandex_lab::options::Options;
+use nandex_lab::options::whole_number;
 use nandex_lab::registry::{self, IndexEntry, StoreEntry};
 use nandex_lab::replay::{self, DiskEntry};
 use nandex_lab::repro::PAPERS;

@@ -121,7 +121,8 @@ struct ChipFile {
     transfer_ma: Option<u32>,
 }
 
-pub(crate) fn parse(text: &str, file_name: &str) -> Result<Part, String> {
+/// The part that the text of a chip file describes; `file_name` is for the error.
+pub fn parse(text: &str, file_name: &str) -> Result<Part, String> {
     let file: ChipFile = toml::from_str(text).map_err(|error| error.to_string())?;
     let like = file.like.as_deref().map(base).transpose()?;
     let geometry = geometry(&file, like.map(|part| part.geometry))?;

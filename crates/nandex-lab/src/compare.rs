@@ -3,19 +3,20 @@
 //! Runs are independent of each other and share the workload of their seed; they go in parallel over the cores, and
 //! the results are the same whatever the number of threads. A trace has no seed and is run once.
 
+pub use crate::bundle::{BUNDLES, Bundle};
 use crate::error::LabError;
-pub use crate::experiment::bundle::{BUNDLES, Bundle};
 use crate::keys::Trees;
 use crate::names::{self, OptionInfo, option};
 use crate::parallel::run_all;
 use crate::registry::IndexEntry;
-use crate::report::conclusion::conclusion;
-use crate::results::{ChipFacts, Results, Run, SCHEMA, WorkloadFacts};
+use crate::results::{AS_NOR, ChipFacts, Results, Run, SCHEMA, WorkloadFacts};
 use crate::runner::{Control, Job, Prepared, RunOptions};
+use crate::summary::conclusion::conclusion;
 use crate::trace::{Trace, TraceOptions};
 use crate::workload::{Workload, WorkloadEntry};
 use nandex::nand::Part;
-use nandex::ordered::{Durability, Options, Settings};
+use nandex::ordered::Durability;
+use nandex_stacks::options::{Options, Settings};
 use std::path::PathBuf;
 
 /// Where the operations come from.
@@ -45,10 +46,7 @@ pub const TRACE_OPTIONS: &[OptionInfo] = &[option(
     "a trace of several indexes runs as one tree, or as a tree each (per-index) on one store",
 )];
 
-/// Added to the storage of what runs on pages that the chip has not.
-pub(crate) const AS_NOR: &str = ", as NOR";
-
-/// The plan of a comparison.
+/// The indexes, the chip and the operations of a comparison.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// The chip each index gets a fresh one of.

@@ -27,8 +27,8 @@ use crate::results::{CauseCounts, ChipFacts};
 use crate::runner::Control;
 use nandex::Cause;
 use nandex::nand::{Geometry, Part, catalogue};
-use nandex::ordered::Options;
 use nandex::rng::Rng;
+use nandex_stacks::options::Options;
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -336,7 +336,8 @@ mod tests {
         for entry in STORES {
             for order in PageOrder::ALL {
                 let chip = nandex::nand::sim::SimChip::new(&chip(order)).unwrap();
-                let settings = nandex::ordered::Settings::new(nandex::ordered::RecordFormat::new(8, 8));
+                let settings =
+                    nandex_stacks::options::Settings::new(nandex::ordered::RecordFormat::new(8, 8));
                 let store = (entry.format)(Box::new(chip), &settings).unwrap();
                 assert!(store.page_count() >= PAGES, "{}: {}", entry.name, store.page_count());
             }

@@ -5,8 +5,9 @@
 
 use crate::registry::{INDEXES, IndexEntry};
 use nandex::nand::sim::SimChip;
-use nandex::ordered::{RecordFormat, Settings};
+use nandex::ordered::RecordFormat;
 use nandex::{CheckReport, IndexError, StoreError};
+use nandex_stacks::options::Settings;
 
 /// The findings on a chip.
 #[derive(Clone, Debug)]
@@ -49,7 +50,8 @@ fn try_one(chip: &SimChip, index: &'static IndexEntry, record: RecordFormat) -> 
     let mounted = (index.mount)(Box::new(chip.clone()), &settings);
     let (height, outcome) = match mounted {
         Ok(mut tree) => (tree.stats().height, tree.check()),
-        Err(IndexError::NotFormatted(_) | IndexError::Unsupported(_)) => return None,
+        Err(IndexError::NotFormatted(_)) => return None,
+        Err(error) if error.is_unsupported() => return None,
         Err(IndexError::Store(StoreError::NotFormatted(_))) => return None,
         Err(error) => (0, Err(error)),
     };

@@ -1,12 +1,18 @@
 //! The results of a run: plain data with units in the names, the same facts for table, JSON, CSV and report.
 
-use crate::report::measure::KINDS;
 use crate::workload::Workload;
 use nandex::nand::{Cause, Part};
-use nandex::ordered::Settings;
+use nandex_stacks::options::Settings;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
+
+/// Kinds of operations in the order they are shown.
+pub const KINDS: [&str; 9] =
+    ["get", "search", "window", "nearest", "insert", "update", "remove", "range", "sync"];
+
+/// Added to the storage of what runs on pages that the chip has not.
+pub(crate) const AS_NOR: &str = ", as NOR";
 
 /// Everything one command measured, with what is needed to repeat it.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -3,13 +3,14 @@
 #![allow(clippy::unwrap_used)]
 
 use nandex::nand::sim::SimChip;
-use nandex::ordered::{Durability, RecordFormat, Settings};
-use nandex_lab::fuzz;
+use nandex::ordered::{Durability, RecordFormat};
 use nandex_lab::names::OptionInfo;
 use nandex_lab::registry::{INDEXES, STORES};
 use nandex_lab::spatial::SPATIAL;
 use nandex_lab::tbm::TBM_STORES;
 use nandex_lab::workload::WORKLOADS;
+use nandex_stacks::options::Settings;
+use nandex_testkit::fuzz;
 use peak_alloc::PeakAlloc;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

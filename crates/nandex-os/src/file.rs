@@ -88,7 +88,7 @@ impl FilePageStore {
         let pages = u32::try_from(bytes / options.page_bytes as u64).unwrap_or(u32::MAX);
         if pages == 0 {
             let what = format!("{} is smaller than a page of {} bytes", path.display(), options.page_bytes);
-            return Err(StoreError::Unsupported(what));
+            return Err(StoreError::Unsupported(what.into()));
         }
         Ok(FilePageStore {
             file,
@@ -175,7 +175,7 @@ fn check_page(page_bytes: usize) -> Result<(), StoreError> {
     if page_bytes > 0 && page_bytes.is_multiple_of(512) {
         return Ok(());
     }
-    Err(StoreError::Unsupported(format!("a page of {page_bytes} bytes is no multiple of 512")))
+    Err(StoreError::Unsupported(format!("a page of {page_bytes} bytes is no multiple of 512").into()))
 }
 
 fn failed(path: &Path, doing: &str, error: &io::Error) -> StoreError {

@@ -1,6 +1,6 @@
 //! Names as people type them: options with their defaults, look-up in a list, and the nearest when there is none.
 
-use nandex::ordered::Options;
+use crate::options::Options;
 use std::collections::BTreeMap;
 use std::fmt;
 

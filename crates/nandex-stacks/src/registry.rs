@@ -8,7 +8,7 @@ use crate::forest::TreeShare;
 use crate::ftls;
 use crate::names::UnknownName;
 use crate::names::{self, OptionInfo, union_of};
-use crate::raw::{DIPL_OPTIONS, IPL_OPTIONS, MU_OPTIONS, MU_STAR_OPTIONS, WANDERING_OPTIONS};
+use crate::options::{self, Options, Settings};
 use crate::stack::{
     self, AsBtree, BEpsilon, BPlus, Bftl, Bof, CbTree, FbTree, Fd, FlashDb, Ibsf, La, LazyUpdate, LsLru, Lsb,
     Mb, Pio, Rbftl, StoreTree, Wobf, Wpcb,
@@ -24,6 +24,7 @@ use nandex::ftl::page_map::PageMapFtl;
 use nandex::ftl::sast::Sast;
 use nandex::ftl::superblock::Superblock;
 use nandex::nand::{Geometry, Part};
+use nandex::ordered::Durability;
 use nandex::ordered::ipl::IplTree;
 use nandex::ordered::mu::{MuStarTree, MuTree};
 use nandex::ordered::plow::Plow;
@@ -31,7 +32,6 @@ use nandex::ordered::sbits::Sbits;
 use nandex::ordered::vm::VmTree;
 use nandex::ordered::vm::overwrite::OverwriteTree;
 use nandex::ordered::wandering::WanderingTree;
-use nandex::ordered::{Durability, Options, Settings};
 use nandex::{IndexError, Nand, OrderedIndex, PageStore, StoreError};
 
 /// The hosting of an index: what it stands on.
@@ -149,27 +149,29 @@ pub struct StoreEntry {
     pub options: &'static [OptionInfo],
 }
 
-/// The entry of a tree that places its pages itself: its type, what its settings become, its options.
+/// The entry of a tree that places its pages itself: its type, what its settings become on a chip, its options.
 macro_rules! raw_tree {
-    ($tree:ident, $settings:path, $own:expr, { $($field:ident: $value:expr),* $(,)? }) => {
+    ($tree:ident, $config:path, $own:expr, { $($field:ident: $value:expr),* $(,)? }) => {
         IndexEntry {
             $($field: $value,)*
             hosting: Hosting::Raw,
             format: |nand, settings| {
-                stack::raw_tree(nand, &$settings(settings), $own, Open::Format, |nand, settings| {
-                    Ok(Box::new($tree::format_with(nand, settings)?))
+                stack::raw_tree(nand, settings, &$own, Open::Format, |nand, settings| {
+                    let config = $config(settings, nand.geometry())?;
+                    Ok(Box::new($tree::format(nand, &config)?))
                 })
             },
             mount: |nand, settings| {
-                stack::raw_tree(nand, &$settings(settings), $own, Open::Mount, |nand, settings| {
-                    Ok(Box::new($tree::mount_with(nand, settings)?))
+                stack::raw_tree(nand, settings, &$own, Open::Mount, |nand, settings| {
+                    let config = $config(settings, nand.geometry())?;
+                    Ok(Box::new($tree::mount(nand, &config)?))
                 })
             },
             mount_after_cut: None,
             forest: None,
             divides_chip: false,
-            options: $own,
-            options_on_ftl: union_of!(*$own, stack::FTL_OPTIONS),
+            options: &$own,
+            options_on_ftl: union_of!($own, stack::FTL_OPTIONS),
         }
     };
 }
@@ -196,39 +198,39 @@ const fn store_tree<T: StoreTree>(name: &'static str, summary: &'static str) -> 
 
 /// Every index.
 pub static INDEXES: &[IndexEntry] = &[
-    raw_tree!(MuTree, as_they_are, MU_OPTIONS, {
+    raw_tree!(MuTree, options::raw::mu, options::raw::MU, {
         name: "mu",
         summary: "mu-Tree (Kang et al. 2007): the whole path in one page, one program per update",
     }),
-    raw_tree!(MuStarTree, as_they_are, MU_STAR_OPTIONS, {
+    raw_tree!(MuStarTree, options::raw::mu_star, options::raw::MU_STAR, {
         name: "mu-star",
         summary: "mu*-Tree (Ahn et al. 2013): the mu-Tree with four page layouts, chosen by what is done most",
     }),
-    raw_tree!(WanderingTree, as_they_are, WANDERING_OPTIONS, {
+    raw_tree!(WanderingTree, options::raw::wandering, options::raw::WANDERING, {
         name: "wandering",
         summary: "wandering B+-tree (JFFS3, 2005): every update rewrites the path; journal as an option",
     }),
-    raw_tree!(IplTree, fixed_log, IPL_OPTIONS, {
+    raw_tree!(IplTree, options::ipl::ipl, options::ipl::IPL, {
         name: "ipl",
         summary: "IPL B+-tree (Lee and Moon 2007): log records in the last pages of each block of nodes",
     }),
-    raw_tree!(IplTree, dynamic_log, DIPL_OPTIONS, {
+    raw_tree!(IplTree, options::ipl::dipl, options::ipl::DIPL, {
         name: "dipl",
         summary: "dIPL B+-tree (Na et al. 2009): log records in whatever the nodes leave of a block, ghost nodes",
     }),
-    raw_tree!(VmTree, as_they_are, &stack::VM_OPTIONS, {
+    raw_tree!(VmTree, options::embedded::vm, options::embedded::VM, {
         name: "vmtree",
         summary: "VMTree (Ould-Khessal et al. 2026): a table in RAM says where nodes moved, parents are told late",
     }),
-    raw_tree!(OverwriteTree, as_they_are, &stack::OVERWRITE_OPTIONS, {
+    raw_tree!(OverwriteTree, options::embedded::overwrite, options::embedded::OVERWRITE, {
         name: "vmtree-ow",
         summary: "VMTree-OW (Ould-Khessal et al. 2026): pages are overwritten in place; NOR flash only",
     }),
-    raw_tree!(Sbits, as_they_are, &stack::SBITS_OPTIONS, {
+    raw_tree!(Sbits, options::embedded::sbits, options::embedded::SBITS, {
         name: "sbits",
         summary: "SBITS, EmbedDB (Lawrence et al.): ascending keys only, appended; a spline finds the page",
     }),
-    raw_tree!(Plow, as_they_are, &stack::PLOW_OPTIONS, {
+    raw_tree!(Plow, options::embedded::plow, options::embedded::PLOW, {
         name: "plow",
         summary: "plow (our own): a memtable above up to three packed levels, swept round and round; no log",
     }),
@@ -355,21 +357,6 @@ impl Stack {
     }
 }
 
-/// The settings of a tree that is not one of several forms.
-fn as_they_are(settings: &Settings) -> Settings {
-    settings.clone()
-}
-
-/// The settings for IPL.
-fn fixed_log(settings: &Settings) -> Settings {
-    settings.clone().with("log_area", "fixed")
-}
-
-/// The settings for dIPL.
-fn dynamic_log(settings: &Settings) -> Settings {
-    settings.clone().with("log_area", "dynamic")
-}
-
 /// The entry of a scheme on the shared ground: its type, its settings, its options.
 macro_rules! on_shared_ground {
     ($scheme:ty, $settings:path, $options:expr, { $($field:ident: $value:expr),* $(,)? }) => {
@@ -390,67 +377,67 @@ pub static STORES: &[StoreEntry] = &[
         confidence: Confidence::High,
         basis: "several published simulators agree; cleaning checked against a closed form",
         is_atomic: true,
-        format: |nand, settings| Ok(Box::new(PageMapFtl::format(nand, ftls::page_map(settings)?)?)),
-        mount: |nand, settings| Ok(Box::new(PageMapFtl::mount(nand, ftls::page_map(settings)?)?)),
-        options: &ftls::PAGE_MAP,
+        format: |nand, settings| Ok(Box::new(PageMapFtl::format(nand, options::ftl::page_map(settings)?)?)),
+        mount: |nand, settings| Ok(Box::new(PageMapFtl::mount(nand, options::ftl::page_map(settings)?)?)),
+        options: &options::ftl::PAGE_MAP,
     },
-    on_shared_ground!(Nftl, ftls::nftl, ftls::NFTL, {
+    on_shared_ground!(Nftl, options::ftl::nftl, options::ftl::NFTL, {
         name: "nftl",
         summary: "NFTL (Linux, after Ban 1995): block mapping, chains of replacement blocks, folds",
         confidence: Confidence::High,
         basis: "the driver was read; validity by versions instead of marks, mounting is ours",
         is_atomic: false,
     }),
-    on_shared_ground!(Bast, ftls::bast, ftls::BAST, {
+    on_shared_ground!(Bast, options::ftl::bast, options::ftl::BAST, {
         name: "bast",
         summary: "BAST (Kim et al. 2002): data blocks in place, a log block for each logical block that needs one",
         confidence: Confidence::High,
         basis: "code and notes agree on the data path; medium for the victim; mounting is ours",
         is_atomic: false,
     }),
-    on_shared_ground!(Sast, ftls::sast, ftls::SAST, {
+    on_shared_ground!(Sast, options::ftl::sast, options::ftl::SAST, {
         name: "sast",
         summary: "SAST, N:K (Park et al. 2008): groups of N logical blocks share up to K log blocks",
         confidence: Confidence::High,
         basis: "as in a published simulator that was read; the paper was not at hand",
         is_atomic: false,
     }),
-    on_shared_ground!(Fast, ftls::fast, ftls::FAST, {
+    on_shared_ground!(Fast, options::ftl::fast, options::ftl::FAST, {
         name: "fast",
         summary: "FAST (Lee et al. 2007): data blocks in place, one sequential log block, random ones shared by all",
         confidence: Confidence::High,
         basis: "rules as in a published simulator, checked by its test vector; recovery and trim are ours",
         is_atomic: false,
     }),
-    on_shared_ground!(Superblock, ftls::superblock, ftls::SUPERBLOCK, {
+    on_shared_ground!(Superblock, options::ftl::superblock, options::ftl::SUPERBLOCK, {
         name: "superblock",
         summary: "superblock FTL (Kang et al. 2006): adjacent logical blocks share their physical blocks page by page",
         confidence: Confidence::Low,
         basis: "abstracts and lecture notes: our reading; the map is in RAM",
         is_atomic: false,
     }),
-    on_shared_ground!(Dftl, ftls::dftl, ftls::DFTL, {
+    on_shared_ground!(Dftl, options::ftl::dftl, options::ftl::DFTL, {
         name: "dftl",
         summary: "DFTL (Gupta et al. 2009): page mapping, the table on flash, entries in use cached; atomic groups",
         confidence: Confidence::High,
         basis: "three published simulators agree; recovery is ours",
         is_atomic: true,
     }),
-    on_shared_ground!(Lazy, ftls::lazy, ftls::LAZY, {
+    on_shared_ground!(Lazy, options::ftl::lazy, options::ftl::LAZY, {
         name: "lazy",
         summary: "LazyFTL (Ma et al. 2011): page mapping, the table on flash, told late and block by block; atomic groups",
         confidence: Confidence::Medium,
         basis: "detailed notes of others; recovery needs the version rule, which is ours",
         is_atomic: true,
     }),
-    on_shared_ground!(Cftl, ftls::cftl, ftls::CFTL, {
+    on_shared_ground!(Cftl, options::ftl::cftl, options::ftl::CFTL, {
         name: "cftl",
         summary: "CFTL-like (after Park, Debnath and Du 2010): blocks map what is cold, pages the rest; runs cached",
         confidence: Confidence::Low,
         basis: "abstracts only: our reading",
         is_atomic: true,
     }),
-    on_shared_ground!(Hftl, ftls::hftl, ftls::HFTL, {
+    on_shared_ground!(Hftl, options::ftl::hftl, options::ftl::HFTL, {
         name: "hftl",
         summary: "HFTL-like (after Lee, Yun and Lee 2009): FAST for cold pages, a page-mapped area for hot ones",
         confidence: Confidence::Low,
@@ -489,7 +476,28 @@ pub fn store(name: &str) -> Result<&'static StoreEntry, UnknownName> {
     names::find("store", name, STORES, |e| e.name)
 }
 
+/// A promise that an option of some value takes back: the run then does not hold the index to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiver {
+    /// Insertions and removals answer whether the key existed.
+    UpdateAnswers,
+    /// Nothing is held beyond the RAM given: it counts records only, as papers do.
+    RamBound,
+}
+
+/// The options that waive something, with the value that does.
+const WAIVERS: [(&str, &str, Waiver); 3] = [
+    ("answers", "pool", Waiver::UpdateAnswers),
+    ("pool_count", "record", Waiver::RamBound),
+    ("ram", "record", Waiver::RamBound),
+];
+
 impl IndexEntry {
+    /// Whether these options take a promise back.
+    pub fn waives(&self, waiver: Waiver, options: &Options) -> bool {
+        WAIVERS.iter().any(|(name, value, waived)| *waived == waiver && options.text(name) == Some(value))
+    }
+
     /// Whether it takes keys in any order, and removals; else the suites append ascending keys to it, and a run over any other
     /// workload is a row that says so.
     pub fn takes_any_key(&self) -> bool {

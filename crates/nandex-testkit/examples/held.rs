@@ -2,9 +2,10 @@
 //! --example held -- w25n01gv 128 20000` (chip, KiB of RAM, insertions).
 
 use nandex::nand::catalogue;
-use nandex::ordered::{Durability, RecordFormat, Settings};
+use nandex::ordered::{Durability, RecordFormat};
 use nandex::rng::Rng;
 use nandex::{IndexError, OrderedIndex};
+use nandex_stacks::options::Settings;
 use nandex_stacks::registry::{INDEXES, IndexEntry};
 use nandex_testkit::Heap;
 use nandex_testkit::ram::{Peaks, Subject};

@@ -39,7 +39,6 @@ use crate::codec::get_u32;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
-use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -139,7 +138,7 @@ impl CheckpointArea {
         let mut good = (0..geometry.blocks).map(Pbn);
         while area.anchors.len() < anchor_count(geometry) as usize {
             let Some(pbn) = good.find(|&p| blocks.state(p).is_free()) else {
-                return Err(StoreError::Unsupported(String::from("the chip has too few good blocks")));
+                return Err(StoreError::Unsupported("the chip has too few good blocks".into()));
             };
             blocks.claim(pbn);
             if blocks.erase(nand, pbn, Cause::Checkpoint)? {
@@ -467,7 +466,7 @@ impl CheckpointArea {
         let (pages, block) = (self.reference_pages(targets), self.geometry.pages_per_block);
         if pages > block {
             let what = "the list of checkpoint blocks does not fit into one block";
-            return Err(StoreError::Unsupported(String::from(what)));
+            return Err(StoreError::Unsupported(what.into()));
         }
         let another = self.anchors.iter().any(|&a| Some(a) != self.anchor);
         if another || self.anchor_used + pages <= block { Ok(()) } else { Err(StoreError::Full) }

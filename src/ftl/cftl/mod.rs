@@ -71,7 +71,7 @@ const ENTRIES_PER_WRITE: usize = 2;
 pub type CftlFtl<N> = SchemeFtl<N, Cftl>;
 
 /// The settings of CFTL.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CftlSettings {
     /// The settings that every mapping scheme has.
     pub common: FlashSettings,

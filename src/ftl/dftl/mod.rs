@@ -70,7 +70,7 @@ const FREE_BLOCKS: u32 = 5;
 pub type DftlFtl<N> = SchemeFtl<N, Dftl>;
 
 /// The settings of DFTL.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DftlSettings {
     /// The settings that every mapping scheme has.
     pub common: FlashSettings,

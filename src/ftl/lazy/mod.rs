@@ -84,7 +84,7 @@ const SPARE_BLOCKS: u32 = 2;
 pub type LazyFtl<N> = SchemeFtl<N, Lazy>;
 
 /// The settings of LazyFTL. Fixed at format, but for the victim policy.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LazySettings {
     /// The settings that every mapping scheme has.
     pub common: FlashSettings,

@@ -5,7 +5,6 @@ use crate::blocks::checkpoint::{CheckpointArea, anchor_count};
 use crate::blocks::wear::WearLevelling;
 use crate::nand::Geometry;
 use crate::store::StoreError;
-use alloc::format;
 
 /// Lost pages that a base is planned for.
 const LOST_PAGES: usize = 64;
@@ -77,8 +76,8 @@ impl Plan {
             pages -= pages % block_pages;
         }
         if pages == 0 {
-            let what = format!("the FTL needs {kept} blocks for itself, the chip has {good} good ones");
-            return Err(StoreError::Unsupported(what));
+            let needs = u32::try_from(kept).unwrap_or(u32::MAX);
+            return Err(StoreError::ChipTooSmall { who: "the FTL alone", needs, has: good_blocks });
         }
         debug_assert!(pages <= u64::from(geometry.pages()), "more logical pages than the chip has");
         Ok(Plan { page_count: pages as u32, base_blocks })

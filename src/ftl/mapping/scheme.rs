@@ -360,7 +360,7 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
         let max = self.atomic_pages_max();
         if pages.len() > max {
             let what = format!("{} pages at once, this store takes {max}", pages.len());
-            return Err(StoreError::Unsupported(what));
+            return Err(StoreError::Unsupported(what.into()));
         }
         for (lpn, data) in pages {
             self.require(*lpn, data.len())?;

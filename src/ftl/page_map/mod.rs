@@ -394,7 +394,7 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
         let most = self.limits.atomic_pages;
         if pages.len() > most as usize {
             let what = format!("{} pages at once, this store takes {most}", pages.len());
-            return Err(StoreError::Unsupported(what));
+            return Err(StoreError::Unsupported(what.into()));
         }
         if pages.is_empty() { Ok(()) } else { self.write_group(pages, cause) }
     }

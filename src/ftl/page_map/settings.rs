@@ -160,7 +160,7 @@ impl Limits {
         if page_count == 0 {
             let what =
                 format!("the FTL needs {kept_blocks} blocks for itself, the chip has {good} good ones");
-            return Err(StoreError::Unsupported(what));
+            return Err(StoreError::Unsupported(what.into()));
         }
         Ok(Limits { page_count, ..limits })
     }

@@ -239,13 +239,14 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
 
     fn new(store: S, nand: BlockRange<N>, settings: TbmSettings) -> Result<Tbm<S, N>, StoreError> {
         let geometry = nand.geometry();
-        let refuse = |what: String| Err(StoreError::Unsupported(what));
+        let refuse = |what: String| Err(StoreError::Unsupported(what.into()));
         if let Err(error) = geometry.validate() {
             return refuse(format!("the blocks of a TBM: {error}"));
         }
         if (geometry.spare_bytes as usize) < SPARE_BYTES {
             let has = geometry.spare_bytes;
-            return refuse(format!("a TBM needs {SPARE_BYTES} spare bytes in a page, this chip has {has}"));
+            let needs = SPARE_BYTES as u32;
+            return Err(StoreError::SpareTooSmall { who: "a TBM", needs, has });
         }
         if geometry.blocks > BLOCKS_MAX {
             let has = geometry.blocks;
@@ -292,7 +293,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         }
         Err(StoreError::Unsupported(format!(
             "a TBM of {blocks} buffer blocks needs {SPARE_BLOCKS_MIN} more; its range has {good} good ones"
-        )))
+        ).into()))
     }
 
     fn write_record(&mut self, void_below: u64) -> Result<(), StoreError> {
@@ -477,7 +478,7 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
         let max = self.atomic_pages_max();
         if pages.len() > max {
             let what = format!("{} pages at once, this store takes {max}", pages.len());
-            return Err(StoreError::Unsupported(what));
+            return Err(StoreError::Unsupported(what.into()));
         }
         for (lpn, data) in pages {
             self.require(*lpn, data.len())?;

@@ -46,6 +46,13 @@ pub fn mlc_64m() -> Part {
     papers::MLC_64M
 }
 
+/// The timing of [`mlc_64m`] with pages and blocks of other sizes and 64 spare bytes a page: for tests, which need small chips.
+pub fn mlc_with(page_bytes: u32, pages_per_block: u32, blocks: u32) -> Part {
+    let mut part = mlc_64m();
+    part.geometry = Geometry::new(page_bytes, 64, pages_per_block, blocks);
+    part
+}
+
 /// A serial NOR part whose pages may be overwritten: 2 MiB in pages of 512 bytes and blocks of 8.
 pub fn nor_2m() -> Part {
     nor::AT45DB161E

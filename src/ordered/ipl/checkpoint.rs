@@ -2,9 +2,9 @@
 //! records are changed, only what a scan cannot find out: wear, and how far each block was filled, so that
 //! what is missing is noticed.
 
+use super::config::{Config, Format, LogArea};
 use super::image::{Node, Shapes};
 use super::layout::{Link, NO_GENERATION, NO_UNIT};
-use super::settings::{Config, Format, LogArea};
 use super::store::{Block, Counts, NO_BLOCK, Slot, Store};
 use crate::blocks::BlockTable;
 use crate::blocks::checkpoint::CheckpointArea;

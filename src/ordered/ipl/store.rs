@@ -1,9 +1,9 @@
 //! Where the nodes are and how they are read: the tables in RAM, the records that wait there, and the chain of a node.
 
 use super::cache::{AT_HAND, ReadCache};
+use super::config::{Config, Format, LogArea};
 use super::image::{Node, Shapes};
 use super::layout::{Change, Head, Link, NO_UNIT, PageKind, Tag, groups, push_waiting, records, waiting};
-use super::settings::{Config, Format, LogArea};
 use super::views::has_whole_units;
 use crate::blocks::BlockTable;
 use crate::blocks::checkpoint::CheckpointArea;

@@ -77,12 +77,9 @@ pub(super) use owed::Owed;
 use writer::Guarded;
 
 use crate::check::{CheckReport, IndexError};
-use crate::index::most;
 use crate::ordered::buffered::Merge;
 use crate::ordered::change::Change;
-use crate::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit,
-};
+use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
 use crate::record_log::{Layout, locate};
 use crate::shared::{MaybeSend, Shared};
 use crate::store::PageStore;
@@ -95,19 +92,6 @@ use core::ops::{Bound, ControlFlow};
 use page::Updates;
 use replay::Run;
 use writer::Writer;
-
-/// Options that a journaled index takes besides its own: name and meaning.
-pub const OPTIONS: [(&str, &str); 2] = [
-    (
-        "journal_pages",
-        "pages of the update journal (default: for 8 times the updates that wait in RAM at most)",
-    ),
-    (
-        "journal_group",
-        "updates written together: 1, every one; n, at most n; 0, as many as fill a page or until a sync \
-         (default: 1 for every operation, else 0)",
-    ),
-];
 
 /// Updates that wait in RAM come this often around before the journal is full.
 const ROUNDS: u64 = 8;
@@ -172,17 +156,6 @@ impl JournalConfig {
     pub const fn new(durability: Durability) -> JournalConfig {
         let group = matches!(durability, Durability::EveryOperation) as u32;
         JournalConfig { durability, pages: None, group }
-    }
-
-    /// From settings, with the [`OPTIONS`].
-    pub fn from_settings(settings: &Settings) -> Result<JournalConfig, IndexError> {
-        // What fits the store is seen when the store is there.
-        let number = |name| -> Result<Option<u32>, IndexError> {
-            Ok(settings.options.number(name, 0..=most::PAGES)?.map(|n| n as u32))
-        };
-        let config = JournalConfig::new(settings.durability);
-        let group = number("journal_group")?.unwrap_or(config.group);
-        Ok(JournalConfig { pages: number("journal_pages")?, group, ..config })
     }
 
     /// The most RAM that a journal takes on pages of this size, besides the index below.
@@ -286,7 +259,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
             config.durability.name(),
             given.name(),
             self.inner.class_below().name(),
-        )))
+        ).into()))
     }
 
     /// The index below, which has everything, the updates that wait in RAM included.
@@ -317,18 +290,21 @@ fn layout(
     let page_records = layout.map_or(0, |layout| layout.page_records) as u64;
     let most = store.page_count().saturating_sub(INNER_PAGES_MIN);
     if page_records == 0 || most < PAGES_MIN {
-        return Err(IndexError::Unsupported(format!(
-            "{} pages of {} bytes are too few or too small for a journal",
-            store.page_count(),
-            store.page_bytes()
-        )));
+        return Err(IndexError::Unsupported(
+            format!(
+                "{} pages of {} bytes are too few or too small for a journal",
+                store.page_count(),
+                store.page_bytes()
+            )
+            .into(),
+        ));
     }
     let suits = waiting.saturating_mul(ROUNDS).div_ceil(page_records);
     let suits = suits.min(u64::from(store.page_count() / 4)).max(u64::from(PAGES_MIN)) as u32;
     let pages = pages.unwrap_or(suits);
     if !(1..=most).contains(&pages) {
         let what = format!("journal_pages = {pages}: 1 to {most} are possible on this store");
-        return Err(IndexError::Unsupported(what));
+        return Err(IndexError::Unsupported(what.into()));
     }
     page::layout(record, pages, store.page_bytes())
         .ok_or_else(|| IndexError::Unsupported("keys without bytes".into()))

@@ -42,11 +42,10 @@
 mod tests;
 
 use crate::check::{CheckReport, IndexError};
-use crate::index::most;
 use crate::nand::Cause;
 use crate::ordered::bplus::{BPlusConfig, BPlusNodes, BPlusTree, is_marked_clean};
 use crate::ordered::journal::Buffered;
-use crate::ordered::{Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings};
+use crate::ordered::{Durability, IndexStats, Metric, OrderedIndex, RecordFormat};
 use crate::store::PageStore;
 use crate::unit_layer::{CommitPolicy, LayerConfig, NodeCodec, NodeLayer, Tuning};
 use crate::units::Lpn;
@@ -85,14 +84,7 @@ impl LayeredConfig {
         }
     }
 
-    /// With what settings say of the tree and of the buffer.
-    pub(super) fn with_settings(self, settings: &Settings) -> Result<LayeredConfig, IndexError> {
-        let units = settings.options.number("reservation_units", 1..=most::UNITS)?;
-        let reservation_units = units.map_or(self.reservation_units, |n| n as u32);
-        Ok(LayeredConfig { tree: BPlusConfig::from_settings(settings)?, reservation_units, ..self })
-    }
-
-    /// This configuration in the class *none*, as published; a journal gives more above it.
+    /// The configuration in the class *none*, as published; a journal gives more above it.
     #[must_use]
     pub(super) const fn published(self) -> LayeredConfig {
         LayeredConfig { tree: self.tree.with_durability(Durability::None), ..self }
@@ -101,10 +93,13 @@ impl LayeredConfig {
     /// The tree and its layer on a store.
     fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<Plan, IndexError> {
         if self.tree.durability != Durability::None {
-            return Err(IndexError::Unsupported(format!(
-                "durability '{}' is wanted, but units that wait in RAM are lost: it takes a journal",
-                self.tree.durability.name()
-            )));
+            return Err(IndexError::Unsupported(
+                format!(
+                    "durability '{}' is wanted, but units that wait in RAM are lost: it takes a journal",
+                    self.tree.durability.name()
+                )
+                .into(),
+            ));
         }
         self.tree.require_for_groups()?;
         let (page_bytes, pages) = (store.page_bytes(), store.page_count());

@@ -6,10 +6,9 @@ use super::fences::position;
 use super::level::{Level, Part};
 use super::page::{HEADER_BYTES, Header, Kind, is_blank};
 use super::root::{LevelRoot, Reader, Root, Row, Wrong, read};
-use super::{Plow, State};
+use super::{Plow, PlowConfig, State};
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
-use crate::ordered::Settings;
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
@@ -38,8 +37,8 @@ const BROKEN_ROOT: &str = "I1: the root makes no sense";
 
 impl<N: Nand> Plow<N> {
     /// Erases the chip and makes an empty index on it.
-    pub fn format_with(nand: N, settings: &Settings) -> Result<Plow<N>, IndexError> {
-        let mut plow = Plow::assemble(nand, settings)?;
+    pub fn format(nand: N, config: &PlowConfig) -> Result<Plow<N>, IndexError> {
+        let mut plow = Plow::assemble(nand, config)?;
         plow.note_bad_blocks()?;
         for _ in 0..plow.blocks.free() {
             plow.blocks.prepare(&mut plow.nand, Cause::Checkpoint)?;
@@ -51,8 +50,8 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Finds the index on the chip again.
-    pub fn mount_with(nand: N, settings: &Settings) -> Result<Plow<N>, IndexError> {
-        let mut plow = Plow::assemble(nand, settings)?;
+    pub fn mount(nand: N, config: &PlowConfig) -> Result<Plow<N>, IndexError> {
+        let mut plow = Plow::assemble(nand, config)?;
         plow.cause = Cause::Recovery;
         plow.note_bad_blocks()?;
         let mut seen = Seen::default();
@@ -209,7 +208,7 @@ impl<N: Nand> Plow<N> {
                 "the memtable on the chip holds {} records, more than the {} that the RAM leaves room for",
                 self.memtable.len(),
                 self.memtable.capacity()
-            )));
+            ).into()));
         }
         for level in &root.levels {
             self.take_level(level, seen)?;

@@ -1,11 +1,10 @@
 //! Formatting and mounting.
 
 use super::page::{Header, entry, is_blank};
-use super::{Sbits, project};
+use super::{Sbits, SbitsConfig, project};
 use crate::blocks::mark_bad;
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand, NandError};
-use crate::ordered::Settings;
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -39,8 +38,8 @@ struct Seen {
 
 impl<N: Nand> Sbits<N> {
     /// Erases the chip and makes an empty store on it.
-    pub fn format_with(nand: N, settings: &Settings) -> Result<Sbits<N>, IndexError> {
-        let mut store = Sbits::assemble(nand, settings)?;
+    pub fn format(nand: N, config: &SbitsConfig) -> Result<Sbits<N>, IndexError> {
+        let mut store = Sbits::assemble(nand, config)?;
         for block in (0..store.geometry.blocks).map(Pbn) {
             if store.nand.is_bad(block)? {
                 continue;
@@ -56,8 +55,8 @@ impl<N: Nand> Sbits<N> {
     }
 
     /// Finds the store on the chip again.
-    pub fn mount_with(nand: N, settings: &Settings) -> Result<Sbits<N>, IndexError> {
-        let mut store = Sbits::assemble(nand, settings)?;
+    pub fn mount(nand: N, config: &SbitsConfig) -> Result<Sbits<N>, IndexError> {
+        let mut store = Sbits::assemble(nand, config)?;
         let seen = store.look_around()?;
         let Some(newest) = seen.newest else {
             return Err(IndexError::NotFormatted("the chip holds no page of SBITS"));

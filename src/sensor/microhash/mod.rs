@@ -226,7 +226,7 @@ impl<N: Nand> MicroHash<N> {
             return Err(IndexError::Unsupported(format!(
                 "MicroHash needs 8 blocks of 4 pages that hold 2 readings; here are {} of {} that hold {capacity}",
                 geometry.blocks, geometry.pages_per_block
-            )));
+            ).into()));
         }
         let mut settings = *settings;
         settings.buckets =
@@ -236,18 +236,24 @@ impl<N: Nand> MicroHash<N> {
             if settings.horizon == 0 { 2 * geometry.pages_per_block } else { settings.horizon };
         let width = i64::from(settings.values.1) - i64::from(settings.values.0) + 1;
         if settings.buckets > buckets_of(page_bytes) || width < settings.buckets as i64 {
-            return Err(IndexError::Unsupported(format!(
-                "a directory page holds {} buckets and the values are {width}; {} buckets are asked for",
-                buckets_of(page_bytes),
-                settings.buckets
-            )));
+            return Err(IndexError::Unsupported(
+                format!(
+                    "a directory page holds {} buckets and the values are {width}; {} buckets are asked for",
+                    buckets_of(page_bytes),
+                    settings.buckets
+                )
+                .into(),
+            ));
         }
         if settings.entries < 2 * capacity {
-            return Err(IndexError::Unsupported(format!(
-                "the list in RAM must hold two data pages: {} entries, not {}",
-                2 * capacity,
-                settings.entries
-            )));
+            return Err(IndexError::Unsupported(
+                format!(
+                    "the list in RAM must hold two data pages: {} entries, not {}",
+                    2 * capacity,
+                    settings.entries
+                )
+                .into(),
+            ));
         }
         let blocks = geometry.blocks as usize;
         Ok(MicroHash {

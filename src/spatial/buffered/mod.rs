@@ -164,7 +164,7 @@ impl BufferedConfig {
 
     fn validate(&self, store: &impl PageStore) -> Result<(), IndexError> {
         self.policy.require_sane()?;
-        let unsupported = |what| Err(IndexError::Unsupported(what));
+        let unsupported = |what: String| Err(IndexError::Unsupported(what.into()));
         if self.unit_nodes == 0 || self.unit_nodes > 4096 {
             return unsupported(format!(
                 "flushing units of {} nodes: 1 to 4096 are possible",
@@ -250,7 +250,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         let whole = tree.node_format::<C, D>(node_bytes, store.page_count())?;
         if whole.link_bytes > 0 {
             let what = "the node buffer logs entries and no links between nodes: it takes no FOR-tree";
-            return Err(IndexError::Unsupported(String::from(what)));
+            return Err(IndexError::Unsupported(what.into()));
         }
         let layout = log_layout(&whole, &store, &config)?;
         // The old superblock goes first, then the old log: no cut may leave either without the other.
@@ -460,7 +460,7 @@ fn log_layout(
     store: &impl PageStore,
     config: &BufferedConfig,
 ) -> Result<crate::record_log::Layout, IndexError> {
-    let unsupported = |what| IndexError::Unsupported(what);
+    let unsupported = |what: String| IndexError::Unsupported(what.into());
     let page_bytes = store.page_bytes();
     let layout = |pages| {
         log::layout(format, pages, page_bytes)

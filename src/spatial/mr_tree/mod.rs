@@ -64,7 +64,6 @@ use super::r_tree::{Guttman, Split};
 use super::tree::update::{Grouping, Groups};
 use super::tree::{Operation, Path, Rules, SpatialConfig, Tree};
 use crate::check::{CheckReport, IndexError};
-use crate::index::Options;
 use crate::nand::Cause;
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -94,28 +93,6 @@ pub type MrTree<S, C, const D: usize> = Tree<C, D, PagedNodes<S, C, D>, MrRules>
 /// Full pages, leaves split 40 to 60 at the most uneven, underfull leaves tolerated, every operation durable.
 pub const fn config() -> SpatialConfig<MrRules> {
     SpatialConfig::new(MrRules { balance: Balance::Reinsertion, is_selective: false })
-}
-
-/// Options that the MR-tree takes besides those of every tree.
-pub const OPTIONS: [(&str, &str); 2] = [
-    (
-        "balance",
-        "what is done with a subtree that got too low: reinsertion or adoption (default: reinsertion)",
-    ),
-    (
-        "selective",
-        "dissolve a leaf that gets too empty where a node above it has room: no or yes (default: no)",
-    ),
-];
-
-/// From options.
-pub fn config_of(options: &Options) -> Result<SpatialConfig<MrRules>, IndexError> {
-    let balance = match options.choice("balance", &["reinsertion", "adoption"])? {
-        "adoption" => Balance::Adoption,
-        _ => Balance::Reinsertion,
-    };
-    let is_selective = options.choice("selective", &["no", "yes"])? == "yes";
-    SpatialConfig::new(MrRules { balance, is_selective }).with_options(options)
 }
 
 /// The tree's own figures, by their place in [`super::tree::Counts::own`].

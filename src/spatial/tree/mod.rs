@@ -11,7 +11,7 @@ mod load;
 pub mod search;
 pub mod update;
 
-pub use config::{OPTIONS, SpatialConfig};
+pub use config::SpatialConfig;
 pub use load::{Packing, packed_nodes};
 
 use super::coordinate::Coordinate;

@@ -7,10 +7,11 @@ use crate::model::fill_value;
 use crate::registry::IndexEntry;
 use nandex::Shared;
 use nandex::nand::sim::SimChip;
-use nandex::ordered::{Direction, Durability, Settings};
+use nandex::ordered::{Direction, Durability};
 use nandex::rng::split_mix;
 use nandex::spatial::{Rect, Relation};
 use nandex::{Cause, IndexError, Lpn, Nand, OrderedIndex, PageStore, SpatialIndex};
+use nandex_stacks::options::Settings;
 use std::ops::{Bound, ControlFlow};
 
 /// The chip, shared by the subject and the test.
@@ -320,7 +321,7 @@ fn apply_to_index(
         }
         HostOp::Sync | HostOp::Remount { close: false } => index.sync().map(|()| None),
         HostOp::Remount { close: true } => index.close().map(|()| None),
-        HostOp::Group(_) => Err(IndexError::Unsupported(String::from("an index takes no groups"))),
+        HostOp::Group(_) => Err(IndexError::Unsupported("an index takes no groups".into())),
     }
 }
 
@@ -342,7 +343,7 @@ fn apply_to_spatial(index: &mut dyn SpatialIndex<i32, 2>, op: &HostOp) -> Result
         HostOp::Remove(slot) => index.remove(&rect_of(*slot), u64::from(*slot)).map(Some),
         HostOp::Sync | HostOp::Remount { close: false } => index.sync().map(|()| None),
         HostOp::Remount { close: true } => index.close().map(|()| None),
-        HostOp::Group(_) => Err(IndexError::Unsupported(String::from("an index takes no groups"))),
+        HostOp::Group(_) => Err(IndexError::Unsupported("an index takes no groups".into())),
     }
 }
 

@@ -16,8 +16,8 @@ use crate::runner::Prepared;
 use nandex::Nand;
 use nandex::nand::Part;
 use nandex::nand::sim::SimChip;
-use nandex::ordered::bplus::BPlusConfig;
-use nandex::ordered::{Durability, Options, Settings};
+use nandex::ordered::Durability;
+use nandex_stacks::options::{self, Options, Settings};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -145,8 +145,7 @@ fn tables_bytes(
     let ftl = registry::store(settings.options.text("ftl").unwrap_or("page-map"))?;
     let store = (ftl.format)(nand, settings).map_err(|error| LabError::Index(error.into()))?;
     // In the class whose tables are largest, so that all classes get the same.
-    let tree =
-        BPlusConfig::from_settings(settings).map_err(LabError::Index)?.with_durability(Durability::None);
+    let tree = options::bplus::config(settings).map_err(LabError::Index)?.with_durability(Durability::None);
     Ok(store.ram_bytes() + tree.ram_bytes_max(&store).map_err(LabError::Index)? * trees)
 }
 

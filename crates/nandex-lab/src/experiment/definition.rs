@@ -4,11 +4,11 @@
 //! `input/variant/contender`. `expected.toml` says what the paper claims of it (see [`crate::repro`]). `README.md` holds the
 //! notes: set-up, what the paper leaves open, what is assumed.
 
+use super::claim::Claim;
 use super::contender::{Contender, Memory};
 use super::plot::Plot;
 use crate::LabError;
 use crate::keys::Trees;
-use crate::repro::Claim;
 use crate::results::PatternCounts;
 use nandex::ordered::Durability;
 use nandex_experiments::{FOLDERS, Folder};
@@ -367,12 +367,12 @@ fn parse(folder: &Folder) -> Experiment {
 }
 
 /// The definition that an `experiment.toml` holds.
-pub(crate) fn parse_definition(text: &str) -> Result<Definition, String> {
+pub fn parse_definition(text: &str) -> Result<Definition, String> {
     toml::from_str(text).map_err(|error| error.to_string())
 }
 
 /// The claims that an `expected.toml` holds.
-pub(crate) fn parse_claims(text: &str) -> Result<Vec<Claim>, String> {
+pub fn parse_claims(text: &str) -> Result<Vec<Claim>, String> {
     let file: ClaimsFile = toml::from_str(text).map_err(|error| error.to_string())?;
     Ok(file.claims)
 }

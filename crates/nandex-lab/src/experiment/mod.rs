@@ -7,10 +7,10 @@
 
 mod access;
 mod bench;
-pub(crate) mod bundle;
+pub(crate) mod claim;
 mod contender;
 mod cuts;
-pub(crate) mod definition;
+pub mod definition;
 mod derived;
 mod figures;
 mod input;

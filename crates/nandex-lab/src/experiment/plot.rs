@@ -5,8 +5,8 @@
 //! A timeline has the operations on its axis, whatever the cells. Where one cell has the figures of a whole axis, as a computed one has, the name
 //! of the figure has `{x}` or `{series}` where they differ: `{series}_pages_1e{x}`.
 
+use super::claim::Claim;
 use super::results::CellResult;
-use crate::repro::Claim;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -1,57 +1,17 @@
 //! The devices that a trace can be replayed on, and how their time is told.
 
 use super::Replay;
-use crate::error::LabError;
-use crate::names::{self, OptionInfo};
+use crate::disks::DiskEntry;
+use crate::names::OptionInfo;
 use crate::registry::StoreEntry;
 use crate::tbm::Division;
 use nandex::Shared;
 use nandex::nand::sim::SimChip;
-use nandex::ordered::{Options, RecordFormat, Settings};
-use nandex::store::disk::{DiskModel, DiskStore};
+use nandex::ordered::RecordFormat;
+use nandex::store::disk::DiskStore;
 use nandex::{Geometry, Nanos, PageStore};
+use nandex_stacks::options::{Options, Settings};
 use std::time::Instant;
-
-/// A hard disk as a model.
-#[derive(Debug)]
-pub struct DiskEntry {
-    /// The disk's name on the command line and in results.
-    pub name: &'static str,
-    /// The disk in one line.
-    pub summary: &'static str,
-    model: DiskModel,
-}
-
-impl DiskEntry {
-    /// How long it takes.
-    pub(crate) fn model(&self) -> DiskModel {
-        self.model
-    }
-}
-
-/// Every disk.
-pub static DISKS: &[DiskEntry] = &[
-    DiskEntry {
-        name: "disk",
-        summary: "Barracuda 7200.7: seek by distance, rotation, transfer; full of the pages of the store",
-        model: DiskModel::BARRACUDA,
-    },
-    DiskEntry {
-        name: "disk-flat",
-        summary: "12.4 ms for each sector of 512 bytes, as the study of access times measured it",
-        model: DiskModel::FLAT_SECTOR,
-    },
-    DiskEntry {
-        name: "disk-page",
-        summary: "12.7 ms to read a page, 13.7 ms to write one, as the lazy-update paper has it",
-        model: DiskModel::FLAT_PAGE,
-    },
-];
-
-/// The disk of this name.
-pub fn disk(name: &str) -> Result<&'static DiskEntry, LabError> {
-    Ok(names::find("disk", name, DISKS, |d| d.name)?)
-}
 
 /// Makes a store of so many pages of so many bytes, and tells in words what must be known about it.
 pub type OpenOwn = Box<dyn Fn(usize, u32) -> Result<(Box<dyn PageStore>, Vec<String>), String> + Send + Sync>;
@@ -148,7 +108,7 @@ impl Device {
         match self {
             Device::Ftl(entry) | Device::Tuned { entry, .. } => open_ftl(entry, replay, options),
             Device::Disk(entry) => {
-                let disk = Shared::new(DiskStore::new(page_bytes, pages, entry.model));
+                let disk = Shared::new(DiskStore::new(page_bytes, pages, entry.model()));
                 let notes = vec![format!("{}: {}", entry.name, entry.summary)];
                 Ok(Opened { store: Box::new(disk.clone()), clock: Clock::Disk(disk), notes })
             }

@@ -23,7 +23,8 @@ mod session;
 #[cfg(test)]
 mod tests;
 
-pub use device::{Clock, DISKS, Device, DiskEntry, OpenOwn, Opened, disk};
+pub use crate::disks::{DISKS, DiskEntry, disk};
+pub use device::{Clock, Device, OpenOwn, Opened};
 pub use figures::{Latencies, ReplayResults, ReplayRun, TraceFacts, Wear, Window};
 pub use files::{COLUMNS, write_csv, write_json};
 
@@ -35,7 +36,7 @@ use crate::parallel;
 use crate::results::ChipFacts;
 use crate::runner::Control;
 use nandex::nand::Part;
-use nandex::ordered::Options;
+use nandex_stacks::options::Options;
 
 /// The pages that are written before the trace begins; not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

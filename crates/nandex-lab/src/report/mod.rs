@@ -6,19 +6,15 @@
 //! they promise about a power cut and averages over seeds; the table, the sentence, the plots and the glossary all
 //! read those two.
 
-pub mod conclusion;
 pub mod counts;
 pub mod crash;
 pub mod experiment;
 pub mod grid;
 pub mod html;
-pub mod measure;
 pub mod replay;
-pub mod scale;
 pub mod scorecard;
-pub mod summary;
 pub mod table;
 pub mod torture;
 
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;

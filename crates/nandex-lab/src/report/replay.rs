@@ -1,9 +1,9 @@
 //! A replay for a terminal: the settings, then tables of work, latency, and wear and RAM, with a row for each device.
 
 use super::grid::{Side, grid};
-use super::scale::{Quantity, Scale, show, show_count};
 use super::table::{chip_line, wrap};
 use crate::replay::{Latencies, ReplayResults, ReplayRun};
+use crate::summary::scale::{Quantity, Scale, show, show_count};
 use crate::tbm::Division;
 use std::fmt::Write as _;
 

@@ -4,13 +4,12 @@
 //! [`run`] carries the experiments out and judges ([`judge`]); no verdict is written down anywhere. A claim has a verdict in each column
 //! that applies ([`Reading`]).
 
-mod claim;
 pub mod judge;
 mod keep;
 #[cfg(test)]
 mod tests;
 
-pub use claim::{Claim, Expected, Form, Knee, MatchUp, Reading, Rule, Trend};
+pub use crate::experiment::claim::{Claim, Expected, Form, Knee, MatchUp, Reading, Rule, Trend};
 
 use crate::LabError;
 use crate::experiment::{self, Bench, Experiment, ExperimentResults, RunPlan};

@@ -9,11 +9,11 @@ use crate::compare::Watch;
 use crate::error::LabError;
 use crate::names;
 use crate::parallel;
-use crate::report::conclusion::conclusion;
 use crate::results::{ChipFacts, Results, SCHEMA, WorkloadFacts};
 use crate::runner::{Control, RunOptions};
+use crate::summary::conclusion::conclusion;
 use nandex::nand::Part;
-use nandex::ordered::{Options, Settings};
+use nandex_stacks::options::{Options, Settings};
 
 /// The plan of a comparison.
 #[derive(Clone, Debug)]

@@ -120,7 +120,8 @@ impl Columns {
     }
 }
 
-pub(crate) fn read_csv(file: &str, input: impl Read) -> Result<Vec<(Rect<f64, 2>, u64)>, LabError> {
+/// Rectangles with their numbers from a CSV file; `file` is for the error.
+pub fn read_csv(file: &str, input: impl Read) -> Result<Vec<(Rect<f64, 2>, u64)>, LabError> {
     let mut reader = csv::Reader::from_reader(BoundedLines::new(input));
     let header = reader.headers().map_err(|error| wrong(file, "line 1".into(), error.to_string()))?;
     let Some(columns) = Columns::of(header) else {
@@ -169,7 +170,8 @@ fn csv_words(error: &csv::Error) -> String {
     }
 }
 
-pub(crate) fn read_geojson(file: &str, input: impl Read) -> Result<Vec<(Rect<f64, 2>, u64)>, LabError> {
+/// Rectangles around the features of a GeoJSON file, with their numbers; `file` is for the error.
+pub fn read_geojson(file: &str, input: impl Read) -> Result<Vec<(Rect<f64, 2>, u64)>, LabError> {
     let whole: GeoJson = serde_json::from_reader(input).map_err(|error| {
         let place = format!("line {}", error.line());
         wrong(file, place, error.to_string())

@@ -9,9 +9,9 @@ use crate::runner::meter::Reading;
 use nandex::Shared;
 use nandex::nand::Part;
 use nandex::nand::sim::SimChip;
-use nandex::ordered::Settings;
 use nandex::spatial::{Rect, Relation, SpatialIndex};
 use nandex::{IndexError, Nand};
+use nandex_stacks::options::Settings;
 
 /// An index with the data in it.
 pub struct Loaded {

@@ -7,10 +7,10 @@ use super::data::Dataset;
 use super::registry::Number;
 use crate::error::LabError;
 use crate::names::{self, OptionInfo, option};
-use nandex::index::whole_number;
-use nandex::ordered::Options;
 use nandex::rng::{Rng, split_mix};
 use nandex::spatial::{Rect, Relation};
+use nandex_stacks::options::Options;
+use nandex_stacks::options::whole_number;
 use std::collections::BTreeMap;
 
 /// The operations of a spatial workload.

@@ -5,8 +5,8 @@ use crate::error::LabError;
 use crate::registry::{INDEXES, STORES, Stack, StoreEntry};
 use crate::spatial::SPATIAL;
 use crate::tbm;
-use nandex::ordered::Settings;
 use nandex::rng::split_mix;
+use nandex_stacks::options::Settings;
 use std::fmt;
 use std::str::FromStr;
 

@@ -202,7 +202,7 @@ fn used_up(parameters: &Parameters, later: usize) -> LabError {
 mod tests {
     use super::*;
     use crate::workload::{Workload, workload};
-    use nandex::ordered::Options;
+    use nandex_stacks::options::Options;
     use std::collections::BTreeSet;
     use std::path::Path;
 

@@ -167,7 +167,7 @@ impl Index {
 mod tests {
     use super::*;
     use crate::workload::{Workload, workload};
-    use nandex::ordered::Options;
+    use nandex_stacks::options::Options;
     use std::collections::BTreeSet;
 
     fn build(set: &[(&str, &str)]) -> Workload {

@@ -10,9 +10,9 @@
 use crate::error::LabError;
 use crate::machine;
 use crate::names::{self, OptionInfo};
-use nandex::index::whole_number;
-use nandex::ordered::Options;
 use nandex::rng::{Rng, split_mix};
+use nandex_stacks::options::Options;
+use nandex_stacks::options::whole_number;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

@@ -149,7 +149,7 @@ impl Volume {
     pub fn remove(&mut self, name: &str) -> Result<bool, StoreError> {
         let file = self.names.get(name).and_then(|id| self.files.get(id));
         if file.is_some_and(|file| file.handles > 0) {
-            return Err(StoreError::Unsupported(format!("{name} is open")));
+            return Err(StoreError::Unsupported(format!("{name} is open").into()));
         }
         let done = self.delete(name)?;
         for companion in ["-journal", "-wal"] {

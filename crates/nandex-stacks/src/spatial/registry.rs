@@ -8,8 +8,8 @@ use super::layers::{Below, EfindFramework, FastFramework, Rftl};
 use super::trees::{self, ForTree, Hilbert, MrTree, RStar, RTree, SpatialTree};
 use crate::names::UnknownName;
 use crate::names::{self, OptionInfo};
+use crate::options::{Options, Settings};
 use crate::registry::{Ground, Open};
-use nandex::ordered::{Options, Settings};
 use nandex::spatial::{Coordinate, SpatialIndex};
 use nandex::{IndexError, Nand};
 

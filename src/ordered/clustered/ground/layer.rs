@@ -426,7 +426,7 @@ impl<S: PageStore> PageStore for Layer<S> {
     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         if pages.len() > self.plan.grow {
             let what = format!("{} nodes at once, {} are possible", pages.len(), self.plan.grow);
-            return Err(StoreError::Unsupported(what));
+            return Err(StoreError::Unsupported(what.into()));
         }
         self.write_nodes(pages, cause)
     }

@@ -190,10 +190,9 @@ pub(super) fn read(
         plan = config.on(page.len(), pages)?;
     }
     if nodes > plan.nodes_max {
-        return Err(IndexError::Unsupported(format!(
-            "the store has room for {} nodes, it was formatted for {nodes}",
-            plan.nodes_max
-        )));
+        return Err(IndexError::Unsupported(
+            format!("the store has room for {} nodes, it was formatted for {nodes}", plan.nodes_max).into(),
+        ));
     }
     plan.nodes_max = nodes;
     let found = Superblock::decode(&page);

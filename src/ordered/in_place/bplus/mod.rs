@@ -71,11 +71,8 @@ pub(in crate::ordered) use units::BPlusNodes;
 pub(in crate::ordered) use walk::Walk;
 
 use crate::check::{CheckReport, IndexError};
-use crate::index::most;
 use crate::nand::Cause;
-use crate::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit,
-};
+use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
 use crate::store::PageStore;
 use crate::store::space::Space;
 use crate::units::Lpn;
@@ -83,17 +80,6 @@ use alloc::vec::Vec;
 use apart::Restructured;
 use core::ops::Bound;
 use page::{Frame, Layout, ROOT, SUPERBLOCK};
-
-/// Options that the tree takes: name and meaning.
-pub const OPTIONS: [(&str, &str); 4] = [
-    ("order", "entries of a node at most, leaf and internal (default: what the page holds)"),
-    ("leaf_capacity", "entries of a leaf at most, 2 or more (default: order)"),
-    ("internal_capacity", "children of an internal node at most, 3 or more (default: order)"),
-    (
-        "structure_writes",
-        "changed pages of an operation: together (default), each once; apart, three for each split, merge or rotation",
-    ),
-];
 
 /// How a B+-tree is formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,24 +133,6 @@ impl BPlusConfig {
     pub const fn with_durability(mut self, durability: Durability) -> BPlusConfig {
         self.durability = durability;
         self
-    }
-
-    /// From settings, with the [`OPTIONS`].
-    pub fn from_settings(settings: &Settings) -> Result<BPlusConfig, IndexError> {
-        let number = |name| -> Result<Option<usize>, IndexError> {
-            Ok(settings.options.number(name, 0..=most::NODE_ENTRIES)?.map(|n| n as usize))
-        };
-        let order = number("order")?;
-        Ok(BPlusConfig {
-            leaf_capacity: number("leaf_capacity")?.or(order),
-            internal_capacity: number("internal_capacity")?.or(order),
-            durability: settings.durability,
-            structure_writes: match settings.options.choice("structure_writes", &["together", "apart"])? {
-                "apart" => StructureWrites::Apart,
-                _ => StructureWrites::Together,
-            },
-            ..BPlusConfig::new(settings.record)
-        })
     }
 
     /// A tree whose records name the leaves of another.

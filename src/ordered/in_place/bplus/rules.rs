@@ -15,7 +15,6 @@ use crate::check::IndexError;
 use crate::nand::Cause;
 use crate::ordered::node::NodeShape;
 use crate::store::PageStore;
-use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -110,9 +109,9 @@ impl BPlusConfig {
         if is_usual && self.structure_writes == StructureWrites::Together {
             return Ok(());
         }
-        Err(IndexError::Unsupported(String::from(
-            "groups are committed to leaves that split in halves and merge, and written together",
-        )))
+        Err(IndexError::Unsupported(
+            "groups are committed to leaves that split in halves and merge, and written together".into(),
+        ))
     }
 }
 

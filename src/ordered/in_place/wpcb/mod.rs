@@ -42,7 +42,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use settings::{FullNodes, OPTIONS, WpcbConfig, buffer_from_options};
+pub use settings::{FullNodes, WpcbConfig};
 
 use crate::cache::{CacheConfig, Lru, PageCache, Replacement, WriteMode};
 use crate::check::{CheckReport, IndexError};

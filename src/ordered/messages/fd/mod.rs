@@ -69,7 +69,7 @@ use core::ops::Bound;
 use head::Head;
 pub use model::best_ratio;
 use run::{Cursor, EXTERNAL, Level, RunPage};
-pub use settings::{FdConfig, OPTIONS};
+pub use settings::FdConfig;
 use settings::{LEVELS_MAX, Plan};
 
 /// An FD-tree on a store.
@@ -226,11 +226,14 @@ impl Scheme for Fd {
         shadow.set_reserve(shadow.units_for_state(state))?;
         let tree = Fd::over(config, plan);
         if !tree.fits(shadow, 1) {
-            return Err(IndexError::Unsupported(format!(
-                "{} pages are too few for a head of {} records and one more",
-                shadow.units(),
-                plan.head_entries
-            )));
+            return Err(IndexError::Unsupported(
+                format!(
+                    "{} pages are too few for a head of {} records and one more",
+                    shadow.units(),
+                    plan.head_entries
+                )
+                .into(),
+            ));
         }
         Ok(tree)
     }

@@ -45,9 +45,7 @@ use crate::check::{CheckReport, IndexError};
 use crate::ordered::buffered::Answers;
 use crate::ordered::change::Change;
 use crate::ordered::journal::Buffered;
-use crate::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit,
-};
+use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
 use crate::store::PageStore;
 use alloc::format;
 use alloc::vec;
@@ -73,21 +71,6 @@ impl Common {
     pub const fn new(record: RecordFormat) -> Common {
         Common { record, durability: Durability::EverySync, answers: Answers::Exact }
     }
-
-    /// From settings, with the option `answers`.
-    pub fn from_settings(settings: &Settings) -> Result<Common, IndexError> {
-        let answers = Answers::from_options(&settings.options)?;
-        Ok(Common { durability: settings.durability, answers, ..Common::new(settings.record) })
-    }
-}
-
-/// A whole number among the options, if it is set and possible.
-pub(in crate::ordered) fn number_option(
-    settings: &Settings,
-    name: &str,
-    (least, most): (u64, u64),
-) -> Result<Option<u32>, IndexError> {
-    Ok(settings.options.number(name, least..=most)?.map(|n| n as u32))
 }
 
 /// Where records wait and when they move on.
@@ -300,10 +283,13 @@ pub fn ram_bytes_on<T: Scheme>(
 fn identity<T: Scheme>(store: &impl PageStore, config: &T::Config) -> Result<Identity, IndexError> {
     let common = T::common(config);
     if common.durability > Durability::EverySync {
-        return Err(IndexError::Unsupported(format!(
-            "durability '{}' is wanted, but updates wait in RAM until a sync: it takes a journal",
-            common.durability.name()
-        )));
+        return Err(IndexError::Unsupported(
+            format!(
+                "durability '{}' is wanted, but updates wait in RAM until a sync: it takes a journal",
+                common.durability.name()
+            )
+            .into(),
+        ));
     }
     T::identity(config, (store.page_bytes(), store.page_count()))
 }

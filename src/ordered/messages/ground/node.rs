@@ -144,7 +144,7 @@ impl Layout {
             return Err(IndexError::Unsupported(format!(
                 "nodes of {unit_pages} pages of {page_bytes} bytes hold {fanout} children or {} records: 4 are the least",
                 layout.leaf_records
-            )));
+            ).into()));
         }
         debug_assert!(layout.start(fanout) <= page_bytes, "the children of a node exceed its first page");
         Ok(layout)

@@ -98,13 +98,16 @@ impl<S: PageStore> Shadow<S> {
     fn new(mut store: S, identity: Identity) -> Result<Shadow<S>, IndexError> {
         let units = store.page_count().saturating_sub(1) / identity.unit_pages.max(1);
         if identity.unit_pages == 0 || units < 2 || store.page_bytes() < 2 * MANIFEST_BYTES {
-            return Err(IndexError::Unsupported(format!(
-                "{} pages of {} bytes: at least 2 nodes of {} pages are needed, of {} bytes each",
-                store.page_count(),
-                store.page_bytes(),
-                identity.unit_pages,
-                2 * MANIFEST_BYTES
-            )));
+            return Err(IndexError::Unsupported(
+                format!(
+                    "{} pages of {} bytes: at least 2 nodes of {} pages are needed, of {} bytes each",
+                    store.page_count(),
+                    store.page_bytes(),
+                    identity.unit_pages,
+                    2 * MANIFEST_BYTES
+                )
+                .into(),
+            ));
         }
         store.updates_shown(Some(0));
         Ok(Shadow {
@@ -276,12 +279,15 @@ impl<S: PageStore> Shadow<S> {
     /// Keeps units for the states of commits.
     pub(in crate::ordered) fn set_reserve(&mut self, units: u32) -> Result<(), IndexError> {
         if self.units < 3 * units + 4 {
-            return Err(IndexError::Unsupported(format!(
-                "{} nodes of {} pages find room on the store: two commits take {}",
-                self.units,
-                self.identity.unit_pages,
-                2 * units
-            )));
+            return Err(IndexError::Unsupported(
+                format!(
+                    "{} nodes of {} pages find room on the store: two commits take {}",
+                    self.units,
+                    self.identity.unit_pages,
+                    2 * units
+                )
+                .into(),
+            ));
         }
         self.reserve = units;
         Ok(())

@@ -47,7 +47,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use settings::{LaConfig, OPTIONS};
+pub use settings::LaConfig;
 
 use crate::check::{CheckReport, IndexError};
 use crate::codec::{get_u16, get_u32, put_u32};
@@ -190,7 +190,7 @@ impl Scheme for La {
         }
         let what =
             format!("{} pages have no room for a record besides what an LA-tree keeps free", shadow.units());
-        Err(IndexError::Unsupported(what))
+        Err(IndexError::Unsupported(what.into()))
     }
 
     fn restore<S: PageStore>(

@@ -23,6 +23,7 @@
 
 pub(crate) mod batch;
 mod check;
+mod config;
 mod doubt;
 pub(crate) mod journal;
 pub(crate) mod moves;
@@ -31,23 +32,19 @@ mod range;
 mod restore;
 pub(crate) mod room;
 mod scheme;
-mod settings;
 pub(crate) mod update;
 
-pub(crate) use settings::raw_config;
-
-use crate::check::{CheckReport, IndexError};
+pub(crate) use crate::check::{CheckReport, IndexError};
 use crate::log::tag::Tag;
 use crate::log::{Log, LogConfig, Placement, SamePage};
 use crate::nand::{Cause, Nand};
 use crate::ordered::node::NodeShape;
-use crate::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit,
-};
+use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit};
 use crate::units::Ppn;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
+pub use config::RawConfig;
 use core::ops::Bound;
 use journal::Journal;
 use moves::Moves;
@@ -92,9 +89,20 @@ pub struct RawTree<N, S> {
     bits_in_doubt: bool,
 }
 
+/// A configuration as it comes out on a chip.
+struct Setup<S> {
+    scheme: S,
+    log: LogConfig,
+    moves: Moves,
+}
+
 impl<N: Nand, S: Scheme> RawTree<N, S> {
-    /// Formats the chip and makes an empty tree on it.
-    pub fn format(nand: N, record: RecordFormat, config: LogConfig) -> Result<RawTree<N, S>, IndexError> {
+    /// Formats the chip and makes an empty tree on a log that is set up like this.
+    pub fn format_on_log(
+        nand: N,
+        record: RecordFormat,
+        config: LogConfig,
+    ) -> Result<RawTree<N, S>, IndexError> {
         let scheme = S::new(nand.geometry().page_bytes as usize, record)?;
         RawTree::format_scheme(nand, scheme, record, (config, Moves::default()))
     }
@@ -107,10 +115,9 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     ) -> Result<RawTree<N, S>, IndexError> {
         let geometry = nand.geometry();
         if S::NAMES_WIDTHS && geometry.pages() >= 1 << WIDTH_SHIFT {
-            return Err(IndexError::Unsupported(format!(
-                "{} pages are too many for this tree",
-                geometry.pages()
-            )));
+            return Err(IndexError::Unsupported(
+                format!("{} pages are too many for this tree", geometry.pages()).into(),
+            ));
         }
         let page_bytes = geometry.page_bytes as usize;
         let owner = [S::KIND, &[record.key_bytes, record.value_bytes]].concat();
@@ -125,8 +132,12 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         Ok(RawTree { moves, ..RawTree::assemble(log, scheme, record, (root, 1)) })
     }
 
-    /// Finds the tree on the chip again.
-    pub fn mount(nand: N, record: RecordFormat, config: LogConfig) -> Result<RawTree<N, S>, IndexError> {
+    /// Finds the tree on the chip again, and runs its log like this.
+    pub fn mount_on_log(
+        nand: N,
+        record: RecordFormat,
+        config: LogConfig,
+    ) -> Result<RawTree<N, S>, IndexError> {
         let scheme = S::new(nand.geometry().page_bytes as usize, record)?;
         RawTree::mount_scheme(nand, scheme, record, (config, Moves::default()))
     }
@@ -157,44 +168,45 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         Ok(tree)
     }
 
-    /// Formats the chip for a tree as `settings` ask.
-    pub fn format_with(nand: N, settings: &Settings) -> Result<RawTree<N, S>, IndexError> {
-        let (scheme, config, journal) = Self::configure(&nand, settings)?;
-        let moves = scheme.moves(nand.geometry(), settings)?;
-        let mut tree = RawTree::format_scheme(nand, scheme, settings.record, (config, moves))?;
-        tree.set_journal(journal);
+    /// Formats the chip for a tree that is set up like this.
+    pub fn format(nand: N, config: &RawConfig<S::Config>) -> Result<RawTree<N, S>, IndexError> {
+        let Setup { scheme, log, moves } = Self::set_up(&nand, config)?;
+        let mut tree = RawTree::format_scheme(nand, scheme, config.record, (log, moves))?;
+        tree.set_journal(config.journal);
         tree.require_room_for_a_record()?;
         Ok(tree)
     }
 
-    /// Finds the tree on the chip again and runs it as `settings` ask.
-    pub fn mount_with(nand: N, settings: &Settings) -> Result<RawTree<N, S>, IndexError> {
-        let (scheme, config, journal) = Self::configure(&nand, settings)?;
-        let moves = scheme.moves(nand.geometry(), settings)?;
-        let mut tree = RawTree::mount_scheme(nand, scheme, settings.record, (config, moves))?;
-        tree.set_journal(journal);
+    /// Finds the tree on the chip again and runs it like this.
+    pub fn mount(nand: N, config: &RawConfig<S::Config>) -> Result<RawTree<N, S>, IndexError> {
+        let Setup { scheme, log, moves } = Self::set_up(&nand, config)?;
+        let mut tree = RawTree::mount_scheme(nand, scheme, config.record, (log, moves))?;
+        tree.set_journal(config.journal);
         Ok(tree)
     }
 
-    fn configure(nand: &N, settings: &Settings) -> Result<(S, LogConfig, usize), IndexError> {
+    fn set_up(nand: &N, config: &RawConfig<S::Config>) -> Result<Setup<S>, IndexError> {
         let geometry = nand.geometry();
-        let scheme = S::new(geometry.page_bytes as usize, settings.record)?.configured(settings)?;
-        let leaves_max = u64::from(geometry.pages() / 16);
-        let journal = settings.options.number("journal", 0..=leaves_max)?.unwrap_or(0) as usize;
+        let scheme = S::new(geometry.page_bytes as usize, config.record)?.configured(&config.scheme)?;
+        let (journal, most) = (config.journal, geometry.pages() as usize / 16);
+        if journal > most {
+            let what = format!("a journal of {journal} leaves: 0 to {most} are possible on this chip");
+            return Err(IndexError::Unsupported(what.into()));
+        }
         let height = height_bound(&scheme, geometry.pages());
         let path_bytes = scheme.path_bytes(height + 1);
-        let tables =
-            journal * size_of::<(u32, u32)>() + scheme.moves(geometry, settings)?.ram_bytes(geometry);
+        let moves = scheme.moves(geometry, &config.scheme, config.ram_bytes)?;
+        let tables = journal * size_of::<(u32, u32)>() + moves.ram_bytes(geometry);
         let fixed_bytes = size_of::<Self>() + path_bytes + tables;
         let pages_at_once = scheme.pages_per_update(height) + Journal::pages_above(journal, height);
-        let config = raw_config(settings, geometry, fixed_bytes, pages_at_once)?;
-        if config.placement == Placement::InPlace && !S::KEEPS_PLACES {
+        let log = config.common().log(geometry, fixed_bytes, pages_at_once)?;
+        if log.placement == Placement::InPlace && !S::KEEPS_PLACES {
             return Err(IndexError::Unsupported("this tree cannot keep its pages in place".into()));
         }
         if journal > 0 && !S::TAKES_JOURNAL {
             return Err(IndexError::Unsupported("this tree needs no journal of moved leaves".into()));
         }
-        Ok((scheme, config, journal))
+        Ok(Setup { scheme, log, moves })
     }
 
     fn assemble(log: Log<N>, scheme: S, record: RecordFormat, root: (Ppn, u8)) -> RawTree<N, S> {

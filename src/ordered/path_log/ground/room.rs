@@ -116,7 +116,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         let blocks = self.log.geometry().blocks;
         Err(IndexError::Unsupported(format!(
             "{blocks} blocks have no room for a record: an insertion leaves {pages} pages free, and pages to collect"
-        )))
+        ).into()))
     }
 
     /// Refuses an insertion that would make a nearly full tree higher. A higher tree may have fewer pages, and only a removal that

@@ -12,13 +12,16 @@ use crate::check::IndexError;
 use crate::log::tag::Tag;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::node::NodeShape;
-use crate::ordered::{Metric, RecordFormat, Settings};
+use crate::ordered::{Metric, RecordFormat};
 use crate::units::Ppn;
 use alloc::vec::Vec;
 use core::ops::Range;
 
 /// How nodes lie in the pages of a tree, and what that makes an update take. All of it is arithmetic.
 pub trait Shapes: Copy + crate::shared::MaybeSend {
+    /// The part that the tree takes of a [`RawConfig`](super::RawConfig) besides what all take.
+    type Config: Copy + Default + crate::shared::MaybeSend;
+
     /// The number of layouts that the pages of one tree may have. Each page names its own, a number below this; layout 0 has the
     /// largest inner nodes.
     fn layouts(&self) -> u8 {
@@ -111,8 +114,13 @@ pub trait MovedNodes: Shapes {
     /// Whether the tree keeps such a table.
     const MAPS_MOVES: bool = false;
 
-    /// The table of moved nodes that `settings` ask for.
-    fn moves(&self, _geometry: Geometry, _settings: &Settings) -> Result<Moves, IndexError> {
+    /// The table of moved nodes on such a chip, where the tree may take so much RAM.
+    fn moves(
+        &self,
+        _geometry: Geometry,
+        _config: &Self::Config,
+        _ram_bytes: Option<usize>,
+    ) -> Result<Moves, IndexError> {
         Ok(Moves::default())
     }
 
@@ -144,8 +152,8 @@ pub trait Scheme: Layouts + MovedNodes {
     /// The scheme for pages and records of these sizes; `Unsupported` when a page holds too little.
     fn new(page_bytes: usize, record: RecordFormat) -> Result<Self, IndexError>;
 
-    /// The scheme run as `settings` ask.
-    fn configured(self, _settings: &Settings) -> Result<Self, IndexError> {
+    /// The scheme run as its configuration asks.
+    fn configured(self, _config: &Self::Config) -> Result<Self, IndexError> {
         Ok(self)
     }
 

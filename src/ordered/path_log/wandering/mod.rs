@@ -41,7 +41,7 @@ impl OneNodePages {
         if scheme.shape(0, 1, 2).capacity < 4 || scheme.shape(0, 2, 2).capacity < 4 {
             return Err(IndexError::Unsupported(format!(
                 "a wandering B+-tree needs pages that hold 4 records of this size; these have {page_bytes} bytes"
-            )));
+            ).into()));
         }
         Ok(scheme)
     }
@@ -70,6 +70,8 @@ impl OneNodePages {
 }
 
 impl Shapes for OneNodePages {
+    type Config = ();
+
     fn shape(&self, _layout: u8, level: u8, _height: u8) -> NodeShape {
         let value_bytes = if level == 1 { usize::from(self.record.value_bytes) } else { ADDRESS_BYTES };
         NodeShape::fitting(self.page_bytes, usize::from(self.record.key_bytes), value_bytes)

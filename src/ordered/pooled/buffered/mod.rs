@@ -11,9 +11,6 @@ pub(in crate::ordered) use chunked::Chunked;
 pub(in crate::ordered) use merged::{Merge, Pending};
 pub(in crate::ordered) use order::Order;
 
-use crate::check::IndexError;
-use crate::ordered::Options;
-
 /// The answer of an insertion or a removal, where updates wait in RAM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Answers {
@@ -25,17 +22,7 @@ pub enum Answers {
     Pool,
 }
 
-impl Answers {
-    /// The answers by the option `answers`; *exact* if it is not set.
-    pub(in crate::ordered) fn from_options(options: &Options) -> Result<Answers, IndexError> {
-        Ok(match options.choice("answers", &["exact", "pool"])? {
-            "pool" => Answers::Pool,
-            _ => Answers::Exact,
-        })
-    }
-}
-
-/// The state of an update's key in the tree below, while the update waits.
+/// The knowledge that the tree has of the key of an update that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ordered) enum Below {
     Absent,

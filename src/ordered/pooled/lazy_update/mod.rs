@@ -116,8 +116,8 @@ pub(in crate::ordered) use below::{GroupTree, Hints};
 pub(in crate::ordered) use directory::pooled_over_directory;
 pub use policy::CommitPolicy;
 pub(in crate::ordered) use pool::{Demand, Pool};
-pub use settings::{LazyUpdateConfig, OPTIONS, Pairs, PoolCount};
-pub(in crate::ordered) use settings::{PoolSetup, pool_requests};
+pub use settings::{LazyUpdateConfig, Pairs, PoolCount};
+pub(in crate::ordered) use settings::{PoolSetup, requests_in};
 
 use crate::check::{CheckReport, IndexError};
 use crate::nand::Cause;

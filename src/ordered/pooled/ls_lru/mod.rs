@@ -127,7 +127,7 @@ mod units;
 mod victims;
 
 pub use crate::ordered::buffered::Answers;
-pub use settings::{CommitPolicy, Inner, LeafSplit, LsLruConfig, OPTIONS, UnitRam};
+pub use settings::{CommitPolicy, Inner, LeafSplit, LsLruConfig, UnitRam};
 pub use victims::write_minimized;
 
 use crate::check::{CheckReport, IndexError};

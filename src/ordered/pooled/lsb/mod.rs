@@ -52,7 +52,7 @@ mod settings;
 mod tests;
 mod update;
 
-pub use settings::{LsbConfig, OPTIONS};
+pub use settings::LsbConfig;
 
 use crate::check::{CheckReport, IndexError};
 use crate::nand::Cause;

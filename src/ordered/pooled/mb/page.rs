@@ -72,7 +72,7 @@ impl LeafLayout {
         Err(IndexError::Unsupported(format!(
             "a leaf with a header on pages of {page_bytes} bytes: it takes {ENTRIES_MIN} entries of {} bytes at least",
             key + value
-        )))
+        ).into()))
     }
 
     /// The node of the page at a place.

@@ -65,7 +65,7 @@ impl LeafLayout {
             return Err(IndexError::Unsupported(format!(
                 "leaves of {segments} pages with {records} records of {bytes} bytes each: 2 to {SEGMENTS_MAX} pages, and 2 \
                  records at least, are possible"
-            )));
+            ).into()));
         }
         Ok(LeafLayout { record, page_bytes, segments, records })
     }

@@ -54,7 +54,7 @@ impl FlushPolicy {
             }
             _ => return Ok(()),
         };
-        Err(IndexError::Unsupported(format!("flush policy {}: {what}", self.name())))
+        Err(IndexError::Unsupported(format!("flush policy {}: {what}", self.name()).into()))
     }
 }
 

@@ -3,8 +3,8 @@
 use super::Assets;
 use super::plots::{DASHES, Figure, MARKERS, axis_title, base, figure, figures_axis, glyph, safe, token};
 use crate::experiment::{self, ExperimentResults, Plot, PlotKind, Point, Series, Stated};
-use crate::report::scale::{Quantity, Scale};
 use crate::repro::{self, ScoreRow};
+use crate::summary::scale::{Quantity, Scale};
 use askama::Template;
 use plotly::common::{ErrorData, ErrorType, Line, Marker, MarkerSymbol, Mode};
 use plotly::layout::{Axis, AxisType, BarMode, HoverMode};

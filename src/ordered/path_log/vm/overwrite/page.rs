@@ -33,8 +33,10 @@ const DEAD: u8 = 0xf0;
 
 /// Whether slots have a check and a byte to mark them dead, or are as published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Marks {
+pub enum Marks {
+    /// Marks and slots have check bytes, so that flipped bits are noticed.
     Checked,
+    /// The published page, in which flipped bits are not noticed.
     Bare,
 }
 

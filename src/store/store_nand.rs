@@ -106,7 +106,7 @@ impl<S: PageStore> StoreNand<S> {
         StoreNand { replaces: true, ..self }
     }
 
-    /// The same on a store whose device may leave half a page when the power is cut: a mount then takes a page that cannot be read
+    /// This chip on a store whose device may leave half a page when the power is cut: a mount then takes a page that cannot be read
     /// for one that was being programmed, as on a real chip.
     #[must_use]
     pub fn tearing(self) -> StoreNand<S> {

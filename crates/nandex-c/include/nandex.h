@@ -76,7 +76,7 @@
 #define NANDEX_ERR_WORN_OUT -12
 
 /**
- * What the chip holds contradicts itself, or cannot be read.
+ * The contents of the chip contradict each other, or cannot be read.
  */
 #define NANDEX_ERR_CORRUPTED -13
 
@@ -171,12 +171,12 @@
 #define NANDEX_INDEX_PLOW 7
 
 /**
- * What a call has acknowledged survives a power cut.
+ * Every change that a call has acknowledged survives a power cut.
  */
 #define NANDEX_DURABLE_EVERY_OPERATION 1
 
 /**
- * What was acknowledged before the last `nandex_sync` survives a power cut; later changes do in the order they were made, or not.
+ * Every change acknowledged before the last `nandex_sync` survives a power cut; later changes do in the order they were made, or not.
  */
 #define NANDEX_DURABLE_EVERY_SYNC 2
 
@@ -358,7 +358,7 @@ typedef struct nandex_chip {
 } nandex_chip;
 
 /**
- * What an index is to be. All fields but `ram_bytes` must be the same at every mount.
+ * The configuration of an index. All fields but `ram_bytes` must be the same at every mount.
  */
 typedef struct nandex_config {
   /**
@@ -404,7 +404,7 @@ typedef struct nandex_config {
 } nandex_config;
 
 /**
- * What an index tells about itself.
+ * The statistics of an index.
  */
 typedef struct nandex_stats {
   /**
@@ -450,7 +450,7 @@ typedef struct nandex_stats {
 } nandex_stats;
 
 /**
- * What a check found.
+ * The findings of a check.
  */
 typedef struct nandex_report {
   /**

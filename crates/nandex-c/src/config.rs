@@ -1,4 +1,4 @@
-//! What an index is to be, checked: the configuration of a C caller as the engine understands it.
+//! The configuration of an index, checked: that of a C caller as the engine understands it.
 
 use crate::error::Failure;
 use crate::ffi::codes::NANDEX_ERR_CONFIG;
@@ -66,7 +66,7 @@ fn refused(words: &'static core::ffi::CStr) -> Failure {
     Failure::Code(NANDEX_ERR_CONFIG, words)
 }
 
-/// None for 0, which stands for the default.
+/// The number, or none for 0, which stands for the default.
 fn given(number: u32, most: u32, words: &'static core::ffi::CStr) -> Result<Option<u32>, Failure> {
     if number > most { Err(refused(words)) } else { Ok((number > 0).then_some(number)) }
 }

@@ -31,7 +31,7 @@ pub(crate) struct Cursor {
     records: Vec<u8>,
     at: usize,
     direction: Direction,
-    /// What the index had seen when they were fetched.
+    /// The changes that the index had seen when the records were fetched.
     changes: u64,
 }
 

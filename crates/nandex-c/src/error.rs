@@ -1,4 +1,4 @@
-//! What a call answers: codes, their names, and the words behind them.
+//! The answers of calls: codes, their names, and the words behind them.
 
 use crate::ffi::codes::*;
 use core::ffi::CStr;
@@ -51,7 +51,7 @@ names! {
 pub(crate) enum Failure {
     /// A code and fixed words.
     Code(i32, &'static CStr),
-    /// What the engine answered.
+    /// The answer of the engine.
     Index(IndexError),
 }
 
@@ -68,7 +68,7 @@ impl From<StoreError> for Failure {
 }
 
 impl Failure {
-    /// Its words, where they are fixed.
+    /// The words of the failure, where they are fixed.
     pub(crate) const fn fixed_words(&self) -> &'static CStr {
         match self {
             Failure::Code(_, words) => words,
@@ -76,7 +76,7 @@ impl Failure {
         }
     }
 
-    /// Its code.
+    /// The code of the failure.
     pub(crate) fn code(&self) -> i32 {
         match self {
             Failure::Code(code, _) => *code,

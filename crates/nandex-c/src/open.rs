@@ -17,7 +17,7 @@ pub(crate) enum Open {
     Mount,
 }
 
-/// What takes several operations as one.
+/// The indexes that take several operations as one.
 pub(crate) trait Batches: nandex::shared::MaybeSend {
     /// Operations wait in RAM from now on.
     fn begin(&mut self);

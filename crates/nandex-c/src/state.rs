@@ -1,4 +1,4 @@
-//! What stands behind a handle: an index and its operations as C asks for them, without a pointer.
+//! The state behind a handle: an index and its operations as C asks for them, without a pointer.
 
 use crate::config::Config;
 use crate::error::{Failure, Message};
@@ -22,7 +22,7 @@ const LEFT: Failure = Failure::Code(
     c"a batch could not be taken back: mount the index again to continue",
 );
 
-/// What a call answers: a code that is no failure, or a failure.
+/// The answer of a call: a code that is no failure, or a failure.
 pub(crate) type Answer = Result<i32, Failure>;
 
 /// An index on its chip, open or not.

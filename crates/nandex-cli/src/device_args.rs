@@ -16,7 +16,7 @@ pub(crate) struct Device {
     pub(crate) action: Action,
 }
 
-/// What is done. Commands that only look never write to the device: what a mount would finish stays in RAM.
+/// The command on a device. Commands that only look never write to the device: what a mount would finish stays in RAM.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
     /// Tell what the device is: pages, blocks, bad ones, free bytes, and the flags that open a dump of it.
@@ -57,10 +57,10 @@ pub(crate) struct Place {
     /// A dump of an MTD device.
     #[arg(long, value_name = "DUMP", requires_all = ["geometry", "spare"])]
     pub(crate) image: Option<PathBuf>,
-    /// Of a dump: bytes of pages and out-of-band areas, and pages of a block, such as 2048+64x64.
+    /// The geometry of a dump: bytes of pages and out-of-band areas, and pages of a block, such as 2048+64x64.
     #[arg(long, value_name = "PAGE+OOBxPAGES", requires = "image")]
     pub(crate) geometry: Option<RawGeometry>,
-    /// Of a dump: the free out-of-band bytes, offset and length, such as 2+38 (nandex device info tells).
+    /// The spare area of a dump: the free out-of-band bytes, offset and length, such as 2+38 (nandex device info tells).
     #[arg(long, value_name = "OFFSET+LENGTH,..", requires = "image")]
     pub(crate) spare: Option<SpareLayout>,
     #[command(flatten)]
@@ -93,7 +93,7 @@ pub(crate) struct Index {
     /// RAM, tables included, such as 64KiB [default: no cache].
     #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
     pub(crate) ram: Option<usize>,
-    /// What it has to promise about a power cut: every-operation, every-sync or none.
+    /// The promise of the index about a power cut: every-operation, every-sync or none.
     #[arg(long, value_name = "CLASS", default_value = "every-operation", value_parser = parse::durability)]
     pub(crate) durability: Durability,
     /// Option of the index or of what it stands on; may be repeated.
@@ -217,10 +217,10 @@ pub(crate) struct Restore {
     /// The dump.
     #[arg(long, value_name = "DUMP")]
     pub(crate) image: PathBuf,
-    /// Its bytes of pages and out-of-band areas, and pages of a block, such as 2048+64x64.
+    /// The dump's bytes of pages and out-of-band areas, and pages of a block, such as 2048+64x64.
     #[arg(long, value_name = "PAGE+OOBxPAGES")]
     pub(crate) geometry: RawGeometry,
-    /// Its free out-of-band bytes, offset and length, such as 2+38.
+    /// The dump's free out-of-band bytes, offset and length, such as 2+38.
     #[arg(long, value_name = "OFFSET+LENGTH,..")]
     pub(crate) spare: SpareLayout,
     /// The MTD device, which is erased.

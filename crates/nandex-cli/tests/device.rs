@@ -11,7 +11,7 @@ fn run(folder: &Path, command: &str) -> Output {
     program.output().unwrap()
 }
 
-/// What a command that succeeds prints.
+/// The output of a command that succeeds.
 fn printed(folder: &Path, command: &str) -> String {
     let output = run(folder, command);
     let told = String::from_utf8_lossy(&output.stderr).into_owned();

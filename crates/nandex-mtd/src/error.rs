@@ -1,4 +1,4 @@
-//! What goes wrong with a device, in words, and the counts that it shares with its owner.
+//! The errors of a device, in words, and the counts that it shares with its owner.
 
 use nandex::Shared;
 use std::fmt;
@@ -13,14 +13,14 @@ pub enum MtdError {
     System {
         /// The device or file.
         name: String,
-        /// What was tried, such as "open".
+        /// The call that was tried, such as "open".
         doing: &'static str,
         /// The system's number of the error, where it gave one.
         errno: Option<i32>,
         /// The system's words.
         why: String,
     },
-    /// What it is or holds cannot be used so.
+    /// The device, by its kind or contents, cannot be used so.
     Unsupported {
         /// The device or file.
         name: String,
@@ -59,7 +59,7 @@ impl std::error::Error for MtdError {}
 pub struct Fault {
     /// The device or file.
     pub device: String,
-    /// What was asked for, such as "program".
+    /// The operation asked for, such as "program".
     pub doing: &'static str,
     /// The block of the whole device.
     pub block: u32,
@@ -82,7 +82,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What a device has done since it was opened.
+/// The counts of a device since it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {

@@ -90,7 +90,7 @@ impl FromStr for RawGeometry {
     }
 }
 
-/// So many blocks of a chip from one on: a part of a device, for an index that shares it.
+/// A range of blocks of a chip: a part of a device, for an index that shares it.
 ///
 /// # Errors
 ///

@@ -16,7 +16,7 @@ pub enum OobMode {
     Raw = 2,
 }
 
-/// What a device says about itself.
+/// The facts that a device tells about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Pages and blocks.
@@ -31,7 +31,7 @@ pub struct Facts {
     pub name: String,
 }
 
-/// What the ECC found in one read.
+/// The findings of the ECC in one read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadStats {
     /// Bits that were corrected.
@@ -44,7 +44,7 @@ pub struct ReadStats {
 /// what the mode has. An error is the system's own; after [`Errno::UCLEAN`] and [`Errno::BADMSG`] of a read the buffers hold
 /// what was read.
 pub trait MtdIo: Send {
-    /// What the device is.
+    /// The facts of the device.
     fn facts(&self) -> &Facts;
 
     /// Reads a page (MEMREAD). The answer of the ECC comes with it, and besides an error where there is one.

@@ -36,7 +36,7 @@ pub struct MtdOptions {
     pub writable: bool,
 }
 
-/// What is known of a block.
+/// The state of a block, as far as it is known.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {
     Unknown,
@@ -51,7 +51,7 @@ pub struct Mtd<I = Device> {
     packing: Packing,
     geometry: Geometry,
     marks: Vec<Mark>,
-    /// Of each block, one more than the last page that this chip programmed since it erased it.
+    /// The end of each block: one more than the last page that this chip programmed since it erased it.
     ends: Vec<u16>,
     page: Vec<u8>,
     free: Vec<u8>,
@@ -95,7 +95,7 @@ impl<I: MtdIo> Mtd<I> {
         })
     }
 
-    /// What the device says about itself.
+    /// The facts that the device tells about itself.
     pub fn facts(&self) -> &Facts {
         self.io.facts()
     }
@@ -105,7 +105,7 @@ impl<I: MtdIo> Mtd<I> {
         &mut self.io
     }
 
-    /// What it is called in errors.
+    /// The device's name in errors.
     pub fn name(&self) -> &str {
         &self.name
     }

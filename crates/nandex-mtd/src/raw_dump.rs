@@ -156,7 +156,7 @@ impl RawDump {
         self.file.write_all(&self.page)
     }
 
-    /// What the file fails is no fault of a page.
+    /// A failure of the file is no fault of a page.
     fn failed(&self, doing: &'static str, (pbn, page): (Pbn, Option<u32>), error: &io::Error) -> NandError {
         let (errno, why) = (error.raw_os_error(), error.to_string());
         let fault = Fault { device: self.name.clone(), doing, block: pbn.0, page, errno, why };

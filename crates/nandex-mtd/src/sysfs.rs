@@ -1,4 +1,4 @@
-//! What Linux tells about a device in `/sys/class/mtd`, where the structures of the requests are too narrow.
+//! The facts that Linux tells about a device in `/sys/class/mtd`, where the structures of the requests are too narrow.
 
 use crate::error::MtdError;
 use std::fs;
@@ -10,7 +10,7 @@ pub(crate) struct Sysfs {
 }
 
 impl Sysfs {
-    /// That of `/dev/mtd3`, by its name; links are followed.
+    /// The folder of a device such as `/dev/mtd3`, by its name; links are followed.
     pub(crate) fn of(device: &Path) -> Result<Sysfs, MtdError> {
         let real = fs::canonicalize(device).map_err(|e| MtdError::system(device, "find", &e))?;
         let name = real.file_name().and_then(|name| name.to_str()).unwrap_or_default();

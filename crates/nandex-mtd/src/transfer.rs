@@ -14,7 +14,7 @@ use nandex::{Nand, Pbn};
 use rustix::io::Errno;
 use std::io::{self, Write};
 
-/// What a dump met.
+/// The blocks and pages that a dump met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DumpReport {
@@ -28,7 +28,7 @@ pub struct DumpReport {
     pub uncorrectable_pages: u64,
 }
 
-/// What was put back.
+/// The blocks and pages that were put back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RestoreReport {

@@ -5,7 +5,7 @@
 use super::config::{Config, Format, LogArea};
 use super::image::{Node, Shapes};
 use super::layout::{Link, NO_GENERATION, NO_UNIT};
-use super::store::{Block, Counts, NO_BLOCK, Slot, Store};
+use super::store::{Block, IplCounts, NO_BLOCK, Slot, Store};
 use crate::blocks::BlockTable;
 use crate::blocks::checkpoint::CheckpointArea;
 use crate::check::IndexError;
@@ -152,7 +152,7 @@ impl<N: Nand> Store<N> {
             spare: vec![0xff; geometry.spare_bytes as usize],
             chain: Vec::new(),
             moving: Node::default(),
-            counts: Counts::default(),
+            counts: IplCounts::default(),
             nand,
         }
     }

@@ -65,7 +65,7 @@ pub(super) struct Waiting {
 
 /// The counters of the tree, besides the chip's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct IplCounts {
     /// Nodes that came out of another one.
     pub(super) splits: u64,
     /// Nodes that became empty and left the tree.
@@ -133,7 +133,7 @@ pub(super) struct Store<N> {
     /// Records of the node that is read.
     pub(super) chain: Vec<u8>,
     pub(super) moving: Node,
-    pub(super) counts: Counts,
+    pub(super) counts: IplCounts,
 }
 
 /// The records of a node on the way from its newest to its oldest.

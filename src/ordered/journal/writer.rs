@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 
 /// The counters of the journal.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct JournalCounts {
     pub(super) records: u64,
     pub(super) forced_writes: u64,
     pub(super) cut_offs: u64,
@@ -36,7 +36,7 @@ pub(super) struct Writer<S> {
     refused: Option<bool>,
     /// Whether the medium says that the index was closed.
     is_closed: bool,
-    pub(super) counts: Counts,
+    pub(super) counts: JournalCounts,
 }
 
 impl<S: PageStore> Writer<S> {
@@ -50,7 +50,7 @@ impl<S: PageStore> Writer<S> {
             written: 0,
             refused: None,
             is_closed,
-            counts: Counts::default(),
+            counts: JournalCounts::default(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The trees on raw NAND against a `BTreeMap`, with remounts, small chips and every form of their cache.
 
-use super::ground::{RawTree, Scheme};
+use super::ground::{RawScheme, RawTree};
 use crate::Nand;
 use crate::Shared;
 use crate::blocks::victim::VictimPolicy;
@@ -30,14 +30,14 @@ struct Soak {
     faults: Faults,
 }
 
-fn soak<S: Scheme>(soak: &Soak) {
+fn soak<S: RawScheme>(soak: &Soak) {
     let mut part = mlc_64m();
     part.geometry = crate::Geometry::new(soak.page_bytes, 64, 16, 96);
     let chip = SimChip::new(&part).unwrap().with_faults(soak.faults);
     soak_on::<S>(chip, soak);
 }
 
-fn soak_on<S: Scheme>(nand: impl Nand, soak: &Soak) {
+fn soak_on<S: RawScheme>(nand: impl Nand, soak: &Soak) {
     let victim = VictimPolicy::ALL[(soak.seed as usize + soak.config.write_pages) % 6];
     let config = LogConfig { victim, ..soak.config };
     let mut tree = RawTree::<_, S>::format_on_log(nand, RECORD, config).unwrap();
@@ -177,7 +177,7 @@ fn failing_blocks_are_replaced() {
 }
 
 /// Reads of one get for each of the keys, and the tree's height.
-fn reads_of_gets<S: Scheme>(same_page: SamePage) -> (Vec<u64>, u64) {
+fn reads_of_gets<S: RawScheme>(same_page: SamePage) -> (Vec<u64>, u64) {
     let mut part = mlc_64m();
     part.geometry = crate::Geometry::new(512, 64, 16, 320);
     let config = RawConfig { same_page, ..RawConfig::new(RECORD) };

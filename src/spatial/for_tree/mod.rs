@@ -152,7 +152,7 @@ impl Tag {
     }
 }
 
-/// The tree's own figures, by their place in [`super::tree::Counts::own`].
+/// The tree's own figures, by their place in [`super::tree::TreeCounts::own`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Figure {
     MergeBacks,

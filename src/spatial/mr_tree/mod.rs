@@ -95,7 +95,7 @@ pub const fn config() -> SpatialConfig<MrRules> {
     SpatialConfig::new(MrRules { balance: Balance::Reinsertion, is_selective: false })
 }
 
-/// The tree's own figures, by their place in [`super::tree::Counts::own`].
+/// The tree's own figures, by their place in [`super::tree::TreeCounts::own`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Figure {
     HalfLeafMoves,

@@ -43,7 +43,7 @@ pub trait Rules<C: Coordinate, const D: usize>: Clone + PartialEq + crate::share
     /// Bytes of the place on the Hilbert curve that child entries hold.
     const KEY_BYTES: usize = 0;
 
-    /// The names of its own figures, in the order of [`Counts::own`].
+    /// The names of its own figures, in the order of [`TreeCounts::own`].
     const METRICS: &'static [&'static str] = &[];
 
     /// Adapts the layout of the nodes where the kind has them otherwise.
@@ -102,7 +102,7 @@ pub const METRICS_MAX: usize = 6;
 
 /// The counters of what happened to nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct TreeCounts {
     /// Nodes split, or two nodes shared out over three.
     pub splits: u64,
     /// Nodes dissolved or merged.
@@ -117,8 +117,8 @@ pub struct Counts {
     pub own: [u64; METRICS_MAX],
 }
 
-impl Counts {
-    fn add(&mut self, other: Counts) {
+impl TreeCounts {
+    fn add(&mut self, other: TreeCounts) {
         self.splits += other.splits;
         self.merges += other.merges;
         self.redistributions += other.redistributions;
@@ -137,7 +137,7 @@ pub struct Operation<'a, N> {
     /// Whether as few nodes as possible are to be changed.
     pub is_narrow: bool,
     /// The counters so far.
-    pub counts: Counts,
+    pub counts: TreeCounts,
 }
 
 /// A tree that owns its node store.
@@ -145,7 +145,7 @@ pub struct Tree<C, const D: usize, N, R> {
     nodes: N,
     rules: R,
     height: u8,
-    counts: Counts,
+    counts: TreeCounts,
     coordinates: PhantomData<C>,
 }
 
@@ -195,7 +195,7 @@ impl<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>> Tree<C, D, N
             return Err(IndexError::Corrupted { what: "S7: the superblock's options are impossible", at: 0 });
         };
         let height = read_root(&mut nodes, Cause::Recovery)?.level;
-        Ok(Tree { nodes, rules, height, counts: Counts::default(), coordinates: PhantomData })
+        Ok(Tree { nodes, rules, height, counts: TreeCounts::default(), coordinates: PhantomData })
     }
 
     /// The node store below.
@@ -219,7 +219,7 @@ impl<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>> Tree<C, D, N
     }
 
     /// The counters of what happened to nodes since the tree was opened.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> TreeCounts {
         self.counts
     }
 
@@ -231,7 +231,7 @@ impl<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>> Tree<C, D, N
         let mut is_narrow = false;
         loop {
             self.nodes.begin()?;
-            let counts = Counts { narrow_operations: u64::from(is_narrow), ..Counts::default() };
+            let counts = TreeCounts { narrow_operations: u64::from(is_narrow), ..TreeCounts::default() };
             let mut op = Operation { nodes: &mut self.nodes, height: self.height, is_narrow, counts };
             let done = work(&self.rules, &mut op);
             let (height, counts) = (op.height, op.counts);

@@ -69,7 +69,7 @@ impl CallbackChip {
         }
     }
 
-    /// What it did so far.
+    /// The counters of the chip so far.
     pub(super) fn counters(&self) -> Counters {
         *self.counters.lock()
     }

@@ -26,7 +26,7 @@ pub const NANDEX_ERR_NOT_FORMATTED: i32 = -10;
 pub const NANDEX_ERR_FULL: i32 = -11;
 /// Too many blocks have failed: the chip is read-only now. The operation was not done and nothing was lost.
 pub const NANDEX_ERR_WORN_OUT: i32 = -12;
-/// What the chip holds contradicts itself, or cannot be read.
+/// The contents of the chip contradict each other, or cannot be read.
 pub const NANDEX_ERR_CORRUPTED: i32 = -13;
 /// The chip, or the callbacks, refused or failed.
 pub const NANDEX_ERR_CHIP: i32 = -14;

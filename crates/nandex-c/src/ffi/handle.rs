@@ -5,7 +5,7 @@ use super::codes::{NANDEX_ERR_BUSY, NANDEX_ERR_HANDLE, NANDEX_ERR_NULL, NANDEX_E
 use crate::state::{Answer, State};
 use core::cell::{Cell, RefCell};
 
-/// What is behind a handle.
+/// The index behind a handle.
 pub(super) type CState = State<CallbackChip>;
 
 const LIVE: u32 = 0x4e64_7831;
@@ -84,7 +84,7 @@ pub(super) fn run(handle: &nandex_index, work: impl FnOnce(&mut CState) -> Answe
     }
 }
 
-/// The same for a pointer.
+/// Runs work on the index behind a pointer.
 ///
 /// # Safety
 ///
@@ -97,13 +97,13 @@ pub(super) unsafe fn with(at: *const nandex_index, work: impl FnOnce(&mut CState
     }
 }
 
-/// What the work answers; None if it panicked.
+/// The answer of the work; None if it panicked.
 #[cfg(feature = "std")]
 pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).ok()
 }
 
-/// What the work answers: without a system a panic does not come back.
+/// The answer of the work: without a system a panic does not come back.
 #[cfg(not(feature = "std"))]
 pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {
     Some(work())

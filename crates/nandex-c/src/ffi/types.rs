@@ -1,4 +1,4 @@
-//! What is handed over: the chip, the configuration, figures.
+//! The types that are handed over: the chip, the configuration, figures.
 //!
 //! Each struct begins with its size as the caller's compiler knows it. Later versions of the library only add fields at the end,
 //! so callers compiled against an older header keep working: what they do not have is 0, the default.
@@ -23,9 +23,9 @@ pub const NANDEX_INDEX_SBITS: u32 = 6;
 /// plow: a memtable above packed levels, swept round and round.
 pub const NANDEX_INDEX_PLOW: u32 = 7;
 
-/// What a call has acknowledged survives a power cut.
+/// Every change that a call has acknowledged survives a power cut.
 pub const NANDEX_DURABLE_EVERY_OPERATION: u32 = 1;
-/// What was acknowledged before the last `nandex_sync` survives a power cut; later changes do in the order they were made, or not.
+/// Every change acknowledged before the last `nandex_sync` survives a power cut; later changes do in the order they were made, or not.
 pub const NANDEX_DURABLE_EVERY_SYNC: u32 = 2;
 /// After a power cut the index refuses to mount.
 pub const NANDEX_DURABLE_NONE: u32 = 3;
@@ -103,7 +103,7 @@ pub struct nandex_chip {
     pub sync: Option<unsafe extern "C" fn(context: *mut c_void) -> i32>,
 }
 
-/// What an index is to be. All fields but `ram_bytes` must be the same at every mount.
+/// The configuration of an index. All fields but `ram_bytes` must be the same at every mount.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct nandex_config {
@@ -129,7 +129,7 @@ pub struct nandex_config {
     pub mapping_ram_bytes: u32,
 }
 
-/// What an index tells about itself.
+/// The statistics of an index.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct nandex_stats {
@@ -155,7 +155,7 @@ pub struct nandex_stats {
     pub corrected_reads: u64,
 }
 
-/// What a check found.
+/// The findings of a check.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct nandex_report {

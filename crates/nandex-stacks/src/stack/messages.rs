@@ -10,7 +10,7 @@ use nandex::ordered::bepsilon::BEpsilon as BEpsilonScheme;
 use nandex::ordered::fd::{Fd as FdScheme, FdConfig};
 use nandex::ordered::journal::{JournalConfig, Journaled, refuse_journaled};
 use nandex::ordered::la::La as LaScheme;
-use nandex::ordered::messages::{MessageTree, Scheme, ram_bytes_on};
+use nandex::ordered::messages::{MessageScheme, MessageTree, ram_bytes_on};
 use nandex::{IndexError, OrderedIndex, PageStore};
 
 /// Whether there is a journal: for every operation, or where one is asked for.
@@ -29,7 +29,7 @@ fn inner(settings: &Settings) -> Settings {
     Settings { durability: settings.durability.min(Durability::EverySync), ..settings.clone() }
 }
 
-fn open_tree<T: Scheme + 'static>(
+fn open_tree<T: MessageScheme + 'static>(
     mut store: Box<dyn PageStore>,
     settings: &Settings,
     config: T::Config,

@@ -98,8 +98,7 @@ pub struct BPlusConfig {
     pub underflow: Underflow,
     /// How the pages that an operation changed are written. Not part of the format.
     pub structure_writes: StructureWrites,
-    /// The tree above this one, if the records name the leaves of another ([`Above`]); zeros where they are
-    /// records.
+    /// The index above whose leaves these records name ([`Above`]); zeros where they are plain records.
     pub(in crate::ordered) above: Above,
 }
 
@@ -222,11 +221,11 @@ pub struct BPlusTree<S> {
     is_marked: bool,
     /// Whether a write failed with unknown effect: nothing is believed before the next mount.
     is_interrupted: bool,
-    counts: Counts,
+    counts: NodeCounts,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::ordered) struct Counts {
+pub(in crate::ordered) struct NodeCounts {
     /// Nodes split in halves.
     pub(in crate::ordered) splits: u64,
     /// Full leaves left whole.
@@ -353,7 +352,7 @@ impl<S: PageStore> BPlusTree<S> {
             is_clean,
             is_marked: is_clean,
             is_interrupted: false,
-            counts: Counts::default(),
+            counts: NodeCounts::default(),
         }
     }
 
@@ -406,7 +405,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     /// The counters of splits, merges and loans of nodes.
-    pub(in crate::ordered) fn counts(&self) -> Counts {
+    pub(in crate::ordered) fn counts(&self) -> NodeCounts {
         self.counts
     }
 

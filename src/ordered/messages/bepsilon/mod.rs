@@ -49,8 +49,8 @@ use crate::codec::{get_u16, put_u32};
 use crate::nand::Cause;
 use crate::ordered::change::Change;
 use crate::ordered::messages::ground::{
-    Ascending, Bounds, Common, Identity, Layout, MessageTree, Node, PUT, Run, Scheme, Shadow, Shape, Tally,
-    Tour, Written, corrupted, make_room,
+    Ascending, Bounds, Common, Identity, Layout, MessageScheme, MessageTree, Node, PUT, Run, Shadow, Shape,
+    Tally, Tour, Written, corrupted, make_room,
 };
 use crate::ordered::{Direction, RecordFormat, Visit};
 use crate::store::PageStore;
@@ -256,7 +256,7 @@ fn flush_into<S: PageStore>(
     layout.write_above((shadow, tally), &node, vacant_below)
 }
 
-impl Scheme for BEpsilon {
+impl MessageScheme for BEpsilon {
     type Config = BEpsilonConfig;
 
     fn common(config: &BEpsilonConfig) -> Common {

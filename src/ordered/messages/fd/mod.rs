@@ -56,7 +56,7 @@ use crate::check::{CheckReport, IndexError};
 use crate::codec::{get_u32, get_u64, put_u32};
 use crate::nand::Cause;
 use crate::ordered::messages::ground::{
-    Ascending, Bounds, Common, Identity, MessageTree, PUT, REMOVE, Scheme, Shadow, corrupted,
+    Ascending, Bounds, Common, Identity, MessageScheme, MessageTree, PUT, REMOVE, Shadow, corrupted,
 };
 use crate::ordered::{Direction, Visit};
 use crate::store::PageStore;
@@ -206,7 +206,7 @@ fn is_before(key: &[u8], bound: Bound<&[u8]>, direction: Direction) -> bool {
     }
 }
 
-impl Scheme for Fd {
+impl MessageScheme for Fd {
     type Config = FdConfig;
 
     fn common(config: &FdConfig) -> Common {

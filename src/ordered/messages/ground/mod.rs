@@ -4,7 +4,7 @@
 //! The [B-epsilon-tree](crate::ordered::bepsilon), the [FD-tree](crate::ordered::fd) and the [LA-tree](crate::ordered::la) all let updates wait on the
 //! medium, on their way to the leaves: in the inner nodes, in sorted runs, in buffers of subtrees. An update is an
 //! *operation record* (a value, or a tombstone) and the newest of a key wins, wherever they meet. What tells the trees apart
-//! is where records wait and when they move on; that is a [`Scheme`].
+//! is where records wait and when they move on; that is a [`MessageScheme`].
 //!
 //! | | records wait | they move on |
 //! |---|---|---|
@@ -77,7 +77,7 @@ impl Common {
 ///
 /// An operation that fails has changed nothing but where things lie. What a scheme does to pages it does in
 /// attempts, none of which ends in a tree that lost something; so it may commit between any two of them.
-pub trait Scheme: Sized + crate::shared::MaybeSend {
+pub trait MessageScheme: Sized + crate::shared::MaybeSend {
     /// How it is set up.
     type Config: Clone + crate::shared::MaybeSend;
 
@@ -187,7 +187,7 @@ impl Ascending<'_, '_, '_> {
 }
 
 /// An index whose updates wait on flash.
-pub struct MessageTree<S, T: Scheme> {
+pub struct MessageTree<S, T: MessageScheme> {
     shadow: Shadow<S>,
     scheme: T,
     config: T::Config,
@@ -195,7 +195,7 @@ pub struct MessageTree<S, T: Scheme> {
     scratch: Vec<u8>,
 }
 
-impl<S: PageStore, T: Scheme> MessageTree<S, T> {
+impl<S: PageStore, T: MessageScheme> MessageTree<S, T> {
     /// Makes an empty index; whatever the store held is dropped.
     pub fn format(store: S, config: T::Config) -> Result<MessageTree<S, T>, IndexError> {
         let identity = identity::<T>(&store, &config)?;
@@ -272,7 +272,7 @@ impl<S: PageStore, T: Scheme> MessageTree<S, T> {
 }
 
 /// The most RAM that an index needs on a store besides what the store itself holds.
-pub fn ram_bytes_on<T: Scheme>(
+pub fn ram_bytes_on<T: MessageScheme>(
     config: &T::Config,
     store: &(impl PageStore + ?Sized),
 ) -> Result<usize, IndexError> {
@@ -280,7 +280,7 @@ pub fn ram_bytes_on<T: Scheme>(
     Ok(T::ram_bytes(config, (store.page_bytes(), store.page_count()))? + size_of::<T>() + 1088)
 }
 
-fn identity<T: Scheme>(store: &impl PageStore, config: &T::Config) -> Result<Identity, IndexError> {
+fn identity<T: MessageScheme>(store: &impl PageStore, config: &T::Config) -> Result<Identity, IndexError> {
     let common = T::common(config);
     if common.durability > Durability::EverySync {
         return Err(IndexError::Unsupported(
@@ -295,7 +295,7 @@ fn identity<T: Scheme>(store: &impl PageStore, config: &T::Config) -> Result<Ide
 }
 
 /// Commits all that there is.
-pub(in crate::ordered) fn commit<S: PageStore, T: Scheme>(
+pub(in crate::ordered) fn commit<S: PageStore, T: MessageScheme>(
     shadow: &mut Shadow<S>,
     scheme: &T,
 ) -> Result<(), IndexError> {
@@ -303,7 +303,7 @@ pub(in crate::ordered) fn commit<S: PageStore, T: Scheme>(
 }
 
 /// Sees to it that so many units can be written, by a commit if that helps.
-pub(in crate::ordered) fn make_room<S: PageStore, T: Scheme>(
+pub(in crate::ordered) fn make_room<S: PageStore, T: MessageScheme>(
     shadow: &mut Shadow<S>,
     scheme: &T,
     units: u32,
@@ -314,7 +314,7 @@ pub(in crate::ordered) fn make_room<S: PageStore, T: Scheme>(
     if shadow.free_now() < units { Err(IndexError::Full) } else { Ok(()) }
 }
 
-impl<S: PageStore, T: Scheme> Buffered<S> for MessageTree<S, T> {
+impl<S: PageStore, T: MessageScheme> Buffered<S> for MessageTree<S, T> {
     type Config = T::Config;
 
     fn format(store: S, config: T::Config) -> Result<Self, IndexError> {
@@ -342,7 +342,7 @@ impl<S: PageStore, T: Scheme> Buffered<S> for MessageTree<S, T> {
     }
 }
 
-impl<S: PageStore, T: Scheme> OrderedIndex for MessageTree<S, T> {
+impl<S: PageStore, T: MessageScheme> OrderedIndex for MessageTree<S, T> {
     fn record(&self) -> RecordFormat {
         self.common.record
     }

@@ -8,7 +8,7 @@
 //!
 //! Costs RAM in proportion to the moved leaves, which is what the mu-Tree paper (section 2.3) holds against it.
 
-use super::{RawTree, Scheme, address};
+use super::{RawScheme, RawTree, address};
 use crate::check::IndexError;
 use crate::codec::get_u32;
 use crate::log::tag::Tag;
@@ -75,7 +75,7 @@ impl Journal {
     }
 }
 
-impl<N: Nand, S: Scheme> RawTree<N, S> {
+impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Keeps a journal of up to `leaves` moved leaves from now on. Where there are more, or none are wanted, the next update
     /// commits them.
     pub fn set_journal(&mut self, leaves: usize) {

@@ -1,7 +1,7 @@
 //! Trees on raw NAND: what the mu-Tree and the wandering B+-tree have in common.
 //!
 //! Both are B+-trees whose nodes are rewritten out of place together with the path above them, on the log of
-//! [`crate::log`]. They differ in how nodes lie in pages and in how a changed path is written: that is the [`Scheme`].
+//! [`crate::log`]. They differ in how nodes lie in pages and in how a changed path is written: that is the [`RawScheme`].
 //!
 //! * A search reads the nodes from the root down; a child in the page at hand costs no read, unless [`SamePage::Read`] asks for one.
 //! * An update copies the path into RAM (`path`), changes it there and lets the scheme write it, the root last.
@@ -51,14 +51,14 @@ use moves::Moves;
 use path::Path;
 pub(crate) use path::{Sibling, Step};
 pub(crate) use scheme::{Change, Layouts, Leaf, LeafUse, MovedNodes};
-pub(crate) use scheme::{Scheme, Shapes};
+pub(crate) use scheme::{RawScheme, Shapes};
 
 /// Bytes of a child's address.
 pub(crate) const ADDRESS_BYTES: usize = 4;
 
 /// The counters of what became of nodes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::ordered) struct Counts {
+pub(in crate::ordered) struct PathCounts {
     /// Nodes that came out of another one.
     pub(in crate::ordered) splits: u64,
     /// Nodes that became empty and left the tree.
@@ -79,7 +79,7 @@ pub struct RawTree<N, S> {
     pub(in crate::ordered) detached: Vec<u8>,
     pub(in crate::ordered) journal: Journal,
     pub(in crate::ordered) moves: Moves,
-    pub(in crate::ordered) counts: Counts,
+    pub(in crate::ordered) counts: PathCounts,
     /// An update began and did not end.
     pub(in crate::ordered) interrupted: bool,
     /// The update under way got as far as its leaf, and whether it found its key there.
@@ -96,7 +96,7 @@ struct Setup<S> {
     moves: Moves,
 }
 
-impl<N: Nand, S: Scheme> RawTree<N, S> {
+impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Formats the chip and makes an empty tree on a log that is set up like this.
     pub fn format_on_log(
         nand: N,
@@ -220,7 +220,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             detached: vec![0xff; log.geometry().page_bytes as usize],
             journal: Journal::default(),
             moves: Moves::default(),
-            counts: Counts::default(),
+            counts: PathCounts::default(),
             interrupted: false,
             update_began: false,
             existed: false,
@@ -262,7 +262,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
 }
 
 /// The height of a tree on so many pages whose nodes are half full.
-pub(crate) fn height_bound<S: Scheme>(scheme: &S, pages: u32) -> u8 {
+pub(crate) fn height_bound<S: RawScheme>(scheme: &S, pages: u32) -> u8 {
     let (mut nodes, mut height) = (pages as usize, 1);
     while nodes > 1 && height < scheme.height_max(0) {
         height += 1;
@@ -274,7 +274,7 @@ pub(crate) fn height_bound<S: Scheme>(scheme: &S, pages: u32) -> u8 {
 }
 
 /// The shape of a page's node at `level` and its entries in use, or what is wrong with them.
-fn node_in<S: Scheme>(
+fn node_in<S: RawScheme>(
     scheme: &S,
     tag: &Tag,
     (level, height): (u8, u8),
@@ -296,18 +296,18 @@ fn node_in<S: Scheme>(
 const WIDTH_SHIFT: u32 = 30;
 
 /// The child that an inner node's entry names.
-fn address<S: Scheme>(bytes: &[u8]) -> Ppn {
+fn address<S: RawScheme>(bytes: &[u8]) -> Ppn {
     let named = crate::codec::get_u32(bytes, 0);
     Ppn(if S::NAMES_WIDTHS { named & ((1 << WIDTH_SHIFT) - 1) } else { named })
 }
 
 /// The width, by that entry, of the leaves below the child.
-fn named_width<S: Scheme>(bytes: &[u8]) -> u8 {
+fn named_width<S: RawScheme>(bytes: &[u8]) -> u8 {
     if S::NAMES_WIDTHS { (crate::codec::get_u32(bytes, 0) >> WIDTH_SHIFT) as u8 } else { 0 }
 }
 
 /// The value of an entry for this child.
-pub(crate) fn child_value<S: Scheme>(page: Ppn, width: u8) -> [u8; ADDRESS_BYTES] {
+pub(crate) fn child_value<S: RawScheme>(page: Ppn, width: u8) -> [u8; ADDRESS_BYTES] {
     debug_assert!(
         !S::NAMES_WIDTHS || (page.0 >> WIDTH_SHIFT == 0 && width < 4),
         "R8: {page} of width {width}"
@@ -316,7 +316,7 @@ pub(crate) fn child_value<S: Scheme>(page: Ppn, width: u8) -> [u8; ADDRESS_BYTES
     (page.0 | width).to_le_bytes()
 }
 
-impl<N: Nand, S: Scheme> OrderedIndex for RawTree<N, S> {
+impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
     fn record(&self) -> RecordFormat {
         self.record
     }

@@ -8,7 +8,7 @@
 //!
 //! [`Log::hold`]: crate::log::Log::hold
 
-use super::{RawTree, Scheme, address};
+use super::{RawScheme, RawTree, address};
 use crate::check::{CheckReport, IndexError};
 use crate::codec::get_u32;
 use crate::nand::{Cause, Geometry, Nand};
@@ -320,7 +320,7 @@ impl Moves {
     }
 }
 
-impl<N: Nand, S: Scheme> RawTree<N, S> {
+impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Notes that the path's node at `level` has moved to `page`; false when its parent must be told instead.
     pub(crate) fn map_move(&mut self, level: u8, page: Ppn) -> Option<Ppn> {
         let named = self.named_at(level);

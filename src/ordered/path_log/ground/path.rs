@@ -1,6 +1,6 @@
 //! A path from the root in RAM: copies of its nodes, and where they came from.
 
-use super::{RawTree, Scheme, address, child_value, named_width, node_in};
+use super::{RawScheme, RawTree, address, child_value, named_width, node_in};
 use crate::check::IndexError;
 use crate::log::SamePage;
 use crate::log::tag::{LEVELS_MAX, Tag};
@@ -84,7 +84,7 @@ impl Path {
     }
 }
 
-impl<N: Nand, S: Scheme> RawTree<N, S> {
+impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Writes the path's node at `level` to a page of its own; the old one dies. For trees with one node in a page.
     pub(in crate::ordered) fn write_alone(
         &mut self,
@@ -276,7 +276,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
 }
 
 /// See [`RawTree::width`].
-pub(super) fn width_of<S: Scheme>(
+pub(super) fn width_of<S: RawScheme>(
     scheme: &S,
     (level, shape): (u8, &NodeShape),
     node: &[u8],

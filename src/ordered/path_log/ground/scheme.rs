@@ -1,7 +1,7 @@
 //! The traits that make one tree on raw NAND of the ground: how nodes lie in pages, and how a changed path
 //! reaches the chip.
 //!
-//! A tree implements [`Shapes`] and [`Scheme`]. The two others say what only some trees do: [`Layouts`] where the pages of one tree
+//! A tree implements [`Shapes`] and [`RawScheme`]. The two others say what only some trees do: [`Layouts`] where the pages of one tree
 //! may have several layouts (the mu*-Tree), [`MovedNodes`] where a node may move without its parent (the VMTree). A tree that does
 //! neither says so with an empty `impl`.
 
@@ -99,7 +99,7 @@ pub trait Layouts: Shapes {
     fn note_leaf(&mut self, _kind: LeafUse, _leaf: Leaf) {}
 
     /// Brings the nodes of a copied path that are too large for the path's layout into a form that
-    /// [`Scheme::write_path`] can write.
+    /// [`RawScheme::write_path`] can write.
     fn settle<N: Nand>(_tree: &mut RawTree<N, Self>, _change: Change<'_>) -> Result<(), IndexError> {
         Ok(())
     }
@@ -138,7 +138,7 @@ pub trait MovedNodes: Shapes {
 }
 
 /// A tree on raw NAND: its name, its page, and how a changed path is written.
-pub trait Scheme: Layouts + MovedNodes {
+pub trait RawScheme: Layouts + MovedNodes {
     /// The name of the owner on a formatted chip, before the record sizes.
     const KIND: &'static [u8];
 

@@ -29,7 +29,7 @@ use crate::log::tag::Tag;
 use crate::nand::{Cause, Nand};
 use crate::ordered::node::NodeShape;
 use crate::ordered::path_log::ground::{
-    Change, Layouts, Leaf, LeafUse, MovedNodes, RawTree, Scheme, Shapes, Sibling, child_value,
+    Change, Layouts, Leaf, LeafUse, MovedNodes, RawScheme, RawTree, Shapes, Sibling, child_value,
 };
 use crate::ordered::{Metric, RecordFormat};
 use crate::units::Ppn;
@@ -248,7 +248,7 @@ impl<C: LayoutChoice> Layouts for PathPages<C> {
 
 impl<C: LayoutChoice> MovedNodes for PathPages<C> {}
 
-impl<C: LayoutChoice> Scheme for PathPages<C> {
+impl<C: LayoutChoice> RawScheme for PathPages<C> {
     const KIND: &'static [u8] = C::KIND;
 
     const KEEPS_PLACES: bool = true;

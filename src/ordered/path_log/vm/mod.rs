@@ -60,7 +60,7 @@ use crate::ordered::path_log::ground::moves::Moves;
 pub use crate::ordered::path_log::ground::moves::{Duplicates, Keep};
 use crate::ordered::path_log::ground::room::INSERT_RESERVE_BLOCKS;
 use crate::ordered::path_log::ground::{
-    ADDRESS_BYTES, Layouts, MovedNodes, RawConfig, RawTree, Scheme, Shapes, Sibling, Step, height_bound,
+    ADDRESS_BYTES, Layouts, MovedNodes, RawConfig, RawScheme, RawTree, Shapes, Sibling, Step, height_bound,
 };
 use crate::ordered::{Durability, RecordFormat};
 use crate::units::Ppn;
@@ -188,7 +188,7 @@ impl MovedNodes for MappedPages {
     }
 }
 
-impl Scheme for MappedPages {
+impl RawScheme for MappedPages {
     const KIND: &'static [u8] = b"vmtree 1";
 
     fn new(page_bytes: usize, record: RecordFormat) -> Result<MappedPages, IndexError> {
@@ -396,7 +396,7 @@ fn grow<N: Nand>(tree: &mut RawTree<N, MappedPages>, half: &Sibling, cause: Caus
     place_root(tree, cause)
 }
 
-/// See [`Scheme::restore_moves`].
+/// See [`RawScheme::restore_moves`].
 fn restore<N: Nand>(
     tree: &mut RawTree<N, MappedPages>,
     note: &[u8],

@@ -18,7 +18,7 @@ use crate::nand::{Cause, Nand};
 use crate::ordered::RecordFormat;
 use crate::ordered::node::NodeShape;
 use crate::ordered::path_log::ground::{
-    ADDRESS_BYTES, Layouts, MovedNodes, RawTree, Scheme, Shapes, Sibling,
+    ADDRESS_BYTES, Layouts, MovedNodes, RawScheme, RawTree, Shapes, Sibling,
 };
 use crate::units::Ppn;
 use alloc::format;
@@ -111,7 +111,7 @@ impl Layouts for OneNodePages {}
 
 impl MovedNodes for OneNodePages {}
 
-impl Scheme for OneNodePages {
+impl RawScheme for OneNodePages {
     const KIND: &'static [u8] = b"wandering 1";
 
     const TAKES_JOURNAL: bool = true;

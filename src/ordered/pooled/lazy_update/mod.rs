@@ -139,11 +139,11 @@ pub struct Pooled<T> {
     pub(in crate::ordered) tree: T,
     pool: Pool,
     answers: Answers,
-    counts: Counts,
+    counts: CommitCounts,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct CommitCounts {
     commits: u64,
     committed_requests: u64,
     reshapings: u64,
@@ -199,7 +199,7 @@ impl<T: GroupTree> Pooled<T> {
     pub(in crate::ordered) fn over(tree: T, setup: PoolSetup) -> Pooled<T> {
         let mut pool = Pool::new(tree.record(), setup, T::GROUPS_BY_LEAF);
         pool.set_leaf_bounds(tree.leaf_fill());
-        Pooled { tree, pool, answers: setup.answers, counts: Counts::default() }
+        Pooled { tree, pool, answers: setup.answers, counts: CommitCounts::default() }
     }
 
     /// The tree below, without what waits in the pool.

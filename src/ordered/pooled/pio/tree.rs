@@ -44,11 +44,11 @@ pub struct SegmentTree<S> {
     pub(super) flat: Box<[u8]>,
     pub(super) flat_shape: NodeShape,
     pub(super) class: Durability,
-    pub(super) counts: Counts,
+    pub(super) counts: SegmentCounts,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct SegmentCounts {
     pub(super) rounds: u64,
     pub(super) appended_records: u64,
     pub(super) appended_pages: u64,
@@ -103,7 +103,7 @@ impl<S: PageStore> SegmentTree<S> {
             layout,
             requests_max,
             class,
-            counts: Counts::default(),
+            counts: SegmentCounts::default(),
         }
     }
 

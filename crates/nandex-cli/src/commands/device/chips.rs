@@ -47,7 +47,7 @@ mod linux {
     use std::io::{self, BufWriter, Write};
     use std::path::Path;
 
-    /// What an MTD device tells; nothing of other places.
+    /// The facts that an MTD device tells; nothing of other places.
     pub(in super::super) fn mtd_facts(place: &Place) -> Result<String> {
         use std::os::unix::fs::FileTypeExt;
         let is_mtd = |path: &&std::path::PathBuf| {

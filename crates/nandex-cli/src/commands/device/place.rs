@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-/// What a command may do to the chip.
+/// The access that a command has to the chip.
 #[derive(Clone, Copy)]
 pub(super) enum Access<'a> {
     /// Nothing.
@@ -24,7 +24,7 @@ pub(super) enum Access<'a> {
 /// A chip that was opened, until an index takes it.
 pub(super) struct Opened {
     nand: Option<Box<dyn Nand>>,
-    /// What it is called.
+    /// The place's name in words.
     pub(super) name: String,
     events: Option<Events>,
 }
@@ -49,7 +49,7 @@ impl Opened {
         }
     }
 
-    /// What the device did, as rows of a table.
+    /// The device's counts, as rows of a table.
     pub(super) fn rows(&self) -> Vec<(String, String)> {
         let Some(events) = &self.events else { return Vec::new() };
         let Counts {

@@ -52,7 +52,7 @@ fn records_go_into_a_file_and_come_out() {
         assert_eq!(printed(at, &format!("get {place} 7 14")), "7,1\n14,2\n");
         printed(at, &format!("put {place} 7=700 0x00000000000000ff=0x0000000000000001"));
         assert_eq!(printed(at, &format!("scan {place} --from 39")), "39,29\n40,35\n255,1\n");
-        assert_eq!(printed(at, &format!("scan {place} --from 6 --to 20 --limit 2")), "6,18\n7,700\n");
+        assert_eq!(printed(at, &format!("scan {place} --from 6 --to 20 --limit 2")), "6,36\n7,700\n");
         printed(at, &format!("remove {place} 255"));
         assert_refused(at, &format!("remove {place} 255"), 1, &[]);
         assert_refused(at, &format!("get {place} 255"), 1, &[]);

@@ -1,5 +1,7 @@
 //! An MTD device in RAM for tests: it answers as nandsim does, and ages as it is told.
 
+#![allow(clippy::unwrap_used)]
+
 use crate::geometry::RawGeometry;
 use crate::io::{Facts, MtdIo, OobMode, ReadStats};
 use rustix::io::Errno;

@@ -62,7 +62,7 @@ pub fn crc32(parts: &[&[u8]]) -> u32 {
     hasher.finalize()
 }
 
-/// Of CRC-32 (IEEE), least significant bit first.
+/// The polynomial of CRC-32 (IEEE), least significant bit first.
 const CRC_POLYNOMIAL: u32 = 0xedb8_8320;
 
 /// Which bit of a message is wrong, counted from the lowest one of its first byte, if exactly one is: `syndrome` is the

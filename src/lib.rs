@@ -92,7 +92,7 @@ pub use ordered::plow::{Plow, PlowConfig};
 pub use ordered::sbits::{Sbits, SbitsConfig};
 pub use ordered::vm::{VmConfig, VmTree};
 pub use ordered::wandering::WanderingTree;
-pub use ordered::{Direction, Durability, IndexStats, OrderedIndex, RecordFormat, Visit};
+pub use ordered::{Direction, Durability, IndexStats, OrderedIndex, RawConfig, RecordFormat, Visit};
 pub use sensor::SensorLog;
 pub use shared::Shared;
 pub use spatial::SpatialIndex;

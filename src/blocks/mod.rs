@@ -1,4 +1,5 @@
-//! What is known of every block: its state, its valid pages, its wear. All in RAM; saved with a checkpoint.
+//! The table of all blocks: the state of each, its valid pages, its wear. All in RAM; saved with a
+//! checkpoint.
 //!
 //! Shared by the page-mapping FTL and the log of the trees on raw NAND. The table does no I/O of its own except in
 //! [`BlockTable::take_erased`] and [`BlockTable::retire_marked`], which keep states and chip in step.
@@ -43,7 +44,7 @@ pub const TIE_SCAN: usize = 16;
 
 const NONE: u32 = u32::MAX;
 
-/// What a block is used for.
+/// The use of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum BlockState {
@@ -84,9 +85,9 @@ impl BlockState {
 /// Which free block is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wear {
-    /// The one erased least: for data that will soon be rewritten.
+    /// The block erased least: for data that will soon be rewritten.
     Least,
-    /// The one erased most: for data that has proved cold.
+    /// The block erased most: for data that has proved cold.
     Most,
 }
 
@@ -155,7 +156,7 @@ impl BlockTable {
         self.geometry
     }
 
-    /// What a block is used for.
+    /// The use of the block.
     #[inline]
     pub fn state(&self, pbn: Pbn) -> BlockState {
         self.blocks[pbn.index()].state

@@ -18,7 +18,7 @@ use crate::units::Ppn;
 /// Bytes of the spare area in use.
 pub const SPARE_BYTES: usize = 16;
 
-/// What a page holds.
+/// The kind of contents of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PageKind {
@@ -65,7 +65,7 @@ impl PageKind {
 /// The fields of a spare area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What the page holds.
+    /// The kind of contents of the page.
     pub kind: PageKind,
     /// Logical page number, or the place of the page in its record.
     pub number: u32,
@@ -117,7 +117,7 @@ impl Header {
     }
 }
 
-/// What the checksum field should be.
+/// The checksum that the field of the page should hold.
 fn sum(ppn: Ppn, data: &[u8], spare: &[u8; SPARE_BYTES]) -> u32 {
     crc32(&[&ppn.0.to_le_bytes(), data, &spare[1..12]])
 }
@@ -127,7 +127,7 @@ pub fn checksum(spare: &[u8; SPARE_BYTES]) -> u32 {
     get_u32(spare, 12)
 }
 
-/// What reading a page found.
+/// The outcome of reading a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// Every bit is 1: never programmed, or a program or erase was cut short.

@@ -59,7 +59,7 @@ impl WearLevelling {
     }
 }
 
-/// What should be done for levelling.
+/// The move of data that wear levelling asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
     /// The full block whose data should move, so that it wears.

@@ -62,8 +62,9 @@ impl<N: Nand> Log<N> {
         self.write_checkpoint(false)
     }
 
-    /// The same, and leaves the frontier, so that the next mount sees at one glance that nothing was written since. Where
-    /// blocks are scarce, the rest of the frontier is worth more than that.
+    /// Closes the log: a checkpoint is written, and the frontier left, so that the next mount sees at one
+    /// glance that nothing was written since. Where blocks are scarce, the rest of the frontier is worth
+    /// more than that.
     pub fn close(&mut self) -> Result<(), IndexError> {
         if self.is_placed() {
             return Ok(());
@@ -299,7 +300,7 @@ impl<N: Nand> Log<N> {
         Ok(asked > 0)
     }
 
-    /// What a block that was free at the checkpoint says of a session since.
+    /// The sign that a block gives of a session since the checkpoint at which it was free.
     fn sign_in(&mut self, block: Pbn) -> Result<Sign, IndexError> {
         let newest = self.frontier.block_sequence;
         // A page of another block may be that of one which was opened since, in the wrong place.
@@ -458,13 +459,13 @@ pub(super) fn corrupted(what: &'static str, page: u32) -> IndexError {
 /// Blocks that are asked in turn whether anything was written since a closing checkpoint.
 const ASKED_FOR_SIGNS: u32 = 3;
 
-/// What a block that was free at a checkpoint says of a session since.
+/// The sign that a block gives of a session since a checkpoint at which it was free.
 enum Sign {
-    /// It reads as erased.
+    /// The block reads as erased.
     None,
-    /// It was not opened since.
+    /// The block was not opened since.
     Old,
-    /// It was, or may have been.
+    /// The block was opened since, or may have been.
     New,
 }
 
@@ -472,15 +473,15 @@ enum Sign {
 struct Written {
     /// The page behind the last one that does not look erased.
     end: u32,
-    /// What the writer of its newest whole page passes over; none if no page is whole.
+    /// The gaps that the writer of the block's newest whole page passes over; none if no page is whole.
     gaps: Option<Gaps>,
 }
 
-/// What a page says.
+/// The account that a page gives of itself.
 pub(super) enum Found {
     Erased,
     Garbage,
-    /// It is whole, and of checkpoints.
+    /// The page is whole, and of checkpoints.
     Foreign,
     Page(Tag, Place),
 }

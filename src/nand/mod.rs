@@ -113,15 +113,16 @@ pub trait Nand: MaybeSend {
         false
     }
 
-    /// What follows up to [`Nand::end_batch`] is submitted together, so that channels may work at the same time. Every
-    /// operation still takes effect in the order of the calls. Batches nest; the outermost counts.
+    /// Begins a batch: the operations up to [`Nand::end_batch`] are submitted together, so that channels may
+    /// work at the same time. Every operation still takes effect in the order of the calls. Batches nest;
+    /// the outermost counts.
     fn begin_batch(&mut self) {}
 
     /// Waits for all that was submitted since [`Nand::begin_batch`].
     fn end_batch(&mut self) {}
 }
 
-/// What a chip refuses or fails to do.
+/// The errors of a chip: an operation refused or failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NandError {

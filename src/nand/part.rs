@@ -12,7 +12,7 @@ pub struct Part {
     pub geometry: Geometry,
     /// How long each operation takes.
     pub timing: Timing,
-    /// What each operation draws.
+    /// The voltage and the currents that the operations draw.
     pub supply: Supply,
     /// Erases a block is specified for.
     pub endurance_erases: u32,
@@ -108,7 +108,7 @@ impl Timing {
 }
 
 impl Supply {
-    /// The same current for everything.
+    /// A supply with the same current for everything.
     pub const fn flat(voltage_mv: u32, current_ma: u32) -> Supply {
         Supply {
             voltage_mv,
@@ -142,7 +142,7 @@ impl Part {
         }
     }
 
-    /// The same part with another number of blocks.
+    /// This part with another number of blocks.
     pub fn with_blocks(mut self, blocks: u32) -> Part {
         self.geometry.blocks = blocks;
         self

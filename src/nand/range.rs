@@ -16,7 +16,7 @@ pub struct BlockRange<N> {
 }
 
 impl<N: Nand> BlockRange<N> {
-    /// So many blocks from `first_block` on.
+    /// A range of so many blocks from `first_block` on.
     ///
     /// # Panics
     ///

@@ -122,7 +122,7 @@ pub trait OrderedIndex: crate::shared::MaybeSend {
     /// The sizes of its records.
     fn record(&self) -> RecordFormat;
 
-    /// What it promises about a power cut, with the settings it runs with.
+    /// The promise of the index about a power cut, with the settings it runs with.
     fn durability(&self) -> Durability;
 
     /// Looks a key up; when present copies its value to `value` and returns true.
@@ -165,7 +165,7 @@ pub trait OrderedIndex: crate::shared::MaybeSend {
     /// Walks the whole index and checks its numbered invariants. The walk is neither counted nor timed.
     fn check(&mut self) -> Result<CheckReport, IndexError>;
 
-    /// What it tells about itself.
+    /// The statistics of the index.
     fn stats(&self) -> IndexStats;
 
     /// Bytes of RAM held: tables, buffers and caches.

@@ -157,16 +157,17 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         }
     }
 
-    /// The same with operations that hold few nodes, for which [`PagedNodes::ram_bytes_min`] is enough. One that would hold
-    /// more answers [`IndexError::Full`] on the way, and the tree does it again narrow, which always finds room.
+    /// These pages with operations that hold few nodes, for which [`PagedNodes::ram_bytes_min`] is enough.
+    /// One that would hold more answers [`IndexError::Full`] on the way, and the tree does it again narrow,
+    /// which always finds room.
     #[must_use]
     pub fn narrowed(mut self) -> Self {
         self.held_max = self.format.held_nodes_max();
         self
     }
 
-    /// The same with so much RAM at most, besides what the store itself holds: [narrowed](PagedNodes::narrowed) as far as
-    /// that asks for.
+    /// These pages with so much RAM at most, besides what the store itself holds:
+    /// [narrowed](PagedNodes::narrowed) as far as that asks for.
     pub fn with_ram(mut self, ram_bytes: usize) -> Result<Self, IndexError> {
         let least = PagedNodes::<S, C, D>::ram_bytes_min(self.store.durable_writes(), &self.format);
         if ram_bytes < least {

@@ -29,7 +29,7 @@ pub const REINSERTED_PERCENT_MAX: u8 = 45;
 /// In which order entries are inserted again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reinsertion {
-    /// The one nearest to the centre first.
+    /// The entry nearest to the centre first.
     Close,
     /// The farthest first.
     Far,
@@ -40,19 +40,19 @@ pub enum Reinsertion {
 pub struct RStarRules {
     /// How many children are compared by overlap; 0 for none.
     pub overlap_candidates: u16,
-    /// What part of a full node is inserted again, in percent of the capacity, 45 at most; 0 for none.
+    /// The part of a full node that is inserted again, in percent of the capacity, 45 at most; 0 for none.
     pub reinserted_percent: u8,
     /// In which order.
     pub order: Reinsertion,
 }
 
 impl RStarRules {
-    /// As published: 32 candidates, 30 % inserted again, the nearest first.
+    /// The published rules: 32 candidates, 30 % inserted again, the nearest first.
     pub const PUBLISHED: RStarRules =
         RStarRules { overlap_candidates: 32, reinserted_percent: 30, order: Reinsertion::Close };
 }
 
-/// What [`Tree`] takes for its rules.
+/// The rules as [`Tree`] takes them.
 pub type Published = Grouped<RStarRules>;
 
 /// An R*-tree whose nodes are pages.

@@ -88,7 +88,7 @@ impl RftlConfig {
     }
 }
 
-/// What the layer must know of the bytes of nodes.
+/// The knowledge that the layer needs of the bytes of nodes.
 #[derive(Clone, Debug)]
 pub struct RectNodes<C, const D: usize> {
     format: NodeFormat,
@@ -296,7 +296,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> RftlNodes<S, C, D> {
         Ok(least + layer.ram_bytes_max(&codec, size.0, size.1)?)
     }
 
-    /// The same with operations that hold few nodes, as [`PagedNodes::narrowed`].
+    /// This layer with operations that hold few nodes, as [`PagedNodes::narrowed`].
     #[must_use]
     pub fn narrowed(self) -> Self {
         RftlNodes { nodes: self.nodes.narrowed(), ..self }

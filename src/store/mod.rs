@@ -58,8 +58,9 @@ pub trait PageStore: MaybeSend {
         }
     }
 
-    /// What follows up to [`PageStore::end_batch`] is submitted together: a store on several channels may let it overlap. Every
-    /// call still takes effect in its turn, so nothing else changes; a store that cannot serialises. See [`batch`].
+    /// Begins a batch: the calls up to [`PageStore::end_batch`] are submitted together, and a store on
+    /// several channels may let them overlap. Every call still takes effect in its turn, so nothing else
+    /// changes; a store that cannot serialises. See [`batch`].
     fn begin_batch(&mut self) {}
 
     /// Waits for all that was submitted since [`PageStore::begin_batch`].
@@ -78,7 +79,8 @@ pub trait PageStore: MaybeSend {
         let _ = updates;
     }
 
-    /// What such an index writes from now on shows no update after this one, or any update where it does not know.
+    /// Says how far such an index shows updates: what it writes from now on shows none after this one, or
+    /// any update where it does not know.
     fn updates_shown(&mut self, newest: Option<u64>) {
         let _ = newest;
     }
@@ -87,7 +89,7 @@ pub trait PageStore: MaybeSend {
     /// left can be shared out by it.
     fn ram_bytes(&self) -> usize;
 
-    /// What the store tells about itself, that of the stores below it included.
+    /// The statistics of the store, those of the stores below it included.
     fn stats(&self) -> StoreStats {
         StoreStats::default()
     }
@@ -127,7 +129,7 @@ pub(crate) fn write_batch<S: PageStore>(store: &mut S, pages: &[(Lpn, &[u8])]) -
         .map_err(|error| if error.is_refusal() && is_begun { IndexError::Interrupted } else { error.into() })
 }
 
-/// What a store tells about itself without touching the medium.
+/// The statistics that a store gives without touching the medium.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreStats {
     /// Reads that a cache answered.
@@ -160,7 +162,7 @@ pub struct StoreStats {
     pub dropped_pages: u64,
 }
 
-/// What a store refuses or fails to do.
+/// The errors of a store: a call refused or failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -177,19 +179,19 @@ pub enum StoreError {
     },
     /// No room is left: the write was not done and nothing was lost.
     Full,
-    /// So many blocks of the chip have failed that it takes no more writes: the write was not done, nothing was lost, and
-    /// every page can still be read, now and after the next mount.
+    /// The medium is worn out: so many blocks of the chip have failed that it takes no more writes: the
+    /// write was not done, nothing was lost, and every page can still be read, now and after the next mount.
     WornOut,
     /// Bytes on the medium make no sense.
     Corrupted {
-        /// What is wrong.
+        /// The fault that was found.
         what: &'static str,
         /// The page where it was found.
         at: u64,
     },
     /// The chip has too few good blocks.
     ChipTooSmall {
-        /// What needs them.
+        /// The name of who needs the bytes.
         who: &'static str,
         /// Blocks that it needs.
         needs: u32,
@@ -198,7 +200,7 @@ pub enum StoreError {
     },
     /// The spare area of a page is too small.
     SpareTooSmall {
-        /// What needs it.
+        /// The name of who needs the chip.
         who: &'static str,
         /// Bytes that it needs in a page.
         needs: u32,

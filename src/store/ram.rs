@@ -46,7 +46,7 @@ impl RamStore {
         }
     }
 
-    /// The same with smaller atomic groups; 1 for none.
+    /// This store with smaller atomic groups; 1 for none.
     pub fn with_atomic_pages(mut self, pages: usize) -> RamStore {
         assert!(pages > 0, "a single page is always written whole");
         self.atomic_pages = pages;

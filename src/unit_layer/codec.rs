@@ -1,4 +1,4 @@
-//! What a tree tells of its nodes, and how a change of a node becomes units and units become a node.
+//! The codec of a tree's nodes: how a change of a node becomes units and units become a node.
 
 use super::images::Images;
 use super::unit::{Op, Unit};
@@ -19,7 +19,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// So many bytes.
+    /// The first bytes, so many.
     pub const fn first(bytes: usize) -> Identity {
         Identity { bytes, only: None }
     }
@@ -34,7 +34,7 @@ impl Identity {
     }
 }
 
-/// What a tree tells of the bytes of its nodes.
+/// The codec of a tree's nodes: what a layer must know of their bytes.
 pub trait NodeCodec: crate::shared::MaybeSend {
     /// Bytes of the body of a unit, at most [`BODY_BYTES_MAX`].
     fn body_bytes(&self) -> usize;
@@ -45,7 +45,7 @@ pub trait NodeCodec: crate::shared::MaybeSend {
     /// Entries of a node at most.
     fn entries_max(&self) -> usize;
 
-    /// What the page says of the node as a whole, other than its entries; none if it is no node.
+    /// The mark of the node as a whole, other than its entries; none if it is no node.
     fn mark(&self, page: &[u8]) -> Option<u8>;
 
     /// Entries of a node.

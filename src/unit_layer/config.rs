@@ -8,17 +8,17 @@ use super::table::NodeTable;
 use crate::check::IndexError;
 use alloc::format;
 
-/// What a full buffer commits, and where to.
+/// The policy of what a full buffer commits, and where to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CommitPolicy {
     /// All units; the set of each node, in order of arrival, goes to the first sector with room for it.
     FirstFit = 1,
-    /// The same, the largest set first.
+    /// First fit, the largest set first.
     FirstFitDecreasing = 2,
     /// All units, sorted by node, one after the other.
     Sorted = 3,
-    /// The same, each node together with what older sectors have of it.
+    /// All units, sorted by node, each node together with what older sectors have of it.
     SortedMerged = 4,
     /// The units of the node whose unit has waited longest, into the node's own page.
     OldestNode = 5,
@@ -63,7 +63,7 @@ impl Placement {
 /// How a node layer is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayerConfig {
-    /// What a full buffer commits.
+    /// The policy of what a full buffer commits.
     pub commit: CommitPolicy,
     /// Whether a unit meets the one that waits for the same entry.
     pub eliminates: bool,
@@ -73,7 +73,7 @@ pub struct LayerConfig {
     pub list_length: u8,
     /// Pages that one operation of the tree writes at most.
     pub group_pages: usize,
-    /// What the choice of modes reckons with, where there are any.
+    /// The latencies that the choice of modes reckons with, where there are any.
     pub tuning: Tuning,
 }
 

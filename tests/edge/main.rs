@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use trees::{OpenTree, TREES};
 
-/// What an index should hold.
+/// The contents that an index should have.
 type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Keys with their values, in the order of a search.
@@ -31,7 +31,7 @@ fn contents(index: &mut dyn OrderedIndex, direction: Direction) -> Result<Pairs,
     Ok(all)
 }
 
-/// What a store answers once it has taken its writes.
+/// The answer of a store once it has taken its writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     WornOut,

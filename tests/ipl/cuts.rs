@@ -73,7 +73,7 @@ fn is_power_loss(error: &IndexError) -> bool {
     *error == IndexError::Store(StoreError::Nand(NandError::PowerLost))
 }
 
-/// What a run to a cut ends with.
+/// The end of a run to a cut.
 enum End {
     Recovered(Box<Tree>, Model),
     /// The class promises nothing, and the mount said so.

@@ -244,7 +244,7 @@ fn two_runs_leave_the_same_chip() {
     assert!(image() == image());
 }
 
-/// What an operation programs: a ghost costs no page of its own, an image does.
+/// The pages that an operation programs: a ghost costs no page of its own, an image does.
 #[test]
 fn a_split_programs_one_unit_where_nodes_are_ghosts() {
     // (form, programs of a plain insert, of a growing root, of a later split within the block)

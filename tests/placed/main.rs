@@ -20,7 +20,7 @@ use std::ops::{Bound, ControlFlow};
 
 const RECORD: RecordFormat = RecordFormat::new(4, 4);
 
-/// What was done to a store.
+/// A call to a store.
 #[derive(Debug, Default)]
 struct Log {
     writes: Vec<u32>,

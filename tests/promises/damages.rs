@@ -7,7 +7,7 @@ use nandex::nand::sim::{CutWhen, PowerCut, TornModel};
 use nandex::units::Ppn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What is done to a page.
+/// The damage to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Damage {
     Unreadable,
@@ -43,7 +43,7 @@ struct Image {
     before: Vec<(usize, Vec<Model>)>,
     /// Every state before.
     history: Vec<Model>,
-    /// What each page held before it was erased last, if that is known.
+    /// The contents of each page before it was erased last, if that is known.
     older: BTreeMap<Ppn, Vec<u8>>,
 }
 

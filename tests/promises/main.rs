@@ -173,7 +173,7 @@ fn is_refusal(error: &IndexError) -> bool {
     matches!(error, IndexError::Full | IndexError::WornOut)
 }
 
-/// What an index should hold: now, and after a power cut.
+/// The contents that an index should have: now, and after a power cut.
 struct Expected {
     class: Durability,
     now: Model,

@@ -29,7 +29,7 @@ pub(crate) enum Tree {
     Ipl,
 }
 
-/// What is beneath the tree.
+/// The ground beneath the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Below {
     Chip,
@@ -37,7 +37,7 @@ pub(crate) enum Below {
     Fast,
 }
 
-/// What a tree is told; nothing unless said.
+/// The options that a tree is given; none unless said.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told {
     write_pages: Option<usize>,

@@ -64,7 +64,7 @@ pub(crate) fn minutes(text: &str) -> Result<f64, String> {
 /// A life to live again.
 #[derive(Clone, Debug)]
 pub(crate) enum Replay {
-    /// Of this victim and seed.
+    /// The life of this victim and seed.
     Life(Victim, u64),
     /// Written down in this file.
     File(PathBuf),
@@ -126,7 +126,7 @@ pub(crate) fn ftl(text: &str) -> Result<&'static StoreEntry, LabError> {
     Ok(tbm::find(text)?)
 }
 
-/// What a trace can be replayed on.
+/// The targets that a trace can be replayed on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ReplayTarget {
     /// Every FTL.
@@ -252,7 +252,7 @@ pub(crate) fn count(text: &str) -> Result<u64, String> {
     count_to(text, 1 << 40)
 }
 
-/// What the times of a trace are multiplied by: seconds for nanoseconds at most.
+/// The factor of the times of a trace: seconds for nanoseconds at most.
 pub(crate) fn time_scale(text: &str) -> Result<u64, String> {
     count_to(text, 1_000_000_000)
 }

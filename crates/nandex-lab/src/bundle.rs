@@ -12,9 +12,9 @@ use std::io::BufReader;
 pub struct Bundle {
     /// The full trace, a file in the data folder.
     file: &'static str,
-    /// Its name.
+    /// The name of the bundle.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// The contents of the bundle, in one line.
     pub summary: &'static str,
     /// Whether nothing is left out; then it is as good as the full trace.
     pub(super) is_whole: bool,
@@ -61,7 +61,7 @@ pub static BUNDLES: [Bundle; 3] = [
 ];
 
 impl Bundle {
-    /// What is bundled of this trace.
+    /// The part of this trace that is bundled.
     pub(super) fn of(file: &str) -> Option<&'static Bundle> {
         BUNDLES.iter().find(|bundle| bundle.file == file)
     }
@@ -71,7 +71,7 @@ impl Bundle {
         BUNDLES.iter().find(|bundle| bundle.name == name)
     }
 
-    /// What shows that an experiment works where nothing is bundled of its trace.
+    /// The bundle that shows that an experiment works where nothing is bundled of its trace.
     pub(super) fn any() -> &'static Bundle {
         &BUNDLES[0]
     }
@@ -136,7 +136,7 @@ const PAGE_BUNDLES: [PageBundle; 4] = [
 ];
 
 impl PageBundle {
-    /// What is bundled of this page trace.
+    /// The part of this page trace that is bundled.
     pub(super) fn of(file: &str) -> Option<&'static PageBundle> {
         PAGE_BUNDLES.iter().find(|bundle| bundle.file == file)
     }

@@ -57,7 +57,7 @@ fn require_memory(part: &Part) -> Result<(), LabError> {
     machine::require("blocks", &geometry.blocks.to_string(), u128::from(geometry.pages()) * TABLE_BYTES)
 }
 
-/// What results tell about a chip.
+/// The facts that results tell about a chip.
 pub fn facts(part: &Part) -> ChipFacts {
     let geometry = &part.geometry;
     ChipFacts {

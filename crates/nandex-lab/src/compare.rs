@@ -33,7 +33,7 @@ pub enum Source {
 /// A durability class to compare in.
 #[derive(Clone, Copy, Debug)]
 pub struct Class {
-    /// What an index has to promise at least.
+    /// The promise that an index has to make at least.
     pub durability: Durability,
     /// Sync after so many changes, see [`RunOptions::sync_every`].
     pub sync_every: Option<u64>,
@@ -46,7 +46,7 @@ pub const TRACE_OPTIONS: &[OptionInfo] = &[option(
     "a trace of several indexes runs as one tree, or as a tree each (per-index) on one store",
 )];
 
-/// What is to be compared.
+/// The indexes, the chip and the operations of a comparison.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// The chip each index gets a fresh one of.

@@ -7,9 +7,9 @@ use nandex::store::disk::DiskModel;
 /// A hard disk as a model.
 #[derive(Debug)]
 pub struct DiskEntry {
-    /// Its name on the command line and in results.
+    /// The name on the command line and in results.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// A description in one line.
     pub summary: &'static str,
     model: DiskModel,
 }

@@ -9,7 +9,7 @@ use nandex::ordered::RecordFormat;
 use nandex::{CheckReport, IndexError, StoreError};
 use nandex_stacks::options::Settings;
 
-/// What was found on a chip.
+/// The findings on a chip.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The index.
@@ -18,7 +18,7 @@ pub struct Found {
     pub record: RecordFormat,
     /// Levels from leaf to root.
     pub height: u32,
-    /// What its checker says, or why it could not be mounted or walked.
+    /// The report of the checker, or the error that kept the chip from being mounted or walked.
     pub outcome: Result<CheckReport, IndexError>,
 }
 

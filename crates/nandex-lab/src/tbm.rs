@@ -36,7 +36,7 @@ impl Division {
         })
     }
 
-    /// The same in words.
+    /// The division in words.
     pub fn words(&self) -> String {
         let Division { ftl_blocks, buffer_blocks, spare_blocks, whole_from } = self;
         let whole = match whole_from {

@@ -15,7 +15,7 @@ fn settings() -> Settings {
     Settings::new(RecordFormat::new(4, 4))
 }
 
-/// The same with room for a cache that is worth syncing.
+/// Settings with room for a cache that is worth syncing.
 fn cached(durability: Durability) -> Settings {
     Settings { durability, ram_bytes: Some(60_000), ..settings() }
 }

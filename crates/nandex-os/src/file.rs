@@ -44,14 +44,14 @@ impl FileOptions {
     }
 }
 
-/// What became of trims.
+/// The outcome of trims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Punching {
     /// There was none yet.
     Unknown,
-    /// They punch holes.
+    /// The trims punch holes.
     Works,
-    /// They write zeros.
+    /// The trims write zeros.
     WritesZeros,
 }
 
@@ -119,12 +119,12 @@ impl FilePageStore {
         self.is_device
     }
 
-    /// What becomes of trims.
+    /// The outcome of trims.
     pub fn punching(&self) -> Punching {
         self.punching
     }
 
-    /// What holds of this store, in words: for whoever reads figures measured on it.
+    /// The promises of this store, in words: for whoever reads figures measured on it.
     pub fn promises(&self) -> String {
         let kind = if self.is_device { "block device" } else { "file" };
         let path = if self.is_direct { "past the page cache (O_DIRECT)" } else { "through the page cache" };

@@ -38,7 +38,7 @@ const SECTOR: usize = 512;
 /// The most pages of a group that page mapping takes.
 const ATOMIC_PAGES: u32 = 256;
 
-/// What device is to be opened, and what to make where there is none.
+/// A device to be opened, and the chip to make where there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     /// `sim:PART` with a part's name from the catalogue, or a path.
@@ -162,13 +162,13 @@ impl Device {
 /// Where the label of a new image goes, and the label.
 type Unlabelled = (Slice<InProcess>, Vec<u8>);
 
-/// What a file begins with.
+/// The kind of file by its first bytes.
 enum Head {
     Label(Label),
     Zeros,
 }
 
-/// What an image says of its chip.
+/// The label of an image: what it says of its chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Label {
     page_bytes: u32,
@@ -209,7 +209,7 @@ fn failed(path: &Path, doing: &str, error: &std::io::Error) -> StoreError {
     StoreError::Device(format!("{}: cannot {doing}: {error}", path.display()))
 }
 
-/// What a file begins with; `None` for anything else.
+/// The kind of file by its first bytes; `None` for anything else.
 fn read_label(path: &Path) -> Result<Option<Head>, StoreError> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut bytes));

@@ -11,10 +11,10 @@ use nandex::{IndexError, PageStore, StoreError};
 use std::cmp::Ordering;
 use std::ops::{Bound, ControlFlow};
 
-/// What a tree of a forest will hold.
+/// The share of a forest that a tree will hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeShare {
-    /// Its number: the first byte of its keys.
+    /// The tree's number: the first byte of its keys.
     pub tree: u8,
     /// Records it holds at most.
     pub records: u64,

@@ -7,11 +7,12 @@ use std::fmt;
 /// An option that a workload, an index or a store understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionInfo {
-    /// Its name, as in `--set name=value`.
+    /// The option's name, as in `--set name=value`.
     pub name: &'static str,
-    /// Its value when not set, as text; what follows from the chip or the RAM is described in words.
+    /// The option's value when not set, as text; what follows from the chip or the RAM is described in
+    /// words.
     pub default: &'static str,
-    /// What it does, in one line, with its unit.
+    /// The effect of the option, in one line, with its unit.
     pub help: &'static str,
 }
 
@@ -97,7 +98,7 @@ const fn is_same(a: &[u8], b: &[u8]) -> bool {
 /// A name that stands in no list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownName {
-    /// What was looked up: "index", "store", "option", ...
+    /// The kind of name that was looked up: "index", "store", "option", ...
     pub what: &'static str,
     /// The name given.
     pub name: String,

@@ -1,4 +1,4 @@
-//! The one list of indexes and of stores (FTLs): whatever runs in the lab has a line here and nowhere else.
+//! The list of indexes and of stores (FTLs): whatever runs in the lab has a line here and nowhere else.
 //!
 //! An entry says how an index is made on a fresh chip and found again on a used one. An index that lives on a
 //! [`PageStore`] builds its store itself, from the same settings, with [`STORES`]; to the lab every index is a function
@@ -34,7 +34,7 @@ use nandex::ordered::vm::overwrite::OverwriteTree;
 use nandex::ordered::wandering::WanderingTree;
 use nandex::{IndexError, Nand, OrderedIndex, PageStore, StoreError};
 
-/// What an index stands on.
+/// The hosting of an index: what it stands on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hosting {
     /// Raw NAND: the index places its pages itself.
@@ -82,11 +82,11 @@ pub type OpenStore = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn PageStore>, 
 /// An index the lab can run.
 #[derive(Clone, Copy, Debug)]
 pub struct IndexEntry {
-    /// Its name on the command line and in results.
+    /// The index's name on the command line and in results.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// The index in one line.
     pub summary: &'static str,
-    /// What it stands on.
+    /// The hosting of the index.
     pub hosting: Hosting,
     /// Makes an empty index on a chip whose contents do not matter.
     pub format: OpenIndex,
@@ -131,9 +131,9 @@ impl Confidence {
 /// An FTL the lab can run.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreEntry {
-    /// Its name on the command line and in results.
+    /// The store's name on the command line and in results.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// The store in one line.
     pub summary: &'static str,
     /// How well its sources pin it down.
     pub confidence: Confidence,
@@ -344,7 +344,8 @@ impl Stack {
         self.ftl.map_or(self.index.name.to_string(), |ftl| format!("{} on {}", self.index.name, ftl.name))
     }
 
-    /// These settings for this stack; in the class *none* where the FTL writes one page at a time and the index depends on it.
+    /// The settings for this stack; in the class *none* where the FTL writes one page at a time and the
+    /// index depends on it.
     pub fn settings(&self, settings: Settings) -> Settings {
         let Some(ftl) = self.ftl else { return settings };
         if self.index.hosting == Hosting::Raw {
@@ -475,7 +476,7 @@ pub fn store(name: &str) -> Result<&'static StoreEntry, UnknownName> {
     names::find("store", name, STORES, |e| e.name)
 }
 
-/// What an option of some value takes back: the run then does not hold the index to it.
+/// A promise that an option of some value takes back: the run then does not hold the index to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiver {
     /// Insertions and removals answer whether the key existed.
@@ -513,8 +514,8 @@ impl IndexEntry {
         part
     }
 
-    /// What it stands on with these options: "raw", "raw on fast" with an FTL beneath, or the values of its options `ftl` and
-    /// `cache`, joined by "+".
+    /// The storage below the index with these options: "raw", "raw on fast" with an FTL beneath, or the
+    /// values of its options `ftl` and `cache`, joined by "+".
     pub fn storage(&self, options: &Options) -> String {
         if self.hosting == Hosting::Raw {
             return stack::beneath(options).map_or(String::from("raw"), |ftl| format!("raw on {ftl}"));

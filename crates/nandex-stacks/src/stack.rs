@@ -1,5 +1,5 @@
-//! What a tree on logical pages stands on, ordered or spatial: an FTL on the chip or a hard disk, and a page cache where RAM is
-//! left for one.
+//! The stack below a tree on logical pages, ordered or spatial: an FTL on the chip or a hard disk, and a
+//! page cache where RAM is left for one.
 
 use crate::forest::{TreeShare, share_store};
 use crate::names::{OptionInfo, count_names, union, union_of};
@@ -53,7 +53,7 @@ pub(crate) use lsb::Lsb;
 pub(crate) use messages::{BEpsilon, Fd, La};
 pub(crate) use wpcb::Wpcb;
 
-/// What the page cache holds per frame besides the page and the order of its policy.
+/// The bytes that the page cache holds per frame besides the page and the order of its policy.
 const FRAME_BYTES: usize = 40;
 
 /// A tree on logical pages: how it is opened, and what it takes of the RAM. A new one implements this and has its line in
@@ -66,13 +66,14 @@ pub(crate) trait StoreTree {
     /// tells at the next mount that it was not closed.
     const EXCEEDS_GROUPS: bool = false;
 
-    /// Its options, those of store and cache among them.
+    /// The options of the tree, those of store and cache among them.
     const OPTIONS: &'static [OptionInfo];
 
     /// The most RAM that it needs on a store whatever its buffers.
     fn table_bytes(settings: &Settings, store: &dyn PageStore) -> Result<usize, IndexError>;
 
-    /// What its buffers take of the RAM that is left for them and its part of the page cache.
+    /// The bytes that the tree's buffers take of the RAM that is left for them and its part of the page
+    /// cache.
     fn buffer_bytes(
         _settings: &Settings,
         _store: &dyn PageStore,
@@ -93,7 +94,7 @@ pub(crate) trait StoreTree {
     ) -> Result<Box<dyn OrderedIndex>, IndexError>;
 }
 
-/// What stores and trees stand on.
+/// The ground of stores and trees: a chip or a disk.
 pub enum Ground {
     /// A chip, which an FTL makes pages of.
     Chip(Box<dyn Nand>),
@@ -104,7 +105,7 @@ pub enum Ground {
 /// Pages that a policy which looks at blocks takes for one on a disk.
 const DISK_BLOCK_PAGES: u32 = 32;
 
-/// What a tree asks of store and RAM.
+/// The demand of a tree on store and RAM.
 #[derive(Clone, Copy)]
 pub(crate) struct Demand {
     /// See [`StoreTree::table_bytes`].
@@ -137,7 +138,7 @@ pub(crate) fn tree<T: StoreTree>(
     tree_on::<T>(Ground::Chip(nand), settings, open)
 }
 
-/// The same on a chip or a disk.
+/// The tree on a chip or a disk.
 pub(crate) fn tree_on<T: StoreTree>(
     ground: Ground,
     settings: &Settings,
@@ -410,7 +411,7 @@ fn require_known_by(ftl: &StoreEntry, options: &Options) -> Result<(), IndexErro
     Ok(())
 }
 
-/// What a policy holds per frame: the most it takes at two sizes, since tables grow in powers of two.
+/// The bytes that a policy holds per frame: the most it takes at two sizes, since tables grow in powers of two.
 fn policy_frame_bytes(policy: &PolicyEntry, settings: PolicySettings) -> usize {
     let bytes = |frames: usize| (policy.make)(&PolicySettings { frames, ..settings }).ram_bytes();
     let fixed = bytes(0);

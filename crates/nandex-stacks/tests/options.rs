@@ -1,4 +1,4 @@
-//! What an option is refused with, through the door that every program takes.
+//! Options are refused with words, through the door that every program takes.
 
 #![allow(clippy::unwrap_used)]
 

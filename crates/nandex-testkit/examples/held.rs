@@ -1,5 +1,5 @@
-//! What each index holds of the heap, beside what it was given:
-//! `cargo run --release -p nandex-testkit --example held -- w25n01gv 128 20000` (chip, KiB of RAM, insertions).
+//! The heap bytes that each index holds, beside what it was given: `cargo run --release -p nandex-testkit
+//! --example held -- w25n01gv 128 20000` (chip, KiB of RAM, insertions).
 
 use nandex::nand::catalogue;
 use nandex::ordered::{Durability, RecordFormat};

@@ -1,4 +1,4 @@
-//! What tests of a flash index need besides the index.
+//! The helpers that tests of a flash index need besides the index.
 //!
 //! [`fuzz`] drives an index of the registry by bytes through operations, remounts and power cuts, and damages the pages of its chip;
 //! [`fuzz::contents`] and [`fuzz::use_for_a_while`] serve for an index of one's own.

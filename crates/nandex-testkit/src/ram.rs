@@ -1,4 +1,4 @@
-//! What an index holds of the heap, from its format to a mount after a power cut.
+//! The heap bytes of an index, from its format to a mount after a power cut.
 
 use crate::Apart;
 use crate::heap::{measure, uncounted};
@@ -15,7 +15,7 @@ pub type Work<'a> = &'a dyn Fn(&mut dyn OrderedIndex) -> Result<(), IndexError>;
 /// The bytes that an index held at most, the chip's own apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peaks {
-    /// What the index says of itself after the work.
+    /// The bytes that the index declares after the work.
     pub declared: usize,
     /// While it was formatted.
     pub format: usize,
@@ -44,7 +44,7 @@ pub struct Subject<'a, C> {
     pub part: &'a Part,
     /// The settings, the budget of RAM among them.
     pub settings: &'a C,
-    /// What it does; the power is cut when it does that a second time.
+    /// The operation of the chip at whose second time the power is cut.
     pub work: Work<'a>,
 }
 

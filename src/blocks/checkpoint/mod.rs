@@ -86,7 +86,7 @@ impl Run {
 /// A checkpoint that is not complete: its first page, and what that holds of the payload.
 pub type Begun = (Ppn, Vec<u8>);
 
-/// What a mount finds.
+/// The newest whole checkpoint that a mount finds, with what lies behind it.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The checkpoints.
@@ -149,7 +149,7 @@ impl CheckpointArea {
         Ok(area)
     }
 
-    /// None at all: for a log that keeps no checkpoints.
+    /// A checkpoint area without blocks, for a log that keeps no checkpoints.
     pub(crate) fn empty(geometry: Geometry) -> CheckpointArea {
         CheckpointArea {
             geometry,

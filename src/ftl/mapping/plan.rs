@@ -9,7 +9,7 @@ use crate::store::StoreError;
 /// Lost pages that a base is planned for.
 const LOST_PAGES: usize = 64;
 
-/// What can be chosen for any scheme; takes effect when a chip is formatted.
+/// The settings of any scheme; takes effect when a chip is formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlashSettings {
     /// Physical pages beyond the logical ones, in a million of the logical ones. Small chips keep more back, as much
@@ -31,7 +31,7 @@ impl Default for FlashSettings {
     }
 }
 
-/// What a scheme needs besides its data.
+/// The blocks that a scheme needs besides its data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Needs {
     /// Log blocks, frontiers, blocks for merges and collection.

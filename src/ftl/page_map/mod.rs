@@ -75,7 +75,7 @@ use alloc::vec::Vec;
 use settings::Limits;
 use state::{LOST, NONE, State, lost};
 
-/// What the FTL did besides reading and writing, since it was formatted or mounted.
+/// The counters of work that the FTL did besides reading and writing, since it was formatted or mounted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FtlCounters {
     /// Pages written by the host.
@@ -107,7 +107,7 @@ pub struct PageMapFtl<N> {
     /// Trimmed since the last page of the trim log.
     trimmed: BTreeSet<u32>,
     trim_pages: Vec<Ppn>,
-    /// Of the next page of the trim log; they count from 0 since the checkpoint.
+    /// The number of the next page of the trim log; they count from 0 since the checkpoint.
     trim_number: u32,
     /// Full blocks in which a program failed, to be emptied and retired.
     doomed: Vec<Pbn>,
@@ -232,12 +232,12 @@ impl<N: Nand> PageMapFtl<N> {
         &mut self.nand
     }
 
-    /// What is known of the blocks.
+    /// The table of the blocks.
     pub fn blocks(&self) -> &BlockTable {
         &self.state.blocks
     }
 
-    /// What the FTL did since it was formatted or mounted.
+    /// The counters since the FTL was formatted or mounted.
     pub fn counters(&self) -> FtlCounters {
         self.counters
     }
@@ -247,7 +247,7 @@ impl<N: Nand> PageMapFtl<N> {
         self.write_checkpoint().map_err(worn_out)
     }
 
-    /// The same; `Full` where the chip has no block for it.
+    /// Writes a checkpoint; `Full` where the chip has no block for it.
     pub(super) fn write_checkpoint(&mut self) -> Result<(), StoreError> {
         // The new map supersedes the trim log.
         for &ppn in &self.trim_pages {
@@ -276,7 +276,7 @@ impl<N: Nand> PageMapFtl<N> {
         self.state.map.get(lpn.index()).copied().ok_or(StoreError::OutOfRange(lpn))
     }
 
-    /// What the pages of a block carry since its last erase.
+    /// The stamp that the pages of a block carry since its last erase.
     fn stamp_of(&self, pbn: Pbn) -> u8 {
         self.state.blocks.erase_count(pbn) as u8
     }

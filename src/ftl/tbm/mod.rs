@@ -100,7 +100,7 @@ const NO_RULE_BYTES: usize = size_of::<Option<alloc::boxed::Box<Direct>>>();
 /// RAM of a page noted as lost, with its share of a tree node.
 const LOST_BYTES: usize = 2 * size_of::<u32>();
 
-/// What can be chosen.
+/// The settings of a TBM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TbmSettings {
     /// Buffer blocks at most: C of the paper.
@@ -115,7 +115,7 @@ pub struct TbmSettings {
 /// Which pages of a buffer block a conversion reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VictimReads {
-    /// Those that are written to the store below: the Summary table knows them.
+    /// The pages that are written to the store below: the Summary table knows them.
     #[default]
     Kept,
     /// Each of them once, from the last one back to the first, as in section 3.3 of the paper.
@@ -123,7 +123,7 @@ pub enum VictimReads {
 }
 
 impl TbmSettings {
-    /// So many buffer blocks; the converter writes the newest pages only.
+    /// The settings with so many buffer blocks; the converter writes the newest pages only.
     pub const fn new(blocks: u32) -> TbmSettings {
         TbmSettings { blocks, whole_from: None, victim_reads: VictimReads::Kept }
     }
@@ -148,7 +148,7 @@ impl Default for TbmSettings {
     }
 }
 
-/// What the TBM did since it was formatted or mounted.
+/// The counters since the TBM was formatted or mounted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TbmCounters {
     /// Pages written to buffer blocks by the host.
@@ -159,9 +159,9 @@ pub struct TbmCounters {
     pub store_reads: u64,
     /// Buffer blocks merged with the store below: M of the paper.
     pub conversions: u64,
-    /// Those among them converted to make room for another logical block.
+    /// The conversions among them that made room for another logical block.
     pub victims: u64,
-    /// Those among them of which all pages of the logical block were written.
+    /// The conversions among them of logical blocks whose pages were all written.
     pub whole_conversions: u64,
     /// Newest pages of buffer blocks written to the store below, in ascending runs, one run a conversion.
     pub converted_pages: u64,
@@ -175,7 +175,7 @@ pub struct TbmCounters {
     pub replaced_blocks: u64,
 }
 
-/// What may be done.
+/// The operations that are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Condition {
     /// Everything.
@@ -186,7 +186,8 @@ enum Condition {
     Interrupted,
 }
 
-/// Of [`TbmSettings`] the numbers: with the rest among the small fields of a TBM it is no larger for them.
+/// The numbers of [`TbmSettings`], apart: with the rest among the small fields of a TBM it is no larger for
+/// them.
 #[derive(Clone, Copy)]
 struct Bounds {
     blocks: u32,
@@ -204,7 +205,7 @@ pub struct Tbm<S, N> {
     blocks: BlockTable,
     summary: Summary,
     next_version: u64,
-    /// What the record says: pages with a lower version are void.
+    /// The bound of the record: pages with a lower version are void.
     void_below: u64,
     /// The page programmed last.
     last_page: Option<Ppn>,
@@ -337,7 +338,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         (self.store, self.nand)
     }
 
-    /// What the TBM did since it was formatted or mounted.
+    /// The counters since the TBM was formatted or mounted.
     pub fn counters(&self) -> TbmCounters {
         self.counters
     }

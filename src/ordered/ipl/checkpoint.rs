@@ -1,5 +1,6 @@
-//! What is kept in the checkpoint area: at close everything, so that a mount reads nothing else; while records are changed,
-//! only what a scan cannot find out: wear, and how far each block was filled, so that what is missing is noticed.
+//! The contents of the checkpoint area: at close everything, so that a mount reads nothing else; while
+//! records are changed, only what a scan cannot find out: wear, and how far each block was filled, so that
+//! what is missing is noticed.
 
 use super::config::{Config, Format, LogArea};
 use super::image::{Node, Shapes};
@@ -206,7 +207,8 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// The same at close, where it may be left out if no block is free for it: the next mount looks at the chip then.
+    /// Writes the checkpoint at close, where it may be left out if no block is free for it: the next mount
+    /// looks at the chip then.
     pub(super) fn write_closing_checkpoint(&mut self) -> Result<(), IndexError> {
         if self.closed || self.read_only || self.has_ended || self.is_placed() {
             return Ok(());

@@ -24,7 +24,7 @@ pub enum LogArea {
     Dynamic,
 }
 
-/// What a log unit is.
+/// The kind of log unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogUnit {
     /// A sector for IPL where the part takes partial programs, and for both forms in place where pages are larger; else a page.
@@ -49,7 +49,7 @@ pub struct IplConfig {
     pub area: LogArea,
     /// Entries of a node at most, 4 or more; `None` means what the page holds. The chip's at mount.
     pub order: Option<usize>,
-    /// What a log unit is. The chip's at mount.
+    /// The kind of log unit. The chip's at mount.
     pub log_unit: LogUnit,
     /// IPL: pages of a block's log region; `None` means a 16th of the block. The chip's at mount.
     pub log_pages: Option<u32>,
@@ -88,7 +88,7 @@ impl IplConfig {
     }
 }
 
-/// What is fixed when the chip is formatted.
+/// The part of the configuration that is fixed when the chip is formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Format {
     pub(super) record: RecordFormat,
@@ -100,7 +100,7 @@ pub(super) struct Format {
 }
 
 impl Format {
-    /// As a configuration asks.
+    /// The set-up that a configuration asks for.
     pub(super) fn new(config: &IplConfig, geometry: Geometry) -> Result<Format, IndexError> {
         let area = config.area;
         let page_bytes = geometry.page_bytes as usize;
@@ -210,7 +210,7 @@ impl Format {
         (records * self.record_max()).div_ceil(held) as u32
     }
 
-    /// The same for the largest operation on this chip, after what waits there before, and in a dynamic area with a page
+    /// The pages for the largest operation on this chip, after what waits there before, and in a dynamic area with a page
     /// for an image; sectors may be left unused before that.
     fn units_for_any_operation(&self, geometry: Geometry) -> u32 {
         let shapes = self.shapes(geometry);
@@ -234,7 +234,7 @@ impl Format {
     }
 }
 
-/// What may change from mount to mount.
+/// The part of the configuration that may change from mount to mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Config {
     pub(super) durability: Durability,
@@ -294,7 +294,7 @@ impl Config {
     }
 }
 
-/// What the tree holds however small it is: block tables, path, buffers, page at hand, the least node table.
+/// The bytes that the tree holds however small it is: block tables, path, buffers, page at hand, the least node table.
 pub(super) fn fixed_bytes(format: &Format, geometry: Geometry) -> usize {
     let page = geometry.page_bytes as usize;
     let shapes = format.shapes(geometry);

@@ -111,7 +111,7 @@ fn require_blocks(geometry: Geometry, good: u32) -> Result<(), IndexError> {
     require_blocks_of(good, anchor_count(geometry) + checkpoint)
 }
 
-/// The same where so many blocks are for other things than nodes.
+/// Refuses a chip with too few good blocks where so many are for other things than nodes.
 fn require_blocks_of(good: u32, others: u32) -> Result<(), IndexError> {
     let needed = others + 1 + FREE_FOR_INSERT;
     if good >= needed {

@@ -35,7 +35,7 @@ impl Slot {
     pub(super) const NONE: Slot = Slot { block: NO_BLOCK, base: 0, last: NO_UNIT };
 }
 
-/// What is known of a block of nodes.
+/// The state of a block of nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Block {
     /// Number in the order of opening.
@@ -63,7 +63,7 @@ pub(super) struct Waiting {
     pub(super) first: u64,
 }
 
-/// What the tree counts besides the chip's own counters.
+/// The counters of the tree, besides the chip's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     /// Nodes that came out of another one.
@@ -114,7 +114,7 @@ pub(super) struct Store<N> {
     /// The generation of the block given back last.
     pub(super) dead: u32,
     pub(super) session: u32,
-    /// What this session programmed last.
+    /// The link to the page that this session programmed last.
     pub(super) before: Link,
     /// The newest checkpoint is a closing one.
     pub(super) closed: bool,

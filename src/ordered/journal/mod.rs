@@ -131,7 +131,8 @@ pub trait Buffered<S: PageStore>: OrderedIndex + Sized {
     /// Updates that wait in RAM at most.
     fn waiting_updates_max(config: &Self::Config) -> u64;
 
-    /// What it would promise on its store if no update waited: *none* where a cut may tear it.
+    /// The class that the index would promise on its store if no update waited: *none* where a cut may tear
+    /// it.
     fn class_below(&self) -> Durability;
 }
 
@@ -143,7 +144,8 @@ pub type Below = Box<dyn PageStore>;
 pub struct JournalConfig {
     /// The durability class wanted.
     pub durability: Durability,
-    /// Its pages; `None` means what suits the index below at format, and what there is at mount.
+    /// The number of pages of the journal; `None` means what suits the index below at format, and what there
+    /// is at mount.
     pub pages: Option<u32>,
     /// Updates written together, 1 for *every operation*; 0 means as many as fill a page, or until a sync.
     pub group: u32,
@@ -171,7 +173,7 @@ impl JournalConfig {
     }
 }
 
-/// What the journal holds in RAM besides its page, whatever the store.
+/// The bytes that the journal holds in RAM besides its page, whatever the store.
 const WRITER_BYTES_MAX: usize = 512;
 
 /// An index that loses no update it promised to keep.

@@ -14,7 +14,7 @@ use crate::units::{Lpn, Ppn};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// What the journal did.
+/// The counters of the journal.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) records: u64,
@@ -30,7 +30,7 @@ pub(super) struct Writer<S> {
     /// Updates that the index heard of, counted by it, and the newest that its writes may show; none when it is not known.
     heard: u64,
     shows: Option<u64>,
-    /// What the index had heard of when the page was written last.
+    /// The number of updates that the index had heard of when the page was written last.
     written: u64,
     /// Whether the store refused the index below a write, and if so, whether because it takes none any more.
     refused: Option<bool>,
@@ -139,7 +139,7 @@ impl<S: PageStore> Writer<S> {
         self.log.all_records()
     }
 
-    /// What the store answered to the index below if it refused a write since this was asked last.
+    /// The error that the store answered to the index below if it refused a write since this was asked last.
     pub(super) fn take_refusal(&mut self) -> Option<StoreError> {
         let is_worn_out = self.refused.take()?;
         Some(if is_worn_out { StoreError::WornOut } else { StoreError::Full })

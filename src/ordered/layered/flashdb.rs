@@ -57,7 +57,8 @@ mod tests {
         index
     }
 
-    /// What accesses cost by the times of `tuning`, in microseconds: so many phases, each with its share of searches.
+    /// The cost of accesses by the times of `tuning`, in microseconds: so many phases, each with its share
+    /// of searches.
     fn cost_us(tuning: Tuning, modes: Modes, percents: &[u64], hot: u64) -> u64 {
         let mut index = tree(Tuning { modes, ..tuning });
         let before = spent(&index, tuning);

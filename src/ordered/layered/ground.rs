@@ -57,7 +57,7 @@ use alloc::vec;
 pub struct LayeredConfig {
     /// The tree. Capacities that are not given are what the page, and the layer, allow.
     pub tree: BPlusConfig,
-    /// What a full buffer commits.
+    /// The sets of units that a full buffer commits.
     pub commit: CommitPolicy,
     /// Whether a unit meets the one that waits for the same entry.
     pub eliminates: bool,
@@ -65,7 +65,7 @@ pub struct LayeredConfig {
     pub reservation_units: u32,
     /// Sectors of a node's list at most, where nodes share sectors.
     pub list_length: u8,
-    /// What the choice of modes reckons with, where nodes have modes.
+    /// The latencies that the choice of modes reckons with, where nodes have modes.
     pub tuning: Tuning,
 }
 
@@ -84,7 +84,7 @@ impl LayeredConfig {
         }
     }
 
-    /// The same in the class *none*, as published; a journal gives more above it.
+    /// The configuration in the class *none*, as published; a journal gives more above it.
     #[must_use]
     pub(super) const fn published(self) -> LayeredConfig {
         LayeredConfig { tree: self.tree.with_durability(Durability::None), ..self }
@@ -131,13 +131,14 @@ impl LayeredConfig {
         Ok(plan.tree.ram_bytes_max(store)? + layer)
     }
 
-    /// What an index would promise on a store if no unit waited, and so the most that a journal gives it there.
+    /// The class that an index would promise on a store if no unit waited, and so the most that a journal
+    /// gives it there.
     pub fn class_on(&self, store: &(impl PageStore + ?Sized)) -> Result<Durability, IndexError> {
         Ok(self.published().on(store)?.class_on(store))
     }
 }
 
-/// What a configuration comes to on a store.
+/// The sizes that a configuration comes to on a store.
 struct Plan {
     tree: BPlusConfig,
     nodes: BPlusNodes,
@@ -145,7 +146,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// What an index would promise on a store if no unit waited.
+    /// The class that an index would promise on a store if no unit waited.
     fn class_on(&self, store: &(impl PageStore + ?Sized)) -> Durability {
         Durability::on(
             store,

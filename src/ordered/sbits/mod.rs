@@ -51,10 +51,10 @@ use core::ops::{Bound, ControlFlow, RangeInclusive};
 use page::{HEADER_BYTES, entry, search};
 use spline::{Spline, project};
 
-/// What happens to an insertion when no block is left.
+/// The fate of an insertion when no block is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// It is refused.
+    /// The insertion is refused.
     #[default]
     Refuse,
     /// The oldest block of records goes.
@@ -74,7 +74,7 @@ pub struct SbitsConfig {
     pub spline_points: Option<usize>,
     /// Pages by which the spline may be wrong while its points suffice, 1 or more.
     pub max_error: u32,
-    /// What happens to an insertion when no block is left.
+    /// The fate of an insertion when no block is left.
     pub when_full: WhenFull,
 }
 
@@ -142,7 +142,7 @@ struct Counters {
     blocks_retired: u64,
 }
 
-/// What an insertion or a removal that the rule forbids is told.
+/// The refusal of an insertion or a removal that the rule forbids.
 pub const RULE: &str = "SBITS takes records in ascending order of their keys and removes none";
 
 impl<N: Nand> Sbits<N> {

@@ -11,7 +11,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What the pages of a block are.
+/// The kind of a block by its pages.
 enum Kind {
     /// Full pages: the number of the block, how many there are up to the last sound one, the newest program.
     Full(u32, u32, u64),
@@ -21,7 +21,7 @@ enum Kind {
     Nothing,
 }
 
-/// What a mount has seen of the chip.
+/// The knowledge that a mount has of the chip so far.
 #[derive(Default)]
 struct Seen {
     /// By block number: the block, its sound pages, its newest program.
@@ -138,7 +138,7 @@ impl<N: Nand> Sbits<N> {
         Ok(seen)
     }
 
-    /// What a block is by its first `enough` pages, or by all of them where those do not agree.
+    /// The kind of a block by its first `enough` pages, or by all of them where those do not agree.
     fn look_at(&mut self, block: Pbn, enough: u32, seen: &mut Seen) -> Result<Kind, IndexError> {
         let mut page = vec![0; self.geometry.page_bytes as usize];
         let pages_per_block = self.geometry.pages_per_block;

@@ -99,10 +99,10 @@ pub enum TimeSearch {
 /// Which bucket writes an index page when the list in RAM is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Eviction {
-    /// The one with most entries: the page is as full as can be.
+    /// The page with most entries: the page is as full as can be.
     #[default]
     Fullest,
-    /// The one of the entry that has waited longest.
+    /// The page of the entry that has waited longest.
     Oldest,
 }
 
@@ -119,7 +119,7 @@ pub struct Settings {
     pub horizon: u32,
     /// How a time is searched.
     pub time_search: TimeSearch,
-    /// What leaves RAM first.
+    /// The choice of the page that leaves RAM first.
     pub eviction: Eviction,
 }
 
@@ -136,10 +136,10 @@ impl Default for Settings {
     }
 }
 
-/// As many pages of the log as a block has.
+/// A block of the log: as many pages of it as a block has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Segment {
-    /// None for one that was not found again.
+    /// The block of the segment; none if it was not found again.
     block: Option<Pbn>,
     pages: u16,
     /// A program failed in it: its block is marked bad once its pages are no longer needed.
@@ -150,7 +150,7 @@ struct Segment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Free {
     block: Pbn,
-    /// It is marked bad when its turn comes: not before a page says that nothing in it is needed.
+    /// The block is marked bad when its turn comes: not before a page says that nothing in it is needed.
     failed: bool,
 }
 
@@ -345,7 +345,7 @@ impl<N: Nand> MicroHash<N> {
         }
     }
 
-    /// What all headers have in common.
+    /// The header with what all headers have in common.
     fn header(&self, kind: Kind) -> Header {
         Header {
             kind,

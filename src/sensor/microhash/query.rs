@@ -10,7 +10,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::ops::{ControlFlow, RangeInclusive};
 
-/// What is known of the pages between which a time is searched.
+/// The pages between which a time is searched, and what is known of them.
 struct Span {
     low: u64,
     high: u64,

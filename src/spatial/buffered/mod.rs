@@ -91,7 +91,7 @@ use log::NodeLog;
 use policy::Chooser;
 use read_buffer::ReadBuffer;
 
-/// What the superblock calls this layer.
+/// The code of this layer in the superblock.
 pub const LAYER: u8 = 1;
 
 /// Bytes at the end of a page that a node has not: number of an operation, checksum.
@@ -189,7 +189,7 @@ impl BufferedConfig {
     }
 }
 
-/// What the layer did.
+/// The counters of the layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     flushes: u64,
@@ -217,7 +217,7 @@ pub struct BufferedNodes<S, C: Coordinate, const D: usize> {
     held_max: usize,
     /// The nodes of the operation in hand, as they are in it.
     held: BTreeMap<NodeId, Node<C, D>>,
-    /// Its modifications, one after the other, and the node of each.
+    /// The modifications of the operation, one after the other, and the node of each.
     changes: Vec<u8>,
     changed: Vec<NodeId>,
     taken: Vec<NodeId>,

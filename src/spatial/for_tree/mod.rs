@@ -76,9 +76,9 @@ pub enum Sharing {
 /// The rules of the FOR-tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForRules {
-    /// What a page read costs, in the unit of `write_cost`; not 0.
+    /// The cost of a page read, in the unit of `write_cost`; not 0.
     pub read_cost: u32,
-    /// What a page write costs.
+    /// The cost of a page write.
     pub write_cost: u32,
     /// Overflow nodes of a node at most.
     pub overflow_max: u8,
@@ -125,10 +125,10 @@ pub fn mount<S: PageStore, C: Coordinate, const D: usize>(store: S) -> Result<Fo
     Tree::over(OverflowNodes::over(nodes)?)
 }
 
-/// What the layer tells the rules of a node: the tag of the node that is read.
+/// The tag of the node that is read, by which the layer tells the rules of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
-    /// Its overflow nodes.
+    /// The number of the node's overflow nodes.
     pub overflow: u8,
     /// Whether it was accessed often enough to be merged back.
     pub is_due: bool,
@@ -165,7 +165,7 @@ impl ForRules {
         overflow > 0 && u128::from(accesses) * u128::from(self.read_cost) >= self.threshold(overflow)
     }
 
-    /// What accesses must have cost before so many overflow nodes are merged back.
+    /// The cost that accesses must have reached before so many overflow nodes are merged back.
     fn threshold(&self, overflow: u64) -> u128 {
         u128::from((5 * overflow).saturating_sub(1) / 2) * u128::from(self.write_cost)
     }

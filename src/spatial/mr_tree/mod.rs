@@ -69,19 +69,19 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use family::Shape;
 
-/// What is done with a subtree that is two levels lower than another one beside it.
+/// The treatment of a subtree that is two levels lower than another one beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Balance {
-    /// Its data are inserted again.
+    /// The subtree's data are inserted again.
     Reinsertion,
-    /// It moves below a neighbour, or changes places with a neighbour's child.
+    /// The subtree moves below a neighbour, or changes places with a neighbour's child.
     Adoption,
 }
 
 /// The rules of the MR-tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MrRules {
-    /// What is done with a subtree that got too low.
+    /// The treatment of a subtree that got too low.
     pub balance: Balance,
     /// Whether a leaf that gets too empty is dissolved where a node above it has a free entry.
     pub is_selective: bool,

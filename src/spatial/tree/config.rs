@@ -33,7 +33,7 @@ impl<R> SpatialConfig<R> {
         }
     }
 
-    /// The same with nodes of at most so many entries.
+    /// This configuration with nodes of at most so many entries.
     #[must_use]
     pub fn with_capacity(mut self, entries: usize) -> SpatialConfig<R> {
         self.leaf_capacity = Some(entries);
@@ -41,7 +41,7 @@ impl<R> SpatialConfig<R> {
         self
     }
 
-    /// The same for a store that allows only this durability class.
+    /// This configuration for a store that allows only this durability class.
     #[must_use]
     pub fn with_durability(mut self, durability: Durability) -> SpatialConfig<R> {
         self.durability = durability;

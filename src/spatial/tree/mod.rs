@@ -32,9 +32,9 @@ use core::marker::PhantomData;
 /// The way from the root to a node: each node with the place of the entry that leads on.
 pub type Path = Vec<(NodeId, usize)>;
 
-/// What makes a kind of tree.
+/// The rules of a kind of tree.
 pub trait Rules<C: Coordinate, const D: usize>: Clone + PartialEq + crate::shared::MaybeSend {
-    /// What the superblock calls it.
+    /// The name of the kind in the superblock.
     const KIND: [u8; 8];
 
     /// Nodes of one level that a narrow operation changes at most.
@@ -70,7 +70,7 @@ pub trait Rules<C: Coordinate, const D: usize>: Clone + PartialEq + crate::share
         true
     }
 
-    /// What a bulk load sorts by: the place of a rectangle on the curve.
+    /// The key that a bulk load sorts by: the place of a rectangle on the curve.
     fn curve_key(&self, rect: &Rect<C, D>) -> CurveKey;
 
     /// Whether a bulk load may pack in this way.
@@ -100,7 +100,7 @@ pub trait Rules<C: Coordinate, const D: usize>: Clone + PartialEq + crate::share
 /// Figures that a kind of tree may have of its own.
 pub const METRICS_MAX: usize = 6;
 
-/// What happened to nodes.
+/// The counters of what happened to nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Nodes split, or two nodes shared out over three.
@@ -136,7 +136,7 @@ pub struct Operation<'a, N> {
     pub height: u8,
     /// Whether as few nodes as possible are to be changed.
     pub is_narrow: bool,
-    /// What happened so far.
+    /// The counters so far.
     pub counts: Counts,
 }
 
@@ -166,8 +166,8 @@ impl<C: Coordinate, const D: usize, S: PageStore, R: Rules<C, D>> Tree<C, D, Pag
         Tree::over(PagedNodes::mount_as(store, config)?)
     }
 
-    /// The same with so much RAM at most, besides what the store itself holds; refused when that is less than
-    /// [`PagedNodes::ram_bytes_min`].
+    /// This tree with so much RAM at most, besides what the store itself holds; refused when that is less
+    /// than [`PagedNodes::ram_bytes_min`].
     pub fn with_ram(mut self, ram_bytes: usize) -> Result<Self, IndexError> {
         self.nodes = self.nodes.with_ram(ram_bytes)?;
         Ok(self)
@@ -218,7 +218,7 @@ impl<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>> Tree<C, D, N
         &self.rules
     }
 
-    /// What happened to nodes since the tree was opened.
+    /// The counters of what happened to nodes since the tree was opened.
     pub fn counts(&self) -> Counts {
         self.counts
     }

@@ -18,7 +18,7 @@ use nandex_lab::spatial::workload::Queries;
 use nandex_lab::{parallel, record};
 use std::sync::Arc;
 
-/// What `--window` and `--nearest` are when they are not given.
+/// The values of `--window` and `--nearest` when they are not given.
 const QUERIES: Queries = Queries { window: 0.0001, nearest: 10 };
 
 pub(crate) fn run(args: &Compare) -> Result<Status> {

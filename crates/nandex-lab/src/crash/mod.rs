@@ -42,7 +42,7 @@ use std::time::Instant;
 use subject::{Applied, Promise, SharedChip, Subject};
 use trial::{Context, Outcome, Walk};
 
-/// What is tested.
+/// The subject of a test.
 #[derive(Clone, Copy, Debug)]
 pub enum Target {
     /// An index of the registry.
@@ -54,7 +54,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Its name in the registry.
+    /// The target's name in the registry.
     pub fn name(&self) -> &'static str {
         match self {
             Target::Index(entry) => entry.name,
@@ -105,7 +105,7 @@ pub struct ChipFailures {
 /// A crash test to do.
 #[derive(Clone, Debug)]
 pub struct CrashPlan {
-    /// What is tested.
+    /// The subject of the test.
     pub target: Target,
     /// The chip; small ones show more in less time.
     pub part: Part,

@@ -20,7 +20,7 @@ pub(crate) type SharedChip = Shared<SimChip>;
 /// Which states may come back after a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Promise {
-    /// The one after the last acknowledged operation, or after the one in flight.
+    /// The state after the last acknowledged operation, or after the one in flight.
     LastState,
     /// Or an earlier one, down to the last sync.
     Prefix,
@@ -36,7 +36,7 @@ pub(crate) enum Subject {
     Store(Box<dyn PageStore>),
 }
 
-/// What was wrong with an answer, in words.
+/// The fault of an answer, in words.
 pub(crate) type Why = String;
 
 impl Subject {
@@ -82,7 +82,7 @@ impl Subject {
         }
     }
 
-    /// Its durability class.
+    /// The subject's durability class.
     pub(crate) fn durability(&self) -> Durability {
         match self {
             Subject::Index(index) => index.durability(),
@@ -213,7 +213,7 @@ impl Subject {
         }
     }
 
-    /// What one slot holds.
+    /// The contents of one slot.
     pub(crate) fn look_up(&mut self, slot: u32) -> Result<u64, Why> {
         match self {
             Subject::Index(index) => {
@@ -291,7 +291,7 @@ pub(crate) fn write_key(slot: u32, key: &mut [u8]) {
     fill_value(slot, u32::MAX, &mut key[width..]);
 }
 
-/// What became of an operation.
+/// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Applied {
     Done,

@@ -6,14 +6,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// Its id, such as "M1".
+    /// The claim's id, such as "M1".
     pub id: String,
-    /// What it says.
+    /// The words of the claim.
     pub text: String,
     /// Which reading of the paper the set-up is of.
     #[serde(default)]
     pub reading: Reading,
-    /// What differs from the set-up as first read, and by which words of the paper; said for every other reading.
+    /// The differences from the set-up as first read, and the words of the paper behind them; said for every
+    /// other reading.
     #[serde(default)]
     pub set_up: String,
     /// How it is judged.
@@ -21,7 +22,7 @@ pub struct Claim {
     /// Whether the smoke size can tell; else it is not judged there.
     #[serde(default)]
     pub in_smoke: bool,
-    /// What is assumed, what is known about a deviation.
+    /// The assumptions, and what is known about a deviation.
     #[serde(default)]
     pub note: String,
     /// Every figure it consists of.
@@ -92,15 +93,15 @@ pub enum Expected {
     Contest {
         /// `input/variant`, to which the contenders are added.
         at: String,
-        /// What is compared.
+        /// The sides of the comparison.
         #[serde(flatten)]
         match_up: MatchUp,
     },
-    /// The same over several places: of each comparison the mean is judged.
+    /// A contest over several places: of each comparison the mean is judged.
     Mean {
         /// The places: `input/variant`, to which the contenders are added.
         over: Vec<String>,
-        /// What is compared.
+        /// The sides of the comparison.
         #[serde(flatten)]
         match_up: MatchUp,
     },
@@ -116,7 +117,7 @@ pub enum Expected {
     },
     /// Where growing a setting stops paying.
     Knee(Knee),
-    /// The same figure of both trees.
+    /// One figure of both trees.
     Pair {
         /// `input/variant`, to which the index is added.
         at: String,
@@ -247,7 +248,7 @@ impl Trend {
 pub enum Form {
     /// Second / first.
     Quotient,
-    /// What the second saves, in percent of the first.
+    /// The saving of the second, in percent of the first.
     SavingPercent,
     /// How much more work the second does in the same time, in percent: first / second - 1.
     SpeedupPercent,
@@ -272,8 +273,9 @@ impl Expected {
         }
     }
 
-    /// What the paper's comparisons make of a measured figure: for each second cell the first and the value that the comparison asks of the
-    /// second, so far as `mean` knows the first. Means over several places have no cell.
+    /// The figures that the paper's comparisons make of a measured figure: for each second cell the first
+    /// and the value that the comparison asks of the second, so far as `mean` knows the first. Means over
+    /// several places have no cell.
     pub fn implied(&self, mean: &dyn Fn(&str, &str) -> Option<f64>) -> Vec<(String, String, f64)> {
         let implied = |first: String, second: String, figure: &str, form: Form, paper: Option<f64>| {
             let value = form.second(mean(&first, figure)?, paper?);
@@ -344,7 +346,7 @@ impl Form {
         }
     }
 
-    /// Its name in results, the two called so.
+    /// The form's name in results, with the names of the two.
     pub fn name(self, first: &str, second: &str) -> String {
         match self {
             Form::Quotient => format!("{second} / {first}"),

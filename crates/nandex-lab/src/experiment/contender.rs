@@ -25,11 +25,11 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contender {
-    /// Its name in cells, tables and claims.
+    /// The contender's name in cells, tables and claims.
     pub name: String,
     /// The index, by its name in the registry.
     pub index: String,
-    /// What survives a power cut, if something else than the variant says.
+    /// The durability class, if something else than the variant says.
     pub durable: Option<Durable>,
     /// Options of the index.
     #[serde(default)]
@@ -41,9 +41,9 @@ pub struct Contender {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Memory {
-    /// So many bytes.
+    /// The size in bytes.
     Bytes(u64),
-    /// So many percent of the records of all keys of the workload together.
+    /// The size as so many percent of the records of all keys of the workload together.
     Percent(f64),
 }
 
@@ -53,7 +53,7 @@ impl Contender {
         Contender { name: index.to_string(), index: index.to_string(), ..Contender::default() }
     }
 
-    /// Its entry in the registry.
+    /// The contender's entry in the registry.
     pub(super) fn entry(&self) -> Result<&'static IndexEntry, LabError> {
         Ok(registry::index(&self.index)?)
     }
@@ -121,8 +121,8 @@ impl Memory {
     }
 }
 
-/// What the tables of an FTL hold, and of so many plain B+-trees on it; for an index on raw NAND, or one that divides the chip
-/// with the FTL, what it holds without a cache.
+/// The bytes that the tables of an FTL hold, and of so many plain B+-trees on it; for an index on raw NAND,
+/// or one that divides the chip with the FTL, what it holds without a cache.
 fn tables_bytes(
     index: &IndexEntry,
     part: &Part,

@@ -9,7 +9,7 @@ use crate::workload::{Workload, workload};
 use nandex_stacks::options::Options;
 use std::path::Path;
 
-/// What a workload is made from, when it is not what the experiment names.
+/// The origin of a workload, when it is not what the experiment names.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Origin {
     /// A part of it, which can show how the experiment works but not what comes out.

@@ -92,7 +92,7 @@ fn counts(mapping_bytes: usize, log_pages: u32, seed: u64) -> Result<Figures, La
     Ok(vec![("page_reads", reads), ("page_programs", programs)])
 }
 
-/// The same of a VMTree-OW with its published page: reads, new pages, and overwrites, of which each is counted once.
+/// The costs of a VMTree-OW with its published page: reads, new pages, and overwrites, of which each is counted once.
 fn overwrite_counts(log_pages: u32, seed: u64) -> Result<Figures, LabError> {
     let config = OverwriteConfig {
         durability: class(log_pages),

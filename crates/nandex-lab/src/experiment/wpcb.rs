@@ -21,7 +21,8 @@ const PAGE_BYTES: usize = 2048;
 /// Pages enough for a million records in half-full nodes.
 const PAGES: u32 = 20_000;
 
-/// What a tree did at the level of the index: its metrics by name, and the host's accesses to a store that is told of.
+/// The counts of a tree at the level of the index: its metrics by name, and the host's accesses to a store
+/// that is told of.
 struct Counts(BTreeMap<&'static str, u64>);
 
 impl Counts {

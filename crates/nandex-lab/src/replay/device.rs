@@ -1,4 +1,4 @@
-//! What a trace can be replayed on, and how its time is told.
+//! The devices that a trace can be replayed on, and how their time is told.
 
 use super::Replay;
 use crate::disks::DiskEntry;
@@ -20,20 +20,20 @@ pub type OpenOwn = Box<dyn Fn(usize, u32) -> Result<(Box<dyn PageStore>, Vec<Str
 pub enum Device {
     /// An FTL on the simulated chip.
     Ftl(&'static StoreEntry),
-    /// The same under a name of its own, with options of its own that go before those of the replay.
+    /// A device under a name of its own, with options of its own that go before those of the replay.
     Tuned {
-        /// Its name in results.
+        /// The device's name in results.
         name: String,
         /// The FTL.
         entry: &'static StoreEntry,
-        /// Its own options.
+        /// The device's own options.
         options: Options,
     },
     /// A disk.
     Disk(&'static DiskEntry),
     /// A store of one's own on real hardware, timed by the wall clock.
     Own {
-        /// Its name in results.
+        /// The device's name in results.
         name: String,
         /// Makes it.
         open: OpenOwn,
@@ -52,16 +52,16 @@ pub enum Clock {
 
 /// A device ready for work.
 pub struct Opened {
-    /// Its pages.
+    /// The pages of the device.
     pub store: Box<dyn PageStore>,
-    /// Its time.
+    /// The clock of the device.
     pub clock: Clock,
-    /// What must be known about it.
+    /// The notes that readers of the device's figures need.
     pub notes: Vec<String>,
 }
 
 impl Device {
-    /// Its name in results.
+    /// The device's name in results.
     pub fn name(&self) -> &str {
         match self {
             Device::Ftl(entry) => entry.name,
@@ -75,7 +75,7 @@ impl Device {
         matches!(self, Device::Own { .. })
     }
 
-    /// Its FTL, where it has one.
+    /// The device's FTL, where it has one.
     pub(super) fn ftl(&self) -> Option<&'static StoreEntry> {
         match self {
             Device::Ftl(entry) | Device::Tuned { entry, .. } => Some(entry),
@@ -88,7 +88,7 @@ impl Device {
         self.ftl().map_or(&[], |entry| entry.options)
     }
 
-    /// These options with its own.
+    /// These options with the device's own.
     pub(super) fn with_own(&self, options: &Options) -> Options {
         let mut all = options.clone();
         if let Device::Tuned { options: own, .. } = self {
@@ -150,7 +150,7 @@ impl Clock {
         }
     }
 
-    /// What kind of time it tells.
+    /// The name of the kind of time.
     pub fn name(&self) -> &'static str {
         match self {
             Clock::Chip(_) | Clock::Disk(_) => "simulated",

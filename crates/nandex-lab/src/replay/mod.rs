@@ -38,7 +38,7 @@ use crate::runner::Control;
 use nandex::nand::Part;
 use nandex_stacks::options::Options;
 
-/// What is written before the trace begins; not counted.
+/// The pages that are written before the trace begins; not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
     /// Nothing: a new device. Reading a page that was never written then costs no flash read.
@@ -60,7 +60,7 @@ impl Fill {
     }
 }
 
-/// What is to be replayed, and on what.
+/// The plan of a replay: the trace, and the devices.
 pub struct Replay {
     /// The chip under every FTL; its pages are the pages of every device.
     pub part: Part,
@@ -72,7 +72,7 @@ pub struct Replay {
     pub devices: Vec<Device>,
     /// How addresses become pages.
     pub placing: Placing,
-    /// What is written before.
+    /// The pages that are written before.
     pub fill: Fill,
     /// RAM for each FTL; one that holds more is refused.
     pub ram_bytes: Option<usize>,

@@ -45,7 +45,7 @@ fn everything() -> Vec<Device> {
     STORES.iter().chain(TBM_STORES).map(Device::Ftl).chain(DISKS.iter().map(Device::Disk)).collect()
 }
 
-/// What a store was asked to do: kind, page, and of a write its bytes.
+/// The calls to a store: kind, page, and of a write its bytes.
 type Log = Arc<Mutex<Vec<(char, u32, Vec<u8>)>>>;
 
 /// A store in RAM that writes down what it is asked.
@@ -98,7 +98,8 @@ fn logged(log: &Log) -> Device {
     Device::Own { name: "logged".to_string(), open: Box::new(open) }
 }
 
-/// What a request does to pages of 512 bytes that lie where their addresses say: the plainest statement of the rules.
+/// The calls for a request to pages of 512 bytes that lie where their addresses say: the plainest statement
+/// of the rules.
 fn model(requests: &[Request]) -> Vec<(char, u32)> {
     let mut done = Vec::new();
     for r in requests {
@@ -151,7 +152,7 @@ proptest! {
         prop_assert!(trimmed || written.len() == count);
     }
 
-    /// The same host work on every FTL and disk, none of which loses a page.
+    /// Every device does the same host work on every FTL and disk, none of which loses a page.
     #[test]
     fn every_device_does_the_same_work(requests in prop::collection::vec(any_request(), 1..400)) {
         let results = replay(requests, everything()).run(&Control::default()).unwrap();

@@ -1,4 +1,5 @@
-//! What a person reads: the terminal table, the sentence of conclusion and the self-contained HTML report.
+//! The reports for people: the terminal table, the sentence of conclusion and the self-contained HTML
+//! report.
 //!
 //! Everything here is made from [`crate::results::Results`] alone, so a report can be drawn again from the facts
 //! of a run. [`measure`] names each figure once, with its unit and its meaning; [`summary`] groups the runs by what

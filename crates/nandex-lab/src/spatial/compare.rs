@@ -15,7 +15,7 @@ use crate::summary::conclusion::conclusion;
 use nandex::nand::Part;
 use nandex_stacks::options::{Options, Settings};
 
-/// What is to be compared.
+/// The plan of a comparison.
 #[derive(Clone, Debug)]
 pub struct SpatialComparison {
     /// The chip each index gets a fresh one of.

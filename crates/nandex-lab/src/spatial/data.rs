@@ -22,18 +22,18 @@ use std::path::Path;
 /// Entries of one kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dataset<C, const D: usize> {
-    /// Its name in results.
+    /// The data's name in results.
     pub name: String,
-    /// Its entries, each with a number of its own.
+    /// The entries of the data, each with a number of its own.
     pub entries: Vec<(Rect<C, D>, u64)>,
 }
 
 /// Data that come with the program, or are made by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bundled {
-    /// Its name on the command line.
+    /// The data's name on the command line.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// The data in one line.
     pub summary: &'static str,
 }
 

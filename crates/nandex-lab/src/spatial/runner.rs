@@ -32,7 +32,7 @@ pub enum Contestant {
 }
 
 impl Contestant {
-    /// Its name in results.
+    /// The contestant's name in results.
     pub fn name(&self) -> &'static str {
         match self {
             Contestant::Spatial(entry) => entry.name,
@@ -46,7 +46,7 @@ impl Contestant {
 pub struct SpatialJob<'a, C, const D: usize> {
     /// The index.
     pub contestant: Contestant,
-    /// What it stands on.
+    /// The medium below the index.
     pub medium: Medium<'a>,
     /// The workload.
     pub workload: &'a SpatialWorkload<C, D>,
@@ -58,7 +58,7 @@ pub struct SpatialJob<'a, C, const D: usize> {
     pub wants_map: bool,
 }
 
-/// What a run yields.
+/// The results of a run.
 #[derive(Clone, Debug, Default)]
 pub struct SpatialRun {
     /// The figures.

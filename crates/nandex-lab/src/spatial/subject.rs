@@ -1,4 +1,4 @@
-//! What is driven by a run: a spatial index, or the B+-tree with a key for each entry.
+//! The subject of a run: a spatial index, or the B+-tree with a key for each entry.
 
 use super::model::Answer;
 use super::registry::{Space, SpatialEntry};
@@ -164,7 +164,7 @@ pub(super) fn load<C: Space<D>, const D: usize>(
     }
 }
 
-/// What a window finds.
+/// The entries that a window finds.
 pub fn found_in<C: Space<D>, const D: usize>(
     index: &mut dyn SpatialIndex<C, D>,
     window: &Rect<C, D>,

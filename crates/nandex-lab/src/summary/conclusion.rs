@@ -81,7 +81,7 @@ fn clause(class: &Class<'_>, name_class: bool) -> Option<String> {
     ))
 }
 
-/// What the winner gives up most against the base, if anything notable.
+/// The price of the winner: what it gives up most against the base, if anything notable.
 fn price(winner: &Row<'_>, base: &Row<'_>) -> String {
     let candidates = [
         (Measure::KindTime("get"), "time for a get"),

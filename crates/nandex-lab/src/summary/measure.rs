@@ -118,7 +118,7 @@ pub enum Measure {
     Ram,
     /// Bytes of pages with live data.
     Space,
-    /// Those bytes over the bytes of the records.
+    /// The space amplification: the bytes held over the bytes of the records.
     SpaceAmplification,
     /// Levels of the tree.
     Height,
@@ -128,7 +128,7 @@ pub enum Measure {
     CpuTime,
 }
 
-/// What belongs together in a table.
+/// The group of figures that belong together in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     /// Operations on the chip per operation of the index.
@@ -137,7 +137,7 @@ pub enum Group {
     Time,
     /// The whole run.
     Run,
-    /// What is held when it ends.
+    /// The figures of what is held when the run ends.
     End,
     /// The computer that simulated it.
     Processor,
@@ -205,7 +205,7 @@ impl Measure {
         }
     }
 
-    /// Its heading in a table.
+    /// The measure's heading in a table.
     pub fn heading(self) -> &'static str {
         match self {
             Measure::PageReads => "reads",
@@ -228,7 +228,7 @@ impl Measure {
         }
     }
 
-    /// What it is grouped with.
+    /// The group of the measure.
     pub fn group(self) -> Group {
         use Measure::{
             BlockErases, Collections, CpuTime, Energy, Height, HitRatio, KindTime, MeanTime, PagePrograms,
@@ -244,7 +244,7 @@ impl Measure {
         }
     }
 
-    /// What kind of quantity it is.
+    /// The kind of quantity of the measure.
     pub fn quantity(self) -> Quantity {
         match self {
             Measure::KindTime(_) | Measure::MeanTime | Measure::SlowestTime => Quantity::Time,
@@ -257,7 +257,7 @@ impl Measure {
         }
     }
 
-    /// What it means, in a sentence or two.
+    /// The meaning of the measure, in a sentence or two.
     pub fn meaning(self) -> &'static str {
         match self {
             Measure::PageReads => "Pages read from the chip, of every cause, per operation of the index.",

@@ -21,7 +21,7 @@ pub struct Row<'a> {
     pub label: String,
     /// Name of the index.
     pub index: &'a str,
-    /// What it stands on.
+    /// The storage below the index.
     pub storage: &'a str,
     /// The runs that finished, with their sums.
     pub finished: Vec<(&'a Run, Totals)>,
@@ -52,7 +52,8 @@ impl Row<'_> {
 }
 
 impl<'a> Row<'a> {
-    /// What kept runs from finishing, each reason once with its seeds: "could not run: ..." or "stopped: ...".
+    /// The reasons that kept runs from finishing, each reason once with its seeds: "could not run: ..." or
+    /// "stopped: ...".
     pub fn failures(&self) -> Vec<(String, Vec<u64>)> {
         let mut failures: Vec<(String, Vec<u64>)> = Vec::new();
         for run in &self.failed {
@@ -72,7 +73,7 @@ impl<'a> Row<'a> {
 pub struct Class<'a> {
     /// The durability class.
     pub durability: &'a str,
-    /// Its rows.
+    /// The rows of the class.
     pub rows: Vec<Row<'a>>,
     /// Whether every row was given the same RAM: how much of it one holds is no merit then.
     equal_ram: bool,
@@ -94,7 +95,7 @@ impl<'a> Class<'a> {
         row.value(measure).is_some_and(|s| s.mean <= best) && means().any(|mean| mean > best)
     }
 
-    /// Its name for a heading.
+    /// The class's name for a heading.
     pub fn heading(&self) -> String {
         match self.durability {
             "" => "Not run".to_string(),
@@ -102,7 +103,7 @@ impl<'a> Class<'a> {
         }
     }
 
-    /// What the class means.
+    /// The promise of the class, in words.
     pub fn promise(&self) -> &'static str {
         match self.durability {
             "every operation" => "an acknowledged operation survives a power cut",
@@ -116,7 +117,7 @@ impl<'a> Class<'a> {
 /// All rows, strongest promise first.
 #[derive(Debug)]
 pub struct Summary<'a> {
-    /// What was measured.
+    /// The measures taken.
     pub measures: Vec<Measure>,
     /// The rows by durability class.
     pub classes: Vec<Class<'a>>,

@@ -2,7 +2,7 @@
 
 use crate::stats;
 
-/// What kind of quantity a figure is, and the base unit its values are given in.
+/// The kind of quantity of a figure, and the base unit of its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
     /// A plain number or ratio.
@@ -24,7 +24,7 @@ pub enum Quantity {
 pub struct Scale {
     /// The unit, empty for plain numbers.
     pub unit: &'static str,
-    /// What a value is divided by.
+    /// The divisor of values.
     pub divisor: f64,
     /// Digits after the point.
     pub decimals: usize,

@@ -101,7 +101,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// What the lines of a file said so far.
+/// The state of a file's reading: what its lines said so far.
 #[derive(Default)]
 struct Reader {
     victim: Option<Victim>,

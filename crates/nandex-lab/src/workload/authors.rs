@@ -136,7 +136,7 @@ impl Recent {
 }
 
 impl Mix {
-    /// So many operations, or as many as insert all of `later` and so many times more.
+    /// The operations: so many, or as many as insert all of `later` and so many times more.
     fn draw(
         &self,
         parameters: &Parameters,

@@ -20,7 +20,7 @@ pub(super) struct Change {
     pub(super) home: u32,
 }
 
-/// What a commit makes of a file.
+/// The plan of a commit for one file: its new runs, and the slots taken and freed.
 #[derive(Debug)]
 struct Plan {
     id: FileId,
@@ -31,7 +31,7 @@ struct Plan {
     lists: bool,
 }
 
-/// What a commit writes.
+/// The work of a commit: the changes of the medium and the new directory.
 #[derive(Debug)]
 pub(super) struct Work {
     pub(super) changes: Vec<Change>,

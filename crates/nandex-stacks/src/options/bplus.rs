@@ -25,10 +25,10 @@ const STRUCTURE_WRITES: Choice<StructureWrites> = Choice::new(
     &[("together", StructureWrites::Together), ("apart", StructureWrites::Apart)],
 );
 
-/// Of every tree built on it.
+/// The options of every tree built on it.
 pub(crate) const OPTIONS: [OptionInfo; 3] = [ORDER.info, LEAF_CAPACITY.info, INTERNAL_CAPACITY.info];
 
-/// Of the B+-tree alone.
+/// The options of the B+-tree alone.
 pub(crate) const ALONE: [OptionInfo; 1] = [STRUCTURE_WRITES.info];
 
 /// The B+-tree that settings ask for, alone or below another index.

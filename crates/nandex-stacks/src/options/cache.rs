@@ -32,7 +32,7 @@ const WRITE_COST: Number<u64> = Number::new(
     (0, 1_000_000),
 );
 
-/// Of every tree on a store: those of the page cache, and the FTL.
+/// The options of every tree on a store: those of the page cache, and the FTL.
 pub(crate) const OPTIONS: [OptionInfo; 6] =
     [FTL, CACHE, PAGES.info, WINDOW.info, WRITES.info, WRITE_COST.info];
 
@@ -50,7 +50,7 @@ pub(crate) fn policy(options: &Options) -> Result<&'static PolicyEntry, OptionEr
     })
 }
 
-/// What the options tell a policy; the frames are still to be counted.
+/// The settings that the options give a policy; the frames are still to be counted.
 pub(crate) fn sizing(options: &Options, block_pages: u32) -> Result<PolicySettings, OptionError> {
     let none = PolicySettings::new(0);
     let window_percent = WINDOW.of(options)?;

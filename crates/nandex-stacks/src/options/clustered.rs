@@ -49,13 +49,13 @@ const CHECKPOINTS: Number<u32> = Number::new(
     (1, u32::MAX),
 );
 
-/// Of the AS B-tree, besides those of the B+-tree.
+/// The options of the AS B-tree, besides those of the B+-tree.
 pub(crate) const AS_BTREE: [OptionInfo; 6] =
     [AS_NODES.info, PERCENT.info, AS_PAGES.info, RECYCLE_PERCENT.info, SPACE_PERCENT.info, CHECKPOINTS.info];
-/// Of the CB-tree.
+/// The options of the CB-tree.
 pub(crate) const CB_TREE: [OptionInfo; 5] =
     [CB_NODES.info, PERCENT.info, CB_PAGES.info, SPACE_PERCENT.info, CHECKPOINTS.info];
-/// Of the FB-tree.
+/// The options of the FB-tree.
 pub(crate) const FB_TREE: [OptionInfo; 5] =
     [FB_NODES.info, PERCENT.info, FB_PAGES.info, SPACE_PERCENT.info, CHECKPOINTS.info];
 

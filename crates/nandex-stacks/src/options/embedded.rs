@@ -41,7 +41,7 @@ const DUPLICATES: Choice<Duplicates> = Choice::new(
     &[("never", Duplicates::Never), ("as-published", Duplicates::AsPublished)],
 );
 
-/// Of the VMTree.
+/// The options of the VMTree.
 pub(crate) const VM: [OptionInfo; 10] = [
     MAPPING_BYTES.info,
     LOG_PAGES.info,
@@ -77,7 +77,7 @@ const SLOTS: Choice<Marks> = Choice::new(
     &[("checked", Marks::Checked), ("bare", Marks::Bare)],
 );
 
-/// Of the VMTree-OW.
+/// The options of the VMTree-OW.
 pub(crate) const OVERWRITE: [OptionInfo; 4] = [SLOTS.info, LOG_PAGES.info, ANSWERS.info, KEPT_NODES.info];
 
 /// The VMTree-OW that settings ask for.
@@ -108,7 +108,7 @@ const WHEN_FULL: Choice<WhenFull> = Choice::new(
     &[("refuse", WhenFull::Refuse), ("drop-oldest", WhenFull::DropOldest)],
 );
 
-/// Of SBITS.
+/// The options of SBITS.
 pub(crate) const SBITS: [OptionInfo; 4] = [SPLINE_POINTS.info, MAX_ERROR.info, WHEN_FULL.info, BENEATH];
 
 /// The SBITS store that settings ask for.
@@ -141,7 +141,7 @@ const MEMTABLE: Number<usize> = Number::new(
 const LEVELS: Number<usize> =
     Number::new(option("levels", "as many as cost least, up to 3", "levels on flash, 1 to 3"), (1, 3));
 
-/// Of plow.
+/// The options of plow.
 pub(crate) const PLOW: [OptionInfo; 4] = [PLOW_ANSWERS.info, MEMTABLE.info, LEVELS.info, BENEATH];
 
 /// The plow that settings ask for.

@@ -1,4 +1,4 @@
-//! The FTLs.
+//! The options of the FTLs: text in, typed settings out.
 
 use super::{Choice, Number, OptionError, Options, Percent, Settings};
 use crate::names::{OptionInfo, option};
@@ -125,7 +125,7 @@ const CONVERT_PERCENT: Number<u32> = Number::new(
     (1, 101),
 );
 
-/// Of every FTL.
+/// The options of every FTL.
 const COMMON: [OptionInfo; 4] = [OVER_PROVISIONING.info, BAD_BLOCKS.info, WEAR_GAP.info, LEVELLING.info];
 
 /// The options of every FTL, and others.
@@ -139,27 +139,27 @@ const fn with_common<const N: usize>(own: &[OptionInfo]) -> [OptionInfo; N] {
     all
 }
 
-/// Of page mapping.
+/// The options of page mapping.
 pub(crate) const PAGE_MAP: [OptionInfo; 9] =
     with_common(&[VICTIM, ATOMIC_PAGES.info, CHECKPOINT_BLOCKS.info, SEPARATION.info, HOT_COUNTERS.info]);
-/// Of NFTL.
+/// The options of NFTL.
 pub(crate) const NFTL: [OptionInfo; 5] = with_common(&[CHAIN_BLOCKS.info]);
-/// Of BAST.
+/// The options of BAST.
 pub(crate) const BAST: [OptionInfo; 6] = with_common(&[LOG_BLOCKS.info, LOG_VICTIM.info]);
-/// Of SAST.
+/// The options of SAST.
 pub(crate) const SAST: [OptionInfo; 8] =
     with_common(&[LOG_BLOCKS.info, GROUP_BLOCKS.info, LOGS_PER_GROUP.info, CLEANING.info]);
-/// Of FAST.
+/// The options of FAST.
 pub(crate) const FAST: [OptionInfo; 6] = with_common(&[LOG_BLOCKS.info, EAGER_SWITCH.info]);
-/// Of the superblock scheme.
+/// The options of the superblock scheme.
 pub(crate) const SUPERBLOCK: [OptionInfo; 6] = with_common(&[SUPERBLOCK_BLOCKS.info, EXTRA_BLOCKS.info]);
-/// Of DFTL.
+/// The options of DFTL.
 pub(crate) const DFTL: [OptionInfo; 6] = with_common(&[VICTIM, MAPPING_RAM.info]);
-/// Of LazyFTL.
+/// The options of LazyFTL.
 pub(crate) const LAZY: [OptionInfo; 6] = with_common(&[MAPPING_RAM.info, AREA_BLOCKS.info]);
-/// Of the CFTL-like scheme.
+/// The options of the CFTL-like scheme.
 pub(crate) const CFTL: [OptionInfo; 7] = with_common(&[VICTIM, MAPPING_RAM.info, CONVERT_PERCENT.info]);
-/// Of the HFTL-like scheme.
+/// The options of the HFTL-like scheme.
 pub(crate) const HFTL: [OptionInfo; 6] = with_common(&[LOG_BLOCKS.info, HOT_BLOCKS.info]);
 
 /// The victim policy that is set, with another number than the default after a colon: `windowed:8`, `choices:2`.

@@ -50,7 +50,7 @@ const REWRITE_UNITS: Number<u32> = Number::new(
     (0, u32::MAX),
 );
 
-/// Of IPL.
+/// The options of IPL.
 pub(crate) const IPL: [OptionInfo; 8] = [
     ORDER.info,
     READ_PAGES.info,
@@ -62,7 +62,7 @@ pub(crate) const IPL: [OptionInfo; 8] = [
     LOG_PAGES.info,
 ];
 
-/// Of dIPL.
+/// The options of dIPL.
 pub(crate) const DIPL: [OptionInfo; 9] = [
     ORDER.info,
     READ_PAGES.info,

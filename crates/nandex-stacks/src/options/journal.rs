@@ -20,7 +20,7 @@ const GROUP: Number<u32> = Number::new(
     (0, most::PAGES as u32),
 );
 
-/// Of every tree that an update journal makes durable.
+/// The options of every tree that an update journal makes durable.
 pub(crate) const OPTIONS: [OptionInfo; 2] = [PAGES.info, GROUP.info];
 
 /// The journal that settings ask for.

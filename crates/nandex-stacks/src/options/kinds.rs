@@ -1,4 +1,4 @@
-//! What an option may be: a whole number within bounds, or one of some words. Its name, default, meaning and bounds are said where it
+//! The kinds of options: a whole number within bounds, or one of some words. Its name, default, meaning and bounds are said where it
 //! is declared, and nowhere else.
 
 use super::{OptionError, Options, whole_number};
@@ -7,10 +7,10 @@ use std::ops::RangeInclusive;
 
 /// A type that whole numbers are read into. One that does not fit is refused, never wrapped.
 pub(crate) trait Whole: Copy {
-    /// The same as the widest.
+    /// The number in the widest type.
     fn widen(self) -> u64;
 
-    /// What it is in this type, if it fits.
+    /// The number in this type, if it fits.
     fn narrow(wide: u64) -> Option<Self>;
 }
 
@@ -33,7 +33,7 @@ whole!(u8, u16, u32, u64, usize);
 /// A whole number between bounds that hold on any chip and store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Number<T> {
-    /// What lists say of it.
+    /// The entry of the option in lists.
     pub(crate) info: OptionInfo,
     least: T,
     most: T,
@@ -73,7 +73,7 @@ impl<T: Whole> Number<T> {
 /// A share in percent, such as 12.5, between none and a bound.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Percent {
-    /// What lists say of it.
+    /// The entry of the option in lists.
     pub(crate) info: OptionInfo,
     most: f64,
 }
@@ -100,7 +100,7 @@ impl Percent {
 /// One of some words, each for a value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Choice<T: 'static> {
-    /// What lists say of it.
+    /// The entry of the option in lists.
     pub(crate) info: OptionInfo,
     words: &'static [(&'static str, T)],
 }
@@ -120,12 +120,12 @@ impl<T: Copy> Choice<T> {
         Choice { info, words }
     }
 
-    /// What the word stands for that is set, else the first.
+    /// The meaning of the word that is set, else of the first.
     pub(crate) fn of(&self, options: &Options) -> Result<T, OptionError> {
         Ok(self.set(options)?.unwrap_or(self.words[0].1))
     }
 
-    /// What the word stands for, if one is set.
+    /// The meaning of the word, if one is set.
     pub(crate) fn set(&self, options: &Options) -> Result<Option<T>, OptionError> {
         let Some(text) = options.text(self.info.name) else { return Ok(None) };
         if let Some((_, value)) = self.words.iter().find(|(word, _)| *word == text) {

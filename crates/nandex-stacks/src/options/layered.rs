@@ -33,13 +33,13 @@ const READ_NS: Number<u64> = Number::new(
 const PROGRAM_NS: Number<u64> =
     Number::new(option("program_ns", "200000", "the same of a page program"), (0, Tuning::NS_MAX));
 
-/// Of BFTL, besides those of the B+-tree.
+/// The options of BFTL, besides those of the B+-tree.
 pub(crate) const BFTL: [OptionInfo; 3] = [UNITS.info, LIST_LENGTH.info, PACKING.info];
-/// Of WOBF.
+/// The options of WOBF.
 pub(crate) const WOBF: [OptionInfo; 3] = [UNITS.info, LIST_LENGTH.info, MERGE_ON_COMMIT.info];
-/// Of IBSF, BOF and RBFTL.
+/// The options of IBSF, BOF and RBFTL.
 pub(crate) const BUFFERED: [OptionInfo; 1] = [UNITS.info];
-/// Of FlashDB.
+/// The options of FlashDB.
 pub(crate) const FLASH_DB: [OptionInfo; 4] = [MODES.info, LIST_LENGTH.info, READ_NS.info, PROGRAM_NS.info];
 
 /// With what settings say of the tree and of the buffer.

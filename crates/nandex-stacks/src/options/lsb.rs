@@ -1,4 +1,4 @@
-//! The LSB-tree.
+//! The options of the LSB-tree: text in, typed configuration out.
 
 use super::{Number, Settings, bplus};
 use crate::names::{OptionInfo, option};

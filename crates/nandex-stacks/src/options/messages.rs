@@ -20,7 +20,7 @@ const NODE_PAGES: Number<u32> =
 const FANOUT: Number<u32> =
     Number::new(option("fanout", "16", "children of an inner node at most"), (4, 60_000));
 
-/// Of the B-epsilon-tree.
+/// The options of the B-epsilon-tree.
 pub(crate) const BEPSILON: [OptionInfo; 3] = [NODE_PAGES.info, FANOUT.info, ANSWERS.info];
 
 pub(crate) const HEAD_ENTRIES: Number<u32> = Number::new(
@@ -40,7 +40,7 @@ const WRITE_COST_FD: Number<u32> = Number::new(
     (0, 10_000),
 );
 
-/// Of the FD-tree.
+/// The options of the FD-tree.
 pub(crate) const FD: [OptionInfo; 6] =
     [HEAD_ENTRIES.info, HEAD_PERCENT.info, K.info, INSERT_PERCENT.info, WRITE_COST_FD.info, ANSWERS.info];
 
@@ -61,7 +61,7 @@ const BUFFER_PERCENT: Number<usize> = Number::new(
 const WRITE_COST_LA: Number<u32> =
     Number::new(option("write_cost", "3", "for ADAPT: what a page write costs in page reads"), (0, 10_000));
 
-/// Of the LA-tree.
+/// The options of the LA-tree.
 pub(crate) const LA: [OptionInfo; 5] =
     [SUBTREE_LEVELS.info, BUFFER_PAGES.info, BUFFER_PERCENT.info, WRITE_COST_LA.info, ANSWERS.info];
 

@@ -50,11 +50,11 @@ const REQUESTS: Number<u32> = Number::new(
 /// Requests of a pool where RAM is not limited.
 const UNLIMITED_REQUESTS: u32 = 64;
 
-/// Of the lazy-update tree, besides those of the B+-tree.
+/// The options of the lazy-update tree, besides those of the B+-tree.
 pub(crate) const LAZY_UPDATE: [OptionInfo; 6] =
     [COMMIT_POLICY.info, ANSWERS.info, PERCENT.info, COUNT.info, PAIRS.info, REQUESTS.info];
 
-/// Of the pools of the MB-tree and the PIO B-tree, whose policy is fixed.
+/// The options of the pools of the MB-tree and the PIO B-tree, whose policy is fixed.
 pub(crate) const POOL: [OptionInfo; 4] = [ANSWERS.info, PERCENT.info, COUNT.info, REQUESTS.info];
 
 const LEAF_PAGES_MB: Number<usize> = Number::new(
@@ -71,7 +71,7 @@ const WRITE_COST: Number<u32> = Number::new(
     (1, 1000),
 );
 
-/// Of the MB-tree, besides those of its pool.
+/// The options of the MB-tree, besides those of its pool.
 pub(crate) const MB: [OptionInfo; 4] =
     [bplus::ORDER.info, LEAF_PAGES_MB.info, LEAF_SIZE.info, WRITE_COST.info];
 
@@ -86,7 +86,7 @@ const TOGETHER: Number<usize> = Number::new(
     (1, 256),
 );
 
-/// Of the PIO B-tree, besides those of its queue.
+/// The options of the PIO B-tree, besides those of its queue.
 pub(crate) const PIO: [OptionInfo; 3] = [bplus::ORDER.info, LEAF_PAGES_PIO.info, TOGETHER.info];
 
 /// The requests of a pool: as set, or what its share of the RAM holds, and one at least, since a tree of a forest may have a share

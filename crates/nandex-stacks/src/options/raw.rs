@@ -85,7 +85,7 @@ const WRITE_PART: Choice<WritePartLimit> = Choice::new(
     ],
 );
 
-/// Of the mu-Tree.
+/// The options of the mu-Tree.
 pub(crate) const MU: [OptionInfo; 8] = [
     READ_PAGES.info,
     WRITE_PAGES.info,
@@ -97,7 +97,7 @@ pub(crate) const MU: [OptionInfo; 8] = [
     PLACEMENT.info,
 ];
 
-/// Of the mu*-Tree.
+/// The options of the mu*-Tree.
 pub(crate) const MU_STAR: [OptionInfo; 12] = [
     READ_PAGES.info,
     WRITE_PAGES.info,
@@ -113,7 +113,7 @@ pub(crate) const MU_STAR: [OptionInfo; 12] = [
     ERASE_NS.info,
 ];
 
-/// Of the wandering tree.
+/// The options of the wandering tree.
 pub(crate) const WANDERING: [OptionInfo; 8] = [
     READ_PAGES.info,
     WRITE_PAGES.info,
@@ -125,7 +125,7 @@ pub(crate) const WANDERING: [OptionInfo; 8] = [
     WRITE_PART.info,
 ];
 
-/// What all take.
+/// The part of the configuration that all trees take.
 pub(super) fn common<C: Copy + Default>(
     settings: &Settings,
     chip: Geometry,

@@ -31,7 +31,7 @@ const FILL_MIN: Number<u8> = Number::new(
     (0, 100),
 );
 
-/// Of every tree.
+/// The options of every tree.
 pub(crate) const OPTIONS: [OptionInfo; 4] =
     [CAPACITY.info, LEAF_CAPACITY.info, INTERNAL_CAPACITY.info, FILL_MIN.info];
 
@@ -50,7 +50,7 @@ const SPLIT: Choice<Split> = Choice::new(
     &[("quadratic", Split::Quadratic), ("linear", Split::Linear)],
 );
 
-/// Of the R-tree alone.
+/// The options of the R-tree alone.
 pub(crate) const R_TREE: [OptionInfo; 1] = [SPLIT.info];
 
 /// The R-tree that options ask for.
@@ -72,7 +72,7 @@ const REINSERTION: Choice<Reinsertion> = Choice::new(
     &[("close", Reinsertion::Close), ("far", Reinsertion::Far)],
 );
 
-/// Of the R*-tree alone.
+/// The options of the R*-tree alone.
 pub(crate) const R_STAR: [OptionInfo; 3] = [OVERLAP_CANDIDATES.info, REINSERTED.info, REINSERTION.info];
 
 /// The R*-tree that options ask for.
@@ -98,7 +98,7 @@ const SELECTIVE: Choice<bool> = Choice::new(
     &[("no", false), ("yes", true)],
 );
 
-/// Of the MR-tree alone.
+/// The options of the MR-tree alone.
 pub(crate) const MR_TREE: [OptionInfo; 2] = [BALANCE.info, SELECTIVE.info];
 
 /// The MR-tree that options ask for.
@@ -130,7 +130,7 @@ const SHARING: Choice<Sharing> = Choice::new(
     &[("sorted", Sharing::Sorted), ("stored", Sharing::Stored)],
 );
 
-/// Of the FOR-tree alone.
+/// The options of the FOR-tree alone.
 pub(crate) const FOR_TREE: [OptionInfo; 5] =
     [READ_COST.info, WRITE_COST.info, OVERFLOW_MAX.info, TABLE_MAX.info, SHARING.info];
 
@@ -159,7 +159,7 @@ const DOMAIN_BOX: OptionInfo = option(
     "the box that the curve runs through: its lower and its upper corner, such as -180,-90,180,90",
 );
 
-/// Of the Hilbert R-tree alone.
+/// The options of the Hilbert R-tree alone.
 pub(crate) const HILBERT: [OptionInfo; 1] = [DOMAIN_BOX];
 
 /// The Hilbert R-tree that options ask for.

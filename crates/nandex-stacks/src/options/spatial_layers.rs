@@ -69,7 +69,7 @@ const UNITS: Number<u32> = Number::new(
 const LIST_LENGTH: Number<u8> =
     Number::new(option("list_length", "4", "C: pages with changes of a node at most, 1 to 64"), (1, 64));
 
-/// Of RFTL.
+/// The options of RFTL.
 pub(crate) const RFTL: [OptionInfo; 3] = [RFTL_TREE.info, UNITS.info, LIST_LENGTH.info];
 
 /// The tree above RFTL.
@@ -101,7 +101,7 @@ const LOG_PAGES: Number<u32> = Number::new(
     (0, u32::MAX),
 );
 
-/// Of both frameworks.
+/// The options of both frameworks.
 pub(crate) const BUFFERED: [OptionInfo; 4] = [TREE.info, BUFFER_BYTES.info, UNIT_NODES.info, LOG_PAGES.info];
 
 /// RAM of a node buffer where RAM is not limited.
@@ -121,7 +121,7 @@ pub fn buffer_bytes(settings: &Settings, shared_bytes: usize) -> Result<usize, O
     })
 }
 
-/// What all frameworks take. They have their logs in every class.
+/// The part of the configuration that all frameworks take. They have their logs in every class.
 fn framework(
     config: impl FnOnce(Durability) -> Result<BufferedConfig, OptionError>,
     settings: &Settings,
@@ -136,7 +136,7 @@ fn framework(
     })
 }
 
-/// What is flushed, from the ticks of the clock.
+/// The choice of nodes to flush, from the ticks of the clock.
 const FLUSH: Choice<fn(u64) -> FlushPolicy> = Choice::new(
     "flush",
     "what is flushed: fast, the unit with the most changes; fast-star, less its age; random; all",
@@ -150,7 +150,7 @@ const FLUSH: Choice<fn(u64) -> FlushPolicy> = Choice::new(
 const TICK: Number<u64> =
     Number::new(option("tick", "1000", "operations in a tick of the clock of fast-star"), (1, 1 << 40));
 
-/// Of the FAST framework.
+/// The options of the FAST framework.
 pub(crate) const FAST: [OptionInfo; 2] = [FLUSH.info, TICK.info];
 
 /// The FAST framework that settings ask for, with so much RAM for its buffers.
@@ -195,7 +195,7 @@ const STRIDE: Number<u32> = Number::new(
     (0, u32::MAX),
 );
 
-/// Of eFIND.
+/// The options of eFIND.
 pub(crate) const EFIND: [OptionInfo; 5] =
     [WORTH.info, READ_ORDER.info, OLDEST.info, SEQUENCE.info, STRIDE.info];
 

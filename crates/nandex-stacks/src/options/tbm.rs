@@ -36,7 +36,7 @@ const VICTIM_READS: Choice<VictimReads> = Choice::new(
     &[("kept", VictimReads::Kept), ("every", VictimReads::Every)],
 );
 
-/// Of a TBM, besides those of the FTL.
+/// The options of a TBM, besides those of the FTL.
 pub(crate) const OPTIONS: [OptionInfo; 4] =
     [BLOCKS.info, SPARE_BLOCKS.info, WHOLE_FROM.info, VICTIM_READS.info];
 

@@ -29,7 +29,7 @@ impl Options {
     }
 }
 
-/// What an index is formatted and mounted with.
+/// The settings that an index is formatted and mounted with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Sizes of the records.
@@ -54,7 +54,7 @@ impl Settings {
         }
     }
 
-    /// The same with one option set.
+    /// These settings with one option set.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl ToString) -> Settings {
         self.options.set(name, &value.to_string());
@@ -65,9 +65,9 @@ impl Settings {
 /// An option whose text is not possible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionError {
-    /// Its name.
+    /// The name of the option.
     pub option: &'static str,
-    /// What is wrong with it.
+    /// The reason why the value is refused.
     pub why: String,
 }
 

@@ -1,4 +1,4 @@
-//! The WPCB-tree.
+//! The options of the WPCB-tree: text in, typed configuration out.
 
 use super::{Choice, Settings, bplus, tbm};
 use crate::names::OptionInfo;

@@ -84,9 +84,9 @@ impl SpatialTree for Rftl {
     }
 }
 
-/// What makes a framework: its options and its configuration.
+/// A framework: options and configuration.
 pub(super) trait Framework {
-    /// Its options, those of store and cache among them.
+    /// The options of the framework, those of store and cache among them.
     const OPTIONS: &'static [OptionInfo];
 
     /// The configuration with so much RAM for its buffers, on pages of this size.

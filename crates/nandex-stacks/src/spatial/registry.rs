@@ -1,4 +1,5 @@
-//! The one list of spatial indexes, and how each is made and found again on a chip or a disk, in two and three dimensions.
+//! The list of spatial indexes, and how each is made and found again on a chip or a disk, in two and three
+//! dimensions.
 //!
 //! An entry opens an index for each type of coordinates and number of dimensions of [`Space`]; all of it follows from one
 //! `SpatialTree` (`trees.rs`), so a new index is a line here.
@@ -19,9 +20,9 @@ pub type OpenSpatial<C, const D: usize> =
 /// A spatial index the lab can run.
 #[derive(Clone, Copy, Debug)]
 pub struct SpatialEntry {
-    /// Its name on the command line and in results.
+    /// The index's name on the command line and in results.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// The index in one line.
     pub summary: &'static str,
     /// The options it understands, those of its stores and caches too.
     pub options: &'static [OptionInfo],
@@ -87,7 +88,7 @@ pub trait Number: Coordinate + Send + Sync {
     /// The nearest such number; none beyond the range.
     fn of_f64(number: f64) -> Option<Self>;
 
-    /// As a float, for areas and pictures.
+    /// The number as a float, for areas and pictures.
     fn to_f64(self) -> f64;
 }
 
@@ -177,7 +178,7 @@ pub fn spatial(name: &str) -> Result<&'static SpatialEntry, UnknownName> {
     names::find("spatial index", name, SPATIAL, |e| e.name)
 }
 
-/// What an index stands on with these options: FTL and page cache, joined by "+".
+/// The storage below an index with these options: FTL and page cache, joined by "+".
 pub fn storage(options: &Options) -> String {
     let text = |name: &str, default: &'static str| options.text(name).unwrap_or(default).to_string();
     format!("{}+{}", text("ftl", "page-map"), text("cache", "lru"))

@@ -25,7 +25,7 @@ pub(super) trait SpatialTree {
     /// Whether a node is read by reading a page, whatever happened before.
     const NODES_ARE_PAGES: bool = true;
 
-    /// Its options, those of store and cache among them.
+    /// The options of the tree, those of store and cache among them.
     const OPTIONS: &'static [OptionInfo];
 
     /// The least RAM that it needs on a store, its cache and what it takes of the rest not counted.
@@ -34,7 +34,7 @@ pub(super) trait SpatialTree {
         store: &dyn PageStore,
     ) -> Result<usize, IndexError>;
 
-    /// What its buffers take of the RAM that is left for them and the page cache.
+    /// The bytes that the tree's buffers take of the RAM that is left for them and the page cache.
     fn buffer_bytes(
         _settings: &Settings,
         _store: &dyn PageStore,
@@ -84,10 +84,10 @@ pub(super) fn tree_over<K: Kind, C: Number, const D: usize>(
 
 /// A kind of [`Tree`]; its nodes are pages, or below a layer (`layers.rs`).
 pub(super) trait Kind {
-    /// Its rules.
+    /// The rules of the kind.
     type Rules<C: Number, const D: usize>: Rules<C, D> + 'static;
 
-    /// Its options, those of store and cache among them.
+    /// The options of the tree, those of store and cache among them.
     const OPTIONS: &'static [OptionInfo];
 
     /// The rules that the options ask for.

@@ -70,7 +70,7 @@ impl OrderedIndex for OnFtl {
         Ok(self.chip.lock().store_mut().checkpoint()?)
     }
 
-    /// Those of the tree, whose pages are logical ones here, and what the FTL did beneath it.
+    /// The statistics of the tree, whose pages are logical ones here, and what the FTL did beneath it.
     fn stats(&self) -> IndexStats {
         let mut stats = self.tree.stats();
         let ftl = self.chip.lock().store().stats();

@@ -17,7 +17,7 @@ pub(crate) struct Wpcb;
 type Divided = BlockRange<Shared<Box<dyn Nand>>>;
 
 impl Wpcb {
-    /// Its options, those of store and cache among them.
+    /// The options of the tree, those of store and cache among them.
     pub(crate) const OPTIONS: &'static [OptionInfo] =
         options_of_tree!(options::bplus::OPTIONS, options::tbm::OPTIONS, options::wpcb::OPTIONS);
 

@@ -1,4 +1,5 @@
-//! What the fuzz targets and the property tests run: an index of the registry driven by bytes, and chips with damaged pages.
+//! The driver of the fuzz targets and the property tests: an index of the registry driven by bytes, and
+//! chips with damaged pages.
 //!
 //! The bytes of [`ordered_ops`] choose an index, a chip, record sizes, a durability class, a cache, and then operations,
 //! remounts and power cuts. Everything is compared with a `BTreeMap`; whatever differs panics.
@@ -17,7 +18,7 @@ use nandex_stacks::registry::{Hosting, INDEXES, STORES, Stack};
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
-/// What an index should hold.
+/// The contents that an index should have.
 pub type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// The bytes that steer a run; zeros when they are used up.
@@ -161,7 +162,7 @@ impl Driver<'_> {
         self.key_numbered(number)
     }
 
-    /// One of some two thousand keys, so that they meet again.
+    /// The key of this number among some two thousand, so that they meet again.
     fn key_numbered(&self, number: u16) -> Vec<u8> {
         let mut key = vec![0; self.settings.record.key_bytes.into()];
         let width = key.len();

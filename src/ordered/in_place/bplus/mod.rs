@@ -92,13 +92,14 @@ pub struct BPlusConfig {
     pub internal_capacity: Option<usize>,
     /// The durability class wanted; a store on which the tree cannot give it is refused.
     pub durability: Durability,
-    /// What a full leaf does that is to take one record more.
+    /// The treatment of a full leaf that is to take one record more.
     pub overflow: Overflow,
-    /// What becomes of a node that gets too empty.
+    /// The treatment of a node that gets too empty.
     pub underflow: Underflow,
     /// How the pages that an operation changed are written. Not part of the format.
     pub structure_writes: StructureWrites,
-    /// What stands above a tree whose records name the leaves of another ([`Above`]); zeros where they are records.
+    /// The tree above this one, if the records name the leaves of another ([`Above`]); zeros where they are
+    /// records.
     pub(in crate::ordered) above: Above,
 }
 
@@ -120,7 +121,7 @@ impl BPlusConfig {
         }
     }
 
-    /// The same with nodes of at most `order` entries, leaf and internal.
+    /// This configuration with nodes of at most `order` entries, leaf and internal.
     #[must_use]
     pub const fn with_order(mut self, order: usize) -> BPlusConfig {
         self.leaf_capacity = Some(order);
@@ -128,7 +129,7 @@ impl BPlusConfig {
         self
     }
 
-    /// The same for a store that allows only this durability class.
+    /// This configuration for a store that allows only this durability class.
     #[must_use]
     pub const fn with_durability(mut self, durability: Durability) -> BPlusConfig {
         self.durability = durability;
@@ -145,7 +146,7 @@ impl BPlusConfig {
         }
     }
 
-    /// The same with nodes of at most so many entries, where no capacity is given.
+    /// This configuration with nodes of at most so many entries, where no capacity is given.
     pub(in crate::ordered) fn with_capacities_up_to(
         self,
         entries: usize,
@@ -279,7 +280,7 @@ impl<S: PageStore> BPlusTree<S> {
         BPlusTree::open_with(store, takes_unclean, 0)
     }
 
-    /// The same where so many pages of leaves may be written with nodes.
+    /// Opens the tree where so many pages of leaves may be written with nodes.
     pub(in crate::ordered) fn open_with(
         store: S,
         takes_unclean: bool,
@@ -379,7 +380,7 @@ impl<S: PageStore> BPlusTree<S> {
         self.durability = Durability::None;
     }
 
-    /// What the tree promises on its store if it keeps no changes back.
+    /// The durability class of the tree on its store if it keeps no changes back.
     pub(in crate::ordered) fn class_on_store(&self) -> Durability {
         self.class_with(0)
     }
@@ -404,7 +405,7 @@ impl<S: PageStore> BPlusTree<S> {
         self.layout.page_count
     }
 
-    /// What happened to nodes.
+    /// The counters of splits, merges and loans of nodes.
     pub(in crate::ordered) fn counts(&self) -> Counts {
         self.counts
     }

@@ -294,7 +294,7 @@ impl<N: Nand> Store<N> {
         result
     }
 
-    /// What a page of log units says of itself.
+    /// The tag of a page of log units.
     fn log_tag(&self, ppn: Ppn) -> Tag {
         let pbn = self.geometry.block_of(ppn);
         let page = self.geometry.page_in_block(ppn) as u16;

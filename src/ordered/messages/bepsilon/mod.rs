@@ -137,7 +137,7 @@ impl BEpsilon {
         self.flush_units_at(self.root.level)
     }
 
-    /// The same, were the root of this level.
+    /// The units of a flush, were the root of this level.
     fn flush_units_at(&self, level: u8) -> u32 {
         let full = self.layout.leaf_records + self.layout.inner_records;
         (full * 24 / (10 * self.layout.leaf_records)) as u32 + 2 * u32::from(level).max(2) - 2

@@ -1,5 +1,5 @@
-//! What the trees whose updates wait on flash have in common: operation records, pages that are never overwritten while
-//! a commit needs them, nodes, and the index around the tree.
+//! The ground of the trees whose updates wait on flash: operation records, pages that are never overwritten
+//! while a commit needs them, nodes, and the index around the tree.
 //!
 //! The [B-epsilon-tree](crate::ordered::bepsilon), the [FD-tree](crate::ordered::fd) and the [LA-tree](crate::ordered::la) all let updates wait on the
 //! medium, on their way to the leaves: in the inner nodes, in sorted runs, in buffers of subtrees. An update is an
@@ -55,14 +55,14 @@ use core::ops::{Bound, ControlFlow};
 /// Two bounds of a range.
 pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
-/// What every tree here is told.
+/// The configuration that every tree of this ground has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Common {
     /// Sizes of the records.
     pub record: RecordFormat,
     /// The durability class wanted: *every sync* at most, more takes a journal.
     pub durability: Durability,
-    /// What an update answers.
+    /// The answer that an update gives.
     pub answers: Answers,
 }
 
@@ -81,10 +81,10 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
     /// How it is set up.
     type Config: Clone + crate::shared::MaybeSend;
 
-    /// What all are told.
+    /// The part of the configuration that every tree has.
     fn common(config: &Self::Config) -> Common;
 
-    /// What it is known by, on pages of this size and number.
+    /// The identity of the tree on pages of this size and number.
     fn identity(config: &Self::Config, pages: (usize, u32)) -> Result<Identity, IndexError>;
 
     /// An empty tree.
@@ -151,7 +151,7 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
     /// Levels.
     fn height(&self) -> u32;
 
-    /// Its own figures.
+    /// The figures of the tree's own.
     fn metrics(&self) -> Vec<(&'static str, u64)>;
 
     /// Records that RAM holds at most.

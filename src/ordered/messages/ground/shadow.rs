@@ -53,7 +53,7 @@ const MANIFEST: Lpn = Lpn(0);
 const MANIFEST_BYTES: usize = 64;
 const STATE_HEAD_BYTES: usize = 20;
 
-/// What a tree is known by on the medium.
+/// The identity of a tree on the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The name of the tree and of its format.
@@ -62,7 +62,7 @@ pub struct Identity {
     pub record: RecordFormat,
     /// Pages of a unit.
     pub unit_pages: u32,
-    /// What else must be the same at mount.
+    /// The other parameters that must be the same at mount.
     pub parameters: [u8; 16],
 }
 
@@ -270,7 +270,7 @@ impl<S: PageStore> Shadow<S> {
         self.free_units.saturating_sub(self.reserve)
     }
 
-    /// The same right after a commit, whose state may take all the units that are kept for it.
+    /// The units free right after a commit, whose state may take all the units that are kept for it.
     pub(in crate::ordered) fn free_after_commit(&self) -> u32 {
         let of_tree = self.live_units - self.state_units();
         (self.units - of_tree).saturating_sub(2 * self.reserve)

@@ -1,4 +1,5 @@
-//! What every tree of this room must stand: being a map over remounts, cuts, damage, a full store, its journal.
+//! The tests that every tree of this room must stand: being a map over remounts, cuts, damage, a full store,
+//! its journal.
 
 use super::*;
 use crate::ordered::buffered::tests::*;

@@ -311,7 +311,7 @@ impl La {
         }
     }
 
-    /// What emptying a buffer costs, in page reads, as far as one can tell.
+    /// The cost of emptying a buffer, in page reads, as far as one can tell.
     pub(super) fn empty_cost(&self, floor: usize, slot: usize) -> u64 {
         let (buffer, write) = (&self.floors[floor].buffers[slot], u64::from(self.config.write_cost));
         let pages = u64::from(buffer.pages);

@@ -10,7 +10,7 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 
-/// What a walk remembers.
+/// The state of a walk.
 struct Walk {
     report: CheckReport,
     /// Pages reached, with the lowest level they were reached at.

@@ -31,11 +31,11 @@ pub struct RawConfig<C = ()> {
     pub checkpoint_blocks: u32,
     /// Where pages are written.
     pub placement: Placement,
-    /// What a child costs that lies in its parent's page.
+    /// The cost of a child that lies in its parent's page.
     pub same_page: SamePage,
     /// Leaves that may move before the nodes above them are written (JFFS3's journal tree), a 16th of the pages at most.
     pub journal: usize,
-    /// What this kind of tree takes besides.
+    /// The settings that this kind of tree takes besides.
     pub scheme: C,
 }
 
@@ -62,7 +62,7 @@ impl<C: Copy + Default> RawConfig<C> {
 }
 
 impl<C> RawConfig<C> {
-    /// The same without what the kind of tree takes.
+    /// The configuration without what the kind of tree takes.
     pub(crate) fn common(&self) -> RawConfig {
         RawConfig {
             record: self.record,

@@ -1,6 +1,7 @@
-//! What a mount of a chip that was not closed cannot tell without the tree: a block without a whole page was reclaimed, or is
-//! damaged and still lived in. What the tree leads to is kept, so that no other page ever takes the place of a damaged one: a
-//! reader would take it for the damaged one and answer wrongly.
+//! The blocks that a mount of a chip that was not closed cannot judge without the tree: a block without a
+//! whole page was reclaimed, or is damaged and still lived in. What the tree leads to is kept, so that no
+//! other page ever takes the place of a damaged one: a reader would take it for the damaged one and answer
+//! wrongly.
 
 use super::{RawTree, Scheme, address, node_in};
 use crate::check::IndexError;

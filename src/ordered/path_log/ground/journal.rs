@@ -59,7 +59,7 @@ impl Journal {
         Journal::pages_above(self.moved.len(), height)
     }
 
-    /// The same for a full journal in a tree of this height.
+    /// The pages that may be owed for a full journal in a tree of this height.
     pub(crate) fn owed_at_most(&self, height: u8) -> u32 {
         Journal::pages_above(self.capacity.max(self.moved.len()), height)
     }

@@ -56,7 +56,7 @@ pub(crate) use scheme::{Scheme, Shapes};
 /// Bytes of a child's address.
 pub(crate) const ADDRESS_BYTES: usize = 4;
 
-/// What became of nodes.
+/// The counters of what became of nodes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::ordered) struct Counts {
     /// Nodes that came out of another one.
@@ -89,7 +89,7 @@ pub struct RawTree<N, S> {
     bits_in_doubt: bool,
 }
 
-/// What a configuration comes to on a chip.
+/// A configuration as it comes out on a chip.
 struct Setup<S> {
     scheme: S,
     log: LogConfig,
@@ -301,7 +301,7 @@ fn address<S: Scheme>(bytes: &[u8]) -> Ppn {
     Ppn(if S::NAMES_WIDTHS { named & ((1 << WIDTH_SHIFT) - 1) } else { named })
 }
 
-/// What that entry says of the leaves below the child.
+/// The width, by that entry, of the leaves below the child.
 fn named_width<S: Scheme>(bytes: &[u8]) -> u8 {
     if S::NAMES_WIDTHS { (crate::codec::get_u32(bytes, 0) >> WIDTH_SHIFT) as u8 } else { 0 }
 }

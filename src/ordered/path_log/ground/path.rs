@@ -45,7 +45,7 @@ pub struct Sibling {
     pub page: Ppn,
     /// Whether that half is the left one.
     pub is_left: bool,
-    /// Its width.
+    /// The sibling's width.
     pub width: u8,
 }
 
@@ -192,7 +192,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         self.copy_path_from(self.height, key, lowest, cause)
     }
 
-    /// The same, where the nodes down to `from` are copied already.
+    /// Copies a path whose nodes down to `from` are copied already.
     pub(super) fn copy_path_from(
         &mut self,
         from: u8,

@@ -1,4 +1,5 @@
-//! What makes one tree on raw NAND of the ground: how nodes lie in pages, and how a changed path reaches the chip.
+//! The traits that make one tree on raw NAND of the ground: how nodes lie in pages, and how a changed path
+//! reaches the chip.
 //!
 //! A tree implements [`Shapes`] and [`Scheme`]. The two others say what only some trees do: [`Layouts`] where the pages of one tree
 //! may have several layouts (the mu*-Tree), [`MovedNodes`] where a node may move without its parent (the VMTree). A tree that does
@@ -18,7 +19,7 @@ use core::ops::Range;
 
 /// How nodes lie in the pages of a tree, and what that makes an update take. All of it is arithmetic.
 pub trait Shapes: Copy + crate::shared::MaybeSend {
-    /// What the tree takes of a [`RawConfig`](super::RawConfig) besides what all take.
+    /// The part that the tree takes of a [`RawConfig`](super::RawConfig) besides what all take.
     type Config: Copy + Default + crate::shared::MaybeSend;
 
     /// The number of layouts that the pages of one tree may have. Each page names its own, a number below this; layout 0 has the
@@ -71,7 +72,7 @@ pub trait Shapes: Copy + crate::shared::MaybeSend {
     fn programs_per_move(&self, height: u8) -> u32;
 }
 
-/// What a tree does whose pages may have several layouts. By default there is one, and nothing to choose.
+/// The layouts of a tree whose pages may have several. By default there is one, and nothing to choose.
 pub trait Layouts: Shapes {
     /// Whether a child's address says in its upper two bits how wide the leaves below are.
     const NAMES_WIDTHS: bool = false;
@@ -107,7 +108,7 @@ pub trait Layouts: Shapes {
     fn add_metrics(&self, _metrics: &mut Vec<Metric>) {}
 }
 
-/// What a tree does whose nodes may move while their parents go on naming the places they left
+/// The handling of nodes that may move while their parents go on naming the places they left
 /// ([`moves`](super::moves)). By default none does.
 pub trait MovedNodes: Shapes {
     /// Whether the tree keeps such a table.
@@ -138,7 +139,7 @@ pub trait MovedNodes: Shapes {
 
 /// A tree on raw NAND: its name, its page, and how a changed path is written.
 pub trait Scheme: Layouts + MovedNodes {
-    /// What a formatted chip says of its owner, before the record sizes.
+    /// The name of the owner on a formatted chip, before the record sizes.
     const KIND: &'static [u8];
 
     /// Whether the page that ends an operation may be written over one that died in it
@@ -166,21 +167,21 @@ pub trait Scheme: Layouts + MovedNodes {
     ) -> Result<(), IndexError>;
 }
 
-/// What is to happen to a copied path.
+/// The change that a copied path is to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'a> {
-    /// This key gets a value: nodes may be split.
+    /// The insertion of this key: nodes may be split.
     Put(&'a [u8]),
     /// A removal or a move of what lies at this level and above: nothing may be split, lest it need room.
     Keep(u8),
 }
 
-/// What an operation did with a leaf.
+/// The use that an operation made of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeafUse {
-    /// It searched the leaf.
+    /// The operation searched the leaf.
     Read,
-    /// It changed the leaf, or was about to.
+    /// The operation changed the leaf, or was about to.
     Update,
 }
 

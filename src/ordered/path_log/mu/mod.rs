@@ -45,10 +45,10 @@ pub type MuTree<N> = RawTree<N, PathPages<OneLayout>>;
 
 /// Which layouts the pages of a tree may have, and which of them a changed path takes.
 pub trait LayoutChoice: Copy + crate::shared::MaybeSend {
-    /// What it takes of a [`RawConfig`](crate::ordered::RawConfig).
+    /// The part that the choice takes of a [`RawConfig`].
     type Config: Copy + Default + crate::shared::MaybeSend;
 
-    /// What a formatted chip says of its owner.
+    /// The name of the owner on a formatted chip.
     const KIND: &'static [u8];
 
     /// Whether there is more than one.
@@ -57,7 +57,7 @@ pub trait LayoutChoice: Copy + crate::shared::MaybeSend {
     /// The choice for pages like these.
     fn new(layout: &Layout) -> Self;
 
-    /// The same, run as its configuration asks.
+    /// The choice run as its configuration asks.
     fn configured(self, _config: &Self::Config) -> Result<Self, IndexError> {
         Ok(self)
     }
@@ -89,7 +89,7 @@ pub trait LayoutChoice: Copy + crate::shared::MaybeSend {
     /// A path was brought into another layout by splits that took so many pages.
     fn note_conversion(&mut self, _pages: u32) {}
 
-    /// What it tells about itself.
+    /// The figures of the choice's own.
     fn add_metrics(&self, _metrics: &mut Vec<Metric>) {}
 }
 
@@ -193,7 +193,7 @@ impl<C: LayoutChoice> Shapes for PathPages<C> {
 impl<C: LayoutChoice> Layouts for PathPages<C> {
     const NAMES_WIDTHS: bool = C::IS_MENU;
 
-    /// The one chosen, or the next below it that lets the tree grow by a level: see `settle`.
+    /// The layout chosen, or the next below it that lets the tree grow by a level: see `settle`.
     fn layout_wanted(&self, height: u8) -> u8 {
         let chosen = self.choice.wanted().id();
         (1..=chosen).rev().find(|&layout| height <= self.numbered(layout).height_wanted_max()).unwrap_or(0)

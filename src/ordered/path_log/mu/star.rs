@@ -38,12 +38,12 @@ pub enum LayoutPolicy {
     Fixed(LeafShare),
 }
 
-/// What a mu*-Tree takes besides what all trees on raw NAND do.
+/// The settings that a mu*-Tree takes besides what all trees on raw NAND do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MenuConfig {
     /// How the layout of changed paths is chosen.
     pub layout: LayoutPolicy,
-    /// What the choice reckons with.
+    /// The costs that the choice reckons with.
     pub costs: Costs,
 }
 

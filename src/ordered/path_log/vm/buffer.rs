@@ -29,7 +29,7 @@ pub trait TakesBatches: OrderedIndex {
     /// Whether the tree holds a key, at the cost of an update's descent.
     fn holds(&mut self, key: &[u8]) -> Result<bool, IndexError>;
 
-    /// The same for a checker: nothing is counted and no copy of a node is replaced.
+    /// Looks for a key as a checker does: nothing is counted and no copy of a node is replaced.
     fn peek_key(&mut self, key: &[u8]) -> Result<bool, IndexError>;
 }
 
@@ -301,7 +301,7 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
 struct Within<'a> {
     waiting: &'a Waiting,
     direction: Direction,
-    /// Those not shown: from the first to before the second.
+    /// The changes not shown: from the first to before the second.
     left: (usize, usize),
 }
 

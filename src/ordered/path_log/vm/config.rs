@@ -8,12 +8,12 @@ use crate::ordered::path_log::ground::moves::{Duplicates, Keep};
 /// The table of moved nodes, which a VMTree takes besides what all trees on raw NAND do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableConfig {
-    /// Its bytes, from [`TableConfig::BYTES_MIN`] to four for each page of the chip; `None` means 1024 as published, or an eighth of
+    /// Bytes of the table, from [`TableConfig::BYTES_MIN`] to four for each page of the chip; `None` means 1024 as published, or an eighth of
     /// the RAM, and no more than half a byte for each page.
     pub bytes: Option<usize>,
     /// Which nodes are kept from one operation to the next.
     pub keep: Keep,
-    /// What becomes of an entry whose address has another place before it.
+    /// The fate of an entry whose address has another place before it.
     pub duplicates: Duplicates,
 }
 
@@ -30,7 +30,7 @@ pub struct VmConfig {
     /// Pages of the log buffer, in which updates wait to be entered together; [`LOG_PAGES_MAX`](super::LOG_PAGES_MAX) at most. With
     /// any, the class is *every sync*.
     pub log_pages: u32,
-    /// What an update answers, where there is a log buffer.
+    /// The answer of an update, where there is a log buffer.
     pub answers: Answers,
 }
 

@@ -31,7 +31,7 @@ fn config(log_pages: u32) -> VmConfig {
     with_table(128, VmConfig { tree, log_pages, ..VmConfig::new(RECORD) })
 }
 
-/// The same with a table of so many bytes.
+/// A tree with a table of so many bytes.
 fn with_table(bytes: usize, mut config: VmConfig) -> VmConfig {
     config.tree.scheme.bytes = Some(bytes);
     config

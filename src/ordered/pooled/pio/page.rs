@@ -43,7 +43,7 @@ pub(super) struct LeafLayout {
     pub(super) records: usize,
 }
 
-/// What the head of a segment says beside whose it is.
+/// The head of a segment but for its owner.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     pub(super) place: usize,

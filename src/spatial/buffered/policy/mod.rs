@@ -20,7 +20,7 @@ pub enum FlushPolicy {
     All,
     /// A unit by chance.
     Random {
-        /// The same seed chooses the same units.
+        /// The seed of the choices: the same seed chooses the same units.
         seed: u64,
     },
     /// The unit with the most modifications: FAST.

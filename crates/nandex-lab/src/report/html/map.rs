@@ -17,7 +17,7 @@ pub(super) struct MapView {
     pub(super) nodes: String,
     /// The drawing; made of numbers alone.
     pub(super) svg: String,
-    /// What each query is, found and read.
+    /// The kind of each query, and what it found and read.
     pub(super) rows: Vec<[String; 4]>,
 }
 

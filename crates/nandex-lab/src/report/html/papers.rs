@@ -17,7 +17,7 @@ pub(super) struct Page<'a> {
     assets: Assets,
 }
 
-/// What the page saves as JSON.
+/// The data that the page saves as JSON.
 #[derive(Serialize)]
 struct Saved<'a> {
     schema: u32,

@@ -68,7 +68,7 @@ pub(super) fn token(series: usize) -> String {
     format!("s{}", series % COLOURS)
 }
 
-/// What a series is called where it is switched on and off.
+/// The name under which a series is switched on and off.
 pub(super) fn group(series: usize) -> String {
     format!("g{series}")
 }

@@ -1,4 +1,4 @@
-//! What the page's template is filled with: text ready to be shown, in the order of the page.
+//! The view that the page's template is filled with: text ready to be shown, in the order of the page.
 
 use super::super::table::{ram, seeds, unit};
 use super::Assets;
@@ -34,9 +34,9 @@ pub(super) struct Page<'a> {
 
 /// An index in the legend.
 struct Chip {
-    /// Its colour.
+    /// The colour of the index.
     token: String,
-    /// What switches it on and off.
+    /// The group of series that the entry switches on and off.
     group: String,
     glyph: &'static str,
     label: String,

@@ -1,4 +1,4 @@
-//! What is damaged, with chip and settings that follow from the seed.
+//! The subject of damage, with chip and settings that follow from the seed.
 
 use crate::LabError;
 use crate::crash::subject::Subject;

@@ -63,7 +63,7 @@ fn fill_and_drain<I: OrderedIndex>(mut index: I, reopen: impl Fn(I) -> I, what: 
     }
 }
 
-/// What a plan comes to.
+/// The figures of a plan.
 fn figures(layer: &Layer<impl PageStore>) -> (u32, u32, u32, u32) {
     let plan = &layer.plan;
     (plan.batch_nodes, plan.segment_pages, plan.table_pages, plan.nodes_max)

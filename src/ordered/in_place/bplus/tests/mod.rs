@@ -30,7 +30,7 @@ enum Step {
     Sync,
 }
 
-/// What a store promises.
+/// The promises of a store.
 #[derive(Clone, Copy, Debug)]
 struct Promise {
     durable: bool,

@@ -18,7 +18,7 @@ impl<N: Nand> InPlace<N> {
         self.make_room_for(0)
     }
 
-    /// The same, with so many pages more.
+    /// Makes room for so many pages more.
     pub(super) fn make_room_for(&mut self, pages: u32) -> Result<(), IndexError> {
         self.writable()?;
         self.retire_failing()?;

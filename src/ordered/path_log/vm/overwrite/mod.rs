@@ -84,7 +84,7 @@ pub struct OverwriteConfig {
     pub keep: Keep,
     /// Pages of the log buffer, in which updates wait to be entered together; [`LOG_PAGES_MAX`](super::LOG_PAGES_MAX) at most, 0 for none.
     pub log_pages: u32,
-    /// What an update answers, where there is a log buffer.
+    /// The answer of an update, where there is a log buffer.
     pub answers: Answers,
 }
 
@@ -106,7 +106,7 @@ impl OverwriteConfig {
 /// A node of the path.
 #[derive(Clone, Debug)]
 struct Node {
-    /// Its page, or none.
+    /// The node's page, or none.
     ppn: u32,
     /// Slots in use.
     used: usize,

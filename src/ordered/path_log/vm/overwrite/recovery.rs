@@ -19,7 +19,7 @@ use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What the pages of a chip say of the tree.
+/// The pages of a chip that a mount found, and their part in the tree.
 #[derive(Debug, Default)]
 struct Found {
     /// The newest page of the settings, with its sequence and entry.

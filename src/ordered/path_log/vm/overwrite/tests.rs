@@ -177,7 +177,7 @@ proptest! {
     }
 }
 
-/// What a chip went through until it lost power.
+/// The operations that a chip went through until it lost power.
 struct Work {
     nand: Watched,
     /// The states after each operation.
@@ -227,7 +227,7 @@ fn cut_everywhere(settings: &OverwriteConfig, blocks: u32, operations: u32) {
     assert!(programs > u64::from(operations) / 2, "{programs}");
 }
 
-/// The same on a chip that holds these records; how many operations were cut.
+/// Cuts on a chip that holds these records; how many operations were cut.
 fn cut_everywhere_from(start: &Watched, held: &Model, settings: &OverwriteConfig, operations: u32) -> u64 {
     let first = start.0.operations();
     let last = work_until_the_cut(start.clone(), held, settings, operations).nand.0.operations();

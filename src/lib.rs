@@ -74,13 +74,15 @@ pub mod units;
 
 pub use blocks::hot::HotSettings;
 pub use blocks::victim::VictimPolicy;
+pub use blocks::wear::WearLevelling;
 pub use check::{CheckReport, IndexError};
 pub use ftl::dftl::{DftlFtl, DftlSettings};
 pub use ftl::page_map::{FtlSettings, PageMapFtl};
-pub use log::LogConfig;
+pub use log::{LogConfig, Placement, SamePage, WritePartLimit};
 pub use nand::{Cause, Geometry, Nand, NandError};
+pub use ordered::RawConfig;
 pub use ordered::bplus::{BPlusConfig, BPlusTree};
-pub use ordered::ipl::IplTree;
+pub use ordered::ipl::{IplConfig, IplTree};
 pub use ordered::journal::{JournalConfig, Journaled};
 pub use ordered::lazy_update::{LazyUpdateConfig, LazyUpdateTree};
 pub use ordered::ls_lru::LsLruTree;

@@ -6,7 +6,7 @@ use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::ftl::store_nand::StoreNand;
 use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
 use nandex::ordered::mu::MuTree;
-use nandex::ordered::{OrderedIndex, RecordFormat, Settings};
+use nandex::ordered::{OrderedIndex, RawConfig, RecordFormat};
 use nandex::{Cause, IndexError, Lpn, Nand, PageStore, Shared, StoreError};
 
 const PAGE: usize = 1024;
@@ -64,15 +64,15 @@ impl PageStore for Disk {
 type Opening = fn(Box<dyn Nand>, bool) -> Result<Box<dyn OrderedIndex>, IndexError>;
 
 fn mu(chip: Box<dyn Nand>, is_new: bool) -> Result<Box<dyn OrderedIndex>, IndexError> {
-    let settings = Settings::new(RecordFormat::new(8, 8));
+    let config = RawConfig::new(RecordFormat::new(8, 8));
     Ok(match is_new {
-        true => Box::new(MuTree::format_with(chip, &settings)?),
-        false => Box::new(MuTree::mount_with(chip, &settings)?),
+        true => Box::new(MuTree::format(chip, &config)?),
+        false => Box::new(MuTree::mount(chip, &config)?),
     })
 }
 
 fn bplus(chip: Box<dyn Nand>, is_new: bool) -> Result<Box<dyn OrderedIndex>, IndexError> {
-    let config = BPlusConfig::from_settings(&Settings::new(RecordFormat::new(8, 8)))?;
+    let config = BPlusConfig::new(RecordFormat::new(8, 8));
     let ftl = FtlSettings::default();
     Ok(match is_new {
         true => Box::new(BPlusTree::format(PageMapFtl::format(chip, ftl)?, config)?),

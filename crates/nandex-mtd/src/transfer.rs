@@ -239,7 +239,8 @@ mod tests {
     use super::*;
     use crate::{Mtd, Unchanged, model::Model, range};
     use nandex::Shared;
-    use nandex::ordered::{OrderedIndex, RecordFormat, Settings};
+    use nandex::ordered::{OrderedIndex, RecordFormat};
+    use nandex_stacks::options::Settings;
     use nandex_stacks::registry::{self, IndexEntry};
     use std::fs;
     use std::path::{Path, PathBuf};

@@ -125,7 +125,8 @@ mod tests {
     use nandex::Shared;
     use nandex::nand::catalogue::mlc_64m;
     use nandex::nand::sim::SimChip;
-    use nandex::ordered::{RecordFormat, Settings};
+    use nandex::ordered::RecordFormat;
+    use nandex_stacks::options::Settings;
     use nandex_stacks::registry;
 
     /// Each index is changed, cut and mounted again in RAM; the chip below keeps its bytes.

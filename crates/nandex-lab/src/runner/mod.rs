@@ -32,7 +32,6 @@ use crate::registry::IndexEntry;
 use crate::results::Run;
 use crate::workload::{OpKind, Workload};
 use nandex::nand::Part;
-
 use nandex_stacks::options::Settings;
 use records::Records;
 use session::{Session, Sizes};

@@ -5,7 +5,8 @@ use super::*;
 use crate::geometry::range;
 use crate::model::Model;
 use nandex::Shared;
-use nandex::ordered::{OrderedIndex, RecordFormat, Settings};
+use nandex::ordered::{OrderedIndex, RecordFormat};
+use nandex_stacks::options::Settings;
 use nandex_stacks::registry;
 
 const CAUSE: Cause = Cause::Host;

@@ -34,7 +34,7 @@ pub(crate) mod room;
 mod scheme;
 pub(crate) mod update;
 
-pub(crate) use crate::check::{CheckReport, IndexError};
+use crate::check::{CheckReport, IndexError};
 use crate::log::tag::Tag;
 use crate::log::{Log, LogConfig, Placement, SamePage};
 use crate::nand::{Cause, Nand};

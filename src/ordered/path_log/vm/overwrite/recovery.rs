@@ -37,7 +37,7 @@ struct Found {
 const ATTEMPTS: u32 = 4;
 
 impl<N: Nand> InPlace<N> {
-    /// See [`InPlace::mount_with`].
+    /// See [`OverwriteTree::mount`](super::OverwriteTree::mount).
     pub(super) fn mount(&mut self) -> Result<(), IndexError> {
         let found = self.scan()?;
         let Some((_, settings_page, entry)) = found.settings else {

@@ -322,6 +322,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
             ("level_lookups", counters.level_lookups),
             ("level_lookups_filtered", counters.filtered),
             ("sweeps_for_room", counters.sweeps),
+            ("blocks_free", (self.blocks.free() + self.blocks.left()) as u64),
             ("blocks_retired", self.blocks.retired),
         ];
         IndexStats {

@@ -75,9 +75,8 @@ impl<N: Nand> Plow<N> {
         plow.planned_for = 0;
         plow.replan();
         plow.keep_fences_short();
-        // The next commit writes the whole memtable anew: else each mount would begin another block of sealed pages.
-        plow.commits.sealed.clear();
-        plow.memtable.unseal_all();
+        // What is dead is not known: where there is no room, a sweep finds out.
+        plow.changes = plow.page_records;
         Ok(plow)
     }
 
@@ -330,10 +329,11 @@ impl<N: Nand> Plow<N> {
         seen: &mut Seen,
     ) -> Result<Option<Vec<u8>>, IndexError> {
         let below = |plow: &Plow<N>| plow.levels[level].cursor.clone();
+        self.blocks.set_erases(self.geometry.block_of(row.first), row.erases);
         for page in 0..row.pages {
             let ppn = Ppn(row.first.0 + page);
             let low = match self.examine(ppn)? {
-                Found::Whole(header) if header.kind == Kind::Run => {
+                Found::Whole(header) if header.kind == Kind::Run && header.erases == row.erases => {
                     self.note(ppn, &header, seen);
                     self.learn(level, ppn, &header, &mut last)?
                 }

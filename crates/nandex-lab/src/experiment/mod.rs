@@ -16,6 +16,7 @@ mod figures;
 mod input;
 mod ls_lru;
 mod plot;
+mod plow;
 mod replays;
 mod results;
 #[cfg(test)]

@@ -42,7 +42,7 @@ pub struct Reproduction {
 }
 
 /// The papers whose claims can be reproduced.
-pub const PAPERS: &[&str] = &["mu", "wpcb", "lazy", "ls-lru", "access-time", "named"];
+pub const PAPERS: &[&str] = &["mu", "wpcb", "lazy", "ls-lru", "access-time", "named", "plow"];
 
 /// Version of the layout of [`Scorecard`].
 pub const SCORECARD_SCHEMA: u32 = 2;

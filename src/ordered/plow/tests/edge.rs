@@ -212,3 +212,61 @@ fn a_damaged_page_is_named_or_does_not_matter() {
     }
     assert!(named > 50 && right > 100 && refused < 20, "{named} named, {right} right, {refused} refused");
 }
+
+#[test]
+fn a_large_memtable_and_mounts_take_no_room() {
+    // A memtable of six pages on a chip of eight blocks.
+    let set = settings(8, 35, Durability::EverySync).with("pool_requests", 60);
+    let mut plow = Plow::format_with(chip(512, 32, 8), &set).unwrap();
+    let (mut model, mut rng, mut held) = (Model::new(), Rng::new(5), 0);
+    for round in 0..40u8 {
+        let is_full = loop {
+            let key = key(rng.below(3000), 8);
+            match plow.insert(&key, &[round; 35]) {
+                Ok(_) => drop(model.insert(key, vec![round; 35])),
+                Err(IndexError::Full) => break true,
+                Err(error) => panic!("round {round}: {error}"),
+            }
+            if round % 2 == 1 && rng.chance(1, 60) {
+                break false;
+            }
+        };
+        plow.sync().unwrap();
+        if is_full {
+            assert!(model.len() * 4 > held * 3, "round {round}: {} records, {held} before", model.len());
+            held = held.max(model.len());
+        }
+        // Without a close, so that each mount closes what was open.
+        plow = Plow::mount_with(plow.into_nand(), &set).unwrap();
+        for key in model.keys().step_by(3).cloned().collect::<Vec<_>>() {
+            assert!(plow.remove(&key).unwrap() && model.remove(&key).is_some());
+        }
+    }
+    assert!(held > 300, "{held}");
+    assert_holds(&mut plow, &model);
+}
+
+#[test]
+fn filters_of_a_mount_do_not_outlive_the_first_level() {
+    // Mounted with one level, whose pages have filters then; a second one is put above it, and the pages are used again.
+    let set = settings(4, 8, Durability::EverySync).with("pool_requests", 20);
+    let mut plow = Plow::format_with(chip(512, 8, 40), &set).unwrap();
+    let (mut model, mut rng) = (Model::new(), Rng::new(2));
+    let mut change = |plow: &mut Plow<SimChip>, model: &mut Model, keys: u64| {
+        let key = key(rng.below(keys), 4);
+        if rng.chance(1, 4) {
+            assert_eq!(plow.remove(&key).unwrap(), model.remove(&key).is_some());
+        } else {
+            assert_eq!(plow.insert(&key, &[1; 8]).unwrap(), model.insert(key, vec![1; 8]).is_some());
+        }
+    };
+    while model.len() < 60 {
+        change(&mut plow, &mut model, 1500);
+    }
+    plow.close().unwrap();
+    let mut plow = Plow::mount_with(plow.into_nand(), &set).unwrap();
+    assert_eq!(plow.levels.len(), 1);
+    (0..12_000).for_each(|_| change(&mut plow, &mut model, 1500));
+    assert!(plow.levels.len() > 1);
+    assert_holds(&mut plow, &model);
+}

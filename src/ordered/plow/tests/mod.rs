@@ -1,5 +1,6 @@
 //! plow against a map, at the edge of the chip, with failures, and what it costs.
 
+mod bound;
 mod cuts;
 mod edge;
 

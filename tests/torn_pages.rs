@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
-use nandex::ftl::store_nand::StoreNand;
 use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
 use nandex::ordered::mu::MuTree;
 use nandex::ordered::{OrderedIndex, RawConfig, RecordFormat};
+use nandex::store::store_nand::StoreNand;
 use nandex::{Cause, IndexError, Lpn, Nand, PageStore, Shared, StoreError};
 
 const PAGE: usize = 1024;

@@ -6,7 +6,8 @@ use nandex::IndexError;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Nand, Part};
 use nandex::ordered::plow::Plow;
-use nandex::ordered::{Direction, OrderedIndex, Settings};
+use nandex::ordered::plow::PlowConfig;
+use nandex::ordered::{Direction, OrderedIndex};
 use nandex::rng::Rng;
 use nandex::shared::Shared;
 use std::ops::{Bound, ControlFlow};
@@ -16,7 +17,7 @@ const SCAN: u32 = 100;
 /// Operations between two looks at the RAM held.
 const LOOK: u64 = 500;
 
-/// What operations cost.
+/// The costs of operations.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Spent {
     pub(super) operations: u64,
@@ -53,7 +54,7 @@ impl Spent {
     }
 }
 
-/// What a phase costs, by the kind of operation; syncs are the changes'.
+/// The costs of a phase, by the kind of operation; syncs are the changes'.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Costs {
     pub(super) puts: Spent,
@@ -104,7 +105,7 @@ impl Keys {
 pub(super) struct Drive {
     chip: Shared<SimChip>,
     tree: Plow<Shared<SimChip>>,
-    settings: Settings,
+    config: PlowConfig,
     keys: Keys,
     /// Changes between two syncs; none in the class every operation.
     sync_every: Option<u64>,
@@ -120,18 +121,18 @@ impl Drive {
     /// An empty index.
     pub(super) fn new(
         part: &Part,
-        settings: Settings,
+        config: PlowConfig,
         keys: Keys,
         sync_every: Option<u64>,
     ) -> Result<Drive, LabError> {
         let chip = SimChip::new(part)
             .map_err(|error| LabError::Chip { file: part.name.to_string(), reason: error.to_string() })?;
         let chip = Shared::new(chip);
-        let tree = Plow::format_with(chip.clone(), &settings)?;
+        let tree = Plow::format(chip.clone(), &config)?;
         Ok(Drive {
             chip,
             tree,
-            settings,
+            config,
             keys,
             sync_every,
             unsynced: 0,
@@ -222,7 +223,7 @@ impl Drive {
         Ok(costs)
     }
 
-    /// So many operations on records that are there.
+    /// Does so many operations on records that are there.
     pub(super) fn run(&mut self, operations: u64, mix: Mix) -> Result<Costs, LabError> {
         let mut costs = Costs::default();
         for _ in 0..operations {
@@ -247,7 +248,7 @@ impl Drive {
             self.tree.sync()?;
         }
         let from = self.spent();
-        let mounted = Plow::mount_with(self.chip.clone(), &self.settings)?;
+        let mounted = Plow::mount(self.chip.clone(), &self.config)?;
         self.tree = mounted;
         self.unsynced = 0;
         self.ram_bytes = self.ram_bytes.max(self.tree.ram_bytes());

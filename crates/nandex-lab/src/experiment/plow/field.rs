@@ -12,7 +12,8 @@ use crate::runner::{self, Control, Job, Prepared, RunOptions};
 use crate::stats::Summary;
 use crate::workload::workload;
 use nandex::nand::catalogue::mlc_64m;
-use nandex::ordered::{Durability, Options, RecordFormat, Settings};
+use nandex::ordered::{Durability, RecordFormat};
+use nandex_stacks::options::{Options, Settings};
 use std::collections::BTreeMap;
 
 /// The cell of this name, of which `rest` follows `field/`.

@@ -12,31 +12,33 @@ use crate::stats::Summary;
 use crate::workload::Zipf;
 use crate::{LabError, chip};
 use drive::{Costs, Drive, Keys, Mix};
-use nandex::ordered::{Durability, RecordFormat, Settings};
+use nandex::ordered::buffered::Answers;
+use nandex::ordered::plow::PlowConfig;
+use nandex::ordered::{Durability, RecordFormat};
 
 const KIB: usize = 1024;
 const HALF: Mix = Mix { puts: 45, scans: 10 };
 const MOSTLY_GETS: Mix = Mix { puts: 5, scans: 0 };
 const ONLY_GETS: Mix = Mix { puts: 0, scans: 0 };
 
-/// What a cell sets up.
+/// The set-up of a cell.
 struct SetUp {
     name: &'static str,
     ram: usize,
     /// Changes between two syncs; none in the class every operation.
     sync_every: Option<u64>,
-    answers: &'static str,
+    answers: Answers,
     keys: fn(u32) -> Keys,
     chip: &'static str,
     /// Blocks of the chip, if others than the part has.
     blocks: Option<u32>,
     /// Records, in thousands.
     thousands: u32,
-    /// What is done once they are there.
+    /// The work once they are there.
     then: Then,
 }
 
-/// What is done behind the load.
+/// The work behind the load.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Then {
     /// Look-ups, changes and scans.
@@ -49,7 +51,7 @@ const USUAL: SetUp = SetUp {
     name: "",
     ram: 16 * KIB,
     sync_every: Some(100),
-    answers: "pool",
+    answers: Answers::Pool,
     keys: |_| Keys::Uniform,
     chip: "mlc-64m",
     blocks: None,
@@ -63,9 +65,9 @@ const SET_UPS: [SetUp; 13] = [
     SetUp { name: "16K-1000", sync_every: Some(1000), ..USUAL },
     SetUp { name: "64K-100", ram: 64 * KIB, ..USUAL },
     SetUp { name: "256K-100", ram: 256 * KIB, ..USUAL },
-    SetUp { name: "16K-exact", answers: "exact", ..USUAL },
-    SetUp { name: "64K-exact", ram: 64 * KIB, answers: "exact", ..USUAL },
-    SetUp { name: "256K-exact", ram: 256 * KIB, answers: "exact", ..USUAL },
+    SetUp { name: "16K-exact", answers: Answers::Exact, ..USUAL },
+    SetUp { name: "64K-exact", ram: 64 * KIB, answers: Answers::Exact, ..USUAL },
+    SetUp { name: "256K-exact", ram: 256 * KIB, answers: Answers::Exact, ..USUAL },
     SetUp { name: "16K-ascending", keys: |_| Keys::Ascending, ..USUAL },
     SetUp { name: "16K-zipf", keys: |records| Keys::Zipf(Zipf::new(records.into(), 0.99)), ..USUAL },
     SetUp { name: "16K-full", blocks: Some(17), ..USUAL },
@@ -91,12 +93,11 @@ pub(super) fn cell(name: &str, plan: &RunPlan) -> Result<Option<CellResult>, Lab
 }
 
 impl SetUp {
-    fn settings(&self) -> Settings {
+    fn config(&self) -> PlowConfig {
         let every = self.sync_every.is_none();
         let durability = if every { Durability::EveryOperation } else { Durability::EverySync };
         let record = RecordFormat::new(4, 4);
-        Settings { durability, ram_bytes: Some(self.ram), ..Settings::new(record) }
-            .with("answers", self.answers)
+        PlowConfig { durability, ram_bytes: Some(self.ram), answers: self.answers, ..PlowConfig::new(record) }
     }
 
     fn measure(&self, plan: &RunPlan) -> Result<Figures, LabError> {
@@ -104,7 +105,7 @@ impl SetUp {
         let operations = if plan.smoke { 4_000 } else { 200_000 };
         let part = chip::find(self.chip)?;
         let part = self.blocks.map_or(part.clone(), |blocks| part.with_blocks(blocks));
-        let mut drive = Drive::new(&part, self.settings(), (self.keys)(records), self.sync_every)?;
+        let mut drive = Drive::new(&part, self.config(), (self.keys)(records), self.sync_every)?;
         let load = drive.load(records)?;
         let mut figures = vec![
             ("load_programs_per_put", load.programs_each()),

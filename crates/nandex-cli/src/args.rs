@@ -1,7 +1,7 @@
 //! The command line as plain data. Values are checked where they are parsed, so that a bad one names its flag.
 
 use crate::device_args::Device;
-use crate::output::{Target, print, width};
+use crate::output::{AFTER_HELP, Target, print, width};
 use crate::parse::{self, Choice, Replay as Life, ReplayTarget};
 use anyhow::Result;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
@@ -18,12 +18,6 @@ use nandex_lab::torture::damage::{Blow, End};
 use nandex_lab::workload::WorkloadEntry;
 use std::io::{self, Write};
 use std::path::PathBuf;
-
-/// The meaning of the exit codes.
-pub(crate) const AFTER_HELP: &str = "\
-Results go to stdout, progress and messages to stderr.
-Exit codes: 0 done; 1 it worked and found something bad (a run that stopped, a claim not reproduced, something lost,
-a broken invariant), or a file could not be written; 2 a request that makes no sense.";
 
 /// Indexes for flash memory, measured: compared on a chip over a workload, reproduced from their papers, crash-tested.
 #[derive(Debug, Parser)]

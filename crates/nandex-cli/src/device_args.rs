@@ -1,7 +1,6 @@
 //! The command line of `nandex device`: an index on real flash, in a file or in a dump.
 
-use crate::args::AFTER_HELP;
-use crate::output::Target;
+use crate::output::{AFTER_HELP, Target};
 use crate::parse;
 use clap::{Args as ClapArgs, Subcommand};
 use nandex::ordered::{Durability, RecordFormat};

@@ -7,6 +7,12 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+/// The meaning of the exit codes.
+pub(crate) const AFTER_HELP: &str = "\
+Results go to stdout, progress and messages to stderr.
+Exit codes: 0 done; 1 it worked and found something bad (a run that stopped, a claim not reproduced, something lost,
+a broken invariant), or a file could not be written; 2 a request that makes no sense.";
+
 /// Columns of a table that is not read in a terminal.
 const WIDTH_DEFAULT: usize = 120;
 

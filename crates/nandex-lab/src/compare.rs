@@ -6,7 +6,7 @@
 pub use crate::bundle::{BUNDLES, Bundle};
 use crate::error::LabError;
 use crate::keys::Trees;
-use crate::names::{self, OptionInfo, option};
+use crate::names::{OptionInfo, option};
 use crate::parallel::run_all;
 use crate::registry::IndexEntry;
 use crate::results::{AS_NOR, ChipFacts, Results, Run, SCHEMA, WorkloadFacts};
@@ -121,7 +121,7 @@ impl Comparison {
         };
         let mut takers = vec![of_workload];
         takers.extend(self.indexes.iter().map(|index| index.known(&self.settings.options)));
-        Ok(names::deal(&self.settings.options, &takers)?)
+        Ok(nandex_stacks::options::sharing::deal(&self.settings.options, &takers)?)
     }
 
     fn workloads(&self, options: &Options) -> Result<Vec<Workload>, LabError> {

@@ -1,7 +1,7 @@
 //! How the FTLs on the shared ground are opened.
 
+use crate::entry::Open;
 use crate::options::OptionError;
-use crate::registry::Open;
 use nandex::ftl::mapping::{Scheme, SchemeFtl};
 use nandex::{Nand, PageStore, StoreError};
 

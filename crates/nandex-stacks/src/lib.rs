@@ -18,6 +18,7 @@
 //!
 //! All trees are compiled here, once: what stands on this crate links them and does not compile them again.
 
+mod entry;
 pub mod forest;
 mod ftls;
 pub mod names;
@@ -25,6 +26,7 @@ pub mod options;
 pub mod registry;
 pub mod spatial;
 pub mod stack;
+mod stores;
 pub mod tbm;
 
 #[cfg(test)]

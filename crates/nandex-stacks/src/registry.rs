@@ -4,25 +4,18 @@
 //! [`PageStore`] builds its store itself, from the same settings, with [`STORES`]; to the lab every index is a function
 //! from a chip to a [`OrderedIndex`].
 
-use crate::forest::TreeShare;
-use crate::ftls;
+pub use crate::entry::{
+    Confidence, Ground, Hosting, IndexEntry, NumberedTrees, Open, OpenForest, OpenIndex, OpenStore,
+    StoreEntry,
+};
 use crate::names::UnknownName;
 use crate::names::{self, OptionInfo, union_of};
-use crate::options::{self, Options, Settings};
+use crate::options::{self, Options, Settings, sharing};
 use crate::stack::{
     self, AsBtree, BEpsilon, BPlus, Bftl, Bof, CbTree, FbTree, Fd, FlashDb, Ibsf, La, LazyUpdate, LsLru, Lsb,
     Mb, Pio, Rbftl, StoreTree, Wobf, Wpcb,
 };
-use nandex::ftl::bast::Bast;
-use nandex::ftl::cftl::Cftl;
-use nandex::ftl::dftl::Dftl;
-use nandex::ftl::fast::Fast;
-use nandex::ftl::hftl::Hftl;
-use nandex::ftl::lazy::Lazy;
-use nandex::ftl::nftl::Nftl;
-use nandex::ftl::page_map::PageMapFtl;
-use nandex::ftl::sast::Sast;
-use nandex::ftl::superblock::Superblock;
+pub use crate::stores::{STORES, store};
 use nandex::nand::{Geometry, Part};
 use nandex::ordered::Durability;
 use nandex::ordered::ipl::IplTree;
@@ -32,122 +25,7 @@ use nandex::ordered::sbits::Sbits;
 use nandex::ordered::vm::VmTree;
 use nandex::ordered::vm::overwrite::OverwriteTree;
 use nandex::ordered::wandering::WanderingTree;
-use nandex::{IndexError, Nand, OrderedIndex, PageStore, StoreError};
-
-/// The hosting of an index: what it stands on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hosting {
-    /// Raw NAND: the index places its pages itself.
-    Raw,
-    /// Logical pages: an FTL, with a page cache where RAM is left for one.
-    Store,
-}
-
-impl Hosting {
-    /// The name used in results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Hosting::Raw => "raw",
-            Hosting::Store => "store",
-        }
-    }
-}
-
-/// Whether something is made anew or found again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Open {
-    /// Made anew on a chip whose contents do not matter.
-    Format,
-    /// Found again on a chip that holds it.
-    Mount,
-    /// Found again as a power cut left it, by an index that promises nothing after one.
-    MountAfterCut,
-}
-
-/// Makes an index on a chip, or finds it again.
-pub type OpenIndex = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn OrderedIndex>, IndexError>;
-
-pub use crate::stack::Ground;
-
-/// Makes several trees on one chip, each with its number: cuts the store with [`crate::forest::share_store`] and formats a
-/// tree on each slice.
-pub type OpenForest = fn(Box<dyn Nand>, &Settings, &[TreeShare]) -> Result<NumberedTrees, IndexError>;
-
-/// Trees of a forest, each with its number.
-pub type NumberedTrees = Vec<(u8, Box<dyn OrderedIndex>)>;
-
-/// Makes a store on a chip, or finds it again.
-pub type OpenStore = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn PageStore>, StoreError>;
-
-/// An index the lab can run.
-#[derive(Clone, Copy, Debug)]
-pub struct IndexEntry {
-    /// The index's name on the command line and in results.
-    pub name: &'static str,
-    /// The index in one line.
-    pub summary: &'static str,
-    /// The hosting of the index.
-    pub hosting: Hosting,
-    /// Makes an empty index on a chip whose contents do not matter.
-    pub format: OpenIndex,
-    /// Finds the index on a chip that holds one.
-    pub mount: OpenIndex,
-    /// Opens what a power cut left of one that promises nothing, with each key at its value of the last sync or a later
-    /// one; None for an index that cannot. Where the FTL cannot keep it whole, as `mount`.
-    pub mount_after_cut: Option<OpenIndex>,
-    /// Makes several such trees that share one store; None for an index that owns the whole chip.
-    pub forest: Option<OpenForest>,
-    /// Whether its operations are atomic over any FTL, because it divides the chip with the FTL and writes to blocks of its own
-    /// first; else, on a store, they are where the FTL writes several pages at once.
-    pub divides_chip: bool,
-    /// The options it understands; for one on a store, those of its stores and caches too.
-    pub options: &'static [OptionInfo],
-    /// For a tree on raw NAND: the same and those of every FTL, for when one is put beneath it. See [`IndexEntry::known`].
-    pub options_on_ftl: &'static [OptionInfo],
-}
-
-/// How well the sources pin a system down, and with them our version of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Confidence {
-    /// Described completely, or read in several realisations.
-    High,
-    /// The path of the data is known, something else is ours.
-    Medium,
-    /// Built from abstracts and short descriptions: our reading.
-    Low,
-}
-
-impl Confidence {
-    /// The word used in lists.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Confidence::High => "high",
-            Confidence::Medium => "medium",
-            Confidence::Low => "low",
-        }
-    }
-}
-
-/// An FTL the lab can run.
-#[derive(Clone, Copy, Debug)]
-pub struct StoreEntry {
-    /// The store's name on the command line and in results.
-    pub name: &'static str,
-    /// The store in one line.
-    pub summary: &'static str,
-    /// How well its sources pin it down.
-    pub confidence: Confidence,
-    /// Why.
-    pub basis: &'static str,
-    /// Whether it writes several pages at once, all or none.
-    pub is_atomic: bool,
-    /// Makes an empty store on a chip whose contents do not matter.
-    pub format: OpenStore,
-    /// Finds the store on a chip that holds one.
-    pub mount: OpenStore,
-    /// The options it understands.
-    pub options: &'static [OptionInfo],
-}
+use nandex::{IndexError, Nand, OrderedIndex};
 
 /// The entry of a tree that places its pages itself: its type, what its settings become on a chip, its options.
 macro_rules! raw_tree {
@@ -357,95 +235,6 @@ impl Stack {
     }
 }
 
-/// The entry of a scheme on the shared ground: its type, its settings, its options.
-macro_rules! on_shared_ground {
-    ($scheme:ty, $settings:path, $options:expr, { $($field:ident: $value:expr),* $(,)? }) => {
-        StoreEntry {
-            $($field: $value,)*
-            format: |nand, settings| ftls::scheme::<$scheme>(nand, $settings(settings), Open::Format),
-            mount: |nand, settings| ftls::scheme::<$scheme>(nand, $settings(settings), Open::Mount),
-            options: &$options,
-        }
-    };
-}
-
-/// Every store.
-pub static STORES: &[StoreEntry] = &[
-    StoreEntry {
-        name: "page-map",
-        summary: "page mapping: any logical page in any physical page, atomic groups",
-        confidence: Confidence::High,
-        basis: "several published simulators agree; cleaning checked against a closed form",
-        is_atomic: true,
-        format: |nand, settings| Ok(Box::new(PageMapFtl::format(nand, options::ftl::page_map(settings)?)?)),
-        mount: |nand, settings| Ok(Box::new(PageMapFtl::mount(nand, options::ftl::page_map(settings)?)?)),
-        options: &options::ftl::PAGE_MAP,
-    },
-    on_shared_ground!(Nftl, options::ftl::nftl, options::ftl::NFTL, {
-        name: "nftl",
-        summary: "NFTL (Linux, after Ban 1995): block mapping, chains of replacement blocks, folds",
-        confidence: Confidence::High,
-        basis: "the driver was read; validity by versions instead of marks, mounting is ours",
-        is_atomic: false,
-    }),
-    on_shared_ground!(Bast, options::ftl::bast, options::ftl::BAST, {
-        name: "bast",
-        summary: "BAST (Kim et al. 2002): data blocks in place, a log block for each logical block that needs one",
-        confidence: Confidence::High,
-        basis: "code and notes agree on the data path; medium for the victim; mounting is ours",
-        is_atomic: false,
-    }),
-    on_shared_ground!(Sast, options::ftl::sast, options::ftl::SAST, {
-        name: "sast",
-        summary: "SAST, N:K (Park et al. 2008): groups of N logical blocks share up to K log blocks",
-        confidence: Confidence::High,
-        basis: "as in a published simulator that was read; the paper was not at hand",
-        is_atomic: false,
-    }),
-    on_shared_ground!(Fast, options::ftl::fast, options::ftl::FAST, {
-        name: "fast",
-        summary: "FAST (Lee et al. 2007): data blocks in place, one sequential log block, random ones shared by all",
-        confidence: Confidence::High,
-        basis: "rules as in a published simulator, checked by its test vector; recovery and trim are ours",
-        is_atomic: false,
-    }),
-    on_shared_ground!(Superblock, options::ftl::superblock, options::ftl::SUPERBLOCK, {
-        name: "superblock",
-        summary: "superblock FTL (Kang et al. 2006): adjacent logical blocks share their physical blocks page by page",
-        confidence: Confidence::Low,
-        basis: "abstracts and lecture notes: our reading; the map is in RAM",
-        is_atomic: false,
-    }),
-    on_shared_ground!(Dftl, options::ftl::dftl, options::ftl::DFTL, {
-        name: "dftl",
-        summary: "DFTL (Gupta et al. 2009): page mapping, the table on flash, entries in use cached; atomic groups",
-        confidence: Confidence::High,
-        basis: "three published simulators agree; recovery is ours",
-        is_atomic: true,
-    }),
-    on_shared_ground!(Lazy, options::ftl::lazy, options::ftl::LAZY, {
-        name: "lazy",
-        summary: "LazyFTL (Ma et al. 2011): page mapping, the table on flash, told late and block by block; atomic groups",
-        confidence: Confidence::Medium,
-        basis: "detailed notes of others; recovery needs the version rule, which is ours",
-        is_atomic: true,
-    }),
-    on_shared_ground!(Cftl, options::ftl::cftl, options::ftl::CFTL, {
-        name: "cftl",
-        summary: "CFTL-like (after Park, Debnath and Du 2010): blocks map what is cold, pages the rest; runs cached",
-        confidence: Confidence::Low,
-        basis: "abstracts only: our reading",
-        is_atomic: true,
-    }),
-    on_shared_ground!(Hftl, options::ftl::hftl, options::ftl::HFTL, {
-        name: "hftl",
-        summary: "HFTL-like (after Lee, Yun and Lee 2009): FAST for cold pages, a page-mapped area for hot ones",
-        confidence: Confidence::Low,
-        basis: "title and abstract only: our reading",
-        is_atomic: false,
-    }),
-];
-
 /// Indexes that take keys in ascending order only, and no removals: the upper bound where keys come that way.
 const ASCENDING_ONLY: [&str; 1] = ["sbits"];
 
@@ -469,11 +258,6 @@ pub fn wpcb_table_bytes(nand: Box<dyn Nand>, settings: &Settings) -> Result<usiz
 /// The index of this name.
 pub fn index(name: &str) -> Result<&'static IndexEntry, UnknownName> {
     names::find("index", name, INDEXES, |e| e.name)
-}
-
-/// The store of this name.
-pub fn store(name: &str) -> Result<&'static StoreEntry, UnknownName> {
-    names::find("store", name, STORES, |e| e.name)
 }
 
 /// A promise that an option of some value takes back: the run then does not hold the index to it.
@@ -534,7 +318,7 @@ impl IndexEntry {
 
     /// Refuses options that this index does not understand.
     pub fn check_options(&self, options: &Options) -> Result<(), UnknownName> {
-        names::resolve(self.known(options), options).map(drop)
+        sharing::resolve(self.known(options), options).map(drop)
     }
 }
 

@@ -1,10 +1,11 @@
 //! The stack below a tree on logical pages, ordered or spatial: an FTL on the chip or a hard disk, and a
 //! page cache where RAM is left for one.
 
+use crate::entry::{Ground, NumberedTrees, Open, StoreEntry};
 use crate::forest::{TreeShare, share_store};
 use crate::names::{OptionInfo, count_names, union, union_of};
 use crate::options::{self, Options, Settings};
-use crate::registry::{NumberedTrees, Open, STORES, StoreEntry, store};
+use crate::stores::{STORES, store};
 use nandex::cache::policy::catalogue::PolicyEntry;
 use nandex::cache::{CacheConfig, PageCache, PolicySettings, Replacement, WriteMode};
 use nandex::ordered::Durability;
@@ -92,14 +93,6 @@ pub(crate) trait StoreTree {
         shared_bytes: usize,
         open: Open,
     ) -> Result<Box<dyn OrderedIndex>, IndexError>;
-}
-
-/// The ground of stores and trees: a chip or a disk.
-pub enum Ground {
-    /// A chip, which an FTL makes pages of.
-    Chip(Box<dyn Nand>),
-    /// A hard disk, which has pages of its own.
-    Disk(Box<dyn PageStore>),
 }
 
 /// Pages that a policy which looks at blocks takes for one on a disk.

@@ -4,10 +4,11 @@
 //! The chip is divided as under the tree: the FTL has the first blocks, the TBM the last ones. The options are those of the FTL, which
 //! go by its part of the chip, and [`OPTIONS`].
 
+use crate::entry::{Confidence, Open, StoreEntry};
 use crate::names::UnknownName;
 use crate::names::{self, OptionInfo, union_of};
 use crate::options::{self, Options, Settings};
-use crate::registry::{Confidence, Open, STORES, StoreEntry};
+use crate::stores::STORES;
 use nandex::ftl::tbm::{Tbm, TbmSettings};
 use nandex::nand::BlockRange;
 use nandex::{Geometry, Nand, PageStore, StoreError};

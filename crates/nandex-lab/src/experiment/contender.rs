@@ -10,7 +10,6 @@
 use super::definition::{Definition, Durable, Variant};
 use crate::LabError;
 use crate::keys::Trees;
-use crate::names;
 use crate::registry::{self, Hosting, IndexEntry};
 use crate::runner::Prepared;
 use nandex::Nand;
@@ -90,7 +89,7 @@ impl Definition {
         };
         let known = |contender: &Contender| Ok(contender.entry()?.known(&with_own(contender, set.clone())));
         let takers = taking_part.iter().map(known).collect::<Result<Vec<_>, LabError>>()?;
-        let dealt = names::deal(&set, &takers)?;
+        let dealt = nandex_stacks::options::sharing::deal(&set, &takers)?;
         let dealt = taking_part.into_iter().zip(dealt).map(|(contender, options)| {
             let options = with_own(&contender, options);
             (contender, options)

@@ -14,7 +14,7 @@ use crate::replay::{Device, Fill, Replay, ReplayRun};
 use crate::results::ChipFacts;
 use crate::runner::Control;
 use crate::stats::Summary;
-use crate::{LabError, chip, data, names, tbm};
+use crate::{LabError, chip, data, tbm};
 use nandex_stacks::options::Options;
 use std::collections::BTreeMap;
 
@@ -99,7 +99,7 @@ fn device(input: &DeviceInput) -> Result<Device, LabError> {
     let entry = tbm::find(&input.ftl)?;
     let mut options = Options::default();
     input.options.iter().for_each(|(name, value)| options.set(name, value));
-    names::resolve(entry.options, &options)?;
+    nandex_stacks::options::sharing::resolve(entry.options, &options)?;
     Ok(Device::Tuned { name: input.name.clone(), entry, options })
 }
 

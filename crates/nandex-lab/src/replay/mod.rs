@@ -120,7 +120,7 @@ impl Replay {
     /// The options that each device knows; one that none of them knows is refused.
     fn dealt_options(&self) -> Result<Vec<Options>, LabError> {
         let takers: Vec<_> = self.devices.iter().map(Device::options).collect();
-        let dealt = crate::names::deal(&self.options, &takers)?;
+        let dealt = nandex_stacks::options::sharing::deal(&self.options, &takers)?;
         Ok(self.devices.iter().zip(dealt).map(|(device, options)| device.with_own(&options)).collect())
     }
 

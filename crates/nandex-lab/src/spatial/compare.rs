@@ -7,7 +7,6 @@ use super::runner::{self, Contestant, Medium, SpatialJob, SpatialRun};
 use super::workload::{self, Queries, SpatialWorkload};
 use crate::compare::Watch;
 use crate::error::LabError;
-use crate::names;
 use crate::parallel;
 use crate::results::{ChipFacts, Results, SCHEMA, WorkloadFacts};
 use crate::runner::{Control, RunOptions};
@@ -44,7 +43,7 @@ impl SpatialComparison {
     pub fn run(&self, control: &Control, watch: &dyn Watch) -> Result<(Results, Vec<TreeMap>), LabError> {
         let mut takers = vec![workload::OPTIONS];
         takers.extend(self.indexes.iter().map(|index| index.options));
-        let mut options = names::deal(&self.settings.options, &takers)?;
+        let mut options = nandex_stacks::options::sharing::deal(&self.settings.options, &takers)?;
         let of_workload = options.remove(0);
         let build = |seed: &u64| workload::general(&self.data, self.queries, *seed, &of_workload);
         let workloads = self.seeds.iter().map(build).collect::<Result<Vec<_>, _>>()?;

@@ -6,7 +6,7 @@
 use super::data::Dataset;
 use super::registry::Number;
 use crate::error::LabError;
-use crate::names::{self, OptionInfo, option};
+use crate::names::{OptionInfo, option};
 use nandex::rng::{Rng, split_mix};
 use nandex::spatial::{Rect, Relation};
 use nandex_stacks::options::Options;
@@ -118,7 +118,7 @@ pub fn general<C: Number, const D: usize>(
     seed: u64,
     set: &Options,
 ) -> Result<SpatialWorkload<C, D>, LabError> {
-    let mut options = names::resolve(OPTIONS, set)?;
+    let mut options = nandex_stacks::options::sharing::resolve(OPTIONS, set)?;
     let plan = Plan::of(&options)?;
     let entries = data.entries.clone();
     let Some(extent) = Rect::around(entries.iter().map(|(rect, _)| rect)) else {

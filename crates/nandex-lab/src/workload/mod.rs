@@ -172,7 +172,7 @@ impl WorkloadEntry {
     /// The workload with inputs from this folder, see [`crate::data`]. Where its names come from is told by
     /// the workload's option `source`.
     pub fn build_from(&self, seed: u64, set: &Options, data: Option<&Path>) -> Result<Workload, LabError> {
-        let mut options = names::resolve(self.options, set)?;
+        let mut options = nandex_stacks::options::sharing::resolve(self.options, set)?;
         if let Some(source) = options.get_mut("source") {
             *source = strings::Source::find(source, data)?.name().to_string();
         }

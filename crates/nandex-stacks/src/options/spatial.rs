@@ -1,8 +1,8 @@
 //! The spatial indexes whose nodes are pages, or below a layer: R-tree, R*-tree, MR-tree, FOR-tree and Hilbert R-tree.
 
+use super::number::Number as Coordinate;
 use super::{Choice, Number, OptionError, Options, Settings};
 use crate::names::{OptionInfo, option};
-use crate::spatial::registry::Number as Coordinate;
 use nandex::IndexError;
 use nandex::index::most;
 use nandex::spatial::Rect;

@@ -2,10 +2,10 @@
 
 use super::registry::Number;
 use super::trees::{Hilbert, MrTree, RStar, RTree, SpatialTree};
+use crate::entry::Open;
 use crate::names::OptionInfo;
 use crate::options::spatial_layers::Above;
 use crate::options::{Settings, spatial as trees, spatial_layers as layers};
-use crate::registry::Open;
 use crate::stack::options_of_tree;
 use nandex::ordered::Durability;
 use nandex::spatial::buffered::{BufferedConfig, BufferedNodes};

@@ -8,9 +8,10 @@ use super::layers::{Below, EfindFramework, FastFramework, Rftl};
 use super::trees::{self, ForTree, Hilbert, MrTree, RStar, RTree, SpatialTree};
 use crate::names::UnknownName;
 use crate::names::{self, OptionInfo};
-use crate::options::{Options, Settings};
+pub use crate::options::number::Number;
+use crate::options::{Options, Settings, sharing};
 use crate::registry::{Ground, Open};
-use nandex::spatial::{Coordinate, SpatialIndex};
+use nandex::spatial::SpatialIndex;
 use nandex::{IndexError, Nand};
 
 /// Makes a spatial index, or finds it again.
@@ -83,36 +84,6 @@ const fn entry<T: SpatialTree>(name: &'static str, summary: &'static str) -> Spa
     }
 }
 
-/// A type of coordinates that the lab works with.
-pub trait Number: Coordinate + Send + Sync {
-    /// The nearest such number; none beyond the range.
-    fn of_f64(number: f64) -> Option<Self>;
-
-    /// The number as a float, for areas and pictures.
-    fn to_f64(self) -> f64;
-}
-
-impl Number for i32 {
-    fn of_f64(number: f64) -> Option<i32> {
-        let rounded = number.round();
-        (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&rounded).then_some(rounded as i32)
-    }
-
-    fn to_f64(self) -> f64 {
-        self.into()
-    }
-}
-
-impl Number for f64 {
-    fn of_f64(number: f64) -> Option<f64> {
-        number.is_finite().then_some(number)
-    }
-
-    fn to_f64(self) -> f64 {
-        self
-    }
-}
-
 /// Coordinates of a type in so many dimensions that every index of the registry takes.
 pub trait Space<const D: usize>: Number {
     /// How an index of this space is opened.
@@ -169,7 +140,7 @@ impl SpatialEntry {
 
     /// Refuses options that it does not understand.
     pub fn check_options(&self, options: &Options) -> Result<(), UnknownName> {
-        names::resolve(self.options, options).map(drop)
+        sharing::resolve(self.options, options).map(drop)
     }
 }
 

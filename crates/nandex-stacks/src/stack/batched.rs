@@ -2,9 +2,9 @@
 //! *none*.
 
 use super::{StoreTree, buffered, journal_bytes};
+use crate::entry::Open;
 use crate::names::OptionInfo;
 use crate::options::{self, Settings};
-use crate::registry::Open;
 use nandex::ordered::Durability;
 use nandex::ordered::mb::MbTree;
 use nandex::ordered::pio::PioTree;

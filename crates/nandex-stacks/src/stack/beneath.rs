@@ -4,10 +4,10 @@
 //! block of the tree is a logical block of an FTL that has such.
 
 use super::{ftl_named, too_little};
+use crate::entry::{Open, OpenIndex};
 use crate::names::OptionInfo;
 use crate::options::raw::BENEATH;
 use crate::options::{Options, Settings};
-use crate::registry::{Open, OpenIndex};
 use nandex::Shared;
 use nandex::log::tag::spare_bytes_needed;
 use nandex::ordered::{IndexStats, Metric, OrderedIndex};

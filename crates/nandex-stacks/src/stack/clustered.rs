@@ -2,9 +2,9 @@
 //! every class but *none*. The batch has half of what the RAM leaves at most, and the page cache the rest.
 
 use super::{StoreTree, buffered, journal_bytes};
+use crate::entry::Open;
 use crate::names::OptionInfo;
 use crate::options::{self, Settings};
-use crate::registry::Open;
 use nandex::ordered::Durability;
 use nandex::ordered::clustered::{ClusteredConfig, ClusteredTree};
 use nandex::{IndexError, OrderedIndex, PageStore};

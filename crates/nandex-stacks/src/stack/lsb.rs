@@ -1,9 +1,9 @@
 //! The LSB-tree, with an update journal in every class but *none*.
 
 use super::{StoreTree, buffered, journal_bytes};
+use crate::entry::Open;
 use crate::names::OptionInfo;
 use crate::options::{self, Settings};
-use crate::registry::Open;
 use nandex::ordered::Durability;
 use nandex::ordered::lsb::LsbTree;
 use nandex::{IndexError, OrderedIndex, PageStore};

@@ -2,9 +2,9 @@
 //! journal every operation is, and syncs are cheaper.
 
 use super::StoreTree;
+use crate::entry::Open;
 use crate::names::OptionInfo;
 use crate::options::{self, Settings};
-use crate::registry::Open;
 use nandex::ordered::Durability;
 use nandex::ordered::bepsilon::BEpsilon as BEpsilonScheme;
 use nandex::ordered::fd::{Fd as FdScheme, FdConfig};

@@ -2,9 +2,9 @@
 //! page cache above both what the RAM leaves.
 
 use super::{CachePlan, cache_frames, ftl};
+use crate::entry::Open;
 use crate::names::OptionInfo;
 use crate::options::{self, Settings};
-use crate::registry::Open;
 use nandex::Shared;
 use nandex::nand::BlockRange;
 use nandex::ordered::wpcb::{WpcbConfig, WpcbTree};

@@ -8,9 +8,9 @@ fn an_operation_makes_a_step_or_an_erase_and_no_more() {
     for (levels, class) in
         [(1, Durability::EveryOperation), (2, Durability::EverySync), (3, Durability::EverySync)]
     {
-        let set = settings(4, 4, class).with("levels", levels).with("answers", "pool");
-        let mut plow = Plow::format_with(chip(2048, 16, 96), &set).unwrap();
-        let mut rng = Rng::new(levels);
+        let set = PlowConfig { levels: Some(levels), answers: Answers::Pool, ..settings(4, 4, class) };
+        let mut plow = Plow::format(chip(2048, 16, 96), &set).unwrap();
+        let mut rng = Rng::new(levels as u64);
         let (mut steps_seen, mut erases_seen) = (0, 0);
         for i in 0..40_000u64 {
             let key = key(rng.below(40_000), 4);

@@ -216,8 +216,8 @@ fn a_damaged_page_is_named_or_does_not_matter() {
 #[test]
 fn a_large_memtable_and_mounts_take_no_room() {
     // A memtable of six pages on a chip of eight blocks.
-    let set = settings(8, 35, Durability::EverySync).with("pool_requests", 60);
-    let mut plow = Plow::format_with(chip(512, 32, 8), &set).unwrap();
+    let set = PlowConfig { memtable: Some(60), ..settings(8, 35, Durability::EverySync) };
+    let mut plow = Plow::format(chip(512, 32, 8), &set).unwrap();
     let (mut model, mut rng, mut held) = (Model::new(), Rng::new(5), 0);
     for round in 0..40u8 {
         let is_full = loop {
@@ -237,7 +237,7 @@ fn a_large_memtable_and_mounts_take_no_room() {
             held = held.max(model.len());
         }
         // Without a close, so that each mount closes what was open.
-        plow = Plow::mount_with(plow.into_nand(), &set).unwrap();
+        plow = Plow::mount(plow.into_nand(), &set).unwrap();
         for key in model.keys().step_by(3).cloned().collect::<Vec<_>>() {
             assert!(plow.remove(&key).unwrap() && model.remove(&key).is_some());
         }
@@ -249,8 +249,8 @@ fn a_large_memtable_and_mounts_take_no_room() {
 #[test]
 fn filters_of_a_mount_do_not_outlive_the_first_level() {
     // Mounted with one level, whose pages have filters then; a second one is put above it, and the pages are used again.
-    let set = settings(4, 8, Durability::EverySync).with("pool_requests", 20);
-    let mut plow = Plow::format_with(chip(512, 8, 40), &set).unwrap();
+    let set = PlowConfig { memtable: Some(20), ..settings(4, 8, Durability::EverySync) };
+    let mut plow = Plow::format(chip(512, 8, 40), &set).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(2));
     let mut change = |plow: &mut Plow<SimChip>, model: &mut Model, keys: u64| {
         let key = key(rng.below(keys), 4);
@@ -264,7 +264,7 @@ fn filters_of_a_mount_do_not_outlive_the_first_level() {
         change(&mut plow, &mut model, 1500);
     }
     plow.close().unwrap();
-    let mut plow = Plow::mount_with(plow.into_nand(), &set).unwrap();
+    let mut plow = Plow::mount(plow.into_nand(), &set).unwrap();
     assert_eq!(plow.levels.len(), 1);
     (0..12_000).for_each(|_| change(&mut plow, &mut model, 1500));
     assert!(plow.levels.len() > 1);

@@ -183,7 +183,7 @@ const SPARE_BYTES: u32 = 63;
 
 #[cfg(unix)]
 fn open_file(page_bytes: usize, path: &Path) -> Result<Found> {
-    use nandex::ftl::store_nand::StoreNand;
+    use nandex::store::store_nand::StoreNand;
     use nandex_os::{FileOptions, FilePageStore};
     if !path.exists() {
         let why = "is not there; make a file of its size first (truncate -s 64M FILE)";

@@ -50,6 +50,10 @@ pub(crate) struct Numbers {
 
 /// The configuration, checked.
 #[derive(Clone, Debug)]
+#[cfg_attr(
+    not(all(feature = "bplus", feature = "bplus-dftl")),
+    allow(dead_code, reason = "what the trees on FTLs take; they may be left out")
+)]
 pub(crate) struct Config {
     pub(crate) kind: Kind,
     pub(crate) record: RecordFormat,

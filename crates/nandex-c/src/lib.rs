@@ -8,7 +8,6 @@ extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
-mod blank;
 mod config;
 mod cursor;
 mod error;

@@ -7,7 +7,6 @@ use crate::ffi::codes::{
     NANDEX_ERR_UNSUPPORTED, NANDEX_NOT_FOUND, NANDEX_OK,
 };
 use crate::open::{self, Open, Opened};
-use alloc::boxed::Box;
 use alloc::vec;
 use nandex::check::CheckReport;
 use nandex::ordered::{Durability, RecordFormat};
@@ -197,10 +196,9 @@ impl<N: Nand + Clone + 'static> State<N> {
         Ok(NANDEX_OK)
     }
 
-    /// Bytes of RAM that the index takes on a chip of this shape once it is formatted.
-    pub(crate) fn ram_needed(chip: &N, config: &Config) -> Result<usize, Failure> {
-        let blank = crate::blank::BlankChip(chip.geometry());
-        let opened = open::open(blank, config, Open::Format)?;
-        Ok(opened.index.as_ref().map_or(0, |index: &Box<dyn OrderedIndex>| index.ram_bytes()))
+    /// Bytes of RAM that the index takes once it is formatted on a chip.
+    pub(crate) fn ram_needed(chip: N, config: &Config) -> Result<usize, Failure> {
+        let opened = open::open(chip, config, Open::Format)?;
+        Ok(opened.index.map_or(0, |index| index.ram_bytes()))
     }
 }

@@ -6,11 +6,48 @@ use super::types::{
     NANDEX_CHIP_UNCORRECTABLE, nandex_chip,
 };
 use crate::error::Failure;
+use core::ffi::c_void;
 use nandex::{Cause, Geometry, Nand, NandError, Pbn, Ppn, Shared};
 
-type Read = unsafe extern "C" fn(*mut core::ffi::c_void, u32, *mut u8, usize, *mut u8, usize) -> i32;
-type Program = unsafe extern "C" fn(*mut core::ffi::c_void, u32, *const u8, usize, *const u8, usize) -> i32;
-type OnBlock = unsafe extern "C" fn(*mut core::ffi::c_void, u32) -> i32;
+type Read = unsafe extern "C" fn(*mut c_void, u32, *mut u8, usize, *mut u8, usize) -> i32;
+type Program = unsafe extern "C" fn(*mut c_void, u32, *const u8, usize, *const u8, usize) -> i32;
+type OnBlock = unsafe extern "C" fn(*mut c_void, u32) -> i32;
+
+/// Reads a page of a blank chip.
+///
+/// # Safety
+///
+/// So many bytes are writable at both pointers.
+unsafe extern "C" fn blank_read(
+    _: *mut c_void,
+    _: u32,
+    data: *mut u8,
+    data_bytes: usize,
+    spare: *mut u8,
+    spare_bytes: usize,
+) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        data.write_bytes(0xff, data_bytes);
+        spare.write_bytes(0xff, spare_bytes);
+    }
+    NANDEX_CHIP_OK
+}
+
+unsafe extern "C" fn blank_program(
+    _: *mut c_void,
+    _: u32,
+    _: *const u8,
+    _: usize,
+    _: *const u8,
+    _: usize,
+) -> i32 {
+    NANDEX_CHIP_OK
+}
+
+unsafe extern "C" fn blank_block(_: *mut c_void, _: u32) -> i32 {
+    NANDEX_CHIP_OK
+}
 
 /// Operations that the chip did.
 #[derive(Clone, Copy, Debug, Default)]
@@ -66,6 +103,20 @@ impl CallbackChip {
                 counters: Shared::new(Counters::default()),
             }),
             _ => Err(missing),
+        }
+    }
+
+    /// A chip of this shape that keeps nothing, to see what an index takes of the RAM. It is of the same type, so that no index is
+    /// compiled twice.
+    pub(super) fn blank(&self) -> CallbackChip {
+        CallbackChip {
+            read: blank_read,
+            program: blank_program,
+            erase: blank_block,
+            is_bad: blank_block,
+            mark_bad: blank_block,
+            counters: Shared::new(Counters::default()),
+            ..self.clone()
         }
     }
 

@@ -152,7 +152,7 @@ pub unsafe extern "C" fn nandex_ram_needed(
         Ok(given) => given,
         Err(code) => return code,
     };
-    match caught(|| CState::ram_needed(&chip, &config)) {
+    match caught(|| CState::ram_needed(chip.blank(), &config)) {
         Some(Ok(needed)) => {
             // SAFETY: not null.
             unsafe { *ram_bytes = needed };

@@ -1,6 +1,6 @@
 # Everything runs from here; `make help` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help run test tools lint doc book bench repro fuzz soak test-mtd demo-sqlite sqlite-extension c c-arm
+.PHONY: help run test tools lint doc book bench repro fuzz soak test-mtd demo-sqlite sqlite-extension c c-arm firmware firmware-keep firmware-if-there
 
 CARGO ?= cargo
 
@@ -39,6 +39,17 @@ doc: ## rustdoc, warnings are errors
 book: ## the pages of docs/ as a book with search, in target/book (installs mdbook where it is missing)
 	@command -v mdbook >/dev/null || $(CARGO) install --locked mdbook --version ^0.4
 	mdbook build
+
+firmware: ## each index as firmware for a Cortex-M4: built, run in QEMU, its size compared with firmware/sizes.csv
+	firmware/toolchain.sh --get >/dev/null
+	firmware/run.sh
+
+firmware-keep: ## the same; the sizes become the ones that are compared with
+	firmware/run.sh --keep
+
+# Where core for the target and QEMU are there already: nothing is downloaded.
+firmware-if-there:
+	@firmware/run.sh --if-there
 
 bench: ## benchmarks of chip, FTL and indexes
 	$(CARGO) bench --workspace

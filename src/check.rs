@@ -7,6 +7,15 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+/// The text of a refusal or of a finding, as `format!` makes it; empty without the feature `messages`, where neither the words nor
+/// what would put them together take room in a firmware.
+macro_rules! message {
+    ($($text:tt)*) => {
+        if cfg!(feature = "messages") { alloc::format!($($text)*) } else { alloc::string::String::new() }
+    };
+}
+pub(crate) use message;
+
 /// Why an index could not do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -53,6 +53,7 @@ pub fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
 }
 
 /// CRC-32 (IEEE) over several slices in turn.
+#[cfg(feature = "crc32fast")]
 #[inline]
 pub fn crc32(parts: &[&[u8]]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
@@ -62,7 +63,39 @@ pub fn crc32(parts: &[&[u8]]) -> u32 {
     hasher.finalize()
 }
 
-/// The polynomial of CRC-32 (IEEE), least significant bit first.
+/// CRC-32 (IEEE) over several slices in turn.
+#[cfg(not(feature = "crc32fast"))]
+pub fn crc32(parts: &[&[u8]]) -> u32 {
+    small_crc32(parts)
+}
+
+/// What four bits do to a CRC-32 once they have left it.
+#[cfg(any(test, not(feature = "crc32fast")))]
+const NIBBLES: [u32; 16] = {
+    let mut effects = [0; 16];
+    let mut nibble = 0;
+    while nibble < 16 {
+        let mut effect = nibble as u32;
+        let mut bits = 4;
+        while bits > 0 {
+            effect = effect >> 1 ^ if effect & 1 == 1 { CRC_POLYNOMIAL } else { 0 };
+            bits -= 1;
+        }
+        effects[nibble] = effect;
+        nibble += 1;
+    }
+    effects
+};
+
+/// The same by a table of 64 bytes: four bits at a time, where a table of 16 KiB would be a sixth of the code.
+#[cfg(any(test, not(feature = "crc32fast")))]
+fn small_crc32(parts: &[&[u8]]) -> u32 {
+    let step = |crc: u32| crc >> 4 ^ NIBBLES[(crc & 15) as usize];
+    let bytes = parts.iter().copied().flatten();
+    !bytes.fold(u32::MAX, |crc, &byte| step(step(crc ^ u32::from(byte))))
+}
+
+/// Of CRC-32 (IEEE), least significant bit first.
 const CRC_POLYNOMIAL: u32 = 0xedb8_8320;
 
 /// Which bit of a message is wrong, counted from the lowest one of its first byte, if exactly one is: `syndrome` is the
@@ -74,4 +107,21 @@ pub fn wrong_bit(syndrome: u32, message_bytes: usize) -> Option<usize> {
     let following = effects.position(|effect| effect == syndrome)?;
     debug_assert!(following < message_bytes * 8, "a bit beyond the message");
     Some(message_bytes * 8 - 1 - following)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    #[test]
+    fn the_small_table_gives_the_same_checksum() {
+        assert_eq!(small_crc32(&[b"1234", b"56789"]), 0xcbf4_3926, "the check value of the catalogues");
+        let mut rng = Rng::new(71);
+        let bytes: [u8; 300] = core::array::from_fn(|_| rng.below(256) as u8);
+        for end in 0..bytes.len() {
+            let parts = bytes[..end].split_at(end / 3);
+            assert_eq!(small_crc32(&[parts.0, parts.1]), crc32(&[&bytes[..end]]), "{end} bytes");
+        }
+    }
 }

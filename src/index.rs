@@ -1,6 +1,7 @@
 //! What ordered and spatial indexes have in common: durability classes, what they tell of themselves, and bounds of what is set.
 
 use crate::check::IndexError;
+use crate::check::message;
 use crate::store::PageStore;
 use alloc::format;
 use alloc::vec::Vec;
@@ -48,7 +49,7 @@ impl Durability {
         if given >= self {
             return Ok(());
         }
-        Err(IndexError::Unsupported(format!(
+        Err(IndexError::Unsupported(message!(
             "durability '{}' is wanted, but {index} on this store gives '{}': an operation writes up to {group_pages} pages \
              and the store takes {} atomically; its writes are {}durable at once and {} in order",
             self.name(),

@@ -68,6 +68,7 @@ pub mod nand;
 pub mod ordered;
 pub mod sensor;
 pub mod shared;
+mod sort;
 pub mod spatial;
 pub mod store;
 pub mod units;

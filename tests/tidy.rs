@@ -6,11 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The rooms of the engine, lowest first. A room uses those before it, itself, and nothing after it.
-const ROOMS: [&str; 18] = [
+const ROOMS: [&str; 19] = [
     "units",
     "shared",
     "codec",
     "rng",
+    "sort",
     "nand",
     "store",
     "blocks",

@@ -3,6 +3,7 @@
 use super::order::Order;
 use super::{BlockState, BlockTable, NONE, TIE_SCAN};
 use crate::blocks::victim::{Candidate, VictimPolicy};
+use crate::sort;
 use crate::units::Pbn;
 use alloc::vec::Vec;
 
@@ -17,7 +18,7 @@ impl BlockTable {
             return;
         }
         let mut full: Vec<u32> = self.in_state(BlockState::Full).map(|pbn| pbn.0).collect();
-        full.sort_by_key(|&pbn| self.blocks[pbn as usize].modified);
+        sort::by_key(&mut full, |&pbn| self.blocks[pbn as usize].modified);
         self.order = Order::new(policy, self.blocks.len(), full.into_iter(), self.clock);
     }
 

@@ -8,6 +8,7 @@ use super::{BlockState, BlockTable};
 use crate::blocks::victim::VictimPolicy;
 use crate::codec::{get_u32, get_u40, get_u64, put_u32, put_u40};
 use crate::nand::Geometry;
+use crate::sort;
 use crate::store::StoreError;
 use crate::units::Pbn;
 use alloc::vec::Vec;
@@ -83,7 +84,7 @@ impl BlockTable {
     /// Takes the order of closing over, if it was kept: that of the ranks, whatever they are.
     fn decode_order(&mut self, mut ranks: Vec<(u32, u32)>) {
         if ranks.iter().any(|&(rank, _)| rank > 0) {
-            ranks.sort_unstable();
+            sort::total(&mut ranks);
             let full = ranks.into_iter().map(|(_, pbn)| pbn);
             self.order = Order::new(VictimPolicy::Fifo, self.blocks.len(), full, 0);
         }

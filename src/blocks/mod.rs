@@ -25,6 +25,7 @@ mod choose;
 pub mod hot;
 mod medium;
 mod order;
+mod pool;
 pub mod spare;
 #[cfg(test)]
 mod tests;
@@ -34,10 +35,10 @@ pub mod wear;
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
-use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 use order::Order;
+use pool::Pool;
 
 /// Blocks with equally few valid pages that greedy compares by wear.
 pub const TIE_SCAN: usize = 16;
@@ -115,7 +116,7 @@ pub struct BlockTable {
     geometry: Geometry,
     blocks: Vec<Block>,
     valid_bits: Vec<u64>,
-    pool: BTreeSet<(u32, u32)>,
+    pool: Pool,
     by_valid: Vec<List>,
     /// No list below this valid count has a block.
     lowest: usize,
@@ -141,7 +142,7 @@ impl BlockTable {
             geometry,
             blocks: vec![block; geometry.blocks as usize],
             valid_bits: vec![0; (geometry.pages() as usize).div_ceil(64)],
-            pool: (0..geometry.blocks).map(|pbn| (0, pbn)).collect(),
+            pool: Pool::unworn(geometry.blocks),
             by_valid: vec![List { head: NONE, tail: NONE }; geometry.pages_per_block as usize + 1],
             lowest: geometry.pages_per_block as usize,
             live_pages: 0,
@@ -205,7 +206,7 @@ impl BlockTable {
 
     /// The blocks of the pool, the most worn one first.
     pub fn free_by_wear(&self) -> impl Iterator<Item = Pbn> + '_ {
-        self.pool.iter().rev().map(|&(_, pbn)| Pbn(pbn))
+        self.pool.by_most_wear()
     }
 
     /// Takes a block out of the pool; it becomes Open. True says that it must be erased first.
@@ -217,11 +218,10 @@ impl BlockTable {
 
     /// The block of the pool that is taken next.
     pub fn first_free(&self, wear: Wear) -> Option<Pbn> {
-        let &(_, pbn) = match wear {
-            Wear::Least => self.pool.first()?,
-            Wear::Most => self.pool.last()?,
-        };
-        Some(Pbn(pbn))
+        match wear {
+            Wear::Least => self.pool.least_worn(),
+            Wear::Most => self.pool.most_worn(),
+        }
     }
 
     /// Takes this block out of the pool; it becomes Open. True says that it must be erased before it is programmed.
@@ -430,7 +430,7 @@ impl BlockTable {
     fn unlink(&mut self, pbn: Pbn) {
         let Block { erases, previous, next, valid, state, .. } = self.blocks[pbn.index()];
         if state.is_free() {
-            assert!(self.pool.remove(&(erases, pbn.0)), "T1: {pbn} is missing from the pool");
+            assert!(self.pool.remove(erases, pbn), "T1: {pbn} is missing from the pool");
         } else if state == BlockState::Full {
             debug_assert!(
                 previous != NONE || self.by_valid[usize::from(valid)].head == pbn.0,
@@ -455,14 +455,11 @@ impl BlockTable {
     }
 
     fn link(&mut self, pbn: Pbn, state: BlockState) {
-        debug_assert!(
-            !self.pool.contains(&(self.blocks[pbn.index()].erases, pbn.0)),
-            "T1: {pbn} is in the pool"
-        );
+        debug_assert!(!self.pool.contains(self.blocks[pbn.index()].erases, pbn), "T1: {pbn} is in the pool");
         let block = &mut self.blocks[pbn.index()];
         block.state = state;
         if state.is_free() {
-            self.pool.insert((block.erases, pbn.0));
+            self.pool.insert(block.erases, pbn);
         } else if state == BlockState::Full {
             let valid = usize::from(block.valid);
             let tail = self.by_valid[valid].tail;
@@ -534,7 +531,7 @@ impl BlockTable {
         cause: Cause,
     ) -> Result<(), StoreError> {
         loop {
-            let next = self.pool.iter().take(wanted as usize).map(|&(_, pbn)| Pbn(pbn));
+            let next = self.pool.by_least_wear().take(wanted as usize);
             let (mut count, mut unclean) = (0, None);
             for pbn in next {
                 count += 1;

@@ -27,6 +27,7 @@
 //! Confidence: the dual pool from the published simulator of its author; threshold levelling is folklore.
 
 use crate::blocks::{BlockState, BlockTable};
+use crate::sort;
 use crate::units::Pbn;
 use alloc::vec::Vec;
 
@@ -94,7 +95,7 @@ impl WearLeveller {
             let mut by_age: Vec<Pbn> = (0..blocks.geometry().blocks).map(Pbn).collect();
             let member = |&pbn: &Pbn| Member { is_cold: false, erases_before: blocks.erase_count(pbn) };
             pool = by_age.iter().map(member).collect();
-            by_age.sort_by_key(|&pbn| blocks.modified(pbn));
+            sort::by_key(&mut by_age, |&pbn| blocks.modified(pbn));
             by_age[..pool.len() / 2].iter().for_each(|pbn| pool[pbn.index()].is_cold = true);
         }
         let moves_max = if rule == WearLevelling::None { 0 } else { moves_per_scan(blocks) as usize };
@@ -154,7 +155,7 @@ impl WearLeveller {
     }
 
     fn keep_the_least_worn(&mut self, blocks: &BlockTable) {
-        self.planned.sort_unstable_by_key(|&pbn| (blocks.erase_count(pbn), pbn));
+        sort::unstable_by_key(&mut self.planned, |&pbn| (blocks.erase_count(pbn), pbn));
         self.planned.truncate(moves_per_scan(blocks) as usize);
         self.planned.reverse();
     }

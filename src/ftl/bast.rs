@@ -47,6 +47,7 @@
 use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
 use crate::check::CheckReport;
+use crate::check::message;
 use crate::ftl::block_map::BlockMap;
 use crate::ftl::fast::log_blocks_of;
 use crate::ftl::mapping::{Flash, FlashSettings, Live, Mounted, Rules, Scheme, SchemeFtl, Source};
@@ -55,7 +56,6 @@ use crate::rng::Rng;
 use crate::store::StoreError;
 use crate::units::{Lbn, Pbn, Ppn};
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::vec::Vec;
 
 /// A BAST translation layer.
@@ -242,7 +242,7 @@ impl Scheme for Bast {
     fn check<N: Nand>(&self, _: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreError> {
         if self.logs.len() > self.log_blocks as usize {
             let (found, most) = (self.logs.len(), self.log_blocks);
-            report.violation("B2", 0, format!("{found} log blocks, there may be {most}"));
+            report.violation("B2", 0, message!("{found} log blocks, there may be {most}"));
         }
         Ok(0)
     }

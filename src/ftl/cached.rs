@@ -8,6 +8,7 @@
 //! - D2: no logical page is both cached and untold.
 
 use crate::check::CheckReport;
+use crate::check::message;
 use crate::codec::{get_u16, get_u32};
 use crate::ftl::cmt::{Cmt, Run};
 use crate::ftl::mapping::{Flash, Mounted};
@@ -16,7 +17,6 @@ use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::vec::Vec;
 
 /// Bytes of a dirty entry in a base: logical page u32, physical page u32, pages u16.
@@ -243,7 +243,7 @@ impl CachedTable {
         report: &mut CheckReport,
     ) -> Result<u32, StoreError> {
         for lpn in self.untold.keys().filter(|&&lpn| self.cmt.get(lpn).is_some()) {
-            report.violation("D2", u64::from(*lpn), format!("lpn {lpn} is cached and untold"));
+            report.violation("D2", u64::from(*lpn), message!("lpn {lpn} is cached and untold"));
         }
         for page in 0..self.table.pages() {
             let lpns = self.table.range(page);
@@ -256,7 +256,7 @@ impl CachedTable {
             for (lpn, ppn) in clean.into_iter().flat_map(Run::pages) {
                 let told = get_u32(&bytes, (lpn - lpns.start) as usize * 4);
                 if told != ppn {
-                    report.violation("D1", u64::from(lpn), format!("lpn {lpn}: {ppn} cached, {told} told"));
+                    report.violation("D1", u64::from(lpn), message!("lpn {lpn}: {ppn} cached, {told} told"));
                 }
             }
         }

@@ -35,13 +35,13 @@
 use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
 use crate::check::CheckReport;
+use crate::check::message;
 use crate::ftl::block_map::BlockMap;
 use crate::ftl::mapping::{Flash, FlashSettings, Live, Mounted, NOBODY, Rules, Scheme, SchemeFtl, Source};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
 use crate::units::{Lbn, Pbn, Ppn};
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::format;
 use alloc::vec::Vec;
 
 /// A FAST translation layer.
@@ -234,7 +234,7 @@ impl Scheme for Fast {
                 report.violation(
                     "A2",
                     u64::from(lpn),
-                    format!("lpn {lpn} is mapped to {ppn}, in no log block"),
+                    message!("lpn {lpn} is mapped to {ppn}, in no log block"),
                 );
             }
         }

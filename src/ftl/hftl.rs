@@ -32,13 +32,14 @@ use crate::blocks::Wear;
 use crate::blocks::hot::{HotFilter, HotSettings};
 use crate::blocks::spare::PageKind;
 use crate::check::CheckReport;
+use crate::check::message;
 use crate::ftl::fast::{Fast, FastSettings, log_blocks_of};
 use crate::ftl::mapping::{Flash, FlashSettings, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
 use crate::nand::{Cause, Geometry, Nand};
+use crate::sort;
 use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::vec::Vec;
 
 /// An HFTL-like translation layer.
@@ -128,7 +129,7 @@ impl Scheme for Hftl {
             hftl.hot_map.insert(page.number, page.ppn);
         }
         // The block that still has room, if any, is to be the last.
-        hftl.area.sort_by_key(|&pbn| flash.next_page(pbn) < flash.geometry().pages_per_block);
+        sort::by_key(&mut hftl.area, |&pbn| flash.next_page(pbn) < flash.geometry().pages_per_block);
         Ok(hftl)
     }
 
@@ -208,7 +209,7 @@ impl Scheme for Hftl {
                 report.violation(
                     "A3",
                     u64::from(lpn),
-                    format!("lpn {lpn} is mapped to {ppn}, not in the hot area"),
+                    message!("lpn {lpn} is mapped to {ppn}, not in the hot area"),
                 );
             }
         }

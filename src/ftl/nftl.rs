@@ -52,11 +52,12 @@
 use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
 use crate::check::CheckReport;
+use crate::check::message;
 use crate::ftl::mapping::{Flash, FlashSettings, Mounted, Plan, Rules, Scheme, SchemeFtl, Source};
 use crate::nand::{Cause, Geometry, Nand};
+use crate::sort;
 use crate::store::StoreError;
 use crate::units::{Lbn, Pbn, Ppn};
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -162,7 +163,7 @@ impl Scheme for Nftl {
             let rank = mounted.extra.get(pbn.index()).filter(|_| mounted.is_clean);
             blocks.push((unit.0, rank.copied().unwrap_or(0), pbn));
         }
-        blocks.sort_unstable();
+        sort::total(&mut blocks);
         for chain in blocks.chunk_by(|a, b| a.0 == b.0) {
             nftl.link(Lbn(chain[0].0), chain.iter().map(|&(.., pbn)| pbn));
         }
@@ -249,7 +250,7 @@ impl Scheme for Nftl {
         for unit in (0..self.first.len() as u32).map(Lbn) {
             for pbn in self.chain(unit).take(self.next.len()) {
                 if core::mem::replace(&mut seen[pbn.index()], true) || flash.tag(pbn).owner != unit.0 {
-                    let what = format!("{pbn} is in the chain of {unit} and belongs elsewhere");
+                    let what = message!("{pbn} is in the chain of {unit} and belongs elsewhere");
                     report.violation("C1", u64::from(pbn.0), what);
                 }
             }

@@ -50,6 +50,7 @@
 use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
 use crate::check::CheckReport;
+use crate::check::message;
 use crate::ftl::block_map::BlockMap;
 use crate::ftl::fast::log_blocks_of;
 use crate::ftl::mapping::{Flash, FlashSettings, Live, Mounted, NOBODY, Rules, Scheme, SchemeFtl, Source};
@@ -57,7 +58,6 @@ use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
 use crate::units::{Lbn, Pbn, Ppn};
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::format;
 use alloc::vec::Vec;
 
 /// An N:K translation layer.
@@ -259,7 +259,7 @@ impl Scheme for Sast {
             let pbn = flash.geometry().block_of(ppn);
             let group = self.groups.get(&self.group_of(flash.split(lpn).0));
             if !group.is_some_and(|g| g.logs.iter().any(|log| log.pbn == pbn)) {
-                let what = format!("lpn {lpn} is mapped to {ppn}, in no log block of its group");
+                let what = message!("lpn {lpn} is mapped to {ppn}, in no log block of its group");
                 report.violation("S1", u64::from(lpn), what);
             }
         }
@@ -269,7 +269,7 @@ impl Scheme for Sast {
             || counts.max().unwrap_or(0) > self.logs_per_group
         {
             let (found, most) = (self.logs_in_use, self.log_blocks);
-            report.violation("S2", 0, format!("{found} log blocks in {:?}, {most} allowed", self.groups));
+            report.violation("S2", 0, message!("{found} log blocks in {:?}, {most} allowed", self.groups));
         }
         Ok(0)
     }

@@ -50,11 +50,11 @@
 use crate::blocks::spare::PageKind;
 use crate::blocks::{BlockState, Wear};
 use crate::check::CheckReport;
+use crate::check::message;
 use crate::ftl::mapping::{Flash, FlashSettings, Mounted, Plan, Rules, Scheme, SchemeFtl};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
 use crate::units::{Lbn, Pbn, Ppn};
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -282,12 +282,12 @@ impl Scheme for Superblock {
             let number = self.super_of(flash, lpn);
             live[number] += 1;
             if !self.supers[number].blocks.contains(&flash.geometry().block_of(ppn)) {
-                report.violation("U1", u64::from(lpn), format!("lpn {lpn} is in a block of others"));
+                report.violation("U1", u64::from(lpn), message!("lpn {lpn} is in a block of others"));
             }
         }
         let differs = |&number: &usize| live[number] != self.supers[number].live;
         for number in (0..live.len()).filter(differs) {
-            report.violation("U1", 0, format!("superblock {number} has {} live pages", live[number]));
+            report.violation("U1", 0, message!("superblock {number} has {} live pages", live[number]));
         }
         Ok(0)
     }

@@ -11,13 +11,13 @@
 use crate::blocks::spare::{Header, PageKind};
 use crate::blocks::{BlockState, Wear};
 use crate::check::CheckReport;
+use crate::check::message;
 use crate::codec::{get_u32, put_u32};
 use crate::ftl::mapping::{Flash, Live, NOBODY};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -352,7 +352,7 @@ impl MapTable {
         for ppn in pages {
             count += 1;
             if !flash.is_valid(ppn) {
-                report.violation("M1", u64::from(ppn.0), format!("the directory names {ppn}, not valid"));
+                report.violation("M1", u64::from(ppn.0), message!("the directory names {ppn}, not valid"));
             }
         }
         count

@@ -8,6 +8,7 @@ use crate::log::recovery::{Found, corrupted};
 use crate::log::tag::Place;
 use crate::log::{Frontier, Log};
 use crate::nand::Nand;
+use crate::sort;
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
@@ -277,7 +278,7 @@ impl<N: Nand> Log<N> {
         self.take_over(home);
         self.replaced.retain(|pair| pair.0 != home);
         self.replaced.push((home, block));
-        self.replaced.sort_unstable();
+        sort::total(&mut self.replaced);
         Ok(Some(home))
     }
 

@@ -3,10 +3,11 @@
 use crate::check::IndexError;
 use crate::log::Log;
 use crate::log::tag::{self, Gaps, Seal, Tag};
-use crate::nand::{Cause, Nand, NandError};
+use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::units::{Pbn, Ppn};
-use alloc::vec;
-use alloc::vec::Vec;
+
+/// Bytes of the valid bits of the largest block that a log takes.
+const BITS_BYTES_MAX: usize = (Geometry::PAGES_PER_BLOCK_MAX as usize).div_ceil(8);
 
 impl<N: Nand> Log<N> {
     /// How many addresses are passed over in a row.
@@ -32,9 +33,10 @@ impl<N: Nand> Log<N> {
             self.geometry.page_bytes as usize,
             "a page of another size is programmed"
         );
-        let valid = if last { self.valid_bits(home) } else { Vec::new() };
+        let mut bits = [0; BITS_BYTES_MAX];
+        let valid = if last { self.valid_bits(home, &mut bits) } else { &[] };
         let seal = Seal { owner: &self.owner, page: self.geometry.page_in_block(ppn) };
-        tag::encode(&mut self.page.spare, data, (tag, place), &valid, seal);
+        tag::encode(&mut self.page.spare, data, (tag, place), valid, seal);
         let physical = self.physical(ppn);
         match self.nand.program(physical, cause, data, &self.page.spare) {
             // The store below takes no more.
@@ -48,12 +50,11 @@ impl<N: Nand> Log<N> {
     }
 
     /// One bit for each page of a block, 1 = valid.
-    fn valid_bits(&self, home: Pbn) -> Vec<u8> {
-        let mut bits = vec![0; (self.geometry.pages_per_block as usize).div_ceil(8)];
+    fn valid_bits<'b>(&self, home: Pbn, bits: &'b mut [u8; BITS_BYTES_MAX]) -> &'b [u8] {
         for ppn in self.blocks.valid_pages(home) {
             let page = self.geometry.page_in_block(ppn) as usize;
             bits[page / 8] |= 1 << (page % 8);
         }
-        bits
+        &bits[..(self.geometry.pages_per_block as usize).div_ceil(8)]
     }
 }

@@ -26,6 +26,7 @@
 use crate::blocks::checkpoint::{CheckpointArea, is_of_checkpoint};
 use crate::blocks::{BlockState, BlockTable};
 use crate::check::IndexError;
+use crate::check::message;
 use crate::log::held::Held;
 use crate::log::needed::Needed;
 use crate::log::parts::ReadPart;
@@ -34,9 +35,9 @@ use crate::log::state::{FIXED_BYTES, NONE, PAIR_BYTES, State, VERSION};
 use crate::log::tag::{self, Gaps, Place, Seal, Tag};
 use crate::log::{Log, LogConfig, Root};
 use crate::nand::{Cause, Geometry, Nand, NandError, read_again};
+use crate::sort;
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
-use alloc::format;
 use alloc::vec::Vec;
 
 impl<N: Nand> Log<N> {
@@ -283,7 +284,7 @@ impl<N: Nand> Log<N> {
         for block in self.blocks.in_state(BlockState::Unclean).collect::<Vec<_>>() {
             next.push((self.blocks.erase_count(block), block));
         }
-        next.sort_unstable();
+        sort::total(&mut next);
         let mut asked = 0;
         for (_, block) in next {
             if self.nand.is_bad(block)? {
@@ -325,7 +326,7 @@ impl<N: Nand> Log<N> {
         let since = self.frontier;
         let known_blocks = since.block_sequence.saturating_sub(u32::from(since.block.is_some()));
         let mut opened = self.blocks_opened_since()?;
-        opened.sort_unstable();
+        sort::total(&mut opened);
         let mut seen = Seen::new(self.sequence, known_blocks, self.root);
         let mut last = None;
         let mut has_looked_twice = false;
@@ -339,7 +340,7 @@ impl<N: Nand> Log<N> {
             if is_in_doubt && !has_looked_twice {
                 has_looked_twice = true;
                 opened.extend(self.blocks_hidden_since(since, &opened)?);
-                opened.sort_unstable();
+                sort::total(&mut opened);
                 continue;
             }
             let Some(&(block_sequence, home, first_page)) = opened.get(at) else { break };
@@ -495,7 +496,8 @@ pub(super) fn check_config(geometry: &Geometry, config: &LogConfig) -> Result<()
     }
     if config.write_pages > 200 {
         return Err(IndexError::Unsupported(
-            format!("the write part of the cache holds at most 200 pages, not {}", config.write_pages).into(),
+            message!("the write part of the cache holds at most 200 pages, not {}", config.write_pages)
+                .into(),
         ));
     }
     if geometry.blocks < 8 {

@@ -8,6 +8,7 @@ use crate::check::IndexError;
 use crate::log::tag::Seal;
 use crate::log::{Log, PageBuffer, tag};
 use crate::nand::{Cause, Nand, NandError, read_again};
+use crate::sort;
 use crate::units::{Pbn, Ppn};
 
 impl<N: Nand> Log<N> {
@@ -29,7 +30,7 @@ impl<N: Nand> Log<N> {
                 self.blocks.reserve(target);
                 self.replaced.retain(|pair| pair.0 != home);
                 self.replaced.push((home, target));
-                self.replaced.sort_unstable();
+                sort::total(&mut self.replaced);
                 if failed != home {
                     self.blocks.retire(failed);
                 }

@@ -5,6 +5,7 @@ use crate::check::IndexError;
 use crate::log::Root;
 use crate::log::recovery::corrupted;
 use crate::log::tag::{Gaps, Place, Tag};
+use crate::sort;
 use crate::units::Ppn;
 use alloc::vec::Vec;
 
@@ -152,7 +153,7 @@ impl Seen {
 
     pub(super) fn journal(mut self) -> Vec<Ppn> {
         self.journal.retain(|entry| entry.0 > self.root_sequence);
-        self.journal.sort_unstable();
+        sort::total(&mut self.journal);
         self.journal.into_iter().map(|entry| entry.1).collect()
     }
 }

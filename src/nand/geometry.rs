@@ -51,6 +51,9 @@ impl Geometry {
     /// The `programs_per_page_max` of NOR flash: a page is programmed over and over, each program clearing bits only.
     pub const ANY_PROGRAMS: u32 = u32::MAX;
 
+    /// Pages of a block at most.
+    pub const PAGES_PER_BLOCK_MAX: u32 = 4096;
+
     /// A geometry with one program per page, in ascending order.
     pub const fn new(page_bytes: u32, spare_bytes: u32, pages_per_block: u32, blocks: u32) -> Geometry {
         Geometry {
@@ -74,7 +77,7 @@ impl Geometry {
         if self.spare_bytes > self.page_bytes {
             return fail("spare_bytes", self.spare_bytes, "the spare area is not larger than the page");
         }
-        if !(2..=4096).contains(&self.pages_per_block) {
+        if !(2..=Self::PAGES_PER_BLOCK_MAX).contains(&self.pages_per_block) {
             return fail("pages_per_block", self.pages_per_block, "a block has 2 to 4,096 pages");
         }
         if self.block_bytes() > BLOCK_BYTES_MAX {

@@ -14,6 +14,7 @@ mod geometry;
 pub(crate) mod misread;
 mod part;
 mod range;
+#[cfg(feature = "sim")]
 pub mod sim;
 
 pub use again::{READ_TRIES, Reading, read_again};

@@ -33,12 +33,12 @@
 //!   nothing of the epoch, if nothing was written in it.
 //! - J3 The page in RAM begins with the records that the medium has of it.
 
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::codec::{crc32, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::nand::{Cause, NandError};
 use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
-use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -565,7 +565,7 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
                 header.epoch += if self.is_mixed { self.epoch.saturating_sub(header.epoch) } else { 0 };
             }
             if found != Found::Page(expected, self.layout) {
-                report.violation("J1", u64::from(number), format!("{found:?} instead of {expected:?}"));
+                report.violation("J1", u64::from(number), message!("{found:?} instead of {expected:?}"));
             } else if is_last
                 && self.layout.records(&page, records) != self.layout.records(&self.page, records)
             {

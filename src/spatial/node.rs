@@ -20,8 +20,8 @@ use super::coordinate::Coordinate;
 use super::curve::CurveKey;
 use super::geometry::Rect;
 use crate::check::IndexError;
+use crate::check::message;
 use crate::codec::{crc32, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -327,7 +327,7 @@ impl NodeFormat {
         }
         let unsupported = |what: String| Err(IndexError::Unsupported(what.into()));
         if !(2..=3).contains(&D) {
-            return unsupported(format!("{D} dimensions: 2 and 3 are possible"));
+            return unsupported(message!("{D} dimensions: 2 and 3 are possible"));
         }
         let fits = |capacity: u16, entry_bytes: usize| {
             (4..).contains(&capacity)
@@ -337,7 +337,7 @@ impl NodeFormat {
             || !fits(self.internal_capacity, self.child_entry_bytes())
         {
             let area = (self.page_bytes as usize).saturating_sub(self.header_bytes());
-            return unsupported(format!(
+            return unsupported(message!(
                 "leaves of {} and internal nodes of {} entries on pages of {} bytes: 4 to {} and 4 to {} are possible",
                 self.leaf_capacity,
                 self.internal_capacity,
@@ -347,16 +347,16 @@ impl NodeFormat {
             ));
         }
         if self.fill_min_percent > 50 {
-            return unsupported(format!(
+            return unsupported(message!(
                 "nodes {} % full at least: 0 to 50 are possible",
                 self.fill_min_percent
             ));
         }
         if self.link_bytes != 0 && self.link_bytes != 4 {
-            return unsupported(format!("links of {} bytes: 0 and 4 are possible", self.link_bytes));
+            return unsupported(message!("links of {} bytes: 0 and 4 are possible", self.link_bytes));
         }
         if self.page_count < 2 {
-            return unsupported(format!("{} pages: a spatial index needs 2 at least", self.page_count));
+            return unsupported(message!("{} pages: a spatial index needs 2 at least", self.page_count));
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 
 use super::coordinate::Coordinate;
 use super::node::{Change, Node, NodeFormat, NodeId, ROOT};
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::index::{Durability, IndexStats};
 use crate::nand::Cause;
@@ -12,7 +13,6 @@ use crate::store::space::Space;
 use crate::units::Lpn;
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
-use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
@@ -99,7 +99,7 @@ pub(super) fn check_pages(space: &Space, reached: &BTreeSet<NodeId>, report: &mu
     }
     let (used, wanted) = (space.used_pages() as usize, reached.len() + 1);
     if used != wanted && report.is_sound() {
-        let found = format!("{used} pages are in use, {wanted} are reached");
+        let found = message!("{used} pages are in use, {wanted} are reached");
         report.violation("S6", u64::from(ROOT.0), found);
     }
 }

@@ -20,6 +20,7 @@ use super::paged::PagedNodes;
 use super::r_tree::least_enlargement;
 use super::tree::update::{Grouped, Grouping, Groups};
 use super::tree::{SpatialConfig, Tree, by_measure};
+use crate::sort;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
@@ -120,7 +121,7 @@ impl<C: Coordinate, const D: usize> Grouping<C, D> for RStarRules {
         let centre = all.centre();
         let mut order: Vec<(usize, C::Measure)> =
             entries.iter().map(|entry| distance2(&entry.rect.centre(), &centre)).enumerate().collect();
-        order.sort_by(|a, b| by_measure(&a.1, &b.1));
+        sort::by(&mut order, |a, b| by_measure(&a.1, &b.1));
         let away = &order[entries.len() - count..];
         let mut away: Vec<usize> = away.iter().map(|(at, _)| *at).collect();
         if self.order == Reinsertion::Far {
@@ -152,7 +153,7 @@ fn least_overlap<C: Coordinate, const D: usize>(
     let by_growth = |a: &(C::Measure, C::Measure, usize), b: &(C::Measure, C::Measure, usize)| -> Ordering {
         by_measure(&a.0, &b.0).then_with(|| by_measure(&a.1, &b.1)).then_with(|| a.2.cmp(&b.2))
     };
-    growth.sort_unstable_by(by_growth);
+    sort::unstable_by(&mut growth, by_growth);
     growth.truncate(candidates);
     let overlap_growth = |slot: usize| {
         let (before, after) = (entries[slot].rect, entries[slot].rect.union(rect));
@@ -179,7 +180,7 @@ fn sorted<C: Coordinate, const D: usize>(
     side: Side,
 ) -> Vec<Entry<C, D>> {
     let mut sorted = entries.to_vec();
-    sorted.sort_by(|a, b| {
+    sort::by(&mut sorted, |a, b| {
         let low = a.rect.low()[axis].order(&b.rect.low()[axis]);
         let high = a.rect.high()[axis].order(&b.rect.high()[axis]);
         match side {

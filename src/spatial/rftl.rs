@@ -50,6 +50,7 @@ use crate::check::{CheckReport, IndexError};
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
 use crate::index::{Durability, IndexStats, Metric};
 use crate::nand::Cause;
+use crate::sort;
 use crate::store::PageStore;
 use crate::unit_layer::{
     BODY_BYTES_MAX, CommitPolicy, Identity, LayerConfig, NodeCodec, NodeLayer, Op, Tuning,
@@ -117,7 +118,7 @@ impl<C: Coordinate, const D: usize> RectNodes<C, D> {
 
     fn sorted<'a>(&self, page: &'a [u8]) -> Vec<&'a [u8]> {
         let mut entries: Vec<&[u8]> = self.entries_of(page).collect();
-        entries.sort_unstable_by(|a, b| self.order(page[8], a, b));
+        sort::unstable_by(&mut entries, |a, b| self.order(page[8], a, b));
         entries
     }
 

@@ -3,11 +3,11 @@
 //! A page takes memory once it is written. Everything is durable as soon as it returns, and a group of any size is atomic
 //! unless told otherwise. Accesses are counted by cause as the chip counts them.
 
+use crate::check::message;
 use crate::nand::Cause;
 use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -120,7 +120,7 @@ impl PageStore for RamStore {
 
     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         if pages.len() > self.atomic_pages {
-            let what = format!("{} pages at once, this store takes {}", pages.len(), self.atomic_pages);
+            let what = message!("{} pages at once, this store takes {}", pages.len(), self.atomic_pages);
             return Err(StoreError::Unsupported(what.into()));
         }
         for (lpn, data) in pages {

@@ -4,11 +4,11 @@
 //! the whole store is done once: a sync that another slice did is not repeated while nothing was written since, the first
 //! slice writes the checkpoint, and the first slice tells RAM and statistics of the whole, the others none.
 
+use crate::check::message;
 use crate::nand::Cause;
 use crate::shared::Shared;
 use crate::store::{PageStore, StoreError, StoreStats};
 use crate::units::{Lpn, Ppn};
-use alloc::format;
 use alloc::vec::Vec;
 
 /// A store that several slices use.
@@ -31,7 +31,7 @@ pub struct Slice<S> {
 pub fn divide<S: PageStore>(store: S, pages: &[u32]) -> Result<Vec<Slice<S>>, StoreError> {
     let wanted: u64 = pages.iter().map(|&pages| u64::from(pages)).sum();
     if wanted > u64::from(store.page_count()) {
-        let what = format!("slices of {wanted} pages in all, the store has {}", store.page_count());
+        let what = message!("slices of {wanted} pages in all, the store has {}", store.page_count());
         return Err(StoreError::Unsupported(what.into()));
     }
     let shared = Shared::new(Whole { store, changed: false });

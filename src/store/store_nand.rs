@@ -32,10 +32,10 @@
 //! fails a *read* counts as switched off: a tree that mounts must not take its pages for torn ones. [`StoreNand::failure`] keeps
 //! the store's own words.
 
+use crate::check::message;
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::store::{PageStore, StoreError};
 use crate::units::{Lpn, Pbn, Ppn};
-use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -79,7 +79,7 @@ impl<S: PageStore> StoreNand<S> {
         geometry.validate().map_err(|e| {
             let (field, value, reason) = (e.field, e.value, e.reason);
             StoreError::Unsupported(
-                format!(
+                message!(
                     "{} pages of {page_bytes} bytes as a chip: {field} = {value}: {reason}",
                     store.page_count()
                 )

@@ -6,7 +6,7 @@ use super::modes::{ModeTable, Tuning};
 use super::sector::sector_units;
 use super::table::NodeTable;
 use crate::check::IndexError;
-use alloc::format;
+use crate::check::message;
 
 /// The policy of what a full buffer commits, and where to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,17 +154,17 @@ impl LayerConfig {
     ) -> Result<Room, IndexError> {
         if self.reservation_units == 0 || self.reservation_units > 1 << 24 {
             let what =
-                format!("reservation_units = {}: 1 to {} are possible", self.reservation_units, 1 << 24);
+                message!("reservation_units = {}: 1 to {} are possible", self.reservation_units, 1 << 24);
             return Err(IndexError::Unsupported(what.into()));
         }
         if self.tuning.read_ns.max(self.tuning.program_ns) > Tuning::NS_MAX {
             return Err(IndexError::Unsupported(
-                format!("{:?}: at most {} ns are possible", self.tuning, Tuning::NS_MAX).into(),
+                message!("{:?}: at most {} ns are possible", self.tuning, Tuning::NS_MAX).into(),
             ));
         }
         if self.commit.placement().has_modes() && self.eliminates {
             return Err(IndexError::Unsupported(
-                format!("{:?} does not eliminate units", self.commit).into(),
+                message!("{:?} does not eliminate units", self.commit).into(),
             ));
         }
         if !self.commit.placement().has_sectors() {
@@ -173,7 +173,7 @@ impl LayerConfig {
         let (entries, units) = (codec.entries_max(), sector_units(page_bytes, codec.body_bytes()));
         let possible = self.entries_max(page_bytes, codec.body_bytes());
         if entries > possible || self.list_length == 0 {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "nodes of {entries} entries: at most {possible} fit into a list of {} sectors of {units} units",
                 self.list_length
             ).into()));
@@ -193,7 +193,7 @@ impl LayerConfig {
         };
         if nodes < 4 {
             return Err(IndexError::Unsupported(
-                format!(
+                message!(
                     "{pages} pages are too few: a commit may write {commit} sectors, and a node takes {own}"
                 )
                 .into(),

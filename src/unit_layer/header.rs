@@ -18,11 +18,11 @@
 use super::config::Room;
 use super::{BODY_BYTES_MAX, LayerConfig, NodeCodec, NodeLayer};
 use crate::check::IndexError;
+use crate::check::message;
 use crate::codec::{crc32, get_u32, put_u16, put_u32};
 use crate::nand::Cause;
 use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
-use alloc::format;
 use alloc::vec;
 
 const MAGIC: &[u8; 8] = b"NXNODES1";
@@ -83,9 +83,11 @@ pub(super) fn read(
     let room = config.room(codec, page.len(), pages)?;
     if room.nodes < found.nodes || room.sectors != found.sectors {
         return Err(IndexError::Unsupported(
-            format!(
+            message!(
                 "with {} units in the buffer the store has room for {} nodes, it was formatted for {}",
-                config.reservation_units, room.nodes, found.nodes
+                config.reservation_units,
+                room.nodes,
+                found.nodes
             )
             .into(),
         ));

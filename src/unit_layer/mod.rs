@@ -90,6 +90,7 @@ pub use config::{CommitPolicy, LayerConfig, Placement};
 pub use modes::{ModeCounts, Modes, Tuning};
 pub use unit::{Op, Unit};
 
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::nand::Cause;
 use crate::store::batches::Batch;
@@ -416,7 +417,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
             report.violation("N4", 0, fault.to_string());
         }
         if self.units.len() > self.config.units() && !self.is_overfull {
-            report.violation("N4", 0, alloc::format!("{} units wait", self.units.len()));
+            report.violation("N4", 0, message!("{} units wait", self.units.len()));
         }
         if self.placement().has_sectors() {
             self.check_shared(report)?;

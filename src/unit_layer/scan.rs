@@ -12,6 +12,7 @@ use super::table::NodeTable;
 use super::{NodeCodec, NodeLayer, Op, Unit};
 use crate::check::IndexError;
 use crate::nand::Cause;
+use crate::sort;
 use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
 use alloc::vec;
@@ -53,7 +54,7 @@ impl Scan {
     fn note_disk_mode(&mut self, found: &[Found]) {
         let mut disk: Vec<u32> =
             found.iter().filter(|sector| sector.is_disk).map(|sector| sector.sector).collect();
-        disk.sort_unstable();
+        sort::total(&mut disk);
         let is_disk =
             |node: &u32| matches!(self.table.list(*node), [only] if disk.binary_search(only).is_ok());
         self.disk = (0..self.table.nodes()).filter(is_disk).collect();
@@ -146,7 +147,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
                 found.push(Found { commit, part, is_own, is_disk, is_last, sector: sector.0 });
             }
         }
-        found.sort_unstable();
+        sort::total(&mut found);
         Ok(found)
     }
 

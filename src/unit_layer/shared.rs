@@ -5,10 +5,11 @@ use super::sector::{Head, Kind, Sink, sector_units, units, units_of};
 use super::table::NodeTable;
 use super::{NodeCodec, NodeLayer, Op, apply, show_whole};
 use crate::check::CheckReport;
+use crate::check::message;
 use crate::nand::Cause;
+use crate::sort;
 use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
-use alloc::format;
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -145,7 +146,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     /// Compacts the nodes to whose lists these sectors, each pinned, are to be added. Those that the store refuses stay beyond
     /// their lists.
     pub(super) fn compact_beyond(&mut self, mut beyond: Vec<(u32, Lpn)>) -> Result<(), StoreError> {
-        beyond.sort_by_key(|(node, _)| *node);
+        sort::by_key(&mut beyond, |(node, _)| *node);
         let mut refused = Ok(());
         for group in beyond.chunk_by(|a, b| a.0 == b.0) {
             let node = group[0].0;
@@ -174,9 +175,9 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         let mut sets = self.units.sets().to_vec();
         sets.retain(|set| whole.iter().all(|(node, _)| node.0 != set.node));
         match self.config.commit {
-            CommitPolicy::FirstFit => sets.sort_by_key(|set| set.born),
+            CommitPolicy::FirstFit => sort::by_key(&mut sets, |set| set.born),
             CommitPolicy::FirstFitDecreasing => {
-                sets.sort_by_key(|set| (core::cmp::Reverse(set.units), set.born));
+                sort::by_key(&mut sets, |set| (core::cmp::Reverse(set.units), set.born));
             }
             _ => {}
         }
@@ -205,7 +206,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
             pieces.len(),
             self.units.len()
         );
-        pieces.sort_by_key(|piece| piece.sector);
+        sort::by_key(&mut pieces, |piece| piece.sector);
         (pieces, room.len())
     }
 
@@ -372,7 +373,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         let head = self.read_sector(sector, Cause::Merge)?;
         let mut nodes: Vec<u32> =
             units(&self.page, head.units, self.codec.body_bytes()).map(|unit| unit.node).collect();
-        nodes.sort_unstable();
+        sort::total(&mut nodes);
         nodes.dedup();
         Ok(nodes)
     }
@@ -462,7 +463,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
             let list = self.table.list(node);
             list.iter().for_each(|sector| names[(*sector - super::SECTORS_FROM) as usize] += 1);
             if !list.is_empty() && scan.list(node) != list {
-                let found = format!("the table says {list:?}, the medium {:?}", scan.list(node));
+                let found = message!("the table says {list:?}, the medium {:?}", scan.list(node));
                 report.violation("N5", u64::from(node), found);
             }
         }
@@ -471,14 +472,14 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         let counted =
             (0..self.table.sectors() as u32).map(|at| self.table.names_of(Lpn(super::SECTORS_FROM + at)));
         if let Some(at) = counted.zip(&names).position(|(counted, names)| counted != *names) {
-            report.violation("N3", at as u64, format!("{} lists name the sector", names[at]));
+            report.violation("N3", at as u64, message!("{} lists name the sector", names[at]));
         }
         let used = names.iter().filter(|names| **names > 0).count();
         if used + self.table.free_sectors() != self.table.sectors() {
-            report.violation("N3", 0, format!("{used} sectors are named"));
+            report.violation("N3", 0, message!("{used} sectors are named"));
         }
         if self.table.mixed().len() > self.room.mixed_max as usize {
-            report.violation("N6", 0, format!("{} mixed sectors", self.table.mixed().len()));
+            report.violation("N6", 0, message!("{} mixed sectors", self.table.mixed().len()));
         }
         self.check_numbers(report)
     }
@@ -500,7 +501,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
                     // Numbers wrap around, and a list never spans half of them.
                     let ascends = last.is_none_or(|last: u32| number.wrapping_sub(last) as i32 > 0);
                     if !ascends || (unit.op == Op::Reset) != last.is_none() {
-                        report.violation("N2", u64::from(node), format!("unit {number} of sector {sector}"));
+                        report.violation("N2", u64::from(node), message!("unit {number} of sector {sector}"));
                     }
                     last = Some(number);
                 }

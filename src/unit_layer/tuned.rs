@@ -10,10 +10,10 @@ use super::modes::{Access, Mode};
 use super::sector::Kind;
 use super::{NodeCodec, NodeLayer, show_changes};
 use crate::check::CheckReport;
+use crate::check::message;
 use crate::nand::Cause;
 use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
-use alloc::format;
 use alloc::vec::Vec;
 
 impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
@@ -119,7 +119,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
                 report.violation(
                     "N7",
                     u64::from(node),
-                    format!("in disk mode, but in {list:?}, with {set:?}"),
+                    message!("in disk mode, but in {list:?}, with {set:?}"),
                 );
             }
         }

@@ -18,12 +18,15 @@ pub struct Held {
     pub peak: usize,
     /// The bytes that it still held at its end.
     pub kept: usize,
+    /// How often it asked the allocator for memory, or for a piece to become larger or smaller.
+    pub requests: usize,
 }
 
 thread_local! {
     // Signed: a thread may free what was not counted, or was taken by another.
     static NOW: Cell<isize> = const { Cell::new(0) };
     static PEAK: Cell<isize> = const { Cell::new(0) };
+    static REQUESTS: Cell<usize> = const { Cell::new(0) };
     static UNCOUNTED: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -32,6 +35,7 @@ fn count(bytes: isize) {
         let now = NOW.get() + bytes;
         NOW.set(now);
         PEAK.set(PEAK.get().max(now));
+        REQUESTS.set(REQUESTS.get() + usize::from(bytes > 0));
     }
 }
 
@@ -75,9 +79,10 @@ unsafe impl GlobalAlloc for Heap {
 pub fn measure<T>(run: impl FnOnce() -> T) -> (T, Held) {
     let before = NOW.get();
     PEAK.set(before);
+    let requests = REQUESTS.get();
     let result = run();
     let above = |bytes: isize| usize::try_from(bytes - before).unwrap_or(0);
-    (result, Held { peak: above(PEAK.get()), kept: above(NOW.get()) })
+    (result, Held { peak: above(PEAK.get()), kept: above(NOW.get()), requests: REQUESTS.get() - requests })
 }
 
 /// Runs something whose allocations do not count, neither those it makes nor those it frees.

@@ -3,6 +3,7 @@
 use super::{PageCache, page_of};
 use crate::cache::policy::{Exit, Replacement};
 use crate::nand::Cause;
+use crate::sort;
 use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
 use alloc::collections::BTreeSet;
@@ -37,7 +38,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
                 return self.evict_blocks(leaving, block_pages);
             }
         }
-        leaving.sort_unstable_by_key(|&frame| self.frames[frame as usize].lpn);
+        sort::unstable_by_key(leaving, |&frame| self.frames[frame as usize].lpn);
         for &frame in leaving.iter() {
             self.write_victim(frame)?;
             self.release(frame, Exit::Evicted);
@@ -104,7 +105,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
         if !self.dirty.is_empty() {
             let mut dirty: Vec<(Lpn, u32)> =
                 self.dirty.iter().map(|&frame| (self.frames[frame as usize].lpn, frame)).collect();
-            dirty.sort_unstable();
+            sort::total(&mut dirty);
             if self.is_grouped() {
                 let page = |frame: u32| page_of(&self.bytes, self.page_bytes, frame);
                 let group: Vec<(Lpn, &[u8])> = dirty.iter().map(|&(lpn, f)| (lpn, page(f))).collect();

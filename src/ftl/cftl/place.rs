@@ -3,6 +3,7 @@
 use super::{Cftl, FREE_BLOCKS};
 use crate::blocks::spare::{Header, PageKind};
 use crate::check::CheckReport;
+use crate::check::message;
 use crate::ftl::block_map::BlockMap;
 use crate::ftl::mapping::{Flash, Mounted, NOBODY, Source};
 use crate::ftl::table::{Frontier, NONE, from_raw};
@@ -10,7 +11,6 @@ use crate::nand::{Cause, Nand};
 use crate::store::StoreError;
 use crate::units::{Lbn, Lpn, Pbn, Ppn};
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::vec::Vec;
 
 /// The block map after a mount (B1). Data blocks that are not in it are not called so any more.
@@ -169,12 +169,16 @@ impl Cftl {
         for (lbn, pbn) in self.in_place.iter() {
             let tag = flash.tag(pbn);
             if tag.role != Some(PageKind::Data) || tag.owner != lbn.0 {
-                report.violation("B1", u64::from(lbn.0), format!("{lbn} has {pbn}, which is {tag:?}"));
+                report.violation("B1", u64::from(lbn.0), message!("{lbn} has {pbn}, which is {tag:?}"));
             }
             for ppn in flash.blocks().valid_pages(pbn) {
                 let lpn = flash.lpn_at(lbn, flash.geometry().page_in_block(ppn));
                 if self.cached.known(lpn).is_some() {
-                    report.violation("B2", u64::from(lpn), format!("lpn {lpn} is in place and has an entry"));
+                    report.violation(
+                        "B2",
+                        u64::from(lpn),
+                        message!("lpn {lpn} is in place and has an entry"),
+                    );
                 }
             }
         }

@@ -57,6 +57,7 @@ mod umt;
 use crate::blocks::Wear;
 use crate::blocks::spare::PageKind;
 use crate::check::CheckReport;
+use crate::check::message;
 use crate::codec::get_u32;
 use crate::ftl::mapping::{Flash, FlashSettings, Mounted, Plan, Rules, Scheme, SchemeFtl};
 use crate::ftl::table::{Frontier, MapTable, NONE, blocks_for, from_raw};
@@ -64,7 +65,6 @@ use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::collections::BTreeSet;
-use alloc::format;
 use alloc::vec::Vec;
 use gmt::Gmt;
 pub use umt::ENTRY_BYTES;
@@ -382,15 +382,15 @@ impl Lazy {
                 && flash.is_valid(Ppn(entry.ppn))
                 && self.area.contains(&flash.geometry().block_of(Ppn(entry.ppn)));
             if !is_in_area && entry != TOMBSTONE {
-                report.violation("L1", u64::from(lpn), format!("lpn {lpn}: {entry:?} in no update block"));
+                report.violation("L1", u64::from(lpn), message!("lpn {lpn}: {entry:?} in no update block"));
             }
             if !entry.update && (told != entry.ppn || entry.invalidate) {
-                report.violation("L3", u64::from(lpn), format!("lpn {lpn}: {entry:?}, {told} is told"));
+                report.violation("L3", u64::from(lpn), message!("lpn {lpn}: {entry:?}, {told} is told"));
             }
             if let Some(ppn) = from_raw(told).filter(|_| entry.invalidate) {
                 older += 1;
                 if !flash.is_valid(ppn) || ppn.0 == entry.ppn {
-                    report.violation("L2", u64::from(lpn), format!("lpn {lpn}: {ppn} is not valid"));
+                    report.violation("L2", u64::from(lpn), message!("lpn {lpn}: {ppn} is not valid"));
                 }
             }
         }

@@ -18,6 +18,7 @@ use super::{Flash, Live, NOBODY, Tag, UNUSED};
 use crate::blocks::BlockState;
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
 use crate::nand::{Cause, Nand};
+use crate::sort;
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -165,7 +166,7 @@ impl<N: Nand> Flash<N> {
     /// The base's word for a page is not enough where the page was copied since: its block may be half erased.
     fn drop_half_erased(&mut self, scan: &mut Scan) -> Result<(), StoreError> {
         let key = |c: &Candidate| (c.is_map, c.number);
-        scan.pages.sort_unstable_by_key(|c| (key(c), c.version, c.ppn));
+        sort::unstable_by_key(&mut scan.pages, |c| (key(c), c.version, c.ppn));
         let mut doubtful: Vec<(Ppn, u32)> = Vec::new();
         for copies in scan.pages.chunk_by(|a, b| key(a) == key(b)) {
             let same = copies.iter().take_while(|c| c.version == 0);
@@ -291,7 +292,7 @@ impl<N: Nand> Flash<N> {
                 self.blocks.invalidate(ppn);
             }
         }
-        chosen.sort_unstable_by_key(|&(_, ppn)| ppn);
+        sort::unstable_by_key(&mut chosen, |&(_, ppn)| ppn);
         let mut live = Vec::with_capacity(chosen.len());
         let mut tags = vec![UNUSED; g.blocks as usize];
         for &((_, number), ppn) in &chosen {
@@ -339,7 +340,7 @@ impl<N: Nand> Flash<N> {
 /// Step 2. Ascending by key.
 fn winners(pages: &mut [Candidate]) -> Vec<Winner> {
     let key = |c: &Candidate| (c.is_map, c.number);
-    pages.sort_unstable_by_key(|c| (key(c), c.version, c.ppn));
+    sort::unstable_by_key(pages, |c| (key(c), c.version, c.ppn));
     let mut winners = Vec::new();
     for history in pages.chunk_by(|a, b| key(a) == key(b)) {
         let newest = &history[history.len() - 1];

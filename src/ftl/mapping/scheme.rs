@@ -4,10 +4,10 @@ use super::plan::Needs;
 use super::{Flash, FlashCounters, FlashSettings, Mounted, Plan, Rules};
 use crate::blocks::wear::{Move, WearLeveller};
 use crate::check::CheckReport;
+use crate::check::message;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::{PageStore, StoreError, StoreStats};
 use crate::units::{Lpn, Pbn, Ppn};
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -359,7 +359,7 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         let max = self.atomic_pages_max();
         if pages.len() > max {
-            let what = format!("{} pages at once, this store takes {max}", pages.len());
+            let what = message!("{} pages at once, this store takes {max}", pages.len());
             return Err(StoreError::Unsupported(what.into()));
         }
         for (lpn, data) in pages {
@@ -423,11 +423,11 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
             let Some(ppn) = self.scheme.locate(&mut self.flash, lpn, Cause::Check)? else { continue };
             report.records += 1;
             if !self.flash.is_valid(ppn) {
-                report.violation("F1", u64::from(ppn.0), format!("lpn {lpn} is found in a page not valid"));
+                report.violation("F1", u64::from(ppn.0), message!("lpn {lpn} is found in a page not valid"));
             }
             match self.flash.read(ppn, lpn, Cause::Check, &mut data) {
                 Err(error @ StoreError::Corrupted { .. }) => {
-                    report.violation("F1", u64::from(lpn), format!("{error}"));
+                    report.violation("F1", u64::from(lpn), message!("{error}"));
                 }
                 other => other?,
             }
@@ -435,7 +435,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         let others = self.scheme.check(&mut self.flash, &mut report)?;
         let (found, expected) = (self.flash.blocks().live_pages(), report.records as u32 + others);
         if found != expected {
-            report.violation("F1", 0, format!("{found} valid pages, {expected} are found by the scheme"));
+            report.violation("F1", 0, message!("{found} valid pages, {expected} are found by the scheme"));
         }
         report.nodes = u64::from(self.flash.blocks().good_count());
         Ok(report)

@@ -65,11 +65,11 @@ use crate::blocks::spare::{Found, Header, PageKind, read_weak_page};
 use crate::blocks::wear::WearLeveller;
 use crate::blocks::{BlockState, BlockTable};
 use crate::check::CheckReport;
+use crate::check::message;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::{PageStore, StoreError, StoreStats};
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::collections::BTreeSet;
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use settings::Limits;
@@ -393,7 +393,7 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         let most = self.limits.atomic_pages;
         if pages.len() > most as usize {
-            let what = format!("{} pages at once, this store takes {most}", pages.len());
+            let what = message!("{} pages at once, this store takes {most}", pages.len());
             return Err(StoreError::Unsupported(what.into()));
         }
         if pages.is_empty() { Ok(()) } else { self.write_group(pages, cause) }
@@ -451,19 +451,20 @@ impl<N: Nand> PageMapFtl<N> {
                 report.violation(
                     "P1",
                     u64::from(ppn),
-                    format!("{lpn} is mapped to a page that is not valid"),
+                    message!("{lpn} is mapped to a page that is not valid"),
                 );
             }
             match self.check_read(lpn, Cause::Check, &mut data) {
                 Err(error @ StoreError::Corrupted { .. }) => {
-                    report.violation("P2", u64::from(lpn.0), format!("{error}"));
+                    report.violation("P2", u64::from(lpn.0), message!("{error}"));
                 }
                 other => other?,
             }
         }
         let expected = self.trim_pages.len() as u32;
         if unclaimed.live_pages() != expected {
-            let found = format!("{} valid pages beside the map, {expected} expected", unclaimed.live_pages());
+            let found =
+                message!("{} valid pages beside the map, {expected} expected", unclaimed.live_pages());
             report.violation("P1", 0, found);
         }
         report.nodes = u64::from(self.state.blocks.good_count());

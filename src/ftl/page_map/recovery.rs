@@ -29,6 +29,7 @@ use crate::blocks::BlockState;
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
 use crate::codec::get_u32;
 use crate::nand::{Cause, Nand};
+use crate::sort;
 use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -324,7 +325,7 @@ impl<N: Nand> PageMapFtl<N> {
         scan.trims.keys().for_each(|&lpn| map[lpn as usize] = NONE);
         // The last of each logical page is the one that counts: highest version, readable, in a sound block.
         let torn = |ppn: Ppn| scan.torn.contains(&g.block_of(ppn));
-        scan.events.sort_unstable_by_key(|e| (e.lpn, e.version_and, !torn(e.ppn), e.ppn));
+        sort::unstable_by_key(&mut scan.events, |e| (e.lpn, e.version_and, !torn(e.ppn), e.ppn));
         for history in scan.events.chunk_by(|a, b| a.lpn == b.lpn) {
             let newest = history[history.len() - 1];
             let place = &mut map[newest.lpn as usize];
@@ -477,7 +478,7 @@ impl Scan {
     fn never_found(&mut self) -> Vec<Ppn> {
         let horizon = self.horizon;
         self.unreadable.retain(|&(_, version)| version <= horizon);
-        self.unreadable.sort_unstable_by_key(|&(_, version)| version);
+        sort::unstable_by_key(&mut self.unreadable, |&(_, version)| version);
         let mut is_found = vec![false; self.unreadable.len()];
         for event in self.events.iter().filter(|event| event.readable()) {
             let first = self.unreadable.partition_point(|&(_, version)| version < event.version());

@@ -5,9 +5,9 @@ use crate::blocks::checkpoint::{CheckpointArea, anchor_count};
 use crate::blocks::hot::HotSettings;
 use crate::blocks::victim::VictimPolicy;
 use crate::blocks::wear::WearLevelling;
+use crate::check::message;
 use crate::nand::Geometry;
 use crate::store::StoreError;
-use alloc::format;
 
 /// Most pages of one atomic group: the number still to come has one byte.
 const GROUP_PAGES_MAX: u32 = 256;
@@ -159,7 +159,7 @@ impl Limits {
         let page_count = wanted.min(usable.saturating_sub(kept_pages)) as u32;
         if page_count == 0 {
             let what =
-                format!("the FTL needs {kept_blocks} blocks for itself, the chip has {good} good ones");
+                message!("the FTL needs {kept_blocks} blocks for itself, the chip has {good} good ones");
             return Err(StoreError::Unsupported(what.into()));
         }
         Ok(Limits { page_count, ..limits })

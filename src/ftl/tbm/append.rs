@@ -5,6 +5,7 @@ use super::summary::{Buffer, Newest};
 use super::{Condition, Tbm};
 use crate::blocks::Wear;
 use crate::nand::{Cause, Nand, NandError};
+use crate::sort;
 use crate::store::{PageStore, StoreError};
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::vec::Vec;
@@ -228,7 +229,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
     pub(super) fn replace(&mut self, lbn: u32) -> Result<(), StoreError> {
         let Some(old) = self.summary.get(lbn).cloned() else { return Ok(()) };
         let mut newest = old.newest(self.geometry.pages_per_block);
-        newest.sort_unstable_by_key(|newest| newest.page);
+        sort::unstable_by_key(&mut newest, |newest| newest.page);
         let copy = loop {
             let pbn = self.blocks.take_erased(&mut self.nand, Wear::Least, Cause::Merge)?;
             match self.copy_to(pbn, (lbn, old.pbn), &newest)? {

@@ -4,10 +4,10 @@ use super::page::{Found, read_page};
 use super::{Buffer, Condition, Tbm};
 use crate::blocks::BlockState;
 use crate::check::CheckReport;
+use crate::check::message;
 use crate::nand::{Cause, Nand};
 use crate::store::{PageStore, StoreError};
 use alloc::collections::BTreeSet;
-use alloc::format;
 
 impl<S: PageStore, N: Nand> Tbm<S, N> {
     /// Checks K1 to K4. Costs no counted I/O.
@@ -28,16 +28,16 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             && self.condition == Condition::Ready
             && (newest.map(|version| version + 1) != Some(self.next_version) || !is_whole)
         {
-            let found = format!("the newest page is {newest:?}, the last of its group: {is_whole}");
+            let found = message!("the newest page is {newest:?}, the last of its group: {is_whole}");
             report.violation("K4", self.next_version - 1, found);
         }
         if self.summary.len() > self.settings.blocks {
-            report.violation("K2", 0, format!("{} buffer blocks", self.summary.len()));
+            report.violation("K2", 0, message!("{} buffer blocks", self.summary.len()));
         }
         let taken: BTreeSet<_> = self.blocks.in_state(BlockState::Open).collect();
         let used: BTreeSet<_> = self.summary.iter().map(|(_, buffer)| buffer.pbn).collect();
         if taken != used || used.len() != self.summary.len() as usize {
-            report.violation("K3", 0, format!("taken are {taken:?}, buffer blocks {used:?}"));
+            report.violation("K3", 0, message!("taken are {taken:?}, buffer blocks {used:?}"));
         }
         Ok(report)
     }
@@ -54,14 +54,14 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             let ppn = self.geometry.page_at(buffer.pbn, page);
             let found = read_page(&mut self.nand, ppn, Cause::Check, &mut self.page)?;
             let Found::Page(tag) = found else {
-                report.violation("K1", u64::from(ppn.0), format!("{found:?}"));
+                report.violation("K1", u64::from(ppn.0), message!("{found:?}"));
                 continue;
             };
             let place = tag.lpn % self.geometry.pages_per_block;
             let is_newest = buffer.find(place).is_some_and(|newest| newest.page >= page);
             let rises = last.is_none_or(|last| tag.version > last.0);
             if tag.lpn / self.geometry.pages_per_block != lbn || !is_newest || !rises {
-                report.violation("K1", u64::from(ppn.0), format!("{tag:?} in the buffer block of {lbn}"));
+                report.violation("K1", u64::from(ppn.0), message!("{tag:?} in the buffer block of {lbn}"));
             }
             last = Some((tag.version, tag.is_last));
         }

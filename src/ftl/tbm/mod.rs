@@ -77,11 +77,12 @@ pub use direct::DirectRule;
 pub(crate) use direct::RULE_BYTES;
 
 use crate::blocks::{BlockState, BlockTable};
+use crate::check::message;
 use crate::nand::{BlockRange, Cause, Geometry, Nand};
+use crate::sort;
 use crate::store::{PageStore, StoreError, StoreStats};
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::collections::BTreeSet;
-use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -241,7 +242,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         let geometry = nand.geometry();
         let refuse = |what: String| Err(StoreError::Unsupported(what.into()));
         if let Err(error) = geometry.validate() {
-            return refuse(format!("the blocks of a TBM: {error}"));
+            return refuse(message!("the blocks of a TBM: {error}"));
         }
         if (geometry.spare_bytes as usize) < SPARE_BYTES {
             let has = geometry.spare_bytes;
@@ -250,20 +251,20 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         }
         if geometry.blocks > BLOCKS_MAX {
             let has = geometry.blocks;
-            return refuse(format!("a TBM takes at most {BLOCKS_MAX} blocks, its range has {has}"));
+            return refuse(message!("a TBM takes at most {BLOCKS_MAX} blocks, its range has {has}"));
         }
         if geometry.pages_per_block > summary::PLACES_MAX {
             let (has, most) = (geometry.pages_per_block, summary::PLACES_MAX);
-            return refuse(format!("a TBM takes blocks of at most {most} pages, these have {has}"));
+            return refuse(message!("a TBM takes blocks of at most {most} pages, these have {has}"));
         }
         if store.page_bytes() != geometry.page_bytes as usize {
             let (has, below) = (geometry.page_bytes, store.page_bytes());
-            return refuse(format!("a TBM on pages of {has} bytes over a store with pages of {below}"));
+            return refuse(message!("a TBM on pages of {has} bytes over a store with pages of {below}"));
         }
         let record_pages = record::pages_needed(geometry.blocks, store.page_bytes());
         if settings.blocks == 0 || store.page_count() <= record_pages {
             let (pages, blocks) = (store.page_count(), settings.blocks);
-            return refuse(format!("a TBM of {blocks} blocks over a store of {pages} pages"));
+            return refuse(message!("a TBM of {blocks} blocks over a store of {pages} pages"));
         }
         Ok(Tbm {
             page_count: store.page_count() - record_pages,
@@ -291,7 +292,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         if blocks <= good.saturating_sub(SPARE_BLOCKS_MIN) {
             return Ok(());
         }
-        Err(StoreError::Unsupported(format!(
+        Err(StoreError::Unsupported(message!(
             "a TBM of {blocks} buffer blocks needs {SPARE_BLOCKS_MIN} more; its range has {good} good ones"
         ).into()))
     }
@@ -477,7 +478,7 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
         self.writable()?;
         let max = self.atomic_pages_max();
         if pages.len() > max {
-            let what = format!("{} pages at once, this store takes {max}", pages.len());
+            let what = message!("{} pages at once, this store takes {max}", pages.len());
             return Err(StoreError::Unsupported(what.into()));
         }
         for (lpn, data) in pages {
@@ -490,7 +491,7 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
             return self.write_direct(lpn, cause, data);
         }
         let mut owners: Vec<u32> = pages.iter().map(|&(lpn, _)| self.split(lpn).0).collect();
-        owners.sort_unstable();
+        sort::total(&mut owners);
         owners.dedup();
         if owners.len() > self.buffers_max() as usize {
             return Err(StoreError::WornOut);

@@ -26,6 +26,7 @@ use super::{Condition, Tbm, TbmSettings, unreadable};
 use crate::blocks::BlockState;
 use crate::ftl::tbm::record::Record;
 use crate::nand::{BlockRange, Cause, Nand};
+use crate::sort;
 use crate::store::{PageStore, StoreError};
 use crate::units::{Pbn, Ppn};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -88,7 +89,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         let mut full = tbm.keep_whole_groups(scan)?;
         tbm.next_version = next_version;
         tbm.void_below = record.void_below;
-        full.sort_unstable_by_key(|full| full.lbn);
+        sort::unstable_by_key(&mut full, |full| full.lbn);
         match tbm.merge_all(&full).and_then(|()| tbm.write_record(next_version)) {
             Ok(()) => tbm.void_below = next_version,
             Err(error) if error.is_refusal() => tbm.stand_on(full),
@@ -256,7 +257,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
             for Full { buffer, .. } in rivals {
                 kept.extend(self.kept(lbn, buffer).into_iter().filter(|page| seen.insert(page.lpn)));
             }
-            kept.sort_unstable_by_key(|page| page.lpn);
+            sort::unstable_by_key(&mut kept, |page| page.lpn);
             self.merge(&kept, Cause::Recovery)?;
             self.counters.recovered_pages += kept.len() as u64;
         }

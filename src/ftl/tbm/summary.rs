@@ -6,6 +6,7 @@
 //! programmed for it.
 
 use super::page::Content;
+use crate::sort;
 use crate::units::Pbn;
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -112,7 +113,7 @@ impl Buffer {
                 newest.push(Newest { place, page: page as u32, content: self.content(page) });
             }
         }
-        newest.sort_unstable();
+        sort::total(&mut newest);
         debug_assert!(newest.is_sorted_by(|a, b| a.place < b.place), "K2: a place has two newest pages");
         newest
     }

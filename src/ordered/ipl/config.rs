@@ -6,6 +6,7 @@ use super::layout::{GROUP_BYTES, HEAD_BYTES, NO_UNIT, RECORD_BYTES, TAG_BYTES};
 use super::store::{Block, Slot};
 use crate::blocks::BlockTable;
 use crate::check::IndexError;
+use crate::check::message;
 use crate::index::most;
 use crate::log::Placement;
 use crate::nand::Geometry;
@@ -139,7 +140,7 @@ impl Format {
             format.unit_bytes = format.unit_bytes.next_power_of_two();
         }
         if !format.has_room_for_entries(geometry) {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "pages of {page_bytes} bytes are too small for nodes of 4 entries and log records of this size"
             ).into()));
         }

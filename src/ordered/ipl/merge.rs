@@ -11,6 +11,7 @@ use crate::check::IndexError;
 use crate::codec::crc32;
 use crate::nand::{Cause, Nand, NandError};
 use crate::ordered::Durability;
+use crate::sort;
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
@@ -176,7 +177,7 @@ impl<N: Nand> Store<N> {
         let here = |slot: &Slot| sources.iter().any(|source| source.0 == slot.block);
         let numbered = (0u32..).zip(&self.slots).filter(|(_, slot)| here(slot));
         let mut ids: Vec<u32> = numbered.map(|(id, _)| id).collect();
-        ids.sort_by_key(|&id| (self.slots[id as usize].block, self.slots[id as usize].base));
+        sort::by_key(&mut ids, |&id| (self.slots[id as usize].block, self.slots[id as usize].base));
         ids
     }
 
@@ -248,7 +249,7 @@ impl<N: Nand> Store<N> {
         }
         self.moving = node;
         result?;
-        keyed.sort_unstable();
+        sort::total(&mut keyed);
         let is_quiet = |&(_, level, id): &(Vec<u8>, core::cmp::Reverse<u8>, u32)| {
             level.0 > 1 || self.slots[id as usize].last == NO_UNIT
         };

@@ -76,6 +76,7 @@ mod writer;
 pub(super) use owed::Owed;
 use writer::Guarded;
 
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::ordered::buffered::Merge;
 use crate::ordered::change::Change;
@@ -86,7 +87,6 @@ use crate::store::PageStore;
 use crate::store::slice::divide;
 use crate::units::Lpn;
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::vec;
 use core::ops::{Bound, ControlFlow};
 use page::Updates;
@@ -254,7 +254,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         if given >= config.durability && given > Durability::None {
             return Ok(self);
         }
-        Err(IndexError::Unsupported(format!(
+        Err(IndexError::Unsupported(message!(
             "durability '{}' is wanted, but with a journal on this store the index gives '{}': below the journal it is '{}'",
             config.durability.name(),
             given.name(),
@@ -291,7 +291,7 @@ fn layout(
     let most = store.page_count().saturating_sub(INNER_PAGES_MIN);
     if page_records == 0 || most < PAGES_MIN {
         return Err(IndexError::Unsupported(
-            format!(
+            message!(
                 "{} pages of {} bytes are too few or too small for a journal",
                 store.page_count(),
                 store.page_bytes()
@@ -303,7 +303,7 @@ fn layout(
     let suits = suits.min(u64::from(store.page_count() / 4)).max(u64::from(PAGES_MIN)) as u32;
     let pages = pages.unwrap_or(suits);
     if !(1..=most).contains(&pages) {
-        let what = format!("journal_pages = {pages}: 1 to {most} are possible on this store");
+        let what = message!("journal_pages = {pages}: 1 to {most} are possible on this store");
         return Err(IndexError::Unsupported(what.into()));
     }
     page::layout(record, pages, store.page_bytes())

@@ -5,6 +5,7 @@ use super::page::put_record;
 use crate::ordered::buffered::Pending;
 use crate::ordered::change::Change;
 use crate::ordered::{Bounds, Direction, RecordFormat};
+use crate::sort;
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -72,7 +73,7 @@ impl Owed {
         record_bytes: usize,
     ) -> Vec<Vec<u8>> {
         let mut order: Vec<(&Vec<u8>, &mut Debt)> = self.debts.iter_mut().collect();
-        order.sort_unstable_by_key(|(_, (at, _))| *at);
+        sort::unstable_by_key(&mut order, |(_, (at, _))| *at);
         let each = order.into_iter().enumerate().map(|(place, (key, (at, value)))| {
             debug_assert!(place as u64 <= *at, "no record comes later than it stood");
             *at = place as u64;

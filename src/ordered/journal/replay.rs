@@ -15,6 +15,7 @@ use crate::check::IndexError;
 use crate::ordered::OrderedIndex;
 use crate::ordered::change::Change;
 use crate::record_log::{Header, Layout};
+use crate::sort;
 use crate::store::{PageStore, StoreError};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -65,7 +66,7 @@ impl Run {
         debug_assert!(count <= self.len(), "J1: {count} records of {}", self.len());
         let mut order: Vec<u32> = (0..count as u32).collect();
         let key = |at: u32| self.change(at as usize).key;
-        order.sort_unstable_by(|&a, &b| key(a).cmp(key(b)).then(b.cmp(&a)));
+        sort::unstable_by(&mut order, |&a, &b| key(a).cmp(key(b)).then(b.cmp(&a)));
         order.dedup_by(|a, b| key(*a) == key(*b));
         order
     }

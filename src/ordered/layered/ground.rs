@@ -41,6 +41,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::nand::Cause;
 use crate::ordered::bplus::{BPlusConfig, BPlusNodes, BPlusTree, is_marked_clean};
@@ -49,7 +50,6 @@ use crate::ordered::{Durability, IndexStats, Metric, OrderedIndex, RecordFormat}
 use crate::store::PageStore;
 use crate::unit_layer::{CommitPolicy, LayerConfig, NodeCodec, NodeLayer, Tuning};
 use crate::units::Lpn;
-use alloc::format;
 use alloc::vec;
 
 /// How a tree over a node layer is formatted and mounted. The files of the six make one each.
@@ -94,7 +94,7 @@ impl LayeredConfig {
     fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<Plan, IndexError> {
         if self.tree.durability != Durability::None {
             return Err(IndexError::Unsupported(
-                format!(
+                message!(
                     "durability '{}' is wanted, but units that wait in RAM are lost: it takes a journal",
                     self.tree.durability.name()
                 )

@@ -3,11 +3,11 @@
 use super::blocks::State;
 use super::level::Part;
 use super::{Plow, filter};
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::nand::Nand;
 use crate::ordered::Direction;
 use crate::units::{Pbn, Ppn};
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::{Bound, ControlFlow};
@@ -26,7 +26,7 @@ impl<N: Nand> Plow<N> {
                 report.violation(
                     "I5",
                     i as u64,
-                    format!("record {i} of the memtable is not above the one before it"),
+                    message!("record {i} of the memtable is not above the one before it"),
                 );
             }
         }
@@ -40,7 +40,7 @@ impl<N: Nand> Plow<N> {
             ControlFlow::Continue(())
         })?;
         if !is_sorted {
-            report.violation("I3", 0, format!("{count} records are not in order"));
+            report.violation("I3", 0, message!("{count} records are not in order"));
         }
         report.records = count;
         Ok(report)
@@ -60,17 +60,17 @@ impl<N: Nand> Plow<N> {
             report.nodes += 1;
             let block = self.geometry.block_of(ppn);
             if owners[block.index()].is_some_and(|owner| owner != level) {
-                report.violation("I9", ppn.0.into(), format!("{block} holds pages of two levels"));
+                report.violation("I9", ppn.0.into(), message!("{block} holds pages of two levels"));
             }
             owners[block.index()] = Some(level);
             let view = self.view()?;
             let keys: Vec<Vec<u8>> = (0..view.count()).map(|i| view.key_owned(i)).collect();
             let has_tombstones = (0..view.count()).any(|i| view.is_tombstone(i));
             if !keys.is_sorted_by(|a, b| a < b) {
-                report.violation("I3", ppn.0.into(), format!("the keys of {ppn} do not ascend"));
+                report.violation("I3", ppn.0.into(), message!("the keys of {ppn} do not ascend"));
             }
             if has_tombstones && level + 1 == self.levels.len() {
-                report.violation("I4", ppn.0.into(), format!("{ppn} of the last level holds a tombstone"));
+                report.violation("I4", ppn.0.into(), message!("{ppn} of the last level holds a tombstone"));
             }
             // What lies below the cursor in the first old page is dead.
             let live = match here {
@@ -78,15 +78,19 @@ impl<N: Nand> Plow<N> {
                 _ => 0,
             };
             if live == keys.len() {
-                report.violation("I3", ppn.0.into(), format!("every record of {ppn} is dead"));
+                report.violation("I3", ppn.0.into(), message!("every record of {ppn} is dead"));
                 place = self.levels[level].next(here);
                 continue;
             }
             if before.as_ref().is_some_and(|before| *before >= keys[live]) {
-                report.violation("I3", ppn.0.into(), format!("{ppn} does not follow the page before it"));
+                report.violation("I3", ppn.0.into(), message!("{ppn} does not follow the page before it"));
             }
             if here.0 == Part::New && keys[keys.len() - 1][..] >= cursor[..] {
-                report.violation("I3", ppn.0.into(), format!("{ppn} reaches beyond the cursor of its level"));
+                report.violation(
+                    "I3",
+                    ppn.0.into(),
+                    message!("{ppn} reaches beyond the cursor of its level"),
+                );
             }
             self.check_ways(level, (here, ppn), &keys, report);
             before = keys.last().cloned();
@@ -105,13 +109,13 @@ impl<N: Nand> Plow<N> {
     ) {
         let found = self.levels[level].run(place.0).find(super::fences::position(&keys[0]));
         if found.is_none_or(|(_, last)| last < place.1) {
-            report.violation("I9", ppn.0.into(), format!("the fence of {ppn} lies behind its first key"));
+            report.violation("I9", ppn.0.into(), message!("the fence of {ppn} lies behind its first key"));
         }
         let is_denied = |key: &Vec<u8>| {
             matches!(self.filters.ask(ppn, key), Some(filter::Answer::No | filter::Answer::Before))
         };
         if level == 0 && keys.iter().any(is_denied) {
-            report.violation("I9", ppn.0.into(), format!("the filter of {ppn} denies a key of it"));
+            report.violation("I9", ppn.0.into(), message!("the filter of {ppn} denies a key of it"));
         }
     }
 
@@ -121,18 +125,18 @@ impl<N: Nand> Plow<N> {
             let is_commit = self.commits.blocks.contains(&block);
             let owner = owners[block.index()];
             if is_free && (owner.is_some() || is_commit) {
-                report.violation("I2", block.0.into(), format!("{block} is in use, and free"));
+                report.violation("I2", block.0.into(), message!("{block} is in use, and free"));
             }
             if is_commit && owner.is_some() {
                 report.violation(
                     "I9",
                     block.0.into(),
-                    format!("{block} holds commit pages and pages of a level"),
+                    message!("{block} holds commit pages and pages of a level"),
                 );
             }
             let is_open = self.levels.iter().any(|level| level.open.is_some_and(|open| open.0 == block));
             if !is_free && !is_commit && !is_open && owner.is_none() {
-                report.violation("I9", block.0.into(), format!("{block} is in use for nothing"));
+                report.violation("I9", block.0.into(), message!("{block} is in use for nothing"));
             }
         }
     }

@@ -5,6 +5,7 @@
 //! cursor, because a step of the next level took them; no other page has dead records, since a step ends its page at the cursors below.
 
 use super::fences::Run;
+use crate::sort;
 use crate::units::{Pbn, Ppn};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -116,7 +117,7 @@ impl Level {
         let extents = self.old.extents().iter().chain(self.new.extents());
         let mut blocks: Vec<Pbn> = extents.map(|extent| Pbn(extent.first().0 / pages_per_block)).collect();
         blocks.extend(self.open.map(|open| open.0));
-        blocks.sort_unstable();
+        sort::total(&mut blocks);
         blocks.dedup();
         blocks
     }

@@ -8,7 +8,9 @@ use super::page::{HEADER_BYTES, Header, Kind, is_blank};
 use super::root::{LevelRoot, Reader, Root, Row, Wrong, read};
 use super::{Plow, PlowConfig, State};
 use crate::check::IndexError;
+use crate::check::message;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
+use crate::sort;
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
@@ -96,7 +98,7 @@ impl<N: Nand> Plow<N> {
     /// Looks at all of the newest block with commit pages.
     fn find_commit(&mut self, seen: &mut Seen) -> Result<(), IndexError> {
         let mut blocks = core::mem::take(&mut seen.commit_blocks);
-        blocks.sort_unstable();
+        sort::total(&mut blocks);
         for (_, block) in blocks.into_iter().rev() {
             self.look_at_all(block, seen)?;
             if seen.commit.is_some_and(|(_, ppn)| self.geometry.block_of(ppn) == block) {
@@ -203,7 +205,7 @@ impl<N: Nand> Plow<N> {
         self.take_records(at, &header, None)?;
         self.take_sealed(&root, &stand)?;
         if self.memtable.len() > self.memtable.capacity() + 1 {
-            return Err(IndexError::Unsupported(alloc::format!(
+            return Err(IndexError::Unsupported(message!(
                 "the memtable on the chip holds {} records, more than the {} that the RAM leaves room for",
                 self.memtable.len(),
                 self.memtable.capacity()

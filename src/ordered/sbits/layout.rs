@@ -3,10 +3,11 @@
 use super::page::{Header, SINCE_MAX, entry, is_blank};
 use super::{Sbits, WhenFull, project};
 use crate::blocks::mark_bad;
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
+use crate::sort;
 use crate::units::{Pbn, Ppn};
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -283,7 +284,7 @@ impl<N: Nand> Sbits<N> {
             for i in 0..count {
                 let key = entry(page, self.record, i).0;
                 if before.as_deref().is_some_and(|before| key <= before) {
-                    report.violation("S1", number, format!("key {i} does not rise"));
+                    report.violation("S1", number, message!("key {i} does not rise"));
                 }
                 before = Some(key.to_vec());
             }
@@ -291,14 +292,14 @@ impl<N: Nand> Sbits<N> {
             report.records += count as u64;
         }
         if before.is_some() && before != self.largest {
-            report.violation("S1", self.full_pages, format!("the largest key is not {:?}", self.largest));
+            report.violation("S1", self.full_pages, message!("the largest key is not {:?}", self.largest));
         }
         let aside = self.aside.map(|place| place.0);
         let mut blocks: Vec<Pbn> =
             self.kept.iter().copied().flatten().chain(aside).chain(self.free.iter().copied()).collect();
-        blocks.sort_unstable();
+        sort::total(&mut blocks);
         if let Some(twice) = blocks.windows(2).find(|pair| pair[0] == pair[1]) {
-            report.violation("S3", u64::from(twice[0].0), format!("{} serves twice", twice[0]));
+            report.violation("S3", u64::from(twice[0].0), message!("{} serves twice", twice[0]));
         }
         (self.read_number, self.read) = keep;
         Ok(report)

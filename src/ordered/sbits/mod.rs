@@ -38,12 +38,12 @@ mod spline;
 #[cfg(test)]
 mod tests;
 
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, within};
 use crate::units::Pbn;
 use alloc::collections::VecDeque;
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -152,7 +152,7 @@ impl<N: Nand> Sbits<N> {
         let capacity = (page_bytes - HEADER_BYTES) / record.entry_bytes();
         if capacity < 2 || geometry.blocks < 4 {
             return Err(IndexError::Unsupported(
-                format!(
+                message!(
                     "SBITS needs pages that hold 2 records and 4 blocks; here are {capacity} and {}",
                     geometry.blocks
                 )
@@ -348,7 +348,7 @@ fn knots(config: &SbitsConfig, geometry: Geometry) -> Result<usize, IndexError> 
     let fixed = fixed_bytes(geometry, config.record);
     if let Some(points) = config.spline_points.filter(|points| !POSSIBLE.contains(points)) {
         let what =
-            format!("a spline of {points} points: {} to {} are possible", POSSIBLE.start(), POSSIBLE.end());
+            message!("a spline of {points} points: {} to {} are possible", POSSIBLE.start(), POSSIBLE.end());
         return Err(IndexError::Unsupported(what.into()));
     }
     let left = match config.ram_bytes {

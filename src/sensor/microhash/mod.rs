@@ -72,12 +72,12 @@ mod recovery;
 mod tests;
 
 use super::{Reading, SensorLog, Show};
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::index::{IndexStats, Metric};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::units::Pbn;
 use alloc::collections::VecDeque;
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
@@ -223,7 +223,7 @@ impl<N: Nand> MicroHash<N> {
         let page_bytes = geometry.page_bytes as usize;
         let (capacity, entries) = (readings_of(page_bytes), entries_of(page_bytes));
         if capacity < 2 || entries < 2 || geometry.blocks < 8 || geometry.pages_per_block < 4 {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "MicroHash needs 8 blocks of 4 pages that hold 2 readings; here are {} of {} that hold {capacity}",
                 geometry.blocks, geometry.pages_per_block
             ).into()));
@@ -237,7 +237,7 @@ impl<N: Nand> MicroHash<N> {
         let width = i64::from(settings.values.1) - i64::from(settings.values.0) + 1;
         if settings.buckets > buckets_of(page_bytes) || width < settings.buckets as i64 {
             return Err(IndexError::Unsupported(
-                format!(
+                message!(
                     "a directory page holds {} buckets and the values are {width}; {} buckets are asked for",
                     buckets_of(page_bytes),
                     settings.buckets
@@ -247,7 +247,7 @@ impl<N: Nand> MicroHash<N> {
         }
         if settings.entries < 2 * capacity {
             return Err(IndexError::Unsupported(
-                format!(
+                message!(
                     "the list in RAM must hold two data pages: {} entries, not {}",
                     2 * capacity,
                     settings.entries

@@ -2,11 +2,12 @@
 
 use super::page::{self, Header, Kind, NONE, Position, bounds, entries_of, entry};
 use super::{MicroHash, TimeSearch};
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::nand::{Cause, Nand};
 use crate::sensor::{Reading, Show};
+use crate::sort;
 use crate::units::Pbn;
-use alloc::format;
 use alloc::vec::Vec;
 use core::ops::{ControlFlow, RangeInclusive};
 
@@ -274,7 +275,7 @@ impl<N: Nand> MicroHash<N> {
                 report.violation(
                     "M1",
                     next,
-                    format!("{} readings precede it, not {readings:?}", header.readings),
+                    message!("{} readings precede it, not {readings:?}", header.readings),
                 );
             }
             let count = if header.kind == Kind::Data { header.count } else { 0 };
@@ -282,7 +283,7 @@ impl<N: Nand> MicroHash<N> {
             for i in 0..usize::from(count) {
                 let time = page::reading(&self.read, i).time;
                 if before.is_some_and(|before| time < before) {
-                    report.violation("M1", next, format!("the time of reading {i} is earlier"));
+                    report.violation("M1", next, message!("the time of reading {i} is earlier"));
                 }
                 before = Some(time);
             }
@@ -295,7 +296,7 @@ impl<N: Nand> MicroHash<N> {
             report.violation(
                 "M1",
                 self.last,
-                format!("{} readings are stored, not {readings:?}", self.stored),
+                message!("{} readings are stored, not {readings:?}", self.stored),
             );
         }
         let mut found = 0u64;
@@ -304,7 +305,7 @@ impl<N: Nand> MicroHash<N> {
             ControlFlow::Continue(())
         })?;
         if found != report.records {
-            report.violation("M4", self.last, format!("{found} of {} readings by value", report.records));
+            report.violation("M4", self.last, message!("{found} of {} readings by value", report.records));
         }
         self.check_tables(&mut report);
         Ok(report)
@@ -314,15 +315,15 @@ impl<N: Nand> MicroHash<N> {
         let aside = self.aside.map(|place| place.0);
         let kept = self.kept.iter().filter_map(|segment| segment.block);
         let mut blocks: Vec<Pbn> = kept.chain(aside).chain(self.free.iter().map(|free| free.block)).collect();
-        blocks.sort_unstable();
+        sort::total(&mut blocks);
         if let Some(twice) = blocks.windows(2).find(|pair| pair[0] == pair[1]) {
-            report.violation("M3", u64::from(twice[0].0), format!("{} serves twice", twice[0]));
+            report.violation("M3", u64::from(twice[0].0), message!("{} serves twice", twice[0]));
         }
         let buckets = &self.directory.buckets;
         if buckets.first().is_none_or(|first| first.low != i32::MIN)
             || !buckets.is_sorted_by(|a, b| a.low < b.low)
         {
-            report.violation("M5", self.last, format!("buckets do not ascend: {buckets:?}"));
+            report.violation("M5", self.last, message!("buckets do not ascend: {buckets:?}"));
         }
     }
 }

@@ -6,6 +6,7 @@ use super::{Free, MicroHash, Pending, Segment, Settings};
 use crate::blocks::mark_bad;
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand, NandError};
+use crate::sort;
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -204,7 +205,7 @@ impl<N: Nand> MicroHash<N> {
     /// Finds the newest partly filled page: it lies in one of the two blocks begun last.
     fn newest_aside(&mut self, seen: &mut Seen) -> Result<Option<(Header, Ppn)>, IndexError> {
         let age = |header: &Header| (header.readings + u64::from(header.count), header.number);
-        seen.aside.sort_unstable_by_key(|(header, _)| core::cmp::Reverse(age(header)));
+        sort::unstable_by_key(&mut seen.aside, |(header, _)| core::cmp::Reverse(age(header)));
         let mut page = vec![0; self.geometry.page_bytes as usize];
         let mut newest: Option<(Header, Ppn)> = None;
         for &(_, block) in seen.aside.iter().take(2) {

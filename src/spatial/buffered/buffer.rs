@@ -4,6 +4,7 @@
 //! another. So a unit is nodes that came one after the other. It ends when all its nodes are flushed or given up.
 
 use super::record::{apply, coalesce, entry_put, is_reset, mod_bytes, show_whole};
+use crate::check::message;
 use crate::spatial::coordinate::Coordinate;
 use crate::spatial::geometry::Rect;
 use crate::spatial::measure::Measure;
@@ -205,7 +206,7 @@ impl<C: Coordinate, const D: usize> NodeBuffer<C, D> {
         let rows = self.nodes.values().map(|waiting| Self::NODE_BYTES + waiting.mods.capacity());
         let bytes: usize = rows.sum();
         if bytes != self.bytes {
-            return Some(alloc::format!("{bytes} bytes are buffered, {} are counted", self.bytes));
+            return Some(message!("{bytes} bytes are buffered, {} are counted", self.bytes));
         }
         let in_units: usize = self.units.values().map(|unit| unit.nodes.len()).sum();
         let fits = |unit: &Unit| {

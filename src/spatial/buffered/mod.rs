@@ -73,6 +73,7 @@ use super::node::{Node, NodeFormat, NodeId, ROOT};
 use super::superblock::{put_superblock, superblock_of};
 use super::tree::{Rules, SpatialConfig, Tree};
 use crate::check::IndexError;
+use crate::check::message;
 use crate::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
 use crate::index::Durability;
 use crate::nand::Cause;
@@ -81,7 +82,6 @@ use crate::store::slice::Slice;
 use crate::store::space::Space;
 use crate::units::Lpn;
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -166,19 +166,19 @@ impl BufferedConfig {
         self.policy.require_sane()?;
         let unsupported = |what: String| Err(IndexError::Unsupported(what.into()));
         if self.unit_nodes == 0 || self.unit_nodes > 4096 {
-            return unsupported(format!(
+            return unsupported(message!(
                 "flushing units of {} nodes: 1 to 4096 are possible",
                 self.unit_nodes
             ));
         }
         if self.buffer_bytes < 2 * store.page_bytes() {
             let least = 2 * store.page_bytes();
-            let what = format!("a node buffer of {} bytes: {least} are needed at least", self.buffer_bytes);
+            let what = message!("a node buffer of {} bytes: {least} are needed at least", self.buffer_bytes);
             return unsupported(what);
         }
         let given = Durability::on(store, 1);
         if self.durability == Durability::None || self.durability > given {
-            return unsupported(format!(
+            return unsupported(message!(
                 "durability '{}' is wanted, but a node buffer with a log on this store gives '{}'{}",
                 self.durability.name(),
                 given.name(),
@@ -465,7 +465,7 @@ fn log_layout(
     let layout = |pages| {
         log::layout(format, pages, page_bytes)
             .filter(|layout| layout.page_records > 0)
-            .ok_or_else(|| unsupported(format!("pages of {page_bytes} bytes are too small for a log")))
+            .ok_or_else(|| unsupported(message!("pages of {page_bytes} bytes are too small for a log")))
     };
     let page_records = layout(1)?.page_records;
     // The largest operation when it is done narrow, twice: an area is half full at most after a compaction.
@@ -475,7 +475,7 @@ fn log_layout(
     let most = store.page_count() / 4;
     let pages = config.log_pages.unwrap_or(suits.min(most / 2).max(least));
     if !(least..=most).contains(&pages) {
-        let what = format!("two logs of {pages} pages: {least} to {most} are possible on this store");
+        let what = message!("two logs of {pages} pages: {least} to {most} are possible on this store");
         return Err(unsupported(what));
     }
     layout(pages)

@@ -9,6 +9,7 @@
 //! start anew. What a rule must know of a row stands in the tag of the node read ([`Tag`]).
 
 use super::{ForRules, Tag};
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::index::{Durability, IndexStats, Metric};
 use crate::nand::Cause;
@@ -16,7 +17,6 @@ use crate::spatial::coordinate::Coordinate;
 use crate::spatial::node::{Change, Entry, Node, NodeFormat, NodeId};
 use crate::spatial::nodes::Nodes;
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::format;
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -375,7 +375,7 @@ impl<N: Nodes<C, D>, C: Coordinate, const D: usize> Nodes<C, D> for OverflowNode
             }
         }
         if self.overflow_nodes != all.len() - reached.len() && report.is_sound() {
-            let found = format!("{} overflow nodes are counted", self.overflow_nodes);
+            let found = message!("{} overflow nodes are counted", self.overflow_nodes);
             report.violation("F3", 0, found);
         }
         self.inner.check(&all, report)

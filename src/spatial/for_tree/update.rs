@@ -3,6 +3,7 @@
 use super::{Figure, ForRules, Sharing, Tag};
 use crate::check::IndexError;
 use crate::nand::Cause;
+use crate::sort;
 use crate::spatial::coordinate::Coordinate;
 use crate::spatial::curve::CurveKey;
 use crate::spatial::geometry::Rect;
@@ -154,7 +155,7 @@ fn shared_out<C: Coordinate, const D: usize>(
     if let (Sharing::Sorted, Some(around)) = (sharing, around) {
         let longest = (0..D).max_by(|&a, &b| by_measure(&around.extent(a), &around.extent(b))).unwrap_or(0);
         let centre = |entry: &Entry<C, D>| entry.rect.centre()[longest];
-        entries.sort_by(|a, b| centre(a).order(&centre(b)));
+        sort::by(&mut entries, |a, b| centre(a).order(&centre(b)));
     }
     let mut rest = &entries[..];
     let mut shares = Vec::with_capacity(groups);

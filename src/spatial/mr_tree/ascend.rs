@@ -4,6 +4,7 @@ use super::family::{Family, Shape};
 use super::{Balance, Figure, count, read_kin};
 use crate::check::IndexError;
 use crate::nand::Cause;
+use crate::sort;
 use crate::spatial::coordinate::Coordinate;
 use crate::spatial::node::{Change, Entry, Node, NodeId, ROOT};
 use crate::spatial::nodes::Nodes;
@@ -114,7 +115,7 @@ fn adopt<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     let format = *op.nodes.format();
     let growth = |entry: &Entry<C, D>| entry.rect.enlargement(&low.0.rect);
     let mut order: Vec<usize> = (0..family.children.len()).collect();
-    order.sort_by(|&a, &b| by_measure(&growth(&family.children[a].0), &growth(&family.children[b].0)));
+    sort::by(&mut order, |&a, &b| by_measure(&growth(&family.children[a].0), &growth(&family.children[b].0)));
     for &at in &order {
         let (entry, level) = family.children[at];
         let Some(id) = entry.child_id() else { continue };

@@ -1,6 +1,7 @@
 //! The checker: walks the whole tree and compares every box with what it surrounds, exactly.
 
 use super::Rules;
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::nand::Cause;
 use crate::spatial::coordinate::Coordinate;
@@ -8,7 +9,6 @@ use crate::spatial::node::{Entry, NodeId, ROOT};
 use crate::spatial::nodes::{Nodes, read_child, read_root};
 use crate::store::StoreError;
 use alloc::collections::BTreeSet;
-use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
@@ -50,10 +50,14 @@ pub(super) fn check<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D
         report.records += node.data_count() as u64;
         if let Some((entry, _, level)) = parent {
             if node.level != level {
-                report.violation("S5", at, format!("a node of level {} in the place of {level}", node.level));
+                report.violation(
+                    "S5",
+                    at,
+                    message!("a node of level {} in the place of {level}", node.level),
+                );
             }
             if node.rect() != Some(entry.rect) {
-                let found = format!("{:?} is said to surround {:?}", entry.rect, node.rect());
+                let found = message!("{:?} is said to surround {:?}", entry.rect, node.rect());
                 report.violation("S3", at, found);
             }
             if rules.node_key(node) != entry.key {

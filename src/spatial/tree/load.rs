@@ -15,6 +15,7 @@ use super::{Rules, Tree};
 use crate::check::IndexError;
 use crate::index::Fill;
 use crate::nand::Cause;
+use crate::sort;
 use crate::spatial::Entries;
 use crate::spatial::coordinate::Coordinate;
 use crate::spatial::curve::CurveKey;
@@ -138,7 +139,7 @@ impl<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>> Tree<C, D, N
             match packing {
                 Packing::SortTileRecursive => tile(&mut entries, 0, shares.full),
                 Packing::Hilbert if level == 1 => {
-                    entries.sort_unstable_by(|a, b| a.key.cmp(&b.key).then_with(|| order(a, b)));
+                    sort::unstable_by(&mut entries, |a, b| a.key.cmp(&b.key).then_with(|| order(a, b)));
                 }
                 Packing::Hilbert => {}
             }
@@ -178,7 +179,7 @@ fn order<C: Coordinate, const D: usize>(a: &Entry<C, D>, b: &Entry<C, D>) -> cor
 /// Sorts entries into tiles along the axes from `axis` on.
 fn tile<C: Coordinate, const D: usize>(entries: &mut [Entry<C, D>], axis: usize, capacity: usize) {
     let centre = |entry: &Entry<C, D>| entry.rect.low()[axis].midpoint(entry.rect.high()[axis]);
-    entries.sort_unstable_by(|a, b| centre(a).order(&centre(b)).then_with(|| order(a, b)));
+    sort::unstable_by(entries, |a, b| centre(a).order(&centre(b)).then_with(|| order(a, b)));
     let axes_left = D - axis;
     if axes_left == 1 || entries.is_empty() {
         return;

@@ -4,6 +4,7 @@
 //! changes the node above it. An ancestor then was used at least as recently as any node below it, so the nodes used least
 //! recently are never above others that wait.
 
+use crate::sort;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -119,7 +120,7 @@ impl Batch {
     pub(super) fn least_recent(&self, nodes: usize) -> Vec<u32> {
         let mut order: Vec<(u64, u8, u32)> =
             self.entries.iter().map(|entry| (entry.clock, entry.level, entry.id)).collect();
-        order.sort_unstable();
+        sort::total(&mut order);
         order.truncate(nodes);
         order.into_iter().map(|(.., id)| id).collect()
     }

@@ -8,11 +8,11 @@ use super::ring::Ring;
 use super::settings::Plan;
 use super::superblock::{self, Superblock};
 use super::table::AddressTable;
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::nand::Cause;
 use crate::store::{PageStore, StoreError, StoreStats};
 use crate::units::{Lpn, Ppn};
-use alloc::format;
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -303,10 +303,10 @@ impl<S: PageStore> Layer<S> {
     fn check_ring(&mut self, report: &mut CheckReport) -> Result<(), IndexError> {
         let named = self.table.iter().filter(|(_, page)| self.table.live.contains(*page)).count();
         if named != self.table.live.len() as usize || self.table.iter().count() != named {
-            report.violation("C4", 0, format!("{named} nodes on {} pages", self.table.live.len()));
+            report.violation("C4", 0, message!("{named} nodes on {} pages", self.table.live.len()));
         }
         if let Some((id, page)) = self.table.iter().find(|(_, page)| self.ring.is_free(*page)) {
-            report.violation("C5", u64::from(page), format!("node {id} is on a page that is free"));
+            report.violation("C5", u64::from(page), message!("node {id} is on a page that is free"));
         }
         let found = match replay(&mut self.store, &self.plan, &self.superblock, Cause::Check) {
             Ok(found) => found,
@@ -317,7 +317,7 @@ impl<S: PageStore> Layer<S> {
         };
         let differing = self.table.iter().find(|(id, page)| found.table.get(*id) != Some(*page));
         if let Some((id, page)) = differing {
-            report.violation("C3", u64::from(page), format!("a mount would not find node {id} there"));
+            report.violation("C3", u64::from(page), message!("a mount would not find node {id} there"));
         }
         if found.ring.anchor() != self.ring.anchor() {
             report.violation("C3", 0, "a mount would find another head".to_string());
@@ -425,7 +425,7 @@ impl<S: PageStore> PageStore for Layer<S> {
 
     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         if pages.len() > self.plan.grow {
-            let what = format!("{} nodes at once, {} are possible", pages.len(), self.plan.grow);
+            let what = message!("{} nodes at once, {} are possible", pages.len(), self.plan.grow);
             return Err(StoreError::Unsupported(what.into()));
         }
         self.write_nodes(pages, cause)

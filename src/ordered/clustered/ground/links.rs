@@ -16,6 +16,7 @@ use super::settings::{FlushPolicy, Plan};
 use super::superblock::{SLOTS, Superblock};
 use crate::nand::Cause;
 use crate::ordered::bplus::BPlusNodes;
+use crate::sort;
 use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
 use alloc::vec;
@@ -259,7 +260,7 @@ impl<S: PageStore> Layer<S> {
             ids.iter().all(|id| self.batch.get(*id).is_some()),
             "C6: a node is placed and does not wait"
         );
-        ids.sort_unstable_by_key(|id| (self.batch.get(*id).map(|entry| entry.level), *id));
+        sort::unstable_by_key(&mut ids, |id| (self.batch.get(*id).map(|entry| entry.level), *id));
         let Layer { links, batch, plan, .. } = self;
         let pages = links.take_pages(ids.len(), plan, |page| batch.get(page).is_some());
         links.path.iter_mut().for_each(|ancestor| ancestor.image.clear());

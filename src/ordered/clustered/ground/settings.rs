@@ -3,10 +3,10 @@
 use super::superblock::SUPERBLOCK_BYTES;
 use super::{batch, extent, links, table};
 use crate::check::IndexError;
+use crate::check::message;
 use crate::ordered::bplus::{BPlusConfig, BPlusNodes};
 use crate::ordered::{Durability, RecordFormat};
 use crate::store::PageStore;
-use alloc::format;
 
 /// Which modified nodes leave the batch, and where to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl ClusteredConfig {
     pub(super) fn on(&self, page_bytes: usize, pages: u32) -> Result<Plan, IndexError> {
         if self.tree.durability != Durability::None {
             return Err(IndexError::Unsupported(
-                format!(
+                message!(
                     "durability '{}' is wanted, but nodes that wait in RAM are lost: it takes a journal",
                     self.tree.durability.name()
                 )
@@ -117,7 +117,7 @@ impl ClusteredConfig {
             ));
         }
         if page_bytes < SUPERBLOCK_BYTES.max(extent::HEADER_BYTES + extent::ENTRY_BYTES) {
-            let what = format!("pages of {page_bytes} bytes: a superblock takes {SUPERBLOCK_BYTES}");
+            let what = message!("pages of {page_bytes} bytes: a superblock takes {SUPERBLOCK_BYTES}");
             return Err(IndexError::Unsupported(what.into()));
         }
         let group = self.tree.group_pages_max(page_bytes, pages)?;
@@ -242,10 +242,12 @@ impl Plan {
             return Ok(());
         }
         Err(IndexError::Unsupported(
-            format!(
+            message!(
                 "{} pages are too few for batches of {} nodes and segments of {} pages: they leave \
              room for {nodes} nodes, {NODES_MIN} are the least",
-                self.pages, self.batch_nodes, self.segment_pages
+                self.pages,
+                self.batch_nodes,
+                self.segment_pages
             )
             .into(),
         ))

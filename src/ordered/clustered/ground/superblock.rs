@@ -24,11 +24,11 @@
 
 use super::settings::Plan;
 use crate::check::IndexError;
+use crate::check::message;
 use crate::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
 use crate::nand::Cause;
 use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -191,7 +191,7 @@ pub(super) fn read(
     }
     if nodes > plan.nodes_max {
         return Err(IndexError::Unsupported(
-            format!("the store has room for {} nodes, it was formatted for {nodes}", plan.nodes_max).into(),
+            message!("the store has room for {} nodes, it was formatted for {nodes}", plan.nodes_max).into(),
         ));
     }
     plan.nodes_max = nodes;

@@ -34,6 +34,7 @@
 use super::rules::{Overflow, Underflow};
 use super::{Above, BPlusConfig};
 use crate::check::IndexError;
+use crate::check::message;
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
 use crate::ordered::RecordFormat;
 use crate::ordered::node::NodeShape;
@@ -78,7 +79,7 @@ impl Layout {
             let possible = shape.capacity;
             shape.capacity = wanted.unwrap_or(possible);
             if shape.capacity < least || shape.capacity > possible {
-                return Err(IndexError::Unsupported(format!(
+                return Err(IndexError::Unsupported(message!(
                     "{name} of {} entries on pages of {page_bytes} bytes: {least} to {possible} entries of {} bytes \
                      are possible",
                     shape.capacity,
@@ -90,7 +91,7 @@ impl Layout {
         let leaf = shape("a leaf", value, config.leaf_capacity, 2)?;
         let internal = shape("an internal node", CHILD_BYTES, config.internal_capacity, 3)?;
         if page_bytes < SUPERBLOCK_BYTES || pages < 2 {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "{pages} pages of {page_bytes} bytes: a B+-tree needs 2 pages of {SUPERBLOCK_BYTES} bytes at least"
             ).into()));
         }

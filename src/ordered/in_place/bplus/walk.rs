@@ -4,6 +4,7 @@ use super::change::load;
 use super::page::{Frame, Layout, ROOT, SUPERBLOCK, corrupted};
 use super::rules::Underflow;
 use super::{BPlusTree, frame_at};
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::nand::Cause;
 use crate::ordered::node::NodeShape;
@@ -11,7 +12,6 @@ use crate::ordered::{Direction, Durability, Visit};
 use crate::store::space::Space;
 use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
-use alloc::format;
 use alloc::string::ToString;
 use core::ops::{Bound, ControlFlow};
 
@@ -249,7 +249,7 @@ impl<S: PageStore> BPlusTree<S> {
     pub(super) fn check_space(&self, walk: &mut Walk) {
         let (used, reached) = (self.space.used_pages(), walk.reached.used_pages());
         if used != reached && walk.report.is_sound() {
-            let found = format!("{used} pages are in use, {reached} are reached");
+            let found = message!("{used} pages are in use, {reached} are reached");
             walk.report.violation("B6", u64::from(ROOT.0), found);
         }
     }
@@ -320,7 +320,7 @@ impl<S: PageStore> BPlusTree<S> {
         let first = usize::from(level > 1);
         let keys = || (first..node.count()).map(|i| shape.key(node.area(), i));
         if let Some(i) = keys().zip(keys().skip(1)).position(|(a, b)| a >= b) {
-            walk.report.violation("B2", at, format!("key {} does not rise", first + i + 1));
+            walk.report.violation("B2", at, message!("key {} does not rise", first + i + 1));
         }
         let bound = |i: fn(&Frame) -> usize, applies: fn(&Frame) -> bool| {
             let ancestor = self.path[..depth].iter().rfind(|node| applies(node))?;

@@ -44,6 +44,7 @@
 //! High: concept and algorithm, from the reference implementation. Ours: room for children and for messages is fixed apart, so that the
 //! threshold of a sixteenth is always met; updates of a value are insertions (no deltas); nodes are copied on write; E3.
 
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::codec::{get_u16, put_u32};
 use crate::nand::Cause;
@@ -55,7 +56,6 @@ use crate::ordered::messages::ground::{
 use crate::ordered::{Direction, RecordFormat, Visit};
 use crate::store::PageStore;
 use crate::units::Lpn;
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -95,7 +95,7 @@ impl BEpsilonConfig {
         let (shape, pages) = (Shape::of(self.common.record), self.unit_pages(page_bytes));
         let layout = Layout::new(shape, page_bytes, pages, Some(self.fanout as usize))?;
         if layout.inner_records < layout.fanout {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "a node of {pages} pages of {page_bytes} bytes has room for {} messages beside {} children",
                 layout.inner_records, layout.fanout
             ).into()));
@@ -411,16 +411,16 @@ impl MessageScheme for BEpsilon {
     ) -> Result<u32, IndexError> {
         let (root, layout) = (&self.root, &self.layout);
         if root.records.len() > self.root_records_max() || root.children.len() > layout.fanout {
-            report.violation("E1", 0, format!("{} records in the root", root.records.len()));
+            report.violation("E1", 0, message!("{} records in the root", root.records.len()));
         }
         let found = layout.check_below(shadow, report, (root, 0), (None, None))?;
         let was = (self.tally.leaves, self.tally.inner, self.tally.puts);
         if (found.leaves, found.inner, found.puts) != was {
-            report.violation("E2", 0, format!("{found:?} where {was:?} was counted"));
+            report.violation("E2", 0, message!("{found:?} where {was:?} was counted"));
         }
         let growth = layout.growth(&self.tally, self.tally.puts, root);
         if shadow.free_after_commit() < growth {
-            report.violation("E3", 0, format!("{growth} units are wanted for messages that wait"));
+            report.violation("E3", 0, message!("{growth} units are wanted for messages that wait"));
         }
         Ok((found.leaves + found.inner) as u32)
     }

@@ -2,6 +2,7 @@
 
 use super::Fd;
 use super::run::{Cursor, EXTERNAL, INTERNAL, Level, Writer};
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::codec::get_u32;
 use crate::nand::Cause;
@@ -10,7 +11,6 @@ use crate::ordered::messages::ground::{
 };
 use crate::ordered::{Direction, Visit, within};
 use crate::store::PageStore;
-use alloc::format;
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -323,7 +323,7 @@ impl Fd {
         }
         let whole = self.whole_pages(self.records(), self.plan.head_entries.into());
         if whole > u64::from(shadow.free_after_commit()) {
-            report.violation("F4", 0, format!("{whole} pages are wanted to merge everything"));
+            report.violation("F4", 0, message!("{whole} pages are wanted to merge everything"));
         }
         Ok(all)
     }

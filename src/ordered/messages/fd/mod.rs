@@ -52,6 +52,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::codec::{get_u32, get_u64, put_u32};
 use crate::nand::Cause;
@@ -61,7 +62,6 @@ use crate::ordered::messages::ground::{
 use crate::ordered::{Direction, Visit};
 use crate::store::PageStore;
 use crate::units::Lpn;
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -227,7 +227,7 @@ impl MessageScheme for Fd {
         let tree = Fd::over(config, plan);
         if !tree.fits(shadow, 1) {
             return Err(IndexError::Unsupported(
-                format!(
+                message!(
                     "{} pages are too few for a head of {} records and one more",
                     shadow.units(),
                     plan.head_entries

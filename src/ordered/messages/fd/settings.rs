@@ -4,6 +4,7 @@ use super::head::Head;
 use super::model::best_ratio;
 use super::run::RunPage;
 use crate::check::IndexError;
+use crate::check::message;
 use crate::ordered::RecordFormat;
 use crate::ordered::messages::ground::{Common, Shape};
 use alloc::format;
@@ -54,7 +55,7 @@ impl FdConfig {
         let head_max = (pages / 16).saturating_mul(page_entries);
         let head_entries = self.head_entries.min(head_max);
         if page_entries < 5 || head_entries == 0 {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "{pages} pages of {page_entries} entries and a head of {head_entries} are too few: 16 pages of 5, and 1"
             ).into()));
         }
@@ -65,7 +66,7 @@ impl FdConfig {
         };
         if k < 2 || k + 1 >= page_entries {
             let most = page_entries - 2;
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "k = {k}: 2 to {} are possible with {page_entries} entries in a page, or fences fill the levels",
                 most - 1
             ).into()));

@@ -41,13 +41,13 @@ pub(crate) use shadow::{Identity, Shadow};
 pub(in crate::ordered) use shadow::{NONE, corrupted};
 pub(in crate::ordered) use walk::Tour;
 
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::ordered::buffered::Answers;
 use crate::ordered::change::Change;
 use crate::ordered::journal::Buffered;
 use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
 use crate::store::PageStore;
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::{Bound, ControlFlow};
@@ -240,7 +240,7 @@ impl<S: PageStore, T: MessageScheme> MessageTree<S, T> {
         let mut report = CheckReport::default();
         let used = self.scheme.check(&mut self.shadow, &mut report)? + self.shadow.state_units();
         if used != self.shadow.live_units() {
-            let found = format!("{used} units are in use, {} are kept from use", self.shadow.live_units());
+            let found = message!("{used} units are in use, {} are kept from use", self.shadow.live_units());
             report.violation("S3", 0, found);
         }
         let unbounded = (Bound::Unbounded, Bound::Unbounded);
@@ -284,7 +284,7 @@ fn identity<T: MessageScheme>(store: &impl PageStore, config: &T::Config) -> Res
     let common = T::common(config);
     if common.durability > Durability::EverySync {
         return Err(IndexError::Unsupported(
-            format!(
+            message!(
                 "durability '{}' is wanted, but updates wait in RAM until a sync: it takes a journal",
                 common.durability.name()
             )

@@ -20,10 +20,10 @@ use super::children::{CHILD_BYTES, Children};
 use super::record::{PUT, REMOVE, Records, Run, Shape};
 use super::shadow::{NONE, Shadow, corrupted};
 use crate::check::IndexError;
+use crate::check::message;
 use crate::codec::{get_u16, put_u16};
 use crate::nand::Cause;
 use crate::store::PageStore;
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -141,7 +141,7 @@ impl Layout {
         layout.leaf_records = layout.capacity(0).min(usize::from(u16::MAX));
         layout.inner_records = layout.capacity(fanout).min(usize::from(u16::MAX));
         if fanout < 4 || layout.leaf_records < 4 {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "nodes of {unit_pages} pages of {page_bytes} bytes hold {fanout} children or {} records: 4 are the least",
                 layout.leaf_records
             ).into()));

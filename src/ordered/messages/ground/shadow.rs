@@ -37,12 +37,12 @@
 
 use super::bits::Bits;
 use crate::check::IndexError;
+use crate::check::message;
 use crate::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
 use crate::nand::Cause;
 use crate::ordered::RecordFormat;
 use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -99,7 +99,7 @@ impl<S: PageStore> Shadow<S> {
         let units = store.page_count().saturating_sub(1) / identity.unit_pages.max(1);
         if identity.unit_pages == 0 || units < 2 || store.page_bytes() < 2 * MANIFEST_BYTES {
             return Err(IndexError::Unsupported(
-                format!(
+                message!(
                     "{} pages of {} bytes: at least 2 nodes of {} pages are needed, of {} bytes each",
                     store.page_count(),
                     store.page_bytes(),
@@ -280,7 +280,7 @@ impl<S: PageStore> Shadow<S> {
     pub(in crate::ordered) fn set_reserve(&mut self, units: u32) -> Result<(), IndexError> {
         if self.units < 3 * units + 4 {
             return Err(IndexError::Unsupported(
-                format!(
+                message!(
                     "{} nodes of {} pages find room on the store: two commits take {}",
                     self.units,
                     self.identity.unit_pages,

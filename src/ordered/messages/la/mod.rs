@@ -49,6 +49,7 @@ mod tests;
 
 pub use settings::LaConfig;
 
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::codec::{get_u16, get_u32, put_u32};
 use crate::nand::Cause;
@@ -60,7 +61,6 @@ use crate::ordered::messages::ground::{
 use crate::ordered::{Direction, Visit};
 use crate::store::PageStore;
 use crate::units::Lpn;
-use alloc::format;
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -189,7 +189,7 @@ impl MessageScheme for La {
             return Ok(tree);
         }
         let what =
-            format!("{} pages have no room for a record besides what an LA-tree keeps free", shadow.units());
+            message!("{} pages have no room for a record besides what an LA-tree keeps free", shadow.units());
         Err(IndexError::Unsupported(what.into()))
     }
 
@@ -385,7 +385,7 @@ impl MessageScheme for La {
         let found = self.layout.check_below(shadow, report, (&self.root, 0), (None, None))?;
         let (is, was) = ((found.leaves, found.inner), (self.tally.leaves, self.tally.inner));
         if is != was {
-            report.violation("T3", 0, format!("{is:?} leaves and inner nodes where {was:?} were counted"));
+            report.violation("T3", 0, message!("{is:?} leaves and inner nodes where {was:?} were counted"));
         }
         let mut pages = 0;
         for floor in &self.floors {
@@ -404,13 +404,13 @@ impl MessageScheme for La {
                     report.violation("L1", buffer.tail.into(), "a record of another buffer".to_string());
                 }
                 if (records, puts) != (buffer.records, buffer.puts) {
-                    report.violation("L2", buffer.tail.into(), format!("{records} records in a chain"));
+                    report.violation("L2", buffer.tail.into(), message!("{records} records in a chain"));
                 }
             }
         }
         let growth = self.layout.growth(&self.tally, self.tally.puts, &self.root);
         if shadow.free_after_commit() < growth && !self.may_repeat {
-            report.violation("L4", 0, format!("{growth} pages are wanted for records that wait"));
+            report.violation("L4", 0, message!("{growth} pages are wanted for records that wait"));
         }
         Ok((found.leaves + found.inner) as u32 + pages)
     }

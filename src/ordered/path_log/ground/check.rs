@@ -2,12 +2,12 @@
 
 use super::path::width_of;
 use super::{RawScheme, RawTree, address, named_width};
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::log::Tag;
 use crate::nand::{Cause, Nand};
 use crate::units::Ppn;
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::vec::Vec;
 
 /// The state of a walk.
@@ -58,7 +58,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let reached = walk.reached.entry(ppn).or_insert(level);
         *reached = level.min(*reached);
         if tag.layout >= self.scheme.layouts() {
-            report.violation("R7", at, format!("layout {} of {}", tag.layout, self.scheme.layouts()));
+            report.violation("R7", at, message!("layout {} of {}", tag.layout, self.scheme.layouts()));
             return Ok(());
         }
         let shape = self.scheme.shape(tag.layout, level, height);
@@ -66,17 +66,17 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let overlaps =
             tag.lowest_level < level && self.scheme.page_area(tag.layout, level - 1, height).start < area.end;
         if overlaps || area.end > page.data.len() || shape.bytes() > area.len() {
-            report.violation("R7", at, format!("area {area:?} of level {level} in layout {}", tag.layout));
+            report.violation("R7", at, message!("area {area:?} of level {level} in layout {}", tag.layout));
             return Ok(());
         }
         let node = &page.data[area];
         let count = usize::from(tag.counts[usize::from(level) - 1]);
         if tag.lowest_level > level || count > shape.capacity {
-            report.violation("R1", at, format!("{count} entries at level {level} of page {:?}", tag));
+            report.violation("R1", at, message!("{count} entries at level {level} of page {:?}", tag));
             return Ok(());
         }
         if let Some(i) = shape.first_unsorted(node, count) {
-            report.violation("R1", at, format!("key {i} at level {level} does not rise"));
+            report.violation("R1", at, message!("key {i} at level {level} does not rise"));
         }
         check_filling(report, at, (level, height), (count, self.scheme.root_entries_max(tag.layout, height)));
         let width = width_of(&self.scheme, (level, &shape), node, count);
@@ -87,7 +87,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             report.violation(
                 "R8",
                 at,
-                format!("{count} entries at level {level}, width {width}, {named:?} named"),
+                message!("{count} entries at level {level}, width {width}, {named:?} named"),
             );
         }
         if level == 1 {
@@ -98,7 +98,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             if visit.low.as_deref().is_some_and(|low| first < low)
                 || visit.high.as_deref().is_some_and(|high| last >= high)
             {
-                report.violation("R2", at, format!("keys at level {level} leave the parent's bounds"));
+                report.violation("R2", at, message!("keys at level {level} leave the parent's bounds"));
             }
         }
         for i in 0..if level > 1 { count } else { 0 } {
@@ -114,7 +114,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if level > tag.lowest_level {
             let own = (0..count).any(|i| address::<S>(shape.value(node, i)) == ppn);
             if !own {
-                report.violation("R4", at, format!("the node at level {level} has no child in its page"));
+                report.violation("R4", at, message!("the node at level {level} has no child in its page"));
             }
         }
         Ok(())
@@ -124,13 +124,13 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         for (&page, &level) in &walk.reached {
             let tag: Tag = self.log.read(page, Cause::Check)?.tag;
             if !self.log.is_valid(page) || tag.lowest_level != level {
-                let found = format!("reached from level {level}, begins at {}", tag.lowest_level);
+                let found = message!("reached from level {level}, begins at {}", tag.lowest_level);
                 walk.report.violation("R5", u64::from(page.0), found);
             }
         }
         let (live, reached) = (self.log.live_pages(), walk.reached.len() as u64);
         if live != reached && !(self.bits_in_doubt && live > reached) {
-            walk.report.violation("R6", 0, format!("{live} valid pages, {reached} that can be reached"));
+            walk.report.violation("R6", 0, message!("{live} valid pages, {reached} that can be reached"));
         }
         Ok(())
     }
@@ -148,6 +148,6 @@ fn check_filling(
         false => 1,
     };
     if count < least || (level == height && count > root_max) {
-        report.violation("R3", at, format!("{count} of {root_max} entries at level {level} of {height}"));
+        report.violation("R3", at, message!("{count} of {root_max} entries at level {level} of {height}"));
     }
 }

@@ -13,6 +13,7 @@ use crate::check::IndexError;
 use crate::codec::get_u32;
 use crate::log::tag::Tag;
 use crate::nand::{Cause, Nand};
+use crate::sort;
 use crate::units::Ppn;
 use alloc::vec::Vec;
 
@@ -181,7 +182,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             let leaf = self.log.read(Ppn(page), Cause::Host)?;
             keys.push((self.scheme.shape(0, 1, 2).key(leaf.data, 0).to_vec(), Ppn(named)));
         }
-        keys.sort_unstable();
+        sort::total(&mut keys);
         let mut bounds: Vec<Option<Vec<u8>>> = Vec::new();
         for (i, (key, named)) in keys.iter().enumerate() {
             if i == 0 {

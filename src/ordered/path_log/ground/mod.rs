@@ -34,6 +34,7 @@ pub(crate) mod room;
 mod scheme;
 pub(crate) mod update;
 
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::log::tag::Tag;
 use crate::log::{Log, LogConfig, Placement, SamePage};
@@ -41,7 +42,6 @@ use crate::nand::{Cause, Nand};
 use crate::ordered::node::NodeShape;
 use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit};
 use crate::units::Ppn;
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 pub use config::RawConfig;
@@ -116,7 +116,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let geometry = nand.geometry();
         if S::NAMES_WIDTHS && geometry.pages() >= 1 << WIDTH_SHIFT {
             return Err(IndexError::Unsupported(
-                format!("{} pages are too many for this tree", geometry.pages()).into(),
+                message!("{} pages are too many for this tree", geometry.pages()).into(),
             ));
         }
         let page_bytes = geometry.page_bytes as usize;
@@ -190,7 +190,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let scheme = S::new(geometry.page_bytes as usize, config.record)?.configured(&config.scheme)?;
         let (journal, most) = (config.journal, geometry.pages() as usize / 16);
         if journal > most {
-            let what = format!("a journal of {journal} leaves: 0 to {most} are possible on this chip");
+            let what = message!("a journal of {journal} leaves: 0 to {most} are possible on this chip");
             return Err(IndexError::Unsupported(what.into()));
         }
         let height = height_bound(&scheme, geometry.pages());

@@ -9,6 +9,7 @@
 //! [`Log::hold`]: crate::log::Log::hold
 
 use super::{RawScheme, RawTree, address};
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::codec::get_u32;
 use crate::nand::{Cause, Geometry, Nand};
@@ -16,7 +17,6 @@ use crate::ordered::Metric;
 use crate::rng::split_mix;
 use crate::units::Ppn;
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -508,15 +508,15 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             report.violation(
                 "R9",
                 0,
-                format!("{entries} moves in the table, {named} places that nodes name"),
+                message!("{entries} moves in the table, {named} places that nodes name"),
             );
         }
         for (named, now) in self.moves.iter() {
             if self.log.is_valid(Ppn(named)) || !self.log.is_valid(Ppn(now)) {
-                report.violation("R9", u64::from(named), format!("leads to page {now}"));
+                report.violation("R9", u64::from(named), message!("leads to page {now}"));
             }
             if self.moves.resolve(Ppn(now)) != Ppn(now) {
-                report.violation("R9", u64::from(named), format!("leads to {now}, which leads on"));
+                report.violation("R9", u64::from(named), message!("leads to {now}, which leads on"));
             }
         }
     }

@@ -3,9 +3,9 @@
 
 use super::{RawScheme, RawTree};
 use crate::check::IndexError;
+use crate::check::message;
 use crate::log::collect::{Need, Relocate, make_room};
 use crate::nand::Nand;
-use alloc::format;
 
 /// Blocks that inserts leave free beyond what removals and collection need.
 pub(crate) const INSERT_RESERVE_BLOCKS: u32 = 1;
@@ -114,7 +114,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             return Ok(());
         }
         let blocks = self.log.geometry().blocks;
-        Err(IndexError::Unsupported(format!(
+        Err(IndexError::Unsupported(message!(
             "{blocks} blocks have no room for a record: an insertion leaves {pages} pages free, and pages to collect"
         ).into()))
     }

@@ -25,6 +25,7 @@ mod settle;
 pub mod star;
 
 use crate::check::IndexError;
+use crate::check::message;
 use crate::log::tag::Tag;
 use crate::nand::{Cause, Nand};
 use crate::ordered::node::NodeShape;
@@ -33,7 +34,6 @@ use crate::ordered::path_log::ground::{
 };
 use crate::ordered::{Metric, RecordFormat};
 use crate::units::Ppn;
-use alloc::format;
 use alloc::vec::Vec;
 use controller::Facts;
 use core::ops::Range;
@@ -257,7 +257,7 @@ impl<C: LayoutChoice> RawScheme for PathPages<C> {
         let layout = Layout::of(page_bytes, record);
         if layout.height_max() < 2 {
             return Err(IndexError::Unsupported(
-                format!(
+                message!(
                     "a mu-Tree needs pages that hold 8 records of this size; these have {page_bytes} bytes"
                 )
                 .into(),

@@ -49,6 +49,7 @@ pub use buffer::{LOG_PAGES_MAX, Logged, TakesBatches};
 pub use config::{TableConfig, VmConfig};
 
 use crate::check::IndexError;
+use crate::check::message;
 use crate::codec::{get_u32, put_u32};
 use crate::log::Root;
 use crate::log::tag::{LEVELS_MAX, Tag};
@@ -64,7 +65,6 @@ use crate::ordered::path_log::ground::{
 };
 use crate::ordered::{Durability, RecordFormat};
 use crate::units::Ppn;
-use alloc::format;
 use buffer::Waiting;
 use core::ops::Range;
 
@@ -164,7 +164,7 @@ impl MovedNodes for MappedPages {
         let bytes = config.bytes.unwrap_or_else(|| share.min(most / 8).max(TableConfig::BYTES_MIN));
         if !(TableConfig::BYTES_MIN..=most.max(TableConfig::BYTES_MIN)).contains(&bytes) {
             return Err(IndexError::Unsupported(
-                format!(
+                message!(
                     "a table of moved nodes of {bytes} bytes: {} to {most} are possible on this chip",
                     TableConfig::BYTES_MIN
                 )
@@ -195,7 +195,7 @@ impl RawScheme for MappedPages {
         let scheme = MappedPages { page_bytes, record };
         if scheme.shape(0, 1, 2).capacity < 4 || scheme.shape(0, 2, 2).capacity < 4 {
             return Err(IndexError::Unsupported(
-                format!(
+                message!(
                     "a VMTree needs pages that hold 4 records of this size; these have {page_bytes} bytes"
                 )
                 .into(),
@@ -273,7 +273,7 @@ fn set_up(nand: &impl Nand, config: &VmConfig) -> Result<(Waiting, RawConfig<Tab
     let records = waiting.capacity();
     let batch_blocks = if records > 0 { in_blocks(batch_pages(records + 1, height)) } else { 0 };
     if batch_blocks > geometry.blocks / 4 {
-        return Err(IndexError::Unsupported(format!(
+        return Err(IndexError::Unsupported(message!(
             "a log buffer of {records} records may take {batch_blocks} blocks at once, more than a quarter of this chip"
         ).into()));
     }

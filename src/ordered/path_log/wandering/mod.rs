@@ -13,6 +13,7 @@
 //! objects of any size; the superblock chain is the checkpoint area of [`crate::blocks::checkpoint`].
 
 use crate::check::IndexError;
+use crate::check::message;
 use crate::log::tag::LEVELS_MAX;
 use crate::nand::{Cause, Nand};
 use crate::ordered::RecordFormat;
@@ -21,7 +22,6 @@ use crate::ordered::path_log::ground::{
     ADDRESS_BYTES, Layouts, MovedNodes, RawScheme, RawTree, Shapes, Sibling,
 };
 use crate::units::Ppn;
-use alloc::format;
 use core::ops::Range;
 
 /// A wandering B+-tree on a chip.
@@ -39,7 +39,7 @@ impl OneNodePages {
     pub fn of(page_bytes: usize, record: RecordFormat) -> Result<OneNodePages, IndexError> {
         let scheme = OneNodePages { page_bytes, record };
         if scheme.shape(0, 1, 2).capacity < 4 || scheme.shape(0, 2, 2).capacity < 4 {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "a wandering B+-tree needs pages that hold 4 records of this size; these have {page_bytes} bytes"
             ).into()));
         }

@@ -119,6 +119,7 @@ pub(in crate::ordered) use pool::{Demand, Pool};
 pub use settings::{LazyUpdateConfig, Pairs, PoolCount};
 pub(in crate::ordered) use settings::{PoolSetup, requests_in};
 
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::nand::Cause;
 use crate::ordered::bplus::{BPlusTree, Fill, Lookup};
@@ -127,7 +128,6 @@ use crate::ordered::change::Change;
 use crate::ordered::journal::Buffered;
 use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
 use crate::store::PageStore;
-use alloc::format;
 use alloc::string::ToString;
 use core::ops::Bound;
 
@@ -282,7 +282,7 @@ impl<T: GroupTree> Pooled<T> {
                 let growth: i32 = self.pool.members(group).map(|slot| self.pool.growth(slot)).sum();
                 let after = entries as i32 + growth;
                 if self.pool.entries_after(group).is_some_and(|counted| counted != after) {
-                    report.violation("P6", u64::from(group), format!("the leaf will have {after} entries"));
+                    report.violation("P6", u64::from(group), message!("the leaf will have {after} entries"));
                 }
             }
             let is_put = self.pool.value(slot).is_some();

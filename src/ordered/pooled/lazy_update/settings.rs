@@ -3,6 +3,7 @@
 use super::policy::CommitPolicy;
 use super::pool::Pool;
 use crate::check::IndexError;
+use crate::check::message;
 use crate::ordered::bplus::BPlusConfig;
 use crate::ordered::buffered::Answers;
 use crate::ordered::{Durability, RecordFormat};
@@ -98,7 +99,7 @@ impl LazyUpdateConfig {
         if self.tree.durability == Durability::None {
             return Ok(());
         }
-        Err(IndexError::Unsupported(format!(
+        Err(IndexError::Unsupported(message!(
             "durability '{}' is wanted, but a lazy-update B+-tree gives 'none' without a journal: a power cut loses the \
              requests in its pool, and groups committed after the last sync stay without others that came before them",
             self.tree.durability.name()

@@ -1,11 +1,11 @@
 //! The checker of the buffer, and what the index tells about itself.
 
 use super::LsLruTree;
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::nand::Cause;
 use crate::ordered::buffered::Below;
 use crate::store::PageStore;
-use alloc::format;
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -34,13 +34,13 @@ impl<S: PageStore> LsLruTree<S> {
             }
         }
         if waiting != buffer.units.waiting() {
-            let found = format!("{waiting:?} wait, {:?} are counted", buffer.units.waiting());
+            let found = message!("{waiting:?} wait, {:?} are counted", buffer.units.waiting());
             report.violation("U7", 0, found);
         }
         let (slabs, used) = buffer.slab_use();
         let is_in_use = used.iter().sum::<usize>() == slabs && used[2] == self.cells.slab_count();
         if cells != self.cells.used_cells() || !is_in_use {
-            let found = format!("{cells} cells of {}, slabs {used:?} of {slabs}", self.cells.used_cells());
+            let found = message!("{cells} cells of {}, slabs {used:?} of {slabs}", self.cells.used_cells());
             report.violation("U5", 0, found);
         }
     }
@@ -73,7 +73,7 @@ impl<S: PageStore> LsLruTree<S> {
                     report.violation(
                         "U6",
                         u64::from(lpn.0),
-                        format!("{base} entries are counted, not {entries}"),
+                        message!("{base} entries are counted, not {entries}"),
                     );
                 }
                 report.records += u64::from(is_put && !is_present);

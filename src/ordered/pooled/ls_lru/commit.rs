@@ -7,6 +7,7 @@ use super::unless_full;
 use super::{CommitPolicy, LeafSplit, LsLruTree, victims};
 use crate::check::IndexError;
 use crate::ordered::bplus::Reshaped;
+use crate::sort;
 use crate::store::PageStore;
 use crate::units::Lpn;
 use alloc::vec::Vec;
@@ -244,7 +245,7 @@ impl<S: PageStore> LsLruTree<S> {
         let units = &self.buffer().units;
         let first = |unit: u32| self.cells.key(self.cells.first(units.part(unit)));
         let mut dirty: Vec<u32> = units.all().filter(|&unit| units.part(unit).len > 0).collect();
-        dirty.sort_unstable_by(|&a, &b| first(a).cmp(first(b)));
+        sort::unstable_by(&mut dirty, |&a, &b| first(a).cmp(first(b)));
         dirty.into_iter().map(|unit| units.get(unit).lpn).collect()
     }
 }

@@ -4,11 +4,11 @@ use super::buffer::slab_bytes;
 use super::cells::{Cells, cell_bytes};
 use super::units::{SLOT_BYTES, Units};
 use crate::check::IndexError;
+use crate::check::message;
 use crate::ordered::bplus::{BPlusConfig, Underflow};
 use crate::ordered::buffered::Answers;
 use crate::ordered::{Durability, RecordFormat};
 use crate::store::PageStore;
-use alloc::format;
 
 /// What a unit of the buffer counts in its budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -154,14 +154,16 @@ impl LsLruConfig {
         let most = (1usize << 31) / page_bytes.max(1) * 32;
         let record = self.tree.record;
         if page_bytes < SLOT_BYTES.max(cell_bytes(record)) {
-            return Err(IndexError::Unsupported(format!("pages of {page_bytes} bytes are too small").into()));
+            return Err(IndexError::Unsupported(
+                message!("pages of {page_bytes} bytes are too small").into(),
+            ));
         }
         let slabs = self.buffer_bytes.saturating_sub(FIXED_BYTES) / slab_bytes(page_bytes);
         if slabs >= slabs_min(record, page_bytes) {
             return Ok(slabs.min(most));
         }
         Err(IndexError::Unsupported(
-            format!(
+            message!(
                 "a buffer of {} bytes over pages of {page_bytes}: {} bytes are needed at least",
                 self.buffer_bytes,
                 LsLruConfig::buffer_bytes_min(record, page_bytes)
@@ -181,12 +183,12 @@ impl LsLruConfig {
     pub(super) fn validate(&self) -> Result<(), IndexError> {
         if self.window_percent > 100 {
             return Err(IndexError::Unsupported(
-                format!("window_percent = {}: 0 to 100 are possible", self.window_percent).into(),
+                message!("window_percent = {}: 0 to 100 are possible", self.window_percent).into(),
             ));
         }
         if !(2..=15).contains(&self.split_factor) {
             return Err(IndexError::Unsupported(
-                format!("split_factor = {}: 2 to 15 are possible", self.split_factor).into(),
+                message!("split_factor = {}: 2 to 15 are possible", self.split_factor).into(),
             ));
         }
         // A leaf that is expelled leaves what waits for its keys to a neighbour, as one that merges does.
@@ -198,7 +200,7 @@ impl LsLruConfig {
         if self.tree.durability == Durability::None {
             return Ok(());
         }
-        Err(IndexError::Unsupported(format!(
+        Err(IndexError::Unsupported(message!(
             "durability '{}' is wanted, but an LS-LRU tree gives 'none': a power cut loses the dirty parts in its \
              buffer, and those committed after the last sync stay without others that came before them",
             self.tree.durability.name()

@@ -11,6 +11,7 @@
 //! steps with W writes at most, whatever the buffer holds. A choice of a page's worth of entries has W of a few tens.
 
 use super::units::Units;
+use crate::sort;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -87,7 +88,7 @@ pub(super) fn choose(classes: &[Class], least: u64) -> Vec<usize> {
 /// The choice among units given as (entries that it frees, nodes that it writes): their places. All, if they free less.
 pub fn write_minimized(units: &[(u64, u32)], least: u64) -> Vec<usize> {
     let mut places: Vec<usize> = (0..units.len()).collect();
-    places.sort_by_key(|&place| (units[place].1, core::cmp::Reverse(units[place].0)));
+    sort::by_key(&mut places, |&place| (units[place].1, core::cmp::Reverse(units[place].0)));
     let same = places.chunk_by(|&a, &b| units[a].1 == units[b].1);
     let class = |places: &[usize]| {
         let freed = places.iter().scan(0, |sum, &place| {

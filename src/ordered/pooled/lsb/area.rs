@@ -6,6 +6,7 @@
 use super::page::LogShape;
 use crate::check::IndexError;
 use crate::nand::Cause;
+use crate::sort;
 use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
 use alloc::vec;
@@ -70,7 +71,7 @@ impl<S: PageStore> LogArea<S> {
                 found.push((number, leaf, at));
             }
         }
-        found.sort_unstable();
+        sort::total(&mut found);
         Ok(found)
     }
 

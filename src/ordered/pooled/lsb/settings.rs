@@ -4,10 +4,10 @@ use super::area;
 use super::page::LogShape;
 use super::{LogNode, LsbTree};
 use crate::check::IndexError;
+use crate::check::message;
 use crate::ordered::bplus::{BPlusConfig, Underflow};
 use crate::ordered::{Durability, RecordFormat};
 use crate::store::PageStore;
-use alloc::format;
 
 /// Log nodes in RAM.
 const LOG_NODES: u32 = 8;
@@ -51,7 +51,7 @@ impl LsbConfig {
     pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<Plan, IndexError> {
         if self.tree.durability != Durability::None {
             return Err(IndexError::Unsupported(
-                format!(
+                message!(
                     "durability '{}' is wanted, but log nodes that wait in RAM are lost: it takes a journal",
                     self.tree.durability.name()
                 )
@@ -59,20 +59,20 @@ impl LsbConfig {
             ));
         }
         if !(1..=LOG_NODES_MAX).contains(&self.log_nodes) {
-            let what = format!("log_nodes = {}: 1 to {LOG_NODES_MAX} are possible", self.log_nodes);
+            let what = message!("log_nodes = {}: 1 to {LOG_NODES_MAX} are possible", self.log_nodes);
             return Err(IndexError::Unsupported(what.into()));
         }
         let (page_bytes, pages) = (store.page_bytes(), store.page_count());
         let log_pages = self.log_pages.unwrap_or(pages / 4).max(1);
         if log_pages > pages.saturating_sub(2) {
-            let what = format!("log_pages = {log_pages}: the store has {pages} pages");
+            let what = message!("log_pages = {log_pages}: the store has {pages} pages");
             return Err(IndexError::Unsupported(what.into()));
         }
         let possible = LogShape::entries_max(self.tree.record, page_bytes);
         let fitting = self.tree.leaf_capacity_on(store)?;
         if self.tree.leaf_capacity.is_some_and(|entries| entries > possible) || possible < 2 {
             let what =
-                format!("leaves of {fitting} entries: 2 to {possible} are possible, as a log page has");
+                message!("leaves of {fitting} entries: 2 to {possible} are possible, as a log page has");
             return Err(IndexError::Unsupported(what.into()));
         }
         let entries = fitting.min(possible);

@@ -22,11 +22,11 @@
 
 use super::corrupted;
 use crate::check::IndexError;
+use crate::check::message;
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
 use crate::ordered::RecordFormat;
 use crate::ordered::node::NodeShape;
 use crate::units::Lpn;
-use alloc::format;
 
 const MARK: u8 = 0x4d;
 const PAGE_HEAD: usize = 12;
@@ -69,7 +69,7 @@ impl LeafLayout {
                 return Ok(LeafLayout { page_bytes, pages_max, first, other });
             }
         }
-        Err(IndexError::Unsupported(format!(
+        Err(IndexError::Unsupported(message!(
             "a leaf with a header on pages of {page_bytes} bytes: it takes {ENTRIES_MIN} entries of {} bytes at least",
             key + value
         ).into()))

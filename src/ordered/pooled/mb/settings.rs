@@ -3,12 +3,12 @@
 use super::page::LeafLayout;
 use super::tree::{WideTree, buffer_bytes, group_pages_max};
 use crate::check::IndexError;
+use crate::check::message;
 use crate::ordered::bplus::{BPlusConfig, BPlusTree};
 use crate::ordered::buffered::Answers;
 use crate::ordered::lazy_update::{CommitPolicy, Pairs, Pool, PoolCount, PoolSetup, requests_in};
 use crate::ordered::{Durability, RecordFormat};
 use crate::store::PageStore;
-use alloc::format;
 
 /// How an MB-tree is formatted and mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl MbConfig {
     pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<Plan, IndexError> {
         if self.durability != Durability::None {
             return Err(IndexError::Unsupported(
-                format!(
+                message!(
                     "durability '{}' is wanted, but requests that wait in RAM are lost: it takes a journal",
                     self.durability.name()
                 )
@@ -99,7 +99,7 @@ impl MbConfig {
         let pages = store.page_count();
         if pages < PAGES_MIN {
             return Err(IndexError::Unsupported(
-                format!("{pages} pages are too few for a leaf and its directory: it takes {PAGES_MIN}")
+                message!("{pages} pages are too few for a leaf and its directory: it takes {PAGES_MIN}")
                     .into(),
             ));
         }

@@ -20,11 +20,11 @@
 
 use super::corrupted;
 use crate::check::IndexError;
+use crate::check::message;
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
 use crate::ordered::RecordFormat;
 use crate::ordered::change::Change;
 use crate::units::Lpn;
-use alloc::format;
 
 const MARK: u8 = 0x50;
 const HEAD: usize = 24;
@@ -62,7 +62,7 @@ impl LeafLayout {
         let bytes = record.entry_bytes() + 1;
         let records = (page_bytes.saturating_sub(HEAD) / bytes).min(usize::from(u16::MAX));
         if records < 2 || !(2..=SEGMENTS_MAX).contains(&segments) {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "leaves of {segments} pages with {records} records of {bytes} bytes each: 2 to {SEGMENTS_MAX} pages, and 2 \
                  records at least, are possible"
             ).into()));

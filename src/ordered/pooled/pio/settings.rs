@@ -3,12 +3,12 @@
 use super::page::LeafLayout;
 use super::tree::{SegmentTree, buffer_bytes, group_pages_max};
 use crate::check::IndexError;
+use crate::check::message;
 use crate::ordered::bplus::{BPlusConfig, BPlusTree};
 use crate::ordered::buffered::Answers;
 use crate::ordered::lazy_update::{CommitPolicy, Pairs, Pool, PoolCount, PoolSetup, requests_in};
 use crate::ordered::{Durability, RecordFormat};
 use crate::store::PageStore;
-use alloc::format;
 
 /// How a PIO B-tree is formatted and mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl PioConfig {
     pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<Plan, IndexError> {
         if self.durability != Durability::None {
             return Err(IndexError::Unsupported(
-                format!(
+                message!(
                     "durability '{}' is wanted, but operations that wait in RAM are lost: it takes a journal",
                     self.durability.name()
                 )
@@ -102,7 +102,7 @@ impl PioConfig {
         let (pages, needed) = (store.page_count() as usize, 2 + layout.segments);
         if pages < needed {
             let segments = layout.segments;
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "{pages} pages are too few for a leaf of {segments} pages and its directory: it takes {needed}"
             ).into()));
         }

@@ -11,6 +11,7 @@
 //! the overlap among them (MTHAO). Shares are in parts of 65,536, rounded down. A node of which nothing can be measured has
 //! the whole.
 
+use crate::sort;
 use crate::spatial::buffered::buffer::{NodeBuffer, Spread};
 use crate::spatial::buffered::control::TemporalControl;
 use crate::spatial::coordinate::Coordinate;
@@ -75,7 +76,7 @@ impl Efind {
         control: &TemporalControl,
     ) -> Vec<NodeId> {
         let mut candidates = self.filter(self.oldest(buffer, unit_nodes), unit_nodes, control);
-        candidates.sort_unstable();
+        sort::total(&mut candidates);
         let worths = self.worths(buffer, &candidates);
         let mut best: (u128, &[NodeId]) = (0, &[]);
         for (unit, worths) in candidates.chunks(unit_nodes).zip(worths.chunks(unit_nodes)) {
@@ -95,7 +96,7 @@ impl Efind {
     ) -> Vec<NodeId> {
         let mut nodes: Vec<(u64, NodeId)> =
             buffer.nodes().iter().map(|(id, waiting)| (waiting.touched, *id)).collect();
-        nodes.sort_unstable();
+        sort::total(&mut nodes);
         if self.worth != Worth::M {
             let old = (nodes.len() * usize::from(self.oldest_percent)).div_ceil(100);
             nodes.truncate(old.max(unit_nodes));

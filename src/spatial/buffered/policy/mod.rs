@@ -6,10 +6,11 @@ pub(super) mod fast;
 use super::buffer::NodeBuffer;
 use super::control::TemporalControl;
 use crate::check::IndexError;
+use crate::check::message;
 use crate::rng::Rng;
+use crate::sort;
 use crate::spatial::coordinate::Coordinate;
 use crate::spatial::node::NodeId;
-use alloc::format;
 use alloc::vec::Vec;
 pub use efind::{Efind, Worth};
 
@@ -54,7 +55,7 @@ impl FlushPolicy {
             }
             _ => return Ok(()),
         };
-        Err(IndexError::Unsupported(format!("flush policy {}: {what}", self.name()).into()))
+        Err(IndexError::Unsupported(message!("flush policy {}: {what}", self.name()).into()))
     }
 }
 
@@ -87,7 +88,7 @@ impl Chooser {
             }
             FlushPolicy::Efind(efind) => efind.choose(buffer, unit_nodes, control),
         };
-        chosen.sort_unstable();
+        sort::total(&mut chosen);
         chosen
     }
 }

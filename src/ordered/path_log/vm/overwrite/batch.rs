@@ -12,11 +12,11 @@ use super::page::{self, Marks, Shape};
 use super::update::Anew;
 use super::{InPlace, NONE, Node};
 use crate::check::IndexError;
+use crate::check::message;
 use crate::nand::{Cause, Nand};
 use crate::ordered::change::Change;
 use crate::ordered::vm::TakesBatches;
 use crate::units::Ppn;
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -63,7 +63,7 @@ impl<N: Nand> InPlace<N> {
         }
         let (log, pages) = (self.pages_of(changes), self.batch_pages(changes, inner_nodes, height));
         if log > PAGES_MAX || pages + log as u32 > self.space.geometry.pages() / 2 {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "a log buffer of {changes} records is written to {log} pages and may take {pages} more at once: at most \
                  {PAGES_MAX}, and half of this chip's {}, are possible",
                 self.space.geometry.pages()

@@ -51,11 +51,11 @@ mod walk;
 use super::Keep;
 use super::buffer::{Logged, Waiting};
 use crate::check::IndexError;
+use crate::check::message;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::ordered::buffered::Answers;
 use crate::ordered::{Durability, RecordFormat};
 use crate::units::Ppn;
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 pub use page::Marks;
@@ -205,7 +205,7 @@ impl<N: Nand> InPlace<N> {
         let leaf = Shape::new(page_bytes, key_bytes, value_bytes, marks);
         let inner = Shape::new(page_bytes, key_bytes, ADDRESS_BYTES, marks);
         if leaf.capacity < 4 || inner.capacity < 8 {
-            return Err(IndexError::Unsupported(format!(
+            return Err(IndexError::Unsupported(message!(
                 "a VMTree-OW needs pages of 4 records and 8 children; these of {page_bytes} bytes hold {} and {}",
                 leaf.capacity, inner.capacity
             ).into()));

@@ -19,6 +19,7 @@
 use crate::check::IndexError;
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
 use crate::ordered::RecordFormat;
+use crate::sort;
 use alloc::vec::Vec;
 
 pub(super) const HEADER_BYTES: usize = 16;
@@ -260,7 +261,7 @@ impl Shape {
     pub(super) fn sorted(&self, page: &[u8], used: usize, but: &[usize]) -> Vec<u8> {
         let mut order: Vec<usize> =
             (0..used).filter(|&slot| !but.contains(&slot) && self.is_live(page, slot)).collect();
-        order.sort_by(|&a, &b| self.key(page, a).cmp(self.key(page, b)));
+        sort::by(&mut order, |&a, &b| self.key(page, a).cmp(self.key(page, b)));
         let mut entries = Vec::with_capacity((order.len() + 2) * self.entry_bytes);
         for (i, &slot) in order.iter().enumerate() {
             let is_last = order.get(i + 1).is_none_or(|&next| self.key(page, next) != self.key(page, slot));

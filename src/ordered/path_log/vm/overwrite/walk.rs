@@ -2,12 +2,13 @@
 
 use super::page;
 use super::{InPlace, NONE};
+use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::nand::{Cause, Nand};
 use crate::ordered::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, holds_change, within,
 };
-use alloc::format;
+use crate::sort;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -77,19 +78,19 @@ impl<N: Nand> InPlace<N> {
         walk.report.nodes += 1;
         walk.pages.push(ppn);
         if page::is_root(&bytes) != (ppn == self.root) || page::is_retired(&bytes) {
-            walk.report.violation("O2", at, format!("marks of a root at level {level}"));
+            walk.report.violation("O2", at, message!("marks of a root at level {level}"));
         }
         let entries = shape.sorted(&bytes, used, &[]);
         let keys: Vec<&[u8]> =
             entries.chunks_exact(shape.entry_bytes).map(|e| &e[..shape.key_bytes]).collect();
         let live = (0..used).filter(|&slot| shape.is_live(&bytes, slot)).count();
         if keys.len() != live {
-            walk.report.violation("O4", at, format!("{live} live slots of {} keys", keys.len()));
+            walk.report.violation("O4", at, message!("{live} live slots of {} keys", keys.len()));
         }
         // Nothing is below the first bound, not even a key of zeros.
         let is_low = |key: &&&[u8]| !low.is_empty() && **key <= low;
         if keys.first().is_some_and(|key| is_low(&key)) || keys.last().is_some_and(|key| *key > high) {
-            walk.report.violation("O3", at, format!("keys beyond {low:02x?} to {high:02x?}"));
+            walk.report.violation("O3", at, message!("keys beyond {low:02x?} to {high:02x?}"));
         }
         if level == 1 {
             walk.leaves += 1;
@@ -97,7 +98,7 @@ impl<N: Nand> InPlace<N> {
             return Ok(());
         }
         if keys.last().is_none_or(|last| *last != high) {
-            walk.report.violation("O3", at, format!("the last bound is not {high:02x?}"));
+            walk.report.violation("O3", at, message!("the last bound is not {high:02x?}"));
         }
         let mut low = low.to_vec();
         for entry in entries.chunks_exact(shape.entry_bytes) {
@@ -247,15 +248,15 @@ impl<N: Nand> OrderedIndex for InPlace<N> {
         let ones = vec![0xff; self.leaf.key_bytes];
         self.check_node((self.root, self.height), (&[], &ones), &mut walk)?;
         if walk.leaves + u64::from(self.inner_nodes) != walk.report.nodes {
-            let found = format!("{} nodes, {} leaves", walk.report.nodes, walk.leaves);
+            let found = message!("{} nodes, {} leaves", walk.report.nodes, walk.leaves);
             walk.report.violation("O5", u64::from(NONE), found);
         }
         walk.pages.push(self.settings_page);
-        walk.pages.sort_unstable();
+        sort::total(&mut walk.pages);
         let live: Vec<u32> =
             (0..self.space.geometry.pages()).filter(|&ppn| self.space.is_live(ppn)).collect();
         if live != walk.pages {
-            let found = format!("{} live pages, {} in the tree", live.len(), walk.pages.len());
+            let found = message!("{} live pages, {} in the tree", live.len(), walk.pages.len());
             walk.report.violation("O5", u64::from(NONE), found);
         }
         Ok(walk.report)

@@ -2,8 +2,8 @@
 
 use super::{Group, Pool};
 use crate::check::CheckReport;
+use crate::check::message;
 use crate::ordered::bplus::LeafSpan;
-use alloc::format;
 use alloc::vec;
 
 impl Pool {
@@ -21,29 +21,29 @@ impl Pool {
                 report.violation(
                     "P1",
                     u64::from(slot),
-                    format!("the request lies outside its group {group}"),
+                    message!("the request lies outside its group {group}"),
                 );
             }
             next = self.after(slot);
         }
         if requests != self.len() {
-            report.violation("P1", 0, format!("{requests} requests in order, {} in use", self.len()));
+            report.violation("P1", 0, message!("{requests} requests in order, {} in use", self.len()));
         }
         if additions != self.additions {
-            report.violation("P5", 0, format!("{additions} additions, {} counted", self.additions));
+            report.violation("P5", 0, message!("{additions} additions, {} counted", self.additions));
         }
         let mut groups = 0;
         let mut next = self.first_group();
         while let Some(group) = next {
             groups += 1;
             if sizes[group as usize] != self.size(group) || self.size(group) == 0 {
-                let found = format!("{} requests, {} counted", sizes[group as usize], self.size(group));
+                let found = message!("{} requests, {} counted", sizes[group as usize], self.size(group));
                 report.violation("P1", u64::from(group), found);
             }
             next = self.next_group(group);
         }
         if groups != self.group_count() {
-            report.violation("P4", 0, format!("{groups} groups in rank, {} in use", self.group_count()));
+            report.violation("P4", 0, message!("{groups} groups in rank, {} in use", self.group_count()));
         }
     }
 

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Builds the firmware once for each index, runs each in QEMU, prints the sizes and compares them with sizes.csv.
+#
+#   run.sh                   all of it; ends with 1 where a text has grown by more than 5 % or a run is wrong
+#   run.sh --keep            writes sizes.csv anew
+#   run.sh --only mu,plow    these only
+#   run.sh --immediate       panics without any code (the Debian route only); compares nothing
+#   run.sh --if-there        skips with a word where the tools are missing
+#   run.sh --core            builds the engine for Cortex-M0, which has no atomic instructions, and stops
+set -euo pipefail
+cd "$(dirname "$0")"
+all="mu wandering vmtree bplus-page-map bplus-dftl sbits r-tree plow"
+keep= if_there= immediate= core=
+while [ $# -gt 0 ]; do
+    case $1 in
+        --keep) keep=1 ;;
+        --only) all=${2//,/ }; shift ;;
+        --immediate) immediate=1 ;;
+        --if-there) if_there=1 ;;
+        --core) core=1 ;;
+        *) echo "$0: what is $1?" >&2; exit 2 ;;
+    esac
+    shift
+done
+
+skip() {
+    echo "firmware: skipped: $1"
+    [ -n "$if_there" ] && exit 0
+    exit 1
+}
+
+words=$(./toolchain.sh 2>&1) || skip "$words"
+command -v qemu-system-arm >/dev/null || skip "no qemu-system-arm (apt-get install qemu-system-arm)"
+value() { sed -n "s/^$1=//p" <<<"$words"; }
+host=$(rustc -vV | sed -n 's/^host: //p')
+linker="$(rustc --print sysroot)/lib/rustlib/$host/bin/rust-lld"
+[ -x "$linker" ] || linker=$(command -v ld.lld || command -v rust-lld) || skip "no lld"
+route=$(value route)
+standard=()
+if [ "$route" = debian ]; then
+    RUSTC=$(value rustc)
+    LD_LIBRARY_PATH=$(value library)
+    RUSTC_BOOTSTRAP=1
+    export RUSTC LD_LIBRARY_PATH RUSTC_BOOTSTRAP
+    standard=(-Z build-std=core,alloc)
+fi
+flags="-C linker=$linker -C linker-flavor=ld.lld"
+if [ -n "$immediate" ]; then
+    [ "$route" = debian ] || skip "panics are taken out by building core anew"
+    standard+=(-Z panic-immediate-abort)
+fi
+# Of its own, whatever the caller builds with: other flags would be other sizes.
+for name in $(compgen -e | grep '^CARGO_PROFILE_' || true); do unset "$name"; done
+if [ -n "$immediate" ]; then export CARGO_PROFILE_RELEASE_PANIC=immediate-abort; fi
+export CARGO_INCREMENTAL=0 CARGO_TARGET_DIR="$PWD/target${immediate:+/immediate}"
+export CARGO_TARGET_THUMBV7EM_NONE_EABI_RUSTFLAGS=$flags
+
+if [ -n "$core" ]; then
+    cargo build --quiet --locked --release "${standard[@]}" --target thumbv6m-none-eabi -p nandex
+    echo "firmware: the engine builds for thumbv6m-none-eabi"
+    exit 0
+fi
+
+table=$(mktemp)
+trap 'rm -f "$table"' EXIT
+echo "index,text,data,bss,heap_peak,stack_peak" >"$table"
+wrong=
+for index in $all; do
+    cargo build --quiet --locked --release "${standard[@]}" --target thumbv7em-none-eabi --features "$index"
+    image="$CARGO_TARGET_DIR/thumbv7em-none-eabi/release/nandex-firmware"
+    cp "$image" "$CARGO_TARGET_DIR/$index.elf"
+    told=$(timeout 100 qemu-system-arm -M mps2-an386 -nographic -monitor none -serial none \
+        -semihosting-config enable=on,target=native -kernel "$image" 2>&1) || {
+        echo "firmware: $index: the run is wrong: $told" >&2
+        wrong=1
+    }
+    told_of() { sed -n "s/^$1=//p" <<<"$told"; }
+    # text: what goes into the flash for code and constants; the heap and the chip are no part of bss.
+    sizes=$(./sizes.sh "$image")
+    echo "$index,$sizes,$(told_of heap_peak),$(told_of stack_peak)" >>"$table"
+done
+expand -t 18 < <(tr ',' '\t' <"$table")
+[ -z "$wrong" ] || exit 1
+if [ -n "$immediate" ]; then exit 0; fi
+if [ -n "$keep" ]; then
+    cp "$table" sizes.csv
+    exit 0
+fi
+awk -F, 'FNR == 1 {next} FNR == NR {kept[$1] = $2; next}
+    !($1 in kept) {print "firmware: " $1 " is not in sizes.csv: make firmware-keep"; bad = 1; next}
+    $2 > kept[$1] * 1.05 {print "firmware: the text of " $1 " has grown from " kept[$1] " to " $2 " bytes, more than 5 %"; bad = 1}
+    $2 < kept[$1] * 0.95 {print "firmware: the text of " $1 " has shrunk from " kept[$1] " to " $2 " bytes: make firmware-keep"}
+    END {exit bad}' sizes.csv "$table"

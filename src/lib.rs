@@ -80,7 +80,6 @@ pub use ftl::dftl::{DftlFtl, DftlSettings};
 pub use ftl::page_map::{FtlSettings, PageMapFtl};
 pub use log::{LogConfig, Placement, SamePage, WritePartLimit};
 pub use nand::{Cause, Geometry, Nand, NandError};
-pub use ordered::RawConfig;
 pub use ordered::bplus::{BPlusConfig, BPlusTree};
 pub use ordered::ipl::{IplConfig, IplTree};
 pub use ordered::journal::{JournalConfig, Journaled};

@@ -101,7 +101,8 @@ fn of_index(error: &IndexError) -> i32 {
         IndexError::Store(StoreError::NotFormatted(_)) | IndexError::NotFormatted(_) => {
             NANDEX_ERR_NOT_FORMATTED
         }
-        IndexError::Store(StoreError::Unsupported(_)) | IndexError::Unsupported(_) => NANDEX_ERR_UNSUPPORTED,
+        IndexError::Store(inner) if inner.is_unsupported() => NANDEX_ERR_UNSUPPORTED,
+        error if error.is_unsupported() => NANDEX_ERR_UNSUPPORTED,
         IndexError::WrongLength { .. } => NANDEX_ERR_LENGTH,
         IndexError::Full => NANDEX_ERR_FULL,
         IndexError::WornOut => NANDEX_ERR_WORN_OUT,

@@ -152,7 +152,8 @@ fn words_and_numbers_become_what_they_say() {
     assert_eq!(star.scheme.layout, LayoutPolicy::Fixed(LeafShare::ALL[2]));
     assert_eq!((star.victim, star.write_pages), (VictimPolicy::Windowed { blocks: 8 }, Some(7)));
     assert_eq!(ipl::ipl(&settings(), chip()).unwrap().area, LogArea::Fixed);
-    assert_eq!(ipl::dipl(&set(&[("rewrite_units", "70000")]), chip()).unwrap().rewrite_units, u16::MAX);
+    let large = Geometry { blocks: 4096, ..chip() };
+    assert_eq!(ipl::dipl(&set(&[("rewrite_units", "70000")]), large).unwrap().rewrite_units, u16::MAX);
     let r_tree = set(&[("split", "linear"), ("capacity", "20"), ("leaf_capacity", "10"), ("fill_min", "30")]);
     let r_tree = spatial::r_tree(&r_tree.options).unwrap();
     assert_eq!(r_tree.rules, Grouped(nandex::spatial::r_tree::Guttman { split: Split::Linear }));

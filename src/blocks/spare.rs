@@ -10,7 +10,6 @@
 //! page but the mark; a page that is torn, half erased or flipped does not pass for a written one. The place (the number
 //! of the physical page) is not stored, only summed up: a page that comes back in another place does not pass either.
 
-use crate::check::message;
 use crate::codec::{crc32, get_u32, get_u40, put_u32, put_u40, wrong_bit};
 use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
 use crate::store::StoreError;

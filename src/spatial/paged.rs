@@ -27,7 +27,6 @@ use super::node::{Change, Entry, Node, NodeFormat, NodeId, ROOT};
 use super::nodes::{Nodes, check_pages};
 use super::superblock::{put_superblock, superblock_of};
 use super::tree::{Rules, SpatialConfig};
-use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::index::{Durability, IndexStats, Metric};
 use crate::nand::Cause;

@@ -3,7 +3,6 @@
 use super::{base, note_pages};
 use crate::blocks::checkpoint::{CheckpointArea, anchor_count};
 use crate::blocks::wear::WearLevelling;
-use crate::check::message;
 use crate::nand::Geometry;
 use crate::store::StoreError;
 

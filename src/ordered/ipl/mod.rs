@@ -68,7 +68,6 @@ pub use config::{IplConfig, LogArea, LogUnit};
 
 use crate::blocks::checkpoint::{CheckpointArea, anchor_count};
 use crate::blocks::{BlockState, BlockTable, Wear};
-use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::log::Placement;
 use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};

@@ -40,7 +40,6 @@ use crate::ordered::RecordFormat;
 use crate::ordered::node::NodeShape;
 use crate::units::Lpn;
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::vec;
 
 pub(super) const SUPERBLOCK: Lpn = Lpn(0);

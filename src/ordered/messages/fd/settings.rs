@@ -7,7 +7,6 @@ use crate::check::IndexError;
 use crate::check::message;
 use crate::ordered::RecordFormat;
 use crate::ordered::messages::ground::{Common, Shape};
-use alloc::format;
 
 /// How an FD-tree is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,6 @@
 //! program enters them one by one, and promises nothing.) Whatever a full buffer may take of the chip is kept free: an
 //! insertion that it would no longer hold is refused as `Full`, and none that was accepted fails later.
 
-use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::ordered::buffered::{Answers, Merge, Pending};
 use crate::ordered::change::Change;

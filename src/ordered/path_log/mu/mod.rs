@@ -45,7 +45,7 @@ pub type MuTree<N> = RawTree<N, PathPages<OneLayout>>;
 
 /// Which layouts the pages of a tree may have, and which of them a changed path takes.
 pub trait LayoutChoice: Copy + crate::shared::MaybeSend {
-    /// The part that the choice takes of a [`RawConfig`].
+    /// The part that the choice takes of a [`RawConfig`](crate::ordered::RawConfig).
     type Config: Copy + Default + crate::shared::MaybeSend;
 
     /// The name of the owner on a formatted chip.

@@ -33,6 +33,7 @@ mod ordered {
     #[cfg(any(feature = "sbits", feature = "plow"))]
     const RAM: Option<usize> = Some(48 << 10);
 
+    #[cfg(any(feature = "bplus-page-map", feature = "bplus-dftl"))]
     macro_rules! bplus_on {
         ($ftl:ty) => {
             pub type Index = nandex::ordered::bplus::BPlusTree<$ftl>;
@@ -59,9 +60,9 @@ mod ordered {
     #[cfg(feature = "plow")]
     with_config!(nandex::Plow<Chip>, nandex::PlowConfig { ram_bytes: RAM, ..nandex::PlowConfig::new(RECORD) });
     #[cfg(feature = "bplus-page-map")]
-    bplus_on!(nandex::ftl::page_map::PageMapFtl<Chip>);
+    bplus_on!(nandex::PageMapFtl<Chip>);
     #[cfg(feature = "bplus-dftl")]
-    bplus_on!(nandex::ftl::dftl::DftlFtl<Chip>);
+    bplus_on!(nandex::DftlFtl<Chip>);
 
     pub fn insert(index: &mut Index, key: u32, value: u32) -> Result<(), IndexError> {
         let mut bytes = [0; 8];
@@ -87,7 +88,7 @@ mod spatial {
     use crate::chip::Chip;
     use core::ops::ControlFlow;
     use nandex::IndexError;
-    use nandex::ftl::page_map::PageMapFtl;
+    use nandex::PageMapFtl;
     use nandex::spatial::r_tree::{RTree, Split, config};
     use nandex::spatial::{Rect, Relation, SpatialIndex};
 

@@ -8,7 +8,6 @@ use crate::check::{CheckReport, IndexError};
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::sort;
 use crate::units::{Pbn, Ppn};
-use alloc::vec;
 use alloc::vec::Vec;
 
 /// Blocks that must be free before an insertion: the next one of full pages, one that replaces a failed or cut one, and the
@@ -158,19 +157,26 @@ impl<N: Nand> Sbits<N> {
         self.kept.back().copied().flatten().ok_or(corrupted)
     }
 
-    /// Copies the first pages of the newest block to another one, which takes its place.
+    /// Copies the first pages of the newest block to another one, which takes its place, through the read buffer.
     fn move_newest(&mut self, pages: u32) -> Result<(), IndexError> {
+        self.read_number = None;
+        let mut page = core::mem::take(&mut self.read);
+        let moved = self.move_newest_by(pages, &mut page);
+        self.read = page;
+        moved
+    }
+
+    fn move_newest_by(&mut self, pages: u32, copy: &mut [u8]) -> Result<(), IndexError> {
         let from = self.newest()?;
         let failed = !self.newest_is_closed;
         let to = 'another: loop {
             let to = self.take_block()?;
-            let mut copy = vec![0; self.geometry.page_bytes as usize];
             for page in 0..pages {
-                if let Err(error) = self.read_sound(self.geometry.page_at(from, page), &mut copy) {
+                if let Err(error) = self.read_sound(self.geometry.page_at(from, page), copy) {
                     self.free.push_back(to);
                     return Err(error);
                 }
-                match self.nand.program(self.geometry.page_at(to, page), Cause::Recovery, &copy, &[]) {
+                match self.nand.program(self.geometry.page_at(to, page), Cause::Recovery, copy, &[]) {
                     Ok(()) => {}
                     Err(NandError::ProgramFailed(_)) => {
                         self.retire(to)?;

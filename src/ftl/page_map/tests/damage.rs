@@ -3,6 +3,7 @@
 use super::*;
 use crate::nand::damaged::{Damage, damage, damage_block, set_back};
 use alloc::collections::BTreeSet;
+use alloc::format;
 use alloc::string::String;
 
 /// A chip after some operations, and what its pages may hold.

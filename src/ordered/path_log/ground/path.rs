@@ -9,7 +9,7 @@ use crate::ordered::node::NodeShape;
 use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::ops::Range;
+use core::ops::{Deref, Range};
 
 /// A path from the root, its nodes copied.
 pub(crate) struct Path {
@@ -36,11 +36,35 @@ pub(crate) struct Step {
     pub width_beside: u8,
 }
 
+/// A key held in place: what is kept of one for the length of an update asks for no memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    bytes: [u8; u8::MAX as usize],
+    len: u8,
+}
+
+impl Key {
+    /// A copy of a key, which has at most 255 bytes.
+    pub(crate) fn of(key: &[u8]) -> Key {
+        let mut bytes = [0; u8::MAX as usize];
+        bytes[..key.len()].copy_from_slice(key);
+        Key { bytes, len: key.len() as u8 }
+    }
+}
+
+impl Deref for Key {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
 /// A half that left the path and waits for its entry in the parent.
 #[derive(Clone, Debug)]
 pub struct Sibling {
     /// The first key of the right half.
-    pub separator: Vec<u8>,
+    pub separator: Key,
     /// Where the half that is not on the path lies.
     pub page: Ppn,
     /// Whether that half is the left one.
@@ -221,7 +245,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let bound = self.shape(level).key(self.node(level), self.slot(level));
         let child = self.shape(level - 1);
         if child.key(self.node(level - 1), 0) != bound {
-            let bound = bound.to_vec();
+            let bound = Key::of(bound);
             child.set_key(self.node_mut(level - 1), 0, &bound);
         }
     }

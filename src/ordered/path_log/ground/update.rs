@@ -1,5 +1,6 @@
 //! Insertion, removal and relocation, as far as they are the same for every scheme: pure edits of the copied path.
 
+use super::path::Key;
 use super::{Change, Leaf, LeafUse, RawScheme, RawTree, Sibling, address, child_value, node_in};
 use crate::check::IndexError;
 use crate::log::collect::Relocate;
@@ -153,7 +154,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         } else {
             self.node(level)
         };
-        let separator = shape.key(right, 0).to_vec();
+        let separator = Key::of(shape.key(right, 0));
         self.sibling(level, detached_count, separator, !path_is_left)
     }
 
@@ -179,7 +180,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         &mut self,
         level: u8,
         count: usize,
-        separator: Vec<u8>,
+        separator: Key,
         is_left: bool,
     ) -> Result<Sibling, IndexError> {
         debug_assert!(count > 0 && count <= self.shape(level).capacity, "R1: a half of {count} entries");
@@ -258,7 +259,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         shape.insert(&mut self.detached[area], count - i, 0, entry);
         self.path.step_mut(level).count = i as u16;
         debug_assert!(self.slot(level) < self.count(level), "R3: the path lost its child in a split");
-        self.sibling(level, count - i + 1, entry.0.to_vec(), false).map(Some)
+        self.sibling(level, count - i + 1, Key::of(entry.0), false).map(Some)
     }
 
     pub(super) fn remove_entry(&mut self, key: &[u8]) -> Result<bool, IndexError> {
@@ -291,11 +292,12 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         loop {
             let (shape, count) = (self.shape(lowest), self.count(lowest));
             debug_assert!(slot < count, "R1: entry {slot} of {count} at level {lowest}");
-            let bound = shape.key(self.node(lowest), 0).to_vec();
+            // The bound of a node is never lowered: what its parent names may not change.
+            let bound =
+                (S::MAPS_MOVES && lowest > 1 && count > 1).then(|| Key::of(shape.key(self.node(lowest), 0)));
             shape.remove(self.node_mut(lowest), count, slot);
             self.path.step_mut(lowest).count -= 1;
-            if S::MAPS_MOVES && lowest > 1 && count > 1 {
-                // The bound of a node is never lowered: what its parent names may not change.
+            if let Some(bound) = bound {
                 shape.set_key(self.node_mut(lowest), 0, &bound);
             }
             if count > 1 || lowest == self.height {

@@ -63,7 +63,7 @@ fn cached<S: PageStore + 'static>(ftl: S, config: &Config) -> Result<(Cached<S>,
     let frames = match config.ram_bytes {
         None => 0,
         Some(ram) => {
-            let left = ram.checked_sub(tables).ok_or_else(|| IndexError::TooLittleRam {
+            let left = ram.checked_sub(tables).ok_or(IndexError::TooLittleRam {
                 given: ram,
                 needed: tables,
                 what: "the FTL's tables and the tree",

@@ -18,7 +18,7 @@ macro_rules! whole {
     ($($int:ty),*) => {$(
         impl Whole for $int {
             fn widen(self) -> u64 {
-                self as u64
+                u64::try_from(self).unwrap_or(u64::MAX)
             }
 
             fn narrow(wide: u64) -> Option<$int> {

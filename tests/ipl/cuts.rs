@@ -24,7 +24,7 @@ fn kinds() -> Vec<Kind> {
     for area in [LogArea::Dynamic, LogArea::Fixed] {
         for class in CLASSES {
             let settings = IplConfig { order: Some(8), checkpoint_blocks: Some(6), ..settings(area, class) };
-            kinds.push(Kind { geometry: SMALL, settings: settings, sectors: false });
+            kinds.push(Kind { geometry: SMALL, settings, sectors: false });
             let rewriting = IplConfig { rewrite_units: 2, ..settings };
             kinds.push(Kind { geometry: slc(SMALL), settings: rewriting, sectors: false });
             let geometry = partial(Geometry::new(1024, 64, 8, 24));

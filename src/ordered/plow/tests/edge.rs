@@ -61,7 +61,7 @@ fn a_full_chip_refuses_and_takes_records_again_once_some_are_gone() {
                     plow = Plow::mount(plow.into_nand(), &set).unwrap();
                 }
             }
-            let usable = (blocks as usize - plow.reserve() - 3 * levels as usize) * 8 * (page as usize - 40);
+            let usable = (blocks as usize - plow.reserve() - 3 * levels) * 8 * (page as usize - 40);
             assert!(held * 16 * 10 > usable * 7, "{levels} levels: {held} records in {usable} bytes");
             assert_holds(&mut plow, &model);
         }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::keys::Trees;
 use crate::names::option;
-use crate::registry::Hosting;
+use crate::registry::{Confidence, Hosting};
 use crate::results::{CauseCounts, Costs, Phase};
 use crate::workload::{Op, OpKind, PhaseOps, workload};
 use nandex::Shared;
@@ -146,6 +146,9 @@ fn format(nand: Box<dyn Nand>, settings: &Settings) -> Result<Box<dyn OrderedInd
 const SCRIPTED: IndexEntry = IndexEntry {
     name: "scripted",
     summary: "a map that works the chip by a script",
+    confidence: Confidence::High,
+    basis: "a double for tests",
+    needs: &[],
     hosting: Hosting::Store,
     format,
     mount: |_, _| Err(IndexError::NotFormatted("a map is not kept")),

@@ -1,7 +1,7 @@
 //! The list of indexes and of stores (FTLs): whatever runs in the lab has a line here and nowhere else.
 //!
 //! An entry says how an index is made on a fresh chip and found again on a used one. An index that lives on a
-//! [`PageStore`] builds its store itself, from the same settings, with [`STORES`]; to the lab every index is a function
+//! [`PageStore`](nandex::PageStore) builds its store itself, from the same settings, with [`STORES`]; to the lab every index is a function
 //! from a chip to a [`OrderedIndex`].
 
 pub use crate::entry::{

@@ -20,12 +20,13 @@ use alloc::vec::Vec;
 /// A chip that shows a spare area of some bytes at least.
 ///
 /// ```
-/// use nandex::nand::LentSpare;
-/// use nandex::nand::sim::SimChip;
-/// use nandex::{Geometry, Nand};
+/// use nandex::Nand;
+/// use nandex::nand::{LentSpare, catalogue, sim::SimChip};
 ///
-/// let chip = LentSpare::new(SimChip::with_geometry(Geometry::new(2048, 16, 64, 128)), 45);
+/// let part = catalogue::find("w25n01gv").ok_or("no such part")?;
+/// let chip = LentSpare::new(SimChip::new(part)?, 45);
 /// assert_eq!((chip.geometry().page_bytes, chip.geometry().spare_bytes), (2019, 45));
+/// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct LentSpare<N> {
@@ -49,11 +50,6 @@ impl<N: Nand> LentSpare<N> {
     /// Bytes of each data area that are lent.
     pub fn lent(&self) -> usize {
         self.lent
-    }
-
-    /// Bytes of RAM held: a page where bytes are lent.
-    pub fn ram_bytes(&self) -> usize {
-        self.page.len()
     }
 
     /// Gives the chip back.
@@ -129,6 +125,11 @@ impl<N: Nand> Nand for LentSpare<N> {
         self.nand.replaces()
     }
 
+    /// A page where bytes are lent.
+    fn ram_bytes(&self) -> usize {
+        self.nand.ram_bytes() + self.page.len()
+    }
+
     fn begin_batch(&mut self) {
         self.nand.begin_batch();
     }
@@ -141,8 +142,15 @@ impl<N: Nand> Nand for LentSpare<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nand::Part;
+    use crate::nand::catalogue::mlc_64m;
     use crate::nand::sim::SimChip;
     use crate::rng::Rng;
+
+    fn chip(spare_bytes: u32) -> SimChip {
+        let geometry = Geometry::new(512, spare_bytes, 16, 4);
+        SimChip::new(&Part { geometry, ..mlc_64m() }).unwrap()
+    }
 
     fn filled(rng: &mut Rng, bytes: usize) -> Vec<u8> {
         (0..bytes).map(|_| rng.below(256) as u8).collect()
@@ -152,14 +160,17 @@ mod tests {
     fn what_is_programmed_reads_back_whole_or_in_part() {
         let mut rng = Rng::new(5);
         for (spare, needed) in [(16, 45), (1, 16), (0, 16), (64, 45), (16, 16)] {
-            let mut chip = LentSpare::new(SimChip::with_geometry(Geometry::new(512, spare, 16, 4)), needed);
+            let mut chip = LentSpare::new(chip(spare), needed);
             let g = chip.geometry();
             assert_eq!(g.page_bytes + g.spare_bytes, 512 + spare);
             assert_eq!(g.spare_bytes, needed.max(spare));
             assert_eq!(chip.ram_bytes(), if needed > spare { 512 } else { 0 });
             for page in 0..16 {
                 let data = filled(&mut rng, g.page_bytes as usize - (page as usize * 7) % 90);
-                let oob = filled(&mut rng, if page % 5 == 4 { 0 } else { g.spare_bytes as usize - page as usize % 3 });
+                let oob = filled(
+                    &mut rng,
+                    if page % 5 == 4 { 0 } else { g.spare_bytes as usize - page as usize % 3 },
+                );
                 chip.program(Ppn(page), Cause::Host, &data, &oob).unwrap();
                 let (mut whole, mut tail) = (vec![0; g.page_bytes as usize], vec![0; g.spare_bytes as usize]);
                 chip.read(Ppn(page), Cause::Host, &mut whole, &mut tail).unwrap();
@@ -174,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_buffer_that_is_too_long_is_refused() {
-        let mut chip = LentSpare::new(SimChip::with_geometry(Geometry::new(512, 16, 16, 4)), 45);
+        let mut chip = LentSpare::new(chip(16), 45);
         let refused = Err(NandError::BufferTooLong(Ppn(0)));
         assert_eq!(chip.program(Ppn(0), Cause::Host, &[0; 484], &[]), refused);
         assert_eq!(chip.read(Ppn(0), Cause::Host, &mut [0; 483], &mut [0; 46]), refused);

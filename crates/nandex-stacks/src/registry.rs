@@ -11,6 +11,7 @@ pub use crate::entry::{
 use crate::names::UnknownName;
 use crate::names::{self, OptionInfo, union_of};
 use crate::options::{self, Options, Settings, sharing};
+use crate::stack::spare;
 use crate::stack::{
     self, AsBtree, BEpsilon, BPlus, Bftl, Bof, CbTree, FbTree, Fd, FlashDb, Ibsf, La, LazyUpdate, LsLru, Lsb,
     Mb, Pio, Rbftl, StoreTree, Wobf, Wpcb,
@@ -27,21 +28,23 @@ use nandex::ordered::vm::overwrite::OverwriteTree;
 use nandex::ordered::wandering::WanderingTree;
 use nandex::{IndexError, Nand, OrderedIndex};
 
-/// The entry of a tree that places its pages itself: its type, what its settings become on a chip, its options.
+/// The entry of a tree that places its pages itself: its type, what its settings become on a chip, the spare bytes it needs, its options.
 macro_rules! raw_tree {
-    ($tree:ident, $config:path, $own:expr, { $($field:ident: $value:expr),* $(,)? }) => {
+    ($tree:ident, $config:path, $spare:path, $own:expr, { $($field:ident: $value:expr),* $(,)? }) => {
         IndexEntry {
             $($field: $value,)*
             hosting: Hosting::Raw,
             format: |nand, settings| {
                 stack::raw_tree(nand, settings, &$own, Open::Format, |nand, settings| {
-                    let config = $config(settings, nand.geometry())?;
+                    let (nand, settings) = spare::lend(nand, settings, $spare)?;
+                    let config = $config(&settings, nand.geometry())?;
                     Ok(Box::new($tree::format(nand, &config)?))
                 })
             },
             mount: |nand, settings| {
                 stack::raw_tree(nand, settings, &$own, Open::Mount, |nand, settings| {
-                    let config = $config(settings, nand.geometry())?;
+                    let (nand, settings) = spare::lend(nand, settings, $spare)?;
+                    let config = $config(&settings, nand.geometry())?;
                     Ok(Box::new($tree::mount(nand, &config)?))
                 })
             },
@@ -84,63 +87,63 @@ const fn store_tree<T: StoreTree>(
 
 /// Every index.
 pub static INDEXES: &[IndexEntry] = &[
-    raw_tree!(MuTree, options::raw::mu, options::raw::MU, {
+    raw_tree!(MuTree, options::raw::mu, spare::of_log, options::raw::MU, {
         name: "mu",
         summary: "mu-Tree (Kang et al. 2007): the whole path in one page, one program per update",
         confidence: Confidence::High,
         basis: "complete in the paper",
         needs: &[],
     }),
-    raw_tree!(MuStarTree, options::raw::mu_star, options::raw::MU_STAR, {
+    raw_tree!(MuStarTree, options::raw::mu_star, spare::of_log, options::raw::MU_STAR, {
         name: "mu-star",
         summary: "mu*-Tree (Ahn et al. 2013): the mu-Tree with four page layouts, chosen by what is done most",
         confidence: Confidence::Low,
         basis: "the abstract only: the layouts, their conversion and the controller are our reading",
         needs: &[],
     }),
-    raw_tree!(WanderingTree, options::raw::wandering, options::raw::WANDERING, {
+    raw_tree!(WanderingTree, options::raw::wandering, spare::of_log, options::raw::WANDERING, {
         name: "wandering",
         summary: "wandering B+-tree (JFFS3, 2005): every update rewrites the path; journal as an option",
         confidence: Confidence::High,
         basis: "the paper and the JFFS3 document; the journal in part our reading",
         needs: &[],
     }),
-    raw_tree!(IplTree, options::ipl::ipl, options::ipl::IPL, {
+    raw_tree!(IplTree, options::ipl::ipl, spare::of_ipl, options::ipl::IPL, {
         name: "ipl",
         summary: "IPL B+-tree (Lee and Moon 2007): log records in the last pages of each block of nodes",
         confidence: Confidence::High,
         basis: "notes on the paper and abstracts; how a split is logged is ours",
         needs: &[],
     }),
-    raw_tree!(IplTree, options::ipl::dipl, options::ipl::DIPL, {
+    raw_tree!(IplTree, options::ipl::dipl, spare::of_ipl, options::ipl::DIPL, {
         name: "dipl",
         summary: "dIPL B+-tree (Na et al. 2009): log records in whatever the nodes leave of a block, ghost nodes",
         confidence: Confidence::Medium,
         basis: "abstracts and remarks of a later paper; ghosts, splits and chains of log units are our reading",
         needs: &[],
     }),
-    raw_tree!(VmTree, options::embedded::vm, options::embedded::VM, {
+    raw_tree!(VmTree, options::embedded::vm, spare::of_log, options::embedded::VM, {
         name: "vmtree",
         summary: "VMTree (Ould-Khessal et al. 2026): a table in RAM says where nodes moved, parents are told late",
         confidence: Confidence::High,
         basis: "the authors' program was read; removal and recovery are ours",
         needs: &[],
     }),
-    raw_tree!(OverwriteTree, options::embedded::overwrite, options::embedded::OVERWRITE, {
+    raw_tree!(OverwriteTree, options::embedded::overwrite, spare::none, options::embedded::OVERWRITE, {
         name: "vmtree-ow",
         summary: "VMTree-OW (Ould-Khessal et al. 2026): pages are overwritten in place; NOR flash only",
         confidence: Confidence::High,
         basis: "the authors' program was read; removal and recovery are ours",
         needs: &[Need::Overwriting],
     }),
-    raw_tree!(Sbits, options::embedded::sbits, options::embedded::SBITS, {
+    raw_tree!(Sbits, options::embedded::sbits, spare::none, options::embedded::SBITS, {
         name: "sbits",
         summary: "SBITS, EmbedDB (Lawrence et al.): ascending keys only, appended; a spline finds the page",
         confidence: Confidence::High,
         basis: "the authors' program and paper were read; recovery is ours",
         needs: &[Need::AscendingKeys],
     }),
-    raw_tree!(Plow, options::embedded::plow, options::embedded::PLOW, {
+    raw_tree!(Plow, options::embedded::plow, spare::none, options::embedded::PLOW, {
         name: "plow",
         summary: "plow (our own): a memtable above up to three packed levels, swept round and round; no log",
         confidence: Confidence::High,

@@ -419,6 +419,7 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
 
     fn ram_bytes(&self) -> usize {
         size_of::<Self>()
+            + self.nand.ram_bytes()
             + self.state.map.len() * 4
             + self.state.blocks.ram_bytes()
             + self.geometry.blocks as usize * 5

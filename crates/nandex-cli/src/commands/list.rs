@@ -57,7 +57,10 @@ fn chip_row(part: &Part) -> Vec<String> {
     vec![
         part.name.to_string(),
         show(Quantity::Bytes, geometry.data_bytes() as f64),
-        format!("{}+{}", geometry.page_bytes, geometry.spare_bytes),
+        match part.raw_spare_bytes {
+            None => format!("{}+{}", geometry.page_bytes, geometry.spare_bytes),
+            Some(raw) => format!("{}+{} of {raw}", geometry.page_bytes, geometry.spare_bytes),
+        },
         geometry.pages_per_block.to_string(),
         show_count(geometry.blocks.into()),
         time(part.page_read_ns()),

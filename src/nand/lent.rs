@@ -1,12 +1,12 @@
 //! A chip whose data area lends bytes to its spare area.
 //!
-//! An SPI NAND part with its ECC on leaves 16 spare bytes of a page to its user, and a mu-Tree wants 45 of them. So the last 29 bytes of the data
+//! An SPI NAND part with its ECC on leaves 16 spare bytes of a page to its user, and a mu-Tree wants 45 of them. So the last 28 bytes of the data
 //! area are shown as the end of the spare area:
 //!
 //! ```text
-//! shown    data, 2019 bytes                | spare, 45 bytes
-//! chip     data, 2019 bytes | 29 bytes     | spare, 16 bytes
-//!                             = spare 16..45           = spare 0..16
+//! shown    data, 2020 bytes                | spare, 45 bytes
+//! chip     data, 2020 bytes | 28 bytes     | spare, 17 bytes
+//!                             = spare 17..45           = spare 0..17
 //! ```
 //!
 //! Nodes are 1.4 % smaller then, and a read of data and spare area moves as many bytes as before. The page number of bytes need not be a
@@ -25,7 +25,7 @@ use alloc::vec::Vec;
 ///
 /// let part = catalogue::find("w25n01gv").ok_or("no such part")?;
 /// let chip = LentSpare::new(SimChip::new(part)?, 45);
-/// assert_eq!((chip.geometry().page_bytes, chip.geometry().spare_bytes), (2019, 45));
+/// assert_eq!((chip.geometry().page_bytes, chip.geometry().spare_bytes), (2020, 45));
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Debug)]

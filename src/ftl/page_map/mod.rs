@@ -181,6 +181,9 @@ impl<N: Nand> PageMapFtl<N> {
     fn assemble(nand: N, settings: FtlSettings, area: CheckpointArea, mut state: State) -> PageMapFtl<N> {
         let geometry = nand.geometry();
         state.blocks.follow(settings.victim);
+        if settings.wear_levelling.asks_for_ages() {
+            state.blocks.keep_ages();
+        }
         let hot = match settings.separation {
             Separation::HotFilter(numbers) => Some(HotFilter::new(numbers)),
             Separation::None | Separation::TwoFrontiers => None,

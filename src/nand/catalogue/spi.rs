@@ -73,7 +73,7 @@ pub(super) static PARTS: &[Part] = &[
             supply: (3300, 25),
         },
         &[
-            datasheet("organisation", "Winbond W25N01GV, 1 Gbit SPI NAND: 2,048+64 B, 64 pages; its ECC covers 16 of the 24 spare bytes that it leaves (bytes 4 to 7 of each 16; Linux driver)"),
+            datasheet("organisation", "Winbond W25N01GV, 1 Gbit SPI NAND: 2,048+64 B, 64 pages; its ECC covers 16 of the 24 spare bytes that it leaves (bytes 4 to 7 of each 16; Linux driver), and there is the mark"),
             datasheet("blocks", "1 Gbit, hence 1,024 blocks; at most 20 bad ones"),
             datasheet("nop", "4 partial programs"),
             datasheet("read", "60 us at most with ECC"),
@@ -84,7 +84,7 @@ pub(super) static PARTS: &[Part] = &[
             remembered("supply", "25 mA typical, 35 mA at most, at 3.3 V"),
         ],
     )
-    .leaving(16),
+    .leaving(17),
     part(
         "gd5f1gq4uayig",
         Numbers {

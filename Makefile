@@ -1,6 +1,6 @@
 # Everything runs from here; `make help` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help run test tools lint doc book bench repro fuzz soak demo-sqlite sqlite-extension firmware firmware-keep firmware-if-there
+.PHONY: help run test tools lint doc book bench repro fuzz soak test-mtd demo-sqlite sqlite-extension c c-arm firmware firmware-keep firmware-if-there
 
 CARGO ?= cargo
 
@@ -17,9 +17,17 @@ run: tools ## the main job: compare all indexes on the bundled real trace in eve
 	$(CARGO) build --release --locked -p nandex-cli
 	./target/release/nandex compare --index all --report report.html
 
-test: tools lint doc firmware-if-there ## everything the gate tests
+test: tools lint doc ## everything the gate tests
 	$(CARGO) test --workspace --locked
 	$(CARGO) build -p nandex --locked --no-default-features
+
+RELEASE = $${CARGO_TARGET_DIR:-target}/release
+
+test-mtd: ## devices of Linux on a stock kernel in QEMU, skipped where that is missing (MTD_INSTALL=1 installs it)
+	@if sh tests/mtd/run.sh ready; then \
+		$(CARGO) build --release --locked -p nandex-cli && \
+		$(CARGO) build --release --locked -p nandex-sqlite --example mtd-sqlite && \
+		sh tests/mtd/run.sh $(RELEASE); fi
 
 lint: ## formatting and lints, warnings are errors
 	$(CARGO) fmt --all --check
@@ -56,6 +64,33 @@ demo-sqlite: ## what an insert into SQLite costs on raw flash: safe and unsafe w
 
 sqlite-extension: ## the extension that any SQLite loads: target/release/libnandex_sqlite.so
 	$(CARGO) build --release --locked -p nandex-sqlite --no-default-features
+
+# A build of the C library for firmware: optimised for size, without an operating system, without unwinding.
+C_PROFILE = CARGO_PROFILE_RELEASE_OPT_LEVEL=s CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 \
+	CARGO_PROFILE_RELEASE_PANIC=abort
+C_INDEXES ?= all-indexes
+C_TARGET_DIR ?= target/c
+C_BUILD = $(C_PROFILE) $(CARGO) rustc --release --locked -p nandex-c --lib --crate-type staticlib --target-dir $(C_TARGET_DIR) \
+	--no-default-features --features firmware,$(C_INDEXES)
+
+c: ## the static library for C, for firmware (C_INDEXES=mu for one index alone); runs the example with it
+	$(C_BUILD)
+	cc -Os -Wall -Wextra -Wno-unused-function -ffunction-sections -Wl,--gc-sections -DFIRMWARE -Icrates/nandex-c/include \
+		crates/nandex-c/examples/c/store.c $(C_TARGET_DIR)/release/libnandex_c.a -o $(C_TARGET_DIR)/store
+	for index in $(if $(filter all-indexes,$(C_INDEXES)),mu wandering vmtree bplus bplus-dftl sbits plow,$(C_INDEXES)); do \
+		$(C_TARGET_DIR)/store $$index || exit 1; done
+	@size $(C_TARGET_DIR)/store
+	@ls -l $(C_TARGET_DIR)/release/libnandex_c.a
+
+C_ARM ?= thumbv7em-none-eabihf
+
+c-arm: ## the same for a Cortex-M4, where its core library is installed
+	@if [ -d "$$(rustc --print sysroot)/lib/rustlib/$(C_ARM)/lib" ]; then $(C_BUILD) --target $(C_ARM) && \
+		ls -l $(C_TARGET_DIR)/$(C_ARM)/release/libnandex_c.a; \
+	else echo "skipped: the compiler has no core library for $(C_ARM) (rustup target add $(C_ARM))"; fi
+	@if command -v arm-none-eabi-gcc >/dev/null; then arm-none-eabi-gcc -mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16 \
+		-Os -Wall -fsyntax-only -DFIRMWARE -Icrates/nandex-c/include crates/nandex-c/examples/c/store.c; \
+	else echo "skipped: arm-none-eabi-gcc is not installed, the header was not compiled for ARM"; fi
 
 fuzz: ## fuzz each target for a minute (needs cargo-fuzz and a nightly toolchain)
 	for target in $$(cd fuzz && cargo fuzz list); do (cd fuzz && mkdir -p corpus/$$target && \

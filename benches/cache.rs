@@ -1,4 +1,4 @@
-//! What each replacement policy costs in CPU time per access, as the cache grows from a thousand to a million frames.
+//! CPU time of each replacement policy per access, as the cache grows from a thousand to a million frames.
 //!
 //! `cargo bench --bench cache`; `-- hit` or `-- 1000000` for a part. The store below answers at once and pages have 16
 //! bytes, so what is left is the cache: look-up, policy, eviction. A time that stays the same from size to size but for

@@ -1,4 +1,4 @@
-//! What each index on logical pages costs in CPU time per operation, as it was published: no FTL, no page cache, no journal.
+//! CPU time of each index on logical pages per operation, as it was published: no FTL, no page cache, no journal.
 //!
 //! `cargo bench --bench indexes`. 20,000 records of 4 + 4 bytes with random keys on pages of 2 KiB that lie in an array; buffers have their
 //! default sizes. Indexes on raw NAND, and any of these with FTL, cache and journal: the bench of the same name in `nandex-lab`.
@@ -6,6 +6,7 @@
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
+use nandex::ordered::RecordFormat;
 use nandex::ordered::bepsilon::{BEpsilon, BEpsilonConfig};
 use nandex::ordered::clustered::{ClusteredTree, as_btree, cb_tree, fb_tree};
 use nandex::ordered::fd::{Fd, FdConfig};
@@ -15,11 +16,11 @@ use nandex::ordered::lsb::{LsbConfig, LsbTree};
 use nandex::ordered::mb::{MbConfig, MbTree};
 use nandex::ordered::messages::MessageTree;
 use nandex::ordered::pio::{PioConfig, PioTree};
-use nandex::ordered::{Durability, RecordFormat, Settings};
 use nandex::rng::split_mix;
 use nandex::store::ram::RamStore;
 use nandex::{IndexError, OrderedIndex};
 
+const RECORD: RecordFormat = RecordFormat::new(4, 4);
 const RECORDS: u64 = 20_000;
 const BATCH: u64 = 1_000;
 const PAGE_BYTES: usize = 2048;
@@ -35,29 +36,22 @@ fn main() {
 }
 
 fn open(name: &str) -> Result<Box<dyn OrderedIndex>, IndexError> {
-    let settings = Settings { durability: Durability::None, ..Settings::new(RecordFormat::new(4, 4)) };
-    let pooled = settings.clone().with("pool_requests", 64);
-    let synced = Settings { durability: Durability::EverySync, ..settings.clone() };
     let store = RamStore::new(PAGE_BYTES, PAGES);
     Ok(match name {
-        "bftl" => Box::new(LayeredTree::format(store, bftl::from_settings(&settings)?)?),
-        "wobf" => Box::new(LayeredTree::format(store, wobf::from_settings(&settings)?)?),
-        "ibsf" => Box::new(LayeredTree::format(store, ibsf::from_settings(&settings)?)?),
-        "bof" => Box::new(LayeredTree::format(store, bof::from_settings(&settings)?)?),
-        "flashdb" => Box::new(LayeredTree::format(store, flashdb::from_settings(&settings)?)?),
-        "lsb" => Box::new(LsbTree::format(store, LsbConfig::from_settings(&settings)?)?),
-        "mb" => Box::new(MbTree::format(store, MbConfig::from_settings(&pooled, 0)?)?),
-        "pio" => Box::new(PioTree::format(store, PioConfig::from_settings(&pooled, PAGE_BYTES, 0)?)?),
-        "bepsilon" => {
-            Box::new(MessageTree::<_, BEpsilon>::format(store, BEpsilonConfig::from_settings(&synced)?)?)
-        }
-        "fd" => Box::new(MessageTree::<_, Fd>::format(store, FdConfig::from_settings(&synced, 0)?)?),
-        "la" => {
-            Box::new(MessageTree::<_, La>::format(store, LaConfig::from_settings(&synced, PAGE_BYTES, 0)?)?)
-        }
-        "as-btree" => Box::new(ClusteredTree::format(store, as_btree::from_settings(&settings, None)?)?),
-        "cb-tree" => Box::new(ClusteredTree::format(store, cb_tree::from_settings(&settings, None)?)?),
-        "fb-tree" => Box::new(ClusteredTree::format(store, fb_tree::from_settings(&settings, None)?)?),
+        "bftl" => Box::new(LayeredTree::format(store, bftl::config(RECORD))?),
+        "wobf" => Box::new(LayeredTree::format(store, wobf::config(RECORD))?),
+        "ibsf" => Box::new(LayeredTree::format(store, ibsf::config(RECORD))?),
+        "bof" => Box::new(LayeredTree::format(store, bof::config(RECORD))?),
+        "flashdb" => Box::new(LayeredTree::format(store, flashdb::config(RECORD))?),
+        "lsb" => Box::new(LsbTree::format(store, LsbConfig::new(RECORD))?),
+        "mb" => Box::new(MbTree::format(store, MbConfig::new(RECORD, 64))?),
+        "pio" => Box::new(PioTree::format(store, PioConfig::new(RECORD, 64))?),
+        "bepsilon" => Box::new(MessageTree::<_, BEpsilon>::format(store, BEpsilonConfig::new(RECORD))?),
+        "fd" => Box::new(MessageTree::<_, Fd>::format(store, FdConfig::new(RECORD))?),
+        "la" => Box::new(MessageTree::<_, La>::format(store, LaConfig::new(RECORD))?),
+        "as-btree" => Box::new(ClusteredTree::format(store, as_btree::config(RECORD))?),
+        "cb-tree" => Box::new(ClusteredTree::format(store, cb_tree::config(RECORD))?),
+        "fb-tree" => Box::new(ClusteredTree::format(store, fb_tree::config(RECORD))?),
         _ => unreachable!("{name}"),
     })
 }

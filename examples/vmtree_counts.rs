@@ -9,13 +9,14 @@
 use nandex::nand::catalogue::{mlc_64m, nor_2m};
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Cause, Geometry, Part};
-use nandex::ordered::vm::VmTree;
-use nandex::ordered::vm::overwrite::OverwriteTree;
-use nandex::ordered::{Durability, OrderedIndex, RecordFormat, Settings};
+use nandex::ordered::buffered::Answers;
+use nandex::ordered::vm::overwrite::{Marks, OverwriteConfig, OverwriteTree};
+use nandex::ordered::vm::{Duplicates, Keep, TableConfig, VmConfig, VmTree};
+use nandex::ordered::{Durability, OrderedIndex, RawConfig, RecordFormat};
 use nandex::rng::Rng;
 
 /// Bytes of the table, pages of the log buffer, the authors' reads and writes of new pages.
-const PUBLISHED: [(u64, u64, u64, u64); 8] = [
+const PUBLISHED: [(usize, u32, u64, u64); 8] = [
     (512, 0, 399_126, 238_059),
     (1024, 0, 354_337, 203_955),
     (4096, 0, 276_943, 136_180),
@@ -26,18 +27,22 @@ const PUBLISHED: [(u64, u64, u64, u64); 8] = [
     (1024, 16, 217_290, 127_401),
 ];
 
-fn counts(mapping_bytes: u64, log_pages: u64, options: [&str; 2], seed: u64) -> (u64, u64) {
-    let durability = if log_pages > 0 { Durability::EverySync } else { Durability::EveryOperation };
-    let settings = Settings { durability, ..Settings::new(RecordFormat::new(4, 12)) }
-        .with("mapping_bytes", mapping_bytes)
-        .with("log_pages", log_pages)
-        .with("kept_nodes", options[0])
-        .with("mapping_duplicates", options[1])
-        .with("answers", "pool")
-        .with("checkpoint_blocks", 300);
+/// The authors' records.
+const RECORD: RecordFormat = RecordFormat::new(4, 12);
+
+/// The class of a tree with a log buffer of so many pages.
+fn class(log_pages: u32) -> Durability {
+    if log_pages > 0 { Durability::EverySync } else { Durability::EveryOperation }
+}
+
+fn counts(mapping_bytes: usize, log_pages: u32, keeping: (Keep, Duplicates), seed: u64) -> (u64, u64) {
+    let scheme = TableConfig { bytes: Some(mapping_bytes), keep: keeping.0, duplicates: keeping.1 };
+    let tree =
+        RawConfig { durability: class(log_pages), checkpoint_blocks: 300, scheme, ..RawConfig::new(RECORD) };
+    let config = VmConfig { tree, log_pages, answers: Answers::Pool };
     let part = Part { geometry: Geometry::new(512, 64, 8, 2500), ..mlc_64m() };
     let chip = SimChip::new(&part).expect("a valid part");
-    let mut tree = VmTree::format_with(chip, &settings).expect("the chip is large enough");
+    let mut tree = VmTree::format(chip, &config).expect("the chip is large enough");
     let mut keys: Vec<u32> = (0..100_000).collect();
     Rng::new(seed).shuffle(&mut keys);
     for key in keys {
@@ -49,19 +54,21 @@ fn counts(mapping_bytes: u64, log_pages: u64, options: [&str; 2], seed: u64) -> 
 }
 
 /// The VMTree-OW: pages of the log buffer, the authors' reads, writes of new pages and overwrites.
-const PUBLISHED_OVERWRITING: [(u64, [u64; 3]); 2] =
+const PUBLISHED_OVERWRITING: [(u32, [u64; 3]); 2] =
     [(0, [283_598, 9_944, 99_997]), (4, [262_868, 9_864, 94_106])];
 
 /// Page reads, new pages and overwrites of the VMTree-OW.
-fn overwrite_counts(log_pages: u64, [slots, kept]: [&str; 2], seed: u64) -> [u64; 3] {
-    let durability = if log_pages > 0 { Durability::EverySync } else { Durability::EveryOperation };
-    let settings = Settings { durability, ..Settings::new(RecordFormat::new(4, 12)) }
-        .with("slots", slots)
-        .with("kept_nodes", kept)
-        .with("log_pages", log_pages)
-        .with("answers", "pool");
+fn overwrite_counts(log_pages: u32, (marks, keep): (Marks, Keep), seed: u64) -> [u64; 3] {
+    let config = OverwriteConfig {
+        durability: class(log_pages),
+        marks,
+        keep,
+        log_pages,
+        answers: Answers::Pool,
+        ..OverwriteConfig::new(RECORD)
+    };
     let chip = SimChip::new(&nor_2m().with_blocks(2500)).expect("a valid part");
-    let mut tree = OverwriteTree::format_with(chip, &settings).expect("the chip is large enough");
+    let mut tree = OverwriteTree::format(chip, &config).expect("the chip is large enough");
     let mut keys: Vec<u32> = (0..100_000).collect();
     Rng::new(seed).shuffle(&mut keys);
     for key in keys {
@@ -82,9 +89,13 @@ fn main() {
     );
     for (mapping_bytes, log_pages, reads, writes) in PUBLISHED {
         print!("{mapping_bytes:>5} {log_pages:>4}    {reads:>10} {writes:>10}");
-        let variants = [["three-buffers", "as-published"], ["three-buffers", "never"], ["path", "never"]];
-        for options in variants {
-            let (r, w) = counts(mapping_bytes, log_pages, options, seed);
+        let variants = [
+            (Keep::ThreeBuffers, Duplicates::AsPublished),
+            (Keep::ThreeBuffers, Duplicates::Never),
+            (Keep::Path, Duplicates::Never),
+        ];
+        for keeping in variants {
+            let (r, w) = counts(mapping_bytes, log_pages, keeping, seed);
             print!("    {r:>9} {w:>9}");
         }
         println!();
@@ -92,9 +103,14 @@ fn main() {
     println!("VMTree-OW: reads, new pages, overwrites");
     for (log_pages, published) in PUBLISHED_OVERWRITING {
         println!("{log_pages:>5} log pages, the authors' {published:?}");
-        for options in [["bare", "three-buffers"], ["checked", "three-buffers"], ["checked", "path"]] {
-            let counts = overwrite_counts(log_pages, options, seed);
-            println!("{:>8} {:<14} {counts:?}", options[0], options[1]);
+        let variants = [
+            ("bare", "three-buffers", (Marks::Bare, Keep::ThreeBuffers)),
+            ("checked", "three-buffers", (Marks::Checked, Keep::ThreeBuffers)),
+            ("checked", "path", (Marks::Checked, Keep::Path)),
+        ];
+        for (slots, kept, setup) in variants {
+            let counts = overwrite_counts(log_pages, setup, seed);
+            println!("{slots:>8} {kept:<14} {counts:?}");
         }
     }
 }

@@ -70,4 +70,6 @@ pub const FOLDERS: &[Folder] = &[
     folder!("named-embedded"),
     folder!("named-vmtree"),
     folder!("named-table2"),
+    folder!("plow-claims"),
+    folder!("plow-field"),
 ];

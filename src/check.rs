@@ -1,7 +1,8 @@
-//! What an index answers when something is wrong, and what a checker reports.
+//! Errors of an index, and the report of a checker.
 
 use crate::nand::NandError;
 use crate::store::StoreError;
+use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -23,7 +24,7 @@ pub enum IndexError {
     Store(StoreError),
     /// No room is left: the operation was not done and nothing was lost.
     Full,
-    /// So many blocks of the chip have failed that it takes no more writes: the operation was not done, nothing was lost,
+    /// Too many blocks of the chip have failed: it takes no more writes: the operation was not done, nothing was lost,
     /// and every record can still be read, now and after the next mount.
     WornOut,
     /// Bytes on the medium contradict an invariant of the index.
@@ -49,8 +50,35 @@ pub enum IndexError {
     },
     /// The index takes ascending keys only, and this one is not above the largest.
     NotAscending,
-    /// The index cannot run with these settings on this chip.
-    Unsupported(String),
+    /// The RAM that the index was given is less than it needs.
+    TooLittleRam {
+        /// The part that takes it.
+        what: &'static str,
+        /// Bytes given.
+        given: usize,
+        /// Bytes needed.
+        needed: usize,
+    },
+    /// The chip has too few good blocks.
+    ChipTooSmall {
+        /// The structure that needs them.
+        who: &'static str,
+        /// Blocks that it needs.
+        needs: u32,
+        /// Good blocks that there are.
+        has: u32,
+    },
+    /// The spare area of a page is too small.
+    SpareTooSmall {
+        /// The structure that needs it.
+        who: &'static str,
+        /// Bytes that it needs in a page.
+        needs: u32,
+        /// Bytes that the chip has.
+        has: u32,
+    },
+    /// The index cannot run with these settings on this chip, for another reason than those that have numbers.
+    Unsupported(Cow<'static, str>),
     /// The medium holds no index of this kind, or one made with other settings.
     NotFormatted(&'static str),
     /// The index promises nothing after a power cut, and the power was cut: contents are not to be trusted.
@@ -64,6 +92,17 @@ impl IndexError {
     pub const fn is_refusal(&self) -> bool {
         matches!(self, IndexError::Full | IndexError::WornOut)
     }
+
+    /// Whether the index cannot run like this: other settings, more RAM or another chip are needed.
+    pub const fn is_unsupported(&self) -> bool {
+        matches!(
+            self,
+            IndexError::Unsupported(_)
+                | IndexError::TooLittleRam { .. }
+                | IndexError::ChipTooSmall { .. }
+                | IndexError::SpareTooSmall { .. }
+        )
+    }
 }
 
 impl From<StoreError> for IndexError {
@@ -73,6 +112,8 @@ impl From<StoreError> for IndexError {
             StoreError::WornOut => IndexError::WornOut,
             StoreError::Interrupted => IndexError::Interrupted,
             StoreError::Unsupported(what) => IndexError::Unsupported(what),
+            StoreError::ChipTooSmall { who, needs, has } => IndexError::ChipTooSmall { who, needs, has },
+            StoreError::SpareTooSmall { who, needs, has } => IndexError::SpareTooSmall { who, needs, has },
             other => IndexError::Store(other),
         }
     }
@@ -105,6 +146,15 @@ impl fmt::Display for IndexError {
                     "this index takes keys in ascending order only, and the key is not above the largest one"
                 )
             }
+            IndexError::TooLittleRam { what, given, needed } => {
+                write!(f, "{given} bytes of RAM are too few: {what} take {needed}")
+            }
+            IndexError::ChipTooSmall { who, needs, has } => {
+                write!(f, "{who} needs {needs} good blocks; this chip has {has}")
+            }
+            IndexError::SpareTooSmall { who, needs, has } => {
+                write!(f, "{who} needs {needs} spare bytes in a page; this chip has {has}")
+            }
             IndexError::Unsupported(what) => write!(f, "{what}"),
             IndexError::NotFormatted(what) => write!(f, "no index to mount: {what}"),
             IndexError::Interrupted => write!(f, "an earlier operation failed half-way; mount again"),
@@ -124,11 +174,11 @@ pub struct Violation {
     pub invariant: &'static str,
     /// The page or node at fault.
     pub at: u64,
-    /// What was found.
+    /// The fact that contradicts it.
     pub found: String,
 }
 
-/// What a walk over the whole index found.
+/// Findings of a walk over the whole index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
     /// Nodes visited.

@@ -69,7 +69,7 @@ pub fn crc32(parts: &[&[u8]]) -> u32 {
     small_crc32(parts)
 }
 
-/// What four bits do to a CRC-32 once they have left it.
+/// The effect of four bits on a CRC-32 once they have left it.
 #[cfg(any(test, not(feature = "crc32fast")))]
 const NIBBLES: [u32; 16] = {
     let mut effects = [0; 16];
@@ -87,7 +87,7 @@ const NIBBLES: [u32; 16] = {
     effects
 };
 
-/// The same by a table of 64 bytes: four bits at a time, where a table of 16 KiB would be a sixth of the code.
+/// A CRC-32 by a table of 64 bytes: four bits at a time, where a table of 16 KiB would be a sixth of the code.
 #[cfg(any(test, not(feature = "crc32fast")))]
 fn small_crc32(parts: &[&[u8]]) -> u32 {
     let step = |crc: u32| crc >> 4 ^ NIBBLES[(crc & 15) as usize];
@@ -95,7 +95,7 @@ fn small_crc32(parts: &[&[u8]]) -> u32 {
     !bytes.fold(u32::MAX, |crc, &byte| step(step(crc ^ u32::from(byte))))
 }
 
-/// Of CRC-32 (IEEE), least significant bit first.
+/// The polynomial of CRC-32 (IEEE), least significant bit first.
 const CRC_POLYNOMIAL: u32 = 0xedb8_8320;
 
 /// Which bit of a message is wrong, counted from the lowest one of its first byte, if exactly one is: `syndrome` is the

@@ -1,14 +1,12 @@
-//! What ordered and spatial indexes have in common: durability classes, what they tell of themselves, and options by name.
+//! The common ground of ordered and spatial indexes: durability classes, what they tell of themselves, and bounds of what is set.
 
 use crate::check::IndexError;
 use crate::check::message;
 use crate::store::PageStore;
-use alloc::collections::BTreeMap;
-use alloc::string::{String, ToString};
+use alloc::format;
 use alloc::vec::Vec;
-use core::ops::RangeInclusive;
 
-/// What an index promises about a power cut.
+/// Promise of an index about a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
     /// Nothing: mounting after a cut reports it instead of returning wrong data.
@@ -59,20 +57,20 @@ impl Durability {
             store.atomic_pages_max(),
             if store.durable_writes() { "" } else { "not " },
             if store.prefix_consistent() { "survive" } else { "do not survive" },
-        )))
+        ).into()))
     }
 }
 
 /// One figure that an index tells about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// Its name, in snake case, unit last.
+    /// Name of the figure, in snake case, unit last.
     pub name: &'static str,
-    /// Its value.
+    /// The figure.
     pub value: u64,
 }
 
-/// What an index tells about itself without touching the medium.
+/// Figures of an index, told without touching the medium.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexStats {
     /// Levels from leaf to root; a tree of one leaf has height 1.
@@ -98,61 +96,7 @@ impl IndexStats {
     }
 }
 
-/// Options by name, as given with `--set name=value`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
-    values: BTreeMap<String, String>,
-}
-
-impl Options {
-    /// Sets an option.
-    pub fn set(&mut self, name: &str, value: &str) {
-        self.values.insert(name.to_string(), value.to_string());
-    }
-
-    /// The text of an option, if set.
-    pub fn text(&self, name: &str) -> Option<&str> {
-        self.values.get(name).map(String::as_str)
-    }
-
-    /// A whole number within bounds, if set. Whoever asks says what is possible, so that no number reaches code that wraps it,
-    /// multiplies it out of its type, or allocates as much.
-    pub fn number(&self, name: &str, possible: RangeInclusive<u64>) -> Result<Option<u64>, IndexError> {
-        let Some(text) = self.text(name) else { return Ok(None) };
-        let refuse = |why| IndexError::Unsupported(message!("option {name}: '{text}' {why}"));
-        whole_number(text, possible).map(Some).map_err(refuse)
-    }
-
-    /// One of some words; the first is the default.
-    pub fn choice(&self, name: &str, words: &[&'static str]) -> Result<&'static str, IndexError> {
-        let Some(text) = self.text(name) else { return Ok(words[0]) };
-        words.iter().find(|w| **w == text).copied().ok_or_else(|| {
-            IndexError::Unsupported(message!("option {name}: '{text}' is none of {}", words.join(", ")))
-        })
-    }
-
-    /// Every option set, in name order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.values.iter().map(|(k, v)| (k.as_str(), v.as_str()))
-    }
-}
-
-/// A whole number within bounds as people type it; `_` may separate its digits. Else what is wrong with it.
-pub fn whole_number(text: &str, possible: RangeInclusive<u64>) -> Result<u64, String> {
-    // One of more digits than 64 bits hold is too large, and no less a number.
-    let digits = text.replace('_', "");
-    if digits.is_empty() || digits.bytes().any(|digit| !digit.is_ascii_digit()) {
-        let has_unit = digits.starts_with(|c: char| c.is_ascii_digit()) && digits.ends_with(['B', 'b']);
-        let hint = if has_unit { "; bytes are given without a unit here" } else { "" };
-        return Err(message!("is no whole number{hint}"));
-    }
-    match digits.parse() {
-        Ok(number) if possible.contains(&number) => Ok(number),
-        _ => Err(message!("is not between {} and {}", possible.start(), possible.end())),
-    }
-}
-
-/// The largest numbers that options may have where neither chip nor store sets a bound: generous for any use, and small
+/// The largest numbers that may be set where neither chip nor store sets a bound: generous for any use, and small
 /// enough that what is allocated for them fits a machine.
 pub mod most {
     /// Entries of a node: one for each byte of the largest page.
@@ -181,7 +125,9 @@ impl Fill {
     pub fn percent(percent: u8) -> Result<Fill, IndexError> {
         match percent {
             50..=100 => Ok(Fill { percent }),
-            _ => Err(IndexError::Unsupported(message!("nodes {percent} % full: 50 to 100 are possible"))),
+            _ => {
+                Err(IndexError::Unsupported(format!("nodes {percent} % full: 50 to 100 are possible").into()))
+            }
         }
     }
 

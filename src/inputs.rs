@@ -13,8 +13,8 @@ const SEED: u64 = 0x6e61_6e64_6578;
 /// The environment variable that replaces the gate's seed by another number.
 const VARIABLE: &str = "NANDEX_SEED";
 
-/// As many inputs as `cases`, drawn from the gate's seed. A failure prints its input and leaves no file behind: the same run
-/// finds it again.
+/// The configuration of a property test: as many inputs as `cases`, drawn from the gate's seed. A failure
+/// prints its input and leaves no file behind: the same run finds it again.
 ///
 /// # Panics
 ///

@@ -19,13 +19,15 @@ mod kind {
 
 use kind::{Cell, Owner};
 
-/// What can be sent to another thread where there are threads: with the feature `std` every [`Send`] type, without it every type.
+/// The types that can be sent to another thread where there are threads: with the feature `std` every
+/// [`Send`] type, without it every type.
 #[cfg(feature = "std")]
 pub trait MaybeSend: Send {}
 #[cfg(feature = "std")]
 impl<T: Send + ?Sized> MaybeSend for T {}
 
-/// What can be sent to another thread where there are threads: with the feature `std` every [`Send`] type, without it every type.
+/// The types that can be sent to another thread where there are threads: with the feature `std` every
+/// [`Send`] type, without it every type.
 #[cfg(not(feature = "std"))]
 pub trait MaybeSend {}
 #[cfg(not(feature = "std"))]

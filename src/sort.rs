@@ -40,7 +40,7 @@ pub(crate) fn by_key<T, K: Ord>(items: &mut [T], mut key: impl FnMut(&T) -> K) {
     by(items, |a, b| key(a).cmp(&key(b)));
 }
 
-/// What [`sort`] knows of the elements.
+/// The elements as [`sort`] knows them.
 #[cfg(any(test, not(feature = "std")))]
 trait Row {
     /// Whether the element at one place belongs before that at another.
@@ -76,7 +76,7 @@ fn in_place<T>(items: &mut [T], order: impl FnMut(&T, &T) -> Ordering) {
 #[cfg(any(test, not(feature = "std")))]
 const RUN: usize = 16;
 
-/// The one routine: runs by insertion, then merged in place. Compares n log n times, swaps n log² n times at most.
+/// Sorts by the one routine: runs by insertion, then merged in place. Compares n log n times, swaps n log² n times at most.
 #[cfg(any(test, not(feature = "std")))]
 #[inline(never)]
 fn sort(row: &mut dyn Row, count: usize) {

@@ -147,7 +147,9 @@ mod row {
 
     impl<K: Ord, V> Extend<(K, V)> for Map<K, V> {
         fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
-            entries.into_iter().for_each(|(key, value)| drop(self.insert(key, value)));
+            for (key, value) in entries {
+                self.insert(key, value);
+            }
         }
     }
 
@@ -224,7 +226,9 @@ mod row {
 
     impl<K: Ord> Extend<K> for Set<K> {
         fn extend<I: IntoIterator<Item = K>>(&mut self, keys: I) {
-            keys.into_iter().for_each(|key| drop(self.insert(key)));
+            for key in keys {
+                self.insert(key);
+            }
         }
     }
 }

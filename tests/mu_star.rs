@@ -7,8 +7,8 @@ use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::ordered::mu::layout::{Layout, LeafShare};
 use nandex::ordered::mu::star::LayoutPolicy;
-use nandex::ordered::mu::{MuStarTree, MuTree};
-use nandex::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
+use nandex::ordered::mu::{MenuConfig, MuStarTree, MuTree};
+use nandex::ordered::{Direction, Durability, OrderedIndex, RawConfig, RecordFormat};
 use nandex::rng::Rng;
 use nandex::{Geometry, IndexError, NandError, StoreError};
 use std::collections::BTreeMap;
@@ -103,7 +103,7 @@ fn it_is_a_map_while_its_layout_changes() {
         for (read_pages, write_pages) in [(0, 0), (3, 2), (2, 20)] {
             let record = RecordFormat::new(key_bytes, value_bytes);
             let config = LogConfig { read_pages, write_pages, ..LogConfig::default() };
-            let mut tree = Tree::format(chip(page_bytes, 160), record, config).unwrap();
+            let mut tree = Tree::format_on_log(chip(page_bytes, 160), record, config).unwrap();
             let (mut model, mut rng) = (Model::new(), Rng::new(u64::from(page_bytes) + write_pages as u64));
             for round in 0..27 {
                 tree.set_layout(policy(round));
@@ -119,7 +119,7 @@ fn it_is_a_map_while_its_layout_changes() {
                     } else {
                         tree.sync().unwrap();
                     }
-                    tree = Tree::mount(tree.into_nand(), record, config).unwrap();
+                    tree = Tree::mount_on_log(tree.into_nand(), record, config).unwrap();
                     assert_sound(&mut tree, &model);
                 }
             }
@@ -128,13 +128,17 @@ fn it_is_a_map_while_its_layout_changes() {
     assert!(conversions > 1000, "{conversions} conversions");
 }
 
+fn with_layout(record: RecordFormat, layout: LayoutPolicy) -> RawConfig<MenuConfig> {
+    RawConfig { scheme: MenuConfig { layout, ..MenuConfig::default() }, ..RawConfig::new(record) }
+}
+
 #[test]
 fn every_layout_is_a_map_over_remounts() {
-    for layout in ["1/2", "5/8", "3/4", "7/8", "adaptive"] {
+    for layout in LeafShare::ALL.map(LayoutPolicy::Fixed).into_iter().chain([LayoutPolicy::Adaptive]) {
         for (page_bytes, key_bytes, value_bytes) in [(1024, 4, 4), (2048, 8, 8), (4096, 16, 16)] {
             let record = RecordFormat::new(key_bytes, value_bytes);
-            let settings = Settings::new(record).with("layout", layout);
-            let mut tree = Tree::format_with(chip(page_bytes, 128), &settings).unwrap();
+            let settings = with_layout(record, layout);
+            let mut tree = Tree::format(chip(page_bytes, 128), &settings).unwrap();
             let (mut model, mut rng) = (Model::new(), Rng::new(9));
             for round in 0..8 {
                 for _ in 0..1000 {
@@ -142,9 +146,9 @@ fn every_layout_is_a_map_over_remounts() {
                 }
                 assert_sound(&mut tree, &model);
                 let share = tree.leaf_share();
-                tree = Tree::mount_with(tree.into_nand(), &settings).unwrap();
+                tree = Tree::mount(tree.into_nand(), &settings).unwrap();
                 assert_eq!(tree.leaf_share(), share);
-                assert!(layout == "adaptive" || share.name() == layout);
+                assert!(layout == LayoutPolicy::Adaptive || layout == LayoutPolicy::Fixed(share));
             }
         }
     }
@@ -154,8 +158,8 @@ fn every_layout_is_a_map_over_remounts() {
 #[test]
 fn an_update_without_a_split_programs_one_page() {
     for share in LeafShare::ALL {
-        let settings = Settings::new(RecordFormat::new(4, 4)).with("layout", share.name());
-        let mut tree = Tree::format_with(chip(512, 320), &settings).unwrap();
+        let settings = with_layout(RecordFormat::new(4, 4), LayoutPolicy::Fixed(share));
+        let mut tree = Tree::format(chip(512, 320), &settings).unwrap();
         let mut rng = Rng::new(3);
         for _ in 0..2500 {
             let key = (rng.below(1 << 20) as u32).to_be_bytes();
@@ -185,9 +189,10 @@ fn an_update_without_a_split_programs_one_page() {
 /// With half a page for the leaf, the tree is the mu-Tree page by page.
 #[test]
 fn the_layout_of_one_half_is_the_mu_tree() {
-    let settings = Settings::new(RecordFormat::new(4, 4));
-    let mut star = Tree::format_with(chip(512, 64), &settings.clone().with("layout", "1/2")).unwrap();
-    let mut mu = MuTree::format_with(chip(512, 64), &settings).unwrap();
+    let record = RecordFormat::new(4, 4);
+    let half = with_layout(record, LayoutPolicy::Fixed(LeafShare::HALF));
+    let mut star = Tree::format(chip(512, 64), &half).unwrap();
+    let mut mu = MuTree::format(chip(512, 64), &RawConfig::new(record)).unwrap();
     let mut rng = Rng::new(11);
     for _ in 0..12_000 {
         let key = (rng.below(3000) as u32).to_be_bytes();
@@ -209,7 +214,7 @@ fn the_layout_of_one_half_is_the_mu_tree() {
 #[test]
 fn pages_of_all_layouts_live_side_by_side() {
     let record = RecordFormat::new(4, 4);
-    let mut tree = Tree::format(chip(2048, 128), record, LogConfig::default()).unwrap();
+    let mut tree = Tree::format_on_log(chip(2048, 128), record, LogConfig::default()).unwrap();
     let mut model = Model::new();
     // Each quarter of the keys is written in another layout.
     for (quarter, share) in LeafShare::ALL.into_iter().enumerate() {
@@ -224,7 +229,7 @@ fn pages_of_all_layouts_live_side_by_side() {
     let leaf_capacity = |share| Layout::of(2048, record).with_share(share).shape(1, 2).capacity;
     assert!(LeafShare::ALL.windows(2).all(|pair| leaf_capacity(pair[0]) < leaf_capacity(pair[1])));
     tree.close().unwrap();
-    let mut tree = Tree::mount(tree.into_nand(), record, LogConfig::default()).unwrap();
+    let mut tree = Tree::mount_on_log(tree.into_nand(), record, LogConfig::default()).unwrap();
     assert_eq!(tree.leaf_share(), LeafShare::ALL[3]);
     assert_sound(&mut tree, &model);
     // Emptied in another order of layouts.
@@ -245,7 +250,7 @@ fn a_full_chip_can_shrink_in_every_layout() {
         for write_pages in [0, 3] {
             let config = LogConfig { write_pages, ..LogConfig::default() };
             let record = RecordFormat::new(4, 4);
-            let mut tree = Tree::format(chip(512, 24), record, config).unwrap();
+            let mut tree = Tree::format_on_log(chip(512, 24), record, config).unwrap();
             tree.set_layout(LayoutPolicy::Fixed(LeafShare::ALL[filled]));
             let (mut model, mut rng) = (Model::new(), Rng::new(filled as u64));
             loop {
@@ -259,7 +264,7 @@ fn a_full_chip_can_shrink_in_every_layout() {
             assert!(model.len() > 2000, "{} records in layout {filled}", model.len());
             assert_sound(&mut tree, &model);
             tree.sync().unwrap();
-            tree = Tree::mount(tree.into_nand(), record, config).unwrap();
+            tree = Tree::mount_on_log(tree.into_nand(), record, config).unwrap();
             tree.set_layout(LayoutPolicy::Fixed(LeafShare::ALL[emptied]));
             let mut keys: Vec<_> = model.clone().into_keys().collect();
             rng.shuffle(&mut keys);
@@ -285,7 +290,7 @@ fn a_full_chip_can_shrink_in_every_layout() {
 #[test]
 fn the_controller_follows_the_work() {
     let record = RecordFormat::new(4, 4);
-    let mut tree = Tree::format_with(chip(1024, 64), &Settings::new(record)).unwrap();
+    let mut tree = Tree::format(chip(1024, 64), &RawConfig::new(record)).unwrap();
     let mut model = Model::new();
     assert_eq!(tree.leaf_share(), LeafShare::HALF);
     for number in 0..22_000u64 {
@@ -347,15 +352,16 @@ fn run(tree: &mut Tree, syncs: bool, history: &mut Vec<Model>) -> Result<(), Ind
 }
 
 fn survive(cut: PowerCut, config: LogConfig) {
-    let mut chip = Tree::format(chip(512, 14), CUT_RECORD, config).unwrap().into_nand();
+    let mut chip = Tree::format_on_log(chip(512, 14), CUT_RECORD, config).unwrap().into_nand();
     chip.plan_power_cut(cut);
     let mut history = Vec::new();
-    let mut tree = Tree::mount(chip, CUT_RECORD, config).unwrap();
+    let mut tree = Tree::mount_on_log(chip, CUT_RECORD, config).unwrap();
     let error = run(&mut tree, config.write_pages > 0, &mut history).unwrap_err();
     assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
     let mut chip = tree.into_nand();
     chip.power_on();
-    let mut tree = Tree::mount(chip, CUT_RECORD, config).unwrap_or_else(|e| panic!("{e} after {cut:?}"));
+    let mut tree =
+        Tree::mount_on_log(chip, CUT_RECORD, config).unwrap_or_else(|e| panic!("{e} after {cut:?}"));
     let report = tree.check().unwrap();
     assert!(report.is_sound(), "{cut:?}: {:?}", report.violations);
     let found = contents(&mut tree);
@@ -371,9 +377,9 @@ fn survive(cut: PowerCut, config: LogConfig) {
 }
 
 fn cut_everywhere(config: LogConfig, stride: usize) {
-    let formatted = Tree::format(chip(512, 14), CUT_RECORD, config).unwrap().into_nand();
+    let formatted = Tree::format_on_log(chip(512, 14), CUT_RECORD, config).unwrap().into_nand();
     let first = formatted.operations();
-    let mut tree = Tree::mount(formatted, CUT_RECORD, config).unwrap();
+    let mut tree = Tree::mount_on_log(formatted, CUT_RECORD, config).unwrap();
     let durability = if config.write_pages == 0 { Durability::EveryOperation } else { Durability::EverySync };
     assert_eq!(tree.durability(), durability);
     let mut history = Vec::new();

@@ -64,7 +64,7 @@ fn random_op(rng: &mut Rng, geometry: Geometry, ends: &mut [u32]) -> Op {
     }
 }
 
-/// What an operation answers.
+/// The answer of an operation.
 fn apply<N: Nand>(nand: &mut N, op: &Op) -> Result<(Vec<u8>, Vec<u8>), NandError> {
     match op {
         Op::Read(ppn, data, spare) => {

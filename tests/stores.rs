@@ -80,7 +80,7 @@ impl Scene {
 /// The state after each operation since the last one that is certain to survive a cut.
 struct Model {
     states: Vec<Vec<u64>>,
-    /// What each page held at any time: a trimmed one may come back as any of it.
+    /// The contents of each page at any time: a trimmed one may come back as any of it.
     former: Vec<BTreeSet<u64>>,
     /// Pages trimmed since they were last written.
     trimmed: BTreeSet<u32>,

@@ -118,7 +118,7 @@ fn fail_if_any(faults: &[String]) {
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
-/// What a file of the engine breaks of the order of the rooms.
+/// The breaches, in a file of the engine, of the order of the rooms.
 fn layer_faults(name: &str, text: &str) -> Vec<String> {
     let room = name.trim_start_matches("src/").split(['/', '.']).next().unwrap();
     let Some(floor) = ROOMS.iter().position(|r| *r == room) else { return Vec::new() };
@@ -193,7 +193,8 @@ fn nothing_is_left_open() {
     fail_if_any(&faults);
 }
 
-/// What the engine does without: panics by omission, printing, orders that differ from run to run, and floating point.
+/// The things that the engine does without: panics by omission, printing, orders that differ from run to run,
+/// and floating point.
 const NOT_IN_ENGINE: [&str; 7] = [".unwrap()", ".expect(", "println!", "HashMap", "HashSet", "f32", "f64"];
 
 /// Floats are numbers of the user's in spatial indexes, whose coordinates they may be. There they are added, subtracted,
@@ -203,7 +204,7 @@ const FLOATS_IN: &str = "src/spatial/";
 const LIBRARY_FUNCTIONS: [&str; 10] =
     ["sqrt(", "powi(", "powf(", ".exp(", ".ln(", ".sin(", ".cos(", "atan2(", "hypot(", "mul_add("];
 
-/// What a file of the engine has that the engine does without.
+/// The things in a file that the engine does without.
 fn engine_faults(name: &str, text: &str) -> Vec<String> {
     let has_floats = name.starts_with(FLOATS_IN);
     let plain = NOT_IN_ENGINE.iter().filter(|word| !(has_floats && word.starts_with('f')));
@@ -225,7 +226,7 @@ fn the_engine_neither_unwraps_nor_prints() {
     fail_if_any(&faults);
 }
 
-/// What most `mod.rs` look like: tests are declared above the imports.
+/// The shape of most `mod.rs`: tests are declared above the imports.
 const TESTS_FIRST: &str = "//! A room with its tests in a file.
 
 #[cfg(test)]
@@ -265,8 +266,8 @@ fn what_stands_below_the_declaration_of_tests_is_seen() {
     assert_eq!(seen, TESTS_FIRST.lines().count() - 2 - 4 - 5, "lines of tests do not count");
 }
 
-/// What would make an input of a test differ from run to run: proptest's own settings beside the one way to take them
-/// (`src/inputs.rs`), clocks, threads, processes and the order of hash tables.
+/// The words that would make an input of a test differ from run to run: proptest's own settings beside the one
+/// way to take them (`src/inputs.rs`), clocks, threads, processes and the order of hash tables.
 const DRAWN: [&str; 14] = [
     "ProptestConfig",
     "TestRunner",
@@ -293,7 +294,7 @@ fn tests_of<'a>(name: &str, text: &'a str) -> Vec<&'a str> {
     lines.iter().filter(|(_, in_test)| *in_test || is_test(name)).map(|(line, _)| *line).collect()
 }
 
-/// What in a file's tests takes inputs that are not the same in every run.
+/// The places in a file's tests that take inputs that are not the same in every run.
 fn drawn_faults(name: &str, text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if DRAWN_IN.contains(&name) {
@@ -410,4 +411,68 @@ fn a_crate_includes_nothing_from_outside() {
     let outside = "const X: &str = include_str!(concat!(\"../../../data/\", $name));";
     assert_eq!(included_from_outside("crates/nandex-lab/src/words.rs", outside).len(), 1);
     assert!(included_from_outside("crates/nandex-lab/src/a/b.rs", "include_bytes!(\"../../x\")").is_empty());
+}
+
+/// Words that a doc comment must not open with: they point at a noun that the reader would have to look for.
+const POINTERS: [&str; 15] = [
+    "Its ",
+    "Their ",
+    "Those ",
+    "The same",
+    "The one ",
+    "The ones ",
+    "What ",
+    "Of ",
+    "As ",
+    "It ",
+    "They ",
+    "So ",
+    "Such ",
+    "None ",
+    "That ",
+];
+
+/// Files whose doc comments still open with such words.
+const POINTING: [&str; 1] = ["src/ordered/plow/"];
+
+/// Doc comments that open with a pronoun in place of their subject.
+fn pointing_comments(name: &str, text: &str) -> Vec<String> {
+    let doc = |line: &str| {
+        let comment = line.trim_start();
+        let words = comment.strip_prefix("///").or_else(|| comment.strip_prefix("//!"))?;
+        Some(words.trim_start().to_owned())
+    };
+    let mut is_open = false;
+    let mut faults = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let words = doc(line);
+        if let Some(words) = words.as_ref().filter(|_| !is_open)
+            && POINTERS.iter().any(|pointer| words.starts_with(pointer))
+        {
+            faults.push(format!("{name}:{}: a doc comment that names no subject: {words}", number + 1));
+        }
+        is_open = words.is_some();
+    }
+    faults
+}
+
+#[test]
+fn doc_comments_name_their_subject() {
+    let is_exempt = |name: &str| POINTING.iter().any(|file| name.starts_with(file) || name.ends_with(file));
+    let files = sources();
+    let faults: Vec<String> = files
+        .iter()
+        .filter(|(name, _)| !is_exempt(name))
+        .flat_map(|(name, text)| pointing_comments(name, text))
+        .collect();
+    fail_if_any(&faults);
+}
+
+#[test]
+fn a_doc_comment_without_a_subject_is_found() {
+    let text = "//! Its rooms.\n\n/// The state,\n/// Its own.\nfn a() {}\n/// What it is.\nfn b() {}\n// Its sum.\n";
+    let found = pointing_comments("a.rs", text);
+    assert_eq!(found.len(), 2);
+    assert!(found[0].starts_with("a.rs:1:") && found[1].starts_with("a.rs:6:"));
+    assert!(pointing_comments("a.rs", "/// Items of a list.\n/// Those of it.\n").is_empty());
 }

@@ -1,4 +1,4 @@
-//! What collection costs, against the closed form for FIFO cleaning under uniform random writes (Desnoyers 2012).
+//! The cost of collection, against the closed form for FIFO cleaning under uniform random writes (Desnoyers 2012).
 //! `cargo test --test write_amplification -- --nocapture` prints the figures of `docs/ftl/page-map.md`.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

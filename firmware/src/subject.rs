@@ -16,39 +16,22 @@ mod ordered {
 
     const RECORD: RecordFormat = RecordFormat::new(4, 8);
 
-    #[cfg(any(feature = "mu", feature = "wandering"))]
-    macro_rules! with_log_config {
-        ($index:ty) => {
+    macro_rules! with_config {
+        ($index:ty, $config:expr) => {
             pub type Index = $index;
 
             pub fn format(chip: Chip) -> Result<Index, IndexError> {
-                Index::format(chip, RECORD, nandex::LogConfig::default())
+                Index::format(chip, &$config)
             }
 
             pub fn mount(chip: Chip) -> Result<Index, IndexError> {
-                Index::mount(chip, RECORD, nandex::LogConfig::default())
+                Index::mount(chip, &$config)
             }
         };
     }
 
-    #[cfg(any(feature = "vmtree", feature = "sbits", feature = "plow"))]
-    macro_rules! with_settings {
-        ($index:ty) => {
-            pub type Index = $index;
-
-            fn settings() -> nandex::ordered::Settings {
-                nandex::ordered::Settings { ram_bytes: Some(48 << 10), ..nandex::ordered::Settings::new(RECORD) }
-            }
-
-            pub fn format(chip: Chip) -> Result<Index, IndexError> {
-                Index::format_with(chip, &settings())
-            }
-
-            pub fn mount(chip: Chip) -> Result<Index, IndexError> {
-                Index::mount_with(chip, &settings())
-            }
-        };
-    }
+    #[cfg(any(feature = "sbits", feature = "plow"))]
+    const RAM: Option<usize> = Some(48 << 10);
 
     #[cfg(any(feature = "bplus-page-map", feature = "bplus-dftl"))]
     macro_rules! bplus_on {
@@ -67,15 +50,15 @@ mod ordered {
     }
 
     #[cfg(feature = "mu")]
-    with_log_config!(nandex::ordered::mu::MuTree<Chip>);
+    with_config!(nandex::MuTree<Chip>, nandex::RawConfig::new(RECORD));
     #[cfg(feature = "wandering")]
-    with_log_config!(nandex::ordered::wandering::WanderingTree<Chip>);
+    with_config!(nandex::WanderingTree<Chip>, nandex::RawConfig::new(RECORD));
     #[cfg(feature = "vmtree")]
-    with_settings!(nandex::ordered::vm::VmTree<Chip>);
+    with_config!(nandex::VmTree<Chip>, nandex::VmConfig::new(RECORD));
     #[cfg(feature = "sbits")]
-    with_settings!(nandex::ordered::sbits::Sbits<Chip>);
+    with_config!(nandex::Sbits<Chip>, nandex::SbitsConfig { ram_bytes: RAM, ..nandex::SbitsConfig::new(RECORD) });
     #[cfg(feature = "plow")]
-    with_settings!(nandex::ordered::plow::Plow<Chip>);
+    with_config!(nandex::Plow<Chip>, nandex::PlowConfig { ram_bytes: RAM, ..nandex::PlowConfig::new(RECORD) });
     #[cfg(feature = "bplus-page-map")]
     bplus_on!(nandex::PageMapFtl<Chip>);
     #[cfg(feature = "bplus-dftl")]

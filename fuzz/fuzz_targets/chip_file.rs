@@ -1,4 +1,4 @@
 //! Any bytes as a chip file.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| nandex_lab::fuzz::files::chip_file(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| nandex_testkit::fuzz::files::chip_file(bytes));

@@ -124,7 +124,7 @@ mod tests {
     use crate::rng::Rng;
     use alloc::collections::BTreeMap;
 
-    /// The same with a counter for every page.
+    /// A naive hot table, with a counter for every page.
     #[derive(Default)]
     struct Naive {
         counts: BTreeMap<u32, u8>,

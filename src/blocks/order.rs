@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 
 const NONE: u32 = u32::MAX;
 
-/// What is kept of the order of full blocks.
+/// The part of the order of full blocks that a victim policy needs.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Order {
     /// Nothing.
@@ -38,7 +38,7 @@ impl Order {
         }
     }
 
-    /// What a policy needs, over these full blocks out of so many, the one closed first in front.
+    /// The order that a policy needs, over these full blocks out of so many, the one closed first in front.
     pub(super) fn new(
         policy: VictimPolicy,
         blocks: usize,

@@ -10,17 +10,15 @@
 //! page but the mark; a page that is torn, half erased or flipped does not pass for a written one. The place (the number
 //! of the physical page) is not stored, only summed up: a page that comes back in another place does not pass either.
 
-use crate::check::message;
 use crate::codec::{crc32, get_u32, get_u40, put_u32, put_u40, wrong_bit};
 use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
 use crate::store::StoreError;
 use crate::units::Ppn;
-use alloc::string::String;
 
 /// Bytes of the spare area in use.
 pub const SPARE_BYTES: usize = 16;
 
-/// What a page holds.
+/// The kind of contents of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PageKind {
@@ -67,7 +65,7 @@ impl PageKind {
 /// The fields of a spare area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What the page holds.
+    /// The kind of contents of the page.
     pub kind: PageKind,
     /// Logical page number, or the place of the page in its record.
     pub number: u32,
@@ -119,7 +117,7 @@ impl Header {
     }
 }
 
-/// What the checksum field should be.
+/// The checksum that the field of the page should hold.
 fn sum(ppn: Ppn, data: &[u8], spare: &[u8; SPARE_BYTES]) -> u32 {
     crc32(&[&ppn.0.to_le_bytes(), data, &spare[1..12]])
 }
@@ -129,7 +127,7 @@ pub fn checksum(spare: &[u8; SPARE_BYTES]) -> u32 {
     get_u32(spare, 12)
 }
 
-/// What reading a page found.
+/// The outcome of reading a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// Every bit is 1: never programmed, or a program or erase was cut short.
@@ -225,12 +223,11 @@ fn written_at(ppn: Ppn, data: &[u8], spare: &[u8; SPARE_BYTES]) -> Option<Ppn> {
 
 /// Refuses a chip whose spare area is too small.
 pub fn require_spare(geometry: Geometry) -> Result<(), StoreError> {
-    let has = geometry.spare_bytes as usize;
-    if has < SPARE_BYTES {
-        let what = message!("a page needs {SPARE_BYTES} spare bytes, this chip has {has}");
-        return Err(StoreError::Unsupported(what));
+    let (needs, has) = (SPARE_BYTES as u32, geometry.spare_bytes);
+    if has < needs {
+        return Err(StoreError::SpareTooSmall { who: "a log of pages", needs, has });
     }
-    geometry.validate().map_err(|e| StoreError::Unsupported(String::from(e.reason)))
+    geometry.validate().map_err(|e| StoreError::Unsupported(e.reason.into()))
 }
 
 #[cfg(test)]

@@ -13,9 +13,6 @@
 //! comes first in the order of closing, it goes to its end, as if it had been moved. So whatever the policy, each victim
 //! gains a page at least, and collection ends. All arithmetic is in integers.
 
-use crate::check::message;
-use alloc::string::String;
-
 /// The rule that chooses the block to collect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VictimPolicy {
@@ -60,23 +57,6 @@ impl VictimPolicy {
             VictimPolicy::Fifo => "fifo",
             VictimPolicy::Windowed { .. } => "windowed",
             VictimPolicy::Choices { .. } => "choices",
-        }
-    }
-
-    /// The policy of this name, with another number than the default after a colon: `windowed:8`, `choices:2`.
-    pub fn parse(text: &str) -> Result<VictimPolicy, String> {
-        let (name, number) = text.split_once(':').map_or((text, None), |(name, number)| (name, Some(number)));
-        let policy = VictimPolicy::ALL.into_iter().find(|policy| policy.name() == name);
-        let number = number.map(|digits| digits.parse().ok().filter(|&n| n > 0));
-        match (policy, number) {
-            (Some(policy), None) => Ok(policy),
-            (Some(VictimPolicy::Windowed { .. }), Some(Some(blocks))) => {
-                Ok(VictimPolicy::Windowed { blocks })
-            }
-            (Some(VictimPolicy::Choices { .. }), Some(Some(count))) => Ok(VictimPolicy::Choices { count }),
-            _ => Err(message!(
-                "'{text}' is no victim policy; there are greedy, cost-benefit, cat, fifo, windowed:N and choices:N"
-            )),
         }
     }
 }
@@ -144,17 +124,5 @@ mod tests {
     fn an_empty_block_beats_all() {
         assert!(block(0, 0).beats(&block(1, u64::MAX), VictimPolicy::CostBenefit));
         assert!(!block(1, u64::MAX).beats(&block(0, 0), VictimPolicy::CostBenefit));
-    }
-
-    #[test]
-    fn names_and_numbers_are_understood() {
-        for policy in VictimPolicy::ALL {
-            assert_eq!(VictimPolicy::parse(policy.name()), Ok(policy));
-        }
-        assert_eq!(VictimPolicy::parse("windowed:8"), Ok(VictimPolicy::Windowed { blocks: 8 }));
-        assert_eq!(VictimPolicy::parse("choices:2"), Ok(VictimPolicy::Choices { count: 2 }));
-        for wrong in ["", "greed", "greedy:2", "windowed:", "windowed:0", "choices:x", "fifo:1"] {
-            assert!(VictimPolicy::parse(wrong).is_err(), "{wrong}");
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! What the cache keeps, counts and promises, over pages in memory.
+//! Tests of the cache over pages in memory: the pages it keeps, its counts and its promises.
 
 use super::policy::catalogue::{POLICIES, PolicyEntry};
 use super::*;

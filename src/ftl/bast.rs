@@ -64,10 +64,10 @@ pub type BastFtl<N> = SchemeFtl<N, Bast>;
 /// Which log block is merged when all are in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogVictim {
-    /// The one not written for longest.
+    /// The log block not written for longest.
     #[default]
     LeastRecent,
-    /// The one taken first.
+    /// The log block taken first.
     Oldest,
     /// Any.
     Random,
@@ -87,10 +87,10 @@ impl LogVictim {
     }
 }
 
-/// What can be chosen.
-#[derive(Clone, Copy, Debug, Default)]
+/// The settings of BAST.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BastSettings {
-    /// What every scheme has.
+    /// The settings that every mapping scheme has.
     pub common: FlashSettings,
     /// Log blocks, at least 1; `None`: 3 % of the chip. Fixed at format.
     pub log_blocks: Option<u32>,
@@ -100,7 +100,7 @@ pub struct BastSettings {
     pub seed: u64,
 }
 
-/// What BAST counts beside [`crate::ftl::mapping::FlashCounters`].
+/// The counters of BAST beside [`crate::ftl::mapping::FlashCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BastCounters {
     /// Merges because all log blocks were in use.
@@ -131,7 +131,7 @@ pub struct Bast {
     victim: LogVictim,
     rng: Rng,
     clock: u64,
-    /// What was done since format or mount.
+    /// The counters since format or mount.
     pub counters: BastCounters,
 }
 

@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 /// Bytes of a dirty entry in a base: logical page u32, physical page u32, pages u16.
 pub(super) const ENCODED_BYTES: usize = 10;
 
-/// What a cache of entries counts.
+/// The counters of a cache of entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounters {
     /// Look-ups that the cache answered.
@@ -47,7 +47,8 @@ pub(super) struct CachedTable {
 }
 
 impl CachedTable {
-    /// What a mount found. The table does not matter for logical pages that are `elsewhere`.
+    /// The table with the state that a mount found. The table does not matter for logical pages that are
+    /// `elsewhere`.
     pub(super) fn open<N: Nand>(
         flash: &mut Flash<N>,
         mounted: &Mounted,
@@ -114,7 +115,7 @@ impl CachedTable {
         self.cmt.get(lpn).or_else(|| self.untold.get(&lpn).copied())
     }
 
-    /// The same, of a page that is used now.
+    /// The physical page of a logical page that is used now.
     pub(super) fn touch(&mut self, lpn: u32) -> Option<u32> {
         self.cmt.touch(lpn).or_else(|| self.untold.get(&lpn).copied())
     }
@@ -133,7 +134,7 @@ impl CachedTable {
         }
     }
 
-    /// The same, with a place in the cache if there is room; `may_extend` the run before it.
+    /// Admits an entry to the cache if there is room; `may_extend` the run before it.
     pub(super) fn admit(&mut self, lpn: u32, ppn: u32, may_extend: bool) {
         if self.cmt.set(lpn, ppn) {
             return;

@@ -47,10 +47,10 @@ use alloc::vec::Vec;
 /// A FAST translation layer.
 pub type FastFtl<N> = SchemeFtl<N, Fast>;
 
-/// What can be chosen.
-#[derive(Clone, Copy, Debug, Default)]
+/// The settings of FAST.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FastSettings {
-    /// What every scheme has.
+    /// The settings that every mapping scheme has.
     pub common: FlashSettings,
     /// Log blocks, the sequential one included, at least 2; `None`: 3 % of the chip. Fixed at format.
     pub log_blocks: Option<u32>,
@@ -58,7 +58,7 @@ pub struct FastSettings {
     pub eager_switch: bool,
 }
 
-/// What FAST counts beside [`crate::ftl::mapping::FlashCounters`].
+/// The counters of FAST beside [`crate::ftl::mapping::FlashCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FastCounters {
     /// Full merges because a page of the SW block was written again, or the block could not be continued.
@@ -92,7 +92,7 @@ pub struct Fast {
     rw_map: BTreeMap<u32, Ppn>,
     log_blocks: u32,
     eager_switch: bool,
-    /// What was done since format or mount.
+    /// The counters since format or mount.
     pub counters: FastCounters,
 }
 

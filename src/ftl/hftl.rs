@@ -45,10 +45,10 @@ use alloc::vec::Vec;
 /// An HFTL-like translation layer.
 pub type HftlFtl<N> = SchemeFtl<N, Hftl>;
 
-/// What can be chosen.
-#[derive(Clone, Copy, Debug, Default)]
+/// The settings of HFTL.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HftlSettings {
-    /// What every scheme has.
+    /// The settings that every mapping scheme has.
     pub common: FlashSettings,
     /// Log blocks of FAST; `None`: 3 % of the chip. Fixed at format.
     pub log_blocks: Option<u32>,

@@ -64,16 +64,16 @@ use alloc::vec::Vec;
 /// An NFTL translation layer.
 pub type NftlFtl<N> = SchemeFtl<N, Nftl>;
 
-/// What can be chosen.
-#[derive(Clone, Copy, Debug, Default)]
+/// The settings of NFTL.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NftlSettings {
-    /// What every scheme has.
+    /// The settings that every mapping scheme has.
     pub common: FlashSettings,
     /// The most blocks of a chain, at least 2; `None`: as many as there are.
     pub chain_blocks_max: Option<u32>,
 }
 
-/// What NFTL counts beside [`crate::ftl::mapping::FlashCounters`].
+/// The counters of NFTL beside [`crate::ftl::mapping::FlashCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NftlCounters {
     /// Replacement blocks appended to chains.
@@ -102,7 +102,7 @@ pub struct Nftl {
     next: Vec<u32>,
     chain_blocks_max: u32,
     floor: u32,
-    /// What was done since format or mount.
+    /// The counters since format or mount.
     pub counters: NftlCounters,
 }
 

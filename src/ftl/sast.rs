@@ -63,10 +63,10 @@ use alloc::vec::Vec;
 /// An N:K translation layer.
 pub type SastFtl<N> = SchemeFtl<N, Sast>;
 
-/// What can be chosen.
-#[derive(Clone, Copy, Debug)]
+/// The settings of SAST.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SastSettings {
-    /// What every scheme has.
+    /// The settings that every mapping scheme has.
     pub common: FlashSettings,
     /// N: logical blocks of a group, at least 1. Fixed at format.
     pub group_blocks: u32,
@@ -90,7 +90,7 @@ impl Default for SastSettings {
     }
 }
 
-/// What SAST counts beside [`crate::ftl::mapping::FlashCounters`].
+/// The counters of SAST beside [`crate::ftl::mapping::FlashCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SastCounters {
     /// Groups cleaned because they had as many log blocks as they may have.
@@ -128,7 +128,7 @@ pub struct Sast {
     log_blocks: u32,
     whole_group: bool,
     clock: u64,
-    /// What was done since format or mount.
+    /// The counters since format or mount.
     pub counters: SastCounters,
 }
 

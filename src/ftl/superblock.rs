@@ -61,10 +61,10 @@ use alloc::vec::Vec;
 /// A superblock translation layer.
 pub type SuperblockFtl<N> = SchemeFtl<N, Superblock>;
 
-/// What can be chosen.
-#[derive(Clone, Copy, Debug)]
+/// The settings of the superblock scheme.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SuperblockSettings {
-    /// What every scheme has.
+    /// The settings that every mapping scheme has.
     pub common: FlashSettings,
     /// N: logical blocks of a superblock, at least 1. Fixed at format.
     pub group_blocks: u32,
@@ -78,7 +78,7 @@ impl Default for SuperblockSettings {
     }
 }
 
-/// What the scheme counts beside [`crate::ftl::mapping::FlashCounters`].
+/// The counters of the superblock FTL beside [`crate::ftl::mapping::FlashCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SuperblockCounters {
     /// Blocks erased because no page in them was live.
@@ -124,7 +124,7 @@ pub struct Superblock {
     blocks_max: usize,
     floor: u32,
     clock: u64,
-    /// What was done since format or mount.
+    /// The counters since format or mount.
     pub counters: SuperblockCounters,
 }
 

@@ -3,7 +3,7 @@
 use crate::blocks::victim::VictimPolicy;
 use crate::log::placed::Placement;
 
-/// What a child costs that lies in the same page as its parent.
+/// The cost of a child that lies in the same page as its parent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SamePage {
     /// Nothing: the page is at hand.
@@ -42,7 +42,7 @@ pub struct LogConfig {
     pub checkpoint_blocks: u32,
     /// Whether its owner has addresses held (`Log::hold`).
     pub holds: bool,
-    /// What the next level costs where it lies in the page at hand.
+    /// The cost of the next level where it lies in the page at hand.
     pub same_page: SamePage,
     /// Where pages are written.
     pub placement: Placement,

@@ -60,7 +60,7 @@ impl Held {
         }
     }
 
-    /// One of those ahead was passed over.
+    /// Passes over one of the pages ahead.
     pub(super) fn pass(&mut self) {
         debug_assert!(self.ahead > 0, "an address is passed over that none knew ahead");
         self.ahead -= 1;

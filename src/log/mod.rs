@@ -61,7 +61,7 @@ pub struct Root {
     pub height: u8,
 }
 
-/// What the log counts besides the chip's own counters.
+/// The counters of the log, besides the chip's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogCounters {
     /// Reads answered by either part of the cache.
@@ -110,7 +110,7 @@ pub struct Log<N> {
     journal: Vec<Ppn>,
     /// Addresses that no page is given.
     held: Held,
-    /// What the owner has each checkpoint keep, while one is written or just mounted.
+    /// The bytes that the owner has each checkpoint keep, while one is written or just mounted.
     note: Vec<u8>,
     /// Bytes that a note may have.
     note_bound: usize,
@@ -125,7 +125,7 @@ pub struct Log<N> {
     flush_failed: bool,
     /// The operation under way has replaced a page of the write part: without its end what the part holds is no tree.
     is_part_divided: bool,
-    /// Of each block, as home, the low half of its number in the order of opening: older pages are no pages of it.
+    /// The low half of each block's number in the order of opening, by home: older pages are no pages of it.
     openings: Vec<u16>,
     /// Pages that needed another read, to be written elsewhere.
     weak: Vec<Ppn>,
@@ -137,9 +137,9 @@ pub struct Log<N> {
     blocks_since_checkpoint: u32,
     /// The newest checkpoint is a closing one: a mount looks for what followed it in one place only.
     closed: bool,
-    /// What whoever wrote the checkpoint that was mounted passed over.
+    /// The gaps that whoever wrote the checkpoint that was mounted passed over.
     gaps_before: Gaps,
-    /// What a mount found is not behind a checkpoint yet.
+    /// The state that a mount found is not behind a checkpoint yet.
     needs_checkpoint: bool,
     /// A block that a mount took for reclaimed may be a damaged one: the tree may lead to it.
     in_doubt: bool,
@@ -157,7 +157,7 @@ impl PageBuffer {
         PageBuffer {
             tag: Tag::default(),
             data: vec![0; geometry.page_bytes as usize],
-            spare: vec![0; geometry.spare_bytes as usize],
+            spare: vec![0; tag::spare_bytes_needed(geometry.pages_per_block)],
         }
     }
 }
@@ -235,7 +235,7 @@ impl<N: Nand> Log<N> {
         self.config
     }
 
-    /// What [`Log::format`] was told of the owner.
+    /// The name of the owner, as [`Log::format`] was told.
     pub fn owner(&self) -> &[u8] {
         &self.owner
     }
@@ -245,7 +245,7 @@ impl<N: Nand> Log<N> {
         self.root
     }
 
-    /// What the log counted so far.
+    /// The counters of the log so far.
     pub fn counters(&self) -> LogCounters {
         self.counters
     }
@@ -281,7 +281,11 @@ impl<N: Nand> Log<N> {
         let page = self.page.data.len() + self.page.spare.len();
         let reads = self.reads.pages() * (self.geometry.page_bytes as usize + 64);
         let lists = self.openings.len() * size_of::<u16>() + WEAK_MAX * size_of::<Ppn>();
-        let tables = self.blocks.ram_bytes() + self.area.ram_bytes(0) + self.held.ram_bytes() + lists;
+        let tables = self.nand.ram_bytes()
+            + self.blocks.ram_bytes()
+            + self.area.ram_bytes(0)
+            + self.held.ram_bytes()
+            + lists;
         tables + page + reads + self.writes.ram_bytes()
     }
 

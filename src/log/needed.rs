@@ -13,7 +13,7 @@ use crate::units::Pbn;
 pub(super) struct Needed {
     /// A mount needs this one and those opened after it.
     from: u32,
-    /// The same once another flush with a root is programmed.
+    /// The need once another flush with a root is programmed.
     next: u32,
 }
 

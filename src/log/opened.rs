@@ -52,8 +52,9 @@ impl<N: Nand> Log<N> {
         Ok(opened)
     }
 
-    /// Of two blocks with the pages of a third one, which is marked bad, one failed in turn while it stood in, and the other is
-    /// the copy of it. Before the failed one is marked bad, the copy that was cut holds less. One that was whole has the last page besides.
+    /// Passes over a cut copy: of two blocks with the pages of a third one, which is marked bad, one failed
+    /// in turn while it stood in, and the other is the copy of it. Before the failed one is marked bad, the
+    /// copy that was cut holds less. One that was whole has the last page besides.
     fn pass_over_cut_copies(&mut self, good: &mut [(Pbn, Option<Place>)]) -> Result<(), IndexError> {
         for at in 1..good.len() {
             for before in 0..at {
@@ -89,7 +90,8 @@ impl<N: Nand> Log<N> {
         self.replaced.iter().find(|pair| pair.1 == block).map(|pair| pair.0)
     }
 
-    /// What the first page of a block says of it, or another page if that one cannot be read or is of another block.
+    /// The place of a block by its first page, or by another page if that one cannot be read or is of
+    /// another block.
     fn place_of_block(&mut self, block: Pbn) -> Result<Option<Place>, IndexError> {
         let home = self.home_of_stand_in(block).unwrap_or(block);
         let first = self.geometry.page_at(block, 0);
@@ -108,7 +110,8 @@ impl<N: Nand> Log<N> {
         self.later_whole_page(block, damaged)
     }
 
-    /// What the first whole page behind the first one of a block says of it; `damaged` is the first page, if it cannot be read.
+    /// The place of a block by the first whole page behind its first one; `damaged` is the first page, if it
+    /// cannot be read.
     fn later_whole_page(
         &mut self,
         block: Pbn,
@@ -173,7 +176,8 @@ impl<N: Nand> Log<N> {
         Ok(Found::Erased)
     }
 
-    /// What a block says of itself: its number, home and first new page, if it has pages since the checkpoint.
+    /// The account that a block gives of itself: its number, home and first new page, if it has pages since
+    /// the checkpoint.
     fn look_at_block(
         &mut self,
         block: Pbn,

@@ -14,9 +14,9 @@ use alloc::vec::Vec;
 /// A page as the tree sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Page<'a> {
-    /// What its owner said about it.
+    /// The tag that the owner gave the page.
     pub tag: Tag,
-    /// Its data area.
+    /// The page's data area.
     pub data: &'a [u8],
 }
 

@@ -63,8 +63,9 @@ impl<N: Nand> Log<N> {
         self.write_checkpoint(false)
     }
 
-    /// The same, and leaves the frontier, so that the next mount sees at one glance that nothing was written since. Where
-    /// blocks are scarce, the rest of the frontier is worth more than that.
+    /// Closes the log: a checkpoint is written, and the frontier left, so that the next mount sees at one
+    /// glance that nothing was written since. Where blocks are scarce, the rest of the frontier is worth
+    /// more than that.
     pub fn close(&mut self) -> Result<(), IndexError> {
         if self.is_placed() {
             return Ok(());
@@ -307,7 +308,7 @@ impl<N: Nand> Log<N> {
         Ok(asked > 0)
     }
 
-    /// What a block that was free at the checkpoint says of a session since.
+    /// The sign that a block gives of a session since the checkpoint at which it was free.
     fn sign_in(&mut self, block: Pbn) -> Result<Sign, IndexError> {
         let newest = self.frontier.block_sequence;
         // A page of another block may be that of one which was opened since, in the wrong place.
@@ -466,13 +467,13 @@ pub(super) fn corrupted(what: &'static str, page: u32) -> IndexError {
 /// Blocks that are asked in turn whether anything was written since a closing checkpoint.
 const ASKED_FOR_SIGNS: u32 = 3;
 
-/// What a block that was free at a checkpoint says of a session since.
+/// The sign that a block gives of a session since a checkpoint at which it was free.
 enum Sign {
-    /// It reads as erased.
+    /// The block reads as erased.
     None,
-    /// It was not opened since.
+    /// The block was not opened since.
     Old,
-    /// It was, or may have been.
+    /// The block was opened since, or may have been.
     New,
 }
 
@@ -480,15 +481,15 @@ enum Sign {
 struct Written {
     /// The page behind the last one that does not look erased.
     end: u32,
-    /// What the writer of its newest whole page passes over; none if no page is whole.
+    /// The gaps that the writer of the block's newest whole page passes over; none if no page is whole.
     gaps: Option<Gaps>,
 }
 
-/// What a page says.
+/// The account that a page gives of itself.
 pub(super) enum Found {
     Erased,
     Garbage,
-    /// It is whole, and of checkpoints.
+    /// The page is whole, and of checkpoints.
     Foreign,
     Page(Tag, Place),
 }
@@ -498,22 +499,16 @@ pub(super) fn check_config(geometry: &Geometry, config: &LogConfig) -> Result<()
     let needed = tag::spare_bytes_needed(geometry.pages_per_block);
     if (geometry.spare_bytes as usize) < needed {
         let has = geometry.spare_bytes;
-        return Err(IndexError::Unsupported(message!(
-            "a tree on raw NAND needs {needed} spare bytes a page with {} pages a block; this chip has {has}",
-            geometry.pages_per_block
-        )));
+        return Err(IndexError::SpareTooSmall { who: "a tree on raw NAND", needs: needed as u32, has });
     }
     if config.write_pages > 200 {
-        return Err(IndexError::Unsupported(message!(
-            "the write part of the cache holds at most 200 pages, not {}",
-            config.write_pages
-        )));
+        return Err(IndexError::Unsupported(
+            message!("the write part of the cache holds at most 200 pages, not {}", config.write_pages)
+                .into(),
+        ));
     }
     if geometry.blocks < 8 {
-        return Err(IndexError::Unsupported(message!(
-            "a tree on raw NAND needs 8 blocks; this chip has {}",
-            geometry.blocks
-        )));
+        return Err(IndexError::ChipTooSmall { who: "a tree on raw NAND", needs: 8, has: geometry.blocks });
     }
     if geometry.blocks >= 1 << 24 {
         return Err(IndexError::Store(StoreError::Unsupported("more than 2^24 blocks".into())));

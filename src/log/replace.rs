@@ -1,4 +1,5 @@
-//! What becomes of a block in which a program failed: another block takes its pages and answers to its addresses.
+//! The replacement of a block in which a program failed: another block takes its pages and answers to its
+//! addresses.
 //!
 //! Marking the failed block bad is the switch: before it, a mount drops the unfinished copy; after it, the copy counts.
 

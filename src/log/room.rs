@@ -109,7 +109,7 @@ impl<N: Nand> Log<N> {
         erased.map_err(|error| self.worn_or(error))
     }
 
-    /// What an error of the chip means to the log: no free block where some failed is the end of writing.
+    /// The error of the chip as the log tells it: no free block where some failed is the end of writing.
     pub(super) fn worn_or(&self, error: StoreError) -> IndexError {
         match error {
             StoreError::Full if self.capacity.failed > 0 => IndexError::WornOut,

@@ -1,4 +1,5 @@
-//! What a mount reads of the pages since the checkpoint: the newest root, the journal leaves after it, and what is missing.
+//! The pages that a mount reads since the checkpoint: the newest root, the journal leaves after it, and what
+//! is missing.
 
 use crate::check::IndexError;
 use crate::log::Root;
@@ -8,7 +9,7 @@ use crate::sort;
 use crate::units::Ppn;
 use alloc::vec::Vec;
 
-/// What was read since the checkpoint, in the order it was programmed.
+/// The pages that were read since the checkpoint, in the order of their programming.
 pub(super) struct Seen {
     pub(super) sequence: u64,
     pub(super) root: Option<Root>,
@@ -16,7 +17,7 @@ pub(super) struct Seen {
     pub(super) root_sequence: u64,
     /// Pages of a flush that is not whole yet.
     pending: Vec<(Ppn, Tag, u64)>,
-    /// What the next page of that flush says of the pages after it.
+    /// The number of pages that the next page of that flush names as still to come.
     still_to_come: Option<u8>,
     journal: Vec<(u64, Ppn)>,
     /// Pages that are not whole since the last one that is: the first of them, and how many.
@@ -90,8 +91,8 @@ impl Seen {
         self.unreadable = Some((first, count + 1));
     }
 
-    /// What a cut cannot have done: it tears the page programmed last, and no other. A page that is lost before the
-    /// newest root is missed where the tree leads to it.
+    /// Refuses losses that a cut cannot have caused: it tears the page programmed last, and no other. A page
+    /// that is lost before the newest root is missed where the tree leads to it.
     pub(super) fn require_whole(&self, tears: bool) -> Result<(), IndexError> {
         let torn = self.unreadable.filter(|pages| pages.1 > u32::from(tears)).map(|pages| pages.0);
         match self.lost.or(torn) {
@@ -127,14 +128,15 @@ impl Seen {
         }
     }
 
-    /// What was read of a flush counts, though its end was not; what follows may be the rest of it.
+    /// Ends a flush whose end was not read: what was read of it counts, and what follows may be the rest of
+    /// it.
     fn break_flush(&mut self) {
         let is_flush_torn = self.is_flush_torn;
         self.end_flush();
         self.is_flush_torn = is_flush_torn;
     }
 
-    /// What was read of a flush counts.
+    /// Ends a flush: what was read of it counts.
     fn end_flush(&mut self) {
         let is_flush_torn = core::mem::take(&mut self.is_flush_torn);
         for (ppn, tag, sequence) in self.pending.drain(..) {

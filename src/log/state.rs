@@ -1,4 +1,4 @@
-//! What a checkpoint of the log says.
+//! The contents of a checkpoint of the log.
 
 use crate::blocks::BlockTable;
 use crate::codec::{get_u16, get_u32, get_u64};
@@ -15,7 +15,7 @@ pub(super) const FIXED_BYTES: usize = 40;
 /// Bytes of a replaced block and the block that answers for it.
 pub(super) const PAIR_BYTES: usize = 8;
 
-/// What a checkpoint says.
+/// The contents of a checkpoint.
 pub(super) struct State {
     pub(super) blocks: BlockTable,
     pub(super) owner: Vec<u8>,

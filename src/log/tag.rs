@@ -41,7 +41,7 @@ pub const fn spare_bytes_needed(pages_per_block: u32) -> usize {
     VALID_AT + (pages_per_block as usize).div_ceil(8)
 }
 
-/// What the owner of a page says about it.
+/// The account that the owner of a page gives of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tag {
     /// Whether the page holds the root: the operation that wrote it is complete.
@@ -80,7 +80,7 @@ pub struct Place {
 pub enum Gaps {
     /// Any number.
     Any,
-    /// None.
+    /// No gaps are passed over.
     None,
     /// At most [`Gaps::NARROW`].
     Narrow,
@@ -99,12 +99,12 @@ impl Gaps {
         }
     }
 
-    /// Its number in a checkpoint.
+    /// The number of the gaps in a checkpoint.
     pub const fn code(self) -> u8 {
         self as u8
     }
 
-    /// The one with this number.
+    /// The gaps with this number.
     pub const fn from_code(code: u8) -> Option<Gaps> {
         match code {
             0 => Some(Gaps::Any),
@@ -122,7 +122,7 @@ impl Gaps {
         }
     }
 
-    /// Those of a page's second spare byte, and how many were passed over, if that is a page of a log.
+    /// The gaps by a page's second spare byte, and how many were passed over, if that is a page of a log.
     const fn of(byte: u8) -> Option<(Gaps, u8)> {
         match byte & 0xf0 {
             MAGIC => Some((Gaps::Any, 0)),
@@ -133,11 +133,12 @@ impl Gaps {
     }
 }
 
-/// What the checksum of a page covers besides its bytes: whose log it belongs to, and its place in its block. With the home in
-/// the tag that is its address, so a page of another log or another address is none here.
+/// The inputs that the checksum of a page covers besides its bytes: whose log it belongs to, and its place
+/// in its block. With the home in the tag that is its address, so a page of another log or another address
+/// is none here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seal<'a> {
-    /// What the owner of the log is called.
+    /// The name of the log's owner.
     pub owner: &'a [u8],
     /// The page's place in its block.
     pub page: u32,

@@ -5,10 +5,10 @@ use super::sim::SimChip;
 use crate::rng::Rng;
 use crate::units::{Pbn, Ppn};
 
-/// What happened to a page.
+/// The damage that is done to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Damage {
-    /// It is uncorrectable.
+    /// The page is uncorrectable.
     Unreadable,
     /// Eight bits are wrong.
     Flips,
@@ -18,14 +18,14 @@ pub(crate) enum Damage {
     Ones,
     /// Bytes of chance.
     Random,
-    /// It holds what another page holds, and that one its bytes.
+    /// The page holds what another page holds, and that one the bytes of this.
     Exchanged(Ppn),
-    /// It holds the bytes of another page.
+    /// The page holds the bytes of another page.
     CopyOf(Ppn),
 }
 
 impl Damage {
-    /// Those that need no other page.
+    /// The kinds of damage that need no other page.
     pub(crate) const OF_BYTES: [Damage; 5] =
         [Damage::Unreadable, Damage::Flips, Damage::Zeros, Damage::Ones, Damage::Random];
 }

@@ -28,7 +28,7 @@ pub struct Geometry {
 pub struct PartError {
     /// The field at fault, as in a chip file.
     pub field: &'static str,
-    /// What is wrong with its value.
+    /// The fault of the value.
     pub reason: &'static str,
     /// The value given.
     pub value: u64,

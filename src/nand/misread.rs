@@ -38,7 +38,7 @@ impl<N: Nand, F: FnMut(Ppn, Cause, &mut [u8], &mut [u8]) + Send> Nand for Misrea
     }
 }
 
-/// What spoils a read of a page.
+/// The fault that spoils a read of a page.
 pub(crate) type Spoil = Box<dyn FnMut(Ppn, Cause, &mut [u8], &mut [u8]) + Send>;
 
 /// A chip on which bits of one page, counted from the first of the data area, read wrongly for ever.

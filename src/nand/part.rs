@@ -8,11 +8,13 @@ use alloc::borrow::Cow;
 pub struct Part {
     /// Name in the catalogue, or of the chip file.
     pub name: Cow<'static, str>,
-    /// Shape and programming rules.
+    /// Shape and programming rules. The spare bytes are those that the user may program under the ECC of the part.
     pub geometry: Geometry,
+    /// All spare bytes of a page, where the ECC of the part keeps some for itself.
+    pub raw_spare_bytes: Option<u32>,
     /// How long each operation takes.
     pub timing: Timing,
-    /// What each operation draws.
+    /// The voltage and the currents that the operations draw.
     pub supply: Supply,
     /// Erases a block is specified for.
     pub endurance_erases: u32,
@@ -108,7 +110,7 @@ impl Timing {
 }
 
 impl Supply {
-    /// The same current for everything.
+    /// A supply with the same current for everything.
     pub const fn flat(voltage_mv: u32, current_ma: u32) -> Supply {
         Supply {
             voltage_mv,
@@ -135,6 +137,7 @@ impl Part {
         Part {
             name: Cow::Borrowed(name),
             geometry,
+            raw_spare_bytes: None,
             timing,
             supply: Supply::flat(3300, 25),
             endurance_erases: 100_000,
@@ -142,7 +145,14 @@ impl Part {
         }
     }
 
-    /// The same part with another number of blocks.
+    /// This part where its ECC leaves the user so many of the spare bytes.
+    pub const fn leaving(mut self, spare_bytes: u32) -> Part {
+        self.raw_spare_bytes = Some(self.geometry.spare_bytes);
+        self.geometry.spare_bytes = spare_bytes;
+        self
+    }
+
+    /// This part with another number of blocks.
     pub fn with_blocks(mut self, blocks: u32) -> Part {
         self.geometry.blocks = blocks;
         self

@@ -16,7 +16,7 @@ pub struct BlockRange<N> {
 }
 
 impl<N: Nand> BlockRange<N> {
-    /// So many blocks from `first_block` on.
+    /// A range of so many blocks from `first_block` on.
     ///
     /// # Panics
     ///
@@ -115,6 +115,11 @@ impl<N: Nand> Nand for BlockRange<N> {
     fn read(&mut self, ppn: Ppn, cause: Cause, data: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
         let page = self.page(ppn)?;
         self.nand.read(page, cause, data, spare).map_err(|error| self.within(error))
+    }
+
+    /// Counted by the first range of a chip alone.
+    fn ram_bytes(&self) -> usize {
+        if self.first_block == 0 { self.nand.ram_bytes() } else { 0 }
     }
 
     fn begin_batch(&mut self) {

@@ -13,16 +13,15 @@ mod path_log;
 pub mod plow;
 mod pooled;
 pub mod sbits;
-mod settings;
 pub mod typed;
 
 pub use in_place::{bplus, wpcb};
 pub use messages::{bepsilon, fd, la};
+pub use path_log::ground::{RawConfig, spare_bytes_needed};
 pub use path_log::{mu, vm, wandering};
 pub use pooled::{buffered, lazy_update, ls_lru, lsb, mb, pio};
 
-pub use crate::index::{Durability, IndexStats, Metric, Options};
-pub use settings::Settings;
+pub use crate::index::{Durability, IndexStats, Metric};
 
 use crate::check::{CheckReport, IndexError};
 use alloc::vec;
@@ -123,7 +122,7 @@ pub trait OrderedIndex: crate::shared::MaybeSend {
     /// The sizes of its records.
     fn record(&self) -> RecordFormat;
 
-    /// What it promises about a power cut, with the settings it runs with.
+    /// The promise of the index about a power cut, with the settings it runs with.
     fn durability(&self) -> Durability;
 
     /// Looks a key up; when present copies its value to `value` and returns true.
@@ -166,7 +165,7 @@ pub trait OrderedIndex: crate::shared::MaybeSend {
     /// Walks the whole index and checks its numbered invariants. The walk is neither counted nor timed.
     fn check(&mut self) -> Result<CheckReport, IndexError>;
 
-    /// What it tells about itself.
+    /// The statistics of the index.
     fn stats(&self) -> IndexStats;
 
     /// Bytes of RAM held: tables, buffers and caches.

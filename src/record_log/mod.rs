@@ -47,7 +47,7 @@ use core::marker::PhantomData;
 /// Bytes of a page before its records.
 pub const HEADER_BYTES: usize = 36;
 
-/// What the records of a log are.
+/// The kind of records that a log holds.
 pub trait RecordKind {
     /// The characters that its pages carry.
     const MAGIC: &'static [u8; 8];
@@ -62,7 +62,7 @@ pub trait RecordKind {
 /// How a log lies on its store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// What the records are.
+    /// The label of the kind of records.
     pub label: [u8; 2],
     /// Bytes of a record.
     pub record_bytes: usize,
@@ -73,7 +73,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Of this many pages of this size; none when there is no such label.
+    /// The layout of this many pages of this size; none when there is no such label.
     pub fn new<K: RecordKind>(label: [u8; 2], pages: u32, page_bytes: usize) -> Option<Layout> {
         let record_bytes = K::record_bytes(label)?;
         let fit = page_bytes.saturating_sub(HEADER_BYTES) / record_bytes;
@@ -120,12 +120,12 @@ impl Layout {
     }
 }
 
-/// What the header of a page tells.
+/// The header of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Which page of the log it is.
     pub number: u32,
-    /// Its epoch.
+    /// The epoch of the page.
     pub epoch: u64,
     /// Records in it.
     pub records: usize,
@@ -144,7 +144,7 @@ pub enum Found {
     Page(Header, Layout),
     /// No page of such a log.
     Foreign,
-    /// One that lost its sense.
+    /// A page that lost its sense.
     Damaged,
 }
 
@@ -207,7 +207,7 @@ pub struct RecordLog<S, K> {
     page: Vec<u8>,
     /// Records in it.
     records: usize,
-    /// Those of them that the medium has: J3.
+    /// The number of those records that the medium has: J3.
     written: usize,
     /// Page 0, sealed, while the run is not to be seen; empty until it is full.
     withheld: Option<Vec<u8>>,
@@ -404,7 +404,7 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         self.write(false)
     }
 
-    /// The same, of which the medium learns only with [`RecordLog::complete`].
+    /// Starts an epoch, of which the medium learns only with [`RecordLog::complete`].
     pub fn start_withheld(&mut self, epoch: u64) {
         self.start(epoch);
         self.withheld = Some(Vec::new());

@@ -9,7 +9,7 @@ use crate::check::{CheckReport, IndexError};
 use crate::index::IndexStats;
 use core::ops::{ControlFlow, RangeInclusive};
 
-/// What a sensor measured, and when.
+/// A measured value of a sensor, and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reading {
     /// The time, in whatever unit the clock has.
@@ -47,7 +47,7 @@ pub trait SensorLog: crate::shared::MaybeSend {
     /// Walks over everything and reports what breaks an invariant.
     fn check(&mut self) -> Result<CheckReport, IndexError>;
 
-    /// What the log tells of itself.
+    /// The statistics of the log.
     fn stats(&self) -> IndexStats;
 
     /// RAM it holds.

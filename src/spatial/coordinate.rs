@@ -16,13 +16,13 @@ mod sealed {
 pub trait Coordinate:
     sealed::Sealed + Copy + Debug + Display + PartialEq + PartialOrd + crate::shared::MaybeSend + 'static
 {
-    /// What areas and squared distances are counted in.
+    /// The type in which areas and squared distances are counted.
     type Measure: Measure;
 
     /// The name of the type.
     const NAME: &'static str;
 
-    /// What a superblock calls the type.
+    /// The code of the type in a superblock.
     const CODE: u8;
 
     /// Bytes on the medium.
@@ -31,7 +31,7 @@ pub trait Coordinate:
     /// Whether it is a number: neither NaN nor infinite.
     fn is_finite(self) -> bool;
 
-    /// The same with zero in its one form: equal coordinates have equal bytes.
+    /// This coordinate with zero in its one form: equal coordinates have equal bytes.
     #[must_use]
     fn normal(self) -> Self;
 
@@ -45,7 +45,8 @@ pub trait Coordinate:
     /// The bits as an unsigned number that rises with the coordinate.
     fn ordered_bits(self) -> u64;
 
-    /// Its cell when the interval from `low` to `high` is cut into 2^bits cells; outside of it the nearest cell.
+    /// The coordinate's cell when the interval from `low` to `high` is cut into 2^bits cells; outside of it
+    /// the nearest cell.
     fn cell(self, low: Self, high: Self, bits: u32) -> u64;
 
     /// Writes it to the first bytes, little-endian.

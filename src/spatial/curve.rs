@@ -16,7 +16,7 @@ impl CurveKey {
         CurveKey([(place >> 64) as u64, place as u64])
     }
 
-    /// As a number.
+    /// The place on the curve as a number.
     pub fn place(self) -> u128 {
         u128::from(self.0[0]) << 64 | u128::from(self.0[1])
     }

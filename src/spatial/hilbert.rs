@@ -284,7 +284,7 @@ impl<C: Coordinate, const D: usize> HilbertRules<C, D> {
         })
     }
 
-    /// What a parent is told of a node.
+    /// The entry of a node in its parent.
     fn entry_of<N: Nodes<C, D>>(
         &self,
         op: &mut Operation<'_, N>,

@@ -139,7 +139,7 @@ impl Relation {
 /// A node, as a map of the tree shows it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Region<C, const D: usize> {
-    /// Its number; where a node is a page, the page's.
+    /// The number of the region; where a node is a page, the page's.
     pub id: NodeId,
     /// 1 for a leaf.
     pub level: u8,
@@ -166,7 +166,7 @@ pub type Entries<'a, C, const D: usize> = &'a mut dyn Iterator<Item = (Rect<C, D
 ///
 /// An index owns its storage; how it is formatted and mounted is its own affair.
 pub trait SpatialIndex<C: Coordinate, const D: usize>: crate::shared::MaybeSend {
-    /// What it promises about a power cut.
+    /// The promise of the index about a power cut.
     fn durability(&self) -> Durability;
 
     /// Inserts an entry. The same entry may be there several times.
@@ -208,7 +208,7 @@ pub trait SpatialIndex<C: Coordinate, const D: usize>: crate::shared::MaybeSend 
     /// Walks the whole index and checks its numbered invariants. The walk is neither counted nor timed.
     fn check(&mut self) -> Result<CheckReport, IndexError>;
 
-    /// What it tells about itself.
+    /// The statistics of the index.
     fn stats(&self) -> IndexStats;
 
     /// Bytes of RAM held: tables, buffers and caches.

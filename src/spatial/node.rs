@@ -50,7 +50,7 @@ pub const OPTION_BYTES: usize = 64;
 /// No node has fewer than two children, and no store more than 2^32 pages.
 pub const HEIGHT_MAX: usize = 32;
 
-/// What an entry leads to.
+/// The target of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pointer {
     /// A stored object, by the identifier that the user gave it.
@@ -99,7 +99,7 @@ pub struct Node<C, const D: usize> {
     pub tag: u16,
     /// Where its format has links: the node that goes on with its entries.
     pub link: Option<NodeId>,
-    /// What it holds.
+    /// The entries of the node.
     pub entries: Vec<Entry<C, D>>,
 }
 
@@ -108,19 +108,19 @@ pub struct Node<C, const D: usize> {
 pub enum Change<C, const D: usize> {
     /// An entry was put in place `at`; later entries moved up.
     Add {
-        /// Its place.
+        /// The place of the entry.
         at: usize,
         /// The entry.
         entry: Entry<C, D>,
     },
     /// The entry in place `at` was taken out; later entries moved down.
     Remove {
-        /// Its place.
+        /// The place of the entry.
         at: usize,
     },
     /// The entry in place `at` is another now: the box of a child changed.
     Update {
-        /// Its place.
+        /// The place of the entry.
         at: usize,
         /// The entry as it is now.
         entry: Entry<C, D>,
@@ -216,9 +216,9 @@ pub struct NodeFormat {
     pub is_balanced: bool,
     /// Nodes of one level that the largest operation changes when it is kept narrow ([`super::Nodes::fits_group`]).
     pub group_per_level: u8,
-    /// What lies between the tree and its pages: 0 nothing, else [`super::buffered::LAYER`] and its kin.
+    /// The layer between the tree and its pages: 0 nothing, else [`super::buffered::LAYER`] and its kin.
     pub layer: u8,
-    /// What the kind of tree wants to find again.
+    /// The options that the kind of tree wants to find again.
     pub options: [u8; OPTION_BYTES],
 }
 
@@ -249,7 +249,7 @@ impl NodeFormat {
         format
     }
 
-    /// As many entries as a page holds.
+    /// Sets the capacities to as many entries as a page holds.
     pub fn fill_pages(&mut self) {
         let room = (self.page_bytes as usize).saturating_sub(self.header_bytes());
         let fitting = |entry_bytes: usize| (room / entry_bytes).min(usize::from(u16::MAX)) as u16;
@@ -325,7 +325,7 @@ impl NodeFormat {
         if (self.coordinate, usize::from(self.dimensions)) != (C::CODE, D) {
             return Err(IndexError::NotFormatted("the tree has coordinates of another type or dimension"));
         }
-        let unsupported = |what: String| Err(IndexError::Unsupported(what));
+        let unsupported = |what: String| Err(IndexError::Unsupported(what.into()));
         if !(2..=3).contains(&D) {
             return unsupported(message!("{D} dimensions: 2 and 3 are possible"));
         }

@@ -34,7 +34,7 @@ pub trait Nodes<C: Coordinate, const D: usize>: crate::shared::MaybeSend {
     /// How the nodes are laid out.
     fn format(&self) -> &NodeFormat;
 
-    /// What is promised about a power cut.
+    /// The promise about a power cut.
     fn durability(&self) -> Durability;
 
     /// Begins an operation.

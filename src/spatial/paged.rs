@@ -27,7 +27,6 @@ use super::node::{Change, Entry, Node, NodeFormat, NodeId, ROOT};
 use super::nodes::{Nodes, check_pages};
 use super::superblock::{put_superblock, superblock_of};
 use super::tree::{Rules, SpatialConfig};
-use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::index::{Durability, IndexStats, Metric};
 use crate::nand::Cause;
@@ -35,7 +34,7 @@ use crate::store::space::Space;
 use crate::store::{PageStore, StoreError, write_batch};
 use crate::units::Lpn;
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -127,9 +126,9 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         let nodes = PagedNodes::mount(store)?;
         tree.require_format(&nodes.format, nodes.format.page_bytes as usize)?;
         if nodes.durability < tree.durability {
-            return Err(IndexError::Unsupported(String::from(
-                "the tree gives less durability on this store than is wanted",
-            )));
+            return Err(IndexError::Unsupported(
+                "the tree gives less durability on this store than is wanted".into(),
+            ));
         }
         Ok(nodes)
     }
@@ -158,22 +157,25 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         }
     }
 
-    /// The same with operations that hold few nodes, for which [`PagedNodes::ram_bytes_min`] is enough. One that would hold
-    /// more answers [`IndexError::Full`] on the way, and the tree does it again narrow, which always finds room.
+    /// These pages with operations that hold few nodes, for which [`PagedNodes::ram_bytes_min`] is enough.
+    /// One that would hold more answers [`IndexError::Full`] on the way, and the tree does it again narrow,
+    /// which always finds room.
     #[must_use]
     pub fn narrowed(mut self) -> Self {
         self.held_max = self.format.held_nodes_max();
         self
     }
 
-    /// The same with so much RAM at most, besides what the store itself holds: [narrowed](PagedNodes::narrowed) as far as
-    /// that asks for.
+    /// These pages with so much RAM at most, besides what the store itself holds:
+    /// [narrowed](PagedNodes::narrowed) as far as that asks for.
     pub fn with_ram(mut self, ram_bytes: usize) -> Result<Self, IndexError> {
         let least = PagedNodes::<S, C, D>::ram_bytes_min(self.store.durable_writes(), &self.format);
         if ram_bytes < least {
-            return Err(IndexError::Unsupported(message!(
-                "{ram_bytes} bytes of RAM: a spatial index needs {least} here besides its store's"
-            )));
+            return Err(IndexError::TooLittleRam {
+                what: "the nodes of an operation",
+                given: ram_bytes,
+                needed: least,
+            });
         }
         let spared = ram_bytes - least;
         self.held_max =

@@ -20,19 +20,17 @@ use super::paged::PagedNodes;
 use super::r_tree::least_enlargement;
 use super::tree::update::{Grouped, Grouping, Groups};
 use super::tree::{SpatialConfig, Tree, by_measure};
-use crate::check::IndexError;
-use crate::index::Options;
 use crate::sort;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
 /// The most a node may hand over: what stays must be filled to the least.
-const REINSERTED_PERCENT_MAX: u8 = 45;
+pub const REINSERTED_PERCENT_MAX: u8 = 45;
 
 /// In which order entries are inserted again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reinsertion {
-    /// The one nearest to the centre first.
+    /// The entry nearest to the centre first.
     Close,
     /// The farthest first.
     Far,
@@ -43,19 +41,19 @@ pub enum Reinsertion {
 pub struct RStarRules {
     /// How many children are compared by overlap; 0 for none.
     pub overlap_candidates: u16,
-    /// What part of a full node is inserted again, in percent of the capacity, 45 at most; 0 for none.
+    /// The part of a full node that is inserted again, in percent of the capacity, 45 at most; 0 for none.
     pub reinserted_percent: u8,
     /// In which order.
     pub order: Reinsertion,
 }
 
 impl RStarRules {
-    /// As published: 32 candidates, 30 % inserted again, the nearest first.
+    /// The published rules: 32 candidates, 30 % inserted again, the nearest first.
     pub const PUBLISHED: RStarRules =
         RStarRules { overlap_candidates: 32, reinserted_percent: 30, order: Reinsertion::Close };
 }
 
-/// What [`Tree`] takes for its rules.
+/// The rules as [`Tree`] takes them.
 pub type Published = Grouped<RStarRules>;
 
 /// An R*-tree whose nodes are pages.
@@ -64,28 +62,6 @@ pub type RStarTree<S, C, const D: usize> = Tree<C, D, PagedNodes<S, C, D>, Publi
 /// Rules as published, full pages, 40 % full at least, every operation durable.
 pub fn config() -> SpatialConfig<Published> {
     SpatialConfig::new(Grouped(RStarRules::PUBLISHED))
-}
-
-/// Options that the R*-tree takes besides those of every tree.
-pub const OPTIONS: [(&str, &str); 3] = [
-    ("overlap_candidates", "children above the leaves that are compared by overlap (default: 32)"),
-    ("reinserted", "entries of a full node inserted again, in percent, 0 to 45 (default: 30)"),
-    ("reinsertion", "close: the nearest to the centre first; far: the farthest (default: close)"),
-];
-
-/// From options.
-pub fn config_of(options: &Options) -> Result<SpatialConfig<Published>, IndexError> {
-    let mut rules = RStarRules::PUBLISHED;
-    if let Some(candidates) = options.number("overlap_candidates", 0..=u64::from(u16::MAX))? {
-        rules.overlap_candidates = candidates as u16;
-    }
-    if let Some(percent) = options.number("reinserted", 0..=u64::from(REINSERTED_PERCENT_MAX))? {
-        rules.reinserted_percent = percent as u8;
-    }
-    if options.choice("reinsertion", &["close", "far"])? == "far" {
-        rules.order = Reinsertion::Far;
-    }
-    SpatialConfig::new(Grouped(rules)).with_options(options)
 }
 
 impl<C: Coordinate, const D: usize> Grouping<C, D> for RStarRules {

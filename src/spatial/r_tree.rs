@@ -12,8 +12,6 @@ use super::node::{Entry, Node, OPTION_BYTES};
 use super::paged::PagedNodes;
 use super::tree::update::{Grouped, Grouping, Groups};
 use super::tree::{SpatialConfig, Tree, by_measure};
-use crate::check::IndexError;
-use crate::index::Options;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -39,18 +37,6 @@ pub type RTree<S, C, const D: usize> = Tree<C, D, PagedNodes<S, C, D>, Grouped<G
 /// Full pages, 40 % full at least, every operation durable.
 pub fn config(split: Split) -> SpatialConfig<Grouped<Guttman>> {
     SpatialConfig::new(Grouped(Guttman { split }))
-}
-
-/// Options that the R-tree takes besides those of every tree.
-pub const OPTIONS: [(&str, &str); 1] = [("split", "quadratic or linear (default: quadratic)")];
-
-/// From options.
-pub fn config_of(options: &Options) -> Result<SpatialConfig<Grouped<Guttman>>, IndexError> {
-    let split = match options.choice("split", &["quadratic", "linear"])? {
-        "linear" => Split::Linear,
-        _ => Split::Quadratic,
-    };
-    config(split).with_options(options)
 }
 
 impl<C: Coordinate, const D: usize> Grouping<C, D> for Guttman {

@@ -57,7 +57,6 @@ use crate::unit_layer::{
 };
 use crate::units::Lpn;
 use alloc::collections::BTreeSet;
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::marker::PhantomData;
@@ -90,7 +89,7 @@ impl RftlConfig {
     }
 }
 
-/// What the layer must know of the bytes of nodes.
+/// The knowledge that the layer needs of the bytes of nodes.
 #[derive(Clone, Debug)]
 pub struct RectNodes<C, const D: usize> {
     format: NodeFormat,
@@ -249,7 +248,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> RftlNodes<S, C, D> {
         let format = tree.node_format::<C, D>(page_bytes, page_count)?;
         if !format.is_balanced || R::KEY_BYTES > 0 {
             let what = "RFTL keeps no order of entries: it takes the R-tree and the R*-tree";
-            return Err(IndexError::Unsupported(String::from(what)));
+            return Err(IndexError::Unsupported(what.into()));
         }
         let group_pages = format.group_nodes_max();
         let codec = RectNodes { format, coordinates: PhantomData };
@@ -298,7 +297,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> RftlNodes<S, C, D> {
         Ok(least + layer.ram_bytes_max(&codec, size.0, size.1)?)
     }
 
-    /// The same with operations that hold few nodes, as [`PagedNodes::narrowed`].
+    /// This layer with operations that hold few nodes, as [`PagedNodes::narrowed`].
     #[must_use]
     pub fn narrowed(self) -> Self {
         RftlNodes { nodes: self.nodes.narrowed(), ..self }

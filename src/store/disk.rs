@@ -28,18 +28,18 @@ const SECTOR_BYTES: u64 = 512;
 pub enum DiskModel {
     /// Seek, rotation and transfer.
     Mechanical(Mechanics),
-    /// The same for every access.
+    /// A model with the same time for every access.
     Flat {
-        /// Of a read.
+        /// The time of a read.
         read_ns: u64,
-        /// Of a write.
+        /// The time of a write.
         write_ns: u64,
         /// Whether each sector of 512 bytes takes that long, or each page.
         per_sector: bool,
     },
 }
 
-/// What moves in a disk.
+/// The moving parts of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mechanics {
     /// Time of one turn.
@@ -50,7 +50,7 @@ pub struct Mechanics {
     pub settle_ns: u64,
     /// Mean time of a seek between random places before a read.
     pub seek_mean_read_ns: u64,
-    /// The same before a write, which needs to be more exact.
+    /// The mean seek before a write, which needs to be more exact.
     pub seek_mean_write_ns: u64,
 }
 
@@ -74,7 +74,7 @@ impl DiskModel {
         DiskModel::Flat { read_ns: 12_400_000, write_ns: 12_400_000, per_sector: true };
 }
 
-/// What the disk did.
+/// The counters of the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskCounters {
     /// Pages read.
@@ -125,7 +125,7 @@ impl DiskStore {
         self.time = self.time.max(time);
     }
 
-    /// What it did so far.
+    /// The counters of the disk so far.
     pub fn counters(&self) -> DiskCounters {
         self.counters
     }

@@ -13,6 +13,7 @@ use crate::check::IndexError;
 use crate::nand::{Cause, NandError};
 use crate::shared::{MaybeSend, Shared};
 use crate::units::{Lpn, Ppn};
+use alloc::borrow::Cow;
 use alloc::string::String;
 use core::fmt;
 
@@ -53,14 +54,13 @@ pub trait PageStore: MaybeSend {
         match pages {
             [] => Ok(()),
             [(lpn, data)] => self.write(*lpn, cause, data),
-            _ => {
-                Err(StoreError::Unsupported(String::from("this store cannot write several pages atomically")))
-            }
+            _ => Err(StoreError::Unsupported("this store cannot write several pages atomically".into())),
         }
     }
 
-    /// What follows up to [`PageStore::end_batch`] is submitted together: a store on several channels may let it overlap. Every
-    /// call still takes effect in its turn, so nothing else changes; a store that cannot serialises. See [`batch`].
+    /// Begins a batch: the calls up to [`PageStore::end_batch`] are submitted together, and a store on
+    /// several channels may let them overlap. Every call still takes effect in its turn, so nothing else
+    /// changes; a store that cannot serialises. See [`batch`].
     fn begin_batch(&mut self) {}
 
     /// Waits for all that was submitted since [`PageStore::begin_batch`].
@@ -79,7 +79,8 @@ pub trait PageStore: MaybeSend {
         let _ = updates;
     }
 
-    /// What such an index writes from now on shows no update after this one, or any update where it does not know.
+    /// Says how far such an index shows updates: what it writes from now on shows none after this one, or
+    /// any update where it does not know.
     fn updates_shown(&mut self, newest: Option<u64>) {
         let _ = newest;
     }
@@ -88,7 +89,7 @@ pub trait PageStore: MaybeSend {
     /// left can be shared out by it.
     fn ram_bytes(&self) -> usize;
 
-    /// What the store tells about itself, that of the stores below it included.
+    /// The statistics of the store, those of the stores below it included.
     fn stats(&self) -> StoreStats {
         StoreStats::default()
     }
@@ -128,7 +129,7 @@ pub(crate) fn write_batch<S: PageStore>(store: &mut S, pages: &[(Lpn, &[u8])]) -
         .map_err(|error| if error.is_refusal() && is_begun { IndexError::Interrupted } else { error.into() })
 }
 
-/// What a store tells about itself without touching the medium.
+/// The statistics that a store gives without touching the medium.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreStats {
     /// Reads that a cache answered.
@@ -161,7 +162,7 @@ pub struct StoreStats {
     pub dropped_pages: u64,
 }
 
-/// What a store refuses or fails to do.
+/// The errors of a store: a call refused or failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -178,18 +179,36 @@ pub enum StoreError {
     },
     /// No room is left: the write was not done and nothing was lost.
     Full,
-    /// So many blocks of the chip have failed that it takes no more writes: the write was not done, nothing was lost, and
-    /// every page can still be read, now and after the next mount.
+    /// The medium is worn out: so many blocks of the chip have failed that it takes no more writes: the
+    /// write was not done, nothing was lost, and every page can still be read, now and after the next mount.
     WornOut,
     /// Bytes on the medium make no sense.
     Corrupted {
-        /// What is wrong.
+        /// The fault that was found.
         what: &'static str,
         /// The page where it was found.
         at: u64,
     },
+    /// The chip has too few good blocks.
+    ChipTooSmall {
+        /// The name of who needs the bytes.
+        who: &'static str,
+        /// Blocks that it needs.
+        needs: u32,
+        /// Good blocks that there are.
+        has: u32,
+    },
+    /// The spare area of a page is too small.
+    SpareTooSmall {
+        /// The name of who needs the chip.
+        who: &'static str,
+        /// Bytes that it needs in a page.
+        needs: u32,
+        /// Bytes that the chip has.
+        has: u32,
+    },
     /// The store cannot do this, or not on this chip: what it needs and what there is.
-    Unsupported(String),
+    Unsupported(Cow<'static, str>),
     /// The medium holds no store of this kind.
     NotFormatted(&'static str),
     /// An earlier write failed half-way (a page was damaged, the chip lost power): mount again to continue.
@@ -202,6 +221,14 @@ impl StoreError {
     /// Whether the store refused a write: it was not done, and nothing else changed.
     pub const fn is_refusal(&self) -> bool {
         matches!(self, StoreError::Full | StoreError::WornOut)
+    }
+
+    /// Whether the store cannot do this at all, or not on this chip: other settings or another chip are needed.
+    pub const fn is_unsupported(&self) -> bool {
+        matches!(
+            self,
+            StoreError::Unsupported(_) | StoreError::ChipTooSmall { .. } | StoreError::SpareTooSmall { .. }
+        )
     }
 }
 
@@ -232,6 +259,12 @@ impl fmt::Display for StoreError {
                 write!(f, "too many blocks have failed: the chip is read-only now; nothing was changed")
             }
             StoreError::Corrupted { what, at } => write!(f, "corrupted at page {at}: {what}"),
+            StoreError::ChipTooSmall { who, needs, has } => {
+                write!(f, "{who} needs {needs} good blocks; this chip has {has}")
+            }
+            StoreError::SpareTooSmall { who, needs, has } => {
+                write!(f, "{who} needs {needs} spare bytes in a page; this chip has {has}")
+            }
             StoreError::Unsupported(what) => write!(f, "{what}"),
             StoreError::NotFormatted(what) => write!(f, "no store to mount: {what}"),
             StoreError::Device(what) => write!(f, "the device failed: {what}"),

@@ -46,7 +46,7 @@ impl RamStore {
         }
     }
 
-    /// The same with smaller atomic groups; 1 for none.
+    /// This store with smaller atomic groups; 1 for none.
     pub fn with_atomic_pages(mut self, pages: usize) -> RamStore {
         assert!(pages > 0, "a single page is always written whole");
         self.atomic_pages = pages;
@@ -121,7 +121,7 @@ impl PageStore for RamStore {
     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         if pages.len() > self.atomic_pages {
             let what = message!("{} pages at once, this store takes {}", pages.len(), self.atomic_pages);
-            return Err(StoreError::Unsupported(what));
+            return Err(StoreError::Unsupported(what.into()));
         }
         for (lpn, data) in pages {
             self.require_page(data.len())?;

@@ -32,7 +32,7 @@ pub fn divide<S: PageStore>(store: S, pages: &[u32]) -> Result<Vec<Slice<S>>, St
     let wanted: u64 = pages.iter().map(|&pages| u64::from(pages)).sum();
     if wanted > u64::from(store.page_count()) {
         let what = message!("slices of {wanted} pages in all, the store has {}", store.page_count());
-        return Err(StoreError::Unsupported(what));
+        return Err(StoreError::Unsupported(what.into()));
     }
     let shared = Shared::new(Whole { store, changed: false });
     let mut first = 0;

@@ -13,8 +13,8 @@
 //! area takes, and no power of two.
 //!
 //! * *Read*: the page of the store. Zeros, as a store answers for a page never written or trimmed, read as 0xFF.
-//! * *Program*: one write, and a sync where the store's writes are not durable when they return. A store never tears a page, so
-//!   neither does this chip.
+//! * *Program*: one write, and a sync where the store's writes are not durable when they return. An FTL never tears a page, so
+//!   neither does this chip, unless what is below is a file or a disk: [`StoreNand::tearing`].
 //! * *Erase*: trims the pages up to the last programmed one, and syncs, lest a power cut bring them back.
 //!
 //! How far a block is programmed is learnt when it is first programmed or erased, from its last page down: a store answers
@@ -22,7 +22,8 @@
 //!
 //! Invariants
 //! - S1: an acknowledged program survives a power cut, an acknowledged erase too.
-//! - S2: a cut inside a program leaves the page erased or programmed whole; inside an erase, each page as before or erased.
+//! - S2: a cut inside a program leaves the page erased or programmed whole; inside an erase, each page as before or erased. On a store
+//!   that tears pages, the page of a program that was cut may be uncorrectable or hold anything.
 //! - S3: `ends` of a block is one more than its last programmed page, or unknown.
 //! - S4: while trims may be undone by a cut (`unsettled`), nothing is programmed.
 //!
@@ -53,7 +54,7 @@ const UNKNOWN: u16 = u16::MAX;
 pub struct StoreNand<S> {
     store: S,
     geometry: Geometry,
-    /// Of each block, one more than its last programmed page.
+    /// The end of each block: one more than its last programmed page.
     ends: Vec<u16>,
     /// One page of the store.
     page: Vec<u8>,
@@ -61,6 +62,8 @@ pub struct StoreNand<S> {
     unsettled: bool,
     /// Pages may be programmed over, in any order.
     replaces: bool,
+    /// A power cut may leave a page of the store half written.
+    tears: bool,
     failure: Option<StoreError>,
 }
 
@@ -75,10 +78,13 @@ impl<S: PageStore> StoreNand<S> {
         let geometry = Geometry::new(data_bytes, spare_bytes, pages_per_block, blocks);
         geometry.validate().map_err(|e| {
             let (field, value, reason) = (e.field, e.value, e.reason);
-            StoreError::Unsupported(message!(
-                "{} pages of {page_bytes} bytes as a chip: {field} = {value}: {reason}",
-                store.page_count()
-            ))
+            StoreError::Unsupported(
+                message!(
+                    "{} pages of {page_bytes} bytes as a chip: {field} = {value}: {reason}",
+                    store.page_count()
+                )
+                .into(),
+            )
         })?;
         Ok(StoreNand {
             ends: vec![UNKNOWN; blocks as usize],
@@ -86,16 +92,25 @@ impl<S: PageStore> StoreNand<S> {
             // Whoever had the store before may have trimmed pages.
             unsettled: true,
             replaces: false,
+            tears: false,
             failure: None,
             geometry,
             store,
         })
     }
 
-    /// The same where a page may be programmed over, and the pages of a block in any order, as the store's own pages may.
+    /// This chip where a page may be programmed over, and the pages of a block in any order, as the store's
+    /// own pages may.
     #[must_use]
     pub fn replacing(self) -> StoreNand<S> {
         StoreNand { replaces: true, ..self }
+    }
+
+    /// This chip on a store whose device may leave half a page when the power is cut: a mount then takes a page that cannot be read
+    /// for one that was being programmed, as on a real chip.
+    #[must_use]
+    pub fn tearing(self) -> StoreNand<S> {
+        StoreNand { tears: true, ..self }
     }
 
     /// The store below.
@@ -113,7 +128,7 @@ impl<S: PageStore> StoreNand<S> {
         self.store
     }
 
-    /// What the store said when it last failed, if it did.
+    /// The error with which the store last failed, if it did.
     pub fn failure(&self) -> Option<&StoreError> {
         self.failure.as_ref()
     }
@@ -280,13 +295,13 @@ impl<S: PageStore> Nand for StoreNand<S> {
     fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
         self.require_block(pbn)?;
         let what = String::from("a block of a chip made of logical pages cannot be marked bad");
-        self.failure.get_or_insert(StoreError::Unsupported(what));
+        self.failure.get_or_insert(StoreError::Unsupported(what.into()));
         Err(NandError::BadBlock(pbn))
     }
 
-    /// S2: a page that the store cannot give back is damaged.
+    /// S2: a page that the store cannot give back is damaged, unless its device tears pages.
     fn tears(&self) -> bool {
-        false
+        self.tears
     }
 
     fn replaces(&self) -> bool {

@@ -1,10 +1,9 @@
-//! What a tree tells of its nodes, and how a change of a node becomes units and units become a node.
+//! The codec of a tree's nodes: how a change of a node becomes units and units become a node.
 
 use super::images::Images;
 use super::unit::{Op, Unit};
 use crate::store::StoreError;
 use crate::units::Lpn;
-use alloc::string::String;
 
 /// Bytes of the body of a unit at most.
 pub const BODY_BYTES_MAX: usize = 1 + 2 * 255;
@@ -20,7 +19,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// So many bytes.
+    /// The first bytes, so many.
     pub const fn first(bytes: usize) -> Identity {
         Identity { bytes, only: None }
     }
@@ -35,7 +34,7 @@ impl Identity {
     }
 }
 
-/// What a tree tells of the bytes of its nodes.
+/// The codec of a tree's nodes: what a layer must know of their bytes.
 pub trait NodeCodec: crate::shared::MaybeSend {
     /// Bytes of the body of a unit, at most [`BODY_BYTES_MAX`].
     fn body_bytes(&self) -> usize;
@@ -46,7 +45,7 @@ pub trait NodeCodec: crate::shared::MaybeSend {
     /// Entries of a node at most.
     fn entries_max(&self) -> usize;
 
-    /// What the page says of the node as a whole, other than its entries; none if it is no node.
+    /// The mark of the node as a whole, other than its entries; none if it is no node.
     fn mark(&self, page: &[u8]) -> Option<u8>;
 
     /// Entries of a node.
@@ -88,7 +87,7 @@ pub(super) fn show_changes(
     show: &mut dyn FnMut(Unit<'_>),
 ) -> Result<usize, StoreError> {
     let Some(mark) = codec.mark(new) else {
-        return Err(StoreError::Unsupported(String::from("a node layer takes nodes only")));
+        return Err(StoreError::Unsupported("a node layer takes nodes only".into()));
     };
     let old = images.get(node).filter(|old| codec.mark(old) == Some(mark));
     let all = codec.entries(new) + 1;

@@ -8,17 +8,17 @@ use super::table::NodeTable;
 use crate::check::IndexError;
 use crate::check::message;
 
-/// What a full buffer commits, and where to.
+/// The policy of what a full buffer commits, and where to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CommitPolicy {
     /// All units; the set of each node, in order of arrival, goes to the first sector with room for it.
     FirstFit = 1,
-    /// The same, the largest set first.
+    /// First fit, the largest set first.
     FirstFitDecreasing = 2,
     /// All units, sorted by node, one after the other.
     Sorted = 3,
-    /// The same, each node together with what older sectors have of it.
+    /// All units, sorted by node, each node together with what older sectors have of it.
     SortedMerged = 4,
     /// The units of the node whose unit has waited longest, into the node's own page.
     OldestNode = 5,
@@ -63,7 +63,7 @@ impl Placement {
 /// How a node layer is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayerConfig {
-    /// What a full buffer commits.
+    /// The policy of what a full buffer commits.
     pub commit: CommitPolicy,
     /// Whether a unit meets the one that waits for the same entry.
     pub eliminates: bool,
@@ -73,7 +73,7 @@ pub struct LayerConfig {
     pub list_length: u8,
     /// Pages that one operation of the tree writes at most.
     pub group_pages: usize,
-    /// What the choice of modes reckons with, where there are any.
+    /// The latencies that the choice of modes reckons with, where there are any.
     pub tuning: Tuning,
 }
 
@@ -155,17 +155,17 @@ impl LayerConfig {
         if self.reservation_units == 0 || self.reservation_units > 1 << 24 {
             let what =
                 message!("reservation_units = {}: 1 to {} are possible", self.reservation_units, 1 << 24);
-            return Err(IndexError::Unsupported(what));
+            return Err(IndexError::Unsupported(what.into()));
         }
         if self.tuning.read_ns.max(self.tuning.program_ns) > Tuning::NS_MAX {
-            return Err(IndexError::Unsupported(message!(
-                "{:?}: at most {} ns are possible",
-                self.tuning,
-                Tuning::NS_MAX
-            )));
+            return Err(IndexError::Unsupported(
+                message!("{:?}: at most {} ns are possible", self.tuning, Tuning::NS_MAX).into(),
+            ));
         }
         if self.commit.placement().has_modes() && self.eliminates {
-            return Err(IndexError::Unsupported(message!("{:?} does not eliminate units", self.commit)));
+            return Err(IndexError::Unsupported(
+                message!("{:?} does not eliminate units", self.commit).into(),
+            ));
         }
         if !self.commit.placement().has_sectors() {
             return Ok(Room { nodes: pages.saturating_sub(1), sectors: 0, mixed_max: 0 });
@@ -176,7 +176,7 @@ impl LayerConfig {
             return Err(IndexError::Unsupported(message!(
                 "nodes of {entries} entries: at most {possible} fit into a list of {} sectors of {units} units",
                 self.list_length
-            )));
+            ).into()));
         }
         let (own, commit) = (self.own_sectors(entries, units), self.commit_sectors(entries, units));
         let sectors = pages.saturating_sub(SECTORS_FROM) as usize;
@@ -192,9 +192,12 @@ impl LayerConfig {
             }
         };
         if nodes < 4 {
-            return Err(IndexError::Unsupported(message!(
-                "{pages} pages are too few: a commit may write {commit} sectors, and a node takes {own}"
-            )));
+            return Err(IndexError::Unsupported(
+                message!(
+                    "{pages} pages are too few: a commit may write {commit} sectors, and a node takes {own}"
+                )
+                .into(),
+            ));
         }
         Ok(Room { nodes: nodes as u32, sectors: sectors as u32, mixed_max: mixed as u32 })
     }

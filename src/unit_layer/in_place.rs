@@ -44,8 +44,9 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         Ok(())
     }
 
-    /// What a write comes to that the store refused, within a batch of which other nodes were taken: that waits in RAM too, as
-    /// [`Finishing`](crate::store::finishing::Finishing) has it for what was written below. None: the store did not refuse.
+    /// The outcome of a write that the store refused, within a batch of which other nodes were taken: that
+    /// waits in RAM too, as [`Finishing`](crate::store::finishing::Finishing) has it for what was written
+    /// below. None: the store did not refuse.
     fn finished(
         &mut self,
         outcome: Result<(), StoreError>,

@@ -1,44 +1,68 @@
 //! Node layers: between a tree whose nodes are pages and a store, with units of change in RAM instead of page writes.
 //!
-//! The tree above does not know: a [`NodeLayer`] is a [`PageStore`] whose pages are nodes. It compares what the tree writes
-//! with what the tree read, and the difference is a few *units* (`unit.rs`), each a change to one entry of one node. Units wait
-//! in the *reservation buffer* (`buffer.rs`) and reach the store in commits. A read gives the node as the store has it with the
-//! units that wait. What a unit says of an entry is known to the tree's [`NodeCodec`] alone, so ordered and spatial trees can
-//! use the same layers.
+//! An insertion changes a few bytes of a leaf, but a store writes whole pages. A node layer writes the few
+//! bytes, gathered with those of other nodes. An example with shared sectors, the layer's first way to keep
+//! nodes; leaves 7 and 9 lie in page 12 of the store:
+//!
+//! ```text
+//!  the tree writes             waits in RAM           the store                   table of nodes
+//!                                                     page 12: units of 7, 9      7: 12      9: 12
+//!  leaf 7, with key 40 new     7: put 40
+//!  leaf 9, with key 91 new     7: put 40, 9: put 91
+//!  a commit                    nothing                page 13: 7 put 40, 9 put 91 7: 12, 13  9: 12, 13
+//! ```
+//!
+//! Two page writes of the tree became one write of the store, and could have been a hundred: a page has room
+//! for many units. The price is paid by reads: leaf 7 is what pages 12 and 13 say of it, the older first. So
+//! a node's list of pages has a largest length C, beyond which the node is gathered into a page of its own.
+//!
+//! The tree above does not know: a [`NodeLayer`] is a [`PageStore`] whose pages are nodes. The layer compares
+//! the page that the tree writes with the one that the tree read, and the difference is a few *units*
+//! (`unit.rs`), each a change to one entry of one node. Units wait in the *reservation buffer* (`buffer.rs`)
+//! and reach the store in commits. A read gives the node as the store has it, with the units that wait. Only
+//! the tree's [`NodeCodec`] knows what a unit says of an entry, so ordered and spatial trees use the same
+//! layers.
 //!
 //! # Three ways to keep nodes
 //!
-//! - *Shared sectors* (`shared.rs`): the store's pages are sectors full of units, written once each; the *node translation
-//!   table* (`table.rs`) lists the sectors of each node. A commit takes the whole buffer. It is atomic on every store: its
-//!   sectors carry its number, and at mount the newest commit counts only if it is whole (`scan.rs`). So the layer keeps
-//!   groups of any size whole, and a power cut leaves a prefix of what was written.
-//! - *In place* (`in_place.rs`): a node has a page of its own, and a commit applies the units of one node to it. Groups of
-//!   several nodes, such as a split, go to the store at once as one atomic group of pages.
-//! - *Self-tuning* (`tuned.rs`): each node in the way that its accesses make cheaper, among others in shared sectors or alone in a
-//!   sector of its own. Commits are as in shared sectors, but a node alone is written when it changes, before older units that wait.
+//! - *Shared sectors* (`shared.rs`): the store's pages are sectors full of units, written once each; the
+//!   *node translation table* (`table.rs`) lists the sectors of each node. A commit takes the whole buffer.
+//!   It is atomic on every store: its sectors carry its number, and at mount the newest commit counts only if
+//!   it is whole (`scan.rs`). So the layer keeps groups of any size whole, and a power cut leaves a prefix of
+//!   what was written.
+//! - *In place* (`in_place.rs`): a node has a page of its own, and a commit applies the units of one node to
+//!   it. Groups of several nodes, such as a split, go to the store at once as one atomic group of pages.
+//! - *Self-tuning* (`tuned.rs`): each node in the way that its accesses make cheaper, among others in shared
+//!   sectors or alone in a sector of its own. Commits are as in shared sectors, but a node alone is written
+//!   when it changes, before older units that wait.
 //!
 //! # Pages of the store
 //!
-//! Page 0 tells how the layer was formatted (`header.rs`), page 1 is page 0 of the tree, which is no node. Then in place node
-//! n is page n + 1; else sectors follow.
+//! Page 0 tells how the layer was formatted (`header.rs`), page 1 is page 0 of the tree, which is no node.
+//! Then in place node n is page n + 1; else sectors follow.
 //!
 //! # Nodes given up
 //!
-//! The tree gives up a node once what is durable does without it. Its sectors are trimmed, but a trim may be undone by a
-//! power cut, each on its own, and sectors shared with other nodes stay: a mount finds any part of what the node ever was. That is
-//! never mistaken for a node in use: sectors of its list are never trimmed, and its newest reset is newer than all that remains
-//! of older nodes of its number. But the remains need not fit each other. So a mount applies no unit of a node that the tree
-//! does not read: lists that a cut left too long wait until the tree has told which nodes it uses ([`NodeLayer::retain`]), or
-//! begins to write.
+//! The tree gives up a node once what is durable does without it; its number may be given to another node
+//! later. The danger is that a mount takes remains of the old node for the new one, and there are remains:
+//! the old node's sectors are trimmed, but a power cut may undo each trim, and sectors shared with other
+//! nodes stay. So a mount finds any part of what the node ever was. Two rules avert the danger:
+//!
+//! - Sectors that the list of a node in use names are never trimmed, and the node's newest reset is newer
+//!   than all that remains of older nodes of its number. So remains are never mistaken for a node in use.
+//! - The remains need not fit each other, so a mount applies no unit of a node that the tree does not read:
+//!   lists that a cut left too long wait until the tree has told which nodes it uses ([`NodeLayer::retain`]),
+//!   or begins to write.
 //!
 //! # Invariants
 //!
 //! - N1 A sector carries a right checksum, and each sector that a node's list names has units of the node.
-//! - N2 No list is longer than C, and the units along a list ascend in number; the first resets the node, no other does.
-//! - N3 As many lists name a sector as the table counts, the newest commit's being named once more, and those that wait for a
-//!   place in a list once for each; all others are free.
-//! - N4 The buffer's chains, sets and counts fit each other, and there are no more units than it was made for; if it
-//!   eliminates, no two wait for one entry of a node.
+//! - N2 No list is longer than C, and the units along a list ascend in number; the first resets the node, no
+//!   other does.
+//! - N3 As many lists name a sector as the table counts, the newest commit's being named once more, and those
+//!   that wait for a place in a list once for each; all others are free.
+//! - N4 The buffer's chains, sets and counts fit each other, and there are no more units than it was made
+//!   for; if it eliminates, no two wait for one entry of a node.
 //! - N5 What a scan of the medium finds is what the table says.
 //! - N6 There are never more mixed sectors than there is room for, so a commit always finds free sectors.
 //! - N7 (Self-tuning) A node in disk mode has one sector, and no unit waits for it.
@@ -82,7 +106,7 @@ use modes::{Access, ModeTable};
 use sector::SectorWriter;
 use table::NodeTable;
 
-/// What a layer did.
+/// The counters of a layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LayerCounts {
     /// Commits.
@@ -93,7 +117,7 @@ pub struct LayerCounts {
     pub commit_pages: u64,
     /// Nodes gathered from their list into sectors of their own.
     pub compactions: u64,
-    /// Those of them that made room for mixed sectors.
+    /// The compactions among them that made room for mixed sectors.
     pub reclaims: u64,
     /// Pages that compactions wrote.
     pub compaction_pages: u64,
@@ -239,7 +263,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         self.units.eliminated()
     }
 
-    /// What it did.
+    /// The counters of the layer.
     pub fn counts(&self) -> LayerCounts {
         self.counts
     }
@@ -249,7 +273,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         self.config.commit.placement()
     }
 
-    /// What the choice of modes did.
+    /// The counters of the choice of modes.
     pub fn mode_counts(&self) -> ModeCounts {
         self.modes.counts()
     }
@@ -344,7 +368,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         read
     }
 
-    /// What a write comes to, in units.
+    /// The number of units that a write comes to.
     fn count_changes(&mut self, pages: &[(Lpn, &[u8])]) -> Result<usize, StoreError> {
         pages.iter().try_for_each(|(node, _)| self.recall(*node))?;
         let each = pages.iter().map(|write| show_changes((&self.codec, &self.images), *write, &mut |_| {}));
@@ -465,8 +489,9 @@ impl<S: PageStore, C: NodeCodec> PageStore for NodeLayer<S, C> {
 
     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         if pages.len() > self.atomic_pages_max() {
-            let what = message!("{} nodes at once, {} are possible", pages.len(), self.atomic_pages_max());
-            return Err(StoreError::Unsupported(what));
+            let what =
+                alloc::format!("{} nodes at once, {} are possible", pages.len(), self.atomic_pages_max());
+            return Err(StoreError::Unsupported(what.into()));
         }
         self.write_nodes(pages, cause)
     }

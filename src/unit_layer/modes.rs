@@ -37,7 +37,7 @@ pub enum Modes {
     Disk,
 }
 
-/// What the choice of a mode reckons with.
+/// The modes and latencies that the choice of a mode reckons with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
     /// Which modes there are.
@@ -63,7 +63,7 @@ pub(super) enum Mode {
     Disk,
 }
 
-/// What happened to a node.
+/// The access to a node that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
@@ -71,7 +71,7 @@ pub(super) enum Access {
     Write(u64),
 }
 
-/// What the choice of modes did.
+/// The counters of the choice of modes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModeCounts {
     /// Nodes now in log mode.
@@ -82,7 +82,7 @@ pub struct ModeCounts {
     pub switches_to_log: u64,
     /// Changes to disk mode.
     pub switches_to_disk: u64,
-    /// What nodes cost more than in the other mode, all together.
+    /// The time that nodes cost more than in the other mode, all together, in nanoseconds.
     pub overpaid_ns: u64,
 }
 
@@ -94,7 +94,7 @@ pub(super) struct ModeTable {
     modes: Vec<Option<Mode>>,
     overpaid_ns: Vec<u64>,
     counts: ModeCounts,
-    /// What the changes of mode so far had to be worth.
+    /// The time that the changes of mode so far had to be worth, in nanoseconds.
     worth_ns: u64,
 }
 

@@ -29,14 +29,14 @@ struct Found {
     sector: u32,
 }
 
-/// What the scan makes of the sectors.
+/// The sectors as the scan sorts them.
 pub(super) struct Scan {
     table: NodeTable,
     /// Sectors for which lists have no room, oldest first.
     beyond: Vec<(u32, Lpn)>,
     /// The sectors of the newest whole commit.
     newest: Vec<Lpn>,
-    /// Those of a commit that is not whole.
+    /// The sectors of a commit that is not whole.
     void: Vec<Lpn>,
     /// Nodes in disk mode.
     disk: Vec<u32>,

@@ -32,7 +32,7 @@ pub(super) const fn sector_units(page_bytes: usize, body_bytes: usize) -> usize 
     if units > most { most } else { units }
 }
 
-/// What a sector says of itself.
+/// The head of a sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) commit: u32,
@@ -90,7 +90,7 @@ pub(super) fn units(page: &[u8], count: usize, body_bytes: usize) -> impl Iterat
     encoded(page, count, body_bytes).filter_map(move |bytes| Unit::decode(bytes, body_bytes))
 }
 
-/// Those of one node.
+/// The units of one node.
 #[inline]
 pub(super) fn units_of(
     page: &[u8],
@@ -106,12 +106,12 @@ fn checksum(page: &[u8], lpn: Lpn, units: usize, body_bytes: usize) -> u32 {
     crc32(&[SALT, &lpn.0.to_le_bytes(), &page[4..end]])
 }
 
-/// What the sectors of a commit are.
+/// The kind of a commit's sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Units of any nodes.
     Mixed,
-    /// Of one node, gathered.
+    /// The units of one node, gathered.
     Own,
     /// A node in disk mode.
     Disk,

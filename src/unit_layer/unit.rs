@@ -12,7 +12,7 @@ use crate::codec::{get_u32, put_u32};
 
 const HEAD_BYTES: usize = 10;
 
-/// What a unit does to its node.
+/// The operation of a unit on its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Op {
@@ -45,9 +45,9 @@ impl Op {
 pub struct Unit<'a> {
     /// The node.
     pub node: u32,
-    /// What happens to it.
+    /// The operation on the entry.
     pub op: Op,
-    /// What the tree says of the node as a whole.
+    /// The mark of the node as a whole.
     pub mark: u8,
     /// The entry.
     pub body: &'a [u8],

@@ -7,7 +7,7 @@
 mod trees;
 
 use nandex::Shared;
-use nandex::ordered::{Direction, Durability, RecordFormat, Settings};
+use nandex::ordered::{Direction, Durability, RecordFormat};
 use nandex::rng::Rng;
 use nandex::store::ram::RamStore;
 use nandex::{Cause, IndexError, Lpn, NandError, OrderedIndex, PageStore, StoreError};
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use trees::{OpenTree, TREES};
 
-/// What an index should hold.
+/// The contents that an index should have.
 type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Keys with their values, in the order of a search.
@@ -31,7 +31,7 @@ fn contents(index: &mut dyn OrderedIndex, direction: Direction) -> Result<Pairs,
     Ok(all)
 }
 
-/// What a store answers once it has taken its writes.
+/// The answer of a store once it has taken its writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     WornOut,
@@ -123,9 +123,8 @@ impl PageStore for Mortal {
 const PAGE_BYTES: usize = 512;
 const RECORD: RecordFormat = RecordFormat::new(8, 8);
 
-fn settings(seed: u64) -> Settings {
-    let class = [Durability::EveryOperation, Durability::EverySync][seed as usize % 2];
-    Settings { durability: class, ..Settings::new(RECORD) }
+fn class_of(seed: u64) -> Durability {
+    [Durability::EveryOperation, Durability::EverySync][seed as usize % 2]
 }
 
 /// A key and what stood under it before.
@@ -135,7 +134,7 @@ type Undo = (Vec<u8>, Option<Vec<u8>>);
 struct Life {
     name: String,
     tree: OpenTree,
-    settings: Settings,
+    class: Durability,
     store: Mortal,
     index: Option<Box<dyn OrderedIndex>>,
     now: Contents,
@@ -145,14 +144,14 @@ struct Life {
 
 impl Life {
     fn new((name, tree): (&str, OpenTree), pages: u32, seed: u64, end: End) -> Option<Life> {
-        let (settings, store) = (settings(seed), Mortal::new(pages, end));
-        let index = match tree(Box::new(store.clone()), &settings, false) {
-            Err(IndexError::Unsupported(_)) => return None,
+        let (class, store) = (class_of(seed), Mortal::new(pages, end));
+        let index = match tree(Box::new(store.clone()), class, false) {
+            Err(error) if error.is_unsupported() => return None,
             index => index.unwrap_or_else(|error| panic!("{name} on {pages} pages: format: {error}")),
         };
         let name = format!("{name} on {pages} pages, seed {seed}");
         let (now, loose, rng) = (Contents::new(), Vec::new(), Rng::new(seed));
-        Some(Life { name, tree, settings, store, index: Some(index), now, loose, rng })
+        Some(Life { name, tree, class, store, index: Some(index), now, loose, rng })
     }
 
     fn index(&mut self) -> &mut dyn OrderedIndex {
@@ -182,7 +181,7 @@ impl Life {
             Ok(found) => {
                 assert_eq!(found, self.now.contains_key(&key), "{}", self.name);
                 self.change(key, value);
-                match self.settings.durability {
+                match self.class {
                     Durability::EveryOperation => self.loose.clear(),
                     _ if self.loose.len() > 40 => self.sync()?,
                     _ => {}
@@ -209,7 +208,7 @@ impl Life {
         self.index = None;
         let mut tries = 0;
         loop {
-            match (self.tree)(Box::new(self.store.clone()), &self.settings, true) {
+            match (self.tree)(Box::new(self.store.clone()), self.class, true) {
                 Ok(index) => break self.index = Some(index),
                 Err(IndexError::Store(StoreError::Nand(NandError::PowerLost))) if tries < 4 => {
                     tries += 1;

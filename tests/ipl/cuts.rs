@@ -14,21 +14,21 @@ const SMALL: Geometry = Geometry::new(256, 64, 16, 22);
 #[derive(Clone)]
 struct Kind {
     geometry: Geometry,
-    settings: Settings,
+    settings: IplConfig,
     /// A torn sector spoils the page, and with it sectors that were durable; see the documentation.
     sectors: bool,
 }
 
 fn kinds() -> Vec<Kind> {
     let mut kinds = Vec::new();
-    for area in ["dynamic", "fixed"] {
+    for area in [LogArea::Dynamic, LogArea::Fixed] {
         for class in CLASSES {
-            let settings = settings(area, class).with("order", 8).with("checkpoint_blocks", 6);
-            kinds.push(Kind { geometry: SMALL, settings: settings.clone(), sectors: false });
-            let rewriting = settings.clone().with("rewrite_units", 2);
+            let settings = IplConfig { order: Some(8), checkpoint_blocks: Some(6), ..settings(area, class) };
+            kinds.push(Kind { geometry: SMALL, settings, sectors: false });
+            let rewriting = IplConfig { rewrite_units: 2, ..settings };
             kinds.push(Kind { geometry: slc(SMALL), settings: rewriting, sectors: false });
             let geometry = partial(Geometry::new(1024, 64, 8, 24));
-            let sectors = settings.with("log_unit", "sector").with("order", 6);
+            let sectors = IplConfig { log_unit: LogUnit::Sector, order: Some(6), ..settings };
             kinds.push(Kind { geometry, settings: sectors, sectors: true });
         }
     }
@@ -73,7 +73,7 @@ fn is_power_loss(error: &IndexError) -> bool {
     *error == IndexError::Store(StoreError::Nand(NandError::PowerLost))
 }
 
-/// What a run to a cut ends with.
+/// The end of a run to a cut.
 enum End {
     Recovered(Box<Tree>, Model),
     /// The class promises nothing, and the mount said so.
@@ -88,7 +88,7 @@ fn mount(chip: &Chip, kind: &Kind, history: &History, cuts: &mut Vec<PowerCut>) 
             let at_operation = chip.lock().operations() + cut.at_operation;
             chip.lock().plan_power_cut(PowerCut { at_operation, ..cut });
         }
-        let mut tree = match IplTree::mount_with(chip.clone(), &kind.settings) {
+        let mut tree = match IplTree::mount(chip.clone(), &kind.settings) {
             Ok(tree) => tree,
             Err(error) if is_power_loss(&error) => continue,
             Err(IndexError::NotCleanlyClosed) if kind.settings.durability == Durability::None => {
@@ -136,7 +136,7 @@ fn run(
 /// A run that is cut at this operation; then recovery is cut, then some more work, cut as well. False: it ended before.
 fn survives(kind: &Kind, at: u64, (when, torn): (CutWhen, TornModel), seed: u64) -> bool {
     let chip = Shared::new(chip(kind.geometry));
-    let mut tree = IplTree::format_with(chip.clone(), &kind.settings).unwrap();
+    let mut tree = IplTree::format(chip.clone(), &kind.settings).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(seed));
     for key in (0..110u32).step_by(2) {
         insert(&mut tree, &mut model, key, key).unwrap();
@@ -207,7 +207,7 @@ fn cut_after_cut_after_cut() {
     for (kind, seed) in promising.flat_map(|kind| (0..5).map(move |seed| (kind.clone(), seed))) {
         let kind = &kind;
         let chip = Shared::new(chip(kind.geometry));
-        let mut tree = IplTree::format_with(chip.clone(), &kind.settings).unwrap();
+        let mut tree = IplTree::format(chip.clone(), &kind.settings).unwrap();
         let (mut model, mut rng) = (Model::new(), Rng::new(seed));
         for session in 0..150 {
             let mut history = History { states: vec![model.clone()] };

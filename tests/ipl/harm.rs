@@ -11,9 +11,9 @@ fn failing_blocks_are_replaced() {
         let faults =
             Faults { seed, program_failures_ppm: 400, erase_failures_ppm: 2_000, ..Faults::default() };
         for geometry in [Geometry::new(512, 64, 16, 128), slc(Geometry::new(1024, 64, 16, 128))] {
-            for area in ["dynamic", "fixed"] {
+            for area in [LogArea::Dynamic, LogArea::Fixed] {
                 for class in CLASSES {
-                    let settings = &settings(area, class).with("order", 12);
+                    let settings = &IplConfig { order: Some(12), ..settings(area, class) };
                     soak(
                         Soak { geometry, settings, operations: 3000, keys: 900, seed, faults },
                         &mut figures,
@@ -31,10 +31,10 @@ fn a_full_chip_loses_nothing_and_takes_records_again() {
     for geometry in
         [Geometry::new(2048, 64, 8, 16), Geometry::new(512, 64, 16, 20), slc(Geometry::new(1024, 64, 16, 18))]
     {
-        for area in ["dynamic", "fixed"] {
+        for area in [LogArea::Dynamic, LogArea::Fixed] {
             for class in CLASSES {
-                let settings = settings(area, class).with("order", 30);
-                let mut tree = IplTree::format_with(chip(geometry), &settings).unwrap();
+                let settings = IplConfig { order: Some(30), ..settings(area, class) };
+                let mut tree = IplTree::format(chip(geometry), &settings).unwrap();
                 let (mut model, mut rng) = (Model::new(), Rng::new(1));
                 for round in 0..3 {
                     let mut inserted = 0;
@@ -63,7 +63,7 @@ fn a_full_chip_loses_nothing_and_takes_records_again() {
                     } else {
                         tree.sync().unwrap();
                     }
-                    tree = IplTree::mount_with(tree.into_nand(), &settings).unwrap();
+                    tree = IplTree::mount(tree.into_nand(), &settings).unwrap();
                     assert_holds(&mut tree, &model);
                 }
                 let left: Vec<u32> = model.keys().copied().collect();
@@ -127,9 +127,9 @@ struct Found {
 }
 
 /// Reads everything from a damaged chip.
-fn read_all(flipped: Flipped, settings: &Settings, model: &Model, found: &mut Found) {
+fn read_all(flipped: Flipped, settings: &IplConfig, model: &Model, found: &mut Found) {
     let what = format!("{} bit {} {settings:?}", flipped.ppn, flipped.bit);
-    let mut tree = match IplTree::mount_with(flipped, settings) {
+    let mut tree = match IplTree::mount(flipped, settings) {
         Ok(tree) => tree,
         Err(IndexError::Corrupted { .. } | IndexError::NotFormatted(_) | IndexError::Store(_)) => {
             found.refused += 1;
@@ -145,10 +145,14 @@ fn read_all(flipped: Flipped, settings: &Settings, model: &Model, found: &mut Fo
     }
 }
 
-fn damage_everywhere(area: &str, closed: bool) -> Found {
+fn damage_everywhere(area: LogArea, closed: bool) -> Found {
     let geometry = slc(Geometry::new(256, 64, 16, 40));
-    let settings = settings(area, Durability::EveryOperation).with("order", 12).with("checkpoint_blocks", 4);
-    let mut tree = IplTree::format_with(chip(geometry), &settings).unwrap();
+    let settings = IplConfig {
+        order: Some(12),
+        checkpoint_blocks: Some(4),
+        ..settings(area, Durability::EveryOperation)
+    };
+    let mut tree = IplTree::format(chip(geometry), &settings).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(4));
     for op in 0..900 {
         let key = rng.below(300) as u32;
@@ -172,9 +176,9 @@ fn damage_everywhere(area: &str, closed: bool) -> Found {
 
 #[test]
 fn wrong_bits_of_a_closed_chip_are_never_returned_as_data() {
-    for area in ["dynamic", "fixed"] {
+    for area in [LogArea::Dynamic, LogArea::Fixed] {
         let found = damage_everywhere(area, true);
-        assert!(found.wrong == 0 && found.refused > 100 && found.right > 100, "{area}: {found:?}");
+        assert!(found.wrong == 0 && found.refused > 100 && found.right > 100, "{area:?}: {found:?}");
     }
 }
 
@@ -182,30 +186,30 @@ fn wrong_bits_of_a_closed_chip_are_never_returned_as_data() {
 /// of it and the page programmed after it is gone. All other damage is noticed.
 #[test]
 fn wrong_bits_of_a_chip_that_was_cut_are_noticed() {
-    for area in ["dynamic", "fixed"] {
+    for area in [LogArea::Dynamic, LogArea::Fixed] {
         let found = damage_everywhere(area, false);
-        println!("{area}: {found:?}");
-        assert!(found.refused > 100 && found.right > 100, "{area}: {found:?}");
-        assert!(found.wrong * 50 < found.refused + found.right, "{area}: {found:?}");
+        println!("{area:?}: {found:?}");
+        assert!(found.refused > 100 && found.right > 100, "{area:?}: {found:?}");
+        assert!(found.wrong * 50 < found.refused + found.right, "{area:?}: {found:?}");
     }
 }
 
 #[test]
 fn what_is_on_the_chip_is_known_again_or_refused() {
     let geometry = Geometry::new(512, 64, 16, 32);
-    let dynamic = settings("dynamic", Durability::EveryOperation);
-    let fixed = settings("fixed", Durability::EveryOperation);
-    let chip = IplTree::format_with(chip(geometry), &dynamic).unwrap().into_nand();
-    assert!(IplTree::mount_with(chip.clone(), &dynamic).is_ok());
-    assert!(IplTree::mount_with(chip.clone(), &Settings::new(RecordFormat::new(4, 4))).is_ok());
-    let refused = |settings: &Settings| IplTree::mount_with(chip.clone(), settings).err();
+    let dynamic = settings(LogArea::Dynamic, Durability::EveryOperation);
+    let fixed = settings(LogArea::Fixed, Durability::EveryOperation);
+    let chip = IplTree::format(chip(geometry), &dynamic).unwrap().into_nand();
+    assert!(IplTree::mount(chip.clone(), &dynamic).is_ok());
+    let refused = |settings: &IplConfig| IplTree::mount(chip.clone(), settings).err();
     assert!(matches!(refused(&fixed), Some(IndexError::NotFormatted(_))));
-    assert!(matches!(refused(&Settings::new(RecordFormat::new(8, 4))), Some(IndexError::NotFormatted(_))));
+    assert!(matches!(
+        refused(&IplConfig::new(RecordFormat::new(8, 4), LogArea::Dynamic)),
+        Some(IndexError::NotFormatted(_))
+    ));
     let blank = super::chip(geometry);
-    assert!(matches!(IplTree::mount_with(blank, &dynamic).err(), Some(IndexError::NotFormatted(_))));
-    for (name, value) in [("log_unit", "sector"), ("log_area", "none"), ("nodes_max", "many")] {
-        let settings = Settings::new(RecordFormat::new(4, 4)).with(name, value);
-        let error = IplTree::format_with(super::chip(geometry), &settings).err();
-        assert!(matches!(error, Some(IndexError::Unsupported(_))), "{name}: {error:?}");
-    }
+    assert!(matches!(IplTree::mount(blank, &dynamic).err(), Some(IndexError::NotFormatted(_))));
+    let sectors = IplConfig { log_unit: LogUnit::Sector, ..dynamic };
+    let error = IplTree::format(super::chip(geometry), &sectors).err();
+    assert!(matches!(error, Some(IndexError::Unsupported(_))), "{error:?}");
 }

@@ -9,8 +9,8 @@ use nandex::IndexError;
 use nandex::Shared;
 use nandex::nand::sim::{Faults, SimChip};
 use nandex::nand::{Geometry, Nand, Part, Timing};
-use nandex::ordered::ipl::IplTree;
-use nandex::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
+use nandex::ordered::ipl::{IplConfig, IplTree, LogArea, LogUnit};
+use nandex::ordered::{Direction, Durability, OrderedIndex, RecordFormat};
 use nandex::rng::Rng;
 use nandex::store::ram::RamStore;
 use nandex::store::store_nand::StoreNand;
@@ -47,8 +47,8 @@ fn partial(geometry: Geometry) -> Geometry {
     Geometry { programs_per_page_max: 4, ..geometry }
 }
 
-fn settings(log_area: &str, durability: Durability) -> Settings {
-    Settings { durability, ..Settings::new(RecordFormat::new(4, 4)).with("log_area", log_area) }
+fn settings(area: LogArea, durability: Durability) -> IplConfig {
+    IplConfig { durability, ..IplConfig::new(RecordFormat::new(4, 4), area) }
 }
 
 fn contents<N: Nand>(tree: &mut IplTree<N>, direction: Direction) -> Result<Vec<(u32, u32)>, IndexError> {
@@ -93,7 +93,7 @@ fn note<N: Nand>(tree: &IplTree<N>, figures: &mut Figures) {
 
 struct Soak<'a> {
     geometry: Geometry,
-    settings: &'a Settings,
+    settings: &'a IplConfig,
     operations: u32,
     keys: u64,
     seed: u64,
@@ -103,8 +103,8 @@ struct Soak<'a> {
 fn soak(soak: Soak<'_>, figures: &mut Figures) {
     let Soak { geometry, settings, operations, keys, seed, faults } = soak;
     let what = format!("{geometry:?} {settings:?} seed {seed}");
-    let mut tree = IplTree::format_with(nand(geometry, faults), settings)
-        .unwrap_or_else(|error| panic!("{what}: {error}"));
+    let mut tree =
+        IplTree::format(nand(geometry, faults), settings).unwrap_or_else(|error| panic!("{what}: {error}"));
     let (mut model, mut rng) = (Model::new(), Rng::new(seed));
     for op in 0..operations {
         let key = rng.below(keys) as u32;
@@ -136,7 +136,7 @@ fn soak(soak: Soak<'_>, figures: &mut Figures) {
                 _ => tree.sync().unwrap(),
             }
             note(&tree, figures);
-            tree = IplTree::mount_with(tree.into_nand(), settings)
+            tree = IplTree::mount(tree.into_nand(), settings)
                 .unwrap_or_else(|error| panic!("{what}: op {op}: {error}"));
             assert_holds(&mut tree, &model);
         }
@@ -164,17 +164,17 @@ fn geometries() -> Vec<Geometry> {
 fn it_is_a_map() {
     let mut figures = Figures::new();
     for (seed, geometry) in (1..).zip(geometries()) {
-        for area in ["dynamic", "fixed"] {
+        for area in [LogArea::Dynamic, LogArea::Fixed] {
             for class in CLASSES {
                 let settings = settings(area, class);
                 let faults = Faults::default();
                 let plain =
                     Soak { geometry, settings: &settings, operations: 4000, keys: 1500, seed, faults };
                 soak(plain, &mut figures);
-                let small = settings.clone().with("rewrite_units", seed % 4).with("order", 8);
+                let small = IplConfig { rewrite_units: (seed % 4) as u16, order: Some(8), ..settings };
                 let small = Soak { geometry, settings: &small, operations: 2500, keys: 600, seed, faults };
                 soak(small, &mut figures);
-                let ram = Settings { ram_bytes: Some(40_000), ..settings.clone() };
+                let ram = IplConfig { ram_bytes: Some(40_000), ..settings };
                 let ram = Soak { geometry, settings: &ram, operations: 2500, keys: 1500, seed, faults };
                 soak(ram, &mut figures);
             }
@@ -189,10 +189,10 @@ fn it_is_a_map() {
 fn log_units_may_be_sectors_or_pages_in_either_form() {
     let mut figures = Figures::new();
     for geometry in [partial(Geometry::new(2048, 64, 16, 32)), slc(Geometry::new(1024, 64, 32, 32))] {
-        for area in ["dynamic", "fixed"] {
-            for unit in ["sector", "page"] {
+        for area in [LogArea::Dynamic, LogArea::Fixed] {
+            for unit in [LogUnit::Sector, LogUnit::Page] {
                 for class in CLASSES {
-                    let settings = &settings(area, class).with("log_unit", unit).with("order", 12);
+                    let settings = &IplConfig { log_unit: unit, order: Some(12), ..settings(area, class) };
                     let faults = Faults::default();
                     let one = Soak { geometry, settings, operations: 3000, keys: 1500, seed: 3, faults };
                     soak(one, &mut figures);
@@ -208,10 +208,9 @@ fn no_more_ram_is_held_than_was_given() {
     let mut accepted = 0;
     for ram in (4_000..200_000).step_by(7_777) {
         for class in CLASSES {
-            for area in ["dynamic", "fixed"] {
-                let settings = Settings { ram_bytes: Some(ram), ..settings(area, class) };
-                let Ok(mut tree) = IplTree::format_with(chip(Geometry::new(2048, 64, 64, 64)), &settings)
-                else {
+            for area in [LogArea::Dynamic, LogArea::Fixed] {
+                let settings = IplConfig { ram_bytes: Some(ram), ..settings(area, class) };
+                let Ok(mut tree) = IplTree::format(chip(Geometry::new(2048, 64, 64, 64)), &settings) else {
                     continue;
                 };
                 accepted += 1;
@@ -233,7 +232,7 @@ fn no_more_ram_is_held_than_was_given() {
 fn two_runs_leave_the_same_chip() {
     let image = || {
         let mut tree =
-            IplTree::format_with(chip(Geometry::new(512, 64, 16, 48)), &settings("dynamic", CLASSES[0]))
+            IplTree::format(chip(Geometry::new(512, 64, 16, 48)), &settings(LogArea::Dynamic, CLASSES[0]))
                 .unwrap();
         let (mut model, mut rng) = (Model::new(), Rng::new(9));
         for op in 0..2000 {
@@ -245,18 +244,20 @@ fn two_runs_leave_the_same_chip() {
     assert!(image() == image());
 }
 
-/// What an operation programs: a ghost costs no page of its own, an image does.
+/// The pages that an operation programs: a ghost costs no page of its own, an image does.
 #[test]
 fn a_split_programs_one_unit_where_nodes_are_ghosts() {
     // (form, programs of a plain insert, of a growing root, of a later split within the block)
-    for (area, plain, grown, split) in [("dynamic", 1, 2, 1), ("fixed", 1, 3, 2)] {
+    for (area, plain, grown, split) in [(LogArea::Dynamic, 1, 2, 1), (LogArea::Fixed, 1, 3, 2)] {
         let geometry = Geometry { random_order: true, ..Geometry::new(512, 64, 64, 32) };
-        let settings = settings(area, Durability::EveryOperation)
-            .with("order", 8)
-            .with("rewrite_units", 0)
-            .with("log_pages", 32);
+        let settings = IplConfig {
+            order: Some(8),
+            rewrite_units: 0,
+            log_pages: Some(32),
+            ..settings(area, Durability::EveryOperation)
+        };
         let chip = Shared::new(chip(geometry));
-        let mut tree = IplTree::format_with(chip.clone(), &settings).unwrap();
+        let mut tree = IplTree::format(chip.clone(), &settings).unwrap();
         let figure = |tree: &IplTree<_>, name| {
             tree.stats().metrics.iter().find(|metric| metric.name == name).unwrap().value
         };
@@ -273,7 +274,7 @@ fn a_split_programs_one_unit_where_nodes_are_ghosts() {
                 (false, true) => split,
                 (false, false) => plain,
             };
-            assert_eq!(programs, expected, "{area}: key {key}");
+            assert_eq!(programs, expected, "{area:?}: key {key}");
         }
         assert_eq!((figure(&tree, "nodes"), tree.stats().height), (5, 2));
         assert_holds(&mut tree, &model);

@@ -1,7 +1,7 @@
 //! IPL and dIPL with nodes and log pages that keep their places.
 
 use super::*;
-use nandex::ordered::ipl::IplTree;
+use nandex::ordered::ipl::{IplConfig, IplTree, LogArea, LogUnit};
 use std::collections::BTreeSet;
 
 type Tree = IplTree<StoreNand<Watched>>;
@@ -9,8 +9,9 @@ type Model = BTreeMap<[u8; 4], [u8; 4]>;
 
 const CLASSES: [Durability; 3] = [Durability::EveryOperation, Durability::EverySync, Durability::None];
 
-fn in_place(log_area: &str, durability: Durability) -> Settings {
-    Settings { durability, ..settings() }.with("log_area", log_area)
+fn in_place(area: LogArea, durability: Durability) -> IplConfig {
+    let placement = Placement::InPlace;
+    IplConfig { durability, placement, ..IplConfig::new(RECORD, area) }
 }
 
 fn figures(tree: &Tree, all: &mut BTreeMap<&'static str, u64>) {
@@ -45,15 +46,20 @@ fn step(
 #[test]
 fn it_is_a_map_over_mounts() {
     let mut did = BTreeMap::new();
-    for (log_area, unit) in [("dynamic", "auto"), ("dynamic", "page"), ("fixed", "auto"), ("fixed", "page")] {
+    for (log_area, unit) in [
+        (LogArea::Dynamic, LogUnit::Auto),
+        (LogArea::Dynamic, LogUnit::Page),
+        (LogArea::Fixed, LogUnit::Auto),
+        (LogArea::Fixed, LogUnit::Page),
+    ] {
         for class in CLASSES {
             for (page_bytes, blocks, keys, order) in
                 [(576, 96, 2000, 99), (1088, 48, 4000, 99), (1088, 48, 900, 6)]
             {
                 let shelf = Shelf::new(page_bytes, blocks);
-                let settings = in_place(log_area, class).with("log_unit", unit).with("order", order);
+                let settings = IplConfig { log_unit: unit, order: Some(order), ..in_place(log_area, class) };
                 let what = format!("{settings:?} {page_bytes}");
-                let mut tree = IplTree::format_with(shelf.chip(), &settings).unwrap();
+                let mut tree = IplTree::format(shelf.chip(), &settings).unwrap();
                 assert_eq!(tree.durability(), class);
                 let trims = shelf.log.lock().trims;
                 let (mut model, mut rng) = (Model::new(), Rng::new(keys));
@@ -72,7 +78,7 @@ fn it_is_a_map_over_mounts() {
                         tree.close().unwrap();
                         figures(&tree, &mut did);
                         drop(tree);
-                        tree = IplTree::mount_with(shelf.chip(), &settings).unwrap();
+                        tree = IplTree::mount(shelf.chip(), &settings).unwrap();
                         assert_holds(&mut tree, &model, &what);
                     }
                 }
@@ -93,10 +99,10 @@ fn it_is_a_map_over_mounts() {
 
 #[test]
 fn nodes_and_log_pages_are_written_over_where_they_are() {
-    for log_area in ["dynamic", "fixed"] {
+    for log_area in [LogArea::Dynamic, LogArea::Fixed] {
         let shelf = Shelf::new(1088, 48);
-        let settings = in_place(log_area, Durability::EveryOperation).with("order", 8);
-        let mut tree = IplTree::format_with(shelf.chip(), &settings).unwrap();
+        let settings = IplConfig { order: Some(8), ..in_place(log_area, Durability::EveryOperation) };
+        let mut tree = IplTree::format(shelf.chip(), &settings).unwrap();
         let keys: Vec<[u8; 4]> = (0..400u32).map(|key| (key * 7919 % 401).to_be_bytes()).collect();
         for key in &keys {
             tree.insert(key, &[1; 4]).unwrap();
@@ -113,21 +119,21 @@ fn nodes_and_log_pages_are_written_over_where_they_are() {
         let begun = merges(&tree);
         for round in 4..9 {
             let writes = update(&mut tree, round);
-            assert!(writes.iter().all(|place| places.contains(place)), "{log_area}: a page moved");
+            assert!(writes.iter().all(|place| places.contains(place)), "{log_area:?}: a page moved");
         }
-        assert!(merges(&tree) > begun + 20, "{log_area}");
+        assert!(merges(&tree) > begun + 20, "{log_area:?}");
         // Two units share a page of 1,024 bytes: the second is written over the first.
         let written = update(&mut tree, 9);
         let again = written.windows(2).filter(|pair| pair[0] == pair[1]).count();
-        assert!(again > 0, "{log_area}: no log page was written over");
-        assert_holds(&mut tree, &keys.iter().map(|key| (*key, [9; 4])).collect(), log_area);
+        assert!(again > 0, "{log_area:?}: no log page was written over");
+        assert_holds(&mut tree, &keys.iter().map(|key| (*key, [9; 4])).collect(), &format!("{log_area:?}"));
     }
 }
 
 /// A run on a small store that loses power after so many writes; what may be found then.
-fn run_to_cut(settings: &Settings, power: Option<u64>) -> (Shelf, Vec<Model>, bool) {
+fn run_to_cut(settings: &IplConfig, power: Option<u64>) -> (Shelf, Vec<Model>, bool) {
     let shelf = Shelf::new(576, 14);
-    let mut tree = IplTree::format_with(shelf.chip(), settings).unwrap();
+    let mut tree = IplTree::format(shelf.chip(), settings).unwrap();
     shelf.log.lock().power = power;
     let (mut model, mut rng) = (Model::new(), Rng::new(3));
     let mut states = vec![model.clone()];
@@ -151,13 +157,15 @@ fn run_to_cut(settings: &Settings, power: Option<u64>) -> (Shelf, Vec<Model>, bo
 
 #[test]
 fn a_cut_at_any_write_leaves_a_state_since_the_last_durable_one() {
-    for log_area in ["dynamic", "fixed"] {
+    for log_area in [LogArea::Dynamic, LogArea::Fixed] {
         for class in CLASSES {
-            for (order, unit) in [(6, "auto"), (9, "page")] {
-                let settings = in_place(log_area, class)
-                    .with("order", order)
-                    .with("log_unit", unit)
-                    .with("rewrite_units", 3);
+            for (order, unit) in [(6, LogUnit::Auto), (9, LogUnit::Page)] {
+                let settings = IplConfig {
+                    order: Some(order),
+                    log_unit: unit,
+                    rewrite_units: 3,
+                    ..in_place(log_area, class)
+                };
                 let mut power = run_to_cut(&settings, Some(0)).0.log.lock().writes.len() as u64;
                 loop {
                     let (shelf, states, is_cut) = run_to_cut(&settings, Some(power));
@@ -166,11 +174,11 @@ fn a_cut_at_any_write_leaves_a_state_since_the_last_durable_one() {
                     }
                     // Cut again while void pages are blanked, once.
                     shelf.log.lock().power = Some(power + power % 2);
-                    let mounted = IplTree::mount_with(shelf.chip(), &settings);
+                    let mounted = IplTree::mount(shelf.chip(), &settings);
                     shelf.log.lock().power = None;
                     let mut tree = match mounted {
                         Ok(tree) => tree,
-                        Err(_) => IplTree::mount_with(shelf.chip(), &settings).unwrap(),
+                        Err(_) => IplTree::mount(shelf.chip(), &settings).unwrap(),
                     };
                     let what = format!("{settings:?} after {power} writes");
                     let mut found = contents(&mut tree);
@@ -182,7 +190,7 @@ fn a_cut_at_any_write_leaves_a_state_since_the_last_durable_one() {
                     }
                     tree.sync().unwrap();
                     drop(tree);
-                    let mut tree = IplTree::mount_with(shelf.chip(), &settings).unwrap();
+                    let mut tree = IplTree::mount(shelf.chip(), &settings).unwrap();
                     assert_holds(&mut tree, &found, &what);
                     power += if class == Durability::EveryOperation { 3 } else { 1 };
                 }
@@ -194,11 +202,11 @@ fn a_cut_at_any_write_leaves_a_state_since_the_last_durable_one() {
 
 #[test]
 fn a_full_store_refuses_insertions_and_takes_removals() {
-    for log_area in ["dynamic", "fixed"] {
+    for log_area in [LogArea::Dynamic, LogArea::Fixed] {
         for class in CLASSES {
-            let settings = in_place(log_area, class).with("order", 12);
+            let settings = IplConfig { order: Some(12), ..in_place(log_area, class) };
             let shelf = Shelf::new(576, 12);
-            let mut tree = IplTree::format_with(shelf.chip(), &settings).unwrap();
+            let mut tree = IplTree::format(shelf.chip(), &settings).unwrap();
             let (mut model, mut rng) = (Model::new(), Rng::new(8));
             for round in 0..4 {
                 let mut refused = 0;
@@ -211,7 +219,7 @@ fn a_full_store_refuses_insertions_and_takes_removals() {
                     }
                 }
                 assert!(model.len() > 200, "{settings:?}: full with {} records", model.len());
-                assert_holds(&mut tree, &model, log_area);
+                assert_holds(&mut tree, &model, &format!("{log_area:?}"));
                 let keys: Vec<[u8; 4]> = model.keys().copied().collect();
                 for key in keys.iter().filter(|key| key[3] % 4 > 0) {
                     assert!(tree.remove(key).unwrap());
@@ -219,8 +227,8 @@ fn a_full_store_refuses_insertions_and_takes_removals() {
                 }
                 tree.sync().unwrap();
                 drop(tree);
-                tree = IplTree::mount_with(shelf.chip(), &settings).unwrap();
-                assert_holds(&mut tree, &model, log_area);
+                tree = IplTree::mount(shelf.chip(), &settings).unwrap();
+                assert_holds(&mut tree, &model, &format!("{log_area:?}"));
             }
         }
     }
@@ -231,17 +239,17 @@ fn no_more_ram_is_held_than_was_given() {
     let mut accepted = 0;
     for ram in (6_000..90_000).step_by(4_111) {
         for class in CLASSES {
-            for log_area in ["dynamic", "fixed"] {
-                let settings = Settings { ram_bytes: Some(ram), ..in_place(log_area, class) };
+            for log_area in [LogArea::Dynamic, LogArea::Fixed] {
+                let settings = IplConfig { ram_bytes: Some(ram), ..in_place(log_area, class) };
                 let shelf = Shelf::new(1088, 64);
-                let Ok(mut tree) = IplTree::format_with(shelf.chip(), &settings) else { continue };
+                let Ok(mut tree) = IplTree::format(shelf.chip(), &settings) else { continue };
                 accepted += 1;
                 let (mut model, mut rng) = (Model::new(), Rng::new(ram as u64));
                 for _ in 0..1500 {
                     step(&mut tree, &mut model, &mut rng, (1200, 70)).unwrap();
                     assert!(tree.ram_bytes() <= ram, "{} of {ram} bytes", tree.ram_bytes());
                 }
-                assert_holds(&mut tree, &model, log_area);
+                assert_holds(&mut tree, &model, &format!("{log_area:?}"));
             }
         }
     }
@@ -249,9 +257,9 @@ fn no_more_ram_is_held_than_was_given() {
 }
 
 /// A tree of some hundred records, and the pages that it wrote.
-fn planted(settings: &Settings) -> (Shelf, Model, BTreeSet<u32>) {
+fn planted(settings: &IplConfig) -> (Shelf, Model, BTreeSet<u32>) {
     let shelf = Shelf::new(576, 14);
-    let mut tree = IplTree::format_with(shelf.chip(), settings).unwrap();
+    let mut tree = IplTree::format(shelf.chip(), settings).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(21));
     for _ in 0..500 {
         step(&mut tree, &mut model, &mut rng, (400, 80)).unwrap();
@@ -262,15 +270,15 @@ fn planted(settings: &Settings) -> (Shelf, Model, BTreeSet<u32>) {
 
 #[test]
 fn a_page_that_cannot_be_read_refuses_the_mount() {
-    for log_area in ["dynamic", "fixed"] {
-        let settings = in_place(log_area, Durability::EveryOperation).with("order", 10);
+    for log_area in [LogArea::Dynamic, LogArea::Fixed] {
+        let settings = IplConfig { order: Some(10), ..in_place(log_area, Durability::EveryOperation) };
         let places = planted(&settings).2;
         assert!(places.len() > 40, "{places:?}");
         for place in places {
             for at in [0usize, 9, 300, 520] {
                 let (shelf, model, _) = planted(&settings);
                 shelf.change(place, |page| page[at] ^= 4);
-                match IplTree::mount_with(shelf.chip(), &settings) {
+                match IplTree::mount(shelf.chip(), &settings) {
                     Err(IndexError::Corrupted { .. } | IndexError::NotFormatted(_)) => {}
                     // The rest of a log page, or of the header, tells nothing.
                     Ok(mut tree) => assert_holds(&mut tree, &model, "a byte that nothing needs"),
@@ -283,9 +291,10 @@ fn a_page_that_cannot_be_read_refuses_the_mount() {
 
 #[test]
 fn a_log_page_that_is_missing_below_others_refuses_the_mount() {
-    let settings = in_place("dynamic", Durability::EveryOperation).with("log_unit", "page");
+    let settings =
+        IplConfig { log_unit: LogUnit::Page, ..in_place(LogArea::Dynamic, Durability::EveryOperation) };
     let shelf = Shelf::new(576, 14);
-    let mut tree = IplTree::format_with(shelf.chip(), &settings).unwrap();
+    let mut tree = IplTree::format(shelf.chip(), &settings).unwrap();
     for key in 0..3u32 {
         tree.insert(&key.to_be_bytes(), &[1; 4]).unwrap();
     }
@@ -294,15 +303,15 @@ fn a_log_page_that_is_missing_below_others_refuses_the_mount() {
     // Image of the root, header, and a log page for each insertion, from the end of the group.
     assert_eq!(writes, [16, 0, 31, 30, 29]);
     shelf.change(30, |page| page.fill(0));
-    assert!(matches!(IplTree::mount_with(shelf.chip(), &settings), Err(IndexError::Corrupted { .. })));
+    assert!(matches!(IplTree::mount(shelf.chip(), &settings), Err(IndexError::Corrupted { .. })));
     // One that holds records of leaves only is missed by its number.
-    let settings = settings.with("order", 8).with("rewrite_units", 0);
+    let settings = IplConfig { order: Some(8), rewrite_units: 0, ..settings };
     let missed = (17..32).filter(|&place| {
         let shelf = Shelf::new(576, 14);
-        let mut tree = IplTree::format_with(shelf.chip(), &settings).unwrap();
+        let mut tree = IplTree::format(shelf.chip(), &settings).unwrap();
         (0..17u32).for_each(|key| assert!(!tree.insert(&(key * 5 % 17).to_be_bytes(), &[1; 4]).unwrap()));
         shelf.change(place, |page| page.fill(0));
-        let refused = IplTree::mount_with(shelf.chip(), &settings).err();
+        let refused = IplTree::mount(shelf.chip(), &settings).err();
         matches!(refused, Some(IndexError::Corrupted { what, .. }) if what.contains("missing"))
     });
     assert!(missed.count() > 2);
@@ -311,23 +320,23 @@ fn a_log_page_that_is_missing_below_others_refuses_the_mount() {
 #[test]
 fn what_cannot_keep_its_places_is_refused() {
     let shelf = Shelf::new(576, 24);
-    let settings = in_place("dynamic", Durability::EveryOperation);
+    let settings = in_place(LogArea::Dynamic, Durability::EveryOperation);
     let plain = || StoreNand::new(RamStore::new(576, 24 * 16), 16, 63).unwrap();
-    let refused = IplTree::format_with(plain(), &settings).err().unwrap();
+    let refused = IplTree::format(plain(), &settings).err().unwrap();
     assert!(matches!(refused, IndexError::Unsupported(_)), "{refused}");
-    let other_places = Settings::new(RECORD).with("placement", "out_of_place");
-    let store = IplTree::format_with(plain(), &other_places).unwrap().into_nand().into_store();
+    let other_places = IplConfig::new(RECORD, LogArea::Dynamic);
+    let store = IplTree::format(plain(), &other_places).unwrap().into_nand().into_store();
     let chip = StoreNand::new(store, 16, 63).unwrap().replacing();
-    assert!(matches!(IplTree::mount_with(chip, &settings), Err(IndexError::NotFormatted(_))));
-    drop(IplTree::format_with(shelf.chip(), &settings).unwrap());
+    assert!(matches!(IplTree::mount(chip, &settings), Err(IndexError::NotFormatted(_))));
+    drop(IplTree::format(shelf.chip(), &settings).unwrap());
     // The chip of the others finds a page that it did not program.
-    assert!(IplTree::mount_with(shelf.chip(), &other_places).is_err());
+    assert!(IplTree::mount(shelf.chip(), &other_places).is_err());
     for other in [
-        in_place("fixed", Durability::EveryOperation),
-        Settings::new(RecordFormat::new(8, 4)).with("placement", "in_place"),
+        in_place(LogArea::Fixed, Durability::EveryOperation),
+        IplConfig { record: RecordFormat::new(8, 4), ..settings },
     ] {
-        assert!(matches!(IplTree::mount_with(shelf.chip(), &other), Err(IndexError::NotFormatted(_))));
+        assert!(matches!(IplTree::mount(shelf.chip(), &other), Err(IndexError::NotFormatted(_))));
     }
     let few = Shelf::new(576, 4);
-    assert!(matches!(IplTree::format_with(few.chip(), &settings), Err(IndexError::Unsupported(_))));
+    assert!(IplTree::format(few.chip(), &settings).is_err_and(|error| error.is_unsupported()));
 }

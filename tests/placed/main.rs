@@ -5,9 +5,10 @@
 mod ipl;
 
 use nandex::Shared;
+use nandex::log::Placement;
 use nandex::ordered::mu::{MuStarTree, MuTree};
 use nandex::ordered::wandering::WanderingTree;
-use nandex::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
+use nandex::ordered::{Direction, Durability, OrderedIndex, RawConfig, RecordFormat};
 use nandex::rng::Rng;
 use nandex::store::ram::RamStore;
 use nandex::store::store_nand::StoreNand;
@@ -19,7 +20,7 @@ use std::ops::{Bound, ControlFlow};
 
 const RECORD: RecordFormat = RecordFormat::new(4, 4);
 
-/// What was done to a store.
+/// A call to a store.
 #[derive(Debug, Default)]
 struct Log {
     writes: Vec<u32>,
@@ -99,8 +100,8 @@ impl Shelf {
     }
 }
 
-fn settings() -> Settings {
-    Settings::new(RECORD).with("placement", "in_place")
+fn settings<C: Copy + Default>() -> RawConfig<C> {
+    RawConfig { placement: Placement::InPlace, ..RawConfig::new(RECORD) }
 }
 
 fn contents(tree: &mut dyn OrderedIndex) -> BTreeMap<[u8; 4], [u8; 4]> {
@@ -113,29 +114,26 @@ fn contents(tree: &mut dyn OrderedIndex) -> BTreeMap<[u8; 4], [u8; 4]> {
     all
 }
 
-type Open = fn(StoreNand<Watched>, &Settings, bool) -> Result<Box<dyn OrderedIndex>, IndexError>;
+type Open = fn(StoreNand<Watched>, &RawConfig, bool) -> Result<Box<dyn OrderedIndex>, IndexError>;
 
 fn mu(
     chip: StoreNand<Watched>,
-    settings: &Settings,
+    config: &RawConfig,
     fresh: bool,
 ) -> Result<Box<dyn OrderedIndex>, IndexError> {
-    Ok(if fresh {
-        Box::new(MuTree::format_with(chip, settings)?)
-    } else {
-        Box::new(MuTree::mount_with(chip, settings)?)
-    })
+    Ok(if fresh { Box::new(MuTree::format(chip, config)?) } else { Box::new(MuTree::mount(chip, config)?) })
 }
 
 fn star(
     chip: StoreNand<Watched>,
-    settings: &Settings,
+    config: &RawConfig,
     fresh: bool,
 ) -> Result<Box<dyn OrderedIndex>, IndexError> {
+    let config = RawConfig { read_pages: config.read_pages, ..settings() };
     Ok(if fresh {
-        Box::new(MuStarTree::format_with(chip, settings)?)
+        Box::new(MuStarTree::format(chip, &config)?)
     } else {
-        Box::new(MuStarTree::mount_with(chip, settings)?)
+        Box::new(MuStarTree::mount(chip, &config)?)
     })
 }
 
@@ -178,7 +176,7 @@ fn it_is_a_map_over_mounts() {
     for open in TREES {
         for (page_bytes, keys) in [(576, 3000), (1088, 6000)] {
             let shelf = Shelf::new(page_bytes, 96);
-            let settings = settings().with("read_pages", 3);
+            let settings = RawConfig { read_pages: Some(3), ..settings() };
             let mut tree = open(shelf.chip(), &settings, true).unwrap();
             assert_eq!(tree.durability(), Durability::EveryOperation);
             let (mut model, mut rng) = (BTreeMap::new(), Rng::new(keys));
@@ -270,16 +268,16 @@ fn what_cannot_keep_its_places_is_refused() {
     let refused = |outcome: Result<(), IndexError>| matches!(outcome, Err(IndexError::Unsupported(_)));
     let plain = || StoreNand::new(RamStore::new(576, 24 * 16), 16, 63).unwrap();
     assert!(!plain().replaces() && shelf.chip().replaces());
-    assert!(refused(MuTree::format_with(plain(), &settings()).map(drop)));
-    assert!(refused(WanderingTree::format_with(shelf.chip(), &settings()).map(drop)));
-    let cached = Settings { durability: Durability::EverySync, ..settings() }.with("write_pages", 2);
-    assert!(refused(MuTree::format_with(shelf.chip(), &cached).map(drop)));
+    assert!(refused(MuTree::format(plain(), &settings()).map(drop)));
+    assert!(refused(WanderingTree::format(shelf.chip(), &settings()).map(drop)));
+    let cached = RawConfig { durability: Durability::EverySync, write_pages: Some(2), ..settings() };
+    assert!(refused(MuTree::format(shelf.chip(), &cached).map(drop)));
     let log_structured = StoreNand::new(RamStore::new(576, 24 * 16), 16, 63).unwrap();
-    let store = MuTree::format_with(log_structured, &Settings::new(RECORD)).unwrap().into_nand().into_store();
+    let store = MuTree::format(log_structured, &RawConfig::new(RECORD)).unwrap().into_nand().into_store();
     let chip = StoreNand::new(store, 16, 63).unwrap().replacing();
-    assert!(matches!(MuTree::mount_with(chip, &settings()), Err(IndexError::NotFormatted(_))));
-    let other = Settings::new(RecordFormat::new(8, 4)).with("placement", "in_place");
-    drop(MuTree::format_with(shelf.chip(), &settings()).unwrap());
-    assert!(matches!(MuTree::mount_with(shelf.chip(), &other), Err(IndexError::NotFormatted(_))));
-    assert!(matches!(MuStarTree::mount_with(shelf.chip(), &settings()), Err(IndexError::NotFormatted(_))));
+    assert!(matches!(MuTree::mount(chip, &settings()), Err(IndexError::NotFormatted(_))));
+    let other = RawConfig { record: RecordFormat::new(8, 4), ..settings() };
+    drop(MuTree::format(shelf.chip(), &settings()).unwrap());
+    assert!(matches!(MuTree::mount(shelf.chip(), &other), Err(IndexError::NotFormatted(_))));
+    assert!(matches!(MuStarTree::mount(shelf.chip(), &settings()), Err(IndexError::NotFormatted(_))));
 }

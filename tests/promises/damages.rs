@@ -7,7 +7,7 @@ use nandex::nand::sim::{CutWhen, PowerCut, TornModel};
 use nandex::units::Ppn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What is done to a page.
+/// The damage to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Damage {
     Unreadable,
@@ -43,7 +43,7 @@ struct Image {
     before: Vec<(usize, Vec<Model>)>,
     /// Every state before.
     history: Vec<Model>,
-    /// What each page held before it was erased last, if that is known.
+    /// The contents of each page before it was erased last, if that is known.
     older: BTreeMap<Ppn, Vec<u8>>,
 }
 
@@ -179,7 +179,7 @@ fn outcome(kind: &Kind, chip: &Chip, states: &[Model]) -> Result<(), IndexError>
         let last = states.last().unwrap();
         let missing: Vec<_> = last.iter().filter(|(key, value)| found.get(key) != Some(value)).collect();
         let more: Vec<_> = found.iter().filter(|(key, value)| last.get(key) != Some(value)).collect();
-        return Err(IndexError::Unsupported(format!("WRONG: missing {missing:?}, other {more:?}")));
+        return Err(IndexError::Unsupported(format!("WRONG: missing {missing:?}, other {more:?}").into()));
     }
     let mut expected = Expected::new(kind);
     expected.states = Vec::from(states);

@@ -3,7 +3,7 @@
 use super::*;
 use nandex::nand::sim::Faults;
 
-/// What is failing.
+/// The operations that are failing.
 #[derive(Clone, Copy, Debug)]
 enum Failing {
     Programs,

@@ -6,7 +6,7 @@ use nandex::nand::{Cause, Geometry, Nand};
 use nandex::units::{Pbn, Ppn};
 use std::collections::BTreeMap;
 
-/// What a page reads as.
+/// The contents that a page reads as.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Page {
     Unreadable,

@@ -15,10 +15,10 @@ use nandex::Shared;
 use nandex::nand::catalogue::nor_2m;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Geometry, Part, Timing};
-use nandex::ordered::ipl::IplTree;
-use nandex::ordered::sbits::Sbits;
-use nandex::ordered::vm::overwrite::OverwriteTree;
-use nandex::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
+use nandex::ordered::ipl::{IplConfig, IplTree, LogArea};
+use nandex::ordered::sbits::{Sbits, SbitsConfig};
+use nandex::ordered::vm::overwrite::{OverwriteConfig, OverwriteTree};
+use nandex::ordered::{Direction, Durability, OrderedIndex, RecordFormat};
 use nandex::rng::Rng;
 use nandex::{NandError, StoreError};
 use std::collections::BTreeMap;
@@ -38,13 +38,20 @@ enum Form {
     Overwrite,
 }
 
+#[derive(Clone, Copy, Debug)]
+enum Setup {
+    Ipl(IplConfig),
+    Sbits(SbitsConfig),
+    Overwrite(OverwriteConfig),
+}
+
 /// An index on a small chip.
 #[derive(Clone, Debug)]
 struct Kind {
     name: &'static str,
     form: Form,
+    setup: Setup,
     part: Part,
-    settings: Settings,
 }
 
 impl Kind {
@@ -53,35 +60,41 @@ impl Kind {
     }
 
     fn format(&self, chip: &Chip) -> Result<Index, IndexError> {
-        let (chip, settings) = (chip.clone(), &self.settings);
-        Ok(match self.form {
-            Form::Ipl => Box::new(IplTree::format_with(chip, settings)?),
-            Form::Sbits => Box::new(Sbits::format_with(chip, settings)?),
-            Form::Overwrite => Box::new(OverwriteTree::format_with(chip, settings)?),
+        let chip = chip.clone();
+        Ok(match &self.setup {
+            Setup::Ipl(config) => Box::new(IplTree::format(chip, config)?),
+            Setup::Sbits(config) => Box::new(Sbits::format(chip, config)?),
+            Setup::Overwrite(config) => Box::new(OverwriteTree::format(chip, config)?),
         })
     }
 
     fn mount(&self, chip: &Chip) -> Result<Index, IndexError> {
-        let (chip, settings) = (chip.clone(), &self.settings);
-        Ok(match self.form {
-            Form::Ipl => Box::new(IplTree::mount_with(chip, settings)?),
-            Form::Sbits => Box::new(Sbits::mount_with(chip, settings)?),
-            Form::Overwrite => Box::new(OverwriteTree::mount_with(chip, settings)?),
+        let chip = chip.clone();
+        Ok(match &self.setup {
+            Setup::Ipl(config) => Box::new(IplTree::mount(chip, config)?),
+            Setup::Sbits(config) => Box::new(Sbits::mount(chip, config)?),
+            Setup::Overwrite(config) => Box::new(OverwriteTree::mount(chip, config)?),
         })
     }
 
     fn class(&self) -> Durability {
-        self.settings.durability
+        match &self.setup {
+            Setup::Ipl(config) => config.durability,
+            Setup::Sbits(config) => config.durability,
+            Setup::Overwrite(config) => config.durability,
+        }
     }
 }
 
 fn kinds() -> Vec<Kind> {
     let part = |geometry| Part::new("test", geometry, TIMING);
-    let plain = |durability| Settings { durability, ..Settings::new(RecordFormat::new(4, 4)) };
+    let record = RecordFormat::new(4, 4);
+    let sbits = |durability| Setup::Sbits(SbitsConfig { durability, ..SbitsConfig::new(record) });
     let (each, sync) = (Durability::EveryOperation, Durability::EverySync);
     let ipl = |name, area, class, geometry| {
-        let settings = plain(class).with("log_area", area).with("order", 8).with("checkpoint_blocks", 6);
-        Kind { name, form: Form::Ipl, part: part(geometry), settings }
+        let mut config = IplConfig { durability: class, ..IplConfig::new(record, area) };
+        (config.order, config.checkpoint_blocks) = (Some(8), Some(6));
+        Kind { name, form: Form::Ipl, setup: Setup::Ipl(config), part: part(geometry) }
     };
     let small = Geometry::new(256, 64, 16, 16);
     let sectors = Geometry { programs_per_page_max: 4, ..Geometry::new(1024, 64, 8, 20) };
@@ -92,29 +105,38 @@ fn kinds() -> Vec<Kind> {
         nor
     };
     Vec::from([
-        ipl("dipl", "dynamic", each, small),
-        ipl("dipl-sync", "dynamic", sync, small),
-        ipl("ipl", "fixed", each, any_order),
-        ipl("ipl-sync", "fixed", sync, small),
-        ipl("ipl-sectors", "fixed", each, sectors),
+        ipl("dipl", LogArea::Dynamic, each, small),
+        ipl("dipl-sync", LogArea::Dynamic, sync, small),
+        ipl("ipl", LogArea::Fixed, each, any_order),
+        ipl("ipl-sync", LogArea::Fixed, sync, small),
+        ipl("ipl-sectors", LogArea::Fixed, each, sectors),
         Kind {
             name: "sbits",
             form: Form::Sbits,
+            setup: sbits(each),
             part: part(Geometry::new(256, 16, 8, 14)),
-            settings: plain(each),
         },
         Kind {
             name: "sbits-sync",
             form: Form::Sbits,
+            setup: sbits(sync),
             part: part(Geometry::new(256, 16, 4, 14)),
-            settings: plain(sync),
         },
-        Kind { name: "vmtree-ow", form: Form::Overwrite, part: nor(20), settings: plain(each) },
+        Kind {
+            name: "vmtree-ow",
+            form: Form::Overwrite,
+            setup: Setup::Overwrite(OverwriteConfig::new(record)),
+            part: nor(20),
+        },
         Kind {
             name: "vmtree-ow-log",
             form: Form::Overwrite,
+            setup: Setup::Overwrite(OverwriteConfig {
+                durability: sync,
+                log_pages: 1,
+                ..OverwriteConfig::new(record)
+            }),
             part: nor(60),
-            settings: plain(sync).with("log_pages", 1),
         },
     ])
 }
@@ -151,7 +173,7 @@ fn is_refusal(error: &IndexError) -> bool {
     matches!(error, IndexError::Full | IndexError::WornOut)
 }
 
-/// What an index should hold: now, and after a power cut.
+/// The contents that an index should have: now, and after a power cut.
 struct Expected {
     class: Durability,
     now: Model,

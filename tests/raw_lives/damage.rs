@@ -10,16 +10,16 @@ use nandex::rng::Rng;
 use nandex::{Cause, Geometry, IndexError, Nand, NandError, Pbn, Ppn};
 use std::collections::BTreeMap;
 
-/// What is wrong with a page.
+/// The damage to a page.
 #[derive(Clone, Copy, Debug)]
 enum Harm {
     Unreadable,
     Flipped,
     Zeros,
     Ones,
-    /// It holds what another one holds.
+    /// The page holds what another one holds.
     Exchanged(Ppn),
-    /// It holds what it held on an earlier chip.
+    /// The page holds what it held on an earlier chip.
     Old,
 }
 
@@ -76,7 +76,7 @@ impl Nand for Harmed {
     }
 }
 
-/// What came of a damaged chip.
+/// The outcome of a damaged chip.
 #[derive(Debug, Default)]
 struct Tally {
     right: u32,

@@ -1,4 +1,4 @@
-//! What an index must hold: a map, and after a cut one of the states since the last durable one.
+//! The contents that an index must have: a map, and after a cut one of the states since the last durable one.
 
 use crate::kinds::{Chip, Kind};
 use nandex::IndexError;

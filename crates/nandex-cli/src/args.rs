@@ -1,11 +1,14 @@
 //! The command line as plain data. Values are checked where they are parsed, so that a bad one names its flag.
 
-use crate::output::Target;
+use crate::device_args::Device;
+use crate::output::{AFTER_HELP, Target, print, width};
 use crate::parse::{self, Choice, Replay as Life, ReplayTarget};
+use anyhow::Result;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use nandex::nand::Part;
 use nandex::ordered::{Durability, RecordFormat};
 use nandex::spatial::Rect;
+use nandex_lab::LabError;
 use nandex_lab::block_trace::{BlockFormat, Event};
 use nandex_lab::crash::{ChipFailures, CutPoint, Cuts, SMALL_CHIP};
 use nandex_lab::experiment::Experiment;
@@ -13,13 +16,8 @@ use nandex_lab::registry::{IndexEntry, StoreEntry};
 use nandex_lab::spatial::SpatialEntry;
 use nandex_lab::torture::damage::{Blow, End};
 use nandex_lab::workload::WorkloadEntry;
+use std::io::{self, Write};
 use std::path::PathBuf;
-
-/// What the exit codes mean.
-pub(crate) const AFTER_HELP: &str = "\
-Results go to stdout, progress and messages to stderr.
-Exit codes: 0 done; 1 it worked and found something bad (a run that stopped, a claim not reproduced, something lost,
-a broken invariant), or a file could not be written; 2 a request that makes no sense.";
 
 /// Indexes for flash memory, measured: compared on a chip over a workload, reproduced from their papers, crash-tested.
 #[derive(Debug, Parser)]
@@ -49,6 +47,8 @@ pub(crate) enum Command {
     Counts(Counts),
     /// Find the index in the image of a chip and check its invariants.
     Check(Check),
+    /// An index on real flash: an MTD device, a block device, a file, or a dump of a device.
+    Device(Box<Device>),
     /// List what there is by name.
     List(List),
     /// Print what a shell needs to complete commands and flags.
@@ -81,7 +81,8 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::spatial_choice,
         conflicts_with_all = ["index", "workload", "trace", "record"])]
     pub(crate) spatial: Vec<Choice<SpatialEntry>>,
-    /// Their data: a CSV or GeoJSON file, or a set that is here (nandex list data) [default: places].
+    /// The data of the indexes: a CSV or GeoJSON file, or a set that is here (nandex list data) [default:
+    /// places].
     #[arg(long, value_name = "FILE|NAME", requires = "spatial")]
     pub(crate) places: Option<String>,
     /// Area of a window, in percent of the data's extent [default: 0.01%].
@@ -94,8 +95,8 @@ pub(crate) struct Compare {
     /// neither workload nor trace].
     #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
     pub(crate) ram: Option<usize>,
-    /// What an index has to promise about a power cut: every-operation, every-sync, none, several separated by commas, or all
-    /// [default: every-operation; all with neither workload nor trace].
+    /// The promise about a power cut that an index has to make: every-operation, every-sync, none, several
+    /// separated by commas, or all [default: every-operation; all with neither workload nor trace].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::class_choice)]
     pub(crate) durability: Vec<Choice<Durability>>,
     /// Bytes of a key and of a value.
@@ -136,6 +137,33 @@ pub(crate) struct Files {
     /// Write the results as CSV; - for stdout, then without the table.
     #[arg(long, value_name = "FILE|-")]
     pub(crate) csv: Option<Target>,
+}
+
+impl Files {
+    /// Refuses what cannot be written before anything is measured.
+    pub(crate) fn prepare(&self) -> Result<()> {
+        if self.json == Some(Target::Stdout) && self.csv == Some(Target::Stdout) {
+            let reason = "and --json - too: only one of them can go to stdout";
+            return Err(LabError::bad_option("--csv", "-", reason).into());
+        }
+        self.json.iter().chain(&self.csv).try_for_each(Target::prepare)
+    }
+
+    /// Writes the files asked for, and the table unless one of them goes to stdout. Files come first: they are
+    /// complete even when nobody reads the table.
+    pub(crate) fn write(
+        &self,
+        json: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+        csv: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+        table: impl FnOnce(usize) -> String,
+    ) -> Result<()> {
+        self.json.as_ref().map_or(Ok(()), |target| target.write(json))?;
+        self.csv.as_ref().map_or(Ok(()), |target| target.write(csv))?;
+        match [&self.json, &self.csv].contains(&&Some(Target::Stdout)) {
+            true => Ok(()),
+            false => print(&table(width())),
+        }
+    }
 }
 
 /// How experiments are carried out.
@@ -233,7 +261,7 @@ pub(crate) struct Crash {
     /// RAM, tables included, such as 64KiB [default: no cache].
     #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
     pub(crate) ram: Option<usize>,
-    /// What it has to promise: every-operation, every-sync or none.
+    /// The promise that it has to make: every-operation, every-sync or none.
     #[arg(long, value_name = "CLASS", default_value = "every-operation", value_parser = parse::durability)]
     pub(crate) durability: Durability,
     /// Failures of the chip in a million: programs, erases, and blocks bad from the factory.
@@ -349,7 +377,7 @@ pub(crate) enum Layout {
     Modulo,
 }
 
-/// What is written before a replay; not counted.
+/// The pages that are written before a replay; not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Before {
     /// Nothing: a new device.
@@ -370,7 +398,7 @@ pub(crate) struct Replay {
     /// The block trace, packed with zstd or not; a bare name is looked for in the folder that NANDEX_DATA names too.
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: PathBuf,
-    /// Its format: spc, msr, blktrace, fio or csv [default: by its contents].
+    /// The format of the trace: spc, msr, blktrace, fio or csv [default: by its contents].
     #[arg(long, value_name = "NAME", value_parser = parse::trace_format)]
     pub(crate) format: Option<&'static BlockFormat>,
     /// The event of a blktrace that counts as the request: Q (queued), D (issued) or C (completed).
@@ -388,7 +416,7 @@ pub(crate) struct Replay {
     /// How addresses become pages.
     #[arg(long, value_enum, value_name = "HOW", default_value_t = Layout::Compact)]
     pub(crate) layout: Layout,
-    /// What is written before, uncounted.
+    /// The pages that are written before, uncounted.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = Before::All)]
     pub(crate) fill: Before,
     /// RAM for each FTL, tables included, such as 64KiB; one that holds more is refused [default: whatever it needs].
@@ -462,9 +490,9 @@ pub(crate) struct Check {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct List {
-    /// What to list.
+    /// The list to show.
     pub(crate) what: Listed,
-    /// As JSON.
+    /// The list as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }

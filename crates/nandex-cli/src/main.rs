@@ -1,10 +1,11 @@
 //! The `nandex` program.
 //!
-//! `args` turns the command line into plain data, `commands` does what it says with the lab, `output` and `progress`
+//! `args` and `device_args` turn the command line into plain data, `commands` does what it says with the lab, `output` and `progress`
 //! talk to files and the terminal. Results go to stdout, everything else to stderr. Exit codes: see [`args::AFTER_HELP`].
 
 mod args;
 mod commands;
+mod device_args;
 mod output;
 mod parse;
 mod progress;
@@ -20,7 +21,7 @@ use std::process::ExitCode;
 enum Status {
     /// All is well.
     Done,
-    /// It worked, and what it found is bad: a run that stopped, a broken invariant.
+    /// The command worked, and what it found is bad: a run that stopped, a broken invariant.
     Bad,
 }
 

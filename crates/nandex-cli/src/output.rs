@@ -1,13 +1,17 @@
 //! Where results go: stdout, or files whose folder is looked for before anything is measured.
 
-use crate::args::Files;
 use anyhow::{Context, Result, bail};
-use nandex_lab::LabError;
 use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+
+/// The meaning of the exit codes.
+pub(crate) const AFTER_HELP: &str = "\
+Results go to stdout, progress and messages to stderr.
+Exit codes: 0 done; 1 it worked and found something bad (a run that stopped, a claim not reproduced, something lost,
+a broken invariant), or a file could not be written; 2 a request that makes no sense.";
 
 /// Columns of a table that is not read in a terminal.
 const WIDTH_DEFAULT: usize = 120;
@@ -45,33 +49,6 @@ impl Target {
                 Ok(out.flush()?)
             }
             Target::File(path) => write_file(path, content),
-        }
-    }
-}
-
-impl Files {
-    /// Refuses what cannot be written before anything is measured.
-    pub(crate) fn prepare(&self) -> Result<()> {
-        if self.json == Some(Target::Stdout) && self.csv == Some(Target::Stdout) {
-            let reason = "and --json - too: only one of them can go to stdout";
-            return Err(LabError::bad_option("--csv", "-", reason).into());
-        }
-        self.json.iter().chain(&self.csv).try_for_each(Target::prepare)
-    }
-
-    /// Writes the files asked for, and the table unless one of them goes to stdout. Files come first: they are
-    /// complete even when nobody reads the table.
-    pub(crate) fn write(
-        &self,
-        json: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-        csv: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-        table: impl FnOnce(usize) -> String,
-    ) -> Result<()> {
-        self.json.as_ref().map_or(Ok(()), |target| target.write(json))?;
-        self.csv.as_ref().map_or(Ok(()), |target| target.write(csv))?;
-        match [&self.json, &self.csv].contains(&&Some(Target::Stdout)) {
-            true => Ok(()),
-            false => print(&table(width())),
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Values as people type them. Every error says what is wrong; the flag is named by whoever called.
 
-use nandex::index::whole_number;
 use nandex::nand::Part;
-use nandex::ordered::{Durability, Options, RecordFormat};
+use nandex::ordered::{Durability, RecordFormat};
 use nandex::spatial::Rect;
 use nandex_lab::block_trace::{BlockFormat, Event};
 use nandex_lab::crash::{ChipFailures, CutPoint, Cuts, SMALL_CHIP, small_chip};
 use nandex_lab::experiment::{self as experiments, Experiment};
+use nandex_lab::options::Options;
+use nandex_lab::options::whole_number;
 use nandex_lab::registry::{self, IndexEntry, StoreEntry};
 use nandex_lab::replay::{self, DiskEntry};
 use nandex_lab::repro::PAPERS;
@@ -63,7 +64,7 @@ pub(crate) fn minutes(text: &str) -> Result<f64, String> {
 /// A life to live again.
 #[derive(Clone, Debug)]
 pub(crate) enum Replay {
-    /// Of this victim and seed.
+    /// The life of this victim and seed.
     Life(Victim, u64),
     /// Written down in this file.
     File(PathBuf),
@@ -125,7 +126,7 @@ pub(crate) fn ftl(text: &str) -> Result<&'static StoreEntry, LabError> {
     Ok(tbm::find(text)?)
 }
 
-/// What a trace can be replayed on.
+/// The targets that a trace can be replayed on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ReplayTarget {
     /// Every FTL.
@@ -251,7 +252,7 @@ pub(crate) fn count(text: &str) -> Result<u64, String> {
     count_to(text, 1 << 40)
 }
 
-/// What the times of a trace are multiplied by: seconds for nanoseconds at most.
+/// The factor of the times of a trace: seconds for nanoseconds at most.
 pub(crate) fn time_scale(text: &str) -> Result<u64, String> {
     count_to(text, 1_000_000_000)
 }

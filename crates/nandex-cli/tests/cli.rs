@@ -4,7 +4,8 @@
 use nandex::Shared;
 use nandex::nand::Nand;
 use nandex::nand::sim::SimChip;
-use nandex::ordered::{RecordFormat, Settings};
+use nandex::ordered::RecordFormat;
+use nandex_lab::options::Settings;
 use nandex_lab::{chip, registry};
 use std::fs;
 use std::path::Path;

@@ -10,9 +10,10 @@ use nandex::OrderedIndex;
 use nandex::Shared;
 use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::SimChip;
-use nandex::ordered::{Direction, RecordFormat, Settings};
+use nandex::ordered::{Direction, RecordFormat};
 use nandex::rng::Rng;
 use nandex_lab::registry::{INDEXES, index};
+use nandex_stacks::options::Settings;
 use std::ops::{Bound, ControlFlow};
 
 const RECORDS: u64 = 20_000;

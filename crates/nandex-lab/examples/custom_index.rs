@@ -9,14 +9,15 @@
 use nandex::check::CheckReport;
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::nand::catalogue;
-use nandex::ordered::{Direction, Durability, IndexStats, OrderedIndex, RecordFormat, Settings, Visit};
+use nandex::ordered::{Direction, Durability, IndexStats, OrderedIndex, RecordFormat, Visit};
 use nandex::{Cause, IndexError, Lpn, Nand, PageStore, StoreError};
 use nandex_lab::compare::{Class, Comparison, Source, Watch};
-use nandex_lab::registry::{self, Hosting, IndexEntry};
+use nandex_lab::registry::{self, Confidence, Hosting, IndexEntry};
 use nandex_lab::report::table;
 use nandex_lab::results::Run;
 use nandex_lab::runner::{Control, RunOptions};
 use nandex_lab::workload;
+use nandex_stacks::options::Settings;
 use std::ops::{Bound, ControlFlow, RangeBounds};
 
 /// Records of a page, in key order.
@@ -226,6 +227,9 @@ impl<S: PageStore> OrderedIndex for SortedPages<S> {
 static SORTED_PAGES: IndexEntry = IndexEntry {
     name: "sorted-pages",
     summary: "pages of sorted records, their least keys in RAM",
+    confidence: Confidence::High,
+    basis: "written here",
+    needs: &[],
     hosting: Hosting::Store,
     format: |nand, settings| {
         let store = PageMapFtl::format(nand, FtlSettings::default())?;
@@ -248,7 +252,7 @@ fn boxed(
 ) -> Result<Box<dyn OrderedIndex>, IndexError> {
     match (settings.ram_bytes, index.ram_bytes()) {
         (Some(given), needed) if needed > given => {
-            Err(IndexError::Unsupported(format!("{needed} bytes of RAM are needed, {given} are given")))
+            Err(IndexError::TooLittleRam { what: "the pages' keys and the FTL", given, needed })
         }
         _ => Ok(Box::new(index)),
     }

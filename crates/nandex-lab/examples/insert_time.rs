@@ -8,10 +8,11 @@
 
 use nandex::Shared;
 use nandex::nand::sim::SimChip;
-use nandex::ordered::{Durability, OrderedIndex, RecordFormat, Settings};
+use nandex::ordered::{Durability, OrderedIndex, RecordFormat};
 use nandex::rng::split_mix;
 use nandex::{Cause, Nand, Pbn};
 use nandex_lab::registry::{self, IndexEntry};
+use nandex_stacks::options::Settings;
 use peak_alloc::PeakAlloc;
 use std::time::Instant;
 

@@ -57,7 +57,7 @@ fn require_memory(part: &Part) -> Result<(), LabError> {
     machine::require("blocks", &geometry.blocks.to_string(), u128::from(geometry.pages()) * TABLE_BYTES)
 }
 
-/// What results tell about a chip.
+/// The facts that results tell about a chip.
 pub fn facts(part: &Part) -> ChipFacts {
     let geometry = &part.geometry;
     ChipFacts {
@@ -121,7 +121,8 @@ struct ChipFile {
     transfer_ma: Option<u32>,
 }
 
-pub(crate) fn parse(text: &str, file_name: &str) -> Result<Part, String> {
+/// The part that the text of a chip file describes; `file_name` is for the error.
+pub fn parse(text: &str, file_name: &str) -> Result<Part, String> {
     let file: ChipFile = toml::from_str(text).map_err(|error| error.to_string())?;
     let like = file.like.as_deref().map(base).transpose()?;
     let geometry = geometry(&file, like.map(|part| part.geometry))?;

@@ -3,19 +3,20 @@
 //! Runs are independent of each other and share the workload of their seed; they go in parallel over the cores, and
 //! the results are the same whatever the number of threads. A trace has no seed and is run once.
 
+pub use crate::bundle::{BUNDLES, Bundle};
 use crate::error::LabError;
-pub use crate::experiment::bundle::{BUNDLES, Bundle};
 use crate::keys::Trees;
-use crate::names::{self, OptionInfo, option};
+use crate::names::{OptionInfo, option};
 use crate::parallel::run_all;
 use crate::registry::IndexEntry;
-use crate::report::conclusion::conclusion;
-use crate::results::{ChipFacts, Results, Run, SCHEMA, WorkloadFacts};
+use crate::results::{AS_NOR, ChipFacts, Results, Run, SCHEMA, WorkloadFacts};
 use crate::runner::{Control, Job, Prepared, RunOptions};
+use crate::summary::conclusion::conclusion;
 use crate::trace::{Trace, TraceOptions};
 use crate::workload::{Workload, WorkloadEntry};
 use nandex::nand::Part;
-use nandex::ordered::{Durability, Options, Settings};
+use nandex::ordered::Durability;
+use nandex_stacks::options::{Options, Settings};
 use std::path::PathBuf;
 
 /// Where the operations come from.
@@ -32,7 +33,7 @@ pub enum Source {
 /// A durability class to compare in.
 #[derive(Clone, Copy, Debug)]
 pub struct Class {
-    /// What an index has to promise at least.
+    /// The promise that an index has to make at least.
     pub durability: Durability,
     /// Sync after so many changes, see [`RunOptions::sync_every`].
     pub sync_every: Option<u64>,
@@ -45,10 +46,7 @@ pub const TRACE_OPTIONS: &[OptionInfo] = &[option(
     "a trace of several indexes runs as one tree, or as a tree each (per-index) on one store",
 )];
 
-/// Added to the storage of what runs on pages that the chip has not.
-pub(crate) const AS_NOR: &str = ", as NOR";
-
-/// What is to be compared.
+/// The indexes, the chip and the operations of a comparison.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// The chip each index gets a fresh one of.
@@ -123,7 +121,7 @@ impl Comparison {
         };
         let mut takers = vec![of_workload];
         takers.extend(self.indexes.iter().map(|index| index.known(&self.settings.options)));
-        Ok(names::deal(&self.settings.options, &takers)?)
+        Ok(nandex_stacks::options::sharing::deal(&self.settings.options, &takers)?)
     }
 
     fn workloads(&self, options: &Options) -> Result<Vec<Workload>, LabError> {

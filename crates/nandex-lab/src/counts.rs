@@ -27,8 +27,8 @@ use crate::results::{CauseCounts, ChipFacts};
 use crate::runner::Control;
 use nandex::Cause;
 use nandex::nand::{Geometry, Part, catalogue};
-use nandex::ordered::Options;
 use nandex::rng::Rng;
+use nandex_stacks::options::Options;
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -54,7 +54,7 @@ pub enum PageOrder {
 }
 
 impl PageOrder {
-    /// Both.
+    /// The orders of pages: ascending, and any.
     pub const ALL: [PageOrder; 2] = [PageOrder::Ascending, PageOrder::Any];
 
     /// The name in results.
@@ -124,7 +124,7 @@ impl Trace {
         }
     }
 
-    /// The same as a block trace, a sector for each page.
+    /// The trace as a block trace, a sector for each page.
     pub fn blocks(self, seed: u64) -> BlockTrace {
         let request = |page: u32| Request {
             op: BlockOp::Write,
@@ -155,7 +155,7 @@ pub struct Counts {
     pub run: ReplayRun,
 }
 
-/// What is to be counted.
+/// The plan of what is to be counted.
 #[derive(Clone, Debug)]
 pub struct CountsPlan {
     /// The FTLs.
@@ -197,7 +197,7 @@ impl CountsPlan {
         }
     }
 
-    /// What results tell about the chip.
+    /// The facts that results tell about the chip.
     pub fn chip_facts() -> ChipFacts {
         ChipFacts::of(&chip(PageOrder::Ascending))
     }
@@ -336,7 +336,8 @@ mod tests {
         for entry in STORES {
             for order in PageOrder::ALL {
                 let chip = nandex::nand::sim::SimChip::new(&chip(order)).unwrap();
-                let settings = nandex::ordered::Settings::new(nandex::ordered::RecordFormat::new(8, 8));
+                let settings =
+                    nandex_stacks::options::Settings::new(nandex::ordered::RecordFormat::new(8, 8));
                 let store = (entry.format)(Box::new(chip), &settings).unwrap();
                 assert!(store.page_count() >= PAGES, "{}: {}", entry.name, store.page_count());
             }

@@ -1,4 +1,4 @@
-//! What the lab refuses, in words that say what to do next.
+//! The errors of the lab, in words that say what to do next.
 
 use nandex::IndexError;
 use nandex_stacks::names::UnknownName;
@@ -12,11 +12,11 @@ pub enum LabError {
     UnknownName(UnknownName),
     /// An option whose value makes no sense.
     BadOption {
-        /// Its name.
+        /// The option's name.
         name: String,
         /// The value given.
         value: String,
-        /// What is wrong with it.
+        /// The fault of the option.
         reason: String,
     },
     /// More distinct keys than a key of this width can tell apart.
@@ -32,7 +32,7 @@ pub enum LabError {
         file: String,
         /// Where in it, such as "record 17" or "line 3".
         place: Option<String>,
-        /// What is wrong there.
+        /// The fault of that line.
         reason: String,
     },
     /// A chip file or an image of a chip that cannot be used.

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-/// What a file packed with zstd begins with.
+/// The first bytes of a file packed with zstd.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// The longest line of a text that is believed.
@@ -90,7 +90,7 @@ pub struct Lines<R> {
     number: u64,
 }
 
-/// What is wrong with a line, and its number, counted from 1.
+/// A line's number, counted from 1, and its fault.
 pub type WrongLine = (u64, String);
 
 impl<R: BufRead> Lines<R> {

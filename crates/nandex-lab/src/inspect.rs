@@ -5,10 +5,11 @@
 
 use crate::registry::{INDEXES, IndexEntry};
 use nandex::nand::sim::SimChip;
-use nandex::ordered::{RecordFormat, Settings};
+use nandex::ordered::RecordFormat;
 use nandex::{CheckReport, IndexError, StoreError};
+use nandex_stacks::options::Settings;
 
-/// What was found on a chip.
+/// The findings on a chip.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The index.
@@ -17,7 +18,7 @@ pub struct Found {
     pub record: RecordFormat,
     /// Levels from leaf to root.
     pub height: u32,
-    /// What its checker says, or why it could not be mounted or walked.
+    /// The report of the checker, or the error that kept the chip from being mounted or walked.
     pub outcome: Result<CheckReport, IndexError>,
 }
 
@@ -49,7 +50,8 @@ fn try_one(chip: &SimChip, index: &'static IndexEntry, record: RecordFormat) -> 
     let mounted = (index.mount)(Box::new(chip.clone()), &settings);
     let (height, outcome) = match mounted {
         Ok(mut tree) => (tree.stats().height, tree.check()),
-        Err(IndexError::NotFormatted(_) | IndexError::Unsupported(_)) => return None,
+        Err(IndexError::NotFormatted(_)) => return None,
+        Err(error) if error.is_unsupported() => return None,
         Err(IndexError::Store(StoreError::NotFormatted(_))) => return None,
         Err(error) => (0, Err(error)),
     };

@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trees {
-    /// As one tree whose keys start with the number of the index.
+    /// All indexes as one tree, whose keys start with the number of the index.
     #[default]
     One,
-    /// As a tree for each index; they share one store.
+    /// A tree for each index; they share one store.
     PerIndex,
 }
 

@@ -6,14 +6,15 @@
 
 pub mod analysis;
 pub mod block_trace;
+pub(crate) mod bundle;
 pub mod chip;
 pub mod compare;
 pub mod counts;
 pub mod crash;
 pub mod data;
+pub mod disks;
 pub mod error;
 pub mod experiment;
-pub mod fuzz;
 pub mod input;
 #[cfg(test)]
 #[path = "../../../src/inputs.rs"]
@@ -31,10 +32,11 @@ pub mod results;
 pub mod runner;
 pub mod spatial;
 pub mod stats;
+pub mod summary;
 pub mod tbm;
 pub mod torture;
 pub mod trace;
 pub mod workload;
 
 pub use error::LabError;
-pub use nandex_stacks::{forest, names, registry};
+pub use nandex_stacks::{forest, names, options, registry};

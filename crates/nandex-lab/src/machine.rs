@@ -1,5 +1,5 @@
-//! What this machine can hold. Sizes that people ask for are held against it before anything is allocated: an allocation that
-//! fails ends a program without a word of which option was too large.
+//! The limits of this machine. Sizes that people ask for are held against it before anything is allocated:
+//! an allocation that fails ends a program without a word of which option was too large.
 //!
 //! It decides what is refused and nothing else: no result depends on it.
 
@@ -7,7 +7,7 @@ use crate::error::LabError;
 use std::fs;
 use std::sync::OnceLock;
 
-/// What a system that does not tell its memory is believed to have.
+/// The memory, in bytes, that a system is believed to have that does not tell it.
 const UNKNOWN_BYTES: u64 = 16 << 30;
 
 /// Bytes of memory that were free when first asked: what the system says is available, or what is left of the limit that this

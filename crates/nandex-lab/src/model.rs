@@ -1,4 +1,5 @@
-//! What an index must hold: for each slot of a workload whether its key is present, and the version of its value.
+//! The model of an index: for each slot of a workload whether its key is present, and the version of its
+//! value.
 //!
 //! Values follow from slot and version, so that none need be kept: every write of a key gives it the next version, also
 //! after a removal, and a value that was lost, is stale or belongs to another key shows in its bytes.

@@ -1,12 +1,18 @@
-//! What a run yields: plain data with units in the names, the same facts for table, JSON, CSV and report.
+//! The results of a run: plain data with units in the names, the same facts for table, JSON, CSV and report.
 
-use crate::report::measure::KINDS;
 use crate::workload::Workload;
 use nandex::nand::{Cause, Part};
-use nandex::ordered::Settings;
+use nandex_stacks::options::Settings;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
+
+/// Kinds of operations in the order they are shown.
+pub const KINDS: [&str; 9] =
+    ["get", "search", "window", "nearest", "insert", "update", "remove", "range", "sync"];
+
+/// Added to the storage of what runs on pages that the chip has not.
+pub(crate) const AS_NOR: &str = ", as NOR";
 
 /// Everything one command measured, with what is needed to repeat it.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -74,7 +80,7 @@ pub struct WorkloadFacts {
 pub struct Run {
     /// Name of the index in the registry.
     pub index: String,
-    /// What the index stands on: "raw" or the FTL and cache.
+    /// The storage below the index: "raw" or the FTL and cache.
     pub storage: String,
     /// Seed of the workload.
     pub seed: u64,
@@ -105,7 +111,7 @@ pub struct Run {
 /// One phase of a workload, such as the load or the retrievals.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Phase {
-    /// Its name.
+    /// The phase's name.
     pub name: String,
     /// Whether it counts in the totals (a load usually does not).
     pub measured: bool,
@@ -140,7 +146,7 @@ pub struct Phase {
     pub timeline: Vec<Sample>,
 }
 
-/// What some operations cost.
+/// The costs of some operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Costs {
     /// How many operations.
@@ -237,13 +243,13 @@ pub struct PatternCounts {
     pub page_programs: u64,
     /// To the page after the one programmed last in the same block since its erase.
     pub programs_next_in_block: u64,
-    /// Those among them to the block that was programmed last.
+    /// The programs among them to the block that was programmed last.
     pub programs_next_on_chip: u64,
     /// Page reads.
     pub page_reads: u64,
-    /// Of the page after the one read last in the same block since its erase.
+    /// The reads of the page after the one read last in the same block since its erase.
     pub reads_next_in_block: u64,
-    /// Those among them of the block that was read last.
+    /// The reads among them of the block that was read last.
     pub reads_next_on_chip: u64,
 }
 
@@ -259,7 +265,7 @@ impl PatternCounts {
         }
     }
 
-    /// What was done since `earlier`, a former state of the same counts.
+    /// The counts since `earlier`, a former state of the same counts.
     #[must_use]
     pub fn since(&self, earlier: &PatternCounts) -> PatternCounts {
         self.by_field(earlier, |now, then| now - then)

@@ -12,8 +12,8 @@ const T_95: [f64; 30] = [
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
-/// The same beyond 30: (degrees of freedom at least, quantile). Between two rows the larger quantile is used, so that an
-/// interval is never too narrow.
+/// The quantiles beyond 30: (degrees of freedom at least, quantile). Between two rows the larger quantile is
+/// used, so that an interval is never too narrow.
 const T_95_BEYOND: [(usize, f64); 5] = [(31, 2.042), (40, 2.021), (60, 2.000), (120, 1.980), (1000, 1.962)];
 
 /// Some measurements of the same thing.
@@ -21,7 +21,7 @@ const T_95_BEYOND: [(usize, f64); 5] = [(31, 2.042), (40, 2.021), (60, 2.000), (
 pub struct Summary {
     /// How many.
     pub count: usize,
-    /// Their mean.
+    /// The mean of the values.
     pub mean: f64,
     /// The smallest.
     pub min: f64,

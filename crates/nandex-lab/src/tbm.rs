@@ -5,7 +5,7 @@ pub use nandex_stacks::tbm::{OPTIONS, TBM_STORES, find, unknown};
 use crate::registry::StoreEntry;
 use nandex::Geometry;
 use nandex::ftl::tbm::TbmSettings;
-use nandex::ordered::Options;
+use nandex_stacks::options::Options;
 use nandex_stacks::tbm::buffer;
 use serde::Serialize;
 
@@ -36,7 +36,7 @@ impl Division {
         })
     }
 
-    /// The same in words.
+    /// The division in words.
     pub fn words(&self) -> String {
         let Division { ftl_blocks, buffer_blocks, spare_blocks, whole_from } = self;
         let whole = match whole_from {
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_division_is_told() {
-        let chip = crate::fuzz::part(2048, 64, 64).geometry;
+        let chip = nandex::nand::catalogue::mlc_with(2048, 64, 64).geometry;
         let mut options = Options::default();
         options.set("whole_from", "32");
         let division = Division::of(find("tbm+bast").unwrap(), &options, chip).unwrap();

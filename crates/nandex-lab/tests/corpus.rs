@@ -8,13 +8,14 @@
 
 use nandex::Shared;
 use nandex::nand::sim::SimChip;
-use nandex::ordered::{RecordFormat, Settings};
+use nandex::ordered::RecordFormat;
 use nandex::rng::{Rng, split_mix};
 use nandex::spatial::Rect;
 use nandex::{Cause, Lpn};
-use nandex_lab::fuzz::{self, chips, files, part, use_for_a_while};
 use nandex_lab::registry::{INDEXES, STORES, Stack, stacks};
 use nandex_lab::spatial::SPATIAL;
+use nandex_stacks::options::Settings;
+use nandex_testkit::fuzz::{self, chips, files, part, use_for_a_while};
 use std::fs;
 use std::path::PathBuf;
 

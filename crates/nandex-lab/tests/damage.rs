@@ -5,10 +5,13 @@
 use nandex::Pbn;
 use nandex::Shared;
 use nandex::nand::sim::SimChip;
-use nandex::ordered::{Direction, RecordFormat, Settings};
+use nandex::ordered::{Direction, RecordFormat};
 use nandex::rng::Rng;
-use nandex_lab::fuzz::{Contents, chip_image, contents, damaged, mount_everything, part, use_for_a_while};
 use nandex_lab::registry::{STORES, Stack, stacks};
+use nandex_stacks::options::Settings;
+use nandex_testkit::fuzz::{
+    Contents, chip_image, contents, damaged, mount_everything, part, use_for_a_while,
+};
 
 fn settings() -> Settings {
     Settings::new(RecordFormat::new(8, 8))

@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use nandex::nand::catalogue::mlc_64m;
-use nandex::ordered::{Options, RecordFormat, Settings};
+use nandex::ordered::RecordFormat;
 use nandex_lab::parallel::run_all;
 use nandex_lab::record::write_csv;
 use nandex_lab::registry::INDEXES;
@@ -14,6 +14,7 @@ use nandex_lab::results::{ChipFacts, Results, WorkloadFacts};
 use nandex_lab::runner::{Control, Job, Prepared, RunOptions};
 use nandex_lab::trace::{Trace, TraceOptions};
 use nandex_lab::workload::{Workload, workload};
+use nandex_stacks::options::{Options, Settings};
 use std::path::Path;
 
 fn generated(name: &str) -> Workload {

@@ -3,13 +3,14 @@
 #![allow(clippy::unwrap_used)]
 
 use nandex::nand::sim::SimChip;
-use nandex::ordered::{Durability, RecordFormat, Settings};
-use nandex_lab::fuzz;
+use nandex::ordered::{Durability, RecordFormat};
 use nandex_lab::names::OptionInfo;
 use nandex_lab::registry::{INDEXES, STORES};
 use nandex_lab::spatial::SPATIAL;
 use nandex_lab::tbm::TBM_STORES;
 use nandex_lab::workload::WORKLOADS;
+use nandex_stacks::options::Settings;
+use nandex_testkit::fuzz;
 use peak_alloc::PeakAlloc;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -22,7 +23,7 @@ const ABSURD: [&str; 2] = ["18446744073709551615", "99999999999999999999999"];
 /// A number that some options may have.
 const LARGE: &str = "1000000000";
 
-/// What any of these may take before it is refused, in MiB.
+/// The most memory that any of these may take before it is refused, in MiB.
 const PEAK_MIB_MAX: f32 = 1500.0;
 
 /// Options that count only where another has this value.
@@ -66,7 +67,8 @@ fn is_named(reasons: &[String], option: &OptionInfo, value: &str) -> bool {
     reasons.iter().any(|reason| reason.contains(option.name) || reason.contains(&format!("'{value}'")))
 }
 
-/// What is wrong with how each option of a list is answered. One that counts in some classes only is refused in one of them.
+/// The faults of the answers to each option of a list. One that counts in some classes only is refused in
+/// one of them.
 fn faults(who: &str, options: &[OptionInfo], open: &Open<'_>) -> Vec<String> {
     let mut faults = Vec::new();
     for option in options {

@@ -3,18 +3,19 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use nandex::cache::policy::catalogue::POLICIES;
-use nandex::ordered::{Durability, RecordFormat, Settings};
+use nandex::ordered::{Durability, RecordFormat};
 use nandex_lab::crash::{ChipFailures, CrashPlan, CrashReport, Cuts, Rehearsal, Target, small_chip};
 use nandex_lab::parallel::cores;
 use nandex_lab::registry::{Hosting, INDEXES, STORES, Stack, stacks};
 use nandex_lab::runner::Control;
 use nandex_lab::tbm::TBM_STORES;
+use nandex_stacks::options::Settings;
 
 fn settings() -> Settings {
     Settings::new(RecordFormat::new(4, 4))
 }
 
-/// The same with room for a cache that is worth syncing.
+/// Settings with room for a cache that is worth syncing.
 fn cached(durability: Durability) -> Settings {
     Settings { durability, ram_bytes: Some(60_000), ..settings() }
 }
@@ -114,6 +115,23 @@ fn nothing_is_lost_at_any_cut_of_a_short_run() {
             assert_clean(&report);
             let first = report.tally.cuts_tried - report.tally.second_cuts_tried;
             assert!(cuts != Cuts::All || first == report.physical_operations * 5 + 1);
+        }
+    }
+}
+
+/// On a part whose ECC leaves few spare bytes, or none: the data area lends what is missing.
+#[test]
+fn nothing_is_lost_where_the_data_area_lends_spare_bytes() {
+    for target in targets() {
+        for spare_bytes in [16, 0] {
+            let mut plan = CrashPlan {
+                operations: 180,
+                slots: 900,
+                ..CrashPlan::new(target, suited(target, settings()))
+            };
+            plan.part.geometry.spare_bytes = spare_bytes;
+            plan.cuts = Cuts::Sample(60);
+            assert_clean(&run(plan));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A buffer at an address that direct I/O accepts, without unsafe code.
 
-/// What direct I/O may ask for: the page size of common systems, a multiple of every sector size.
+/// The alignment that direct I/O may ask for: the page size of common systems, a multiple of every sector
+/// size.
 pub(crate) const ALIGNMENT: usize = 4096;
 
 /// Bytes that begin at a multiple of [`ALIGNMENT`].

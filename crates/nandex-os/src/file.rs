@@ -44,14 +44,14 @@ impl FileOptions {
     }
 }
 
-/// What became of trims.
+/// The outcome of trims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Punching {
     /// There was none yet.
     Unknown,
-    /// They punch holes.
+    /// The trims punch holes.
     Works,
-    /// They write zeros.
+    /// The trims write zeros.
     WritesZeros,
 }
 
@@ -88,7 +88,7 @@ impl FilePageStore {
         let pages = u32::try_from(bytes / options.page_bytes as u64).unwrap_or(u32::MAX);
         if pages == 0 {
             let what = format!("{} is smaller than a page of {} bytes", path.display(), options.page_bytes);
-            return Err(StoreError::Unsupported(what));
+            return Err(StoreError::Unsupported(what.into()));
         }
         Ok(FilePageStore {
             file,
@@ -119,12 +119,12 @@ impl FilePageStore {
         self.is_device
     }
 
-    /// What becomes of trims.
+    /// The outcome of trims.
     pub fn punching(&self) -> Punching {
         self.punching
     }
 
-    /// What holds of this store, in words: for whoever reads figures measured on it.
+    /// The promises of this store, in words: for whoever reads figures measured on it.
     pub fn promises(&self) -> String {
         let kind = if self.is_device { "block device" } else { "file" };
         let path = if self.is_direct { "past the page cache (O_DIRECT)" } else { "through the page cache" };
@@ -175,7 +175,7 @@ fn check_page(page_bytes: usize) -> Result<(), StoreError> {
     if page_bytes > 0 && page_bytes.is_multiple_of(512) {
         return Ok(());
     }
-    Err(StoreError::Unsupported(format!("a page of {page_bytes} bytes is no multiple of 512")))
+    Err(StoreError::Unsupported(format!("a page of {page_bytes} bytes is no multiple of 512").into()))
 }
 
 fn failed(path: &Path, doing: &str, error: &io::Error) -> StoreError {

@@ -1,4 +1,5 @@
-//! What an insert into SQLite costs on raw flash: a table of the programs an insert, safe ways and unsafe ones.
+//! The cost of an insert into SQLite on raw flash: a table of the programs an insert, safe ways and unsafe
+//! ones.
 //!
 //! `cargo run --release -p nandex-sqlite --example demo-sqlite [ROWS]`
 

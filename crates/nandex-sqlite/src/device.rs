@@ -38,7 +38,7 @@ const SECTOR: usize = 512;
 /// The most pages of a group that page mapping takes.
 const ATOMIC_PAGES: u32 = 256;
 
-/// What device is to be opened, and what to make where there is none.
+/// A device to be opened, and the chip to make where there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     /// `sim:PART` with a part's name from the catalogue, or a path.
@@ -77,9 +77,10 @@ impl Device {
     pub fn open(&self, settings: VolumeSettings) -> Result<Volume, StoreError> {
         let ftl = FtlSettings { atomic_pages: ATOMIC_PAGES, ..FtlSettings::default() };
         if let Some(part) = self.name.strip_prefix("sim:") {
-            let unknown = || StoreError::Unsupported(format!("no part '{part}' in the catalogue"));
+            let unknown = || StoreError::Unsupported(format!("no part '{part}' in the catalogue").into());
             let part = catalogue::find(part).ok_or_else(unknown)?;
-            let chip = SimChip::new(part).map_err(|error| StoreError::Unsupported(error.to_string()))?;
+            let chip =
+                SimChip::new(part).map_err(|error| StoreError::Unsupported(error.to_string().into()))?;
             let chip = Shared::new(chip);
             let volume = Volume::open(PageMapFtl::format(chip.clone(), ftl)?, settings)?;
             return Ok(volume.watching(move || chip.lock().counters().into()));
@@ -132,11 +133,13 @@ impl Device {
         }
         let (stored, all) = (label.stored_bytes(), label.pages()?);
         if store.page_count() < all {
-            return Err(StoreError::Unsupported(format!("{} is shorter than its label says", self.name)));
+            return Err(StoreError::Unsupported(
+                format!("{} is shorter than its label says", self.name).into(),
+            ));
         }
         let mut slices = divide(InProcess(store), &[1, all - 1])?.into_iter();
         let (Some(head), Some(body)) = (slices.next(), slices.next()) else {
-            return Err(StoreError::Unsupported(String::from("an image of no pages")));
+            return Err(StoreError::Unsupported("an image of no pages".into()));
         };
         let chip = ImageChip::new(body, label, Some(lock))?;
         Ok((chip, old.is_none().then(|| (head, label.encode(stored)))))
@@ -151,7 +154,7 @@ impl Device {
         let stored = (u64::from(page_bytes) + 1).next_multiple_of(SECTOR as u64);
         let spare_bytes = (stored - u64::from(page_bytes) - 1) as u32;
         let geometry = Geometry::new(page_bytes, spare_bytes, block_pages, blocks);
-        geometry.validate().map_err(|error| StoreError::Unsupported(error.to_string()))?;
+        geometry.validate().map_err(|error| StoreError::Unsupported(error.to_string().into()))?;
         Ok(Label { page_bytes, block_pages, blocks })
     }
 }
@@ -159,13 +162,13 @@ impl Device {
 /// Where the label of a new image goes, and the label.
 type Unlabelled = (Slice<InProcess>, Vec<u8>);
 
-/// What a file begins with.
+/// The kind of file by its first bytes.
 enum Head {
     Label(Label),
     Zeros,
 }
 
-/// What an image says of its chip.
+/// The label of an image: what it says of its chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Label {
     page_bytes: u32,
@@ -183,7 +186,7 @@ impl Label {
     fn pages(self) -> Result<u32, StoreError> {
         let pages = u64::from(self.blocks) * u64::from(self.block_pages) + 1;
         u32::try_from(pages)
-            .map_err(|_| StoreError::Unsupported(format!("{pages} pages are too many for one chip")))
+            .map_err(|_| StoreError::Unsupported(format!("{pages} pages are too many for one chip").into()))
     }
 
     fn encode(self, bytes: usize) -> Vec<u8> {
@@ -206,7 +209,7 @@ fn failed(path: &Path, doing: &str, error: &std::io::Error) -> StoreError {
     StoreError::Device(format!("{}: cannot {doing}: {error}", path.display()))
 }
 
-/// What a file begins with; `None` for anything else.
+/// The kind of file by its first bytes; `None` for anything else.
 fn read_label(path: &Path) -> Result<Option<Head>, StoreError> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut bytes));

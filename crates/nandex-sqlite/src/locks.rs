@@ -3,19 +3,19 @@
 //! Any number may read. One of them may be about to write (reserved); it waits until the readers have gone (pending, which lets
 //! no new one in) and is then alone (exclusive).
 
-/// What a connection holds of a file.
+/// The level at which a connection holds a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     /// Nothing.
     #[default]
     None,
-    /// It may read.
+    /// The connection may read.
     Shared,
-    /// It may read, and is the one that will write.
+    /// The connection may read, and is the one that will write.
     Reserved,
-    /// It waits for the readers to go.
+    /// The connection waits for the readers to go.
     Pending,
-    /// It may write.
+    /// The connection may write.
     Exclusive,
 }
 
@@ -37,7 +37,7 @@ impl Level {
 pub(crate) struct Locks {
     /// Connections that hold any.
     holders: u32,
-    /// What the one that will write has, or [`Level::None`].
+    /// The level of the writer, or [`Level::None`].
     writer: Level,
 }
 

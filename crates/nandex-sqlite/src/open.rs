@@ -8,7 +8,7 @@ use crate::volume::Volume;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use std::fmt;
 
-/// What keeps a database from being opened.
+/// The errors that keep a database from being opened.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -86,7 +86,7 @@ impl Vfs {
         self.registered.has_batches()
     }
 
-    /// What the volume did; `None` where the VFS has none of its own.
+    /// The counters of the volume; `None` where the VFS has none of its own.
     pub fn stats(&self) -> Option<VolumeStats> {
         self.with_volume(|volume| volume.stats())
     }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// A volume that several files and connections share.
 pub(crate) type Shelf = Arc<Mutex<Volume>>;
 
-/// What was locked, also after a panic: whoever panicked left it as a call that failed does.
+/// The value behind a lock, also after a panic: whoever panicked left it as a call that failed does.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -47,14 +47,14 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// What SQLite opens a file for.
+/// The purpose for which SQLite opens a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A database.
     Main,
-    /// Its rollback journal.
+    /// The rollback journal of a database.
     Journal,
-    /// Its write-ahead log.
+    /// The write-ahead log of a database.
     Wal,
     /// The journal that ties journals of several databases together.
     SuperJournal,
@@ -62,7 +62,7 @@ pub(crate) enum Kind {
     Temporary,
 }
 
-/// What SQLite asks to be opened.
+/// The request of SQLite to open a file.
 pub(crate) struct Request<'a> {
     pub(crate) name: Option<&'a str>,
     pub(crate) kind: Kind,
@@ -79,11 +79,11 @@ struct Opened {
     shelf: Shelf,
     /// Open files.
     uses: usize,
-    /// It stays without any.
+    /// The file stays where no connection has it open.
     stays: bool,
 }
 
-/// What changes while a VFS is used.
+/// The state that changes while a VFS is used.
 #[derive(Default)]
 struct State {
     devices: BTreeMap<String, Opened>,
@@ -328,7 +328,7 @@ pub(crate) struct OpenFile {
     journals: [usize; 2],
 }
 
-/// What SQLite has open.
+/// The file that SQLite has open.
 pub(crate) enum Handle {
     /// A file of a volume.
     File(OpenFile),

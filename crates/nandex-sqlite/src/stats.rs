@@ -1,9 +1,9 @@
-//! What a volume tells about itself: `PRAGMA nandex_stats`.
+//! The statistics of a volume: `PRAGMA nandex_stats`.
 
 use nandex::store::StoreStats;
 use std::fmt;
 
-/// What a chip did so far, over all causes.
+/// The counters of a chip so far, over all causes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChipCounts {
     /// Pages read.
@@ -24,12 +24,12 @@ impl From<nandex::nand::sim::Counters> for ChipCounts {
     }
 }
 
-/// What a volume did since it was opened. Counts of pages are pages of the store.
+/// The counters of a volume since it was opened. Counts of pages are pages of the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VolumeStats {
     /// Commits that wrote something.
     pub commits: u64,
-    /// Those that were one atomic group.
+    /// The commits that were one atomic group.
     pub groups: u64,
     /// Pages of these, the directory's included.
     pub group_pages: u64,
@@ -49,9 +49,9 @@ pub struct VolumeStats {
     pub unchanged_pages: u64,
     /// Atomic batches that SQLite asked for.
     pub batches: u64,
-    /// What the store below says.
+    /// The statistics of the store below.
     pub store: StoreStats,
-    /// What the chip below did, where it is known.
+    /// The counters of the chip below, where they are known.
     pub chip: Option<ChipCounts>,
 }
 

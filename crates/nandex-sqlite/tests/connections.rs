@@ -327,7 +327,8 @@ fn a_chip_fails_beside_an_ordinary_database() {
     assert_eq!(number(&database, "SELECT count(*) FROM two.t"), 2);
 }
 
-/// Of two databases on two chips one fails to commit: the other one is rolled back, and commits by itself afterwards.
+/// One of two databases on two chips fails to commit: the other one is rolled back, and commits by itself
+/// afterwards.
 #[test]
 fn one_of_two_databases_fails() {
     let (good, bad) = (chip(24), chip(24));

@@ -12,7 +12,7 @@ use nandex::{PageStore, Shared, StoreError};
 use nandex_sqlite::{Commits, Journals, VolumeSettings};
 
 const EXCLUSIVE: &str = "PRAGMA locking_mode=EXCLUSIVE";
-/// So small that a transaction of some rows is written before it is committed.
+/// A cache so small that a transaction of some rows is written before it is committed.
 const SPILL: &str = "PRAGMA cache_size=10";
 
 /// Cuts the power so often, or as many times more often as `NANDEX_CUTS` says, and wants all of it right.
@@ -136,7 +136,7 @@ fn journals_on_the_flash() {
     prove(&Mode { volume, transactions: 200, ..Mode::new("page-by-page-journal") }, 50);
 }
 
-/// What keeps the journal in RAM and writes page by page breaks: the test can see it.
+/// The modes that keep the journal in RAM and write page by page break: the test can see it.
 #[test]
 fn unsafe_modes_break() {
     for (name, before) in

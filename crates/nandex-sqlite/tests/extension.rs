@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-/// What the client ends with where its Python loads no extensions.
+/// The exit code of the client where its Python loads no extensions.
 const CANNOT: i32 = 77;
 
 /// The extension, which cargo builds beside the tests.

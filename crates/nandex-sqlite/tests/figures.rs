@@ -1,4 +1,4 @@
-//! What an insert costs must stay what it is said to cost.
+//! The costs of an insert must stay what they are said to be.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 #![cfg(feature = "bundled")]
 

@@ -11,10 +11,10 @@ use nandex::{IndexError, PageStore, StoreError};
 use std::cmp::Ordering;
 use std::ops::{Bound, ControlFlow};
 
-/// What a tree of a forest will hold.
+/// The share of a forest that a tree will hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeShare {
-    /// Its number: the first byte of its keys.
+    /// The tree's number: the first byte of its keys.
     pub tree: u8,
     /// Records it holds at most.
     pub records: u64,
@@ -31,7 +31,7 @@ impl Forest {
     /// A forest of trees with the same record sizes. Keys of the forest are one byte longer than those of its trees.
     pub fn new(mut trees: Vec<(u8, Box<dyn OrderedIndex>)>) -> Result<Forest, IndexError> {
         trees.sort_by_key(|(number, _)| *number);
-        let unsupported = |why: &str| IndexError::Unsupported(String::from(why));
+        let unsupported = |why: &'static str| IndexError::Unsupported(why.into());
         let inner = trees.first().ok_or_else(|| unsupported("a forest has at least one tree"))?.1.record();
         if trees.iter().any(|(_, tree)| tree.record() != inner) {
             return Err(unsupported("the trees of a forest have records of the same sizes"));
@@ -80,7 +80,7 @@ impl OrderedIndex for Forest {
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
         match self.tree(key)? {
             (Some(tree), inner) => tree.insert(inner, value),
-            (None, _) => Err(IndexError::Unsupported(format!("the forest has no tree {}", key[0]))),
+            (None, _) => Err(IndexError::Unsupported(format!("the forest has no tree {}", key[0]).into())),
         }
     }
 
@@ -96,7 +96,9 @@ impl OrderedIndex for Forest {
         let mut loaded = 0;
         for of_tree in records.chunk_by(|a, b| a.0.first() == b.0.first()) {
             let (Some(tree), _) = self.tree(of_tree[0].0)? else {
-                return Err(IndexError::Unsupported(format!("the forest has no tree {}", of_tree[0].0[0])));
+                return Err(IndexError::Unsupported(
+                    format!("the forest has no tree {}", of_tree[0].0[0]).into(),
+                ));
             };
             loaded += tree.load(&mut of_tree.iter().map(|(key, value)| (&key[1..], *value)))?;
         }
@@ -192,9 +194,9 @@ pub fn share_store<S: PageStore>(store: S, shares: &[TreeShare]) -> Result<Vec<(
     let least = shares.len() as u64 * u64::from(SLICE_PAGES_MIN);
     let Some(spare) = u64::from(pages).checked_sub(least) else {
         let (needed, trees) = (least, shares.len());
-        return Err(StoreError::Unsupported(format!(
-            "{trees} trees need {needed} pages, the store has {pages}"
-        )));
+        return Err(StoreError::Unsupported(
+            format!("{trees} trees need {needed} pages, the store has {pages}").into(),
+        ));
     };
     let records: u64 = shares.iter().map(|share| share.records).sum();
     let sizes: Vec<u32> = shares

@@ -5,7 +5,8 @@
 //!
 //! ```
 //! use nandex::nand::{catalogue, sim::SimChip};
-//! use nandex::ordered::{RecordFormat, Settings};
+//! use nandex::ordered::RecordFormat;
+//! use nandex_stacks::options::Settings;
 //! use nandex_stacks::registry;
 //!
 //! let chip = SimChip::new(&catalogue::mlc_64m()).unwrap();
@@ -17,13 +18,15 @@
 //!
 //! All trees are compiled here, once: what stands on this crate links them and does not compile them again.
 
+mod entry;
 pub mod forest;
-pub mod ftls;
+mod ftls;
 pub mod names;
-mod raw;
+pub mod options;
 pub mod registry;
 pub mod spatial;
 pub mod stack;
+mod stores;
 pub mod tbm;
 
 #[cfg(test)]

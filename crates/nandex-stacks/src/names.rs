@@ -1,17 +1,16 @@
 //! Names as people type them: options with their defaults, look-up in a list, and the nearest when there is none.
 
-use nandex::ordered::Options;
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// An option that a workload, an index or a store understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionInfo {
-    /// Its name, as in `--set name=value`.
+    /// The option's name, as in `--set name=value`.
     pub name: &'static str,
-    /// Its value when not set, as text; what follows from the chip or the RAM is described in words.
+    /// The option's value when not set, as text; what follows from the chip or the RAM is described in
+    /// words.
     pub default: &'static str,
-    /// What it does, in one line, with its unit.
+    /// The effect of the option, in one line, with its unit.
     pub help: &'static str,
 }
 
@@ -97,7 +96,7 @@ const fn is_same(a: &[u8], b: &[u8]) -> bool {
 /// A name that stands in no list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownName {
-    /// What was looked up: "index", "store", "option", ...
+    /// The kind of name that was looked up: "index", "store", "option", ...
     pub what: &'static str,
     /// The name given.
     pub name: String,
@@ -146,73 +145,4 @@ pub fn find<'a, T>(
         .iter()
         .find(|item| name_of(item) == name)
         .ok_or_else(|| UnknownName::of(what, name, items.iter().map(name_of)))
-}
-
-/// Every option of `known` with its value: as set, or the default. An unknown option is refused.
-pub fn resolve(known: &[OptionInfo], set: &Options) -> Result<BTreeMap<String, String>, UnknownName> {
-    for (name, _) in set.iter() {
-        find("option", name, known, |o| o.name)?;
-    }
-    let value = |o: &OptionInfo| set.text(o.name).unwrap_or(o.default).to_string();
-    Ok(known.iter().map(|o| (o.name.to_string(), value(o))).collect())
-}
-
-/// Deals options to several takers, each of which gets those it knows; an option nobody knows is refused.
-pub fn deal(set: &Options, takers: &[&[OptionInfo]]) -> Result<Vec<Options>, UnknownName> {
-    let mut dealt = vec![Options::default(); takers.len()];
-    for (name, value) in set.iter() {
-        let mut taken = false;
-        for (known, options) in takers.iter().zip(&mut dealt) {
-            if known.iter().any(|o| o.name == name) {
-                options.set(name, value);
-                taken = true;
-            }
-        }
-        if !taken {
-            let all = takers.iter().flat_map(|known| known.iter().map(|o| o.name));
-            return Err(UnknownName::of("option", name, all));
-        }
-    }
-    Ok(dealt)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const KNOWN: [OptionInfo; 2] = [option("records", "100", "how many"), option("theta", "0.99", "skew")];
-
-    #[test]
-    fn the_nearest_name_is_offered_and_a_far_one_is_not() {
-        assert_eq!(nearest("reccords", ["records", "theta"]), Some("records"));
-        assert_eq!(nearest("MU", ["bplus", "mu"]), Some("mu"));
-        assert_eq!(nearest("zzz", ["records", "theta"]), None);
-    }
-
-    #[test]
-    fn a_union_has_every_name_once() {
-        const ALL: &[OptionInfo] = union_of!(KNOWN, [], [option("zeta", "", ""), KNOWN[1], KNOWN[0]]);
-        assert_eq!([0, 1, 2].map(|i| ALL[i]).map(|option| option.name), ["records", "theta", "zeta"]);
-    }
-
-    #[test]
-    fn options_are_resolved_and_unknown_ones_refused() {
-        let mut set = Options::default();
-        set.set("theta", "0.5");
-        let all = resolve(&KNOWN, &set).unwrap();
-        assert_eq!((all["records"].as_str(), all["theta"].as_str()), ("100", "0.5"));
-        set.set("thetta", "1");
-        let refused = resolve(&KNOWN, &set).unwrap_err().to_string();
-        assert_eq!(refused, "there is no option 'thetta'; did you mean 'theta'?");
-    }
-
-    #[test]
-    fn options_go_to_those_who_know_them() {
-        let mut set = Options::default();
-        set.set("theta", "0.5");
-        let dealt = deal(&set, &[&KNOWN[..1], &KNOWN[..]]).unwrap();
-        assert_eq!((dealt[0].text("theta"), dealt[1].text("theta")), (None, Some("0.5")));
-        set.set("thta", "1");
-        assert!(deal(&set, &[&KNOWN[..]]).is_err());
-    }
 }

@@ -1,29 +1,24 @@
-//! The one list of indexes and of stores (FTLs): whatever runs in the lab has a line here and nowhere else.
+//! The list of indexes and of stores (FTLs): whatever runs in the lab has a line here and nowhere else.
 //!
 //! An entry says how an index is made on a fresh chip and found again on a used one. An index that lives on a
-//! [`PageStore`] builds its store itself, from the same settings, with [`STORES`]; to the lab every index is a function
+//! [`PageStore`](nandex::PageStore) builds its store itself, from the same settings, with [`STORES`]; to the lab every index is a function
 //! from a chip to a [`OrderedIndex`].
 
-use crate::forest::TreeShare;
-use crate::ftls;
+pub use crate::entry::{
+    Confidence, Ground, Hosting, IndexEntry, Need, NumberedTrees, Open, OpenForest, OpenIndex, OpenStore,
+    StoreEntry,
+};
 use crate::names::UnknownName;
 use crate::names::{self, OptionInfo, union_of};
-use crate::raw::{DIPL_OPTIONS, IPL_OPTIONS, MU_OPTIONS, MU_STAR_OPTIONS, WANDERING_OPTIONS};
+use crate::options::{self, Options, Settings, sharing};
+use crate::stack::spare;
 use crate::stack::{
     self, AsBtree, BEpsilon, BPlus, Bftl, Bof, CbTree, FbTree, Fd, FlashDb, Ibsf, La, LazyUpdate, LsLru, Lsb,
     Mb, Pio, Rbftl, StoreTree, Wobf, Wpcb,
 };
-use nandex::ftl::bast::Bast;
-use nandex::ftl::cftl::Cftl;
-use nandex::ftl::dftl::Dftl;
-use nandex::ftl::fast::Fast;
-use nandex::ftl::hftl::Hftl;
-use nandex::ftl::lazy::Lazy;
-use nandex::ftl::nftl::Nftl;
-use nandex::ftl::page_map::PageMapFtl;
-use nandex::ftl::sast::Sast;
-use nandex::ftl::superblock::Superblock;
+pub use crate::stores::{STORES, store};
 use nandex::nand::{Geometry, Part};
+use nandex::ordered::Durability;
 use nandex::ordered::ipl::IplTree;
 use nandex::ordered::mu::{MuStarTree, MuTree};
 use nandex::ordered::plow::Plow;
@@ -31,154 +26,50 @@ use nandex::ordered::sbits::Sbits;
 use nandex::ordered::vm::VmTree;
 use nandex::ordered::vm::overwrite::OverwriteTree;
 use nandex::ordered::wandering::WanderingTree;
-use nandex::ordered::{Durability, Options, Settings};
-use nandex::{IndexError, Nand, OrderedIndex, PageStore, StoreError};
+use nandex::{IndexError, Nand, OrderedIndex};
 
-/// What an index stands on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hosting {
-    /// Raw NAND: the index places its pages itself.
-    Raw,
-    /// Logical pages: an FTL, with a page cache where RAM is left for one.
-    Store,
-}
-
-impl Hosting {
-    /// The name used in results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Hosting::Raw => "raw",
-            Hosting::Store => "store",
-        }
-    }
-}
-
-/// Whether something is made anew or found again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Open {
-    /// Made anew on a chip whose contents do not matter.
-    Format,
-    /// Found again on a chip that holds it.
-    Mount,
-    /// Found again as a power cut left it, by an index that promises nothing after one.
-    MountAfterCut,
-}
-
-/// Makes an index on a chip, or finds it again.
-pub type OpenIndex = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn OrderedIndex>, IndexError>;
-
-pub use crate::stack::Ground;
-
-/// Makes several trees on one chip, each with its number: cuts the store with [`crate::forest::share_store`] and formats a
-/// tree on each slice.
-pub type OpenForest = fn(Box<dyn Nand>, &Settings, &[TreeShare]) -> Result<NumberedTrees, IndexError>;
-
-/// Trees of a forest, each with its number.
-pub type NumberedTrees = Vec<(u8, Box<dyn OrderedIndex>)>;
-
-/// Makes a store on a chip, or finds it again.
-pub type OpenStore = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn PageStore>, StoreError>;
-
-/// An index the lab can run.
-#[derive(Clone, Copy, Debug)]
-pub struct IndexEntry {
-    /// Its name on the command line and in results.
-    pub name: &'static str,
-    /// What it is, in one line.
-    pub summary: &'static str,
-    /// What it stands on.
-    pub hosting: Hosting,
-    /// Makes an empty index on a chip whose contents do not matter.
-    pub format: OpenIndex,
-    /// Finds the index on a chip that holds one.
-    pub mount: OpenIndex,
-    /// Opens what a power cut left of one that promises nothing, with each key at its value of the last sync or a later
-    /// one; None for an index that cannot. Where the FTL cannot keep it whole, as `mount`.
-    pub mount_after_cut: Option<OpenIndex>,
-    /// Makes several such trees that share one store; None for an index that owns the whole chip.
-    pub forest: Option<OpenForest>,
-    /// Whether its operations are atomic over any FTL, because it divides the chip with the FTL and writes to blocks of its own
-    /// first; else, on a store, they are where the FTL writes several pages at once.
-    pub divides_chip: bool,
-    /// The options it understands; for one on a store, those of its stores and caches too.
-    pub options: &'static [OptionInfo],
-    /// For a tree on raw NAND: the same and those of every FTL, for when one is put beneath it. See [`IndexEntry::known`].
-    pub options_on_ftl: &'static [OptionInfo],
-}
-
-/// How well the sources pin a system down, and with them our version of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Confidence {
-    /// Described completely, or read in several realisations.
-    High,
-    /// The path of the data is known, something else is ours.
-    Medium,
-    /// Built from abstracts and short descriptions: our reading.
-    Low,
-}
-
-impl Confidence {
-    /// The word used in lists.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Confidence::High => "high",
-            Confidence::Medium => "medium",
-            Confidence::Low => "low",
-        }
-    }
-}
-
-/// An FTL the lab can run.
-#[derive(Clone, Copy, Debug)]
-pub struct StoreEntry {
-    /// Its name on the command line and in results.
-    pub name: &'static str,
-    /// What it is, in one line.
-    pub summary: &'static str,
-    /// How well its sources pin it down.
-    pub confidence: Confidence,
-    /// Why.
-    pub basis: &'static str,
-    /// Whether it writes several pages at once, all or none.
-    pub is_atomic: bool,
-    /// Makes an empty store on a chip whose contents do not matter.
-    pub format: OpenStore,
-    /// Finds the store on a chip that holds one.
-    pub mount: OpenStore,
-    /// The options it understands.
-    pub options: &'static [OptionInfo],
-}
-
-/// The entry of a tree that places its pages itself: its type, what its settings become, its options.
+/// The entry of a tree that places its pages itself: its type, what its settings become on a chip, the spare bytes it needs, its options.
 macro_rules! raw_tree {
-    ($tree:ident, $settings:path, $own:expr, { $($field:ident: $value:expr),* $(,)? }) => {
+    ($tree:ident, $config:path, $spare:path, $own:expr, { $($field:ident: $value:expr),* $(,)? }) => {
         IndexEntry {
             $($field: $value,)*
             hosting: Hosting::Raw,
             format: |nand, settings| {
-                stack::raw_tree(nand, &$settings(settings), $own, Open::Format, |nand, settings| {
-                    Ok(Box::new($tree::format_with(nand, settings)?))
+                stack::raw_tree(nand, settings, &$own, Open::Format, |nand, settings| {
+                    let (nand, settings) = spare::lend(nand, settings, $spare)?;
+                    let config = $config(&settings, nand.geometry())?;
+                    Ok(Box::new($tree::format(nand, &config)?))
                 })
             },
             mount: |nand, settings| {
-                stack::raw_tree(nand, &$settings(settings), $own, Open::Mount, |nand, settings| {
-                    Ok(Box::new($tree::mount_with(nand, settings)?))
+                stack::raw_tree(nand, settings, &$own, Open::Mount, |nand, settings| {
+                    let (nand, settings) = spare::lend(nand, settings, $spare)?;
+                    let config = $config(&settings, nand.geometry())?;
+                    Ok(Box::new($tree::mount(nand, &config)?))
                 })
             },
             mount_after_cut: None,
             forest: None,
             divides_chip: false,
-            options: $own,
-            options_on_ftl: union_of!(*$own, stack::FTL_OPTIONS),
+            options: &$own,
+            options_on_ftl: union_of!($own, stack::FTL_OPTIONS),
         }
     };
 }
 
 /// The entry of a tree on logical pages.
-const fn store_tree<T: StoreTree>(name: &'static str, summary: &'static str) -> IndexEntry {
+const fn store_tree<T: StoreTree>(
+    name: &'static str,
+    summary: &'static str,
+    confidence: Confidence,
+    basis: &'static str,
+) -> IndexEntry {
     IndexEntry {
         name,
         summary,
+        confidence,
+        basis,
+        needs: &[],
         hosting: Hosting::Store,
         format: |nand, settings| stack::tree::<T>(nand, settings, Open::Format),
         mount: |nand, settings| stack::tree::<T>(nand, settings, Open::Mount),
@@ -196,46 +87,81 @@ const fn store_tree<T: StoreTree>(name: &'static str, summary: &'static str) -> 
 
 /// Every index.
 pub static INDEXES: &[IndexEntry] = &[
-    raw_tree!(MuTree, as_they_are, MU_OPTIONS, {
+    raw_tree!(MuTree, options::raw::mu, spare::of_log, options::raw::MU, {
         name: "mu",
         summary: "mu-Tree (Kang et al. 2007): the whole path in one page, one program per update",
+        confidence: Confidence::High,
+        basis: "complete in the paper",
+        needs: &[],
     }),
-    raw_tree!(MuStarTree, as_they_are, MU_STAR_OPTIONS, {
+    raw_tree!(MuStarTree, options::raw::mu_star, spare::of_log, options::raw::MU_STAR, {
         name: "mu-star",
         summary: "mu*-Tree (Ahn et al. 2013): the mu-Tree with four page layouts, chosen by what is done most",
+        confidence: Confidence::Low,
+        basis: "the abstract only: the layouts, their conversion and the controller are our reading",
+        needs: &[],
     }),
-    raw_tree!(WanderingTree, as_they_are, WANDERING_OPTIONS, {
+    raw_tree!(WanderingTree, options::raw::wandering, spare::of_log, options::raw::WANDERING, {
         name: "wandering",
         summary: "wandering B+-tree (JFFS3, 2005): every update rewrites the path; journal as an option",
+        confidence: Confidence::High,
+        basis: "the paper and the JFFS3 document; the journal in part our reading",
+        needs: &[],
     }),
-    raw_tree!(IplTree, fixed_log, IPL_OPTIONS, {
+    raw_tree!(IplTree, options::ipl::ipl, spare::of_ipl, options::ipl::IPL, {
         name: "ipl",
         summary: "IPL B+-tree (Lee and Moon 2007): log records in the last pages of each block of nodes",
+        confidence: Confidence::High,
+        basis: "notes on the paper and abstracts; how a split is logged is ours",
+        needs: &[],
     }),
-    raw_tree!(IplTree, dynamic_log, DIPL_OPTIONS, {
+    raw_tree!(IplTree, options::ipl::dipl, spare::of_ipl, options::ipl::DIPL, {
         name: "dipl",
         summary: "dIPL B+-tree (Na et al. 2009): log records in whatever the nodes leave of a block, ghost nodes",
+        confidence: Confidence::Medium,
+        basis: "abstracts and remarks of a later paper; ghosts, splits and chains of log units are our reading",
+        needs: &[],
     }),
-    raw_tree!(VmTree, as_they_are, &stack::VM_OPTIONS, {
+    raw_tree!(VmTree, options::embedded::vm, spare::of_log, options::embedded::VM, {
         name: "vmtree",
         summary: "VMTree (Ould-Khessal et al. 2026): a table in RAM says where nodes moved, parents are told late",
+        confidence: Confidence::High,
+        basis: "the authors' program was read; removal and recovery are ours",
+        needs: &[],
     }),
-    raw_tree!(OverwriteTree, as_they_are, &stack::OVERWRITE_OPTIONS, {
+    raw_tree!(OverwriteTree, options::embedded::overwrite, spare::none, options::embedded::OVERWRITE, {
         name: "vmtree-ow",
         summary: "VMTree-OW (Ould-Khessal et al. 2026): pages are overwritten in place; NOR flash only",
+        confidence: Confidence::High,
+        basis: "the authors' program was read; removal and recovery are ours",
+        needs: &[Need::Overwriting],
     }),
-    raw_tree!(Sbits, as_they_are, &stack::SBITS_OPTIONS, {
+    raw_tree!(Sbits, options::embedded::sbits, spare::none, options::embedded::SBITS, {
         name: "sbits",
         summary: "SBITS, EmbedDB (Lawrence et al.): ascending keys only, appended; a spline finds the page",
+        confidence: Confidence::High,
+        basis: "the authors' program and paper were read; recovery is ours",
+        needs: &[Need::AscendingKeys],
     }),
-    raw_tree!(Plow, as_they_are, &stack::PLOW_OPTIONS, {
+    raw_tree!(Plow, options::embedded::plow, spare::none, options::embedded::PLOW, {
         name: "plow",
         summary: "plow (our own): a memtable above up to three packed levels, swept round and round; no log",
+        confidence: Confidence::High,
+        basis: "our own: the design is the source",
+        needs: &[],
     }),
-    store_tree::<BPlus>("bplus", "B+-tree with redistribution and merging, over an FTL and a page cache"),
+    store_tree::<BPlus>(
+        "bplus",
+        "B+-tree with redistribution and merging, over an FTL and a page cache",
+        Confidence::High,
+        "textbook",
+    ),
     IndexEntry {
         name: "wpcb",
         summary: "WPCB-tree (Ho and Park 2018): nodes gather in buffer blocks on flash, then go to the FTL in order",
+        confidence: Confidence::High,
+        basis: "the paper; victims are erased later than it says, for power cuts",
+        needs: &[],
         hosting: Hosting::Store,
         format: |nand, settings| Wpcb::open(nand, settings, Open::Format),
         mount: |nand, settings| Wpcb::open(nand, settings, Open::Mount),
@@ -248,67 +174,104 @@ pub static INDEXES: &[IndexEntry] = &[
     store_tree::<LazyUpdate>(
         "lazy-update",
         "lazy-update B+-tree (On et al. 2009): updates pooled in RAM, committed leaf by leaf; journal",
+        Confidence::High,
+        "complete in the paper",
     ),
     store_tree::<LsLru>(
         "ls-lru",
         "LS-LRU B+-tree (Jin et al.): a buffer of clean and dirty parts, splits put off; journal",
+        Confidence::High,
+        "the paper; sizes and split policies that it leaves open are options",
     ),
     store_tree::<Bftl>(
         "bftl",
         "BFTL (Wu et al. 2003): changes of many nodes share sectors, a table lists those of each node; journal",
+        Confidence::High,
+        "the authors' slides and two later papers; a store that is finite is ours",
     ),
     store_tree::<Wobf>(
         "wobf",
         "WOBF (Gong et al. 2011): BFTL with sorted commits that gather each node; our reading; journal",
+        Confidence::Low,
+        "the abstract: sorting and gathering are our reading",
     ),
     store_tree::<Ibsf>(
         "ibsf",
         "IBSF (Lee et al. 2007): the buffered changes of one node are committed to its page; journal",
+        Confidence::High,
+        "abstracts and two later papers; sizes are ours",
     ),
     store_tree::<Bof>(
         "bof",
         "BOF (Nam and Park 2007): IBSF that keeps redundant changes; our reading; journal",
+        Confidence::Low,
+        "one sentence of a later paper: our reading",
     ),
-    store_tree::<Rbftl>("rbftl", "RBFTL (Xiang et al. 2008): IBSF below a journal, always; our reading"),
+    store_tree::<Rbftl>(
+        "rbftl",
+        "RBFTL (Xiang et al. 2008): IBSF below a journal, always; our reading",
+        Confidence::Low,
+        "the abstract: the journal is our reading",
+    ),
     store_tree::<FlashDb>(
         "flashdb",
         "FlashDB (Nath, Kansal 2007): each node in a page of its own or in a log, as its accesses make cheaper; journal",
+        Confidence::High,
+        "abstracts and an implementation; compaction is ours",
     ),
     store_tree::<Lsb>(
         "lsb",
         "LSB-tree (Kim, Lee 2014): a log node for each leaf, switched to a leaf where keys ascend; our reading; journal",
+        Confidence::Medium,
+        "the abstract; sizes, merging and recovery are our reading",
     ),
     store_tree::<Mb>(
         "mb",
         "MB-tree (Roh et al. 2009): batches by leaf, leaves of one to eight pages with a header; journal",
+        Confidence::Medium,
+        "the abstract; the layout of leaves and the formula of their size are our reading",
     ),
     store_tree::<Pio>(
         "pio",
         "PIO B-tree (Roh et al. 2011): an operation queue, page requests many at a time for chips on channels; journal",
+        Confidence::Medium,
+        "abstract and digest; segments and splits are our reading",
     ),
     store_tree::<BEpsilon>(
         "bepsilon",
         "B-epsilon-tree (Brodal & Fagerberg 2003): messages wait in inner nodes of several pages; copy on write",
+        Confidence::High,
+        "the reference implementation was read; copy on write and recovery are ours",
     ),
     store_tree::<Fd>(
         "fd",
         "FD-tree (Li et al. 2010): a head in RAM above sorted runs with fences, merged when full; manifest",
+        Confidence::High,
+        "the authors' code was read; chained runs and near-full merges are ours",
     ),
     store_tree::<La>(
         "la",
         "LA-tree (Agrawal et al. 2009): a buffer on flash for each subtree, emptied when full or read often; our reading",
+        Confidence::Medium,
+        "descriptions of others; sizes are our reading",
     ),
     store_tree::<AsBtree>(
         "as-btree",
         "AS B-tree (Roh et al. 2014): modified nodes are appended in batches, a table finds them; journal",
+        Confidence::Medium,
+        "the abstract; recycling and sizes are our reading",
     ),
     store_tree::<CbTree>(
         "cb-tree",
         "CB-tree (Kim et al. 2020): memory nodes in levels, each written as a batch; our reading; journal",
+        Confidence::Low,
+        "the abstract: sizes and places of batches are our reading",
     ),
     store_tree::<FbTree>(
         "fb-tree",
         "FB-tree (Jorgensen et al. 2011): modified nodes go to runs of free pages, out of place; journal",
+        Confidence::Medium,
+        "the abstract; what leaves the buffer is our reading",
     ),
 ];
 
@@ -342,7 +305,8 @@ impl Stack {
         self.ftl.map_or(self.index.name.to_string(), |ftl| format!("{} on {}", self.index.name, ftl.name))
     }
 
-    /// These settings for this stack; in the class *none* where the FTL writes one page at a time and the index depends on it.
+    /// The settings for this stack; in the class *none* where the FTL writes one page at a time and the
+    /// index depends on it.
     pub fn settings(&self, settings: Settings) -> Settings {
         let Some(ftl) = self.ftl else { return settings };
         if self.index.hosting == Hosting::Raw {
@@ -353,116 +317,6 @@ impl Stack {
         Settings { durability, ..settings }.with("ftl", ftl.name)
     }
 }
-
-/// The settings of a tree that is not one of several forms.
-fn as_they_are(settings: &Settings) -> Settings {
-    settings.clone()
-}
-
-/// These settings for IPL.
-fn fixed_log(settings: &Settings) -> Settings {
-    settings.clone().with("log_area", "fixed")
-}
-
-/// These settings for dIPL.
-fn dynamic_log(settings: &Settings) -> Settings {
-    settings.clone().with("log_area", "dynamic")
-}
-
-/// The entry of a scheme on the shared ground: its type, its settings, its options.
-macro_rules! on_shared_ground {
-    ($scheme:ty, $settings:path, $options:expr, { $($field:ident: $value:expr),* $(,)? }) => {
-        StoreEntry {
-            $($field: $value,)*
-            format: |nand, settings| ftls::scheme::<$scheme>(nand, $settings(settings), Open::Format),
-            mount: |nand, settings| ftls::scheme::<$scheme>(nand, $settings(settings), Open::Mount),
-            options: &$options,
-        }
-    };
-}
-
-/// Every store.
-pub static STORES: &[StoreEntry] = &[
-    StoreEntry {
-        name: "page-map",
-        summary: "page mapping: any logical page in any physical page, atomic groups",
-        confidence: Confidence::High,
-        basis: "several published simulators agree; cleaning checked against a closed form",
-        is_atomic: true,
-        format: |nand, settings| Ok(Box::new(PageMapFtl::format(nand, ftls::page_map(settings)?)?)),
-        mount: |nand, settings| Ok(Box::new(PageMapFtl::mount(nand, ftls::page_map(settings)?)?)),
-        options: &ftls::PAGE_MAP,
-    },
-    on_shared_ground!(Nftl, ftls::nftl, ftls::NFTL, {
-        name: "nftl",
-        summary: "NFTL (Linux, after Ban 1995): block mapping, chains of replacement blocks, folds",
-        confidence: Confidence::High,
-        basis: "the driver was read; validity by versions instead of marks, mounting is ours",
-        is_atomic: false,
-    }),
-    on_shared_ground!(Bast, ftls::bast, ftls::BAST, {
-        name: "bast",
-        summary: "BAST (Kim et al. 2002): data blocks in place, a log block for each logical block that needs one",
-        confidence: Confidence::High,
-        basis: "code and notes agree on the data path; medium for the victim; mounting is ours",
-        is_atomic: false,
-    }),
-    on_shared_ground!(Sast, ftls::sast, ftls::SAST, {
-        name: "sast",
-        summary: "SAST, N:K (Park et al. 2008): groups of N logical blocks share up to K log blocks",
-        confidence: Confidence::High,
-        basis: "as in a published simulator that was read; the paper was not at hand",
-        is_atomic: false,
-    }),
-    on_shared_ground!(Fast, ftls::fast, ftls::FAST, {
-        name: "fast",
-        summary: "FAST (Lee et al. 2007): data blocks in place, one sequential log block, random ones shared by all",
-        confidence: Confidence::High,
-        basis: "rules as in a published simulator, checked by its test vector; recovery and trim are ours",
-        is_atomic: false,
-    }),
-    on_shared_ground!(Superblock, ftls::superblock, ftls::SUPERBLOCK, {
-        name: "superblock",
-        summary: "superblock FTL (Kang et al. 2006): adjacent logical blocks share their physical blocks page by page",
-        confidence: Confidence::Low,
-        basis: "abstracts and lecture notes: our reading; the map is in RAM",
-        is_atomic: false,
-    }),
-    on_shared_ground!(Dftl, ftls::dftl, ftls::DFTL, {
-        name: "dftl",
-        summary: "DFTL (Gupta et al. 2009): page mapping, the table on flash, entries in use cached; atomic groups",
-        confidence: Confidence::High,
-        basis: "three published simulators agree; recovery is ours",
-        is_atomic: true,
-    }),
-    on_shared_ground!(Lazy, ftls::lazy, ftls::LAZY, {
-        name: "lazy",
-        summary: "LazyFTL (Ma et al. 2011): page mapping, the table on flash, told late and block by block; atomic groups",
-        confidence: Confidence::Medium,
-        basis: "detailed notes of others; recovery needs the version rule, which is ours",
-        is_atomic: true,
-    }),
-    on_shared_ground!(Cftl, ftls::cftl, ftls::CFTL, {
-        name: "cftl",
-        summary: "CFTL-like (after Park, Debnath and Du 2010): blocks map what is cold, pages the rest; runs cached",
-        confidence: Confidence::Low,
-        basis: "abstracts only: our reading",
-        is_atomic: true,
-    }),
-    on_shared_ground!(Hftl, ftls::hftl, ftls::HFTL, {
-        name: "hftl",
-        summary: "HFTL-like (after Lee, Yun and Lee 2009): FAST for cold pages, a page-mapped area for hot ones",
-        confidence: Confidence::Low,
-        basis: "title and abstract only: our reading",
-        is_atomic: false,
-    }),
-];
-
-/// Indexes that take keys in ascending order only, and no removals: the upper bound where keys come that way.
-const ASCENDING_ONLY: [&str; 1] = ["sbits"];
-
-/// Indexes that overwrite pages: NOR flash only.
-const OVERWRITES: [&str; 1] = ["vmtree-ow"];
 
 /// A B+-tree on a chip or a disk.
 pub fn bplus_on(
@@ -483,30 +337,46 @@ pub fn index(name: &str) -> Result<&'static IndexEntry, UnknownName> {
     names::find("index", name, INDEXES, |e| e.name)
 }
 
-/// The store of this name.
-pub fn store(name: &str) -> Result<&'static StoreEntry, UnknownName> {
-    names::find("store", name, STORES, |e| e.name)
+/// A promise that an option of some value takes back: the run then does not hold the index to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiver {
+    /// Insertions and removals answer whether the key existed.
+    UpdateAnswers,
+    /// Nothing is held beyond the RAM given: it counts records only, as papers do.
+    RamBound,
 }
 
+/// The options that waive something, with the value that does.
+const WAIVERS: [(&str, &str, Waiver); 3] = [
+    ("answers", "pool", Waiver::UpdateAnswers),
+    ("pool_count", "record", Waiver::RamBound),
+    ("ram", "record", Waiver::RamBound),
+];
+
 impl IndexEntry {
+    /// Whether these options take a promise back.
+    pub fn waives(&self, waiver: Waiver, options: &Options) -> bool {
+        WAIVERS.iter().any(|(name, value, waived)| *waived == waiver && options.text(name) == Some(value))
+    }
+
     /// Whether it takes keys in any order, and removals; else the suites append ascending keys to it, and a run over any other
     /// workload is a row that says so.
     pub fn takes_any_key(&self) -> bool {
-        !ASCENDING_ONLY.contains(&self.name)
+        !self.needs.contains(&Need::AscendingKeys)
     }
 
     /// A part like this one on which it can run: for an index that overwrites pages, the same with the rules of NOR. What the
     /// suites give to every index goes through here; a run on a chip that somebody chose does not, and is a row that says so.
     pub fn suited(&self, mut part: Part) -> Part {
-        if OVERWRITES.contains(&self.name) {
+        if self.needs.contains(&Need::Overwriting) {
             part.geometry.programs_per_page_max = Geometry::ANY_PROGRAMS;
             part.geometry.random_order = true;
         }
         part
     }
 
-    /// What it stands on with these options: "raw", "raw on fast" with an FTL beneath, or the values of its options `ftl` and
-    /// `cache`, joined by "+".
+    /// The storage below the index with these options: "raw", "raw on fast" with an FTL beneath, or the
+    /// values of its options `ftl` and `cache`, joined by "+".
     pub fn storage(&self, options: &Options) -> String {
         if self.hosting == Hosting::Raw {
             return stack::beneath(options).map_or(String::from("raw"), |ftl| format!("raw on {ftl}"));
@@ -525,7 +395,7 @@ impl IndexEntry {
 
     /// Refuses options that this index does not understand.
     pub fn check_options(&self, options: &Options) -> Result<(), UnknownName> {
-        names::resolve(self.known(options), options).map(drop)
+        sharing::resolve(self.known(options), options).map(drop)
     }
 }
 

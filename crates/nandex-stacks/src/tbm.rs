@@ -4,39 +4,18 @@
 //! The chip is divided as under the tree: the FTL has the first blocks, the TBM the last ones. The options are those of the FTL, which
 //! go by its part of the chip, and [`OPTIONS`].
 
-use crate::ftls::refused;
+use crate::entry::{Confidence, Open, StoreEntry};
 use crate::names::UnknownName;
-use crate::names::{self, OptionInfo, option, union_of};
-use crate::registry::{Confidence, Open, STORES, StoreEntry};
+use crate::names::{self, OptionInfo, union_of};
+use crate::options::{self, Options, Settings};
+use crate::stack::spare;
+use crate::stores::STORES;
 use nandex::ftl::tbm::{Tbm, TbmSettings};
 use nandex::nand::BlockRange;
-use nandex::ordered::wpcb::buffer_from_options;
-use nandex::ordered::{Options, Settings};
 use nandex::{Geometry, Nand, PageStore, StoreError};
 
 /// The options of a TBM, besides those of the FTL.
-pub const OPTIONS: [OptionInfo; 4] = [
-    option(
-        "tbm_blocks",
-        "an eighth of the chip, 128 at most",
-        "C: buffer blocks at most; an operation writes as many pages at most",
-    ),
-    option(
-        "tbm_spare_blocks",
-        "2 and 1 for each 32",
-        "blocks of the TBM beside the buffer blocks, 2 or more",
-    ),
-    option(
-        "whole_from",
-        "0",
-        "newest pages of a buffer block from which on all pages of the logical block are converted; 0: never",
-    ),
-    option(
-        "victim_reads",
-        "kept",
-        "pages of a buffer block that its conversion reads: kept, those that it writes; every, as published",
-    ),
-];
+pub const OPTIONS: [OptionInfo; 4] = options::tbm::OPTIONS;
 
 /// Buffer blocks at most, unless told.
 const USUAL_BLOCKS: u32 = 128;
@@ -91,9 +70,9 @@ pub fn unknown<'a>(what: &'static str, name: &str, others: impl IntoIterator<Ite
 }
 
 /// The buffer blocks that options ask for, and the spare ones.
-pub fn buffer(options: &Options, chip: Geometry) -> Result<(TbmSettings, u32), StoreError> {
+pub fn buffer(set: &Options, chip: Geometry) -> Result<(TbmSettings, u32), StoreError> {
     let usual_blocks = (chip.blocks / 8).clamp(1, USUAL_BLOCKS);
-    buffer_from_options(options, chip, usual_blocks).map_err(refused)
+    options::tbm::config(set, chip, usual_blocks)
 }
 
 fn open(
@@ -102,6 +81,7 @@ fn open(
     settings: &Settings,
     open: Open,
 ) -> Result<Box<dyn PageStore>, StoreError> {
+    let nand = spare::shown(nand, nandex::ftl::tbm::SPARE_BYTES as u32);
     let chip = nand.geometry();
     let (tbm, spare_blocks) = buffer(&settings.options, chip)?;
     let [low, high] = BlockRange::divide(nand, chip.blocks - tbm.blocks - spare_blocks);
@@ -111,16 +91,16 @@ fn open(
         _ => (below.mount)(Box::new(low), settings),
     };
     let ftl = ftl.map_err(|error| match error {
-        StoreError::Unsupported(what) => StoreError::Unsupported(format!(
-            "{} on the {blocks} blocks that the TBM leaves: {what}",
-            below.name
-        )),
+        error if error.is_unsupported() => {
+            let what = format!("{} on the {blocks} blocks that the TBM leaves: {error}", below.name);
+            StoreError::Unsupported(what.into())
+        }
         other => other,
     })?;
     let most = ftl.ram_bytes() + tbm.ram_bytes_max(range);
     if let Some(given) = settings.ram_bytes.filter(|&given| most > given) {
         let what = format!("FTL and TBM hold up to {most} bytes of RAM, {given} were given");
-        return Err(StoreError::Unsupported(what));
+        return Err(StoreError::Unsupported(what.into()));
     }
     Ok(match open {
         Open::Format => Box::new(Tbm::format(ftl, high, tbm)?),

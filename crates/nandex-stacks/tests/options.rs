@@ -1,61 +1,55 @@
-//! What an index of the engine takes can be set by name.
+//! Options are refused with words, through the door that every program takes.
 
-use nandex::ordered::{
-    bepsilon, bplus, clustered, fd, ipl, journal, la, layered, lazy_update, ls_lru, lsb, mb, pio, wpcb,
-};
-use nandex_stacks::registry::INDEXES;
+#![allow(clippy::unwrap_used)]
 
-/// The options of a part of the engine: name and meaning.
-type Own = &'static [(&'static str, &'static str)];
+use nandex::nand::catalogue::mlc_64m;
+use nandex::nand::sim::SimChip;
+use nandex::ordered::RecordFormat;
+use nandex_stacks::options::Settings;
+use nandex_stacks::registry::{self, INDEXES};
 
-/// The indexes that each list of the engine's is for.
-const OWN: [(&[&str], Own); 19] = [
-    (&["bplus"], &bplus::OPTIONS),
-    (&["wpcb"], &wpcb::OPTIONS),
-    (&["lazy-update"], &lazy_update::OPTIONS),
-    (
-        &["lazy-update", "ls-lru", "bftl", "flashdb", "lsb", "mb", "pio", "bepsilon", "fd", "la"],
-        &journal::OPTIONS,
-    ),
-    (&["ls-lru"], &ls_lru::OPTIONS),
-    (&["bftl"], &layered::bftl::OPTIONS),
-    (&["wobf"], &layered::wobf::OPTIONS),
-    (&["ibsf"], &layered::ibsf::OPTIONS),
-    (&["bof"], &layered::bof::OPTIONS),
-    (&["rbftl"], &layered::rbftl::OPTIONS),
-    (&["flashdb"], &layered::flashdb::OPTIONS),
-    (&["lsb"], &lsb::OPTIONS),
-    (&["mb"], &mb::OPTIONS),
-    (&["pio"], &pio::OPTIONS),
-    (&["bepsilon"], &bepsilon::OPTIONS),
-    (&["fd"], &fd::OPTIONS),
-    (&["la"], &la::OPTIONS),
-    (&["as-btree", "cb-tree", "fb-tree"], &clustered::OPTIONS),
-    (&["as-btree"], &clustered::as_btree::OPTIONS),
-];
+fn refusal(index: &str, option: &str, value: &str) -> String {
+    let settings = Settings::new(RecordFormat::new(8, 8)).with(option, value);
+    let chip = Box::new(SimChip::new(&mlc_64m().with_blocks(64)).unwrap());
+    (registry::index(index).unwrap().format)(chip, &settings).err().unwrap().to_string()
+}
 
-/// Whether an index takes an option of this name, once.
-fn takes(index: &str, name: &str) -> bool {
-    let entry = INDEXES.iter().find(|entry| entry.name == index).expect("an index of the registry");
-    entry.options.iter().filter(|option| option.name == name).count() == 1
+/// Numbers that would be possible ones, were they cut to 8, 16 or 32 bits.
+#[test]
+fn numbers_that_would_wrap_are_refused_with_the_bounds_of_the_option() {
+    for (index, option, value, bounds) in [
+        ("bplus", "cache_window", "4294967346", "0 and 100"),
+        ("bplus", "order", "4294967306", "0 and 65536"),
+        ("bftl", "list_length", "260", "1 and 64"),
+        ("ls-lru", "window_percent", "306", "0 and 100"),
+        ("cb-tree", "space_percent", "306", "10 and 75"),
+        ("fd", "head_entries", "4294967396", "1 and 268435456"),
+        ("mu-star", "read_ns", "4294967297", "1 and 1073741824"),
+        ("vmtree", "log_pages", "4294967297", "0 and 1024"),
+        ("sbits", "max_error", "4294967297", "1 and 1048576"),
+        ("plow", "levels", "257", "1 and 3"),
+    ] {
+        let told = refusal(index, option, value);
+        assert_eq!(told, format!("option {option}: '{value}' is not between {bounds}"), "{index}");
+    }
 }
 
 #[test]
-fn every_option_of_the_engine_can_be_set_by_name() {
-    let mut missing = Vec::new();
-    for (indexes, own) in OWN {
-        for index in indexes {
-            let absent = own.iter().filter(|(name, _)| !takes(index, name));
-            missing.extend(absent.map(|(name, _)| format!("{index}: {name}")));
+fn words_that_are_none_are_refused_with_those_that_are() {
+    assert_eq!(
+        refusal("mu", "placement", "here"),
+        "option placement: 'here' is none of out_of_place, in_place"
+    );
+    assert!(refusal("bplus", "cache", "cfl").contains("'cfl' is none of lru, fifo"));
+    assert!(refusal("mu", "victim", "greed").contains("option victim: 'greed' is no victim policy"));
+}
+
+#[test]
+fn no_index_has_two_options_of_one_name() {
+    for entry in INDEXES {
+        for option in entry.options {
+            let same = entry.options.iter().filter(|other| other.name == option.name).count();
+            assert_eq!(same, 1, "{}: {}", entry.name, option.name);
         }
     }
-    assert!(missing.is_empty(), "{missing:#?}");
-}
-
-#[test]
-fn every_option_of_in_page_logging_is_one_of_its_two_forms() {
-    // What `log_area` chooses in the engine are two indexes here.
-    let named = ipl::OPTIONS.iter().map(|(name, _)| *name).filter(|name| *name != "log_area");
-    let missing: Vec<&str> = named.filter(|name| !takes("ipl", name) && !takes("dipl", name)).collect();
-    assert!(missing.is_empty(), "{missing:?}");
 }

@@ -33,13 +33,13 @@ fn same(left: &OptionInfo, right: &OptionInfo) -> bool {
     (left.name, left.default, left.help) == (right.name, right.default, right.help)
 }
 
-/// Those who take an option in these very words.
+/// The indexes that take an option in these very words.
 fn who(option: &OptionInfo) -> Vec<&'static str> {
     let all = takers();
     all.iter().filter(|(_, own)| own.iter().any(|other| same(other, option))).map(|(name, _)| *name).collect()
 }
 
-/// The same in few words, where nearly every index over an FTL is meant.
+/// The indexes that take an option in few words, where nearly every index over an FTL is meant.
 fn who_in_words(option: &OptionInfo) -> String {
     let who = who(option);
     let all = takers();
@@ -61,7 +61,7 @@ fn table(options: &[&OptionInfo]) -> String {
     format!("| option | default | meaning |\n|---|---|---|\n{}\n", rows.concat())
 }
 
-/// What several indexes take, each with those who do.
+/// The options that several indexes take, each with those who do.
 fn shared() -> String {
     let mut seen: Vec<&OptionInfo> = Vec::new();
     for option in takers().iter().flat_map(|(_, options)| options.iter()) {

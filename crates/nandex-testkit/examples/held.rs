@@ -1,10 +1,11 @@
-//! What each index holds of the heap, beside what it was given:
-//! `cargo run --release -p nandex-testkit --example held -- w25n01gv 128 20000` (chip, KiB of RAM, insertions).
+//! The heap bytes that each index holds, beside what it was given: `cargo run --release -p nandex-testkit
+//! --example held -- w25n01gv 128 20000` (chip, KiB of RAM, insertions).
 
 use nandex::nand::catalogue;
-use nandex::ordered::{Durability, RecordFormat, Settings};
+use nandex::ordered::{Durability, RecordFormat};
 use nandex::rng::Rng;
 use nandex::{IndexError, OrderedIndex};
+use nandex_stacks::options::Settings;
 use nandex_stacks::registry::{INDEXES, IndexEntry};
 use nandex_testkit::Heap;
 use nandex_testkit::ram::{Peaks, Subject};

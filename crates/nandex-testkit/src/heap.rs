@@ -11,12 +11,12 @@ use std::cell::Cell;
 #[derive(Debug)]
 pub struct Heap;
 
-/// What a piece of code took from the allocator, in bytes.
+/// The bytes that a piece of code took from the allocator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// The most that it held at one moment, above what was there before.
     pub peak: usize,
-    /// What it still held at its end.
+    /// The bytes that it still held at its end.
     pub kept: usize,
     /// How often it asked the allocator for memory, or for a piece to become larger or smaller.
     pub requests: usize,

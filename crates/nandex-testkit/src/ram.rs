@@ -1,14 +1,13 @@
-//! What an index holds of the heap, from its format to a mount after a power cut.
+//! The heap bytes of an index, from its format to a mount after a power cut.
 
 use crate::Apart;
 use crate::heap::{measure, uncounted};
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::nand::{Nand, Part};
-use nandex::ordered::Settings;
 use nandex::{IndexError, OrderedIndex, Shared};
 
-/// Makes an index on a fresh chip, or finds it on a used one.
-pub type Open = fn(Box<dyn Nand>, &Settings) -> Result<Box<dyn OrderedIndex>, IndexError>;
+/// Makes an index on a fresh chip, or finds it on a used one, from settings or a configuration.
+pub type Open<C> = fn(Box<dyn Nand>, &C) -> Result<Box<dyn OrderedIndex>, IndexError>;
 
 /// Works on an index for a while.
 pub type Work<'a> = &'a dyn Fn(&mut dyn OrderedIndex) -> Result<(), IndexError>;
@@ -16,7 +15,7 @@ pub type Work<'a> = &'a dyn Fn(&mut dyn OrderedIndex) -> Result<(), IndexError>;
 /// The bytes that an index held at most, the chip's own apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peaks {
-    /// What the index says of itself after the work.
+    /// The bytes that the index declares after the work.
     pub declared: usize,
     /// While it was formatted.
     pub format: usize,
@@ -36,28 +35,27 @@ impl Peaks {
 }
 
 /// The index, its chip and its work: what is measured.
-#[derive(Clone, Copy)]
-pub struct Subject<'a> {
+pub struct Subject<'a, C> {
     /// Makes the index.
-    pub format: Open,
+    pub format: Open<C>,
     /// Finds it again.
-    pub mount: Open,
+    pub mount: Open<C>,
     /// The chip.
     pub part: &'a Part,
     /// The settings, the budget of RAM among them.
-    pub settings: &'a Settings,
-    /// What it does; the power is cut when it does that a second time.
+    pub settings: &'a C,
+    /// The operation of the chip at whose second time the power is cut.
     pub work: Work<'a>,
 }
 
 /// Physical operations from the beginning of the second round of work to the power cut.
 const CUT_AFTER: u64 = 300;
 
-impl Subject<'_> {
+impl<C> Subject<'_, C> {
     /// Formats, works, cuts the power within more work, mounts, closes and mounts again.
     pub fn peaks(&self) -> Result<Peaks, IndexError> {
         let chip = uncounted(|| SimChip::new(self.part).map(Shared::new))
-            .map_err(|error| IndexError::Unsupported(error.to_string()))?;
+            .map_err(|error| IndexError::Unsupported(error.to_string().into()))?;
         let handle = || uncounted(|| Box::new(Apart::new(chip.clone())));
         let (index, format) = measure(|| (self.format)(handle(), self.settings));
         let mut index = index?;

@@ -4,9 +4,10 @@
 
 use nandex::Geometry;
 use nandex::nand::{Part, catalogue};
-use nandex::ordered::{Durability, RecordFormat, Settings};
+use nandex::ordered::{Durability, RecordFormat};
 use nandex::rng::Rng;
 use nandex::{IndexError, OrderedIndex};
+use nandex_stacks::options::Settings;
 use nandex_stacks::registry::{INDEXES, IndexEntry};
 use nandex_testkit::ram::Subject;
 use nandex_testkit::{Heap, heap};
@@ -73,7 +74,7 @@ fn no_index_holds_more_than_it_did() {
         for given in [16, 64, 256, 512].map(|kib: usize| kib * 1024) {
             let held = match percent(entry, given) {
                 Ok(held) => held,
-                Err(IndexError::Unsupported(_)) => continue,
+                Err(error) if error.is_unsupported() => continue,
                 Err(error) => panic!("{}: {error}", entry.name),
             };
             let most = BEYOND.iter().find(|(name, _)| *name == entry.name).map_or(100, |(_, most)| *most);

@@ -1,16 +1,15 @@
-//! What a mounted index asks of the allocator: nothing, but while it writes a checkpoint.
+//! A mounted index asks the allocator for nothing, but while it writes a checkpoint.
 
 #![allow(clippy::unwrap_used)]
 
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
-use nandex::log::LogConfig;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Geometry, Part, catalogue};
 use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
 use nandex::ordered::mu::MuTree;
-use nandex::ordered::sbits::Sbits;
+use nandex::ordered::sbits::{Sbits, SbitsConfig};
 use nandex::ordered::wandering::WanderingTree;
-use nandex::ordered::{Direction, RecordFormat, Settings};
+use nandex::ordered::{Direction, RawConfig, RecordFormat};
 use nandex::rng::Rng;
 use nandex::{Cause, IndexError, OrderedIndex, Shared};
 use nandex_testkit::{Apart, Heap, heap};
@@ -67,7 +66,7 @@ impl Subject<'_> {
     }
 }
 
-/// What the index is to be spared.
+/// The requests of an index that is to make none.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Keys {
     Any,
@@ -126,15 +125,15 @@ fn nothing_asked(name: &str, requests: &Requests) {
 
 #[test]
 fn a_mounted_mu_tree_asks_for_no_memory() {
-    let format: &Open = &|chip| Ok(Box::new(MuTree::format(chip, RECORD, LogConfig::default())?));
-    let mount: &Open = &|chip| Ok(Box::new(MuTree::mount(chip, RECORD, LogConfig::default())?));
+    let format: &Open = &|chip| Ok(Box::new(MuTree::format(chip, &RawConfig::new(RECORD))?));
+    let mount: &Open = &|chip| Ok(Box::new(MuTree::mount(chip, &RawConfig::new(RECORD))?));
     nothing_asked("mu", &requests(format, mount, Keys::Any));
 }
 
 #[test]
 fn a_mounted_wandering_tree_asks_for_no_memory() {
-    let format: &Open = &|chip| Ok(Box::new(WanderingTree::format(chip, RECORD, LogConfig::default())?));
-    let mount: &Open = &|chip| Ok(Box::new(WanderingTree::mount(chip, RECORD, LogConfig::default())?));
+    let format: &Open = &|chip| Ok(Box::new(WanderingTree::format(chip, &RawConfig::new(RECORD))?));
+    let mount: &Open = &|chip| Ok(Box::new(WanderingTree::mount(chip, &RawConfig::new(RECORD))?));
     nothing_asked("wandering", &requests(format, mount, Keys::Any));
 }
 
@@ -153,9 +152,8 @@ fn a_mounted_bplus_tree_asks_for_no_memory() {
 
 #[test]
 fn a_mounted_sbits_asks_for_no_memory() {
-    let settings = Settings { ram_bytes: Some(48 << 10), ..Settings::new(RECORD) };
-    let again = settings.clone();
-    let format: &Open = &move |chip| Ok(Box::new(Sbits::format_with(chip, &settings)?));
-    let mount: &Open = &move |chip| Ok(Box::new(Sbits::mount_with(chip, &again)?));
+    let config = SbitsConfig { ram_bytes: Some(48 << 10), ..SbitsConfig::new(RECORD) };
+    let format: &Open = &move |chip| Ok(Box::new(Sbits::format(chip, &config)?));
+    let mount: &Open = &move |chip| Ok(Box::new(Sbits::mount(chip, &config)?));
     nothing_asked("sbits", &requests(format, mount, Keys::Ascending { next: 0 }));
 }

@@ -39,7 +39,6 @@ use crate::codec::get_u32;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
-use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -87,7 +86,7 @@ impl Run {
 /// A checkpoint that is not complete: its first page, and what that holds of the payload.
 pub type Begun = (Ppn, Vec<u8>);
 
-/// What a mount finds.
+/// The newest whole checkpoint that a mount finds, with what lies behind it.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The checkpoints.
@@ -139,7 +138,7 @@ impl CheckpointArea {
         let mut good = (0..geometry.blocks).map(Pbn);
         while area.anchors.len() < anchor_count(geometry) as usize {
             let Some(pbn) = good.find(|&p| blocks.state(p).is_free()) else {
-                return Err(StoreError::Unsupported(String::from("the chip has too few good blocks")));
+                return Err(StoreError::Unsupported("the chip has too few good blocks".into()));
             };
             blocks.claim(pbn);
             if blocks.erase(nand, pbn, Cause::Checkpoint)? {
@@ -150,7 +149,7 @@ impl CheckpointArea {
         Ok(area)
     }
 
-    /// None at all: for a log that keeps no checkpoints.
+    /// A checkpoint area without blocks, for a log that keeps no checkpoints.
     pub(crate) fn empty(geometry: Geometry) -> CheckpointArea {
         CheckpointArea {
             geometry,
@@ -467,7 +466,7 @@ impl CheckpointArea {
         let (pages, block) = (self.reference_pages(targets), self.geometry.pages_per_block);
         if pages > block {
             let what = "the list of checkpoint blocks does not fit into one block";
-            return Err(StoreError::Unsupported(String::from(what)));
+            return Err(StoreError::Unsupported(what.into()));
         }
         let another = self.anchors.iter().any(|&a| Some(a) != self.anchor);
         if another || self.anchor_used + pages <= block { Ok(()) } else { Err(StoreError::Full) }

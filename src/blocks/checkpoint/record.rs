@@ -19,8 +19,8 @@ pub(super) struct Place {
     pub(super) version: u64,
 }
 
-/// What a checkpoint holds: bytes, and numbers of four bytes behind them, little-endian. The numbers are read where they are,
-/// so that a map of the whole chip is not gathered a second time.
+/// The contents of a checkpoint: bytes, and numbers of four bytes behind them, little-endian. The numbers
+/// are read where they are, so that a map of the whole chip is not gathered a second time.
 #[derive(Clone, Copy, Debug)]
 pub struct Payload<'a> {
     /// The bytes.
@@ -152,7 +152,7 @@ impl Loading {
 /// A whole record: its version and its payload.
 pub(super) type Whole = (u64, Loaded);
 
-/// What is not whole behind the last whole record.
+/// The incomplete record behind the last whole one, by the page at which it ends.
 #[derive(Clone, Copy)]
 pub(super) struct Cut {
     pub(super) ppn: Ppn,

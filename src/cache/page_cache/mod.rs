@@ -35,7 +35,7 @@ pub struct CacheConfig {
     pub dirty_frames_max: Option<usize>,
 }
 
-/// What the cache did.
+/// The counters of a page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounters {
     /// Reads of a page in the cache.
@@ -67,7 +67,7 @@ const UNUSED: u32 = u32::MAX - 1;
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     lpn: Lpn,
-    /// Its place in the list of dirty frames, or why it is not in it.
+    /// The frame's place in the list of dirty frames, or why it is not in it.
     dirty_at: u32,
 }
 
@@ -147,7 +147,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
         self.store
     }
 
-    /// What the cache did so far.
+    /// The counters of the cache since it was made.
     pub fn counters(&self) -> CacheCounters {
         self.counters
     }

@@ -33,7 +33,7 @@ const REST: u32 = 1;
 pub struct Acr {
     queues: UseQueues,
     lpns: Vec<Lpn>,
-    /// Of the clean list and the dirty one.
+    /// The ghosts of the clean list and the dirty one.
     ghosts: [Ghosts; 2],
     clean_target: usize,
     read_cost: u64,

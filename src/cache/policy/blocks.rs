@@ -18,7 +18,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// None yet, for this many frames.
+    /// No blocks yet, for this many frames.
     pub(super) fn new(frames: usize, block_pages: u32) -> Blocks {
         Blocks {
             block_pages: block_pages.max(1),

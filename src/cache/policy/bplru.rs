@@ -122,7 +122,7 @@ mod tests {
         id: u32,
         /// In the order in which they came.
         pages: Vec<(u32, Lpn)>,
-        /// What was written since the block came or lost a page.
+        /// The pages that were written since the block came or lost a page.
         writes: Vec<u32>,
     }
 

@@ -27,9 +27,9 @@ impl Basis {
 /// A policy that can be chosen by name.
 #[derive(Clone, Copy, Debug)]
 pub struct PolicyEntry {
-    /// Its name in settings and results.
+    /// The policy's name in settings and results.
     pub name: &'static str,
-    /// What leaves first, in one line.
+    /// The rule of which page leaves first, in one line.
     pub summary: &'static str,
     /// How far the rule is that of its source.
     pub basis: Basis,

@@ -66,7 +66,7 @@ impl Eq for Priority {}
 struct Cluster {
     distances: u64,
     since: u64,
-    /// As sorted; none before the first page is in.
+    /// The key by which the cluster is sorted; none before the first page is in.
     priority: Option<Priority>,
 }
 

@@ -21,7 +21,7 @@ const WORKING: u32 = 0;
 const CLEAN: u32 = 1;
 const DIRTY: u32 = 2;
 
-/// What the dynamic variant measures.
+/// The rates that the dynamic variant measures.
 #[derive(Clone, Debug)]
 struct Tuning {
     read_cost: u64,

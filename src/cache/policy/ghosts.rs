@@ -78,7 +78,7 @@ impl Ghosts {
     }
 }
 
-/// The same, naively: for the models of the policies.
+/// A naive list of ghosts: for the models of the policies.
 #[cfg(test)]
 pub(super) struct GhostModel {
     pub(super) capacity: usize,

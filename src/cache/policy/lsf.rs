@@ -43,7 +43,7 @@ pub struct Lsf {
     next_lpn: u32,
     len: u32,
     accesses: u64,
-    /// Its slot if it is long, or the frames that came in with it.
+    /// The page's slot if it is long, or the frames that came in with it.
     slot: Option<u32>,
     members: Vec<u32>,
 }

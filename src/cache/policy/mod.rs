@@ -1,4 +1,4 @@
-//! What a replacement policy is asked and told, and the policies.
+//! The trait of replacement policies: the questions a cache asks, the events it tells; and the policies.
 //!
 //! The cache keeps pages, frames and dirtiness; the policy keeps an order over the frames that hold a page. It chooses a
 //! victim and does not remove it: the cache may have to write it first, and that may fail. [`catalogue`] has every policy
@@ -67,7 +67,7 @@ pub struct Access {
 pub enum Exit {
     /// To make room: it may be asked for again.
     Evicted,
-    /// It was trimmed.
+    /// The page was trimmed.
     Trimmed,
 }
 
@@ -145,7 +145,8 @@ impl<P: Replacement + ?Sized> Replacement for Box<P> {
     }
 }
 
-/// What a policy may be told about the cache, the chip and the wishes of its user. Each takes what it needs.
+/// The settings that a policy may be told about the cache, the chip and the wishes of its user. Each takes
+/// what it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PolicySettings {
     /// Frames of the cache.
@@ -154,9 +155,9 @@ pub struct PolicySettings {
     pub block_pages: u32,
     /// Pages of a cluster (CFDC).
     pub cluster_pages: u32,
-    /// What a page read costs, in any unit; more than 0.
+    /// The cost of a page read, in any unit; more than 0.
     pub read_cost: u64,
-    /// What a page written costs, in the same unit.
+    /// The cost of a page written, in the same unit.
     pub write_cost: u64,
     /// Percent of the frames in the region from which clean pages go first; the policy's default if none is named.
     pub window_percent: Option<u32>,
@@ -167,11 +168,11 @@ pub struct PolicySettings {
 /// The SLC part of a hybrid device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FastMedium {
-    /// It holds the logical pages below this one.
+    /// The medium holds the logical pages below this one.
     pub pages: u32,
-    /// What reading a page from it costs.
+    /// The cost of reading a page from the medium, in the same unit as [`PolicySettings::read_cost`].
     pub read_cost: u64,
-    /// What writing a page to it costs.
+    /// The cost of writing a page to the medium, in the same unit.
     pub write_cost: u64,
 }
 

@@ -70,17 +70,17 @@ const ENTRIES_PER_WRITE: usize = 2;
 /// A translation layer that converts.
 pub type CftlFtl<N> = SchemeFtl<N, Cftl>;
 
-/// What can be chosen.
-#[derive(Clone, Copy, Debug)]
+/// The settings of CFTL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CftlSettings {
-    /// What every scheme has.
+    /// The settings that every mapping scheme has.
     pub common: FlashSettings,
     /// Bytes of RAM for cached entries, as many as [`crate::ftl::dftl::ENTRY_BYTES`] each allow, at least 4; `None`: as
     /// DFTL. Fixed at format.
     pub cache_bytes: Option<u32>,
     /// Which block is collected next.
     pub victim: VictimPolicy,
-    /// What counts as hot.
+    /// The settings of which pages count as hot.
     pub hot: HotSettings,
     /// Share of the pages of a logical block that must exist and be cold for it to be converted; above 100: none is.
     pub convert_percent: u32,
@@ -98,7 +98,7 @@ impl Default for CftlSettings {
     }
 }
 
-/// What the scheme counts beside [`crate::ftl::mapping::FlashCounters`] and [`CacheCounters`].
+/// The counters of CFTL beside [`crate::ftl::mapping::FlashCounters`] and [`CacheCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CftlCounters {
     /// Look-ups that the block map answered.
@@ -123,7 +123,7 @@ pub struct Cftl {
     convert_percent: u32,
     kept_blocks: u32,
     block_pages: u32,
-    /// What was done since format or mount.
+    /// The counters since format or mount.
     pub counters: CftlCounters,
 }
 
@@ -323,7 +323,7 @@ impl Scheme for Cftl {
 
 /// The maps.
 impl Cftl {
-    /// What the cache did since format or mount.
+    /// The counters of the cache since format or mount.
     pub fn cache_counters(&self) -> CacheCounters {
         self.cached.counters
     }
@@ -359,7 +359,7 @@ impl Cftl {
         Some(Some(ppn))
     }
 
-    /// The same of any logical page, without a trace in the cache.
+    /// The physical page of any logical page, without a trace in the cache.
     fn find<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,

@@ -69,10 +69,10 @@ const FREE_BLOCKS: u32 = 5;
 /// A translation layer that caches its map.
 pub type DftlFtl<N> = SchemeFtl<N, Dftl>;
 
-/// What can be chosen.
-#[derive(Clone, Copy, Debug, Default)]
+/// The settings of DFTL.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DftlSettings {
-    /// What every scheme has.
+    /// The settings that every mapping scheme has.
     pub common: FlashSettings,
     /// Bytes of RAM for cached entries, [`ENTRY_BYTES`] each, at least two of them; `None`: 1/64 of what a map of all pages
     /// in RAM takes, and room for 16 entries at least. Fixed at format.
@@ -87,7 +87,7 @@ pub struct Dftl {
     cached: CachedTable,
     data: Frontier,
     victim: VictimPolicy,
-    /// Those of the next base.
+    /// The blocks kept for the next base.
     kept_blocks: u32,
     atomic_pages: u32,
 }
@@ -263,7 +263,7 @@ impl Scheme for Dftl {
 
 /// The map.
 impl Dftl {
-    /// What the cache did since format or mount.
+    /// The counters of the cache since format or mount.
     pub fn cache_counters(&self) -> CacheCounters {
         self.cached.counters
     }

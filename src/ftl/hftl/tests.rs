@@ -1,4 +1,4 @@
-//! What every scheme must pass, with filters so small and quick that both parts are used.
+//! The tests that every scheme must pass, with filters so small and quick that both parts are used.
 
 use super::*;
 use crate::ftl::mapping::tests as suite;

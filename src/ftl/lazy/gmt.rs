@@ -65,7 +65,7 @@ impl Gmt {
         Ok(())
     }
 
-    /// What the table says of a logical page, if that is live still or nothing.
+    /// The table's entry of a logical page, if that is live still or nothing.
     pub(super) fn entry<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,

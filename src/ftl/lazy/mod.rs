@@ -83,10 +83,10 @@ const SPARE_BLOCKS: u32 = 2;
 /// A lazy translation layer.
 pub type LazyFtl<N> = SchemeFtl<N, Lazy>;
 
-/// What can be chosen. Fixed at format, but for the victim policy.
-#[derive(Clone, Copy, Debug, Default)]
+/// The settings of LazyFTL. Fixed at format, but for the victim policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LazySettings {
-    /// What every scheme has.
+    /// The settings that every mapping scheme has.
     pub common: FlashSettings,
     /// Bytes of RAM for the UMT and the cache of the GMT. `None`: a quarter of what a map of all pages in RAM takes, at
     /// least what the fewest blocks need.
@@ -96,7 +96,7 @@ pub struct LazySettings {
     pub area_blocks: Option<u32>,
 }
 
-/// What LazyFTL counts beside [`crate::ftl::mapping::FlashCounters`].
+/// The counters of LazyFTL beside [`crate::ftl::mapping::FlashCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LazyCounters {
     /// Blocks of UBA and CBA that became data blocks.
@@ -124,9 +124,9 @@ pub struct Lazy {
     /// Most entries of the UMT that a base is planned for.
     entries_max: usize,
     block_pages: u32,
-    /// Those of the next base.
+    /// The blocks kept for the next base.
     kept_blocks: u32,
-    /// What was done since format or mount.
+    /// The counters since format or mount.
     pub counters: LazyCounters,
 }
 

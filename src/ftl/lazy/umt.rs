@@ -14,7 +14,7 @@ pub const ENTRY_BYTES: usize = 2 * size_of::<(u32, Entry)>();
 /// Bytes of an entry in a base: logical page u32, physical page u32, flags u8.
 pub(super) const ENCODED_BYTES: usize = 9;
 
-/// What the table on flash does not say of a logical page, or did not say.
+/// The entry of a logical page that the table on flash does not have, or did not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     /// Where it is; all ones: nowhere.

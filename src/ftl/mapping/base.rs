@@ -38,9 +38,9 @@ use alloc::vec::Vec;
 const FIXED_BYTES: usize = 54;
 const BASE: u8 = b'B';
 const NOTE: u8 = b'N';
-/// Of a note, before its lists.
+/// The bytes of a note, before its lists.
 const NOTE_BYTES: usize = 17;
-/// Of a block in a note, before its bits.
+/// The bytes of a block in a note, before its bits.
 const ROW_BYTES: usize = 18;
 const NO_PAGE: u16 = u16::MAX;
 /// A medium with versions beyond is taken for corrupted; there are as many again before they run out.
@@ -95,7 +95,7 @@ impl<N: Nand> Flash<N> {
         bytes
     }
 
-    /// What was trimmed and which blocks have changed since the last record.
+    /// The note: pages that were trimmed and which blocks have changed since the last record.
     pub(super) fn encode_note(&self) -> Vec<u8> {
         let changed: Vec<Pbn> = self.changed_blocks().collect();
         let row = ROW_BYTES + 2 * bitmap_bytes(self.geometry);

@@ -62,7 +62,7 @@ impl<N: Nand> Flash<N> {
         core::mem::take(&mut self.opened_blocks) > 0
     }
 
-    /// What is done until [`Flash::end_levelling`] is done to level wear; `worn` is the block to take for cold data.
+    /// Begins to level wear, which [`Flash::end_levelling`] ends; `worn` is the block to take for cold data.
     pub(super) fn begin_levelling(&mut self, worn: Option<Pbn>) {
         (self.is_levelling, self.worn) = (true, worn);
     }

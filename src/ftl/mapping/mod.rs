@@ -1,4 +1,4 @@
-//! What every mapping scheme but page mapping stands on: pages that say whose they are, blocks, and mounting.
+//! The ground of every mapping scheme but page mapping: pages that say whose they are, blocks, and mounting.
 //!
 //! A scheme ([`Scheme`]) decides where a logical page goes; [`SchemeFtl`] makes a [`PageStore`](crate::store::PageStore) of it. This
 //! module programs, copies and erases for it, remembers which pages are valid and which can still be programmed, and
@@ -79,7 +79,7 @@ const ERASES_PER_BASE_MAX: u8 = 200;
 /// Logical pages that wait to be written anew, at most.
 const WEAK_MAX: usize = 16;
 
-/// What a scheme is, to the code that mounts it.
+/// The rules of a scheme that the code mounting it must know.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// Names the scheme on the medium.
@@ -92,7 +92,7 @@ pub struct Rules {
     pub listed: &'static [PageKind],
 }
 
-/// What a block is used for.
+/// The use of a block, as its pages tell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
     /// The kind of its pages; none for a block that is not in use.
@@ -122,7 +122,7 @@ impl Tag {
 /// A valid page found by a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Live {
-    /// Its kind; Data for any page of a block that is a Data block by now.
+    /// The page's kind; Data for any page of a block that is a Data block by now.
     pub kind: PageKind,
     /// Logical page, or page of the mapping table.
     pub number: u32,
@@ -130,7 +130,7 @@ pub struct Live {
     pub ppn: Ppn,
 }
 
-/// What a mount found.
+/// The state that a mount found.
 #[derive(Clone, Debug, Default)]
 pub struct Mounted {
     /// Valid pages, by place: all of them after an unclean end, else those of the kinds listed in [`Rules`].
@@ -143,7 +143,7 @@ pub struct Mounted {
     pub is_clean: bool,
 }
 
-/// What a scheme did besides reading and writing, since it was formatted or mounted.
+/// The counters of work that a scheme did besides reading and writing, since it was formatted or mounted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlashCounters {
     /// Pages written by the host.
@@ -170,7 +170,7 @@ pub struct FlashCounters {
     pub out_of_order_programs: u64,
 }
 
-/// What must happen before the next program.
+/// The record that must be written before the next program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mark {
     /// Nothing: the chip says already that it is in use.
@@ -220,7 +220,7 @@ pub struct Flash<N> {
     /// Where the page was that is being written: not valid any more when it is.
     replaced: Option<Ppn>,
     page: Vec<u8>,
-    /// What the scheme did.
+    /// The counters of the scheme.
     pub counters: FlashCounters,
 }
 
@@ -295,7 +295,7 @@ impl<N: Nand> Flash<N> {
         self.geometry
     }
 
-    /// What is known of the blocks.
+    /// The table of the blocks.
     pub fn blocks(&self) -> &BlockTable {
         &self.blocks
     }
@@ -315,7 +315,7 @@ impl<N: Nand> Flash<N> {
         self.setup
     }
 
-    /// What a block is used for.
+    /// The use of the block.
     pub fn tag(&self, pbn: Pbn) -> Tag {
         self.tags[pbn.index()]
     }
@@ -356,6 +356,7 @@ impl<N: Nand> Flash<N> {
     /// Bytes of RAM held.
     pub(crate) fn ram_bytes(&self, extra_bytes_max: usize) -> usize {
         size_of::<Self>()
+            + self.nand.ram_bytes()
             + self.table_bytes()
             + self.changed.len() * 8
             + self.area.ram_bytes(base::encoded_bytes(self.geometry, extra_bytes_max))

@@ -47,7 +47,8 @@ impl<N: Nand> Flash<N> {
         self.weak.pop()
     }
 
-    /// Of the logical page that is written next, this copy is not valid any more as soon as it is.
+    /// The copy `old` of the logical page that is written next ceases to be valid as soon as that write is
+    /// done.
     pub(crate) fn replaces(&mut self, old: Option<Ppn>) {
         self.replaced = old;
     }

@@ -3,14 +3,13 @@
 use super::{base, note_pages};
 use crate::blocks::checkpoint::{CheckpointArea, anchor_count};
 use crate::blocks::wear::WearLevelling;
-use crate::check::message;
 use crate::nand::Geometry;
 use crate::store::StoreError;
 
 /// Lost pages that a base is planned for.
 const LOST_PAGES: usize = 64;
 
-/// What can be chosen for any scheme; takes effect when a chip is formatted.
+/// The settings of any scheme; takes effect when a chip is formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlashSettings {
     /// Physical pages beyond the logical ones, in a million of the logical ones. Small chips keep more back, as much
@@ -32,7 +31,7 @@ impl Default for FlashSettings {
     }
 }
 
-/// What a scheme needs besides its data.
+/// The blocks that a scheme needs besides its data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Needs {
     /// Log blocks, frontiers, blocks for merges and collection.
@@ -77,8 +76,8 @@ impl Plan {
             pages -= pages % block_pages;
         }
         if pages == 0 {
-            let what = message!("the FTL needs {kept} blocks for itself, the chip has {good} good ones");
-            return Err(StoreError::Unsupported(what));
+            let needs = u32::try_from(kept).unwrap_or(u32::MAX);
+            return Err(StoreError::ChipTooSmall { who: "the FTL alone", needs, has: good_blocks });
         }
         debug_assert!(pages <= u64::from(geometry.pages()), "more logical pages than the chip has");
         Ok(Plan { page_count: pages as u32, base_blocks })

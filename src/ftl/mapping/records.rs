@@ -83,7 +83,7 @@ impl<N: Nand> Flash<N> {
         self.changed[pbn.index() / 64] >> (pbn.0 % 64) & 1 == 1
     }
 
-    /// Those that changed since the last record, ascending.
+    /// The blocks that changed since the last record, ascending.
     pub(super) fn changed_blocks(&self) -> impl Iterator<Item = Pbn> + '_ {
         (0..self.geometry.blocks).map(Pbn).filter(|&pbn| self.has_changed(pbn))
     }

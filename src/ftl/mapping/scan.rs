@@ -1,4 +1,4 @@
-//! What lies on a chip that was not ended cleanly: every page that may be alive.
+//! The scan of a chip that was not ended cleanly: every page that may be alive.
 //!
 //! Base and notes say together what was on the chip at the last record. Steps, per block that is neither bad nor reserved
 //! 1. If the record calls a page of it valid, the block was not erased since (F5). Otherwise the page by which the record knows
@@ -26,7 +26,7 @@ use alloc::vec::Vec;
 /// know of, as it was for the base itself.
 const ERASES_MAX: u8 = 2;
 
-/// What a scan found.
+/// The pages that a scan found.
 pub(super) struct Scan {
     pub(super) pages: Vec<Candidate>,
     pub(super) rotten: Vec<Rotten>,
@@ -329,7 +329,7 @@ impl<N: Nand> Flash<N> {
     }
 }
 
-/// What a block says of itself.
+/// The account that the pages of a block give of it.
 struct Seen {
     first: Option<u32>,
     last: Option<u32>,

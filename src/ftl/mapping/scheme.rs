@@ -16,10 +16,10 @@ use alloc::vec::Vec;
 /// [`SchemeFtl`] has checked page numbers and lengths, and has called `Flash::begin`, before it calls any of the
 /// operations that may program.
 pub trait Scheme: Sized + crate::shared::MaybeSend {
-    /// What can be chosen.
+    /// The settings of the scheme.
     type Settings: Clone;
 
-    /// What a mount must know.
+    /// The rules that a mount must know.
     const RULES: Rules;
 
     /// The settings that every scheme has.
@@ -70,7 +70,7 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
     /// where it is.
     fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreError>;
 
-    /// What is to be kept in a base.
+    /// The state of the scheme that is to be kept in a base, as bytes.
     fn encode(&self) -> Vec<u8> {
         Vec::new()
     }
@@ -167,7 +167,10 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         Ok(SchemeFtl::assemble(flash, scheme, &settings))
     }
 
-    fn assemble(flash: Flash<N>, scheme: S, settings: &S::Settings) -> SchemeFtl<N, S> {
+    fn assemble(mut flash: Flash<N>, scheme: S, settings: &S::Settings) -> SchemeFtl<N, S> {
+        if S::common(settings).wear_levelling.asks_for_ages() {
+            flash.blocks_mut().keep_ages();
+        }
         let setup = flash.setup();
         let base_blocks = Plan::base_blocks(flash.geometry(), S::extra_bytes_max(setup));
         SchemeFtl {
@@ -199,7 +202,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         &mut self.flash.nand
     }
 
-    /// What is known of chip and blocks.
+    /// The chip, its blocks and what is known of them.
     pub fn flash(&self) -> &Flash<N> {
         &self.flash
     }
@@ -215,7 +218,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         (&mut self.flash, &mut self.scheme)
     }
 
-    /// What the scheme did since the store was formatted or mounted.
+    /// The counters of the scheme since the store was formatted or mounted.
     pub fn counters(&self) -> FlashCounters {
         self.flash.counters
     }
@@ -258,7 +261,8 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         self.flash.begin(|| self.scheme.encode())
     }
 
-    /// What is refused for want of blocks, once some have failed, is refused for ever.
+    /// The error as it is told once blocks have failed: what is refused for want of blocks is then refused
+    /// for ever.
     fn worn_out(&self, error: StoreError) -> StoreError {
         match error {
             StoreError::Full if self.flash.has_failed_blocks() => StoreError::WornOut,
@@ -359,7 +363,7 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
         let max = self.atomic_pages_max();
         if pages.len() > max {
             let what = message!("{} pages at once, this store takes {max}", pages.len());
-            return Err(StoreError::Unsupported(what));
+            return Err(StoreError::Unsupported(what.into()));
         }
         for (lpn, data) in pages {
             self.require(*lpn, data.len())?;

@@ -10,9 +10,9 @@ use crate::nand::{Cause, Nand, NandError};
 use crate::store::StoreError;
 use crate::units::Pbn;
 
-/// What the first page of a block says.
+/// The account that the first page of a block gives of it.
 pub(super) enum First {
-    /// As at the checkpoint, or erased: whatever the map says of this block still holds.
+    /// The block is as at the checkpoint, or erased: whatever the map says of this block still holds.
     Kept,
     /// Rewritten since. The checksum of the new first page, 0 if that cannot be read; and a page that can.
     Rewritten(u32, Header),

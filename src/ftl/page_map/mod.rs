@@ -75,7 +75,7 @@ use alloc::vec::Vec;
 use settings::Limits;
 use state::{LOST, NONE, State, lost};
 
-/// What the FTL did besides reading and writing, since it was formatted or mounted.
+/// The counters of work that the FTL did besides reading and writing, since it was formatted or mounted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FtlCounters {
     /// Pages written by the host.
@@ -107,7 +107,7 @@ pub struct PageMapFtl<N> {
     /// Trimmed since the last page of the trim log.
     trimmed: Set<u32>,
     trim_pages: Vec<Ppn>,
-    /// Of the next page of the trim log; they count from 0 since the checkpoint.
+    /// The number of the next page of the trim log; they count from 0 since the checkpoint.
     trim_number: u32,
     /// Full blocks in which a program failed, to be emptied and retired.
     doomed: Vec<Pbn>,
@@ -181,6 +181,9 @@ impl<N: Nand> PageMapFtl<N> {
     fn assemble(nand: N, settings: FtlSettings, area: CheckpointArea, mut state: State) -> PageMapFtl<N> {
         let geometry = nand.geometry();
         state.blocks.follow(settings.victim);
+        if settings.wear_levelling.asks_for_ages() {
+            state.blocks.keep_ages();
+        }
         let hot = match settings.separation {
             Separation::HotFilter(numbers) => Some(HotFilter::new(numbers)),
             Separation::None | Separation::TwoFrontiers => None,
@@ -232,12 +235,12 @@ impl<N: Nand> PageMapFtl<N> {
         &mut self.nand
     }
 
-    /// What is known of the blocks.
+    /// The table of the blocks.
     pub fn blocks(&self) -> &BlockTable {
         &self.state.blocks
     }
 
-    /// What the FTL did since it was formatted or mounted.
+    /// The counters since the FTL was formatted or mounted.
     pub fn counters(&self) -> FtlCounters {
         self.counters
     }
@@ -247,7 +250,7 @@ impl<N: Nand> PageMapFtl<N> {
         self.write_checkpoint().map_err(worn_out)
     }
 
-    /// The same; `Full` where the chip has no block for it.
+    /// Writes a checkpoint; `Full` where the chip has no block for it.
     pub(super) fn write_checkpoint(&mut self) -> Result<(), StoreError> {
         // The new map supersedes the trim log.
         for &ppn in &self.trim_pages {
@@ -276,7 +279,7 @@ impl<N: Nand> PageMapFtl<N> {
         self.state.map.get(lpn.index()).copied().ok_or(StoreError::OutOfRange(lpn))
     }
 
-    /// What the pages of a block carry since its last erase.
+    /// The stamp that the pages of a block carry since its last erase.
     fn stamp_of(&self, pbn: Pbn) -> u8 {
         self.state.blocks.erase_count(pbn) as u8
     }
@@ -394,7 +397,7 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
         let most = self.limits.atomic_pages;
         if pages.len() > most as usize {
             let what = message!("{} pages at once, this store takes {most}", pages.len());
-            return Err(StoreError::Unsupported(what));
+            return Err(StoreError::Unsupported(what.into()));
         }
         if pages.is_empty() { Ok(()) } else { self.write_group(pages, cause) }
     }
@@ -419,6 +422,7 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
 
     fn ram_bytes(&self) -> usize {
         size_of::<Self>()
+            + self.nand.ram_bytes()
             + self.state.map.len() * 4
             + self.state.blocks.ram_bytes()
             + self.geometry.blocks as usize * 5

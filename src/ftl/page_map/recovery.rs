@@ -69,7 +69,7 @@ struct LostTrims {
     is_last: bool,
 }
 
-/// What was read since the checkpoint.
+/// The pages that were read since the checkpoint.
 #[derive(Default)]
 struct Scan {
     events: Vec<Event>,
@@ -202,8 +202,8 @@ impl<N: Nand> PageMapFtl<N> {
         Ok(())
     }
 
-    /// What is known of a block whose pages have not been read yet: where the host's pages went on after the checkpoint, and
-    /// the stamp.
+    /// The knowledge of a block whose pages have not been read yet: where the host's pages went on after the
+    /// checkpoint, and the stamp.
     fn seen(&self, continues_at: Option<u32>, pbn: Pbn) -> Seen {
         let stamp = self.stamp_of(pbn);
         let first_version = self.state.next_version;
@@ -491,7 +491,7 @@ impl Scan {
     }
 }
 
-/// What the readable pages of a block say of the others.
+/// The account that the readable pages of a block give of the others.
 struct Seen {
     layout: Layout,
     /// The lowest version of a host page that was written after the checkpoint.
@@ -499,7 +499,7 @@ struct Seen {
     /// Pages the host wrote, and their versions, ascending. In front, where the host's pages went on after the checkpoint,
     /// the page before them.
     host: Vec<(i64, u64)>,
-    /// What all pages carry since the last erase of the block.
+    /// The stamp that all pages carry since the last erase of the block.
     stamp: u8,
     last: Option<u32>,
 }

@@ -1,4 +1,4 @@
-//! What survives a clean end, and its bytes in a checkpoint.
+//! The state that survives a clean end, and its bytes in a checkpoint.
 //!
 //! ```text
 //! at  bytes   field
@@ -193,7 +193,7 @@ impl PageSet {
     }
 }
 
-/// What reading a page says whose contents the chip lost.
+/// The error of reading a page whose contents the chip lost.
 pub(super) fn lost(lpn: Lpn) -> StoreError {
     StoreError::Corrupted { what: "the chip lost this logical page", at: u64::from(lpn.0) }
 }

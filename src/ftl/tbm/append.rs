@@ -245,7 +245,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         self.blocks.give_up(&mut self.nand, old.pbn)
     }
 
-    /// None: a program failed.
+    /// Copies pages to the end of a block; `None` if a program failed.
     fn copy_to(
         &mut self,
         to: Pbn,

@@ -87,7 +87,8 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use direct::Direct;
-use page::{BLOCKS_MAX, Content, SPARE_BYTES};
+pub use page::SPARE_BYTES;
+use page::{BLOCKS_MAX, Content};
 use record::Record;
 use summary::{Buffer, Summary};
 
@@ -101,7 +102,7 @@ const NO_RULE_BYTES: usize = size_of::<Option<alloc::boxed::Box<Direct>>>();
 /// RAM of a page noted as lost, with its share of a tree node.
 const LOST_BYTES: usize = 2 * size_of::<u32>();
 
-/// What can be chosen.
+/// The settings of a TBM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TbmSettings {
     /// Buffer blocks at most: C of the paper.
@@ -116,7 +117,7 @@ pub struct TbmSettings {
 /// Which pages of a buffer block a conversion reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VictimReads {
-    /// Those that are written to the store below: the Summary table knows them.
+    /// The pages that are written to the store below: the Summary table knows them.
     #[default]
     Kept,
     /// Each of them once, from the last one back to the first, as in section 3.3 of the paper.
@@ -124,7 +125,7 @@ pub enum VictimReads {
 }
 
 impl TbmSettings {
-    /// So many buffer blocks; the converter writes the newest pages only.
+    /// The settings with so many buffer blocks; the converter writes the newest pages only.
     pub const fn new(blocks: u32) -> TbmSettings {
         TbmSettings { blocks, whole_from: None, victim_reads: VictimReads::Kept }
     }
@@ -149,7 +150,7 @@ impl Default for TbmSettings {
     }
 }
 
-/// What the TBM did since it was formatted or mounted.
+/// The counters since the TBM was formatted or mounted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TbmCounters {
     /// Pages written to buffer blocks by the host.
@@ -160,9 +161,9 @@ pub struct TbmCounters {
     pub store_reads: u64,
     /// Buffer blocks merged with the store below: M of the paper.
     pub conversions: u64,
-    /// Those among them converted to make room for another logical block.
+    /// The conversions among them that made room for another logical block.
     pub victims: u64,
-    /// Those among them of which all pages of the logical block were written.
+    /// The conversions among them of logical blocks whose pages were all written.
     pub whole_conversions: u64,
     /// Newest pages of buffer blocks written to the store below, in ascending runs, one run a conversion.
     pub converted_pages: u64,
@@ -176,7 +177,7 @@ pub struct TbmCounters {
     pub replaced_blocks: u64,
 }
 
-/// What may be done.
+/// The operations that are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Condition {
     /// Everything.
@@ -187,7 +188,8 @@ enum Condition {
     Interrupted,
 }
 
-/// Of [`TbmSettings`] the numbers: with the rest among the small fields of a TBM it is no larger for them.
+/// The numbers of [`TbmSettings`], apart: with the rest among the small fields of a TBM it is no larger for
+/// them.
 #[derive(Clone, Copy)]
 struct Bounds {
     blocks: u32,
@@ -205,7 +207,7 @@ pub struct Tbm<S, N> {
     blocks: BlockTable,
     summary: Summary,
     next_version: u64,
-    /// What the record says: pages with a lower version are void.
+    /// The bound of the record: pages with a lower version are void.
     void_below: u64,
     /// The page programmed last.
     last_page: Option<Ppn>,
@@ -239,13 +241,14 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
 
     fn new(store: S, nand: BlockRange<N>, settings: TbmSettings) -> Result<Tbm<S, N>, StoreError> {
         let geometry = nand.geometry();
-        let refuse = |what: String| Err(StoreError::Unsupported(what));
+        let refuse = |what: String| Err(StoreError::Unsupported(what.into()));
         if let Err(error) = geometry.validate() {
             return refuse(message!("the blocks of a TBM: {error}"));
         }
         if (geometry.spare_bytes as usize) < SPARE_BYTES {
             let has = geometry.spare_bytes;
-            return refuse(message!("a TBM needs {SPARE_BYTES} spare bytes in a page, this chip has {has}"));
+            let needs = SPARE_BYTES as u32;
+            return Err(StoreError::SpareTooSmall { who: "a TBM", needs, has });
         }
         if geometry.blocks > BLOCKS_MAX {
             let has = geometry.blocks;
@@ -292,7 +295,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         }
         Err(StoreError::Unsupported(message!(
             "a TBM of {blocks} buffer blocks needs {SPARE_BLOCKS_MIN} more; its range has {good} good ones"
-        )))
+        ).into()))
     }
 
     fn write_record(&mut self, void_below: u64) -> Result<(), StoreError> {
@@ -337,7 +340,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         (self.store, self.nand)
     }
 
-    /// What the TBM did since it was formatted or mounted.
+    /// The counters since the TBM was formatted or mounted.
     pub fn counters(&self) -> TbmCounters {
         self.counters
     }
@@ -477,7 +480,7 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
         let max = self.atomic_pages_max();
         if pages.len() > max {
             let what = message!("{} pages at once, this store takes {max}", pages.len());
-            return Err(StoreError::Unsupported(what));
+            return Err(StoreError::Unsupported(what.into()));
         }
         for (lpn, data) in pages {
             self.require(*lpn, data.len())?;
@@ -513,6 +516,7 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
         size_of::<Self>() - NO_RULE_BYTES
             + rule
             + self.store.ram_bytes()
+            + self.nand.ram_bytes()
             + self.blocks.ram_bytes()
             + self.summary.ram_bytes()
             + self.page.len()

@@ -24,7 +24,7 @@ use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 
 /// Bytes of the spare area in use.
-pub(super) const SPARE_BYTES: usize = 27;
+pub const SPARE_BYTES: usize = 27;
 
 const MARK: u8 = 0xb0;
 const IS_FIRST: u8 = 1;
@@ -63,7 +63,7 @@ impl Life {
     }
 }
 
-/// What a page in a buffer block holds.
+/// The kind of contents of a page in a buffer block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Content {
     /// The logical page.
@@ -93,7 +93,7 @@ impl Content {
     }
 }
 
-/// What a page in a buffer block says of itself.
+/// The account that a page in a buffer block gives of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag {
     pub(super) is_first: bool,
@@ -165,7 +165,7 @@ impl Tag {
     }
 }
 
-/// What the checksum field should be.
+/// The checksum that the field of the page should hold.
 fn sum(ppn: Ppn, data: &[u8], spare: &[u8; SPARE_BYTES]) -> u32 {
     crc32(&[&ppn.0.to_le_bytes(), data, &spare[1..CRC_AT]])
 }
@@ -179,7 +179,7 @@ fn is_erased(data: &[u8], spare: &[u8]) -> bool {
     })
 }
 
-/// What reading a page found.
+/// The outcome of reading a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// Every bit is 1, or every bit but one: never programmed, or a program or erase was cut short.

@@ -32,7 +32,7 @@ const ERASES_AT: usize = 20;
 /// Lost pages that the record has room for.
 pub(super) const LOST_MAX: usize = 64;
 
-/// What the record says.
+/// The contents of the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     /// Pages in buffer blocks with a lower version are void. 0 while the TBM is being formatted.

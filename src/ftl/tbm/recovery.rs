@@ -46,11 +46,11 @@ struct Full {
     has_hole: bool,
 }
 
-/// What the buffer blocks hold.
+/// The pages that the buffer blocks hold.
 struct Scan {
     /// The version below which all pages are void.
     void_below: u64,
-    /// What was converted, with the version of the page that says so.
+    /// The buffer blocks that were converted, with the version of the page that says so.
     converted: BTreeMap<Life, u64>,
     full: Vec<Full>,
     highest: u64,

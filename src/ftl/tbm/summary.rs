@@ -27,7 +27,7 @@ pub(super) struct Newest {
     pub(super) place: u32,
     /// Page of the buffer block.
     pub(super) page: u32,
-    /// What it holds.
+    /// The kind of contents of the page.
     pub(super) content: Content,
 }
 
@@ -80,7 +80,7 @@ impl Buffer {
         Some(Newest { place, page: page as u32, content: self.content(page) })
     }
 
-    /// What this page holds, the newest of its place.
+    /// The kind of contents of this page, the newest of its place.
     fn content(&self, page: usize) -> Content {
         let entry = self.entries[page];
         if entry & IS_TRIM != 0 || self.is_untold((entry & PLACE).into()) {

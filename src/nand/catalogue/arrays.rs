@@ -3,7 +3,7 @@
 use super::{Numbers, assumed, paper, part, remembered};
 use crate::nand::Part;
 
-/// The same numbers for an array of so many chips; all draw current when a row of blocks is erased.
+/// The numbers of the part for an array of so many chips; all draw current when a row of blocks is erased.
 const fn array(mut part: Part, channels: u32) -> Part {
     part.geometry.channels = channels;
     part.supply.erase_ma *= channels;

@@ -1,4 +1,4 @@
-//! What published simulators took for a part, by default or by calibration.
+//! The parts with the latencies that published simulators gave them, by default or by calibration.
 
 use super::{Numbers, assumed, paper, part, remembered, simulator};
 use crate::nand::Part;

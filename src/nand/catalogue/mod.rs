@@ -6,6 +6,10 @@
 //! is here (DataFlash): a program is charged as a page however few bits it clears, which parts that program
 //! single bytes do cheaper.
 //!
+//! Serial NAND corrects errors itself and keeps spare bytes for that: the others are what a part has here
+//! ([`Part::raw_spare_bytes`]). Parts on a parallel bus leave it to their controller. As in the papers it needs no spare bytes here; the
+//! Hamming code of Linux leaves 38 of 64, BCH of 4 and 8 bits 34 and 10.
+//!
 //! Where a data sheet gives a typical and a largest value, the typical one stands here; where reads or programs differ
 //! between the pages of a cell, their mean.
 
@@ -46,6 +50,13 @@ pub fn mlc_64m() -> Part {
     papers::MLC_64M
 }
 
+/// The timing of [`mlc_64m`] with pages and blocks of other sizes and 64 spare bytes a page: for tests, which need small chips.
+pub fn mlc_with(page_bytes: u32, pages_per_block: u32, blocks: u32) -> Part {
+    let mut part = mlc_64m();
+    part.geometry = Geometry::new(page_bytes, 64, pages_per_block, blocks);
+    part
+}
+
 /// A serial NOR part whose pages may be overwritten: 2 MiB in pages of 512 bytes and blocks of 8.
 pub fn nor_2m() -> Part {
     nor::AT45DB161E
@@ -60,6 +71,7 @@ const fn part(name: &'static str, numbers: Numbers, notes: &'static [Note; 9]) -
     Part {
         name: Cow::Borrowed(name),
         geometry,
+        raw_spare_bytes: None,
         timing: Timing { read_ns, program_ns, erase_ns, transfer_ps_per_byte: numbers.transfer_ps },
         supply: Supply::flat(numbers.supply.0, numbers.supply.1),
         endurance_erases: numbers.endurance,

@@ -14,24 +14,9 @@
 //! large that it would be an eighth of what is written. Nodes take half of the store at most (`space_percent`).
 
 use super::{ClusteredConfig, FlushPolicy};
-use crate::check::IndexError;
-use crate::ordered::{RecordFormat, Settings};
-
-/// The option besides the common [`OPTIONS`](super::OPTIONS): name and meaning.
-pub const OPTIONS: [(&str, &str); 1] = [(
-    "recycle_percent",
-    "the oldest segment is recycled if less of its pages in percent are live, even where there is room (default 50)",
-)];
+use crate::ordered::RecordFormat;
 
 /// The AS B-tree by our reading.
 pub const fn config(record: RecordFormat) -> ClusteredConfig {
     ClusteredConfig::new(record, FlushPolicy::Append, 64, None)
-}
-
-/// From settings; where RAM is limited, batch and page cache share so many bytes, of pages of this size.
-pub fn from_settings(
-    settings: &Settings,
-    shared_bytes: Option<(usize, usize)>,
-) -> Result<ClusteredConfig, IndexError> {
-    config(settings.record).with_settings(settings, shared_bytes)
 }

@@ -14,21 +14,12 @@
 //! of W free pages, or shorter ones where there is none, as in the FB-tree; with it come the space factor of two and the superblocks.
 
 use super::{ClusteredConfig, FlushPolicy};
-use crate::check::IndexError;
+use crate::ordered::RecordFormat;
 use crate::ordered::bplus::{BPlusConfig, Overflow, Underflow};
-use crate::ordered::{RecordFormat, Settings};
 
 /// The CB-tree by our reading.
 pub const fn config(record: RecordFormat) -> ClusteredConfig {
     let config = ClusteredConfig::new(record, FlushPolicy::Cascade, 16, None);
     let tree = BPlusConfig { overflow: Overflow::KeepContiguous, underflow: Underflow::Expel, ..config.tree };
     ClusteredConfig { tree, ..config }
-}
-
-/// From settings; where RAM is limited, batch and page cache share so many bytes, of pages of this size.
-pub fn from_settings(
-    settings: &Settings,
-    shared_bytes: Option<(usize, usize)>,
-) -> Result<ClusteredConfig, IndexError> {
-    config(settings.record).with_settings(settings, shared_bytes)
 }

@@ -14,8 +14,7 @@
 //! batches, and where free pages are few.
 
 use super::{ClusteredConfig, FlushPolicy};
-use crate::check::IndexError;
-use crate::ordered::{RecordFormat, Settings};
+use crate::ordered::RecordFormat;
 
 /// Pages of a run.
 const RUN_PAGES: u32 = 16;
@@ -23,12 +22,4 @@ const RUN_PAGES: u32 = 16;
 /// The FB-tree by our reading.
 pub const fn config(record: RecordFormat) -> ClusteredConfig {
     ClusteredConfig::new(record, FlushPolicy::LeastRecent, 64, Some(RUN_PAGES))
-}
-
-/// From settings; where RAM is limited, batch and page cache share so many bytes, of pages of this size.
-pub fn from_settings(
-    settings: &Settings,
-    shared_bytes: Option<(usize, usize)>,
-) -> Result<ClusteredConfig, IndexError> {
-    config(settings.record).with_settings(settings, shared_bytes)
 }

@@ -5,4 +5,4 @@ pub mod cb_tree;
 pub mod fb_tree;
 mod ground;
 
-pub use ground::{ClusterCounts, ClusteredConfig, ClusteredTree, FlushPolicy, Layer, OPTIONS};
+pub use ground::{ClusterCounts, ClusteredConfig, ClusteredTree, FlushPolicy, Layer};

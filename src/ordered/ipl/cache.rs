@@ -120,7 +120,7 @@ impl ReadCache {
         self.frames[frame].split_at(self.page_bytes)
     }
 
-    /// The same, to be read into.
+    /// The buffers of a frame, to be read into.
     pub(super) fn page_mut(&mut self, frame: usize) -> (&mut [u8], &mut [u8]) {
         self.frames[frame].split_at_mut(self.page_bytes)
     }

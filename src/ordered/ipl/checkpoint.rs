@@ -1,10 +1,11 @@
-//! What is kept in the checkpoint area: at close everything, so that a mount reads nothing else; while records are changed,
-//! only what a scan cannot find out: wear, and how far each block was filled, so that what is missing is noticed.
+//! The contents of the checkpoint area: at close everything, so that a mount reads nothing else; while
+//! records are changed, only what a scan cannot find out: wear, and how far each block was filled, so that
+//! what is missing is noticed.
 
+use super::config::{Config, Format, LogArea};
 use super::image::{Node, Shapes};
 use super::layout::{Link, NO_GENERATION, NO_UNIT};
-use super::settings::{Config, Format, LogArea};
-use super::store::{Block, Counts, NO_BLOCK, Slot, Store};
+use super::store::{Block, IplCounts, NO_BLOCK, Slot, Store};
 use crate::blocks::BlockTable;
 use crate::blocks::checkpoint::CheckpointArea;
 use crate::check::IndexError;
@@ -151,7 +152,7 @@ impl<N: Nand> Store<N> {
             spare: vec![0xff; geometry.spare_bytes as usize],
             chain: Vec::new(),
             moving: Node::default(),
-            counts: Counts::default(),
+            counts: IplCounts::default(),
             nand,
         }
     }
@@ -206,7 +207,8 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// The same at close, where it may be left out if no block is free for it: the next mount looks at the chip then.
+    /// Writes the checkpoint at close, where it may be left out if no block is free for it: the next mount
+    /// looks at the chip then.
     pub(super) fn write_closing_checkpoint(&mut self) -> Result<(), IndexError> {
         if self.closed || self.read_only || self.has_ended || self.is_placed() {
             return Ok(());

@@ -13,7 +13,7 @@ use crate::codec::{crc32, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 use alloc::vec::Vec;
 
 /// Bytes of the tag in the spare area.
-pub(super) const TAG_BYTES: usize = 49;
+pub const TAG_BYTES: usize = 49;
 
 /// Bytes of a log unit's head.
 pub(super) const HEAD_BYTES: usize = 36;
@@ -33,7 +33,8 @@ pub(super) const NO_GENERATION: u32 = u32::MAX;
 /// Sequence numbers of one unit lie this close together.
 pub(super) const SPAN_MAX: u64 = (1 << 24) - 1;
 
-/// What was programmed before a page or unit: a chip on which that is missing was damaged, not cut.
+/// The link of a page or unit to the one programmed before it: a chip on which that is missing was damaged,
+/// not cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Link {
     /// Blocks up to this generation were opened whole by then: what lacks of their merges was damaged, not cut.
@@ -58,7 +59,7 @@ impl Link {
     }
 }
 
-/// What a page is used for.
+/// The use of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PageKind {
     /// The image of a node.
@@ -67,7 +68,7 @@ pub(super) enum PageKind {
     Log,
 }
 
-/// What the spare area says of its page.
+/// The account that the spare area gives of its page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tag {
     pub(super) kind: PageKind,
@@ -86,7 +87,7 @@ pub(super) struct Tag {
     pub(super) page: u16,
     /// How many pages the merge wrote that opened the block and of which this is one; 0 else.
     pub(super) merged: u16,
-    /// What it replaces is kept until it is committed.
+    /// The page that this one replaces is kept until it is committed.
     pub(super) protected: bool,
     pub(super) before: Link,
     pub(super) data_crc: u32,
@@ -245,7 +246,7 @@ pub(super) enum Change<'a> {
     Cut { key: &'a [u8] },
     /// The node is new: a ghost that has what `source` had from `low` on, whose image is page `base` of the block.
     Ghost { low: &'a [u8], source: u32, base: u16 },
-    /// The same with all that `source` had.
+    /// The ghost of a block with all that `source` had.
     GhostOfAll { source: u32, base: u16 },
 }
 

@@ -168,7 +168,7 @@ impl<N: Nand> Store<N> {
         self.before = Link { generation, unit, ..Link::NONE };
     }
 
-    /// What the next page says of those before it.
+    /// The link that the next page carries to those before it.
     fn link(&self) -> Link {
         Link { opened: self.opened, ..self.before }
     }

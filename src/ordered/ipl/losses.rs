@@ -1,4 +1,5 @@
-//! What no power cut can have taken: a chip on which something of that is missed was damaged, and the mount is refused.
+//! The checks for losses that no power cut can have caused: a chip on which something of that is missed was
+//! damaged, and the mount is refused.
 //!
 //! * A page that another one names as the one programmed before, in a block with nodes of the tree; a log unit between two
 //!   others; the units that a checkpoint knows of.

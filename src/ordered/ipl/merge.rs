@@ -110,7 +110,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// What the chip says from now on of the block, all of whose first pages are there.
+    /// Notes the state that the chip shows from now on of the block, all of whose first pages are there.
     fn note_opened(&mut self, pbn: Pbn) {
         self.opened = self.opened.max(self.blocks[pbn.index()].generation);
         debug_assert!(self.opened <= self.generation, "no block is opened before it is taken");

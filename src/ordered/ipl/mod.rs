@@ -51,6 +51,7 @@
 mod cache;
 mod check;
 mod checkpoint;
+mod config;
 mod image;
 mod layout;
 mod logging;
@@ -59,29 +60,28 @@ mod merge;
 mod placed;
 mod range;
 mod recovery;
-mod settings;
 mod store;
 mod update;
 mod views;
 
-pub use settings::{LogArea, OPTIONS};
+pub use config::{IplConfig, LogArea, LogUnit};
+pub use layout::TAG_BYTES as SPARE_BYTES;
 
 use crate::blocks::checkpoint::{CheckpointArea, anchor_count};
 use crate::blocks::{BlockState, BlockTable, Wear};
-use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::log::Placement;
 use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
 use crate::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit, holds_change,
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, holds_change,
 };
 use alloc::vec;
 use alloc::vec::Vec;
 use checkpoint::Saved;
+use config::{Config, Format};
 use core::ops::Bound;
 use image::Node;
 use merge::FREE_FOR_INSERT;
-use settings::{Config, Format};
 use store::{ROOT, Slot, Store};
 
 /// The greatest height.
@@ -112,25 +112,21 @@ fn require_blocks(geometry: Geometry, good: u32) -> Result<(), IndexError> {
     require_blocks_of(good, anchor_count(geometry) + checkpoint)
 }
 
-/// The same where so many blocks are for other things than nodes.
+/// Refuses a chip with too few good blocks where so many are for other things than nodes.
 fn require_blocks_of(good: u32, others: u32) -> Result<(), IndexError> {
     let needed = others + 1 + FREE_FOR_INSERT;
     if good >= needed {
         return Ok(());
     }
-    Err(IndexError::Unsupported(message!(
-        "a tree with in-page logging needs {needed} good blocks of this chip; it has {good}"
-    )))
+    Err(IndexError::ChipTooSmall { who: "a tree with in-page logging", needs: needed, has: good })
 }
 
-/// Refuses a tree on the chip that is another one than the settings name.
-fn require_same(format: &Format, settings: &Settings) -> Result<(), IndexError> {
-    if format.record != settings.record {
+/// Refuses a tree on the chip that is another one than was asked for.
+fn require_same(format: &Format, config: &IplConfig) -> Result<(), IndexError> {
+    if format.record != config.record {
         return Err(IndexError::NotFormatted("the tree on the chip has records of other sizes"));
     }
-    let wanted = settings.options.choice("log_area", &["dynamic", "fixed"])?;
-    let is_fixed = format.area == LogArea::Fixed;
-    if settings.options.text("log_area").is_some() && (wanted == "fixed") != is_fixed {
+    if format.area != config.area {
         return Err(IndexError::NotFormatted("the tree on the chip has the other form of log area"));
     }
     Ok(())
@@ -189,11 +185,11 @@ impl<N: Nand> Store<N> {
 }
 
 impl<N: Nand> IplTree<N> {
-    /// Formats the chip for a tree as `settings` ask.
-    pub fn format_with(mut nand: N, settings: &Settings) -> Result<IplTree<N>, IndexError> {
+    /// Formats the chip for a tree that is set up like this.
+    pub fn format(mut nand: N, config: &IplConfig) -> Result<IplTree<N>, IndexError> {
         let geometry = nand.geometry();
-        let format = Format::new(settings, geometry)?;
-        let config = Config::new(settings, &format, geometry)?;
+        let format = Format::new(config, geometry)?;
+        let config = Config::new(config, &format, geometry)?;
         if config.placement == Placement::InPlace {
             return IplTree::format_placed(nand, (format, config));
         }
@@ -212,16 +208,16 @@ impl<N: Nand> IplTree<N> {
         IplTree::assemble(store)
     }
 
-    /// Finds the tree on the chip again and runs it as `settings` ask. The form of the log area, its units and the order
-    /// of the nodes are those of the chip.
-    pub fn mount_with(mut nand: N, settings: &Settings) -> Result<IplTree<N>, IndexError> {
-        if settings::placement(settings)? == Placement::InPlace {
-            return IplTree::mount_placed(nand, settings);
+    /// Finds the tree on the chip again and runs it like this. The units of the log area and the order of the nodes are those of the
+    /// chip.
+    pub fn mount(mut nand: N, config: &IplConfig) -> Result<IplTree<N>, IndexError> {
+        if config.placement == Placement::InPlace {
+            return IplTree::mount_placed(nand, config);
         }
         let geometry = nand.geometry();
         let (area, mut saved) = newest_checkpoint(&mut nand)?;
-        require_same(&saved.format, settings)?;
-        let config = Config::new(settings, &saved.format, geometry)?;
+        require_same(&saved.format, config)?;
+        let config = Config::new(config, &saved.format, geometry)?;
         let table = core::mem::replace(&mut saved.table, BlockTable::new(geometry));
         let mut store = Store::new(nand, saved.format, config, (area, table));
         store.open(saved)?;
@@ -377,7 +373,8 @@ impl<N: Nand> Store<N> {
     fn ram_bytes(&self) -> usize {
         // An entry of the map of waiting records, with its share of a tree node.
         const WAITING_BYTES: usize = 64;
-        self.table.ram_bytes()
+        self.nand.ram_bytes()
+            + self.table.ram_bytes()
             + self.area.ram_bytes(0)
             + self.blocks.capacity() * size_of::<store::Block>()
             + self.slots.capacity() * size_of::<Slot>()

@@ -40,7 +40,7 @@ type Placed = BTreeMap<u32, (u64, Slot)>;
 /// By node: the number of its newest log record, and the block of that.
 type Logged = BTreeMap<u32, (u64, Pbn)>;
 
-/// What the blocks hold that is not void.
+/// The contents of the blocks that are not void.
 #[derive(Default)]
 pub(super) struct Held {
     /// The newest version of each node.
@@ -107,7 +107,7 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// What the blocks hold. Those that are not whole give no versions, but what they log is known.
+    /// The versions that the blocks hold. Blocks that are not whole give none, but what they log is known.
     fn versions(&mut self, views: &[View]) -> Result<Held, IndexError> {
         let (mut held, committed) = (Held::default(), self.committed);
         for view in views.iter().filter(|view| !view.is_void(committed)) {

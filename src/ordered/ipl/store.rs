@@ -1,9 +1,9 @@
 //! Where the nodes are and how they are read: the tables in RAM, the records that wait there, and the chain of a node.
 
 use super::cache::{AT_HAND, ReadCache};
+use super::config::{Config, Format, LogArea};
 use super::image::{Node, Shapes};
 use super::layout::{Change, Head, Link, NO_UNIT, PageKind, Tag, groups, push_waiting, records, waiting};
-use super::settings::{Config, Format, LogArea};
 use super::views::has_whole_units;
 use crate::blocks::BlockTable;
 use crate::blocks::checkpoint::CheckpointArea;
@@ -35,7 +35,7 @@ impl Slot {
     pub(super) const NONE: Slot = Slot { block: NO_BLOCK, base: 0, last: NO_UNIT };
 }
 
-/// What is known of a block of nodes.
+/// The state of a block of nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Block {
     /// Number in the order of opening.
@@ -63,9 +63,9 @@ pub(super) struct Waiting {
     pub(super) first: u64,
 }
 
-/// What the tree counts besides the chip's own counters.
+/// The counters of the tree, besides the chip's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct IplCounts {
     /// Nodes that came out of another one.
     pub(super) splits: u64,
     /// Nodes that became empty and left the tree.
@@ -114,7 +114,7 @@ pub(super) struct Store<N> {
     /// The generation of the block given back last.
     pub(super) dead: u32,
     pub(super) session: u32,
-    /// What this session programmed last.
+    /// The link to the page that this session programmed last.
     pub(super) before: Link,
     /// The newest checkpoint is a closing one.
     pub(super) closed: bool,
@@ -133,7 +133,7 @@ pub(super) struct Store<N> {
     /// Records of the node that is read.
     pub(super) chain: Vec<u8>,
     pub(super) moving: Node,
-    pub(super) counts: Counts,
+    pub(super) counts: IplCounts,
 }
 
 /// The records of a node on the way from its newest to its oldest.

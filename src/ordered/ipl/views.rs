@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 /// that one damaged page does not hide the block and bring older versions of its nodes back.
 const FIRST_PAGES: u32 = 4;
 
-/// What the first look at a block finds.
+/// The findings of the first look at a block.
 #[derive(Clone, Debug)]
 pub(super) struct View {
     pub(super) pbn: Pbn,
@@ -220,7 +220,7 @@ impl<N: Nand> Store<N> {
         (0..FIRST_PAGES.min(first_log)).chain(first_log..pages)
     }
 
-    /// What a block holds; `None` when its first pages say nothing.
+    /// The first look at a block; `None` when its first pages say nothing.
     fn look_at(&mut self, pbn: Pbn) -> Result<Option<View>, IndexError> {
         if self.nand.is_bad(pbn)? {
             self.table.retire(pbn);

@@ -78,12 +78,9 @@ use writer::Guarded;
 
 use crate::check::message;
 use crate::check::{CheckReport, IndexError};
-use crate::index::most;
 use crate::ordered::buffered::Merge;
 use crate::ordered::change::Change;
-use crate::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit,
-};
+use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
 use crate::record_log::{Layout, locate};
 use crate::shared::{MaybeSend, Shared};
 use crate::store::PageStore;
@@ -95,19 +92,6 @@ use core::ops::{Bound, ControlFlow};
 use page::Updates;
 use replay::Run;
 use writer::Writer;
-
-/// Options that a journaled index takes besides its own: name and meaning.
-pub const OPTIONS: [(&str, &str); 2] = [
-    (
-        "journal_pages",
-        "pages of the update journal (default: for 8 times the updates that wait in RAM at most)",
-    ),
-    (
-        "journal_group",
-        "updates written together: 1, every one; n, at most n; 0, as many as fill a page or until a sync \
-         (default: 1 for every operation, else 0)",
-    ),
-];
 
 /// Updates that wait in RAM come this often around before the journal is full.
 const ROUNDS: u64 = 8;
@@ -147,7 +131,8 @@ pub trait Buffered<S: PageStore>: OrderedIndex + Sized {
     /// Updates that wait in RAM at most.
     fn waiting_updates_max(config: &Self::Config) -> u64;
 
-    /// What it would promise on its store if no update waited: *none* where a cut may tear it.
+    /// The class that the index would promise on its store if no update waited: *none* where a cut may tear
+    /// it.
     fn class_below(&self) -> Durability;
 }
 
@@ -159,7 +144,8 @@ pub type Below = Box<dyn PageStore>;
 pub struct JournalConfig {
     /// The durability class wanted.
     pub durability: Durability,
-    /// Its pages; `None` means what suits the index below at format, and what there is at mount.
+    /// The number of pages of the journal; `None` means what suits the index below at format, and what there
+    /// is at mount.
     pub pages: Option<u32>,
     /// Updates written together, 1 for *every operation*; 0 means as many as fill a page, or until a sync.
     pub group: u32,
@@ -170,17 +156,6 @@ impl JournalConfig {
     pub const fn new(durability: Durability) -> JournalConfig {
         let group = matches!(durability, Durability::EveryOperation) as u32;
         JournalConfig { durability, pages: None, group }
-    }
-
-    /// From settings, with the [`OPTIONS`].
-    pub fn from_settings(settings: &Settings) -> Result<JournalConfig, IndexError> {
-        // What fits the store is seen when the store is there.
-        let number = |name| -> Result<Option<u32>, IndexError> {
-            Ok(settings.options.number(name, 0..=most::PAGES)?.map(|n| n as u32))
-        };
-        let config = JournalConfig::new(settings.durability);
-        let group = number("journal_group")?.unwrap_or(config.group);
-        Ok(JournalConfig { pages: number("journal_pages")?, group, ..config })
     }
 
     /// The most RAM that a journal takes on pages of this size, besides the index below.
@@ -198,7 +173,7 @@ impl JournalConfig {
     }
 }
 
-/// What the journal holds in RAM besides its page, whatever the store.
+/// The bytes that the journal holds in RAM besides its page, whatever the store.
 const WRITER_BYTES_MAX: usize = 512;
 
 /// An index that loses no update it promised to keep.
@@ -284,7 +259,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
             config.durability.name(),
             given.name(),
             self.inner.class_below().name(),
-        )))
+        ).into()))
     }
 
     /// The index below, which has everything, the updates that wait in RAM included.
@@ -315,18 +290,21 @@ fn layout(
     let page_records = layout.map_or(0, |layout| layout.page_records) as u64;
     let most = store.page_count().saturating_sub(INNER_PAGES_MIN);
     if page_records == 0 || most < PAGES_MIN {
-        return Err(IndexError::Unsupported(message!(
-            "{} pages of {} bytes are too few or too small for a journal",
-            store.page_count(),
-            store.page_bytes()
-        )));
+        return Err(IndexError::Unsupported(
+            message!(
+                "{} pages of {} bytes are too few or too small for a journal",
+                store.page_count(),
+                store.page_bytes()
+            )
+            .into(),
+        ));
     }
     let suits = waiting.saturating_mul(ROUNDS).div_ceil(page_records);
     let suits = suits.min(u64::from(store.page_count() / 4)).max(u64::from(PAGES_MIN)) as u32;
     let pages = pages.unwrap_or(suits);
     if !(1..=most).contains(&pages) {
         let what = message!("journal_pages = {pages}: 1 to {most} are possible on this store");
-        return Err(IndexError::Unsupported(what));
+        return Err(IndexError::Unsupported(what.into()));
     }
     page::layout(record, pages, store.page_bytes())
         .ok_or_else(|| IndexError::Unsupported("keys without bytes".into()))

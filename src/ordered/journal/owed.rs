@@ -20,7 +20,7 @@ pub(in crate::ordered) struct Owed {
     debts: BTreeMap<Vec<u8>, Debt>,
 }
 
-/// What the map takes for an update besides its bytes, at most.
+/// The bytes that the map takes for an update besides its key and value, at most.
 const DEBT_BYTES: usize = 2 * size_of::<(Vec<u8>, Debt)>();
 
 impl Owed {
@@ -32,7 +32,7 @@ impl Owed {
         self.debts.len()
     }
 
-    /// What the newest update of a key says, if it is owed: a value, or that there is none.
+    /// The newest update of a key, if it is owed: a value, or that there is none.
     pub(in crate::ordered) fn value(&self, key: &[u8]) -> Option<Option<&[u8]>> {
         self.debts.get(key).map(|(_, value)| value.as_deref())
     }
@@ -84,7 +84,7 @@ impl Owed {
         each.collect()
     }
 
-    /// Those within bounds, as a walk comes to them.
+    /// The updates within bounds, as a walk comes to them.
     pub(in crate::ordered) fn within(&self, bounds: Bounds<'_>, direction: Direction) -> Walk<'_> {
         let is_nothing = match bounds {
             (Bound::Excluded(low), Bound::Excluded(high)) => low >= high,

@@ -32,7 +32,7 @@ pub(super) fn layout(record: RecordFormat, pages: u32, page_bytes: usize) -> Opt
     record_log::Layout::new::<Updates>([record.key_bytes, record.value_bytes], pages, page_bytes)
 }
 
-/// What a layout says of the records.
+/// The record format that a layout names.
 pub(super) fn record_of(layout: &record_log::Layout) -> RecordFormat {
     let [key_bytes, value_bytes] = layout.label;
     RecordFormat::new(key_bytes, value_bytes)

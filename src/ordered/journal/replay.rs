@@ -48,7 +48,7 @@ impl Run {
         change_of(record_of(&self.layout), &self.records[at * bytes..][..bytes])
     }
 
-    /// What an index lacks of the first `count` updates.
+    /// The updates among the first `count` that an index lacks.
     fn owed(&self, index: &mut impl OrderedIndex, count: usize) -> Result<Owed, IndexError> {
         let mut value = vec![0; record_of(&self.layout).value_bytes.into()];
         let mut owed = Owed::default();

@@ -558,8 +558,6 @@ fn what_cannot_work_is_refused() {
     unsupported(format(store(), config_of(0)));
     unsupported(format(RamStore::new(40, 40), config_of(2)));
     unsupported(format(RamStore::new(PAGE_BYTES, 0), config_of(2)));
-    let settings = Settings::new(RECORD).with("journal_group", "some");
-    unsupported(JournalConfig::from_settings(&settings).err());
     let index = Index::format(store(), inner(9), config_of(2)).unwrap();
     let mut made = index.into_store();
     let other = LazyUpdateConfig::new(RecordFormat::new(2, 3), 9);

@@ -34,7 +34,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         self.carry_out(change)
     }
 
-    /// What is answered where there is no room.
+    /// The error that is answered where there is no room.
     pub(super) fn refusal(&self) -> IndexError {
         if self.is_worn_out { IndexError::WornOut } else { IndexError::Full }
     }
@@ -49,7 +49,8 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         done.map_err(|error| (error, refusal))
     }
 
-    /// The same of what changes no record: the index below is opened once more if the store refused it a write.
+    /// Runs a call below that changes no record: the index below is opened once more if the store refused it
+    /// a write.
     pub(super) fn below_or_revive<R>(
         &mut self,
         act: impl FnOnce(&mut T) -> Result<R, IndexError>,

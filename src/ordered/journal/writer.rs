@@ -14,9 +14,9 @@ use crate::units::{Lpn, Ppn};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// What the journal did.
+/// The counters of the journal.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct JournalCounts {
     pub(super) records: u64,
     pub(super) forced_writes: u64,
     pub(super) cut_offs: u64,
@@ -30,13 +30,13 @@ pub(super) struct Writer<S> {
     /// Updates that the index heard of, counted by it, and the newest that its writes may show; none when it is not known.
     heard: u64,
     shows: Option<u64>,
-    /// What the index had heard of when the page was written last.
+    /// The number of updates that the index had heard of when the page was written last.
     written: u64,
     /// Whether the store refused the index below a write, and if so, whether because it takes none any more.
     refused: Option<bool>,
     /// Whether the medium says that the index was closed.
     is_closed: bool,
-    pub(super) counts: Counts,
+    pub(super) counts: JournalCounts,
 }
 
 impl<S: PageStore> Writer<S> {
@@ -50,7 +50,7 @@ impl<S: PageStore> Writer<S> {
             written: 0,
             refused: None,
             is_closed,
-            counts: Counts::default(),
+            counts: JournalCounts::default(),
         }
     }
 
@@ -139,7 +139,7 @@ impl<S: PageStore> Writer<S> {
         self.log.all_records()
     }
 
-    /// What the store answered to the index below if it refused a write since this was asked last.
+    /// The error that the store answered to the index below if it refused a write since this was asked last.
     pub(super) fn take_refusal(&mut self) -> Option<StoreError> {
         let is_worn_out = self.refused.take()?;
         Some(if is_worn_out { StoreError::WornOut } else { StoreError::Full })

@@ -14,34 +14,11 @@
 //! the oldest one are compacted (metric `reclaims`), which no paper describes. Defaults 60 units and C = 4: from the slides.
 
 use super::LayeredConfig;
-use crate::check::IndexError;
-use crate::ordered::{RecordFormat, Settings};
+use crate::ordered::RecordFormat;
 use crate::unit_layer::CommitPolicy;
-
-/// Options besides those of the B+-tree: name and meaning.
-pub const OPTIONS: [(&str, &str); 3] = [
-    ("reservation_units", "units of the reservation buffer (default 60)"),
-    ("list_length", "C: sectors of a node at most, 1 to 64 (default 4)"),
-    ("packing", "first-fit (default), or decreasing: the largest set of units first"),
-];
 
 /// BFTL as published.
 pub const fn config(record: RecordFormat) -> LayeredConfig {
     let config = LayeredConfig::new(record, CommitPolicy::FirstFit);
     LayeredConfig { eliminates: false, list_length: 4, ..config }
-}
-
-/// From settings, with the [`OPTIONS`].
-pub fn from_settings(settings: &Settings) -> Result<LayeredConfig, IndexError> {
-    let config = config(settings.record).with_settings(settings)?;
-    let commit = match settings.options.choice("packing", &["first-fit", "decreasing"])? {
-        "decreasing" => CommitPolicy::FirstFitDecreasing,
-        _ => CommitPolicy::FirstFit,
-    };
-    Ok(LayeredConfig { commit, list_length: list_length(settings, config.list_length)?, ..config })
-}
-
-/// The option `list_length`.
-pub(super) fn list_length(settings: &Settings, default: u8) -> Result<u8, IndexError> {
-    Ok(settings.options.number("list_length", 1..=64)?.map_or(default, |length| length as u8))
 }

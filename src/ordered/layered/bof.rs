@@ -11,18 +11,9 @@
 //! redundant units.
 
 use super::{LayeredConfig, ibsf};
-use crate::check::IndexError;
-use crate::ordered::{RecordFormat, Settings};
-
-/// Options besides those of the B+-tree: name and meaning.
-pub const OPTIONS: [(&str, &str); 1] = ibsf::OPTIONS;
+use crate::ordered::RecordFormat;
 
 /// BOF by our reading.
 pub const fn config(record: RecordFormat) -> LayeredConfig {
     LayeredConfig { eliminates: false, ..ibsf::config(record) }
-}
-
-/// From settings, with the [`OPTIONS`].
-pub fn from_settings(settings: &Settings) -> Result<LayeredConfig, IndexError> {
-    config(settings.record).with_settings(settings)
 }

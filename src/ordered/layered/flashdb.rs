@@ -18,18 +18,9 @@
 //! oldest (*semi-compaction* there). The nodes of a split or merge are written at once, as one commit. After a mount a node whose list is the page
 //! that disk mode wrote is in disk mode, and all sums begin at 0. The checkpoints of the paper are the journal and the scan of this crate.
 
-use super::{LayeredConfig, bftl};
-use crate::check::IndexError;
-use crate::ordered::{RecordFormat, Settings};
-use crate::unit_layer::{CommitPolicy, Modes, Tuning};
-
-/// Options besides those of the B+-tree: name and meaning.
-pub const OPTIONS: [(&str, &str); 4] = [
-    ("modes", "tuned (default): each node its own; log, or disk: that one alone"),
-    ("list_length", "C: log pages of a node at most, 1 to 64 (default 4)"),
-    ("read_ns", "time of a page read that the choice of a mode reckons with (default 80000)"),
-    ("program_ns", "the same of a page program (default 200000)"),
-];
+use super::LayeredConfig;
+use crate::ordered::RecordFormat;
+use crate::unit_layer::CommitPolicy;
 
 /// Units of the log buffer, if a page has room for them.
 const LOG_UNITS: u32 = 256;
@@ -40,22 +31,6 @@ pub const fn config(record: RecordFormat) -> LayeredConfig {
     LayeredConfig { eliminates: false, list_length: 4, reservation_units: LOG_UNITS, ..config }
 }
 
-/// From settings, with the [`OPTIONS`].
-pub fn from_settings(settings: &Settings) -> Result<LayeredConfig, IndexError> {
-    let config = config(settings.record).with_settings(settings)?;
-    let options = &settings.options;
-    let tuning = Tuning {
-        modes: match options.choice("modes", &["tuned", "log", "disk"])? {
-            "log" => Modes::Log,
-            "disk" => Modes::Disk,
-            _ => Modes::Tuned,
-        },
-        read_ns: options.number("read_ns", 0..=Tuning::NS_MAX)?.unwrap_or(Tuning::SLC.read_ns),
-        program_ns: options.number("program_ns", 0..=Tuning::NS_MAX)?.unwrap_or(Tuning::SLC.program_ns),
-    };
-    Ok(LayeredConfig { tuning, list_length: bftl::list_length(settings, config.list_length)?, ..config })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,6 +38,7 @@ mod tests {
     use crate::ordered::layered::LayeredTree;
     use crate::rng::Rng;
     use crate::store::ram::RamStore;
+    use crate::unit_layer::{Modes, Tuning};
 
     const RECORDS: u64 = 2_000;
 
@@ -81,7 +57,8 @@ mod tests {
         index
     }
 
-    /// What accesses cost by the times of `tuning`, in microseconds: so many phases, each with its share of searches.
+    /// The cost of accesses by the times of `tuning`, in microseconds: so many phases, each with its share
+    /// of searches.
     fn cost_us(tuning: Tuning, modes: Modes, percents: &[u64], hot: u64) -> u64 {
         let mut index = tree(Tuning { modes, ..tuning });
         let before = spent(&index, tuning);

@@ -43,11 +43,10 @@ mod tests;
 
 use crate::check::message;
 use crate::check::{CheckReport, IndexError};
-use crate::index::most;
 use crate::nand::Cause;
 use crate::ordered::bplus::{BPlusConfig, BPlusNodes, BPlusTree, is_marked_clean};
 use crate::ordered::journal::Buffered;
-use crate::ordered::{Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings};
+use crate::ordered::{Durability, IndexStats, Metric, OrderedIndex, RecordFormat};
 use crate::store::PageStore;
 use crate::unit_layer::{CommitPolicy, LayerConfig, NodeCodec, NodeLayer, Tuning};
 use crate::units::Lpn;
@@ -58,7 +57,7 @@ use alloc::vec;
 pub struct LayeredConfig {
     /// The tree. Capacities that are not given are what the page, and the layer, allow.
     pub tree: BPlusConfig,
-    /// What a full buffer commits.
+    /// The sets of units that a full buffer commits.
     pub commit: CommitPolicy,
     /// Whether a unit meets the one that waits for the same entry.
     pub eliminates: bool,
@@ -66,7 +65,7 @@ pub struct LayeredConfig {
     pub reservation_units: u32,
     /// Sectors of a node's list at most, where nodes share sectors.
     pub list_length: u8,
-    /// What the choice of modes reckons with, where nodes have modes.
+    /// The latencies that the choice of modes reckons with, where nodes have modes.
     pub tuning: Tuning,
 }
 
@@ -85,14 +84,7 @@ impl LayeredConfig {
         }
     }
 
-    /// With what settings say of the tree and of the buffer.
-    pub(super) fn with_settings(self, settings: &Settings) -> Result<LayeredConfig, IndexError> {
-        let units = settings.options.number("reservation_units", 1..=most::UNITS)?;
-        let reservation_units = units.map_or(self.reservation_units, |n| n as u32);
-        Ok(LayeredConfig { tree: BPlusConfig::from_settings(settings)?, reservation_units, ..self })
-    }
-
-    /// The same in the class *none*, as published; a journal gives more above it.
+    /// The configuration in the class *none*, as published; a journal gives more above it.
     #[must_use]
     pub(super) const fn published(self) -> LayeredConfig {
         LayeredConfig { tree: self.tree.with_durability(Durability::None), ..self }
@@ -101,10 +93,13 @@ impl LayeredConfig {
     /// The tree and its layer on a store.
     fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<Plan, IndexError> {
         if self.tree.durability != Durability::None {
-            return Err(IndexError::Unsupported(message!(
-                "durability '{}' is wanted, but units that wait in RAM are lost: it takes a journal",
-                self.tree.durability.name()
-            )));
+            return Err(IndexError::Unsupported(
+                message!(
+                    "durability '{}' is wanted, but units that wait in RAM are lost: it takes a journal",
+                    self.tree.durability.name()
+                )
+                .into(),
+            ));
         }
         self.tree.require_for_groups()?;
         let (page_bytes, pages) = (store.page_bytes(), store.page_count());
@@ -136,13 +131,14 @@ impl LayeredConfig {
         Ok(plan.tree.ram_bytes_max(store)? + layer)
     }
 
-    /// What an index would promise on a store if no unit waited, and so the most that a journal gives it there.
+    /// The class that an index would promise on a store if no unit waited, and so the most that a journal
+    /// gives it there.
     pub fn class_on(&self, store: &(impl PageStore + ?Sized)) -> Result<Durability, IndexError> {
         Ok(self.published().on(store)?.class_on(store))
     }
 }
 
-/// What a configuration comes to on a store.
+/// The sizes that a configuration comes to on a store.
 struct Plan {
     tree: BPlusConfig,
     nodes: BPlusNodes,
@@ -150,7 +146,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// What an index would promise on a store if no unit waited.
+    /// The class that an index would promise on a store if no unit waited.
     fn class_on(&self, store: &(impl PageStore + ?Sized)) -> Durability {
         Durability::on(
             store,

@@ -13,19 +13,10 @@
 //! BFTL's.
 
 use super::LayeredConfig;
-use crate::check::IndexError;
-use crate::ordered::{RecordFormat, Settings};
+use crate::ordered::RecordFormat;
 use crate::unit_layer::CommitPolicy;
-
-/// Options besides those of the B+-tree: name and meaning.
-pub const OPTIONS: [(&str, &str); 1] = [("reservation_units", "units of the index buffer (default 60)")];
 
 /// IBSF by our reading.
 pub const fn config(record: RecordFormat) -> LayeredConfig {
     LayeredConfig::new(record, CommitPolicy::OldestNode)
-}
-
-/// From settings, with the [`OPTIONS`].
-pub fn from_settings(settings: &Settings) -> Result<LayeredConfig, IndexError> {
-    config(settings.record).with_settings(settings)
 }

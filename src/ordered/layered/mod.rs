@@ -8,4 +8,5 @@ pub mod ibsf;
 pub mod rbftl;
 pub mod wobf;
 
+pub use crate::unit_layer::{CommitPolicy, Modes, Tuning};
 pub use ground::{LayeredConfig, LayeredTree};

@@ -11,18 +11,9 @@
 //! one are written as one atomic group. The option `journal_group` is the granularity of its durability.
 
 use super::{LayeredConfig, ibsf};
-use crate::check::IndexError;
-use crate::ordered::{RecordFormat, Settings};
-
-/// Options besides those of the B+-tree and the journal: name and meaning.
-pub const OPTIONS: [(&str, &str); 1] = ibsf::OPTIONS;
+use crate::ordered::RecordFormat;
 
 /// RBFTL by our reading, below its journal.
 pub const fn config(record: RecordFormat) -> LayeredConfig {
     ibsf::config(record)
-}
-
-/// From settings, with the [`OPTIONS`].
-pub fn from_settings(settings: &Settings) -> Result<LayeredConfig, IndexError> {
-    ibsf::from_settings(settings)
 }

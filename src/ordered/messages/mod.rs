@@ -5,4 +5,4 @@ pub mod fd;
 pub(crate) mod ground;
 pub mod la;
 
-pub use ground::{MessageTree, Scheme, ram_bytes_on};
+pub use ground::{Common, MessageScheme, MessageTree, ram_bytes_on};

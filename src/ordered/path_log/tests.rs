@@ -1,16 +1,16 @@
 //! The trees on raw NAND against a `BTreeMap`, with remounts, small chips and every form of their cache.
 
-use super::ground::{RawTree, Scheme};
+use super::ground::{RawScheme, RawTree};
 use crate::Nand;
 use crate::Shared;
 use crate::blocks::victim::VictimPolicy;
-use crate::log::{LogConfig, WritePartLimit};
+use crate::log::{LogConfig, SamePage, WritePartLimit};
 use crate::nand::catalogue::mlc_64m;
 use crate::nand::sim::{Faults, SimChip};
 use crate::ordered::mu::star::Menu;
 use crate::ordered::mu::{MuTree, OneLayout, PathPages};
 use crate::ordered::wandering::WanderingTree;
-use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
+use crate::ordered::{Direction, Durability, OrderedIndex, RawConfig, RecordFormat};
 use crate::rng::Rng;
 use crate::store::ram::RamStore;
 use crate::store::store_nand::StoreNand;
@@ -30,17 +30,17 @@ struct Soak {
     faults: Faults,
 }
 
-fn soak<S: Scheme>(soak: &Soak) {
+fn soak<S: RawScheme>(soak: &Soak) {
     let mut part = mlc_64m();
     part.geometry = crate::Geometry::new(soak.page_bytes, 64, 16, 96);
     let chip = SimChip::new(&part).unwrap().with_faults(soak.faults);
     soak_on::<S>(chip, soak);
 }
 
-fn soak_on<S: Scheme>(nand: impl Nand, soak: &Soak) {
+fn soak_on<S: RawScheme>(nand: impl Nand, soak: &Soak) {
     let victim = VictimPolicy::ALL[(soak.seed as usize + soak.config.write_pages) % 6];
     let config = LogConfig { victim, ..soak.config };
-    let mut tree = RawTree::<_, S>::format(nand, RECORD, config).unwrap();
+    let mut tree = RawTree::<_, S>::format_on_log(nand, RECORD, config).unwrap();
     tree.set_journal(soak.journal);
     let mut model = BTreeMap::new();
     let mut rng = Rng::new(soak.seed);
@@ -70,7 +70,7 @@ fn soak_on<S: Scheme>(nand: impl Nand, soak: &Soak) {
             } else {
                 tree.sync().unwrap();
             }
-            tree = RawTree::mount(tree.into_nand(), RECORD, config).unwrap();
+            tree = RawTree::mount_on_log(tree.into_nand(), RECORD, config).unwrap();
             tree.set_journal(soak.journal);
         }
     }
@@ -177,18 +177,18 @@ fn failing_blocks_are_replaced() {
 }
 
 /// Reads of one get for each of the keys, and the tree's height.
-fn reads_of_gets<S: Scheme>(same_page: &str) -> (Vec<u64>, u64) {
+fn reads_of_gets<S: RawScheme>(same_page: SamePage) -> (Vec<u64>, u64) {
     let mut part = mlc_64m();
     part.geometry = crate::Geometry::new(512, 64, 16, 320);
-    let settings = Settings::new(RECORD).with("same_page", same_page);
-    let mut tree = RawTree::<_, S>::format_with(SimChip::new(&part).unwrap(), &settings).unwrap();
+    let config = RawConfig { same_page, ..RawConfig::new(RECORD) };
+    let mut tree = RawTree::<_, S>::format(SimChip::new(&part).unwrap(), &config).unwrap();
     let mut rng = Rng::new(7);
     let keys: Vec<[u8; 4]> = (0..3000).map(|_| (rng.below(1 << 20) as u32).to_be_bytes()).collect();
     for key in &keys {
         tree.insert(key, key).unwrap();
     }
     let height = u64::from(tree.stats().height);
-    let mut tree = RawTree::<_, S>::mount_with(tree.into_nand(), &settings).unwrap();
+    let mut tree = RawTree::<_, S>::mount(tree.into_nand(), &config).unwrap();
     let mut reads = Vec::new();
     for key in &keys {
         let before = tree.stats().cache_misses;
@@ -201,9 +201,9 @@ fn reads_of_gets<S: Scheme>(same_page: &str) -> (Vec<u64>, u64) {
 #[test]
 fn a_child_in_the_page_at_hand_is_free_or_a_read() {
     for reads_of in [reads_of_gets::<PathPages<OneLayout>>, reads_of_gets::<PathPages<Menu>>] {
-        let (reads, height) = reads_of("read");
+        let (reads, height) = reads_of(SamePage::Read);
         assert!(height >= 3 && reads.iter().all(|&n| n == height), "{height}: {reads:?}");
-        let (reads, height) = reads_of("free");
+        let (reads, height) = reads_of(SamePage::Free);
         assert!(reads.iter().all(|&n| n <= height) && reads.contains(&1), "{height}: {reads:?}");
     }
 }
@@ -212,9 +212,9 @@ fn a_child_in_the_page_at_hand_is_free_or_a_read() {
 fn updates_read_each_level_too_if_asked() {
     let mut part = mlc_64m();
     part.geometry = crate::Geometry::new(512, 64, 16, 320);
-    let reads = |same_page: &str| {
-        let settings = Settings::new(RECORD).with("same_page", same_page);
-        let mut tree = MuTree::format_with(SimChip::new(&part).unwrap(), &settings).unwrap();
+    let reads = |same_page: SamePage| {
+        let config = RawConfig { same_page, ..RawConfig::new(RECORD) };
+        let mut tree = MuTree::format(SimChip::new(&part).unwrap(), &config).unwrap();
         for key in 0..2000u32 {
             tree.insert(&key.to_be_bytes(), &[1; 4]).unwrap();
         }
@@ -224,23 +224,27 @@ fn updates_read_each_level_too_if_asked() {
         }
         (tree.stats().cache_misses - before, height)
     };
-    let (read, height) = reads("read");
+    let (read, height) = reads(SamePage::Read);
     assert!(height >= 3);
     assert_eq!(read, 10 * height);
     // The path of the last update lies in one page.
-    assert_eq!(reads("free").0, 10);
+    assert_eq!(reads(SamePage::Free).0, 10);
 }
 
 /// A wandering tree with a write part of one page, programmed as `limit` says, of keys from 0 on.
-fn tree_with_one_page(limit: &str, keys: u32) -> (WanderingTree<Shared<SimChip>>, Shared<SimChip>) {
+fn tree_with_one_page(limit: WritePartLimit, keys: u32) -> (WanderingTree<Shared<SimChip>>, Shared<SimChip>) {
     let mut part = mlc_64m();
     part.geometry = crate::Geometry::new(512, 64, 16, 4000);
     let chip = Shared::new(SimChip::new(&part).unwrap());
-    let settings = Settings::new(RECORD).with("write_part", limit).with("write_pages", 1);
-    // Nothing but the part programs.
-    let settings = settings.with("checkpoint_blocks", 1 << 20);
-    let settings = Settings { durability: Durability::EverySync, ..settings };
-    let mut tree = WanderingTree::format_with(chip.clone(), &settings).unwrap();
+    let config = RawConfig {
+        durability: Durability::EverySync,
+        write_part: limit,
+        write_pages: Some(1),
+        // Nothing but the part programs.
+        checkpoint_blocks: 1 << 20,
+        ..RawConfig::new(RECORD)
+    };
+    let mut tree = WanderingTree::format(chip.clone(), &config).unwrap();
     for key in 0..keys {
         tree.insert(&key.to_be_bytes(), &[1; 4]).unwrap();
     }
@@ -251,7 +255,11 @@ fn tree_with_one_page(limit: &str, keys: u32) -> (WanderingTree<Shared<SimChip>>
 #[test]
 fn a_strict_write_part_never_holds_more_than_its_size() {
     // What the part holds of the path just written (leaf, inner node, root) costs a get no read.
-    for (limit, reads_after) in [("operation", [0, 0]), ("strict", [2, 2]), ("lenient", [2, 1])] {
+    for (limit, reads_after) in [
+        (WritePartLimit::Operation, [0, 0]),
+        (WritePartLimit::Strict, [2, 2]),
+        (WritePartLimit::Lenient, [2, 1]),
+    ] {
         let (mut tree, chip) = tree_with_one_page(limit, 6000);
         assert_eq!((tree.stats().height, tree.stats().collections), (3, 0));
         let before = chip.lock().counters().page_programs_total();
@@ -261,14 +269,16 @@ fn a_strict_write_part_never_holds_more_than_its_size() {
             let misses = tree.stats().cache_misses;
             assert!(tree.get(&key, &mut [0; 4]).unwrap());
             let reads = tree.stats().cache_misses - misses;
-            assert_eq!(reads, reads_after[i as usize % 2], "{limit}, update {i}");
+            assert_eq!(reads, reads_after[i as usize % 2], "{limit:?}, update {i}");
         }
         tree.sync().unwrap();
         // A page a level and no program saved.
-        assert_eq!(chip.lock().counters().page_programs_total() - before, 120, "{limit}");
+        assert_eq!(chip.lock().counters().page_programs_total() - before, 120, "{limit:?}");
     }
     // Leaf and root wait together beyond the size of one page, and updates of one leaf are programmed once; in one page they are not.
-    for (limit, programs) in [("operation", 20), ("strict", 20), ("lenient", 2)] {
+    for (limit, programs) in
+        [(WritePartLimit::Operation, 20), (WritePartLimit::Strict, 20), (WritePartLimit::Lenient, 2)]
+    {
         let (mut tree, chip) = tree_with_one_page(limit, 200);
         assert_eq!(tree.stats().height, 2);
         let before = chip.lock().counters().page_programs_total();
@@ -276,7 +286,7 @@ fn a_strict_write_part_never_holds_more_than_its_size() {
             tree.insert(&7u32.to_be_bytes(), &[2; 4]).unwrap();
         }
         tree.sync().unwrap();
-        assert_eq!(chip.lock().counters().page_programs_total() - before, programs, "{limit}");
+        assert_eq!(chip.lock().counters().page_programs_total() - before, programs, "{limit:?}");
     }
 }
 
@@ -301,8 +311,8 @@ fn a_part_programmed_within_operations_is_a_map() {
 #[test]
 fn one_kind_does_not_mount_as_another() {
     let chip = SimChip::new(&mlc_64m()).unwrap();
-    let chip = MuTree::format(chip, RECORD, LogConfig::default()).unwrap().into_nand();
-    assert!(WanderingTree::mount(chip.clone(), RECORD, LogConfig::default()).is_err());
-    assert!(MuTree::mount(chip.clone(), RecordFormat::new(8, 4), LogConfig::default()).is_err());
-    assert!(MuTree::mount(chip, RECORD, LogConfig::default()).is_ok());
+    let chip = MuTree::format_on_log(chip, RECORD, LogConfig::default()).unwrap().into_nand();
+    assert!(WanderingTree::mount_on_log(chip.clone(), RECORD, LogConfig::default()).is_err());
+    assert!(MuTree::mount_on_log(chip.clone(), RecordFormat::new(8, 4), LogConfig::default()).is_err());
+    assert!(MuTree::mount_on_log(chip, RECORD, LogConfig::default()).is_ok());
 }

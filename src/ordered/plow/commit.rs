@@ -17,6 +17,9 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+/// Bytes by which a few steps may lengthen the root: some extents, and cursors.
+const STEP_ROOT_BYTES: usize = 64;
+
 /// Where a sweep stands: its round and its cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stand {
@@ -94,7 +97,7 @@ impl<N: Nand> Plow<N> {
     fn write_root(&self, writer: &mut Writer<'_>) {
         let newest = self.commits.sealed.back().map(|sealed| (sealed.ppn, sealed.sequence));
         let sealed = (self.commits.sealed.len(), newest);
-        write(writer, (self.geometry, self.record), &self.levels, sealed);
+        write(writer, (self.geometry, self.record), (&self.levels, &self.blocks), sealed);
     }
 
     /// Makes all that was acknowledged durable.
@@ -202,32 +205,41 @@ impl<N: Nand> Plow<N> {
         self.blocks.settle(&mut self.nand)
     }
 
-    /// Blocks that sealed pages may still take. None where root and full memtable fit into a commit page, though the root grows by
-    /// an extent with each page of a block.
-    pub(super) fn sealed_blocks_left(&self) -> usize {
-        let room = self.geometry.page_bytes as usize - HEADER_BYTES - 40;
-        let pages_per_block = self.geometry.pages_per_block as usize;
-        let root = self.root_bytes() + (10 * pages_per_block).min(room / 4);
-        if root + (self.memtable.capacity() + 1) * (self.record.entry_bytes() + 1) <= room {
+    /// Bytes of a page that records and root take.
+    fn commit_room(&self) -> usize {
+        self.geometry.page_bytes as usize - HEADER_BYTES - 40
+    }
+
+    /// Whether so many records of the memtable fit beside the root, though steps may lengthen it until the next commit page.
+    pub(super) fn fits_beside_root(&self, records: usize) -> bool {
+        let bytes = records * (self.record.entry_bytes() + 1);
+        let room = self.commit_room() - STEP_ROOT_BYTES.min(self.commit_room() / 8);
+        bytes < room && bytes + self.root_bytes() <= room
+    }
+
+    /// Pages of so many records.
+    fn pages_of(&self, records: usize) -> usize {
+        (records * (self.record.entry_bytes() + 1)).div_ceil(self.commit_room())
+    }
+
+    /// Blocks that the sealed pages of the next commit may take.
+    pub(super) fn sealed_blocks_next(&self) -> usize {
+        let unsealed = self.memtable.unsealed() + 1;
+        if self.fits_beside_root(unsealed) {
             return 0;
         }
-        let mut used: Vec<Pbn> =
-            self.commits.sealed.iter().map(|sealed| self.geometry.block_of(sealed.ppn)).collect();
-        used.dedup();
-        // A block that a mount found is not gone on with, and one that is open may be full: there is always another to take.
-        self.sealed_blocks_max().saturating_sub(used.len()).max(1)
+        let pages_per_block = self.geometry.pages_per_block;
+        let left = self.commits.open_sealed.map_or(0, |(_, next)| (pages_per_block - next) as usize);
+        self.pages_of(unsealed).saturating_sub(left).div_ceil(pages_per_block as usize)
     }
 
-    /// Blocks that sealed pages take at most.
-    fn sealed_blocks_max(&self) -> usize {
-        let room = self.geometry.page_bytes as usize - HEADER_BYTES - 40;
-        let pages = self.sealed_max() + self.memtable.capacity() * (self.record.entry_bytes() + 1) / room;
-        pages.div_ceil(self.geometry.pages_per_block as usize) + 1
-    }
-
-    /// Blocks that sealed pages take at most once a mount has begun all of them anew.
-    pub(super) fn sealed_blocks_behind_mount(&self) -> usize {
-        if self.sealed_blocks_left() == 0 { 0 } else { self.sealed_blocks_max() }
+    /// Blocks that the pages of the first level may take where all of a memtable that is too large for a commit page goes there.
+    pub(super) fn dissolved_blocks(&self) -> usize {
+        let records = self.memtable.len() + 1;
+        if self.commits.sealed.is_empty() && self.fits_beside_root(records) {
+            return 0;
+        }
+        1 + self.pages_of(records).div_ceil(self.geometry.pages_per_block as usize)
     }
 
     /// Sealed pages beyond which the first sweep is made to go on.

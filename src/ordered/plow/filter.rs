@@ -66,13 +66,15 @@ impl Filters {
         self.budget.saturating_sub(pages * FILTER_BYTES) * keys / of.max(1)
     }
 
-    /// Notes the keys of a page, ascending, in a filter of so many bytes, if the budget allows. One key is held at a time.
+    /// Notes the keys of a page, ascending, in a filter of so many bytes, if the budget allows. One key is held at a time. What was
+    /// noted of the page before is forgotten.
     pub(super) fn insert(
         &mut self,
         page: Ppn,
         bytes: usize,
         keys: &mut dyn ExactSizeIterator<Item = Vec<u8>>,
     ) {
+        self.remove(page);
         let (count, bytes) = (keys.len(), bytes.min(self.budget.saturating_sub(self.used + FILTER_BYTES)));
         // Below a bit a key it would hardly say no.
         if bytes * 8 < count {
@@ -100,6 +102,11 @@ impl Filters {
             self.used -= FILTER_BYTES + self.filters[at].bits.len();
             self.filters.swap_remove(at);
         }
+    }
+
+    /// Forgets every page.
+    pub(super) fn clear(&mut self) {
+        (self.filters, self.used) = (Vec::new(), 0);
     }
 
     /// What the filter of a page says of a key; nothing for a page that has none.

@@ -19,14 +19,16 @@ pub(super) struct Before {
 pub(super) struct Memtable {
     record: RecordFormat,
     bytes: Vec<u8>,
-    capacity: usize,
+    capacity: u32,
+    /// Records that no sealed page holds.
+    unsealed: u32,
 }
 
 impl Memtable {
     /// Room for so many records, and for one more that a change may bring before a step makes room.
     pub(super) fn new(record: RecordFormat, capacity: usize) -> Memtable {
         let bytes = Vec::with_capacity((capacity + 1) * (record.entry_bytes() + 1));
-        Memtable { record, bytes, capacity }
+        Memtable { record, bytes, capacity: capacity as u32, unsealed: 0 }
     }
 
     fn stride(&self) -> usize {
@@ -38,11 +40,11 @@ impl Memtable {
     }
 
     pub(super) fn capacity(&self) -> usize {
-        self.capacity
+        self.capacity as usize
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.len() >= self.capacity
+        self.len() >= self.capacity()
     }
 
     fn entry(&self, i: usize) -> &[u8] {
@@ -66,8 +68,14 @@ impl Memtable {
         self.entry(i)[self.stride() - 1] & UNSEALED != 0
     }
 
+    /// Records that no sealed page holds.
+    pub(super) fn unsealed(&self) -> usize {
+        self.unsealed as usize
+    }
+
     /// Notes that a sealed page holds record `i`.
     pub(super) fn seal(&mut self, i: usize) {
+        self.unsealed -= u32::from(self.is_unsealed(i));
         let at = (i + 1) * self.stride() - 1;
         self.bytes[at] &= !UNSEALED;
     }
@@ -76,6 +84,7 @@ impl Memtable {
     pub(super) fn unseal_all(&mut self) {
         let stride = self.stride();
         self.bytes.chunks_mut(stride).for_each(|entry| entry[stride - 1] |= UNSEALED);
+        self.unsealed = self.len() as u32;
     }
 
     /// The first record whose key is not below this one.
@@ -103,7 +112,10 @@ impl Memtable {
         let found = self.find(key);
         let stride = self.stride();
         let (at, record) = match found {
-            Ok(i) => (i * stride, Some(self.entry(i).to_vec())),
+            Ok(i) => {
+                self.unsealed -= u32::from(self.is_unsealed(i));
+                (i * stride, Some(self.entry(i).to_vec()))
+            }
             Err(i) => {
                 let at = i * stride;
                 let end = self.bytes.len();
@@ -120,6 +132,7 @@ impl Memtable {
             None => body[key.len()..].fill(0),
         }
         flags[0] = if value.is_none() { TOMBSTONE } else { 0 } | if is_sealed { 0 } else { UNSEALED };
+        self.unsealed += u32::from(!is_sealed);
         Before { key: key.to_vec(), record }
     }
 
@@ -128,8 +141,12 @@ impl Memtable {
         let stride = self.stride();
         let Ok(i) = self.find(&before.key) else { return };
         let place = i * stride..(i + 1) * stride;
+        self.unsealed -= u32::from(self.is_unsealed(i));
         match &before.record {
-            Some(record) => self.bytes[place].copy_from_slice(record),
+            Some(record) => {
+                self.bytes[place].copy_from_slice(record);
+                self.unsealed += u32::from(self.is_unsealed(i));
+            }
             None => drop(self.bytes.drain(place)),
         }
     }
@@ -138,8 +155,9 @@ impl Memtable {
     pub(super) fn remove_range(&mut self, from: &[u8], to: Option<&[u8]>) {
         let low = self.lower_bound(from);
         let high = to.map_or(self.len(), |to| self.lower_bound(to));
-        let stride = self.stride();
-        self.bytes.drain(low * stride..high.max(low) * stride);
+        let (stride, high) = (self.stride(), high.max(low));
+        self.unsealed -= (low..high).filter(|&i| self.is_unsealed(i)).count() as u32;
+        self.bytes.drain(low * stride..high * stride);
     }
 
     /// Bytes held.
@@ -175,6 +193,11 @@ mod tests {
                 model.retain(|key, _| !(low..high).contains(key));
             }
             assert_eq!(table.len(), model.len());
+            let at = rng.below(300) as usize;
+            if round % 10 == 9 && at < table.len() {
+                table.seal(at);
+            }
+            assert_eq!(table.unsealed(), (0..table.len()).filter(|&i| table.is_unsealed(i)).count());
         }
         for (i, (key, value)) in model.iter().enumerate() {
             assert_eq!((table.key(i), table.value(i).map(|value| value[0])), (&key[..], *value));

@@ -39,6 +39,7 @@ mod blocks;
 mod check;
 mod coder;
 mod commit;
+mod config;
 mod cost;
 mod fences;
 mod filter;
@@ -50,7 +51,6 @@ mod mount;
 mod page;
 mod room;
 mod root;
-mod settings;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -59,21 +59,20 @@ mod walk;
 use crate::check::{CheckReport, IndexError};
 use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::ordered::buffered::Answers;
-use crate::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit,
-};
+use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
 use crate::store::StoreError;
 use alloc::vec;
 use alloc::vec::Vec;
 use blocks::{Blocks, State};
 use commit::Commits;
+pub use config::PlowConfig;
+use config::Shares;
 use core::ops::Bound;
 use cost::Plan;
 use filter::Filters;
 use io::Loaded;
 use level::Level;
 use memtable::Memtable;
-use settings::Shares;
 
 /// Where the newer records of a step come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,17 +130,17 @@ struct Counters {
 }
 
 impl<N: Nand> Plow<N> {
-    fn assemble(nand: N, settings: &Settings) -> Result<Plow<N>, IndexError> {
-        let (geometry, record) = (nand.geometry(), settings.record);
+    fn assemble(nand: N, config: &PlowConfig) -> Result<Plow<N>, IndexError> {
+        let (geometry, record) = (nand.geometry(), config.record);
         let own = size_of::<Plow<N>>() - size_of::<N>() + 3 * size_of::<Level>();
-        let shares = Shares::new(settings, geometry, own)?;
+        let shares = Shares::new(config, geometry, own)?;
         let page = geometry.page_bytes as usize;
         Ok(Plow {
             nand,
             geometry,
             record,
             shares,
-            every_operation: settings.durability == Durability::EveryOperation,
+            every_operation: config.durability == Durability::EveryOperation,
             memtable: Memtable::new(record, shares.memtable),
             levels: Vec::with_capacity(cost::LEVELS_MAX),
             filters: Filters::new(shares.filter),
@@ -323,6 +322,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
             ("level_lookups", counters.level_lookups),
             ("level_lookups_filtered", counters.filtered),
             ("sweeps_for_room", counters.sweeps),
+            ("blocks_free", (self.blocks.free() + self.blocks.left()) as u64),
             ("blocks_retired", self.blocks.retired),
         ];
         IndexStats {

@@ -6,11 +6,10 @@ use super::fences::position;
 use super::level::{Level, Part};
 use super::page::{HEADER_BYTES, Header, Kind, is_blank};
 use super::root::{LevelRoot, Reader, Root, Row, Wrong, read};
-use super::{Plow, State};
+use super::{Plow, PlowConfig, State};
 use crate::check::IndexError;
 use crate::check::message;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
-use crate::ordered::Settings;
 use crate::sort;
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
@@ -40,8 +39,8 @@ const BROKEN_ROOT: &str = "I1: the root makes no sense";
 
 impl<N: Nand> Plow<N> {
     /// Erases the chip and makes an empty index on it.
-    pub fn format_with(nand: N, settings: &Settings) -> Result<Plow<N>, IndexError> {
-        let mut plow = Plow::assemble(nand, settings)?;
+    pub fn format(nand: N, config: &PlowConfig) -> Result<Plow<N>, IndexError> {
+        let mut plow = Plow::assemble(nand, config)?;
         plow.note_bad_blocks()?;
         for _ in 0..plow.blocks.free() {
             plow.blocks.prepare(&mut plow.nand, Cause::Checkpoint)?;
@@ -53,8 +52,8 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Finds the index on the chip again.
-    pub fn mount_with(nand: N, settings: &Settings) -> Result<Plow<N>, IndexError> {
-        let mut plow = Plow::assemble(nand, settings)?;
+    pub fn mount(nand: N, config: &PlowConfig) -> Result<Plow<N>, IndexError> {
+        let mut plow = Plow::assemble(nand, config)?;
         plow.cause = Cause::Recovery;
         plow.note_bad_blocks()?;
         let mut seen = Seen::default();
@@ -78,9 +77,8 @@ impl<N: Nand> Plow<N> {
         plow.planned_for = 0;
         plow.replan();
         plow.keep_fences_short();
-        // The next commit writes the whole memtable anew: else each mount would begin another block of sealed pages.
-        plow.commits.sealed.clear();
-        plow.memtable.unseal_all();
+        // What is dead is not known: where there is no room, a sweep finds out.
+        plow.changes = plow.page_records;
         Ok(plow)
     }
 
@@ -211,7 +209,7 @@ impl<N: Nand> Plow<N> {
                 "the memtable on the chip holds {} records, more than the {} that the RAM leaves room for",
                 self.memtable.len(),
                 self.memtable.capacity()
-            )));
+            ).into()));
         }
         for level in &root.levels {
             self.take_level(level, seen)?;
@@ -333,10 +331,11 @@ impl<N: Nand> Plow<N> {
         seen: &mut Seen,
     ) -> Result<Option<Vec<u8>>, IndexError> {
         let below = |plow: &Plow<N>| plow.levels[level].cursor.clone();
+        self.blocks.set_erases(self.geometry.block_of(row.first), row.erases);
         for page in 0..row.pages {
             let ppn = Ppn(row.first.0 + page);
             let low = match self.examine(ppn)? {
-                Found::Whole(header) if header.kind == Kind::Run => {
+                Found::Whole(header) if header.kind == Kind::Run && header.erases == row.erases => {
                     self.note(ppn, &header, seen);
                     self.learn(level, ppn, &header, &mut last)?
                 }

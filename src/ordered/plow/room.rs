@@ -11,20 +11,20 @@ use crate::nand::{Cause, Nand};
 const READY: usize = 2;
 
 impl<N: Nand> Plow<N> {
-    /// Blocks that steps leave to commit pages and to sealed ones: those of a full memtable, for it may fill up before the next
-    /// block is taken.
+    /// Blocks that steps leave to the next commit: one for its page, and those of the pages that it seals.
     pub(super) fn kept_back(&self) -> usize {
-        1 + self.sealed_blocks_left()
+        1 + self.sealed_blocks_next()
     }
 
     /// Blocks that an insertion leaves free: one for each sweep, and for commit pages, those of a mount and of the commit that follows
     /// it among them.
     pub(super) fn reserve(&self) -> usize {
-        self.levels.len().max(1) + 3 + self.sealed_blocks_behind_mount()
+        self.levels.len().max(1) + 3
     }
 
     fn has_room(&self) -> bool {
-        self.blocks.free() + self.blocks.left() >= self.reserve() && !self.is_root_long()
+        let needed = self.reserve() + self.dissolved_blocks();
+        self.blocks.free() + self.blocks.left() >= needed && !self.is_root_long()
     }
 
     /// Whether the root leaves too little of a commit page.
@@ -32,15 +32,15 @@ impl<N: Nand> Plow<N> {
         let extents: usize =
             self.levels.iter().map(|level| level.old.extents().len() + level.new.extents().len()).sum();
         let room = (self.geometry.page_bytes as usize - HEADER_BYTES) * 3 / 4;
-        // No extent takes more than ten bytes.
+        // No extent takes more than thirteen bytes.
         let fixed = 32 + LEVELS_MAX * (24 + usize::from(self.record.key_bytes));
-        extents * 10 + fixed > room && self.root_bytes() > room
+        extents * 13 + fixed > room && self.root_bytes() > room
     }
 
     /// Makes sure that a change can be written. An insertion is refused where that takes the last blocks; a removal is not.
     pub(super) fn make_room(&mut self, inserts: bool) -> Result<(), IndexError> {
         if !self.has_room() {
-            self.seal_anew()?;
+            self.dissolve()?;
         }
         // Two blocks of a level are half used at any time.
         if !self.has_room() {
@@ -62,19 +62,24 @@ impl<N: Nand> Plow<N> {
         Ok(())
     }
 
-    /// Writes the sealed records again, where the pages that hold them lie in more blocks than they need: each mount begins
-    /// another one.
-    fn seal_anew(&mut self) -> Result<(), IndexError> {
-        let bytes = self.memtable.len() * (self.record.entry_bytes() + 1);
-        let pages = bytes / (self.geometry.page_bytes as usize - HEADER_BYTES) + 1;
-        let needed = 1 + pages.div_ceil(self.geometry.pages_per_block as usize);
-        // Behind a mount none of the blocks is gone on with, so all of them can go.
-        let spare = usize::from(self.commits.open.is_some());
-        if self.commits.blocks.len() <= needed + spare || self.blocks.free() < needed {
+    /// Has the first sweep go on until the memtable fits into a commit page, and does without sealed pages: where blocks are short,
+    /// a memtable is no larger than that. So what an insertion must leave free does not depend on the RAM, nor on the mounts
+    /// since, each of which begins another block of sealed pages.
+    fn dissolve(&mut self) -> Result<(), IndexError> {
+        if self.commits.sealed.is_empty() && self.fits_beside_root(self.memtable.len() + 1) {
             return Ok(());
+        }
+        let round = self.levels[0].round;
+        while !self.fits_beside_root(self.memtable.len() + 1) {
+            if self.levels[0].round.wrapping_sub(round) >= 2 || !self.can_step(0)? {
+                return Ok(());
+            }
+            self.step(0)?;
         }
         self.commits.sealed.clear();
         self.memtable.unseal_all();
+        // What is open is needed no longer, so the commit gives it back.
+        self.commits.open_sealed = None;
         self.commit(false)
     }
 
@@ -123,7 +128,19 @@ impl<N: Nand> Plow<N> {
             }
         }
         self.changes = 0;
+        self.close_empty_levels();
         Ok(())
+    }
+
+    /// Gives the open blocks of levels that hold nothing back.
+    fn close_empty_levels(&mut self) {
+        for level in 0..self.levels.len() {
+            if self.levels[level].pages() == 0
+                && let Some((block, _)) = self.levels[level].open.take()
+            {
+                self.leave_if_dead(level, block);
+            }
+        }
     }
 
     /// Whether a step finds a block for its page, after a commit if need be.
@@ -203,6 +220,10 @@ impl<N: Nand> Plow<N> {
             None => Level::default(),
         };
         let at = self.levels.len().saturating_sub(1);
+        if at == 0 {
+            // A mount that found one level made filters of its pages, which are another level's now and go without being named here.
+            self.filters.clear();
+        }
         self.levels.insert(at, level);
     }
 }

@@ -9,6 +9,7 @@
 //!
 //! Numbers have seven bits a byte, the lowest first. A cursor is a byte that says whether there is one, and a key.
 
+use super::blocks::Blocks;
 use super::fences::Run;
 use super::level::Level;
 use crate::nand::Geometry;
@@ -17,7 +18,7 @@ use crate::units::{Pbn, Ppn};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// Writes bytes one after the other; beyond the end it only counts.
 #[derive(Debug)]
@@ -111,6 +112,8 @@ impl<'a> Reader<'a> {
 pub(super) struct Row {
     pub(super) first: Ppn,
     pub(super) pages: u32,
+    /// How often their block was erased: what stood there in an earlier life of it is no page of the level.
+    pub(super) erases: u16,
 }
 
 /// A level as the root tells it.
@@ -133,13 +136,14 @@ pub(super) struct Root {
     pub(super) newest_sealed: Option<(Ppn, u64)>,
 }
 
-fn write_run(writer: &mut Writer<'_>, run: &Run, pages_per_block: u32) {
+fn write_run(writer: &mut Writer<'_>, run: &Run, (pages_per_block, blocks): (u32, &Blocks)) {
     writer.number(run.extents().len() as u64);
     for extent in run.extents() {
         let first = extent.first().0;
         writer.number(u64::from(first / pages_per_block));
         writer.number(u64::from(first % pages_per_block));
         writer.number(extent.pages() as u64);
+        writer.number(blocks.erases(Pbn(first / pages_per_block)).into());
     }
 }
 
@@ -147,7 +151,7 @@ fn write_run(writer: &mut Writer<'_>, run: &Run, pages_per_block: u32) {
 pub(super) fn write(
     writer: &mut Writer<'_>,
     (geometry, record): (Geometry, RecordFormat),
-    levels: &[Level],
+    (levels, blocks): (&[Level], &Blocks),
     (sealed, newest): (usize, Option<(Ppn, u64)>),
 ) {
     let sizes = [geometry.pages_per_block, geometry.blocks].map(u64::from);
@@ -165,8 +169,8 @@ pub(super) fn write(
                 writer.number(next.into());
             }
         }
-        write_run(writer, &level.old, geometry.pages_per_block);
-        write_run(writer, &level.new, geometry.pages_per_block);
+        write_run(writer, &level.old, (geometry.pages_per_block, blocks));
+        write_run(writer, &level.new, (geometry.pages_per_block, blocks));
     }
     writer.number(sealed as u64);
     if let Some((page, program)) = newest {
@@ -194,7 +198,8 @@ fn read_run(reader: &mut Reader<'_>, geometry: Geometry) -> Option<Vec<Row>> {
         if pages == 0 {
             return None;
         }
-        rows.push(Row { first: Ppn(block * geometry.pages_per_block + first), pages });
+        let erases = u16::try_from(reader.number()?).ok()?;
+        rows.push(Row { first: Ppn(block * geometry.pages_per_block + first), pages, erases });
     }
     Some(rows)
 }
@@ -244,6 +249,12 @@ mod tests {
 
     const RECORD: RecordFormat = RecordFormat::new(4, 4);
 
+    fn blocks() -> Blocks {
+        let mut blocks = Blocks::new(32);
+        blocks.set_erases(Pbn(2), 40_000);
+        blocks
+    }
+
     fn levels() -> Vec<Level> {
         let mut level = Level { cursor: [1, 2, 3, 4].into(), round: 300, ..Level::default() };
         level.open = Some((Pbn(7), 3));
@@ -257,7 +268,7 @@ mod tests {
         let geometry = Geometry::new(512, 16, 16, 32);
         let mut bytes = [0; 100];
         let mut writer = Writer::new(&mut bytes);
-        write(&mut writer, (geometry, RECORD), &levels(), (2, Some((Ppn(9), 1 << 35))));
+        write(&mut writer, (geometry, RECORD), (&levels(), &blocks()), (2, Some((Ppn(9), 1 << 35))));
         let end = writer.at();
         let mut reader = Reader::new(&bytes[..end]);
         let root = read(&mut reader, geometry, RECORD).unwrap();
@@ -265,7 +276,10 @@ mod tests {
         assert_eq!(root.newest_sealed, Some((Ppn(9), 1 << 35)));
         let level = &root.levels[1];
         assert_eq!((level.round, &level.cursor[..], level.open), (300, &[1, 2, 3, 4][..], Some((Pbn(7), 3))));
-        let rows = [vec![Row { first: Ppn(40), pages: 4 }], vec![Row { first: Ppn(112), pages: 3 }]];
+        let rows = [
+            vec![Row { first: Ppn(40), pages: 4, erases: 40_000 }],
+            vec![Row { first: Ppn(112), pages: 3, erases: 0 }],
+        ];
         assert_eq!(level.rows, rows);
         for cut in 0..end {
             assert!(read(&mut Reader::new(&bytes[..cut]), geometry, RECORD).is_err(), "{cut} of {end} bytes");
@@ -274,7 +288,7 @@ mod tests {
         assert_eq!(read(&mut Reader::new(&bytes), other, RECORD), Err(Wrong::Other));
         let mut short = [0; 10];
         let mut writer = Writer::new(&mut short);
-        write(&mut writer, (geometry, RECORD), &levels(), (0, None));
+        write(&mut writer, (geometry, RECORD), (&levels(), &blocks()), (0, None));
         assert!(writer.at() > 10);
     }
 }

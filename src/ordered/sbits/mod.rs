@@ -41,23 +41,55 @@ mod tests;
 use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::nand::{Cause, Geometry, Nand};
-use crate::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit, within,
-};
+use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, within};
 use crate::units::Pbn;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
-use core::ops::{Bound, ControlFlow};
+use core::ops::{Bound, ControlFlow, RangeInclusive};
 use page::{HEADER_BYTES, entry, search};
 use spline::{Spline, project};
 
-/// What happens to an insertion when no block is left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WhenFull {
+/// The fate of an insertion when no block is left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenFull {
+    /// The insertion is refused.
+    #[default]
     Refuse,
+    /// The oldest block of records goes.
     DropOldest,
+}
+
+/// How an SBITS store is formatted, mounted and run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SbitsConfig {
+    /// Sizes of the records.
+    pub record: RecordFormat,
+    /// The durability class wanted.
+    pub durability: Durability,
+    /// Bytes of RAM; `None` means whatever tables and spline need.
+    pub ram_bytes: Option<usize>,
+    /// Points of the spline from keys to pages, 4 to 2^20; `None` means 300 as published, or what the RAM leaves.
+    pub spline_points: Option<usize>,
+    /// Pages by which the spline may be wrong while its points suffice, 1 or more.
+    pub max_error: u32,
+    /// The fate of an insertion when no block is left.
+    pub when_full: WhenFull,
+}
+
+impl SbitsConfig {
+    /// 300 points, an error of one page, every operation durable; insertions into a full store are refused.
+    pub const fn new(record: RecordFormat) -> SbitsConfig {
+        SbitsConfig {
+            record,
+            durability: Durability::EveryOperation,
+            ram_bytes: None,
+            spline_points: None,
+            max_error: 1,
+            when_full: WhenFull::Refuse,
+        }
+    }
 }
 
 /// An SBITS store on a chip.
@@ -110,34 +142,35 @@ struct Counters {
     blocks_retired: u64,
 }
 
-/// What an insertion or a removal that the rule forbids is told.
+/// The refusal of an insertion or a removal that the rule forbids.
 pub const RULE: &str = "SBITS takes records in ascending order of their keys and removes none";
 
 impl<N: Nand> Sbits<N> {
-    fn assemble(nand: N, settings: &Settings) -> Result<Sbits<N>, IndexError> {
-        let (geometry, record) = (nand.geometry(), settings.record);
+    fn assemble(nand: N, config: &SbitsConfig) -> Result<Sbits<N>, IndexError> {
+        let (geometry, record) = (nand.geometry(), config.record);
         let page_bytes = geometry.page_bytes as usize;
         let capacity = (page_bytes - HEADER_BYTES) / record.entry_bytes();
         if capacity < 2 || geometry.blocks < 4 {
-            return Err(IndexError::Unsupported(message!(
-                "SBITS needs pages that hold 2 records and 4 blocks; here are {capacity} and {}",
-                geometry.blocks
-            )));
+            return Err(IndexError::Unsupported(
+                message!(
+                    "SBITS needs pages that hold 2 records and 4 blocks; here are {capacity} and {}",
+                    geometry.blocks
+                )
+                .into(),
+            ));
         }
-        let options = &settings.options;
-        let when_full = match options.choice("when_full", &["refuse", "drop-oldest"])? {
-            "drop-oldest" => WhenFull::DropOldest,
-            _ => WhenFull::Refuse,
-        };
-        let error = options.number("max_error", 1..=1 << 20)?.unwrap_or(1) as u32;
-        let knots = knots(settings, geometry)?;
+        let knots = knots(config, geometry)?;
+        if config.max_error == 0 {
+            let what = "a spline of no error: 1 page at least is possible";
+            return Err(IndexError::Unsupported(what.into()));
+        }
         Ok(Sbits {
             nand,
             geometry,
             record,
             capacity,
-            every_operation: settings.durability == Durability::EveryOperation,
-            when_full,
+            every_operation: config.durability == Durability::EveryOperation,
+            when_full: config.when_full,
             kept: VecDeque::with_capacity(geometry.blocks as usize),
             oldest: 0,
             full_pages: 0,
@@ -147,7 +180,7 @@ impl<N: Nand> Sbits<N> {
             free: VecDeque::with_capacity(geometry.blocks as usize),
             sequence: 0,
             partial_sequence: 0,
-            spline: Spline::new(knots, error),
+            spline: Spline::new(knots, config.max_error),
             filling: vec![0xff; page_bytes],
             count: 0,
             unsynced: 0,
@@ -309,21 +342,24 @@ impl<N: Nand> Sbits<N> {
 }
 
 /// Knots of the spline: as set, or 300, or what the RAM leaves.
-fn knots(settings: &Settings, geometry: Geometry) -> Result<usize, IndexError> {
+fn knots(config: &SbitsConfig, geometry: Geometry) -> Result<usize, IndexError> {
     const PUBLISHED: usize = 300;
-    let fixed = fixed_bytes(geometry, settings.record);
-    let left = match settings.ram_bytes {
+    const POSSIBLE: RangeInclusive<usize> = 4..=1 << 20;
+    let fixed = fixed_bytes(geometry, config.record);
+    if let Some(points) = config.spline_points.filter(|points| !POSSIBLE.contains(points)) {
+        let what =
+            message!("a spline of {points} points: {} to {} are possible", POSSIBLE.start(), POSSIBLE.end());
+        return Err(IndexError::Unsupported(what.into()));
+    }
+    let left = match config.ram_bytes {
         None => PUBLISHED,
         Some(ram) => ram.saturating_sub(fixed) / Spline::KNOT_BYTES,
     };
-    let wanted = settings.options.number("spline_points", 4..=1 << 20)?.map(|points| points as usize);
-    let knots = wanted.unwrap_or(left.min(PUBLISHED));
-    match settings.ram_bytes {
+    let knots = config.spline_points.unwrap_or(left.min(PUBLISHED));
+    match config.ram_bytes {
         Some(ram) if knots < 4 || fixed + knots * Spline::KNOT_BYTES > ram => {
             let needed = fixed + knots.max(4) * Spline::KNOT_BYTES;
-            Err(IndexError::Unsupported(message!(
-                "{ram} bytes of RAM are too few: two pages, the blocks and the spline take {needed}"
-            )))
+            Err(IndexError::TooLittleRam { what: "two pages, the blocks and the spline", given: ram, needed })
         }
         _ => Ok(knots),
     }
@@ -468,6 +504,6 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
         let buffers = self.filling.len() + self.read.len() + usize::from(self.record.key_bytes);
         let kept = self.kept.capacity() * size_of::<Option<Pbn>>();
         let free = self.free.capacity() * size_of::<Pbn>();
-        size_of::<Self>() - size_of::<N>() + buffers + kept + free + self.spline.ram_bytes()
+        size_of::<Sbits<()>>() + buffers + kept + free + self.spline.ram_bytes()
     }
 }

@@ -22,10 +22,10 @@ const MAGIC: u8 = 0xb6;
 const PARTIAL: u8 = 1;
 const CLOSED: u8 = 2;
 const CRC_AT: usize = 20;
-/// So many programs, or more.
+/// The largest count of programs: so many, or more.
 pub(super) const SINCE_MAX: u16 = u16::MAX;
 
-/// What a page says of itself.
+/// The account that a page gives of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) partial: bool,

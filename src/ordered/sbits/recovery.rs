@@ -1,11 +1,10 @@
 //! Formatting and mounting.
 
 use super::page::{Header, entry, is_blank};
-use super::{Sbits, project};
+use super::{Sbits, SbitsConfig, project};
 use crate::blocks::mark_bad;
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand, NandError};
-use crate::ordered::Settings;
 use crate::sorted::Map;
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
@@ -13,7 +12,7 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What the pages of a block are.
+/// The kind of a block by its pages.
 enum Kind {
     /// Full pages: the number of the block, how many there are up to the last sound one, the newest program.
     Full(u32, u32, u64),
@@ -23,7 +22,7 @@ enum Kind {
     Nothing,
 }
 
-/// What a mount has seen of the chip.
+/// The knowledge that a mount has of the chip so far.
 #[derive(Default)]
 struct Seen {
     /// By block number: the block, its sound pages, its newest program.
@@ -40,8 +39,8 @@ struct Seen {
 
 impl<N: Nand> Sbits<N> {
     /// Erases the chip and makes an empty store on it.
-    pub fn format_with(nand: N, settings: &Settings) -> Result<Sbits<N>, IndexError> {
-        let mut store = Sbits::assemble(nand, settings)?;
+    pub fn format(nand: N, config: &SbitsConfig) -> Result<Sbits<N>, IndexError> {
+        let mut store = Sbits::assemble(nand, config)?;
         for block in (0..store.geometry.blocks).map(Pbn) {
             if store.nand.is_bad(block)? {
                 continue;
@@ -57,8 +56,8 @@ impl<N: Nand> Sbits<N> {
     }
 
     /// Finds the store on the chip again.
-    pub fn mount_with(nand: N, settings: &Settings) -> Result<Sbits<N>, IndexError> {
-        let mut store = Sbits::assemble(nand, settings)?;
+    pub fn mount(nand: N, config: &SbitsConfig) -> Result<Sbits<N>, IndexError> {
+        let mut store = Sbits::assemble(nand, config)?;
         let seen = store.look_around()?;
         let Some(newest) = seen.newest else {
             return Err(IndexError::NotFormatted("the chip holds no page of SBITS"));
@@ -140,7 +139,7 @@ impl<N: Nand> Sbits<N> {
         Ok(seen)
     }
 
-    /// What a block is by its first `enough` pages, or by all of them where those do not agree.
+    /// The kind of a block by its first `enough` pages, or by all of them where those do not agree.
     fn look_at(&mut self, block: Pbn, enough: u32, seen: &mut Seen) -> Result<Kind, IndexError> {
         let mut page = vec![0; self.geometry.page_bytes as usize];
         let pages_per_block = self.geometry.pages_per_block;

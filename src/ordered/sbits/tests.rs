@@ -1,12 +1,12 @@
 //! SBITS against a list, power cuts at every operation, damage, a full chip, look-up costs.
 
-use super::Sbits;
 use super::page::{HEADER_BYTES, Header};
+use super::{Sbits, SbitsConfig, WhenFull};
 use crate::nand::catalogue::mlc_64m;
 use crate::nand::misread::with_wrong_bits;
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{Cause, Geometry, Part};
-use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
+use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat};
 use crate::rng::Rng;
 use crate::units::Ppn;
 use crate::{IndexError, Nand};
@@ -20,8 +20,8 @@ fn chip(pages_per_block: u32, blocks: u32) -> SimChip {
     SimChip::new(&Part { geometry, ..mlc_64m() }).unwrap()
 }
 
-fn settings(durability: Durability) -> Settings {
-    Settings { durability, ..Settings::new(RecordFormat::new(8, 4)) }
+fn settings(durability: Durability) -> SbitsConfig {
+    SbitsConfig { durability, ..SbitsConfig::new(RecordFormat::new(8, 4)) }
 }
 
 fn contents<N: Nand>(
@@ -72,8 +72,8 @@ fn append<N: Nand>(store: &mut Sbits<N>, model: &mut Records, count: usize, rng:
 #[test]
 fn records_are_found_where_they_were_put() {
     for (durability, points) in [(Durability::EverySync, 300), (Durability::EveryOperation, 4)] {
-        let settings = settings(durability).with("spline_points", points);
-        let mut store = Sbits::format_with(chip(8, 64), &settings).unwrap();
+        let settings = SbitsConfig { spline_points: Some(points), ..settings(durability) };
+        let mut store = Sbits::format(chip(8, 64), &settings).unwrap();
         let (mut model, mut rng) = (Records::new(), Rng::new(3));
         for round in 0..6 {
             append(&mut store, &mut model, 1500, &mut rng);
@@ -99,7 +99,7 @@ fn records_are_found_where_they_were_put() {
             } else {
                 store.sync().unwrap();
             }
-            store = Sbits::mount_with(store.into_nand(), &settings).unwrap();
+            store = Sbits::mount(store.into_nand(), &settings).unwrap();
             assert_holds(&mut store, &model);
         }
     }
@@ -110,7 +110,7 @@ fn a_failed_program_leaves_the_page_before_it_readable() {
     let settings = settings(Durability::EverySync);
     let mut checked = 0;
     for seed in 0..200 {
-        let mut store = Sbits::format_with(chip(8, 32), &settings).unwrap();
+        let mut store = Sbits::format(chip(8, 32), &settings).unwrap();
         let (mut model, mut rng) = (Records::new(), Rng::new(seed));
         append(&mut store, &mut model, 40, &mut rng);
         store.sync().unwrap();
@@ -128,8 +128,7 @@ fn a_failed_program_leaves_the_page_before_it_readable() {
         let newest = store.geometry.page_at(block, next - 1);
         // The newest page does not survive the cut that follows.
         let bits: Vec<usize> = (0..64).collect();
-        let mut store =
-            Sbits::mount_with(with_wrong_bits(store.into_nand(), newest, &bits), &settings).unwrap();
+        let mut store = Sbits::mount(with_wrong_bits(store.into_nand(), newest, &bits), &settings).unwrap();
         assert!(
             everything(&mut store) == first,
             "seed {seed}: {} of {}",
@@ -143,13 +142,13 @@ fn a_failed_program_leaves_the_page_before_it_readable() {
 #[test]
 fn a_mount_erases_the_page_before_the_newest_one_last() {
     let settings = settings(Durability::EverySync);
-    let mut store = Sbits::format_with(chip(8, 32), &settings).unwrap();
+    let mut store = Sbits::format(chip(8, 32), &settings).unwrap();
     let (mut model, mut rng) = (Records::new(), Rng::new(1));
     append(&mut store, &mut model, 45, &mut rng);
     store.close().unwrap();
     let (block, next) = store.aside.unwrap();
     let newest = store.geometry.page_at(block, next - 1);
-    let mut store = Sbits::mount_with(store.into_nand(), &settings).unwrap();
+    let mut store = Sbits::mount(store.into_nand(), &settings).unwrap();
     let closed = model.clone();
     append(&mut store, &mut model, 5, &mut rng);
     let (at_operation, when, torn) = (store.nand.operations(), CutWhen::Inside, TornModel::RandomBits);
@@ -158,13 +157,13 @@ fn a_mount_erases_the_page_before_the_newest_one_last() {
     let mut chip = store.into_nand();
     chip.power_on();
     let bits: Vec<usize> = (0..64).collect();
-    let mut store = Sbits::mount_with(with_wrong_bits(chip, newest, &bits), &settings).unwrap();
+    let mut store = Sbits::mount(with_wrong_bits(chip, newest, &bits), &settings).unwrap();
     assert!(everything(&mut store) == closed);
 }
 
 #[test]
 fn what_does_not_ascend_is_refused_by_name() {
-    let mut store = Sbits::format_with(chip(8, 16), &settings(Durability::EverySync)).unwrap();
+    let mut store = Sbits::format(chip(8, 16), &settings(Durability::EverySync)).unwrap();
     store.insert(&7u64.to_be_bytes(), &[1; 4]).unwrap();
     for key in [7u64, 6, 0] {
         assert_eq!(store.insert(&key.to_be_bytes(), &[2; 4]), Err(IndexError::NotAscending));
@@ -176,7 +175,7 @@ fn what_does_not_ascend_is_refused_by_name() {
 
 #[test]
 fn a_look_up_reads_about_one_page_and_an_insertion_programs_a_share_of_one() {
-    let mut store = Sbits::format_with(chip(64, 64), &settings(Durability::EverySync)).unwrap();
+    let mut store = Sbits::format(chip(64, 64), &settings(Durability::EverySync)).unwrap();
     for i in 0..100_000u64 {
         store.insert(&(1000 + i * 10 + i % 7).to_be_bytes(), &[0; 4]).unwrap();
     }
@@ -198,14 +197,14 @@ fn a_look_up_reads_about_one_page_and_an_insertion_programs_a_share_of_one() {
     let settings = settings(Durability::EverySync);
     let chip = store.into_nand();
     let before = chip.counters().page_reads[Cause::Recovery as usize];
-    let store = Sbits::mount_with(chip, &settings).unwrap();
+    let store = Sbits::mount(chip, &settings).unwrap();
     let reads = store.nand.counters().page_reads[Cause::Recovery as usize] - before;
     assert!(reads < 4 * 64 + 5 * 64, "{reads} reads to mount 2,500 pages in 40 blocks");
 }
 
 #[test]
 fn a_full_store_refuses_or_drops_the_oldest() {
-    let mut store = Sbits::format_with(chip(8, 12), &settings(Durability::EverySync)).unwrap();
+    let mut store = Sbits::format(chip(8, 12), &settings(Durability::EverySync)).unwrap();
     let mut last = 0u64;
     while store.insert(&last.to_be_bytes(), &[0; 4]).is_ok() {
         last += 1;
@@ -214,8 +213,8 @@ fn a_full_store_refuses_or_drops_the_oldest() {
     assert!(last >= 8 * 8 * 40, "{last} records");
     assert_eq!(everything(&mut store).len() as u64, last);
 
-    let dropping = settings(Durability::EverySync).with("when_full", "drop-oldest");
-    let mut store = Sbits::mount_with(store.into_nand(), &dropping).unwrap();
+    let dropping = SbitsConfig { when_full: WhenFull::DropOldest, ..settings(Durability::EverySync) };
+    let mut store = Sbits::mount(store.into_nand(), &dropping).unwrap();
     // The mount found the last sync.
     let (mut model, mut rng) = (everything(&mut store), Rng::new(1));
     for round in 0..12 {
@@ -227,7 +226,7 @@ fn a_full_store_refuses_or_drops_the_oldest() {
         assert_eq!(get(&mut store, key).unwrap(), Some(value));
         if round % 3 == 2 {
             store.close().unwrap();
-            store = Sbits::mount_with(store.into_nand(), &dropping).unwrap();
+            store = Sbits::mount(store.into_nand(), &dropping).unwrap();
         }
         assert_holds(&mut store, &model);
     }
@@ -237,9 +236,9 @@ fn a_full_store_refuses_or_drops_the_oldest() {
 fn a_power_cut_loses_nothing_promised() {
     for durability in [Durability::EverySync, Durability::EveryOperation] {
         let settings = settings(durability);
-        let formatted = Sbits::format_with(chip(4, 24), &settings).unwrap().into_nand();
+        let formatted = Sbits::format(chip(4, 24), &settings).unwrap().into_nand();
         let work = |chip: SimChip| {
-            let mut store = Sbits::mount_with(chip, &settings).unwrap();
+            let mut store = Sbits::mount(chip, &settings).unwrap();
             let (mut acknowledged, mut durable) = (0u64, 0);
             for key in 0..300u64 {
                 if store.insert(&key.to_be_bytes(), &(key as u32).to_le_bytes()).is_err() {
@@ -263,7 +262,7 @@ fn a_power_cut_loses_nothing_promised() {
                 chip.plan_power_cut(PowerCut { at_operation, when, torn, seed: at_operation });
                 let (mut chip, acknowledged, durable) = work(chip);
                 chip.power_on();
-                let mut store = Sbits::mount_with(chip, &settings).unwrap();
+                let mut store = Sbits::mount(chip, &settings).unwrap();
                 let mut model = everything(&mut store);
                 let found = model.len() as u64;
                 assert!(
@@ -274,7 +273,7 @@ fn a_power_cut_loses_nothing_promised() {
                 assert_holds(&mut store, &model);
                 append(&mut store, &mut model, 130, &mut Rng::new(1));
                 store.sync().unwrap();
-                let mut store = Sbits::mount_with(store.into_nand(), &settings).unwrap();
+                let mut store = Sbits::mount(store.into_nand(), &settings).unwrap();
                 assert_holds(&mut store, &model);
             }
         }
@@ -287,13 +286,13 @@ fn failing_programs_and_erases_lose_nothing() {
         Faults { seed: 5, program_failures_ppm: 4000, erase_failures_ppm: 4000, ..Faults::default() };
     for durability in [Durability::EverySync, Durability::EveryOperation] {
         let settings = settings(durability);
-        let mut store = Sbits::format_with(chip(8, 96).with_faults(faults), &settings).unwrap();
+        let mut store = Sbits::format(chip(8, 96).with_faults(faults), &settings).unwrap();
         let (mut model, mut rng) = (Records::new(), Rng::new(3));
         for _ in 0..4 {
             append(&mut store, &mut model, 1200, &mut rng);
             assert_holds(&mut store, &model);
             store.close().unwrap();
-            store = Sbits::mount_with(store.into_nand(), &settings).unwrap();
+            store = Sbits::mount(store.into_nand(), &settings).unwrap();
         }
         assert_holds(&mut store, &model);
         assert!(store.nand.counters().page_programs[Cause::Host as usize] > 100);
@@ -309,18 +308,21 @@ fn a_partly_filled_page_that_is_full_is_damage() {
     let header = Header { partial: true, closed: true, record, count, number: 0, oldest_block: 0, sequence };
     header.encode(&mut page);
     nand.program(Ppn(0), Cause::Host, &page, &[]).unwrap();
-    let mounted = Sbits::mount_with(nand, &settings(Durability::EverySync)).map(|_| ());
+    let mounted = Sbits::mount(nand, &settings(Durability::EverySync)).map(|_| ());
     assert!(matches!(mounted, Err(IndexError::Corrupted { .. })), "{mounted:?}");
 }
 
 #[test]
 fn ram_is_kept_and_too_little_is_refused() {
     for ram_bytes in [3_000, 10_000] {
-        let settings = Settings { ram_bytes: Some(ram_bytes), ..settings(Durability::EverySync) };
-        let mut store = Sbits::format_with(chip(16, 64), &settings).unwrap();
+        let settings = SbitsConfig { ram_bytes: Some(ram_bytes), ..settings(Durability::EverySync) };
+        let mut store = Sbits::format(chip(16, 64), &settings).unwrap();
         append(&mut store, &mut Records::new(), 9000, &mut Rng::new(8));
         assert!(store.ram_bytes() <= ram_bytes, "{} of {ram_bytes}", store.ram_bytes());
     }
-    let little = Settings { ram_bytes: Some(1_500), ..settings(Durability::EverySync) };
-    assert!(matches!(Sbits::format_with(chip(16, 64), &little), Err(IndexError::Unsupported(_))));
+    let little = SbitsConfig { ram_bytes: Some(1_500), ..settings(Durability::EverySync) };
+    assert!(matches!(
+        Sbits::format(chip(16, 64), &little),
+        Err(IndexError::TooLittleRam { given: 1_500, .. })
+    ));
 }

@@ -99,10 +99,10 @@ pub enum TimeSearch {
 /// Which bucket writes an index page when the list in RAM is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Eviction {
-    /// The one with most entries: the page is as full as can be.
+    /// The page with most entries: the page is as full as can be.
     #[default]
     Fullest,
-    /// The one of the entry that has waited longest.
+    /// The page of the entry that has waited longest.
     Oldest,
 }
 
@@ -119,7 +119,7 @@ pub struct Settings {
     pub horizon: u32,
     /// How a time is searched.
     pub time_search: TimeSearch,
-    /// What leaves RAM first.
+    /// The choice of the page that leaves RAM first.
     pub eviction: Eviction,
 }
 
@@ -136,10 +136,10 @@ impl Default for Settings {
     }
 }
 
-/// As many pages of the log as a block has.
+/// A block of the log: as many pages of it as a block has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Segment {
-    /// None for one that was not found again.
+    /// The block of the segment; none if it was not found again.
     block: Option<Pbn>,
     pages: u16,
     /// A program failed in it: its block is marked bad once its pages are no longer needed.
@@ -150,7 +150,7 @@ struct Segment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Free {
     block: Pbn,
-    /// It is marked bad when its turn comes: not before a page says that nothing in it is needed.
+    /// The block is marked bad when its turn comes: not before a page says that nothing in it is needed.
     failed: bool,
 }
 
@@ -225,9 +225,8 @@ impl<N: Nand> MicroHash<N> {
         if capacity < 2 || entries < 2 || geometry.blocks < 8 || geometry.pages_per_block < 4 {
             return Err(IndexError::Unsupported(message!(
                 "MicroHash needs 8 blocks of 4 pages that hold 2 readings; here are {} of {} that hold {capacity}",
-                geometry.blocks,
-                geometry.pages_per_block
-            )));
+                geometry.blocks, geometry.pages_per_block
+            ).into()));
         }
         let mut settings = *settings;
         settings.buckets =
@@ -237,18 +236,24 @@ impl<N: Nand> MicroHash<N> {
             if settings.horizon == 0 { 2 * geometry.pages_per_block } else { settings.horizon };
         let width = i64::from(settings.values.1) - i64::from(settings.values.0) + 1;
         if settings.buckets > buckets_of(page_bytes) || width < settings.buckets as i64 {
-            return Err(IndexError::Unsupported(message!(
-                "a directory page holds {} buckets and the values are {width}; {} buckets are asked for",
-                buckets_of(page_bytes),
-                settings.buckets
-            )));
+            return Err(IndexError::Unsupported(
+                message!(
+                    "a directory page holds {} buckets and the values are {width}; {} buckets are asked for",
+                    buckets_of(page_bytes),
+                    settings.buckets
+                )
+                .into(),
+            ));
         }
         if settings.entries < 2 * capacity {
-            return Err(IndexError::Unsupported(message!(
-                "the list in RAM must hold two data pages: {} entries, not {}",
-                2 * capacity,
-                settings.entries
-            )));
+            return Err(IndexError::Unsupported(
+                message!(
+                    "the list in RAM must hold two data pages: {} entries, not {}",
+                    2 * capacity,
+                    settings.entries
+                )
+                .into(),
+            ));
         }
         let blocks = geometry.blocks as usize;
         Ok(MicroHash {
@@ -340,7 +345,7 @@ impl<N: Nand> MicroHash<N> {
         }
     }
 
-    /// What all headers have in common.
+    /// The header with what all headers have in common.
     fn header(&self, kind: Kind) -> Header {
         Header {
             kind,

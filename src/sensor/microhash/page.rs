@@ -47,7 +47,7 @@ pub(super) enum Kind {
     Partial,
 }
 
-/// What a page says of itself.
+/// The account that a page gives of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) kind: Kind,

@@ -11,7 +11,7 @@ use crate::units::Pbn;
 use alloc::vec::Vec;
 use core::ops::{ControlFlow, RangeInclusive};
 
-/// What is known of the pages between which a time is searched.
+/// The pages between which a time is searched, and what is known of them.
 struct Span {
     low: u64,
     high: u64,

@@ -13,14 +13,14 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What a block holds, by its first sound page.
+/// The contents of a block, by its first sound page.
 enum Holds {
     Log(Header),
     Aside(Header),
     Nothing,
 }
 
-/// What a mount has seen of the chip.
+/// The knowledge that a mount has of the chip so far.
 #[derive(Default)]
 struct Seen {
     /// Blocks of the log by their number, with the first page where that one is sound.
@@ -35,7 +35,7 @@ struct Seen {
 /// The newest directory, and the first page that may hold readings without an entry on flash.
 type Base = (Directory, u64);
 
-/// What a block holds page by page.
+/// The contents of a block page by page.
 struct Pages {
     /// Up to the last sound one.
     count: u32,
@@ -117,7 +117,7 @@ impl<N: Nand> MicroHash<N> {
         Ok(seen)
     }
 
-    /// What a block is by its first sound page.
+    /// The contents of a block by its first sound page.
     fn look_at(&mut self, block: Pbn) -> Result<Holds, IndexError> {
         let mut page = vec![0; self.geometry.page_bytes as usize];
         let mut is_erased = true;

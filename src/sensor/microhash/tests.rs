@@ -281,8 +281,8 @@ fn filled(closed: bool) -> (SimChip, Vec<Reading>, Settings) {
     (log.into_nand(), model, settings)
 }
 
-/// What is asked of a damaged chip: each question is answered rightly or with an error that names a page. Returns how many
-/// were answered.
+/// The questions to a damaged chip: each question is answered rightly or with an error that names a page.
+/// Returns how many were answered.
 fn ask(chip: SimChip, settings: &Settings, model: &[Reading], at: &str) -> usize {
     let named = |error: IndexError| {
         let text = format!("{error}");
@@ -445,7 +445,7 @@ fn ram_is_what_was_said_and_absurd_settings_are_refused() {
     assert!(matches!(refused, Err(IndexError::NotFormatted(_))), "{refused:?}");
 }
 
-/// What `docs/indexes/microhash.md` says of costs.
+/// The costs that `docs/indexes/microhash.md` names.
 #[test]
 fn an_append_programs_a_share_of_a_page_and_a_query_reads_few() {
     let reads = |log: &MicroHash<SimChip>| log.nand().counters().page_reads[Cause::Host as usize];

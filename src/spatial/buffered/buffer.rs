@@ -16,13 +16,13 @@ use alloc::vec::Vec;
 /// How far the buffered entries of a node stretch: the area around them, and the areas that two share, added up.
 pub(super) type Spread<M> = (Option<M>, Option<M>);
 
-/// What waits for a node.
+/// The modifications that wait for a node.
 pub(super) struct Waiting<M> {
     /// Modifications, one after the other, fewer than came: updates of one entry are one.
     mods: Vec<u8>,
     /// How many came.
     pub(super) modifications: u64,
-    /// Its level; 1 for a leaf.
+    /// The node's level; 1 for a leaf.
     pub(super) level: u8,
     /// The operation that touched it first, and the one that did last.
     pub(super) first: u64,
@@ -201,7 +201,7 @@ impl<C: Coordinate, const D: usize> NodeBuffer<C, D> {
         self.nodes.iter_mut().map(spread_of).collect()
     }
 
-    /// What is wrong with the counts, if anything.
+    /// The fault of the counts, if there is one.
     pub(super) fn fault(&self) -> Option<String> {
         let rows = self.nodes.values().map(|waiting| Self::NODE_BYTES + waiting.mods.capacity());
         let bytes: usize = rows.sum();

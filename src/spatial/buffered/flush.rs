@@ -1,4 +1,4 @@
-//! What leaves the buffer: flushes, compactions of the log, and what comes back from the log at mount.
+//! The ways out of the buffer: flushes, compactions of the log, and what comes back from the log at mount.
 
 use super::buffer::{NodeBuffer, Touch};
 use super::record::{FREE, RecordHead, is_reset, mod_bytes};
@@ -61,7 +61,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         Ok(written?)
     }
 
-    /// What follows when the pages in hand are on the medium.
+    /// Forgets the modifications of a group whose pages are on the medium.
     fn forget_flushed(&mut self, group: &[NodeId]) -> Result<(), IndexError> {
         self.counts.flushed_nodes += group.len() as u64;
         let page_bytes = self.page_bytes();

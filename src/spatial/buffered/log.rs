@@ -19,7 +19,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// One for every microsecond of two years.
+/// The largest number of operations: one for every microsecond of two years.
 pub(super) const OPERATIONS_MAX: u64 = 1 << 46;
 
 /// No log is begun anew as often.
@@ -33,7 +33,7 @@ pub(super) struct NodeLog<S> {
     pub(super) counts: LogCounts,
 }
 
-/// What the log did.
+/// The counters of the log.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LogCounts {
     pub(super) records: u64,

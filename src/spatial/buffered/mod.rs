@@ -91,7 +91,7 @@ use log::NodeLog;
 use policy::Chooser;
 use read_buffer::ReadBuffer;
 
-/// What the superblock calls this layer.
+/// The code of this layer in the superblock.
 pub const LAYER: u8 = 1;
 
 /// Bytes at the end of a page that a node has not: number of an operation, checksum.
@@ -164,7 +164,7 @@ impl BufferedConfig {
 
     fn validate(&self, store: &impl PageStore) -> Result<(), IndexError> {
         self.policy.require_sane()?;
-        let unsupported = |what| Err(IndexError::Unsupported(what));
+        let unsupported = |what: String| Err(IndexError::Unsupported(what.into()));
         if self.unit_nodes == 0 || self.unit_nodes > 4096 {
             return unsupported(message!(
                 "flushing units of {} nodes: 1 to 4096 are possible",
@@ -189,7 +189,7 @@ impl BufferedConfig {
     }
 }
 
-/// What the layer did.
+/// The counters of the layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     flushes: u64,
@@ -217,7 +217,7 @@ pub struct BufferedNodes<S, C: Coordinate, const D: usize> {
     held_max: usize,
     /// The nodes of the operation in hand, as they are in it.
     held: BTreeMap<NodeId, Node<C, D>>,
-    /// Its modifications, one after the other, and the node of each.
+    /// The modifications of the operation, one after the other, and the node of each.
     changes: Vec<u8>,
     changed: Vec<NodeId>,
     taken: Vec<NodeId>,
@@ -250,7 +250,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         let whole = tree.node_format::<C, D>(node_bytes, store.page_count())?;
         if whole.link_bytes > 0 {
             let what = "the node buffer logs entries and no links between nodes: it takes no FOR-tree";
-            return Err(IndexError::Unsupported(String::from(what)));
+            return Err(IndexError::Unsupported(what.into()));
         }
         let layout = log_layout(&whole, &store, &config)?;
         // The old superblock goes first, then the old log: no cut may leave either without the other.
@@ -460,7 +460,7 @@ fn log_layout(
     store: &impl PageStore,
     config: &BufferedConfig,
 ) -> Result<crate::record_log::Layout, IndexError> {
-    let unsupported = |what| IndexError::Unsupported(what);
+    let unsupported = |what: String| IndexError::Unsupported(what.into());
     let page_bytes = store.page_bytes();
     let layout = |pages| {
         log::layout(format, pages, page_bytes)

@@ -33,8 +33,9 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         self.store.look(ask)
     }
 
-    /// The same with operations that hold few nodes, for which [`BufferedNodes::operation_bytes`] are enough. One that would
-    /// hold more answers [`IndexError::Full`] on the way, and the tree does it again narrow.
+    /// This layer with operations that hold few nodes, for which [`BufferedNodes::operation_bytes`] are
+    /// enough. One that would hold more answers [`IndexError::Full`] on the way, and the tree does it again
+    /// narrow.
     #[must_use]
     pub fn narrowed(mut self) -> Self {
         self.held_max = self.format.held_nodes_max();

@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 /// Which page leaves the read buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadOrder {
-    /// The one not used for the longest time.
+    /// The page not used for the longest time.
     Lru,
     /// New pages soon, pages that come back late.
     TwoQ,

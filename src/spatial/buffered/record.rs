@@ -62,7 +62,7 @@ pub(super) fn mod_bytes(format: &NodeFormat) -> usize {
     MOD_HEAD_BYTES + format.data_entry_bytes().max(format.child_entry_bytes())
 }
 
-/// What a record of the log says besides its modification.
+/// The head of a record of the log: all but its modification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RecordHead {
     pub(super) is_last: bool,

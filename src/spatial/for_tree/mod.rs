@@ -62,10 +62,7 @@ use super::paged::PagedNodes;
 use super::tree::{Operation, Path, Rules, SpatialConfig, Tree};
 use crate::check::IndexError;
 use crate::codec::{get_u32, put_u32};
-use crate::index::Options;
 use crate::store::PageStore;
-use alloc::string::String;
-use core::ops::RangeInclusive;
 
 /// How a merge-back shares entries out over nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,9 +76,9 @@ pub enum Sharing {
 /// The rules of the FOR-tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForRules {
-    /// What a page read costs, in the unit of `write_cost`; not 0.
+    /// The cost of a page read, in the unit of `write_cost`; not 0.
     pub read_cost: u32,
-    /// What a page write costs.
+    /// The cost of a page write.
     pub write_cost: u32,
     /// Overflow nodes of a node at most.
     pub overflow_max: u8,
@@ -106,38 +103,6 @@ pub const fn config() -> SpatialConfig<ForRules> {
     })
 }
 
-/// Options that the FOR-tree takes besides those of every tree.
-pub const OPTIONS: [(&str, &str); 5] = [
-    ("read_cost", "what a page read costs, in the unit of write_cost, 1 or more (default: 1)"),
-    ("write_cost", "what a page write costs (default: 8)"),
-    ("overflow_nodes", "overflow nodes of a node at most, 0 to 255 (default: 4)"),
-    (
-        "overflow_table",
-        "overflow nodes of the tree at most, which bounds the RAM of their table (default: 4096)",
-    ),
-    ("sharing", "how a merge-back shares entries out: sorted or stored (default: sorted)"),
-];
-
-/// From options.
-pub fn config_of(options: &Options) -> Result<SpatialConfig<ForRules>, IndexError> {
-    let number = |name: &str, default: u32, range: RangeInclusive<u64>| {
-        Ok::<u32, IndexError>(options.number(name, range)?.map_or(default, |n| n as u32))
-    };
-    let (any, default) = (0..=u64::from(u32::MAX), config().rules);
-    let overflow_max = number("overflow_nodes", u32::from(default.overflow_max), 0..=u64::from(u8::MAX))?;
-    let rules = ForRules {
-        read_cost: number("read_cost", default.read_cost, 1..=u64::from(u32::MAX))?,
-        write_cost: number("write_cost", default.write_cost, any.clone())?,
-        overflow_max: overflow_max as u8,
-        table_max: number("overflow_table", default.table_max, any)?,
-        sharing: match options.choice("sharing", &["sorted", "stored"])? {
-            "stored" => Sharing::Stored,
-            _ => Sharing::Sorted,
-        },
-    };
-    SpatialConfig::new(rules).with_options(options)
-}
-
 /// Makes an empty tree whose nodes are pages; whatever the store held is dropped.
 pub fn format<S: PageStore, C: Coordinate, const D: usize>(
     store: S,
@@ -145,7 +110,7 @@ pub fn format<S: PageStore, C: Coordinate, const D: usize>(
 ) -> Result<ForTree<S, C, D>, IndexError> {
     let rules = config.rules;
     if rules.read_cost == 0 {
-        return Err(IndexError::Unsupported(String::from("reads that cost nothing: 1 at least is possible")));
+        return Err(IndexError::Unsupported("reads that cost nothing: 1 at least is possible".into()));
     }
     let format = config.node_format::<C, D>(store.page_bytes(), store.page_count())?;
     Tree::over(OverflowNodes::over(PagedNodes::format(store, format, config.durability)?)?)
@@ -160,10 +125,10 @@ pub fn mount<S: PageStore, C: Coordinate, const D: usize>(store: S) -> Result<Fo
     Tree::over(OverflowNodes::over(nodes)?)
 }
 
-/// What the layer tells the rules of a node: the tag of the node that is read.
+/// The tag of the node that is read, by which the layer tells the rules of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
-    /// Its overflow nodes.
+    /// The number of the node's overflow nodes.
     pub overflow: u8,
     /// Whether it was accessed often enough to be merged back.
     pub is_due: bool,
@@ -187,7 +152,7 @@ impl Tag {
     }
 }
 
-/// The tree's own figures, by their place in [`super::tree::Counts::own`].
+/// The tree's own figures, by their place in [`super::tree::TreeCounts::own`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Figure {
     MergeBacks,
@@ -200,7 +165,7 @@ impl ForRules {
         overflow > 0 && u128::from(accesses) * u128::from(self.read_cost) >= self.threshold(overflow)
     }
 
-    /// What accesses must have cost before so many overflow nodes are merged back.
+    /// The cost that accesses must have reached before so many overflow nodes are merged back.
     fn threshold(&self, overflow: u64) -> u128 {
         u128::from((5 * overflow).saturating_sub(1) / 2) * u128::from(self.write_cost)
     }

@@ -21,10 +21,10 @@ use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What is known of a node with overflow nodes.
+/// The overflow nodes of one node, and what is known of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
-    /// Its overflow nodes, in the order of the links.
+    /// The overflow nodes in the order of the links.
     pub overflow: Vec<NodeId>,
     /// Reads of the node, by searches and by updates on their way, since it got the first of them.
     pub accesses: u64,
@@ -88,7 +88,7 @@ impl<N: Nodes<C, D>, C: Coordinate, const D: usize> OverflowNodes<N, C, D> {
         self.inner
     }
 
-    /// What the overflow node table says of a node.
+    /// The row of a node in the overflow node table.
     pub fn row(&self, id: NodeId) -> Option<&Row> {
         self.table.get(&id)
     }

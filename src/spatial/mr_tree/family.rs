@@ -1,4 +1,4 @@
-//! What a node of the MR-tree is made of: data, children one level below it, and children two levels below it.
+//! The family of a node of the MR-tree: data, children one level below it, and children two levels below it.
 //!
 //! The children one level below (*tall*) stand before those two levels below (*short*), and the tag of the node counts the
 //! short ones. So a node tells the height of every subtree and no child needs to be read for it.
@@ -77,11 +77,11 @@ pub(super) struct Family<C, const D: usize> {
     pub(super) children: Vec<(Entry<C, D>, u8)>,
 }
 
-/// What becomes of a node with one child too many.
+/// The division of a node with one child too many.
 pub(super) enum Division<C, const D: usize> {
     /// Two nodes of its level.
     Halves(Node<C, D>, Node<C, D>),
-    /// It stays one node: some of its short children move into a new node, one level below it.
+    /// The node stays one node: some of its short children move into a new node, one level below it.
     Gathered { kept: Family<C, D>, below: Node<C, D> },
 }
 

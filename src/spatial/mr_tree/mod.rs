@@ -64,25 +64,24 @@ use super::r_tree::{Guttman, Split};
 use super::tree::update::{Grouping, Groups};
 use super::tree::{Operation, Path, Rules, SpatialConfig, Tree};
 use crate::check::{CheckReport, IndexError};
-use crate::index::Options;
 use crate::nand::Cause;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use family::Shape;
 
-/// What is done with a subtree that is two levels lower than another one beside it.
+/// The treatment of a subtree that is two levels lower than another one beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Balance {
-    /// Its data are inserted again.
+    /// The subtree's data are inserted again.
     Reinsertion,
-    /// It moves below a neighbour, or changes places with a neighbour's child.
+    /// The subtree moves below a neighbour, or changes places with a neighbour's child.
     Adoption,
 }
 
 /// The rules of the MR-tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MrRules {
-    /// What is done with a subtree that got too low.
+    /// The treatment of a subtree that got too low.
     pub balance: Balance,
     /// Whether a leaf that gets too empty is dissolved where a node above it has a free entry.
     pub is_selective: bool,
@@ -96,29 +95,7 @@ pub const fn config() -> SpatialConfig<MrRules> {
     SpatialConfig::new(MrRules { balance: Balance::Reinsertion, is_selective: false })
 }
 
-/// Options that the MR-tree takes besides those of every tree.
-pub const OPTIONS: [(&str, &str); 2] = [
-    (
-        "balance",
-        "what is done with a subtree that got too low: reinsertion or adoption (default: reinsertion)",
-    ),
-    (
-        "selective",
-        "dissolve a leaf that gets too empty where a node above it has room: no or yes (default: no)",
-    ),
-];
-
-/// From options.
-pub fn config_of(options: &Options) -> Result<SpatialConfig<MrRules>, IndexError> {
-    let balance = match options.choice("balance", &["reinsertion", "adoption"])? {
-        "adoption" => Balance::Adoption,
-        _ => Balance::Reinsertion,
-    };
-    let is_selective = options.choice("selective", &["no", "yes"])? == "yes";
-    SpatialConfig::new(MrRules { balance, is_selective }).with_options(options)
-}
-
-/// The tree's own figures, by their place in [`super::tree::Counts::own`].
+/// The tree's own figures, by their place in [`super::tree::TreeCounts::own`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Figure {
     HalfLeafMoves,

@@ -70,8 +70,8 @@ impl Recorded {
         self.steps[..cut].iter().rposition(|step| matches!(step, Step::Sync)).map_or(0, |i| i + 1)
     }
 
-    /// What is on the medium when the first `writes` steps survive, and of the trims after the last sync before
-    /// `cut` all (or none).
+    /// The pages on the medium when the first `writes` steps survive, and of the trims after the last sync
+    /// before `cut` all (or none).
     fn pages(&self, writes: usize, cut: usize, trims: bool) -> Pages {
         let synced = self.synced(cut);
         let mut pages = self.empty.clone();

@@ -4,7 +4,7 @@ use super::model::{Kind, Model, Sample, assert_same, everything, random_rect, wi
 use super::store::{Mem, Pages, Promise, Step, WRITE_THROUGH};
 use crate::check::IndexError;
 use crate::codec::{crc32, put_u32};
-use crate::index::{Durability, Fill, Options};
+use crate::index::{Durability, Fill};
 use crate::rng::Rng;
 use crate::spatial::for_tree::{self, ForRules, ForTree, OverflowNodes, Sharing};
 use crate::spatial::node::{NodeId, ROOT};
@@ -324,31 +324,6 @@ proptest! {
         }
         let _ = use_everything(pages, &model, seed);
     }
-}
-
-#[test]
-fn options_by_name_make_the_rules() {
-    let mut options = Options::default();
-    assert_eq!(for_tree::config_of(&options), Ok(for_tree::config()));
-    for (name, value) in
-        [("read_cost", "359"), ("write_cost", "2260"), ("overflow_nodes", "2"), ("overflow_table", "7")]
-    {
-        options.set(name, value);
-    }
-    options.set("sharing", "stored");
-    let wanted = ForRules {
-        read_cost: 359,
-        write_cost: 2260,
-        overflow_max: 2,
-        table_max: 7,
-        sharing: Sharing::Stored,
-    };
-    assert_eq!(for_tree::config_of(&options), Ok(SpatialConfig::new(wanted)));
-    options.set("overflow_nodes", "256");
-    assert!(for_tree::config_of(&options).is_err());
-    options.set("overflow_nodes", "0");
-    options.set("read_cost", "0");
-    assert!(for_tree::config_of(&options).is_err());
 }
 
 /// The layer alone stands on any node store.

@@ -197,28 +197,3 @@ fn a_visit_ends_when_it_is_told_to() {
     .unwrap();
     assert_eq!(seen, 40);
 }
-
-#[test]
-fn options_name_rules_and_capacities() {
-    use crate::index::Options;
-    let mut options = Options::default();
-    let set = |options: &mut Options, name: &str, value: &str| options.set(name, value);
-    assert_eq!(r_tree::config_of(&options).unwrap(), r_tree::config(Split::Quadratic));
-    assert_eq!(r_star::config_of(&options).unwrap(), r_star::config());
-    set(&mut options, "split", "linear");
-    set(&mut options, "capacity", "20");
-    set(&mut options, "leaf_capacity", "10");
-    set(&mut options, "fill_min", "30");
-    let config = r_tree::config_of(&options).unwrap();
-    assert_eq!(config.rules, Grouped(r_tree::Guttman { split: Split::Linear }));
-    assert_eq!((config.leaf_capacity, config.internal_capacity), (Some(10), Some(20)));
-    assert_eq!(config.fill_min_percent, 30);
-    set(&mut options, "reinserted", "46");
-    assert!(matches!(r_star::config_of(&options), Err(IndexError::Unsupported(_))));
-    set(&mut options, "reinserted", "45");
-    set(&mut options, "reinsertion", "far");
-    let rules = r_star::config_of(&options).unwrap().rules.0;
-    assert_eq!((rules.reinserted_percent, rules.order), (45, Reinsertion::Far));
-    set(&mut options, "split", "by luck");
-    assert!(r_tree::config_of(&options).is_err());
-}

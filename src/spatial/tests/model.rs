@@ -12,7 +12,7 @@ pub(crate) trait Sample: Coordinate {
     /// From a whole number that is not large.
     fn of(n: i32) -> Self;
 
-    /// One of the extremes.
+    /// One of the extremes of the type.
     fn extreme(is_low: bool) -> Self;
 }
 
@@ -31,7 +31,7 @@ macro_rules! sample {
 }
 sample!(i32, i64, f32, f64);
 
-/// What the rectangles of a test are like.
+/// The kind of rectangles of a test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
     /// Points.

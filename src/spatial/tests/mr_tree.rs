@@ -1,7 +1,6 @@
 //! The MR-tree: half-leaves, the way a split takes, and the balance of heights.
 
 use super::model::{Kind, Model, assert_same};
-use crate::index::Options;
 use crate::rng::Rng;
 use crate::spatial::mr_tree::{self, Balance, MrRules, MrTree};
 use crate::spatial::tree::SpatialConfig;
@@ -77,19 +76,6 @@ fn data_below_a_half_leaf_compete_with_its_data() {
     tree.insert(&Rect::point([101, 101]).unwrap(), 8).unwrap();
     let after = nodes(&mut tree);
     assert_eq!((after[0].1, after[1].1), (before[0].1 + 1, before[1].1 + 1));
-}
-
-#[test]
-fn options_by_name_make_the_rules() {
-    let mut options = Options::default();
-    assert_eq!(mr_tree::config_of(&options), Ok(mr_tree::config()));
-    options.set("balance", "adoption");
-    options.set("selective", "yes");
-    options.set("capacity", "9");
-    let rules = MrRules { balance: Balance::Adoption, is_selective: true };
-    assert_eq!(mr_tree::config_of(&options), Ok(SpatialConfig::new(rules).with_capacity(9)));
-    options.set("balance", "sideways");
-    assert!(mr_tree::config_of(&options).is_err());
 }
 
 /// Grows a tree and takes it away from one side, so that subtrees there get low; every step is checked.

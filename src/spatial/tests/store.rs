@@ -16,7 +16,7 @@ pub(crate) enum Step {
     Sync,
 }
 
-/// What a store promises.
+/// The promises of a store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Promise {
     pub(crate) durable: bool,

@@ -2,18 +2,9 @@
 
 use super::Rules;
 use crate::check::IndexError;
-use crate::index::most;
-use crate::index::{Durability, Options};
+use crate::index::Durability;
 use crate::spatial::coordinate::Coordinate;
 use crate::spatial::node::NodeFormat;
-
-/// Options that every tree takes: name and meaning. Some kinds take others besides.
-pub const OPTIONS: [(&str, &str); 4] = [
-    ("capacity", "entries of a node at most, leaf and internal, 4 or more (default: what the page holds)"),
-    ("leaf_capacity", "entries of a leaf at most (default: capacity)"),
-    ("internal_capacity", "children of any other node at most (default: capacity)"),
-    ("fill_min", "entries of a node at least, in percent of its capacity, up to 50 (default: 40)"),
-];
 
 /// How a tree is formatted.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,7 +33,7 @@ impl<R> SpatialConfig<R> {
         }
     }
 
-    /// The same with nodes of at most so many entries.
+    /// This configuration with nodes of at most so many entries.
     #[must_use]
     pub fn with_capacity(mut self, entries: usize) -> SpatialConfig<R> {
         self.leaf_capacity = Some(entries);
@@ -50,7 +41,7 @@ impl<R> SpatialConfig<R> {
         self
     }
 
-    /// The same for a store that allows only this durability class.
+    /// This configuration for a store that allows only this durability class.
     #[must_use]
     pub fn with_durability(mut self, durability: Durability) -> SpatialConfig<R> {
         self.durability = durability;
@@ -94,19 +85,5 @@ impl<R> SpatialConfig<R> {
             return Err(IndexError::NotFormatted("the tree has other rules or nodes of other capacities"));
         }
         Ok(())
-    }
-
-    /// The same with the [`OPTIONS`] that are set.
-    pub fn with_options(mut self, options: &Options) -> Result<SpatialConfig<R>, IndexError> {
-        let number = |name| -> Result<Option<usize>, IndexError> {
-            Ok(options.number(name, 0..=most::NODE_ENTRIES)?.map(|n| n as usize))
-        };
-        let capacity = number("capacity")?;
-        self.leaf_capacity = number("leaf_capacity")?.or(capacity).or(self.leaf_capacity);
-        self.internal_capacity = number("internal_capacity")?.or(capacity).or(self.internal_capacity);
-        if let Some(percent) = options.number("fill_min", 0..=100)? {
-            self.fill_min_percent = percent as u8;
-        }
-        Ok(self)
     }
 }

@@ -21,7 +21,6 @@ use crate::spatial::coordinate::Coordinate;
 use crate::spatial::curve::CurveKey;
 use crate::spatial::node::{Entry, Node, NodeFormat, ROOT};
 use crate::spatial::nodes::Nodes;
-use alloc::string::String;
 use alloc::vec::Vec;
 
 /// The order in which a bulk load packs.
@@ -99,9 +98,7 @@ impl<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>> Tree<C, D, N
         fill: Fill,
     ) -> Result<u64, IndexError> {
         if !self.rules.allows(packing) {
-            return Err(IndexError::Unsupported(String::from(
-                "this tree is packed along the Hilbert curve only",
-            )));
+            return Err(IndexError::Unsupported("this tree is packed along the Hilbert curve only".into()));
         }
         let root = self.nodes.read(ROOT, Cause::Host)?;
         if root.level > 1 || !root.entries.is_empty() {

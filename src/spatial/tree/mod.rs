@@ -11,7 +11,7 @@ mod load;
 pub mod search;
 pub mod update;
 
-pub use config::{OPTIONS, SpatialConfig};
+pub use config::SpatialConfig;
 pub use load::{Packing, packed_nodes};
 
 use super::coordinate::Coordinate;
@@ -32,9 +32,9 @@ use core::marker::PhantomData;
 /// The way from the root to a node: each node with the place of the entry that leads on.
 pub type Path = Vec<(NodeId, usize)>;
 
-/// What makes a kind of tree.
+/// The rules of a kind of tree.
 pub trait Rules<C: Coordinate, const D: usize>: Clone + PartialEq + crate::shared::MaybeSend {
-    /// What the superblock calls it.
+    /// The name of the kind in the superblock.
     const KIND: [u8; 8];
 
     /// Nodes of one level that a narrow operation changes at most.
@@ -43,7 +43,7 @@ pub trait Rules<C: Coordinate, const D: usize>: Clone + PartialEq + crate::share
     /// Bytes of the place on the Hilbert curve that child entries hold.
     const KEY_BYTES: usize = 0;
 
-    /// The names of its own figures, in the order of [`Counts::own`].
+    /// The names of its own figures, in the order of [`TreeCounts::own`].
     const METRICS: &'static [&'static str] = &[];
 
     /// Adapts the layout of the nodes where the kind has them otherwise.
@@ -70,7 +70,7 @@ pub trait Rules<C: Coordinate, const D: usize>: Clone + PartialEq + crate::share
         true
     }
 
-    /// What a bulk load sorts by: the place of a rectangle on the curve.
+    /// The key that a bulk load sorts by: the place of a rectangle on the curve.
     fn curve_key(&self, rect: &Rect<C, D>) -> CurveKey;
 
     /// Whether a bulk load may pack in this way.
@@ -100,9 +100,9 @@ pub trait Rules<C: Coordinate, const D: usize>: Clone + PartialEq + crate::share
 /// Figures that a kind of tree may have of its own.
 pub const METRICS_MAX: usize = 6;
 
-/// What happened to nodes.
+/// The counters of what happened to nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct TreeCounts {
     /// Nodes split, or two nodes shared out over three.
     pub splits: u64,
     /// Nodes dissolved or merged.
@@ -117,8 +117,8 @@ pub struct Counts {
     pub own: [u64; METRICS_MAX],
 }
 
-impl Counts {
-    fn add(&mut self, other: Counts) {
+impl TreeCounts {
+    fn add(&mut self, other: TreeCounts) {
         self.splits += other.splits;
         self.merges += other.merges;
         self.redistributions += other.redistributions;
@@ -136,8 +136,8 @@ pub struct Operation<'a, N> {
     pub height: u8,
     /// Whether as few nodes as possible are to be changed.
     pub is_narrow: bool,
-    /// What happened so far.
-    pub counts: Counts,
+    /// The counters so far.
+    pub counts: TreeCounts,
 }
 
 /// A tree that owns its node store.
@@ -145,7 +145,7 @@ pub struct Tree<C, const D: usize, N, R> {
     nodes: N,
     rules: R,
     height: u8,
-    counts: Counts,
+    counts: TreeCounts,
     coordinates: PhantomData<C>,
 }
 
@@ -166,8 +166,8 @@ impl<C: Coordinate, const D: usize, S: PageStore, R: Rules<C, D>> Tree<C, D, Pag
         Tree::over(PagedNodes::mount_as(store, config)?)
     }
 
-    /// The same with so much RAM at most, besides what the store itself holds; refused when that is less than
-    /// [`PagedNodes::ram_bytes_min`].
+    /// This tree with so much RAM at most, besides what the store itself holds; refused when that is less
+    /// than [`PagedNodes::ram_bytes_min`].
     pub fn with_ram(mut self, ram_bytes: usize) -> Result<Self, IndexError> {
         self.nodes = self.nodes.with_ram(ram_bytes)?;
         Ok(self)
@@ -195,7 +195,7 @@ impl<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>> Tree<C, D, N
             return Err(IndexError::Corrupted { what: "S7: the superblock's options are impossible", at: 0 });
         };
         let height = read_root(&mut nodes, Cause::Recovery)?.level;
-        Ok(Tree { nodes, rules, height, counts: Counts::default(), coordinates: PhantomData })
+        Ok(Tree { nodes, rules, height, counts: TreeCounts::default(), coordinates: PhantomData })
     }
 
     /// The node store below.
@@ -218,8 +218,8 @@ impl<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>> Tree<C, D, N
         &self.rules
     }
 
-    /// What happened to nodes since the tree was opened.
-    pub fn counts(&self) -> Counts {
+    /// The counters of what happened to nodes since the tree was opened.
+    pub fn counts(&self) -> TreeCounts {
         self.counts
     }
 
@@ -231,7 +231,7 @@ impl<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>> Tree<C, D, N
         let mut is_narrow = false;
         loop {
             self.nodes.begin()?;
-            let counts = Counts { narrow_operations: u64::from(is_narrow), ..Counts::default() };
+            let counts = TreeCounts { narrow_operations: u64::from(is_narrow), ..TreeCounts::default() };
             let mut op = Operation { nodes: &mut self.nodes, height: self.height, is_narrow, counts };
             let done = work(&self.rules, &mut op);
             let (height, counts) = (op.height, op.counts);

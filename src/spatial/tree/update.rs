@@ -24,9 +24,9 @@ use alloc::vec::Vec;
 /// Two groups of entries.
 pub type Groups<C, const D: usize> = (Vec<Entry<C, D>>, Vec<Entry<C, D>>);
 
-/// What trees that group entries by their boxes decide.
+/// The decisions of trees that group entries by their boxes.
 pub trait Grouping<C: Coordinate, const D: usize>: Clone + PartialEq + crate::shared::MaybeSend {
-    /// What the superblock calls it.
+    /// The name of the kind in the superblock.
     const KIND: [u8; 8];
 
     /// Writes what must be found again.
@@ -47,7 +47,7 @@ pub trait Grouping<C: Coordinate, const D: usize>: Clone + PartialEq + crate::sh
         0
     }
 
-    /// Those entries that stay, and those that are inserted again, the first of them first.
+    /// The entries that stay, and those that are inserted again, the first of them first.
     fn part_with(&self, entries: Vec<Entry<C, D>>, count: usize) -> Groups<C, D> {
         let _ = count;
         (entries, Vec::new())

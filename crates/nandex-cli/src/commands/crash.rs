@@ -5,9 +5,8 @@ use crate::args::Crash;
 use crate::parse;
 use crate::progress::{Progress, stop_on_interrupt};
 use anyhow::Result;
-use nandex::ordered::Settings;
 use nandex_lab::crash::{CrashPlan, CrashReport, Cuts, Rehearsal, SMALL_CHIP, Target};
-use nandex_lab::names::resolve;
+use nandex_lab::options::Settings;
 use nandex_lab::report::crash as report;
 use nandex_lab::runner::Control;
 use nandex_lab::{LabError, machine, parallel};
@@ -43,7 +42,8 @@ fn plan(args: &Crash) -> Result<CrashPlan> {
         (None, None, Some(entry)) => (Target::Store(entry), entry.options),
         (None, None, None) => unreachable!("the parser asks for one of them"),
     };
-    resolve(known, &options).map_err(|error| anyhow::Error::new(error).context("--set"))?;
+    nandex_lab::options::sharing::resolve(known, &options)
+        .map_err(|error| anyhow::Error::new(error).context("--set"))?;
     // What an operation does to the chip is kept: some pages each.
     let kept = u128::from(args.ops) * args.chip.geometry.raw_page_bytes() as u128 * 2;
     machine::require("--ops", &args.ops.to_string(), kept)?;

@@ -1,9 +1,10 @@
-//! What each command does.
+//! The commands of the program, a file for each.
 
 mod check;
 mod compare;
 mod counts;
 mod crash;
+mod device;
 mod list;
 mod manual;
 mod places;
@@ -30,6 +31,7 @@ pub(crate) fn run(args: Args) -> Result<Status> {
         Command::Replay(replay) => replay::run(&replay),
         Command::Torture(torture) => torture::run(&torture),
         Command::Check(check) => check::run(&check),
+        Command::Device(device) => device::run(&device.action),
         Command::List(list) => list::run(&list),
         Command::Completions(shell) => manual::completions(&shell),
         Command::Man(man) => manual::pages(&man),

@@ -6,12 +6,13 @@ use crate::args::Places;
 use crate::output;
 use crate::parse;
 use anyhow::{Context, Result};
-use nandex::ordered::{RecordFormat, Settings};
+use nandex::ordered::RecordFormat;
 use nandex::spatial::{Rect, Relation};
+use nandex_lab::options::Settings;
 use nandex_lab::report::grid::{Side, grid};
-use nandex_lab::report::scale::{Quantity, show, show_count};
 use nandex_lab::spatial::data;
 use nandex_lab::spatial::query::{Asked, Loaded};
+use nandex_lab::summary::scale::{Quantity, show, show_count};
 use std::fmt::Write as _;
 
 pub(crate) fn run(args: &Places) -> Result<Status> {

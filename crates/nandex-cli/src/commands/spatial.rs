@@ -7,7 +7,8 @@ use crate::output;
 use crate::parse::{self, CLASSES};
 use crate::progress::{Progress, stop_on_interrupt};
 use anyhow::{Context, Result, bail};
-use nandex::ordered::{Durability, RecordFormat, Settings};
+use nandex::ordered::{Durability, RecordFormat};
+use nandex_lab::options::Settings;
 use nandex_lab::report::{html, table};
 use nandex_lab::runner::{Control, RunOptions};
 use nandex_lab::spatial::SPATIAL;
@@ -17,7 +18,7 @@ use nandex_lab::spatial::workload::Queries;
 use nandex_lab::{parallel, record};
 use std::sync::Arc;
 
-/// What `--window` and `--nearest` are when they are not given.
+/// The values of `--window` and `--nearest` when they are not given.
 const QUERIES: Queries = Queries { window: 0.0001, nearest: 10 };
 
 pub(crate) fn run(args: &Compare) -> Result<Status> {

@@ -27,7 +27,7 @@ fn is_device(word: &str) -> bool {
     word.split_once(',').is_some_and(|(major, minor)| is_number(major) && is_number(minor))
 }
 
-/// What the letters of RWBS ask for; a request may have none (a flush, a message).
+/// The operation that the letters of RWBS ask for; a request may have none (a flush, a message).
 fn op(rwbs: &str) -> Option<BlockOp> {
     match () {
         () if rwbs.contains('D') => Some(BlockOp::Trim),

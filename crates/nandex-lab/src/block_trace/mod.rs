@@ -41,7 +41,7 @@ const END_BYTES_MAX: u64 = 1 << 62;
 /// Some 146 years; room for the time that requests take is left above.
 const TIME_NS_MAX: u64 = 1 << 62;
 
-/// What a request asks for.
+/// The operation that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockOp {
     /// Bytes are read.
@@ -55,7 +55,7 @@ pub enum BlockOp {
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What it asks for.
+    /// The operation of the request.
     pub op: BlockOp,
     /// The device, by its place in [`BlockTrace::devices`].
     pub device: u32,
@@ -87,7 +87,7 @@ pub struct BlockTrace {
 /// How a block trace is to be read.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockTraceOptions {
-    /// Its format; guessed when absent.
+    /// The format of the trace; guessed when absent.
     pub format: Option<&'static BlockFormat>,
     /// Read only so many requests.
     pub requests: Option<u64>,
@@ -137,7 +137,7 @@ impl Event {
 /// A format of block traces.
 #[derive(Debug)]
 pub struct BlockFormat {
-    /// Its name on the command line.
+    /// The format's name on the command line.
     pub name: &'static str,
     /// Where it comes from and what is on a line.
     pub summary: &'static str,
@@ -154,7 +154,7 @@ pub fn format(name: &str) -> Result<&'static BlockFormat, LabError> {
     Ok(names::find("trace format", name, FORMATS, |f| f.name)?)
 }
 
-/// What is on a line.
+/// The contents of a line.
 enum Line {
     Request(RawRequest),
     /// Something that belongs to the format and is no request.

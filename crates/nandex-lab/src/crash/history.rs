@@ -1,5 +1,5 @@
-//! What a workload was meant to do to the contents: the state after any number of its operations, and which of these states
-//! a power cut may leave.
+//! The contents that a workload was meant to leave: the state after any number of its operations, and which
+//! of these states a power cut may leave.
 //!
 //! Contents are an array of slots. For an index a slot is a key, for a store a logical page. A slot holds the fingerprint
 //! of a value, 0 where there is none (an absent key, a page of zeros).
@@ -53,9 +53,9 @@ pub(crate) struct Moment {
 /// Which state came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Survivor {
-    /// The one after the last acknowledged operation.
+    /// The state after the last acknowledged operation.
     Exact,
-    /// The one after the operation in flight.
+    /// The state after the operation in flight.
     InFlight,
     /// An earlier one, not before the last sync.
     Prefix,

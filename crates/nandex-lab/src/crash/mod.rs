@@ -32,16 +32,17 @@ use history::{History, Moment};
 use nandex::Shared;
 use nandex::nand::sim::{Faults, PhysicalOp, Recorded, Recording, SimChip};
 use nandex::nand::{Part, catalogue};
-use nandex::ordered::{Durability, Settings};
+use nandex::ordered::Durability;
 use nandex::rng::Rng;
 use nandex::{Cause, Geometry, IndexError};
+use nandex_stacks::options::Settings;
 use ops::{HostOp, Mix, Source};
 use point::WAYS;
 use std::time::Instant;
 use subject::{Applied, Promise, SharedChip, Subject};
 use trial::{Context, Outcome, Walk};
 
-/// What is tested.
+/// The subject of a test.
 #[derive(Clone, Copy, Debug)]
 pub enum Target {
     /// An index of the registry.
@@ -53,7 +54,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Its name in the registry.
+    /// The target's name in the registry.
     pub fn name(&self) -> &'static str {
         match self {
             Target::Index(entry) => entry.name,
@@ -104,7 +105,7 @@ pub struct ChipFailures {
 /// A crash test to do.
 #[derive(Clone, Debug)]
 pub struct CrashPlan {
-    /// What is tested.
+    /// The subject of the test.
     pub target: Target,
     /// The chip; small ones show more in less time.
     pub part: Part,

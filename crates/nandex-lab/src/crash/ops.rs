@@ -18,7 +18,7 @@ pub(crate) enum HostOp {
     },
 }
 
-/// What suits the subject under test.
+/// The mix of operations that suits the subject under test.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mix {
     pub(crate) slots: u32,

@@ -11,8 +11,8 @@ use std::str::FromStr;
 pub struct Cut {
     /// The physical operation, counted from 0 since the recording began.
     pub operation: u64,
-    /// What is left of it when it was struck inside; `None` when the cut came before it. After an operation is before the
-    /// next one.
+    /// The remains of the operation when it was struck inside; `None` when the cut came before it. After an
+    /// operation is before the next one.
     pub torn: Option<TornModel>,
 }
 

@@ -1,4 +1,4 @@
-//! What a crash test found, with stable names.
+//! The findings of a crash test, with stable names.
 
 use super::history::Survivor;
 use super::point::CutPoint;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub struct CrashReport {
     /// "index" or "store".
     pub kind: &'static str,
-    /// Its name.
+    /// The target's name.
     pub name: String,
     /// The chip.
     pub chip: String,
@@ -32,7 +32,7 @@ pub struct CrashReport {
     pub operations_refused: u64,
     /// Physical operations of the workload: programs, erases and bad-block marks.
     pub physical_operations: u64,
-    /// Those that failed, as far as failures were asked for.
+    /// The physical operations that failed, as far as failures were asked for.
     pub physical_failures: u64,
     /// Programs and erases for garbage collection.
     pub collection_operations: u64,
@@ -42,7 +42,7 @@ pub struct CrashReport {
     pub stopped: Option<String>,
     /// Whether the test was cancelled.
     pub cancelled: bool,
-    /// What the cuts led to.
+    /// The tally of the cuts' outcomes.
     #[serde(flatten)]
     pub tally: Tally,
     /// The first failure in the order of the physical operations.
@@ -57,7 +57,7 @@ impl CrashReport {
         self.stopped.is_none() && self.tally.failures() == 0
     }
 
-    /// The same without the wall time, which differs from run to run.
+    /// The report without the wall time, which differs from run to run.
     #[must_use]
     pub fn without_elapsed(&self) -> CrashReport {
         CrashReport { elapsed_ms: 0, ..self.clone() }
@@ -79,7 +79,8 @@ pub struct Tally {
     pub recovered_prefix: u64,
     /// Refused to mount, as what promises nothing may.
     pub refused: u64,
-    /// Of those that refused: opened as they were, each key with its value of the last sync or a later one.
+    /// The refusals among them after which the data were salvaged: opened as they were, each key with its
+    /// value of the last sync or a later one.
     pub salvaged: u64,
     /// Cuts after which operations were gone that had been acknowledged, whether the class allows it or not. Where what
     /// refused to mount cannot be opened at all, these are all operations since the start.
@@ -180,7 +181,7 @@ pub struct CrashFailure {
     pub acknowledged: u64,
     /// "lost", "unmountable", "unsound", "went_wrong" or "panicked".
     pub kind: &'static str,
-    /// What was found.
+    /// The finding in words.
     pub what: String,
     /// The command that replays it.
     pub replay: String,

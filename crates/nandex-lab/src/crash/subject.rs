@@ -7,10 +7,11 @@ use crate::model::fill_value;
 use crate::registry::IndexEntry;
 use nandex::Shared;
 use nandex::nand::sim::SimChip;
-use nandex::ordered::{Direction, Durability, Settings};
+use nandex::ordered::{Direction, Durability};
 use nandex::rng::split_mix;
 use nandex::spatial::{Rect, Relation};
 use nandex::{Cause, IndexError, Lpn, Nand, OrderedIndex, PageStore, SpatialIndex};
+use nandex_stacks::options::Settings;
 use std::ops::{Bound, ControlFlow};
 
 /// The chip, shared by the subject and the test.
@@ -19,7 +20,7 @@ pub(crate) type SharedChip = Shared<SimChip>;
 /// Which states may come back after a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Promise {
-    /// The one after the last acknowledged operation, or after the one in flight.
+    /// The state after the last acknowledged operation, or after the one in flight.
     LastState,
     /// Or an earlier one, down to the last sync.
     Prefix,
@@ -35,7 +36,7 @@ pub(crate) enum Subject {
     Store(Box<dyn PageStore>),
 }
 
-/// What was wrong with an answer, in words.
+/// The fault of an answer, in words.
 pub(crate) type Why = String;
 
 impl Subject {
@@ -81,7 +82,7 @@ impl Subject {
         }
     }
 
-    /// Its durability class.
+    /// The subject's durability class.
     pub(crate) fn durability(&self) -> Durability {
         match self {
             Subject::Index(index) => index.durability(),
@@ -212,7 +213,7 @@ impl Subject {
         }
     }
 
-    /// What one slot holds.
+    /// The contents of one slot.
     pub(crate) fn look_up(&mut self, slot: u32) -> Result<u64, Why> {
         match self {
             Subject::Index(index) => {
@@ -290,7 +291,7 @@ pub(crate) fn write_key(slot: u32, key: &mut [u8]) {
     fill_value(slot, u32::MAX, &mut key[width..]);
 }
 
-/// What became of an operation.
+/// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Applied {
     Done,
@@ -320,7 +321,7 @@ fn apply_to_index(
         }
         HostOp::Sync | HostOp::Remount { close: false } => index.sync().map(|()| None),
         HostOp::Remount { close: true } => index.close().map(|()| None),
-        HostOp::Group(_) => Err(IndexError::Unsupported(String::from("an index takes no groups"))),
+        HostOp::Group(_) => Err(IndexError::Unsupported("an index takes no groups".into())),
     }
 }
 
@@ -342,7 +343,7 @@ fn apply_to_spatial(index: &mut dyn SpatialIndex<i32, 2>, op: &HostOp) -> Result
         HostOp::Remove(slot) => index.remove(&rect_of(*slot), u64::from(*slot)).map(Some),
         HostOp::Sync | HostOp::Remount { close: false } => index.sync().map(|()| None),
         HostOp::Remount { close: true } => index.close().map(|()| None),
-        HostOp::Group(_) => Err(IndexError::Unsupported(String::from("an index takes no groups"))),
+        HostOp::Group(_) => Err(IndexError::Unsupported("an index takes no groups".into())),
     }
 }
 

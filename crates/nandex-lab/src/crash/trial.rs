@@ -13,7 +13,7 @@ use nandex::rng::{Rng, split_mix};
 use nandex::{IndexError, Nand, Pbn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What every trial of a test knows.
+/// The context that all trials of a test share.
 pub(super) struct Context<'a> {
     pub(super) plan: &'a CrashPlan,
     pub(super) mix: Mix,
@@ -50,13 +50,14 @@ enum Depth {
 
 /// Operations done on a recovered chip.
 const OPERATIONS_AFTER: usize = 40;
-/// One of so many recovered chips goes on working.
+/// The rate of going on: one of so many recovered chips is worked on.
 const GO_ON_EVERY: u64 = 6;
-/// One of so many of these is cut again, at so many places.
+/// The rate of second cuts: one of so many of these chips is cut again, at so many places.
 const CUT_AGAIN_EVERY: u64 = 12;
 const SECOND_CUTS: u64 = 8;
 
-/// Of the blocks one of so many must have failed before a write may be refused for that: what FTLs set aside in the tests.
+/// The share of blocks, one of so many, that must have failed before a write may be refused for that: what
+/// FTLs set aside in the tests.
 const FAILED_PER_WORN: u32 = 8;
 
 /// Whether so many blocks have failed that writes may be refused.

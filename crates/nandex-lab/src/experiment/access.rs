@@ -23,7 +23,7 @@ use crate::spatial::growth::{self, growth_of};
 use crate::spatial::runner::{self, Contestant, Medium, SpatialJob};
 use crate::spatial::workload::{Profile, SpatialWorkload};
 use nandex::nand::Part;
-use nandex::ordered::Settings;
+use nandex_stacks::options::Settings;
 use std::collections::BTreeMap;
 
 /// The square that the entries lie in.

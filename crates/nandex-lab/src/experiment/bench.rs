@@ -17,7 +17,8 @@ use crate::results::{ChipFacts, Run, WorkloadFacts};
 use crate::runner::{Control, Job, Prepared, RunOptions};
 use crate::workload::Workload;
 use nandex::nand::Part;
-use nandex::ordered::{Options, RecordFormat, Settings};
+use nandex::ordered::RecordFormat;
+use nandex_stacks::options::{Options, Settings};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Runs experiments of one plan.

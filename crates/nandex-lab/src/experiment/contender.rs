@@ -10,14 +10,13 @@
 use super::definition::{Definition, Durable, Variant};
 use crate::LabError;
 use crate::keys::Trees;
-use crate::names;
 use crate::registry::{self, Hosting, IndexEntry};
 use crate::runner::Prepared;
 use nandex::Nand;
 use nandex::nand::Part;
 use nandex::nand::sim::SimChip;
-use nandex::ordered::bplus::BPlusConfig;
-use nandex::ordered::{Durability, Options, Settings};
+use nandex::ordered::Durability;
+use nandex_stacks::options::{self, Options, Settings};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -25,11 +24,11 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contender {
-    /// Its name in cells, tables and claims.
+    /// The contender's name in cells, tables and claims.
     pub name: String,
     /// The index, by its name in the registry.
     pub index: String,
-    /// What survives a power cut, if something else than the variant says.
+    /// The durability class, if something else than the variant says.
     pub durable: Option<Durable>,
     /// Options of the index.
     #[serde(default)]
@@ -41,9 +40,9 @@ pub struct Contender {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Memory {
-    /// So many bytes.
+    /// The size in bytes.
     Bytes(u64),
-    /// So many percent of the records of all keys of the workload together.
+    /// The size as so many percent of the records of all keys of the workload together.
     Percent(f64),
 }
 
@@ -53,7 +52,7 @@ impl Contender {
         Contender { name: index.to_string(), index: index.to_string(), ..Contender::default() }
     }
 
-    /// Its entry in the registry.
+    /// The contender's entry in the registry.
     pub(super) fn entry(&self) -> Result<&'static IndexEntry, LabError> {
         Ok(registry::index(&self.index)?)
     }
@@ -90,7 +89,7 @@ impl Definition {
         };
         let known = |contender: &Contender| Ok(contender.entry()?.known(&with_own(contender, set.clone())));
         let takers = taking_part.iter().map(known).collect::<Result<Vec<_>, LabError>>()?;
-        let dealt = names::deal(&set, &takers)?;
+        let dealt = nandex_stacks::options::sharing::deal(&set, &takers)?;
         let dealt = taking_part.into_iter().zip(dealt).map(|(contender, options)| {
             let options = with_own(&contender, options);
             (contender, options)
@@ -121,8 +120,8 @@ impl Memory {
     }
 }
 
-/// What the tables of an FTL hold, and of so many plain B+-trees on it; for an index on raw NAND, or one that divides the chip
-/// with the FTL, what it holds without a cache.
+/// The bytes that the tables of an FTL hold, and of so many plain B+-trees on it; for an index on raw NAND,
+/// or one that divides the chip with the FTL, what it holds without a cache.
 fn tables_bytes(
     index: &IndexEntry,
     part: &Part,
@@ -145,8 +144,7 @@ fn tables_bytes(
     let ftl = registry::store(settings.options.text("ftl").unwrap_or("page-map"))?;
     let store = (ftl.format)(nand, settings).map_err(|error| LabError::Index(error.into()))?;
     // In the class whose tables are largest, so that all classes get the same.
-    let tree =
-        BPlusConfig::from_settings(settings).map_err(LabError::Index)?.with_durability(Durability::None);
+    let tree = options::bplus::config(settings).map_err(LabError::Index)?.with_durability(Durability::None);
     Ok(store.ram_bytes() + tree.ram_bytes_max(&store).map_err(LabError::Index)? * trees)
 }
 

@@ -8,7 +8,8 @@ use crate::crash::{CrashPlan, Cuts, Rehearsal, Target};
 use crate::registry;
 use crate::runner::Control;
 use crate::stats::Summary;
-use nandex::ordered::{RecordFormat, Settings};
+use nandex::ordered::RecordFormat;
+use nandex_stacks::options::Settings;
 
 /// Cuts of a smoke run.
 const SMOKE_CUTS: u64 = 200;

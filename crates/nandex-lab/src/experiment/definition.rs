@@ -4,11 +4,11 @@
 //! `input/variant/contender`. `expected.toml` says what the paper claims of it (see [`crate::repro`]). `README.md` holds the
 //! notes: set-up, what the paper leaves open, what is assumed.
 
+use super::claim::Claim;
 use super::contender::{Contender, Memory};
 use super::plot::Plot;
 use crate::LabError;
 use crate::keys::Trees;
-use crate::repro::Claim;
 use crate::results::PatternCounts;
 use nandex::ordered::Durability;
 use nandex_experiments::{FOLDERS, Folder};
@@ -19,25 +19,25 @@ use std::sync::LazyLock;
 /// An experiment: a figure or table of a paper.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Experiment {
-    /// What runs.
+    /// The definition of what runs.
     pub definition: Definition,
-    /// What the paper claims of it.
+    /// The claims that the paper makes of it.
     pub claims: Vec<Claim>,
-    /// Its notes, in Markdown.
+    /// The experiment's notes, in Markdown.
     pub notes: &'static str,
 }
 
-/// What an experiment runs.
+/// The definition of what an experiment runs.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
-    /// Its name, that of its folder.
+    /// The experiment's name, that of its folder.
     pub name: String,
     /// The paper: "mu", "wpcb".
     pub paper: String,
     /// The figure, table or section.
     pub shows: String,
-    /// What it is, in one line.
+    /// The subject of the experiment, in one line.
     pub summary: String,
     /// The chip, by its name in the catalogue.
     pub chip: String,
@@ -47,7 +47,8 @@ pub struct Definition {
     pub value_bytes: u8,
     /// Seeds of generated workloads when none are asked for; a trace runs once.
     pub seeds: u32,
-    /// Of so many seeds the highest and of as many the lowest value of each figure does not count, where enough others are left.
+    /// The number of extreme values left out on either side: of so many seeds the highest and of as many the
+    /// lowest value of each figure does not count, where enough others are left.
     #[serde(default)]
     pub trimmed: usize,
     /// Indexes that take part as they are, by their names in the registry.
@@ -74,13 +75,13 @@ pub struct Definition {
     /// The study of access times, see `access`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<Access>,
-    /// What is drawn of it.
+    /// The plots of the experiment.
     #[serde(default, rename = "plot")]
     pub plots: Vec<Plot>,
     /// Page traces replayed on FTLs, see `replays`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<Replays>,
-    /// What is smaller in a smoke run.
+    /// The sizes that are smaller in a smoke run.
     pub smoke: Smoke,
 }
 
@@ -90,12 +91,12 @@ pub struct Definition {
 pub struct Replays {
     /// The traces.
     pub traces: Vec<PageTrace>,
-    /// What they are replayed on.
+    /// The devices that the traces are replayed on.
     pub devices: Vec<Device>,
 }
 
 impl Replays {
-    /// What the names of their cells begin with.
+    /// The beginning of the cells' names.
     pub(crate) const CELLS: &str = "traces";
 }
 
@@ -103,7 +104,7 @@ impl Replays {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PageTrace {
-    /// Its name in cells.
+    /// The trace's name in cells.
     pub name: String,
     /// The full trace, a file in the data folder. What is bundled of it stands in when it is not there.
     pub file: String,
@@ -113,11 +114,11 @@ pub struct PageTrace {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
-    /// Its name in cells.
+    /// The device's name in cells.
     pub name: String,
     /// The FTL, alone or behind a TBM.
     pub ftl: String,
-    /// Its options.
+    /// The device's options.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
 }
@@ -126,7 +127,7 @@ pub struct Device {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// Its name in cells.
+    /// The input's name in cells.
     pub name: String,
     /// A generator.
     pub workload: Option<String>,
@@ -169,10 +170,10 @@ pub struct Conduct {
     pub sync_after_load: bool,
     /// Sync after the last operation, counted: what still waits is paid for like the rest.
     pub sync_at_end: bool,
-    /// What operations cost in a paper that weighs counts; with it there is the figure `weighted_time_s`.
+    /// The costs of operations in a paper that weighs counts; with it there is the figure `weighted_time_s`.
     pub weights: Option<Weights>,
-    /// What operations cost in a paper that prices a program or a read by what came before it; with it there is the figure
-    /// `pattern_time_s`.
+    /// The costs of operations in a paper that prices a program or a read by what came before it; with it
+    /// there is the figure `pattern_time_s`.
     pub pattern_prices: Option<PatternPrices>,
 }
 
@@ -180,34 +181,34 @@ pub struct Conduct {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PatternPrices {
-    /// What a program or a read must follow to have the lower price.
+    /// The operation that a program or a read must follow to have the lower price.
     #[serde(default)]
     pub follows: Follows,
-    /// Of a program that follows.
+    /// The time of a program that follows.
     pub next_program_ns: u64,
-    /// Of any other program.
+    /// The time of any other program.
     pub program_ns: u64,
-    /// Of a read that follows, if another than of any read.
+    /// The time of a read that follows, if another than of any read.
     pub next_read_ns: Option<u64>,
-    /// Of any other read.
+    /// The time of any other read.
     pub read_ns: u64,
-    /// Of a block erase.
+    /// The time of a block erase.
     pub erase_ns: u64,
 }
 
-/// What a program or a read follows.
+/// The operation that a program or a read follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Follows {
     /// The last one of its kind in its block, page after page.
     #[default]
     Block,
-    /// The same, and the last one of its kind on the chip.
+    /// The last one of its kind in its block, page after page, and the last one of its kind on the chip.
     Chip,
 }
 
 impl PatternPrices {
-    /// What so many programs, reads and erases cost.
+    /// The time of so many programs, reads and erases.
     pub(super) fn time_ns(&self, done: &PatternCounts, block_erases: u64) -> u64 {
         let (programs, reads) = match self.follows {
             Follows::Block => (done.programs_next_in_block, done.reads_next_in_block),
@@ -225,7 +226,7 @@ impl PatternPrices {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sum {
-    /// Its name in figures.
+    /// The sum's name in figures.
     pub name: String,
     /// The phases.
     pub phases: Vec<String>,
@@ -235,13 +236,13 @@ pub struct Sum {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Weights {
-    /// Of a page read.
+    /// The time of a page read.
     pub read_ns: u64,
-    /// Of a page program.
+    /// The time of a page program.
     pub program_ns: u64,
-    /// Of a block erase.
+    /// The time of a block erase.
     pub erase_ns: u64,
-    /// Of a reference to a page in RAM.
+    /// The time of a reference to a page in RAM.
     pub reference_ns: u64,
 }
 
@@ -249,7 +250,7 @@ pub struct Weights {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
-    /// Its name in cells.
+    /// The variant's name in cells.
     pub name: String,
     /// The inputs it runs with, if not all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -261,7 +262,7 @@ pub struct Variant {
     pub blocks_of: BTreeMap<String, u32>,
     /// Bytes of a key, if others than the experiment's.
     pub key_bytes: Option<u8>,
-    /// What survives a power cut: every operation unless it says otherwise.
+    /// The durability class: every operation unless it says otherwise.
     #[serde(default)]
     pub durable: Durable,
     /// RAM, the same for all; without it no limit, and no cache but what options ask for.
@@ -284,7 +285,7 @@ pub enum Durable {
     /// Every operation.
     #[default]
     Always,
-    /// What was synced, which a write cache needs.
+    /// The contents at the last sync survive, which a write cache needs.
     BySync,
     /// Nothing after a cut, as with a tree of several pages on an FTL that writes one page at a time.
     Never,
@@ -324,12 +325,12 @@ pub struct Access {
     /// Entries inserted into an empty tree on flash whose height is followed; 0 for none.
     #[serde(default)]
     pub growth: usize,
-    /// The same in a smoke run.
+    /// The growth in a smoke run.
     #[serde(default)]
     pub smoke_growth: usize,
 }
 
-/// What is smaller in a smoke run.
+/// The sizes that are smaller in a smoke run.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Smoke {
@@ -365,13 +366,13 @@ fn parse(folder: &Folder) -> Experiment {
     Experiment { definition, claims, notes: folder.notes }
 }
 
-/// What an `experiment.toml` says.
-pub(crate) fn parse_definition(text: &str) -> Result<Definition, String> {
+/// The definition that an `experiment.toml` holds.
+pub fn parse_definition(text: &str) -> Result<Definition, String> {
     toml::from_str(text).map_err(|error| error.to_string())
 }
 
-/// What an `expected.toml` says.
-pub(crate) fn parse_claims(text: &str) -> Result<Vec<Claim>, String> {
+/// The claims that an `expected.toml` holds.
+pub fn parse_claims(text: &str) -> Result<Vec<Claim>, String> {
     let file: ClaimsFile = toml::from_str(text).map_err(|error| error.to_string())?;
     Ok(file.claims)
 }

@@ -41,9 +41,9 @@ pub(super) fn cell(
             return Ok(CellResult { name: name.to_string(), figures, ..CellResult::default() });
         }
         _ => {
-            return match super::vm::cell(name, plan)? {
-                Some(cell) => Ok(cell),
-                None => super::cuts::cell(name, plan, control),
+            return match (super::vm::cell(name, plan)?, super::plow::cell(name, plan)?) {
+                (Some(cell), _) | (None, Some(cell)) => Ok(cell),
+                (None, None) => super::cuts::cell(name, plan, control),
             };
         }
     };

@@ -69,8 +69,8 @@ fn of_nodes(run: &Run, put: &mut impl FnMut(String, f64)) {
     }
 }
 
-/// What the index asks of its store, as papers count that have an FTL below: pages read and written for the user's operations
-/// and for the cache, none of what the FTL does of its own.
+/// The accesses that the index asks of its store, as papers count that have an FTL below: pages read and
+/// written for the user's operations and for the cache, none of what the FTL does of its own.
 fn of_tree(phase: &Phase, chip: &ChipFacts, put: &mut impl FnMut(String, f64)) {
     let name = &phase.name;
     let of = |cause: &str| phase.causes.get(cause).copied().unwrap_or_default();

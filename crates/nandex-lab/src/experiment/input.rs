@@ -1,15 +1,15 @@
 //! Where the operations of an experiment come from: a generator, a full trace on disk, or the bundled cut of one.
 
-use super::bundle::Bundle;
 use super::definition::{Input, Smoke, TraceInput};
 use crate::LabError;
+use crate::bundle::Bundle;
 use crate::data;
 use crate::trace::{Trace, TraceOptions};
 use crate::workload::{Workload, workload};
-use nandex::ordered::Options;
+use nandex_stacks::options::Options;
 use std::path::Path;
 
-/// What a workload is made from, when it is not what the experiment names.
+/// The origin of a workload, when it is not what the experiment names.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Origin {
     /// A part of it, which can show how the experiment works but not what comes out.

@@ -7,15 +7,16 @@
 
 mod access;
 mod bench;
-pub(crate) mod bundle;
+pub(crate) mod claim;
 mod contender;
 mod cuts;
-pub(crate) mod definition;
+pub mod definition;
 mod derived;
 mod figures;
 mod input;
 mod ls_lru;
 mod plot;
+mod plow;
 mod replays;
 mod results;
 #[cfg(test)]

@@ -5,8 +5,8 @@
 //! A timeline has the operations on its axis, whatever the cells. Where one cell has the figures of a whole axis, as a computed one has, the name
 //! of the figure has `{x}` or `{series}` where they differ: `{series}_pages_1e{x}`.
 
+use super::claim::Claim;
 use super::results::CellResult;
-use crate::repro::Claim;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plot {
-    /// What it shows, with the paper's number of the figure.
+    /// The title of the plot, with the paper's number of the figure.
     pub title: String,
     /// How it is drawn.
     pub kind: PlotKind,
@@ -24,9 +24,9 @@ pub struct Plot {
     pub figure: String,
     /// The figure in words, for the axis.
     pub label: String,
-    /// What the horizontal axis tells apart; of a timeline its title.
+    /// The property that the horizontal axis tells apart; of a timeline its title.
     pub x: String,
-    /// What the series tell apart.
+    /// The property that tells the series apart.
     pub series: String,
     /// Whether the vertical axis is logarithmic.
     #[serde(default)]
@@ -54,18 +54,18 @@ const TIMELINE_POINTS: usize = 60;
 /// One series of a plot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Its name.
+    /// The series' name.
     pub name: String,
-    /// Its points, in the order of the cells.
+    /// The points of the series, in the order of the cells.
     pub points: Vec<Point>,
 }
 
-/// What the paper states of a series.
+/// The figures that the paper states of a series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stated {
     /// The series' name.
     pub series: String,
-    /// What the paper compares it with; empty for figures that it prints as such.
+    /// The contender that the paper compares it with; empty for figures that it prints as such.
     pub against: String,
     /// The values, in the order of the claims.
     pub points: Vec<Point>,
@@ -135,8 +135,9 @@ impl Plot {
         (rest == pattern).then_some(along(name, &self.series).zip(along(x, &self.x)))?
     }
 
-    /// What the paper states of the same cells: a point for each figure that a claim prints as such, and for each comparison that a claim
-    /// prints the figure that it asks for, given ours of what is compared against.
+    /// The figures that the paper states of the same cells: a point for each figure that a claim prints as
+    /// such, and for each comparison that a claim prints the figure that it asks for, given ours of what is
+    /// compared against.
     pub fn stated(&self, claims: &[Claim], cells: &[CellResult]) -> Vec<Stated> {
         let mut all: Vec<Stated> = Vec::new();
         let find = |name: &str| cells.iter().find(|cell| cell.name == name);
@@ -176,7 +177,7 @@ const X: &str = "{x}";
 /// Stands for series.
 const SERIES: &str = "{series}";
 
-/// What comes before the first of the two, and which it is.
+/// The text before the first of the two slots, and the slot.
 fn next_slot(pattern: &str) -> Option<(&str, &'static str)> {
     let found = [X, SERIES].into_iter().filter_map(|slot| pattern.find(slot).map(|at| (at, slot)));
     found.min().map(|(at, slot)| (&pattern[..at], slot))

@@ -5,17 +5,17 @@
 //! trace is not there, the bundled cut stands in.
 
 use super::RunPlan;
-use super::bundle::PageBundle;
 use super::definition::{Definition, Device as DeviceInput, PageTrace, Replays};
 use super::results::CellResult;
 use crate::block_trace::place::Placing;
 use crate::block_trace::{BlockTrace, BlockTraceOptions};
+use crate::bundle::PageBundle;
 use crate::replay::{Device, Fill, Replay, ReplayRun};
 use crate::results::ChipFacts;
 use crate::runner::Control;
 use crate::stats::Summary;
-use crate::{LabError, chip, data, names, tbm};
-use nandex::ordered::Options;
+use crate::{LabError, chip, data, tbm};
+use nandex_stacks::options::Options;
 use std::collections::BTreeMap;
 
 /// The cells of an experiment's replays.
@@ -99,7 +99,7 @@ fn device(input: &DeviceInput) -> Result<Device, LabError> {
     let entry = tbm::find(&input.ftl)?;
     let mut options = Options::default();
     input.options.iter().for_each(|(name, value)| options.set(name, value));
-    names::resolve(entry.options, &options)?;
+    nandex_stacks::options::sharing::resolve(entry.options, &options)?;
     Ok(Device::Tuned { name: input.name.clone(), entry, options })
 }
 

@@ -1,4 +1,4 @@
-//! What an experiment yields: cells with their runs, and figures over the seeds.
+//! The results of an experiment: cells with their runs, and figures over the seeds.
 
 use super::definition::Definition;
 use crate::results::{ChipFacts, Run, WorkloadFacts};
@@ -26,7 +26,7 @@ pub struct ExperimentResults {
     pub seeds: Vec<u64>,
     /// The definition in full.
     pub definition: Definition,
-    /// One for each combination of input, variant and contender, then the computed ones.
+    /// The cells: one for each combination of input, variant and contender, then the computed ones.
     pub cells: Vec<CellResult>,
 }
 
@@ -49,9 +49,9 @@ pub struct CellResult {
     pub workload: Option<WorkloadFacts>,
     /// Log blocks that its FTL may have at most; absent where it has no such, or none is below the tree.
     pub log_blocks: Option<u64>,
-    /// What stands in for the input named, when it is not there: a part of it, which is not judged.
+    /// The stand-in for the input named, when it is not there: a part of it, which is not judged.
     pub stand_in: Option<String>,
-    /// What takes the place of the input named and can be judged like it: others of the same kind and number.
+    /// The substitute for the input named, which can be judged like it: others of the same kind and number.
     pub substitute: Option<String>,
     /// Why the cell did not run at all.
     pub missing: Option<String>,

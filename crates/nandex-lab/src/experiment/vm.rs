@@ -8,9 +8,10 @@ use crate::stats::Summary;
 use nandex::nand::catalogue::{mlc_64m, nor_2m};
 use nandex::nand::sim::{Counters, SimChip};
 use nandex::nand::{Cause, Geometry, Part};
-use nandex::ordered::vm::VmTree;
-use nandex::ordered::vm::overwrite::OverwriteTree;
-use nandex::ordered::{Durability, OrderedIndex, RecordFormat, Settings};
+use nandex::ordered::buffered::Answers;
+use nandex::ordered::vm::overwrite::{Marks, OverwriteConfig, OverwriteTree};
+use nandex::ordered::vm::{Duplicates, Keep, TableConfig, VmConfig, VmTree};
+use nandex::ordered::{Durability, OrderedIndex, RawConfig, RecordFormat};
 use nandex::rng::Rng;
 
 /// The orders of keys that a cell is the mean of; the authors' counts are of one run each.
@@ -46,13 +47,12 @@ fn means(runs: &[Figures]) -> std::collections::BTreeMap<String, Summary> {
     summaries.collect()
 }
 
-/// The authors' records, and a log buffer of so many pages.
-fn settings(log_pages: u64) -> Settings {
-    let durability = if log_pages > 0 { Durability::EverySync } else { Durability::EveryOperation };
-    Settings { durability, ..Settings::new(RecordFormat::new(4, 12)) }
-        .with("log_pages", log_pages)
-        .with("kept_nodes", "three-buffers")
-        .with("answers", "pool")
+/// The authors' records.
+const RECORD: RecordFormat = RecordFormat::new(4, 12);
+
+/// The class of a tree with a log buffer of so many pages.
+fn class(log_pages: u32) -> Durability {
+    if log_pages > 0 { Durability::EverySync } else { Durability::EveryOperation }
 }
 
 fn chip(part: &Part) -> Result<SimChip, LabError> {
@@ -76,22 +76,33 @@ fn host(counters: &Counters) -> (u64, u64) {
 
 /// Page reads and programs of 100,000 random insertions in the set-up of the authors' program: records of 4 + 12 bytes, 20,000
 /// pages of 512 bytes, erase unit of 8, three page buffers, their table of moves as it is.
-fn counts(mapping_bytes: u64, log_pages: u64, seed: u64) -> Result<Figures, LabError> {
-    let settings = settings(log_pages)
-        .with("mapping_bytes", mapping_bytes)
-        .with("mapping_duplicates", "as-published")
-        .with("checkpoint_blocks", 300);
+fn counts(mapping_bytes: usize, log_pages: u32, seed: u64) -> Result<Figures, LabError> {
+    let scheme = TableConfig {
+        bytes: Some(mapping_bytes),
+        keep: Keep::ThreeBuffers,
+        duplicates: Duplicates::AsPublished,
+    };
+    let tree =
+        RawConfig { durability: class(log_pages), checkpoint_blocks: 300, scheme, ..RawConfig::new(RECORD) };
     let part = Part { geometry: Geometry::new(512, 64, 8, 2500), ..mlc_64m() };
-    let mut tree = VmTree::format_with(chip(&part)?, &settings)?;
+    let config = VmConfig { tree, log_pages, answers: Answers::Pool };
+    let mut tree = VmTree::format(chip(&part)?, &config)?;
     fill(&mut tree, seed)?;
     let (reads, programs) = host(&tree.into_nand().counters());
     Ok(vec![("page_reads", reads), ("page_programs", programs)])
 }
 
-/// The same of a VMTree-OW with its published page: reads, new pages, and overwrites, of which each is counted once.
-fn overwrite_counts(log_pages: u64, seed: u64) -> Result<Figures, LabError> {
-    let settings = settings(log_pages).with("slots", "bare");
-    let mut tree = OverwriteTree::format_with(chip(&nor_2m().with_blocks(2500))?, &settings)?;
+/// The costs of a VMTree-OW with its published page: reads, new pages, and overwrites, of which each is counted once.
+fn overwrite_counts(log_pages: u32, seed: u64) -> Result<Figures, LabError> {
+    let config = OverwriteConfig {
+        durability: class(log_pages),
+        marks: Marks::Bare,
+        keep: Keep::ThreeBuffers,
+        log_pages,
+        answers: Answers::Pool,
+        ..OverwriteConfig::new(RECORD)
+    };
+    let mut tree = OverwriteTree::format(chip(&nor_2m().with_blocks(2500))?, &config)?;
     fill(&mut tree, seed)?;
     let metrics = tree.stats().metrics;
     let metric = |name| metrics.iter().find(|metric| metric.name == name).map_or(0, |metric| metric.value);

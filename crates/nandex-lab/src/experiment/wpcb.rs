@@ -7,9 +7,9 @@ use nandex::Cause;
 use nandex::Shared;
 use nandex::nand::BlockRange;
 use nandex::nand::sim::SimChip;
-use nandex::ordered::bplus::{BPlusConfig, BPlusTree, StructureWrites};
+use nandex::ordered::bplus::{BPlusConfig, BPlusTree, Overflow, StructureWrites};
 use nandex::ordered::wpcb::{WpcbConfig, WpcbTree};
-use nandex::ordered::{Durability, OrderedIndex, RecordFormat, Settings};
+use nandex::ordered::{Durability, OrderedIndex, RecordFormat};
 use nandex::rng::Rng;
 use nandex::store::ram::RamStore;
 use std::collections::BTreeMap;
@@ -21,7 +21,8 @@ const PAGE_BYTES: usize = 2048;
 /// Pages enough for a million records in half-full nodes.
 const PAGES: u32 = 20_000;
 
-/// What a tree did at the level of the index: its metrics by name, and the host's accesses to a store that is told of.
+/// The counts of a tree at the level of the index: its metrics by name, and the host's accesses to a store
+/// that is told of.
 struct Counts(BTreeMap<&'static str, u64>);
 
 impl Counts {
@@ -53,9 +54,9 @@ impl Subject {
         let part = chip::find("k9f1g08u0f")?;
         let nand = SimChip::new(&part)
             .map_err(|error| LabError::Chip { file: part.name.to_string(), reason: error.to_string() })?;
-        let mut settings = Settings::new(RECORD);
-        settings.options.set("order", &ORDER.to_string());
-        let config = WpcbConfig::from_settings(&settings, part.geometry)?;
+        let mut tree = BPlusConfig::new(RECORD).with_order(ORDER);
+        tree.overflow = Overflow::KeepContiguous;
+        let config = WpcbConfig::on_chip(tree, part.geometry)?;
         let blocks = BlockRange::new(nand, nandex::Pbn(0), config.tbm_range_blocks());
         let store = RamStore::new(PAGE_BYTES, PAGES);
         Ok(Subject { tree: Box::new(WpcbTree::format(store, blocks, config)?), store: None })

@@ -101,7 +101,7 @@ pub fn write_folder(results: &ExperimentResults, folder: &Path) -> Result<(), La
     file("results.json", &|out| write_json(results, out))
 }
 
-/// What was run, without what was measured.
+/// The manifest: all that was run, without what was measured.
 fn write_manifest(results: &ExperimentResults, out: &mut Vec<u8>) -> io::Result<()> {
     let cell = |cell: &CellResult| {
         json!({

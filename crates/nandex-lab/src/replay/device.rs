@@ -1,57 +1,17 @@
-//! What a trace can be replayed on, and how its time is told.
+//! The devices that a trace can be replayed on, and how their time is told.
 
 use super::Replay;
-use crate::error::LabError;
-use crate::names::{self, OptionInfo};
+use crate::disks::DiskEntry;
+use crate::names::OptionInfo;
 use crate::registry::StoreEntry;
 use crate::tbm::Division;
 use nandex::Shared;
 use nandex::nand::sim::SimChip;
-use nandex::ordered::{Options, RecordFormat, Settings};
-use nandex::store::disk::{DiskModel, DiskStore};
+use nandex::ordered::RecordFormat;
+use nandex::store::disk::DiskStore;
 use nandex::{Geometry, Nanos, PageStore};
+use nandex_stacks::options::{Options, Settings};
 use std::time::Instant;
-
-/// A hard disk as a model.
-#[derive(Debug)]
-pub struct DiskEntry {
-    /// Its name on the command line and in results.
-    pub name: &'static str,
-    /// What it is, in one line.
-    pub summary: &'static str,
-    model: DiskModel,
-}
-
-impl DiskEntry {
-    /// How long it takes.
-    pub(crate) fn model(&self) -> DiskModel {
-        self.model
-    }
-}
-
-/// Every disk.
-pub static DISKS: &[DiskEntry] = &[
-    DiskEntry {
-        name: "disk",
-        summary: "Barracuda 7200.7: seek by distance, rotation, transfer; full of the pages of the store",
-        model: DiskModel::BARRACUDA,
-    },
-    DiskEntry {
-        name: "disk-flat",
-        summary: "12.4 ms for each sector of 512 bytes, as the study of access times measured it",
-        model: DiskModel::FLAT_SECTOR,
-    },
-    DiskEntry {
-        name: "disk-page",
-        summary: "12.7 ms to read a page, 13.7 ms to write one, as the lazy-update paper has it",
-        model: DiskModel::FLAT_PAGE,
-    },
-];
-
-/// The disk of this name.
-pub fn disk(name: &str) -> Result<&'static DiskEntry, LabError> {
-    Ok(names::find("disk", name, DISKS, |d| d.name)?)
-}
 
 /// Makes a store of so many pages of so many bytes, and tells in words what must be known about it.
 pub type OpenOwn = Box<dyn Fn(usize, u32) -> Result<(Box<dyn PageStore>, Vec<String>), String> + Send + Sync>;
@@ -60,20 +20,20 @@ pub type OpenOwn = Box<dyn Fn(usize, u32) -> Result<(Box<dyn PageStore>, Vec<Str
 pub enum Device {
     /// An FTL on the simulated chip.
     Ftl(&'static StoreEntry),
-    /// The same under a name of its own, with options of its own that go before those of the replay.
+    /// A device under a name of its own, with options of its own that go before those of the replay.
     Tuned {
-        /// Its name in results.
+        /// The device's name in results.
         name: String,
         /// The FTL.
         entry: &'static StoreEntry,
-        /// Its own options.
+        /// The device's own options.
         options: Options,
     },
     /// A disk.
     Disk(&'static DiskEntry),
     /// A store of one's own on real hardware, timed by the wall clock.
     Own {
-        /// Its name in results.
+        /// The device's name in results.
         name: String,
         /// Makes it.
         open: OpenOwn,
@@ -92,16 +52,16 @@ pub enum Clock {
 
 /// A device ready for work.
 pub struct Opened {
-    /// Its pages.
+    /// The pages of the device.
     pub store: Box<dyn PageStore>,
-    /// Its time.
+    /// The clock of the device.
     pub clock: Clock,
-    /// What must be known about it.
+    /// The notes that readers of the device's figures need.
     pub notes: Vec<String>,
 }
 
 impl Device {
-    /// Its name in results.
+    /// The device's name in results.
     pub fn name(&self) -> &str {
         match self {
             Device::Ftl(entry) => entry.name,
@@ -115,7 +75,7 @@ impl Device {
         matches!(self, Device::Own { .. })
     }
 
-    /// Its FTL, where it has one.
+    /// The device's FTL, where it has one.
     pub(super) fn ftl(&self) -> Option<&'static StoreEntry> {
         match self {
             Device::Ftl(entry) | Device::Tuned { entry, .. } => Some(entry),
@@ -128,7 +88,7 @@ impl Device {
         self.ftl().map_or(&[], |entry| entry.options)
     }
 
-    /// These options with its own.
+    /// These options with the device's own.
     pub(super) fn with_own(&self, options: &Options) -> Options {
         let mut all = options.clone();
         if let Device::Tuned { options: own, .. } = self {
@@ -148,7 +108,7 @@ impl Device {
         match self {
             Device::Ftl(entry) | Device::Tuned { entry, .. } => open_ftl(entry, replay, options),
             Device::Disk(entry) => {
-                let disk = Shared::new(DiskStore::new(page_bytes, pages, entry.model));
+                let disk = Shared::new(DiskStore::new(page_bytes, pages, entry.model()));
                 let notes = vec![format!("{}: {}", entry.name, entry.summary)];
                 Ok(Opened { store: Box::new(disk.clone()), clock: Clock::Disk(disk), notes })
             }
@@ -190,7 +150,7 @@ impl Clock {
         }
     }
 
-    /// What kind of time it tells.
+    /// The name of the kind of time.
     pub fn name(&self) -> &'static str {
         match self {
             Clock::Chip(_) | Clock::Disk(_) => "simulated",

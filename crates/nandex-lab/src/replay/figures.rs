@@ -1,4 +1,4 @@
-//! What a replay finds out: facts first, then a row for each device.
+//! The results of a replay: facts first, then a row for each device.
 
 use super::picture::Picture;
 use crate::results::{CauseCounts, ChipFacts};
@@ -39,7 +39,7 @@ pub struct ReplayResults {
     pub extent_pages: u64,
     /// Extents that share their place with another for want of room.
     pub folded_extents: u64,
-    /// What was written before: "none", "touched" or "all".
+    /// The fill before the trace: "none", "touched" or "all".
     pub fill: String,
     /// RAM given to each FTL; absent when unlimited.
     pub ram_bytes: Option<u64>,
@@ -54,7 +54,7 @@ pub struct ReplayResults {
 pub struct TraceFacts {
     /// The file.
     pub file: String,
-    /// Its name without folder and extensions.
+    /// The trace's name without folder and extensions.
     pub name: String,
     /// The format it was read as.
     pub format: String,
@@ -85,7 +85,7 @@ pub struct ReplayRun {
     pub clock: String,
     /// Why it could not start or had to stop; the figures then cover what was done before.
     pub error: Option<String>,
-    /// What must be known about it.
+    /// The notes that readers of its figures need.
     pub notes: Vec<String>,
     /// Whether a simulated chip is below, whose operations are counted.
     pub has_chip: bool,
@@ -97,7 +97,7 @@ pub struct ReplayRun {
     pub host_page_writes: u64,
     /// Pages that requests trimmed.
     pub host_page_trims: u64,
-    /// Of the writes, those of part of a page, which read the page first.
+    /// The writes of part of a page, which read the page first.
     pub partial_page_writes: u64,
     /// Page reads of the chip.
     pub page_reads: u64,
@@ -105,7 +105,7 @@ pub struct ReplayRun {
     pub page_programs: u64,
     /// Block erases of the chip.
     pub block_erases: u64,
-    /// The same by cause.
+    /// The counts by cause.
     pub causes: BTreeMap<&'static str, CauseCounts>,
     /// Pages programmed for each page written by requests.
     pub write_amplification: f64,
@@ -140,7 +140,7 @@ pub struct ReplayRun {
     pub latency_cdf: Vec<(u64, f64)>,
     /// Erases of the blocks while the trace ran.
     pub wear: Wear,
-    /// The same, block by block.
+    /// The erases block by block.
     pub wear_erases: Vec<u32>,
     /// Blocks marked bad.
     pub bad_blocks: u64,
@@ -148,7 +148,7 @@ pub struct ReplayRun {
     pub mapping_bytes: u64,
     /// RAM that the store holds in all.
     pub ram_bytes: u64,
-    /// What was written when.
+    /// The writes in each window of the trace.
     pub windows: Vec<Window>,
     /// The chip at the end.
     #[serde(skip)]
@@ -171,7 +171,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Of these latencies, which are sorted by this.
+    /// The summary of these latencies, which this sorts.
     pub(super) fn of(latencies_ns: &mut [u64]) -> Latencies {
         latencies_ns.sort_unstable();
         let Some(&max_ns) = latencies_ns.last() else { return Latencies::default() };
@@ -212,18 +212,18 @@ pub(super) fn cdf(sorted_ns: &[u64]) -> Vec<(u64, f64)> {
 /// How evenly blocks were erased.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Wear {
-    /// Of the block erased least.
+    /// The erases of the block erased least.
     pub min_erases: u32,
     /// The mean.
     pub mean_erases: f64,
-    /// Of the block erased most.
+    /// The erases of the block erased most.
     pub max_erases: u32,
     /// The standard deviation.
     pub deviation_erases: f64,
 }
 
 impl Wear {
-    /// Of these erases of the blocks that are not bad.
+    /// The summary of the erases of the blocks that are not bad.
     pub(super) fn of(erases: &[u32]) -> Wear {
         let (Some(&min_erases), Some(&max_erases)) = (erases.iter().min(), erases.iter().max()) else {
             return Wear::default();
@@ -236,7 +236,7 @@ impl Wear {
     }
 }
 
-/// What was done in one of equal parts of the trace.
+/// The work in one of equal parts of the trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Window {
     /// Where it begins: ns since the first request, or requests where the trace has no times.

@@ -23,7 +23,8 @@ mod session;
 #[cfg(test)]
 mod tests;
 
-pub use device::{Clock, DISKS, Device, DiskEntry, OpenOwn, Opened, disk};
+pub use crate::disks::{DISKS, DiskEntry, disk};
+pub use device::{Clock, Device, OpenOwn, Opened};
 pub use figures::{Latencies, ReplayResults, ReplayRun, TraceFacts, Wear, Window};
 pub use files::{COLUMNS, write_csv, write_json};
 
@@ -35,9 +36,9 @@ use crate::parallel;
 use crate::results::ChipFacts;
 use crate::runner::Control;
 use nandex::nand::Part;
-use nandex::ordered::Options;
+use nandex_stacks::options::Options;
 
-/// What is written before the trace begins; not counted.
+/// The pages that are written before the trace begins; not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
     /// Nothing: a new device. Reading a page that was never written then costs no flash read.
@@ -59,7 +60,7 @@ impl Fill {
     }
 }
 
-/// What is to be replayed, and on what.
+/// The plan of a replay: the trace, and the devices.
 pub struct Replay {
     /// The chip under every FTL; its pages are the pages of every device.
     pub part: Part,
@@ -71,7 +72,7 @@ pub struct Replay {
     pub devices: Vec<Device>,
     /// How addresses become pages.
     pub placing: Placing,
-    /// What is written before.
+    /// The pages that are written before.
     pub fill: Fill,
     /// RAM for each FTL; one that holds more is refused.
     pub ram_bytes: Option<usize>,
@@ -119,7 +120,7 @@ impl Replay {
     /// The options that each device knows; one that none of them knows is refused.
     fn dealt_options(&self) -> Result<Vec<Options>, LabError> {
         let takers: Vec<_> = self.devices.iter().map(Device::options).collect();
-        let dealt = crate::names::deal(&self.options, &takers)?;
+        let dealt = nandex_stacks::options::sharing::deal(&self.options, &takers)?;
         Ok(self.devices.iter().zip(dealt).map(|(device, options)| device.with_own(&options)).collect())
     }
 

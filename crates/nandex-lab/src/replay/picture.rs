@@ -17,7 +17,7 @@ const SIDE: u32 = 1600;
 /// Units that the legend takes.
 const LEGEND: u32 = 40;
 
-/// What a page is.
+/// The look of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PageLook {

@@ -6,16 +6,13 @@ use super::picture::Picture;
 use super::{Replay, ReplayRun};
 use crate::block_trace::place::{PagePart, Placement};
 use crate::block_trace::{BlockOp, Request};
-use crate::runner::{Control, by_cause};
+use crate::runner::{Control, Failure, Progress, by_cause};
 use nandex::nand::sim::Counters;
-use nandex::ordered::Options;
 use nandex::store::StoreStats;
-use nandex::{Cause, Lpn, Nand, PageStore, Pbn};
+use nandex::{Cause, IndexError, Lpn, Nand, PageStore, Pbn, StoreError};
+use nandex_stacks::options::Options;
 
-/// Requests between two reports of progress.
-const REPORT_EVERY: u64 = 256;
-
-/// What all devices share.
+/// The work that all devices share.
 pub(super) struct Work<'a> {
     pub(super) replay: &'a Replay,
     pub(super) placement: &'a Placement,
@@ -27,22 +24,24 @@ pub(super) struct Work<'a> {
 pub(super) fn run(work: &Work<'_>, device: &Device, options: &Options) -> ReplayRun {
     let mut result = ReplayRun { device: device.name().to_string(), ..ReplayRun::default() };
     result.division = device.division(options, work.replay.part.geometry);
-    let mut reported = 0;
-    let outcome = device.open(work.replay, options, work.placement.shape().pages).and_then(|opened| {
-        result.clock = opened.clock.name().to_string();
-        result.notes = opened.notes;
-        let mut session = Session::new(work, opened.store, opened.clock)?;
-        let outcome = session.fill().and_then(|()| session.requests(&mut result));
-        session.figures(&mut result);
-        reported = session.reported;
-        outcome
-    });
-    result.error = outcome.err();
-    work.control.add_done((work.replay.trace.requests.len() + work.fill.len()) as u64 - reported);
+    let mut progress = Progress::new(work.control);
+    let outcome = device
+        .open(work.replay, options, work.placement.shape().pages)
+        .map_err(Failure::Refused)
+        .and_then(|opened| {
+            result.clock = opened.clock.name().to_string();
+            result.notes = opened.notes;
+            let mut session = Session::new(work, opened.store, opened.clock, &mut progress)?;
+            let outcome = session.fill().and_then(|()| session.requests(&mut result));
+            session.figures(&mut result);
+            outcome
+        });
+    result.error = outcome.err().map(|why| why.to_string());
+    progress.end((work.replay.trace.requests.len() + work.fill.len()) as u64);
     result
 }
 
-/// What a chip and its store had done at some moment.
+/// Counters of a chip and of its store at some moment.
 #[derive(Clone, Default)]
 struct Reading {
     counters: Counters,
@@ -51,7 +50,7 @@ struct Reading {
     stats: StoreStats,
 }
 
-struct Session<'a> {
+struct Session<'a, 'p> {
     work: &'a Work<'a>,
     store: Box<dyn PageStore>,
     clock: Clock,
@@ -62,17 +61,21 @@ struct Session<'a> {
     start_ns: u64,
     latencies_ns: Vec<u64>,
     responses_ns: Vec<u64>,
-    reported: u64,
+    progress: &'p mut Progress<'a>,
 }
 
-impl<'a> Session<'a> {
-    fn new(work: &'a Work<'a>, store: Box<dyn PageStore>, clock: Clock) -> Result<Session<'a>, String> {
+impl<'a, 'p> Session<'a, 'p> {
+    fn new(
+        work: &'a Work<'a>,
+        store: Box<dyn PageStore>,
+        clock: Clock,
+        progress: &'p mut Progress<'a>,
+    ) -> Result<Session<'a, 'p>, Failure> {
         let (page_bytes, shape) = (store.page_bytes(), work.placement.shape());
         if page_bytes != shape.page_bytes as usize || store.page_count() < shape.pages {
-            return Err(format!(
-                "it has {} pages of {page_bytes} bytes: {shape:?} is needed",
-                store.page_count()
-            ));
+            let pages = store.page_count();
+            let what = format!("it has {pages} pages of {page_bytes} bytes: {shape:?} is needed");
+            return Err(Failure::Refused(what));
         }
         let mut session = Session {
             work,
@@ -84,17 +87,18 @@ impl<'a> Session<'a> {
             start_ns: 0,
             latencies_ns: Vec::with_capacity(work.replay.trace.requests.len()),
             responses_ns: Vec::new(),
-            reported: 0,
+            progress,
         };
         session.check_ram()?;
         session.start = session.reading();
         Ok(session)
     }
 
-    fn check_ram(&self) -> Result<(), String> {
+    fn check_ram(&self) -> Result<(), Failure> {
         match (self.clock.chip(), self.work.replay.ram_bytes) {
             (Some(_), Some(given)) if self.store.ram_bytes() > given => {
-                Err(format!("it holds {} bytes of RAM, {given} were given", self.store.ram_bytes()))
+                let held = self.store.ram_bytes();
+                Err(Failure::Broken(format!("it holds {held} bytes of RAM, {given} were given")))
             }
             _ => Ok(()),
         }
@@ -112,18 +116,18 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn fill(&mut self) -> Result<(), String> {
+    fn fill(&mut self) -> Result<(), Failure> {
         for &lpn in self.work.fill {
-            self.write(lpn).map_err(|why| format!("filling {lpn}: {why}"))?;
-            self.progress()?;
+            self.write(lpn).map_err(|why| why.at(format!("filling {lpn}: ")))?;
+            self.step()?;
         }
-        self.store.sync().map_err(|e| format!("the sync after the fill: {e}"))?;
+        self.store.sync().map_err(|e| store_failure(e, "the sync after the fill"))?;
         self.start = self.reading();
         self.start_ns = self.clock.now_ns();
         Ok(())
     }
 
-    fn requests(&mut self, result: &mut ReplayRun) -> Result<(), String> {
+    fn requests(&mut self, result: &mut ReplayRun) -> Result<(), Failure> {
         let trace = &self.work.replay.trace;
         let mut windows =
             Windows::new(if trace.has_times { trace.duration_ns() } else { trace.requests.len() as u64 });
@@ -133,7 +137,7 @@ impl<'a> Session<'a> {
             let (before, begin_ns) = (self.done(), self.clock.now_ns());
             let written = result.host_page_writes;
             let outcome = self.request(request, &mut parts, result);
-            outcome.map_err(|why| format!("request {} of the trace: {why}", number + 1))?;
+            outcome.map_err(|why| why.at(format!("request {} of the trace: ", number + 1)))?;
             let latency_ns = self.clock.now_ns() - begin_ns;
             self.latencies_ns.push(latency_ns);
             result.requests += 1;
@@ -149,12 +153,12 @@ impl<'a> Session<'a> {
             window.page_programs += after.0 - before.0;
             window.block_erases += after.1 - before.1;
             window.device_time_ns += latency_ns;
-            self.progress()?;
+            self.step()?;
         }
         result.windows = windows.windows;
         // What still waits in RAM is paid for like the rest.
         let begin_ns = self.clock.now_ns();
-        self.store.sync().map_err(|e| format!("the sync at the end: {e}"))?;
+        self.store.sync().map_err(|e| store_failure(e, "the sync at the end"))?;
         result.device_time_ns += self.clock.now_ns() - begin_ns;
         Ok(())
     }
@@ -172,7 +176,7 @@ impl<'a> Session<'a> {
         request: &Request,
         parts: &mut Vec<PagePart>,
         result: &mut ReplayRun,
-    ) -> Result<(), String> {
+    ) -> Result<(), Failure> {
         self.work.placement.pages(request, parts);
         for part in &*parts {
             match request.op {
@@ -190,7 +194,8 @@ impl<'a> Session<'a> {
                     result.host_page_writes += 1;
                 }
                 BlockOp::Trim if part.whole => {
-                    self.store.trim(part.lpn).map_err(|e| format!("trim of {}: {e}", part.lpn))?;
+                    let trimmed = self.store.trim(part.lpn);
+                    trimmed.map_err(|e| store_failure(e, &format!("trim of {}", part.lpn)))?;
                     self.versions[part.lpn.index()] = 0;
                     result.host_page_trims += 1;
                 }
@@ -200,43 +205,41 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn read(&mut self, lpn: Lpn) -> Result<(), String> {
+    fn read(&mut self, lpn: Lpn) -> Result<(), Failure> {
         let read = self.store.read(lpn, Cause::Host, &mut self.page);
-        read.map_err(|e| format!("read of {lpn}: {e}"))?;
+        read.map_err(|e| store_failure(e, &format!("read of {lpn}")))?;
         let expected = stamp(lpn, self.versions[lpn.index()]);
         let (head, tail) = (self.page.first_chunk(), self.page.last_chunk());
         match head == Some(&expected) && tail == Some(&expected) {
             true => Ok(()),
-            false => Err(format!("read of {lpn}: it is not what was written last")),
+            false => {
+                let what = format!("read of {lpn}: it is not what was written last");
+                Err(Failure::Broken(what))
+            }
         }
     }
 
-    fn write(&mut self, lpn: Lpn) -> Result<(), String> {
-        let version = self.versions[lpn.index()].checked_add(1).ok_or("a page was written 2^32 times")?;
+    fn write(&mut self, lpn: Lpn) -> Result<(), Failure> {
+        let version = self.versions[lpn.index()].checked_add(1);
+        let version = version.ok_or(Failure::Refused(String::from("a page was written 2^32 times")))?;
         let stamp = stamp(lpn, version);
         let end = self.page.len() - stamp.len();
         self.page.fill(lpn.0 as u8);
         self.page[..stamp.len()].copy_from_slice(&stamp);
         self.page[end..].copy_from_slice(&stamp);
         let written = self.store.write(lpn, Cause::Host, &self.page);
-        written.map_err(|e| format!("write of {lpn}: {e}"))?;
+        written.map_err(|e| store_failure(e, &format!("write of {lpn}")))?;
         self.versions[lpn.index()] = version;
         Ok(())
     }
 
-    fn progress(&mut self) -> Result<(), String> {
-        self.reported += 1;
-        if self.reported.is_multiple_of(REPORT_EVERY) {
-            self.work.control.add_done(REPORT_EVERY);
-            if self.work.control.is_cancelled() {
-                return Err(String::from("cancelled"));
-            }
-        }
-        Ok(())
+    /// A step was done; whether to go on.
+    fn step(&mut self) -> Result<(), Failure> {
+        self.progress.step();
+        self.progress.go_on()
     }
 
     fn figures(&mut self, result: &mut ReplayRun) {
-        self.reported -= self.reported % REPORT_EVERY;
         result.latency = Latencies::of(&mut self.latencies_ns);
         result.latency_cdf = cdf(&self.latencies_ns);
         result.response = (!self.responses_ns.is_empty()).then(|| Latencies::of(&mut self.responses_ns));
@@ -279,7 +282,12 @@ impl<'a> Session<'a> {
     }
 }
 
-/// What stands at both ends of a page; zeros for one never written or trimmed.
+/// The error of a store, and the step at which it came.
+fn store_failure(error: StoreError, at: &str) -> Failure {
+    Failure::from(IndexError::from(error)).at(format!("{at}: "))
+}
+
+/// The mark at both ends of a page; zeros for one never written or trimmed.
 fn stamp(lpn: Lpn, version: u32) -> [u8; 8] {
     let mut stamp = [0; 8];
     if version > 0 {

@@ -45,7 +45,7 @@ fn everything() -> Vec<Device> {
     STORES.iter().chain(TBM_STORES).map(Device::Ftl).chain(DISKS.iter().map(Device::Disk)).collect()
 }
 
-/// What a store was asked to do: kind, page, and of a write its bytes.
+/// The calls to a store: kind, page, and of a write its bytes.
 type Log = Arc<Mutex<Vec<(char, u32, Vec<u8>)>>>;
 
 /// A store in RAM that writes down what it is asked.
@@ -98,7 +98,8 @@ fn logged(log: &Log) -> Device {
     Device::Own { name: "logged".to_string(), open: Box::new(open) }
 }
 
-/// What a request does to pages of 512 bytes that lie where their addresses say: the plainest statement of the rules.
+/// The calls for a request to pages of 512 bytes that lie where their addresses say: the plainest statement
+/// of the rules.
 fn model(requests: &[Request]) -> Vec<(char, u32)> {
     let mut done = Vec::new();
     for r in requests {
@@ -151,7 +152,7 @@ proptest! {
         prop_assert!(trimmed || written.len() == count);
     }
 
-    /// The same host work on every FTL and disk, none of which loses a page.
+    /// Every device does the same host work on every FTL and disk, none of which loses a page.
     #[test]
     fn every_device_does_the_same_work(requests in prop::collection::vec(any_request(), 1..400)) {
         let results = replay(requests, everything()).run(&Control::default()).unwrap();
@@ -375,7 +376,7 @@ fn wrong_options_of_a_tbm_end_its_row_and_no_other() {
     for (option, value, why) in [
         ("tbm_blocks", 0, "tbm_blocks = 0, tbm_spare_blocks = 2: 1 and 2 at least are possible"),
         ("tbm_blocks", 63, "66 blocks for the TBM leave none of 64 for the FTL"),
-        ("tbm_blocks", 55, "fast on the 6 blocks that the TBM leaves: the FTL needs"),
+        ("tbm_blocks", 55, "fast on the 6 blocks that the TBM leaves: the FTL alone needs"),
         ("whole_from", 17, "whole_from = 17: a block has 16 pages"),
     ] {
         let mut replay = replay(vec![request(BlockOp::Write, 0, 512)], devices());

@@ -1,9 +1,9 @@
 //! The public counts for a terminal: a table for each page order, rows by trace and FTL.
 
 use super::grid::{Side, grid_within};
-use super::scale::show_count;
 use super::table::{chip_line, wrap};
 use crate::counts::{Counts, CountsPlan, PAGES};
+use crate::summary::scale::show_count;
 use nandex::Cause;
 
 /// Renders the counts for a terminal of this many columns.

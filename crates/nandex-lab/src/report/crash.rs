@@ -1,8 +1,8 @@
 //! A crash test for a terminal: what was cut, what came back, what was lost, and how to see the first failure again.
 
-use super::scale::show_count;
 use super::table::wrap;
 use crate::crash::CrashReport;
+use crate::summary::scale::show_count;
 use std::fmt::Write as _;
 
 /// Renders the report for a terminal of this many columns.

@@ -23,7 +23,7 @@ pub fn grid(headings: &[String], sides: &[Side], rows: &[Vec<String>]) -> String
     lay_out(headings, sides, rows, None)
 }
 
-/// The same, with prose broken into lines so that no line is wider than this.
+/// A grid with prose broken into lines so that no line is wider than this.
 pub fn grid_within(headings: &[String], sides: &[Side], rows: &[Vec<String>], width: usize) -> String {
     lay_out(headings, sides, rows, u16::try_from(width).ok())
 }

@@ -1,9 +1,9 @@
 //! A replay for a terminal: the settings, then tables of work, latency, and wear and RAM, with a row for each device.
 
 use super::grid::{Side, grid};
-use super::scale::{Quantity, Scale, show, show_count};
 use super::table::{chip_line, wrap};
 use crate::replay::{Latencies, ReplayResults, ReplayRun};
+use crate::summary::scale::{Quantity, Scale, show, show_count};
 use crate::tbm::Division;
 use std::fmt::Write as _;
 
@@ -30,7 +30,7 @@ pub fn render(results: &ReplayResults, width: usize) -> String {
     out
 }
 
-/// What was replayed on what.
+/// The set-up of a replay: trace and devices.
 fn settings(results: &ReplayResults) -> String {
     let mut out = chip_line(&results.chip);
     let _ = writeln!(
@@ -74,7 +74,7 @@ pub(super) fn facts(results: &ReplayResults) -> Vec<String> {
     lines
 }
 
-/// What divides the chip, a line for each way.
+/// The ways in which the chip is divided, a line for each.
 fn divisions(results: &ReplayResults) -> Vec<String> {
     let divided = |run: &ReplayRun| Some((run.division?, run.device.clone()));
     let mut ways: Vec<(Division, Vec<String>)> = Vec::new();
@@ -118,7 +118,7 @@ fn fill(results: &ReplayResults) -> String {
     out
 }
 
-/// What must be known to read the figures.
+/// The notes that are needed to read the figures.
 pub(super) fn notes(results: &ReplayResults) -> Vec<String> {
     let mut notes = Vec::new();
     let partial = results.runs.iter().map(|r| r.partial_page_writes).max().unwrap_or(0);

@@ -24,7 +24,7 @@ pub(crate) fn results() -> Results {
         runs,
         conclusion: String::new(),
     };
-    results.conclusion = super::conclusion::conclusion(&results);
+    results.conclusion = crate::summary::conclusion::conclusion(&results);
     results
 }
 

@@ -46,7 +46,7 @@ fn counts(card: &Scorecard, reading: Reading) -> String {
     format!("{}, {} claims: {}", reading.words(), card.of_reading(reading), counts.join(", "))
 }
 
-/// What is to be said of a row besides its figures.
+/// The remarks on a row besides its figures.
 fn about(row: &ScoreRow) -> String {
     let mut parts: Vec<String> = Vec::new();
     if row.reading != Reading::First {
@@ -88,7 +88,7 @@ fn row(claim: &[&ScoreRow], columns: &[Reading]) -> Vec<String> {
     line
 }
 
-/// As many digits as papers print.
+/// A number with as many digits as papers print.
 fn number(value: f64) -> String {
     match value.abs() {
         v if v >= 100.0 || value == 0.0 => format!("{value:.0}"),

@@ -5,12 +5,12 @@
 //! best value of a class bears a star.
 
 use super::grid::{GAP, Side, grid};
-use super::measure::{Group, Measure};
-use super::scale::{Scale, show, show_count};
-use super::summary::{Class, Row, Summary};
-use crate::compare::AS_NOR;
+use crate::results::AS_NOR;
 use crate::results::{ChipFacts, Results};
 use crate::stats;
+use crate::summary::measure::{Group, Measure};
+use crate::summary::scale::{Scale, show, show_count};
+use crate::summary::{Class, Row, Summary};
 use std::fmt::Write as _;
 
 /// Renders the results for a terminal of this many columns.
@@ -159,7 +159,7 @@ fn settings(results: &Results, summary: &Summary<'_>) -> String {
 
 /// A chip with its shape and its latencies.
 pub(super) fn chip_line(chip: &ChipFacts) -> String {
-    let time = |ns: u64| show(super::scale::Quantity::Time, ns as f64);
+    let time = |ns: u64| show(crate::summary::scale::Quantity::Time, ns as f64);
     format!(
         "chip {}: {} blocks of {} pages of {} + {} bytes; read {}, program {}, erase {}",
         chip.name,
@@ -176,7 +176,7 @@ pub(super) fn chip_line(chip: &ChipFacts) -> String {
 /// The RAM each index was given.
 pub(super) fn ram(bytes: Option<u64>) -> String {
     match bytes {
-        Some(bytes) => format!("RAM {}", show(super::scale::Quantity::Bytes, bytes as f64)),
+        Some(bytes) => format!("RAM {}", show(crate::summary::scale::Quantity::Bytes, bytes as f64)),
         None => "no cache".to_string(),
     }
 }

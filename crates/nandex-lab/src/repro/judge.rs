@@ -3,9 +3,9 @@
 //! Each value of a claim is judged alone and the worst verdict is the claim's. A value outside its band still agrees in direction when
 //! the comparison of the two trees comes out as in the paper.
 
-use super::claim::{Claim, Expected, Form, Knee, MatchUp, Rule, Trend};
 use super::{ScoreValue, Verdict};
 use crate::experiment::ExperimentResults;
+use crate::experiment::claim::{Claim, Expected, Form, Knee, MatchUp, Rule, Trend};
 use crate::stats::{Summary, within_relative};
 
 /// Differences below this share of the paper's figure are no direction.

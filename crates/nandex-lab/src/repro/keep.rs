@@ -60,7 +60,7 @@ impl Keep {
     }
 }
 
-/// What tells one build of the program from another.
+/// The mark that tells one build of the program from another.
 fn program() -> String {
     let version = env!("CARGO_PKG_VERSION");
     let file = std::env::current_exe().and_then(fs::metadata);

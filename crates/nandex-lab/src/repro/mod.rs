@@ -4,13 +4,12 @@
 //! [`run`] carries the experiments out and judges ([`judge`]); no verdict is written down anywhere. A claim has a verdict in each column
 //! that applies ([`Reading`]).
 
-mod claim;
 pub mod judge;
 mod keep;
 #[cfg(test)]
 mod tests;
 
-pub use claim::{Claim, Expected, Form, Knee, MatchUp, Reading, Rule, Trend};
+pub use crate::experiment::claim::{Claim, Expected, Form, Knee, MatchUp, Reading, Rule, Trend};
 
 use crate::LabError;
 use crate::experiment::{self, Bench, Experiment, ExperimentResults, RunPlan};
@@ -20,7 +19,7 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// What is to be reproduced, and how.
+/// The plan of a reproduction.
 #[derive(Clone, Debug)]
 pub struct ReproPlan {
     /// The papers: "mu", "wpcb".
@@ -33,7 +32,7 @@ pub struct ReproPlan {
     pub keep: Option<PathBuf>,
 }
 
-/// What became of it.
+/// The outcome of a reproduction.
 #[derive(Debug)]
 pub struct Reproduction {
     /// A scorecard for each paper.
@@ -43,7 +42,7 @@ pub struct Reproduction {
 }
 
 /// The papers whose claims can be reproduced.
-pub const PAPERS: &[&str] = &["mu", "wpcb", "lazy", "ls-lru", "access-time", "named"];
+pub const PAPERS: &[&str] = &["mu", "wpcb", "lazy", "ls-lru", "access-time", "named", "plow"];
 
 /// Version of the layout of [`Scorecard`].
 pub const SCORECARD_SCHEMA: u32 = 2;
@@ -68,15 +67,15 @@ pub struct Scorecard {
 /// One claim and what became of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ScoreRow {
-    /// Its id, such as "M1"; "N1-ram" is N1 with the same RAM for all.
+    /// The claim's id, such as "M1"; "N1-ram" is N1 with the same RAM for all.
     pub id: String,
     /// The column it stands in.
     pub reading: Reading,
-    /// What differs from the set-up as first read, and by which words; empty for that one.
+    /// The differences from the set-up as first read, and the words behind them; empty for that one.
     pub set_up: String,
     /// Whether other data of the same kind took the place of what the claim names: such a row is not counted.
     pub substitute: bool,
-    /// What the paper says.
+    /// The words of the paper.
     pub claim: String,
     /// Every figure it consists of.
     pub values: Vec<ScoreValue>,
@@ -111,15 +110,15 @@ pub struct ScoreValue {
     pub verdict: Verdict,
 }
 
-/// What became of a claim, from best to worst.
+/// The verdict on a claim, from best to worst.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Of a figure beside those that are judged; of no claim.
+    /// A figure is shown beside those that are judged; of no claim.
     Shown,
-    /// Same direction, size within the band.
+    /// The direction is the same, the size within the band.
     Reproduced,
-    /// Same direction, size outside the band or of other inputs.
+    /// The direction is the same, the size outside the band or of other inputs.
     DirectionOnly,
     /// Measured, and the claim could not be judged by it: a smoke size, an input that is not there.
     #[default]
@@ -234,7 +233,7 @@ fn stands_on_substitutes(claim: &Claim, results: &ExperimentResults) -> bool {
         .any(|is_substitute| is_substitute)
 }
 
-/// What went wrong in the experiment, or was not as it names it.
+/// The reasons against judging an experiment: what went wrong, or was not as it names it.
 fn reasons(results: &ExperimentResults) -> Vec<String> {
     let mut reasons = Vec::new();
     for cell in &results.cells {

@@ -10,14 +10,21 @@
 //! compute. It is the only figure that differs from one run to the next.
 
 mod chip;
+mod failure;
+mod medium;
 pub(crate) mod meter;
 mod pattern;
-mod session;
+mod progress;
+mod records;
+pub(crate) mod session;
+pub(crate) mod subject;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use chip::TimedChip;
-pub(crate) use meter::by_cause;
+pub(crate) use failure::Failure;
+pub use medium::Medium;
+pub(crate) use meter::{Done, by_cause};
+pub(crate) use progress::Progress;
 
 use crate::error::LabError;
 use crate::keys::{KeyTable, Trees};
@@ -25,8 +32,9 @@ use crate::registry::IndexEntry;
 use crate::results::Run;
 use crate::workload::{OpKind, Workload};
 use nandex::nand::Part;
-use nandex::ordered::Settings;
-use session::Session;
+use nandex_stacks::options::Settings;
+use records::Records;
+use session::{Session, Sizes};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A workload made ready for trees with keys of one width; all runs share it.
@@ -44,7 +52,7 @@ impl<'a> Prepared<'a> {
         Prepared::with_trees(workload, key_bytes, Trees::One)
     }
 
-    /// The same, where it is told how several indexes run.
+    /// A prepared workload, where it is told how several indexes run.
     pub fn with_trees(workload: &'a Workload, key_bytes: u8, trees: Trees) -> Result<Prepared<'a>, LabError> {
         let keys = KeyTable::new(workload, key_bytes, trees)?;
         let slots = workload.phases.iter().map(|p| p.ops.iter().map(|op| keys.slot(op)).collect());
@@ -56,7 +64,7 @@ impl<'a> Prepared<'a> {
         self.workload
     }
 
-    /// Its keys.
+    /// The keys of the workload.
     pub fn keys(&self) -> &KeyTable {
         &self.keys
     }
@@ -160,23 +168,28 @@ pub fn run(job: &Job<'_>, control: &Control) -> Run {
         seed: workload.seed,
         ..Run::default()
     };
-    let mut done = 0;
-    let opened = refusal(job).map_or(Ok(()), Err).and_then(|()| Session::open(job, control));
-    let outcome = opened.and_then(|mut session| {
-        let outcome = session.run_phases(&mut result);
-        done = session.reported();
-        session.finish(&mut result);
-        outcome?;
-        result.nodes = session.check(result.ram_bytes)?;
-        Ok(())
-    });
-    result.error = outcome.err();
-    control.add_done(workload.operations() - done);
+    let outcome = measure(job, control, &mut result);
+    result.error = outcome.err().map(|why| why.to_string());
     result
 }
 
+fn measure(job: &Job<'_>, control: &Control, result: &mut Run) -> Result<(), Failure> {
+    let planned = job.prepared.workload.operations();
+    let opened = refusal(job).map_or(Ok(()), Err).and_then(|()| {
+        job.index.check_options(&job.settings.options).map_err(|e| Failure::Refused(e.to_string()))?;
+        let (device, nand) = medium::new_chip(job.part, &job.options)?;
+        Ok((device, Records::open(job, nand)?))
+    });
+    let (device, subject) = opened.inspect_err(|_| control.add_done(planned))?;
+    let sizes = Sizes {
+        page_bytes: job.part.geometry.page_bytes.into(),
+        record_bytes: job.settings.record.entry_bytes() as u64,
+    };
+    Session::new(subject, device, sizes, job.options, control).run(result, planned).1
+}
+
 /// Why an index that takes ascending keys only cannot run this workload, if so.
-fn refusal(job: &Job<'_>) -> Option<String> {
+fn refusal(job: &Job<'_>) -> Option<Failure> {
     if job.index.takes_any_key() {
         return None;
     }
@@ -187,11 +200,11 @@ fn refusal(job: &Job<'_>) -> Option<String> {
             phase.ops.iter().zip(slots).enumerate().filter(|(_, (op, _))| op.kind.changes())
         {
             if op.kind != OpKind::Insert || slot < next {
-                return Some(format!(
+                return Some(Failure::Refused(format!(
                     "it takes insertions of ascending keys only, which phase {}, operation {} is not",
                     phase.name,
                     i + 1
-                ));
+                )));
             }
             next = slot + 1;
         }

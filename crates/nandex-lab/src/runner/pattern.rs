@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn a_stream_counted_by_hand() {
         let counts = Shared::new(PatternCounts::default());
-        let chip = Box::new(SimChip::new(&crate::fuzz::part(512, 4, 8)).unwrap());
+        let chip = Box::new(SimChip::new(&nandex::nand::catalogue::mlc_with(512, 4, 8)).unwrap());
         let mut chip = PatternChip::new(chip, counts.clone());
         let pages = |chip: &mut PatternChip, ppns: &[u32]| {
             ppns.iter().for_each(|&ppn| chip.program(Ppn(ppn), Cause::Host, &[0; 512], &[]).unwrap());

@@ -7,15 +7,14 @@ use super::runner::{self, Contestant, Medium, SpatialJob, SpatialRun};
 use super::workload::{self, Queries, SpatialWorkload};
 use crate::compare::Watch;
 use crate::error::LabError;
-use crate::names;
 use crate::parallel;
-use crate::report::conclusion::conclusion;
 use crate::results::{ChipFacts, Results, SCHEMA, WorkloadFacts};
 use crate::runner::{Control, RunOptions};
+use crate::summary::conclusion::conclusion;
 use nandex::nand::Part;
-use nandex::ordered::{Options, Settings};
+use nandex_stacks::options::{Options, Settings};
 
-/// What is to be compared.
+/// The plan of a comparison.
 #[derive(Clone, Debug)]
 pub struct SpatialComparison {
     /// The chip each index gets a fresh one of.
@@ -44,7 +43,7 @@ impl SpatialComparison {
     pub fn run(&self, control: &Control, watch: &dyn Watch) -> Result<(Results, Vec<TreeMap>), LabError> {
         let mut takers = vec![workload::OPTIONS];
         takers.extend(self.indexes.iter().map(|index| index.options));
-        let mut options = names::deal(&self.settings.options, &takers)?;
+        let mut options = nandex_stacks::options::sharing::deal(&self.settings.options, &takers)?;
         let of_workload = options.remove(0);
         let build = |seed: &u64| workload::general(&self.data, self.queries, *seed, &of_workload);
         let workloads = self.seeds.iter().map(build).collect::<Result<Vec<_>, _>>()?;

@@ -22,18 +22,18 @@ use std::path::Path;
 /// Entries of one kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dataset<C, const D: usize> {
-    /// Its name in results.
+    /// The data's name in results.
     pub name: String,
-    /// Its entries, each with a number of its own.
+    /// The entries of the data, each with a number of its own.
     pub entries: Vec<(Rect<C, D>, u64)>,
 }
 
 /// Data that come with the program, or are made by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bundled {
-    /// Its name on the command line.
+    /// The data's name on the command line.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// The data in one line.
     pub summary: &'static str,
 }
 
@@ -120,7 +120,8 @@ impl Columns {
     }
 }
 
-pub(crate) fn read_csv(file: &str, input: impl Read) -> Result<Vec<(Rect<f64, 2>, u64)>, LabError> {
+/// Rectangles with their numbers from a CSV file; `file` is for the error.
+pub fn read_csv(file: &str, input: impl Read) -> Result<Vec<(Rect<f64, 2>, u64)>, LabError> {
     let mut reader = csv::Reader::from_reader(BoundedLines::new(input));
     let header = reader.headers().map_err(|error| wrong(file, "line 1".into(), error.to_string()))?;
     let Some(columns) = Columns::of(header) else {
@@ -169,7 +170,8 @@ fn csv_words(error: &csv::Error) -> String {
     }
 }
 
-pub(crate) fn read_geojson(file: &str, input: impl Read) -> Result<Vec<(Rect<f64, 2>, u64)>, LabError> {
+/// Rectangles around the features of a GeoJSON file, with their numbers; `file` is for the error.
+pub fn read_geojson(file: &str, input: impl Read) -> Result<Vec<(Rect<f64, 2>, u64)>, LabError> {
     let whole: GeoJson = serde_json::from_reader(input).map_err(|error| {
         let place = format!("line {}", error.line());
         wrong(file, place, error.to_string())

@@ -15,7 +15,7 @@ const QUERIES_DRAWN: usize = 6;
 /// A node on the map; of more than two dimensions the first two are drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MapNode {
-    /// Its number; where a node is a page, the page's.
+    /// The node's number; where a node is a page, the page's.
     pub id: u32,
     /// 1 for a leaf.
     pub level: u8,
@@ -25,7 +25,7 @@ pub struct MapNode {
     pub corners: [[f64; 2]; 2],
 }
 
-/// What a query is on the map.
+/// The shape of a query on the map.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Shape {
     /// A window: its corners, and how entries must lie to it.
@@ -48,7 +48,7 @@ pub struct MapQuery {
 /// An index on a map.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TreeMap {
-    /// Its name.
+    /// The name of the index.
     pub index: String,
     /// Every node, the root first.
     pub nodes: Vec<MapNode>,

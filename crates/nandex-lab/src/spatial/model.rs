@@ -1,4 +1,5 @@
-//! What a spatial index must hold, and its answers by looking at every entry: as independent of any tree as can be.
+//! The model of a spatial index, and its answers by looking at every entry: as independent of any tree as
+//! can be.
 
 use nandex::spatial::{Coordinate, Measure, Rect, Relation};
 use std::cmp::Ordering;
@@ -17,7 +18,7 @@ pub(super) struct SpatialModel<'a, C, const D: usize> {
 }
 
 impl<'a, C: Coordinate, const D: usize> SpatialModel<'a, C, D> {
-    /// None of these entries is there.
+    /// The model without any of these entries.
     pub(super) fn new(entries: &'a [(Rect<C, D>, u64)]) -> SpatialModel<'a, C, D> {
         SpatialModel { entries, present: vec![false; entries.len()], records: 0 }
     }
@@ -47,7 +48,7 @@ impl<'a, C: Coordinate, const D: usize> SpatialModel<'a, C, D> {
         self.entries.iter().zip(&self.present).filter(|(_, present)| **present).map(|(entry, _)| entry)
     }
 
-    /// What a window finds, in the order of [`in_order`].
+    /// The entries that a window finds, in the order of [`in_order`].
     pub(super) fn window(&self, window: &Rect<C, D>, relation: Relation) -> Answer<C, D> {
         in_order(self.all().filter(|(rect, _)| relation.holds(rect, window)).copied().collect())
     }

@@ -9,19 +9,19 @@ use crate::runner::meter::Reading;
 use nandex::Shared;
 use nandex::nand::Part;
 use nandex::nand::sim::SimChip;
-use nandex::ordered::Settings;
 use nandex::spatial::{Rect, Relation, SpatialIndex};
 use nandex::{IndexError, Nand};
+use nandex_stacks::options::Settings;
 
 /// An index with the data in it.
 pub struct Loaded {
     chip: Shared<SimChip>,
     index: Box<dyn SpatialIndex<f64, 2>>,
-    /// What the load cost.
+    /// The cost of the load.
     pub load: Asked,
 }
 
-/// What was found, and at what cost.
+/// The answer to a query, and its cost.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Asked {
     /// The entries: of a search for the nearest the nearest first, of a window by their numbers.
@@ -54,7 +54,7 @@ impl Loaded {
         Ok(loaded)
     }
 
-    /// What a window finds, by number.
+    /// The numbers of the entries that a window finds.
     pub fn window(&mut self, window: &Rect<f64, 2>, relation: Relation) -> Result<Asked, LabError> {
         let mut asked = self.ask(|index| found_in(index, window, relation))?;
         asked.found.sort_by_key(|(_, id)| *id);

@@ -1,20 +1,21 @@
-//! What is driven by a run: a spatial index, or the B+-tree with a key for each entry.
+//! The subject of a run: a spatial index, or the B+-tree with a key for each entry.
 
 use super::model::Answer;
 use super::registry::{Space, SpatialEntry};
 use super::runner::{Contestant, SpatialJob};
 use crate::registry::{Ground, Open, bplus_on};
 use nandex::index::Fill;
-use nandex::ordered::{Durability, IndexStats, RecordFormat, Settings};
+use nandex::ordered::{Durability, IndexStats, RecordFormat};
 use nandex::rng::split_mix;
 use nandex::spatial::{Packing, Rect, Relation, SpatialIndex};
 use nandex::{CheckReport, IndexError, OrderedIndex};
 use nandex_stacks::names::UnknownName;
+use nandex_stacks::options::Settings;
 use nandex_stacks::spatial::trees::{DOMAIN, text_of};
 use std::ops::ControlFlow;
 
 /// An open index.
-pub(super) enum Subject<C, const D: usize> {
+pub(super) enum Opened<C, const D: usize> {
     Spatial(Box<dyn SpatialIndex<C, D>>),
     Keys(Box<dyn OrderedIndex>),
 }
@@ -27,61 +28,61 @@ fn key_of(id: u64) -> [u8; 8] {
 /// The record of the B+-tree's entries.
 const KEYED: RecordFormat = RecordFormat::new(8, 8);
 
-impl<C: Space<D>, const D: usize> Subject<C, D> {
+impl<C: Space<D>, const D: usize> Opened<C, D> {
     pub(super) fn stats(&self) -> IndexStats {
         match self {
-            Subject::Spatial(index) => index.stats(),
-            Subject::Keys(index) => index.stats(),
+            Opened::Spatial(index) => index.stats(),
+            Opened::Keys(index) => index.stats(),
         }
     }
 
     pub(super) fn durability(&self) -> Durability {
         match self {
-            Subject::Spatial(index) => index.durability(),
-            Subject::Keys(index) => index.durability(),
+            Opened::Spatial(index) => index.durability(),
+            Opened::Keys(index) => index.durability(),
         }
     }
 
     pub(super) fn ram_bytes(&self) -> usize {
         match self {
-            Subject::Spatial(index) => index.ram_bytes(),
-            Subject::Keys(index) => index.ram_bytes(),
+            Opened::Spatial(index) => index.ram_bytes(),
+            Opened::Keys(index) => index.ram_bytes(),
         }
     }
 
     pub(super) fn sync(&mut self) -> Result<(), IndexError> {
         match self {
-            Subject::Spatial(index) => index.sync(),
-            Subject::Keys(index) => index.sync(),
+            Opened::Spatial(index) => index.sync(),
+            Opened::Keys(index) => index.sync(),
         }
     }
 
     pub(super) fn check(&mut self) -> Result<CheckReport, IndexError> {
         match self {
-            Subject::Spatial(index) => index.check(),
-            Subject::Keys(index) => index.check(),
+            Opened::Spatial(index) => index.check(),
+            Opened::Keys(index) => index.check(),
         }
     }
 
     /// Whether it changed anything that must not be there already.
     pub(super) fn insert(&mut self, (rect, id): &(Rect<C, D>, u64)) -> Result<(), IndexError> {
         match self {
-            Subject::Spatial(index) => index.insert(rect, *id),
-            Subject::Keys(index) => index.insert(&key_of(*id), &id.to_le_bytes()).map(drop),
+            Opened::Spatial(index) => index.insert(rect, *id),
+            Opened::Keys(index) => index.insert(&key_of(*id), &id.to_le_bytes()).map(drop),
         }
     }
 
     pub(super) fn remove(&mut self, (rect, id): &(Rect<C, D>, u64)) -> Result<bool, IndexError> {
         match self {
-            Subject::Spatial(index) => index.remove(rect, *id),
-            Subject::Keys(index) => index.remove(&key_of(*id)),
+            Opened::Spatial(index) => index.remove(rect, *id),
+            Opened::Keys(index) => index.remove(&key_of(*id)),
         }
     }
 
     /// Searches an entry; the search ends when it is found.
     pub(super) fn search(&mut self, (rect, id): &(Rect<C, D>, u64)) -> Result<bool, IndexError> {
         match self {
-            Subject::Spatial(index) => {
+            Opened::Spatial(index) => {
                 let mut is_found = false;
                 index.window(rect, Relation::Covers, &mut |found, number| {
                     is_found = number == *id && found == rect;
@@ -89,7 +90,7 @@ impl<C: Space<D>, const D: usize> Subject<C, D> {
                 })?;
                 Ok(is_found)
             }
-            Subject::Keys(index) => {
+            Opened::Keys(index) => {
                 let mut value = [0; 8];
                 Ok(index.get(&key_of(*id), &mut value)? && value == id.to_le_bytes())
             }
@@ -99,8 +100,8 @@ impl<C: Space<D>, const D: usize> Subject<C, D> {
     /// Takes many entries at once, packed as it can.
     pub(super) fn load(&mut self, entries: &[(Rect<C, D>, u64)]) -> Result<u64, IndexError> {
         match self {
-            Subject::Spatial(index) => load(index.as_mut(), entries),
-            Subject::Keys(index) => {
+            Opened::Spatial(index) => load(index.as_mut(), entries),
+            Opened::Keys(index) => {
                 let mut records: Vec<([u8; 8], [u8; 8])> =
                     entries.iter().map(|(_, id)| (key_of(*id), id.to_le_bytes())).collect();
                 records.sort_unstable();
@@ -111,8 +112,8 @@ impl<C: Space<D>, const D: usize> Subject<C, D> {
 
     pub(super) fn spatial(&mut self) -> Result<&mut dyn SpatialIndex<C, D>, IndexError> {
         match self {
-            Subject::Spatial(index) => Ok(index.as_mut()),
-            Subject::Keys(_) => Err(IndexError::Unsupported("keys have no windows and no neighbours".into())),
+            Opened::Spatial(index) => Ok(index.as_mut()),
+            Opened::Keys(_) => Err(IndexError::Unsupported("keys have no windows and no neighbours".into())),
         }
     }
 }
@@ -120,18 +121,18 @@ impl<C: Space<D>, const D: usize> Subject<C, D> {
 pub(super) fn open_subject<C: Space<D>, const D: usize>(
     job: &SpatialJob<'_, C, D>,
     ground: Ground,
-) -> Result<Subject<C, D>, IndexError> {
-    let refused = |error: UnknownName| IndexError::Unsupported(error.to_string());
+) -> Result<Opened<C, D>, IndexError> {
+    let refused = |error: UnknownName| IndexError::Unsupported(error.to_string().into());
     match job.contestant {
         Contestant::Spatial(entry) => {
             entry.check_options(&job.settings.options).map_err(refused)?;
             let settings = with_domain(entry, &job.settings, job.workload.extent().as_ref());
-            Ok(Subject::Spatial(C::opener(entry)(ground, &settings, Open::Format)?))
+            Ok(Opened::Spatial(C::opener(entry)(ground, &settings, Open::Format)?))
         }
         Contestant::BPlus(entry) => {
             entry.check_options(&job.settings.options).map_err(refused)?;
             let settings = Settings { record: KEYED, ..job.settings.clone() };
-            Ok(Subject::Keys(bplus_on(ground, &settings, Open::Format)?))
+            Ok(Opened::Keys(bplus_on(ground, &settings, Open::Format)?))
         }
     }
 }
@@ -163,7 +164,7 @@ pub(super) fn load<C: Space<D>, const D: usize>(
     }
 }
 
-/// What a window finds.
+/// The entries that a window finds.
 pub fn found_in<C: Space<D>, const D: usize>(
     index: &mut dyn SpatialIndex<C, D>,
     window: &Rect<C, D>,

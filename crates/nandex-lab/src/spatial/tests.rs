@@ -12,8 +12,9 @@ use crate::runner::{Control, RunOptions};
 use crate::{chip, registry, replay};
 use nandex::nand::Part;
 use nandex::nand::sim::SimChip;
-use nandex::ordered::{Durability, Options, RecordFormat, Settings};
+use nandex::ordered::{Durability, RecordFormat};
 use nandex::spatial::{Rect, Relation};
+use nandex_stacks::options::{Options, Settings};
 
 struct Unwatched;
 

@@ -6,14 +6,14 @@
 use super::data::Dataset;
 use super::registry::Number;
 use crate::error::LabError;
-use crate::names::{self, OptionInfo, option};
-use nandex::index::whole_number;
-use nandex::ordered::Options;
+use crate::names::{OptionInfo, option};
 use nandex::rng::{Rng, split_mix};
 use nandex::spatial::{Rect, Relation};
+use nandex_stacks::options::Options;
+use nandex_stacks::options::whole_number;
 use std::collections::BTreeMap;
 
-/// What an operation does.
+/// The operations of a spatial workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SpatialOp<C, const D: usize> {
     /// Inserts an entry that is not there.
@@ -52,20 +52,20 @@ impl<C, const D: usize> SpatialOp<C, D> {
 /// A stretch of a workload with figures of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpatialPhase<C, const D: usize> {
-    /// Its name in results.
+    /// The phase's name in results.
     pub name: String,
     /// Whether it counts in totals; a load usually does not.
     pub measured: bool,
     /// Whether its operations, insertions all, are handed to an empty index at once, which packs them its own way.
     pub is_bulk: bool,
-    /// Its operations in order.
+    /// The operations of the phase in order.
     pub ops: Vec<SpatialOp<C, D>>,
 }
 
 /// Entries, and operations on them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpatialWorkload<C, const D: usize> {
-    /// Its name in results.
+    /// The workload's name in results.
     pub name: String,
     /// The seed it was made from.
     pub seed: u64,
@@ -118,7 +118,7 @@ pub fn general<C: Number, const D: usize>(
     seed: u64,
     set: &Options,
 ) -> Result<SpatialWorkload<C, D>, LabError> {
-    let mut options = names::resolve(OPTIONS, set)?;
+    let mut options = nandex_stacks::options::sharing::resolve(OPTIONS, set)?;
     let plan = Plan::of(&options)?;
     let entries = data.entries.clone();
     let Some(extent) = Rect::around(entries.iter().map(|(rect, _)| rect)) else {
@@ -238,7 +238,8 @@ impl Profile {
         found.ok_or_else(|| LabError::unknown("profile", letter, all.map(|(known, _)| known)))
     }
 
-    /// Its operations, `operations` in all, over these entries; with 12,000 they have the paper's numbers.
+    /// The profile's operations, `operations` in all, over these entries; with 12,000 they have the paper's
+    /// numbers.
     ///
     /// *R* draws each operation's kind, a third each, and its entry, one of a sixth as many as there are operations. So a removal or
     /// search may miss; an insertion of what is there becomes a search. In *I* each of the removals comes at a random

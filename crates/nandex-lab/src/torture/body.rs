@@ -103,7 +103,7 @@ impl<'a> Body<'a> {
         self.class
     }
 
-    /// What should be there now.
+    /// The contents that should be there now.
     pub(crate) fn contents(&self) -> &[u64] {
         self.history.contents()
     }

@@ -8,9 +8,10 @@ use super::setup::Setup;
 use super::step::Step;
 use super::subject::Victim;
 use crate::error::LabError;
-use crate::fuzz;
 use nandex::Geometry;
-use nandex::ordered::{Durability, RecordFormat, Settings};
+use nandex::nand::catalogue::mlc_with;
+use nandex::ordered::{Durability, RecordFormat};
+use nandex_stacks::options::Settings;
 use std::fmt;
 use std::str::FromStr;
 
@@ -100,7 +101,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// What the lines of a file said so far.
+/// The state of a file's reading: what its lines said so far.
 #[derive(Default)]
 struct Reader {
     victim: Option<Victim>,
@@ -145,7 +146,7 @@ impl Reader {
         let victim = self.victim.ok_or("no line says who the victim is")?;
         let [page_bytes, pages, blocks] = self.chip.ok_or("no line says what the chip is like")?;
         let settings = self.settings.ok_or("no line says how long records are")?;
-        let part = victim.target.suited(fuzz::part(page_bytes, pages, blocks));
+        let part = victim.target.suited(mlc_with(page_bytes, pages, blocks));
         part.validate().map_err(|error| error.to_string())?;
         if self.bad.0 > 1_000_000 || !(2..=1 << 20).contains(&self.slots) {
             return Err("slots are 2 to 1048576, bad blocks up to 1000000 in a million".to_string());

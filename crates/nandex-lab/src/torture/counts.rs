@@ -2,14 +2,14 @@
 
 use serde::Serialize;
 
-/// What happened in one life, or in many.
+/// The counts of one life, or of many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Lives lived.
     pub lives: u64,
     /// Operations of the user.
     pub operations: u64,
-    /// Those refused because no room was left or too many blocks had failed.
+    /// The operations refused because no room was left or too many blocks had failed.
     pub refused: u64,
     /// Mounts.
     pub mounts: u64,

@@ -1,4 +1,4 @@
-//! What a life finds wrong.
+//! The faults that a life finds.
 
 use serde::Serialize;
 use std::fmt;
@@ -7,21 +7,21 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// It panicked.
+    /// The subject panicked.
     Panicked,
-    /// It holds, or answers, what no promise allows.
+    /// The subject holds, or answers, what no promise allows.
     Wrong,
     /// An invariant does not hold.
     Unsound,
-    /// It refuses to be mounted.
+    /// The subject refuses to be mounted.
     Unmountable,
-    /// It cannot be mounted, or made, because no room is left.
+    /// The subject cannot be mounted, or made, because no room is left.
     FullAtMount,
     /// With the chip full, no key can be removed, or no sync done.
     Stuck,
-    /// It refuses what it must not refuse.
+    /// The subject refuses what it must not refuse.
     Refused,
-    /// It answers an error that has no cause.
+    /// The subject answers an error that has no cause.
     Error,
 }
 
@@ -53,7 +53,7 @@ impl Fault {
         Fault { kind, what: what.into() }
     }
 
-    /// What two faults of one cause have in common: the kind, and the words without their numbers.
+    /// The common part of the faults of one cause: the kind, and the words without their numbers.
     pub(crate) fn class(&self) -> String {
         let words = self.what.chars().filter(|c| !c.is_ascii_digit());
         format!("{} {}", self.kind.name(), words.collect::<String>())

@@ -7,7 +7,7 @@ use nandex::{Cause, Geometry, Nand, NandError, Pbn, Ppn};
 /// Operations of the chip left for the call that runs.
 pub(super) type Left = Shared<u64>;
 
-/// What any call of a small life can do with, many times over.
+/// The largest number of physical operations of any call of a small life, many times over.
 pub(super) const CALL_MAX: u64 = 4_000_000;
 
 /// The chip as the victim sees it.

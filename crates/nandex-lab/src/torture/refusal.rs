@@ -1,4 +1,4 @@
-//! What a refusal must be: nothing is done, and with the chip full something can still be removed.
+//! The rules of a refusal: nothing is done, and with the chip full something can still be removed.
 
 use super::body::{Body, is_write, verb};
 use super::fault::{Fault, Kind};

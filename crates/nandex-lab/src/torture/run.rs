@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// How long lives are lived.
 #[derive(Clone, Copy, Debug)]
 pub enum Order {
-    /// So many of each victim.
+    /// A number of lives of each victim.
     Lives(u64),
     /// For so long in all.
     Time(Duration),
@@ -32,7 +32,7 @@ pub struct Plan {
     pub victims: Vec<Victim>,
     /// How many.
     pub order: Order,
-    /// What for.
+    /// The fate of each life.
     pub fate: Fate,
     /// Seed of the first life of each victim.
     pub seed: u64,
@@ -45,12 +45,12 @@ pub struct Plan {
 pub struct Finding {
     /// Who.
     pub victim: String,
-    /// What for.
+    /// The fate of the life.
     #[serde(flatten)]
     pub fate: Fate,
     /// The seed of the life.
     pub seed: u64,
-    /// Its kind.
+    /// The kind of the fault.
     pub kind: Kind,
     /// In words.
     pub what: String,
@@ -72,24 +72,24 @@ fn replay_command(victim: &Victim, fate: Fate, seed: u64) -> String {
     format!("nandex torture --replay {victim}:{seed}{death}{reads}")
 }
 
-/// What one victim lived through.
+/// The counts of one victim's lives.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Row {
-    /// Its name.
+    /// The victim's name.
     pub victim: String,
-    /// What happened.
+    /// The counts of its lives.
     #[serde(flatten)]
     pub counts: Counts,
     /// Lives that ended with something wrong.
     pub found: u64,
 }
 
-/// What all lives came to.
+/// The report of all lives.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// By victim.
     pub rows: Vec<Row>,
-    /// One for each victim and kind of words.
+    /// The findings: one for each victim and kind of words.
     pub findings: Vec<Finding>,
 }
 

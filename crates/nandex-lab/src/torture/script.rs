@@ -10,7 +10,7 @@ use nandex::rng::Rng;
 use serde::Serialize;
 use std::collections::VecDeque;
 
-/// What a life is for.
+/// The fate of a life: what it is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Fate {
     /// Failures of programs and erases rise until nothing can be written; else it lives on at the edge of
@@ -20,7 +20,7 @@ pub struct Fate {
     pub reads_well: bool,
 }
 
-/// What is done now.
+/// The phase that a life is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Fill,
@@ -44,7 +44,7 @@ pub(crate) struct Script {
     left: u64,
     steps: u64,
     steps_max: u64,
-    /// Of a thousand steps how many are cuts, power-offs, syncs.
+    /// The number of steps of a thousand that are cuts, power-offs, syncs.
     cuts: u64,
     offs: u64,
     syncs: u64,

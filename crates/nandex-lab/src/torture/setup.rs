@@ -3,13 +3,14 @@
 use super::subject::Victim;
 use crate::crash::Target;
 use crate::crash::subject::Subject;
-use crate::fuzz;
 use crate::registry::{Hosting, STORES, StoreEntry};
 use nandex::IndexError;
 use nandex::nand::Part;
+use nandex::nand::catalogue::mlc_with;
 use nandex::nand::sim::SimChip;
-use nandex::ordered::{Durability, RecordFormat, Settings};
+use nandex::ordered::{Durability, RecordFormat};
 use nandex::rng::Rng;
+use nandex_stacks::options::Settings;
 
 /// Where a life takes place.
 #[derive(Clone, Debug)]
@@ -73,7 +74,7 @@ impl Setup {
                 setup.settings.durability = class;
                 match setup.try_format() {
                     Ok(()) => return Ok(Some(setup)),
-                    Err(IndexError::Unsupported(_)) => {}
+                    Err(error) if error.is_unsupported() => {}
                     Err(error) => return Err(error),
                 }
             }
@@ -124,7 +125,7 @@ fn draw_part(rng: &mut Rng, attempt: u64) -> Part {
     let largest = CHIP_BYTES << (attempt / 6).min(4);
     let most = largest / u64::from(page_bytes * pages_per_block);
     let blocks = (8 + rng.below(41)).min(most).max(8) + if attempt > 20 { 24 } else { 0 };
-    fuzz::part(page_bytes, pages_per_block, blocks as u32)
+    mlc_with(page_bytes, pages_per_block, blocks as u32)
 }
 
 /// Sizes of key and value with which the chip is full after some thousand records.

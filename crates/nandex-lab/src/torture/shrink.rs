@@ -15,8 +15,8 @@ struct Shrinker {
     left: usize,
 }
 
-/// The same case with steps left out and cuts made simpler, as long as it goes wrong in the same way; as it
-/// is where nothing goes wrong.
+/// The case with steps left out and cuts made simpler, as long as it goes wrong in the same way; as it is
+/// where nothing goes wrong.
 pub(super) fn shrunk(case: &Case) -> Case {
     let Err((fault, steps)) = case.play() else { return case.clone() };
     let mut least = case.clone();

@@ -32,7 +32,7 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// As the chip takes it when so many physical operations were done.
+    /// The cut as the chip takes it when so many physical operations were done.
     pub(crate) fn planned(&self, operations: u64) -> PowerCut {
         let at_operation = operations.saturating_add(self.after);
         PowerCut { at_operation, when: self.when, torn: self.torn, seed: self.seed }

@@ -1,12 +1,12 @@
-//! What a life is lived by: an index, a spatial index or an FTL, and the FTL below where one is named.
+//! The subject of a life: an index, a spatial index or an FTL, and the FTL below where one is named.
 
 use crate::crash::Target;
 use crate::error::LabError;
 use crate::registry::{INDEXES, STORES, Stack, StoreEntry};
 use crate::spatial::SPATIAL;
 use crate::tbm;
-use nandex::ordered::Settings;
 use nandex::rng::split_mix;
+use nandex_stacks::options::Settings;
 use std::fmt;
 use std::str::FromStr;
 
@@ -14,7 +14,7 @@ use std::str::FromStr;
 /// the seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Victim {
-    /// What stands in the registry.
+    /// The target in the registry.
     pub target: Target,
     /// The FTL below; `None` leaves it to the seed, or is raw NAND.
     pub ftl: Option<&'static StoreEntry>,
@@ -36,7 +36,7 @@ impl Victim {
         known.iter().any(|option| option.name == name)
     }
 
-    /// These settings on this FTL.
+    /// The settings on this FTL.
     pub(super) fn on(&self, ftl: Option<&'static StoreEntry>, settings: Settings) -> Settings {
         match (self.target, ftl) {
             (Target::Index(index), _) => Stack { index, ftl }.settings(settings),

@@ -10,13 +10,14 @@ use super::*;
 use crate::crash::Target;
 use crate::crash::ops::HostOp;
 use crate::crash::subject::write_key;
-use crate::fuzz::part;
 use crate::registry::{INDEXES, IndexEntry, index};
 use crate::runner::Control;
 use crate::spatial::SPATIAL;
-use nandex::ordered::{RecordFormat, Settings};
+use nandex::nand::catalogue::mlc_with as part;
+use nandex::ordered::RecordFormat;
 use nandex::rng::Rng;
 use nandex::{IndexError, Nand, OrderedIndex};
+use nandex_stacks::options::Settings;
 use std::sync::LazyLock;
 
 /// Setups drawn for each index.

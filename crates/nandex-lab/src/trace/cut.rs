@@ -29,8 +29,8 @@ pub fn cut(trace: &Trace, window: Range<usize>) -> Trace {
     Trace { name: trace.name.clone(), init, records: trace.records[start..end].to_vec() }
 }
 
-/// The same trace with each key replaced by its rank among all keys of its index. A tree is the same with either, where keys are
-/// not taken for what they say; and ranks are small and dense, so that the file is.
+/// The trace with each key replaced by its rank among all keys of its index. A tree is the same with either,
+/// where keys are not taken for what they say; and ranks are small and dense, so that the file is.
 pub fn ranked(trace: &Trace) -> Trace {
     let mut keys: BTreeMap<u8, BTreeSet<u64>> = BTreeMap::new();
     for record in trace.init.iter().chain(&trace.records) {

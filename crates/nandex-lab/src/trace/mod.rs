@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// What a recorded operation was, as the trace tells it.
+/// The kind of a recorded operation, as the trace tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum RecordKind {
@@ -49,7 +49,7 @@ pub enum RecordKind {
 /// One recorded operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// What it was.
+    /// The kind of the operation.
     pub kind: RecordKind,
     /// The index it addressed; 0 where there is one.
     pub tree: u8,
@@ -126,7 +126,7 @@ impl Trace {
 }
 
 impl Record {
-    /// What the index is asked to do.
+    /// The operation that the index is asked for.
     pub fn op(&self, descending_flag: bool) -> Op {
         let kind = match self.kind {
             RecordKind::Hit | RecordKind::Miss | RecordKind::Get => OpKind::Get,

@@ -114,7 +114,7 @@ pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Result<Record, String> {
     Ok(Record { kind, tree: bytes[1], flags: get_u16(bytes, 2), count, key })
 }
 
-/// The same records with insertions of consecutive keys, in this order, as runs.
+/// The records with insertions of consecutive keys, in this order, as runs.
 pub fn runs(records: &[Record]) -> Vec<Record> {
     let mut runs: Vec<Record> = Vec::new();
     for &record in records {

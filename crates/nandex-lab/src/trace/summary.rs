@@ -1,4 +1,5 @@
-//! What is in a trace: operations by kind, sizes of its trees, contradictions, and the mu-Tree paper's way of counting.
+//! The summary of a trace: operations by kind, sizes of its trees, contradictions, and the mu-Tree paper's
+//! way of counting.
 
 use super::{Record, RecordKind, Trace};
 use serde::Serialize;

@@ -136,7 +136,7 @@ impl Recent {
 }
 
 impl Mix {
-    /// So many operations, or as many as insert all of `later` and so many times more.
+    /// The operations: so many, or as many as insert all of `later` and so many times more.
     fn draw(
         &self,
         parameters: &Parameters,
@@ -202,7 +202,7 @@ fn used_up(parameters: &Parameters, later: usize) -> LabError {
 mod tests {
     use super::*;
     use crate::workload::{Workload, workload};
-    use nandex::ordered::Options;
+    use nandex_stacks::options::Options;
     use std::collections::BTreeSet;
     use std::path::Path;
 

@@ -72,7 +72,7 @@ fn generate(parameters: &Parameters) -> Result<Vec<PhaseOps>, LabError> {
     Ok(vec![PhaseOps::unmeasured("load", load), PhaseOps::measured("run", run)])
 }
 
-/// What each operation does, in order.
+/// The kinds of the operations, in order.
 fn kinds(parameters: &Parameters, operations: u64) -> Result<Vec<OpKind>, LabError> {
     let mut rng = parameters.rng(2);
     let profiles = ["write-intensive", "read-intensive", "random", "ratio"];
@@ -167,7 +167,7 @@ impl Index {
 mod tests {
     use super::*;
     use crate::workload::{Workload, workload};
-    use nandex::ordered::Options;
+    use nandex_stacks::options::Options;
     use std::collections::BTreeSet;
 
     fn build(set: &[(&str, &str)]) -> Workload {

@@ -97,7 +97,7 @@ fn generate(parameters: &Parameters, picker: Picker) -> Result<Vec<PhaseOps>, La
     Ok(vec![PhaseOps::unmeasured("load", load), PhaseOps::measured("run", ops.collect())])
 }
 
-/// What may come next, with the share of each.
+/// The kinds that may come next, with the share of each.
 #[derive(Clone, Debug)]
 pub(super) struct Shares<T> {
     up_to: Vec<(T, u64)>,

@@ -10,9 +10,9 @@
 use crate::error::LabError;
 use crate::machine;
 use crate::names::{self, OptionInfo};
-use nandex::index::whole_number;
-use nandex::ordered::Options;
 use nandex::rng::{Rng, split_mix};
+use nandex_stacks::options::Options;
+use nandex_stacks::options::whole_number;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,7 @@ mod zipf;
 pub use pick::Picker;
 pub use zipf::Zipf;
 
-/// What an operation does.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum OpKind {
@@ -72,7 +72,7 @@ impl OpKind {
 /// One operation on an abstract key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Op {
-    /// What it does.
+    /// The kind of the operation.
     pub kind: OpKind,
     /// Which index it addresses, in a trace of several; 0 otherwise.
     pub tree: u8,
@@ -97,14 +97,14 @@ impl Op {
 /// A stretch of a workload with figures of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PhaseOps {
-    /// Its name in results.
+    /// The phase's name in results.
     pub name: String,
     /// Whether it counts in totals; a load usually does not.
     pub measured: bool,
     /// Whether its operations, insertions all, are handed to an empty index at once, in key order: what that makes of
     /// them is the densest index it can build.
     pub is_sorted: bool,
-    /// Its operations in order.
+    /// The operations of the phase in order.
     pub ops: Vec<Op>,
 }
 
@@ -153,11 +153,11 @@ impl Workload {
 /// A generator of workloads.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkloadEntry {
-    /// Its name on the command line and in results.
+    /// The workload's name on the command line and in results.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// The workload in one line.
     pub summary: &'static str,
-    /// Its options with their defaults.
+    /// The options of the workload with their defaults.
     pub options: &'static [OptionInfo],
     /// Makes the phases.
     generate: fn(&Parameters) -> Result<Vec<PhaseOps>, LabError>,
@@ -169,10 +169,10 @@ impl WorkloadEntry {
         self.build_from(seed, set, None)
     }
 
-    /// The same with inputs from this folder, see [`crate::data`]. Where its names come from is told by the workload's
-    /// option `source`.
+    /// The workload with inputs from this folder, see [`crate::data`]. Where its names come from is told by
+    /// the workload's option `source`.
     pub fn build_from(&self, seed: u64, set: &Options, data: Option<&Path>) -> Result<Workload, LabError> {
-        let mut options = names::resolve(self.options, set)?;
+        let mut options = nandex_stacks::options::sharing::resolve(self.options, set)?;
         if let Some(source) = options.get_mut("source") {
             *source = strings::Source::find(source, data)?.name().to_string();
         }
@@ -252,7 +252,7 @@ impl Parameters {
         Err(LabError::bad_option(name, text, format!("is not between {low} and {high}")))
     }
 
-    /// One of some words.
+    /// The value of an option that is one of some words.
     fn choice(&self, name: &'static str, words: &[&'static str]) -> Result<&'static str, LabError> {
         let text = self.text(name);
         words

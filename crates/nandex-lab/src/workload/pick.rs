@@ -17,7 +17,7 @@ pub enum Picker {
     },
     /// Place `i` with a weight of `1 / (i + 1)^theta`.
     Zipfian(Zipf),
-    /// The same counted from the last place: the youngest records are the most popular.
+    /// A place counted from the last place: the youngest records are the most popular.
     Latest(Zipf),
 }
 

@@ -44,7 +44,7 @@ impl Source {
         }
     }
 
-    /// Its name in results.
+    /// The source's name in results.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Source::Authors(_) => "authors",

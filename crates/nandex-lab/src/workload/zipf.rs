@@ -32,7 +32,7 @@ impl Zipf {
         Zipf { sums: sums.collect() }
     }
 
-    /// One of the first `n` items.
+    /// A draw of one of the first `n` items.
     pub fn pick(&self, rng: &mut Rng, n: u64) -> u64 {
         let sums = &self.sums[..n as usize];
         let drawn = rng.below(sums[sums.len() - 1]);

@@ -15,7 +15,7 @@ const LABEL: Label = Label { page_bytes: 2048, block_pages: 64, blocks: 16 };
 /// A page written, or trimmed.
 type Change = (u32, Option<Arc<[u8]>>);
 
-/// What is on the medium, and every change of it.
+/// The contents of the medium, and every change of it.
 #[derive(Clone, Default)]
 struct Medium {
     pages: BTreeMap<u32, Arc<[u8]>>,
@@ -115,7 +115,7 @@ fn vfs(name: &str, store: Synced, is_new: bool, commits: Commits) -> Result<Vfs,
     Vfs::register(name, volume.map_err(|error| error.to_string())?).map_err(|error| error.to_string())
 }
 
-/// What transaction `number` leaves: rows with the numbers of the transactions that wrote them.
+/// The rows that transaction `number` leaves, with the numbers of the transactions that wrote them.
 fn change(rows: &mut BTreeMap<u64, u64>, number: u64) {
     let mut rng = Rng::new(number);
     for _ in 0..3 {

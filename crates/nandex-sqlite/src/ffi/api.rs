@@ -129,7 +129,7 @@ impl Api {
     }
 }
 
-/// The same functions under the types of this crate.
+/// The functions under the types of this crate.
 #[cfg(feature = "bundled")]
 mod linked {
     use super::Vfs;

@@ -9,7 +9,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 
-/// What an open file points to.
+/// The state that an open file points to.
 pub(super) struct Open {
     pub(super) handle: Handle,
     pub(super) app: &'static App,
@@ -205,7 +205,7 @@ fn pragma(handle: &mut Handle, app: &App, name: &str, value: Option<&str>) -> (c
     }
 }
 
-/// What `PRAGMA nandex_stats` tells.
+/// The text of `PRAGMA nandex_stats`.
 fn about(handle: &mut Handle, app: &App) -> String {
     let batches = match (handle.has_batches(), app.api.has_batches()) {
         (true, true) => "yes",

@@ -23,13 +23,13 @@ unsafe impl Send for Registered {}
 // SAFETY: the same.
 unsafe impl Sync for Registered {}
 
-/// What `pAppData` points to.
+/// The state that `pAppData` points to.
 pub(super) struct App {
     pub(super) api: Api,
     pub(super) router: Router,
     /// The VFS of the system: for time, sleep and chance.
     base: *mut Vfs,
-    /// What went wrong last, for `xGetLastError`.
+    /// The last error in words, for `xGetLastError`.
     last: Mutex<String>,
 }
 
@@ -123,7 +123,7 @@ impl Registered {
     }
 }
 
-/// What a VFS of ours points to.
+/// The state that a VFS of ours points to.
 ///
 /// # Safety
 ///

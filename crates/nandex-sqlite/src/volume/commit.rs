@@ -20,7 +20,7 @@ pub(super) struct Change {
     pub(super) home: u32,
 }
 
-/// What a commit makes of a file.
+/// The plan of a commit for one file: its new runs, and the slots taken and freed.
 #[derive(Debug)]
 struct Plan {
     id: FileId,
@@ -31,7 +31,7 @@ struct Plan {
     lists: bool,
 }
 
-/// What a commit writes.
+/// The work of a commit: the changes of the medium and the new directory.
 #[derive(Debug)]
 pub(super) struct Work {
     pub(super) changes: Vec<Change>,
@@ -112,7 +112,9 @@ impl Volume {
     /// How large a file becomes on the flash, and which pages it gets or gives for that.
     fn plan(&mut self, id: FileId) -> Result<Plan, StoreError> {
         let (page_bytes, growth) = (self.page_bytes as u64, self.settings.growth_pages.max(1));
-        let Some(file) = self.files.get(&id) else { return Err(StoreError::Unsupported(String::new())) };
+        let Some(file) = self.files.get(&id) else {
+            return Err(StoreError::Unsupported(String::new().into()));
+        };
         let (need, have) = (file.size.div_ceil(page_bytes) as u32, file.capacity());
         let mut runs = file.runs.clone();
         let (mut taken, mut freed) = (Vec::new(), Vec::new());

@@ -17,7 +17,7 @@
 use super::space::Run;
 use nandex::StoreError;
 
-/// What a slot begins with.
+/// The first bytes of a slot.
 const MAGIC: &[u8; 8] = b"NDXSQL1\n";
 
 /// Bytes in front of what the checksum covers.
@@ -45,7 +45,7 @@ pub(super) struct Listed {
     pub(super) runs: Vec<Run>,
 }
 
-/// What a volume knows of itself.
+/// The directory of a volume: its files and where their pages are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Directory {
     pub(super) sequence: u64,

@@ -6,7 +6,7 @@ use crate::locks::{Level, Locks};
 use crate::settings::Journals;
 use nandex::{Cause, Lpn, StoreError};
 
-/// What a journal of SQLite begins and, as part of a larger transaction, ends with.
+/// The bytes with which a journal of SQLite begins and, as part of a larger transaction, ends.
 const JOURNAL_MAGIC: &[u8] = &[0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 
 /// Bytes behind the name of a super-journal: its length, a checksum, and the magic.
@@ -16,7 +16,7 @@ const SUPER_END_BYTES: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct FileId(pub(super) u32);
 
-/// What a file is for.
+/// The purpose of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A database: SQLite's header has its exact size.
@@ -149,7 +149,7 @@ impl Volume {
     pub fn remove(&mut self, name: &str) -> Result<bool, StoreError> {
         let file = self.names.get(name).and_then(|id| self.files.get(id));
         if file.is_some_and(|file| file.handles > 0) {
-            return Err(StoreError::Unsupported(format!("{name} is open")));
+            return Err(StoreError::Unsupported(format!("{name} is open").into()));
         }
         let done = self.delete(name)?;
         for companion in ["-journal", "-wal"] {

@@ -61,7 +61,7 @@ pub struct Volume {
 /// A file, open or not.
 #[derive(Debug, Default)]
 struct File {
-    /// What it is found by; none once it was deleted.
+    /// The name by which the file is found; none once it was deleted.
     name: Option<String>,
     purpose: Purpose,
     /// The directory on the flash has it.
@@ -69,18 +69,18 @@ struct File {
     runs: Vec<Run>,
     /// Pages of the runs that may hold something: those beyond are zeros.
     filled: u32,
-    /// The same where the file was shortened since the last commit.
+    /// The visible pages: as `filled`, where the file was shortened since the last commit.
     visible: u32,
     /// Bytes, as the directory on the flash has it.
     kept_size: u64,
     /// Bytes, as those who have it open see it.
     size: u64,
     slots: Slots,
-    /// What was written since an atomic batch began.
+    /// The pages written since an atomic batch began.
     batch: Option<Batch>,
     /// The last commit was refused: what waits is not what anybody wants.
     is_failed: bool,
-    /// It is written in units larger than a page of the store.
+    /// Whether the file is written in units larger than a page of the store.
     is_wide: bool,
     /// The super-journal whose end commits it.
     held_by: Option<String>,
@@ -88,7 +88,7 @@ struct File {
     handles: u32,
 }
 
-/// What was written since an atomic batch began, and what was before.
+/// The pages written since an atomic batch began, and the state before.
 #[derive(Debug, Default)]
 struct Batch {
     slots: Slots,
@@ -155,7 +155,7 @@ impl Volume {
         self.space.pages()
     }
 
-    /// What the volume did since it was opened.
+    /// The counters of the volume since it was opened.
     pub fn stats(&self) -> VolumeStats {
         VolumeStats {
             store: self.store.stats(),
@@ -182,7 +182,7 @@ impl Volume {
         self.names.iter().filter(|(_, id)| kept(id)).map(|(name, _)| name.clone()).collect()
     }
 
-    /// What went wrong last, in words.
+    /// The last error in words.
     pub fn last_error(&self) -> &str {
         &self.last_error
     }

@@ -155,7 +155,7 @@ fn check(store: &impl PageStore) -> Result<(), StoreError> {
         let what = format!(
             "a volume takes {needed} pages and more, of {PAGE_BYTES_MIN} bytes and more; there are {pages} of {page_bytes}"
         );
-        return Err(StoreError::Unsupported(what));
+        return Err(StoreError::Unsupported(what.into()));
     }
     Ok(())
 }

@@ -17,11 +17,11 @@ pub(super) enum Slot {
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     pages: BTreeMap<u32, Slot>,
-    /// Those in RAM.
+    /// The slots in RAM.
     ram: BTreeSet<u32>,
 }
 
-/// What slots need of the volume: where to spill, and how much RAM all of them may take.
+/// The room that slots need of the volume: where to spill, and how much RAM all of them may take.
 pub(super) struct Room<'a> {
     pub(super) store: &'a mut Box<dyn PageStore>,
     pub(super) space: &'a mut Space,

@@ -1,4 +1,4 @@
-//! What an insert of random rows costs in each mode: programs of pages, counted by the chip.
+//! The cost of an insert of random rows in each mode: programs of pages, counted by the chip.
 // The demonstration and the test of the figures each take part of it.
 #![allow(dead_code)]
 
@@ -57,7 +57,7 @@ pub(crate) const STOCK: Way = Way { name: "nandex, SQLite without batches", ..GR
 pub(crate) const STOCK_EXCLUSIVE: Way =
     Way { name: "nandex, without batches + EXCLUSIVE", before: EXCLUSIVE, ..GROUPS };
 
-/// What is measured: on which chip, with which pages, how many rows in a commit.
+/// The set-up of a measurement: on which chip, with which pages, how many rows in a commit.
 #[derive(Clone, Copy)]
 pub(crate) struct Cell {
     pub(crate) part: &'static str,
@@ -66,7 +66,7 @@ pub(crate) struct Cell {
     pub(crate) rows: u32,
 }
 
-/// What it cost.
+/// The cost measured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     /// Programs an insert.

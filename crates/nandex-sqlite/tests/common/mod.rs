@@ -61,7 +61,7 @@ pub(crate) fn page_map<const PAGES: u32>(
     }))
 }
 
-/// What the database holds: rows by key, each with the seed of its value.
+/// The contents of the database: rows by key, each with the seed of its value.
 type Rows = BTreeMap<i64, u64>;
 
 fn value(key: i64, seed: u64) -> Vec<u8> {
@@ -102,7 +102,7 @@ fn apply(database: &Connection, table: &str, changes: &[(i64, Option<u64>)]) -> 
     Ok(())
 }
 
-/// What one run left behind.
+/// The remains of one run.
 pub(crate) struct Run {
     mode: Mode,
     /// The chip before the first operation of the recording.
@@ -156,7 +156,7 @@ pub(crate) fn record(mode: &Mode) -> Run {
     Run { mode: mode.clone(), fresh, recording, states }
 }
 
-/// What the cuts of a run came to.
+/// The outcome of a run's cuts.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) cuts: u64,

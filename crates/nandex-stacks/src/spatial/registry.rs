@@ -1,4 +1,5 @@
-//! The one list of spatial indexes, and how each is made and found again on a chip or a disk, in two and three dimensions.
+//! The list of spatial indexes, and how each is made and found again on a chip or a disk, in two and three
+//! dimensions.
 //!
 //! An entry opens an index for each type of coordinates and number of dimensions of [`Space`]; all of it follows from one
 //! `SpatialTree` (`trees.rs`), so a new index is a line here.
@@ -7,9 +8,10 @@ use super::layers::{Below, EfindFramework, FastFramework, Rftl};
 use super::trees::{self, ForTree, Hilbert, MrTree, RStar, RTree, SpatialTree};
 use crate::names::UnknownName;
 use crate::names::{self, OptionInfo};
+pub use crate::options::number::Number;
+use crate::options::{Options, Settings, sharing};
 use crate::registry::{Ground, Open};
-use nandex::ordered::{Options, Settings};
-use nandex::spatial::{Coordinate, SpatialIndex};
+use nandex::spatial::SpatialIndex;
 use nandex::{IndexError, Nand};
 
 /// Makes a spatial index, or finds it again.
@@ -19,9 +21,9 @@ pub type OpenSpatial<C, const D: usize> =
 /// A spatial index the lab can run.
 #[derive(Clone, Copy, Debug)]
 pub struct SpatialEntry {
-    /// Its name on the command line and in results.
+    /// The index's name on the command line and in results.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// The index in one line.
     pub summary: &'static str,
     /// The options it understands, those of its stores and caches too.
     pub options: &'static [OptionInfo],
@@ -82,36 +84,6 @@ const fn entry<T: SpatialTree>(name: &'static str, summary: &'static str) -> Spa
     }
 }
 
-/// A type of coordinates that the lab works with.
-pub trait Number: Coordinate + Send + Sync {
-    /// The nearest such number; none beyond the range.
-    fn of_f64(number: f64) -> Option<Self>;
-
-    /// As a float, for areas and pictures.
-    fn to_f64(self) -> f64;
-}
-
-impl Number for i32 {
-    fn of_f64(number: f64) -> Option<i32> {
-        let rounded = number.round();
-        (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&rounded).then_some(rounded as i32)
-    }
-
-    fn to_f64(self) -> f64 {
-        self.into()
-    }
-}
-
-impl Number for f64 {
-    fn of_f64(number: f64) -> Option<f64> {
-        number.is_finite().then_some(number)
-    }
-
-    fn to_f64(self) -> f64 {
-        self
-    }
-}
-
 /// Coordinates of a type in so many dimensions that every index of the registry takes.
 pub trait Space<const D: usize>: Number {
     /// How an index of this space is opened.
@@ -168,7 +140,7 @@ impl SpatialEntry {
 
     /// Refuses options that it does not understand.
     pub fn check_options(&self, options: &Options) -> Result<(), UnknownName> {
-        names::resolve(self.options, options).map(drop)
+        sharing::resolve(self.options, options).map(drop)
     }
 }
 
@@ -177,7 +149,7 @@ pub fn spatial(name: &str) -> Result<&'static SpatialEntry, UnknownName> {
     names::find("spatial index", name, SPATIAL, |e| e.name)
 }
 
-/// What an index stands on with these options: FTL and page cache, joined by "+".
+/// The storage below an index with these options: FTL and page cache, joined by "+".
 pub fn storage(options: &Options) -> String {
     let text = |name: &str, default: &'static str| options.text(name).unwrap_or(default).to_string();
     format!("{}+{}", text("ftl", "page-map"), text("cache", "lru"))

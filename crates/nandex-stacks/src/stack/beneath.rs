@@ -4,24 +4,19 @@
 //! block of the tree is a logical block of an FTL that has such.
 
 use super::{ftl_named, too_little};
-use crate::names::{OptionInfo, option};
-use crate::registry::{Open, OpenIndex};
+use crate::entry::{Open, OpenIndex};
+use crate::names::OptionInfo;
+use crate::options::raw::BENEATH;
+use crate::options::{Options, Settings};
 use nandex::Shared;
 use nandex::log::tag::spare_bytes_needed;
-use nandex::ordered::{IndexStats, Metric, Options, OrderedIndex, Settings};
+use nandex::ordered::{IndexStats, Metric, OrderedIndex};
 use nandex::store::store_nand::StoreNand;
 use nandex::{IndexError, Nand, PageStore};
 
-/// The option that puts an FTL beneath a tree on raw NAND.
-pub(crate) const BENEATH: OptionInfo = option(
-    "beneath",
-    "none",
-    "an FTL to stand on in place of the raw chip (nandex list ftls), which takes its options then",
-);
-
 /// The FTL that these options put beneath a tree on raw NAND, if they do.
 pub(crate) fn beneath(options: &Options) -> Option<&str> {
-    options.text("beneath").filter(|name| *name != BENEATH.default)
+    options.text(BENEATH.name).filter(|name| *name != BENEATH.default)
 }
 
 /// A tree on raw NAND, or on the FTL that its settings put beneath it. `own` are the tree's own options: what an FTL of the same
@@ -75,7 +70,7 @@ impl OrderedIndex for OnFtl {
         Ok(self.chip.lock().store_mut().checkpoint()?)
     }
 
-    /// Those of the tree, whose pages are logical ones here, and what the FTL did beneath it.
+    /// The statistics of the tree, whose pages are logical ones here, and what the FTL did beneath it.
     fn stats(&self) -> IndexStats {
         let mut stats = self.tree.stats();
         let ftl = self.chip.lock().store().stats();

@@ -1,54 +1,23 @@
 //! The trees whose updates wait on flash: B-epsilon-tree, FD-tree and LA-tree. Every sync is durable in them on any FTL; with an update
 //! journal every operation is, and syncs are cheaper.
 
-use super::{JOURNAL_OPTIONS, StoreTree};
-use crate::names::{OptionInfo, option};
-use crate::registry::Open;
-use nandex::ordered::bepsilon::{BEpsilon as BEpsilonScheme, BEpsilonConfig};
+use super::StoreTree;
+use crate::entry::Open;
+use crate::names::OptionInfo;
+use crate::options::{self, Settings};
+use nandex::ordered::Durability;
+use nandex::ordered::bepsilon::BEpsilon as BEpsilonScheme;
 use nandex::ordered::fd::{Fd as FdScheme, FdConfig};
 use nandex::ordered::journal::{JournalConfig, Journaled, refuse_journaled};
-use nandex::ordered::la::{La as LaScheme, LaConfig};
-use nandex::ordered::messages::{MessageTree, Scheme, ram_bytes_on};
-use nandex::ordered::{Durability, Settings};
+use nandex::ordered::la::La as LaScheme;
+use nandex::ordered::messages::{MessageScheme, MessageTree, ram_bytes_on};
 use nandex::{IndexError, OrderedIndex, PageStore};
-
-const ANSWERS: OptionInfo = option(
-    "answers",
-    "exact",
-    "exact, or pool: what an update answers is what RAM knows, nothing is read for it",
-);
-
-const BEPSILON_OWN: [OptionInfo; 3] = [
-    option("node_pages", "for 4 KiB, 8 at most", "pages of a node, 1 to 64"),
-    option("fanout", "16", "children of an inner node at most"),
-    ANSWERS,
-];
-
-const FD_OWN: [OptionInfo; 6] = [
-    option("head_entries", "what its share holds, 2000 without a limit", "records of the head in RAM"),
-    option("head_percent", "50", "share of the RAM for head and page cache that the head gets, 1 to 99"),
-    option("k", "0", "how many times larger each level is; 0: by the cost model"),
-    option("insert_percent", "50", "for the cost model: updates among all operations"),
-    option("write_cost", "3", "for the cost model: what a page write costs in page reads"),
-    ANSWERS,
-];
-
-const LA_OWN: [OptionInfo; 5] = [
-    option("subtree_levels", "2", "K: levels of a subtree, 1 to 8"),
-    option("buffer_pages", "64, or what its share can sort", "pages of a buffer at most, 1 to 1024"),
-    option(
-        "buffer_percent",
-        "50",
-        "share of the RAM for buffers and page cache that the buffers get, 1 to 99",
-    ),
-    option("write_cost", "3", "for ADAPT: what a page write costs in page reads"),
-    ANSWERS,
-];
 
 /// Whether there is a journal: for every operation, or where one is asked for.
 fn has_journal(settings: &Settings) -> bool {
     settings.durability == Durability::EveryOperation
-        || settings.options.text("journal_pages").is_some() && settings.durability != Durability::None
+        || settings.options.text(options::journal::PAGES.info.name).is_some()
+            && settings.durability != Durability::None
 }
 
 fn journal_bytes(settings: &Settings, store: &dyn PageStore) -> usize {
@@ -60,7 +29,7 @@ fn inner(settings: &Settings) -> Settings {
     Settings { durability: settings.durability.min(Durability::EverySync), ..settings.clone() }
 }
 
-fn open_tree<T: Scheme + 'static>(
+fn open_tree<T: MessageScheme + 'static>(
     mut store: Box<dyn PageStore>,
     settings: &Settings,
     config: T::Config,
@@ -70,7 +39,7 @@ where
     T::Config: Clone + 'static,
 {
     if has_journal(settings) {
-        let journal = JournalConfig::from_settings(settings)?;
+        let journal = options::journal::config(settings)?;
         return Ok(match open {
             Open::Format => Box::new(Journaled::<_, MessageTree<_, T>>::format(store, config, journal)?),
             _ => Box::new(Journaled::<_, MessageTree<_, T>>::mount(store, config, journal)?),
@@ -91,10 +60,11 @@ pub(crate) struct BEpsilon;
 impl StoreTree for BEpsilon {
     const IS_WHOLE_AFTER_CUT: bool = false;
 
-    const OPTIONS: &'static [OptionInfo] = options_of_tree!(BEPSILON_OWN, JOURNAL_OPTIONS);
+    const OPTIONS: &'static [OptionInfo] =
+        options_of_tree!(options::messages::BEPSILON, options::journal::OPTIONS);
 
     fn table_bytes(settings: &Settings, store: &dyn PageStore) -> Result<usize, IndexError> {
-        let config = BEpsilonConfig::from_settings(settings)?;
+        let config = options::messages::bepsilon(settings)?;
         let tree = ram_bytes_on::<BEpsilonScheme>(&config, store)?;
         Ok(tree + journal_bytes(settings, store))
     }
@@ -109,7 +79,7 @@ impl StoreTree for BEpsilon {
         _: usize,
         open: Open,
     ) -> Result<Box<dyn OrderedIndex>, IndexError> {
-        let config = BEpsilonConfig::from_settings(&inner(settings))?;
+        let config = options::messages::bepsilon(&inner(settings))?;
         open_tree::<BEpsilonScheme>(store, settings, config, open)
     }
 }
@@ -120,11 +90,11 @@ pub(crate) struct Fd;
 impl StoreTree for Fd {
     const IS_WHOLE_AFTER_CUT: bool = false;
 
-    const OPTIONS: &'static [OptionInfo] = options_of_tree!(FD_OWN, JOURNAL_OPTIONS);
+    const OPTIONS: &'static [OptionInfo] = options_of_tree!(options::messages::FD, options::journal::OPTIONS);
 
     fn table_bytes(settings: &Settings, store: &dyn PageStore) -> Result<usize, IndexError> {
-        let least = settings.options.text("head_entries").is_none().then_some(1);
-        let config = FdConfig::from_settings(settings, 0)?;
+        let least = settings.options.text(options::messages::HEAD_ENTRIES.info.name).is_none().then_some(1);
+        let config = options::messages::fd(settings, 0)?;
         let config = FdConfig { head_entries: least.unwrap_or(config.head_entries), ..config };
         Ok(ram_bytes_on::<FdScheme>(&config, store)? + journal_bytes(settings, store))
     }
@@ -134,7 +104,7 @@ impl StoreTree for Fd {
         store: &dyn PageStore,
         shared_bytes: usize,
     ) -> Result<usize, IndexError> {
-        let config = FdConfig::from_settings(settings, shared_bytes)?;
+        let config = options::messages::fd(settings, shared_bytes)?;
         let all = ram_bytes_on::<FdScheme>(&config, store)? + journal_bytes(settings, store);
         Ok(all.saturating_sub(Fd::table_bytes(settings, store)?))
     }
@@ -149,7 +119,7 @@ impl StoreTree for Fd {
         shared_bytes: usize,
         open: Open,
     ) -> Result<Box<dyn OrderedIndex>, IndexError> {
-        let config = FdConfig::from_settings(&inner(settings), shared_bytes)?;
+        let config = options::messages::fd(&inner(settings), shared_bytes)?;
         open_tree::<FdScheme>(store, settings, config, open)
     }
 }
@@ -160,11 +130,11 @@ pub(crate) struct La;
 impl StoreTree for La {
     const IS_WHOLE_AFTER_CUT: bool = false;
 
-    const OPTIONS: &'static [OptionInfo] = options_of_tree!(LA_OWN, JOURNAL_OPTIONS);
+    const OPTIONS: &'static [OptionInfo] = options_of_tree!(options::messages::LA, options::journal::OPTIONS);
 
     fn table_bytes(settings: &Settings, store: &dyn PageStore) -> Result<usize, IndexError> {
         let least = Settings { ram_bytes: Some(0), ..settings.clone() };
-        let config = LaConfig::from_settings(&least, store.page_bytes(), 0)?;
+        let config = options::messages::la(&least, store.page_bytes(), 0)?;
         Ok(ram_bytes_on::<LaScheme>(&config, store)? + journal_bytes(settings, store))
     }
 
@@ -173,7 +143,7 @@ impl StoreTree for La {
         store: &dyn PageStore,
         shared_bytes: usize,
     ) -> Result<usize, IndexError> {
-        let config = LaConfig::from_settings(settings, store.page_bytes(), shared_bytes)?;
+        let config = options::messages::la(settings, store.page_bytes(), shared_bytes)?;
         let all = ram_bytes_on::<LaScheme>(&config, store)? + journal_bytes(settings, store);
         Ok(all.saturating_sub(La::table_bytes(settings, store)?))
     }
@@ -188,7 +158,7 @@ impl StoreTree for La {
         shared_bytes: usize,
         open: Open,
     ) -> Result<Box<dyn OrderedIndex>, IndexError> {
-        let config = LaConfig::from_settings(&inner(settings), store.page_bytes(), shared_bytes)?;
+        let config = options::messages::la(&inner(settings), store.page_bytes(), shared_bytes)?;
         open_tree::<LaScheme>(store, settings, config, open)
     }
 }

@@ -1,28 +1,14 @@
 //! The WPCB-tree, which divides the chip with its FTL: the FTL has the first blocks, the Transit Buffer Manager the last ones, and a
 //! page cache above both what the RAM leaves.
 
-use super::{BPLUS_OWN, CachePlan, cache_frames, ftl};
-use crate::names::{OptionInfo, option};
-use crate::registry::Open;
-use crate::tbm;
+use super::{CachePlan, cache_frames, ftl, spare};
+use crate::entry::Open;
+use crate::names::OptionInfo;
+use crate::options::{self, Settings};
 use nandex::Shared;
 use nandex::nand::BlockRange;
-use nandex::ordered::Settings;
 use nandex::ordered::wpcb::{WpcbConfig, WpcbTree};
 use nandex::{IndexError, Nand, OrderedIndex, PageStore};
-
-const OWN: [OptionInfo; 2] = [
-    option(
-        "overflow",
-        "contiguous",
-        "a full leaf stays whole if its keys are contiguous, if the new key is beyond them: ascending, or never: split",
-    ),
-    option(
-        "full_nodes",
-        "buffered",
-        "a leaf that becomes full and will stay whole goes to the buffer: buffered, or to the FTL at once: direct",
-    ),
-];
 
 /// The WPCB-tree.
 pub(crate) struct Wpcb;
@@ -31,8 +17,9 @@ pub(crate) struct Wpcb;
 type Divided = BlockRange<Shared<Box<dyn Nand>>>;
 
 impl Wpcb {
-    /// Its options, those of store and cache among them.
-    pub(crate) const OPTIONS: &'static [OptionInfo] = options_of_tree!(BPLUS_OWN, tbm::OPTIONS, OWN);
+    /// The options of the tree, those of store and cache among them.
+    pub(crate) const OPTIONS: &'static [OptionInfo] =
+        options_of_tree!(options::bplus::OPTIONS, options::tbm::OPTIONS, options::wpcb::OPTIONS);
 
     /// The tree beside the FTL that its settings name.
     pub(crate) fn open(
@@ -40,13 +27,15 @@ impl Wpcb {
         settings: &Settings,
         open: Open,
     ) -> Result<Box<dyn OrderedIndex>, IndexError> {
+        let (nand, settings) = spare::lend(nand, settings, spare::of_tbm)?;
+        let settings = &settings;
         let geometry = nand.geometry();
         let plan = CachePlan::new(settings, geometry.page_bytes as usize, geometry.pages_per_block)?;
         let (ftl, range, config) = Wpcb::divide(nand, settings, open)?;
         let tables = ftl.ram_bytes() + config.ram_bytes_max(&*ftl, range.geometry())?;
         let frames = cache_frames(settings, tables, (plan.frame_bytes, ftl.page_count()))?;
         // Its buffer blocks take every write at once: the two words make no difference, and any other is a mistake.
-        settings.options.choice("cache_writes", &["together", "alone"])?;
+        options::cache::writes_alone(&settings.options)?;
         let cache = (plan.policy(frames), frames);
         Ok(match open {
             Open::Format => Box::new(WpcbTree::format_cached(ftl, range, config, cache)?),
@@ -56,7 +45,9 @@ impl Wpcb {
 
     /// The most RAM that it needs with its FTL, without a cache.
     pub(crate) fn table_bytes(nand: Box<dyn Nand>, settings: &Settings) -> Result<usize, IndexError> {
-        let (ftl, range, config) = Wpcb::divide(nand, settings, Open::Format)?;
+        let (nand, settings) =
+            spare::lend(nand, &Settings { ram_bytes: None, ..settings.clone() }, spare::of_tbm)?;
+        let (ftl, range, config) = Wpcb::divide(nand, &settings, Open::Format)?;
         Ok(ftl.ram_bytes() + config.ram_bytes_max(&*ftl, range.geometry())?)
     }
 
@@ -67,7 +58,7 @@ impl Wpcb {
         open: Open,
     ) -> Result<(Box<dyn PageStore>, Divided, WpcbConfig), IndexError> {
         let geometry = nand.geometry();
-        let config = WpcbConfig::from_settings(settings, geometry)?;
+        let config = options::wpcb::config(settings, geometry)?;
         let [low, high] = BlockRange::divide(nand, geometry.blocks - config.tbm_range_blocks());
         Ok((ftl(Box::new(low), settings, open)?, high, config))
     }
@@ -77,14 +68,7 @@ impl Wpcb {
 mod tests {
     use super::*;
     use nandex::nand::sim::SimChip;
-    use nandex::ordered::{RecordFormat, wpcb};
-
-    #[test]
-    fn its_options_are_those_of_the_engine() {
-        for (name, _) in wpcb::OPTIONS {
-            assert_eq!(Wpcb::OPTIONS.iter().filter(|o| o.name == name).count(), 1, "{name}");
-        }
-    }
+    use nandex::ordered::RecordFormat;
 
     #[test]
     fn what_ftl_and_buffer_leave_of_the_ram_is_a_cache() {

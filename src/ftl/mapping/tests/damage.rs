@@ -15,7 +15,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What a damaged page reads as, data and spare area in one.
+/// The damage to a page, data and spare area in one.
 #[derive(Clone, Debug)]
 enum Wrong {
     Unreadable,
@@ -86,7 +86,7 @@ const KINDS: [Kind; 6] =
 /// A chip as the power left it.
 struct Image {
     chip: SimChip,
-    /// The same some time before.
+    /// The chip some time before.
     earlier: SimChip,
     model: Model,
     /// Pages written last, which may be old or new.
@@ -102,7 +102,7 @@ fn raw(chip: &mut SimChip, ppn: Ppn) -> Option<Vec<u8>> {
     Some(data).filter(|bytes| bytes.iter().any(|&b| b != 0xff))
 }
 
-/// What an operation programs.
+/// The pages that an operation programs.
 fn pages_of(op: &Op) -> BTreeSet<u32> {
     match op {
         Op::Write(lpn) => BTreeSet::from([*lpn]),

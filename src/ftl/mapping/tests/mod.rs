@@ -1,4 +1,4 @@
-//! What every scheme must pass: it is an array of pages, whatever happens to the chip.
+//! The tests that every scheme must pass: an FTL is an array of pages, whatever happens to the chip.
 
 mod damage;
 mod dying;
@@ -42,7 +42,8 @@ fn page(tag: u64, bytes: usize) -> Vec<u8> {
     data
 }
 
-/// What each page holds; what a trimmed one held before, since a trim that was not synced may be undone.
+/// The contents of each page; what a trimmed one held before, since a trim that was not synced may be
+/// undone.
 #[derive(Clone, Debug)]
 struct Model {
     pages: Vec<u64>,

@@ -3,6 +3,7 @@
 use super::*;
 use crate::nand::damaged::{Damage, damage, damage_block, set_back};
 use alloc::collections::BTreeSet;
+use alloc::format;
 use alloc::string::String;
 
 /// A chip after some operations, and what its pages may hold.
@@ -10,9 +11,9 @@ struct Aged {
     chip: SimChip,
     /// The chip some operations earlier.
     earlier: SimChip,
-    /// What each logical page may read as.
+    /// The values that each logical page may read as.
     allowed: Vec<BTreeSet<u64>>,
-    /// What each ever was.
+    /// The values that each page ever was.
     ever: Vec<BTreeSet<u64>>,
 }
 
@@ -118,15 +119,16 @@ fn outcome(aged: &Aged, damaged: SimChip, settings: FtlSettings) -> (Outcome, St
     (worst, note)
 }
 
-/// What a page means to the sound store, as far as the loss of it may go unnoticed.
+/// The meaning of a page to the sound store, as far as the loss of it may go unnoticed.
 struct Role {
     /// A checkpoint or an anchor.
     is_reserved: bool,
-    /// Its loss, and that of a whole block like its own, looks like a power cut; documented with the guarantees.
+    /// The loss of the page, and that of a whole block like its own, looks like a power cut; documented with
+    /// the guarantees.
     looks_like_a_cut: bool,
 }
 
-/// Of each page its role. `whole`: all pages of its block are damaged with it.
+/// The role of each page. `whole`: all pages of its block are damaged with it.
 fn roles(aged: &Aged, settings: FtlSettings, whole: bool) -> Vec<Role> {
     let mut ftl = PageMapFtl::mount(aged.chip.clone(), settings).unwrap();
     let g = small();

@@ -58,11 +58,11 @@ fn page(tag: u64, bytes: usize) -> Vec<u8> {
     data
 }
 
-/// What the store should hold.
+/// The contents that the store should have.
 #[derive(Clone, Debug)]
 struct Model {
     pages: Vec<u64>,
-    /// What a trim that is not synced may give back after a cut.
+    /// The values that a trim that is not synced may give back after a cut.
     trimmed: BTreeMap<u32, u64>,
     next_tag: u64,
 }

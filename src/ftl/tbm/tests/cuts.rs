@@ -441,7 +441,7 @@ fn what_cannot_work_is_refused_and_what_is_foreign_not_mounted() {
     let none = Bench { settings: TbmSettings::new(0), ..bench.clone() };
     assert!(matches!(format(&none), Err(StoreError::Unsupported(_))));
     let narrow = Bench::new(Geometry::new(128, 26, 4, 48), 4, 2);
-    assert!(matches!(format(&narrow), Err(StoreError::Unsupported(_))));
+    assert!(matches!(format(&narrow), Err(StoreError::SpareTooSmall { who: "a TBM", .. })));
     format(&bench).unwrap();
     let moved = Bench { tbm_blocks: 7, ..bench.clone() };
     let low = BlockRange::new(bench.chip.clone(), Pbn(0), 42);

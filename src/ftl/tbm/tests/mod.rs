@@ -106,7 +106,8 @@ impl Bench {
         Ok(self.with_rule(Tbm::mount(S::again(low)?, high, self.settings)?))
     }
 
-    /// Of the benches with four or five buffer blocks a part of the pages goes to the FTL at once.
+    /// The bench with its rule: in those with four or five buffer blocks a part of the pages goes to the FTL
+    /// at once.
     fn with_rule<S: Below>(&self, mut tbm: Tbm<S, Chip>) -> Tbm<S, Chip> {
         if matches!(self.settings.blocks, 4 | 5) {
             tbm.write_directly(Box::new(|data| data[0] % 4 == 1));
@@ -124,7 +125,7 @@ fn page(tag: u64, bytes: usize) -> Vec<u8> {
     data
 }
 
-/// What each page holds; what a trimmed one held since the last sync, for that may come back.
+/// The contents of each page; what a trimmed one held since the last sync, for that may come back.
 #[derive(Clone, Debug)]
 struct Model {
     pages: Vec<u64>,

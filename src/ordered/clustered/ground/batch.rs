@@ -116,7 +116,7 @@ impl Batch {
         self.spare.extend(self.entries.drain(..).map(|entry| entry.image));
     }
 
-    /// So many nodes used least recently: with each all that wait below it.
+    /// The nodes used least recently, as many as asked: with each all that wait below it.
     pub(super) fn least_recent(&self, nodes: usize) -> Vec<u32> {
         let mut order: Vec<(u64, u8, u32)> =
             self.entries.iter().map(|entry| (entry.clock, entry.level, entry.id)).collect();

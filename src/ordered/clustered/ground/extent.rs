@@ -25,7 +25,7 @@ pub(super) const ENTRY_BYTES: usize = 8;
 const MAGIC: &[u8; 4] = b"NXEX";
 const LAST: u16 = 0x8000;
 
-/// What a header says of its extent.
+/// The account that a header gives of its extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) epoch: u64,

@@ -17,7 +17,7 @@ use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What a layer did.
+/// The counters of a layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClusterCounts {
     /// Batches written.
@@ -132,7 +132,7 @@ impl<S: PageStore> Layer<S> {
         self.batch.len()
     }
 
-    /// What it did.
+    /// The counters of the layer since it was opened.
     pub fn counts(&self) -> ClusterCounts {
         self.counts
     }
@@ -410,7 +410,7 @@ impl<S: PageStore> PageStore for Layer<S> {
         self.store.sync()
     }
 
-    /// The same, with a checkpoint of the table.
+    /// Syncs with a checkpoint of the table.
     fn checkpoint(&mut self) -> Result<(), StoreError> {
         self.sync()?;
         if self.plan.is_append() && self.ring.batch > 0 {
@@ -426,7 +426,7 @@ impl<S: PageStore> PageStore for Layer<S> {
     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         if pages.len() > self.plan.grow {
             let what = message!("{} nodes at once, {} are possible", pages.len(), self.plan.grow);
-            return Err(StoreError::Unsupported(what));
+            return Err(StoreError::Unsupported(what.into()));
         }
         self.write_nodes(pages, cause)
     }

@@ -37,7 +37,7 @@ struct Ancestor {
 pub(super) struct Links {
     /// Pages that hold nodes as they are or were.
     pub(super) busy: PageMap,
-    /// Those of them that hold nodes as they were.
+    /// The pages among them that hold nodes as they were.
     pub(super) kept: PageMap,
     /// The page of the root; 0 while there is none.
     pub(super) root: u32,

@@ -66,23 +66,6 @@ use crate::units::Lpn;
 use alloc::vec;
 use core::ops::Bound;
 
-/// Options of all three besides those of the B+-tree: name and meaning.
-pub const OPTIONS: [(&str, &str); 5] = [
-    (
-        "batch_nodes",
-        "W: modified nodes that wait in RAM before some are written (default 64, for the CB-tree 16; fewer where RAM is short, or \
-         nodes would have less than half of the pages that they may take)",
-    ),
-    ("batch_percent", "share of the RAM for batch and page cache that the batch gets, 1 to 99 (default 50)"),
-    (
-        "segment_pages",
-        "pages of a segment of the AS B-tree's ring (default: 1 MiB, a sixteenth of the store at most), of a run that the \
-         FB-tree writes (default 16), or that the CB-tree looks for (default W)",
-    ),
-    ("space_percent", "pages in percent that nodes may take, 10 to 75 (default 50: twice the space)"),
-    ("checkpoint_flushes", "batches from one checkpoint, or superblock, to the next (default 64)"),
-];
-
 /// Updates of a node that wait together, where a journal is to be sized.
 const UPDATES_OF_A_NODE: u64 = 8;
 

@@ -55,7 +55,7 @@ impl PageMap {
         was_there
     }
 
-    /// Those of a range.
+    /// The pages of the map within a range.
     pub(super) fn of(&self, pages: Range<u32>) -> impl Iterator<Item = u32> + '_ {
         pages.filter(|page| self.contains(*page))
     }

@@ -17,7 +17,7 @@ use crate::units::Lpn;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What a mount finds.
+/// The state that a mount finds behind the last checkpoint.
 pub(super) struct Replay {
     pub(super) table: AddressTable,
     pub(super) ring: Ring,

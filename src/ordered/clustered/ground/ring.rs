@@ -31,7 +31,7 @@ pub(super) struct Ring {
     used: u32,
     /// The first segment that has anything of use.
     pub(super) tail: u32,
-    /// The same at the last checkpoint: those in between are not free yet.
+    /// The tail at the last checkpoint: those in between are not free yet.
     pub(super) durable_tail: u32,
     /// Batches since the checkpoint.
     pub(super) batch: u32,

@@ -5,7 +5,7 @@ use super::{batch, extent, links, table};
 use crate::check::IndexError;
 use crate::check::message;
 use crate::ordered::bplus::{BPlusConfig, BPlusNodes};
-use crate::ordered::{Durability, RecordFormat, Settings};
+use crate::ordered::{Durability, RecordFormat};
 use crate::store::PageStore;
 
 /// Which modified nodes leave the batch, and where to.
@@ -14,9 +14,9 @@ use crate::store::PageStore;
 pub enum FlushPolicy {
     /// All of them, to the end of a ring of segments; a table tells where a node is.
     Append = 1,
-    /// Those used least recently, to runs of free pages; parents name the pages of their children.
+    /// Nodes used least recently leave, to runs of free pages; parents name the pages of their children.
     LeastRecent = 2,
-    /// Those of a level that is full, from the leaves up; the same otherwise.
+    /// Nodes of a level that is full leave, from the leaves up; otherwise like `LeastRecent`.
     Cascade = 3,
 }
 
@@ -51,10 +51,6 @@ const NODES_MIN: u32 = 6;
 /// Segments of a ring at least.
 const SEGMENTS_MIN: u32 = 6;
 
-/// The batch's share of the RAM that it has together with the page cache. A node that was written is read again soon, so a batch
-/// without a cache below it reads more than it spares in writes.
-const BATCH_PERCENT: u64 = 50;
-
 /// Batches of a cascade that its levels take together.
 const CASCADE_BATCHES: usize = 3;
 
@@ -78,37 +74,12 @@ impl ClusteredConfig {
         }
     }
 
-    /// With what settings say; where RAM is limited, the batch takes its share of so many bytes, and the page cache the rest.
-    pub(in crate::ordered::clustered) fn with_settings(
-        self,
-        settings: &Settings,
-        shared_bytes: Option<(usize, usize)>,
-    ) -> Result<Self, IndexError> {
-        let number = |name, least: u64, most: u64| settings.options.number(name, least..=most);
-        let tree = BPlusConfig::from_settings(settings)?;
-        let tree = BPlusConfig { overflow: self.tree.overflow, underflow: self.tree.underflow, ..tree };
-        let mut config = ClusteredConfig { tree, ..self };
-        let percent = number("batch_percent", 1, 99)?.unwrap_or(BATCH_PERCENT) as usize;
-        if let Some((bytes, page_bytes)) = shared_bytes {
-            let nodes = bytes / 100 * percent / config.batches() / batch::entry_bytes(page_bytes);
-            config.batch_nodes_max = (nodes as u64).clamp(1, self.batch_nodes_max.into()) as u32;
-        }
-        if let Some(nodes) = number("batch_nodes", 1, 65_536)? {
-            config.batch_nodes = Some(nodes as u32);
-        }
-        if let Some(pages) = number("segment_pages", 1, 1 << 24)? {
-            config.segment_pages = Some(pages as u32);
-        }
-        if let Some(percent) = number("recycle_percent", 0, 100)? {
-            config.recycle_percent = percent as u8;
-        }
-        if let Some(percent) = number("space_percent", 10, 75)? {
-            config.space_percent = percent as u8;
-        }
-        if let Some(flushes) = number("checkpoint_flushes", 1, u32::MAX.into())? {
-            config.checkpoint_flushes = flushes as u32;
-        }
-        Ok(config)
+    /// This configuration with a batch that takes at most so many bytes of RAM, on pages of this size; of one node at least.
+    #[must_use]
+    pub fn with_batch_in(mut self, bytes: usize, page_bytes: usize) -> ClusteredConfig {
+        let nodes = bytes / self.batches() / batch::entry_bytes(page_bytes);
+        self.batch_nodes_max = (nodes as u64).clamp(1, self.batch_nodes_max.into()) as u32;
+        self
     }
 
     /// Batches of W nodes that wait at most.
@@ -119,7 +90,7 @@ impl ClusteredConfig {
         }
     }
 
-    /// The same in the class *none*, as published; a journal gives more above it.
+    /// This configuration in the class *none*, as published; a journal gives more above it.
     #[must_use]
     pub(super) const fn published(self) -> ClusteredConfig {
         ClusteredConfig { tree: self.tree.with_durability(Durability::None), ..self }
@@ -133,18 +104,21 @@ impl ClusteredConfig {
         }
     }
 
-    /// What it comes to on so many pages of this size. Where W is not given it is the largest that leaves nodes half of the pages
+    /// The plan for so many pages of this size. Where W is not given it is the largest that leaves nodes half of the pages
     /// that they may take, or 1.
     pub(super) fn on(&self, page_bytes: usize, pages: u32) -> Result<Plan, IndexError> {
         if self.tree.durability != Durability::None {
-            return Err(IndexError::Unsupported(message!(
-                "durability '{}' is wanted, but nodes that wait in RAM are lost: it takes a journal",
-                self.tree.durability.name()
-            )));
+            return Err(IndexError::Unsupported(
+                message!(
+                    "durability '{}' is wanted, but nodes that wait in RAM are lost: it takes a journal",
+                    self.tree.durability.name()
+                )
+                .into(),
+            ));
         }
         if page_bytes < SUPERBLOCK_BYTES.max(extent::HEADER_BYTES + extent::ENTRY_BYTES) {
             let what = message!("pages of {page_bytes} bytes: a superblock takes {SUPERBLOCK_BYTES}");
-            return Err(IndexError::Unsupported(what));
+            return Err(IndexError::Unsupported(what.into()));
         }
         let group = self.tree.group_pages_max(page_bytes, pages)?;
         let mut plan = Plan {
@@ -176,14 +150,14 @@ impl ClusteredConfig {
         Ok(self.tree.ram_bytes_max(store)? + plan.ram_bytes_max())
     }
 
-    /// What the batch takes of that.
+    /// Bytes of RAM of the batch, of that.
     pub fn batch_bytes(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexError> {
         let plan = self.published().on(store.page_bytes(), store.page_count())?;
         Ok(self.batches() * plan.batch_nodes() * batch::entry_bytes(plan.page_bytes))
     }
 }
 
-/// What a configuration comes to on a store.
+/// Sizes that follow from a configuration on a store.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) config: ClusteredConfig,
@@ -267,13 +241,16 @@ impl Plan {
         if is_ring && nodes >= NODES_MIN {
             return Ok(());
         }
-        Err(IndexError::Unsupported(message!(
-            "{} pages are too few for batches of {} nodes and segments of {} pages: they leave \
+        Err(IndexError::Unsupported(
+            message!(
+                "{} pages are too few for batches of {} nodes and segments of {} pages: they leave \
              room for {nodes} nodes, {NODES_MIN} are the least",
-            self.pages,
-            self.batch_nodes,
-            self.segment_pages
-        )))
+                self.pages,
+                self.batch_nodes,
+                self.segment_pages
+            )
+            .into(),
+        ))
     }
 
     fn divide(&mut self) {

@@ -40,7 +40,7 @@ const TREE_BYTES: usize = 40;
 pub(super) const SUPERBLOCK_BYTES: usize = 64 + TREE_BYTES;
 const MAGIC: &[u8; 8] = b"NXCLUST1";
 
-/// What a superblock says of the last checkpoint.
+/// The account that a superblock gives of the last checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Superblock {
     /// How often one was written.
@@ -58,7 +58,7 @@ pub(super) struct Superblock {
 }
 
 impl Superblock {
-    /// Of a layer without nodes.
+    /// The superblock of a layer without nodes.
     pub(super) const fn new(anchor: u32) -> Superblock {
         Superblock { sequence: 0, epoch: 0, anchor, tail: 0, entries: 0, tree: [0; TREE_BYTES] }
     }
@@ -190,10 +190,9 @@ pub(super) fn read(
         plan = config.on(page.len(), pages)?;
     }
     if nodes > plan.nodes_max {
-        return Err(IndexError::Unsupported(message!(
-            "the store has room for {} nodes, it was formatted for {nodes}",
-            plan.nodes_max
-        )));
+        return Err(IndexError::Unsupported(
+            message!("the store has room for {} nodes, it was formatted for {nodes}", plan.nodes_max).into(),
+        ));
     }
     plan.nodes_max = nodes;
     let found = Superblock::decode(&page);

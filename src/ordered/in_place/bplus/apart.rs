@@ -12,7 +12,6 @@ use crate::nand::Cause;
 use crate::ordered::Durability;
 use crate::store::PageStore;
 use crate::units::Lpn;
-use alloc::string::String;
 use alloc::vec::Vec;
 
 /// How the pages that an operation changed are written.
@@ -34,9 +33,8 @@ impl StructureWrites {
         if self == StructureWrites::Together || wanted == Durability::None {
             return Ok(());
         }
-        Err(IndexError::Unsupported(String::from(
-            "structure_writes = apart writes the pages of an operation one by one: only the class 'none' is left",
-        )))
+        Err(IndexError::Unsupported(
+            "structure_writes = apart writes the pages of an operation one by one: only the class 'none' is left".into()))
     }
 }
 

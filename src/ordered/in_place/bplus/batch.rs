@@ -42,9 +42,9 @@ impl LeafSpan {
 #[derive(Clone, Debug)]
 pub(in crate::ordered) struct NewLeaf {
     pub(in crate::ordered) lpn: Lpn,
-    /// Its lower bound; none where nothing bounds it.
+    /// The leaf's lower bound; none where nothing bounds it.
     pub(in crate::ordered) low: Option<Box<[u8]>>,
-    /// None of a leaf that was not read.
+    /// The number of entries; none of a leaf that was not read.
     pub(in crate::ordered) entries: usize,
 }
 
@@ -71,7 +71,7 @@ impl Reshaped {
     }
 }
 
-/// What [`BPlusTree::lookup`] finds.
+/// The outcome of [`BPlusTree::lookup`].
 #[derive(Clone, Debug)]
 pub struct Lookup {
     pub(in crate::ordered) is_present: bool,
@@ -80,7 +80,7 @@ pub struct Lookup {
     pub(in crate::ordered) span: LeafSpan,
 }
 
-/// What [`BPlusTree::apply`] did.
+/// The outcome of [`BPlusTree::apply`].
 #[derive(Clone, Debug)]
 pub struct Applied {
     /// The leaf.
@@ -91,7 +91,7 @@ pub struct Applied {
     pub(in crate::ordered) reshaped: Option<Reshaped>,
 }
 
-/// What a merge of changes into a leaf comes to.
+/// The outcome of merging changes into a leaf.
 struct Plan {
     /// Changes that fit.
     changes: usize,
@@ -111,7 +111,7 @@ impl<S: PageStore> BPlusTree<S> {
         Ok(Lookup { is_present: found.is_ok(), entries: leaf.count(), span: self.span_of_path(key)? })
     }
 
-    /// The same, and the page of the leaf.
+    /// Looks a key up as [`BPlusTree::lookup`] does, and tells the page of the leaf.
     pub(in crate::ordered) fn lookup_leaf(
         &mut self,
         key: &[u8],

@@ -14,18 +14,18 @@ use crate::store::{PageStore, write_batch};
 use crate::units::Lpn;
 use alloc::vec::Vec;
 
-/// What became of a node that was to take one entry more.
+/// The outcome for a node that was to take one entry more.
 enum Added {
     Fits,
-    /// It was split: the upper half is this extra frame, and its parent must be told.
+    /// The node was split: the upper half is this extra frame, and its parent must be told.
     Split(usize),
 }
 
-/// What became of a node that had too few entries.
+/// The outcome for a node that had too few entries.
 enum Mended {
-    /// Its neighbour lent some: the parent has as many entries as before.
+    /// A neighbour of the node lent some: the parent has as many entries as before.
     Lent,
-    /// It is one with its neighbour: the parent lost an entry.
+    /// The node is one with its neighbour: the parent lost an entry.
     Merged(Place),
 }
 
@@ -75,7 +75,7 @@ impl<S: PageStore> BPlusTree<S> {
         Ok(())
     }
 
-    /// What the parent is told of a new node: its first key and its page.
+    /// The entry that the parent gets for a new node: its first key and its page.
     pub(super) fn announcement(&self, extra: usize) -> ([u8; 255], [u8; 4]) {
         let node = &self.extra[extra];
         debug_assert!(node.count() > 0, "B4: a node without a first key is announced");
@@ -172,7 +172,7 @@ impl<S: PageStore> BPlusTree<S> {
         self.mend_path_from(self.height - 1)
     }
 
-    /// The same from the node at `deepest` up.
+    /// Mends the path from the node at `deepest` up.
     pub(super) fn mend_path_from(&mut self, deepest: usize) -> Result<(), IndexError> {
         for depth in (1..=deepest).rev() {
             if self.path[depth].count() >= self.layout.half(self.level(depth)) {
@@ -270,7 +270,7 @@ impl<S: PageStore> BPlusTree<S> {
         self.finish_with(edit, &[])
     }
 
-    /// The same with pages that are no nodes of this tree, in one group.
+    /// Finishes a change with pages that are no nodes of this tree, in one group.
     pub(super) fn finish_with(
         &mut self,
         edit: Result<(), IndexError>,

@@ -24,14 +24,14 @@ pub(in crate::ordered) struct Name {
     pub(in crate::ordered) span: LeafSpan,
     /// Where it begins.
     pub(in crate::ordered) page: Lpn,
-    /// Its place in the directory's node, which stays in RAM until the next search.
+    /// The name's place in the directory's node, which stays in RAM until the next search.
     pub(in crate::ordered) slot: usize,
 }
 
 /// A change of one record in the node that was searched last.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::ordered) enum Edit<'a> {
-    /// None.
+    /// The directory stays as it is.
     Keep,
     /// A new record at this place: key and page.
     Insert(usize, &'a [u8], Lpn),
@@ -110,7 +110,7 @@ impl<S: PageStore> BPlusTree<S> {
         }
     }
 
-    /// The same for certain pages that are free.
+    /// Takes certain pages that are free.
     pub(in crate::ordered) fn take_pages(&mut self, pages: core::ops::Range<u32>) {
         for lpn in pages.map(Lpn) {
             assert!(self.space.claim(lpn), "B6: {lpn} is in use");
@@ -239,7 +239,7 @@ impl<S: PageStore> BPlusTree<S> {
         self.space.allocate().ok_or(IndexError::Full)
     }
 
-    /// The same for certain pages that are free.
+    /// Takes certain pages that are free, for a load.
     pub(in crate::ordered) fn claim_to_load(&mut self, pages: core::ops::Range<u32>) {
         pages.map(Lpn).for_each(|lpn| assert!(self.space.claim(lpn), "B6: {lpn} is in use"));
     }

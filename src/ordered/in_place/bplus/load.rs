@@ -47,7 +47,8 @@ impl<S: PageStore> BPlusTree<S> {
     }
 }
 
-/// Of each level one node is open (frame `level - 1` of the path), and a full one may wait (the same extra frame).
+/// The state of a load: of each level one node is open (frame `level - 1` of the path), and a full one may
+/// wait (the same extra frame).
 struct Loader<'a, S> {
     tree: &'a mut BPlusTree<S>,
     fill: Fill,

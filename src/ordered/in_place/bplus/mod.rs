@@ -71,11 +71,8 @@ pub(in crate::ordered) use units::BPlusNodes;
 pub(in crate::ordered) use walk::Walk;
 
 use crate::check::{CheckReport, IndexError};
-use crate::index::most;
 use crate::nand::Cause;
-use crate::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit,
-};
+use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
 use crate::store::PageStore;
 use crate::store::space::Space;
 use crate::units::Lpn;
@@ -83,17 +80,6 @@ use alloc::vec::Vec;
 use apart::Restructured;
 use core::ops::Bound;
 use page::{Frame, Layout, ROOT, SUPERBLOCK};
-
-/// Options that the tree takes: name and meaning.
-pub const OPTIONS: [(&str, &str); 4] = [
-    ("order", "entries of a node at most, leaf and internal (default: what the page holds)"),
-    ("leaf_capacity", "entries of a leaf at most, 2 or more (default: order)"),
-    ("internal_capacity", "children of an internal node at most, 3 or more (default: order)"),
-    (
-        "structure_writes",
-        "changed pages of an operation: together (default), each once; apart, three for each split, merge or rotation",
-    ),
-];
 
 /// How a B+-tree is formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,13 +92,13 @@ pub struct BPlusConfig {
     pub internal_capacity: Option<usize>,
     /// The durability class wanted; a store on which the tree cannot give it is refused.
     pub durability: Durability,
-    /// What a full leaf does that is to take one record more.
+    /// The treatment of a full leaf that is to take one record more.
     pub overflow: Overflow,
-    /// What becomes of a node that gets too empty.
+    /// The treatment of a node that gets too empty.
     pub underflow: Underflow,
     /// How the pages that an operation changed are written. Not part of the format.
     pub structure_writes: StructureWrites,
-    /// What stands above a tree whose records name the leaves of another ([`Above`]); zeros where they are records.
+    /// The index above whose leaves these records name ([`Above`]); zeros where they are plain records.
     pub(in crate::ordered) above: Above,
 }
 
@@ -134,7 +120,7 @@ impl BPlusConfig {
         }
     }
 
-    /// The same with nodes of at most `order` entries, leaf and internal.
+    /// This configuration with nodes of at most `order` entries, leaf and internal.
     #[must_use]
     pub const fn with_order(mut self, order: usize) -> BPlusConfig {
         self.leaf_capacity = Some(order);
@@ -142,29 +128,11 @@ impl BPlusConfig {
         self
     }
 
-    /// The same for a store that allows only this durability class.
+    /// This configuration for a store that allows only this durability class.
     #[must_use]
     pub const fn with_durability(mut self, durability: Durability) -> BPlusConfig {
         self.durability = durability;
         self
-    }
-
-    /// From settings, with the [`OPTIONS`].
-    pub fn from_settings(settings: &Settings) -> Result<BPlusConfig, IndexError> {
-        let number = |name| -> Result<Option<usize>, IndexError> {
-            Ok(settings.options.number(name, 0..=most::NODE_ENTRIES)?.map(|n| n as usize))
-        };
-        let order = number("order")?;
-        Ok(BPlusConfig {
-            leaf_capacity: number("leaf_capacity")?.or(order),
-            internal_capacity: number("internal_capacity")?.or(order),
-            durability: settings.durability,
-            structure_writes: match settings.options.choice("structure_writes", &["together", "apart"])? {
-                "apart" => StructureWrites::Apart,
-                _ => StructureWrites::Together,
-            },
-            ..BPlusConfig::new(settings.record)
-        })
     }
 
     /// A tree whose records name the leaves of another.
@@ -177,7 +145,7 @@ impl BPlusConfig {
         }
     }
 
-    /// The same with nodes of at most so many entries, where no capacity is given.
+    /// This configuration with nodes of at most so many entries, where no capacity is given.
     pub(in crate::ordered) fn with_capacities_up_to(
         self,
         entries: usize,
@@ -253,11 +221,11 @@ pub struct BPlusTree<S> {
     is_marked: bool,
     /// Whether a write failed with unknown effect: nothing is believed before the next mount.
     is_interrupted: bool,
-    counts: Counts,
+    counts: NodeCounts,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::ordered) struct Counts {
+pub(in crate::ordered) struct NodeCounts {
     /// Nodes split in halves.
     pub(in crate::ordered) splits: u64,
     /// Full leaves left whole.
@@ -311,7 +279,7 @@ impl<S: PageStore> BPlusTree<S> {
         BPlusTree::open_with(store, takes_unclean, 0)
     }
 
-    /// The same where so many pages of leaves may be written with nodes.
+    /// Opens the tree where so many pages of leaves may be written with nodes.
     pub(in crate::ordered) fn open_with(
         store: S,
         takes_unclean: bool,
@@ -384,7 +352,7 @@ impl<S: PageStore> BPlusTree<S> {
             is_clean,
             is_marked: is_clean,
             is_interrupted: false,
-            counts: Counts::default(),
+            counts: NodeCounts::default(),
         }
     }
 
@@ -411,7 +379,7 @@ impl<S: PageStore> BPlusTree<S> {
         self.durability = Durability::None;
     }
 
-    /// What the tree promises on its store if it keeps no changes back.
+    /// The durability class of the tree on its store if it keeps no changes back.
     pub(in crate::ordered) fn class_on_store(&self) -> Durability {
         self.class_with(0)
     }
@@ -436,8 +404,8 @@ impl<S: PageStore> BPlusTree<S> {
         self.layout.page_count
     }
 
-    /// What happened to nodes.
-    pub(in crate::ordered) fn counts(&self) -> Counts {
+    /// The counters of splits, merges and loans of nodes.
+    pub(in crate::ordered) fn counts(&self) -> NodeCounts {
         self.counts
     }
 

@@ -40,7 +40,6 @@ use crate::ordered::RecordFormat;
 use crate::ordered::node::NodeShape;
 use crate::units::Lpn;
 use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::vec;
 
 pub(super) const SUPERBLOCK: Lpn = Lpn(0);
@@ -84,7 +83,7 @@ impl Layout {
                      are possible",
                     shape.capacity,
                     key + value,
-                )));
+                ).into()));
             }
             Ok(shape)
         };
@@ -93,12 +92,11 @@ impl Layout {
         if page_bytes < SUPERBLOCK_BYTES || pages < 2 {
             return Err(IndexError::Unsupported(message!(
                 "{pages} pages of {page_bytes} bytes: a B+-tree needs 2 pages of {SUPERBLOCK_BYTES} bytes at least"
-            )));
+            ).into()));
         }
         if config.overflow != Overflow::Split && config.underflow == Underflow::Merge {
-            return Err(IndexError::Unsupported(String::from(
-                "full leaves that stay whole leave others less than half full: nodes must be expelled, not merged",
-            )));
+            return Err(IndexError::Unsupported(
+                "full leaves that stay whole leave others less than half full: nodes must be expelled, not merged".into()));
         }
         debug_assert!(
             leaf.bytes().max(internal.bytes()) + HEADER_BYTES <= page_bytes,

@@ -1,5 +1,5 @@
-//! What a store below knows of a tree's nodes that places them itself: which children a node names, and the number that it
-//! carries; and how the tree hears that nodes have other numbers.
+//! The knowledge of a tree's nodes in a store that places them itself: which children a node names, and the
+//! number that it carries; and how the tree hears that nodes have other numbers.
 
 use super::page::HEADER_BYTES;
 use super::{BPlusNodes, BPlusTree};

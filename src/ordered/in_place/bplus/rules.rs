@@ -1,4 +1,4 @@
-//! What a node does that gets too full or too empty: Comer's rules, and those of the WPCB-tree.
+//! The treatment of nodes that get too full or too empty: Comer's rules, and those of the WPCB-tree.
 //!
 //! A leaf may stay whole where a split would leave two half-full leaves that ascending keys never fill again: the new record
 //! then starts a leaf of its own. A node may be left to shrink: once it is empty it is expelled, that is its parent forgets it,
@@ -15,21 +15,20 @@ use crate::check::IndexError;
 use crate::nand::Cause;
 use crate::ordered::node::NodeShape;
 use crate::store::PageStore;
-use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What a full leaf does that is to take one record more.
+/// The treatment of a full leaf that is to take one record more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Overflow {
-    /// It is split in halves.
+    /// The leaf is split in halves.
     #[default]
     Split = 0,
-    /// It stays whole if its keys, as unsigned integers, follow each other without a gap and the new one lies beyond
-    /// the last.
+    /// The leaf stays whole if its keys, as unsigned integers, follow each other without a gap and the new
+    /// one lies beyond the last.
     KeepContiguous = 1,
-    /// It stays whole if the new key lies beyond its last.
+    /// The leaf stays whole if the new key lies beyond its last.
     KeepAscending = 2,
 }
 
@@ -78,14 +77,14 @@ fn distance(low: &[u8], high: &[u8]) -> Option<u64> {
     (!borrow).then_some(distance)
 }
 
-/// What becomes of a node that gets too empty.
+/// The treatment of a node that gets too empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Underflow {
     /// Below half full it borrows from a neighbour or merges with it.
     #[default]
     Merge = 0,
-    /// It stays as it is until it is empty; then it is expelled.
+    /// The node stays as it is until it is empty; then it is expelled.
     Expel = 1,
     /// A leaf stays as it is until it is empty, and is expelled then; in a store that is nearly full, and nodes above the
     /// leaves anywhere, as by `Merge`.
@@ -110,9 +109,9 @@ impl BPlusConfig {
         if is_usual && self.structure_writes == StructureWrites::Together {
             return Ok(());
         }
-        Err(IndexError::Unsupported(String::from(
-            "groups are committed to leaves that split in halves and merge, and written together",
-        )))
+        Err(IndexError::Unsupported(
+            "groups are committed to leaves that split in halves and merge, and written together".into(),
+        ))
     }
 }
 

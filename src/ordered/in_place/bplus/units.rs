@@ -147,7 +147,7 @@ fn common_start(a: &[u8], b: &[u8]) -> usize {
     chunks + a[chunks..].iter().zip(&b[chunks..]).take_while(|(a, b)| a == b).count()
 }
 
-/// The same at the end.
+/// The length of the common end of two keys.
 fn common_end(a: &[u8], b: &[u8]) -> usize {
     let chunks =
         a.rchunks_exact(CHUNK).zip(b.rchunks_exact(CHUNK)).take_while(|(a, b)| a == b).count() * CHUNK;

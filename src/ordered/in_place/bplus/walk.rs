@@ -29,7 +29,7 @@ pub(in crate::ordered) struct WalkedLeaf<'a> {
 }
 
 impl WalkedLeaf<'_> {
-    /// Its page.
+    /// The leaf's page.
     pub(in crate::ordered) fn lpn(&self) -> Lpn {
         self.frame.lpn()
     }
@@ -338,7 +338,7 @@ impl<S: PageStore> BPlusTree<S> {
     }
 }
 
-/// What the checker has seen so far.
+/// The pages and keys that the checker has seen so far.
 pub(in crate::ordered) struct Walk {
     pub(in crate::ordered) report: CheckReport,
     reached: Space,

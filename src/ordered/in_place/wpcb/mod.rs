@@ -42,7 +42,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use settings::{FullNodes, OPTIONS, WpcbConfig, buffer_from_options};
+pub use settings::{FullNodes, WpcbConfig};
 
 use crate::cache::{CacheConfig, Lru, PageCache, Replacement, WriteMode};
 use crate::check::{CheckReport, IndexError};
@@ -71,7 +71,8 @@ impl<S: PageStore, N: Nand> WpcbTree<S, N> {
 }
 
 impl<S: PageStore, N: Nand, P: Replacement> WpcbTree<S, N, P> {
-    /// As [`WpcbTree::format`], with a cache of so many pages by this policy, through which every write goes at once.
+    /// Formats as [`WpcbTree::format`], with a cache of so many pages by this policy, through which every
+    /// write goes at once.
     pub fn format_cached(
         store: S,
         blocks: BlockRange<N>,
@@ -82,7 +83,8 @@ impl<S: PageStore, N: Nand, P: Replacement> WpcbTree<S, N, P> {
         Ok(WpcbTree { tree: BPlusTree::format(cached(tbm, cache), config.tree)? }.by(config.full_nodes))
     }
 
-    /// As [`WpcbTree::mount`], with a cache of so many pages by this policy, through which every write goes at once.
+    /// Mounts as [`WpcbTree::mount`], with a cache of so many pages by this policy, through which every
+    /// write goes at once.
     pub fn mount_cached(
         store: S,
         blocks: BlockRange<N>,

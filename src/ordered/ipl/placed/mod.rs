@@ -24,9 +24,9 @@
 mod merge;
 mod mount;
 
+use super::config::{Config, Format, IplConfig, LogArea};
 use super::image::Node;
 use super::layout::{NO_UNIT, PageKind, Tag};
-use super::settings::{Config, Format, LogArea};
 use super::store::{NO_BLOCK, Slot, Store};
 use super::{IplTree, require_blocks_of};
 use crate::blocks::checkpoint::CheckpointArea;
@@ -35,7 +35,7 @@ use crate::check::IndexError;
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
 use crate::log::Placement;
 use crate::nand::{Cause, Geometry, Nand, NandError};
-use crate::ordered::{RecordFormat, Settings};
+use crate::ordered::RecordFormat;
 use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -124,15 +124,15 @@ impl<N: Nand> IplTree<N> {
         IplTree::assemble(store)
     }
 
-    pub(super) fn mount_placed(mut nand: N, settings: &Settings) -> Result<IplTree<N>, IndexError> {
+    pub(super) fn mount_placed(mut nand: N, config: &IplConfig) -> Result<IplTree<N>, IndexError> {
         require_replacing(&nand)?;
         let geometry = nand.geometry();
         let mut header = vec![0; geometry.page_bytes as usize];
         nand.read(HEADER, Cause::Recovery, &mut header, &mut [])?;
         let format = Format::decode(&header, geometry)
             .ok_or(IndexError::NotFormatted("the chip holds no tree with in-page logging in place"))?;
-        super::require_same(&format, settings)?;
-        let config = Config::new(settings, &format, geometry)?;
+        super::require_same(&format, config)?;
+        let config = Config::new(config, &format, geometry)?;
         let area = (CheckpointArea::empty(geometry), groups_of(geometry));
         let mut store = Store::new(nand, format, config, area);
         store.recover_placed()?;
@@ -294,7 +294,7 @@ impl<N: Nand> Store<N> {
         result
     }
 
-    /// What a page of log units says of itself.
+    /// The tag of a page of log units.
     fn log_tag(&self, ppn: Ppn) -> Tag {
         let pbn = self.geometry.block_of(ppn);
         let page = self.geometry.page_in_block(ppn) as u16;

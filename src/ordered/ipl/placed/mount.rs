@@ -27,7 +27,7 @@ struct Image {
     generation: u32,
 }
 
-/// What a log unit holds of one node.
+/// The records that a log unit holds of one node.
 struct Logged {
     pbn: Pbn,
     unit: u16,
@@ -55,7 +55,7 @@ struct Unit {
     first: u64,
 }
 
-/// What all pages hold.
+/// The contents of all pages.
 #[derive(Default)]
 struct Found {
     images: Vec<Image>,
@@ -146,7 +146,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Of each group the merge after which its newest units were written.
+    /// The epoch of each group: the merge after which its newest units were written.
     fn epochs(&self, found: &Found) -> Vec<u32> {
         let mut epochs = vec![0; self.blocks.len()];
         for unit in &found.units {

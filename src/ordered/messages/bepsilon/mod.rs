@@ -50,10 +50,10 @@ use crate::codec::{get_u16, put_u32};
 use crate::nand::Cause;
 use crate::ordered::change::Change;
 use crate::ordered::messages::ground::{
-    Ascending, Bounds, Common, Identity, Layout, MessageTree, Node, PUT, Run, Scheme, Shadow, Shape, Tally,
-    Tour, Written, corrupted, make_room, number_option,
+    Ascending, Bounds, Common, Identity, Layout, MessageScheme, MessageTree, Node, PUT, Run, Shadow, Shape,
+    Tally, Tour, Written, corrupted, make_room,
 };
-use crate::ordered::{Direction, RecordFormat, Settings, Visit};
+use crate::ordered::{Direction, RecordFormat, Visit};
 use crate::store::PageStore;
 use crate::units::Lpn;
 use alloc::vec;
@@ -61,13 +61,6 @@ use alloc::vec::Vec;
 
 #[cfg(test)]
 mod tests;
-
-/// Options: name and meaning.
-pub const OPTIONS: [(&str, &str); 3] = [
-    ("node_pages", "pages of a node, 1 to 64 (default: for 4 KiB, 8 at most)"),
-    ("fanout", "children of an inner node at most, 4 or more (default 16)"),
-    ("answers", "exact (default), or pool: an update answers what the root knows, nothing is read for it"),
-];
 
 /// A B-epsilon-tree on a store.
 pub type BEpsilonTree<S> = MessageTree<S, BEpsilon>;
@@ -93,15 +86,6 @@ impl BEpsilonConfig {
         BEpsilonConfig { common: Common::new(record), node_pages: None, fanout: FANOUT }
     }
 
-    /// From settings, with the [`OPTIONS`].
-    pub fn from_settings(settings: &Settings) -> Result<BEpsilonConfig, IndexError> {
-        Ok(BEpsilonConfig {
-            common: Common::from_settings(settings)?,
-            node_pages: number_option(settings, "node_pages", (1, 64))?,
-            fanout: number_option(settings, "fanout", (4, 60_000))?.unwrap_or(FANOUT),
-        })
-    }
-
     fn unit_pages(&self, page_bytes: usize) -> usize {
         let suits = (NODE_BYTES / page_bytes.max(1)).clamp(1, NODE_PAGES);
         self.node_pages.map_or(suits, |pages| pages as usize)
@@ -113,9 +97,8 @@ impl BEpsilonConfig {
         if layout.inner_records < layout.fanout {
             return Err(IndexError::Unsupported(message!(
                 "a node of {pages} pages of {page_bytes} bytes has room for {} messages beside {} children",
-                layout.inner_records,
-                layout.fanout
-            )));
+                layout.inner_records, layout.fanout
+            ).into()));
         }
         Ok(layout)
     }
@@ -154,7 +137,7 @@ impl BEpsilon {
         self.flush_units_at(self.root.level)
     }
 
-    /// The same, were the root of this level.
+    /// The units of a flush, were the root of this level.
     fn flush_units_at(&self, level: u8) -> u32 {
         let full = self.layout.leaf_records + self.layout.inner_records;
         (full * 24 / (10 * self.layout.leaf_records)) as u32 + 2 * u32::from(level).max(2) - 2
@@ -273,7 +256,7 @@ fn flush_into<S: PageStore>(
     layout.write_above((shadow, tally), &node, vacant_below)
 }
 
-impl Scheme for BEpsilon {
+impl MessageScheme for BEpsilon {
     type Config = BEpsilonConfig;
 
     fn common(config: &BEpsilonConfig) -> Common {

@@ -125,8 +125,4 @@ fn what_cannot_work_is_refused() {
         let mounted = BEpsilonTree::mount(made.clone(), other).err();
         assert!(matches!(mounted, Some(IndexError::NotFormatted(_))), "{mounted:?}");
     }
-    let settings = Settings::new(SMALL);
-    for (name, value) in [("fanout", "3"), ("node_pages", "0"), ("answers", "some")] {
-        assert!(BEpsilonConfig::from_settings(&settings.clone().with(name, value)).is_err());
-    }
 }

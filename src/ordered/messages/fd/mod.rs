@@ -57,7 +57,7 @@ use crate::check::{CheckReport, IndexError};
 use crate::codec::{get_u32, get_u64, put_u32};
 use crate::nand::Cause;
 use crate::ordered::messages::ground::{
-    Ascending, Bounds, Common, Identity, MessageTree, PUT, REMOVE, Scheme, Shadow, corrupted,
+    Ascending, Bounds, Common, Identity, MessageScheme, MessageTree, PUT, REMOVE, Shadow, corrupted,
 };
 use crate::ordered::{Direction, Visit};
 use crate::store::PageStore;
@@ -69,7 +69,7 @@ use core::ops::Bound;
 use head::Head;
 pub use model::best_ratio;
 use run::{Cursor, EXTERNAL, Level, RunPage};
-pub use settings::{FdConfig, OPTIONS};
+pub use settings::FdConfig;
 use settings::{LEVELS_MAX, Plan};
 
 /// An FD-tree on a store.
@@ -206,7 +206,7 @@ fn is_before(key: &[u8], bound: Bound<&[u8]>, direction: Direction) -> bool {
     }
 }
 
-impl Scheme for Fd {
+impl MessageScheme for Fd {
     type Config = FdConfig;
 
     fn common(config: &FdConfig) -> Common {
@@ -226,11 +226,14 @@ impl Scheme for Fd {
         shadow.set_reserve(shadow.units_for_state(state))?;
         let tree = Fd::over(config, plan);
         if !tree.fits(shadow, 1) {
-            return Err(IndexError::Unsupported(message!(
-                "{} pages are too few for a head of {} records and one more",
-                shadow.units(),
-                plan.head_entries
-            )));
+            return Err(IndexError::Unsupported(
+                message!(
+                    "{} pages are too few for a head of {} records and one more",
+                    shadow.units(),
+                    plan.head_entries
+                )
+                .into(),
+            ));
         }
         Ok(tree)
     }

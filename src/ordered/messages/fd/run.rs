@@ -182,7 +182,7 @@ impl Cursor {
 pub(super) struct Writer {
     shape: Shape,
     capacity: usize,
-    /// Of the levels from the top on.
+    /// The runs being written, of the levels from the top on.
     open: Vec<Open>,
     /// Whether the lowest of them has a level below it.
     has_lower: bool,

@@ -5,18 +5,8 @@ use super::model::best_ratio;
 use super::run::RunPage;
 use crate::check::IndexError;
 use crate::check::message;
-use crate::ordered::messages::ground::{Common, Shape, number_option};
-use crate::ordered::{RecordFormat, Settings};
-
-/// Options: name and meaning.
-pub const OPTIONS: [(&str, &str); 6] = [
-    ("head_entries", "records of the head (default: what its share of the RAM holds, 2,000 without a limit)"),
-    ("head_percent", "share of the RAM for head and page cache that the head gets, 1 to 99 (default 50)"),
-    ("k", "how many times larger each level is; 0 (default): by the cost model"),
-    ("insert_percent", "for the cost model: updates among all operations, 0 to 100 (default 50)"),
-    ("write_cost", "for the cost model: what a page write costs in page reads (default 3)"),
-    ("answers", "exact (default), or pool: an update answers what the head knows, nothing is read for it"),
-];
+use crate::ordered::RecordFormat;
+use crate::ordered::messages::ground::{Common, Shape};
 
 /// How an FD-tree is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,19 +38,9 @@ impl FdConfig {
         }
     }
 
-    /// From settings, with the [`OPTIONS`]; `shared_bytes` is the RAM for head and page cache, if it is limited.
-    pub fn from_settings(settings: &Settings, shared_bytes: usize) -> Result<FdConfig, IndexError> {
-        let percent = number_option(settings, "head_percent", (1, 99))?.unwrap_or(50) as usize;
-        let entry_bytes = Head::record_bytes(shape_of(settings.record));
-        let share = settings.ram_bytes.map(|_| (shared_bytes / 100 * percent / entry_bytes).max(1) as u32);
-        let head = number_option(settings, "head_entries", (1, 1 << 28))?;
-        Ok(FdConfig {
-            common: Common::from_settings(settings)?,
-            head_entries: head.or(share).unwrap_or(HEAD_ENTRIES),
-            k: number_option(settings, "k", (0, 10_000))?.unwrap_or(0),
-            insert_percent: number_option(settings, "insert_percent", (0, 100))?.unwrap_or(50),
-            write_cost: number_option(settings, "write_cost", (0, 10_000))?.unwrap_or(3),
-        })
+    /// Records of a head that takes at most so many bytes of RAM; one at least.
+    pub fn head_entries_in(record: RecordFormat, bytes: usize) -> u32 {
+        (bytes / Head::record_bytes(shape_of(record))).clamp(1, u32::MAX as usize) as u32
     }
 
     /// RAM of the head.
@@ -76,7 +56,7 @@ impl FdConfig {
         if page_entries < 5 || head_entries == 0 {
             return Err(IndexError::Unsupported(message!(
                 "{pages} pages of {page_entries} entries and a head of {head_entries} are too few: 16 pages of 5, and 1"
-            )));
+            ).into()));
         }
         let most = u64::from(pages) * u64::from(page_entries) / 2;
         let k = match self.k {
@@ -88,7 +68,7 @@ impl FdConfig {
             return Err(IndexError::Unsupported(message!(
                 "k = {k}: 2 to {} are possible with {page_entries} entries in a page, or fences fill the levels",
                 most - 1
-            )));
+            ).into()));
         }
         let mut plan = Plan { shape, page_bytes, page_entries, head_entries, k, levels: 1 };
         while plan.levels < LEVELS_MAX && plan.level_pages(plan.levels - 1) < u64::from(pages) {
@@ -104,7 +84,7 @@ fn shape_of(record: RecordFormat) -> Shape {
     Shape { value: shape.value.max(4), ..shape }
 }
 
-/// What a configuration comes to on a store.
+/// Sizes that follow from a configuration on a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) shape: Shape,

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::ordered::OrderedIndex;
+use crate::ordered::RecordFormat;
 use crate::ordered::buffered::Answers;
 use crate::ordered::buffered::tests::{SMALL, any_ops};
 use crate::ordered::messages::ground::tests::*;
-use crate::ordered::{RecordFormat, Settings};
 use crate::rng::Rng;
 use crate::store::ram::RamStore;
 use proptest::prelude::*;
@@ -131,10 +131,6 @@ fn what_cannot_work_is_refused() {
         let mounted = FdTree::mount(made.clone(), other).err();
         assert!(matches!(mounted, Some(IndexError::NotFormatted(_))), "{mounted:?}");
     }
-    let settings = Settings::new(SMALL);
-    for (name, value) in [("k", "many"), ("head_percent", "0"), ("head_entries", "0")] {
-        assert!(FdConfig::from_settings(&settings.clone().with(name, value), 9_999).is_err());
-    }
-    let given = FdConfig::from_settings(&Settings { ram_bytes: Some(9), ..settings }, 20_000).unwrap();
-    assert!(given.head_bytes() <= 10_000 && given.head_bytes() > 9_000);
+    let head = FdConfig { head_entries: FdConfig::head_entries_in(SMALL, 10_000), ..FdConfig::new(SMALL) };
+    assert!(head.head_bytes() <= 10_000 && head.head_bytes() > 9_000);
 }

@@ -1,10 +1,10 @@
-//! What the trees whose updates wait on flash have in common: operation records, pages that are never overwritten while
-//! a commit needs them, nodes, and the index around the tree.
+//! The ground of the trees whose updates wait on flash: operation records, pages that are never overwritten
+//! while a commit needs them, nodes, and the index around the tree.
 //!
 //! The [B-epsilon-tree](crate::ordered::bepsilon), the [FD-tree](crate::ordered::fd) and the [LA-tree](crate::ordered::la) all let updates wait on the
 //! medium, on their way to the leaves: in the inner nodes, in sorted runs, in buffers of subtrees. An update is an
 //! *operation record* (a value, or a tombstone) and the newest of a key wins, wherever they meet. What tells the trees apart
-//! is where records wait and when they move on; that is a [`Scheme`].
+//! is where records wait and when they move on; that is a [`MessageScheme`].
 //!
 //! | | records wait | they move on |
 //! |---|---|---|
@@ -46,9 +46,7 @@ use crate::check::{CheckReport, IndexError};
 use crate::ordered::buffered::Answers;
 use crate::ordered::change::Change;
 use crate::ordered::journal::Buffered;
-use crate::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Settings, Visit,
-};
+use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit};
 use crate::store::PageStore;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -57,14 +55,14 @@ use core::ops::{Bound, ControlFlow};
 /// Two bounds of a range.
 pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
-/// What every tree here is told.
+/// The configuration that every tree of this ground has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Common {
     /// Sizes of the records.
     pub record: RecordFormat,
     /// The durability class wanted: *every sync* at most, more takes a journal.
     pub durability: Durability,
-    /// What an update answers.
+    /// The answer that an update gives.
     pub answers: Answers,
 }
 
@@ -73,35 +71,20 @@ impl Common {
     pub const fn new(record: RecordFormat) -> Common {
         Common { record, durability: Durability::EverySync, answers: Answers::Exact }
     }
-
-    /// From settings, with the option `answers`.
-    pub fn from_settings(settings: &Settings) -> Result<Common, IndexError> {
-        let answers = Answers::from_options(&settings.options)?;
-        Ok(Common { durability: settings.durability, answers, ..Common::new(settings.record) })
-    }
-}
-
-/// A whole number among the options, if it is set and possible.
-pub(in crate::ordered) fn number_option(
-    settings: &Settings,
-    name: &str,
-    (least, most): (u64, u64),
-) -> Result<Option<u32>, IndexError> {
-    Ok(settings.options.number(name, least..=most)?.map(|n| n as u32))
 }
 
 /// Where records wait and when they move on.
 ///
 /// An operation that fails has changed nothing but where things lie. What a scheme does to pages it does in
 /// attempts, none of which ends in a tree that lost something; so it may commit between any two of them.
-pub trait Scheme: Sized + crate::shared::MaybeSend {
+pub trait MessageScheme: Sized + crate::shared::MaybeSend {
     /// How it is set up.
     type Config: Clone + crate::shared::MaybeSend;
 
-    /// What all are told.
+    /// The part of the configuration that every tree has.
     fn common(config: &Self::Config) -> Common;
 
-    /// What it is known by, on pages of this size and number.
+    /// The identity of the tree on pages of this size and number.
     fn identity(config: &Self::Config, pages: (usize, u32)) -> Result<Identity, IndexError>;
 
     /// An empty tree.
@@ -168,7 +151,7 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
     /// Levels.
     fn height(&self) -> u32;
 
-    /// Its own figures.
+    /// The figures of the tree's own.
     fn metrics(&self) -> Vec<(&'static str, u64)>;
 
     /// Records that RAM holds at most.
@@ -204,7 +187,7 @@ impl Ascending<'_, '_, '_> {
 }
 
 /// An index whose updates wait on flash.
-pub struct MessageTree<S, T: Scheme> {
+pub struct MessageTree<S, T: MessageScheme> {
     shadow: Shadow<S>,
     scheme: T,
     config: T::Config,
@@ -212,7 +195,7 @@ pub struct MessageTree<S, T: Scheme> {
     scratch: Vec<u8>,
 }
 
-impl<S: PageStore, T: Scheme> MessageTree<S, T> {
+impl<S: PageStore, T: MessageScheme> MessageTree<S, T> {
     /// Makes an empty index; whatever the store held is dropped.
     pub fn format(store: S, config: T::Config) -> Result<MessageTree<S, T>, IndexError> {
         let identity = identity::<T>(&store, &config)?;
@@ -289,7 +272,7 @@ impl<S: PageStore, T: Scheme> MessageTree<S, T> {
 }
 
 /// The most RAM that an index needs on a store besides what the store itself holds.
-pub fn ram_bytes_on<T: Scheme>(
+pub fn ram_bytes_on<T: MessageScheme>(
     config: &T::Config,
     store: &(impl PageStore + ?Sized),
 ) -> Result<usize, IndexError> {
@@ -297,19 +280,22 @@ pub fn ram_bytes_on<T: Scheme>(
     Ok(T::ram_bytes(config, (store.page_bytes(), store.page_count()))? + size_of::<T>() + 1088)
 }
 
-fn identity<T: Scheme>(store: &impl PageStore, config: &T::Config) -> Result<Identity, IndexError> {
+fn identity<T: MessageScheme>(store: &impl PageStore, config: &T::Config) -> Result<Identity, IndexError> {
     let common = T::common(config);
     if common.durability > Durability::EverySync {
-        return Err(IndexError::Unsupported(message!(
-            "durability '{}' is wanted, but updates wait in RAM until a sync: it takes a journal",
-            common.durability.name()
-        )));
+        return Err(IndexError::Unsupported(
+            message!(
+                "durability '{}' is wanted, but updates wait in RAM until a sync: it takes a journal",
+                common.durability.name()
+            )
+            .into(),
+        ));
     }
     T::identity(config, (store.page_bytes(), store.page_count()))
 }
 
 /// Commits all that there is.
-pub(in crate::ordered) fn commit<S: PageStore, T: Scheme>(
+pub(in crate::ordered) fn commit<S: PageStore, T: MessageScheme>(
     shadow: &mut Shadow<S>,
     scheme: &T,
 ) -> Result<(), IndexError> {
@@ -317,7 +303,7 @@ pub(in crate::ordered) fn commit<S: PageStore, T: Scheme>(
 }
 
 /// Sees to it that so many units can be written, by a commit if that helps.
-pub(in crate::ordered) fn make_room<S: PageStore, T: Scheme>(
+pub(in crate::ordered) fn make_room<S: PageStore, T: MessageScheme>(
     shadow: &mut Shadow<S>,
     scheme: &T,
     units: u32,
@@ -328,7 +314,7 @@ pub(in crate::ordered) fn make_room<S: PageStore, T: Scheme>(
     if shadow.free_now() < units { Err(IndexError::Full) } else { Ok(()) }
 }
 
-impl<S: PageStore, T: Scheme> Buffered<S> for MessageTree<S, T> {
+impl<S: PageStore, T: MessageScheme> Buffered<S> for MessageTree<S, T> {
     type Config = T::Config;
 
     fn format(store: S, config: T::Config) -> Result<Self, IndexError> {
@@ -356,7 +342,7 @@ impl<S: PageStore, T: Scheme> Buffered<S> for MessageTree<S, T> {
     }
 }
 
-impl<S: PageStore, T: Scheme> OrderedIndex for MessageTree<S, T> {
+impl<S: PageStore, T: MessageScheme> OrderedIndex for MessageTree<S, T> {
     fn record(&self) -> RecordFormat {
         self.common.record
     }

@@ -88,11 +88,11 @@ impl Node {
     }
 }
 
-/// What stands in the place of a node that was rewritten.
+/// The nodes that stand in the place of a node that was rewritten.
 #[derive(Debug)]
 pub(in crate::ordered) struct Written {
     pub(in crate::ordered) children: Children,
-    /// It holds no record.
+    /// The place holds no record.
     pub(in crate::ordered) is_vacant: bool,
     /// If so, its units from the top to the leaf.
     pub(in crate::ordered) vacant_units: Vec<u32>,
@@ -144,7 +144,7 @@ impl Layout {
             return Err(IndexError::Unsupported(message!(
                 "nodes of {unit_pages} pages of {page_bytes} bytes hold {fanout} children or {} records: 4 are the least",
                 layout.leaf_records
-            )));
+            ).into()));
         }
         debug_assert!(layout.start(fanout) <= page_bytes, "the children of a node exceed its first page");
         Ok(layout)
@@ -316,7 +316,8 @@ impl Layout {
         node.ok_or(corrupted("T1: keys do not ascend, or a leaf has a tombstone", shadow.lpn(unit, 0)))
     }
 
-    /// What a node has of a key, copied to `value`; and the child to go on with, unless it is a leaf.
+    /// The value that a node has of a key, copied to `value`; and the child to go on with, unless it is a
+    /// leaf.
     pub(in crate::ordered) fn find<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,

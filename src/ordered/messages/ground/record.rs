@@ -10,9 +10,9 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::ops::{Bound, Range};
 
-/// What a record says of its key: a value.
+/// The kind of a record that gives its key a value.
 pub(in crate::ordered) const PUT: u8 = 1;
-/// That it was removed: a tombstone.
+/// The kind of a record that removes its key: a tombstone.
 pub(in crate::ordered) const REMOVE: u8 = 2;
 
 /// How wide the fields of a record are.
@@ -241,7 +241,7 @@ impl Run {
         Run { bytes: self.bytes.drain(range.start * width..range.end * width).collect(), ..*self }
     }
 
-    /// These records under newer ones; where nothing older is left to hide, no tombstone stays.
+    /// The records of this run under newer ones; where nothing older is left to hide, no tombstone stays.
     pub(in crate::ordered) fn under(&self, newer: Records<'_>, keeps_tombstones: bool) -> Run {
         let mut merged = Run::new(self.shape);
         merged.bytes.reserve_exact(self.bytes.len() + newer.bytes.len());

@@ -53,7 +53,7 @@ const MANIFEST: Lpn = Lpn(0);
 const MANIFEST_BYTES: usize = 64;
 const STATE_HEAD_BYTES: usize = 20;
 
-/// What a tree is known by on the medium.
+/// The identity of a tree on the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The name of the tree and of its format.
@@ -62,7 +62,7 @@ pub struct Identity {
     pub record: RecordFormat,
     /// Pages of a unit.
     pub unit_pages: u32,
-    /// What else must be the same at mount.
+    /// The other parameters that must be the same at mount.
     pub parameters: [u8; 16],
 }
 
@@ -98,13 +98,16 @@ impl<S: PageStore> Shadow<S> {
     fn new(mut store: S, identity: Identity) -> Result<Shadow<S>, IndexError> {
         let units = store.page_count().saturating_sub(1) / identity.unit_pages.max(1);
         if identity.unit_pages == 0 || units < 2 || store.page_bytes() < 2 * MANIFEST_BYTES {
-            return Err(IndexError::Unsupported(message!(
-                "{} pages of {} bytes: at least 2 nodes of {} pages are needed, of {} bytes each",
-                store.page_count(),
-                store.page_bytes(),
-                identity.unit_pages,
-                2 * MANIFEST_BYTES
-            )));
+            return Err(IndexError::Unsupported(
+                message!(
+                    "{} pages of {} bytes: at least 2 nodes of {} pages are needed, of {} bytes each",
+                    store.page_count(),
+                    store.page_bytes(),
+                    identity.unit_pages,
+                    2 * MANIFEST_BYTES
+                )
+                .into(),
+            ));
         }
         store.updates_shown(Some(0));
         Ok(Shadow {
@@ -267,7 +270,7 @@ impl<S: PageStore> Shadow<S> {
         self.free_units.saturating_sub(self.reserve)
     }
 
-    /// The same right after a commit, whose state may take all the units that are kept for it.
+    /// The units free right after a commit, whose state may take all the units that are kept for it.
     pub(in crate::ordered) fn free_after_commit(&self) -> u32 {
         let of_tree = self.live_units - self.state_units();
         (self.units - of_tree).saturating_sub(2 * self.reserve)
@@ -276,12 +279,15 @@ impl<S: PageStore> Shadow<S> {
     /// Keeps units for the states of commits.
     pub(in crate::ordered) fn set_reserve(&mut self, units: u32) -> Result<(), IndexError> {
         if self.units < 3 * units + 4 {
-            return Err(IndexError::Unsupported(message!(
-                "{} nodes of {} pages find room on the store: two commits take {}",
-                self.units,
-                self.identity.unit_pages,
-                2 * units
-            )));
+            return Err(IndexError::Unsupported(
+                message!(
+                    "{} nodes of {} pages find room on the store: two commits take {}",
+                    self.units,
+                    self.identity.unit_pages,
+                    2 * units
+                )
+                .into(),
+            ));
         }
         self.reserve = units;
         Ok(())

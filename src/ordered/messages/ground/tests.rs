@@ -1,4 +1,5 @@
-//! What every tree of this room must stand: being a map over remounts, cuts, damage, a full store, its journal.
+//! The tests that every tree of this room must stand: being a map over remounts, cuts, damage, a full store,
+//! its journal.
 
 use super::*;
 use crate::ordered::buffered::tests::*;
@@ -11,7 +12,7 @@ type Tree<S, T> = MessageTree<S, T>;
 
 pub(in crate::ordered) const PAGE_BYTES: usize = 128;
 
-pub(in crate::ordered) fn is_a_sorted_map<T: Scheme>(
+pub(in crate::ordered) fn is_a_sorted_map<T: MessageScheme>(
     config: &T::Config,
     ops: &[Op],
     frames: usize,
@@ -69,7 +70,7 @@ fn states_until_the_cut(index: &mut impl OrderedIndex, seed: u64, each: bool) ->
 }
 
 /// A cut at every few writes leaves a prefix of the history that has the last sync, on a store without atomic groups.
-pub(in crate::ordered) fn cuts_leave_a_prefix<T: Scheme>(
+pub(in crate::ordered) fn cuts_leave_a_prefix<T: MessageScheme>(
     config: &T::Config,
     writes: impl Iterator<Item = u64>,
 ) {
@@ -88,7 +89,7 @@ pub(in crate::ordered) fn cuts_leave_a_prefix<T: Scheme>(
     }
 }
 
-pub(in crate::ordered) fn a_journal_keeps_every_operation<T: Scheme>(
+pub(in crate::ordered) fn a_journal_keeps_every_operation<T: MessageScheme>(
     config: &T::Config,
     writes: impl Iterator<Item = u64>,
 ) {
@@ -111,7 +112,7 @@ pub(in crate::ordered) fn a_journal_keeps_every_operation<T: Scheme>(
 }
 
 /// A tree on its store that has been used, and what it holds.
-fn used<T: Scheme>(config: &T::Config) -> (RamStore, Model) {
+fn used<T: MessageScheme>(config: &T::Config) -> (RamStore, Model) {
     let mut index = Tree::<_, T>::format(RamStore::new(PAGE_BYTES, 600), config.clone()).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(1));
     for i in 0..1_500u16 {
@@ -128,7 +129,7 @@ fn used<T: Scheme>(config: &T::Config) -> (RamStore, Model) {
     (index.into_store(), model)
 }
 
-pub(in crate::ordered) fn a_flipped_bit_is_an_error_or_changes_nothing<T: Scheme>(config: &T::Config) {
+pub(in crate::ordered) fn a_flipped_bit_is_an_error_or_changes_nothing<T: MessageScheme>(config: &T::Config) {
     let (store, model) = used::<T>(config);
     let (mut refused, mut right, mut rng) = (0, 0, Rng::new(3));
     for _ in 0..3_000 {
@@ -153,7 +154,7 @@ pub(in crate::ordered) fn a_flipped_bit_is_an_error_or_changes_nothing<T: Scheme
 }
 
 /// A forger who knows the checksum may mislead the tree, but not crash it or make it run on for ever.
-pub(in crate::ordered) fn forged_pages_never_panic<T: Scheme>(config: &T::Config) {
+pub(in crate::ordered) fn forged_pages_never_panic<T: MessageScheme>(config: &T::Config) {
     let (store, _) = used::<T>(config);
     for seed in 0..400 {
         let (mut store, mut rng) = (store.clone(), Rng::new(seed));
@@ -175,7 +176,7 @@ pub(in crate::ordered) fn forged_pages_never_panic<T: Scheme>(config: &T::Config
     }
 }
 
-pub(in crate::ordered) fn a_full_store_loses_nothing<T: Scheme>(
+pub(in crate::ordered) fn a_full_store_loses_nothing<T: MessageScheme>(
     config: &T::Config,
     pages: u32,
     least: usize,
@@ -218,7 +219,7 @@ pub(in crate::ordered) fn a_full_store_loses_nothing<T: Scheme>(
     }
 }
 
-pub(in crate::ordered) fn loads<T: Scheme>(config: &T::Config) {
+pub(in crate::ordered) fn loads<T: MessageScheme>(config: &T::Config) {
     for count in [0, 1, 30, 400, 2_000u16] {
         let mut index = Tree::<_, T>::format(RamStore::new(PAGE_BYTES, 1_500), config.clone()).unwrap();
         let mut model: Model = (0..count).map(|n| (key(n * 3), key(n))).collect();
@@ -245,7 +246,7 @@ pub(in crate::ordered) fn loads<T: Scheme>(config: &T::Config) {
 }
 
 /// Accesses to a store so far.
-pub(in crate::ordered) fn accesses<T: Scheme>(index: &Tree<RamStore, T>) -> (u64, u64) {
+pub(in crate::ordered) fn accesses<T: MessageScheme>(index: &Tree<RamStore, T>) -> (u64, u64) {
     let counters = index.store().counters();
     (counters.page_reads.iter().sum(), counters.page_writes.iter().sum())
 }

@@ -12,7 +12,7 @@ use crate::store::PageStore;
 use alloc::string::ToString;
 use core::ops::{Bound, ControlFlow};
 
-/// What is to be visited, and how.
+/// The part of a tree that is to be visited, and how.
 pub(in crate::ordered) struct Tour<'a, 'v> {
     pub(in crate::ordered) bounds: Bounds<'a>,
     pub(in crate::ordered) direction: Direction,

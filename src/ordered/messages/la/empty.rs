@@ -1,7 +1,7 @@
 //! Emptying: records from buffer to buffer, and to the leaves; what buffers there are; walks down through both.
 
 use super::buffer::{Buffer, touched};
-use super::{Counts, Floor, La, LaConfig};
+use super::{Floor, La, LaConfig, LaCounts};
 use crate::check::IndexError;
 use crate::nand::Cause;
 use crate::ordered::Direction;
@@ -72,7 +72,7 @@ impl La {
             tally: Tally::default(),
             is_drained: false,
             may_repeat: false,
-            counts: Counts::default(),
+            counts: LaCounts::default(),
         }
     }
 
@@ -311,7 +311,7 @@ impl La {
         }
     }
 
-    /// What emptying a buffer costs, in page reads, as far as one can tell.
+    /// The cost of emptying a buffer, in page reads, as far as one can tell.
     pub(super) fn empty_cost(&self, floor: usize, slot: usize) -> u64 {
         let (buffer, write) = (&self.floors[floor].buffers[slot], u64::from(self.config.write_cost));
         let pages = u64::from(buffer.pages);

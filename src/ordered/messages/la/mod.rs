@@ -47,7 +47,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use settings::{LaConfig, OPTIONS};
+pub use settings::LaConfig;
 
 use crate::check::message;
 use crate::check::{CheckReport, IndexError};
@@ -55,8 +55,8 @@ use crate::codec::{get_u16, get_u32, put_u32};
 use crate::nand::Cause;
 use crate::ordered::change::Change;
 use crate::ordered::messages::ground::{
-    Ascending, Bounds, Common, Identity, Layout, MessageTree, Node, PUT, Run, Scheme, Shadow, Slice, Tally,
-    Tour, corrupted,
+    Ascending, Bounds, Common, Identity, Layout, MessageScheme, MessageTree, Node, PUT, Run, Shadow, Slice,
+    Tally, Tour, corrupted,
 };
 use crate::ordered::{Direction, Visit};
 use crate::store::PageStore;
@@ -103,11 +103,11 @@ pub struct La {
     is_drained: bool,
     /// After a mount some of the records that wait may have reached the leaves before: what they led to is there already.
     may_repeat: bool,
-    counts: Counts,
+    counts: LaCounts,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct LaCounts {
     full_empties: u64,
     adapted_empties: u64,
     portions: u64,
@@ -169,7 +169,7 @@ impl La {
     }
 }
 
-impl Scheme for La {
+impl MessageScheme for La {
     type Config = LaConfig;
 
     fn common(config: &LaConfig) -> Common {
@@ -190,7 +190,7 @@ impl Scheme for La {
         }
         let what =
             message!("{} pages have no room for a record besides what an LA-tree keeps free", shadow.units());
-        Err(IndexError::Unsupported(what))
+        Err(IndexError::Unsupported(what.into()))
     }
 
     fn restore<S: PageStore>(

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::ordered::OrderedIndex;
+use crate::ordered::RecordFormat;
 use crate::ordered::buffered::Answers;
 use crate::ordered::buffered::tests::{SMALL, any_ops};
 use crate::ordered::messages::ground::tests::*;
-use crate::ordered::{RecordFormat, Settings};
 use crate::rng::Rng;
 use crate::store::ram::RamStore;
 use proptest::prelude::*;
@@ -119,9 +119,5 @@ fn what_cannot_work_is_refused() {
     for other in [config(2, 2, 30), LaConfig::new(WORDS)] {
         let mounted = LaTree::mount(made.clone(), other).err();
         assert!(matches!(mounted, Some(IndexError::NotFormatted(_))), "{mounted:?}");
-    }
-    let settings = Settings::new(SMALL);
-    for (name, value) in [("subtree_levels", "0"), ("buffer_percent", "0"), ("buffer_pages", "0")] {
-        assert!(LaConfig::from_settings(&settings.clone().with(name, value), 512, 9_999).is_err());
     }
 }

@@ -5,7 +5,7 @@
 //! room for all of them is made beforehand.
 
 use super::room::EMPTYINGS_MAX;
-use super::{RawTree, Scheme};
+use super::{RawScheme, RawTree};
 use crate::check::IndexError;
 use crate::log::collect::{Need, make_room};
 use crate::nand::{Cause, Nand};
@@ -19,7 +19,7 @@ pub(crate) const fn batch_pages(changes: usize, height: u8) -> u32 {
     pages + pages / 2
 }
 
-impl<N: Nand, S: Scheme> RawTree<N, S> {
+impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Makes room for so many changes at once; `Full` when there is none.
     pub(crate) fn make_room_for_batch(
         &mut self,

@@ -1,7 +1,7 @@
 //! The walk over the whole tree that checks invariants R1 to R8.
 
 use super::path::width_of;
-use super::{RawTree, Scheme, address, named_width};
+use super::{RawScheme, RawTree, address, named_width};
 use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::log::Tag;
@@ -10,7 +10,7 @@ use crate::units::Ppn;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// What a walk remembers.
+/// The state of a walk.
 struct Walk {
     report: CheckReport,
     /// Pages reached, with the lowest level they were reached at.
@@ -30,7 +30,7 @@ struct Visit {
     width: Option<u8>,
 }
 
-impl<N: Nand, S: Scheme> RawTree<N, S> {
+impl<N: Nand, S: RawScheme> RawTree<N, S> {
     pub(super) fn walk_all(&mut self) -> Result<CheckReport, IndexError> {
         let mut walk = Walk { report: CheckReport::default(), reached: BTreeMap::new(), moved: 0 };
         let mut todo = Vec::new();

@@ -1,14 +1,15 @@
-//! What a mount of a chip that was not closed cannot tell without the tree: a block without a whole page was reclaimed, or is
-//! damaged and still lived in. What the tree leads to is kept, so that no other page ever takes the place of a damaged one: a
-//! reader would take it for the damaged one and answer wrongly.
+//! The blocks that a mount of a chip that was not closed cannot judge without the tree: a block without a
+//! whole page was reclaimed, or is damaged and still lived in. What the tree leads to is kept, so that no
+//! other page ever takes the place of a damaged one: a reader would take it for the damaged one and answer
+//! wrongly.
 
-use super::{RawTree, Scheme, address, node_in};
+use super::{RawScheme, RawTree, address, node_in};
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand, NandError};
 use crate::store::StoreError;
 use alloc::vec::Vec;
 
-impl<N: Nand, S: Scheme> RawTree<N, S> {
+impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Walks the inner nodes where a block is in doubt. Where one of them cannot be read, what lies below it is not known, and where
     /// a page's block serves for something else by now, its place cannot be kept: that is answered, and nothing is written.
     pub(super) fn keep_what_is_reached(&mut self) -> Result<Option<IndexError>, IndexError> {

@@ -8,7 +8,7 @@
 //!
 //! Costs RAM in proportion to the moved leaves, which is what the mu-Tree paper (section 2.3) holds against it.
 
-use super::{RawTree, Scheme, address};
+use super::{RawScheme, RawTree, address};
 use crate::check::IndexError;
 use crate::codec::get_u32;
 use crate::log::tag::Tag;
@@ -60,7 +60,7 @@ impl Journal {
         Journal::pages_above(self.moved.len(), height)
     }
 
-    /// The same for a full journal in a tree of this height.
+    /// The pages that may be owed for a full journal in a tree of this height.
     pub(crate) fn owed_at_most(&self, height: u8) -> u32 {
         Journal::pages_above(self.capacity.max(self.moved.len()), height)
     }
@@ -76,7 +76,7 @@ impl Journal {
     }
 }
 
-impl<N: Nand, S: Scheme> RawTree<N, S> {
+impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Keeps a journal of up to `leaves` moved leaves from now on. Where there are more, or none are wanted, the next update
     /// commits them.
     pub fn set_journal(&mut self, leaves: usize) {

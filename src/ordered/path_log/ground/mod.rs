@@ -1,7 +1,7 @@
 //! Trees on raw NAND: what the mu-Tree and the wandering B+-tree have in common.
 //!
 //! Both are B+-trees whose nodes are rewritten out of place together with the path above them, on the log of
-//! [`crate::log`]. They differ in how nodes lie in pages and in how a changed path is written: that is the [`Scheme`].
+//! [`crate::log`]. They differ in how nodes lie in pages and in how a changed path is written: that is the [`RawScheme`].
 //!
 //! * A search reads the nodes from the root down; a child in the page at hand costs no read, unless [`SamePage::Read`] asks for one.
 //! * An update copies the path into RAM (`path`), changes it there and lets the scheme write it, the root last.
@@ -23,6 +23,7 @@
 
 pub(crate) mod batch;
 mod check;
+mod config;
 mod doubt;
 pub(crate) mod journal;
 pub(crate) mod moves;
@@ -31,37 +32,33 @@ mod range;
 mod restore;
 pub(crate) mod room;
 mod scheme;
-mod settings;
 pub(crate) mod update;
-
-pub(crate) use settings::raw_config;
 
 use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::log::tag::Tag;
 use crate::log::{Log, LogConfig, Placement, SamePage};
-use crate::nand::{Cause, Nand};
+use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::node::NodeShape;
-use crate::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit,
-};
+use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit};
 use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;
+pub use config::RawConfig;
 use core::ops::Bound;
 use journal::Journal;
 use moves::Moves;
 use path::Path;
 pub(crate) use path::{Sibling, Step};
 pub(crate) use scheme::{Change, Layouts, Leaf, LeafUse, MovedNodes};
-pub(crate) use scheme::{Scheme, Shapes};
+pub(crate) use scheme::{RawScheme, Shapes};
 
 /// Bytes of a child's address.
 pub(crate) const ADDRESS_BYTES: usize = 4;
 
-/// What became of nodes.
+/// The counters of what became of nodes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::ordered) struct Counts {
+pub(in crate::ordered) struct PathCounts {
     /// Nodes that came out of another one.
     pub(in crate::ordered) splits: u64,
     /// Nodes that became empty and left the tree.
@@ -82,7 +79,7 @@ pub struct RawTree<N, S> {
     pub(in crate::ordered) detached: Vec<u8>,
     pub(in crate::ordered) journal: Journal,
     pub(in crate::ordered) moves: Moves,
-    pub(in crate::ordered) counts: Counts,
+    pub(in crate::ordered) counts: PathCounts,
     /// An update began and did not end.
     pub(in crate::ordered) interrupted: bool,
     /// The update under way got as far as its leaf, and whether it found its key there.
@@ -92,9 +89,26 @@ pub struct RawTree<N, S> {
     bits_in_doubt: bool,
 }
 
-impl<N: Nand, S: Scheme> RawTree<N, S> {
-    /// Formats the chip and makes an empty tree on it.
-    pub fn format(nand: N, record: RecordFormat, config: LogConfig) -> Result<RawTree<N, S>, IndexError> {
+/// A configuration as it comes out on a chip.
+struct Setup<S> {
+    scheme: S,
+    log: LogConfig,
+    moves: Moves,
+}
+
+/// Spare bytes of a page that a tree with a log of its own needs on this chip. One with fewer lends some of its data area
+/// ([`LentSpare`](crate::nand::LentSpare)).
+pub const fn spare_bytes_needed(geometry: &Geometry) -> u32 {
+    crate::log::tag::spare_bytes_needed(geometry.pages_per_block) as u32
+}
+
+impl<N: Nand, S: RawScheme> RawTree<N, S> {
+    /// Formats the chip and makes an empty tree on a log that is set up like this.
+    pub fn format_on_log(
+        nand: N,
+        record: RecordFormat,
+        config: LogConfig,
+    ) -> Result<RawTree<N, S>, IndexError> {
         let scheme = S::new(nand.geometry().page_bytes as usize, record)?;
         RawTree::format_scheme(nand, scheme, record, (config, Moves::default()))
     }
@@ -107,10 +121,9 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
     ) -> Result<RawTree<N, S>, IndexError> {
         let geometry = nand.geometry();
         if S::NAMES_WIDTHS && geometry.pages() >= 1 << WIDTH_SHIFT {
-            return Err(IndexError::Unsupported(message!(
-                "{} pages are too many for this tree",
-                geometry.pages()
-            )));
+            return Err(IndexError::Unsupported(
+                message!("{} pages are too many for this tree", geometry.pages()).into(),
+            ));
         }
         let page_bytes = geometry.page_bytes as usize;
         let owner = [S::KIND, &[record.key_bytes, record.value_bytes]].concat();
@@ -125,8 +138,12 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         Ok(RawTree { moves, ..RawTree::assemble(log, scheme, record, (root, 1)) })
     }
 
-    /// Finds the tree on the chip again.
-    pub fn mount(nand: N, record: RecordFormat, config: LogConfig) -> Result<RawTree<N, S>, IndexError> {
+    /// Finds the tree on the chip again, and runs its log like this.
+    pub fn mount_on_log(
+        nand: N,
+        record: RecordFormat,
+        config: LogConfig,
+    ) -> Result<RawTree<N, S>, IndexError> {
         let scheme = S::new(nand.geometry().page_bytes as usize, record)?;
         RawTree::mount_scheme(nand, scheme, record, (config, Moves::default()))
     }
@@ -157,44 +174,45 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         Ok(tree)
     }
 
-    /// Formats the chip for a tree as `settings` ask.
-    pub fn format_with(nand: N, settings: &Settings) -> Result<RawTree<N, S>, IndexError> {
-        let (scheme, config, journal) = Self::configure(&nand, settings)?;
-        let moves = scheme.moves(nand.geometry(), settings)?;
-        let mut tree = RawTree::format_scheme(nand, scheme, settings.record, (config, moves))?;
-        tree.set_journal(journal);
+    /// Formats the chip for a tree that is set up like this.
+    pub fn format(nand: N, config: &RawConfig<S::Config>) -> Result<RawTree<N, S>, IndexError> {
+        let Setup { scheme, log, moves } = Self::set_up(&nand, config)?;
+        let mut tree = RawTree::format_scheme(nand, scheme, config.record, (log, moves))?;
+        tree.set_journal(config.journal);
         tree.require_room_for_a_record()?;
         Ok(tree)
     }
 
-    /// Finds the tree on the chip again and runs it as `settings` ask.
-    pub fn mount_with(nand: N, settings: &Settings) -> Result<RawTree<N, S>, IndexError> {
-        let (scheme, config, journal) = Self::configure(&nand, settings)?;
-        let moves = scheme.moves(nand.geometry(), settings)?;
-        let mut tree = RawTree::mount_scheme(nand, scheme, settings.record, (config, moves))?;
-        tree.set_journal(journal);
+    /// Finds the tree on the chip again and runs it like this.
+    pub fn mount(nand: N, config: &RawConfig<S::Config>) -> Result<RawTree<N, S>, IndexError> {
+        let Setup { scheme, log, moves } = Self::set_up(&nand, config)?;
+        let mut tree = RawTree::mount_scheme(nand, scheme, config.record, (log, moves))?;
+        tree.set_journal(config.journal);
         Ok(tree)
     }
 
-    fn configure(nand: &N, settings: &Settings) -> Result<(S, LogConfig, usize), IndexError> {
+    fn set_up(nand: &N, config: &RawConfig<S::Config>) -> Result<Setup<S>, IndexError> {
         let geometry = nand.geometry();
-        let scheme = S::new(geometry.page_bytes as usize, settings.record)?.configured(settings)?;
-        let leaves_max = u64::from(geometry.pages() / 16);
-        let journal = settings.options.number("journal", 0..=leaves_max)?.unwrap_or(0) as usize;
+        let scheme = S::new(geometry.page_bytes as usize, config.record)?.configured(&config.scheme)?;
+        let (journal, most) = (config.journal, geometry.pages() as usize / 16);
+        if journal > most {
+            let what = message!("a journal of {journal} leaves: 0 to {most} are possible on this chip");
+            return Err(IndexError::Unsupported(what.into()));
+        }
         let height = height_bound(&scheme, geometry.pages());
         let path_bytes = scheme.path_bytes(height + 1);
-        let tables =
-            journal * size_of::<(u32, u32)>() + scheme.moves(geometry, settings)?.ram_bytes(geometry);
+        let moves = scheme.moves(geometry, &config.scheme, config.ram_bytes)?;
+        let tables = journal * size_of::<(u32, u32)>() + moves.ram_bytes(geometry);
         let fixed_bytes = size_of::<Self>() + path_bytes + tables;
         let pages_at_once = scheme.pages_per_update(height) + Journal::pages_above(journal, height);
-        let config = raw_config(settings, geometry, fixed_bytes, pages_at_once)?;
-        if config.placement == Placement::InPlace && !S::KEEPS_PLACES {
+        let log = config.common().log(geometry, fixed_bytes, pages_at_once)?;
+        if log.placement == Placement::InPlace && !S::KEEPS_PLACES {
             return Err(IndexError::Unsupported("this tree cannot keep its pages in place".into()));
         }
         if journal > 0 && !S::TAKES_JOURNAL {
             return Err(IndexError::Unsupported("this tree needs no journal of moved leaves".into()));
         }
-        Ok((scheme, config, journal))
+        Ok(Setup { scheme, log, moves })
     }
 
     fn assemble(log: Log<N>, scheme: S, record: RecordFormat, root: (Ppn, u8)) -> RawTree<N, S> {
@@ -208,7 +226,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
             detached: vec![0xff; log.geometry().page_bytes as usize],
             journal: Journal::default(),
             moves: Moves::default(),
-            counts: Counts::default(),
+            counts: PathCounts::default(),
             interrupted: false,
             update_began: false,
             existed: false,
@@ -250,7 +268,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
 }
 
 /// The height of a tree on so many pages whose nodes are half full.
-pub(crate) fn height_bound<S: Scheme>(scheme: &S, pages: u32) -> u8 {
+pub(crate) fn height_bound<S: RawScheme>(scheme: &S, pages: u32) -> u8 {
     let (mut nodes, mut height) = (pages as usize, 1);
     while nodes > 1 && height < scheme.height_max(0) {
         height += 1;
@@ -262,7 +280,7 @@ pub(crate) fn height_bound<S: Scheme>(scheme: &S, pages: u32) -> u8 {
 }
 
 /// The shape of a page's node at `level` and its entries in use, or what is wrong with them.
-fn node_in<S: Scheme>(
+fn node_in<S: RawScheme>(
     scheme: &S,
     tag: &Tag,
     (level, height): (u8, u8),
@@ -284,18 +302,18 @@ fn node_in<S: Scheme>(
 const WIDTH_SHIFT: u32 = 30;
 
 /// The child that an inner node's entry names.
-fn address<S: Scheme>(bytes: &[u8]) -> Ppn {
+fn address<S: RawScheme>(bytes: &[u8]) -> Ppn {
     let named = crate::codec::get_u32(bytes, 0);
     Ppn(if S::NAMES_WIDTHS { named & ((1 << WIDTH_SHIFT) - 1) } else { named })
 }
 
-/// What that entry says of the leaves below the child.
-fn named_width<S: Scheme>(bytes: &[u8]) -> u8 {
+/// The width, by that entry, of the leaves below the child.
+fn named_width<S: RawScheme>(bytes: &[u8]) -> u8 {
     if S::NAMES_WIDTHS { (crate::codec::get_u32(bytes, 0) >> WIDTH_SHIFT) as u8 } else { 0 }
 }
 
 /// The value of an entry for this child.
-pub(crate) fn child_value<S: Scheme>(page: Ppn, width: u8) -> [u8; ADDRESS_BYTES] {
+pub(crate) fn child_value<S: RawScheme>(page: Ppn, width: u8) -> [u8; ADDRESS_BYTES] {
     debug_assert!(
         !S::NAMES_WIDTHS || (page.0 >> WIDTH_SHIFT == 0 && width < 4),
         "R8: {page} of width {width}"
@@ -304,7 +322,7 @@ pub(crate) fn child_value<S: Scheme>(page: Ppn, width: u8) -> [u8; ADDRESS_BYTES
     (page.0 | width).to_le_bytes()
 }
 
-impl<N: Nand, S: Scheme> OrderedIndex for RawTree<N, S> {
+impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
     fn record(&self) -> RecordFormat {
         self.record
     }

@@ -8,7 +8,7 @@
 //!
 //! [`Log::hold`]: crate::log::Log::hold
 
-use super::{RawTree, Scheme, address};
+use super::{RawScheme, RawTree, address};
 use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::codec::get_u32;
@@ -79,12 +79,12 @@ pub enum Keep {
     /// Every node of the path.
     #[default]
     Path,
-    /// What three page buffers hold, as published: one has the root until it is rewritten, one the inner node read last,
-    /// and one is to work in, so a parent is read again to be changed.
+    /// The contents of three page buffers, as published: one has the root until it is rewritten, one the
+    /// inner node read last, and one is to work in, so a parent is read again to be changed.
     ThreeBuffers,
 }
 
-/// What becomes of an entry whose address has another place in the table before it.
+/// The treatment of an entry whose address has another place in the table before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Duplicates {
     /// There is none: an address that is in the table keeps its place.
@@ -105,7 +105,7 @@ pub struct Moves {
     surplus: Vec<(u32, u32)>,
     keep: Keep,
     duplicates: Duplicates,
-    /// What the entries hash to, in any order.
+    /// The hash of the entries, in any order.
     digest: u32,
     /// Several updates are one operation, of which this is not the last.
     pub(crate) goes_on: bool,
@@ -207,7 +207,7 @@ impl Moves {
         self.keep
     }
 
-    /// What table and root hash to.
+    /// The hash of table and root.
     pub(crate) fn digest(&self, root: Ppn) -> u32 {
         self.digest ^ hash(u32::MAX, root.0)
     }
@@ -320,7 +320,7 @@ impl Moves {
     }
 }
 
-impl<N: Nand, S: Scheme> RawTree<N, S> {
+impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Notes that the path's node at `level` has moved to `page`; false when its parent must be told instead.
     pub(crate) fn map_move(&mut self, level: u8, page: Ppn) -> Option<Ppn> {
         let named = self.named_at(level);

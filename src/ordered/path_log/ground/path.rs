@@ -1,6 +1,6 @@
 //! A path from the root in RAM: copies of its nodes, and where they came from.
 
-use super::{RawTree, Scheme, address, child_value, named_width, node_in};
+use super::{RawScheme, RawTree, address, child_value, named_width, node_in};
 use crate::check::IndexError;
 use crate::log::SamePage;
 use crate::log::tag::{LEVELS_MAX, Tag};
@@ -69,7 +69,7 @@ pub struct Sibling {
     pub page: Ppn,
     /// Whether that half is the left one.
     pub is_left: bool,
-    /// Its width.
+    /// The sibling's width.
     pub width: u8,
 }
 
@@ -108,7 +108,7 @@ impl Path {
     }
 }
 
-impl<N: Nand, S: Scheme> RawTree<N, S> {
+impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Writes the path's node at `level` to a page of its own; the old one dies. For trees with one node in a page.
     pub(in crate::ordered) fn write_alone(
         &mut self,
@@ -216,7 +216,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         self.copy_path_from(self.height, key, lowest, cause)
     }
 
-    /// The same, where the nodes down to `from` are copied already.
+    /// Copies a path whose nodes down to `from` are copied already.
     pub(super) fn copy_path_from(
         &mut self,
         from: u8,
@@ -300,7 +300,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
 }
 
 /// See [`RawTree::width`].
-pub(super) fn width_of<S: Scheme>(
+pub(super) fn width_of<S: RawScheme>(
     scheme: &S,
     (level, shape): (u8, &NodeShape),
     node: &[u8],

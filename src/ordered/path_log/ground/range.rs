@@ -1,13 +1,13 @@
 //! Range scans: the path to the leaf at hand is kept, so each node is read once; leaves are not chained.
 
-use super::{RawTree, Scheme, address};
+use super::{RawScheme, RawTree, address};
 use crate::check::IndexError;
 use crate::nand::{Cause, Nand};
 use crate::ordered::{Direction, Visit, within};
 use crate::units::Ppn;
 use core::ops::{Bound, ControlFlow};
 
-impl<N: Nand, S: Scheme> RawTree<N, S> {
+impl<N: Nand, S: RawScheme> RawTree<N, S> {
     pub(super) fn walk_range(
         &mut self,
         (low, high): (Bound<&[u8]>, Bound<&[u8]>),

@@ -1,11 +1,11 @@
 //! Finding the tree on the chip: at a mount, and after an update that the chip refused half-way.
 
-use super::{RawTree, Scheme};
+use super::{RawScheme, RawTree};
 use crate::check::IndexError;
 use crate::nand::Nand;
 use crate::ordered::holds_change;
 
-impl<N: Nand, S: Scheme> RawTree<N, S> {
+impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Finds root, journal and moves from what the log found.
     pub(super) fn restore(&mut self) -> Result<(), IndexError> {
         let root = self.log.root().ok_or(IndexError::NotFormatted("the log on the chip has no root"))?;

@@ -1,7 +1,7 @@
 //! Room for an update: what an insertion must leave, so that removals find theirs for ever and a tree grows only where a higher
 //! one may take another record.
 
-use super::{RawTree, Scheme};
+use super::{RawScheme, RawTree};
 use crate::check::IndexError;
 use crate::check::message;
 use crate::log::collect::{Need, Relocate, make_room};
@@ -13,7 +13,7 @@ pub(crate) const INSERT_RESERVE_BLOCKS: u32 = 1;
 /// How often a table of moves is emptied to make room for one update.
 pub(crate) const EMPTYINGS_MAX: u8 = 3;
 
-impl<N: Nand, S: Scheme> RawTree<N, S> {
+impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// An insertion leaves what a removal needs: then removals find their room for ever (see [`crate::log::room`]).
     pub(super) fn make_room_for_update(&mut self, is_insertion: bool) -> Result<(), IndexError> {
         if self.log.is_placed() {
@@ -116,7 +116,7 @@ impl<N: Nand, S: Scheme> RawTree<N, S> {
         let blocks = self.log.geometry().blocks;
         Err(IndexError::Unsupported(message!(
             "{blocks} blocks have no room for a record: an insertion leaves {pages} pages free, and pages to collect"
-        )))
+        ).into()))
     }
 
     /// Refuses an insertion that would make a nearly full tree higher. A higher tree may have fewer pages, and only a removal that

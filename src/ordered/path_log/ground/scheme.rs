@@ -1,6 +1,7 @@
-//! What makes one tree on raw NAND of the ground: how nodes lie in pages, and how a changed path reaches the chip.
+//! The traits that make one tree on raw NAND of the ground: how nodes lie in pages, and how a changed path
+//! reaches the chip.
 //!
-//! A tree implements [`Shapes`] and [`Scheme`]. The two others say what only some trees do: [`Layouts`] where the pages of one tree
+//! A tree implements [`Shapes`] and [`RawScheme`]. The two others say what only some trees do: [`Layouts`] where the pages of one tree
 //! may have several layouts (the mu*-Tree), [`MovedNodes`] where a node may move without its parent (the VMTree). A tree that does
 //! neither says so with an empty `impl`.
 
@@ -11,13 +12,16 @@ use crate::check::IndexError;
 use crate::log::tag::Tag;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::node::NodeShape;
-use crate::ordered::{Metric, RecordFormat, Settings};
+use crate::ordered::{Metric, RecordFormat};
 use crate::units::Ppn;
 use alloc::vec::Vec;
 use core::ops::Range;
 
 /// How nodes lie in the pages of a tree, and what that makes an update take. All of it is arithmetic.
 pub trait Shapes: Copy + crate::shared::MaybeSend {
+    /// The part that the tree takes of a [`RawConfig`](super::RawConfig) besides what all take.
+    type Config: Copy + Default + crate::shared::MaybeSend;
+
     /// The number of layouts that the pages of one tree may have. Each page names its own, a number below this; layout 0 has the
     /// largest inner nodes.
     fn layouts(&self) -> u8 {
@@ -68,7 +72,7 @@ pub trait Shapes: Copy + crate::shared::MaybeSend {
     fn programs_per_move(&self, height: u8) -> u32;
 }
 
-/// What a tree does whose pages may have several layouts. By default there is one, and nothing to choose.
+/// The layouts of a tree whose pages may have several. By default there is one, and nothing to choose.
 pub trait Layouts: Shapes {
     /// Whether a child's address says in its upper two bits how wide the leaves below are.
     const NAMES_WIDTHS: bool = false;
@@ -95,7 +99,7 @@ pub trait Layouts: Shapes {
     fn note_leaf(&mut self, _kind: LeafUse, _leaf: Leaf) {}
 
     /// Brings the nodes of a copied path that are too large for the path's layout into a form that
-    /// [`Scheme::write_path`] can write.
+    /// [`RawScheme::write_path`] can write.
     fn settle<N: Nand>(_tree: &mut RawTree<N, Self>, _change: Change<'_>) -> Result<(), IndexError> {
         Ok(())
     }
@@ -104,14 +108,19 @@ pub trait Layouts: Shapes {
     fn add_metrics(&self, _metrics: &mut Vec<Metric>) {}
 }
 
-/// What a tree does whose nodes may move while their parents go on naming the places they left
+/// The handling of nodes that may move while their parents go on naming the places they left
 /// ([`moves`](super::moves)). By default none does.
 pub trait MovedNodes: Shapes {
     /// Whether the tree keeps such a table.
     const MAPS_MOVES: bool = false;
 
-    /// The table of moved nodes that `settings` ask for.
-    fn moves(&self, _geometry: Geometry, _settings: &Settings) -> Result<Moves, IndexError> {
+    /// The table of moved nodes on such a chip, where the tree may take so much RAM.
+    fn moves(
+        &self,
+        _geometry: Geometry,
+        _config: &Self::Config,
+        _ram_bytes: Option<usize>,
+    ) -> Result<Moves, IndexError> {
         Ok(Moves::default())
     }
 
@@ -129,8 +138,8 @@ pub trait MovedNodes: Shapes {
 }
 
 /// A tree on raw NAND: its name, its page, and how a changed path is written.
-pub trait Scheme: Layouts + MovedNodes {
-    /// What a formatted chip says of its owner, before the record sizes.
+pub trait RawScheme: Layouts + MovedNodes {
+    /// The name of the owner on a formatted chip, before the record sizes.
     const KIND: &'static [u8];
 
     /// Whether the page that ends an operation may be written over one that died in it
@@ -143,8 +152,8 @@ pub trait Scheme: Layouts + MovedNodes {
     /// The scheme for pages and records of these sizes; `Unsupported` when a page holds too little.
     fn new(page_bytes: usize, record: RecordFormat) -> Result<Self, IndexError>;
 
-    /// The scheme run as `settings` ask.
-    fn configured(self, _settings: &Settings) -> Result<Self, IndexError> {
+    /// The scheme run as its configuration asks.
+    fn configured(self, _config: &Self::Config) -> Result<Self, IndexError> {
         Ok(self)
     }
 
@@ -158,21 +167,21 @@ pub trait Scheme: Layouts + MovedNodes {
     ) -> Result<(), IndexError>;
 }
 
-/// What is to happen to a copied path.
+/// The change that a copied path is to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'a> {
-    /// This key gets a value: nodes may be split.
+    /// The insertion of this key: nodes may be split.
     Put(&'a [u8]),
     /// A removal or a move of what lies at this level and above: nothing may be split, lest it need room.
     Keep(u8),
 }
 
-/// What an operation did with a leaf.
+/// The use that an operation made of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeafUse {
-    /// It searched the leaf.
+    /// The operation searched the leaf.
     Read,
-    /// It changed the leaf, or was about to.
+    /// The operation changed the leaf, or was about to.
     Update,
 }
 

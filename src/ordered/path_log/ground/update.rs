@@ -1,7 +1,7 @@
 //! Insertion, removal and relocation, as far as they are the same for every scheme: pure edits of the copied path.
 
 use super::path::Key;
-use super::{Change, Leaf, LeafUse, RawTree, Scheme, Sibling, address, child_value, node_in};
+use super::{Change, Leaf, LeafUse, RawScheme, RawTree, Sibling, address, child_value, node_in};
 use crate::check::IndexError;
 use crate::log::collect::Relocate;
 use crate::log::tag::Tag;
@@ -11,7 +11,7 @@ use crate::ordered::node::NodeShape;
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
-impl<N: Nand, S: Scheme> RawTree<N, S> {
+impl<N: Nand, S: RawScheme> RawTree<N, S> {
     pub(super) fn insert_entry(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
         S::before_update(self);
         self.make_room_for_update(true)?;
@@ -363,7 +363,7 @@ fn move_to_front(shape: &NodeShape, node: &mut [u8], from: usize, count: usize) 
     node.copy_within(values + from * v..values + (from + count) * v, values);
 }
 
-impl<N: Nand, S: Scheme> Relocate<N> for RawTree<N, S> {
+impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
     fn log(&mut self) -> &mut Log<N> {
         &mut self.log
     }
@@ -457,7 +457,7 @@ impl<N: Nand, S: Scheme> Relocate<N> for RawTree<N, S> {
     }
 }
 
-impl<N: Nand, S: Scheme> RawTree<N, S> {
+impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Copies the path to the lowest node of a page and returns its level; none when it cannot be reached.
     pub(super) fn find_page(&mut self, ppn: Ppn) -> Result<Option<u8>, IndexError> {
         let level = match self.log.read(ppn, Cause::GarbageCollection) {

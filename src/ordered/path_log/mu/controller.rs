@@ -27,7 +27,7 @@ pub const PERIOD: u64 = 1024;
 /// A step is made when it gains more than one part in this many.
 pub const GAIN_PARTS: u128 = 20;
 
-/// What a decision takes from the tree.
+/// The facts of the tree that a decision takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Levels of the tree.
@@ -52,20 +52,20 @@ pub struct Costs {
 }
 
 impl Default for Costs {
-    /// Those of the mu-Tree paper's MLC part.
+    /// The costs of the mu-Tree paper's MLC part.
     fn default() -> Costs {
         Costs { read_ns: 165_600, program_ns: 905_800, erase_ns: 1_500_000 }
     }
 }
 
-/// What the operations of one period showed.
+/// The figures of one period's operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Period {
     reads: u64,
     updates: u64,
     /// Entries of the leaves used, added up.
     entries: u64,
-    /// Their capacities, added up.
+    /// The capacities of those leaves, added up.
     room: u64,
     /// Pages of the paths, added up.
     pages: u64,

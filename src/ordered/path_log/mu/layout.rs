@@ -31,7 +31,7 @@ impl LeafShare {
     /// The menu, by the number that a page carries: 1/2, 5/8, 3/4 and 7/8.
     pub const ALL: [LeafShare; 4] = [LeafShare(0), LeafShare(1), LeafShare(2), LeafShare(3)];
 
-    /// Its number in a page's tag.
+    /// The number of the share in a page's tag.
     pub const fn id(self) -> u8 {
         self.0
     }
@@ -61,7 +61,7 @@ impl Layout {
         Layout { page_bytes, record, share: LeafShare::HALF }
     }
 
-    /// The same pages with another leaf share.
+    /// These pages with another leaf share.
     #[must_use]
     pub const fn with_share(self, share: LeafShare) -> Layout {
         Layout { share, ..self }

@@ -30,22 +30,25 @@ use crate::log::tag::Tag;
 use crate::nand::{Cause, Nand};
 use crate::ordered::node::NodeShape;
 use crate::ordered::path_log::ground::{
-    Change, Layouts, Leaf, LeafUse, MovedNodes, RawTree, Scheme, Shapes, Sibling, child_value,
+    Change, Layouts, Leaf, LeafUse, MovedNodes, RawScheme, RawTree, Shapes, Sibling, child_value,
 };
-use crate::ordered::{Metric, RecordFormat, Settings};
+use crate::ordered::{Metric, RecordFormat};
 use crate::units::Ppn;
 use alloc::vec::Vec;
 use controller::Facts;
 use core::ops::Range;
 use layout::{Layout, LeafShare};
-pub use star::MuStarTree;
+pub use star::{MenuConfig, MuStarTree};
 
 /// A mu-Tree on a chip.
 pub type MuTree<N> = RawTree<N, PathPages<OneLayout>>;
 
 /// Which layouts the pages of a tree may have, and which of them a changed path takes.
 pub trait LayoutChoice: Copy + crate::shared::MaybeSend {
-    /// What a formatted chip says of its owner.
+    /// The part that the choice takes of a [`RawConfig`](crate::ordered::RawConfig).
+    type Config: Copy + Default + crate::shared::MaybeSend;
+
+    /// The name of the owner on a formatted chip.
     const KIND: &'static [u8];
 
     /// Whether there is more than one.
@@ -54,8 +57,8 @@ pub trait LayoutChoice: Copy + crate::shared::MaybeSend {
     /// The choice for pages like these.
     fn new(layout: &Layout) -> Self;
 
-    /// The same, run as `settings` ask.
-    fn configured(self, _settings: &Settings) -> Result<Self, IndexError> {
+    /// The choice run as its configuration asks.
+    fn configured(self, _config: &Self::Config) -> Result<Self, IndexError> {
         Ok(self)
     }
 
@@ -86,7 +89,7 @@ pub trait LayoutChoice: Copy + crate::shared::MaybeSend {
     /// A path was brought into another layout by splits that took so many pages.
     fn note_conversion(&mut self, _pages: u32) {}
 
-    /// What it tells about itself.
+    /// The figures of the choice's own.
     fn add_metrics(&self, _metrics: &mut Vec<Metric>) {}
 }
 
@@ -95,6 +98,8 @@ pub trait LayoutChoice: Copy + crate::shared::MaybeSend {
 pub struct OneLayout;
 
 impl LayoutChoice for OneLayout {
+    type Config = ();
+
     const KIND: &'static [u8] = b"mu-tree 1";
 
     const IS_MENU: bool = false;
@@ -128,6 +133,8 @@ impl<C: LayoutChoice> PathPages<C> {
 }
 
 impl<C: LayoutChoice> Shapes for PathPages<C> {
+    type Config = C::Config;
+
     fn layouts(&self) -> u8 {
         self.choice.layouts()
     }
@@ -186,7 +193,7 @@ impl<C: LayoutChoice> Shapes for PathPages<C> {
 impl<C: LayoutChoice> Layouts for PathPages<C> {
     const NAMES_WIDTHS: bool = C::IS_MENU;
 
-    /// The one chosen, or the next below it that lets the tree grow by a level: see `settle`.
+    /// The layout chosen, or the next below it that lets the tree grow by a level: see `settle`.
     fn layout_wanted(&self, height: u8) -> u8 {
         let chosen = self.choice.wanted().id();
         (1..=chosen).rev().find(|&layout| height <= self.numbered(layout).height_wanted_max()).unwrap_or(0)
@@ -241,7 +248,7 @@ impl<C: LayoutChoice> Layouts for PathPages<C> {
 
 impl<C: LayoutChoice> MovedNodes for PathPages<C> {}
 
-impl<C: LayoutChoice> Scheme for PathPages<C> {
+impl<C: LayoutChoice> RawScheme for PathPages<C> {
     const KIND: &'static [u8] = C::KIND;
 
     const KEEPS_PLACES: bool = true;
@@ -249,15 +256,18 @@ impl<C: LayoutChoice> Scheme for PathPages<C> {
     fn new(page_bytes: usize, record: RecordFormat) -> Result<PathPages<C>, IndexError> {
         let layout = Layout::of(page_bytes, record);
         if layout.height_max() < 2 {
-            return Err(IndexError::Unsupported(message!(
-                "a mu-Tree needs pages that hold 8 records of this size; these have {page_bytes} bytes"
-            )));
+            return Err(IndexError::Unsupported(
+                message!(
+                    "a mu-Tree needs pages that hold 8 records of this size; these have {page_bytes} bytes"
+                )
+                .into(),
+            ));
         }
         Ok(PathPages { layout, choice: C::new(&layout) })
     }
 
-    fn configured(self, settings: &Settings) -> Result<PathPages<C>, IndexError> {
-        Ok(PathPages { choice: self.choice.configured(settings)?, ..self })
+    fn configured(self, config: &C::Config) -> Result<PathPages<C>, IndexError> {
+        Ok(PathPages { choice: self.choice.configured(config)?, ..self })
     }
 
     /// One page for the path, after one for each half that left it.

@@ -30,8 +30,8 @@ const CONVERSION_PAGES: u32 = 16;
 
 type Tree<N, C> = RawTree<N, PathPages<C>>;
 
-/// What a node was divided into: the first key of each part and the value of its entry. One part is the path's, its
-/// entry to be named when the path is written.
+/// The parts that a node was divided into: the first key of each part and the value of its entry. One part
+/// is the path's, its entry to be named when the path is written.
 struct Parts {
     heads: Vec<(Vec<u8>, [u8; ADDRESS_BYTES])>,
     path_part: usize,

@@ -20,21 +20,31 @@ use super::PathPages;
 use super::controller::{Costs, Facts, Period, step_towards_the_cheapest};
 use super::layout::{Layout, LeafShare};
 use crate::check::IndexError;
-use crate::check::message;
+use crate::ordered::Metric;
 use crate::ordered::path_log::ground::{Leaf, LeafUse, RawTree};
-use crate::ordered::{Metric, Settings};
+use alloc::format;
 use alloc::vec::Vec;
 
 /// A mu*-Tree on a chip.
 pub type MuStarTree<N> = RawTree<N, PathPages<Menu>>;
 
 /// How the layout of changed paths is chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LayoutPolicy {
     /// By the controller.
+    #[default]
     Adaptive,
     /// Always this one, as far as the height of the tree allows it.
     Fixed(LeafShare),
+}
+
+/// The settings that a mu*-Tree takes besides what all trees on raw NAND do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MenuConfig {
+    /// How the layout of changed paths is chosen.
+    pub layout: LayoutPolicy,
+    /// The costs that the choice reckons with.
+    pub costs: Costs,
 }
 
 /// The choice among the layouts that suit the page and record sizes.
@@ -68,6 +78,8 @@ fn is_usable(layout: &Layout) -> bool {
 }
 
 impl LayoutChoice for Menu {
+    type Config = MenuConfig;
+
     const KIND: &'static [u8] = b"mu*-tree 1";
 
     fn new(layout: &Layout) -> Menu {
@@ -84,27 +96,20 @@ impl LayoutChoice for Menu {
         }
     }
 
-    fn configured(mut self, settings: &Settings) -> Result<Menu, IndexError> {
-        let options = &settings.options;
-        let words = ["adaptive", "1/2", "5/8", "3/4", "7/8"];
-        let word = options.choice("layout", &words)?;
-        let share = LeafShare::ALL.into_iter().find(|share| share.name() == word);
-        if let Some(share) = share
+    fn configured(mut self, config: &MenuConfig) -> Result<Menu, IndexError> {
+        if let LayoutPolicy::Fixed(share) = config.layout
             && share.id() >= self.layouts
         {
-            return Err(IndexError::Unsupported(message!(
-                "layout {word}: the inner nodes of pages and records of these sizes would be too small"
-            )));
+            return Err(IndexError::Unsupported(
+                format!(
+                    "layout {}: the inner nodes of pages and records of these sizes would be too small",
+                    share.name()
+                )
+                .into(),
+            ));
         }
-        self.policy_of(share.map_or(LayoutPolicy::Adaptive, LayoutPolicy::Fixed));
-        let time = |name, default: u32| {
-            Ok::<u32, IndexError>(options.number(name, 1..=1 << 30)?.map_or(default, |n| n as u32))
-        };
-        self.costs = Costs {
-            read_ns: time("read_ns", self.costs.read_ns)?,
-            program_ns: time("program_ns", self.costs.program_ns)?,
-            erase_ns: time("erase_ns", self.costs.erase_ns)?,
-        };
+        self.policy_of(config.layout);
+        self.costs = config.costs;
         Ok(self)
     }
 

@@ -6,13 +6,11 @@
 //! program enters them one by one, and promises nothing.) Whatever a full buffer may take of the chip is kept free: an
 //! insertion that it would no longer hold is refused as `Full`, and none that was accepted fails later.
 
-use crate::check::message;
 use crate::check::{CheckReport, IndexError};
 use crate::ordered::buffered::{Answers, Merge, Pending};
 use crate::ordered::change::Change;
-use crate::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Settings, Visit, within,
-};
+use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, within};
+use alloc::format;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow};
@@ -31,7 +29,7 @@ pub trait TakesBatches: OrderedIndex {
     /// Whether the tree holds a key, at the cost of an update's descent.
     fn holds(&mut self, key: &[u8]) -> Result<bool, IndexError>;
 
-    /// The same for a checker: nothing is counted and no copy of a node is replaced.
+    /// Looks for a key as a checker does: nothing is counted and no copy of a node is replaced.
     fn peek_key(&mut self, key: &[u8]) -> Result<bool, IndexError>;
 }
 
@@ -51,14 +49,20 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// A buffer of as many records as `log_pages` pages hold.
-    pub(super) fn from_settings(settings: &Settings, page_bytes: u32) -> Result<Waiting, IndexError> {
-        let record = settings.record;
-        let log_pages = settings.options.number("log_pages", 0..=LOG_PAGES_MAX)?.unwrap_or(0);
-        if log_pages > 0 && settings.durability == Durability::EveryOperation {
-            return Err(IndexError::Unsupported(message!(
+    /// A buffer of as many records as `log_pages` pages of this size hold; none where every operation is to be durable.
+    pub(super) fn new(
+        record: RecordFormat,
+        log_pages: u32,
+        (durability, page_bytes): (Durability, u32),
+    ) -> Result<Waiting, IndexError> {
+        if log_pages > LOG_PAGES_MAX {
+            let what = format!("log_pages = {log_pages}: 0 to {LOG_PAGES_MAX} are possible");
+            return Err(IndexError::Unsupported(what.into()));
+        }
+        if log_pages > 0 && durability == Durability::EveryOperation {
+            return Err(IndexError::Unsupported(format!(
                 "log_pages = {log_pages} makes the tree durable at every sync only, and every operation is asked for"
-            )));
+            ).into()));
         }
         let capacity = log_pages as usize * page_bytes as usize / record.entry_bytes();
         let bytes = Vec::with_capacity(capacity * (record.entry_bytes() + 1));
@@ -136,12 +140,11 @@ impl Waiting {
 }
 
 /// Pages of a log buffer at most.
-const LOG_PAGES_MAX: u64 = 1024;
+pub const LOG_PAGES_MAX: u32 = 1024;
 
 impl<T: TakesBatches> Logged<T> {
-    pub(super) fn new(tree: T, waiting: Waiting, settings: &Settings) -> Result<Logged<T>, IndexError> {
-        let answers = Answers::from_options(&settings.options)?;
-        Ok(Logged { tree, waiting, answers, flushes: 0 })
+    pub(super) fn new(tree: T, waiting: Waiting, answers: Answers) -> Logged<T> {
+        Logged { tree, waiting, answers, flushes: 0 }
     }
 
     fn note(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<bool, IndexError> {
@@ -298,7 +301,7 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
 struct Within<'a> {
     waiting: &'a Waiting,
     direction: Direction,
-    /// Those not shown: from the first to before the second.
+    /// The changes not shown: from the first to before the second.
     left: (usize, usize),
 }
 

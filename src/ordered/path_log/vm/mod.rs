@@ -40,11 +40,13 @@
 //! Confidence: high for layout, table and algorithm (read in the authors' code); recovery and removal are our own.
 
 mod buffer;
+mod config;
 pub mod overwrite;
 #[cfg(test)]
 mod tests;
 
-pub use buffer::{Logged, TakesBatches};
+pub use buffer::{LOG_PAGES_MAX, Logged, TakesBatches};
+pub use config::{TableConfig, VmConfig};
 
 use crate::check::IndexError;
 use crate::check::message;
@@ -55,12 +57,13 @@ use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::change::Change;
 use crate::ordered::node::NodeShape;
 use crate::ordered::path_log::ground::batch::batch_pages;
-use crate::ordered::path_log::ground::moves::{Duplicates, Keep, Moves};
+use crate::ordered::path_log::ground::moves::Moves;
+pub use crate::ordered::path_log::ground::moves::{Duplicates, Keep};
 use crate::ordered::path_log::ground::room::INSERT_RESERVE_BLOCKS;
 use crate::ordered::path_log::ground::{
-    ADDRESS_BYTES, Layouts, MovedNodes, RawTree, Scheme, Shapes, Sibling, Step, height_bound,
+    ADDRESS_BYTES, Layouts, MovedNodes, RawConfig, RawScheme, RawTree, Shapes, Sibling, Step, height_bound,
 };
-use crate::ordered::{Durability, RecordFormat, Settings};
+use crate::ordered::{Durability, RecordFormat};
 use crate::units::Ppn;
 use buffer::Waiting;
 use core::ops::Range;
@@ -106,6 +109,8 @@ impl Header {
 }
 
 impl Shapes for MappedPages {
+    type Config = TableConfig;
+
     fn shape(&self, _layout: u8, level: u8, _height: u8) -> NodeShape {
         let value_bytes = if level == 1 { usize::from(self.record.value_bytes) } else { ADDRESS_BYTES };
         NodeShape::fitting(self.page_bytes - HEADER_BYTES, usize::from(self.record.key_bytes), value_bytes)
@@ -148,20 +153,25 @@ impl Layouts for MappedPages {}
 impl MovedNodes for MappedPages {
     const MAPS_MOVES: bool = true;
 
-    fn moves(&self, geometry: Geometry, settings: &Settings) -> Result<Moves, IndexError> {
-        let most = u64::from(geometry.pages()) * 4;
-        let share = settings.ram_bytes.map_or(MAPPING_BYTES, |ram| MAPPING_BYTES.max(ram as u64 / 8));
-        let default = share.min(most / 8).max(32);
-        let bytes = settings.options.number("mapping_bytes", 32..=most)?.unwrap_or(default);
-        let keep = match settings.options.choice("kept_nodes", &["path", "three-buffers"])? {
-            "three-buffers" => Keep::ThreeBuffers,
-            _ => Keep::Path,
-        };
-        let duplicates = match settings.options.choice("mapping_duplicates", &["never", "as-published"])? {
-            "as-published" => Duplicates::AsPublished,
-            _ => Duplicates::Never,
-        };
-        Ok(Moves::new(geometry, bytes as usize, keep, duplicates))
+    fn moves(
+        &self,
+        geometry: Geometry,
+        config: &TableConfig,
+        ram_bytes: Option<usize>,
+    ) -> Result<Moves, IndexError> {
+        let most = geometry.pages() as usize * 4;
+        let share = ram_bytes.map_or(MAPPING_BYTES, |ram| MAPPING_BYTES.max(ram / 8));
+        let bytes = config.bytes.unwrap_or_else(|| share.min(most / 8).max(TableConfig::BYTES_MIN));
+        if !(TableConfig::BYTES_MIN..=most.max(TableConfig::BYTES_MIN)).contains(&bytes) {
+            return Err(IndexError::Unsupported(
+                message!(
+                    "a table of moved nodes of {bytes} bytes: {} to {most} are possible on this chip",
+                    TableConfig::BYTES_MIN
+                )
+                .into(),
+            ));
+        }
+        Ok(Moves::new(geometry, bytes, config.keep, config.duplicates))
     }
 
     fn dress_half(tag: &mut Tag, page: &mut [u8]) {
@@ -178,15 +188,18 @@ impl MovedNodes for MappedPages {
     }
 }
 
-impl Scheme for MappedPages {
+impl RawScheme for MappedPages {
     const KIND: &'static [u8] = b"vmtree 1";
 
     fn new(page_bytes: usize, record: RecordFormat) -> Result<MappedPages, IndexError> {
         let scheme = MappedPages { page_bytes, record };
         if scheme.shape(0, 1, 2).capacity < 4 || scheme.shape(0, 2, 2).capacity < 4 {
-            return Err(IndexError::Unsupported(message!(
-                "a VMTree needs pages that hold 4 records of this size; these have {page_bytes} bytes"
-            )));
+            return Err(IndexError::Unsupported(
+                message!(
+                    "a VMTree needs pages that hold 4 records of this size; these have {page_bytes} bytes"
+                )
+                .into(),
+            ));
         }
         Ok(scheme)
     }
@@ -229,16 +242,16 @@ impl Scheme for MappedPages {
 }
 
 impl<N: Nand> VmTree<N> {
-    /// Formats the chip for a tree as `settings` ask.
-    pub fn format_with(nand: N, settings: &Settings) -> Result<VmTree<N>, IndexError> {
-        let (waiting, below) = configure(&nand, settings)?;
-        Logged::new(RawTree::format_with(nand, &below)?, waiting, settings)
+    /// Formats the chip for a tree that is set up like this.
+    pub fn format(nand: N, config: &VmConfig) -> Result<VmTree<N>, IndexError> {
+        let (waiting, below) = set_up(&nand, config)?;
+        Ok(Logged::new(RawTree::format(nand, &below)?, waiting, config.answers))
     }
 
-    /// Finds the tree on the chip again and runs it as `settings` ask.
-    pub fn mount_with(nand: N, settings: &Settings) -> Result<VmTree<N>, IndexError> {
-        let (waiting, below) = configure(&nand, settings)?;
-        Logged::new(RawTree::mount_with(nand, &below)?, waiting, settings)
+    /// Finds the tree on the chip again and runs it like this.
+    pub fn mount(nand: N, config: &VmConfig) -> Result<VmTree<N>, IndexError> {
+        let (waiting, below) = set_up(&nand, config)?;
+        Ok(Logged::new(RawTree::mount(nand, &below)?, waiting, config.answers))
     }
 
     /// Gives the chip back.
@@ -248,28 +261,31 @@ impl<N: Nand> VmTree<N> {
 }
 
 /// The log buffer and what the tree below it is to be set up with.
-fn configure(nand: &impl Nand, settings: &Settings) -> Result<(Waiting, Settings), IndexError> {
+fn set_up(nand: &impl Nand, config: &VmConfig) -> Result<(Waiting, RawConfig<TableConfig>), IndexError> {
     let geometry = nand.geometry();
-    let scheme = MappedPages::new(geometry.page_bytes as usize, settings.record)?;
-    let waiting = Waiting::from_settings(settings, geometry.page_bytes)?;
+    let VmConfig { tree, log_pages, .. } = config;
+    let scheme = MappedPages::new(geometry.page_bytes as usize, tree.record)?;
+    let waiting = Waiting::new(tree.record, *log_pages, (tree.durability, geometry.page_bytes))?;
     let height = height_bound(&scheme, geometry.pages());
     let in_blocks = |pages: u32| pages.div_ceil(geometry.pages_per_block);
-    let update_blocks =
-        in_blocks(3 * scheme.pages_per_update(height) + scheme.moves(geometry, settings)?.pages_kept());
+    let moves = scheme.moves(geometry, &tree.scheme, tree.ram_bytes)?;
+    let update_blocks = in_blocks(3 * scheme.pages_per_update(height) + moves.pages_kept());
     let records = waiting.capacity();
     let batch_blocks = if records > 0 { in_blocks(batch_pages(records + 1, height)) } else { 0 };
     if batch_blocks > geometry.blocks / 4 {
         return Err(IndexError::Unsupported(message!(
             "a log buffer of {records} records may take {batch_blocks} blocks at once, more than a quarter of this chip"
-        )));
+        ).into()));
     }
     // Small blocks must be collected before an update finds too few.
-    let collect_at = settings.options.number("collect_at_blocks", 1..=1 << 24)?.unwrap_or(2);
     let needed = INSERT_RESERVE_BLOCKS + update_blocks.max(batch_blocks);
-    let mut below = Settings { durability: Durability::EveryOperation, ..settings.clone() }
-        .with("collect_at_blocks", collect_at.max(u64::from(needed)));
     let buffer_bytes = size_of::<Waiting>() + 64 + waiting.ram_bytes();
-    below.ram_bytes = settings.ram_bytes.map(|ram| ram.saturating_sub(buffer_bytes));
+    let below = RawConfig {
+        durability: Durability::EveryOperation,
+        collect_at_blocks: tree.collect_at_blocks.max(needed),
+        ram_bytes: tree.ram_bytes.map(|ram| ram.saturating_sub(buffer_bytes)),
+        ..*tree
+    };
     Ok((waiting, below))
 }
 
@@ -296,7 +312,7 @@ impl<N: Nand> TakesBatches for RawTree<N, MappedPages> {
 }
 
 /// The size of the table as published.
-const MAPPING_BYTES: u64 = 1024;
+const MAPPING_BYTES: usize = 1024;
 
 impl MappedPages {
     /// The bytes of the path's page at `level` in its buffer.
@@ -380,7 +396,7 @@ fn grow<N: Nand>(tree: &mut RawTree<N, MappedPages>, half: &Sibling, cause: Caus
     place_root(tree, cause)
 }
 
-/// See [`Scheme::restore_moves`].
+/// See [`RawScheme::restore_moves`].
 fn restore<N: Nand>(
     tree: &mut RawTree<N, MappedPages>,
     note: &[u8],

@@ -1,10 +1,11 @@
 //! VMTree against a map with remounts, the published counts, power cuts, damage, a full chip.
 
-use super::VmTree;
+use super::{Duplicates, Keep, TableConfig, VmConfig, VmTree};
+use crate::blocks::victim::VictimPolicy;
 use crate::nand::catalogue::mlc_64m;
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{Cause, Geometry, Part};
-use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
+use crate::ordered::{Direction, Durability, OrderedIndex, RawConfig, RecordFormat};
 use crate::rng::Rng;
 use crate::{IndexError, Nand};
 use alloc::collections::BTreeMap;
@@ -24,12 +25,16 @@ fn chip(pages_per_block: u32, blocks: u32) -> SimChip {
     SimChip::new(&part(pages_per_block, blocks)).unwrap()
 }
 
-fn settings(log_pages: u64) -> Settings {
-    let settings = Settings::new(RECORD).with("mapping_bytes", 128).with("checkpoint_blocks", 5);
-    if log_pages == 0 {
-        return settings;
-    }
-    Settings { durability: Durability::EverySync, ..settings }.with("log_pages", log_pages)
+fn config(log_pages: u32) -> VmConfig {
+    let durability = if log_pages > 0 { Durability::EverySync } else { Durability::EveryOperation };
+    let tree = RawConfig { durability, checkpoint_blocks: 5, ..RawConfig::new(RECORD) };
+    with_table(128, VmConfig { tree, log_pages, ..VmConfig::new(RECORD) })
+}
+
+/// A tree with a table of so many bytes.
+fn with_table(bytes: usize, mut config: VmConfig) -> VmConfig {
+    config.tree.scheme.bytes = Some(bytes);
+    config
 }
 
 fn contents<N: Nand>(tree: &mut VmTree<N>, direction: Direction) -> Vec<([u8; 4], [u8; 4])> {
@@ -71,8 +76,8 @@ fn step<N: Nand>(tree: &mut VmTree<N>, model: &mut Model, rng: &mut Rng, keys: u
     }
 }
 
-fn soak(nand: impl Nand, settings: &Settings, seed: u64, operations: u32) {
-    let mut tree = VmTree::format_with(nand, settings).unwrap();
+fn soak(nand: impl Nand, config: &VmConfig, seed: u64, operations: u32) {
+    let mut tree = VmTree::format(nand, config).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(seed));
     for op in 0..operations {
         // Grows, shrinks to nothing, grows again.
@@ -93,7 +98,7 @@ fn soak(nand: impl Nand, settings: &Settings, seed: u64, operations: u32) {
             } else {
                 tree.sync().unwrap();
             }
-            tree = VmTree::mount_with(tree.into_nand(), settings).unwrap();
+            tree = VmTree::mount(tree.into_nand(), config).unwrap();
             assert_holds(&mut tree, &model, &alloc::format!("mounted after op {op}"));
         }
     }
@@ -101,23 +106,27 @@ fn soak(nand: impl Nand, settings: &Settings, seed: u64, operations: u32) {
 
 #[test]
 fn a_vm_tree_is_a_map() {
-    soak(chip(16, 64), &settings(0), 1, 9000);
-    soak(chip(8, 128), &settings(0).with("mapping_bytes", 2048).with("kept_nodes", "three-buffers"), 2, 9000);
-    soak(chip(16, 64), &settings(0).with("mapping_bytes", 32).with("victim", "fifo"), 3, 5000);
-    soak(chip(16, 160), &settings(1), 4, 9000);
+    soak(chip(16, 64), &config(0), 1, 9000);
+    let mut three_buffers = with_table(2048, config(0));
+    three_buffers.tree.scheme.keep = Keep::ThreeBuffers;
+    soak(chip(8, 128), &three_buffers, 2, 9000);
+    let mut fifo = with_table(32, config(0));
+    fifo.tree.victim = VictimPolicy::Fifo;
+    soak(chip(16, 64), &fifo, 3, 5000);
+    soak(chip(16, 160), &config(1), 4, 9000);
 }
 
 #[test]
 fn failing_programs_lose_nothing() {
     let faults = Faults { seed: 3, program_failures_ppm: 300, ..Faults::default() };
-    soak(chip(16, 96).with_faults(faults), &settings(0), 5, 9000);
+    soak(chip(16, 96).with_faults(faults), &config(0), 5, 9000);
 }
 
 /// Works until the power fails; the states after each operation, and which of them a sync made durable.
-fn work_until_the_cut(chip: SimChip, settings: &Settings, syncs: bool) -> (SimChip, Vec<Model>, usize) {
+fn work_until_the_cut(chip: SimChip, config: &VmConfig, syncs: bool) -> (SimChip, Vec<Model>, usize) {
     let mut rng = Rng::new(77);
     let (mut states, mut durable) = (vec![Model::new()], 0);
-    let mut tree = VmTree::mount_with(chip, settings).unwrap();
+    let mut tree = VmTree::mount(chip, config).unwrap();
     for op in 0..400 {
         let key = (rng.below(if op < 300 { 400 } else { 20 }) as u32).to_be_bytes();
         let value = (op as u32).to_be_bytes();
@@ -143,19 +152,19 @@ fn work_until_the_cut(chip: SimChip, settings: &Settings, syncs: bool) -> (SimCh
     (tree.into_nand(), states, durable)
 }
 
-fn cuts(settings: &Settings, chip: &SimChip, syncs: bool) {
-    let formatted = VmTree::format_with(chip.clone(), settings).unwrap().into_nand();
+fn cuts(config: &VmConfig, chip: &SimChip, syncs: bool) {
+    let formatted = VmTree::format(chip.clone(), config).unwrap().into_nand();
     let first = formatted.operations();
-    let last = work_until_the_cut(formatted.clone(), settings, syncs).0.operations();
+    let last = work_until_the_cut(formatted.clone(), config, syncs).0.operations();
     assert!(last - first > if syncs { 15 } else { 300 }, "{}", last - first);
     for at_operation in first..last {
         let torn = TornModel::ALL[at_operation as usize % 4];
         for when in [CutWhen::Inside, CutWhen::After] {
             let mut chip = formatted.clone();
             chip.plan_power_cut(PowerCut { at_operation, when, torn, seed: at_operation });
-            let (mut chip, states, durable) = work_until_the_cut(chip, settings, syncs);
+            let (mut chip, states, durable) = work_until_the_cut(chip, config, syncs);
             chip.power_on();
-            let mut tree = VmTree::mount_with(chip, settings).unwrap();
+            let mut tree = VmTree::mount(chip, config).unwrap();
             let report = tree.check().unwrap();
             assert!(report.is_sound(), "cut at {at_operation}: {:?}", report.violations);
             let found: Model = contents(&mut tree, Direction::Ascending).into_iter().collect();
@@ -169,7 +178,7 @@ fn cuts(settings: &Settings, chip: &SimChip, syncs: bool) {
                 step(&mut tree, &mut model, &mut rng, 400);
             }
             tree.sync().unwrap();
-            let mut tree = VmTree::mount_with(tree.into_nand(), settings).unwrap();
+            let mut tree = VmTree::mount(tree.into_nand(), config).unwrap();
             assert_holds(&mut tree, &model, "mounted again");
         }
     }
@@ -177,19 +186,19 @@ fn cuts(settings: &Settings, chip: &SimChip, syncs: bool) {
 
 #[test]
 fn a_power_cut_loses_nothing_acknowledged() {
-    cuts(&settings(0).with("mapping_bytes", 32), &chip(8, 40), false);
+    cuts(&with_table(32, config(0)), &chip(8, 40), false);
 }
 
 #[test]
 fn a_power_cut_leaves_the_log_buffer_entered_or_not() {
-    cuts(&settings(1), &chip(16, 160), true);
+    cuts(&config(1), &chip(16, 160), true);
 }
 
 #[test]
 fn a_full_tree_says_so_and_can_shrink() {
     for mapping_bytes in [64, 128, 640] {
-        let settings = settings(0).with("mapping_bytes", mapping_bytes);
-        let mut tree = VmTree::format_with(chip(8, 40), &settings).unwrap();
+        let config = with_table(mapping_bytes, config(0));
+        let mut tree = VmTree::format(chip(8, 40), &config).unwrap();
         let (mut model, mut rng) = (Model::new(), Rng::new(9));
         for round in 0..3 {
             let refused = loop {
@@ -208,7 +217,7 @@ fn a_full_tree_says_so_and_can_shrink() {
                 assert!(removed.unwrap_or_else(|e| panic!("{e}, {mapping_bytes}, round {round}")));
                 model.remove(key);
             }
-            tree = VmTree::mount_with(tree.into_nand(), &settings).unwrap();
+            tree = VmTree::mount(tree.into_nand(), &config).unwrap();
             assert_holds(&mut tree, &model, &alloc::format!("smaller, round {round}"));
         }
     }
@@ -216,8 +225,8 @@ fn a_full_tree_says_so_and_can_shrink() {
 
 #[test]
 fn flipped_bits_are_noticed() {
-    let settings = settings(0);
-    let mut tree = VmTree::format_with(chip(8, 64), &settings).unwrap();
+    let config = config(0);
+    let mut tree = VmTree::format(chip(8, 64), &config).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(2));
     for _ in 0..1500 {
         step(&mut tree, &mut model, &mut rng, 1000);
@@ -228,7 +237,7 @@ fn flipped_bits_are_noticed() {
     // Each read has its own errors: only a page that is wrong five times is given up.
     for seed in 0..120 {
         let faults = Faults { seed, bit_errors_per_gigabit: 60_000, ..Faults::default() };
-        let Ok(mut tree) = VmTree::mount_with(used.clone().with_faults(faults), &settings) else {
+        let Ok(mut tree) = VmTree::mount(used.clone().with_faults(faults), &config) else {
             noticed += 1;
             continue;
         };
@@ -249,28 +258,28 @@ fn flipped_bits_are_noticed() {
 #[test]
 fn ram_is_kept_and_too_little_is_refused() {
     for ram_bytes in [9_000, 20_000, 100_000] {
-        let settings = Settings { ram_bytes: Some(ram_bytes), ..settings(0) };
-        let mut tree = VmTree::format_with(chip(16, 64), &settings).unwrap();
+        let mut config = config(0);
+        config.tree.ram_bytes = Some(ram_bytes);
+        let mut tree = VmTree::format(chip(16, 64), &config).unwrap();
         for key in 0..3000u32 {
             tree.insert(&key.wrapping_mul(0x9e37_79b9).to_be_bytes(), &[1; 4]).unwrap();
         }
         assert!(tree.ram_bytes() <= ram_bytes, "{} of {ram_bytes}", tree.ram_bytes());
     }
-    let little = Settings { ram_bytes: Some(2_000), ..settings(0) };
-    assert!(matches!(VmTree::format_with(chip(16, 64), &little), Err(IndexError::Unsupported(_))));
-    let volatile = Settings::new(RECORD).with("log_pages", 1);
-    let error = VmTree::format_with(chip(16, 64), &volatile).err().unwrap();
+    let mut little = config(0);
+    little.tree.ram_bytes = Some(2_000);
+    assert!(matches!(VmTree::format(chip(16, 64), &little), Err(IndexError::TooLittleRam { .. })));
+    let volatile = VmConfig { log_pages: 1, ..VmConfig::new(RECORD) };
+    let error = VmTree::format(chip(16, 64), &volatile).err().unwrap();
     assert!(alloc::string::ToString::to_string(&error).contains("every sync only"), "{error}");
 }
 
 /// 100,000 random inserts as in the authors' program: page reads and writes of new pages.
-fn counts(mapping_bytes: u64, duplicates: &str) -> (u64, u64) {
-    let settings = Settings::new(RecordFormat::new(4, 12))
-        .with("mapping_bytes", mapping_bytes)
-        .with("kept_nodes", "three-buffers")
-        .with("mapping_duplicates", duplicates)
-        .with("checkpoint_blocks", 300);
-    let mut tree = VmTree::format_with(chip(8, 2500), &settings).unwrap();
+fn counts(mapping_bytes: usize, duplicates: Duplicates) -> (u64, u64) {
+    let mut config = VmConfig::new(RecordFormat::new(4, 12));
+    config.tree.checkpoint_blocks = 300;
+    config.tree.scheme = TableConfig { bytes: Some(mapping_bytes), keep: Keep::ThreeBuffers, duplicates };
+    let mut tree = VmTree::format(chip(8, 2500), &config).unwrap();
     let mut keys: Vec<u32> = (0..100_000).collect();
     Rng::new(1).shuffle(&mut keys);
     for key in keys {
@@ -284,10 +293,10 @@ fn counts(mapping_bytes: u64, duplicates: &str) -> (u64, u64) {
 #[test]
 fn the_authors_counts() {
     for (mapping_bytes, reads, writes) in [(1024, 354_337u64, 203_955u64), (16_384, 250_342, 110_097)] {
-        let ours = counts(mapping_bytes, "as-published");
+        let ours = counts(mapping_bytes, Duplicates::AsPublished);
         let near = |ours: u64, theirs: u64| ours.abs_diff(theirs) * 100 <= theirs * 3;
         assert!(near(ours.0, reads) && near(ours.1, writes), "{ours:?} beside {reads}, {writes}");
     }
-    let (_, writes) = counts(1024, "never");
+    let (_, writes) = counts(1024, Duplicates::Never);
     assert!((120_000..140_000).contains(&writes), "{writes} without entries left behind");
 }

@@ -19,7 +19,7 @@ use crate::nand::{Cause, Nand};
 use crate::ordered::RecordFormat;
 use crate::ordered::node::NodeShape;
 use crate::ordered::path_log::ground::{
-    ADDRESS_BYTES, Layouts, MovedNodes, RawTree, Scheme, Shapes, Sibling,
+    ADDRESS_BYTES, Layouts, MovedNodes, RawScheme, RawTree, Shapes, Sibling,
 };
 use crate::units::Ppn;
 use core::ops::Range;
@@ -41,7 +41,7 @@ impl OneNodePages {
         if scheme.shape(0, 1, 2).capacity < 4 || scheme.shape(0, 2, 2).capacity < 4 {
             return Err(IndexError::Unsupported(message!(
                 "a wandering B+-tree needs pages that hold 4 records of this size; these have {page_bytes} bytes"
-            )));
+            ).into()));
         }
         Ok(scheme)
     }
@@ -70,6 +70,8 @@ impl OneNodePages {
 }
 
 impl Shapes for OneNodePages {
+    type Config = ();
+
     fn shape(&self, _layout: u8, level: u8, _height: u8) -> NodeShape {
         let value_bytes = if level == 1 { usize::from(self.record.value_bytes) } else { ADDRESS_BYTES };
         NodeShape::fitting(self.page_bytes, usize::from(self.record.key_bytes), value_bytes)
@@ -109,7 +111,7 @@ impl Layouts for OneNodePages {}
 
 impl MovedNodes for OneNodePages {}
 
-impl Scheme for OneNodePages {
+impl RawScheme for OneNodePages {
     const KIND: &'static [u8] = b"wandering 1";
 
     const TAKES_JOURNAL: bool = true;

@@ -10,9 +10,9 @@ struct Run {
     states: Vec<Model>,
 }
 
-fn work(chip: SimChip, set: &Settings, seed: u64, steps: u32) -> Option<Run> {
+fn work(chip: SimChip, set: &PlowConfig, seed: u64, steps: u32) -> Option<Run> {
     let mut rng = Rng::new(seed);
-    let mut plow = match Plow::mount_with(chip, set) {
+    let mut plow = match Plow::mount(chip, set) {
         Ok(plow) => plow,
         Err(error) => panic!("mount: {error}"),
     };
@@ -42,17 +42,17 @@ fn work(chip: SimChip, set: &Settings, seed: u64, steps: u32) -> Option<Run> {
     Some(Run { chip: plow.into_nand(), states })
 }
 
-fn assert_recovers(mut run: Run, set: &Settings, what: &str) -> SimChip {
+fn assert_recovers(mut run: Run, set: &PlowConfig, what: &str) -> SimChip {
     run.chip.power_on();
-    let mut plow = Plow::mount_with(run.chip, set).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let mut plow = Plow::mount(run.chip, set).unwrap_or_else(|error| panic!("{what}: {error}"));
     let found = everything(&mut plow);
     assert!(run.states.contains(&found), "{what}: {} records", found.len());
     assert_holds(&mut plow, &found);
     plow.into_nand()
 }
 
-fn cut_everywhere(set: &Settings, (pages_per_block, blocks): (u32, u32), steps: u32) {
-    let formatted = Plow::format_with(chip(512, pages_per_block, blocks), set).unwrap().into_nand();
+fn cut_everywhere(set: &PlowConfig, (pages_per_block, blocks): (u32, u32), steps: u32) {
+    let formatted = Plow::format(chip(512, pages_per_block, blocks), set).unwrap().into_nand();
     let first = work(formatted.clone(), set, 1, steps).unwrap();
     let last = first.chip.operations();
     for at_operation in formatted.operations()..last {
@@ -76,7 +76,11 @@ fn cut_everywhere(set: &Settings, (pages_per_block, blocks): (u32, u32), steps: 
 #[test]
 fn a_cut_loses_nothing_acknowledged() {
     for levels in [1, 2, 3] {
-        let set = settings(4, 4, Durability::EveryOperation).with("levels", levels).with("pool_requests", 9);
+        let set = PlowConfig {
+            levels: Some(levels),
+            memtable: Some(9),
+            ..settings(4, 4, Durability::EveryOperation)
+        };
         cut_everywhere(&set, (8, 40), 160);
     }
 }
@@ -84,7 +88,8 @@ fn a_cut_loses_nothing_acknowledged() {
 #[test]
 fn a_cut_leaves_a_prefix_from_the_last_sync_on() {
     for levels in [1, 2, 3] {
-        let set = settings(8, 12, Durability::EverySync).with("levels", levels).with("pool_requests", 40);
+        let set =
+            PlowConfig { levels: Some(levels), memtable: Some(40), ..settings(8, 12, Durability::EverySync) };
         cut_everywhere(&set, (4, 48), 700);
     }
 }

@@ -9,8 +9,8 @@ use crate::units::Ppn;
 fn a_full_chip_refuses_and_takes_records_again_once_some_are_gone() {
     for (levels, page, blocks) in [(1, 512, 16), (2, 512, 24), (3, 512, 64), (1, 2048, 16)] {
         for class in [Durability::EveryOperation, Durability::EverySync] {
-            let set = settings(8, 8, class).with("levels", levels);
-            let mut plow = Plow::format_with(chip(page, 8, blocks), &set).unwrap();
+            let set = PlowConfig { levels: Some(levels), ..settings(8, 8, class) };
+            let mut plow = Plow::format(chip(page, 8, blocks), &set).unwrap();
             let (mut model, mut rng) = (Model::new(), Rng::new(1));
             let mut held = 0;
             for round in 0..4u64 {
@@ -58,10 +58,10 @@ fn a_full_chip_refuses_and_takes_records_again_once_some_are_gone() {
                 }
                 if round % 2 == 1 {
                     plow.close().unwrap();
-                    plow = Plow::mount_with(plow.into_nand(), &set).unwrap();
+                    plow = Plow::mount(plow.into_nand(), &set).unwrap();
                 }
             }
-            let usable = (blocks as usize - plow.reserve() - 3 * levels as usize) * 8 * (page as usize - 40);
+            let usable = (blocks as usize - plow.reserve() - 3 * levels) * 8 * (page as usize - 40);
             assert!(held * 16 * 10 > usable * 7, "{levels} levels: {held} records in {usable} bytes");
             assert_holds(&mut plow, &model);
         }
@@ -70,8 +70,8 @@ fn a_full_chip_refuses_and_takes_records_again_once_some_are_gone() {
 
 #[test]
 fn mounts_without_end_leave_room() {
-    let set = settings(8, 8, Durability::EveryOperation).with("levels", 2).with("pool_requests", 6);
-    let mut plow = Plow::format_with(chip(512, 8, 24), &set).unwrap();
+    let set = PlowConfig { levels: Some(2), memtable: Some(6), ..settings(8, 8, Durability::EveryOperation) };
+    let mut plow = Plow::format(chip(512, 8, 24), &set).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(3));
     for round in 0..400u64 {
         for _ in 0..8 {
@@ -87,7 +87,7 @@ fn mounts_without_end_leave_room() {
             }
         }
         // Without a close: what was open is not used again.
-        plow = Plow::mount_with(plow.into_nand(), &set).unwrap();
+        plow = Plow::mount(plow.into_nand(), &set).unwrap();
     }
     assert!(model.len() > 800, "{}", model.len());
     assert_holds(&mut plow, &model);
@@ -98,17 +98,18 @@ fn failing_programs_and_erases_lose_nothing() {
     let faults =
         Faults { seed: 5, program_failures_ppm: 15_000, erase_failures_ppm: 15_000, ..Faults::default() };
     for levels in 1..4 {
-        let set = settings(8, 8, Durability::EverySync).with("levels", levels).with("pool_requests", 30);
-        let plow = Plow::format_with(chip(512, 16, 128).with_faults(faults), &set).unwrap();
-        let plow = live(plow, &set, 3000, 8000, &mut Rng::new(levels));
+        let set =
+            PlowConfig { levels: Some(levels), memtable: Some(30), ..settings(8, 8, Durability::EverySync) };
+        let plow = Plow::format(chip(512, 16, 128).with_faults(faults), &set).unwrap();
+        let plow = live(plow, &set, 3000, 8000, &mut Rng::new(levels as u64));
         assert!(plow.blocks.is_any_bad());
     }
 }
 
 #[test]
 fn a_chip_that_dies_is_complete() {
-    let set = settings(8, 8, Durability::EveryOperation).with("pool_requests", 12);
-    let mut plow = Plow::format_with(chip(512, 8, 20), &set).unwrap();
+    let set = PlowConfig { memtable: Some(12), ..settings(8, 8, Durability::EveryOperation) };
+    let mut plow = Plow::format(chip(512, 8, 20), &set).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(3));
     let faults = Faults { seed: 9, program_failures_ppm: 20_000, ..Faults::default() };
     plow.nand.set_faults(faults);
@@ -125,7 +126,7 @@ fn a_chip_that_dies_is_complete() {
             Err(error) => panic!("{error}"),
         }
     }
-    let mut plow = Plow::mount_with(plow.into_nand(), &set).unwrap();
+    let mut plow = Plow::mount(plow.into_nand(), &set).unwrap();
     assert_holds(&mut plow, &model);
     let error = plow.insert(&key(1, 8), &[0; 8]).unwrap_err();
     assert_eq!(error, IndexError::WornOut);
@@ -134,8 +135,8 @@ fn a_chip_that_dies_is_complete() {
 #[test]
 fn little_ram_is_kept_and_less_is_refused() {
     let at = |ram, page| {
-        let set = Settings { ram_bytes: Some(ram), ..settings(4, 4, Durability::EverySync) };
-        (Plow::format_with(chip(page, 16, 64), &set), set)
+        let set = PlowConfig { ram_bytes: Some(ram), ..settings(4, 4, Durability::EverySync) };
+        (Plow::format(chip(page, 16, 64), &set), set)
     };
     for (page, least) in [(512, 4500), (2048, 8000), (4096, 12_300)] {
         let mut started = 0;
@@ -146,15 +147,15 @@ fn little_ram_is_kept_and_less_is_refused() {
             live(plow, &set, 20_000, 6000, &mut Rng::new(ram as u64));
         }
         assert_eq!(started, 4);
-        assert!(matches!(at(2 * page as usize, page).0, Err(IndexError::Unsupported(_))));
+        assert!(matches!(at(2 * page as usize, page).0, Err(IndexError::TooLittleRam { .. })));
     }
 }
 
 #[test]
 fn fences_grow_thin_where_ram_is_short() {
-    let set = Settings { ram_bytes: Some(7000), ..settings(4, 4, Durability::EverySync) };
-    let set = set.with("answers", "pool");
-    let mut plow = Plow::format_with(chip(512, 64, 128), &set).unwrap();
+    let set = PlowConfig { ram_bytes: Some(7000), ..settings(4, 4, Durability::EverySync) };
+    let set = PlowConfig { answers: Answers::Pool, ..set };
+    let mut plow = Plow::format(chip(512, 64, 128), &set).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(1));
     for i in 0..90_000u32 {
         let key = (rng.next_u64() as u32).to_be_bytes().to_vec();
@@ -164,15 +165,15 @@ fn fences_grow_thin_where_ram_is_short() {
     }
     assert_holds(&mut plow, &model);
     plow.close().unwrap();
-    let mut plow = Plow::mount_with(plow.into_nand(), &set).unwrap();
+    let mut plow = Plow::mount(plow.into_nand(), &set).unwrap();
     assert!(plow.ram_bytes() <= 7000, "{}", plow.ram_bytes());
     assert_holds(&mut plow, &model);
 }
 
 #[test]
 fn a_damaged_page_is_named_or_does_not_matter() {
-    let set = settings(4, 4, Durability::EverySync).with("levels", 2).with("pool_requests", 30);
-    let mut plow = Plow::format_with(chip(512, 8, 40), &set).unwrap();
+    let set = PlowConfig { levels: Some(2), memtable: Some(30), ..settings(4, 4, Durability::EverySync) };
+    let mut plow = Plow::format(chip(512, 8, 40), &set).unwrap();
     plow = live(plow, &set, 4000, 4000, &mut Rng::new(4));
     let model = everything(&mut plow);
     plow.close().unwrap();
@@ -185,7 +186,7 @@ fn a_damaged_page_is_named_or_does_not_matter() {
             }
             let mut chip = chip.clone();
             damage(&mut chip, Ppn(page), kind, number as u64);
-            let Ok(mut plow) = Plow::mount_with(chip, &set) else {
+            let Ok(mut plow) = Plow::mount(chip, &set) else {
                 refused += 1;
                 continue;
             };
@@ -210,4 +211,62 @@ fn a_damaged_page_is_named_or_does_not_matter() {
         }
     }
     assert!(named > 50 && right > 100 && refused < 20, "{named} named, {right} right, {refused} refused");
+}
+
+#[test]
+fn a_large_memtable_and_mounts_take_no_room() {
+    // A memtable of six pages on a chip of eight blocks.
+    let set = PlowConfig { memtable: Some(60), ..settings(8, 35, Durability::EverySync) };
+    let mut plow = Plow::format(chip(512, 32, 8), &set).unwrap();
+    let (mut model, mut rng, mut held) = (Model::new(), Rng::new(5), 0);
+    for round in 0..40u8 {
+        let is_full = loop {
+            let key = key(rng.below(3000), 8);
+            match plow.insert(&key, &[round; 35]) {
+                Ok(_) => drop(model.insert(key, vec![round; 35])),
+                Err(IndexError::Full) => break true,
+                Err(error) => panic!("round {round}: {error}"),
+            }
+            if round % 2 == 1 && rng.chance(1, 60) {
+                break false;
+            }
+        };
+        plow.sync().unwrap();
+        if is_full {
+            assert!(model.len() * 4 > held * 3, "round {round}: {} records, {held} before", model.len());
+            held = held.max(model.len());
+        }
+        // Without a close, so that each mount closes what was open.
+        plow = Plow::mount(plow.into_nand(), &set).unwrap();
+        for key in model.keys().step_by(3).cloned().collect::<Vec<_>>() {
+            assert!(plow.remove(&key).unwrap() && model.remove(&key).is_some());
+        }
+    }
+    assert!(held > 300, "{held}");
+    assert_holds(&mut plow, &model);
+}
+
+#[test]
+fn filters_of_a_mount_do_not_outlive_the_first_level() {
+    // Mounted with one level, whose pages have filters then; a second one is put above it, and the pages are used again.
+    let set = PlowConfig { memtable: Some(20), ..settings(4, 8, Durability::EverySync) };
+    let mut plow = Plow::format(chip(512, 8, 40), &set).unwrap();
+    let (mut model, mut rng) = (Model::new(), Rng::new(2));
+    let mut change = |plow: &mut Plow<SimChip>, model: &mut Model, keys: u64| {
+        let key = key(rng.below(keys), 4);
+        if rng.chance(1, 4) {
+            assert_eq!(plow.remove(&key).unwrap(), model.remove(&key).is_some());
+        } else {
+            assert_eq!(plow.insert(&key, &[1; 8]).unwrap(), model.insert(key, vec![1; 8]).is_some());
+        }
+    };
+    while model.len() < 60 {
+        change(&mut plow, &mut model, 1500);
+    }
+    plow.close().unwrap();
+    let mut plow = Plow::mount(plow.into_nand(), &set).unwrap();
+    assert_eq!(plow.levels.len(), 1);
+    (0..12_000).for_each(|_| change(&mut plow, &mut model, 1500));
+    assert!(plow.levels.len() > 1);
+    assert_holds(&mut plow, &model);
 }

@@ -1,14 +1,16 @@
 //! plow against a map, at the edge of the chip, with failures, and what it costs.
 
+mod bound;
 mod cuts;
 mod edge;
 
-use super::Plow;
+use super::{Plow, PlowConfig};
 use crate::inputs;
 use crate::nand::catalogue::mlc_64m;
 use crate::nand::sim::SimChip;
 use crate::nand::{Geometry, Part};
-use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings, within};
+use crate::ordered::buffered::Answers;
+use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat, within};
 use crate::rng::Rng;
 use crate::{IndexError, Nand};
 use alloc::collections::BTreeMap;
@@ -25,8 +27,8 @@ fn chip(page_bytes: u32, pages_per_block: u32, blocks: u32) -> SimChip {
     SimChip::new(&Part { geometry, ..mlc_64m() }).unwrap()
 }
 
-fn settings(key: u8, value: u8, durability: Durability) -> Settings {
-    Settings { durability, ..Settings::new(RecordFormat::new(key, value)) }
+fn settings(key: u8, value: u8, durability: Durability) -> PlowConfig {
+    PlowConfig { durability, ..PlowConfig::new(RecordFormat::new(key, value)) }
 }
 
 /// Key number `i`: in the last bytes, as a number.
@@ -104,7 +106,7 @@ fn assert_range<N: Nand>(plow: &mut Plow<N>, model: &Model, rng: &mut Rng, keys:
 }
 
 /// Random changes, look-ups, ranges and mounts, compared with a map.
-fn live(mut plow: Plow<SimChip>, set: &Settings, keys: u64, steps: u32, rng: &mut Rng) -> Plow<SimChip> {
+fn live(mut plow: Plow<SimChip>, set: &PlowConfig, keys: u64, steps: u32, rng: &mut Rng) -> Plow<SimChip> {
     let (key_bytes, value_bytes) = (set.record.key_bytes, set.record.value_bytes);
     let mut model = everything(&mut plow);
     for step in 0..steps {
@@ -124,7 +126,7 @@ fn live(mut plow: Plow<SimChip>, set: &Settings, keys: u64, steps: u32, rng: &mu
             97 => plow.sync().unwrap(),
             _ if rng.chance(1, 8) => {
                 if rng.chance(1, 2) { plow.close() } else { plow.sync() }.unwrap();
-                plow = Plow::mount_with(plow.into_nand(), set).unwrap();
+                plow = Plow::mount(plow.into_nand(), set).unwrap();
                 assert_holds(&mut plow, &model);
             }
             _ => {}
@@ -146,8 +148,8 @@ proptest! {
     ) {
         let (key, value) = [(4, 4), (8, 4), (2, 0), (16, 8), (12, 3), (1, 1)][form];
         let class = if every { Durability::EveryOperation } else { Durability::EverySync };
-        let set = settings(key, value, class).with("levels", levels).with("pool_requests", memtable);
-        let plow = Plow::format_with(chip(512, 8, 64), &set).unwrap();
+        let set = PlowConfig { levels: Some(levels.into()), memtable: Some(memtable as usize), ..settings(key, value, class) };
+        let plow = Plow::format(chip(512, 8, 64), &set).unwrap();
         let keys = if key == 1 { 256 } else { [300, 3000, 50_000][spread as usize] };
         live(plow, &set, keys, 2500, &mut Rng::new(seed));
     }
@@ -155,8 +157,8 @@ proptest! {
 
 #[test]
 fn levels_are_added_as_it_grows() {
-    let set = Settings { ram_bytes: Some(5200), ..settings(4, 4, Durability::EverySync) };
-    let mut plow = Plow::format_with(chip(512, 32, 128), &set).unwrap();
+    let set = PlowConfig { ram_bytes: Some(5200), ..settings(4, 4, Durability::EverySync) };
+    let mut plow = Plow::format(chip(512, 32, 128), &set).unwrap();
     let mut rng = Rng::new(1);
     let mut heights = vec![plow.stats().height];
     for _ in 0..4 {
@@ -168,8 +170,8 @@ fn levels_are_added_as_it_grows() {
 
 #[test]
 fn a_memtable_of_many_pages_is_sealed_page_by_page() {
-    let set = settings(8, 8, Durability::EveryOperation).with("pool_requests", 400);
-    let mut plow = Plow::format_with(chip(512, 16, 64), &set).unwrap();
+    let set = PlowConfig { memtable: Some(400), ..settings(8, 8, Durability::EveryOperation) };
+    let mut plow = Plow::format(chip(512, 16, 64), &set).unwrap();
     let mut rng = Rng::new(5);
     for round in 0..4 {
         plow = live(plow, &set, [500, 1 << 40][round % 2], 2500, &mut rng);
@@ -179,8 +181,8 @@ fn a_memtable_of_many_pages_is_sealed_page_by_page() {
 
 #[test]
 fn updates_of_few_keys_keep_the_sealed_pages_few() {
-    let set = settings(8, 8, Durability::EverySync).with("pool_requests", 400);
-    let mut plow = Plow::format_with(chip(512, 16, 64), &set).unwrap();
+    let set = PlowConfig { memtable: Some(400), ..settings(8, 8, Durability::EverySync) };
+    let mut plow = Plow::format(chip(512, 16, 64), &set).unwrap();
     for i in 0..40_000u64 {
         plow.insert(&key(i % 150, 8), &i.to_be_bytes()).unwrap();
         if i % 10 == 9 {
@@ -188,7 +190,7 @@ fn updates_of_few_keys_keep_the_sealed_pages_few() {
             assert!(plow.commits.sealed.len() <= plow.sealed_max() + 2, "{}", plow.commits.sealed.len());
         }
     }
-    let mut plow = Plow::mount_with(plow.into_nand(), &set).unwrap();
+    let mut plow = Plow::mount(plow.into_nand(), &set).unwrap();
     let model = (39_850..40_000u64).map(|i| (key(i % 150, 8), i.to_be_bytes().to_vec())).collect();
     assert_holds(&mut plow, &model);
 }
@@ -196,8 +198,8 @@ fn updates_of_few_keys_keep_the_sealed_pages_few() {
 #[test]
 fn sorted_records_are_loaded_at_a_program_a_page() {
     for (levels, count) in [(1, 0u64), (1, 3000), (3, 3000)] {
-        let set = settings(8, 8, Durability::EverySync).with("levels", levels);
-        let mut plow = Plow::format_with(chip(512, 16, 64), &set).unwrap();
+        let set = PlowConfig { levels: Some(levels), ..settings(8, 8, Durability::EverySync) };
+        let mut plow = Plow::format(chip(512, 16, 64), &set).unwrap();
         let before = plow.nand.counters().page_programs.iter().sum::<u64>();
         let model: Model = (0..count).map(|i| (key(i * 900 + i % 7, 8), key(i, 8))).collect();
         let loaded = plow.load(&mut model.iter().map(|(k, v)| (&k[..], &v[..]))).unwrap();
@@ -218,7 +220,7 @@ fn sorted_records_are_loaded_at_a_program_a_page() {
 #[test]
 fn records_that_do_not_ascend_are_not_loaded() {
     let set = settings(4, 4, Durability::EverySync);
-    let mut plow = Plow::format_with(chip(512, 16, 64), &set).unwrap();
+    let mut plow = Plow::format(chip(512, 16, 64), &set).unwrap();
     let mut keys: Vec<Vec<u8>> = (0..500).map(|i| key(i * 3, 4)).collect();
     keys.push(key(7, 4));
     let failed = plow.load(&mut keys.iter().map(|key| (&key[..], &[1u8; 4][..])));
@@ -230,8 +232,8 @@ fn records_that_do_not_ascend_are_not_loaded() {
 
 #[test]
 fn pool_answers_read_nothing() {
-    let set = settings(4, 4, Durability::EverySync).with("answers", "pool").with("levels", 2);
-    let mut plow = Plow::format_with(chip(512, 16, 64), &set).unwrap();
+    let set = PlowConfig { answers: Answers::Pool, levels: Some(2), ..settings(4, 4, Durability::EverySync) };
+    let mut plow = Plow::format(chip(512, 16, 64), &set).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(1));
     for i in 0..6000u32 {
         let key = key(rng.below(4000), 4);

@@ -1,5 +1,5 @@
-//! What the trees that hold updates back in RAM have in common: orders over slots of tables, walks over a tree and the
-//! changes that wait for it, and what an update answers.
+//! The ground of the trees that hold updates back in RAM: orders over slots of tables, walks over a tree and
+//! the changes that wait for it, and what an update answers.
 
 mod chunked;
 mod merged;
@@ -11,10 +11,7 @@ pub(in crate::ordered) use chunked::Chunked;
 pub(in crate::ordered) use merged::{Merge, Pending};
 pub(in crate::ordered) use order::Order;
 
-use crate::check::IndexError;
-use crate::ordered::Options;
-
-/// What an insertion or a removal answers, where updates wait in RAM.
+/// The answer of an insertion or a removal, where updates wait in RAM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Answers {
     /// Whether the key existed. Where the RAM does not know, its leaf is read.
@@ -25,17 +22,7 @@ pub enum Answers {
     Pool,
 }
 
-impl Answers {
-    /// What the option `answers` says; *exact* if it is not set.
-    pub(in crate::ordered) fn from_options(options: &Options) -> Result<Answers, IndexError> {
-        Ok(match options.choice("answers", &["exact", "pool"])? {
-            "pool" => Answers::Pool,
-            _ => Answers::Exact,
-        })
-    }
-}
-
-/// What the tree holds of the key of an update that waits.
+/// The knowledge that the tree has of the key of an update that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ordered) enum Below {
     Absent,

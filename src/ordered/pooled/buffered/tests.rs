@@ -1,4 +1,5 @@
-//! What the tests of the trees with waiting updates have in common: small records, operations, a model, a power cut.
+//! The common part of the tests of trees with waiting updates: small records, operations, a model, a power
+//! cut.
 
 use super::Answers;
 use crate::cache::{CacheConfig, Lru, PageCache, WriteMode};

@@ -1,4 +1,4 @@
-//! What a pool asks of the tree below it. The B+-tree, the MB-tree's and the PIO B-tree's take pools in this way.
+//! The trait of a tree below a pool. The B+-tree, the MB-tree's and the PIO B-tree's take pools in this way.
 
 use super::pool::Demand;
 use crate::check::IndexError;
@@ -11,7 +11,7 @@ use crate::store::PageStore;
 /// Leaves of a B+-tree that a commit writes at most at once: a group that fills more goes in portions.
 const LEAVES_MAX: usize = 2;
 
-/// What the pool says beside a group.
+/// The hints that the pool gives beside a group.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hints {
     /// Reads of the leaf while the group waited, where the tree counts them.
@@ -53,10 +53,10 @@ pub trait GroupTree: OrderedIndex {
         hints: Hints,
     ) -> Result<Applied, IndexError>;
 
-    /// What it would promise on its store if no change waited.
+    /// The class that the tree would promise on its store if no change waited.
     fn class_on_store(&self) -> Durability;
 
-    /// Its store.
+    /// The store of the tree.
     fn store_below(&mut self) -> &mut dyn PageStore;
 }
 

@@ -1,6 +1,6 @@
 //! Commits: the choice of a group, its way into the tree, and the regrouping after it.
 
-use super::{Counts, GroupTree, Hints, Pooled};
+use super::{CommitCounts, GroupTree, Hints, Pooled};
 use crate::check::IndexError;
 use crate::ordered::buffered::Below;
 use crate::ordered::change::Change;
@@ -94,7 +94,7 @@ fn overlapping(group: u32) -> IndexError {
     IndexError::Corrupted { what: "P2: two leaves have the same keys", at: u64::from(group) }
 }
 
-impl Counts {
+impl CommitCounts {
     /// The figures under the names they have in results.
     pub(super) fn named(self) -> [(&'static str, u64); 5] {
         [

@@ -1,4 +1,5 @@
-//! What every pool above a directory of leaves does alike: it is formatted and mounted, and stands below a journal.
+//! The common part of the pools above a directory of leaves: it is formatted and mounted, and stands below a
+//! journal.
 
 /// Makes `$index`, a pool above `$tree`, an index that is set up by `$config`.
 macro_rules! pooled_over_directory {

@@ -3,75 +3,103 @@
 //! S. T. On, H. Hu, Y. Li, J. Xu, "Lazy-Update B+-Tree for Flash Devices", MDM 2009. The tree below is the
 //! [`BPlusTree`] of this crate over any [`PageStore`]; pool and page cache share the RAM.
 //!
+//! # An example
+//!
+//! Three leaves hold the keys below 100, from 100 to 199, and from 200 on; the pool has room for four
+//! requests. Four updates come, and then a fifth:
+//!
+//! ```text
+//!  put 120, put 30, remove 150, put 130     100..200: put 120, put 130, remove 150     ..100: put 30
+//!  put 250                                  full: the largest group goes to its leaf, one page write
+//!                                           ..100: put 30     200..: put 250
+//! ```
+//!
+//! Each update by itself would have written its leaf: three writes of the middle leaf, where the pool made
+//! one. So much is saved as updates of one leaf meet in the pool; *commit policies* differ in which group
+//! leaves, and so in how many meet.
+//!
 //! # State
 //!
-//! On the medium: the B+-tree and nothing else. In RAM: *requests*, at most one per key, each putting a value or
-//! removing the key; *groups*, the requests for one leaf, known by the bounds of the keys that belong to it; and an order
-//! of the groups under the commit policy. All in tables of fixed size (`pool.rs`), so the pool's RAM never changes.
+//! On the medium: the B+-tree and nothing else. In RAM: *requests*, at most one per key, each putting a value
+//! or removing the key; *groups*, the requests for one leaf, known by the bounds of the keys that belong to
+//! it; and an order of the groups under the commit policy. All in tables of fixed size (`pool.rs`), so the
+//! pool's RAM never changes.
 //!
 //! # Operations
 //!
-//! - *insert, remove*: (1) A key with a request: the newer request takes the older one's place; a removal meeting the
-//!   insertion of a key that the tree does not hold cancels with it and both leave. (2) Else a full pool commits one
-//!   group, and the request joins the group of its leaf. If the leaf has none, its bounds are read from the tree (the path
-//!   above the leaf) and a group is opened.
-//! - *commit*: the requests of a group are merged into their leaf; each page that changes is written once, all of them
-//!   atomically (`bplus/batch.rs`). A split, a merge or a redistribution moves keys between two neighbouring leaves, and
-//!   the requests for these keys are grouped anew. A group that would overflow two leaves goes in portions.
+//! - *insert, remove*: (1) A key with a request: the newer request takes the older one's place; a removal
+//!   meeting the insertion of a key that the tree does not hold cancels with it and both leave. (2) Else a
+//!   full pool commits one group, and the request joins the group of its leaf. If the leaf has none, its
+//!   bounds are read from the tree (the path above the leaf) and a group is opened.
+//! - *commit*: the requests of a group are merged into their leaf; each page that changes is written once,
+//!   all of them atomically (`bplus/batch.rs`). A split, a merge or a redistribution moves keys between two
+//!   neighbouring leaves, and the requests for these keys are grouped anew. A group that would overflow two
+//!   leaves goes in portions.
 //! - *get*: the pool, then the tree. *range*: both at once, in order, the pool's word before the tree's.
 //! - *sync*: commits all groups in key order, then syncs the tree.
 //!
 //! # Commit policies
 //!
-//! *FIFO*, *LRU*, *biggest size* (the paper's first) and *cost-based* (its second: least H = |D| / size, where D are the
-//! leaves a commit writes; inner nodes do not count). Ties go to the group hit least recently. The victim is the first
-//! group in an order kept all the time, O(log n) per update. For *cost-based* a group knows how many entries its leaf will
-//! have, so its price is known as well: an update with an exact answer has read the leaf, and a commit tells the entries of
-//! leaves whose keys changed. Where nobody counted, the price is taken to be one leaf, the least it can be; such a leaf is read
-//! when its group comes first in the order (`commit.rs`).
+//! *FIFO*, *LRU*, *biggest size* (the paper's first) and *cost-based* (its second: least H = |D| / size,
+//! where D are the leaves a commit writes; inner nodes do not count). Ties go to the group hit least
+//! recently. The victim is the first group in an order kept all the time, O(log n) per update. For
+//! *cost-based* a group knows how many entries its leaf will have, so its price is known as well: an update
+//! with an exact answer has read the leaf, and a commit tells the entries of leaves whose keys changed. Where
+//! nobody counted, the price is taken to be one leaf, the least it can be; such a leaf is read when its group
+//! comes first in the order (`commit.rs`).
 //!
 //! # What an answer costs
 //!
 //! The paper buffers an update without looking whether the key exists. An [`OrderedIndex`] must say so: with
-//! [`Answers::Exact`] an update whose key has no request reads the path to its leaf (through the cache), as in the plain
-//! tree. It gains something from it: it learns the bounds of the leaf, a removal of an absent key is no request, and
-//! insertion and removal of a new key cancel for certain. With [`Answers::Pool`] nothing below the leaf's parent is read,
-//! and nothing at all if the leaf has a group; the answer is what the pool knows and `false` otherwise, which breaks the
-//! trait's word on answers, not on contents. It is there to repeat the paper's counts.
+//! [`Answers::Exact`] an update whose key has no request reads the path to its leaf (through the cache), as
+//! in the plain tree. It gains something from it: it learns the bounds of the leaf, a removal of an absent
+//! key is no request, and insertion and removal of a new key cancel for certain. With [`Answers::Pool`]
+//! nothing below the leaf's parent is read, and nothing at all if the leaf has a group; the answer is what
+//! the pool knows and `false` otherwise, which breaks the trait's word on answers, not on contents. It is
+//! there to repeat the paper's counts.
 //!
 //! # Durability
 //!
-//! The published index, and this one, loses the pool at a power cut. Nor is what remains a prefix of the history: a group
-//! committed after the last sync stays while older requests of other groups are gone. That is less than *every sync*
-//! promises, so the class is *none*, with the clean mark of the tree: mounting after a cut answers
-//! [`IndexError::NotCleanlyClosed`] if any group was committed after the last sync, and finds the state of that sync
-//! if none was. The tree itself is never torn where the store writes its groups atomically, and
-//! [`LazyUpdateTree::mount_after_cut`] opens it as it is: every key then has the value of the last sync or a later one.
-//! A sync costs two writes of the superblock for the mark.
+//! The pool is RAM, so the published index, and this one, loses it at a power cut. Nor is what remains a
+//! prefix of the history: if the cut strikes after the commit of the example, 130 is there and 30, which was
+//! put earlier, is not. That is less than *every sync* promises, so the class is *none*, with the clean mark
+//! of the tree: mounting after a cut answers [`IndexError::NotCleanlyClosed`] if any group was committed
+//! after the last sync, and finds the state of that sync if none was. The tree itself is never torn where the
+//! store writes its groups atomically, and [`LazyUpdateTree::mount_after_cut`] opens it as it is: every key
+//! then has the value of the last sync or a later one. A sync costs two writes of the superblock for the
+//! mark.
 //!
-//! A journal above it raises the class: [`Journaled`](crate::ordered::journal::Journaled) notes each request at the end of the store before
-//! it comes here, and does again after a cut what the pool lost. Before a commit the tree says which update is the newest that
-//! the group shows ([`PageStore::updates_shown`]), so that the journal need not be written for later ones; *FIFO* keeps no account of that.
+//! A journal above it raises the class: [`Journaled`](crate::ordered::journal::Journaled) notes each request
+//! at the end of the store before it comes here, and does again after a cut what the pool lost. Before a
+//! commit the tree says which update is the newest that the group shows ([`PageStore::updates_shown`]), so
+//! that the journal need not be written for later ones; *FIFO* keeps no account of that.
 //!
 //! # Invariants
 //!
-//! - P1 Every request is in exactly one group, between its bounds; a group has as many requests as it counts, one at least.
+//! - P1 Every request is in exactly one group, between its bounds; a group has as many requests as it counts,
+//!   one at least.
 //! - P2 The bounds of a group are those of a leaf of the tree: its requests belong there and nowhere else.
 //! - P3 What a request says the tree holds of its key is so.
-//! - P4 The order of the groups has each of them once, and there are never more requests than the pool was made for.
+//! - P4 The order of the groups has each of them once, and there are never more requests than the pool was
+//!   made for.
 //! - P5 The tree has free pages for all the splits that committing the requests can lead to.
 //! - P6 (*Cost-based*) Where the leaf of a group was counted, its entries after the commit are known.
 //!
 //! # Deviations
 //!
-//! As published, opposite requests for a key cancel, whichever came first ([`Pairs::Published`]): right where keys are inserted once and
-//! come back with their old value. By default they cancel only where that is known to be right: a removal that meets the insertion of
-//! a key absent from the tree. A removal followed by an insertion then becomes one request that puts the new value (a commit that
-//! changes nothing in a leaf does not write it). A group too large for two leaves is
-//! committed in portions, the paper's figure of leaves for it, n over the order, being the price it is chosen by. An update for
-//! which the tree may find no room (P5) first makes all others go there, and then goes itself, at once if it must: it is
-//! refused where the tree has no room, and what is in the pool always finds some. Confidence: high for pool, groups and the first three policies;
-//! the pruning rule of *cost-based* is ours (the paper defers to a report), with the paper's choice proved equal.
+//! - *Opposite requests.* As published, opposite requests for a key cancel, whichever came first
+//!   ([`Pairs::Published`]): right where keys are inserted once and come back with their old value. By
+//!   default they cancel only where that is known to be right: a removal that meets the insertion of a key
+//!   absent from the tree. A removal followed by an insertion then becomes one request that puts the new
+//!   value (a commit that changes nothing in a leaf does not write it).
+//! - *Large groups.* A group too large for two leaves is committed in portions, the paper's figure of leaves
+//!   for it, n over the order, being the price it is chosen by.
+//! - *Little room.* An update for which the tree may find no room (P5) first makes all others go there, and
+//!   then goes itself, at once if it must: it is refused where the tree has no room, and what is in the pool
+//!   always finds some.
+//!
+//! Confidence: high for pool, groups and the first three policies; the pruning rule of *cost-based* is ours
+//! (the paper defers to a report), with the paper's choice proved equal.
 
 mod below;
 mod commit;
@@ -88,8 +116,8 @@ pub(in crate::ordered) use below::{GroupTree, Hints};
 pub(in crate::ordered) use directory::pooled_over_directory;
 pub use policy::CommitPolicy;
 pub(in crate::ordered) use pool::{Demand, Pool};
-pub use settings::{LazyUpdateConfig, OPTIONS, Pairs, PoolCount};
-pub(in crate::ordered) use settings::{PoolSetup, pool_requests};
+pub use settings::{LazyUpdateConfig, Pairs, PoolCount};
+pub(in crate::ordered) use settings::{PoolSetup, requests_in};
 
 use crate::check::message;
 use crate::check::{CheckReport, IndexError};
@@ -111,11 +139,11 @@ pub struct Pooled<T> {
     pub(in crate::ordered) tree: T,
     pool: Pool,
     answers: Answers,
-    counts: Counts,
+    counts: CommitCounts,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct CommitCounts {
     commits: u64,
     committed_requests: u64,
     reshapings: u64,
@@ -171,7 +199,7 @@ impl<T: GroupTree> Pooled<T> {
     pub(in crate::ordered) fn over(tree: T, setup: PoolSetup) -> Pooled<T> {
         let mut pool = Pool::new(tree.record(), setup, T::GROUPS_BY_LEAF);
         pool.set_leaf_bounds(tree.leaf_fill());
-        Pooled { tree, pool, answers: setup.answers, counts: Counts::default() }
+        Pooled { tree, pool, answers: setup.answers, counts: CommitCounts::default() }
     }
 
     /// The tree below, without what waits in the pool.

@@ -1,7 +1,5 @@
 //! Which group leaves a full pool: the four commit policies as a rank of groups, the least first.
 
-use crate::check::IndexError;
-use crate::ordered::Options;
 use core::cmp::Ordering;
 
 /// The rank of a group: its price, where that counts, then its stamp. No two groups have the same stamp but the two
@@ -35,12 +33,6 @@ impl CommitPolicy {
             CommitPolicy::BiggestSize => "biggest",
             CommitPolicy::CostBased => "cost",
         }
-    }
-
-    /// The policy that an option names; *biggest size* if it is not set.
-    pub fn from_options(options: &Options, name: &str) -> Result<CommitPolicy, IndexError> {
-        let word = options.choice(name, &CommitPolicy::ALL.map(CommitPolicy::name))?;
-        Ok(CommitPolicy::ALL.into_iter().find(|policy| policy.name() == word).unwrap_or_default())
     }
 
     /// The price that groups of this size are ranked by, for *cost-based* if it writes so many leaves. The largest group

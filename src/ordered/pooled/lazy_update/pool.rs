@@ -36,7 +36,7 @@ struct Group {
     stamp: u64,
 }
 
-/// What *cost-based* knows of the leaf of a group.
+/// The leaf of a group as *cost-based* sees it.
 #[derive(Clone, Copy, Debug)]
 struct LeafFill {
     /// Whether its entries were counted.
@@ -47,7 +47,7 @@ struct LeafFill {
     leaves: u32,
 }
 
-/// What the pool did.
+/// The counters of a pool.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PoolCounts {
     /// Requests that found their group in the pool.
@@ -58,7 +58,7 @@ pub(super) struct PoolCounts {
     pub(super) cancellations: u64,
 }
 
-/// What the requests of a pool, and one more, may ask of the tree.
+/// The number of requests in a pool, and of one more, by what they may ask of the tree.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand {
     /// Requests that may add a record.
@@ -70,7 +70,7 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// The same and two splits more, that a tree may make where it need not.
+    /// This demand and two splits more, that a tree may make where it need not.
     pub(super) fn with_spare(self) -> Demand {
         Demand { additions: self.additions + 2, groups: self.groups + 2, ..self }
     }
@@ -192,7 +192,7 @@ impl Pool {
         self.free_requests.is_empty()
     }
 
-    /// What all requests, and one more that adds a record, may ask of the tree.
+    /// The demand of all requests, and one more that adds a record, on the tree.
     pub(super) fn demand(&self) -> Demand {
         let additions = u64::from(self.additions);
         let groups = self.group_count() as u64 + 1;
@@ -393,8 +393,8 @@ impl Pool {
         self.fills.get(group as usize).filter(|fill| fill.is_counted).map(|fill| fill.entries)
     }
 
-    /// What a request will add to its leaf. Where nobody looked whether the tree holds the key, a value put is taken for a
-    /// new record and a removal for one less, as the paper does.
+    /// The number of records that a request will add to its leaf. Where nobody looked whether the tree holds
+    /// the key, a value put is taken for a new record and a removal for one less, as the paper does.
     pub(super) fn growth(&self, slot: u32) -> i32 {
         match (self.requests[slot as usize].is_put, self.below(slot)) {
             (true, Below::Absent | Below::Unknown) => 1,

@@ -4,32 +4,10 @@ use super::policy::CommitPolicy;
 use super::pool::Pool;
 use crate::check::IndexError;
 use crate::check::message;
-use crate::index::most;
 use crate::ordered::bplus::BPlusConfig;
 use crate::ordered::buffered::Answers;
-use crate::ordered::{Durability, Options, RecordFormat, Settings};
-use alloc::string::String;
-
-/// Options that the tree takes besides those of the B+-tree: name and meaning.
-pub const OPTIONS: [(&str, &str); 6] = [
-    ("commit_policy", "which group leaves a full pool: biggest (default), cost, lru, fifo"),
-    (
-        "answers",
-        "exact (default), or pool: what an update answers is what the pool knows, no leaf is read for it",
-    ),
-    ("pool_percent", "share of the RAM for pool and page cache that the pool gets, 1 to 99 (default 50)"),
-    (
-        "pool_count",
-        "held (default): a request counts with all its bytes of RAM; record: with key and value only",
-    ),
-    (
-        "pairs",
-        "an insertion and a removal of one key that meet in the pool; known (default): they leave it if the tree is known to be \
-         without the key; published: always, for callers who insert only what is absent, remove only what is there and put back the \
-         value removed",
-    ),
-    ("pool_requests", "requests of the pool (default: what its share of the RAM holds)"),
-];
+use crate::ordered::{Durability, RecordFormat};
+use alloc::format;
 
 /// How much RAM a request of the pool is counted with when the RAM is divided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,16 +17,6 @@ pub enum PoolCount {
     Held,
     /// Key and value, as the paper counts.
     Record,
-}
-
-impl PoolCount {
-    /// What the option `pool_count` says.
-    pub fn from_options(options: &Options) -> Result<PoolCount, IndexError> {
-        Ok(match options.choice("pool_count", &["held", "record"])? {
-            "record" => PoolCount::Record,
-            _ => PoolCount::Held,
-        })
-    }
 }
 
 /// Which requests for one key cancel when they meet in the pool.
@@ -62,16 +30,6 @@ pub enum Pairs {
     Published,
 }
 
-impl Pairs {
-    /// What the option `pairs` says.
-    pub fn from_options(options: &Options) -> Result<Pairs, IndexError> {
-        Ok(match options.choice("pairs", &["known", "published"])? {
-            "published" => Pairs::Published,
-            _ => Pairs::Known,
-        })
-    }
-}
-
 /// How a lazy-update B+-tree is formatted and mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LazyUpdateConfig {
@@ -81,7 +39,7 @@ pub struct LazyUpdateConfig {
     pub pool_requests: u32,
     /// Which group leaves a full pool.
     pub policy: CommitPolicy,
-    /// What an insertion or a removal answers.
+    /// The answer of an insertion or a removal.
     pub answers: Answers,
     /// Which requests for one key cancel. A journal above the tree takes *known* alone: replayed after a cut, an insertion may
     /// meet its own key in the tree.
@@ -100,19 +58,9 @@ impl LazyUpdateConfig {
         }
     }
 
-    /// From settings, with the [`OPTIONS`]. `shared_bytes` is the RAM for the pool and the page cache together; the cache
-    /// gets what [`LazyUpdateConfig::pool_bytes`] leaves of it.
-    pub fn from_settings(settings: &Settings, shared_bytes: usize) -> Result<LazyUpdateConfig, IndexError> {
-        let options = &settings.options;
-        let policy = CommitPolicy::from_options(options, "commit_policy")?;
-        let pool_requests = pool_requests(settings, policy, shared_bytes, true)?;
-        Ok(LazyUpdateConfig {
-            tree: BPlusConfig::from_settings(settings)?,
-            pool_requests,
-            policy,
-            answers: Answers::from_options(options)?,
-            pairs: Pairs::from_options(options)?,
-        })
+    /// Requests of a pool that takes at most `bytes`, each counted so.
+    pub fn requests_in(record: RecordFormat, policy: CommitPolicy, bytes: usize, count: PoolCount) -> u32 {
+        requests_in(record, policy, bytes, (count, true))
     }
 
     /// The pool alone.
@@ -129,7 +77,7 @@ impl LazyUpdateConfig {
         }
     }
 
-    /// The same in the class *none*, as published; a journal gives more above it.
+    /// This configuration in the class *none*, as published; a journal gives more above it.
     #[must_use]
     pub const fn published(self) -> LazyUpdateConfig {
         LazyUpdateConfig { tree: self.tree.with_durability(Durability::None), ..self }
@@ -140,9 +88,8 @@ impl LazyUpdateConfig {
         if self.pairs == Pairs::Known {
             return Ok(());
         }
-        Err(IndexError::Unsupported(String::from(
-            "pairs 'published' below a journal, which after a cut hands updates to the pool that the tree may know: 'known' is possible",
-        )))
+        Err(IndexError::Unsupported(
+            "pairs 'published' below a journal, which after a cut hands updates to the pool that the tree may know: 'known' is possible".into()))
     }
 
     /// Refuses what cannot work.
@@ -156,7 +103,7 @@ impl LazyUpdateConfig {
             "durability '{}' is wanted, but a lazy-update B+-tree gives 'none' without a journal: a power cut loses the \
              requests in its pool, and groups committed after the last sync stay without others that came before them",
             self.tree.durability.name()
-        )))
+        ).into()))
     }
 }
 
@@ -176,32 +123,14 @@ impl PoolSetup {
         if (1..=most).contains(&self.requests) {
             return Ok(());
         }
-        Err(IndexError::Unsupported(message!(
-            "a pool of {} requests: 1 to {most} are possible",
-            self.requests
-        )))
+        Err(IndexError::Unsupported(
+            format!("a pool of {} requests: 1 to {most} are possible", self.requests).into(),
+        ))
     }
 }
 
-/// Requests of the pool that settings ask for, given the RAM of pool and page cache together.
-pub(in crate::ordered) fn pool_requests(
-    settings: &Settings,
-    policy: CommitPolicy,
-    shared_bytes: usize,
-    by_leaf: bool,
-) -> Result<u32, IndexError> {
-    let options = &settings.options;
-    let percent = options.number("pool_percent", 1..=99)?.unwrap_or(50);
-    let count = PoolCount::from_options(options)?;
-    let share = (shared_bytes as u128 * u128::from(percent) / 100) as usize;
-    Ok(match options.number("pool_requests", 0..=most::POOL_REQUESTS)? {
-        Some(requests) => requests as u32,
-        None => requests_in(settings.record, policy, share, (count, by_leaf)),
-    })
-}
-
 /// Requests of a pool that takes at most `bytes`, each with all its bytes of RAM or with its record only.
-fn requests_in(
+pub(in crate::ordered) fn requests_in(
     record: RecordFormat,
     policy: CommitPolicy,
     bytes: usize,

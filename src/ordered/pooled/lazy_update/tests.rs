@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::check::IndexError;
-use crate::ordered::Settings;
 use crate::ordered::bplus::BPlusConfig;
 use crate::ordered::buffered::tests::*;
 use crate::rng::Rng;
@@ -355,19 +354,16 @@ fn the_choice_by_cost_is_the_cheapest_of_all_groups() {
 #[test]
 fn pool_and_cache_fit_into_one_budget() {
     for percent in [10, 50, 90] {
-        let settings = Settings { durability: Durability::None, ..Settings::new(RecordFormat::new(8, 4)) };
-        let settings = settings.with("pool_percent", percent).with("commit_policy", "cost").with("order", 85);
-        let budget = 73_308;
-        let config = LazyUpdateConfig::from_settings(&settings, budget).unwrap();
-        assert_eq!((config.policy, config.answers), (CommitPolicy::CostBased, Answers::Exact));
-        let share = budget * percent / 100;
+        let (record, policy) = (RecordFormat::new(8, 4), CommitPolicy::CostBased);
+        let share = 73_308 * percent / 100;
+        let requests = |count| LazyUpdateConfig::requests_in(record, policy, share, count);
+        let config = LazyUpdateConfig::new(record, requests(PoolCount::Held));
+        let config = LazyUpdateConfig { policy, tree: config.tree.with_order(85), ..config };
         let bytes = config.pool_bytes(PoolCount::Held);
         assert!(bytes <= share && share - bytes < 100, "{bytes} of {share}");
         let index = LazyUpdateTree::format(RamStore::new(2_048, 200), config).unwrap();
         assert_eq!(index.ram_bytes() - index.tree().ram_bytes(), bytes);
-        let counted =
-            LazyUpdateConfig::from_settings(&settings.with("pool_count", "record"), budget).unwrap();
-        assert_eq!(counted.pool_requests as usize, share / 12, "as the paper counts");
+        assert_eq!(requests(PoolCount::Record) as usize, share / 12, "as the paper counts");
     }
 }
 
@@ -425,10 +421,6 @@ fn what_cannot_work_is_refused() {
     let durable =
         LazyUpdateConfig { tree: BPlusConfig::new(SMALL).with_order(4), ..LazyUpdateConfig::new(SMALL, 9) };
     assert!(matches!(format(durable), Some(IndexError::Unsupported(_))));
-    let settings = Settings { durability: Durability::None, ..Settings::new(SMALL) };
-    for (name, value) in [("pool_percent", "0"), ("commit_policy", "best"), ("answers", "some")] {
-        assert!(LazyUpdateConfig::from_settings(&settings.clone().with(name, value), 9_999).is_err());
-    }
     let mut index = small_index(4, 9, CommitPolicy::Lru);
     assert!(matches!(index.insert(&[0; 3], &[0; 2]), Err(IndexError::WrongLength { .. })));
     assert!(matches!(index.get(&[0; 2], &mut [0; 3]), Err(IndexError::WrongLength { .. })));

@@ -24,7 +24,7 @@ struct Frame {
     unit: u32,
 }
 
-/// What the buffer did.
+/// The counters of the buffer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct BufferCounts {
     /// References that a unit answered.

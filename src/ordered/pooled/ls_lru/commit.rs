@@ -139,7 +139,8 @@ impl<S: PageStore> LsLruTree<S> {
         Ok(())
     }
 
-    /// The same as one operation of the tree: the leaves that come next, where leaves are split two at a time.
+    /// Commits a leaf as one operation of the tree; returns the leaves that come next, where leaves are
+    /// split two at a time.
     fn commit_once(&mut self, lpn: Lpn) -> Result<Vec<Lpn>, IndexError> {
         let Some(unit) = self.buffer().units.find(lpn) else { return Ok(Vec::new()) };
         let part = self.buffer().units.part(unit);

@@ -1,12 +1,30 @@
 //! The LS-LRU B+-tree: a B+-buffer of units in three states, and commits that cause few writes and few splits.
 //!
-//! The "lazy-split LRU" scheme (LS-LRU) for B+-trees on flash memory, taken from its paper alone. The tree below is the
-//! [`BPlusTree`] of this crate over any [`PageStore`].
+//! The "lazy-split LRU" scheme (LS-LRU) for B+-trees on flash memory, taken from its paper alone. The tree
+//! below is the [`BPlusTree`] of this crate over any [`PageStore`].
+//!
+//! # An example
+//!
+//! A page of the cache can be read again, but a change that waits must be written. So LS-LRU keeps the two
+//! apart. The life of leaf 7's unit:
+//!
+//! ```text
+//!  search in leaf 7             clean: the copy of the node
+//!  put 40 in leaf 7             semi-clean: the copy, and 40 in a small cell
+//!  room is needed               dirty: 40 alone, some bytes in place of a page
+//!  put 41, put 42 in leaf 7     dirty: 40, 41, 42; semi-clean again if an answer needs the node
+//!  no copies are left to drop   leaf 7 is written once, with three changes, and the unit leaves
+//! ```
+//!
+//! Room is made by dropping copies as long as there are any, which costs a read at most; only then are
+//! changes written, and of all the leaves that wait those that free enough entries with the fewest writes. A
+//! leaf with room takes its changes in one write. A full one is split, which writes two leaves and their
+//! parent, so its changes wait for more, and are worth the split.
 //!
 //! # State
 //!
-//! On the medium: the B+-tree and nothing else. In RAM: *units*, at most one per node (`units.rs`). A unit has a *clean part*,
-//! the copy of its base node, or a *dirty part*, the changes that wait for it, or both:
+//! On the medium: the B+-tree and nothing else. In RAM: *units*, at most one per node (`units.rs`). A unit
+//! has a *clean part*, the copy of its base node, or a *dirty part*, the changes that wait for it, or both:
 //!
 //! | state | clean part | dirty part |
 //! |---|---|---|
@@ -14,75 +32,86 @@
 //! | semi-clean | yes | yes |
 //! | dirty | | yes |
 //!
-//! A dirty part is a sorted chain of small cells (`cells.rs`), so a dirty unit takes its entries and some 60 bytes, not a
-//! page. Clean parts, cells and units share one budget, a fixed number of slabs of a page each (`buffer.rs`). Units of
-//! inner nodes are always clean, since a commit writes inner nodes at once.
+//! A dirty part is a sorted chain of small cells (`cells.rs`), so a dirty unit takes its entries and some 60
+//! bytes, not a page. Clean parts, cells and units share one budget, a fixed number of slabs of a page each
+//! (`buffer.rs`). Units of inner nodes are always clean, since a commit writes inner nodes at once.
 //!
-//! Units of leaves used most recently are the *hot region*, as many as 1 - w of the buffer holds; the others are the *cold
-//! region*, in its *clean list* if they have a clean part, in its *dirty list* if not.
+//! Units of leaves used most recently are the *hot region*, as many as 1 - w of the buffer holds; the others
+//! are the *cold region*, in its *clean list* if they have a clean part, in its *dirty list* if not.
 //!
 //! # Operations
 //!
-//! - Any reference reads the path through the buffer. A hit makes the unit hot. A miss brings the node in: a slab is free,
-//!   or the tail of the clean list gives its clean part up (the *clean-part-only commit*: a semi-clean unit becomes dirty,
-//!   a clean one leaves). If the unit was dirty it is semi-clean then.
-//! - *get*: the dirty part of the leaf's unit if it has the key, without the base node; else the base node. *range*: leaf by
-//!   leaf, each with its dirty part.
-//! - *insert* (also *modify*: an insertion of a key that exists), *remove*: the change is put into the dirty part. An
-//!   insertion and a removal of the same key neutralise each other if the base node is without the key.
-//! - *Write-minimized commit*: before an operation, when no slab is free and the clean list is empty, those dirty units of
-//!   the cold region are merged into their base nodes that free L entries with the fewest writes (`victims.rs`). They
-//!   leave the buffer.
-//! - *Multi-split commit*: a dirty part of k times the entries of a leaf is merged into its base node at once, which
-//!   becomes as many leaves as it takes; all of them and the parent are one atomic group (`bplus/batch.rs`).
-//! - *Full merge commit*: by sync, and after a set number of updates: all dirty parts in key order, each merged with its
-//!   leaf. Semi-clean units become clean.
+//! - *Reference*: any operation reads the path through the buffer. A hit makes the unit hot. A miss brings
+//!   the node in, to a free slab, or to one that the tail of the clean list yields with its clean part (the
+//!   *clean-part-only commit*: a semi-clean unit becomes dirty, a clean one leaves). A dirty unit whose node
+//!   is brought in becomes semi-clean.
+//! - *get*: the dirty part of the leaf's unit if it has the key, without the base node; else the base node.
+//!   *range*: leaf by leaf, each with its dirty part.
+//! - *insert* (also *modify*: an insertion of a key that exists), *remove*: the change is put into the dirty
+//!   part. An insertion and a removal of the same key neutralise each other if the base node is without the
+//!   key.
+//! - *Write-minimized commit*: before an operation, when no slab is free and the clean list is empty, those
+//!   dirty units of the cold region are merged into their base nodes that free L entries with the fewest
+//!   writes (`victims.rs`). They leave the buffer.
+//! - *Multi-split commit*: a dirty part of k times the entries of a leaf is merged into its base node at
+//!   once, which becomes as many leaves as it takes; all of them and the parent are one atomic group
+//!   (`bplus/batch.rs`).
+//! - *Full merge commit*: by sync, and after a set number of updates: all dirty parts in key order, each
+//!   merged with its leaf. Semi-clean units become clean.
 //!
 //! # Durability
 //!
-//! As published the buffer is lost at a power cut, and what was committed after the last sync stays while older changes are
-//! gone: the class is *none*, with the clean mark of the tree, as in [`lazy_update`](crate::ordered::lazy_update). The tree is never
-//! torn where the store writes its groups atomically; [`LsLruTree::mount_after_cut`] opens it as it is. An update journal around it
-//! makes every operation or every sync durable ([`journal`](crate::ordered::journal)).
+//! As published the buffer is lost at a power cut, and what was committed after the last sync stays while
+//! older changes are gone: the class is *none*, with the clean mark of the tree, as in
+//! [`lazy_update`](crate::ordered::lazy_update). The tree is never torn where the store writes its groups
+//! atomically; [`LsLruTree::mount_after_cut`] opens it as it is. An update journal around it makes every
+//! operation or every sync durable ([`journal`](crate::ordered::journal)).
 //!
 //! # Invariants
 //!
-//! - U1 A page has at most one unit. A unit has a part, stands in one place, and the sizes and lists of the places are right;
-//!   in the clean list all have clean parts, in the dirty list none.
+//! - U1 A page has at most one unit. A unit has a part, stands in one place, and the sizes and lists of the
+//!   places are right; in the clean list all have clean parts, in the dirty list none.
 //! - U2 The keys of a dirty part ascend strictly, belong to the unit's leaf, and its cells hang together.
 //! - U3 A clean part equals its page in the store.
 //! - U4 What an entry says the base node holds of its key is so.
-//! - U5 Every slab is a frame, a chunk of unit slots, cells or free; cells in use are those of the dirty parts.
+//! - U5 Every slab is a frame, a chunk of unit slots, cells or free; cells in use are those of the dirty
+//!   parts.
 //! - U6 The entries that a unit counts in its base node are right, and so is the dirty list's order.
-//! - U7 Whatever waits finds room when it is committed, so that sync answers `Full` only where the store itself does.
-//! - U8 An update that waits, or goes past the buffer, leaves `REGROUPED_LEAVES` cells and units to be had without a commit,
-//!   for entries whose keys change leaves.
+//! - U7 Whatever waits finds room when it is committed, so that sync answers `Full` only where the store
+//!   itself does.
+//! - U8 An update that waits, or goes past the buffer, leaves `REGROUPED_LEAVES` cells and units to be had
+//!   without a commit, for entries whose keys change leaves.
 //!
 //! # Where the paper is silent or contradicts itself
 //!
-//! - Formula 3.11 gives at least 2 writes, its example 1: it is read as the case of a node that overflows. Its #B counts
-//!   entries that the node does not have; modifications and removals do not make it grow.
+//! - Formula 3.11 gives at least 2 writes, its example 1: it is read as the case of a node that overflows.
+//!   Its #B counts entries that the node does not have; modifications and removals do not make it grow.
 //! - L, the entries a commit is to free, has no value: what a page of cells holds.
-//! - w is a share of the buffer's bytes, for units differ in size. Inner nodes stand outside of the regions, for every
-//!   operation uses them: they go when nothing else can, and never take more than half of the buffer. The paper does
-//!   not set them apart: with [`Inner::Units`] they age and leave by the rules of leaves.
-//! - Other commit policies are named, not described (Section 3.2). *First-associated* "chooses the first index entry in the
-//!   buffer and collects its related index entries": the unit whose dirty part began first. *Exact-fit* is "only concerned
-//!   with space utilization": the best fit to L, whatever it writes. Both choose in the cold dirty list.
-//! - The dirty list is kept in the order of the statistical table, not of use; equal rows leave least recently used first.
-//!   The table has the dirty list only: hot and semi-clean units do not take part.
-//! - With nothing in the cold region (w = 0) the least recently used unit leaves whole, as the paper says of CFLRU.
+//! - w is a share of the buffer's bytes, for units differ in size. Inner nodes stand outside of the regions,
+//!   for every operation uses them: they go when nothing else can, and never take more than half of the
+//!   buffer. The paper does not set them apart: with [`Inner::Units`] they age and leave by the rules of
+//!   leaves.
+//! - Other commit policies are named, not described (Section 3.2). *First-associated* "chooses the first
+//!   index entry in the buffer and collects its related index entries": the unit whose dirty part began
+//!   first. *Exact-fit* is "only concerned with space utilization": the best fit to L, whatever it writes.
+//!   Both choose in the cold dirty list.
+//! - The dirty list is kept in the order of the statistical table, not of use; equal rows leave least
+//!   recently used first. The table has the dirty list only: hot and semi-clean units do not take part.
+//! - With nothing in the cold region (w = 0) the least recently used unit leaves whole, as the paper says of
+//!   CFLRU.
 //! - A merge that underflows is mended as in any B+-tree; the paper does not say what becomes of it.
-//! - *Modify-two-node* and *lazy-coalesce*, policies of an earlier study "to avoid the high cost of splitting and merging", are
-//!   named, not described (Section 3.2). The first is read as splits of two nodes at a time ([`LeafSplit::TwoNodes`]); the second
-//!   as leaves that are left until they are empty (`Underflow::ExpelLeaves` of the tree), or until the store is nearly full.
-//! - A multi-split writes ceil((#B + #N) / max) leaves; where the parent has no room for them it goes in portions.
-//! - The paper's update answers nothing. With [`Answers::Exact`] the leaf is read, through the buffer, unless the dirty part
-//!   has the key; with [`Answers::Pool`] it is not, and a unit begins as dirty.
+//! - *Modify-two-node* and *lazy-coalesce*, policies of an earlier study "to avoid the high cost of splitting
+//!   and merging", are named, not described (Section 3.2). The first is read as splits of two nodes at a time
+//!   ([`LeafSplit::TwoNodes`]); the second as leaves that are left until they are empty
+//!   (`Underflow::ExpelLeaves` of the tree), or until the store is nearly full.
+//! - A multi-split writes ceil((#B + #N) / max) leaves; where the parent has no room for them it goes in
+//!   portions.
+//! - The paper's update answers nothing. With [`Answers::Exact`] the leaf is read, through the buffer, unless
+//!   the dirty part has the key; with [`Answers::Pool`] it is not, and a unit begins as dirty.
 //!
-//! An update waits only if it is certain to find room in the tree later; in a store that is nearly full it goes there at once,
-//! or is refused. Confidence: high for states, regions, formula and choice; ours are the RAM's layout, the
-//! place of inner nodes, L, and which entries count as growth.
+//! An update waits only if it is certain to find room in the tree later; in a store that is nearly full it
+//! goes there at once, or is refused. Confidence: high for states, regions, formula and choice; ours are the
+//! RAM's layout, the place of inner nodes, L, and which entries count as growth.
 
 mod buffer;
 mod cells;
@@ -98,7 +127,7 @@ mod units;
 mod victims;
 
 pub use crate::ordered::buffered::Answers;
-pub use settings::{CommitPolicy, Inner, LeafSplit, LsLruConfig, OPTIONS, UnitRam};
+pub use settings::{CommitPolicy, Inner, LeafSplit, LsLruConfig, UnitRam};
 pub use victims::write_minimized;
 
 use crate::check::{CheckReport, IndexError};
@@ -315,7 +344,7 @@ impl<S: PageStore> LsLruTree<S> {
         Some(existed)
     }
 
-    /// What the leaf holds of a key, and how many entries it has, if anybody looks.
+    /// The state of a key in the leaf, and the leaf's number of entries, if anybody looks.
     fn below(&mut self, lpn: Lpn, key: &[u8]) -> Result<(Below, u16), IndexError> {
         if self.answers == Answers::Pool {
             if let Some(unit) = self.buffer().units.find(lpn) {
@@ -387,7 +416,8 @@ impl<S: PageStore> LsLruTree<S> {
 /// room again.
 const ATTEMPTS: usize = 4;
 
-/// What waits in the buffer may wait longer when the store has no room for it.
+/// The result of an operation, but *done* where the store had no room: what waits in the buffer may wait
+/// longer.
 fn unless_full(done: Result<(), IndexError>) -> Result<(), IndexError> {
     match done {
         Err(error) if error.is_refusal() => Ok(()),

@@ -5,55 +5,15 @@ use super::cells::{Cells, cell_bytes};
 use super::units::{SLOT_BYTES, Units};
 use crate::check::IndexError;
 use crate::check::message;
-use crate::index::most;
 use crate::ordered::bplus::{BPlusConfig, Underflow};
 use crate::ordered::buffered::Answers;
-use crate::ordered::{Durability, RecordFormat, Settings};
+use crate::ordered::{Durability, RecordFormat};
 use crate::store::PageStore;
 
-/// Options that the tree takes besides those of the B+-tree: name and meaning.
-pub const OPTIONS: [(&str, &str); 11] = [
-    ("buffer_bytes", "RAM of the B+-buffer (default: all that pages and buffers share)"),
-    ("window_percent", "w, the cold region's share of the buffer in percent, 0 to 100 (default 50)"),
-    (
-        "split_factor",
-        "k: a dirty part of k times the entries of a leaf is committed by a multi-split, 2 to 15 (default 3)",
-    ),
-    (
-        "commit_entries",
-        "L: entries that a write-minimized commit frees at least (default: what a page holds)",
-    ),
-    ("full_merge_every", "updates between two full merge commits; 0 (default): only sync makes one"),
-    (
-        "answers",
-        "exact (default), or pool: what an update answers is what its dirty part knows, no leaf is read for it",
-    ),
-    (
-        "inner",
-        "kept (default): inner nodes leave when nothing else can; units: they age and leave as the paper's units do",
-    ),
-    (
-        "commit",
-        "which cold dirty units leave: write-minimized (default), first-associated (the oldest entry's), exact-fit",
-    ),
-    (
-        "split",
-        "what becomes of a leaf and more changes than it holds: multi (default), as many leaves as it takes at once; two-nodes, two at a time",
-    ),
-    (
-        "coalesce",
-        "underfull leaves: eager (default) mends them; lazy leaves them until they are empty or the store is nearly full",
-    ),
-    (
-        "ram",
-        "what a unit counts in the budget: held (default), all its bytes; record, the paper's records and no tables",
-    ),
-];
-
-/// What a unit of the buffer counts in its budget.
+/// Bytes that a unit of the buffer counts in its budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnitRam {
-    /// What it takes: its copy, its cells with their headers and air, its slot in the tables.
+    /// All that the unit takes: its copy, its cells with their headers and air, its slot in the tables.
     #[default]
     Held,
     /// The records of the paper's definitions: the copy; for each change the type of operation, key and pointer
@@ -64,13 +24,13 @@ pub enum UnitRam {
 /// Bytes of a unit's record: the pointer that finds it, #B and #N.
 const UNIT_RECORD_BYTES: usize = 8;
 
-/// What becomes of the copies of inner nodes.
+/// Treatment of the copies of inner nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Inner {
-    /// They stand outside of the regions and leave when nothing else can, up to half of the buffer.
+    /// Inner nodes stand outside of the regions and leave when nothing else can, up to half of the buffer.
     #[default]
     Kept,
-    /// They are units of the paper's lists like those of leaves: they age and leave by the same rules.
+    /// Inner nodes are units of the paper's lists like those of leaves: they age and leave by the same rules.
     Units,
 }
 
@@ -89,7 +49,7 @@ pub enum CommitPolicy {
 /// How many leaves become of one and of more changes than it holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LeafSplit {
-    /// As many as it takes, in one atomic group (Section 3.2.2).
+    /// The split makes as many nodes as it takes, in one atomic group (Section 3.2.2).
     #[default]
     Multi,
     /// Two, each time that one overflows, until all changes are in (*modify-two-node*, reference 16 of the paper).
@@ -111,15 +71,15 @@ pub struct LsLruConfig {
     pub commit_entries: u32,
     /// Updates between two full merge commits; 0: never but by sync.
     pub full_merge_every: u64,
-    /// What an insertion or a removal answers.
+    /// The answer of an insertion or a removal.
     pub answers: Answers,
-    /// What becomes of the copies of inner nodes.
+    /// Treatment of the copies of inner nodes.
     pub inner: Inner,
     /// Which dirty units leave a full buffer.
     pub commit: CommitPolicy,
     /// How many leaves become of one at once.
     pub split: LeafSplit,
-    /// What a unit counts in the budget.
+    /// Bytes that a unit counts in the budget.
     pub ram: UnitRam,
 }
 
@@ -139,45 +99,6 @@ impl LsLruConfig {
             split: LeafSplit::Multi,
             ram: UnitRam::Held,
         }
-    }
-
-    /// From settings, with the [`OPTIONS`]. `shared_bytes` is the RAM for buffers and caches, all of it this buffer's: a
-    /// page cache below would hold what the buffer holds.
-    pub fn from_settings(settings: &Settings, shared_bytes: usize) -> Result<LsLruConfig, IndexError> {
-        let options = &settings.options;
-        let number = |name, most: u64, default: u64| {
-            Ok::<u64, IndexError>(options.number(name, 0..=most)?.unwrap_or(default))
-        };
-        let underflow = match options.choice("coalesce", &["eager", "lazy"])? {
-            "lazy" => Underflow::ExpelLeaves,
-            _ => Underflow::Merge,
-        };
-        Ok(LsLruConfig {
-            tree: BPlusConfig { underflow, ..BPlusConfig::from_settings(settings)? },
-            buffer_bytes: number("buffer_bytes", most::BUFFER_BYTES, shared_bytes as u64)? as usize,
-            window_percent: number("window_percent", 100, 50)? as u8,
-            split_factor: number("split_factor", 15, 3)? as u32,
-            commit_entries: number("commit_entries", u64::from(u32::MAX), 0)? as u32,
-            full_merge_every: number("full_merge_every", u64::from(u32::MAX), 0)?,
-            answers: Answers::from_options(options)?,
-            inner: match options.choice("inner", &["kept", "units"])? {
-                "units" => Inner::Units,
-                _ => Inner::Kept,
-            },
-            commit: match options.choice("commit", &["write-minimized", "first-associated", "exact-fit"])? {
-                "first-associated" => CommitPolicy::FirstAssociated,
-                "exact-fit" => CommitPolicy::ExactFit,
-                _ => CommitPolicy::WriteMinimized,
-            },
-            split: match options.choice("split", &["multi", "two-nodes"])? {
-                "two-nodes" => LeafSplit::TwoNodes,
-                _ => LeafSplit::Multi,
-            },
-            ram: match options.choice("ram", &["held", "record"])? {
-                "record" => UnitRam::Record,
-                _ => UnitRam::Held,
-            },
-        })
     }
 
     /// The smallest buffer over pages of this size.
@@ -233,20 +154,25 @@ impl LsLruConfig {
         let most = (1usize << 31) / page_bytes.max(1) * 32;
         let record = self.tree.record;
         if page_bytes < SLOT_BYTES.max(cell_bytes(record)) {
-            return Err(IndexError::Unsupported(message!("pages of {page_bytes} bytes are too small")));
+            return Err(IndexError::Unsupported(
+                message!("pages of {page_bytes} bytes are too small").into(),
+            ));
         }
         let slabs = self.buffer_bytes.saturating_sub(FIXED_BYTES) / slab_bytes(page_bytes);
         if slabs >= slabs_min(record, page_bytes) {
             return Ok(slabs.min(most));
         }
-        Err(IndexError::Unsupported(message!(
-            "a buffer of {} bytes over pages of {page_bytes}: {} bytes are needed at least",
-            self.buffer_bytes,
-            LsLruConfig::buffer_bytes_min(record, page_bytes)
-        )))
+        Err(IndexError::Unsupported(
+            message!(
+                "a buffer of {} bytes over pages of {page_bytes}: {} bytes are needed at least",
+                self.buffer_bytes,
+                LsLruConfig::buffer_bytes_min(record, page_bytes)
+            )
+            .into(),
+        ))
     }
 
-    /// The same as published, without a promise of its own.
+    /// This configuration as published, without a promise of its own.
     #[must_use]
     pub(super) const fn published(mut self) -> LsLruConfig {
         self.tree.durability = Durability::None;
@@ -256,16 +182,14 @@ impl LsLruConfig {
     /// Refuses what cannot work.
     pub(super) fn validate(&self) -> Result<(), IndexError> {
         if self.window_percent > 100 {
-            return Err(IndexError::Unsupported(message!(
-                "window_percent = {}: 0 to 100 are possible",
-                self.window_percent
-            )));
+            return Err(IndexError::Unsupported(
+                message!("window_percent = {}: 0 to 100 are possible", self.window_percent).into(),
+            ));
         }
         if !(2..=15).contains(&self.split_factor) {
-            return Err(IndexError::Unsupported(message!(
-                "split_factor = {}: 2 to 15 are possible",
-                self.split_factor
-            )));
+            return Err(IndexError::Unsupported(
+                message!("split_factor = {}: 2 to 15 are possible", self.split_factor).into(),
+            ));
         }
         // A leaf that is expelled leaves what waits for its keys to a neighbour, as one that merges does.
         let tree = match self.tree.underflow {
@@ -280,16 +204,16 @@ impl LsLruConfig {
             "durability '{}' is wanted, but an LS-LRU tree gives 'none': a power cut loses the dirty parts in its \
              buffer, and those committed after the last sync stay without others that came before them",
             self.tree.durability.name()
-        )))
+        ).into()))
     }
 }
 
-/// What the budget counts for a unit and its changes.
+/// Bytes that the budget counts for a unit and its changes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counted {
     /// A unit, without its parts.
     pub(super) unit: usize,
-    /// So many changes, or fewer.
+    /// Changes that one count covers, at most.
     pub(super) group: usize,
     /// Changes that are counted together.
     pub(super) entries: usize,

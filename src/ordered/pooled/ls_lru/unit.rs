@@ -52,7 +52,7 @@ pub(super) struct Unit {
     /// Entries of the base node.
     pub(super) base: u16,
     pub(super) place: Place,
-    /// What committing it writes, of a unit in the dirty list.
+    /// The nodes that committing this unit writes, if it is in the dirty list.
     pub(super) writes: u8,
 }
 
@@ -72,7 +72,7 @@ pub(super) const FREE: Unit = Unit {
 };
 
 impl Unit {
-    /// Its state; none for one that is being made.
+    /// The state of the unit; none while it is being made.
     pub(super) fn state(&self) -> Option<State> {
         match (self.frame != NONE, self.part.len > 0) {
             (true, false) => Some(State::Clean),
@@ -83,7 +83,7 @@ impl Unit {
     }
 }
 
-/// What waits in the dirty parts of all units.
+/// The sum of what waits in the dirty parts of all units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Waiting {
     /// Units with a dirty part.

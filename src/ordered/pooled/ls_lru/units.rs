@@ -30,7 +30,7 @@ struct List {
 
 const EMPTY: List = List { first: NONE, last: NONE, len: 0 };
 
-/// What the sizes of the buffer come to, for the regions.
+/// The sizes of the buffer's regions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
     pub(super) page_bytes: usize,
@@ -188,7 +188,8 @@ impl Units {
         self.table[unit].writes.into()
     }
 
-    /// The same by formula 3.11, or for splits of two nodes at a time, for a unit anywhere.
+    /// The nodes that committing a unit anywhere writes: by formula 3.11, or for splits of two nodes at a
+    /// time, for a unit anywhere.
     pub(super) fn writes_now(&self, unit: u32) -> u32 {
         let capacity = self.sizes.leaf_capacity;
         let base = match self.table[unit].base {
@@ -347,7 +348,7 @@ impl Units {
         buffer_bytes.saturating_sub(copies * page_bytes + self.count * counted.unit + changes)
     }
 
-    /// What a unit of one change counts, where records are counted.
+    /// The bytes of a unit of one change, where records are counted.
     pub(super) fn change_bytes(&self) -> usize {
         self.sizes.counted.unit + self.sizes.counted.group
     }
@@ -495,7 +496,7 @@ impl Units {
         }
     }
 
-    /// The one after it.
+    /// The unit after this one in the dirty list.
     pub(super) fn next_dirty(&self, unit: u32) -> Option<u32> {
         let rank = self.rank(unit);
         self.by_rank.next(|at| self.rank(at).cmp(&rank).then(core::cmp::Ordering::Less))

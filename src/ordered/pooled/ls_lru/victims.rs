@@ -21,7 +21,8 @@ pub(super) const fn writes(b: u32, n: u32, capacity: u32) -> u32 {
     if b + n <= capacity { 1 } else { (b + n) / capacity + 2 }
 }
 
-/// The same where two nodes and their parent are written for each node that #B entries and #N make beyond the first.
+/// The nodes that are written where two nodes and their parent are for each node that #B entries and #N make
+/// beyond the first.
 pub(super) const fn writes_by_two(b: u32, n: u32, capacity: u32) -> u32 {
     if b + n <= capacity { 1 } else { 3 * ((b + n).div_ceil(capacity) - 1) }
 }

@@ -52,7 +52,7 @@ mod settings;
 mod tests;
 mod update;
 
-pub use settings::{LsbConfig, OPTIONS};
+pub use settings::LsbConfig;
 
 use crate::check::{CheckReport, IndexError};
 use crate::nand::Cause;
@@ -95,7 +95,8 @@ pub struct LsbTree<S> {
     page: Vec<u8>,
     clock: u64,
     is_interrupted: bool,
-    /// What log pages say that a mount found, and that the store refused to merge: no change is made before it is.
+    /// The updates in log pages that a mount found, and that the store refused to merge: no change is made
+    /// before it is.
     stranded: Owed,
     counts: Counts,
 }
@@ -193,7 +194,7 @@ impl<S: PageStore> LsbTree<S> {
         if self.is_interrupted { Err(IndexError::Interrupted) } else { self.tree.ready() }
     }
 
-    /// What the log of a leaf that is not open says of a key: nothing, or a value, or that it is removed.
+    /// The state of a key in the log of a leaf that is not open: nothing, or a value, or that it is removed.
     fn closed_log_value(&mut self, leaf: Lpn, key: &[u8]) -> Result<Option<Option<&[u8]>>, IndexError> {
         if !self.area.read(leaf, Cause::Host, &mut self.page)? {
             return Ok(None);
@@ -292,7 +293,7 @@ fn parts<S: PageStore>(store: S, plan: &Plan) -> Result<(Slice<S>, LogArea<Slice
 struct Entries<'a> {
     log: (LogShape, &'a [u8]),
     bounds: (Bound<&'a [u8]>, Bound<&'a [u8]>),
-    /// Those left are from the first on and before the second.
+    /// The entries left are from the first on and before the second.
     left: (usize, usize),
     direction: Direction,
 }

@@ -5,16 +5,9 @@ use super::page::LogShape;
 use super::{LogNode, LsbTree};
 use crate::check::IndexError;
 use crate::check::message;
-use crate::index::most;
 use crate::ordered::bplus::{BPlusConfig, Underflow};
-use crate::ordered::{Durability, RecordFormat, Settings};
+use crate::ordered::{Durability, RecordFormat};
 use crate::store::PageStore;
-
-/// Options besides those of the B+-tree: name and meaning.
-pub const OPTIONS: [(&str, &str); 2] = [
-    ("log_nodes", "Lb: log nodes that are filled in RAM at the same time, 1 or more (default 8)"),
-    ("log_pages", "log pages on the store at most, one for a leaf (default: a quarter of the store)"),
-];
 
 /// Log nodes in RAM.
 const LOG_NODES: u32 = 8;
@@ -43,19 +36,7 @@ impl LsbConfig {
         LsbConfig { tree, log_nodes: LOG_NODES, log_pages: None }
     }
 
-    /// From settings, with the [`OPTIONS`].
-    pub fn from_settings(settings: &Settings) -> Result<LsbConfig, IndexError> {
-        let number = |name| -> Result<Option<u32>, IndexError> {
-            Ok(settings.options.number(name, 0..=most::PAGES)?.map(|n| n as u32))
-        };
-        Ok(LsbConfig {
-            tree: BPlusConfig::from_settings(settings)?,
-            log_nodes: number("log_nodes")?.unwrap_or(LOG_NODES),
-            log_pages: number("log_pages")?,
-        })
-    }
-
-    /// The same in the class *none*, as published; a journal gives more above it.
+    /// This configuration in the class *none*, as published; a journal gives more above it.
     #[must_use]
     pub const fn published(self) -> LsbConfig {
         LsbConfig { tree: self.tree.with_durability(Durability::None), ..self }
@@ -66,30 +47,33 @@ impl LsbConfig {
         u64::from(self.log_nodes) * ENTRIES_TYPICAL
     }
 
-    /// What it comes to on a store: the tree, its pages and those of the log.
+    /// Sizes that follow on a store: the tree, its pages and those of the log.
     pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<Plan, IndexError> {
         if self.tree.durability != Durability::None {
-            return Err(IndexError::Unsupported(message!(
-                "durability '{}' is wanted, but log nodes that wait in RAM are lost: it takes a journal",
-                self.tree.durability.name()
-            )));
+            return Err(IndexError::Unsupported(
+                message!(
+                    "durability '{}' is wanted, but log nodes that wait in RAM are lost: it takes a journal",
+                    self.tree.durability.name()
+                )
+                .into(),
+            ));
         }
         if !(1..=LOG_NODES_MAX).contains(&self.log_nodes) {
             let what = message!("log_nodes = {}: 1 to {LOG_NODES_MAX} are possible", self.log_nodes);
-            return Err(IndexError::Unsupported(what));
+            return Err(IndexError::Unsupported(what.into()));
         }
         let (page_bytes, pages) = (store.page_bytes(), store.page_count());
         let log_pages = self.log_pages.unwrap_or(pages / 4).max(1);
         if log_pages > pages.saturating_sub(2) {
             let what = message!("log_pages = {log_pages}: the store has {pages} pages");
-            return Err(IndexError::Unsupported(what));
+            return Err(IndexError::Unsupported(what.into()));
         }
         let possible = LogShape::entries_max(self.tree.record, page_bytes);
         let fitting = self.tree.leaf_capacity_on(store)?;
         if self.tree.leaf_capacity.is_some_and(|entries| entries > possible) || possible < 2 {
             let what =
                 message!("leaves of {fitting} entries: 2 to {possible} are possible, as a log page has");
-            return Err(IndexError::Unsupported(what));
+            return Err(IndexError::Unsupported(what.into()));
         }
         let entries = fitting.min(possible);
         let tree = BPlusConfig { leaf_capacity: Some(entries), underflow: Underflow::Expel, ..self.tree };
@@ -111,7 +95,7 @@ impl LsbConfig {
     }
 }
 
-/// What a configuration comes to on a store.
+/// Sizes that follow from a configuration on a store.
 pub(super) struct Plan {
     pub(super) tree: BPlusConfig,
     pub(super) shape: LogShape,

@@ -27,7 +27,7 @@ use alloc::vec::Vec;
 /// Pages that the split of a leaf takes at most, or each of the steps by which it grows.
 const PAGES_PER_SPLIT: u64 = 3;
 
-/// What a batch comes to.
+/// The outcome of a batch.
 struct Plan {
     /// Changes that are applied now.
     changes: usize,
@@ -136,7 +136,7 @@ impl<S: PageStore> WideTree<S> {
         end
     }
 
-    /// The same for all pages, which are in RAM.
+    /// Gathers all entries, which are in RAM.
     fn gather_all<'a>(
         &mut self,
         base: usize,
@@ -428,7 +428,7 @@ struct Terms {
     is_roomy: bool,
 }
 
-/// What becomes of the directory.
+/// The change of the directory.
 enum EditKind {
     Keep,
     /// The first leaf of all.

@@ -49,7 +49,7 @@ mod size;
 mod tests;
 mod tree;
 
-pub use settings::{MbConfig, OPTIONS};
+pub use settings::MbConfig;
 pub use tree::WideTree;
 pub(in crate::ordered) use tree::key_before;
 

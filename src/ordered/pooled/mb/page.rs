@@ -72,7 +72,7 @@ impl LeafLayout {
         Err(IndexError::Unsupported(message!(
             "a leaf with a header on pages of {page_bytes} bytes: it takes {ENTRIES_MIN} entries of {} bytes at least",
             key + value
-        )))
+        ).into()))
     }
 
     /// The node of the page at a place.
@@ -230,7 +230,7 @@ const fn slot_bytes(key_bytes: usize) -> usize {
     6 + key_bytes
 }
 
-/// What comes to a leaf between two batches and with one, in sixteenths.
+/// The rates of accesses to a leaf, in sixteenths: reads between two batches, changes in one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Rates {
     /// Changes of a batch; 0 before the first.

@@ -4,26 +4,11 @@ use super::page::LeafLayout;
 use super::tree::{WideTree, buffer_bytes, group_pages_max};
 use crate::check::IndexError;
 use crate::check::message;
-use crate::index::most;
 use crate::ordered::bplus::{BPlusConfig, BPlusTree};
 use crate::ordered::buffered::Answers;
-use crate::ordered::lazy_update::{CommitPolicy, Pairs, Pool, PoolCount, PoolSetup, pool_requests};
-use crate::ordered::{Durability, RecordFormat, Settings};
+use crate::ordered::lazy_update::{CommitPolicy, Pairs, Pool, PoolCount, PoolSetup, requests_in};
+use crate::ordered::{Durability, RecordFormat};
 use crate::store::PageStore;
-
-/// Options that the tree takes besides those of its pool: name and meaning.
-pub const OPTIONS: [(&str, &str); 4] = [
-    ("order", "children of an inner node at most (default: what the page holds)"),
-    (
-        "leaf_pages",
-        "pages of a leaf at most, 1 to 16 (default 8, or what the header and atomic groups have room for)",
-    ),
-    (
-        "leaf_size",
-        "auto (default): each leaf has the pages that cost least; fixed: all leaves may have leaf_pages",
-    ),
-    ("write_cost", "what a page write costs in page reads, for leaf_size = auto (default 3)"),
-];
 
 /// How an MB-tree is formatted and mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +25,7 @@ pub struct MbConfig {
     pub write_cost: Option<u32>,
     /// Requests that the batch process buffer holds, 1 or more.
     pub pool_requests: u32,
-    /// What an insertion or a removal answers.
+    /// The answer of an insertion or a removal.
     pub answers: Answers,
 }
 
@@ -61,25 +46,12 @@ impl MbConfig {
         }
     }
 
-    /// From settings, with the [`OPTIONS`] and those of the pool. `shared_bytes` is the RAM for the buffer and the page cache
-    /// together.
-    pub fn from_settings(settings: &Settings, shared_bytes: usize) -> Result<MbConfig, IndexError> {
-        let options = &settings.options;
-        let pool_requests = pool_requests(settings, CommitPolicy::BiggestSize, shared_bytes, true)?;
-        let is_auto = options.choice("leaf_size", &["auto", "fixed"])? == "auto";
-        let write_cost = options.number("write_cost", 1..=1000)?.unwrap_or(3);
-        let leaf_pages = options.number("leaf_pages", 1..=16)?.unwrap_or(8);
-        Ok(MbConfig {
-            durability: settings.durability,
-            order: options.number("order", 0..=most::NODE_ENTRIES)?.map(|order| order as usize),
-            leaf_pages: leaf_pages as usize,
-            write_cost: is_auto.then_some(write_cost as u32),
-            answers: Answers::from_options(options)?,
-            ..MbConfig::new(settings.record, pool_requests)
-        })
+    /// Requests of a buffer that takes at most `bytes`, each counted so.
+    pub fn requests_in(record: RecordFormat, bytes: usize, count: PoolCount) -> u32 {
+        requests_in(record, CommitPolicy::BiggestSize, bytes, (count, true))
     }
 
-    /// The same in the class *none*, as published; a journal gives more above it.
+    /// This configuration in the class *none*, as published; a journal gives more above it.
     #[must_use]
     pub const fn published(self) -> MbConfig {
         MbConfig { durability: Durability::None, ..self }
@@ -107,10 +79,13 @@ impl MbConfig {
     /// The tree on a store.
     pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<Plan, IndexError> {
         if self.durability != Durability::None {
-            return Err(IndexError::Unsupported(message!(
-                "durability '{}' is wanted, but requests that wait in RAM are lost: it takes a journal",
-                self.durability.name()
-            )));
+            return Err(IndexError::Unsupported(
+                message!(
+                    "durability '{}' is wanted, but requests that wait in RAM are lost: it takes a journal",
+                    self.durability.name()
+                )
+                .into(),
+            ));
         }
         self.pool().validate()?;
         // Leaves so large that a store which takes atomic groups takes those of a split.
@@ -123,9 +98,10 @@ impl MbConfig {
         let layout = LeafLayout::new(self.record, store.page_bytes(), atomic)?;
         let pages = store.page_count();
         if pages < PAGES_MIN {
-            return Err(IndexError::Unsupported(message!(
-                "{pages} pages are too few for a leaf and its directory: it takes {PAGES_MIN}"
-            )));
+            return Err(IndexError::Unsupported(
+                message!("{pages} pages are too few for a leaf and its directory: it takes {PAGES_MIN}")
+                    .into(),
+            ));
         }
         let above = [b'M', b'B', self.record.value_bytes, layout.pages_max as u8];
         let directory = BPlusConfig::directory(self.record.key_bytes, self.order, above);
@@ -133,7 +109,7 @@ impl MbConfig {
     }
 }
 
-/// What a configuration comes to on a store.
+/// Sizes that follow from a configuration on a store.
 pub(super) struct Plan {
     record: RecordFormat,
     pub(super) directory: BPlusConfig,

@@ -14,7 +14,7 @@
 
 use super::page::Rates;
 
-/// One in fixed point.
+/// The number one in fixed point.
 const ONE: u64 = 1 << 16;
 
 /// The pages, 1 to `pages_max`, of least cost for a leaf of `pages` pages now; `write_cost` is a write in reads.
@@ -51,7 +51,7 @@ fn missed(n: u64, sixteenths: u64) -> u64 {
 }
 
 impl Rates {
-    /// What they are after one batch more of so many changes, with so many reads before it.
+    /// The rates after one batch more of so many changes, with so many reads before it.
     pub(super) fn after(self, changes: usize, reads: u16) -> Rates {
         let changes = (changes as u64 * 16).min(1 << 24) as u32;
         let reads = u32::from(reads) * 16;
@@ -62,12 +62,12 @@ impl Rates {
         Rates { changes: mean(self.changes, changes).max(1), reads: mean(self.reads, reads) }
     }
 
-    /// Those of a leaf that has half of the entries.
+    /// The rates of a leaf that has half of the entries.
     pub(super) fn halved(self) -> Rates {
         Rates { changes: self.changes.div_ceil(2), reads: self.reads.div_ceil(2) }
     }
 
-    /// Those of two leaves that are one.
+    /// The rates of two leaves that are one.
     pub(super) fn with(self, other: Rates) -> Rates {
         let add = u32::saturating_add;
         Rates { changes: add(self.changes, other.changes), reads: add(self.reads, other.reads) }

@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::nand::Cause;
+use crate::ordered::OrderedIndex;
 use crate::ordered::buffered::Answers;
 use crate::ordered::buffered::tests::*;
 use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use crate::ordered::{Durability, RecordFormat};
-use crate::ordered::{OrderedIndex, Settings};
 use crate::rng::Rng;
 use crate::store::PageStore;
 use crate::store::StoreError;
@@ -338,9 +338,4 @@ fn what_cannot_work_is_refused_and_the_ram_is_told() {
     let store = index.into_store();
     assert!(matches!(MbTree::mount(store.clone(), config(5, 50)).err(), Some(IndexError::NotFormatted(_))));
     assert!(MbTree::mount(store, config(6, 9)).is_ok());
-    let settings = Settings { durability: Durability::None, ..Settings::new(SMALL) };
-    let given = |name, value| MbConfig::from_settings(&settings.clone().with(name, value), 4_000);
-    assert_eq!(given("leaf_size", "fixed").unwrap().write_cost, None);
-    assert_eq!(given("leaf_pages", "3").unwrap().leaf_pages, 3);
-    assert!(given("leaf_pages", "17").is_err() && given("write_cost", "0").is_err());
 }

@@ -31,7 +31,7 @@ pub struct WideTree<S> {
     pub(super) flat: Box<[u8]>,
     pub(super) flat_shape: NodeShape,
     pub(super) class: Durability,
-    pub(super) counts: Counts,
+    pub(super) counts: LeafCounts,
 }
 
 /// A page of a leaf in RAM.
@@ -42,7 +42,7 @@ pub(super) struct PageFrame {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct LeafCounts {
     pub(super) leaves: u64,
     pub(super) leaf_pages: u64,
     pub(super) batches: u64,
@@ -88,7 +88,7 @@ impl<S: PageStore> WideTree<S> {
             flat: vec![0; capacity * record.entry_bytes()].into_boxed_slice(),
             flat_shape,
             class,
-            counts: Counts::default(),
+            counts: LeafCounts::default(),
         }
     }
 
@@ -374,7 +374,7 @@ impl<S: PageStore> WideTree<S> {
             Ok(loaded)
         });
         if named.is_err() {
-            self.counts = Counts { leaves: 0, leaf_pages: 0, ..self.counts };
+            self.counts = LeafCounts { leaves: 0, leaf_pages: 0, ..self.counts };
             if self.directory.ready().is_ok() {
                 self.directory.give_up_names()?;
             }
@@ -558,7 +558,7 @@ impl<S: PageStore> OrderedIndex for WideTree<S> {
     fn stats(&self) -> IndexStats {
         let mut stats = self.directory.stats();
         stats.height += 1;
-        let Counts { leaves, leaf_pages, batches, repacks, leaf_splits, leaf_merges } = self.counts;
+        let LeafCounts { leaves, leaf_pages, batches, repacks, leaf_splits, leaf_merges } = self.counts;
         let figures = [
             ("leaves", leaves),
             ("leaf_pages", leaf_pages),

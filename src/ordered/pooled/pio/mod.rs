@@ -51,7 +51,7 @@ mod tests;
 mod tree;
 mod update;
 
-pub use settings::{OPTIONS, PioConfig};
+pub use settings::PioConfig;
 pub use tree::SegmentTree;
 
 use crate::check::IndexError;

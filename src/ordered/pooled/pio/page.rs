@@ -43,7 +43,7 @@ pub(super) struct LeafLayout {
     pub(super) records: usize,
 }
 
-/// What the head of a segment says beside whose it is.
+/// The head of a segment but for its owner.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     pub(super) place: usize,
@@ -65,7 +65,7 @@ impl LeafLayout {
             return Err(IndexError::Unsupported(message!(
                 "leaves of {segments} pages with {records} records of {bytes} bytes each: 2 to {SEGMENTS_MAX} pages, and 2 \
                  records at least, are possible"
-            )));
+            ).into()));
         }
         Ok(LeafLayout { record, page_bytes, segments, records })
     }

@@ -4,22 +4,11 @@ use super::page::LeafLayout;
 use super::tree::{SegmentTree, buffer_bytes, group_pages_max};
 use crate::check::IndexError;
 use crate::check::message;
-use crate::index::most;
 use crate::ordered::bplus::{BPlusConfig, BPlusTree};
 use crate::ordered::buffered::Answers;
-use crate::ordered::lazy_update::{CommitPolicy, Pairs, Pool, PoolCount, PoolSetup, pool_requests};
-use crate::ordered::{Durability, RecordFormat, Settings};
+use crate::ordered::lazy_update::{CommitPolicy, Pairs, Pool, PoolCount, PoolSetup, requests_in};
+use crate::ordered::{Durability, RecordFormat};
 use crate::store::PageStore;
-
-/// Options that the tree takes besides those of its queue: name and meaning.
-pub const OPTIONS: [(&str, &str); 3] = [
-    ("order", "children of an inner node at most (default: what the page holds)"),
-    ("leaf_pages", "L: pages of a leaf, 2 to 16 (default 4)"),
-    (
-        "requests",
-        "PioMax: page requests that are submitted together at most, 1 to 256 (default 64, or an eighth of the RAM)",
-    ),
-];
 
 /// How a PIO B-tree is formatted and mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +25,7 @@ pub struct PioConfig {
     pub requests: usize,
     /// Operations that the queue holds, 1 or more.
     pub pool_requests: u32,
-    /// What an insertion or a removal answers.
+    /// The answer of an insertion or a removal.
     pub answers: Answers,
 }
 
@@ -54,29 +43,12 @@ impl PioConfig {
         }
     }
 
-    /// From settings, with the [`OPTIONS`] and those of the queue, on pages of this size. `shared_bytes` is the RAM for the queue
-    /// and the page cache together.
-    pub fn from_settings(
-        settings: &Settings,
-        page_bytes: usize,
-        shared_bytes: usize,
-    ) -> Result<PioConfig, IndexError> {
-        let options = &settings.options;
-        let pool_requests = pool_requests(settings, CommitPolicy::BiggestSize, shared_bytes, false)?;
-        let of_ram = settings.ram_bytes.map_or(64, |ram| (ram / 8 / page_bytes.max(1)).clamp(4, 64));
-        let requests = options.number("requests", 1..=256)?.unwrap_or(of_ram as u64);
-        let leaf_pages = options.number("leaf_pages", 2..=16)?.unwrap_or(4);
-        Ok(PioConfig {
-            durability: settings.durability,
-            order: options.number("order", 0..=most::NODE_ENTRIES)?.map(|order| order as usize),
-            leaf_pages: leaf_pages as usize,
-            requests: requests as usize,
-            answers: Answers::from_options(options)?,
-            ..PioConfig::new(settings.record, pool_requests)
-        })
+    /// Requests of a queue that takes at most `bytes`, each counted so.
+    pub fn requests_in(record: RecordFormat, bytes: usize, count: PoolCount) -> u32 {
+        requests_in(record, CommitPolicy::BiggestSize, bytes, (count, false))
     }
 
-    /// The same in the class *none*, as published without its log; a journal gives more above it.
+    /// This configuration in the class *none*, as published without its log; a journal gives more above it.
     #[must_use]
     pub const fn published(self) -> PioConfig {
         PioConfig { durability: Durability::None, ..self }
@@ -109,10 +81,13 @@ impl PioConfig {
     /// The tree on a store.
     pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<Plan, IndexError> {
         if self.durability != Durability::None {
-            return Err(IndexError::Unsupported(message!(
-                "durability '{}' is wanted, but operations that wait in RAM are lost: it takes a journal",
-                self.durability.name()
-            )));
+            return Err(IndexError::Unsupported(
+                message!(
+                    "durability '{}' is wanted, but operations that wait in RAM are lost: it takes a journal",
+                    self.durability.name()
+                )
+                .into(),
+            ));
         }
         self.pool().validate()?;
         // Leaves so large that a store which takes atomic groups takes those of a split.
@@ -129,7 +104,7 @@ impl PioConfig {
             let segments = layout.segments;
             return Err(IndexError::Unsupported(message!(
                 "{pages} pages are too few for a leaf of {segments} pages and its directory: it takes {needed}"
-            )));
+            ).into()));
         }
         if self.requests == 0 {
             return Err(IndexError::Unsupported("no request may be submitted: requests = 0".into()));
@@ -140,7 +115,7 @@ impl PioConfig {
     }
 }
 
-/// What a configuration comes to on a store.
+/// Sizes that follow from a configuration on a store.
 pub(super) struct Plan {
     pub(super) directory: BPlusConfig,
     layout: LeafLayout,

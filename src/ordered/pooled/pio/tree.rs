@@ -44,11 +44,11 @@ pub struct SegmentTree<S> {
     pub(super) flat: Box<[u8]>,
     pub(super) flat_shape: NodeShape,
     pub(super) class: Durability,
-    pub(super) counts: Counts,
+    pub(super) counts: SegmentCounts,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct SegmentCounts {
     pub(super) rounds: u64,
     pub(super) appended_records: u64,
     pub(super) appended_pages: u64,
@@ -103,7 +103,7 @@ impl<S: PageStore> SegmentTree<S> {
             layout,
             requests_max,
             class,
-            counts: Counts::default(),
+            counts: SegmentCounts::default(),
         }
     }
 
@@ -202,7 +202,7 @@ impl<S: PageStore> SegmentTree<S> {
         Ok(used)
     }
 
-    /// What the segments in frames say of a key, the newest first: a value, or that it is not there.
+    /// The state of a key in the segments in frames, the newest first: a value, or that it is not there.
     fn find_in(&self, base: usize, used: usize, key: &[u8]) -> Option<&[u8]> {
         let layout = &self.layout;
         for page in self.frames[base..base + used].iter().rev() {
@@ -247,7 +247,8 @@ impl<S: PageStore> SegmentTree<S> {
         held
     }
 
-    /// What belongs to a key's leaf, and whether it is there; the leaf stays in frame 0 and after.
+    /// The leaf of a key by its name in the directory, and whether it is there; the leaf stays in frame 0
+    /// and after.
     pub(super) fn seek(&mut self, key: &[u8], cause: Cause) -> Result<Option<(Name, usize)>, IndexError> {
         let Some(name) = self.directory.name_of(key, cause)? else { return Ok(None) };
         let used = self.read_leaves(&[name.page], cause)?[0];

@@ -19,18 +19,18 @@ use crate::spatial::measure::Measure;
 use crate::spatial::node::NodeId;
 use alloc::vec::Vec;
 
-/// What a node to be flushed is worth.
+/// The measure of the worth of a node to be flushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Worth {
-    /// Its modifications, whatever its age.
+    /// The number of the node's modifications, whatever its age.
     M,
-    /// Its modifications.
+    /// The number of the node's modifications.
     Mt,
-    /// Its modifications and height.
+    /// The number of the node's modifications, and its height.
     Mth,
-    /// Its modifications, height and area.
+    /// The number of the node's modifications, its height and area.
     Mtha,
-    /// Its modifications, height, area and overlap.
+    /// The number of the node's modifications, its height, area and overlap.
     Mthao,
 }
 
@@ -53,7 +53,7 @@ impl Worth {
 /// The settings of the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Efind {
-    /// What a node is worth.
+    /// The measure of the worth of a node.
     pub worth: Worth,
     /// How many of the nodes count as old, in percent.
     pub oldest_percent: u8,
@@ -131,7 +131,7 @@ impl Efind {
         }
     }
 
-    /// What each candidate is worth.
+    /// The worth of each candidate.
     fn worths<C: Coordinate, const D: usize>(
         &self,
         buffer: &mut NodeBuffer<C, D>,

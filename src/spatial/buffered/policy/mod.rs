@@ -21,7 +21,7 @@ pub enum FlushPolicy {
     All,
     /// A unit by chance.
     Random {
-        /// The same seed chooses the same units.
+        /// The seed of the choices: the same seed chooses the same units.
         seed: u64,
     },
     /// The unit with the most modifications: FAST.
@@ -55,7 +55,7 @@ impl FlushPolicy {
             }
             _ => return Ok(()),
         };
-        Err(IndexError::Unsupported(message!("flush policy {}: {what}", self.name())))
+        Err(IndexError::Unsupported(message!("flush policy {}: {what}", self.name()).into()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the policies of eFIND choose from small buffers, worked out by hand.
+//! The choices of eFIND's policies from small buffers, worked out by hand.
 
 use super::buffer::{NodeBuffer, Touch};
 use super::*;

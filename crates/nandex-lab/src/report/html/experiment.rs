@@ -3,8 +3,8 @@
 use super::Assets;
 use super::plots::{DASHES, Figure, MARKERS, axis_title, base, figure, figures_axis, glyph, safe, token};
 use crate::experiment::{self, ExperimentResults, Plot, PlotKind, Point, Series, Stated};
-use crate::report::scale::{Quantity, Scale};
 use crate::repro::{self, ScoreRow};
+use crate::summary::scale::{Quantity, Scale};
 use askama::Template;
 use plotly::common::{ErrorData, ErrorType, Line, Marker, MarkerSymbol, Mode};
 use plotly::layout::{Axis, AxisType, BarMode, HoverMode};
@@ -33,7 +33,7 @@ pub(super) struct Section {
     pub(super) facts: String,
     pub(super) claims: Vec<ScoreRow>,
     pub(super) plots: Vec<PlotView>,
-    /// What the experiment's notes say, as HTML.
+    /// The notes of the experiment, as HTML.
     pub(super) notes: String,
     /// Every cell, as the terminal shows it.
     pub(super) table: String,
@@ -203,7 +203,7 @@ fn line(number: usize, series: &Series) -> Box<dyn Trace> {
     }
 }
 
-/// What the paper states, as marks beside ours.
+/// The figures that the paper states, as marks beside ours.
 fn marks(number: usize, stated: &Stated, kind: PlotKind) -> Box<dyn Trace> {
     let y: Vec<f64> = stated.points.iter().map(|point| point.mean).collect();
     let name = match stated.against.as_str() {

@@ -1,7 +1,7 @@
 //! A spatial index on a map, as a drawing in the page itself: boxes of leaves, queries, and the leaves they read.
 
-use crate::report::scale::show_count;
 use crate::spatial::map::{MapNode, MapQuery, Shape, TreeMap};
+use crate::summary::scale::show_count;
 use std::fmt::Write as _;
 
 /// Width of a drawing in its own units.
@@ -17,7 +17,7 @@ pub(super) struct MapView {
     pub(super) nodes: String,
     /// The drawing; made of numbers alone.
     pub(super) svg: String,
-    /// What each query is, found and read.
+    /// The kind of each query, and what it found and read.
     pub(super) rows: Vec<[String; 4]>,
 }
 

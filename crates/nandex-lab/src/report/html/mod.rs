@@ -28,7 +28,7 @@ pub fn render(results: &Results) -> Result<String, askama::Error> {
     render_with_maps(results, &[])
 }
 
-/// The same with spatial indexes on maps.
+/// The report with spatial indexes on maps.
 ///
 /// # Errors
 /// Only when the results cannot be written as JSON.
@@ -60,7 +60,7 @@ pub fn render_papers(done: &Reproduction) -> Result<String, askama::Error> {
     papers::Page::of(done).map_err(askama::Error::custom)?.render()
 }
 
-/// What every page holds so that it loads nothing.
+/// The assets of a page: all that it holds so that it loads nothing.
 struct Assets {
     css: &'static str,
     script: &'static str,
@@ -108,7 +108,7 @@ mod tests {
         render(&sample::results()).unwrap()
     }
 
-    /// What stands outside of plotly's script, which names addresses it never visits here.
+    /// The part of the page outside of plotly's script, which names addresses it never visits here.
     fn own_part(page: &str) -> String {
         page.replacen(&plotly_script(), "", 1)
     }

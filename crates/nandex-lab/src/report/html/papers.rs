@@ -17,7 +17,7 @@ pub(super) struct Page<'a> {
     assets: Assets,
 }
 
-/// What the page saves as JSON.
+/// The data that the page saves as JSON.
 #[derive(Serialize)]
 struct Saved<'a> {
     schema: u32,
@@ -42,13 +42,14 @@ struct Row {
 }
 
 /// The papers by the names that commands know them by.
-const TITLES: [(&str, &str); 6] = [
+const TITLES: [(&str, &str); 7] = [
     ("mu", "The \u{3bc}-Tree (Kang, Jung, Kang and Kim 2007)"),
     ("wpcb", "The WPCB-tree (Ho and Park 2018)"),
     ("lazy", "The lazy-update B+-tree (On, Hu, Li and Xu 2009)"),
     ("ls-lru", "LS-LRU"),
     ("access-time", "Access times of B-tree, R-tree and MR-tree"),
     ("named", "Indexes that the papers name"),
+    ("plow", "plow, our own index for little RAM"),
 ];
 
 impl<'a> Page<'a> {

@@ -3,11 +3,11 @@
 //! An index has one colour, marker and dash in all of them, by its place in the order asked for. Colours are written
 //! as tokens (`s0`, `c1`, ...) that the page's script replaces by those of the light or dark theme.
 
-use super::super::measure::{KINDS, Measure};
-use super::super::scale::{Quantity, Scale};
-use super::super::summary::{Row, Summary};
 use crate::results::CauseCounts;
 use crate::stats;
+use crate::summary::measure::{KINDS, Measure};
+use crate::summary::scale::{Quantity, Scale};
+use crate::summary::{Row, Summary};
 use plotly::common::{Anchor, Font, Pattern, PatternShape, TextPosition, Title};
 use plotly::common::{
     DashType, ErrorData, ErrorType, HoverInfo, Line, Marker, MarkerSymbol, Mode, Orientation,
@@ -68,7 +68,7 @@ pub(super) fn token(series: usize) -> String {
     format!("s{}", series % COLOURS)
 }
 
-/// What a series is called where it is switched on and off.
+/// The name under which a series is switched on and off.
 pub(super) fn group(series: usize) -> String {
     format!("g{series}")
 }

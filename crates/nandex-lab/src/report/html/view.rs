@@ -1,14 +1,14 @@
-//! What the page's template is filled with: text ready to be shown, in the order of the page.
+//! The view that the page's template is filled with: text ready to be shown, in the order of the page.
 
-use super::super::measure::{Group, Measure};
-use super::super::scale::{Quantity, show, show_count};
-use super::super::summary::{Class, Row, Summary};
 use super::super::table::{ram, seeds, unit};
 use super::Assets;
 use super::map::MapView;
 use super::plots::{self, CAUSES};
 use crate::results::{CauseCounts, Phase, Results, Run};
 use crate::spatial::map::TreeMap;
+use crate::summary::measure::{Group, Measure};
+use crate::summary::scale::{Quantity, show, show_count};
+use crate::summary::{Class, Row, Summary};
 use askama::Template;
 
 /// The page.
@@ -34,9 +34,9 @@ pub(super) struct Page<'a> {
 
 /// An index in the legend.
 struct Chip {
-    /// Its colour.
+    /// The colour of the index.
     token: String,
-    /// What switches it on and off.
+    /// The group of series that the entry switches on and off.
     group: String,
     glyph: &'static str,
     label: String,

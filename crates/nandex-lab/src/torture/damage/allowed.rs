@@ -1,4 +1,5 @@
-//! What an index may answer on a damaged chip besides the truth, an error and a refused mount: the one list of it.
+//! The answers that an index may give on a damaged chip besides the truth, an error and a refused mount: the
+//! one list of it.
 //!
 //! Each exception says for whom, after which damages and ends, what may come, and why it cannot be told from something that may
 //! happen to a sound chip. `docs/guarantees.md` prints the list; whatever a run finds outside of it is a finding.
@@ -15,9 +16,9 @@ use crate::torture::Victim;
 pub enum Who {
     /// Everyone.
     All,
-    /// These, whatever they stand on.
+    /// The victims named, whatever they stand on.
     Named(&'static [&'static str]),
-    /// These FTLs, and whatever stands on one of them.
+    /// The FTLs named, and whatever stands on one of them.
     OnFtl(&'static [&'static str]),
 }
 
@@ -41,7 +42,7 @@ pub enum Ends {
     NewestOfTwo(u64),
 }
 
-/// What may come.
+/// The answers that may come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum May {
     /// The newest changes are gone: for each damage at most so many, or those of one sync.
@@ -59,7 +60,7 @@ pub struct Exception {
     pub damages: &'static [Kind],
     /// After which ends.
     pub ends: Ends,
-    /// What may come.
+    /// The answers that may come.
     pub may: May,
     /// Why it cannot be told.
     pub reason: &'static str,
@@ -82,11 +83,11 @@ const PAGE: &[Kind] = &[
 const BLOCK: &[Kind] =
     &[Kind::BlockFlip, Kind::BlockZero, Kind::BlockOnes, Kind::BlockUnreadable, Kind::BlockExchange];
 
-/// Those of a page that change more than a bit, and leave no page whole in the place of another.
+/// The damages of a page that change more than a bit, and leave no page whole in the place of another.
 const SPOILT: &[Kind] =
     &[Kind::Flips, Kind::Zero, Kind::Ones, Kind::Random, Kind::Unreadable, Kind::Older, Kind::Twin];
 
-/// Those and all damages of a block.
+/// The damages of [`SPOILT`] and all of a block.
 const SPOILT_OR_BLOCK: &[Kind] = &[
     Kind::Flips,
     Kind::Zero,
@@ -225,7 +226,7 @@ pub const EXCEPTIONS: &[Exception] = &[
     },
 ];
 
-/// What was struck, and when.
+/// The damage: what was struck, and when.
 pub(super) struct Hit {
     victim: Victim,
     is_cut: bool,

@@ -1,4 +1,5 @@
-//! What was done to a subject, and which of its states fits what was read back, slots that could not be read left out.
+//! The history of a subject, and which of its states fits what was read back, slots that could not be read
+//! left out.
 
 use crate::crash::ops::HostOp;
 use crate::crash::subject::Promise;
@@ -25,7 +26,7 @@ pub(super) struct History {
     last: Vec<u64>,
 }
 
-/// What an image must hold.
+/// The contents that an image must have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     /// Operations acknowledged.
@@ -38,7 +39,7 @@ pub(super) struct Moment {
 /// How what was read stands to the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// As promised. For each slot what it may hold, by all states that fit.
+    /// The contents are as promised. For each slot what it may hold, by all states that fit.
     Promised(Vec<Vec<u64>>),
     /// A state before the promised ones: so many acknowledged changes are gone, and so many syncs that made some of them last, where
     /// no more is promised than syncs.

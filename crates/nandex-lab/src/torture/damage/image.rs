@@ -70,7 +70,7 @@ pub(super) struct Life {
     formatted: usize,
     closes: [usize; 2],
     closed_after: [usize; 2],
-    /// What went wrong without any damage.
+    /// The reason why the life stopped without any damage.
     pub(super) stopped: Option<String>,
 }
 

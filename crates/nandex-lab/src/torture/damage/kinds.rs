@@ -7,7 +7,7 @@ use nandex::{Pbn, Ppn};
 use std::fmt;
 use std::str::FromStr;
 
-/// What is done.
+/// The kind of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// One bit of a page flipped.
@@ -24,7 +24,7 @@ pub enum Kind {
     Unreadable,
     /// A page exchanged with another, spare area included.
     Exchange,
-    /// What stood at that page before its block was erased last.
+    /// The page gets the bytes that stood at that page before its block was erased last.
     Older,
     /// The earlier page of the recording that is most like this one: another version of the same node or logical page.
     Twin,
@@ -91,7 +91,7 @@ impl Kind {
 /// One damage: `zero:17` is the page 17, `exchange:17:40` both, `block-ones:3` the block 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// What is done.
+    /// The kind of damage.
     pub kind: Kind,
     /// The page, or the block.
     pub at: u32,

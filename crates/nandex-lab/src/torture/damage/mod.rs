@@ -64,7 +64,7 @@ impl std::str::FromStr for Blow {
 /// Something that must not be.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// What was damaged.
+    /// The victim of the damage.
     pub victim: Victim,
     /// The seed of its life.
     pub seed: u64,
@@ -78,7 +78,7 @@ pub struct Finding {
     pub records: usize,
     /// Whether a damaged page is the one that was programmed last in its block.
     pub ends_a_block: bool,
-    /// What came of it.
+    /// The outcome of the damage.
     pub outcome: Outcome,
 }
 

@@ -7,7 +7,7 @@ use nandex::spatial::{Rect, Relation, SpatialIndex};
 use nandex::{Cause, IndexError, Lpn, NandError, OrderedIndex, PageStore, StoreError};
 use std::ops::{Bound, ControlFlow};
 
-/// What was answered.
+/// The answers that were given.
 #[derive(Debug)]
 pub(super) struct Seen {
     /// For each slot the fingerprint of its value, 0 for none; none where it could not be read.
@@ -133,7 +133,8 @@ fn walk(index: &mut dyn OrderedIndex, direction: Direction, seen: &mut Seen) {
     }
 }
 
-/// One of so many slots is also searched as the nearest to its corner, which costs more.
+/// The rate of nearest searches: one of so many slots is also searched as the nearest to its corner, which
+/// costs more.
 const NEAREST_EVERY: usize = 8;
 
 fn read_spatial(index: &mut dyn SpatialIndex<i32, 2>, step: usize, seen: &mut Seen) {

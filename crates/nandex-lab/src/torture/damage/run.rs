@@ -36,7 +36,7 @@ pub struct Effort {
     pub threads: usize,
 }
 
-/// What came of a run.
+/// The totals of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     /// Lives lived.
@@ -49,7 +49,7 @@ pub struct Totals {
     pub excepted: BTreeMap<usize, u64>,
     /// Damages whose outcome must not be.
     pub found: u64,
-    /// Those, the first of each kind of each image.
+    /// The findings, the first of each kind of each image.
     pub findings: Vec<Finding>,
     /// Lives that ended before any damage, and why.
     pub stopped: Vec<String>,
@@ -175,7 +175,7 @@ fn of_one_life(victim: Victim, seed: u64, effort: &Effort, tell: Tell<'_>) -> To
     totals
 }
 
-/// What came of a blow, with what the exceptions ask of it.
+/// The finding of a blow, with what the exceptions ask of it.
 fn finding(victim: Victim, (seed, image): (u64, &Image), end: End, blow: &Blow, outcome: Outcome) -> Finding {
     let (age, records, ends_a_block) =
         (age_of(image, blow), records_of(image, blow), ends_a_block(image, blow));
@@ -215,7 +215,7 @@ fn ends_a_block(image: &Image, blow: &Blow) -> bool {
     blow.0.iter().flat_map(|damage| places(damage, geometry)).any(|ppn| is_last(&ppn))
 }
 
-/// Of the damages, how many strike an anchor or a page of a checkpoint or note.
+/// The number of the damages that strike an anchor or a page of a checkpoint or note.
 fn records_of(image: &Image, blow: &Blow) -> usize {
     let geometry = image.chip.part().geometry;
     let is_record = |ppn: &Ppn| {
@@ -230,7 +230,7 @@ fn stopped(mut totals: Totals, subject: &Victim, seed: u64, why: &str) -> Totals
     totals
 }
 
-/// One of so many blows is two at once.
+/// The rate of double blows: one of so many is two at once.
 const TWO_EVERY: u64 = 12;
 
 /// Blows to the pages of a chip; three of four go to pages that are needed.

@@ -1,15 +1,16 @@
-//! What is damaged, with chip and settings that follow from the seed.
+//! The subject of damage, with chip and settings that follow from the seed.
 
 use crate::LabError;
 use crate::crash::subject::Subject;
 use crate::crash::{CrashPlan, Target};
-use crate::fuzz;
 use crate::registry::{Hosting, INDEXES, STORES, StoreEntry};
 use crate::spatial::SPATIAL;
 use crate::torture::Victim;
 use nandex::IndexError;
+use nandex::nand::catalogue::mlc_with;
 use nandex::nand::sim::SimChip;
-use nandex::ordered::{Durability, RecordFormat, Settings};
+use nandex::ordered::{Durability, RecordFormat};
+use nandex_stacks::options::Settings;
 
 /// Slots of every subject.
 pub(super) const SLOTS: u32 = 320;
@@ -53,7 +54,7 @@ pub(super) fn plan(victim: Victim, seed: u64) -> Result<CrashPlan, LabError> {
     for &durability in wanted {
         let settings = victim.on(victim.ftl, Settings { durability, ..base.clone() });
         let plan = CrashPlan {
-            part: victim.target.suited(fuzz::part(512, 16, 32)),
+            part: victim.target.suited(mlc_with(512, 16, 32)),
             slots: SLOTS,
             ..CrashPlan::new(victim.target, settings)
         };

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What came of a damage, the best first.
+/// The outcome of a damage, the best first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Every answer was right.
@@ -29,9 +29,9 @@ pub enum Outcome {
     Corrupted,
     /// The mount was refused and told of the damage.
     Refused,
-    /// So many newest changes were gone without a word.
+    /// The contents were older: so many newest changes were gone without a word.
     Older(u64),
-    /// So many newest changes, which so many syncs had made last.
+    /// The contents were older: so many newest changes, which so many syncs had made last.
     OlderBySyncs(u64, u64),
     /// Some slots held what they held once, or nothing, without a word.
     Stale(String),
@@ -44,7 +44,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Its name.
+    /// The outcome's name.
     pub const fn name(&self) -> &'static str {
         match self {
             Outcome::Right => "right",
@@ -84,7 +84,7 @@ const ENOUGH: u64 = 400_000;
 
 /// Operations done on a damaged chip that was read.
 const OPERATIONS_AFTER: u32 = 24;
-/// One of so many slots is then looked up by itself; ranges are read whole.
+/// The rate of single look-ups: one of so many slots is then looked up by itself; ranges are read whole.
 const STEP_AFTER: usize = 5;
 
 /// Does the damages and tells what came of them; none where they change nothing.
@@ -167,7 +167,7 @@ struct Trial<'a> {
     seed: u64,
 }
 
-/// What each slot may hold.
+/// The values that each slot may hold.
 type MayHold = Vec<Vec<u64>>;
 
 impl Trial<'_> {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 const PAGE_BYTES: usize = 512;
 const PAGES: u32 = 600;
 
-/// What is on the medium, what is on its way, and how many operations are left before the power goes.
+/// The contents of the medium, what is on its way, and how many operations are left before the power goes.
 #[derive(Clone, Default)]
 struct Medium {
     pages: BTreeMap<u32, Vec<u8>>,

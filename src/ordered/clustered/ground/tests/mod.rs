@@ -75,12 +75,12 @@ proptest! {
 
 const CUT_SEEDS: u64 = 8;
 
-/// What is left of unsynced writes and trims after a power cut.
+/// The part left of unsynced writes and trims after a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     /// All: a write is durable at once.
     Durable,
-    /// Those up to some point.
+    /// The writes and trims up to some point.
     Prefix,
     /// For each page those up to some point: pages are written in any order.
     Any,
@@ -91,10 +91,10 @@ struct Fickle {
     order: Order,
     durable: RamStore,
     now: RamStore,
-    /// What happened since the last sync: pages, or none for a trim.
+    /// The writes and trims since the last sync: pages, or none for a trim.
     since: Vec<(Lpn, Option<Vec<u8>>)>,
     left: u64,
-    /// What refuses now and then, and once in how many times.
+    /// The random refusals of calls, and once in how many times they come.
     refuses: Option<(Rng, u64)>,
 }
 
@@ -183,7 +183,7 @@ impl PageStore for Fickle {
     }
 }
 
-/// What happened to an index: its state after each update, and which of them was the last at a sync.
+/// The history of an index: its state after each update, and which of them was the last at a sync.
 struct History {
     states: Vec<Model>,
     synced: usize,

@@ -2,7 +2,6 @@
 
 use super::super::*;
 use super::members;
-use crate::ordered::Settings;
 use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use crate::rng::Rng;
 use crate::store::ram::RamStore;
@@ -64,7 +63,7 @@ fn fill_and_drain<I: OrderedIndex>(mut index: I, reopen: impl Fn(I) -> I, what: 
     }
 }
 
-/// What a plan comes to.
+/// The figures of a plan.
 fn figures(layer: &Layer<impl PageStore>) -> (u32, u32, u32, u32) {
     let plan = &layer.plan;
     (plan.batch_nodes, plan.segment_pages, plan.table_pages, plan.nodes_max)
@@ -114,9 +113,8 @@ fn defaults_leave_room_for_a_journal() {
 }
 
 /// An index in so many bytes of RAM, shared out as for a store of this size: tables first, then the batch.
-fn in_ram(config: ClusteredConfig, settings: &Settings, store: RamStore) -> Option<ClusteredConfig> {
-    let ram_bytes = settings.ram_bytes?;
-    let with = |bytes| config.with_settings(settings, Some((bytes, store.page_bytes()))).unwrap();
+fn in_ram(config: ClusteredConfig, ram_bytes: usize, store: RamStore) -> Option<ClusteredConfig> {
+    let with = |bytes: usize| config.with_batch_in(bytes / 100 * 50, store.page_bytes());
     let least = with(0);
     let tables = least.ram_bytes_max(&store).unwrap() - least.batch_bytes(&store).unwrap();
     let left = ram_bytes.checked_sub(tables)?;
@@ -129,13 +127,8 @@ fn no_index_holds_more_ram_than_it_was_given() {
     for config in members(RECORD) {
         let (mut taken, mut batches) = (0, Vec::new());
         for ram_bytes in (20_000..200_000).step_by(7_777) {
-            let settings = Settings {
-                ram_bytes: Some(ram_bytes),
-                durability: Durability::None,
-                ..Settings::new(RECORD)
-            };
             let store = RamStore::new(2048, 4_096);
-            let Some(config) = in_ram(config, &settings, store.clone()) else { continue };
+            let Some(config) = in_ram(config, ram_bytes, store.clone()) else { continue };
             let mut index = Plain::format(store, config).unwrap();
             taken += 1;
             batches.push(index.layer().plan.batch_nodes);

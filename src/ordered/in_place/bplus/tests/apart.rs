@@ -94,12 +94,9 @@ fn a_leaf_is_written_first_and_then_each_change_from_the_leaf_up() {
 
 #[test]
 fn together_is_the_usual_way_and_the_only_one_that_is_atomic() {
-    let settings = Settings::new(SMALL);
-    let of = |word: &str| BPlusConfig::from_settings(&settings.clone().with("structure_writes", word));
-    assert_eq!(of("together"), BPlusConfig::from_settings(&settings));
-    assert_eq!(of("apart").unwrap().structure_writes, StructureWrites::Apart);
-    assert!(matches!(of("twice"), Err(IndexError::Unsupported(_))));
-    let refused = BPlusTree::format(Mem::new(64, 400, WRITE_THROUGH), of("apart").unwrap()).map(drop);
+    assert_eq!(BPlusConfig::new(SMALL).structure_writes, StructureWrites::Together);
+    let apart_alone = BPlusConfig { structure_writes: StructureWrites::Apart, ..BPlusConfig::new(SMALL) };
+    let refused = BPlusTree::format(Mem::new(64, 400, WRITE_THROUGH), apart_alone).map(drop);
     assert!(matches!(refused, Err(IndexError::Unsupported(what)) if what.contains("one by one")));
     let tree = tree(apart(4));
     assert_eq!(

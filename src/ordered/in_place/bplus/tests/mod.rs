@@ -8,7 +8,7 @@ use super::{BPlusConfig, BPlusTree, Fill, Overflow, Underflow};
 use crate::check::IndexError;
 use crate::codec::{crc32, put_u32};
 use crate::nand::{Cause, NandError};
-use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
+use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat};
 use crate::rng::Rng;
 use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
@@ -30,7 +30,7 @@ enum Step {
     Sync,
 }
 
-/// What a store promises.
+/// The promises of a store.
 #[derive(Clone, Copy, Debug)]
 struct Promise {
     durable: bool,
@@ -593,14 +593,6 @@ fn a_mount_refuses_what_is_not_its_tree() {
     let mut cut_short = small_tree(WRITE_THROUGH, 20).into_store();
     cut_short.pages.pop();
     assert!(matches!(BPlusTree::mount(cut_short), Err(IndexError::NotFormatted(_))));
-}
-
-#[test]
-fn settings_name_the_capacities() {
-    let settings = Settings::new(SMALL).with("order", 6).with("leaf_capacity", 5);
-    let config = BPlusConfig::from_settings(&settings).unwrap();
-    assert_eq!((config.leaf_capacity, config.internal_capacity), (Some(5), Some(6)));
-    assert!(BPlusConfig::from_settings(&settings.with("order", "six")).is_err());
 }
 
 /// A tree of three levels and its contents.

@@ -9,11 +9,11 @@ use crate::check::IndexError;
 use crate::ftl::fast::{FastFtl, FastSettings};
 use crate::ftl::mapping::FlashSettings;
 use crate::ftl::page_map::{FtlSettings, PageMapFtl};
-use crate::ftl::tbm::{TbmSettings, VictimReads};
+use crate::ftl::tbm::TbmSettings;
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{BlockRange, Cause, Geometry, Nand, NandError, Part, Timing};
 use crate::ordered::bplus::{BPlusConfig, Overflow};
-use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
+use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat};
 use crate::rng::Rng;
 use crate::shared::Shared;
 use crate::store::PageStore;
@@ -234,41 +234,15 @@ fn sorted_records_are_loaded_page_by_page() {
 }
 
 #[test]
-fn settings_name_what_can_be_chosen() {
-    let settings = Settings::new(RECORD)
-        .with("tbm_blocks", 40)
-        .with("overflow", "ascending")
-        .with("order", 9)
-        .with("whole_from", 32)
-        .with("victim_reads", "every")
-        .with("full_nodes", "direct");
-    let chosen = WpcbConfig::from_settings(&settings, PAPER_CHIP).unwrap();
-    assert_eq!((chosen.tbm.blocks, chosen.spare_blocks, chosen.tbm_range_blocks()), (40, 3, 43));
-    assert_eq!((chosen.tbm.whole_from, chosen.tree.overflow), (Some(32), Overflow::KeepAscending));
-    assert_eq!(chosen.tree.leaf_capacity, Some(9));
-    assert_eq!((chosen.tbm.victim_reads, chosen.full_nodes), (VictimReads::Every, FullNodes::Direct));
-    assert_eq!(
-        WpcbConfig::from_settings(&Settings::new(RECORD), PAPER_CHIP).unwrap(),
-        WpcbConfig::new(RECORD)
-    );
-    assert_eq!(WpcbConfig::new(RECORD).tbm, TbmSettings::default());
-    for (name, value) in [
-        ("tbm_blocks", "0"),
-        ("tbm_spare_blocks", "1"),
-        ("overflow", "both"),
-        ("whole_from", "65"),
-        ("victim_reads", "some"),
-        ("full_nodes", "both"),
-    ] {
-        let refused = WpcbConfig::from_settings(&Settings::new(RECORD).with(name, value), PAPER_CHIP);
-        assert!(matches!(refused, Err(IndexError::Unsupported(_))), "{name} {value}");
-    }
-    let small = |blocks| {
-        WpcbConfig::from_settings(&Settings::new(RECORD), Geometry { blocks, ..PAPER_CHIP })
-            .map(|config| config.tbm_range_blocks())
+fn buffer_blocks_suit_the_chip() {
+    let of = |blocks| {
+        let mut tree = BPlusConfig::new(RECORD);
+        tree.overflow = Overflow::KeepContiguous;
+        WpcbConfig::on_chip(tree, Geometry { blocks, ..PAPER_CHIP }).unwrap()
     };
-    assert_eq!((small(512), small(40)), (Ok(64 + 4), Ok(7 + 2)));
-    assert!(matches!(small(7), Err(IndexError::Unsupported(what)) if what.contains("leave none of 7")));
+    assert_eq!(of(PAPER_CHIP.blocks), WpcbConfig::new(RECORD));
+    assert_eq!(WpcbConfig::new(RECORD).tbm, TbmSettings::default());
+    assert_eq!([512, 40].map(|blocks| of(blocks).tbm_range_blocks()), [64 + 4, 7 + 2]);
 }
 
 #[test]

@@ -67,7 +67,7 @@ impl<N: Nand> InPlace<N> {
                 "a log buffer of {changes} records is written to {log} pages and may take {pages} more at once: at most \
                  {PAGES_MAX}, and half of this chip's {}, are possible",
                 self.space.geometry.pages()
-            )));
+            ).into()));
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ impl<N: Nand> InPlace<N> {
         self.make_room_for(0)
     }
 
-    /// The same, with so many pages more.
+    /// Makes room for so many pages more.
     pub(super) fn make_room_for(&mut self, pages: u32) -> Result<(), IndexError> {
         self.writable()?;
         self.retire_failing()?;
@@ -179,7 +179,7 @@ impl<N: Nand> InPlace<N> {
         self.write_birth(shape, cause)
     }
 
-    /// See [`InPlace::format_with`].
+    /// See [`OverwriteTree::format`](super::OverwriteTree::format).
     pub(super) fn format(&mut self) -> Result<(), IndexError> {
         let per_block = self.space.geometry.pages_per_block;
         for block in 0..self.space.geometry.blocks {

@@ -48,15 +48,18 @@ mod tests;
 mod update;
 mod walk;
 
+use super::Keep;
 use super::buffer::{Logged, Waiting};
 use crate::check::IndexError;
 use crate::check::message;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
-use crate::ordered::{Durability, RecordFormat, Settings};
+use crate::ordered::buffered::Answers;
+use crate::ordered::{Durability, RecordFormat};
 use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;
-use page::{Marks, Shape};
+pub use page::Marks;
+use page::Shape;
 use space::Space;
 
 /// Bytes of a page's address.
@@ -64,20 +67,46 @@ const ADDRESS_BYTES: usize = 4;
 const NONE: u32 = u32::MAX;
 const LEVELS_MAX: u8 = 24;
 
-/// Which nodes are kept from one operation to the next.
+/// How a VMTree-OW is formatted, mounted and run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Keep {
-    /// The path of the last operation.
-    Path,
-    /// What the published program has in its three buffers: the root, the leaf at work, and of the nodes between them the one read
-    /// last, which is of use again in a tree of three levels only. A parent is read again to be changed.
-    ThreeBuffers,
+pub struct OverwriteConfig {
+    /// Sizes of the records.
+    pub record: RecordFormat,
+    /// The durability class wanted: with a log buffer *every sync* at most.
+    pub durability: Durability,
+    /// Bytes of RAM; a tree that needs more is refused. `None` means whatever it needs.
+    pub ram_bytes: Option<usize>,
+    /// Whether slots have a check.
+    pub marks: Marks,
+    /// Which nodes are kept from one operation to the next: the path of the last one; or what the published program has in its three
+    /// buffers, the root, the leaf at work, and of the nodes between them the one read last, which is of use again in a tree of three
+    /// levels only. A parent is read again to be changed.
+    pub keep: Keep,
+    /// Pages of the log buffer, in which updates wait to be entered together; [`LOG_PAGES_MAX`](super::LOG_PAGES_MAX) at most, 0 for none.
+    pub log_pages: u32,
+    /// The answer of an update, where there is a log buffer.
+    pub answers: Answers,
+}
+
+impl OverwriteConfig {
+    /// Slots with checks, no log buffer, every operation durable.
+    pub const fn new(record: RecordFormat) -> OverwriteConfig {
+        OverwriteConfig {
+            record,
+            durability: Durability::EveryOperation,
+            ram_bytes: None,
+            marks: Marks::Checked,
+            keep: Keep::Path,
+            log_pages: 0,
+            answers: Answers::Exact,
+        }
+    }
 }
 
 /// A node of the path.
 #[derive(Clone, Debug)]
 struct Node {
-    /// Its page, or none.
+    /// The node's page, or none.
     ppn: u32,
     /// Slots in use.
     used: usize,
@@ -131,18 +160,18 @@ pub struct InPlace<N> {
 
 impl<N: Nand> OverwriteTree<N> {
     /// Makes an empty tree on a chip whose contents do not matter.
-    pub fn format_with(nand: N, settings: &Settings) -> Result<OverwriteTree<N>, IndexError> {
-        let (mut tree, waiting) = assemble(nand, settings)?;
+    pub fn format(nand: N, config: &OverwriteConfig) -> Result<OverwriteTree<N>, IndexError> {
+        let (mut tree, waiting) = assemble(nand, config)?;
         tree.format()?;
-        Logged::new(tree, waiting, settings)
+        Ok(Logged::new(tree, waiting, config.answers))
     }
 
     /// Finds the tree on a chip that holds one.
-    pub fn mount_with(nand: N, settings: &Settings) -> Result<OverwriteTree<N>, IndexError> {
-        let (mut tree, mut waiting) = assemble(nand, settings)?;
+    pub fn mount(nand: N, config: &OverwriteConfig) -> Result<OverwriteTree<N>, IndexError> {
+        let (mut tree, mut waiting) = assemble(nand, config)?;
         tree.mount()?;
         waiting.take_over(core::mem::take(&mut tree.left));
-        Logged::new(tree, waiting, settings)
+        Ok(Logged::new(tree, waiting, config.answers))
     }
 
     /// Gives the chip back.
@@ -152,34 +181,25 @@ impl<N: Nand> OverwriteTree<N> {
 }
 
 /// The tree, which is neither formatted nor mounted yet, and its log buffer.
-fn assemble<N: Nand>(nand: N, settings: &Settings) -> Result<(InPlace<N>, Waiting), IndexError> {
-    let waiting = Waiting::from_settings(settings, nand.geometry().page_bytes)?;
-    let mut below = settings.clone();
-    below.ram_bytes =
-        settings.ram_bytes.map(|ram| ram.saturating_sub(size_of::<Waiting>() + waiting.ram_bytes()));
-    let tree = InPlace::assemble(nand, &below)?;
+fn assemble<N: Nand>(nand: N, config: &OverwriteConfig) -> Result<(InPlace<N>, Waiting), IndexError> {
+    let waiting =
+        Waiting::new(config.record, config.log_pages, (config.durability, nand.geometry().page_bytes))?;
+    let buffer_bytes = size_of::<Waiting>() + waiting.ram_bytes();
+    let ram_bytes = config.ram_bytes.map(|ram| ram.saturating_sub(buffer_bytes));
+    let tree = InPlace::assemble(nand, &OverwriteConfig { ram_bytes, ..*config })?;
     tree.check_batches(waiting.capacity())?;
     Ok((tree, waiting))
 }
 
 impl<N: Nand> InPlace<N> {
-    fn assemble(mut nand: N, settings: &Settings) -> Result<InPlace<N>, IndexError> {
-        let (geometry, record) = (nand.geometry(), settings.record);
+    fn assemble(mut nand: N, config: &OverwriteConfig) -> Result<InPlace<N>, IndexError> {
+        let (geometry, record) = (nand.geometry(), config.record);
         if !geometry.overwrites() || !geometry.random_order {
-            return Err(IndexError::Unsupported(
-                "a VMTree-OW overwrites pages: it needs NOR flash, whose pages take any number of programs that clear \
+            return Err(IndexError::Unsupported("a VMTree-OW overwrites pages: it needs NOR flash, whose pages take any number of programs that clear \
                  bits (nop = 4294967295 and random_order in a chip file; at45db161e of the catalogue)"
-                    .into(),
-            ));
+                    .into()));
         }
-        let marks = match settings.options.choice("slots", &["checked", "bare"])? {
-            "bare" => Marks::Bare,
-            _ => Marks::Checked,
-        };
-        let keep = match settings.options.choice("kept_nodes", &["path", "three-buffers"])? {
-            "three-buffers" => Keep::ThreeBuffers,
-            _ => Keep::Path,
-        };
+        let &OverwriteConfig { marks, keep, .. } = config;
         let page_bytes = geometry.page_bytes as usize;
         let (key_bytes, value_bytes) = (usize::from(record.key_bytes), usize::from(record.value_bytes));
         let leaf = Shape::new(page_bytes, key_bytes, value_bytes, marks);
@@ -187,9 +207,8 @@ impl<N: Nand> InPlace<N> {
         if leaf.capacity < 4 || inner.capacity < 8 {
             return Err(IndexError::Unsupported(message!(
                 "a VMTree-OW needs pages of 4 records and 8 children; these of {page_bytes} bytes hold {} and {}",
-                leaf.capacity,
-                inner.capacity
-            )));
+                leaf.capacity, inner.capacity
+            ).into()));
         }
         let mut bad = Vec::new();
         for pbn in (0..geometry.blocks).map(crate::units::Pbn) {
@@ -217,10 +236,12 @@ impl<N: Nand> InPlace<N> {
             counters: Counters::default(),
         };
         let needed = tree.ram_bytes_at(tree.height_bound());
-        match settings.ram_bytes {
-            Some(ram) if ram < needed => Err(IndexError::Unsupported(message!(
-                "a VMTree-OW on this chip needs {needed} bytes of RAM; {ram} are given"
-            ))),
+        match config.ram_bytes {
+            Some(ram) if ram < needed => Err(IndexError::TooLittleRam {
+                what: "block tables and the nodes of a path",
+                given: ram,
+                needed,
+            }),
             _ => Ok(tree),
         }
     }

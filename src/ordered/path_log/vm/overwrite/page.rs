@@ -34,8 +34,10 @@ const DEAD: u8 = 0xf0;
 
 /// Whether slots have a check and a byte to mark them dead, or are as published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Marks {
+pub enum Marks {
+    /// Marks and slots have check bytes, so that flipped bits are noticed.
     Checked,
+    /// The published page, in which flipped bits are not noticed.
     Bare,
 }
 
@@ -47,13 +49,13 @@ pub(super) struct Shape {
     pub(super) capacity: usize,
     slot_bytes: usize,
     marks_at: usize,
-    /// Of bare slots.
+    /// The place of the dead marks of bare slots.
     dead_at: usize,
     slots_at: usize,
     marks: Marks,
 }
 
-/// What a slot's marks say.
+/// The state of a slot, by its marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SlotState {
     Live,
@@ -62,7 +64,7 @@ pub(super) enum SlotState {
     Halfway,
 }
 
-/// What lies beyond the slots in use.
+/// The state of the bytes beyond the slots in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Frontier {
     /// Slots in use.
@@ -326,7 +328,7 @@ pub(super) fn settings_shape(page_bytes: usize) -> Shape {
     Shape { capacity: 1, ..Shape::new(page_bytes, 3, 1, Marks::Checked) }
 }
 
-/// What is formatted, as the entry of that page.
+/// The settings of the formatted tree, as the entry of that page.
 pub(super) fn settings_entry(record: RecordFormat, marks: Marks) -> [u8; 4] {
     [record.key_bytes, record.value_bytes, u8::from(marks == Marks::Bare), 2]
 }
@@ -338,7 +340,7 @@ fn check(entry: &[u8]) -> u8 {
     entry.iter().fold(0, |crc, &byte| CRC_8[usize::from(crc ^ byte ^ 0xff)])
 }
 
-/// What a byte comes to in that polynomial.
+/// The table of [`check`]: the remainder of each byte by its polynomial.
 const CRC_8: [u8; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;

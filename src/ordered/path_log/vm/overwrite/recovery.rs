@@ -19,7 +19,7 @@ use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What the pages of a chip say of the tree.
+/// The pages of a chip that a mount found, and their part in the tree.
 #[derive(Debug, Default)]
 struct Found {
     /// The newest page of the settings, with its sequence and entry.
@@ -37,7 +37,7 @@ struct Found {
 const ATTEMPTS: u32 = 4;
 
 impl<N: Nand> InPlace<N> {
-    /// See [`InPlace::mount_with`].
+    /// See [`OverwriteTree::mount`](super::OverwriteTree::mount).
     pub(super) fn mount(&mut self) -> Result<(), IndexError> {
         let found = self.scan()?;
         let Some((_, settings_page, entry)) = found.settings else {

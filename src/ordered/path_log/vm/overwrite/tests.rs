@@ -1,11 +1,13 @@
 //! VMTree-OW against a map with remounts, the published counts, power cuts, damage, a full chip, and a chip that watches.
 
-use super::OverwriteTree;
+use super::{Marks, OverwriteConfig, OverwriteTree};
 use crate::nand::catalogue::{mlc_64m, nor_2m};
 use crate::nand::misread::Misread;
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{Cause, Geometry, Nand, NandError};
-use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Settings};
+use crate::ordered::buffered::Answers;
+use crate::ordered::vm::Keep;
+use crate::ordered::{Direction, Durability, OrderedIndex, RecordFormat};
 use crate::rng::Rng;
 use crate::shared::Shared;
 use crate::units::{Pbn, Ppn};
@@ -61,13 +63,13 @@ fn small_chip(blocks: u32) -> Watched {
     Watched(SimChip::new(&part).unwrap())
 }
 
-fn settings(slots: &str) -> Settings {
-    Settings::new(RecordFormat::new(4, 4)).with("slots", slots)
+fn settings(marks: Marks) -> OverwriteConfig {
+    OverwriteConfig { marks, ..OverwriteConfig::new(RecordFormat::new(4, 4)) }
 }
 
 /// With a log buffer of so many pages, and what it has to be told.
-fn logged(slots: &str, log_pages: u64) -> Settings {
-    Settings { durability: Durability::EverySync, ..settings(slots) }.with("log_pages", log_pages)
+fn logged(marks: Marks, log_pages: u32) -> OverwriteConfig {
+    OverwriteConfig { durability: Durability::EverySync, log_pages, ..settings(marks) }
 }
 
 fn contents(tree: &mut Tree, direction: Direction) -> Vec<([u8; 4], [u8; 4])> {
@@ -111,18 +113,21 @@ fn step(tree: &mut Tree, model: &mut Model, rng: &mut Rng, keys: u64) {
     }
 }
 
-fn remount(mut tree: Tree, settings: &Settings) -> Tree {
+fn remount(mut tree: Tree, settings: &OverwriteConfig) -> Tree {
     tree.sync().unwrap();
-    OverwriteTree::mount_with(tree.into_nand(), settings).unwrap()
+    OverwriteTree::mount(tree.into_nand(), settings).unwrap()
 }
 
 #[test]
 fn it_is_a_map_over_growth_emptying_and_remounts() {
-    let all =
-        [settings("checked"), settings("bare"), logged("checked", 1).with("kept_nodes", "three-buffers")];
+    let all = [
+        settings(Marks::Checked),
+        settings(Marks::Bare),
+        OverwriteConfig { keep: Keep::ThreeBuffers, ..logged(Marks::Checked, 1) },
+    ];
     for (seed, settings) in (1..).zip(all) {
         let blocks = if settings.durability == Durability::EverySync { 64 } else { 16 };
-        let mut tree = OverwriteTree::format_with(chip(blocks), &settings).unwrap();
+        let mut tree = OverwriteTree::format(chip(blocks), &settings).unwrap();
         let (mut model, mut rng) = (Model::new(), Rng::new(seed));
         for op in 0..12_000 {
             // Grows, shrinks to nothing, grows again.
@@ -152,8 +157,8 @@ proptest! {
 
     #[test]
     fn it_is_a_map(ops in prop::collection::vec((0u8..12, 0u32..300, any::<u32>()), 1..1500)) {
-        let settings = settings("checked");
-        let mut tree = OverwriteTree::format_with(chip(16), &settings).unwrap();
+        let settings = settings(Marks::Checked);
+        let mut tree = OverwriteTree::format(chip(16), &settings).unwrap();
         let mut model = Model::new();
         for (kind, key, value) in ops {
             let (key, value) = ((key * 0x00da_7a5e).to_be_bytes(), value.to_be_bytes());
@@ -172,7 +177,7 @@ proptest! {
     }
 }
 
-/// What a chip went through until it lost power.
+/// The operations that a chip went through until it lost power.
 struct Work {
     nand: Watched,
     /// The states after each operation.
@@ -182,8 +187,8 @@ struct Work {
 }
 
 /// Works on a chip that holds these records until it loses power.
-fn work_until_the_cut(nand: Watched, held: &Model, settings: &Settings, operations: u32) -> Work {
-    let Ok(mut tree) = OverwriteTree::mount_with(nand, settings) else { unreachable!("a formatted chip") };
+fn work_until_the_cut(nand: Watched, held: &Model, settings: &OverwriteConfig, operations: u32) -> Work {
+    let Ok(mut tree) = OverwriteTree::mount(nand, settings) else { unreachable!("a formatted chip") };
     let (mut states, mut rng) = (vec![held.clone()], Rng::new(5));
     let mut promised = 0;
     for op in 0..operations {
@@ -216,14 +221,14 @@ fn work_until_the_cut(nand: Watched, held: &Model, settings: &Settings, operatio
 }
 
 /// Every operation of the chip is cut in every way; what is found then is a state that may be found, and is gone on from.
-fn cut_everywhere(settings: &Settings, blocks: u32, operations: u32) {
-    let formatted = OverwriteTree::format_with(small_chip(blocks), settings).unwrap().into_nand();
+fn cut_everywhere(settings: &OverwriteConfig, blocks: u32, operations: u32) {
+    let formatted = OverwriteTree::format(small_chip(blocks), settings).unwrap().into_nand();
     let programs = cut_everywhere_from(&formatted, &Model::new(), settings, operations);
     assert!(programs > u64::from(operations) / 2, "{programs}");
 }
 
-/// The same on a chip that holds these records; how many operations were cut.
-fn cut_everywhere_from(start: &Watched, held: &Model, settings: &Settings, operations: u32) -> u64 {
+/// Cuts on a chip that holds these records; how many operations were cut.
+fn cut_everywhere_from(start: &Watched, held: &Model, settings: &OverwriteConfig, operations: u32) -> u64 {
     let first = start.0.operations();
     let last = work_until_the_cut(start.clone(), held, settings, operations).nand.0.operations();
     // On NOR unreadable is random bits.
@@ -243,7 +248,7 @@ fn cut_everywhere_from(start: &Watched, held: &Model, settings: &Settings, opera
     last - first
 }
 
-fn check_what_is_found(work: Work, settings: &Settings, cut: PowerCut) {
+fn check_what_is_found(work: Work, settings: &OverwriteConfig, cut: PowerCut) {
     // The mount is cut as well, at one of its first operations.
     let mut again = work.nand.clone();
     let at_operation = again.0.operations() + cut.at_operation % 7;
@@ -252,7 +257,7 @@ fn check_what_is_found(work: Work, settings: &Settings, cut: PowerCut) {
     assert!(known.len() <= 2 || settings.durability == Durability::EverySync, "one operation is under way");
     let mut found = Vec::new();
     for chip in [Some(work.nand), cut_mount(again, settings)].into_iter().flatten() {
-        let mut tree = OverwriteTree::mount_with(chip, settings).unwrap();
+        let mut tree = OverwriteTree::mount(chip, settings).unwrap();
         let held: Model = contents(&mut tree, Direction::Ascending).into_iter().collect();
         assert_holds(&mut tree, &held, &alloc::format!("{cut:?}"));
         assert!(known.contains(&held), "{cut:?}: a state that never was");
@@ -268,9 +273,9 @@ fn check_what_is_found(work: Work, settings: &Settings, cut: PowerCut) {
 }
 
 /// The chip after a mount that was cut; none when the mount writes nothing.
-fn cut_mount(chip: Watched, settings: &Settings) -> Option<Watched> {
+fn cut_mount(chip: Watched, settings: &OverwriteConfig) -> Option<Watched> {
     let shared = Shared::new(chip);
-    let mounted = OverwriteTree::mount_with(shared.clone(), settings).is_ok();
+    let mounted = OverwriteTree::mount(shared.clone(), settings).is_ok();
     let mut chip = shared.lock().clone();
     chip.0.power_on();
     (!mounted).then_some(chip)
@@ -278,24 +283,26 @@ fn cut_mount(chip: Watched, settings: &Settings) -> Option<Watched> {
 
 #[test]
 fn a_power_cut_loses_nothing_acknowledged() {
-    cut_everywhere(&settings("checked"), 24, 260);
+    cut_everywhere(&settings(Marks::Checked), 24, 260);
 }
 
 #[test]
 fn a_power_cut_loses_nothing_of_bare_slots() {
-    cut_everywhere(&settings("bare"), 24, 130);
+    cut_everywhere(&settings(Marks::Bare), 24, 130);
 }
 
 #[test]
 fn a_power_cut_leaves_the_log_buffer_entered_or_not() {
     // 16 records wait, which are written to two pages.
-    cut_everywhere(&logged("checked", 1), 64, 200);
+    cut_everywhere(&logged(Marks::Checked, 1), 64, 200);
 }
 
 #[test]
 fn a_power_cut_of_a_collection_loses_nothing() {
-    for (settings, blocks, operations) in [(settings("checked"), 12, 30), (logged("checked", 1), 56, 24)] {
-        let mut tree = OverwriteTree::format_with(small_chip(blocks), &settings).unwrap();
+    for (settings, blocks, operations) in
+        [(settings(Marks::Checked), 12, 30), (logged(Marks::Checked, 1), 56, 24)]
+    {
+        let mut tree = OverwriteTree::format(small_chip(blocks), &settings).unwrap();
         let (mut model, mut rng) = (Model::new(), Rng::new(12));
         for _ in 0..2500 {
             let key = (rng.below(4000) as u32).to_be_bytes();
@@ -332,17 +339,17 @@ fn a_power_cut_of_a_collection_loses_nothing() {
 
 #[test]
 fn a_full_tree_says_so_and_can_shrink() {
-    fill_and_shrink(&settings("checked"), 40, 7000);
+    fill_and_shrink(&settings(Marks::Checked), 40, 7000);
 }
 
 #[test]
 fn a_full_tree_with_a_log_buffer_keeps_what_it_accepted() {
-    fill_and_shrink(&logged("checked", 1), 100, 14_000);
+    fill_and_shrink(&logged(Marks::Checked, 1), 100, 14_000);
 }
 
 /// Fills the chip with at least so many records of 4 + 4 bytes and removes most, three times.
-fn fill_and_shrink(settings: &Settings, blocks: u32, least: usize) {
-    let mut tree = OverwriteTree::format_with(chip(blocks), settings).unwrap();
+fn fill_and_shrink(settings: &OverwriteConfig, blocks: u32, least: usize) {
+    let mut tree = OverwriteTree::format(chip(blocks), settings).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(9));
     for round in 0..3 {
         let refused = loop {
@@ -369,11 +376,11 @@ fn fill_and_shrink(settings: &Settings, blocks: u32, least: usize) {
 
 #[test]
 fn failing_blocks_are_retired_and_nothing_is_lost() {
-    fail_and_go_on(&settings("checked"), 100, 8);
-    fail_and_go_on(&logged("checked", 1), 100, 3);
+    fail_and_go_on(&settings(Marks::Checked), 100, 8);
+    fail_and_go_on(&logged(Marks::Checked, 1), 100, 3);
 }
 
-fn fail_and_go_on(settings: &Settings, blocks: u32, least_bad: usize) {
+fn fail_and_go_on(settings: &OverwriteConfig, blocks: u32, least_bad: usize) {
     let mut nand = chip(blocks);
     nand.0.set_faults(Faults {
         seed: 3,
@@ -381,7 +388,7 @@ fn fail_and_go_on(settings: &Settings, blocks: u32, least_bad: usize) {
         erase_failures_ppm: 20_000,
         ..Faults::default()
     });
-    let mut tree = OverwriteTree::format_with(nand, settings).unwrap();
+    let mut tree = OverwriteTree::format(nand, settings).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(6));
     for op in 0..6000 {
         step(&mut tree, &mut model, &mut rng, 1200);
@@ -397,8 +404,8 @@ fn fail_and_go_on(settings: &Settings, blocks: u32, least_bad: usize) {
 
 #[test]
 fn flipped_bits_are_noticed() {
-    let settings = settings("checked");
-    let mut tree = OverwriteTree::format_with(chip(64), &settings).unwrap();
+    let settings = settings(Marks::Checked);
+    let mut tree = OverwriteTree::format(chip(64), &settings).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(2));
     for _ in 0..2500 {
         step(&mut tree, &mut model, &mut rng, 1000);
@@ -407,7 +414,7 @@ fn flipped_bits_are_noticed() {
     let (mut noticed, mut sound) = (0, 0);
     for seed in 0..150 {
         let faults = Faults { seed, bit_errors_per_gigabit: 160_000, ..Faults::default() };
-        let Ok(mut tree) = OverwriteTree::mount_with(Watched(used.0.clone().with_faults(faults)), &settings)
+        let Ok(mut tree) = OverwriteTree::mount(Watched(used.0.clone().with_faults(faults)), &settings)
         else {
             noticed += 1;
             continue;
@@ -428,21 +435,25 @@ fn flipped_bits_are_noticed() {
 
 #[test]
 fn other_chips_and_other_settings_are_refused() {
-    let plain = settings("checked");
-    let error = OverwriteTree::format_with(SimChip::new(&mlc_64m()).unwrap(), &plain).err().unwrap();
+    let plain = settings(Marks::Checked);
+    let error = OverwriteTree::format(SimChip::new(&mlc_64m()).unwrap(), &plain).err().unwrap();
     assert!(alloc::format!("{error}").contains("needs NOR flash"), "{error}");
-    let little = Settings { ram_bytes: Some(2000), ..plain.clone() };
-    assert!(matches!(OverwriteTree::format_with(chip(64), &little), Err(IndexError::Unsupported(_))));
-    let nand = OverwriteTree::format_with(chip(16), &plain).unwrap().into_nand();
-    assert!(matches!(OverwriteTree::mount_with(nand, &settings("bare")), Err(IndexError::NotFormatted(_))));
-    assert!(matches!(OverwriteTree::mount_with(chip(16), &plain), Err(IndexError::NotFormatted(_))));
+    let little = OverwriteConfig { ram_bytes: Some(2000), ..plain };
+    assert!(matches!(OverwriteTree::format(chip(64), &little), Err(IndexError::TooLittleRam { .. })));
+    let nand = OverwriteTree::format(chip(16), &plain).unwrap().into_nand();
+    assert!(matches!(OverwriteTree::mount(nand, &settings(Marks::Bare)), Err(IndexError::NotFormatted(_))));
+    assert!(matches!(OverwriteTree::mount(chip(16), &plain), Err(IndexError::NotFormatted(_))));
     for (settings, blocks, reason) in [
-        (Settings { durability: Durability::EveryOperation, ..logged("checked", 1) }, 512, "every sync only"),
-        (logged("checked", 1), 16, "half of this chip"),
-        (logged("checked", 60), 4096, "at most 64"),
-        (logged("checked", 5000), 512, "between 0 and 1024"),
+        (
+            OverwriteConfig { durability: Durability::EveryOperation, ..logged(Marks::Checked, 1) },
+            512,
+            "every sync only",
+        ),
+        (logged(Marks::Checked, 1), 16, "half of this chip"),
+        (logged(Marks::Checked, 60), 4096, "at most 64"),
+        (logged(Marks::Checked, 5000), 512, "0 to 1024"),
     ] {
-        match OverwriteTree::format_with(chip(blocks), &settings) {
+        match OverwriteTree::format(chip(blocks), &settings) {
             Err(IndexError::Unsupported(text)) => assert!(text.contains(reason), "{text}"),
             _ => panic!("{reason}: not refused"),
         }
@@ -451,7 +462,7 @@ fn other_chips_and_other_settings_are_refused() {
 
 #[test]
 fn a_page_that_claims_more_than_it_holds_is_refused() {
-    let shape = super::page::Shape::new(512, 4, 4, super::page::Marks::Checked);
+    let shape = super::page::Shape::new(512, 4, 4, Marks::Checked);
     let mut page = vec![0xff; 512];
     page[10..12].copy_from_slice(&(shape.capacity as u16 + 1).to_le_bytes());
     assert!(matches!(shape.frontier(&page, 7), Err(IndexError::Corrupted { at: 7, .. })));
@@ -460,7 +471,7 @@ fn a_page_that_claims_more_than_it_holds_is_refused() {
 #[test]
 #[should_panic(expected = "O6")]
 fn a_slot_is_not_filled_twice() {
-    let shape = super::page::Shape::new(512, 4, 4, super::page::Marks::Checked);
+    let shape = super::page::Shape::new(512, 4, 4, Marks::Checked);
     let mut page = vec![0xff; 512];
     shape.fill(&mut page, 3, &[7; 8]);
     shape.fill(&mut page, 3, &[7; 8]);
@@ -476,7 +487,7 @@ fn the_watched_chip_sees_a_bit_set() {
 
 #[test]
 fn records_of_one_leaf_are_entered_by_one_overwrite() {
-    let mut tree = OverwriteTree::format_with(chip(512), &logged("checked", 1)).unwrap();
+    let mut tree = OverwriteTree::format(chip(512), &logged(Marks::Checked, 1)).unwrap();
     for key in 0..20u32 {
         assert!(!tree.insert(&key.to_be_bytes(), &[1; 4]).unwrap());
     }
@@ -500,8 +511,8 @@ fn records_of_one_leaf_are_entered_by_one_overwrite() {
 
 #[test]
 fn ram_is_kept() {
-    let settings = Settings { ram_bytes: Some(8_200), ..settings("checked") };
-    let mut tree = OverwriteTree::format_with(chip(512), &settings).unwrap();
+    let settings = OverwriteConfig { ram_bytes: Some(8_200), ..settings(Marks::Checked) };
+    let mut tree = OverwriteTree::format(chip(512), &settings).unwrap();
     for key in 0..20_000u32 {
         tree.insert(&key.wrapping_mul(0x9e37_79b9).to_be_bytes(), &[1; 4]).unwrap();
     }
@@ -509,12 +520,15 @@ fn ram_is_kept() {
 }
 
 /// 100,000 random inserts of 4 + 12 bytes as in the authors' program: page reads, new pages, overwrites.
-fn assert_counts(settings: Settings, theirs: [u64; 3]) {
-    let settings = Settings { record: RecordFormat::new(4, 12), ..settings }
-        .with("kept_nodes", "three-buffers")
-        .with("answers", "pool");
+fn assert_counts(settings: OverwriteConfig, theirs: [u64; 3]) {
+    let settings = OverwriteConfig {
+        record: RecordFormat::new(4, 12),
+        keep: Keep::ThreeBuffers,
+        answers: Answers::Pool,
+        ..settings
+    };
     let chip = SimChip::new(&nor_2m().with_blocks(2500)).unwrap();
-    let mut tree = OverwriteTree::format_with(chip, &settings).unwrap();
+    let mut tree = OverwriteTree::format(chip, &settings).unwrap();
     let mut keys: Vec<u32> = (0..100_000).collect();
     Rng::new(1).shuffle(&mut keys);
     for key in keys {
@@ -531,18 +545,18 @@ fn assert_counts(settings: Settings, theirs: [u64; 3]) {
 
 #[test]
 fn the_authors_counts() {
-    assert_counts(settings("bare"), [283_598, 9_944, 99_997]);
+    assert_counts(settings(Marks::Bare), [283_598, 9_944, 99_997]);
 }
 
 #[test]
 fn the_authors_counts_with_a_log_buffer() {
-    assert_counts(logged("bare", 4), [262_868, 9_864, 94_106]);
+    assert_counts(logged(Marks::Bare, 4), [262_868, 9_864, 94_106]);
 }
 
 #[test]
 fn a_dead_slot_that_is_read_wrongly_stops_no_overwrite() {
-    let (removed, kept, settings) = ([1; 4], [2; 4], settings("checked"));
-    let mut tree = OverwriteTree::format_with(chip(16), &settings).unwrap();
+    let (removed, kept, settings) = ([1; 4], [2; 4], settings(Marks::Checked));
+    let mut tree = OverwriteTree::format(chip(16), &settings).unwrap();
     tree.insert(&removed, &[3; 4]).unwrap();
     tree.insert(&kept, &[4; 4]).unwrap();
     tree.remove(&removed).unwrap();
@@ -557,12 +571,12 @@ fn a_dead_slot_that_is_read_wrongly_stops_no_overwrite() {
         }
     };
     let chip = Misread { chip: tree.into_nand().0, spoil };
-    let mut tree = OverwriteTree::mount_with(chip, &settings).unwrap();
+    let mut tree = OverwriteTree::mount(chip, &settings).unwrap();
     tree.insert(&[5; 4], &[6; 4]).unwrap();
     assert!(tree.remove(&kept).unwrap());
     let chip = tree.into_nand().chip;
     assert!(entry.is_none(), "the leaf was read");
-    let mut tree = OverwriteTree::mount_with(chip, &settings).unwrap();
+    let mut tree = OverwriteTree::mount(chip, &settings).unwrap();
     let mut value = [0; 4];
     assert_eq!((tree.get(&[5; 4], &mut value), value), (Ok(true), [6; 4]));
     assert!(!tree.get(&removed, &mut value).unwrap() && tree.check().unwrap().is_sound());

@@ -81,7 +81,7 @@ impl<N: Nand> InPlace<N> {
         }
     }
 
-    /// The same of the path's node, as it is in RAM.
+    /// Overwrites the path's node, as it is in RAM.
     fn overwrite_node(&mut self, level: u8, cause: Cause) -> Result<bool, IndexError> {
         let shape = self.shape(level);
         let node = self.node_mut(level);
@@ -92,7 +92,7 @@ impl<N: Nand> InPlace<N> {
         done
     }
 
-    /// What a page holds of which a program failed, and its slots in use: as a mount would find it.
+    /// The contents of a page of which a program failed, and its slots in use: as a mount would find it.
     fn reread_page(&mut self, ppn: u32, shape: Shape, cause: Cause) -> Result<(Vec<u8>, usize), IndexError> {
         let mut bytes = vec![0xff; self.birth.len()];
         self.read_page(ppn, shape, cause, &mut bytes)?;

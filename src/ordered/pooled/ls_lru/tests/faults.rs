@@ -1,7 +1,6 @@
 //! Small buffers, full stores, power cuts, forged pages, settings that cannot work.
 
 use super::*;
-use crate::ordered::Settings;
 use crate::rng::Rng;
 use crate::store::StoreError;
 
@@ -169,9 +168,8 @@ fn updates_past_a_full_buffer_leave_room_for_what_waits() {
 }
 
 #[test]
-fn buffer_and_settings_agree_on_the_ram() {
-    let settings = Settings { durability: Durability::None, ..Settings::new(RecordFormat::new(4, 4)) };
-    let config = LsLruConfig::from_settings(&settings, 100_000).unwrap();
+fn buffer_and_configuration_agree_on_the_ram() {
+    let config = LsLruConfig::new(RecordFormat::new(4, 4), 100_000);
     let mut index = LsLruTree::format(RamStore::new(2_048, 900), config).unwrap();
     let held = buffer_ram(&index);
     assert!(held <= 100_000 && held > 97_000, "{held}");
@@ -199,26 +197,6 @@ fn what_cannot_work_is_refused() {
     ] {
         assert!(matches!(format(wrong), Some(IndexError::Unsupported(_))));
     }
-    let settings = Settings { durability: Durability::None, ..Settings::new(SMALL) };
-    for (name, value) in [
-        ("window_percent", "half"),
-        ("answers", "some"),
-        ("split_factor", "-1"),
-        ("inner", "all"),
-        ("commit", "fifo"),
-        ("split", "three-nodes"),
-        ("coalesce", "never"),
-    ] {
-        assert!(LsLruConfig::from_settings(&settings.clone().with(name, value), 9_999).is_err());
-    }
-    let lazy = settings.clone().with("coalesce", "lazy").with("split", "two-nodes");
-    let lazy = LsLruConfig::from_settings(&lazy, 9_999).unwrap();
-    assert_eq!((lazy.tree.underflow, lazy.split), (Underflow::ExpelLeaves, LeafSplit::TwoNodes));
-    let set = settings.with("buffer_bytes", 5_000).with("split_factor", 4).with("commit_entries", 7);
-    let set =
-        LsLruConfig::from_settings(&set.with("full_merge_every", 9).with("answers", "pool"), 1).unwrap();
-    assert_eq!((set.buffer_bytes, set.split_factor, set.commit_entries), (5_000, 4, 7));
-    assert_eq!((set.full_merge_every, set.answers, set.window_percent), (9, Answers::Pool, 50));
     let mut index = small_index(config(4, 9));
     assert!(matches!(index.insert(&[0; 3], &[0; 2]), Err(IndexError::WrongLength { .. })));
     assert!(matches!(index.get(&[0; 2], &mut [0; 3]), Err(IndexError::WrongLength { .. })));

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 /// Settings of inner nodes, commit policy, what the budget counts, splits and underfull leaves.
 pub(super) const KINDS: u64 = 48;
 
-/// One of them.
+/// One of the configurations.
 pub(super) fn varied(config: LsLruConfig, kind: u64) -> LsLruConfig {
     let inner = if kind.is_multiple_of(2) { Inner::Kept } else { Inner::Units };
     let commit = match kind / 2 % 3 {
@@ -34,7 +34,7 @@ fn tree_config() -> BPlusConfig {
     BPlusConfig { leaf_capacity: Some(20), internal_capacity: Some(16), ..tree }
 }
 
-/// The same leaves for every tree.
+/// The records of the same leaves for every tree.
 fn records() -> impl Iterator<Item = ([u8; 4], [u8; 4])> {
     (0..RECORDS).map(|n| ((4 * n).to_be_bytes(), [0; 4]))
 }

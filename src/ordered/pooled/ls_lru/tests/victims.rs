@@ -23,7 +23,7 @@ fn classes_of(rows: &[Row]) -> Vec<Class> {
     by_writes.into_iter().map(class).collect()
 }
 
-/// What a choice writes and frees.
+/// The nodes written and the entries freed by a choice.
 fn outcome(classes: &[Class], counts: &[usize]) -> (u32, u64) {
     let chosen = classes.iter().zip(counts).filter(|(_, count)| **count > 0);
     chosen.fold((0, 0), |(writes, freed), (class, &count)| {

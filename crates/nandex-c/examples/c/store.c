@@ -1,0 +1,84 @@
+/* Inserts 2,000 records into an index on a chip in RAM, drops the handle as a power cut would, mounts, and verifies them.
+   With -DFIRMWARE it gives the library an arena and prints what it took of it. Usage: store [index] */
+#include "ram_chip.h"
+
+#include <stdio.h>
+
+#ifdef FIRMWARE
+/* The core library that comes with the compiler can unwind; on a target with panic=abort nothing asks for this. */
+void rust_eh_personality(void);
+void rust_eh_personality(void) {}
+
+static void on_panic(void *context, const char *message) {
+    (void)context;
+    fprintf(stderr, "%s\n", message);
+    exit(3);
+}
+
+static uint8_t arena[512 * 1024];
+#endif
+
+#define TRY(call)                                                                                      \
+    do {                                                                                               \
+        int32_t code = (call);                                                                         \
+        if (code != NANDEX_OK) {                                                                       \
+            fprintf(stderr, "%s: %s: %s\n", #call, nandex_error_name(code), nandex_last_message(index)); \
+            return 1;                                                                                  \
+        }                                                                                              \
+    } while (0)
+
+enum { RECORDS = 2000 };
+
+int main(int count, char **words) {
+    static ram_chip chip;
+    nandex_index *index = NULL;
+    if (nandex_abi_version() >> 16 != NANDEX_ABI_VERSION >> 16) return 2;
+#ifdef FIRMWARE
+    TRY(nandex_use_arena(arena, sizeof arena));
+    TRY(nandex_on_panic(on_panic, NULL));
+#endif
+    const char *name = count > 1 ? words[1] : "mu";
+    nandex_chip functions = ram_chip_new(&chip);
+    nandex_config config = config_of(nandex_index_by_name(name));
+    TRY(nandex_new(&functions, &config, &index, NULL));
+    TRY(nandex_format(index));
+    for (uint64_t i = 0; i < RECORDS; i++) {
+        uint8_t key[8], value[8];
+        /* SBITS takes ascending keys; for all others the order is scattered. */
+        key_of(config.index == NANDEX_INDEX_SBITS ? i : i * 7919 % RECORDS, key);
+        key_of(i, value);
+        TRY(nandex_put(index, key, 8, value, 8));
+    }
+    /* An index that promises nothing after a cut is closed. */
+    if (config.durability == NANDEX_DURABLE_NONE) TRY(nandex_close(index));
+    TRY(nandex_free(index));
+
+    TRY(nandex_new(&functions, &config, &index, NULL));
+    TRY(nandex_mount(index));
+    int right = 0;
+    for (uint64_t i = 0; i < RECORDS; i++) {
+        uint8_t key[8], value[8], expected[8];
+        key_of(config.index == NANDEX_INDEX_SBITS ? i : i * 7919 % RECORDS, key);
+        key_of(i, expected);
+        TRY(nandex_get(index, key, 8, value, 8));
+        right += memcmp(value, expected, 8) == 0;
+    }
+    nandex_stats stats;
+    memset(&stats, 0, sizeof stats);
+    stats.struct_bytes = sizeof stats;
+    TRY(nandex_get_stats(index, &stats));
+    TRY(nandex_check(index, NULL));
+    TRY(nandex_close(index));
+    TRY(nandex_free(index));
+    printf("%s: %d of %d records after the mount, index holds %zu bytes\n", name, right, RECORDS, stats.ram_bytes);
+#ifdef FIRMWARE
+    nandex_memory memory;
+    memset(&memory, 0, sizeof memory);
+    memory.struct_bytes = sizeof memory;
+    TRY(nandex_get_memory(&memory));
+    printf("%s: heap peak %zu bytes, left %zu\n", name, memory.peak_bytes, memory.used_bytes);
+    if (memory.used_bytes != 0) return 1;
+#endif
+    free(chip.bytes);
+    return right == RECORDS ? 0 : 1;
+}

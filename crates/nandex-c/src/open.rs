@@ -1,0 +1,101 @@
+//! The indexes by number: how each is made on a chip and found again.
+
+use crate::config::{Config, Kind};
+use crate::error::Failure;
+use crate::ffi::codes::NANDEX_ERR_UNSUPPORTED;
+#[cfg(any(feature = "bplus", feature = "bplus-dftl"))]
+use crate::on_store;
+use alloc::boxed::Box;
+use nandex::{IndexError, Nand, OrderedIndex, StoreError};
+
+/// Whether an index is made anew or found again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Open {
+    /// Made anew; the chip is erased.
+    Format,
+    /// Found again.
+    Mount,
+}
+
+/// The indexes that take several operations as one.
+pub(crate) trait Batches: nandex::shared::MaybeSend {
+    /// Operations wait in RAM from now on.
+    fn begin(&mut self);
+
+    /// Writes what waits, all or nothing.
+    fn commit(&mut self) -> Result<(), StoreError>;
+
+    /// Drops what waits. The index is to be opened again.
+    fn abandon(&mut self);
+
+    /// The index as the medium has it.
+    fn reopen(&self) -> Result<Box<dyn OrderedIndex>, IndexError>;
+}
+
+/// An index with what its batches need, where it takes them.
+pub(crate) struct Opened {
+    pub(crate) index: Option<Box<dyn OrderedIndex>>,
+    pub(crate) batches: Option<Box<dyn Batches>>,
+}
+
+#[allow(dead_code, reason = "every index may be left out")]
+fn alone(index: impl OrderedIndex + 'static) -> Opened {
+    Opened { index: Some(Box::new(index)), batches: None }
+}
+
+/// Makes or finds the index that is configured, on this chip.
+pub(crate) fn open(nand: impl Nand + 'static, config: &Config, open: Open) -> Result<Opened, Failure> {
+    #[allow(unused_macros, reason = "every index may be left out")]
+    macro_rules! raw {
+        ($tree:path, $settings:expr) => {{
+            use $tree as Tree;
+            let settings = $settings;
+            alone(match open {
+                Open::Format => Tree::format(nand, &settings)?,
+                Open::Mount => Tree::mount(nand, &settings)?,
+            })
+        }};
+    }
+    #[allow(unused_variables, reason = "every index may be left out")]
+    let Config { record, durability, ram_bytes, .. } = *config;
+    Ok(match config.kind {
+        #[cfg(feature = "mu")]
+        Kind::Mu => raw!(
+            nandex::ordered::mu::MuTree,
+            nandex::RawConfig { durability, ram_bytes, ..nandex::RawConfig::new(record) }
+        ),
+        #[cfg(feature = "wandering")]
+        Kind::Wandering => raw!(
+            nandex::ordered::wandering::WanderingTree,
+            nandex::RawConfig { durability, ram_bytes, ..nandex::RawConfig::new(record) }
+        ),
+        #[cfg(feature = "vmtree")]
+        Kind::VmTree => raw!(nandex::ordered::vm::VmTree, {
+            let mut settings = nandex::VmConfig::new(record);
+            (settings.tree.durability, settings.tree.ram_bytes) = (durability, ram_bytes);
+            settings
+        }),
+        #[cfg(feature = "sbits")]
+        Kind::Sbits => raw!(
+            nandex::ordered::sbits::Sbits,
+            nandex::SbitsConfig { durability, ram_bytes, ..nandex::SbitsConfig::new(record) }
+        ),
+        #[cfg(feature = "plow")]
+        Kind::Plow => raw!(
+            nandex::ordered::plow::Plow,
+            nandex::PlowConfig { durability, ram_bytes, ..nandex::PlowConfig::new(record) }
+        ),
+        #[cfg(feature = "bplus")]
+        Kind::BPlus => on_store::page_map(nand, config, open)?,
+        #[cfg(feature = "bplus-dftl")]
+        Kind::BPlusDftl => on_store::dftl(nand, config, open)?,
+        #[allow(unreachable_patterns, reason = "every index may be left out")]
+        _ => {
+            let _ = (nand, open);
+            return Err(Failure::Code(
+                NANDEX_ERR_UNSUPPORTED,
+                c"this index was left out of the library when it was built",
+            ));
+        }
+    })
+}

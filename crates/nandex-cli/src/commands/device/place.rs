@@ -1,0 +1,197 @@
+//! The chip of a command: an MTD device, pages in a file or on a block device, or a dump.
+
+use crate::device_args::Place;
+use anyhow::{Context, Result, anyhow};
+use nandex::{IndexError, Nand};
+use nandex_lab::LabError;
+use nandex_mtd::{Counts, Events, RawDump, Unchanged, range};
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+/// The access that a command has to the chip.
+#[derive(Clone, Copy)]
+pub(super) enum Access<'a> {
+    /// Nothing.
+    Look,
+    /// Change it; a dump in a copy.
+    Change {
+        /// The copy.
+        copy: Option<&'a Path>,
+    },
+}
+
+/// A chip that was opened, until an index takes it.
+pub(super) struct Opened {
+    nand: Option<Box<dyn Nand>>,
+    /// The place's name in words.
+    pub(super) name: String,
+    events: Option<Events>,
+}
+
+impl Opened {
+    /// The chip.
+    pub(super) fn nand(&mut self) -> Result<&mut dyn Nand> {
+        Ok(&mut **self.nand.as_mut().context("the chip was taken")?)
+    }
+
+    /// The chip, for the index that owns it from now on.
+    pub(super) fn take(&mut self) -> Result<Box<dyn Nand>> {
+        self.nand.take().context("the chip was taken")
+    }
+
+    /// An error of the index with what the device said last.
+    pub(super) fn explain(&self, error: IndexError) -> anyhow::Error {
+        let fault = self.events.as_ref().and_then(|events| events.counts().last_fault);
+        match fault {
+            Some(fault) => anyhow!("{error} (the device failed last: {fault})"),
+            None => anyhow!("{}: {error}", self.name),
+        }
+    }
+
+    /// The device's counts, as rows of a table.
+    pub(super) fn rows(&self) -> Vec<(String, String)> {
+        let Some(events) = &self.events else { return Vec::new() };
+        let Counts {
+            reads,
+            programs,
+            erases,
+            corrected_reads,
+            corrected_bits,
+            uncorrectable_reads,
+            last_fault,
+            ..
+        } = events.counts();
+        let counts = [
+            ("pages read", reads),
+            ("pages programmed", programs),
+            ("blocks erased", erases),
+            ("reads corrected", corrected_reads),
+            ("bits corrected", corrected_bits),
+            ("reads uncorrectable", uncorrectable_reads),
+        ];
+        let mut rows: Vec<(String, String)> =
+            counts.iter().map(|(name, count)| ((*name).to_string(), count.to_string())).collect();
+        rows.extend(last_fault.map(|fault| ("last fault".to_string(), fault.to_string())));
+        rows
+    }
+}
+
+/// Opens the chip of a place. To look at, it is wrapped so that nothing reaches it but reads.
+pub(super) fn open(place: &Place, access: Access<'_>) -> Result<Opened> {
+    let (nand, name, events) = match (&place.device, &place.image) {
+        (Some(path), _) => open_device(place, path, access)?,
+        (None, Some(path)) => open_dump(place, path, access)?,
+        (None, None) => return Err(anyhow!("give --device or --image")),
+    };
+    let nand: Box<dyn Nand> =
+        match place.part.blocks {
+            Some((first, end)) => {
+                let part = range(nand, &name, (first, end - first));
+                Box::new(part.map_err(|e| {
+                    LabError::bad_option("--blocks", &format!("{first}..{end}"), e.to_string())
+                })?)
+            }
+            None => nand,
+        };
+    let nand: Box<dyn Nand> = match access {
+        Access::Look => Box::new(Unchanged::new(nand)),
+        Access::Change { .. } => nand,
+    };
+    Ok(Opened { nand: Some(nand), name, events })
+}
+
+type Found = (Box<dyn Nand>, String, Option<Events>);
+
+fn open_dump(place: &Place, path: &Path, access: Access<'_>) -> Result<Found> {
+    let (Some(raw), Some(layout)) = (place.geometry, place.spare.clone()) else {
+        return Err(anyhow!("a dump needs --geometry and --spare"));
+    };
+    let name = path.display().to_string();
+    let dump = match access {
+        Access::Look => RawDump::open(path, raw, layout)?,
+        Access::Change { copy: None } => {
+            let why =
+                "a dump is not changed: name a new file with --copy, which becomes a copy and is changed";
+            return Err(LabError::bad_option("--image", &name, why).into());
+        }
+        Access::Change { copy: Some(copy) } => {
+            // What cannot be opened should leave no copy behind.
+            drop(RawDump::open(path, raw, layout.clone())?);
+            copy_new(path, copy)?;
+            RawDump::edit(copy, raw, layout)?
+        }
+    };
+    let events = dump.events();
+    Ok((Box::new(dump), name, Some(events)))
+}
+
+/// Copies a file to a new one.
+fn copy_new(from: &Path, to: &Path) -> Result<(), LabError> {
+    let made = File::create_new(to);
+    if made.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::AlreadyExists) {
+        return Err(LabError::bad_option("--copy", &to.display().to_string(), "the file is there already"));
+    }
+    made.and_then(|_| fs::copy(from, to)).map(drop).map_err(|e| LabError::io(to.display(), e))
+}
+
+fn open_device(place: &Place, path: &Path, access: Access<'_>) -> Result<Found> {
+    if is_character_device(path) {
+        return open_mtd(path, access);
+    }
+    open_file(place.page, path)
+}
+
+#[cfg(unix)]
+fn is_character_device(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_char_device())
+}
+
+#[cfg(not(unix))]
+fn is_character_device(_: &Path) -> bool {
+    false
+}
+
+#[cfg(target_os = "linux")]
+fn open_mtd(path: &Path, access: Access<'_>) -> Result<Found> {
+    use nandex_mtd::{Mtd, MtdOptions};
+    let writable = matches!(access, Access::Change { .. });
+    let chip = Mtd::open(path, MtdOptions { writable })?;
+    let (name, events) = (chip.name().to_string(), chip.events());
+    Ok((Box::new(chip), name, Some(events)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_mtd(path: &Path, _: Access<'_>) -> Result<Found> {
+    Err(anyhow!("{}: MTD devices are supported on Linux only", path.display()))
+}
+
+/// Pages of a block of the chip that a file's pages become.
+#[cfg(unix)]
+const BLOCK_PAGES: u32 = 64;
+
+/// Bytes of its spare areas: what every tree needs for blocks of that size, and with the mark of a page a multiple of 64.
+#[cfg(unix)]
+const SPARE_BYTES: u32 = 63;
+
+#[cfg(unix)]
+fn open_file(page_bytes: usize, path: &Path) -> Result<Found> {
+    use nandex::store::store_nand::StoreNand;
+    use nandex_os::{FileOptions, FilePageStore};
+    if !path.exists() {
+        let why = "is not there; make a file of its size first (truncate -s 64M FILE)";
+        return Err(LabError::bad_option("--device", &path.display().to_string(), why).into());
+    }
+    // A program is one write that is on the medium when it returns.
+    let options = FileOptions { every_write_synced: true, ..FileOptions::new(page_bytes) };
+    let store = FilePageStore::open(path, options)?;
+    // Sectors may be smaller than pages.
+    let chip = StoreNand::new(store, BLOCK_PAGES, SPARE_BYTES)?.tearing();
+    Ok((Box::new(chip), path.display().to_string(), None))
+}
+
+#[cfg(not(unix))]
+fn open_file(_: usize, path: &Path) -> Result<Found> {
+    Err(anyhow!("{}: files are supported on Unix systems only", path.display()))
+}

@@ -1,0 +1,294 @@
+//! A plow on a chip under operations of one kind after another: what each kind costs.
+
+use crate::LabError;
+use crate::workload::Zipf;
+use nandex::IndexError;
+use nandex::nand::sim::SimChip;
+use nandex::nand::{Nand, Part};
+use nandex::ordered::plow::Plow;
+use nandex::ordered::plow::PlowConfig;
+use nandex::ordered::{Direction, OrderedIndex};
+use nandex::rng::Rng;
+use nandex::shared::Shared;
+use std::ops::{Bound, ControlFlow};
+
+/// Records of a scan.
+const SCAN: u32 = 100;
+/// Operations between two looks at the RAM held.
+const LOOK: u64 = 500;
+
+/// The costs of operations.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spent {
+    pub(super) operations: u64,
+    pub(super) reads: u64,
+    pub(super) programs: u64,
+    pub(super) time_ns: u64,
+}
+
+impl Spent {
+    fn each(&self, of: u64) -> f64 {
+        of as f64 / self.operations.max(1) as f64
+    }
+
+    /// Page reads an operation.
+    pub(super) fn reads_each(&self) -> f64 {
+        self.each(self.reads)
+    }
+
+    /// Page programs an operation.
+    pub(super) fn programs_each(&self) -> f64 {
+        self.each(self.programs)
+    }
+
+    /// Microseconds of flash time an operation.
+    pub(super) fn us_each(&self) -> f64 {
+        self.each(self.time_ns) / 1000.0
+    }
+
+    fn add(&mut self, operations: u64, from: Spent, to: Spent) {
+        self.operations += operations;
+        self.reads += to.reads - from.reads;
+        self.programs += to.programs - from.programs;
+        self.time_ns += to.time_ns - from.time_ns;
+    }
+}
+
+/// The costs of a phase, by the kind of operation; syncs are the changes'.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Costs {
+    pub(super) puts: Spent,
+    pub(super) gets: Spent,
+    pub(super) scans: Spent,
+}
+
+/// How many of a hundred operations are changes and scans; the others are look-ups.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mix {
+    pub(super) puts: u64,
+    pub(super) scans: u64,
+}
+
+/// Which record is the next, and in which order records come.
+#[derive(Clone, Debug)]
+pub(super) enum Keys {
+    /// Keys in no order, all of them as often.
+    Uniform,
+    /// In no order, some far more often than others.
+    Zipf(Zipf),
+    /// Keys that ascend as records come.
+    Ascending,
+}
+
+impl Keys {
+    /// The key of record `i`: another one for every record.
+    fn of(&self, i: u32) -> u32 {
+        if let Keys::Ascending = self {
+            return i;
+        }
+        // Each line can be undone, so no two records have the same.
+        let mut key = i ^ 0x5bd1_e995;
+        key = (key ^ (key >> 16)).wrapping_mul(0x85eb_ca6b);
+        key = (key ^ (key >> 13)).wrapping_mul(0xc2b2_ae35);
+        key ^ (key >> 16)
+    }
+
+    fn pick(&self, rng: &mut Rng, records: u32) -> u32 {
+        match self {
+            Keys::Zipf(zipf) => zipf.pick(rng, records.into()) as u32,
+            _ => rng.below(records.into()) as u32,
+        }
+    }
+}
+
+/// A plow on its chip, the records that it must hold, and the most of what was seen.
+pub(super) struct Drive {
+    chip: Shared<SimChip>,
+    tree: Plow<Shared<SimChip>>,
+    config: PlowConfig,
+    keys: Keys,
+    /// Changes between two syncs; none in the class every operation.
+    sync_every: Option<u64>,
+    unsynced: u64,
+    /// The value of each record.
+    values: Vec<u32>,
+    rng: Rng,
+    pub(super) slowest_ns: u64,
+    pub(super) ram_bytes: usize,
+}
+
+impl Drive {
+    /// An empty index.
+    pub(super) fn new(
+        part: &Part,
+        config: PlowConfig,
+        keys: Keys,
+        sync_every: Option<u64>,
+    ) -> Result<Drive, LabError> {
+        let chip = SimChip::new(part)
+            .map_err(|error| LabError::Chip { file: part.name.to_string(), reason: error.to_string() })?;
+        let chip = Shared::new(chip);
+        let tree = Plow::format(chip.clone(), &config)?;
+        Ok(Drive {
+            chip,
+            tree,
+            config,
+            keys,
+            sync_every,
+            unsynced: 0,
+            values: Vec::new(),
+            rng: Rng::new(1),
+            slowest_ns: 0,
+            ram_bytes: 0,
+        })
+    }
+
+    fn spent(&self) -> Spent {
+        let chip = self.chip.lock();
+        let counters = chip.counters();
+        Spent {
+            operations: 0,
+            reads: counters.page_reads_total(),
+            programs: counters.page_programs_total(),
+            time_ns: chip.time().0,
+        }
+    }
+
+    /// Books one operation.
+    fn book(&mut self, costs: &mut Spent, from: Spent) {
+        let to = self.spent();
+        self.slowest_ns = self.slowest_ns.max(to.time_ns - from.time_ns);
+        costs.add(1, from, to);
+        if costs.operations.is_multiple_of(LOOK) {
+            self.ram_bytes = self.ram_bytes.max(self.tree.ram_bytes());
+        }
+    }
+
+    fn put(&mut self, i: u32, costs: &mut Spent) -> Result<(), LabError> {
+        let from = self.spent();
+        let value = self.rng.next_u64() as u32;
+        self.tree.insert(&self.keys.of(i).to_be_bytes(), &value.to_be_bytes())?;
+        match self.values.get_mut(i as usize) {
+            Some(held) => *held = value,
+            None => self.values.push(value),
+        }
+        self.book(costs, from);
+        self.unsynced += 1;
+        if self.sync_every.is_some_and(|every| self.unsynced >= every) {
+            self.unsynced = 0;
+            let from = self.spent();
+            self.tree.sync()?;
+            let to = self.spent();
+            self.slowest_ns = self.slowest_ns.max(to.time_ns - from.time_ns);
+            costs.add(0, from, to);
+        }
+        Ok(())
+    }
+
+    fn get(&mut self, costs: &mut Spent) -> Result<(), LabError> {
+        let i = self.keys.pick(&mut self.rng, self.values.len() as u32);
+        let from = self.spent();
+        let mut value = [0; 4];
+        let found = self.tree.get(&self.keys.of(i).to_be_bytes(), &mut value)?;
+        self.book(costs, from);
+        if found && u32::from_be_bytes(value) == self.values[i as usize] {
+            return Ok(());
+        }
+        Err(wrong("a look-up answers wrong", u64::from(i)))
+    }
+
+    fn scan(&mut self, costs: &mut Spent) -> Result<(), LabError> {
+        let i = self.keys.pick(&mut self.rng, self.values.len() as u32);
+        let low = self.keys.of(i).to_be_bytes();
+        let (mut left, mut last) = (SCAN, None::<[u8; 4]>);
+        let mut is_sorted = true;
+        let from = self.spent();
+        self.tree.range(Bound::Included(&low), Bound::Unbounded, Direction::Ascending, &mut |key, _| {
+            let key: [u8; 4] = key.try_into().unwrap_or_default();
+            is_sorted &= last.is_none_or(|last| last < key);
+            last = Some(key);
+            left -= 1;
+            if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        self.book(costs, from);
+        if is_sorted && left < SCAN { Ok(()) } else { Err(wrong("a scan is out of order", i.into())) }
+    }
+
+    /// Puts so many new records, one by one.
+    pub(super) fn load(&mut self, records: u32) -> Result<Spent, LabError> {
+        let mut costs = Spent::default();
+        for _ in 0..records {
+            self.put(self.values.len() as u32, &mut costs)?;
+        }
+        Ok(costs)
+    }
+
+    /// Does so many operations on records that are there.
+    pub(super) fn run(&mut self, operations: u64, mix: Mix) -> Result<Costs, LabError> {
+        let mut costs = Costs::default();
+        for _ in 0..operations {
+            let drawn = self.rng.below(100);
+            if drawn < mix.puts {
+                let i = self.keys.pick(&mut self.rng, self.values.len() as u32);
+                self.put(i, &mut costs.puts)?;
+            } else if drawn < mix.puts + mix.scans {
+                self.scan(&mut costs.scans)?;
+            } else {
+                self.get(&mut costs.gets)?;
+            }
+        }
+        Ok(costs)
+    }
+
+    /// Reads of a mount, after a close, or after a sync as a power-off leaves the chip.
+    pub(super) fn mount(&mut self, is_clean: bool) -> Result<u64, LabError> {
+        if is_clean {
+            self.tree.close()?;
+        } else {
+            self.tree.sync()?;
+        }
+        let from = self.spent();
+        let mounted = Plow::mount(self.chip.clone(), &self.config)?;
+        self.tree = mounted;
+        self.unsynced = 0;
+        self.ram_bytes = self.ram_bytes.max(self.tree.ram_bytes());
+        Ok(self.spent().reads - from.reads)
+    }
+
+    /// Flash bytes of the pages of records over the bytes of the records.
+    pub(super) fn space(&self) -> f64 {
+        let page = f64::from(self.chip.lock().geometry().page_bytes);
+        self.tree.stats().live_pages as f64 * page / (8 * self.values.len()) as f64
+    }
+
+    /// Blocks that hold something, as a share of all.
+    pub(super) fn filled(&self) -> f64 {
+        let blocks = self.chip.lock().geometry().blocks;
+        let metrics = self.tree.stats().metrics;
+        let free =
+            metrics.iter().find(|metric| metric.name == "blocks_free").map_or(0, |metric| metric.value);
+        1.0 - free as f64 / f64::from(blocks)
+    }
+
+    /// The mean of the erases of all blocks, and the most of one block over it.
+    pub(super) fn wear(&self) -> (f64, f64) {
+        let chip = self.chip.lock();
+        let wear = chip.wear();
+        let mean = wear.iter().map(|&erases| f64::from(erases)).sum::<f64>() / wear.len() as f64;
+        let most = wear.iter().max().map_or(0.0, |&most| f64::from(most));
+        (mean, if mean > 0.0 { most / mean } else { 1.0 })
+    }
+
+    /// Walks the index and names the first invariant that does not hold.
+    pub(super) fn check(&mut self) -> Result<(), LabError> {
+        let report = self.tree.check()?;
+        if report.is_sound() && report.records == self.values.len() as u64 {
+            return Ok(());
+        }
+        Err(wrong("the index is not sound", report.records))
+    }
+}
+
+fn wrong(what: &'static str, at: u64) -> LabError {
+    IndexError::Corrupted { what, at }.into()
+}

@@ -1,0 +1,49 @@
+//! How far a run is: told to whoever waits for it, who may end it.
+
+use super::{Control, Failure};
+
+/// Steps between two reports to the control.
+const REPORT_INTERVAL: u64 = 256;
+
+/// The steps of one run.
+pub(crate) struct Progress<'a> {
+    control: &'a Control,
+    done: u64,
+    reported: u64,
+}
+
+impl<'a> Progress<'a> {
+    /// A run that has not begun.
+    pub(crate) fn new(control: &'a Control) -> Progress<'a> {
+        Progress { control, done: 0, reported: 0 }
+    }
+
+    /// Refuses to go on when the run is to stop.
+    pub(crate) fn go_on(&self) -> Result<(), Failure> {
+        if self.control.is_cancelled() { Err(Failure::Cancelled) } else { Ok(()) }
+    }
+
+    /// A step was done.
+    pub(crate) fn step(&mut self) {
+        self.done += 1;
+        if self.done.is_multiple_of(REPORT_INTERVAL) {
+            self.report();
+        }
+    }
+
+    /// Many steps were done at once.
+    pub(crate) fn leap(&mut self, steps: u64) {
+        self.done += steps;
+        self.report();
+    }
+
+    fn report(&mut self) {
+        self.control.add_done(self.done - self.reported);
+        self.reported = self.done;
+    }
+
+    /// The run ends: the steps of `planned` that it will not do, or did not report, count as done.
+    pub(crate) fn end(self, planned: u64) {
+        self.control.add_done(planned - self.reported);
+    }
+}

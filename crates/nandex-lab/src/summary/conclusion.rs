@@ -1,0 +1,217 @@
+//! The sentence of conclusion: which index took the least flash time, against which base, and at what price.
+//!
+//! Indexes of different durability classes are never ranked against each other: the sentence has a clause for each
+//! class and says so. A ratio names its base, and the winner's largest loss to that base is told as well.
+
+use super::measure::Measure;
+use super::scale::show;
+use super::{Class, Row, Summary};
+use crate::results::Results;
+use crate::stats;
+
+/// A difference smaller than this is not worth a word.
+const NOTABLE: f64 = 1.05;
+
+/// One sentence of conclusion.
+pub fn conclusion(results: &Results) -> String {
+    let summary = Summary::of(results);
+    let contested = summary.classes.iter().filter(|c| ranked(c).len() > 1).count();
+    let populated = summary.classes.iter().filter(|c| !ranked(c).is_empty()).count();
+    let mut clauses: Vec<String> = summary.classes.iter().filter_map(|c| clause(c, populated > 1)).collect();
+    if populated > 1 {
+        let what = if contested > 0 {
+            "classes promise different things and are not ranked"
+        } else {
+            "they promise different things after a power cut and are not ranked"
+        };
+        clauses.push(format!("{what} against each other"));
+    }
+    clauses.extend(failures(&summary));
+    match clauses.is_empty() {
+        true => "Nothing was measured.".to_string(),
+        false => capitalised(&clauses.join("; ")) + ".",
+    }
+}
+
+/// The rows with a mean flash time, the fastest first; equal ones in the order asked for.
+fn ranked<'r, 'a>(class: &'r Class<'a>) -> Vec<(&'r Row<'a>, stats::Summary)> {
+    let timed = class.rows.iter().filter_map(|row| Some((row, row.value(Measure::MeanTime)?)));
+    let mut rows: Vec<_> = timed.collect();
+    rows.sort_by(|a, b| a.1.mean.total_cmp(&b.1.mean));
+    rows
+}
+
+fn clause(class: &Class<'_>, name_class: bool) -> Option<String> {
+    let rows = ranked(class);
+    let (winner, time) = rows.first()?;
+    // The clause names the class already.
+    let suffix = format!(", {}", class.durability);
+    let name = |row: &Row<'_>| row.label.strip_suffix(&suffix).unwrap_or(&row.label).to_string();
+    let shown = show(Measure::MeanTime.quantity(), time.mean);
+    let among = match (name_class, class.durability) {
+        (false, _) => String::new(),
+        (true, "none") => "of those that promise nothing after a power cut, ".to_string(),
+        (true, durability) => format!("of those durable at {durability}, "),
+    };
+    let Some((next, next_time)) = rows.get(1) else {
+        return Some(format!("{among}{} took {shown} of flash time per operation", name(winner)));
+    };
+    let Some(ratio) = next.ratio(winner, Measure::MeanTime).filter(|_| time.mean > 0.0) else {
+        let next_shown = show(Measure::MeanTime.quantity(), next_time.mean);
+        return Some(format!(
+            "{among}{} did not touch the chip, {}, the next best, took {next_shown} of flash time per operation",
+            name(winner),
+            name(next)
+        ));
+    };
+    if ratio.mean < 1.005 {
+        return Some(format!(
+            "{among}{} and {} took the same flash time, {shown} per operation",
+            name(winner),
+            name(next)
+        ));
+    }
+    Some(format!(
+        "{among}{} took the least flash time, {shown} per operation: {} less than {}, the next best ({}){}",
+        name(winner),
+        interval(ratio),
+        name(next),
+        show(Measure::MeanTime.quantity(), next_time.mean),
+        price(winner, next)
+    ))
+}
+
+/// The price of the winner: what it gives up most against the base, if anything notable.
+fn price(winner: &Row<'_>, base: &Row<'_>) -> String {
+    let candidates = [
+        (Measure::KindTime("get"), "time for a get"),
+        (Measure::KindTime("range"), "time for a range"),
+        (Measure::KindTime("window"), "time for a window"),
+        (Measure::KindTime("nearest"), "time for the nearest"),
+        (Measure::Space, "space"),
+        (Measure::Ram, "RAM"),
+        (Measure::BlockErases, "erases"),
+    ];
+    let losses = candidates.into_iter().filter_map(|(measure, what)| {
+        let ratio = winner.ratio(base, measure)?.mean;
+        (ratio >= NOTABLE).then_some((ratio, what))
+    });
+    match losses.max_by(|a, b| a.0.total_cmp(&b.0)) {
+        Some((ratio, what)) => format!(", with {}\u{d7} its {what}", digits(ratio)),
+        None => String::new(),
+    }
+}
+
+fn failures(summary: &Summary<'_>) -> Vec<String> {
+    let names = |started: bool| {
+        let failed = |row: &&&Row<'_>| row.failed.iter().any(|run| run.phases.is_empty() != started);
+        let rows = summary.rows_as_asked();
+        rows.iter().filter(failed).map(|row| row.label.clone()).collect::<Vec<_>>()
+    };
+    let told = [(names(false), "could not run"), (names(true), "did not finish")];
+    told.into_iter().filter_map(|(names, how)| Some(format!("{} {how}", listed(&names)?))).collect()
+}
+
+/// Names as prose lists them: "a, b and c".
+fn listed(names: &[String]) -> Option<String> {
+    let (last, rest) = names.split_last()?;
+    Some(if rest.is_empty() { last.clone() } else { format!("{} and {last}", rest.join(", ")) })
+}
+
+/// A ratio with its interval over the seeds.
+fn interval(ratio: stats::Summary) -> String {
+    let mean = digits(ratio.mean);
+    match ratio.ci95 {
+        Some(half) if ratio.mean < 10.0 => format!("{mean} \u{b1} {half:.2}\u{d7}"),
+        Some(half) => format!("{mean} \u{b1} {half:.1}\u{d7}"),
+        None => format!("{mean}\u{d7}"),
+    }
+}
+
+fn digits(ratio: f64) -> String {
+    if ratio < 10.0 { format!("{ratio:.2}") } else { format!("{ratio:.1}") }
+}
+
+/// A sentence starts with a capital, but the name of an index is spelt as it is.
+fn capitalised(text: &str) -> String {
+    match text.strip_prefix("of those") {
+        Some(rest) => format!("Of those{rest}"),
+        None => text.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    fn only(indexes: &[&str]) -> Results {
+        let mut results = sample::results();
+        results.runs.retain(|r| indexes.contains(&r.index.as_str()));
+        results
+    }
+
+    #[test]
+    fn the_ratio_names_its_base_and_the_price() {
+        assert_eq!(
+            conclusion(&only(&["mu-tree", "bplus-wandering"])),
+            "mu-tree took the least flash time, 943 \u{b5}s per operation: 3.24 \u{b1} 0.00\u{d7} less than bplus-wandering, the \
+             next best (3.05 ms), with 2.03\u{d7} its space."
+        );
+    }
+
+    #[test]
+    fn classes_are_never_ranked_against_each_other() {
+        let text = conclusion(&only(&["mu-tree", "bplus"]));
+        assert_eq!(
+            text,
+            "Of those durable at every operation, mu-tree took 943 \u{b5}s of flash time per operation; of those durable \
+             at every sync, bplus took 1.36 ms of flash time per operation; they promise different things after a \
+             power cut and are not ranked against each other."
+        );
+    }
+
+    #[test]
+    fn a_clause_names_the_class_once() {
+        let mut results = only(&["mu-tree"]);
+        let mut weaker = results.runs.clone();
+        weaker.iter_mut().for_each(|r| r.durability = "every sync".to_string());
+        results.runs.extend(weaker);
+        let text = conclusion(&results);
+        assert!(text.starts_with("Of those durable at every operation, mu-tree took 943"), "{text}");
+        assert!(text.contains("durable at every sync, mu-tree took 943"), "{text}");
+    }
+
+    #[test]
+    fn equal_times_are_called_equal() {
+        let mut results = only(&["mu-tree"]);
+        let mut twins = results.runs.clone();
+        twins.iter_mut().for_each(|r| r.index = "twin".to_string());
+        results.runs.extend(twins);
+        assert_eq!(
+            conclusion(&results),
+            "mu-tree and twin took the same flash time, 943 \u{b5}s per operation."
+        );
+    }
+
+    #[test]
+    fn an_index_that_never_touched_the_chip_has_no_ratio() {
+        let mut results = only(&["mu-tree", "bplus-wandering"]);
+        for run in results.runs.iter_mut().filter(|r| r.index == "mu-tree") {
+            for phase in &mut run.phases {
+                phase.total.flash_time_ns = 0;
+            }
+        }
+        assert_eq!(
+            conclusion(&results),
+            "mu-tree did not touch the chip, bplus-wandering, the next best, took 3.05 ms of flash time per operation."
+        );
+    }
+
+    #[test]
+    fn failures_are_told() {
+        assert_eq!(conclusion(&only(&["jffs3"])), "jffs3 could not run.");
+        assert!(conclusion(&only(&["mu-tree", "jffs3"])).ends_with("; jffs3 could not run."));
+        assert_eq!(conclusion(&only(&[])), "Nothing was measured.");
+    }
+}

@@ -1,0 +1,315 @@
+//! The figures that are reported: each with its name, heading, quantity and meaning, in the order they are shown.
+//!
+//! A measure is taken of one run, over its measured phases together. Table, report and glossary are all drawn from
+//! [`Measure`], so a new figure is added here and nowhere else.
+
+use super::scale::Quantity;
+pub use crate::results::KINDS;
+use crate::results::{CauseCounts, Costs, Phase, Results, Run, Sample};
+use std::collections::BTreeMap;
+
+/// The measured phases of a run added up.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// Costs by kind of operation.
+    pub kinds: BTreeMap<&'static str, Costs>,
+    /// Operations on the chip by cause.
+    pub causes: BTreeMap<&'static str, CauseCounts>,
+    /// Everything together.
+    pub costs: Costs,
+    /// Bytes programmed over bytes of the records inserted, updated and removed; absent where there are none.
+    pub write_amplification: Option<f64>,
+    /// Time of the processor.
+    pub cpu_ns: u64,
+    /// Energy of the chip.
+    pub energy_nj: u64,
+    /// Cache hits.
+    pub cache_hits: u64,
+    /// Cache misses.
+    pub cache_misses: u64,
+    /// Victim blocks reclaimed.
+    pub collections: u64,
+    /// Flash time accumulated over all measured phases.
+    pub timeline: Vec<Sample>,
+}
+
+impl Totals {
+    /// Adds up the measured phases of a run.
+    pub fn of(run: &Run, results: &Results) -> Totals {
+        let mut totals = Totals::default();
+        for phase in run.phases.iter().filter(|p| p.measured) {
+            totals.extend_timeline(phase);
+            totals.add(phase);
+        }
+        let changes = ["insert", "update", "remove"].iter().filter_map(|kind| totals.kinds.get(kind));
+        let changes: u64 = changes.map(|costs| costs.operations).sum();
+        let record_bytes = u64::from(results.workload.key_bytes) + u64::from(results.workload.value_bytes);
+        let programmed = totals.costs.page_programs * u64::from(results.chip.page_bytes);
+        totals.write_amplification = ratio(programmed, changes * record_bytes);
+        totals
+    }
+
+    fn add(&mut self, phase: &Phase) {
+        for (kind, costs) in &phase.kinds {
+            let sum = self.kinds.entry(kind).or_default();
+            *sum = sum.plus(costs);
+        }
+        for (cause, counts) in &phase.causes {
+            let sum = self.causes.entry(cause).or_default();
+            sum.page_reads += counts.page_reads;
+            sum.page_programs += counts.page_programs;
+            sum.block_erases += counts.block_erases;
+        }
+        self.costs = self.costs.plus(&phase.total);
+        self.cpu_ns += phase.cpu_ns;
+        self.energy_nj += phase.energy_nj;
+        self.cache_hits += phase.cache_hits;
+        self.cache_misses += phase.cache_misses;
+        self.collections += phase.collections;
+    }
+
+    /// Called before the phase is added: its samples start where the phases before it ended.
+    fn extend_timeline(&mut self, phase: &Phase) {
+        if self.timeline.is_empty() {
+            self.timeline.push(Sample { operations: 0, flash_time_ns: 0 });
+        }
+        let (operations, time) = (self.costs.operations, self.costs.flash_time_ns);
+        self.timeline.extend(phase.timeline.iter().map(|s| Sample {
+            operations: operations + s.operations,
+            flash_time_ns: time + s.flash_time_ns,
+        }));
+    }
+
+    fn per_operation(&self, value: u64) -> Option<f64> {
+        ratio(value, self.costs.operations)
+    }
+}
+
+fn ratio(value: u64, base: u64) -> Option<f64> {
+    (base > 0).then(|| value as f64 / base as f64)
+}
+
+/// A figure of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// Page reads per operation.
+    PageReads,
+    /// Page programs per operation.
+    PagePrograms,
+    /// Block erases per operation.
+    BlockErases,
+    /// Flash time per operation of one kind.
+    KindTime(&'static str),
+    /// Flash time per operation, whatever its kind.
+    MeanTime,
+    /// Flash time of the slowest operation.
+    SlowestTime,
+    /// Flash time of all operations.
+    WholeTime,
+    /// Energy of the chip per operation.
+    Energy,
+    /// Bytes programmed over bytes of records written.
+    WriteAmplification,
+    /// Victim blocks reclaimed.
+    Collections,
+    /// Cache hits over all look-ups.
+    HitRatio,
+    /// RAM held at the end.
+    Ram,
+    /// Bytes of pages with live data.
+    Space,
+    /// The space amplification: the bytes held over the bytes of the records.
+    SpaceAmplification,
+    /// Levels of the tree.
+    Height,
+    /// Erases of the most worn block over the mean.
+    WearSpread,
+    /// Processor time per operation.
+    CpuTime,
+}
+
+/// The group of figures that belong together in a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Operations on the chip per operation of the index.
+    Operations,
+    /// Flash time per operation.
+    Time,
+    /// The whole run.
+    Run,
+    /// The figures of what is held when the run ends.
+    End,
+    /// The computer that simulated it.
+    Processor,
+}
+
+impl Group {
+    /// The heading over the columns.
+    pub const fn heading(self) -> &'static str {
+        match self {
+            Group::Operations => "chip, per operation",
+            Group::Time => "flash time per operation",
+            Group::Run => "whole run",
+            Group::End => "at the end",
+            Group::Processor => "apart",
+        }
+    }
+}
+
+impl Measure {
+    /// The measures that say something about these runs: kinds that occurred, a hit ratio where there is a cache.
+    pub fn present(totals: &[&Totals]) -> Vec<Measure> {
+        let kinds = KINDS.into_iter().filter(|k| totals.iter().any(|t| t.kinds.contains_key(k)));
+        let mut all = vec![Measure::PageReads, Measure::PagePrograms, Measure::BlockErases];
+        all.extend(kinds.map(Measure::KindTime));
+        all.extend([Measure::MeanTime, Measure::SlowestTime, Measure::WholeTime]);
+        if totals.iter().any(|t| t.energy_nj > 0) {
+            all.push(Measure::Energy);
+        }
+        if totals.iter().any(|t| t.write_amplification.is_some()) {
+            all.push(Measure::WriteAmplification);
+        }
+        all.push(Measure::Collections);
+        if totals.iter().any(|t| t.cache_hits > 0) {
+            all.push(Measure::HitRatio);
+        }
+        use Measure::{CpuTime, Height, Ram, Space, SpaceAmplification, WearSpread};
+        all.extend([Ram, Space, SpaceAmplification, Height, WearSpread, CpuTime]);
+        all
+    }
+
+    /// The value for a run; absent where it makes no sense.
+    pub fn value(self, run: &Run, totals: &Totals, page_bytes: u32) -> Option<f64> {
+        match self {
+            Measure::PageReads => totals.per_operation(totals.costs.page_reads),
+            Measure::PagePrograms => totals.per_operation(totals.costs.page_programs),
+            Measure::BlockErases => totals.per_operation(totals.costs.block_erases),
+            Measure::KindTime(kind) => {
+                totals.kinds.get(kind).and_then(|c| ratio(c.flash_time_ns, c.operations))
+            }
+            Measure::MeanTime => totals.per_operation(totals.costs.flash_time_ns),
+            Measure::SlowestTime => {
+                (totals.costs.operations > 0).then_some(totals.costs.flash_time_max_ns as f64)
+            }
+            Measure::WholeTime => (totals.costs.operations > 0).then_some(totals.costs.flash_time_ns as f64),
+            Measure::Energy => totals.per_operation(totals.energy_nj),
+            Measure::WriteAmplification => totals.write_amplification,
+            Measure::Collections => Some(totals.collections as f64),
+            Measure::HitRatio => ratio(totals.cache_hits, totals.cache_hits + totals.cache_misses),
+            Measure::Ram => Some(run.ram_bytes as f64),
+            Measure::Space => Some(run.live_pages as f64 * f64::from(page_bytes)),
+            Measure::SpaceAmplification => (run.records > 0).then_some(run.space_amplification),
+            Measure::Height => Some(f64::from(run.height)),
+            Measure::WearSpread => wear_spread(&run.wear_erases),
+            Measure::CpuTime => totals.per_operation(totals.cpu_ns),
+        }
+    }
+
+    /// The measure's heading in a table.
+    pub fn heading(self) -> &'static str {
+        match self {
+            Measure::PageReads => "reads",
+            Measure::PagePrograms => "programs",
+            Measure::BlockErases => "erases",
+            Measure::KindTime(kind) => kind,
+            Measure::MeanTime => "mean",
+            Measure::SlowestTime => "slowest",
+            Measure::WholeTime => "flash time",
+            Measure::Energy => "energy",
+            Measure::WriteAmplification => "write ampl.",
+            Measure::Collections => "collections",
+            Measure::HitRatio => "cache hits",
+            Measure::Ram => "RAM",
+            Measure::Space => "space",
+            Measure::SpaceAmplification => "space ampl.",
+            Measure::Height => "height",
+            Measure::WearSpread => "wear max/mean",
+            Measure::CpuTime => "CPU time",
+        }
+    }
+
+    /// The group of the measure.
+    pub fn group(self) -> Group {
+        use Measure::{
+            BlockErases, Collections, CpuTime, Energy, Height, HitRatio, KindTime, MeanTime, PagePrograms,
+            PageReads, Ram, SlowestTime, Space, SpaceAmplification, WearSpread, WholeTime,
+            WriteAmplification,
+        };
+        match self {
+            PageReads | PagePrograms | BlockErases => Group::Operations,
+            KindTime(_) | MeanTime | SlowestTime => Group::Time,
+            WholeTime | Energy | WriteAmplification | Collections | HitRatio => Group::Run,
+            Ram | Space | SpaceAmplification | Height | WearSpread => Group::End,
+            CpuTime => Group::Processor,
+        }
+    }
+
+    /// The kind of quantity of the measure.
+    pub fn quantity(self) -> Quantity {
+        match self {
+            Measure::KindTime(_) | Measure::MeanTime | Measure::SlowestTime => Quantity::Time,
+            Measure::WholeTime | Measure::CpuTime => Quantity::Time,
+            Measure::Energy => Quantity::Energy,
+            Measure::Ram | Measure::Space => Quantity::Bytes,
+            Measure::HitRatio => Quantity::Share,
+            Measure::Collections | Measure::Height => Quantity::Count,
+            _ => Quantity::Number,
+        }
+    }
+
+    /// The meaning of the measure, in a sentence or two.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Measure::PageReads => "Pages read from the chip, of every cause, per operation of the index.",
+            Measure::PagePrograms => "Pages programmed, of every cause, per operation of the index.",
+            Measure::BlockErases => "Blocks erased, of every cause, per operation of the index.",
+            Measure::KindTime(_) => {
+                "Flash time per operation of this kind. What an operation triggers (an eviction, a garbage \
+                 collection) is charged to it."
+            }
+            Measure::MeanTime => {
+                "Flash time per operation over all kinds together. Flash time is the sum of operations of the chip \
+                 times the part's latency; the time of the processor is not in it."
+            }
+            Measure::SlowestTime => "Flash time of the slowest single operation.",
+            Measure::WholeTime => "Flash time of all measured operations.",
+            Measure::Energy => "Energy of the chip per operation, from the part's currents and voltage.",
+            Measure::WriteAmplification => {
+                "Bytes programmed into data areas over bytes of the records inserted, updated and removed."
+            }
+            Measure::Collections => "Garbage collections: victim blocks reclaimed in the measured phases.",
+            Measure::HitRatio => "Look-ups served by the page cache over all its look-ups.",
+            Measure::Ram => "RAM the index holds: tables, buffers and caches of the whole stack.",
+            Measure::Space => "Bytes of the pages that hold live data.",
+            Measure::SpaceAmplification => {
+                "Bytes of the pages that hold live data over bytes of the records."
+            }
+            Measure::Height => "Levels of the tree from leaf to root; a single leaf has height 1.",
+            Measure::WearSpread => {
+                "Erases of the most worn block over the mean of all blocks; 1 is perfectly even."
+            }
+            Measure::CpuTime => {
+                "Time the simulating processor spent per operation. It depends on the computer, is measured apart \
+                 and is in none of the other figures."
+            }
+        }
+    }
+
+    /// Whether it is a cost of one operation.
+    pub fn is_per_operation(self) -> bool {
+        use Measure::{BlockErases, CpuTime, Energy, KindTime, MeanTime, PagePrograms, PageReads};
+        matches!(self, PageReads | PagePrograms | BlockErases | KindTime(_) | MeanTime | Energy | CpuTime)
+    }
+
+    /// Whether less is better: then the best of a class is marked. Processor time is never judged, it is the
+    /// computer's and not the chip's.
+    pub fn is_ranked(self) -> bool {
+        !matches!(self, Measure::Height | Measure::CpuTime | Measure::Collections | Measure::HitRatio)
+    }
+}
+
+fn wear_spread(erases: &[u32]) -> Option<f64> {
+    let sum: u64 = erases.iter().copied().map(u64::from).sum();
+    let max = erases.iter().copied().max()?;
+    (sum > 0).then(|| f64::from(max) * erases.len() as f64 / sum as f64)
+}

@@ -1,0 +1,69 @@
+//! The page cache between a tree and its FTL, and the option that names the FTL.
+
+use super::{Choice, Number, OptionError, Options};
+use crate::names::{OptionInfo, option};
+use nandex::cache::PolicySettings;
+use nandex::cache::policy::catalogue::{self, PolicyEntry};
+
+/// The FTL below.
+pub(crate) const FTL: OptionInfo = option("ftl", "page-map", "the FTL below (nandex list ftls)");
+
+const CACHE: OptionInfo =
+    option("cache", "lru", "the replacement policy of the page cache (nandex list policies)");
+const PAGES: Number<usize> =
+    Number::new(option("cache_pages", "what the RAM leaves", "frames of the page cache"), (0, usize::MAX));
+const WINDOW: Number<u32> = Number::new(
+    option(
+        "cache_window",
+        "the policy's own",
+        "percent of the frames from which clean or clustered pages go first",
+    ),
+    (0, 100),
+);
+/// Whether dirty pages leave alone.
+const WRITES: Choice<bool> = Choice::new(
+    "cache_writes",
+    "where writes wait, dirty pages leave together, as one atomic group if the FTL takes it, or alone, as \
+     the policies were published",
+    &[("together", false), ("alone", true)],
+);
+const WRITE_COST: Number<u64> = Number::new(
+    option("cache_write_cost", "10", "what a page write costs in page reads, for policies that weigh them"),
+    (0, 1_000_000),
+);
+
+/// The options of every tree on a store: those of the page cache, and the FTL.
+pub(crate) const OPTIONS: [OptionInfo; 6] =
+    [FTL, CACHE, PAGES.info, WINDOW.info, WRITES.info, WRITE_COST.info];
+
+/// The name of the FTL below.
+pub(crate) fn ftl(options: &Options) -> &str {
+    options.text(FTL.name).unwrap_or(FTL.default)
+}
+
+/// The replacement policy that the options name.
+pub(crate) fn policy(options: &Options) -> Result<&'static PolicyEntry, OptionError> {
+    let name = options.text(CACHE.name).unwrap_or(CACHE.default);
+    catalogue::policy(name).ok_or_else(|| {
+        let names: Vec<&str> = catalogue::POLICIES.iter().map(|entry| entry.name).collect();
+        OptionError::new(CACHE.name, name, format!("is none of {}", names.join(", ")))
+    })
+}
+
+/// The settings that the options give a policy; the frames are still to be counted.
+pub(crate) fn sizing(options: &Options, block_pages: u32) -> Result<PolicySettings, OptionError> {
+    let none = PolicySettings::new(0);
+    let window_percent = WINDOW.of(options)?;
+    let write_cost = WRITE_COST.or(options, none.write_cost)?;
+    Ok(PolicySettings { block_pages, window_percent, write_cost, ..none })
+}
+
+/// Frames that are asked for, over a store of so many pages: a cache has no use for more.
+pub(crate) fn frames(options: &Options, pages: u32) -> Result<Option<usize>, OptionError> {
+    PAGES.up_to(options, pages as usize)
+}
+
+/// Whether dirty pages leave alone.
+pub(crate) fn writes_alone(options: &Options) -> Result<bool, OptionError> {
+    WRITES.of(options)
+}

@@ -1,0 +1,375 @@
+//! The options of the FTLs: text in, typed settings out.
+
+use super::{Choice, Number, OptionError, Options, Percent, Settings};
+use crate::names::{OptionInfo, option};
+use nandex::blocks::hot::HotSettings;
+use nandex::blocks::victim::VictimPolicy;
+use nandex::blocks::wear::WearLevelling;
+use nandex::ftl::bast::{BastSettings, LogVictim};
+use nandex::ftl::cftl::CftlSettings;
+use nandex::ftl::dftl::DftlSettings;
+use nandex::ftl::fast::FastSettings;
+use nandex::ftl::hftl::HftlSettings;
+use nandex::ftl::lazy::LazySettings;
+use nandex::ftl::mapping::FlashSettings;
+use nandex::ftl::nftl::NftlSettings;
+use nandex::ftl::page_map::{FtlSettings, Separation};
+use nandex::ftl::sast::SastSettings;
+use nandex::ftl::superblock::SuperblockSettings;
+
+/// Blocks of anything at most: what the chip has is seen when it is there.
+const BLOCKS_MAX: u32 = 1 << 22;
+
+const OVER_PROVISIONING: Percent = Percent::new(
+    option("over_provisioning", "12.5", "physical pages beyond the logical ones, in % of the logical ones"),
+    900.0,
+);
+const BAD_BLOCKS: Percent = Percent::new(
+    option("bad_blocks", "2", "blocks set aside for those that will fail, in % of the chip"),
+    50.0,
+);
+const WEAR_GAP: Number<u32> = Number::new(
+    option("wear_gap", "off", "erases by which a cold block may lag before it is moved"),
+    (1, 1 << 30),
+);
+/// How blocks that lag are found, from the gap.
+const LEVELLING: Choice<fn(u32) -> WearLevelling> = Choice::new(
+    "levelling",
+    "how blocks that lag by wear_gap are found: threshold, dual-pool",
+    &[
+        ("threshold", |gap_erases| WearLevelling::Threshold { gap_erases }),
+        ("dual-pool", |threshold_erases| WearLevelling::DualPool { threshold_erases }),
+    ],
+);
+/// The victim policy, also of the trees on raw NAND.
+pub(crate) const VICTIM: OptionInfo = option(
+    "victim",
+    "greedy",
+    "which block is collected: greedy, cost-benefit, cat, fifo, windowed:N, choices:N",
+);
+const ATOMIC_PAGES: Number<u32> =
+    Number::new(option("atomic_pages", "64", "most pages of an atomic group, up to 256"), (1, 256));
+const CHECKPOINT_BLOCKS: Number<u32> = Number::new(
+    option("checkpoint_blocks", "by its cost", "blocks opened between two checkpoints"),
+    (1, 1 << 24),
+);
+const SEPARATION: Choice<Separation> = Choice::new(
+    "separation",
+    "what has a block to fill of its own: two-frontiers, none, hot-filter",
+    &[
+        ("two-frontiers", Separation::TwoFrontiers),
+        ("none", Separation::None),
+        ("hot-filter", Separation::HotFilter(HotSettings::DEFAULT)),
+    ],
+);
+const HOT_COUNTERS: Number<u32> = Number::new(
+    option("hot_counters", "4096", "counters of the hot filter; its period is 5/4 of them"),
+    (1, 1 << 24),
+);
+const LOG_BLOCKS: Number<u32> =
+    Number::new(option("log_blocks", "3 % of the chip", "log blocks, at least 2"), (1, BLOCKS_MAX));
+const EAGER_SWITCH: Choice<bool> = Choice::new(
+    "eager_switch",
+    "on: a full sequential log block becomes a data block at once",
+    &[("off", false), ("on", true)],
+);
+const HOT_BLOCKS: Number<u32> = Number::new(
+    option("hot_blocks", "5 % of the chip", "blocks of the area for hot pages, at least 2"),
+    (1, BLOCKS_MAX),
+);
+const LOG_VICTIM: Choice<LogVictim> = Choice::new(
+    "log_victim",
+    "which log block is merged when all are in use: lru, fifo, random",
+    &[("lru", LogVictim::LeastRecent), ("fifo", LogVictim::Oldest), ("random", LogVictim::Random)],
+);
+const GROUP_BLOCKS: Number<u32> =
+    Number::new(option("group_blocks", "4", "N: logical blocks of a group"), (1, BLOCKS_MAX));
+const LOGS_PER_GROUP: Number<u32> =
+    Number::new(option("logs_per_group", "2", "K: log blocks that a group may have"), (1, BLOCKS_MAX));
+/// Whether a whole group is cleaned at a time.
+const CLEANING: Choice<bool> = Choice::new(
+    "cleaning",
+    "what is cleaned at a time: group (all its log blocks), oldest",
+    &[("group", true), ("oldest", false)],
+);
+const CHAIN_BLOCKS: Number<u32> =
+    Number::new(option("chain_blocks", "unlimited", "most blocks of a chain, at least 2"), (1, BLOCKS_MAX));
+const SUPERBLOCK_BLOCKS: Number<u32> =
+    Number::new(option("superblock_blocks", "8", "N: logical blocks of a superblock"), (1, BLOCKS_MAX));
+const EXTRA_BLOCKS: Number<u32> = Number::new(
+    option("extra_blocks", "4", "M: blocks that a superblock may have beyond N"),
+    (1, BLOCKS_MAX),
+);
+const MAPPING_RAM: Number<u32> = Number::new(
+    option(
+        "mapping_ram",
+        "1/64 of a full map, lazy 1/4",
+        "bytes of RAM for cached entries of the mapping table",
+    ),
+    (1, 1 << 30),
+);
+const AREA_BLOCKS: Number<u32> = Number::new(
+    option(
+        "area_blocks",
+        "what mapping_ram allows",
+        "blocks of the update and cold areas together, at least 3",
+    ),
+    (1, BLOCKS_MAX),
+);
+const CONVERT_PERCENT: Number<u32> = Number::new(
+    option(
+        "convert_percent",
+        "90",
+        "share of a logical block that must be there and cold before it is mapped as a block",
+    ),
+    (1, 101),
+);
+
+/// The options of every FTL.
+const COMMON: [OptionInfo; 4] = [OVER_PROVISIONING.info, BAD_BLOCKS.info, WEAR_GAP.info, LEVELLING.info];
+
+/// The options of every FTL, and others.
+const fn with_common<const N: usize>(own: &[OptionInfo]) -> [OptionInfo; N] {
+    let mut all = [COMMON[0]; N];
+    let mut i = 0;
+    while i < N {
+        all[i] = if i < COMMON.len() { COMMON[i] } else { own[i - COMMON.len()] };
+        i += 1;
+    }
+    all
+}
+
+/// The options of page mapping.
+pub(crate) const PAGE_MAP: [OptionInfo; 9] =
+    with_common(&[VICTIM, ATOMIC_PAGES.info, CHECKPOINT_BLOCKS.info, SEPARATION.info, HOT_COUNTERS.info]);
+/// The options of NFTL.
+pub(crate) const NFTL: [OptionInfo; 5] = with_common(&[CHAIN_BLOCKS.info]);
+/// The options of BAST.
+pub(crate) const BAST: [OptionInfo; 6] = with_common(&[LOG_BLOCKS.info, LOG_VICTIM.info]);
+/// The options of SAST.
+pub(crate) const SAST: [OptionInfo; 8] =
+    with_common(&[LOG_BLOCKS.info, GROUP_BLOCKS.info, LOGS_PER_GROUP.info, CLEANING.info]);
+/// The options of FAST.
+pub(crate) const FAST: [OptionInfo; 6] = with_common(&[LOG_BLOCKS.info, EAGER_SWITCH.info]);
+/// The options of the superblock scheme.
+pub(crate) const SUPERBLOCK: [OptionInfo; 6] = with_common(&[SUPERBLOCK_BLOCKS.info, EXTRA_BLOCKS.info]);
+/// The options of DFTL.
+pub(crate) const DFTL: [OptionInfo; 6] = with_common(&[VICTIM, MAPPING_RAM.info]);
+/// The options of LazyFTL.
+pub(crate) const LAZY: [OptionInfo; 6] = with_common(&[MAPPING_RAM.info, AREA_BLOCKS.info]);
+/// The options of the CFTL-like scheme.
+pub(crate) const CFTL: [OptionInfo; 7] = with_common(&[VICTIM, MAPPING_RAM.info, CONVERT_PERCENT.info]);
+/// The options of the HFTL-like scheme.
+pub(crate) const HFTL: [OptionInfo; 6] = with_common(&[LOG_BLOCKS.info, HOT_BLOCKS.info]);
+
+/// The victim policy that is set, with another number than the default after a colon: `windowed:8`, `choices:2`.
+pub(crate) fn victim(options: &Options) -> Result<Option<VictimPolicy>, OptionError> {
+    let Some(text) = options.text(VICTIM.name) else { return Ok(None) };
+    let (name, number) = text.split_once(':').map_or((text, None), |(name, number)| (name, Some(number)));
+    let policy = VictimPolicy::ALL.into_iter().find(|policy| policy.name() == name);
+    let number = number.map(|digits| digits.parse().ok().filter(|&n| n > 0));
+    match (policy, number) {
+        (Some(policy), None) => Ok(Some(policy)),
+        (Some(VictimPolicy::Windowed { .. }), Some(Some(blocks))) => {
+            Ok(Some(VictimPolicy::Windowed { blocks }))
+        }
+        (Some(VictimPolicy::Choices { .. }), Some(Some(count))) => Ok(Some(VictimPolicy::Choices { count })),
+        _ => {
+            let why =
+                "is no victim policy; there are greedy, cost-benefit, cat, fifo, windowed:N and choices:N";
+            Err(OptionError::new(VICTIM.name, text, why))
+        }
+    }
+}
+
+fn separation(options: &Options) -> Result<Separation, OptionError> {
+    let counters = HOT_COUNTERS.of(options)?;
+    match (SEPARATION.of(options)?, counters) {
+        (separation, None) => Ok(separation),
+        (Separation::HotFilter(filter), Some(counters)) => {
+            let decay_writes = counters + counters / 4;
+            Ok(Separation::HotFilter(HotSettings { counters, decay_writes, ..filter }))
+        }
+        _ => Err(OptionError::because(HOT_COUNTERS.info.name, "only separation=hot-filter has any")),
+    }
+}
+
+fn wear_levelling(options: &Options) -> Result<WearLevelling, OptionError> {
+    let levelling = LEVELLING.of(options)?;
+    match WEAR_GAP.of(options)? {
+        Some(gap) => Ok(levelling(gap)),
+        None if matches!(levelling(0), WearLevelling::Threshold { .. }) => Ok(WearLevelling::None),
+        None => Err(OptionError::because(LEVELLING.info.name, "it also takes a wear_gap")),
+    }
+}
+
+fn common(options: &Options) -> Result<FlashSettings, OptionError> {
+    let default = FlashSettings::default();
+    Ok(FlashSettings {
+        over_provisioning_ppm: OVER_PROVISIONING.ppm_or(options, default.over_provisioning_ppm)?,
+        bad_blocks_ppm: BAD_BLOCKS.ppm_or(options, default.bad_blocks_ppm)?,
+        wear_levelling: wear_levelling(options)?,
+    })
+}
+
+/// The page mapping that settings ask for.
+pub fn page_map(settings: &Settings) -> Result<FtlSettings, OptionError> {
+    let options = &settings.options;
+    let default = FtlSettings::default();
+    Ok(FtlSettings {
+        over_provisioning_ppm: OVER_PROVISIONING.ppm_or(options, default.over_provisioning_ppm)?,
+        bad_blocks_ppm: BAD_BLOCKS.ppm_or(options, default.bad_blocks_ppm)?,
+        victim: victim(options)?.unwrap_or_default(),
+        separation: separation(options)?,
+        wear_levelling: wear_levelling(options)?,
+        atomic_pages: ATOMIC_PAGES.or(options, default.atomic_pages)?,
+        checkpoint_blocks: CHECKPOINT_BLOCKS.of(options)?,
+    })
+}
+
+/// The NFTL that settings ask for.
+pub fn nftl(settings: &Settings) -> Result<NftlSettings, OptionError> {
+    let options = &settings.options;
+    Ok(NftlSettings { common: common(options)?, chain_blocks_max: CHAIN_BLOCKS.of(options)? })
+}
+
+/// The BAST that settings ask for.
+pub fn bast(settings: &Settings) -> Result<BastSettings, OptionError> {
+    let options = &settings.options;
+    let victim = LOG_VICTIM.of(options)?;
+    let log_blocks = LOG_BLOCKS.of(options)?;
+    Ok(BastSettings { common: common(options)?, log_blocks, victim, ..BastSettings::default() })
+}
+
+/// The SAST that settings ask for.
+pub fn sast(settings: &Settings) -> Result<SastSettings, OptionError> {
+    let options = &settings.options;
+    let default = SastSettings::default();
+    Ok(SastSettings {
+        common: common(options)?,
+        group_blocks: GROUP_BLOCKS.or(options, default.group_blocks)?,
+        logs_per_group: LOGS_PER_GROUP.or(options, default.logs_per_group)?,
+        log_blocks: LOG_BLOCKS.of(options)?,
+        whole_group: CLEANING.of(options)?,
+    })
+}
+
+/// The FAST that settings ask for.
+pub fn fast(settings: &Settings) -> Result<FastSettings, OptionError> {
+    let options = &settings.options;
+    Ok(FastSettings {
+        common: common(options)?,
+        log_blocks: LOG_BLOCKS.of(options)?,
+        eager_switch: EAGER_SWITCH.of(options)?,
+    })
+}
+
+/// The superblock scheme that settings ask for.
+pub fn superblock(settings: &Settings) -> Result<SuperblockSettings, OptionError> {
+    let options = &settings.options;
+    let default = SuperblockSettings::default();
+    Ok(SuperblockSettings {
+        common: common(options)?,
+        group_blocks: SUPERBLOCK_BLOCKS.or(options, default.group_blocks)?,
+        extra_blocks: EXTRA_BLOCKS.or(options, default.extra_blocks)?,
+    })
+}
+
+/// The DFTL that settings ask for.
+pub fn dftl(settings: &Settings) -> Result<DftlSettings, OptionError> {
+    let options = &settings.options;
+    Ok(DftlSettings {
+        common: common(options)?,
+        cache_bytes: MAPPING_RAM.of(options)?,
+        victim: victim(options)?.unwrap_or_default(),
+    })
+}
+
+/// The LazyFTL that settings ask for.
+pub fn lazy(settings: &Settings) -> Result<LazySettings, OptionError> {
+    let options = &settings.options;
+    Ok(LazySettings {
+        common: common(options)?,
+        ram_bytes: MAPPING_RAM.of(options)?,
+        area_blocks: AREA_BLOCKS.of(options)?,
+    })
+}
+
+/// The CFTL-like scheme that settings ask for.
+pub fn cftl(settings: &Settings) -> Result<CftlSettings, OptionError> {
+    let options = &settings.options;
+    let default = CftlSettings::default();
+    Ok(CftlSettings {
+        common: common(options)?,
+        cache_bytes: MAPPING_RAM.of(options)?,
+        victim: victim(options)?.unwrap_or_default(),
+        convert_percent: CONVERT_PERCENT.or(options, default.convert_percent)?,
+        ..default
+    })
+}
+
+/// The HFTL-like scheme that settings ask for.
+pub fn hftl(settings: &Settings) -> Result<HftlSettings, OptionError> {
+    let options = &settings.options;
+    Ok(HftlSettings {
+        common: common(options)?,
+        log_blocks: LOG_BLOCKS.of(options)?,
+        hot_blocks: HOT_BLOCKS.of(options)?,
+        ..HftlSettings::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandex::ordered::RecordFormat;
+
+    #[test]
+    fn options_choose_victims_separation_and_levelling() {
+        let settings = |pairs: &[(&str, &str)]| {
+            let settings = Settings::new(RecordFormat::new(4, 4));
+            page_map(&pairs.iter().fold(settings, |settings, (name, value)| settings.with(name, value)))
+        };
+        assert_eq!(settings(&[]).unwrap(), FtlSettings::default());
+        let all = [
+            ("victim", "windowed:8"),
+            ("separation", "hot-filter"),
+            ("hot_counters", "1000"),
+            ("wear_gap", "20"),
+            ("levelling", "dual-pool"),
+        ];
+        let filter = HotSettings { counters: 1000, decay_writes: 1250, ..HotSettings::DEFAULT };
+        let expected = FtlSettings {
+            victim: VictimPolicy::Windowed { blocks: 8 },
+            separation: Separation::HotFilter(filter),
+            wear_levelling: WearLevelling::DualPool { threshold_erases: 20 },
+            ..FtlSettings::default()
+        };
+        assert_eq!(settings(&all).unwrap(), expected);
+        for alone in [
+            ("victim", "oldest"),
+            ("hot_counters", "1000"),
+            ("levelling", "dual-pool"),
+            ("separation", "all"),
+        ] {
+            assert!(settings(&[alone]).is_err(), "{alone:?}");
+        }
+    }
+
+    #[test]
+    fn names_and_numbers_of_victim_policies_are_understood() {
+        let of = |text: &str| {
+            let mut options = Options::default();
+            options.set("victim", text);
+            victim(&options)
+        };
+        for policy in VictimPolicy::ALL {
+            assert_eq!(of(policy.name()), Ok(Some(policy)));
+        }
+        assert_eq!(of("windowed:8"), Ok(Some(VictimPolicy::Windowed { blocks: 8 })));
+        assert_eq!(of("choices:2"), Ok(Some(VictimPolicy::Choices { count: 2 })));
+        for wrong in ["", "greed", "greedy:2", "windowed:", "windowed:0", "choices:x", "fifo:1"] {
+            assert!(of(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Options by name, what an index is opened with, and what is wrong with an option.
+
+use nandex::ordered::{Durability, RecordFormat};
+use nandex::{IndexError, StoreError};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::RangeInclusive;
+
+/// Options by name, as given with `--set name=value`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    values: BTreeMap<String, String>,
+}
+
+impl Options {
+    /// Sets an option.
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.values.insert(name.to_string(), value.to_string());
+    }
+
+    /// The text of an option, if set.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(String::as_str)
+    }
+
+    /// Every option set, in name order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.values.iter().map(|(k, v)| (k.as_str(), v.as_str()))
+    }
+}
+
+/// The settings that an index is formatted and mounted with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Sizes of the records.
+    pub record: RecordFormat,
+    /// RAM in all: tables, buffers and caches. An index that needs more refuses; what it does not need it gives to
+    /// its cache. `None` means no cache and whatever the tables need.
+    pub ram_bytes: Option<usize>,
+    /// The durability class wanted. An index that cannot give at least this refuses.
+    pub durability: Durability,
+    /// Options of the index, of its FTL and of its cache.
+    pub options: Options,
+}
+
+impl Settings {
+    /// These records, no cache, every operation durable, default options.
+    pub fn new(record: RecordFormat) -> Settings {
+        Settings {
+            record,
+            ram_bytes: None,
+            durability: Durability::EveryOperation,
+            options: Options::default(),
+        }
+    }
+
+    /// These settings with one option set.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl ToString) -> Settings {
+        self.options.set(name, &value.to_string());
+        self
+    }
+}
+
+/// An option whose text is not possible.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OptionError {
+    /// The name of the option.
+    pub option: &'static str,
+    /// The reason why the value is refused.
+    pub why: String,
+}
+
+impl OptionError {
+    /// The text of this option, and why it is refused.
+    pub fn new(option: &'static str, text: &str, why: impl fmt::Display) -> OptionError {
+        OptionError { option, why: format!("'{text}' {why}") }
+    }
+
+    /// An option that is refused whatever its text.
+    pub fn because(option: &'static str, why: impl fmt::Display) -> OptionError {
+        OptionError { option, why: why.to_string() }
+    }
+}
+
+impl fmt::Display for OptionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "option {}: {}", self.option, self.why)
+    }
+}
+
+impl std::error::Error for OptionError {}
+
+impl From<OptionError> for IndexError {
+    fn from(error: OptionError) -> IndexError {
+        IndexError::Unsupported(error.to_string().into())
+    }
+}
+
+impl From<OptionError> for StoreError {
+    fn from(error: OptionError) -> StoreError {
+        StoreError::Unsupported(error.to_string().into())
+    }
+}
+
+/// A whole number within bounds as people type it; `_` may separate its digits. Else what is wrong with it.
+pub fn whole_number(text: &str, possible: RangeInclusive<u64>) -> Result<u64, String> {
+    // One of more digits than 64 bits hold is too large, and no less a number.
+    let digits = text.replace('_', "");
+    if digits.is_empty() || digits.bytes().any(|digit| !digit.is_ascii_digit()) {
+        let has_unit = digits.starts_with(|c: char| c.is_ascii_digit()) && digits.ends_with(['B', 'b']);
+        let hint = if has_unit { "; bytes are given without a unit here" } else { "" };
+        return Err(format!("is no whole number{hint}"));
+    }
+    match digits.parse() {
+        Ok(number) if possible.contains(&number) => Ok(number),
+        _ => Err(format!("is not between {} and {}", possible.start(), possible.end())),
+    }
+}

@@ -1,0 +1,146 @@
+//! How a tree on raw NAND is set up, and the log that this comes to on a chip.
+
+use crate::blocks::BlockTable;
+use crate::blocks::victim::VictimPolicy;
+use crate::check::IndexError;
+use crate::log::{LogConfig, Placement, SamePage, WritePartLimit};
+use crate::nand::Geometry;
+use crate::ordered::{Durability, RecordFormat};
+use alloc::format;
+
+/// How a tree on raw NAND is formatted, mounted and run. Of all this only the sizes of the records are stored on the chip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawConfig<C = ()> {
+    /// Sizes of the records.
+    pub record: RecordFormat,
+    /// The durability class wanted. Where *every sync* suffices, pages may wait in the write part of the cache.
+    pub durability: Durability,
+    /// Bytes of RAM in all; `None` means no cache and whatever the tables need.
+    pub ram_bytes: Option<usize>,
+    /// Pages of the read part of the cache; `None` means what the RAM leaves.
+    pub read_pages: Option<usize>,
+    /// Pages of the write part of the cache; `None` means half of what the RAM leaves where syncs suffice, else none.
+    pub write_pages: Option<usize>,
+    /// When the write part is programmed.
+    pub write_part: WritePartLimit,
+    /// Which block is collected.
+    pub victim: VictimPolicy,
+    /// Garbage is collected while at most this many blocks are free.
+    pub collect_at_blocks: u32,
+    /// Blocks filled between two checkpoints.
+    pub checkpoint_blocks: u32,
+    /// Where pages are written.
+    pub placement: Placement,
+    /// The cost of a child that lies in its parent's page.
+    pub same_page: SamePage,
+    /// Leaves that may move before the nodes above them are written (JFFS3's journal tree), a 16th of the pages at most.
+    pub journal: usize,
+    /// The settings that this kind of tree takes besides.
+    pub scheme: C,
+}
+
+impl<C: Copy + Default> RawConfig<C> {
+    /// No cache, every operation durable, and the rest as the kind of tree has it by default.
+    pub fn new(record: RecordFormat) -> RawConfig<C> {
+        let log = LogConfig::default();
+        RawConfig {
+            record,
+            durability: Durability::EveryOperation,
+            ram_bytes: None,
+            read_pages: None,
+            write_pages: None,
+            write_part: log.write_part,
+            victim: log.victim,
+            collect_at_blocks: log.collect_at_blocks,
+            checkpoint_blocks: log.checkpoint_blocks,
+            placement: log.placement,
+            same_page: log.same_page,
+            journal: 0,
+            scheme: C::default(),
+        }
+    }
+}
+
+impl<C> RawConfig<C> {
+    /// The configuration without what the kind of tree takes.
+    pub(crate) fn common(&self) -> RawConfig {
+        RawConfig {
+            record: self.record,
+            durability: self.durability,
+            ram_bytes: self.ram_bytes,
+            read_pages: self.read_pages,
+            write_pages: self.write_pages,
+            write_part: self.write_part,
+            victim: self.victim,
+            collect_at_blocks: self.collect_at_blocks,
+            checkpoint_blocks: self.checkpoint_blocks,
+            placement: self.placement,
+            same_page: self.same_page,
+            journal: self.journal,
+            scheme: (),
+        }
+    }
+}
+
+/// Bytes of cache bookkeeping per page, besides the page.
+const FRAME_BYTES: usize = 96;
+
+impl RawConfig {
+    /// The log on such a chip. `fixed_bytes` is what the tree itself holds; the rest of the RAM goes to the cache: to its read part
+    /// when every operation is to be durable, else half to each part.
+    pub(crate) fn log(
+        &self,
+        geometry: Geometry,
+        fixed_bytes: usize,
+        pages_at_once: u32,
+    ) -> Result<LogConfig, IndexError> {
+        let page_bytes = geometry.page_bytes as usize + FRAME_BYTES;
+        let mut blocks = BlockTable::new(geometry);
+        blocks.follow(self.victim);
+        let openings = geometry.blocks as usize * size_of::<u16>();
+        let tables = blocks.ram_bytes() + openings + 2 * geometry.page_bytes as usize + 512 + fixed_bytes;
+        let divided = self.durability < Durability::EveryOperation;
+        // What the write part holds beyond its size until it is flushed.
+        let overfull_pages = pages_at_once as usize;
+        let spare_pages = match self.ram_bytes {
+            None => 0,
+            Some(ram) => {
+                let left = ram.checked_sub(tables).ok_or_else(|| too_little(ram, tables))?;
+                (left / page_bytes).saturating_sub(if divided { overfull_pages } else { 0 })
+            }
+        };
+        let write_default = if divided { (spare_pages / 2).min(200) } else { 0 };
+        // A cache has no use for more pages than the chip has.
+        let most = geometry.pages() as usize;
+        let write_pages = self.write_pages.unwrap_or(write_default).min(most);
+        let read_default = spare_pages.saturating_sub(write_pages);
+        let read_pages = self.read_pages.map_or(read_default, |pages| pages.min(most));
+        if let Some(ram) = self.ram_bytes {
+            let overfull_pages = if write_pages > 0 { overfull_pages } else { 0 };
+            let needed = tables + (read_pages + write_pages + overfull_pages) * page_bytes;
+            if needed > ram {
+                return Err(too_little(ram, needed));
+            }
+        }
+        if write_pages > 0 && !divided {
+            return Err(IndexError::Unsupported(format!(
+                "write_pages = {write_pages} makes the tree durable at every sync only, and every operation is asked for"
+            ).into()));
+        }
+        Ok(LogConfig {
+            read_pages,
+            write_pages,
+            write_part: self.write_part,
+            victim: self.victim,
+            collect_at_blocks: self.collect_at_blocks,
+            checkpoint_blocks: self.checkpoint_blocks,
+            holds: false,
+            placement: self.placement,
+            same_page: self.same_page,
+        })
+    }
+}
+
+fn too_little(given: usize, needed: usize) -> IndexError {
+    IndexError::TooLittleRam { what: "tables, buffers and cache", given, needed }
+}

@@ -1,0 +1,173 @@
+//! How the index is set up, and how the RAM is shared out.
+
+use super::cost::LEVELS_MAX;
+use super::fences::Extent;
+use super::page::HEADER_BYTES;
+use crate::check::IndexError;
+use crate::index::most;
+use crate::nand::Geometry;
+use crate::ordered::buffered::Answers;
+use crate::ordered::{Durability, RecordFormat};
+use alloc::format;
+
+/// Bytes of RAM of a sealed page, its cursor apart.
+const SEALED_BYTES: usize = size_of::<super::commit::Sealed>();
+/// Records of the memtable at least.
+const MEMTABLE_MIN: usize = 4;
+
+/// How a plow is formatted, mounted and run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlowConfig {
+    /// Sizes of the records.
+    pub record: RecordFormat,
+    /// The durability class wanted.
+    pub durability: Durability,
+    /// Bytes of RAM, which are shared out between memtable, fences and filters. `None` means pages of each, and all fences.
+    pub ram_bytes: Option<usize>,
+    /// Records of the memtable, 4 or more; `None` means what its share of the RAM holds, or 5/8 of a page without a limit.
+    pub memtable: Option<usize>,
+    /// Levels on flash, 1 to 3; `None` means as many as cost least.
+    pub levels: Option<usize>,
+    /// What an update answers.
+    pub answers: Answers,
+}
+
+impl PlowConfig {
+    /// No limit of RAM, as many levels as cost least, exact answers, every operation durable.
+    pub const fn new(record: RecordFormat) -> PlowConfig {
+        PlowConfig {
+            record,
+            durability: Durability::EveryOperation,
+            ram_bytes: None,
+            memtable: None,
+            levels: None,
+            answers: Answers::Exact,
+        }
+    }
+
+    /// Refuses numbers that no chip has room for.
+    fn require_possible(&self) -> Result<(), IndexError> {
+        let memtable_max = most::POOL_REQUESTS as usize;
+        if let Some(records) = self.memtable.filter(|n| !(MEMTABLE_MIN..=memtable_max).contains(n)) {
+            return Err(IndexError::Unsupported(
+                format!("a memtable of {records} records: {MEMTABLE_MIN} to {memtable_max} are possible")
+                    .into(),
+            ));
+        }
+        match self.levels.filter(|levels| !(1..=LEVELS_MAX).contains(levels)) {
+            Some(levels) => {
+                let what = format!("{levels} levels on flash: 1 to {LEVELS_MAX} are possible");
+                Err(IndexError::Unsupported(what.into()))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a configuration comes to on a chip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shares {
+    pub(super) answers: Answers,
+    /// Records of the memtable.
+    pub(super) memtable: usize,
+    /// Records of the level above that a step holds.
+    pub(super) slice: usize,
+    /// Bytes of the filters.
+    pub(super) filter: usize,
+    /// Bytes of extents and fences.
+    pub(super) fences: usize,
+    /// Levels at most; as many as given, if `fixed`.
+    pub(super) levels: usize,
+    pub(super) fixed: bool,
+}
+
+impl Shares {
+    /// Shares the RAM out: `own` bytes are the index itself.
+    pub(super) fn new(config: &PlowConfig, geometry: Geometry, own: usize) -> Result<Shares, IndexError> {
+        let &PlowConfig { record, memtable: wanted, levels, answers, .. } = config;
+        let page = geometry.page_bytes as usize;
+        let blocks = geometry.blocks as usize;
+        require_shape(record, geometry)?;
+        config.require_possible()?;
+        let entry = record.entry_bytes() + 1;
+        let most = memtable_max(record, geometry);
+        if let Some(wanted) = wanted.filter(|&wanted| wanted > most) {
+            return Err(IndexError::Unsupported(
+                format!(
+                    "pool_requests={wanted}: sealed pages of so many would fill the chip; at most {most} here"
+                )
+                .into(),
+            ));
+        }
+        // Two blocks a level are half used.
+        let levels_max = (blocks / 12).clamp(1, LEVELS_MAX);
+        let mut shares = Shares {
+            answers,
+            memtable: wanted.unwrap_or((page * 5 / 8 / entry).clamp(MEMTABLE_MIN, most)),
+            slice: (page / entry / 4).clamp(2, 64),
+            filter: page,
+            fences: usize::MAX,
+            levels: levels.unwrap_or(levels_max),
+            fixed: levels.is_some(),
+        };
+        let Some(ram) = config.ram_bytes else { return Ok(shares) };
+        // Lists of blocks, cursors, and what a vector holds in reserve.
+        let small = 128 + 6 * usize::from(record.key_bytes);
+        let fixed = own + 2 * page + blocks * 3 + shares.slice * entry + small;
+        let extents = blocks * size_of::<Extent>() + blocks;
+        let least = fixed + extents + (MEMTABLE_MIN + 1) * entry;
+        let needed = least + wanted.map_or(0, |wanted| (wanted.max(MEMTABLE_MIN) - MEMTABLE_MIN) * entry);
+        if ram < needed {
+            return Err(IndexError::TooLittleRam {
+                what: "two pages, the blocks and the memtable",
+                given: ram,
+                needed,
+            });
+        }
+        shares.fences = extents.max((ram - fixed) / 4).min(blocks * (geometry.pages_per_block as usize + 32));
+        let left = ram - fixed - shares.fences;
+        // A memtable of more than a page has sealed pages, three for each of its own at most.
+        let sealed = |records: usize| match records * entry * 2 / page {
+            0 | 1 => 0,
+            _ => {
+                (5 + 3 * records * entry / (page - HEADER_BYTES))
+                    * (SEALED_BYTES + usize::from(record.key_bytes))
+            }
+        };
+        let mut memtable =
+            wanted.unwrap_or((left * 5 / 8 / entry).min(most)).clamp(MEMTABLE_MIN, left / entry - 1);
+        while memtable > MEMTABLE_MIN && (memtable + 1) * entry + sealed(memtable) > left {
+            memtable -= memtable.div_ceil(16).min(memtable - MEMTABLE_MIN);
+        }
+        shares.memtable = memtable;
+        shares.filter = left.saturating_sub((memtable + 1) * entry + sealed(memtable));
+        Ok(shares)
+    }
+}
+
+/// Records of a memtable at most: what fits into a commit page beside the root, or whose sealed pages, three for each page of
+/// them and a few, take a quarter of the chip.
+fn memtable_max(record: RecordFormat, geometry: Geometry) -> usize {
+    let (page, entry) = (geometry.page_bytes as usize, record.entry_bytes() + 1);
+    let of_a_page = ((page - HEADER_BYTES) / entry).max(1);
+    let blocks = (geometry.blocks as usize / 4).saturating_sub(1);
+    let pages = (blocks * geometry.pages_per_block as usize).saturating_sub(4);
+    (page * 5 / 8 / entry).max(pages * of_a_page / 5).max(MEMTABLE_MIN)
+}
+
+/// Refuses records and chips for which a page holds too little.
+fn require_shape(record: RecordFormat, geometry: Geometry) -> Result<(), IndexError> {
+    let (page, entry) = (geometry.page_bytes as usize, record.entry_bytes());
+    // A page holds a root with a few keys, or a few records.
+    let needed = HEADER_BYTES + 64 + 6 * usize::from(record.key_bytes) + 2 * (entry + 12);
+    if page < needed || geometry.blocks < 8 {
+        return Err(IndexError::Unsupported(
+            format!(
+                "plow needs pages of {needed} bytes for these records and 8 blocks; here are {page} and {}",
+                geometry.blocks
+            )
+            .into(),
+        ));
+    }
+    Ok(())
+}

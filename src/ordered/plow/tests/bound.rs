@@ -1,0 +1,37 @@
+//! What one operation may cost while there is room: a step, or an erase. Where a page takes so few records that a step may meet
+//! none that waits, it is followed by another; here pages take more.
+
+use super::*;
+
+#[test]
+fn an_operation_makes_a_step_or_an_erase_and_no_more() {
+    for (levels, class) in
+        [(1, Durability::EveryOperation), (2, Durability::EverySync), (3, Durability::EverySync)]
+    {
+        let set = PlowConfig { levels: Some(levels), answers: Answers::Pool, ..settings(4, 4, class) };
+        let mut plow = Plow::format(chip(2048, 16, 96), &set).unwrap();
+        let mut rng = Rng::new(levels as u64);
+        let (mut steps_seen, mut erases_seen) = (0, 0);
+        for i in 0..40_000u64 {
+            let key = key(rng.below(40_000), 4);
+            let before = (plow.nand.counters(), plow.counters.steps.iter().sum::<u64>());
+            if rng.chance(1, 5) { plow.remove(&key) } else { plow.insert(&key, &[i as u8; 4]) }.unwrap();
+            let spent = plow.nand.counters().since(&before.0);
+            // A short page that a sweep would write again is passed at once, which is a second page.
+            let steps = plow.counters.steps.iter().sum::<u64>() - before.1;
+            let erases = spent.block_erases_total();
+            let commits = u64::from(class == Durability::EveryOperation);
+            assert!(steps <= 2 && erases <= 1, "operation {i}: {steps} steps, {erases} erases");
+            assert!(steps == 0 || erases == 0, "operation {i}: a step and an erase");
+            let programs = spent.page_programs_total();
+            assert!(programs <= steps + 2 * commits, "operation {i}: {programs} programs, {steps} steps");
+            assert!(spent.page_reads_total() <= 20 * steps, "operation {i}: {spent:?}");
+            (steps_seen, erases_seen) = (steps_seen + steps, erases_seen + erases);
+            if i % 50 == 49 {
+                plow.sync().unwrap();
+            }
+        }
+        assert_eq!(plow.counters.sweeps, 0);
+        assert!(steps_seen > 500 && erases_seen > 20, "{steps_seen} steps, {erases_seen} erases");
+    }
+}

@@ -1,0 +1,182 @@
+#!/bin/busybox sh
+# What runs in the virtual machine: nandsim under every ECC, killed writers, dumps, SQLite, a block device.
+/bin/busybox --install -s /bin
+export PATH=/bin
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+mount -t tmpfs tmp /tmp
+cd /tmp || exit 1
+
+fail() {
+    echo "FAILED: $*"
+    poweroff -f
+}
+
+# Loads what a module needs, but not the module itself where it takes parameters.
+load() {
+    for file in $(grep -v "^$1.ko" "/modules/$1.list"); do insmod "/modules/$file" 2>/dev/null; done
+}
+
+# nandsim with these parameters; mtd0 are its first 96 blocks.
+chip() {
+    rmmod nandsim 2>/dev/null
+    insmod /modules/nandsim.ko parts=96 "$@" || fail "nandsim $*"
+    [ -e /dev/mtd0 ] || sleep 1
+}
+slc="id_bytes=0x20,0xa2,0x00,0x15"
+mlc="id_bytes=0xec,0xd5,0x14,0xb6"
+
+seq 1 1500 | awk '{ k = $1 * 7919 % 10007; print k "," $1 * 3 }' > records
+sort -n -t, records > sorted
+
+# Fills an index and finds all of it again.
+live() {
+    at="--device /dev/mtd0 --index $1"
+    nandex device format $at --overwrite > /dev/null || fail "$name: format $1"
+    nandex device import $at records > /dev/null || fail "$name: import $1"
+    whole "$1" "$at"
+}
+
+# An index holds the records and is sound.
+whole() {
+    nandex device export $2 > found || fail "$name: export $1"
+    cmp -s found sorted || fail "$name: $1 does not hold what was put in"
+    nandex device check $2 > /dev/null || fail "$name: check $1"
+}
+
+# Every index under one ECC: name, parameters.
+ecc() {
+    name=$1
+    shift
+    chip "$@"
+    live mu; live plow; live bplus
+    nandex device info --device /dev/mtd0 | sed -n 's/^a dump of it: //p; s/^for an index/  &/p'
+    nandex device stats --device /dev/mtd0 --index bplus > stats || fail "$name: stats"
+    echo "ok $name"
+}
+
+test_hamming() { ecc hamming $slc; }
+test_bch4() { ecc bch4 $slc bch=4; }
+test_bch8() { ecc bch8 $slc bch=8; }
+test_mlc() { ecc mlc $mlc; }
+
+# Bad, weak and flipping cells: page programs and block erases that fail, bits that flip in reads.
+test_ageing() {
+    ecc ageing $slc bch=4 badblocks=5,9 weakblocks=20:1,30:2,31:2 weakpages=641:1,1990:1,2500:1 bitflips=1
+    nandex device info --device /dev/mtd0 | grep "bad blocks:" || fail "no bad blocks"
+}
+
+# The writer is killed: what it acknowledged is there.
+test_killed() {
+    for index in mu plow bplus; do
+        chip $slc
+        at="--device /dev/mtd0 --index $index"
+        nandex device format $at > /dev/null || fail "killed: format $index"
+        for round in 1 2; do
+            seq 1 4000 | awk -v r=$round '{ print $1 * 2 + r "," $1 }' > many
+            nandex device import $at --acknowledge many > acks 2> why &
+            writer=$!
+            while [ "$(wc -l < acks)" -lt $((round * 90)) ]; do
+                kill -0 $writer || fail "killed: $index: $(cat why)"
+                usleep 100000
+            done
+            kill -9 $writer
+            wait $writer 2> /dev/null
+            nandex device export $at | cut -d, -f1 | sort > found
+            sort acks > sent
+            lost=$(comm -23 sent found | wc -l)
+            [ "$lost" = 0 ] || fail "killed: $index lost $lost of $(wc -l < sent)"
+            nandex device check $at > /dev/null || fail "killed: check $index"
+            echo "  killed $index after $(wc -l < sent) acknowledged: all there"
+        done
+    done
+    echo "ok killed"
+}
+
+# Dumps: ours and nanddump's are the same, are opened, changed and put back.
+test_dump() {
+    name=dump
+    chip $slc badblocks=7
+    live mu
+    nandex device dump --device /dev/mtd0 d.bin || fail "dump"
+    nanddump -q -o -n --bb=dumpbad -f n.bin /dev/mtd0 || fail "nanddump"
+    cmp d.bin n.bin || fail "our dump is not nanddump's"
+    here="--geometry 2048+64x64 --spare 2+38 --index mu"
+    whole mu "--image n.bin $here"
+    nandex device put --image n.bin --copy c.bin $here 5=99 || fail "put into a copy"
+    cmp -s n.bin d.bin || fail "the dump was changed"
+    [ "$(nandex device get --image c.bin $here 5)" = 5,99 ] || fail "the copy lacks what was put"
+    chip $slc badblocks=7
+    nandex device restore --image c.bin --geometry 2048+64x64 --spare 2+38 --device /dev/mtd0 || fail "restore"
+    at="--device /dev/mtd0 --index mu"
+    [ "$(nandex device get $at 5)" = 5,99 ] || fail "the device lacks what was put"
+    nandex device mount $at || fail "mount"
+    nandex device remove $at 5 || fail "remove"
+    grep -q ^5, sorted && nandex device put $at "$(grep ^5, sorted | tr , =)"
+    whole mu "$at"
+    # The way of the other tools.
+    chip $slc badblocks=7
+    flash_erase -q /dev/mtd0 0 0 2> /dev/null
+    nandwrite -q -o -n -N /dev/mtd0 n.bin || fail "nandwrite"
+    whole mu "$at"
+    echo "ok dump"
+}
+
+# The recipes of docs/linux.md, taken from it.
+test_recipes() {
+    chip $slc
+    sh -e /recipes > told 2>&1 || fail "recipes: $(cat told)"
+    tail -n 1 told | grep -q '^1,2$' || fail "recipes: $(cat told)"
+    grep -q '^7,78$' told || fail "recipes: $(cat told)"
+    echo "ok recipes"
+}
+
+test_sqlite() {
+    chip $slc
+    mtd-sqlite /dev/mtd0 write 300 || fail "sqlite write"
+    mtd-sqlite /dev/mtd0 check 300 || fail "sqlite check"
+    echo "ok sqlite"
+}
+
+# A block device whose writes are logged; the host cuts the power at each of them.
+test_blocks() {
+    load virtio_pci; insmod /modules/virtio_pci.ko 2> /dev/null
+    load virtio_blk; insmod /modules/virtio_blk.ko 2> /dev/null
+    load dm-log-writes; insmod /modules/dm-log-writes.ko
+    for _ in 1 2 3 4 5; do [ -e /dev/vdb ] || sleep 1; done
+    dmsetup create logged --noudevsync --table "0 $(blockdev --getsz /dev/vda) log-writes /dev/vda /dev/vdb" ||
+        fail "dm-log-writes"
+    [ -e /dev/mapper/logged ] || dmsetup mknodes
+    mkfifo lines acks
+    for index in mu plow bplus; do
+        at="--device /dev/mapper/logged --index $index"
+        dmsetup message logged 0 mark leave || fail "blocks: mark"
+        nandex device format $at --overwrite > /dev/null || fail "blocks: format $index"
+        dmsetup message logged 0 mark "index-$index" || fail "blocks: mark"
+        nandex device import $at --acknowledge - < lines > acks &
+        exec 3> lines 4< acks
+        for key in $(seq 1 40); do
+            echo "$((key * 37 % 101)),$key" >&3
+            read -r acknowledged <&4
+            dmsetup message logged 0 mark "key-$acknowledged" || fail "blocks: mark"
+        done
+        exec 3>&-
+        wait
+        exec 4<&-
+        nandex device check $at || fail "blocks: check $index"
+    done
+    dmsetup message logged 0 mark leave
+    dmsetup remove --noudevsync logged
+    sync
+    echo "ok blocks"
+}
+
+# The firmware left something on this line.
+echo
+load nandsim
+tests=$(cat /tests)
+for test in ${tests:-hamming bch4 bch8 mlc ageing killed dump recipes sqlite blocks}; do "test_$test"; done
+read -r up _ < /proc/uptime
+echo "GUEST PASSED after $up s"
+poweroff -f

@@ -1,0 +1,144 @@
+//! A chip of logical pages on a device that leaves half a page when the power is cut: what was acknowledged is there after the mount.
+
+#![allow(clippy::unwrap_used)]
+
+use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
+use nandex::ordered::mu::MuTree;
+use nandex::ordered::{OrderedIndex, RawConfig, RecordFormat};
+use nandex::store::store_nand::StoreNand;
+use nandex::{Cause, IndexError, Lpn, Nand, PageStore, Shared, StoreError};
+
+const PAGE: usize = 1024;
+const PAGES: u32 = 24 * 16;
+const SECTOR: usize = 512;
+
+/// A disk that remembers its writes. Zeros are written for a trim, as on a device that cannot forget.
+#[derive(Clone, Default)]
+struct Disk {
+    pages: Vec<Vec<u8>>,
+    writes: Vec<(u32, Vec<u8>)>,
+}
+
+impl PageStore for Disk {
+    fn page_bytes(&self) -> usize {
+        PAGE
+    }
+
+    fn page_count(&self) -> u32 {
+        PAGES
+    }
+
+    fn read(&mut self, lpn: Lpn, _: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+        data.copy_from_slice(&self.pages[lpn.index()]);
+        Ok(())
+    }
+
+    fn write(&mut self, lpn: Lpn, _: Cause, data: &[u8]) -> Result<(), StoreError> {
+        self.pages[lpn.index()].copy_from_slice(data);
+        self.writes.push((lpn.0, data.to_vec()));
+        Ok(())
+    }
+
+    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
+        self.write(lpn, Cause::Host, &[0; PAGE])
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn durable_writes(&self) -> bool {
+        true
+    }
+
+    fn prefix_consistent(&self) -> bool {
+        true
+    }
+
+    fn ram_bytes(&self) -> usize {
+        0
+    }
+}
+
+type Opening = fn(Box<dyn Nand>, bool) -> Result<Box<dyn OrderedIndex>, IndexError>;
+
+fn mu(chip: Box<dyn Nand>, is_new: bool) -> Result<Box<dyn OrderedIndex>, IndexError> {
+    let config = RawConfig::new(RecordFormat::new(8, 8));
+    Ok(match is_new {
+        true => Box::new(MuTree::format(chip, &config)?),
+        false => Box::new(MuTree::mount(chip, &config)?),
+    })
+}
+
+fn bplus(chip: Box<dyn Nand>, is_new: bool) -> Result<Box<dyn OrderedIndex>, IndexError> {
+    let config = BPlusConfig::new(RecordFormat::new(8, 8));
+    let ftl = FtlSettings::default();
+    Ok(match is_new {
+        true => Box::new(BPlusTree::format(PageMapFtl::format(chip, ftl)?, config)?),
+        false => Box::new(BPlusTree::mount_as(PageMapFtl::mount(chip, ftl)?, config)?),
+    })
+}
+
+fn chip(disk: Shared<Disk>, tears: bool) -> Box<dyn Nand> {
+    let chip = StoreNand::new(disk, 16, 63).unwrap();
+    Box::new(if tears { chip.tearing() } else { chip })
+}
+
+/// Cuts each write of 120 changes after its first sector; how many of the mounts were refused.
+fn cut_everywhere(open: Opening, tears: bool) -> u32 {
+    let disk = Shared::new(Disk { pages: vec![vec![0; PAGE]; PAGES as usize], writes: Vec::new() });
+    let mut index = open(chip(disk.clone(), tears), true).unwrap();
+    let formatted = disk.lock().writes.len();
+    // Writes at the time of each acknowledgement.
+    let mut acknowledged = Vec::new();
+    for change in 0..120u64 {
+        index.insert(&(change * 37 % 101).to_be_bytes(), &change.to_be_bytes()).unwrap();
+        acknowledged.push(disk.lock().writes.len());
+    }
+    drop(index);
+    let writes = disk.lock().writes.clone();
+    let mut state = Disk { pages: vec![vec![0; PAGE]; PAGES as usize], writes: Vec::new() };
+    let mut refused = 0;
+    for (number, (page, data)) in writes.iter().enumerate() {
+        let page = *page as usize;
+        let after = number >= formatted;
+        if after {
+            state.pages[page][..SECTOR].copy_from_slice(&data[..SECTOR]);
+            let done = acknowledged.iter().filter(|writes| **writes <= number).count() as u64;
+            match open(chip(Shared::new(state.clone()), tears), false) {
+                Ok(mut index) => {
+                    let mut value = [0; 8];
+                    for change in done.saturating_sub(101)..done {
+                        let there = index.get(&(change * 37 % 101).to_be_bytes(), &mut value).unwrap();
+                        assert!(
+                            there && u64::from_be_bytes(value) >= change,
+                            "write {number}, change {change}"
+                        );
+                    }
+                    assert!(index.check().unwrap().is_sound(), "write {number}");
+                }
+                Err(error) => {
+                    assert!(!tears, "write {number}: {error}");
+                    refused += 1;
+                }
+            }
+        }
+        state.pages[page].copy_from_slice(data);
+    }
+    assert!(writes.len() - formatted > 120);
+    refused
+}
+
+#[test]
+fn torn_pages_lose_nothing_that_was_acknowledged() {
+    for open in [mu as Opening, bplus] {
+        assert_eq!(cut_everywhere(open, true), 0);
+    }
+}
+
+/// A store that says it never tears a page, and does: the page counts as damaged, and nothing is passed over in silence.
+#[test]
+fn a_torn_page_of_a_store_that_tears_none_is_damage() {
+    assert!(cut_everywhere(mu, false) > 0);
+}

@@ -1,4 +1,4 @@
-//! `docs/firmware.md` shows the sizes of `firmware/sizes.csv`. `NANDEX_BLESS=1 cargo test --test firmware_docs` writes them anew.
+//! Pages about hardware show what is compiled and measured: `docs/firmware.md` shows the sizes of `firmware/sizes.csv`. `NANDEX_BLESS=1 cargo test --test firmware_docs` writes them anew.
 #![allow(clippy::unwrap_used)]
 
 use std::fmt::Write;
@@ -19,7 +19,8 @@ fn grouped(digits: &str) -> String {
 }
 
 fn table(sizes: &str) -> String {
-    let mut table = String::from("| index | code and constants | heap, peak | stack, peak |\n|---|---|---|---|\n");
+    let mut table =
+        String::from("| index | code and constants | heap, peak | stack, peak |\n|---|---|---|---|\n");
     for line in sizes.lines().skip(1) {
         let cells: Vec<&str> = line.split(',').collect();
         let [index, text, heap, stack] = [0, 1, 4, 5].map(|at| cells[at]);
@@ -39,4 +40,13 @@ fn the_page_shows_the_sizes_that_were_kept() {
     } else {
         assert_eq!(shown, wanted, "NANDEX_BLESS=1 cargo test --test firmware_docs writes it");
     }
+}
+
+#[test]
+fn the_page_of_porting_shows_the_driver_that_is_compiled() {
+    let code = std::fs::read_to_string("crates/nandex-spi/examples/parallel.rs").unwrap();
+    let (_, driver) = code.split_once("\n\n").unwrap();
+    let driver = driver.strip_suffix("\nfn main() {}\n").unwrap();
+    let page = std::fs::read_to_string("docs/porting.md").unwrap();
+    assert!(page.contains(driver), "docs/porting.md has another driver than examples/parallel.rs");
 }

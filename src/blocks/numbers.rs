@@ -9,14 +9,14 @@ pub(super) const NONE: u32 = u32::MAX;
 /// A row of block numbers, some of which may be [`NONE`].
 #[derive(Clone, Debug)]
 pub(super) enum Numbers {
-    /// Of a chip with fewer than 65,535 blocks.
+    /// The row of a chip with fewer than 65,535 blocks.
     Narrow(Vec<u16>),
-    /// Of a larger one.
+    /// The row of a larger chip.
     Wide(Vec<u32>),
 }
 
 impl Numbers {
-    /// As many places as a chip has blocks, each without one.
+    /// A row with as many places as a chip has blocks, each without one.
     pub(super) fn none(blocks: u32) -> Numbers {
         match blocks {
             0..0xffff => Numbers::Narrow(vec![u16::MAX; blocks as usize]),

@@ -1,4 +1,4 @@
-//! What the table knows of each block: use and valid pages in two bytes, erases in three.
+//! The rows of the table, one for each block: use and valid pages in two bytes, erases in three.
 
 use super::BlockState;
 use alloc::vec;

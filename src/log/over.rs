@@ -3,7 +3,7 @@
 use crate::log::Log;
 
 impl<N> Log<N> {
-    /// The same log over another handle of the same chip.
+    /// This log over another handle of the same chip.
     pub(super) fn over<M>(self, nand: M) -> Log<M> {
         Log {
             nand,

@@ -8,7 +8,7 @@ use embedded_hal::delay::DelayNs;
 use embedded_hal::spi::{Error as _, Operation, SpiDevice};
 use nandex::Ppn;
 
-/// What the driver saw so far.
+/// Counts of what the driver saw so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Reads in which the ECC corrected something.
@@ -51,7 +51,7 @@ impl<S: SpiDevice, D: DelayNs> SpiNand<S, D> {
         Ok(chip)
     }
 
-    /// The same for a part that is known already, of a table of one's own for instance; its identification is not asked for.
+    /// Opens a part that is known already, of a table of one's own for instance; its identification is not asked for.
     ///
     /// # Errors
     ///
@@ -73,7 +73,7 @@ impl<S: SpiDevice, D: DelayNs> SpiNand<S, D> {
         &self.part
     }
 
-    /// What was seen so far.
+    /// The counts so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -235,7 +235,7 @@ impl<S: SpiDevice, D: DelayNs> SpiNand<S, D> {
     /// A column, with the plane of the page where a part has several.
     fn column(&self, ppn: Ppn, at: u32) -> u16 {
         let plane = ppn.0 / self.part.pages_per_block % u32::from(self.part.planes);
-        (at | plane * (2 * self.part.page_bytes)) as u16
+        (at | (plane * 2 * self.part.page_bytes)) as u16
     }
 
     fn row_command(&mut self, command: u8, row: u32) -> Result<(), Fault> {

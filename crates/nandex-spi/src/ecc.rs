@@ -1,4 +1,4 @@
-//! What a part says of the bits that it corrected: each maker has a way of its own.
+//! The verdict of a part on the bits that it corrected: each maker has a way of its own.
 //!
 //! The ways are those of the drivers of Linux (`drivers/mtd/nand/spi`), which the makers maintain.
 
@@ -37,13 +37,13 @@ pub enum Ecc {
 /// The verdict on a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// So many bits were corrected at most, none if 0.
+    /// Bits corrected at most; 0 if none.
     Corrected(u8),
     /// More than can be corrected.
     Lost,
 }
 
-/// What must be asked besides the status before it can be judged.
+/// The question that must be asked besides the status before a page can be judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
     Nothing,
@@ -120,10 +120,13 @@ mod tests {
     use super::*;
     use Verdict::{Corrected, Lost};
 
+    /// Status, answer, verdict.
+    type Cases = &'static [(u8, u8, Verdict)];
+
     /// The tables of the makers: status, answer, verdict.
     #[test]
     fn every_status_has_the_verdict_of_its_maker() {
-        let rows: [(Ecc, &[(u8, u8, Verdict)]); 9] = [
+        let rows: [(Ecc, Cases); 9] = [
             (Ecc::OneBit, &[(0, 9, Corrected(0)), (0x10, 0, Corrected(1)), (0x20, 0, Lost), (0x30, 0, Lost)]),
             (
                 Ecc::Counted { strength: 8 },

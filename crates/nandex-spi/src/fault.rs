@@ -1,9 +1,9 @@
-//! What can go wrong between microcontroller and part.
+//! Faults between microcontroller and part.
 
 use core::fmt;
 use embedded_hal::spi::ErrorKind;
 
-/// What the driver was waiting for.
+/// The event that the driver was waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// The end of a reset.

@@ -2,7 +2,7 @@
 //!
 //! Identifications, organisation, free spare bytes and ECC are those of the drivers of Linux (`drivers/mtd/nand/spi`); times are the
 //! largest of the data sheets, rounded up, and only limit how long the driver waits. None of the parts was at hand: what was run is
-//! the model ([`crate::model`]).
+//! the model (feature `model`).
 
 use crate::ecc::Ecc;
 use nandex::Geometry;
@@ -30,7 +30,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// As slow as parts are.
+    /// Times of the slowest parts.
     pub(crate) const SLOW: Times = Times { read_us: 400, program_us: 2_000, erase_us: 20_000 };
 }
 
@@ -57,7 +57,7 @@ pub struct SpiPart {
     pub die_select: DieSelect,
     /// The spare bytes that are the user's and covered by the ECC: runs of offset and length, ascending, within the first 128.
     pub free: &'static [(u16, u16)],
-    /// What the part says of the bits that it corrected.
+    /// The way in which the part tells of the bits that it corrected.
     pub ecc: Ecc,
     /// Bits of the configuration register that are set besides that of the ECC.
     pub set: u8,

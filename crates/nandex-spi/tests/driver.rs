@@ -164,7 +164,7 @@ fn a_part_that_nobody_knows_describes_itself_or_is_refused() {
     assert_eq!(data, [1, 2, 3]);
 }
 
-/// As a part of this shape has it.
+/// The page of a part of this shape.
 fn parameter_page() -> [u8; 256] {
     let mut page = [0; 256];
     page[..4].copy_from_slice(b"ONFI");

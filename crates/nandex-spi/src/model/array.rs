@@ -4,7 +4,7 @@ use crate::feature;
 use crate::parts::SpiPart;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What goes wrong with the cells. Pages and blocks are those of the whole chip.
+/// Faults of the cells. Pages and blocks are those of the whole chip.
 #[derive(Clone, Debug, Default)]
 pub struct Trouble {
     /// Pages whose next program fails.

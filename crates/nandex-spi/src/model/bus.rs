@@ -66,7 +66,7 @@ impl Array {
         at as usize
     }
 
-    /// What a command that reads is answered.
+    /// The answer to a command that reads.
     fn answer(&mut self, sent: &[u8], from: usize, bytes: &mut [u8]) {
         match sent {
             [command::GET_FEATURE, register] => {

@@ -38,7 +38,7 @@ impl Model {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a driver needs.
+    /// The bus and the delay that a driver needs.
     pub fn handles(&self) -> (Bus, Clock) {
         (Bus(self.clone()), Clock(self.clone()))
     }

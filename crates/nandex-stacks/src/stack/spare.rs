@@ -24,7 +24,7 @@ pub(crate) fn of_tbm(_: Geometry) -> u32 {
     nandex::ftl::tbm::SPARE_BYTES as u32
 }
 
-/// None are needed.
+/// No bytes are needed.
 pub(crate) fn none(_: Geometry) -> u32 {
     0
 }

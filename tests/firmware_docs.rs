@@ -41,12 +41,3 @@ fn the_page_shows_the_sizes_that_were_kept() {
         assert_eq!(shown, wanted, "NANDEX_BLESS=1 cargo test --test firmware_docs writes it");
     }
 }
-
-#[test]
-fn the_page_of_porting_shows_the_driver_that_is_compiled() {
-    let code = std::fs::read_to_string("crates/nandex-spi/examples/parallel.rs").unwrap();
-    let (_, driver) = code.split_once("\n\n").unwrap();
-    let driver = driver.strip_suffix("\nfn main() {}\n").unwrap();
-    let page = std::fs::read_to_string("docs/porting.md").unwrap();
-    assert!(page.contains(driver), "docs/porting.md has another driver than examples/parallel.rs");
-}

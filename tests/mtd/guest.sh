@@ -151,7 +151,8 @@ test_blocks() {
     dmsetup create logged --noudevsync --table "0 $(blockdev --getsz /dev/vda) log-writes /dev/vda /dev/vdb" ||
         fail "dm-log-writes"
     [ -e /dev/mapper/logged ] || dmsetup mknodes
-    mkfifo lines acks
+    rm -f lines acks
+    mkfifo lines acks || fail "blocks: pipes"
     for index in mu plow bplus; do
         at="--device /dev/mapper/logged --index $index"
         dmsetup message logged 0 mark leave || fail "blocks: mark"

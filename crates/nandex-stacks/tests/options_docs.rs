@@ -40,7 +40,7 @@ fn ftls() -> Vec<Taker> {
     STORES.iter().map(|store| (store.name, store.options.iter().collect())).collect()
 }
 
-/// Those of `all` that take an option in these very words.
+/// Entries of `all` that take an option in these very words.
 fn who(all: &[Taker], option: &OptionInfo) -> Vec<&'static str> {
     all.iter().filter(|(_, own)| own.iter().any(|other| same(other, option))).map(|(name, _)| *name).collect()
 }

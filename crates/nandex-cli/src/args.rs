@@ -11,7 +11,6 @@ use nandex::spatial::Rect;
 use nandex_lab::LabError;
 use nandex_lab::block_trace::{BlockFormat, Event};
 use nandex_lab::crash::{ChipFailures, CutPoint, Cuts, SMALL_CHIP};
-use nandex_lab::experiment::Experiment;
 use nandex_lab::registry::{IndexEntry, StoreEntry};
 use nandex_lab::spatial::SpatialEntry;
 use nandex_lab::torture::damage::{Blow, End};
@@ -31,8 +30,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Run indexes over a workload at the same RAM, and show a table, a conclusion and a report.
     Compare(Box<Compare>),
-    /// Run an experiment of a paper and show what it measured.
-    Run(Run),
+    /// Run an experiment, of one's own or of a paper, and show what it measured.
+    Run(Box<Run>),
     /// Measure every claim of a paper and judge it.
     Repro(Repro),
     /// Cut the power at every physical operation and see what comes back.
@@ -166,6 +165,17 @@ impl Files {
     }
 }
 
+/// What goes to stdout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// A table for people.
+    Table,
+    /// A row for each figure of each cell, over the seeds.
+    Csv,
+    /// Everything.
+    Json,
+}
+
 /// How experiments are carried out.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Plan {
@@ -186,9 +196,17 @@ pub(crate) struct Plan {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Run {
-    /// Experiment (nandex list experiments).
-    #[arg(value_parser = parse::experiment)]
-    pub(crate) experiment: &'static Experiment,
+    /// Experiment: a file of one's own (docs/experiments.md), a folder with an experiment.toml, or one that comes with the program
+    /// (nandex list experiments).
+    #[arg(value_name = "FILE|NAME")]
+    pub(crate) experiment: String,
+    /// Value of the experiment in place of its own, such as seeds=5, variant.small.blocks=64 or an option as records=5000; may be
+    /// repeated.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse::option)]
+    pub(crate) set: Vec<(String, String)>,
+    /// What goes to stdout.
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub(crate) format: Format,
     #[command(flatten)]
     pub(crate) plan: Plan,
     #[command(flatten)]

@@ -24,6 +24,7 @@ pub mod keys;
 pub mod machine;
 pub mod model;
 pub mod parallel;
+pub mod quantities;
 pub mod record;
 pub mod replay;
 pub mod report;

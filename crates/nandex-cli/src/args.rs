@@ -13,6 +13,7 @@ use nandex_lab::block_trace::{BlockFormat, Event};
 use nandex_lab::crash::{ChipFailures, CutPoint, Cuts, SMALL_CHIP};
 use nandex_lab::registry::{IndexEntry, StoreEntry};
 use nandex_lab::spatial::SpatialEntry;
+use nandex_lab::sweep::Shard;
 use nandex_lab::torture::damage::{Blow, End};
 use nandex_lab::workload::WorkloadEntry;
 use std::io::{self, Write};
@@ -32,6 +33,8 @@ pub(crate) enum Command {
     Compare(Box<Compare>),
     /// Run an experiment, of one's own or of a paper, and show what it measured.
     Run(Box<Run>),
+    /// Run every combination of a grid's axes once, kept in a folder, over as many machines as there are.
+    Sweep(Sweep),
     /// Measure every claim of a paper and judge it.
     Repro(Repro),
     /// Cut the power at every physical operation and see what comes back.
@@ -217,6 +220,35 @@ pub(crate) struct Run {
     /// Write a report with the experiment's plots that opens in a browser, all in one file.
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Sweep {
+    /// The grid, a TOML file (docs/sweeps.md).
+    #[arg(value_name = "FILE")]
+    pub(crate) grid: PathBuf,
+    /// Folder that keeps a file for each cell; it is made when it is not there.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) store: PathBuf,
+    /// The part to do, such as 2/8: every eighth cell, beginning with the second.
+    #[arg(long, value_name = "I/N", default_value = "1/1")]
+    pub(crate) shard: Shard,
+    /// Go on from what the folder keeps.
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Go on, and run cells again that failed.
+    #[arg(long)]
+    pub(crate) retry: bool,
+    /// Say how many cells there are, and how many of them are kept, and run none.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Write all cells that are known as one table in CSV; - for stdout.
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) out: Option<Target>,
+    /// Cells at a time [default: as many as there are cores]; it changes no result.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -80,3 +80,57 @@ fn a_mistake_in_an_experiment_is_a_request_that_makes_no_sense() {
         assert!(stderr(&output).contains(part), "{args:?}: {}", stderr(&output));
     }
 }
+
+const GRID: &str = "index = [\"mu\", \"bplus\"]
+workload = \"uniform\"
+ram = [\"128KiB\", \"1MiB\"]
+seed = { from = 1, to = 2 }
+[options]
+records = 300
+operations = 100
+";
+
+#[test]
+fn a_sweep_is_kept_cell_by_cell_and_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("grid.toml"), GRID).unwrap();
+    let sweep = |more: &[&str]| {
+        let output = nandex(folder.path(), &[&["sweep", "grid.toml", "--store", "kept"], more].concat());
+        (output.status.code(), stdout(&output), stderr(&output))
+    };
+    assert_eq!(
+        sweep(&["--dry-run"]),
+        (Some(0), "8 cells, 8 of them in this part, 0 of these kept\n".into(), String::new())
+    );
+    let (code, _, said) = sweep(&["--shard", "1/2"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("4 cells ran, 0 were kept"), "{said}");
+    assert_eq!(fs::read_dir(folder.path().join("kept/cells")).unwrap().count(), 4);
+    let (code, _, said) = sweep(&[]);
+    assert_eq!(code, Some(2));
+    assert!(said.contains("holds 4 of the 8 cells already; add --resume"), "{said}");
+    let (code, table, said) = sweep(&["--resume", "--out", "-"]);
+    assert_eq!((code, table.lines().count()), (Some(0), 9), "{said}");
+    assert!(said.contains("4 cells ran, 4 were kept: "), "{said}");
+    let (_, again, said) = sweep(&["--resume", "--out", "-"]);
+    assert!(said.contains("0 cells ran, 8 were kept: "), "{said}");
+    assert_eq!(again, table);
+}
+
+#[test]
+fn a_grid_that_makes_no_sense_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for (grid, part) in [
+        (GRID.replace("ram", "rma"), "grid.toml: line 3: rma = [\"128KiB\", \"1MiB\"]: unknown field `rma`"),
+        (GRID.replace("\"mu\"", "\"mo\""), "grid.toml: there is no index 'mo'"),
+        (GRID.replace("records", "recrods"), "did you mean 'records'?"),
+        (GRID.replace("128KiB", "128KB"), "line 3"),
+    ] {
+        fs::write(folder.path().join("grid.toml"), grid).unwrap();
+        let output = nandex(folder.path(), &["sweep", "grid.toml", "--store", "kept"]);
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains(part), "{}", stderr(&output));
+    }
+    let output = nandex(folder.path(), &["sweep", "grid.toml", "--store", "kept", "--shard", "3/2"]);
+    assert!(stderr(&output).contains("'3/2' is no part such as 2/8"), "{}", stderr(&output));
+}

@@ -34,6 +34,7 @@ pub mod runner;
 pub mod spatial;
 pub mod stats;
 pub mod summary;
+pub mod sweep;
 pub mod tbm;
 pub mod torture;
 pub mod trace;

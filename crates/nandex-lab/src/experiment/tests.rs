@@ -230,7 +230,7 @@ fn contest() -> Experiment {
 
         [smoke]
     "#;
-    Experiment { definition: toml::from_str(definition).unwrap(), claims: Vec::new(), notes: "" }
+    Experiment { definition: toml::from_str(definition).unwrap(), claims: Vec::new(), notes: "".into() }
 }
 
 #[test]

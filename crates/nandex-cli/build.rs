@@ -39,7 +39,7 @@ fn git(root: &Path, arguments: &[&str]) -> Option<String> {
     output.status.success().then(|| text.trim().to_string())
 }
 
-/// What `cargo package` wrote down.
+/// The commit that `cargo package` wrote down.
 fn of_package() -> Option<String> {
     let note = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/.cargo_vcs_info.json")).ok()?;
     let (_, rest) = note.split_once("\"sha1\"")?;

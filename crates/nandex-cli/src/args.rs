@@ -168,7 +168,7 @@ impl Files {
     }
 }
 
-/// What goes to stdout.
+/// The form of what goes to stdout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// A table for people.
@@ -207,7 +207,7 @@ pub(crate) struct Run {
     /// repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse::option)]
     pub(crate) set: Vec<(String, String)>,
-    /// What goes to stdout.
+    /// The form of what goes to stdout.
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(crate) format: Format,
     #[command(flatten)]

@@ -41,7 +41,7 @@ impl Progress {
         self.bar.set_message(what);
     }
 
-    /// So much of it is done.
+    /// The part that is done.
     pub(crate) fn reach(&self, done: u64) {
         self.bar.set_position(done);
     }

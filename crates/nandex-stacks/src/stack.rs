@@ -44,7 +44,6 @@ mod clustered;
 mod layered;
 mod lsb;
 mod messages;
-pub(crate) mod spare;
 mod wpcb;
 
 pub(crate) use batched::{Mb, Pio};

@@ -4,7 +4,7 @@ use crate::entry::{Confidence, Open, StoreEntry};
 use crate::ftls;
 use crate::names::{self, UnknownName};
 use crate::options;
-use crate::stack::spare;
+use crate::spare;
 use nandex::ftl::bast::Bast;
 use nandex::ftl::cftl::Cftl;
 use nandex::ftl::dftl::Dftl;

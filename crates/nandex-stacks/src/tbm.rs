@@ -8,7 +8,7 @@ use crate::entry::{Confidence, Open, StoreEntry};
 use crate::names::UnknownName;
 use crate::names::{self, OptionInfo, union_of};
 use crate::options::{self, Options, Settings};
-use crate::stack::spare;
+use crate::spare;
 use crate::stores::STORES;
 use nandex::ftl::tbm::{Tbm, TbmSettings};
 use nandex::nand::BlockRange;

@@ -111,7 +111,7 @@ pub(super) unsafe fn handle<'a>(at: *const nandex_index) -> Result<&'a nandex_in
     unsafe { live(at, |index: &nandex_index| index.guard.is_live()) }
 }
 
-/// What is at a pointer, if it is what it should be.
+/// The handle at a pointer, if it is one of this type.
 ///
 /// # Safety
 ///

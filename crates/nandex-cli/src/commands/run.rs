@@ -31,7 +31,8 @@ pub(crate) fn run(args: &Run) -> Result<Status> {
     let csv = |out: &mut dyn Write| experiment::write_summary_csv(&results, out);
     match args.format {
         Format::Table => {
-            let table = |width| report::render(&results, width) + &experiment::render_pairs(&results);
+            let table =
+                |width| report::render(&results, width) + &nandex_lab::report::pairs::render(&results);
             args.files.write(json, csv, table)?;
         }
         format => {

@@ -59,7 +59,7 @@ fn dry_run(sweep: &Sweep, store: &Store, plan: &SweepPlan) -> Result<Status> {
     Ok(Status::Done)
 }
 
-/// What came of it, for whoever watches.
+/// The outcome of a cell, for whoever watches.
 fn tell(tally: &Tally) {
     let count = |status| tally.outcomes.iter().filter(|outcome| outcome.status == status).count();
     let Tally { kept, ran, left, of_other_commits, .. } = tally;

@@ -1,4 +1,4 @@
-//! What a definition names, held against what there is, before anything runs.
+//! The names in a definition, held against what there is, before anything runs.
 
 use super::definition::{Definition, Input, Variant};
 use super::file::Fault;

@@ -121,7 +121,7 @@ fn own_name(file: &Path) -> String {
     stem.filter(|stem| !stem.is_empty()).unwrap_or_else(|| String::from("experiment"))
 }
 
-/// What the command line said.
+/// The settings of the command line.
 fn called(name: &str, sets: &[(String, String)]) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+@%".contains(c);
     let quoted = |word: &str| match word.chars().all(is_plain) {
@@ -136,6 +136,6 @@ fn called(name: &str, sets: &[(String, String)]) -> String {
 pub(super) struct Fault {
     /// The way to it.
     pub(super) at: locate::Path,
-    /// What is wrong.
+    /// The fault.
     pub(super) error: LabError,
 }

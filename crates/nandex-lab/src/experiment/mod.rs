@@ -38,7 +38,7 @@ pub use definition::{
     Replays, Smoke, Sum, TraceInput, Variant, list,
 };
 pub use file::load;
-pub use pairs::{Pair, Verdict, render_pairs};
+pub use pairs::{Pair, Verdict};
 pub use plot::{Plot, PlotKind, Point, Series, Stated};
 pub use results::{CellResult, EXPERIMENT_SCHEMA, ExperimentResults};
 pub use write::{write_folder, write_json, write_pairs_csv, write_raw_csv, write_summary_csv};

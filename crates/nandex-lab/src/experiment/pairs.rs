@@ -6,8 +6,7 @@
 
 use super::definition::Definition;
 use super::figures;
-use super::results::{CellResult, ExperimentResults};
-use crate::report::grid::{Side, grid};
+use super::results::CellResult;
 use crate::stats::Summary;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,11 +26,11 @@ pub struct Pair {
     pub figure: String,
     /// How much more the contender has of it than the baseline, in percent of the baseline, over the seeds that both ran with.
     pub difference_percent: Summary,
-    /// What the interval says.
+    /// The meaning of the interval.
     pub verdict: Verdict,
 }
 
-/// What a comparison shows.
+/// The outcome of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -39,7 +38,7 @@ pub enum Verdict {
     Less,
     /// The contender has more of it.
     More,
-    /// The same with every seed.
+    /// The difference is the same with every seed.
     Same,
     /// Zero lies within the interval.
     NotShown,
@@ -125,29 +124,6 @@ fn difference(ours: &BTreeMap<String, f64>, theirs: &BTreeMap<String, f64>, figu
         (_, 0.0) => None,
         (ours, theirs) => Some(100.0 * (ours / theirs - 1.0)),
     }
-}
-
-/// The comparisons as a table for a terminal; empty where there are none.
-pub fn render_pairs(results: &ExperimentResults) -> String {
-    if results.pairs.is_empty() {
-        return String::new();
-    }
-    let heads = ["input/variant", "contender", "against", "figure", "seeds", "difference [%]", "verdict"];
-    let sides = [Side::Left, Side::Left, Side::Left, Side::Left, Side::Right, Side::Right, Side::Left];
-    let row = |pair: &Pair| {
-        let Summary { count, mean, ci95, .. } = pair.difference_percent;
-        vec![
-            format!("{}/{}", pair.input, pair.variant),
-            pair.contender.clone(),
-            pair.against.clone(),
-            pair.figure.clone(),
-            count.to_string(),
-            format!("{mean:+.2} \u{b1} {:.2}", ci95.unwrap_or_default()),
-            pair.verdict.words().to_string(),
-        ]
-    };
-    let rows: Vec<Vec<String>> = results.pairs.iter().map(row).collect();
-    format!("\nseed by seed, with 95 % intervals\n{}", grid(&heads.map(String::from), &sides, &rows))
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ pub struct ExperimentResults {
     pub(crate) own: Option<Own>,
 }
 
-/// What lies beside the file of an experiment of one's own.
+/// Files beside that of an experiment of one's own.
 #[derive(Clone, Debug)]
 pub(crate) struct Own {
     claims: Vec<Claim>,

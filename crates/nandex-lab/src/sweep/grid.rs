@@ -235,7 +235,7 @@ impl Grid {
         let indexes = self.indexes();
         let entries = indexes.iter().map(|name| registry::index(name)).collect::<Result<Vec<_>, _>>()?;
         self.chip.iter().try_for_each(|name| chip::find(name).map(drop))?;
-        for (name, value) in self.options.iter().filter(|(_, values)| values.is_empty()) {
+        if let Some((name, value)) = self.options.iter().find(|(_, values)| values.is_empty()) {
             return Err(LabError::bad_option(
                 name,
                 &format!("{value:?}"),
@@ -260,8 +260,9 @@ impl Grid {
         if let Some(name) = self.options.keys().find(|name| !known.contains(&name.as_str())) {
             return Err(UnknownName::of("option", name, known).into());
         }
-        let axes = self.skip.iter().flat_map(BTreeMap::keys);
-        for axis in axes.filter(|axis| !AXES.contains(&axis.as_str()) && !self.options.contains_key(*axis)) {
+        let mut axes = self.skip.iter().flat_map(BTreeMap::keys);
+        let is_unknown = |axis: &&String| !AXES.contains(&axis.as_str()) && !self.options.contains_key(*axis);
+        if let Some(axis) = axes.find(is_unknown) {
             let options = self.options.keys().map(String::as_str);
             return Err(LabError::unknown("axis", axis, AXES.into_iter().chain(options)));
         }

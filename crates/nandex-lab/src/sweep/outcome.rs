@@ -1,4 +1,4 @@
-//! What came of a cell.
+//! The outcome of a cell.
 
 use super::request::Request;
 use crate::LabError;
@@ -19,7 +19,7 @@ pub struct Outcome {
     pub schema: u32,
     /// The hash of the whole set-up.
     pub key: String,
-    /// What was asked for.
+    /// The request.
     pub request: Request,
     /// Version of Nandex that ran it.
     pub nandex_version: String,
@@ -31,7 +31,7 @@ pub struct Outcome {
     /// Why it was refused or failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What was measured; absent when nothing ran.
+    /// The figures measured; absent when nothing ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figures: Option<Figures>,
 }
@@ -40,7 +40,7 @@ pub struct Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It ran to its end.
+    /// The cell ran to its end.
     Done,
     /// The index cannot run so, for want of RAM or on this chip: a result, and the same at every try.
     Refused,
@@ -184,7 +184,7 @@ impl Outcome {
     }
 }
 
-/// What a panic said.
+/// The words of a panic.
 fn words_of(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word")

@@ -24,7 +24,7 @@ impl Shard {
     /// All of it.
     pub const WHOLE: Shard = Shard { number: 1, of: 1 };
 
-    /// Its cells.
+    /// The cells of the sweep.
     pub fn cells(self, sweep: &Sweep) -> Vec<Request> {
         sweep.cells.iter().skip(self.number - 1).step_by(self.of).cloned().collect()
     }
@@ -58,7 +58,7 @@ pub struct SweepPlan {
     pub commit: Option<String>,
 }
 
-/// What became of a sweep.
+/// The end of a sweep.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// The outcomes of all cells of the part that are known now, in the order of the cells.
@@ -82,7 +82,7 @@ impl Tally {
 
 /// Looks on while cells run, from any thread.
 pub trait Look: Sync {
-    /// So many cells are to run.
+    /// Cells that are to run.
     fn start(&self, cells: u64);
 
     /// A cell is over: how many are, and what came of it.

@@ -26,7 +26,7 @@ impl Store {
         self.folder.join(format!("{key}.json"))
     }
 
-    /// What is kept of a cell; nothing where no file is, or one that is damaged or of another layout.
+    /// The outcome that is kept of a cell; none where no file is, or one that is damaged or of another layout.
     pub fn find(&self, request: &Request) -> Result<Option<Outcome>, LabError> {
         let key = request.key()?;
         let Ok(bytes) = fs::read(self.path(&key)) else { return Ok(None) };

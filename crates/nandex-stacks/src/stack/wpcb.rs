@@ -1,10 +1,11 @@
 //! The WPCB-tree, which divides the chip with its FTL: the FTL has the first blocks, the Transit Buffer Manager the last ones, and a
 //! page cache above both what the RAM leaves.
 
-use super::{CachePlan, cache_frames, ftl, spare};
+use super::{CachePlan, cache_frames, ftl};
 use crate::entry::Open;
 use crate::names::OptionInfo;
 use crate::options::{self, Settings};
+use crate::spare;
 use nandex::Shared;
 use nandex::nand::BlockRange;
 use nandex::ordered::wpcb::{WpcbConfig, WpcbTree};

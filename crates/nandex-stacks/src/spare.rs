@@ -1,7 +1,6 @@
 //! Spare bytes for whoever needs more than the chip has: the data area lends them.
 
 use crate::options::Settings;
-use crate::stack::too_little;
 use nandex::blocks::spare::SPARE_BYTES;
 use nandex::nand::{Geometry, LentSpare};
 use nandex::{IndexError, Nand};
@@ -43,7 +42,13 @@ pub(crate) fn lend(
     let held = nand.ram_bytes();
     let nand = shown(nand, needed);
     let taken = nand.ram_bytes() - held;
-    let left = |ram: usize| ram.checked_sub(taken).ok_or_else(|| too_little(ram, taken));
+    let left = |ram: usize| {
+        ram.checked_sub(taken).ok_or(IndexError::TooLittleRam {
+            what: "a page to lend spare bytes from",
+            given: ram,
+            needed: taken,
+        })
+    };
     let ram_bytes = settings.ram_bytes.map(left).transpose()?;
     Ok((nand, Settings { ram_bytes, ..settings.clone() }))
 }

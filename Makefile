@@ -20,7 +20,7 @@ run: tools ## the main job: compare all indexes on the bundled real trace in eve
 test: tools lint doc ## everything the gate tests
 	$(CARGO) test --workspace --locked
 	$(CARGO) build -p nandex --locked --no-default-features
-	@$(MAKE) --no-print-directory firmware-if-there
+	@$(MAKE) --no-print-directory firmware-if-there test-mtd
 
 RELEASE = $${CARGO_TARGET_DIR:-target}/release
 
